@@ -43,11 +43,11 @@ export const GATEWAY_SETTINGS = {
     },
   ),
   GATEWAY_UPSTREAM_TIMEOUT_MS: integer(
-    'If a backend does not begin a response within this time, or pauses it for longer, the call gets 504.',
+    'If a backend does not begin a response within this time, or pauses it for longer, the call fails: with 504, or a reset if part of the response was sent.',
     { min: 100, max: 600_000, fallback: '10000' },
   ),
   GATEWAY_QUEUE_WAIT_MS: integer(
-    'A call that is expected to wait longer than this for a connection to a backend gets 503, and is not counted.',
+    'A call that is expected to wait longer than this for a connection to a backend gets 503, and does not count against the rate limit.',
     { min: 10, max: 5_000, fallback: '250' },
   ),
   GATEWAY_CONNECTIONS: integer(
@@ -63,21 +63,24 @@ export const GATEWAY_SETTINGS = {
     { min: 1, max: 1_000_000, fallback: '3600' },
   ),
   GATEWAY_CLIENT_MEMORY_MIB: integer(
-    'Memory for incomplete requests and for responses that clients have not received yet. A quarter of it is for keys that are not cached.',
+    'Memory for incomplete requests and for responses that clients have not received yet. A quarter of it is reserved for calls whose key is not cached.',
     { min: 1, max: 65_536, fallback: '48' },
   ),
-  GATEWAY_MEMORY_PER_CLIENT_MIB: integer('How much of that memory one client can use at most.', {
-    min: 1,
-    max: 65_536,
-    fallback: '24',
-  }),
+  GATEWAY_MEMORY_PER_CLIENT_MIB: integer(
+    'The maximum of GATEWAY_CLIENT_MEMORY_MIB that one client can use.',
+    {
+      min: 1,
+      max: 65_536,
+      fallback: '24',
+    },
+  ),
   GATEWAY_BODY_RATE_MIN: integer(
-    'After its first 3 s, a request body that arrives more slowly than this, in bytes per second, gets 408.',
+    'The minimum rate of a request body after its first 3 s, in bytes per second. A request with a slower body gets 408.',
     { min: 0, max: 1_000_000, fallback: '1024' },
   ),
   BACKEND_URLS: list(
     backendUrl(
-      'The backends, separated by commas: http://host:port, or unix:/path on this machine. A name stands for all of its addresses.',
+      'The backends, separated by commas: http://host:port, or unix:/path on this machine. Each address of a host name is one backend.',
       { fallback: 'http://127.0.0.1:8081' },
     ),
   ),
@@ -98,7 +101,7 @@ export const GATEWAY_SETTINGS = {
   ),
   REDIS_TLS_CA: optional(
     pemFile(
-      'A PEM file with the authority that signed the certificate of Redis. If unset, the authorities that Node trusts apply.',
+      'A PEM file with the authority that signed the certificate of Redis. If unset, the authorities that Node trusts are used.',
     ),
   ),
   REDIS_TLS_CERT: optional(
@@ -106,7 +109,7 @@ export const GATEWAY_SETTINGS = {
   ),
   REDIS_TLS_KEY: optional(pemFile('A PEM file with the private key of REDIS_TLS_CERT.')),
   RATE_LIMIT_ON_REDIS_OUTAGE: oneOf(
-    'While Redis is unavailable, this gateway counts calls by itself (local) or responds with 503 (deny).',
+    'While Redis is unavailable, this gateway counts calls by itself (local) or rejects them with 503 (deny).',
     ['local', 'deny'],
     { fallback: 'local' },
   ),

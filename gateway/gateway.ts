@@ -49,7 +49,7 @@ await runProcess({
     const certificate = readCertificate(TLS_CERT, TLS_KEY)
     if (certificate === undefined) return []
     const end = new Date(certificate.expiresAt).toISOString()
-    return [`The certificate is for ${certificate.names}, until ${end}.`]
+    return [`The certificate covers ${certificate.names} and expires on ${end}.`]
   },
   start(settings, log) {
     if (settings.GATEWAY_WORKERS === 1 || cluster.isWorker) return startGateway(settings, log)
@@ -88,8 +88,8 @@ async function startGateway(settings: Settings, log: Logger): Promise<Running<Se
   const forwarder = createForwarder({ backends, timeoutMs, waitMs, streamsMax, log })
   const budget = createBudget(settings, log)
   const callMetrics = createCallMetrics(metrics)
-  const writesLines = settings.ACCESS_LOG === 'on'
-  const accessLog = createAccessLog({ log, writesLines, callMetrics, tracing, trustedProxies })
+  const logsCalls = settings.ACCESS_LOG === 'on'
+  const accessLog = createAccessLog({ log, logsCalls, callMetrics, tracing, trustedProxies })
   const forwarding = { backends, gatewaySecrets, timeoutMs, trustedProxies }
   const pages = createPagesProxy({ ...forwarding, servesPages: settings.SETTINGS_PAGES === 'on' })
   const listener = createGateway({
@@ -165,15 +165,15 @@ function createRateLimiter(settings: Settings, metrics: Metrics, log: Logger): R
  */
 function createBudget(settings: Settings, log: Logger): Budget {
   const { GATEWAY_CONNECTIONS, BACKEND_CONNECTIONS, BACKEND_URLS } = settings
-  const own = OWN_FILES + 2 * BACKEND_CONNECTIONS * BACKEND_URLS.length
+  const reserved = OWN_FILES + 2 * BACKEND_CONNECTIONS * BACKEND_URLS.length
   const connectionsMax = Math.max(
     MIN_CONNECTIONS,
-    Math.min(GATEWAY_CONNECTIONS, openFilesMax() - own),
+    Math.min(GATEWAY_CONNECTIONS, openFilesMax() - reserved),
   )
   if (connectionsMax < GATEWAY_CONNECTIONS) {
     log.warn(
       { connections: connectionsMax },
-      'the limit of open files is too low for GATEWAY_CONNECTIONS',
+      'the limit on open files is too low for GATEWAY_CONNECTIONS; fewer connections are accepted',
     )
   }
   const limits = {
@@ -192,7 +192,10 @@ interface HealthSources {
   readonly certificate: Certificate | undefined
 }
 
-/** After the start an outage is reported as degraded: a balancer must not remove every gateway. */
+/**
+ * Once the gateway has started, an outage makes it degraded, not unready. Otherwise a load balancer would
+ * remove every gateway during an outage of Redis or of the backends.
+ */
 function healthOf(
   { backends, rateLimiter, budget, certificate }: HealthSources,
   draining: boolean,
@@ -201,7 +204,8 @@ function healthOf(
   if (backends.state() !== 'ready') outages.push('no backend is ready')
   for (const { url, ready, reason, health } of backends.statuses()) {
     if (!ready) outages.push(`backend ${url} is not ready: ${reason}`)
-    else if (health === 'ejected') outages.push(`backend ${url} fails far more than the others`)
+    else if (health === 'ejected')
+      outages.push(`backend ${url} fails far more often than the others`)
   }
   const expiry = certificate && expiryWarning(certificate, Date.now())
   if (expiry !== undefined) outages.push(expiry)

@@ -3,11 +3,11 @@
 /**
  * V8 reads these flags only when a process starts. `docs/performance.md` has the effect of each.
  *
- * - The young generation has 16 MB: with Node's default, calls in progress are promoted to the old
+ * - The young generation has 16 MB: with Node's smaller default, calls in progress are promoted to the old
  *   generation.
  * - The old generation is collected when it has grown by 15 %, which keeps memory use low.
- * - Garbage is collected on the main thread alone: other threads would compete with it for one core.
- * - The function `gc` exists: `shared/process/buffers.ts` collects young buffers with it.
+ * - Garbage is collected on the main thread only: further threads would compete with it for one core.
+ * - `gc` is exposed: `shared/process/buffers.ts` calls it to collect young buffers.
  */
 const V8_FLAGS = [
   '--max-semi-space-size=16',

@@ -8,7 +8,7 @@ import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import type { Running } from '../shared/process/lifecycle.ts'
 import type { Logger } from '../shared/process/log.ts'
-import { createMetrics, gatherFrom, type MetricsSnapshot } from '../shared/process/metrics.ts'
+import { aggregateFrom, createMetrics, type MetricsSnapshot } from '../shared/process/metrics.ts'
 import { type Health, listenForOperations } from '../shared/process/operations.ts'
 import { createRepeatedLog, type RepeatedLog } from '../shared/process/repeated-log.ts'
 
@@ -20,11 +20,11 @@ const SETTLED_MS = 60_000
 const QUERY_TIMEOUT_MS = 1_000
 const HEARTBEAT_INTERVAL_MS = 1_000
 /**
- * A worker that has not responded for this long hangs, and so do the connections that the kernel assigns to
- * it.
+ * A worker that has not responded for this long is assumed to hang and is killed. Until then, the connections
+ * that the kernel assigns to it hang too.
  */
 const SILENT_MS_MAX = 8_000
-/** Longer than a worker waits for a metric that cannot be read. */
+/** Longer than a worker itself waits for a metric that cannot be read (`readWithTimeout` in `metrics.ts`). */
 const METRICS_TIMEOUT_MS = 3_000
 
 export interface WorkersOptions {
@@ -55,13 +55,13 @@ export async function superviseWorkers(options: WorkersOptions): Promise<Running
   async function startWorker(): Promise<void> {
     const worker = cluster.fork({
       GATEWAY_PORT: port,
-      // Only the supervisor queries it.
+      // Only the supervisor queries a worker's operations listener.
       GATEWAY_OPERATIONS_HOST: '127.0.0.1',
       GATEWAY_OPERATIONS_PORT: '0',
       LOG_LEVEL: log.level,
     })
     const startedAt = performance.now()
-    const listening = await readyLine(worker)
+    const listening = await readReadyLine(worker)
     if (listening === undefined) throw new Error('a worker ended before it listened')
     port = listening.port ?? port
     const started = { worker, operationsPort: listening.operations_port }
@@ -88,20 +88,23 @@ export async function superviseWorkers(options: WorkersOptions): Promise<Running
   }
 
   const repeatedLog = createRepeatedLog(log)
-  // This comes first, because it fails if another service uses the port. Listening on the shared public
-  // port would not fail.
+  // The operations listener starts first, because it fails if another gateway already uses the port. Workers
+  // share the public port, so listening on it would succeed.
   const operations = await listenForOperations({
     host: options.operationsHost,
     port: options.operationsPort,
     metrics: {
       ...createMetrics('gateway'),
-      registry: gatherFrom(() => queryMetrics([...running.values()], repeatedLog)),
+      registry: aggregateFrom(() => queryMetrics([...running.values()], repeatedLog)),
     },
     log,
     health: async () => {
       const workers = [...running.values()]
       if (hasStarted || isDraining) return healthOf(workers, count, isDraining)
-      return { unready: [`${count - workers.length} of ${count} workers start`], degraded: [] }
+      return {
+        unready: [`${count - workers.length} of ${count} workers are starting`],
+        degraded: [],
+      }
     },
     onLogLevel: (level) => setLogLevel([...running.values()], level, log),
   })
@@ -116,15 +119,15 @@ export async function superviseWorkers(options: WorkersOptions): Promise<Running
     },
     async drain() {
       isDraining = true
-      // This includes workers that do not listen yet.
-      await Promise.all(Object.values(cluster.workers ?? {}).map(end))
+      // `cluster.workers` includes workers that do not listen yet.
+      await Promise.all(Object.values(cluster.workers ?? {}).map(terminate))
       await operations.close()
     },
   }
 }
 
-/** Resolves with the ports of a worker when it listens; with undefined if it ends before. */
-async function readyLine({ process: { stdout } }: Worker) {
+/** Resolves with the ports of a worker once it listens; with undefined if the worker ends first. */
+async function readReadyLine({ process: { stdout } }: Worker) {
   if (stdout === null) return undefined
   for await (const line of createInterface({ input: stdout })) {
     stdout.resume()
@@ -140,7 +143,7 @@ function watchHeartbeat({ worker, operationsPort }: RunningWorker, log: Logger):
   let checkedAt = respondedAt
   return setInterval(() => {
     const now = performance.now()
-    // After a stall of the supervisor itself, the time of the workers begins anew.
+    // If the supervisor itself was stalled, the worker gets the full time again.
     if (now - checkedAt > 2 * HEARTBEAT_INTERVAL_MS) respondedAt = now
     checkedAt = now
     if (now - respondedAt > SILENT_MS_MAX) {
@@ -152,13 +155,13 @@ function watchHeartbeat({ worker, operationsPort }: RunningWorker, log: Logger):
       () => {
         respondedAt = performance.now()
       },
-      // The missing response is counted.
+      // A failed query leaves `respondedAt` unchanged.
       () => {},
     )
   }, HEARTBEAT_INTERVAL_MS)
 }
 
-async function end(worker: Worker | undefined): Promise<void> {
+async function terminate(worker: Worker | undefined): Promise<void> {
   if (worker === undefined || worker.isDead()) return
   const exited = once(worker, 'exit')
   worker.process.kill('SIGTERM')
@@ -184,7 +187,7 @@ async function healthOf(
       degraded: [...degraded],
     }
   }
-  for (const reason of unready) degraded.add(`a worker is not ready: ${reason}`)
+  for (const reason of unready) degraded.add(`some workers are not ready: ${reason}`)
   return { unready: [], degraded: [...degraded] }
 }
 
@@ -195,7 +198,7 @@ async function queryHealth({ operationsPort }: RunningWorker): Promise<Health> {
     const { reasons, degraded } = JSON.parse(text) as { reasons: string[]; degraded: string[] }
     return { unready: reasons, degraded }
   } catch {
-    return { unready: ['it does not respond'], degraded: [] }
+    return { unready: ['a worker does not respond'], degraded: [] }
   }
 }
 

@@ -1,7 +1,7 @@
 /**
- * The budget for resources that clients use: connections, TLS handshakes and memory. Each has a total limit
- * and a limit per client. When a limit is reached, the connections of the heaviest users are closed, and
- * clients that use little are still served.
+ * The budget for resources that clients use: connections, TLS handshakes and memory. When a limit in total or
+ * per client is reached, the connections of the heaviest users are closed, and clients that use little are
+ * still served.
  */
 import type { Logger } from '../../shared/process/log.ts'
 import { createRepeatedLog } from '../../shared/process/repeated-log.ts'
@@ -23,14 +23,14 @@ import {
 export type EvictionReason = ConnectionEviction | MemoryEviction
 
 /** For this long after a limit was reached, the gateway reports itself as degraded. */
-const IMPAIRED_MS = 10_000
+const DEGRADED_MS = 10_000
 
-const MEANINGS: Readonly<Record<EvictionReason, string>> = {
+const LIMITED_RESOURCES: Readonly<Record<EvictionReason, string>> = {
   connections: 'connections of all clients',
-  client_connections: 'connections of a client',
+  client_connections: 'connections of one client',
   handshakes: 'TLS handshakes',
   memory: 'memory of all clients',
-  client_memory: 'memory of a client',
+  client_memory: 'memory of one client',
 }
 
 export type BudgetMember = ClientConnection & MemoryUser
@@ -59,7 +59,7 @@ export class Budget {
     const onEvict = (reason: EvictionReason, connections: number) => {
       evicted[reason] += connections
       this.#reachedAt.set(reason, performance.now())
-      const message = `the limit of the ${MEANINGS[reason]} is reached: connections are closed`
+      const message = `the limit on ${LIMITED_RESOURCES[reason]} is reached: connections are closed`
       repeatedLog.warn(reason, { reason, connections }, message)
     }
     this.#connections = new Connections(limits, onEvict)
@@ -88,7 +88,7 @@ export class Budget {
     return new HeldMemory(this.#memory, client)
   }
 
-  /** Adds a new connection. Returns false if there is no room for it, since all others carry calls. */
+  /** Adds a new connection. Returns false if the limit is reached and every other one has a call in progress. */
   open(member: BudgetMember): boolean {
     const isOpen = this.#connections.add(member)
     if (!isOpen) this.#clients.release(member.peer)
@@ -105,11 +105,11 @@ export class Budget {
     this.#clients.release(member.peer)
   }
 
-  /** Lists the limits that were reached recently, for operators. */
+  /** Returns the limits that were reached recently, for operators. */
   reached(): string[] {
-    const since = performance.now() - IMPAIRED_MS
+    const since = performance.now() - DEGRADED_MS
     return [...this.#reachedAt]
       .filter(([, at]) => at > since)
-      .map(([reason]) => `the limit of the ${MEANINGS[reason]} is reached`)
+      .map(([reason]) => `the limit on ${LIMITED_RESOURCES[reason]} is reached`)
   }
 }

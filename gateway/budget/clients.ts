@@ -1,6 +1,6 @@
 /** Clients by network, with the connections and the memory that each uses at present. */
 
-/** Connections whose key is cached have their own memory. Otherwise clients without a key could use up all of it. */
+/** Calls whose key is cached have memory of their own. Otherwise clients without a key could use all of it. */
 export type PartitionName = 'known' | 'unknown'
 
 export class Client {

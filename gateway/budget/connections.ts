@@ -1,17 +1,16 @@
 /**
- * Client connections, with a total limit, a limit per client, and a limit of TLS handshakes. A new
- * connection beyond a limit is still accepted, and a waiting connection of the client that has the most is
- * closed instead. A client that opens thousands of connections therefore closes its own, and no other
- * client starves.
+ * Client connections, with a total limit, a limit per client, and a limit on TLS handshakes. A new connection
+ * beyond a limit is still accepted, and waiting connections of the client that has the most are closed
+ * instead. A client that opens thousands of connections therefore loses its own, and no other client starves.
  */
 import type { Client } from './clients.ts'
 
 /**
- * How many connections are closed at a time, since choosing them takes time. nginx closes as many idle
- * connections.
+ * The maximum number of connections that are closed at once. Choosing them takes time, so closing them one by
+ * one would be slower. nginx also closes up to 32 idle connections at once.
  */
 const CLOSED_AT_ONCE = 32
-/** Handshakes are short, and each takes as much memory as several connections. */
+/** The share of connections that may be in a handshake: each takes as much memory as several connections. */
 const HANDSHAKES_SHARE = 1 / 10
 
 export interface ClientConnection {
@@ -61,7 +60,7 @@ export class Connections<T extends ClientConnection> {
     return this.#all.values()
   }
 
-  /** Adds a new connection. Returns false if there is no room for it, since all others carry calls. */
+  /** Adds a new connection. Returns false if the limit is reached and every other one has a call in progress. */
   add(connection: T): boolean {
     const { peer, isHandshake } = connection
     const { connectionsMax, clientConnectionsMax } = this.#limits
@@ -125,7 +124,7 @@ export class Connections<T extends ClientConnection> {
     const chosen: T[] = []
     for (let rank = 0; rank <= RANK_MAX && chosen.length < countMax; rank++) {
       for (const connection of waiting) {
-        // Without the factor, a client with one connection more than others would lose connections that
+        // Without the factor 2, a client with one connection more than the others would lose connections that
         // have served calls before the others lose unused ones.
         const hasMost = 2 * sizeOf(connection.peer) >= most
         if (!hasMost || rankOf(connection) !== rank) continue

@@ -1,15 +1,15 @@
 /**
  * Limits the memory for incomplete requests and unreceived responses: heads, pipelined requests, bodies,
- * and responses. When the memory is used up, connections of the client that uses the most are evicted:
- * those that have used the most for the longest.
+ * and responses. When the memory is used up, connections of the client that uses the most are evicted, those
+ * with the highest cost (bytes × time) first.
  */
 import type { Client, Clients, PartitionName } from './clients.ts'
 
-/** The share of all memory that the partition `known` has. */
+/** The share of the memory that belongs to the partition `known`. */
 const KNOWN_SHARE = 3 / 4
 /**
- * A reserve of each partition (`SMALL_SHARE`) is only for connections that use at most this many bytes.
- * Most payments need less.
+ * In each partition, a reserve (`SMALL_SHARE`) is only for connections that use at most this many bytes. Most
+ * requests that record a payment need less.
  */
 const SMALL_BYTES = 4 * 1024
 const SMALL_SHARE = 1 / 16
@@ -18,7 +18,7 @@ const SMALL_SHARE = 1 / 16
  * time.
  */
 const FREED_SHARE = 1 / 8
-/** The least duration that counts for a connection that has used memory, even if it was shorter. */
+/** A connection that has used memory for less time than this counts as having used it for this long. */
 const HELD_MS_MIN = 1
 
 /** A connection that uses memory. */
@@ -54,8 +54,8 @@ export class Memory {
   readonly #onEvict: (reason: MemoryEviction, connections: number) => void
 
   /**
-   * `users` returns all connections. `onEvict` is called when connections were evicted, or when the one
-   * that needs memory must be.
+   * `users` are all connections. `onEvict` is called after connections were evicted, or when the connection
+   * that needs memory must itself be evicted.
    */
   constructor(
     { bytesMax, clientBytesMax }: MemoryLimits,
@@ -100,12 +100,12 @@ export class Memory {
 
   #fits(partition: Partition, { client, bytes }: HeldMemory, more: number): boolean {
     const { name, bytesMax } = partition
-    const kept = bytes + more > SMALL_BYTES ? bytesMax * SMALL_SHARE : 0
-    if (partition.bytes + more > bytesMax - kept) return false
+    const reserved = bytes + more > SMALL_BYTES ? bytesMax * SMALL_SHARE : 0
+    if (partition.bytes + more > bytesMax - reserved) return false
     return !client.isLimited || client.bytes[name] + more <= partition.clientBytesMax
   }
 
-  /** Evicts connections until a part of the limit is free. Returns whether the bytes fit then. */
+  /** Evicts connections until `FREED_SHARE` of the limit is free. Returns whether the bytes then fit. */
   #free(partition: Partition, held: HeldMemory, bytes: number): boolean {
     const { name, bytesMax, clientBytesMax } = partition
     const { client } = held
@@ -117,8 +117,7 @@ export class Memory {
       const users = this.#mostExpensive(name, isOfClient ? client : undefined)
       // The connection that needs memory would itself have to be evicted.
       if (users.length === 0 || users.some(({ memory }) => memory === held)) break
-      // Without this, evicting the client's last bytes would delete the client, although it is about to use
-      // more.
+      // Without this, evicting the client's last bytes would delete the client, which is about to use more.
       client.connections++
       for (const user of users) {
         user.evict()
@@ -183,8 +182,8 @@ export class HeldMemory {
   }
 
   /**
-   * Sets how many bytes the connection uses in total. Returns false, and changes nothing, if there is no memory for
-   * them. Behind a proxy, `client` may differ from call to call.
+   * Sets how many bytes the connection uses in total. Returns false if there is no memory for them. Behind a
+   * proxy, `client` may differ from call to call.
    */
   set(bytes: number, isKnown: boolean, client: Client): boolean {
     const partition = isKnown ? 'known' : 'unknown'

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 
 /**
- * Returns the hard limit, to which Node raises the soft limit at its start; `Infinity` if the system does
+ * Returns the soft limit, which Node raises to the hard limit when it starts; `Infinity` if the system does
  * not report it.
  */
 export function openFilesMax(): number {

@@ -4,8 +4,8 @@ export interface Abortable {
 }
 
 /**
- * Aborts the work for a call. Unlike an `AbortSignal` it has one listener, since the steps of a call run
- * one after another: `addEventListener` costs more than the rest of a step's bookkeeping.
+ * Aborts the work for a call. One listener is enough, since the steps of a call run one after another. An
+ * `AbortSignal` is not used, because `addEventListener` costs more than the rest of a step's bookkeeping.
  */
 export class Abort {
   #reason: Error | undefined

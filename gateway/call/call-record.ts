@@ -5,7 +5,7 @@ import { createSpanId, type Trace } from '../../shared/process/trace.ts'
 import type { RequestHead } from '../http1/request-head.ts'
 
 export interface CallRecord {
-  /** The address at the other end of the connection. */
+  /** The address of the client, or of the proxy in front of the gateway. */
   readonly address: string
   /** Undefined if the head was rejected. */
   head: RequestHead | undefined
@@ -53,7 +53,7 @@ export function createCallRecord(address: string, recordsSteps: boolean): CallRe
   }
 }
 
-/** Returns `work`. If a trace needs timings, records those of `work` once it has settled. */
+/** Returns `work`. If the call is traced, records the timings of `work` once it has settled. */
 export function recordStep<T>(
   { steps }: CallRecord,
   name: string,

@@ -33,7 +33,7 @@ export interface CallOptions {
 
 export class Call {
   readonly #connection: CallConnection
-  /** The method in the request line, whether it is a known one or not. */
+  /** The method in the request line, which may be unknown. */
   readonly method: string
   /** The request id of the client if it sent a valid one, otherwise a new id. */
   readonly requestId: string
@@ -45,7 +45,7 @@ export class Call {
   allowance: Allowance | undefined = undefined
   /** The key whose limit the response shows if the call was not counted. */
   limitedKey: { readonly keyId: string; readonly rateLimit: number } | undefined = undefined
-  /** Whether the key is cached. The memory of the body then belongs to the partition of known keys. */
+  /** Whether the key is cached. The memory of the call then belongs to the partition of known keys. */
   isKeyKnown = false
   /** Whether `100 Continue` was sent. */
   sentContinue = false

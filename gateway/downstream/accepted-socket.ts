@@ -1,20 +1,21 @@
 import { Socket, type SocketConstructorOpts } from 'node:net'
 import { copyBuffer } from '../../shared/process/buffers.ts'
 
-/** The buffer that all accepted sockets share: each read is processed before the next begins. */
+/** The buffer that all accepted sockets share. Each read is processed before the next one begins. */
 const BUFFER = Buffer.alloc(64 * 1024)
 
 /**
  * Reads a socket that a server accepted with `pauseOnConnect`, and returns the socket to use in its place.
- * As a stream, each read would allocate 64 KiB and cross the stream's own buffer: some 5 % of the CPU of a
- * call (`npm run bench -- gateway --against DIRECTORY`). `node:net` offers `onread` only for sockets that
- * it connects. Therefore a second socket takes over the handle of the first. The handle is private to Node.
- * If a version of Node has another handle, and for TLS, the socket is read as a stream instead.
+ * Reading it as a stream would allocate 64 KiB for each read and use the stream's own buffer, which takes
+ * some 5 % of the CPU time of a call (`npm run bench -- gateway --against DIRECTORY`). `node:net` offers
+ * `onread` only for sockets that it connects, so a second socket takes over the handle of the first. The
+ * handle is private to Node: with TLS, or a version of Node whose handle differs, the socket is read as a
+ * stream.
  */
 export function readAccepted(accepted: Socket, read: (bytes: Buffer) => void): Socket {
   const handle: unknown = Reflect.get(accepted, '_handle')
-  const takesBuffer = Reflect.has(Object(handle), 'useUserBuffer')
-  if ('encrypted' in accepted || !takesBuffer) return accepted.on('data', read).resume()
+  const acceptsBuffer = Reflect.has(Object(handle), 'useUserBuffer')
+  if ('encrypted' in accepted || !acceptsBuffer) return accepted.on('data', read).resume()
   const options: SocketConstructorOpts = {
     allowHalfOpen: accepted.allowHalfOpen,
     onread: {

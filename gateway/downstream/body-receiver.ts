@@ -5,7 +5,7 @@ import { type BodyFraming, createBodyDecoder } from '../http1/body-decoder.ts'
 import type { RequestReader } from '../http1/request-reader.ts'
 import { BodyReader, mayFit } from './request-body.ts'
 
-/** A body that has been arriving for this long must arrive at the minimum rate or faster. */
+/** The minimum rate applies to a body once it has been arriving for this long. */
 const RATE_FROM_MS = 3_000
 
 /** A body that is being read. Times are `performance.now()`. */
@@ -25,13 +25,13 @@ export class BodyReceiver {
   #isLost = false
   #bytes = 0
 
-  /** `onBytes` is called when `bytes` has changed and returns false if there is no memory for them. */
+  /** `onBytes` is called when `bytes` has changed. It returns false if there is no memory for them. */
   constructor(rateMin: number, onBytes: () => boolean) {
     this.#rateMin = rateMin
     this.#onBytes = onBytes
   }
 
-  /** The memory of the body, which is in use until the call ends. */
+  /** The number of bytes of memory that the body uses, until the call ends. */
   get bytes(): number {
     return this.#bytes
   }
@@ -46,8 +46,8 @@ export class BodyReceiver {
   }
 
   /**
-   * Begins to receive the body of a call, whose bytes are passed to `read`. The promise settles like that
-   * of `CallConnection.readBody`.
+   * Begins to receive the body of a call. The caller passes the bytes that arrive to `read`. The promise
+   * settles like that of `CallConnection.readBody`.
    */
   receive(call: Call, framing: BodyFraming, bytesMax: number, deadline: number): Promise<Body> {
     return new Promise((resolve, reject) => {
@@ -97,8 +97,8 @@ export class BodyReceiver {
   }
 
   /**
-   * Drops the body of the call in progress if it was not read. Returns whether all of it had arrived in
-   * `requests`: only then can the next request be found.
+   * Drops the body of the call in progress if it was not read. Returns false if it has not arrived completely
+   * in `requests`: the beginning of the next request is then unknown.
    */
   skip(framing: BodyFraming | undefined, requests: RequestReader): boolean {
     if (framing === undefined || this.#isRead) return true

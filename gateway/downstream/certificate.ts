@@ -1,9 +1,9 @@
-/** The TLS certificate: it is validated before it is used, and operators are warned before it expires. */
+/** Validates the TLS certificate before it is used, and warns operators before it expires. */
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { createSecureContext } from 'node:tls'
 import { SettingsError } from '../../shared/process/settings.ts'
 
-/** How long before its end operators are warned. */
+/** Operators are warned this long before the certificate expires. */
 const EXPIRES_SOON_MS = 7 * 24 * 3_600_000
 
 /** In PEM form: the certificate with its chain, and its private key. */
@@ -15,27 +15,30 @@ export interface TlsFiles {
 export interface Certificate extends TlsFiles {
   /** Milliseconds since the epoch. */
   readonly expiresAt: number
-  /** The host names that it is for. */
+  /** The host names that it covers; its subject if it lists none. */
   readonly names: string
 }
 
-/** Takes `TLS_CERT` and `TLS_KEY` in PEM form; returns undefined without both. Throws `SettingsError`. */
+/**
+ * Validates `TLS_CERT` and `TLS_KEY`, in PEM form. Returns undefined if neither is set. Throws
+ * `SettingsError` if they cannot be used.
+ */
 export function readCertificate(
   cert: string | undefined,
   key: string | undefined,
 ): Certificate | undefined {
   if (cert === undefined && key === undefined) return undefined
-  if (cert === undefined) throw new SettingsError(['TLS_KEY is set, and TLS_CERT is not'])
-  if (key === undefined) throw new SettingsError(['TLS_CERT is set, and TLS_KEY is not'])
-  const own = read('TLS_CERT', () => new X509Certificate(cert))
+  if (cert === undefined) throw new SettingsError(['TLS_KEY is set, but TLS_CERT is not'])
+  if (key === undefined) throw new SettingsError(['TLS_CERT is set, but TLS_KEY is not'])
+  const first = read('TLS_CERT', () => new X509Certificate(cert))
   const privateKey = read('TLS_KEY', () => createPrivateKey(key))
-  if (!own.checkPrivateKey(privateKey)) {
-    throw new SettingsError(['TLS_KEY is not the key of the first certificate of TLS_CERT'])
+  if (!first.checkPrivateKey(privateKey)) {
+    throw new SettingsError(['TLS_KEY is not the private key of the first certificate in TLS_CERT'])
   }
-  // The TLS library rejects more than the checks above: the chain, or keys that are too short.
+  // The TLS library also rejects an invalid chain, or a key that is too short.
   read('TLS_CERT', () => createSecureContext({ cert, key }))
-  const names = own.subjectAltName ?? own.subject
-  return { cert, key, expiresAt: Date.parse(own.validTo), names }
+  const names = first.subjectAltName ?? first.subject
+  return { cert, key, expiresAt: Date.parse(first.validTo), names }
 }
 
 function read<T>(name: string, work: () => T): T {
@@ -47,9 +50,9 @@ function read<T>(name: string, work: () => T): T {
   }
 }
 
-/** A warning for operators if the certificate has expired or will soon; else undefined. */
+/** Returns a warning for operators if the certificate has expired or will soon; otherwise undefined. */
 export function expiryWarning({ expiresAt }: Certificate, now: number): string | undefined {
   if (expiresAt > now + EXPIRES_SOON_MS) return undefined
   const end = new Date(expiresAt).toISOString()
-  return `the TLS certificate ${expiresAt > now ? 'ends' : 'ended'} on ${end}`
+  return `the TLS certificate ${expiresAt > now ? 'expires' : 'expired'} on ${end}`
 }

@@ -1,6 +1,6 @@
 /**
- * A client's connection. Requests are handled one after another, and each gets one response. After a
- * response that closes the connection, no byte that follows is acted on.
+ * A client's connection. Requests are handled one after another, and each gets one response. Bytes that
+ * follow the last request of the connection are ignored.
  */
 import type { Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
@@ -22,16 +22,16 @@ import { ResponseWriter } from './response-writer.ts'
 /** The longest time from the first byte of a request to the end of its head. */
 const HEAD_TIMEOUT_MS = 10_000
 /**
- * How long a closing connection still reads and drops bytes. If it closed at once, a client that is
- * still sending would see a reset instead of the response.
+ * How long a closing connection continues to read, and drops what it reads. If it were closed at once, a
+ * client that is still sending would see a reset instead of the response.
  */
 const LINGER_MS = 2_000
 /**
- * A client that has closed its half of the connection may still read the response, or may be gone. Its
- * calls are aborted after this time.
+ * A client that has closed its half of the connection may still read the response, or may be gone. The
+ * connection is closed after this time, which aborts its call.
  */
 const HALF_CLOSED_MS = 1_000
-/** Bytes buffered behind a call in progress; beyond it, reading pauses until the response is sent. */
+/** If more bytes are buffered after the request in progress, reading pauses until its response is sent. */
 const READ_AHEAD_BYTES_MAX = 64 * 1024
 
 /** The listener of a connection, with its settings and callbacks. */
@@ -45,17 +45,17 @@ export interface ConnectionHost {
   readonly connectionAgeMs: number
   readonly budget: Budget
   /**
-   * Returns the client of a call. Behind a proxy it differs from the client of the connection, which is the
+   * Returns the client of a call. Behind a proxy it differs from the peer of the connection, which is the
    * proxy.
    */
   clientOf(call: Call, peer: Client): Client
-  /** Begins a call. The host ends it with `Connection.end`. */
+  /** Begins a call. The host calls `Connection.end` when the call has ended. */
   serve(connection: Connection, head: RawRequestHead, arrivedAt: number): Call
   /** Returns the response to bytes that did not become a call. */
   reject(connection: Connection, error: Http1Error | Problem): string
-  /** The client did not receive its response in time and is disconnected. */
+  /** Called when the client did not receive its response in time and is disconnected. */
   onResponseTimeout(call: Call | undefined): void
-  /** Bytes of a client made the gateway itself fail. The connection is closed, and others go on. */
+  /** Called when an unexpected error occurred. Only this connection is closed. */
   onFault(error: unknown): void
 }
 
@@ -87,26 +87,27 @@ export class Connection implements CallConnection, BudgetMember {
   #isReadAheadLost = false
   readonly #openedAt = performance.now()
   /**
-   * `performance.now()` when the first byte after the last response arrived; until then, when that response
-   * was written.
+   * `performance.now()` when the first byte after the last response arrived. Before it has arrived: when that
+   * response was written.
    */
   #begunAt = this.#openedAt
   /**
-   * Whether such a byte has arrived. Blank lines before a request count as well: otherwise a client could
-   * extend its deadline with them.
+   * Whether a byte has arrived since the last response. Empty lines before a request count as well: otherwise
+   * a client could extend its deadline with them.
    */
   #hasBegun = false
-  /** `performance.now()` by which a head must have arrived, or the connection be closed. */
+  /** `performance.now()` by which the next head must have arrived. A closing connection is destroyed then. */
   #deadline: number
-  /** `performance.now()` by which a half-closed connection must end. */
+  /** `performance.now()` after which a half-closed connection is destroyed. */
   #endsBy = Number.POSITIVE_INFINITY
+  /** Whether no request has arrived yet. */
   #isFresh = true
   /** `performance.now()` from which the next response closes the connection. */
   readonly #oldFrom: number
   #isOld = false
-  /** The client has closed its half of the connection. */
+  /** Whether the client has closed its half of the connection. */
   #hasEnded = false
-  /** The last response is written; all bytes that still arrive are dropped. */
+  /** Whether the last response is written. Bytes that still arrive are dropped. */
   #isClosing = false
 
   constructor(accepted: Socket, { address, peer }: ConnectionOptions, host: ConnectionHost) {
@@ -115,7 +116,7 @@ export class Connection implements CallConnection, BudgetMember {
     this.peer = peer
     this.memory = host.budget.createHeldMemory(peer)
     this.#socket = readAccepted(accepted, (bytes) => this.#guard(() => this.#read(bytes)))
-    const onBytes = () => this.#account()
+    const onBytes = () => this.#updateMemory()
     this.#body = new BodyReceiver(host.bodyRateMin, onBytes)
     this.#writer = new ResponseWriter(this.#socket, {
       timeoutMs: host.responseTimeoutMs,
@@ -127,7 +128,7 @@ export class Connection implements CallConnection, BudgetMember {
     // time.
     this.#oldFrom = this.#openedAt + host.connectionAgeMs * (0.9 + 0.2 * Math.random())
     this.#socket.on('end', () => this.#guard(() => this.#readEnd()))
-    // The close event that follows is handled.
+    // Without a listener, an error would end the process. The `close` event that follows is handled.
     this.#socket.on('error', () => {})
     this.#socket.on('close', () => this.#close())
   }
@@ -142,7 +143,7 @@ export class Connection implements CallConnection, BudgetMember {
   }
 
   /** Whether no byte has arrived after the request in progress. */
-  get isReadEmpty(): boolean {
+  get isReadAheadEmpty(): boolean {
     return this.#requests.isEmpty
   }
 
@@ -155,7 +156,7 @@ export class Connection implements CallConnection, BudgetMember {
     return this.#isReadAheadLost
   }
 
-  /** The client has closed its half of the connection. */
+  /** Whether the client has closed its half of the connection. */
   get hasEnded(): boolean {
     return this.#hasEnded
   }
@@ -169,15 +170,16 @@ export class Connection implements CallConnection, BudgetMember {
     return !this.#isFresh
   }
 
-  /** No call is in progress. */
+  /** Whether no call is in progress. */
   get isWaiting(): boolean {
     return this.#call === undefined
   }
 
-  /** See `MemoryUser`. The body of a call at the backend is not evictable. */
+  /** See `MemoryUser`. Once a call is at the backend, its body cannot be evicted. */
   get evictableBytes(): number {
-    const isClients = this.#call === undefined || this.#body.isPending || this.#writer.isFlushing
-    return isClients ? this.memory.bytes : this.#requests.length
+    const isAllEvictable =
+      this.#call === undefined || this.#body.isPending || this.#writer.isFlushing
+    return isAllEvictable ? this.memory.bytes : this.#requests.length
   }
 
   get heldSince(): number {
@@ -191,7 +193,7 @@ export class Connection implements CallConnection, BudgetMember {
       releaseBuffer(this.#requests.takeAll())
       this.#body.end()
       this.#writer.discard()
-      this.#account()
+      this.#updateMemory()
       this.reset()
     }
   }
@@ -200,7 +202,7 @@ export class Connection implements CallConnection, BudgetMember {
     return this.#socket.bytesWritten
   }
 
-  /** Confines a defect of ours to the connection that met it: a client must not end the process. */
+  /** Confines an unexpected error to this connection. Without this, one client could end the process. */
   #guard(work: () => void): void {
     try {
       work()
@@ -222,7 +224,7 @@ export class Connection implements CallConnection, BudgetMember {
       this.#readBody(bytes)
     } else if (!this.#body.isLost) {
       this.#requests.push(bytes)
-      if (this.#isReadAheadLost || !this.#account()) this.#dropReadAhead()
+      if (this.#isReadAheadLost || !this.#updateMemory()) this.#dropReadAhead()
       else if (this.#requests.length > READ_AHEAD_BYTES_MAX) this.#socket.pause()
     }
   }
@@ -266,8 +268,8 @@ export class Connection implements CallConnection, BudgetMember {
     this.#body.end()
     this.#writer.end()
     if (closes || this.#isReadAheadLost) this.#closeSoon()
-    // Requests of a client that has disconnected are not acted on.
-    if (this.#isClosing || !this.isOpen) return void this.#account()
+    // Further requests of a client that has disconnected are ignored.
+    if (this.#isClosing || !this.isOpen) return void this.#updateMemory()
     const now = performance.now()
     this.#begunAt = now
     this.#hasBegun = !this.#requests.isEmpty
@@ -299,7 +301,7 @@ export class Connection implements CallConnection, BudgetMember {
   }
 
   /** Closes the connection or aborts the call if a deadline has passed. */
-  checkTime(now: number): void {
+  checkDeadlines(now: number): void {
     this.#isOld = now > this.#oldFrom
     // A client that is receiving a response is still there.
     if (now > this.#endsBy && this.#writer.bufferedAt === undefined) this.destroy()
@@ -323,7 +325,7 @@ export class Connection implements CallConnection, BudgetMember {
       this.#isFresh = false
       this.#deadline = Number.POSITIVE_INFINITY
       this.#call = this.#host.serve(this, head, now)
-      if (!this.#account()) this.#dropReadAhead()
+      if (!this.#updateMemory()) this.#dropReadAhead()
     } else if (this.#hasEnded) {
       if (this.#requests.isEmpty) this.#closeSoon()
       else this.#reject(malformed())
@@ -331,7 +333,7 @@ export class Connection implements CallConnection, BudgetMember {
       const isIdle = !this.#isFresh && this.#requests.isEmpty
       const from = this.#isFresh ? this.#openedAt : this.#begunAt
       this.#deadline = from + (isIdle ? KEEP_ALIVE_MS : this.#headTimeoutMs)
-      if (!this.#account()) this.evict()
+      if (!this.#updateMemory()) this.evict()
       else if (this.#socket.isPaused()) this.#socket.resume()
     }
   }
@@ -367,16 +369,16 @@ export class Connection implements CallConnection, BudgetMember {
   }
 
   /**
-   * Updates the memory that this connection uses. Returns false if there is none for the bytes that arrived
-   * last. Requests and responses that are processed as they arrive use no memory.
+   * Updates the number of bytes that count as memory in use by this connection. Returns false if there is no
+   * memory for the bytes that arrived last. Bytes that are processed as they arrive do not count.
    */
-  #account(): boolean {
+  #updateMemory(): boolean {
     const bytes = this.#requests.length + this.#body.bytes + this.#writer.bytes
     if (bytes === this.memory.bytes) return true
     this.#requests.compact()
     const call = this.#call
     if (call === undefined) return this.memory.set(bytes, this.#isKnown, this.peer)
-    // A client that uses nothing is deleted, so the reference may be outdated: it is looked up again.
+    // The budget deletes a client that uses nothing, so the reference may be outdated.
     if (this.#client === undefined || this.memory.bytes === 0) {
       this.#client = this.#host.clientOf(call, this.peer)
     }
@@ -390,13 +392,13 @@ export class Connection implements CallConnection, BudgetMember {
   #dropReadAhead(): void {
     this.#isReadAheadLost = true
     releaseBuffer(this.#requests.takeAll())
-    this.#account()
+    this.#updateMemory()
   }
 
   #closeSoon(): void {
     this.#isClosing = true
     releaseBuffer(this.#requests.takeAll())
-    this.#account()
+    this.#updateMemory()
     this.#socket.end()
     this.#socket.resume()
     this.#deadline = performance.now() + LINGER_MS
@@ -405,7 +407,7 @@ export class Connection implements CallConnection, BudgetMember {
   #close(): void {
     this.#isClosing = true
     releaseBuffer(this.#requests.takeAll())
-    this.#account()
+    this.#updateMemory()
     this.#writer.close()
     this.#call?.abort.abort(new Error('the client closed its connection'))
   }

@@ -1,4 +1,4 @@
-/** A connection that has not finished its TLS handshake. It has no request bytes yet. */
+/** A connection that has not finished its TLS handshake. No byte of a request has arrived yet. */
 import type { Socket } from 'node:net'
 import type { Budget, BudgetMember } from '../budget/budget.ts'
 import type { Client } from '../budget/clients.ts'

@@ -22,7 +22,12 @@ import type { TlsFiles } from './certificate.ts'
 import { clientAddress, clientNetwork } from './client-address.ts'
 import { Connection, type ConnectionHost } from './connection.ts'
 import { endpointOf, Handshake } from './handshake.ts'
-import { assertFree, close, isUnsupported, listenOn } from './listening-socket.ts'
+import {
+  assertPortFree,
+  closeServer,
+  isPortSharingUnsupported,
+  listenOn,
+} from './listening-socket.ts'
 import {
   asProblem,
   lengthHeader,
@@ -33,8 +38,8 @@ import {
 } from './response.ts'
 
 /**
- * The number of connections that may wait to be accepted (the kernel's `somaxconn` may be lower). Beyond it
- * the kernel drops packets: clients then retry after a second, or believe that they are connected.
+ * The number of connections that may wait to be accepted (the kernel's `somaxconn` may be lower). Beyond it,
+ * the kernel drops packets: clients retry after a second, or assume that they are connected.
  */
 const BACKLOG = 4096
 /**
@@ -43,16 +48,16 @@ const BACKLOG = 4096
  * would starve under overload.
  */
 const LISTENING_SOCKETS = 16
-/** Recorded for a call whose client closed its connection; nothing is sent. */
+/** The status that is recorded for a call whose client closed its connection. Nothing is sent. */
 const CLIENT_GONE = 499
-/** While the gateway drains, a client has this long to begin and to end a last call on an open connection. */
+/** While the gateway drains, each open connection has this long to carry one last call. */
 const DRAIN_GRACE_MS = 3_000
 /** How often deadlines are checked. */
 const CHECK_INTERVAL_MS = 250
-/** Much shorter than a drain may take. */
+/** Much shorter than the time limit of a drain, since a drain waits for handshakes. */
 const HANDSHAKE_TIMEOUT_MS = 5_000
 const TLS_VERSION_MIN = 'TLSv1.2'
-/** A connection that is closed in one direction is still read, see `LINGER_MS` in `connection.ts`. */
+/** A connection that the gateway has closed for writing is still read, see `LINGER_MS` in `connection.ts`. */
 const SOCKET_OPTIONS = { allowHalfOpen: true, noDelay: true }
 
 export interface ListenerOptions {
@@ -70,8 +75,7 @@ export interface ListenerOptions {
   readonly trustedProxies: number
   readonly log: Logger
   /**
-   * If it is undefined, the listener speaks plain HTTP, for example behind a load balancer that terminates
-   * TLS.
+   * If undefined, the listener speaks plain HTTP, for example behind a load balancer that terminates TLS.
    */
   readonly tls: TlsFiles | undefined
   /** Whether calls record the timings of their steps, for traces. */
@@ -84,7 +88,7 @@ export interface ListenerOptions {
   commonHeaders(call: Call | undefined, status: number): readonly string[]
   /** Called when the response of a call is about to be written. */
   onResponse(call: Call, status: number): void
-  /** Called when the response is flushed to the client, or cannot be. */
+  /** Called when the response is flushed to the client, or when it cannot be. */
   onSettled(call: Call, status: number): void
   /** Called for bytes that were rejected because they are not a valid request. */
   onRejectedBytes(requestId: string, address: string, problem: Problem): void
@@ -129,22 +133,22 @@ export class Listener {
     this.#tls = tls && this.#createTlsServer(tls)
     this.#checking = setInterval(() => {
       const now = performance.now()
-      for (const connection of this.#connections) connection.checkTime(now)
+      for (const connection of this.#connections) connection.checkDeadlines(now)
     }, CHECK_INTERVAL_MS)
   }
 
   /** Resolves with the port. */
   async listen(port: number, host: string): Promise<number> {
-    // With a shared port, the system does not report that another process uses it. Workers share the port
-    // on purpose: if one is killed, connections that wait for it are reset. If the parent process accepted
-    // connections instead, they would hang.
-    if (port !== 0 && cluster.isPrimary) await assertFree(port, host)
+    // The system does not report that another process uses a port that can be shared. Workers share the port
+    // instead of getting connections from their parent: if a worker is killed, its waiting connections are
+    // then reset instead of hanging.
+    if (port !== 0 && cluster.isPrimary) await assertPortFree(port, host)
     const at = { host, backlog: BACKLOG, reusePort: true }
     let shared: number
     try {
       shared = await this.#open({ ...at, port })
     } catch (error) {
-      if (!isUnsupported(error) || cluster.isWorker) throw error
+      if (!isPortSharingUnsupported(error) || cluster.isWorker) throw error
       return this.#open({ ...at, port, reusePort: false })
     }
     while (this.#acceptors.length < LISTENING_SOCKETS) await this.#open({ ...at, port: shared })
@@ -152,7 +156,7 @@ export class Listener {
   }
 
   async #open(options: ListenOptions): Promise<number> {
-    // `readAccepted` wants paused sockets; TLS reads its own.
+    // `readAccepted` requires paused sockets. With TLS, the TLS server reads the accepted sockets.
     const pauseOnConnect = this.#tls === undefined
     const acceptor = createServer({ ...SOCKET_OPTIONS, pauseOnConnect }, (socket) => {
       this.#accept(socket)
@@ -168,11 +172,11 @@ export class Listener {
     this.#tls?.setSecureContext({ ...tls, minVersion: TLS_VERSION_MIN })
   }
 
-  /** Accepts no more connections; resolves when every accepted call has its response. */
+  /** Accepts no more connections. Resolves when every accepted call has its response. */
   async drain(): Promise<void> {
     this.#draining = true
-    const closed = Promise.all(this.#acceptors.map(close))
-    // A call may be on its way on an idle connection, so none is closed at once. Each response has
+    const closed = Promise.all(this.#acceptors.map(closeServer))
+    // Idle connections are not closed at once, because a request may be on its way. Responses have
     // `Connection: close`.
     const closing = setInterval(() => {
       const by = performance.now() + DRAIN_GRACE_MS
@@ -208,12 +212,12 @@ export class Listener {
     this.#tls.emit('connection', socket)
   }
 
-  /** Must be called when the handshake of a connection has ended. */
-  #secure(socket: TLSSocket): void {
+  /** Must be called when the handshake of a connection has succeeded. */
+  #replaceHandshake(socket: TLSSocket): void {
     const endpoint = endpointOf(socket)
     const handshake = this.#handshakes.get(endpoint)
     this.#handshakes.delete(endpoint)
-    // The client has closed the connection meanwhile.
+    // The client has closed the connection in the meantime.
     if (handshake === undefined) return void socket.destroy()
     const { address, peer } = handshake
     const connection = new Connection(socket, { address, peer }, this.#host)
@@ -238,7 +242,7 @@ export class Listener {
         ALPNProtocols: ['http/1.1'],
         handshakeTimeout: HANDSHAKE_TIMEOUT_MS,
       },
-      (socket) => this.#secure(socket),
+      (socket) => this.#replaceHandshake(socket),
     )
     return server.on('tlsClientError', (_: Error, socket: Socket) => socket.destroy())
   }
@@ -269,15 +273,15 @@ export class Listener {
         call.record.head = validateRequestHead(raw)
         response = await this.#options.serve(call.record.head, call)
       } catch (error) {
-        // The call was aborted: no client is left to respond to.
+        // The client has closed its connection, so there is no one to respond to.
         if (!connection.isOpen) return this.#options.onSettled(call, CLIENT_GONE)
         if (call.record.head === undefined) this.#options.onInvalidHead(call, raw.fields)
         response = this.#responseTo(error, call)
       }
       closes = this.#isLast(call, connection, response)
       this.#options.onResponse(call, response.status)
-      // This waits even if the response was flushed at once: the call must not end before `Connection` has
-      // registered it.
+      // `await` is needed even if the response was flushed at once: the call must not end before `Connection`
+      // has registered it.
       await this.#send(call, connection, response, closes)
       this.#options.onSettled(call, response.status)
     } catch (error) {
@@ -295,7 +299,10 @@ export class Listener {
     return problemResponse(problem, this.#options.baseUrl, call.requestId)
   }
 
-  /** Whether the connection closes after this response, since the next request could not be trusted. */
+  /**
+   * Whether the connection closes after this response, e.g. because the beginning of the next request is
+   * unknown, or because the gateway drains.
+   */
   #isLast(
     { record: { head }, sentContinue }: Call,
     connection: Connection,
@@ -307,8 +314,8 @@ export class Listener {
     // Without `100 Continue`, it is unknown whether the client sends its body.
     if (head.expectsContinue && !sentContinue) return true
     if (!connection.skipBody(head.framing) || connection.isReadAheadLost) return true
-    const { hasEnded, isOld, isReadEmpty } = connection
-    return (this.#draining || hasEnded || isOld) && isReadEmpty
+    const { hasEnded, isOld, isReadAheadEmpty } = connection
+    return (this.#draining || hasEnded || isOld) && isReadAheadEmpty
   }
 
   #send(

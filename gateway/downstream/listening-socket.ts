@@ -7,28 +7,28 @@ export function listenOn(server: Server, options: ListenOptions): Promise<number
     server.once('error', reject)
     server.listen(options, () => {
       server.off('error', reject)
-      // A TCP server that listens has an address of this form.
+      // The address of a TCP server that listens has this type.
       resolve((server.address() as AddressInfo).port)
     })
   })
 }
 
-/** Accepts no more connections; resolves when all that were accepted are closed. */
-export function close(server: Server): Promise<void> {
+/** Accepts no more connections. Resolves when all accepted connections are closed. */
+export function closeServer(server: Server): Promise<void> {
   return new Promise((resolve) => {
     server.close(() => resolve())
   })
 }
 
 /** Throws `EADDRINUSE` if a process listens on the port. */
-export async function assertFree(port: number, host: string): Promise<void> {
+export async function assertPortFree(port: number, host: string): Promise<void> {
   const probe = createServer()
   await listenOn(probe, { port, host })
-  await close(probe)
+  await closeServer(probe)
 }
 
-/** Whether the platform cannot share a port between sockets (`SO_REUSEPORT`). */
-export function isUnsupported(error: unknown): boolean {
+/** Whether the error means that sockets cannot share a port on this platform (`SO_REUSEPORT`). */
+export function isPortSharingUnsupported(error: unknown): boolean {
   return error instanceof Error && 'code' in error && UNSUPPORTED.has(error.code)
 }
 

@@ -10,7 +10,7 @@ import { type BodyDecoder, type BodyFraming, createBodyDecoder } from '../http1/
 export const BODY_BYTES_MAX = 256 * 1024
 export const NO_BODY: Buffer = Buffer.alloc(0)
 
-/** Whether the body can be within `bytesMax`. The length of a chunked body is known only at its end. */
+/** Returns false if the body is certainly longer than `bytesMax`. The length of a chunked body is not known. */
 export function mayFit(framing: BodyFraming, bytesMax: number): boolean {
   return framing.kind === 'chunked' || framing.bytes <= bytesMax
 }
@@ -18,13 +18,13 @@ export function mayFit(framing: BodyFraming, bytesMax: number): boolean {
 export interface BodyReaderOptions {
   readonly framing: BodyFraming
   readonly bytesMax: number
-  /** Called before the memory of the body changes to this many bytes. Throws `Problem` 503 if there is none. */
+  /** Called before the body's memory changes to `bytes`. Throws `Problem` 503 if there is no memory. */
   onMemory(bytes: number): void
 }
 
 /**
- * Copies a body out of the packets of a connection. The memory that is counted is then the memory in use: a
- * reference to a packet would keep the whole packet.
+ * Copies a body out of the packets of a connection, so that the memory that is counted is the memory in use:
+ * a reference to a part of a packet would keep the whole packet.
  */
 export class BodyReader {
   readonly #onMemory: (bytes: number) => void
@@ -37,8 +37,8 @@ export class BodyReader {
   #bytesKept = 0
 
   /**
-   * A body larger than `bytesMax` is too large. Of a body larger than `BODY_BYTES_MAX`, only the beginning
-   * is kept.
+   * A body larger than `bytesMax` is rejected as too large. Of a body larger than `BODY_BYTES_MAX`, only the
+   * beginning is kept.
    */
   constructor({ framing, bytesMax, onMemory }: BodyReaderOptions) {
     this.#onMemory = onMemory
@@ -54,9 +54,9 @@ export class BodyReader {
   }
 
   /**
-   * Reads the bytes of the body from `bytes`. Once the body is complete or known to be too large, returns
-   * it and the bytes after it; before, returns undefined. Throws `Http1Error` if it is malformed, `Problem`
-   * 503 if memory is used up.
+   * Reads the bytes of the body from `bytes`. Once the body is complete or known to be too large, returns it
+   * and the bytes after it; until then, returns undefined. Throws `Http1Error` if the body is malformed,
+   * `Problem` 503 if memory is used up.
    */
   read(bytes: Buffer): { readonly body: Body; readonly rest: Buffer } | undefined {
     const rest = this.#decoder.decode(bytes, (part) => this.#append(part))

@@ -3,13 +3,13 @@ import type { Socket } from 'node:net'
 import { writeMessage } from '../http1/message-writer.ts'
 import { NO_BODY } from './request-body.ts'
 
-/** Responses up to this size are never aborted to free memory, since TLS buffers each of them briefly. */
+/** Responses up to this size are never aborted for lack of memory, since TLS buffers each one briefly. */
 const SMALL_BYTES_MAX = 16 * 1024
 
 export interface ResponseWriterOptions {
   /** How long a client may take to receive a response, in ms. */
   readonly timeoutMs: number
-  /** Called when `bytes` has changed. Returns false if there is no memory for them. */
+  /** Called when `ResponseWriter.bytes` has changed. Returns false if there is no memory for them. */
   onBytes(): boolean
   /** Called to abort a response for which there is no memory. */
   onMemoryUsedUp(): void
@@ -49,16 +49,16 @@ export class ResponseWriter {
   }
 
   /**
-   * Writes a part of a response. Returns undefined if it was flushed at once; else resolves when it is
-   * flushed or the connection is closed.
+   * Writes a part of a response. Returns undefined if it was flushed at once; otherwise a promise that
+   * resolves when it is flushed or the connection is closed.
    */
   write(head: string, body: Buffer = NO_BODY): Promise<void> | undefined {
     const socket = this.#socket
     writeMessage(socket, head, body)
     const buffered = socket.writableLength
     if (buffered === 0) return undefined
-    // A callback costs time, and most writes are flushed at once. For the other writes, an empty write with
-    // a callback follows.
+    // Most writes are flushed at once and need no callback, which would cost time. After any other write, an
+    // empty write with a callback follows.
     socket.write('', () => this.#onFlushed?.())
     return this.#untilFlushed(buffered)
   }

@@ -16,7 +16,7 @@ export interface Response {
   readonly status: number
   /** Names and values alternate. Includes `content-length` only if `body` is not a `Buffer`. */
   readonly headers: readonly string[]
-  /** A stream while it is still arriving; undefined if the status or the method allows none. */
+  /** A stream if the body is still arriving; undefined if the status or the method allows no body. */
   readonly body: Buffer | Readable | undefined
 }
 
@@ -62,7 +62,7 @@ export function problemResponse(
   }
 }
 
-/** The head of a response, with the empty line at its end. */
+/** Renders the head of a response, with the empty line at its end. */
 export function renderHead(
   { status, headers }: Pick<Response, 'status' | 'headers'>,
   { requestId, commonHeaders, closes }: ResponseContext,
@@ -89,7 +89,7 @@ export function lengthHeader(body: Buffer | undefined): string[] {
 let dateSecond = 0
 let date = ''
 
-/** Returns the date in the format of RFC 9110, section 5.6.7, which is rendered once per second. */
+/** Returns the date in the format of RFC 9110, section 5.6.7. It is rendered at most once per second. */
 function httpDate(): string {
   const second = Math.floor(Date.now() / 1000)
   if (second !== dateSecond) {
@@ -107,7 +107,7 @@ const FAULT_CODES: Record<Http1Fault, ProblemCode> = {
   target_too_long: 'uri_too_long',
   headers_too_large: 'headers_too_large',
 }
-/** Headers of the problem of a fault. RFC 9110, section 15.5.2: a 401 has a challenge. */
+/** Further headers of the responses to faults. RFC 9110, section 15.5.2: a 401 has a challenge. */
 const FAULT_HEADERS: Partial<Record<Http1Fault, Readonly<Record<string, string>>>> = {
   unknown_method: { allow: 'GET, HEAD, POST, OPTIONS' },
   duplicate_authorization: { 'www-authenticate': 'Bearer realm="api", error="invalid_token"' },

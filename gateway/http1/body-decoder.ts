@@ -1,4 +1,4 @@
-/** Finds the end of a body (RFC 9112, section 6), of requests and of responses. Throws `Http1Error`. */
+/** Finds the end of a request's or response's body (RFC 9112, section 6). Throws `Http1Error`. */
 import { headersTooLarge, malformed } from './errors.ts'
 import { parseFields } from './fields.ts'
 import { CHUNK_LINE_BYTES_MAX, TRAILER_BYTES_MAX } from './limits.ts'
@@ -10,7 +10,7 @@ export type BodyFraming =
 export interface BodyDecoder {
   /**
    * Calls `onPart` with each part of the body in `bytes`. Returns the bytes after the body once its end has
-   * arrived; before, returns undefined.
+   * arrived; until then, returns undefined.
    */
   decode(bytes: Buffer, onPart: (part: Buffer) => void): Buffer | undefined
 }
@@ -40,7 +40,7 @@ class LengthDecoder implements BodyDecoder {
   }
 }
 
-/** RFC 9112, section 7.1.1, without the spaces that only old senders write around sizes. */
+/** RFC 9112, section 7.1.1. Spaces around the size, which only old senders write, are rejected. */
 const CHUNK_SIZE =
   /^([0-9A-Fa-f]{1,12})(?:;[!#$%&'*+.^_`|~0-9A-Za-z-]+(?:=(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+|"(?:[\t \x21\x23-\x5b\x5d-\x7e\x80-\xff]|\\[\t\x20-\x7e\x80-\xff])*"))?)*$/
 /** A trailer with one of these would change the length of the body. */
@@ -80,7 +80,7 @@ class ChunkedDecoder implements BodyDecoder {
     }
   }
 
-  /** Whether this line ends the body. `bytes` begin with the line. */
+  /** Parses a line, with which `bytes` begin. Returns whether the line ends the body. */
   #readLine(line: string, bytes: Buffer): boolean {
     if (this.#state === 'trailer') return this.#readTrailer(line, bytes)
     if (this.#state === 'data end') {

@@ -1,8 +1,8 @@
-/** The errors of this folder. Its callers decide what an error means: 4xx for a client, 502 for a backend. */
+/** The parsing errors of this folder. The caller maps them: to 4xx for a client, to 502 for a backend. */
 import { HEADER_BYTES_MAX, HEADERS_MAX, TARGET_BYTES_MAX } from './limits.ts'
 
 export type Http1Fault =
-  /** The message breaks the grammar, or could be read in two ways. */
+  /** The message violates the grammar, or is ambiguous. */
   | 'malformed'
   | 'unknown_method'
   | 'duplicate_authorization'
@@ -13,7 +13,7 @@ export type Http1Fault =
 export class Http1Error extends Error {
   readonly fault: Http1Fault
 
-  /** `message` says for the sender what is wrong. It contains no unchecked bytes of the message. */
+  /** `message` explains the fault to the sender. It contains no unvalidated bytes that the sender sent. */
   constructor(fault: Http1Fault, message: string) {
     super(message)
     this.name = 'Http1Error'
@@ -32,6 +32,6 @@ export function targetTooLong(): Http1Error {
 export function headersTooLarge(): Http1Error {
   return new Http1Error(
     'headers_too_large',
-    `Send at most ${HEADERS_MAX} headers of ${HEADER_BYTES_MAX} bytes together.`,
+    `Send at most ${HEADERS_MAX} headers, with at most ${HEADER_BYTES_MAX} bytes in total.`,
   )
 }

@@ -17,8 +17,8 @@ const LOWER_CASE = 32
 
 /**
  * Parses the lines of `text` from the offset `from` on. Returns names in lower case and values,
- * alternating. `text` is the beginning of `bytes` in Latin-1, which a line end follows in `bytes`. Throws
- * `Http1Error`.
+ * alternating. `text` is the beginning of `bytes`, decoded as Latin-1; a line end must follow it in `bytes`.
+ * Throws `Http1Error`.
  */
 export function parseFields(bytes: Uint8Array, text: string, from: number): string[] {
   const fields: string[] = []
@@ -28,7 +28,7 @@ export function parseFields(bytes: Uint8Array, text: string, from: number): stri
     const isLine = bytes[end] === CR && bytes[end + 1] === LF
     if (colon === at || bytes[colon] !== COLON || !isLine) throw malformed()
     const name = readName(bytes, text, at, colon)
-    // Some other servers do not trim a tab here: they would ignore the coding and parse the body as a
+    // Some other servers do not trim a tab here. They would ignore the coding, and parse the body as the next
     // request.
     const isCoding = name === 'transfer-encoding'
     if (isCoding && text.slice(colon, end).includes('\t')) throw malformed()
@@ -45,7 +45,7 @@ export function isFieldValue(text: string): boolean {
 
 /**
  * The most frequent names, by length, first and last byte. A name from this table is always the same
- * string, which a `Map` finds quickly; a name that is cut out of a head must be hashed and compared.
+ * string object, which a `Map` finds quickly; a new string would have to be hashed and compared.
  */
 const COMMON_NAMES = Map.groupBy(
   [
@@ -71,8 +71,8 @@ function fingerprintOf(bytes: Uint8Array, from: number, to: number): number {
 }
 
 /**
- * `name` consists of lower-case letters and hyphens. No other valid byte of a name equals one of these
- * after the bit for lower case is set.
+ * Compares without case. `name` consists of lower-case letters and hyphens. Setting the bit for lower case
+ * turns no other valid byte of a name into one of these.
  */
 function isName(name: string, bytes: Uint8Array, from: number, to: number): boolean {
   for (let at = from; at < to; at++) {

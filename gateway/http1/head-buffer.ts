@@ -13,7 +13,7 @@ export interface HeadBytes {
 
 export class HeadBuffer {
   #bytes = EMPTY
-  /** No head ends before this offset. Without it, bytes would be searched twice. */
+  /** No head ends before this offset. Without the offset, each new packet would repeat the whole search. */
   #searched = 0
 
   get bytes(): Buffer {
@@ -25,13 +25,13 @@ export class HeadBuffer {
     return this.#searched
   }
 
-  /** Appends `bytes`, which must not change while they are buffered (see `own`). */
+  /** Appends `bytes`, which must not change while they are buffered (see `detach`). */
   push(bytes: Buffer): void {
     this.#bytes = this.#bytes.length === 0 ? bytes : Buffer.concat([this.#bytes, bytes])
   }
 
   /** Copies the buffered bytes. Must be called before the caller reuses their memory. */
-  own(): void {
+  detach(): void {
     if (this.#bytes.length > 0) this.#bytes = Buffer.from(this.#bytes)
   }
 
@@ -42,9 +42,9 @@ export class HeadBuffer {
   compact(): void {
     const { length, buffer } = this.#bytes
     if (length === 0 || buffer.byteLength <= 2 * length) return
-    const own = Buffer.allocUnsafeSlow(length)
-    this.#bytes.copy(own)
-    this.#bytes = own
+    const copy = Buffer.allocUnsafeSlow(length)
+    this.#bytes.copy(copy)
+    this.#bytes = copy
   }
 
   /** Removes and returns the next head; undefined while it is incomplete or longer than `bytesMax`. */

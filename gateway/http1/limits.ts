@@ -1,11 +1,11 @@
-/** The maximum lengths of a message's parts. A longer part is an `Http1Error`. */
+/** The maximum lengths of a message's parts. A longer part causes an `Http1Error`. */
 
 export const TARGET_BYTES_MAX = 8 * 1024
 export const HEADER_BYTES_MAX = 16 * 1024
 export const HEADERS_MAX = 100
 /**
- * Longer heads are rejected while they arrive. In a shorter head, the validation names the part that is too
- * long.
+ * Longer heads are rejected while they arrive. A shorter head is parsed first, so that the error can name the
+ * part that is too long.
  */
 export const REQUEST_HEAD_BYTES_MAX = 2 * (TARGET_BYTES_MAX + HEADER_BYTES_MAX)
 export const RESPONSE_HEAD_BYTES_MAX = 32 * 1024

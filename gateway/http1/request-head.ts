@@ -10,7 +10,7 @@ import { Http1Error, headersTooLarge, malformed, targetTooLong } from './errors.
 import { HEADER_BYTES_MAX, HEADERS_MAX, TARGET_BYTES_MAX } from './limits.ts'
 import type { RawRequestHead } from './request-reader.ts'
 
-/** PUT, PATCH and DELETE are known too: the routing responds to them with 405 and the correct `Allow`. */
+/** PUT, PATCH and DELETE are known too, so that the router rejects them with 405 and the correct `Allow`. */
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'OPTIONS', 'PUT', 'PATCH', 'DELETE'])
 const METHODS_WITH_BODY = new Set(['POST', 'PUT', 'PATCH'])
 /** Numbers of fifteen digits are exact in a double. */
@@ -18,8 +18,8 @@ const CONTENT_LENGTH = /^(?:0|[1-9]\d{0,14})$/
 /** `reg-name`, IPv4 or a bracketed IPv6 address, and a port (RFC 9110, section 7.2). */
 const HOST = /^(?:[A-Za-z0-9._~-]{1,255}|\[([0-9A-Fa-f:.]+)\])(?::(\d{1,5}))?$/
 /**
- * Nearly every host is a name and a short port. Testing for this form first takes a quarter of the time of
- * the full test.
+ * Nearly every host is a name and a short port. Testing for this form takes a quarter of the time that the
+ * full test takes.
  */
 const PLAIN_HOST = /^[A-Za-z0-9._~-]{1,255}(?::\d{1,4})?$/
 /**
@@ -27,11 +27,14 @@ const PLAIN_HOST = /^[A-Za-z0-9._~-]{1,255}(?::\d{1,4})?$/
  * 3.3).
  */
 const PATH = /^(?:\/[A-Za-z0-9._~!$&'()*+,=:@%-]*)+$/
-/** RFC 3986, section 3.4, and the characters that WHATWG's URL parser does not encode: `[ ] { } | ^` and a grave. */
+/**
+ * RFC 3986, section 3.4, and the characters that WHATWG's URL parser does not encode: `[ ] { } | ^` and a
+ * backtick.
+ */
 const QUERY = /^[A-Za-z0-9._~!$&'()*+,;=:@/?%[\]{}|^`-]*$/
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,64}$/
 
-/** A request with two of one of these headers would have two meanings. */
+/** A request that contains one of these headers twice would be ambiguous. */
 const SINGLE = new Set([
   'authorization',
   'content-encoding',
@@ -72,7 +75,7 @@ export function validateRequestHead({
   checkSize(target, fields)
   if (version !== '1.1' && version !== '1.0') throw malformed('Use HTTP/1.1.')
   if (!METHODS.has(method)) {
-    const message = `The method ${method.slice(0, 40)} is not served here.`
+    const message = `The method ${method.slice(0, 40)} is not supported.`
     throw new Http1Error('unknown_method', message)
   }
   const headers = collectHeaders(fields)
@@ -94,7 +97,7 @@ export function validateRequestHead({
   }
 }
 
-/** The client's own request id, if it is safe in a log line. */
+/** Returns the client's request id if it may be written to a log line. */
 export function clientRequestId(fields: readonly string[]): string | undefined {
   let found: string | undefined
   for (let name = 0; name < fields.length; name += 2) {
@@ -162,7 +165,7 @@ function readFraming(
   const bytes = Number(length ?? 0)
   if (coding === undefined && bytes === 0) return undefined
   if (!METHODS_WITH_BODY.has(method)) {
-    throw malformed(`A ${method} request carries no body.`)
+    throw malformed(`A ${method} request must not have a body.`)
   }
   return coding === undefined ? { kind: 'length', bytes } : { kind: 'chunked' }
 }
@@ -175,11 +178,11 @@ function readFraming(
 function checkUpgrade(headers: ReadonlyMap<string, string>): void {
   const upgrade = headers.get('upgrade')
   if (upgrade !== undefined && upgrade.toLowerCase() !== 'h2c') {
-    throw malformed('Upgrade is not offered here.')
+    throw malformed('Upgrade is not supported.')
   }
 }
 
-/** RFC 9110, section 10.1.1: HTTP/1.0 has no response 100. */
+/** RFC 9110, section 10.1.1: `100 Continue` must not be sent to an HTTP/1.0 client. */
 function readExpect(version: string, headers: ReadonlyMap<string, string>): boolean {
   const expect = headers.get('expect')
   if (expect === undefined) return false
@@ -231,7 +234,7 @@ function isEncodedText(text: string): boolean {
   }
 }
 
-/** `Connection` must not remove these headers. Proxies in front of the gateway add the last one. */
+/** `Connection` must not remove these headers. Proxies in front of the gateway add `X-Forwarded-For`. */
 const END_TO_END = new Set(['host', 'authorization', 'x-forwarded-for'])
 
 /**

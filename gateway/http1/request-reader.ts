@@ -77,11 +77,11 @@ export class RequestReader {
     if (at > 0) this.#buffer.drop(at)
   }
 
-  /** Rejects bytes that can no longer become a head immediately, instead of when the deadline passes. */
+  /** Rejects bytes that cannot become a valid head. Without this, the client would wait for the deadline. */
   #checkIncomplete(): void {
     const { bytes, searched } = this.#buffer
     if (bytes.length > REQUEST_HEAD_BYTES_MAX) throw this.#tooLong()
-    if (isNeverInHead(bytes, searched)) throw malformed()
+    if (hasInvalidByte(bytes, searched)) throw malformed()
     const line = bytes.indexOf('\r\n', 0, 'latin1')
     if (line >= searched) parseRequestLine(bytes.toString('latin1', 0, line))
     this.#buffer.markSearched()
@@ -94,11 +94,11 @@ export class RequestReader {
 }
 
 /**
- * Whether there is a control character, or half of a line end, from this offset on. Four bytes are tested
- * at a time, because a flood of incomplete heads takes CPU time from the calls of others: testing single
+ * Whether there is a control character, or half of a line end, from this offset on. Four bytes are tested at
+ * a time, because a flood of incomplete heads takes CPU time from the calls of other clients. Testing single
  * bytes takes four times as long, and a regular expression sixteen times.
  */
-function isNeverInHead({ buffer, byteOffset, length }: Buffer, from: number): boolean {
+function hasInvalidByte({ buffer, byteOffset, length }: Buffer, from: number): boolean {
   const bytes = new Uint8Array(buffer)
   const fours = new Int32Array(buffer, 0, buffer.byteLength >> 2)
   const begin = byteOffset + from

@@ -1,6 +1,6 @@
 /**
- * Reads responses as strictly as requests are read. Every response must have an explicit end. One that ends
- * with its connection is an error: if the connection broke, the response would still look complete.
+ * Reads responses as strictly as requests are read. A response without a length, which ends when its
+ * connection is closed, is rejected: if the connection broke, the response would still look complete.
  */
 import { type BodyDecoder, type BodyFraming, createBodyDecoder } from './body-decoder.ts'
 import { malformed } from './errors.ts'
@@ -48,7 +48,7 @@ export class ResponseReader {
     this.#method = undefined
   }
 
-  /** Parses `bytes`, which are not used after the function returns. Throws `Http1Error`. */
+  /** Parses `bytes`, whose memory the caller may reuse afterwards. Throws `Http1Error`. */
   read(bytes: Buffer): void {
     let rest: Buffer | undefined = bytes
     while (rest !== undefined && this.#method !== undefined) {
@@ -67,7 +67,7 @@ export class ResponseReader {
     if (head === undefined) {
       this.#checkIncomplete()
       buffer.markSearched()
-      buffer.own()
+      buffer.detach()
       return undefined
     }
     const line = head.text.indexOf('\r\n')
@@ -90,7 +90,7 @@ export class ResponseReader {
     return isInformational && rest.length === 0 ? undefined : rest
   }
 
-  /** Rejects bytes that cannot begin a head at once, instead of waiting for the deadline. */
+  /** Rejects bytes that cannot become a head. Without this, the call would wait for the deadline. */
   #checkIncomplete(): void {
     const { bytes } = this.#buffer
     if (bytes.length > RESPONSE_HEAD_BYTES_MAX) throw malformed('The response head is too long.')
@@ -143,6 +143,6 @@ function readFraming(method: string, status: number, fields: readonly string[]):
   const hasNoBody = method === 'HEAD' || status === 204 || status === 304
   if (hasNoBody) return { kind: 'length', bytes: 0 }
   if (coding !== undefined) return { kind: 'chunked' }
-  if (length === undefined) throw malformed('The response ends with its connection.')
+  if (length === undefined) throw malformed('The response has no length.')
   return { kind: 'length', bytes: Number(length) }
 }

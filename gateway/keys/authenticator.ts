@@ -1,7 +1,7 @@
 /**
- * Authenticates callers. Only the backend knows keys; the results of look-ups are cached by digest, never
- * by secret. With a cached key a call may only be forwarded, since the backend checks the key again on
- * every call. Before the gateway itself rejects a call, the pipeline calls `confirm`.
+ * Authenticates callers. Only the backend knows keys; the results of look-ups are cached by digest, never by
+ * secret. A cached key is sufficient to forward a call, since the backend checks the key again on every call.
+ * Before the gateway responds to a call itself, the pipeline calls `confirm`.
  */
 import { LRUCache } from 'lru-cache'
 import {
@@ -27,21 +27,21 @@ const KEYS_CACHED_MAX = 100_000
 /** A cached key is looked up again well before its principal expires. */
 const CACHED_MS = PRINCIPAL_LIFETIME_MS * 0.75
 /**
- * The least age at which a call makes the cache refresh its key in the background. The age differs per key:
- * otherwise all keys that made calls after a start would be refreshed at the same time.
+ * The minimum age at which a call causes its key to be refreshed in the background. The exact age differs per
+ * key: otherwise all keys that were first used after a start would be refreshed at the same time.
  */
 const REFRESH_FROM_MS = CACHED_MS * (2 / 3)
 /**
- * Due keys are collected for this long, because one request can refresh many keys at little more cost than
- * one.
+ * Keys that are due are collected for this long, because refreshing many keys with one request costs little
+ * more than refreshing one.
  */
 const REFRESHES_GATHER_MS = 50
 /**
- * The maximum number of concurrent requests. At this number, and for a while after a failure, no key is
- * refreshed in the background.
+ * The maximum number of refresh requests in progress. Beyond it, and for `REFRESH_RETRY_MS` after a failure,
+ * no key is refreshed in the background.
  */
 const REFRESHES_IN_FLIGHT_MAX = 8
-const REFRESH_AGAIN_MS = 1_000
+const REFRESH_RETRY_MS = 1_000
 /**
  * The size of the negative cache. Its entries stay valid: no key with an unknown random secret can be
  * issued later, and the other verdicts are final.
@@ -59,7 +59,7 @@ export interface Credential {
 
 /** Counts for metrics. */
 export interface AuthenticatorCounts {
-  /** Calls whose key was cached, looked up, or in the negative cache. */
+  /** Calls whose key was cached (`hits`), looked up (`misses`), or in the negative cache (`refusals`). */
   readonly hits: number
   readonly misses: number
   readonly refusals: number
@@ -117,8 +117,8 @@ export class Authenticator {
   }
 
   /**
-   * Reads the bearer credential. Throws `Problem` 401 with a challenge, without a look-up, if there is
-   * none, if it cannot be a key, or if it is in the negative cache.
+   * Reads the bearer credential. Throws `Problem` 401 with a challenge if there is no credential, if it cannot
+   * be a key, or if it is in the negative cache.
    */
   readCredential(authorization: string | undefined): Credential {
     if (authorization === undefined) throw missingKey()
@@ -139,8 +139,8 @@ export class Authenticator {
   }
 
   /**
-   * Returns the key of this header if it is cached, regardless of its age. This is for heads that were
-   * rejected.
+   * Returns the key in an `Authorization` header if it is cached, regardless of its age. Used only for heads
+   * that were rejected.
    */
   peek(authorization: string | undefined): KnownKey | undefined {
     const secret = authorization?.slice(SCHEME.length)
@@ -161,8 +161,8 @@ export class Authenticator {
   }
 
   /**
-   * Looks the key up. Rejects with 401 if the key is unknown or revoked, and with 503 if that cannot be
-   * decided. `client` is the network of the client; look-ups of different clients take turns.
+   * Looks the key up. Rejects with `Problem` 401 if the key is unknown, revoked or expired, and with 503 if it
+   * cannot be checked. `client` is the network of the client; look-ups of different clients take turns.
    */
   lookUp({ digest, prefix, cached }: Credential, client: string): Promise<KnownKey> {
     const running = this.#lookUps.get(digest)
@@ -172,8 +172,8 @@ export class Authenticator {
   }
 
   /**
-   * Resolves with the result of a look-up that began after `since` (`performance.now()`), and that all
-   * waiting calls share. Throws as `lookUp` does.
+   * Resolves with the result of a look-up that began after `since` (`performance.now()`). All waiting calls
+   * share one look-up. Rejects as `lookUp` does.
    */
   confirm(digest: string, since: number): Promise<KnownKey> {
     const cached = this.#known.get(digest)
@@ -188,7 +188,7 @@ export class Authenticator {
     return running.next
   }
 
-  /** Evicts a key that a backend reported as expired, and throws 401. No other backend is queried. */
+  /** Evicts a key that a backend reported as expired, and throws `Problem` 401 without a look-up. */
   rejectExpired(digest: string): never {
     this.#known.delete(digest)
     this.#refused.set(digest, 'expired')
@@ -247,7 +247,7 @@ export class Authenticator {
     const result = lookUp
       .then(
         (found) => this.#cache(digest, found),
-        (error) => this.#noteFailure(error),
+        (error) => this.#recordFailure(error),
       )
       .finally(() => this.#lookUps.delete(digest))
     this.#lookUps.set(digest, { startedAt, result, next: undefined })
@@ -266,11 +266,11 @@ export class Authenticator {
     return key
   }
 
-  #noteFailure(error: unknown): never {
+  #recordFailure(error: unknown): never {
     if (error instanceof TooManyLookUps) this.#outcomes.overloaded++
     else {
       this.#outcomes.failed++
-      this.#refreshFrom = performance.now() + REFRESH_AGAIN_MS
+      this.#refreshFrom = performance.now() + REFRESH_RETRY_MS
     }
     throw error
   }
@@ -304,7 +304,7 @@ function missingKey(): Problem {
 function malformedKey(): Problem {
   return new Problem(
     'malformed_authorization',
-    'The Authorization header is not "Bearer" and one API key. Copy the key again, whole.',
+    'The Authorization header must be "Bearer" followed by one API key. Copy the whole key again.',
     { headers: { 'www-authenticate': `${CHALLENGE}, error="invalid_token"` } },
   )
 }

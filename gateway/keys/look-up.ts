@@ -21,7 +21,7 @@ export interface KnownKey {
   readonly allowedAddresses: AddressPrefixes | undefined
   /** The principal, which the backend signed and the gateway forwards unchanged. */
   readonly principal: string
-  /** `performance.now()` when the look-up began: it saw everything committed before. */
+  /** `performance.now()` when the look-up began. Its result includes every change committed before. */
   readonly lookedUpAt: number
 }
 
@@ -35,7 +35,7 @@ export type LookUpResult = KnownKey | KeyVerdict
 
 const LOOK_UP_PATH = '/internal/api-keys/look-up'
 
-/** Throws `Problem` 503 if no backend responds: an undecided key is never a 401. */
+/** Rejects with `Problem` 503 if no backend responds. A key that could not be checked must not get 401. */
 export function lookUpKey(
   backends: Pick<Backends, 'request'>,
   digest: string,
@@ -44,9 +44,8 @@ export function lookUpKey(
 }
 
 /**
- * Looks up at most `LOOK_UPS_MAX` keys with one request, over the connections for unknown keys or over
- * those for all other internal requests. The results are in the order of the digests. Throws the same
- * problem as `lookUpKey`.
+ * Looks up at most `LOOK_UPS_MAX` keys with one request, over the connections of `pool`. The results are in
+ * the order of the digests. Rejects with the same problem as `lookUpKey`.
  */
 export function lookUpKeys(
   backends: Pick<Backends, 'request'>,
@@ -118,7 +117,7 @@ function parseResult(response: unknown, lookedUpAt: number): LookUpResult {
   }
 }
 
-/** Keys with the same scopes share one set, since there are few different ones. */
+/** Keys with the same scopes share one set, which saves memory: there are few different combinations. */
 const scopeSets = new Map<string, ReadonlySet<string>>()
 
 function setOf(scopes: readonly string[]): ReadonlySet<string> {

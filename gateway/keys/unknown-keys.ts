@@ -1,8 +1,8 @@
 /**
- * Looks unknown keys up at the backend. Anybody can make up keys with a correct checksum. These look-ups
- * therefore wait in a separate queue, which serves the addresses of clients in turn, and for each address
- * the prefixes of keys in turn. Waiting look-ups are sent as one request: a flood of made-up keys costs the
- * backend little, and does not block the first calls of new keys, or of all keys after a start.
+ * Looks unknown keys up at the backend. Anyone can invent keys with a correct checksum. These look-ups
+ * therefore wait in a separate queue, which serves the networks of clients in turn, and the key prefixes of
+ * each network in turn. Many look-ups are sent as one request: a flood of invented keys costs the backend
+ * little, and does not block the first calls of new keys, or of all keys after a start.
  */
 import { LOOK_UPS_MAX } from '../../shared/contract/api-key.ts'
 import { Problem } from '../../shared/contract/problem.ts'
@@ -11,7 +11,7 @@ import type { LookUpResult } from './look-up.ts'
 
 /** The maximum number of concurrent requests to the backend. */
 const REQUESTS_MAX = 8
-/** Beyond this number of look-ups, the last look-up of the address with the most is rejected. */
+/** Beyond this number of queued look-ups, the newest look-up of the client with the most is rejected. */
 const WAITING_MAX = 2_000
 
 /** A key whose digest is not cached. */
@@ -31,7 +31,7 @@ interface WaitingLookUp {
   reject(error: unknown): void
 }
 
-/** The look-up was not sent, because too many were waiting. */
+/** The look-up was not sent, because too many look-ups were waiting. */
 export class TooManyLookUps extends Problem {
   constructor() {
     super('service_unavailable', 'Too many new keys at once. Try again shortly.', {
@@ -70,7 +70,7 @@ export class UnknownKeys {
     })
   }
 
-  /** Sends waiting look-ups until none is left. */
+  /** Sends look-ups until none is waiting. */
   async #send(): Promise<void> {
     this.#requests++
     while (this.#waiting > 0) {

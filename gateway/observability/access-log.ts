@@ -21,14 +21,14 @@ export interface AccessLog {
 export interface AccessLogOptions {
   readonly log: Logger
   /** Whether each call is logged. */
-  readonly writesLines: boolean
+  readonly logsCalls: boolean
   readonly callMetrics: CallMetrics
   readonly tracing: Tracing | undefined
   readonly trustedProxies: number
 }
 
 export function createAccessLog(options: AccessLogOptions): AccessLog {
-  const { writesLines, callMetrics, tracing, trustedProxies } = options
+  const { logsCalls, callMetrics, tracing, trustedProxies } = options
   const log = withoutRedaction(options.log)
 
   function logCall(call: Call, status: number): void {
@@ -36,7 +36,7 @@ export function createAccessLog(options: AccessLogOptions): AccessLog {
     const now = performance.now()
     const ms = now - call.arrivedAt
     callMetrics.record(record, status, ms)
-    if (writesLines && log.isLevelEnabled('info')) {
+    if (logsCalls && log.isLevelEnabled('info')) {
       log.info(
         {
           requestId: call.requestId,
@@ -65,7 +65,7 @@ export function createAccessLog(options: AccessLogOptions): AccessLog {
 
   function logRejectedBytes(requestId: string, address: string, { status, code }: Problem): void {
     callMetrics.recordRejectedBytes(status, code)
-    if (writesLines) log.info({ requestId, status, code, client: address }, 'call')
+    if (logsCalls) log.info({ requestId, status, code, client: address }, 'call')
   }
 
   function clientOf({ address, head }: CallRecord): string {

@@ -17,7 +17,7 @@ export interface CallMetrics {
   recordRejectedBytes(status: number, code: ProblemCode): void
 }
 
-/** The metrics of an operation are looked up once, because building labels is expensive. */
+/** The metrics of one operation. They are created once, because building labels for each call is expensive. */
 interface OperationMetrics {
   readonly duration: Durations
   readonly upstream: Durations
@@ -27,7 +27,7 @@ interface OperationMetrics {
 export function createCallMetrics(metrics: Metrics): CallMetrics {
   const durations = metrics.histogram(
     'receivables_gateway_call_duration_seconds',
-    'From the head of a request to the end of its response.',
+    'The time from the head of a request to the end of its response.',
     ['operation'],
   )
   const upstreamDurations = metrics.histogram(
@@ -56,21 +56,21 @@ export function createCallMetrics(metrics: Metrics): CallMetrics {
   function metricsOf(operation: string): OperationMetrics {
     const found = known.get(operation)
     if (found !== undefined) return found
-    const own = {
+    const created = {
       duration: durations.of(operation),
       upstream: upstreamDurations.of(operation),
       byStatus: new Map(),
     }
-    known.set(operation, own)
-    return own
+    known.set(operation, created)
+    return created
   }
 
   return {
     record({ operation, upstreamMs, code }, status, ms) {
-      const own = metricsOf(operation?.operationId ?? 'none')
-      count(own.byStatus, status)
-      own.duration.observe(ms / 1000)
-      if (upstreamMs > 0) own.upstream.observe(upstreamMs / 1000)
+      const ofOperation = metricsOf(operation?.operationId ?? 'none')
+      count(ofOperation.byStatus, status)
+      ofOperation.duration.observe(ms / 1000)
+      if (upstreamMs > 0) ofOperation.upstream.observe(upstreamMs / 1000)
       if (code !== undefined) count(refusals, code)
     },
     recordRejectedBytes(status, code) {
@@ -91,7 +91,7 @@ export interface GatewayComponents {
   readonly pages: Pick<PagesProxy, 'waiting'>
   readonly usage: Pick<UsageReporter, 'rejected'>
   readonly budget: Budget
-  /** End of the certificate in use, Unix time in milliseconds; undefined without TLS. */
+  /** When the certificate in use expires, in milliseconds since the epoch; undefined without TLS. */
   certificateExpiresAt(): number | undefined
 }
 
@@ -103,7 +103,7 @@ export function measureComponents(metrics: Metrics, components: GatewayComponent
   measureBudget(metrics, budget)
   metrics.total(
     'receivables_gateway_usage_reports_rejected_total',
-    'Reports of rejected calls that a backend did not accept, and that are dropped.',
+    'Usage reports that a backend did not accept and that the gateway has dropped.',
     () => usage.rejected,
   )
   if (certificateExpiresAt() === undefined) return
@@ -111,14 +111,14 @@ export function measureComponents(metrics: Metrics, components: GatewayComponent
     'receivables_gateway_tls_certificate_expires_seconds',
     'When the certificate in use expires, in Unix time.',
     () => Number(certificateExpiresAt()) / 1000,
-    { gathering: 'min' },
+    { aggregator: 'min' },
   )
 }
 
 function measureBudget(metrics: Metrics, budget: Budget): void {
   metrics.gauge(
     'receivables_gateway_client_memory_bytes',
-    'Memory of what clients have sent in part or have not received yet.',
+    'Memory for incomplete requests and for responses that clients have not received yet.',
     () => [
       ['known', budget.bytesOf('known')],
       ['unknown', budget.bytesOf('unknown')],
@@ -137,7 +137,7 @@ function measureBudget(metrics: Metrics, budget: Budget): void {
   )
   metrics.total(
     'receivables_gateway_evictions_total',
-    'Connections, bodies and responses that were ended to make room for others, by the limit that was reached.',
+    'Connections that were closed and bodies that were rejected to make room for others, by the limit that was reached.',
     () => Object.entries(budget.evicted),
     { labels: ['limit'] },
   )
@@ -190,23 +190,23 @@ function measureUpstream(metrics: Metrics, components: GatewayComponents): void 
     'receivables_gateway_upstream_ready',
     'Whether the readiness probe of the backend succeeds.',
     () => backends.statuses().map(({ url, ready }) => [url, ready ? 1 : 0]),
-    { labels: ['backend'], gathering: 'min' },
+    { labels: ['backend'], aggregator: 'min' },
   )
   metrics.gauge(
     'receivables_gateway_upstream_ejected',
-    'Whether the backend is ejected, or gets one trial request at a time, since it failed far more often than the others.',
+    'Whether the backend is ejected, or gets one trial request at a time, because it failed far more often than the others.',
     () => backends.statuses().map(({ url, health }) => [url, health === 'healthy' ? 0 : 1]),
     { labels: ['backend'] },
   )
   metrics.total(
     'receivables_gateway_upstream_ejections_total',
-    'How often the backend was ejected since it failed far more often than the others.',
+    'How often the backend was ejected because it failed far more often than the others.',
     () => [...backends.ejections],
     { labels: ['backend'] },
   )
   metrics.gauge(
     'receivables_gateway_upstream_in_flight',
-    'Requests that wait for a connection, a response or its end.',
+    'Requests that wait for a connection, or whose response is not complete.',
     () => backends.statuses().map(({ url, inFlight }) => [url, inFlight]),
     { labels: ['backend'] },
   )
@@ -233,12 +233,12 @@ function measureUpstream(metrics: Metrics, components: GatewayComponents): void 
   )
   metrics.gauge(
     'receivables_gateway_pages_waiting',
-    'Pages that wait for others to be loaded.',
+    'Page requests that wait until other pages are loaded.',
     () => pages.waiting,
   )
   metrics.total(
     'receivables_gateway_calls_shed_total',
-    'Calls shed with 503 because they had waited too long, or would have. They do not count against the limit.',
+    'Calls shed with 503 because they had waited too long, or would have. They do not count against the rate limit.',
     () => forwarder.shed,
   )
   metrics.total(
@@ -265,7 +265,7 @@ export function measureRedis(metrics: Metrics, rateLimiter: () => RateLimiter): 
     'receivables_gateway_redis_up',
     'Whether the rate limit is shared in Redis.',
     () => (rateLimiter().state() === 'exact' ? 1 : 0),
-    { gathering: 'min' },
+    { aggregator: 'min' },
   )
   metrics.total(
     'receivables_gateway_redis_outages_total',
@@ -284,7 +284,7 @@ export function measureRedis(metrics: Metrics, rateLimiter: () => RateLimiter): 
   )
   const durations = metrics.histogram(
     'receivables_gateway_redis_spend_duration_seconds',
-    'One script call, which counts the calls of one turn of the event loop.',
+    'The duration of one script call, which counts the calls of one turn of the event loop.',
   )
   return durations.of()
 }

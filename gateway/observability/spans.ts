@@ -1,9 +1,9 @@
-/** Makes the spans of a call by OpenTelemetry's conventions for HTTP servers. */
+/** Creates the spans of a call, by OpenTelemetry's conventions for HTTP servers. */
 import type { Span } from '../../shared/process/tracing.ts'
 import type { Call } from '../call/call.ts'
 import type { CallStep } from '../call/call-record.ts'
 
-/** `to`: `performance.now()` when the call ended. */
+/** `to` is `performance.now()` when the call ended. */
 export function spanOfCall(
   { record, arrivedAt, requestId }: Call,
   status: number,

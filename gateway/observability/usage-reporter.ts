@@ -1,7 +1,6 @@
 /**
- * Reports to the backend what only the gateway knows: the calls of known keys that the gateway itself
- * rejected, and the current window of each key. The reports are for charts and pages; no decision depends
- * on them.
+ * Reports to the backend the calls of known keys that the gateway itself rejected, and the current window of
+ * each key, which only the gateway knows. The reports are for charts and pages; no decision depends on them.
  */
 import { createId } from '../../shared/contract/id.ts'
 import type { ProblemCode } from '../../shared/contract/problem.ts'
@@ -17,7 +16,7 @@ import type { Allowance, RateLimiter } from '../rate-limit/limiter.ts'
 import type { Backends } from '../upstream/backends.ts'
 
 const REPORT_INTERVAL_MS = 3_000
-/** The maximum number of entries that are kept while no backend is reachable. Further entries are dropped. */
+/** The maximum number of entries that wait while no backend is reachable. Further entries are dropped. */
 const PENDING_MAX = 100_000
 
 export interface FinishedCall {
@@ -42,7 +41,7 @@ export function createUsageReporter(
   rateLimiter: RateLimiter,
   log: Logger,
 ): UsageReporter {
-  // A new id after each start, so that a batch number identifies one report.
+  // The id is new after each start, so that id and batch number together identify one report.
   const gateway = createId('gtw')
   const refused = new Map<string, RefusedCalls & { calls: number }>()
   const errors = new Map<string, RefusalCode & { calls: number }>()
@@ -57,14 +56,14 @@ export function createUsageReporter(
   function record({ keyId, allowance, forwarded, code }: FinishedCall, status: number): void {
     // Calls from addresses that are not allowed are not counted against the limit, but Admins must see
     // them.
-    const isShown = allowance !== undefined || code === 'address_not_allowed'
-    if (keyId === undefined || !isShown) return
-    // The backend has counted a call whose response was lost.
-    const isKnown = forwarded || status === 502 || status === 504
-    if (isKnown && code === undefined) return
+    const isReported = allowance !== undefined || code === 'address_not_allowed'
+    if (keyId === undefined || !isReported) return
+    // The backend has counted each call that it received, even if its response was lost.
+    const isCountedByBackend = forwarded || status === 502 || status === 504
+    if (isCountedByBackend && code === undefined) return
     const at = new Date().toISOString()
     if (code !== undefined) recordCode(keyId, code, at.slice(0, 'YYYY-MM-DD'.length))
-    if (isKnown) return
+    if (isCountedByBackend) return
     const hour = at.slice(0, 'YYYY-MM-DDTHH'.length)
     const statusClass = Math.floor(status / 100)
     const name = `${keyId} ${hour} ${statusClass}`
@@ -117,7 +116,7 @@ export function createUsageReporter(
     if (rejected === 0) {
       log.error(
         { status, gateway, batch },
-        'a backend rejects usage reports, which are dropped: charts of rejected calls lack them; compare the versions of gateway and backend',
+        'a backend rejects usage reports, which are dropped: charts of rejected calls are incomplete; compare the versions of gateway and backend',
       )
     }
     rejected++
@@ -126,7 +125,7 @@ export function createUsageReporter(
   let reporting = Promise.resolve()
   const reportQuietly = () => {
     reporting = reporting.then(report).catch((error: unknown) => {
-      log.debug({ err: error }, 'usage not reported yet')
+      log.debug({ err: error }, 'cannot report usage; will retry')
     })
     return reporting
   }
@@ -139,7 +138,7 @@ export function createUsageReporter(
     },
     async close() {
       clearInterval(timer)
-      // The report is sent twice, because the one in progress may lack the latest calls.
+      // Two reports are sent, because the one in progress may lack the latest calls.
       await reportQuietly()
       await reportQuietly()
     },

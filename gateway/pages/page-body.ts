@@ -1,4 +1,4 @@
-/** Reads the bodies of pages. */
+/** Reads the bodies of page responses. */
 import type { IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
 
@@ -6,8 +6,8 @@ import { Readable } from 'node:stream'
 const BUFFERED_BYTES_MAX = 1024 * 1024
 
 /**
- * Resolves with the body if it is small, else with a stream of it. Rejects, or the stream fails, if the response
- * breaks off.
+ * Resolves with the body if it is small, otherwise with a stream of it. If the response breaks off, the
+ * promise is rejected or the stream fails.
  */
 export async function bufferPage(response: IncomingMessage): Promise<Buffer | Readable> {
   const parts: Buffer[] = []

@@ -1,8 +1,8 @@
-/** The paths that http-proxy-3 serves. */
+/** The paths of pages, which are forwarded by http-proxy-3. */
 
 /**
- * Inbound mail may have attachments, and its sender does not retry a mail that was rejected. The backend
- * needs only the beginning of a mail: the gateway forwards that part, and reads and drops the rest.
+ * Inbound mail may have attachments, and the mail server does not retry a mail that was rejected. The backend
+ * needs only the beginning of a mail, so the gateway forwards that part and drops the rest.
  */
 const MAIL_BYTES_MAX = 40 * 1024 * 1024
 
@@ -15,7 +15,7 @@ export interface PageRoute {
   readonly headers?: readonly string[]
 }
 
-/** A CSV file. Larger files are imported by the command line. */
+/** The largest CSV file. Larger files must be imported with the command line. */
 const IMPORT_BYTES_MAX = 1024 * 1024
 
 const PAGES: readonly PageRoute[] = [

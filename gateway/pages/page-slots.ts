@@ -11,7 +11,7 @@ const WAITING_MAX = 1_000
 
 export class PageSlots {
   #free: number
-  /** The functions that begin to load a page. */
+  /** The functions that let a waiting page begin to load. */
   readonly #queue = new FairQueue<() => void>()
 
   constructor(max: number) {
@@ -23,7 +23,7 @@ export class PageSlots {
   }
 
   /**
-   * Resolves with the function that releases the slot, which may be called more than once. Rejects with `Problem`
+   * Resolves with a function that releases the slot and may be called more than once. Rejects with `Problem`
    * 503 if too many pages wait or this one waits for too long, or with the reason of `abort`.
    */
   async acquire(client: string, abort: Abort): Promise<() => void> {

@@ -2,9 +2,8 @@
  * Forwards page requests of browsers to a backend by http-proxy-3. Before that, the request is validated
  * and its body is read; only allow-listed headers are forwarded. The listener writes the response
  * (`selfHandleResponse`): http-proxy-3 itself would crash on an invalid status, and an incomplete response
- * would look complete. Backends are chosen and connected in the same way as for calls. `PageSlots` limits
- * the number of pages that are loaded at the same time, and the agent of http-proxy-3 therefore never
- * queues requests.
+ * would look complete. Backends are chosen and connected in the same way as for calls. `PageSlots` limits the
+ * number of pages that are loaded at the same time, so the agent of http-proxy-3 never queues requests.
  */
 import { IncomingMessage, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
@@ -50,7 +49,10 @@ const REQUEST_HEADERS = [
 export interface PagesProxy {
   /** Undefined if no page has this path. */
   routeOf(path: string): PageRoute | undefined
-  /** Throws `Problem` 503 if nothing was sent, 504 after a deadline, 502 if the response was lost. */
+  /**
+   * Rejects with `Problem` 503 if no backend is reachable, 504 after a deadline, 502 if the response was
+   * lost.
+   */
   forward(request: PageRequest): Promise<Response>
   /** The number of pages that wait for a slot. */
   readonly waiting: number
@@ -86,11 +88,11 @@ export function createPagesProxy(options: PagesProxyOptions): PagesProxy {
     const release = await slots.acquire(clientNetwork(client), abort)
     const from = performance.now()
     try {
-      const isRead = head.method === 'GET' || head.method === 'HEAD'
+      const isReadOnly = head.method === 'GET' || head.method === 'HEAD'
       const response = await sendWithFailover(
         backends,
         (backend) => send(request, client, backend),
-        (error) => isRead && abort.reason === undefined && !(error instanceof PageTimeout),
+        (error) => isReadOnly && abort.reason === undefined && !(error instanceof PageTimeout),
       )
       response.once('close', release)
       return await toClient(head.method, response)
@@ -113,12 +115,12 @@ export function createPagesProxy(options: PagesProxyOptions): PagesProxy {
     try {
       const response = await exchange(request, client, backend)
       response.once('close', end)
-      backends.noteResult(backend, Number(response.statusCode) >= 500)
+      backends.recordResult(backend, Number(response.statusCode) >= 500)
       return response
     } catch (error) {
       end()
       const isFailure = !isUnreachable(error) && request.abort.reason === undefined
-      if (isFailure) backends.noteResult(backend, true)
+      if (isFailure) backends.recordResult(backend, true)
       throw error
     }
   }
@@ -134,7 +136,7 @@ export function createPagesProxy(options: PagesProxyOptions): PagesProxy {
 
 type Exchange = (request: PageRequest, client: string, backend: Backend) => Promise<IncomingMessage>
 
-/** An exchange resolves when the head of the response has arrived. */
+/** Returns the function that sends a request. Its promise resolves when the response's head has arrived. */
 function createExchange({
   gatewaySecrets,
   timeoutMs,
@@ -153,15 +155,15 @@ function createExchange({
     client: string,
     { agent, address: { origin } }: Backend,
   ) => {
-    // http-proxy-3 drops a lone question mark, and the signature covers what is sent.
+    // http-proxy-3 drops a lone question mark, and the signature must cover the path that is sent.
     const path = head.query === '?' ? head.path : head.path + head.query
-    const passed = [...REQUEST_HEADERS, ...(route.headers ?? [])]
-    // http-proxy-3 requires these types; they have no connection.
+    const forwarded = [...REQUEST_HEADERS, ...(route.headers ?? [])]
+    // http-proxy-3 requires these types; the objects have no connection.
     const req = new IncomingMessage(new Socket())
     const res = new ServerResponse(req)
     req.method = head.method
     req.url = path
-    req.headers = requestHeaders(head, body, passed, {
+    req.headers = requestHeaders(head, body, forwarded, {
       host: new URL(origin).host,
       ...(trace === undefined ? {} : traceHeaders(trace, createSpanId())),
       'x-request-id': requestId,
@@ -217,11 +219,11 @@ async function toClient(method: string, response: IncomingMessage): Promise<Resp
 function requestHeaders(
   head: RequestHead,
   body: Buffer,
-  passed: readonly string[],
+  forwarded: readonly string[],
   added: Readonly<Record<string, string>>,
 ) {
   const headers: Record<string, string> = { ...added }
-  for (const name of passed) {
+  for (const name of forwarded) {
     const value = head.headers.get(name)
     if (value !== undefined) headers[name] = value
   }

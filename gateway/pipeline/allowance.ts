@@ -1,6 +1,6 @@
 /**
- * The rate-limit allowance of a call: how a change of the key's limit affects it, and what the response
- * shows of it.
+ * The rate-limit allowance of a call: how a change of the key's limit affects it, and which allowance the
+ * response shows.
  */
 import type { Call } from '../call/call.ts'
 import type { KnownKey } from '../keys/look-up.ts'
@@ -15,7 +15,7 @@ export async function applyLimit(
   call: Call,
   key: KnownKey,
 ): Promise<void> {
-  keepCount(call, key)
+  applyLimitWithoutCounting(call, key)
   call.allowance ??= await rateLimiter.consume(key.keyId, key.rateLimit)
 }
 
@@ -23,15 +23,16 @@ export async function applyLimit(
  * Applies the limit of the key to a call that was counted. If the call was not counted, its allowance is
  * removed.
  */
-export function keepCount(call: Call, { rateLimit }: KnownKey): void {
+export function applyLimitWithoutCounting(call: Call, { rateLimit }: KnownKey): void {
   const { allowance } = call
   const wasCounted = allowance !== undefined && !isOverLimit(allowance)
   call.allowance = wasCounted ? { ...allowance, limit: rateLimit } : undefined
 }
 
 /**
- * Returns the allowance for the headers. For a call that was not counted, it is the last allowance that
- * this gateway knows. If the key turned out to be unusable while the call was in progress, there is none.
+ * Returns the allowance for the rate-limit headers. For a call that was not counted, this is the last
+ * allowance that this gateway knows. It is undefined if the key became unusable while the call was in
+ * progress.
  */
 export function allowanceToShow(
   rateLimiter: RateLimiter,
@@ -43,7 +44,7 @@ export function allowanceToShow(
   return allowance ?? (limitedKey && rateLimiter.peek(limitedKey.keyId, limitedKey.rateLimit))
 }
 
-/** Returns undefined if the call was not counted, or if its key turned out to be unusable. */
+/** Returns undefined if the call was not counted, or if its key became unusable. */
 export function countedAllowance({ allowance }: Call, status: number): Allowance | undefined {
   return status === 401 ? undefined : allowance
 }

@@ -4,15 +4,14 @@ import { clientAddress } from '../downstream/client-address.ts'
 import type { RequestHead } from '../http1/request-head.ts'
 import { type Authenticator, addressNotAllowed } from '../keys/authenticator.ts'
 import type { KnownKey } from '../keys/look-up.ts'
-import { keepCount } from './allowance.ts'
+import { applyLimitWithoutCounting } from './allowance.ts'
 
 export interface AddressCheck {
   addressOf(head: RequestHead, call: Call): string
   isAllowed(key: KnownKey, head: RequestHead, call: Call): boolean
   /**
-   * Confirms the key as `Authenticator.confirm` does; the default of `since` is the arrival of the call.
-   * Also throws `Problem` 403 if the address is not allowed; the response then shows the current limit of
-   * the key.
+   * Confirms the key with `Authenticator.confirm`; `since` defaults to the arrival of the call. Also throws
+   * `Problem` 403 if the address is not allowed; that response shows the current limit of the key.
    */
   confirm(digest: string, head: RequestHead, call: Call, since?: number): Promise<KnownKey>
 }
@@ -37,7 +36,7 @@ export function createAddressCheck(
       const key = await authenticator.confirm(digest, since)
       call.limitedKey = key
       if (isAllowed(key, head, call)) return key
-      keepCount(call, key)
+      applyLimitWithoutCounting(call, key)
       throw addressNotAllowed()
     },
   }

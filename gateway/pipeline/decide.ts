@@ -1,4 +1,4 @@
-/** Decides whether a call with a known key is forwarded, gets its response from the gateway, or is rejected. */
+/** Decides whether a call with a known key is forwarded, handled by the gateway itself, or rejected. */
 import type { Operation } from '../../shared/contract/contract.ts'
 import { Problem } from '../../shared/contract/problem.ts'
 import type { Body } from '../call/call.ts'

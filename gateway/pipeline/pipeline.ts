@@ -34,7 +34,7 @@ import { toClient, toUpstream } from './translate.ts'
 /** A call whose principal the backend rejects this many times gets 503. */
 const PRINCIPAL_REJECTIONS_MAX = 2
 
-type FromListener =
+type PassedToListener =
   | 'baseUrl'
   | 'tls'
   | 'requestTimeoutMs'
@@ -45,7 +45,7 @@ type FromListener =
   | 'trustedProxies'
   | 'log'
 
-export interface GatewayDependencies extends Pick<ListenerOptions, FromListener> {
+export interface GatewayDependencies extends Pick<ListenerOptions, PassedToListener> {
   readonly contract: Contract
   readonly authenticator: Authenticator
   readonly rateLimiter: RateLimiter
@@ -53,7 +53,7 @@ export interface GatewayDependencies extends Pick<ListenerOptions, FromListener>
   readonly pages: PagesProxy
   readonly usage: UsageReporter
   readonly accessLog: AccessLog
-  /** If it is undefined, traces are propagated but not exported. */
+  /** If undefined, traces are propagated but not exported. */
   readonly tracing: Tracing | undefined
 }
 
@@ -83,12 +83,12 @@ export function createGateway(dependencies: GatewayDependencies): Listener {
   })
 }
 
-/** The steps of a call of the API. */
+/** Returns the function that runs the steps of an API call. */
 function createApi(dependencies: GatewayDependencies) {
   const { authenticator, rateLimiter, forwarder } = dependencies
   const addresses = createAddressCheck(dependencies.trustedProxies, authenticator)
   const route = createRouter(dependencies.contract)
-  const decideAndForward = createDecision(dependencies, addresses)
+  const decideAndForward = createDecideAndForward(dependencies, addresses)
 
   /**
    * This function is not async: under overload most calls are shed here, and a thrown error costs less than
@@ -112,7 +112,7 @@ function createApi(dependencies: GatewayDependencies) {
   }
 
   /**
-   * A call from an address that is not allowed is not counted: otherwise somebody who has found the key
+   * A call from an address that is not allowed is not counted. Otherwise a person who has found the key
    * could use up its limit.
    */
   async function confirmAndServe(read: ReadCall): Promise<Response> {
@@ -139,16 +139,16 @@ function createApi(dependencies: GatewayDependencies) {
       call.allowance = await recordStep(call.record, 'consume rate limit', allowance)
       responding = decideAndForward(read, key)
     } finally {
-      // If the call was forwarded, it has been sent by now and no longer needs its reservation.
+      // A forwarded call has been sent by now, so it no longer needs the connection that is reserved for it.
       forwarder.release()
     }
-    // `return await` takes two microtasks less than returning the promise.
+    // `return await` takes two microtasks fewer than returning the promise.
     return await responding
   }
 
   return function serveApi(head: RequestHead, call: Call): Promise<Response> {
-    // The route is matched first, for the log and the metrics. `decide` uses the result after
-    // authentication.
+    // The route is matched first, because the log and the metrics need it even if authentication fails.
+    // `decide` uses the result after authentication.
     const routing = route(head)
     if ('operationId' in routing) call.record.operation = routing
     const credential = authenticator.readCredential(head.headers.get('authorization'))
@@ -161,15 +161,15 @@ function createApi(dependencies: GatewayDependencies) {
   }
 }
 
-/** The last steps of a call that was counted and whose key is known. */
-function createDecision(
+/** Returns the function that runs the last steps: those of a counted call whose key is known. */
+function createDecideAndForward(
   { authenticator, rateLimiter, forwarder, log }: GatewayDependencies,
   addresses: AddressCheck,
 ) {
   /**
-   * With a cached key a call may only be forwarded, since the backend checks the key again on every call.
-   * Before the gateway itself rejects a call, it confirms the key with a look-up that began after the call
-   * arrived.
+   * A cached key is sufficient to forward a call, since the backend checks the key again on every call.
+   * Before the gateway responds to a call itself, it confirms the key with a look-up that began after the
+   * call arrived.
    */
   return async function decideAndForward(
     { head, call, credential, body, routing }: ReadCall,
@@ -195,7 +195,10 @@ function createDecision(
           return toClient(head, response)
         }
         rejections++
-        log.info({ requestId: call.requestId, keyId: key.keyId, reason }, 'principal rejected')
+        log.info(
+          { requestId: call.requestId, keyId: key.keyId, reason },
+          'the backend rejected the principal',
+        )
         if (reason === 'key_expired') authenticator.rejectExpired(digest)
         key = await addresses.confirm(digest, head, call, performance.now())
       } else if (key.lookedUpAt >= call.arrivedAt) {
@@ -207,8 +210,11 @@ function createDecision(
         key = confirmed
       }
     }
-    log.error({ keyId: key.keyId }, 'backend rejects fresh principals: compare clocks and secrets')
-    throw keyUndecided()
+    log.error(
+      { keyId: key.keyId },
+      'the backend rejects fresh principals: compare the clocks and secrets of both',
+    )
+    throw keyNotChecked()
   }
 }
 
@@ -228,7 +234,7 @@ function recordKey(call: Call, key: KnownKey): void {
   call.limitedKey = key
 }
 
-function keyUndecided(): Problem {
+function keyNotChecked(): Problem {
   return new Problem('service_unavailable', 'The key cannot be checked at present. Try again.', {
     headers: { 'retry-after': '1' },
   })
@@ -238,7 +244,7 @@ function traceOf({ headers }: RequestHead) {
   return continueTrace(headers.get('traceparent'), headers.get('tracestate'))
 }
 
-/** Records the cached key, for the headers of the response. */
+/** Records the cached key, whose limit the headers of the response show. */
 function recordCachedKey(
   authenticator: Authenticator,
   call: Call,
@@ -270,7 +276,7 @@ async function servePage(
   const { methods, bodyBytesMax = BODY_BYTES_MAX } = route
   if (!methods.includes(head.method)) {
     const allow = methods.join(', ')
-    const detail = `The path ${head.path} takes ${allow}, not ${head.method}.`
+    const detail = `The path ${head.path} allows ${allow}, not ${head.method}.`
     throw new Problem('method_not_allowed', detail, { headers: { allow } })
   }
   const { requestId, record, abort } = call

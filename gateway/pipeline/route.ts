@@ -4,8 +4,8 @@ import { Problem } from '../../shared/contract/problem.ts'
 import type { RequestHead } from '../http1/request-head.ts'
 
 /**
- * The operation of the call, the methods for a response to OPTIONS, or the problem with which the call is
- * rejected.
+ * The operation of the call; the allowed methods if the call is OPTIONS; or the problem with which the call
+ * is rejected.
  */
 export type Routing = Operation | { readonly allow: string } | Problem
 
@@ -29,7 +29,7 @@ export function createRouter(contract: Contract): Router {
     if (head.method === 'OPTIONS') return { allow }
     const operation = operations.get(head.method === 'HEAD' ? 'GET' : head.method)
     if (operation === undefined) {
-      const detail = `The path ${head.path} takes ${allow}, not ${head.method}.`
+      const detail = `The path ${head.path} allows ${allow}, not ${head.method}.`
       return new Problem('method_not_allowed', detail, { headers: { allow } })
     }
     if (!acceptsJson(head.headers.get('accept'))) {

@@ -10,7 +10,7 @@ import type { KnownKey } from '../keys/look-up.ts'
 import type { UpstreamRequest, UpstreamResponse } from '../upstream/attempt.ts'
 import { clientHeaders } from '../upstream/response-headers.ts'
 
-/** The request headers that are forwarded to the backend, besides those that the gateway sets. */
+/** The client's request headers that are forwarded to the backend. */
 const FORWARDED_HEADERS = [
   'content-type',
   'content-encoding',
@@ -47,27 +47,27 @@ export function toUpstream(
     const value = head.headers.get(name)
     if (value !== undefined) headers.push(name, value)
   }
-  const isRead = head.method === 'GET' || head.method === 'HEAD'
+  const isReadOnly = head.method === 'GET' || head.method === 'HEAD'
   return {
     method: head.method,
     target: head.path + head.query,
     headers,
     body,
-    idempotent: isRead || (operation.idempotent && head.headers.has('idempotency-key')),
+    idempotent: isReadOnly || (operation.idempotent && head.headers.has('idempotency-key')),
   }
 }
 
-/** Throws `Problem` 502 if no operation of the backend has such a response. */
+/** Throws `Problem` 502 for a response that no operation of the backend sends. */
 export function toClient(head: RequestHead, response: UpstreamResponse): Response {
   const { status, headers, body } = response
-  // A backend sends 401 only to reject a principal, with the reason in a header. A 401 without it is an
-  // error.
+  // A backend sends 401 only to reject a principal, with the reason in a header. A 401 without this header is
+  // an error.
   if (status === 401) throw new Problem('bad_gateway', 'The backend sent no usable response.')
-  const passed = clientHeaders(headers)
+  const forwarded = clientHeaders(headers)
   const hasNoBody = head.method === 'HEAD' || status === 204 || status === 304
-  if (!hasNoBody) return { status, headers: passed, body }
+  if (!hasNoBody) return { status, headers: forwarded, body }
   const length = fieldValue(headers, 'content-length')
   // RFC 9110, section 8.6: a 204 has no length.
-  if (length !== undefined && status !== 204) passed.push('content-length', length)
-  return { status, headers: passed, body: undefined }
+  if (length !== undefined && status !== 204) forwarded.push('content-length', length)
+  return { status, headers: forwarded, body: undefined }
 }

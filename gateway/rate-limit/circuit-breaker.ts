@@ -1,7 +1,7 @@
 /**
  * The circuit breakers for Redis, one per partition. The first lost reply of a partition opens its breaker,
- * so that not every call has to time out. A successful probe closes it; a probe uses everything that a real
- * call uses.
+ * so that not every call has to time out. A successful probe closes it; the probe runs the same script as a
+ * call.
  */
 import type { Logger } from '../../shared/process/log.ts'
 import type { RateLimiterState } from './limiter.ts'
@@ -10,7 +10,7 @@ import { isErrorReply, RedisTimeout } from './redis-errors.ts'
 import type { RedisStore } from './redis-store.ts'
 import { startResponsiveTimeout } from './responsive-timeout.ts'
 
-/** The longest time that a call waits for a reply when an outage begins. */
+/** How long a call waits for a reply of Redis. Only the first calls of an outage wait for so long. */
 const REPLY_TIMEOUT_MS = 250
 const PROBE_INTERVAL_MS = 250
 const PROBE_EXPIRES_MS = 1_000
@@ -19,7 +19,7 @@ const NOT_YET = 'no connection yet'
 const PROBES_SILENT = 4
 
 interface Outage {
-  /** The name of the counter that the probe uses. It belongs to the partition. */
+  /** The name of the counter that the probe uses, which is in the same partition. */
   readonly name: string
   reason: string
   /** Each reason is logged once. */
@@ -36,10 +36,10 @@ export class CircuitBreakers {
   readonly #pending = new Map<string, PendingCalls>()
   readonly #probing: NodeJS.Timeout
   #probesFailed = 0
-  /** Outages since the start, for operators. */
-  count = 0
-  /** The state until Redis is reached for the first time. */
-  #start: Outage | undefined = newOutage('', NOT_YET)
+  /** The number of outages since the start, for operators. */
+  outages = 0
+  /** Defined until Redis is reached for the first time. */
+  #initial: Outage | undefined = newOutage('', NOT_YET)
 
   constructor(store: RedisStore, onOutage: 'local' | 'deny', log: Logger) {
     this.#store = store
@@ -47,7 +47,7 @@ export class CircuitBreakers {
     this.#log = log
     this.#probing = setInterval(() => this.#probeAll(), PROBE_INTERVAL_MS)
     store.onFault((error, partition) => {
-      this.#note(partition, error)
+      this.#logReason(partition, error)
       if (partition !== undefined) this.open(partition, '', error)
     })
     store.onReady(() => this.#probeAll())
@@ -55,12 +55,12 @@ export class CircuitBreakers {
 
   /** Whether calls must not be sent to the partition at present. */
   isOpen(partition: string): boolean {
-    return this.#start !== undefined || this.#open.has(partition)
+    return this.#initial !== undefined || this.#open.has(partition)
   }
 
   /**
-   * Sends a script call. Rejects with `RedisTimeout` if no reply arrives in time, or with the error of the
-   * connection that opens the partition's breaker before.
+   * Sends a script call. Rejects with `RedisTimeout` if no reply arrives in time. If the partition's breaker
+   * opens first, rejects with the error that opened it.
    */
   send(
     partition: string,
@@ -89,30 +89,30 @@ export class CircuitBreakers {
     })
   }
 
-  /** Opens the breaker. `tag` is the hash tag of a counter in the partition. */
+  /** Opens the breaker of the partition. `tag` is the hash tag of a counter in the partition. */
   open(partition: string, tag: string, error: unknown): void {
     if (this.isOpen(partition)) return
     const reason = outageReason(error)
-    this.count++
+    this.outages++
     this.#open.set(partition, newOutage(tag, reason))
     this.#log.error(
       { partition, reason, onOutage: this.#onOutage },
       'redis is unavailable: the rate limit is not shared',
     )
-    // After an error reply, the other calls still get their own replies, which say whether they were
+    // After an error reply, the other pending calls still get their own replies, which say whether they were
     // counted.
     if (!isErrorReply(error)) this.#pending.get(partition)?.rejectAll(error)
     this.#store.reconnect(partition, error)
   }
 
   state(): RateLimiterState {
-    if (this.#start !== undefined) return 'starting'
+    if (this.#initial !== undefined) return 'starting'
     return this.#open.size > 0 ? 'degraded' : 'exact'
   }
 
   /** Returns the reason if the state is not `exact`, for operators. */
   reason(): string | undefined {
-    if (this.#start !== undefined) return this.#start.reason
+    if (this.#initial !== undefined) return this.#initial.reason
     const reasons = new Set(this.#open.values().map(({ reason }) => reason))
     return reasons.size > 0 ? [...reasons].join('; ') : undefined
   }
@@ -121,8 +121,8 @@ export class CircuitBreakers {
     clearInterval(this.#probing)
   }
 
-  #note(partition: string | undefined, error: unknown): void {
-    const outage = this.#start ?? this.#open.get(partition ?? '')
+  #logReason(partition: string | undefined, error: unknown): void {
+    const outage = this.#initial ?? this.#open.get(partition ?? '')
     if (outage === undefined) return
     outage.reason = outageReason(error)
     if (outage.logged.has(outage.reason)) return
@@ -131,13 +131,13 @@ export class CircuitBreakers {
   }
 
   #probeAll(): void {
-    if (this.#start !== undefined) void this.#probe(this.#start, undefined)
+    if (this.#initial !== undefined) void this.#probe(this.#initial, undefined)
     for (const [partition, outage] of this.#open) void this.#probe(outage, partition)
   }
 
   async #probe(outage: Outage, partition: string | undefined): Promise<void> {
     const { name } = outage
-    // Without this, the late error of one probe would end the connection over which the next one succeeded.
+    // Without this, the late error of one probe would close the connection over which the next one succeeded.
     if (outage.isProbing) return
     outage.isProbing = true
     try {
@@ -147,7 +147,7 @@ export class CircuitBreakers {
     } catch (error) {
       const isLate = outage.reason === NOT_YET && ++this.#probesFailed > PROBES_SILENT
       // If the connection cannot be opened, the connection itself reports a more precise reason.
-      if (isErrorReply(error) || isLate) this.#note(partition, error)
+      if (isErrorReply(error) || isLate) this.#logReason(partition, error)
       this.#log.debug({ partition, reason: outageReason(error) }, 'redis is still unavailable')
       if (partition !== undefined) this.#store.reconnect(partition, error)
     } finally {
@@ -157,9 +157,9 @@ export class CircuitBreakers {
 
   #close(partition: string | undefined): void {
     const wasOpen =
-      partition === undefined ? this.#start !== undefined : this.#open.delete(partition)
+      partition === undefined ? this.#initial !== undefined : this.#open.delete(partition)
     if (!wasOpen) return
-    this.#start = undefined
+    this.#initial = undefined
     this.#log.info({ partition }, 'redis is available: the rate limit is shared by all gateways')
   }
 }
@@ -167,8 +167,9 @@ export class CircuitBreakers {
 type Reject = (error: unknown) => void
 
 /**
- * Calls that wait for Redis, in an array of slots. An `AbortSignal` is not used, because its listeners form
- * a linked list: once one had reached V8's old generation, it kept all later ones and their calls alive.
+ * Calls that wait for Redis, in an array of slots. An `AbortSignal` is not used, because its listeners form a
+ * linked list: once a listener had reached V8's old generation, it kept all later listeners and their calls
+ * alive.
  */
 class PendingCalls {
   readonly #slots: (Reject | undefined)[] = []
@@ -186,7 +187,7 @@ class PendingCalls {
     this.#free.push(slot)
   }
 
-  /** Each call frees its slot when it has settled. */
+  /** Each rejected call frees its own slot. */
   rejectAll(error: unknown): void {
     for (const reject of this.#slots) reject?.(error)
   }

@@ -2,26 +2,26 @@
 --
 -- KEYS: one counter for each key; it expires when the window ends.
 -- ARGV: the window's length in ms, then for each key five whole numbers, with a space between:
---   limit       calls that a window admits
---   calls       how many to count
---   known       the count that this gateway last knew, 0 for none
---   known_end   the end of that window, ms since the epoch, 0 for none
---   unreported  of `known`, the calls that it admitted alone while the store was unavailable
+--   limit       the number of calls that a window admits
+--   calls       the number of calls to count
+--   known       the last count that this gateway knows, or 0
+--   known_end   the end of that count's window, in ms since the epoch, or 0
+--   unreported  the part of `known` that this gateway counted by itself while the store was unavailable
 -- Returns: the store's time, then for each key the count before these calls and the window's end, then the
--- places in KEYS of the counters that were unusable and were replaced.
+-- positions in KEYS of the counters that were unusable and were replaced.
 --
--- Each key has its own result: an unusable counter (another type, no whole number) affects its key alone. Any
--- other error is one of the server; Redis reports it at the first write of a script, so that nothing is counted.
+-- Each key has its own result: an unusable counter (another type, not a whole number) affects only its key. Any
+-- other error concerns the server; Redis reports it at the first write of the script, before anything is counted.
 
--- When a cluster moves a slot, a counter keeps its time to live, not its expiry time: its end shifts by
--- the duration of the move and the difference of two clocks.
+-- When a cluster moves a slot, a counter keeps its time to live, not its expiry time: the window's end shifts by
+-- the duration of the move and the difference between the clocks of the two servers.
 local SHIFT_MS = 5000
 
 -- Larger counts are not exact in Lua.
 local COUNT_MAX = 2 ^ 52
 
--- An error of this one counter, not of the server.
-local function is_of_counter(message)
+-- Whether an error concerns only this counter, not the server.
+local function is_counter_error(message)
   return string.find(message, '^WRONGTYPE') or string.find(message, 'not an integer') or string.find(message, 'overflow')
 end
 
@@ -38,12 +38,12 @@ for i, key in ipairs(KEYS) do
 
   local counted = redis.pcall('INCRBY', key, calls)
   local failed = type(counted) == 'table' and counted.err
-  if failed and not is_of_counter(failed) then
+  if failed and not is_counter_error(failed) then
     if i == 1 then return counted end
     return redis.error_reply('PARTIAL ' .. failed)
   end
   if failed or counted < calls or counted > COUNT_MAX then
-    -- SET replaces a value of any type. What follows takes the counter for one that the store lost.
+    -- SET replaces a value of any type. The code below then treats the counter as one that the store lost.
     redis.call('SET', key, calls)
     counted = calls
     replaced[#replaced + 1] = i
@@ -52,7 +52,7 @@ for i, key in ipairs(KEYS) do
   local before = counted - calls
 
   if ends < 0 or ends > now + window + SHIFT_MS then
-    -- No window was open here: the first call of one, or the store lost it, or its end was tampered with.
+    -- No valid window is open: this is the first call of a window, or the store lost it, or its end was altered.
     if known_end > now then
       before, ends = math.max(before, known), known_end
     else

@@ -7,8 +7,8 @@ import { type Allowance, secondsToReset, WINDOW_MS } from './limiter.ts'
 const NOT_AUTHENTICATED: readonly string[] = ['x-ratelimit-remaining', '0']
 
 /**
- * In the result, names and values alternate. Without an authenticated key there is no allowance, and the
- * remaining number is 0.
+ * Renders the headers; names and values alternate. Without an authenticated key there is no allowance, and
+ * the number of remaining calls is 0.
  */
 export function rateLimitHeaders(allowance: Allowance | undefined): readonly string[] {
   if (allowance === undefined) return NOT_AUTHENTICATED

@@ -39,8 +39,8 @@ export interface RateLimiter {
    */
   consume(keyId: string, limit: number): Promise<Allowance>
   /**
-   * Returns the allowance as far as this process knows it, without counting a call: `used` is the number of
-   * the last call.
+   * Returns the allowance as far as this process knows it, without counting a call. `used` is the number of
+   * the last counted call.
    */
   peek(keyId: string, limit: number): Allowance
   /** Removes and returns at most `max` of the windows that changed since they were last returned. */

@@ -1,4 +1,4 @@
-/** A rate limiter in this process: exact for one gateway with one worker. */
+/** A rate limiter that counts in this process only: exact if there is one gateway with one worker. */
 import { type Allowance, type RateLimiter, WINDOW_MS } from './limiter.ts'
 import { createLocalWindows, type Window } from './windows.ts'
 

@@ -14,7 +14,7 @@ export function outageReason(error: unknown): string {
 const REASONS: readonly (readonly [form: RegExp, reason: string])[] = [
   [/WRONGPASS/, 'it rejects the user or the password of REDIS_URL'],
   [/NOAUTH/, 'it requires a password, and REDIS_URL has none'],
-  [/NOPERM.*keys/, 'its user may not touch rate-limit:* (see the ACL line of the documentation)'],
+  [/NOPERM.*keys/, 'its user may not access rate-limit:* (see the ACL line of the documentation)'],
   [
     /NOPERM|user executing the script can't/,
     'its user may not run a command that the gateway needs (see the ACL line of the documentation)',
@@ -24,9 +24,9 @@ const REASONS: readonly (readonly [form: RegExp, reason: string])[] = [
   [/Unknown Redis command/, 'it is older than Redis 7.0'],
   [/^READONLY/, 'it is a replica, which accepts no writes'],
   [/^OOM/, 'its memory is full (maxmemory)'],
-  [/^MISCONF/, 'it cannot save its data, and is configured to accept no writes then'],
+  [/^MISCONF/, 'it cannot save its data, and is configured to reject writes in this case'],
   [/^NOREPLICAS/, 'it has fewer replicas than min-replicas-to-write requires'],
-  [/^BUSY/, 'it runs a script of another client for too long'],
+  [/^BUSY/, 'it is busy with a long script of another client'],
   [/^CLUSTERDOWN/, 'the cluster is down: not all of its slots are served'],
   [/^LOADING/, 'it is loading its data'],
   [/^Redis did not reply/, 'it does not respond'],

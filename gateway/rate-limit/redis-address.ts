@@ -6,7 +6,7 @@
  *     redis-sentinel://user:password@h1:26379,h2:26379/mymaster   the master that Sentinel names
  *     redis-cluster://user:password@h1:7000,h2:7001               a cluster
  *
- * Errors do not quote the URL, since it contains a password.
+ * Errors do not quote the URL, since it may contain a password.
  */
 
 export interface RedisHost {
@@ -28,7 +28,7 @@ export type RedisAddress = RedisLogin & {
     | {
         readonly form: 'sentinel'
         readonly sentinels: readonly RedisHost[]
-        /** The name of the master at the sentinels. */
+        /** The name by which the sentinels know the master. */
         readonly master: string
         readonly sentinelLogin: RedisLogin
       }
@@ -42,17 +42,17 @@ const URL_FORM =
 
 /** Throws an `Error` whose message continues a sentence that begins with "REDIS_URL". */
 export function parseRedisAddress(text: string): RedisAddress {
-  const { scheme = '', username, password, hosts = '', path = '', query } = parts(text)
+  const { scheme = '', username, password, hosts = '', path = '', query } = splitUrl(text)
   const options = new URLSearchParams(query)
   const login = loginOf(username, password)
   switch (scheme) {
     case 'redis':
     case 'rediss': {
-      expectOptions(options, ['db'])
+      rejectUnknownOptions(options, ['db'])
       const [server, ...others] = parseHosts(hosts, SERVER_PORT)
       if (server === undefined || others.length > 0) {
         throw new Error(
-          'must name one host; several are for redis-sentinel:// and redis-cluster://',
+          'must name one host; only redis-sentinel:// and redis-cluster:// can have several',
         )
       }
       const db = parseDb(options.get('db') ?? path.slice(1))
@@ -60,15 +60,15 @@ export function parseRedisAddress(text: string): RedisAddress {
     }
     case 'unix':
     case 'redis+unix': {
-      expectOptions(options, ['db', 'username', 'password'])
+      rejectUnknownOptions(options, ['db', 'username', 'password'])
       if (hosts !== '' || path === '') throw new Error('must name a path: unix:///run/redis.sock')
-      const own = loginOf(options.get('username'), options.get('password'))
+      const socketLogin = loginOf(options.get('username'), options.get('password'))
       const db = parseDb(options.get('db'))
-      return { form: 'socket', isTls: false, db, ...own, path: decode(path) }
+      return { form: 'socket', isTls: false, db, ...socketLogin, path: decode(path) }
     }
     case 'redis-sentinel':
     case 'rediss-sentinel': {
-      expectOptions(options, ['db', 'sentinel_username', 'sentinel_password'])
+      rejectUnknownOptions(options, ['db', 'sentinel_username', 'sentinel_password'])
       const master = decode(path.slice(1))
       if (master === '') throw new Error('must name the master: redis-sentinel://h1,h2/mymaster')
       const sentinelLogin = loginOf(
@@ -82,7 +82,7 @@ export function parseRedisAddress(text: string): RedisAddress {
     }
     case 'redis-cluster':
     case 'rediss-cluster': {
-      expectOptions(options, [])
+      rejectUnknownOptions(options, [])
       if (path.length > 1) throw new Error('must name no database: a cluster has only one')
       const nodes = parseHosts(hosts, SERVER_PORT)
       return { form: 'cluster', isTls: scheme === 'rediss-cluster', db: 0, ...login, nodes }
@@ -94,10 +94,12 @@ export function parseRedisAddress(text: string): RedisAddress {
   }
 }
 
-function parts(text: string): Partial<Record<string, string>> {
+function splitUrl(text: string): Partial<Record<string, string>> {
   const groups = URL_FORM.exec(text)?.groups
   if (groups === undefined) {
-    throw new Error('must be an address such as redis://host:6379, special characters as %XX')
+    throw new Error(
+      'must be an address such as redis://host:6379, with special characters encoded as %XX',
+    )
   }
   return groups
 }
@@ -117,7 +119,7 @@ function parseHosts(text: string, defaultPort: number): RedisHost[] {
 
 function parseDb(text: string | null): number {
   if (text === null || text === '') return 0
-  if (!/^\d{1,5}$/.test(text)) throw new Error('must name its database by a number')
+  if (!/^\d{1,5}$/.test(text)) throw new Error('must have a number as its database')
   return Number(text)
 }
 
@@ -132,9 +134,9 @@ function loginOf(
   }
 }
 
-function expectOptions(options: URLSearchParams, names: readonly string[]): void {
+function rejectUnknownOptions(options: URLSearchParams, names: readonly string[]): void {
   for (const name of options.keys()) {
-    if (!names.includes(name)) throw new Error(`has an option that is unknown here: ${name}`)
+    if (!names.includes(name)) throw new Error(`has an unknown option: ${name}`)
   }
 }
 
@@ -142,6 +144,6 @@ function decode(text: string): string {
   try {
     return decodeURIComponent(text)
   } catch {
-    throw new Error('must have % as %25')
+    throw new Error('must encode each % as %25')
   }
 }

@@ -1,4 +1,4 @@
-/** Classifies the errors of Redis by whether the calls of a script call were counted. */
+/** Decides from an error of Redis whether the script may have counted its calls. */
 
 /** The command was not sent. */
 export class RedisNotConnected extends Error {}
@@ -7,13 +7,13 @@ export class RedisNotConnected extends Error {}
 export class RedisTimeout extends Error {}
 
 /**
- * Errors with which the server rejects a command without executing it. The script itself handles errors of
- * single counters.
+ * Errors with which the server rejects a command without executing it. Errors that concern one counter are
+ * handled by the script itself.
  */
 const REJECTED_BY_SERVER =
   /^(OOM|LOADING|READONLY|BUSY|NOSCRIPT|MISCONF|NOREPLICAS|CLUSTERDOWN|MASTERDOWN|TRYAGAIN|MOVED|ASK|NOAUTH|NOPERM|WRONGPASS|DENIED)\b/
 
-/** The message of ioredis for a command that it neither sends nor queues; it has no code. */
+/** The message of ioredis for a command that it neither sends nor queues; the error has no code. */
 const NOT_WRITABLE = "Stream isn't writeable and enableOfflineQueue options is false"
 
 /** Whether Redis replied with an error: the connection and the later commands on it are then still valid. */
@@ -22,7 +22,7 @@ export function isErrorReply(error: unknown): error is Error {
 }
 
 /**
- * Whether the script certainly counted nothing. Otherwise its calls may have been counted, e.g. if a reply
+ * Whether the script certainly counted nothing. If false, its calls may have been counted, e.g. if the reply
  * was lost.
  */
 export function isNotExecuted(error: unknown): boolean {

@@ -56,9 +56,10 @@ export class RedisRateLimiter implements RateLimiter {
   readonly #repeatedLog: RepeatedLog
   #localAdmissions = 0
   #countersReplaced = 0
-  /** The store's clock minus this process's. */
+  /** The time of the store's clock minus the time of this process's clock. */
   #clockOffsetMs = 0
-  #turn = new Map<string, Batch>()
+  /** The batches of the current turn of the event loop, by key. */
+  #batches = new Map<string, Batch>()
 
   constructor({ address, tls, onOutage, log, durations }: RedisRateLimiterOptions) {
     this.#durations = durations
@@ -76,12 +77,12 @@ export class RedisRateLimiter implements RateLimiter {
       return this.#consumeWithoutStore(keyId, limit, 'unreported')
     }
     return new Promise((resolve) => {
-      const batch = this.#turn.get(keyId)
+      const batch = this.#batches.get(keyId)
       if (batch?.limit === limit) return batch.waiting.push(resolve)
-      // A limit that changed within one turn needs a script call of its own.
+      // If the limit has changed within one turn, its calls need another script call.
       if (batch !== undefined) this.#flush()
-      if (this.#turn.size === 0) setImmediate(() => this.#flush())
-      this.#turn.set(keyId, { keyId, name, partition, limit, waiting: [resolve] })
+      if (this.#batches.size === 0) setImmediate(() => this.#flush())
+      this.#batches.set(keyId, { keyId, name, partition, limit, waiting: [resolve] })
     })
   }
 
@@ -104,7 +105,7 @@ export class RedisRateLimiter implements RateLimiter {
 
   get counts(): RateLimiterCounts {
     return {
-      outages: this.#breakers.count,
+      outages: this.#breakers.outages,
       localAdmissions: this.#localAdmissions,
       countersReplaced: this.#countersReplaced,
     }
@@ -120,7 +121,7 @@ export class RedisRateLimiter implements RateLimiter {
     return Date.now() + this.#clockOffsetMs
   }
 
-  /** `lost` means that Redis may have counted the call, which is therefore not reported to it later. */
+  /** Counts a call in this process. If it is `lost`, Redis may have counted it, so it is not reported later. */
   async #consumeWithoutStore(
     keyId: string,
     limit: number,
@@ -144,8 +145,8 @@ export class RedisRateLimiter implements RateLimiter {
   }
 
   #flush(): void {
-    const byPartition = Map.groupBy(this.#turn.values(), ({ partition }) => partition)
-    this.#turn = new Map()
+    const byPartition = Map.groupBy(this.#batches.values(), ({ partition }) => partition)
+    this.#batches = new Map()
     const { countsPerCallMax: size } = this.#store
     for (const [partition, batches] of byPartition) {
       for (let at = 0; at < batches.length; at += size) {
@@ -154,7 +155,7 @@ export class RedisRateLimiter implements RateLimiter {
     }
   }
 
-  /** Settles every call of the batches, whatever happens. */
+  /** Never rejects: every call of the batches is settled, also after an error. */
   async #consumeBatches(partition: string, batches: readonly Batch[]): Promise<void> {
     const windows = batches.map(({ keyId }) => this.#windows.find(keyId))
     const reported = windows.map((window) => window?.unreported ?? 0)
@@ -166,7 +167,7 @@ export class RedisRateLimiter implements RateLimiter {
       this.#durations?.observe((performance.now() - from) / 1000)
     } catch (error) {
       this.#breakers.open(partition, batches[0]?.keyId ?? '', error)
-      // If nothing was counted, the calls must still be reported.
+      // If the script counted nothing, the earlier calls must still be reported.
       const fate = isNotExecuted(error) ? 'unreported' : 'lost'
       batches.forEach(({ keyId, limit, waiting }, index) => {
         const window = windows[index]
@@ -179,8 +180,8 @@ export class RedisRateLimiter implements RateLimiter {
   #applyReply(batches: readonly Batch[], reply: unknown): void {
     const numbers = parseReply(reply, batches.length)
     const [now = 0] = numbers
-    for (const place of numbers.slice(1 + 2 * batches.length))
-      this.#noteReplaced(batches[place - 1])
+    for (const position of numbers.slice(1 + 2 * batches.length))
+      this.#recordReplaced(batches[position - 1])
     this.#clockOffsetMs = now - Date.now()
     batches.forEach(({ keyId, limit, waiting }, index) => {
       const before = numbers[1 + 2 * index] ?? 0
@@ -188,19 +189,19 @@ export class RedisRateLimiter implements RateLimiter {
       const admitted = Math.min(waiting.length, Math.max(0, limit - before))
       this.#windows.set(keyId, before + admitted, limit, windowEndsAt)
       const windowEndsInMs = windowEndsAt - now
-      waiting.forEach((resolve, place) => {
-        const used = before + place + 1
+      waiting.forEach((resolve, at) => {
+        const used = before + at + 1
         resolve({ limit, used, windowEndsAt, windowEndsInMs, degraded: false })
       })
     })
   }
 
-  #noteReplaced(batch: Batch | undefined): void {
+  #recordReplaced(batch: Batch | undefined): void {
     this.#countersReplaced++
     this.#repeatedLog.error(
       'unusable counter',
       { keyId: batch?.keyId, counter: batch?.name },
-      'the counter of a key in Redis was unusable and is replaced by the last count that this gateway knows: find out what else writes to the database of REDIS_URL',
+      'the counter of a key in Redis was unusable and was replaced by the last count that this gateway knows: find out which other program writes to the database of REDIS_URL',
     )
   }
 }
@@ -210,7 +211,7 @@ function counterOf(keyId: string): string {
   return `rate-limit:{${keyId}}`
 }
 
-/** The script's arguments. Marks the unreported calls of the windows as reported. */
+/** Returns the script's arguments. Marks the unreported calls of the windows as reported. */
 function scriptValues(
   batches: readonly Batch[],
   windows: readonly (Window | undefined)[],

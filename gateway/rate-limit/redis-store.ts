@@ -1,6 +1,6 @@
 /**
- * The connection to Redis, in any form of deployment, and the one script that runs there. Nothing is
- * queued without a connection and nothing is sent twice, since a repeated script would count calls twice.
+ * The connection to Redis, in any form of deployment, and the one script that runs there. Without a
+ * connection, script calls fail immediately. None is sent twice, since that would count its calls twice.
  */
 import { readFileSync } from 'node:fs'
 import type { Writable } from 'node:stream'
@@ -9,11 +9,11 @@ import type { RedisAddress, RedisLogin } from './redis-address.ts'
 import { RedisNotConnected, RedisTimeout } from './redis-errors.ts'
 import { startResponsiveTimeout } from './responsive-timeout.ts'
 
-/** The timeout for opening a connection, and again for logging in and reading the state of the server. */
+/** The timeout for opening a connection; then also for logging in and reading the state of the server. */
 const CONNECT_TIMEOUT_MS = 250
-/** How long a closing connection waits for Redis to close it too. */
+/** How long a connection that is being closed waits for Redis to close its side. */
 const DISCONNECT_TIMEOUT_MS = 50
-/** The least time between two attempts to connect. */
+/** The minimum time between two attempts to connect. */
 const RECONNECT_MS_MIN = 50
 const RECONNECT_MS_MAX = 250
 /**
@@ -27,7 +27,7 @@ const SENTINEL_RECONNECT_MS = 1_000
  */
 const COUNTS_PER_CALL_MAX = 256
 /**
- * The maximum number of redirections in a cluster: a call to a slot that is being moved needs two, and some
+ * The maximum number of redirections in a cluster. A call to a slot that is being moved needs two, and a few
  * more after a failover.
  */
 const REDIRECTIONS_MAX = 6
@@ -41,7 +41,7 @@ declare module 'ioredis' {
   }
 }
 
-/** PEM texts. Without a CA, the authorities that Node trusts apply. */
+/** PEM texts. Without a CA, the authorities that Node trusts are used. */
 export interface RedisTls {
   readonly ca: string | undefined
   readonly cert: string | undefined
@@ -57,7 +57,7 @@ export interface RedisStoreOptions {
 export interface RedisStore {
   /** The maximum number of counters of one partition in one script call. */
   readonly countsPerCallMax: number
-  /** Returns the partition that has the counter of this name, as far as is known. */
+  /** Returns the partition that has the counter of this name, as far as this process knows. */
   partitionOf(name: string): string
   /** Runs `consume.lua` at most once. Has no timeout. */
   consume(names: readonly string[], values: readonly (string | number)[]): Promise<unknown>
@@ -66,9 +66,9 @@ export interface RedisStore {
    * command.
    */
   reconnect(partition: string, error: unknown): void
-  /** Reports a failed connection, with its partition if that is unavailable now. */
+  /** Adds a listener for connection errors. `partition` is given if it is now unavailable. */
   onFault(listener: (error: Error, partition?: string) => void): void
-  /** Reports an open connection. */
+  /** Adds a listener that is called when a connection is ready. */
   onReady(listener: () => void): void
   close(): void
 }
@@ -171,10 +171,10 @@ function connectCluster(
 ): RedisStore {
   const cluster = new Cluster([...address.nodes], {
     redisOptions: commonOptions(address, tls),
-    // The queue is for nodes whose connection is being opened.
+    // The offline queue is needed for nodes whose connection is being opened.
     enableOfflineQueue: true,
     maxRedirections: REDIRECTIONS_MAX,
-    // A command on a connection that closed may have been counted. The circuit breaker handles the rest.
+    // ioredis must not retry: Redis may have executed a command whose connection was closed.
     retryDelayOnFailover: 0,
     retryDelayOnClusterDown: 0,
     clusterRetryStrategy: () => RECONNECT_MS_MAX,
@@ -200,7 +200,7 @@ function connectCluster(
     countsPerCallMax: 1,
     partitionOf,
     async consume(names, values) {
-      // The queue of ioredis has no bound in other states.
+      // In other states, ioredis would queue commands without limit.
       if (cluster.status !== 'ready') {
         throw new RedisNotConnected('the cluster is down, or none of its nodes responds')
       }
@@ -237,7 +237,8 @@ function slotOf(name: string): number {
 }
 
 /**
- * Reconnects if a connection was opened but nothing is received over it. ioredis itself has no such limit.
+ * Reconnects if the handshake with Redis takes too long after the connection was opened. ioredis itself has no
+ * such limit.
  */
 function limitHandshake(redis: Redis): void {
   let cancel = () => {}

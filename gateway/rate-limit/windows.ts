@@ -1,6 +1,6 @@
 /**
- * The windows as this process knows them. Without Redis, they are the only ones; with Redis, they are used
- * during an outage.
+ * The windows of keys in the memory of this process. Without Redis, they are the only ones; with Redis, they
+ * are used during an outage.
  */
 import { WINDOW_MS } from './limiter.ts'
 
@@ -17,12 +17,12 @@ export interface Window {
   endsAt: number
   /** The part of `used` that this process counted by itself and has not yet reported to the store. */
   unreported: number
-  /** Whether `takeChanged` will return it. */
+  /** Whether the window has changed since `takeChanged` last returned it. */
   isChanged: boolean
 }
 
 export interface LocalWindows {
-  /** Returns the open window of a key. */
+  /** Returns the open window of a key, if there is one. */
   find(keyId: string): Window | undefined
   /** Returns the open window of a key, or opens one, to count a call. */
   open(keyId: string, limit: number): Window
@@ -36,10 +36,10 @@ export interface LocalWindows {
   close(): void
 }
 
-/** `now` in milliseconds since the epoch. */
+/** `now` returns the time in milliseconds since the epoch. */
 export function createLocalWindows(now: () => number): LocalWindows {
-  // This is not a bounded cache: if an open window were evicted, its calls would be allowed again. The
-  // number of existing keys bounds it.
+  // This is not a bounded cache: if an open window were evicted, its calls would be allowed again. Its size is
+  // limited by the number of keys.
   const windows = new Map<string, Window>()
   /** This is an array, because a second map of all windows would double the memory. */
   let changed: Window[] = []
@@ -47,7 +47,7 @@ export function createLocalWindows(now: () => number): LocalWindows {
   const sweep = setInterval(() => {
     const at = now()
     for (const [keyId, { endsAt }] of windows) if (endsAt <= at) windows.delete(keyId)
-    // Ended windows need no report. Without this, they would accumulate while no report succeeds.
+    // Ended windows need not be reported. Without this, they would accumulate while no report succeeds.
     changed = changed.filter(({ endsAt }) => endsAt > at)
   }, SWEEP_MS)
   sweep.unref()
@@ -61,7 +61,7 @@ export function createLocalWindows(now: () => number): LocalWindows {
     windows.set(keyId, window)
     return window
   }
-  const noteChange = (window: Window) => {
+  const markChanged = (window: Window) => {
     if (!window.isChanged) changed.push(window)
     window.isChanged = true
   }
@@ -70,7 +70,7 @@ export function createLocalWindows(now: () => number): LocalWindows {
     open(keyId, limit) {
       const window = find(keyId) ?? add(keyId, 0, limit, now() + WINDOW_MS)
       window.limit = limit
-      noteChange(window)
+      markChanged(window)
       return window
     },
     set(keyId, used, limit, endsAt) {
@@ -79,7 +79,7 @@ export function createLocalWindows(now: () => number): LocalWindows {
       window.used = used + window.unreported
       window.limit = limit
       window.endsAt = endsAt
-      noteChange(window)
+      markChanged(window)
     },
     takeChanged(max) {
       const taken = changed.splice(0, max)

@@ -1,16 +1,16 @@
 /**
- * The addresses of the backends. Each address of a name is a backend. Names are resolved repeatedly in the
- * background: backends can be added and removed without a restart of the gateway. While a name cannot be
- * resolved, its last addresses stay in use.
+ * The addresses of the backends. Each address of a host name is one backend. Host names are resolved again
+ * every few seconds, so backends can be added and removed without a restart of the gateway. While a name
+ * cannot be resolved, its last addresses stay in use.
  */
 import { promises as dns, type LookupAddress } from 'node:dns'
 import { isIP } from 'node:net'
 import { Problem } from '../../shared/contract/problem.ts'
 import type { Logger } from '../../shared/process/log.ts'
 
-/** How often names are resolved; the system's resolver caches the results. */
+/** How often host names are resolved; the system's resolver caches the results. */
 const RESOLVE_INTERVAL_MS = 5_000
-/** The least time between two resolutions, when an address refused a connection. */
+/** The minimum time between two resolutions that are caused by refused connections. */
 const RESOLVE_AGAIN_MS = 1_000
 
 export interface BackendAddress {
@@ -72,7 +72,8 @@ export function watchBackendAddresses(options: BackendAddressesOptions): Backend
     const name = new URL(url).hostname
     try {
       const addresses = addressesOf(url, await resolve(name))
-      if (failing.delete(url)) log.info({ backend: url }, 'name of backends resolves again')
+      if (failing.delete(url))
+        log.info({ backend: url }, 'the host name of backends can be resolved again')
       const before = known.get(url)?.map((address) => address.url)
       const after = addresses.map((address) => address.url)
       if (before?.join() === after.join()) return
@@ -84,7 +85,7 @@ export function watchBackendAddresses(options: BackendAddressesOptions): Backend
       failing.add(url)
       log.warn(
         { backend: url, err: error },
-        'name of backends does not resolve: its last addresses stay in use',
+        'the host name of backends cannot be resolved: its last addresses stay in use',
       )
     }
   }
@@ -106,7 +107,7 @@ export function watchBackendAddresses(options: BackendAddressesOptions): Backend
   }
 }
 
-/** The problem that a call gets while no backend is known. Nothing was sent. */
+/** The problem with which a call is rejected while no address of a backend is known. */
 export function noBackendKnown(): Problem {
   return new Problem('service_unavailable', 'Nothing was done. Try again in a second.', {
     headers: { 'retry-after': '1' },
@@ -127,8 +128,8 @@ function fixedAddress(url: string): BackendAddress {
 }
 
 /**
- * Returns the addresses in a stable order. If a name has IPv4 and IPv6 addresses, only the IPv4 ones are
- * used, since each backend would be counted twice otherwise.
+ * Returns the addresses in a stable order. If a name has IPv4 and IPv6 addresses, only the IPv4 addresses are
+ * used: otherwise each backend would be counted twice.
  */
 function addressesOf(origin: string, found: readonly LookupAddress[]): BackendAddress[] {
   const four = found.filter(({ family }) => family === 4)

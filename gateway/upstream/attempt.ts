@@ -6,14 +6,14 @@ import { Readable } from 'node:stream'
 import { copyBuffer } from '../../shared/process/buffers.ts'
 import type { Abort, Abortable } from '../call/abort.ts'
 import type { Backend } from './backends.ts'
-import { BufferedBody, joined } from './buffered-body.ts'
+import { BufferedBody, joinParts } from './buffered-body.ts'
 import type { BackendConnection, BackendRequest, ResponseHandler } from './connection.ts'
 
-/** Responses up to this size are buffered completely: one that breaks off becomes a 502. */
+/** Responses up to this size are buffered completely, so that one that breaks off can become a 502. */
 const BUFFERED_BYTES_MAX = 256 * 1024
 /**
- * The most bytes that a stream buffers for a slow client before it pauses the backend's connection
- * (backpressure).
+ * The maximum number of bytes that a stream buffers for a slow client before it pauses the backend's
+ * connection (backpressure).
  */
 const STREAM_BYTES_MAX = 1024 * 1024
 /** A backend that sends more informational responses (1xx) than this is faulty. */
@@ -39,7 +39,6 @@ export class AttemptFailed extends Error {
   readonly progress: Progress
   /** Attempts that exceeded a deadline are not retried. */
   readonly isDeadline: boolean
-
   /** The error code of the cause, see `isUnreachable`. */
   readonly code: unknown
 
@@ -55,18 +54,18 @@ class DeadlineExceeded extends Error {}
 
 export interface AttemptLimits {
   /**
-   * The most time until the head of the response, and then until the response is complete or between two
-   * parts of a stream.
+   * The maximum time until the head of the response arrives; then until the response is complete or, if it is
+   * streamed, between two of its parts.
    */
   readonly timeoutMs: number
   /**
-   * The maximum number of concurrent streamed responses: slow clients can occupy only this many
+   * The maximum number of responses that are streamed at the same time. Slow clients can occupy only this many
    * connections.
    */
   readonly streamsMax: number
 }
 
-/** `waitUntil`: `performance.now()` by which a connection must be found. */
+/** `waitUntil` is `performance.now()` by which a connection must be available. */
 export type Attempt = (
   backend: Backend,
   request: UpstreamRequest,
@@ -81,9 +80,9 @@ export function createAttempt(limits: AttemptLimits): Attempt {
   return (backend, request, abort, waitUntil) => {
     return new Promise((resolve, reject) => {
       if (abort.reason) return reject(new AttemptFailed('nothing_sent', abort.reason))
-      const isRead = request.method === 'GET'
+      const isReadOnly = request.method === 'GET'
       const exchange = new Exchange({
-        ...{ backend, isRead, timeoutMs, waitUntil, streams, abort, resolve, reject },
+        ...{ backend, isReadOnly, timeoutMs, waitUntil, streams, abort, resolve, reject },
       })
       backend.pools.calls.send(request, exchange)
     })
@@ -107,7 +106,7 @@ class ResponseStreams {
       highWaterMark: STREAM_BYTES_MAX,
       read: () => exchange.resume(),
       destroy(error, done) {
-        // Without this, a response whose client has disconnected would occupy its connection for ever.
+        // Without this, a response whose client has disconnected would occupy its connection forever.
         exchange.abort(error ?? new Error('the client closed its connection'))
         done(error)
       },
@@ -121,7 +120,7 @@ class ResponseStreams {
 interface ExchangeOptions {
   readonly backend: Backend
   /** Whether the request only reads. */
-  readonly isRead: boolean
+  readonly isReadOnly: boolean
   readonly timeoutMs: number
   readonly waitUntil: number
   readonly streams: ResponseStreams
@@ -192,7 +191,7 @@ class Exchange implements ResponseHandler, Abortable {
   onEnd(): void {
     this.#settle()
     if (this.#stream !== undefined) this.#stream.push(null)
-    else this.#resolve(joined(this.#body.take()))
+    else this.#resolve(joinParts(this.#body.take()))
   }
 
   onError(cause: Error): void {
@@ -203,8 +202,8 @@ class Exchange implements ResponseHandler, Abortable {
   }
 
   /**
-   * A queued request stops waiting. After the response has ended, this has no effect, since the connection
-   * may carry another request.
+   * Aborts the request, even if it is still queued. Has no effect after the response has ended, since the
+   * connection may then carry another request.
    */
   abort(reason: Error): void {
     if (this.#isSettled) return
@@ -212,28 +211,29 @@ class Exchange implements ResponseHandler, Abortable {
     else this.#connection.abort(reason)
   }
 
-  /** Continues to read a streamed response. */
+  /** Continues to read a paused response. */
   resume(): void {
     if (this.#isSettled) return
     this.#restartDeadline()
     this.#connection?.resume()
   }
 
-  checkTime(now: number): boolean {
+  checkDeadline(now: number): boolean {
     if (now > this.#deadline) this.abort(new DeadlineExceeded(`no byte in time, ${this.#progress}`))
     return !this.#isSettled
   }
 
   #beginStream(): void {
     if (this.#status === 401) {
-      // The body of a 401 is not read, and its stream would stay open.
+      // The pipeline does not read the body of a 401, so a stream would stay open.
       this.abort(new Error('a 401 with a large body'))
       return
     }
-    const { streams, isRead } = this.#options
+    const { streams, isReadOnly } = this.#options
     this.#stream = streams.create(this, this.#body.take())
     if (this.#stream === undefined) {
-      if (isRead) this.#progress = 'nothing_sent'
+      // A request that only reads has no effect, so its problem may say that nothing was done.
+      if (isReadOnly) this.#progress = 'nothing_sent'
       this.abort(new DeadlineExceeded('too many streamed responses at once'))
     } else {
       this.#resolve(this.#stream)

@@ -20,14 +20,13 @@ import { type InternalResponse, InternalTimeout, sendInternal } from './internal
 import { BackendHealth } from './outliers.ts'
 import type { BackendPool } from './pool.ts'
 
-/** How long a backend that refused a connection is chosen last. */
-const PASS_OVER_MS = 500
+/** A backend that refused a connection is chosen last for this long. */
+const AVOIDED_MS = 500
 const PROBE_INTERVAL_MS = 1_000
 const PROBE_TIMEOUT_MS = 900
-/** For look-ups of unknown keys, so that a flood of them does not delay look-ups of known keys. */
+/** Look-ups of unknown keys have their own connections, so that a flood does not delay those of known keys. */
 const UNKNOWN_KEY_CONNECTIONS = 8
-
-/** The share of connections that pages get. It is small, because people load only a few pages at a time. */
+/** The number of connections for pages, per connection for calls. People load only a few pages at a time. */
 const PAGES_PER_CONNECTION = 1 / 4
 
 export interface BackendSetOptions {
@@ -35,22 +34,22 @@ export interface BackendSetOptions {
   readonly gatewaySecrets: readonly string[]
   /** The maximum number of connections for calls to each backend. */
   readonly connections: number
-  /** The timeout of a complete internal request. */
+  /** The timeout of a whole internal request, including its response. */
   readonly timeoutMs: number
   readonly log: Logger
 }
 
-interface Tracked extends Backend {
+interface TrackedBackend extends Backend {
   readonly results: BackendHealth
-  /** `performance.now()` until which it is chosen last. */
-  passOverUntil: number
+  /** `performance.now()` until which the backend is chosen last, since it refused a connection. */
+  avoidedUntil: number
   ready: boolean
   reason: string | undefined
 }
 
 export class BackendSet implements Backends {
   readonly #addresses: BackendAddresses
-  #backends: readonly Tracked[] = []
+  #backends: readonly TrackedBackend[] = []
   readonly #secrets: readonly string[]
   readonly #connections: number
   readonly pagesMax: number
@@ -58,7 +57,7 @@ export class BackendSet implements Backends {
   readonly #log: Logger
   readonly #probing: NodeJS.Timeout
   readonly ejections = new Map<string, number>()
-  #seenReady = false
+  #wasReady = false
   #onFree: () => void = () => {}
   /** The first turn is random: gateways that start at the same time do not choose the same backends. */
   #turn = Math.floor(Math.random() * 1_000)
@@ -72,8 +71,8 @@ export class BackendSet implements Backends {
     this.#secrets = gatewaySecrets
     this.#log = log
     this.#probing = setInterval(() => this.#probeAll(), PROBE_INTERVAL_MS)
-    addresses.onChange(() => this.#followAddresses())
-    this.#followAddresses()
+    addresses.onChange(() => this.#updateBackends())
+    this.#updateBackends()
   }
 
   get size(): number {
@@ -91,11 +90,11 @@ export class BackendSet implements Backends {
     this.#onFree = listener
   }
 
-  choose(not?: Backend): Tracked {
+  choose(excluded?: Backend): TrackedBackend {
     const [first] = this.#backends
     if (first === undefined) throw noBackendKnown()
     if (this.#backends.length === 1) return first
-    const candidates = this.#candidates(not)
+    const candidates = this.#candidates(excluded)
     const count = candidates.length
     // Equally busy backends are chosen in turn. Without this, a lightly loaded gateway would use only one
     // of them.
@@ -106,25 +105,25 @@ export class BackendSet implements Backends {
     return other.inFlight < one.inFlight ? other : one
   }
 
-  noteResult(backend: Backend, isFailed: boolean): void {
+  recordResult(backend: Backend, isFailed: boolean): void {
     const now = performance.now()
     const { url } = backend
-    const noted = this.#backends.find((one) => one.url === url)
-    if (noted === undefined) return
+    const tracked = this.#backends.find((one) => one.url === url)
+    if (tracked === undefined) return
     if (!isFailed) {
-      noted.results.noteSuccess(now)
+      tracked.results.recordSuccess(now)
       return
     }
-    const peers = this.#backends.filter((one) => one !== noted).map(({ results }) => results)
-    if (!noted.results.noteFailure(peers, now)) return
+    const peers = this.#backends.filter((one) => one !== tracked).map(({ results }) => results)
+    if (!tracked.results.recordFailure(peers, now)) return
     this.ejections.set(url, (this.ejections.get(url) ?? 0) + 1)
     this.#log.warn({ backend: url }, 'backend ejected: it fails far more often than the others')
-    this.#requeue(noted)
+    this.#requeue(tracked)
   }
 
   markUnreachable(unreachable: Backend): void {
     const backend = this.#backends.find(({ url }) => url === unreachable.url)
-    if (backend !== undefined) backend.passOverUntil = performance.now() + PASS_OVER_MS
+    if (backend !== undefined) backend.avoidedUntil = performance.now() + AVOIDED_MS
     this.#addresses.refresh()
   }
 
@@ -138,7 +137,7 @@ export class BackendSet implements Backends {
 
   state(): ReturnType<Backends['state']> {
     if (this.#backends.some(({ ready }) => ready)) return 'ready'
-    return this.#seenReady ? 'unreachable' : 'starting'
+    return this.#wasReady ? 'unreachable' : 'starting'
   }
 
   statuses(): readonly BackendStatus[] {
@@ -171,38 +170,38 @@ export class BackendSet implements Backends {
     }
   }
 
-  /** Returns the backends without an objection; if there are none, those with the smallest objection. */
-  #candidates(not: Backend | undefined): readonly Tracked[] {
+  /** Returns the backends with the lowest penalty. */
+  #candidates(excluded: Backend | undefined): readonly TrackedBackend[] {
     const now = performance.now()
-    let candidates: Tracked[] = []
-    let leastObjection = Number.POSITIVE_INFINITY
+    let candidates: TrackedBackend[] = []
+    let lowest = Number.POSITIVE_INFINITY
     for (const backend of this.#backends) {
-      const objection = backend.url === not?.url ? NOT_AGAIN : objectionTo(backend, now)
-      if (objection < leastObjection) candidates = []
-      if (objection <= leastObjection) candidates.push(backend)
-      leastObjection = Math.min(leastObjection, objection)
+      const penalty = backend.url === excluded?.url ? EXCLUDED_PENALTY : penaltyOf(backend, now)
+      if (penalty < lowest) candidates = []
+      if (penalty <= lowest) candidates.push(backend)
+      lowest = Math.min(lowest, penalty)
     }
     return candidates
   }
 
-  /** Moves the calls that wait for a connection to this backend to the others, if one of them is ready. */
-  #requeue(backend: Tracked): void {
+  /** Moves the calls that wait for a connection to this backend to other backends, if one has no penalty. */
+  #requeue(backend: TrackedBackend): void {
     const now = performance.now()
-    if (this.#backends.some((other) => other !== backend && objectionTo(other, now) === 0)) {
+    if (this.#backends.some((other) => other !== backend && penaltyOf(other, now) === 0)) {
       backend.pools.calls.rejectQueued(new MovedToOtherBackend())
     }
   }
 
-  /** Moves a call that waits for a slower backend, since this one has an idle connection. */
+  /** Moves a call that waits for a slower backend to this one, which has an idle connection. */
   #balance(idleUrl: string): void {
-    let longest: Tracked | undefined
+    let longest: TrackedBackend | undefined
     for (const backend of this.#backends) {
       const { queued } = backend.pools.calls
       if (queued > (longest?.pools.calls.queued ?? 0)) longest = backend
     }
     if (longest === undefined) return
     const idle = this.#backends.find(({ url }) => url === idleUrl)
-    if (idle === undefined || idle === longest || objectionTo(idle, performance.now()) > 0) return
+    if (idle === undefined || idle === longest || penaltyOf(idle, performance.now()) > 0) return
     longest.pools.calls.rejectQueued(new MovedToOtherBackend(), 1)
   }
 
@@ -210,13 +209,13 @@ export class BackendSet implements Backends {
    * Adds new backends, which get calls once they are ready, and removes others after their calls in
    * progress have ended.
    */
-  #followAddresses(): void {
+  #updateBackends(): void {
     const before = new Map(this.#backends.map((backend) => [backend.url, backend]))
     this.#backends = this.#addresses.current().map((address) => {
       const known = before.get(address.url)
       if (known !== undefined && before.delete(address.url)) return known
       const { url } = address
-      // A backend that drains ends each connection with its response, and later closes those that are idle.
+      // A draining backend closes connections with their responses, and soon closes idle ones too.
       const onLastResponse = () => closeIdle(backend)
       const pools = {
         calls: connectPool(address, this.#connections, {
@@ -230,9 +229,9 @@ export class BackendSet implements Backends {
         unknownKeys: connectPool(address, UNKNOWN_KEY_CONNECTIONS, { onLastResponse }),
       }
       const results = new BackendHealth()
-      const state = { results, passOverUntil: 0, ready: false, reason: 'not probed yet' }
+      const state = { results, avoidedUntil: 0, ready: false, reason: 'not probed yet' }
       const agent = createAgent(address, this.pagesMax)
-      const backend: Tracked = { url, address, pools, agent, inFlight: 0, ...state }
+      const backend: TrackedBackend = { url, address, pools, agent, inFlight: 0, ...state }
       void this.#probe(backend)
       return backend
     })
@@ -246,8 +245,8 @@ export class BackendSet implements Backends {
     for (const backend of this.#backends) void this.#probe(backend)
   }
 
-  async #probe(backend: Tracked): Promise<void> {
-    const { url, ready: before } = backend
+  async #probe(backend: TrackedBackend): Promise<void> {
+    const { url, ready: wasReady } = backend
     try {
       const { status } = await this.#send(backend, PROBE, PROBE_TIMEOUT_MS)
       backend.ready = status === 200
@@ -258,15 +257,14 @@ export class BackendSet implements Backends {
       backend.ready = false
       backend.reason = error instanceof Error ? error.message || error.name : String(error)
     }
-    // A draining backend soon closes its idle connections, and the connections of one that does not respond
-    // may be dead, e.g. after a firewall has lost its table. Without this, a request could be lost on each
-    // of them.
+    // A draining backend soon closes its idle connections, and the connections to a backend that does not
+    // respond may be dead, e.g. after a restart of a firewall. Without this, a request could be lost on each.
     if (!backend.ready) closeIdle(backend)
-    this.#seenReady ||= backend.ready
-    if (backend.ready) backend.passOverUntil = 0
-    if (before && !backend.ready) this.#requeue(backend)
-    if (before !== backend.ready) this.#onFree()
-    if (before !== backend.ready)
+    this.#wasReady ||= backend.ready
+    if (backend.ready) backend.avoidedUntil = 0
+    if (wasReady && !backend.ready) this.#requeue(backend)
+    if (wasReady !== backend.ready) this.#onFree()
+    if (wasReady !== backend.ready)
       this.#log.info({ backend: url, ready: backend.ready }, 'readiness of backend changed')
   }
 }
@@ -278,11 +276,14 @@ const PROBE: InternalRequest = {
   pool: 'internal',
 }
 
-const NOT_AGAIN = 4
+const EXCLUDED_PENALTY = 4
 
-/** Returns how much speaks against choosing the backend; 0 if nothing does. */
-function objectionTo({ inFlight, ready, passOverUntil, results }: Tracked, now: number): number {
-  if (passOverUntil > now) return 3
+/** Returns 0 for a backend that may be chosen. Of the others, one with the lowest penalty is chosen. */
+function penaltyOf(
+  { inFlight, ready, avoidedUntil, results }: TrackedBackend,
+  now: number,
+): number {
+  if (avoidedUntil > now) return 3
   if (!ready) return 2
   const health = results.state(now)
   return health === 'ejected' || (health === 'on_trial' && inFlight > 0) ? 1 : 0

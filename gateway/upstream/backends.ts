@@ -1,4 +1,4 @@
-/** The backends as the rest of the gateway uses them. `backend-set.ts` implements this and chooses between them. */
+/** The interface of the backends for the rest of the gateway. `backend-set.ts` implements it. */
 import type { Agent } from 'node:http'
 import type { BackendAddress } from './addresses.ts'
 import type { InternalResponse } from './internal-request.ts'
@@ -9,6 +9,7 @@ export interface ConnectionPools {
   readonly calls: BackendPool
   /** Connections for internal requests, which therefore do not wait for calls. */
   readonly internal: BackendPool
+  /** Connections for look-ups of unknown keys. */
   readonly unknownKeys: BackendPool
 }
 
@@ -19,7 +20,7 @@ export interface Backend {
   readonly pools: ConnectionPools
   /** The connections for pages. */
   readonly agent: Agent
-  /** The number of requests that wait for a connection, for a response, or for its end. */
+  /** The number of requests that wait for a connection or whose response is not complete. */
   inFlight: number
 }
 
@@ -32,34 +33,35 @@ export interface InternalRequest {
 }
 
 export interface Backends {
-  /** How many backends are known at present. */
+  /** The number of backends that are known at present. */
   readonly size: number
   /**
-   * The number of connections for calls to the backends that the next call may be sent to, and the number
-   * of those that no call uses or waits for. Both include connections that are not yet open.
+   * Considers the backends that the next call may be sent to. `size` is the number of their connections for
+   * calls; `free` is how many of these no call uses or waits for. Both include connections that are not yet
+   * open.
    */
   connections(): { readonly size: number; readonly free: number }
-  /** Sets the function that is called when such a connection has become free. */
+  /** Sets the function that is called when a connection for calls may have become free. */
   onFree(listener: () => void): void
-  /** Pages that may be loaded at once: each backend can have a connection for each of them. */
+  /** The maximum number of pages that are loaded at once. Each backend has as many connections for pages. */
   readonly pagesMax: number
   /**
-   * Returns the backend to send the next request to, and `not` only if it is the only one. Throws
+   * Returns the backend to send the next request to. Returns `excluded` only if there is no other. Throws
    * `Problem` 503 if no backend is known.
    */
-  choose(not?: Backend): Backend
+  choose(excluded?: Backend): Backend
   /** Records whether a request to the backend failed: with a 5xx, a missed deadline, or a lost response. */
-  noteResult(backend: Backend, isFailed: boolean): void
+  recordResult(backend: Backend, isFailed: boolean): void
   /** The number of times that each backend was ejected (see `outliers.ts`), by URL. */
   readonly ejections: ReadonlyMap<string, number>
   /** Records that a backend refused a connection. */
   markUnreachable(backend: Backend): void
   /**
-   * Sends a small signed JSON request. If it is lost, it is sent once more, to another backend: it must be
+   * Sends a small signed JSON request. If it fails, it is sent once more, to another backend, so it must be
    * idempotent.
    */
   request(request: InternalRequest): Promise<InternalResponse>
-  /** `starting`: no backend has been seen ready yet. */
+  /** `starting`: no backend has been ready yet. `unreachable`: none is ready anymore. */
   state(): 'ready' | 'starting' | 'unreachable'
   /** The status of each backend, for operators. */
   statuses(): readonly BackendStatus[]

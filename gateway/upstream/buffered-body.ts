@@ -9,7 +9,7 @@ export class BufferedBody {
   #bytes = 0
 
   /**
-   * `length` is the length of the whole body, if it is known. Its memory is then allocated once; otherwise
+   * `length` is the length of the whole body, if it is known. The memory is then allocated once. Otherwise the
    * parts must be joined at the end, which leaves garbage of the same size.
    */
   constructor(length?: number) {
@@ -38,7 +38,7 @@ export class BufferedBody {
   }
 }
 
-/** Most bodies have one part. */
-export function joined(parts: readonly Buffer[]): Buffer {
+/** Copies only if there are several parts; most bodies have one. */
+export function joinParts(parts: readonly Buffer[]): Buffer {
   return parts.length > 1 ? Buffer.concat(parts) : (parts[0] ?? EMPTY)
 }

@@ -8,8 +8,8 @@ import { BackendPool, type PoolEvents } from './pool.ts'
 
 const CONNECT_TIMEOUT_MS = 1_000
 /**
- * Shorter than the backend's own keep-alive: no request is sent over a connection that the backend is
- * closing.
+ * Shorter than the backend's own keep-alive timeout, so that no request is sent over a connection that the
+ * backend is closing.
  */
 const KEEP_ALIVE_MS = 4_000
 
@@ -49,7 +49,7 @@ export function createAgent(address: BackendAddress, connections: number): Agent
   return agent
 }
 
-/** Closes the connections of the agent that are idle, and the others when their responses end. */
+/** Closes the agent's idle connections at once, and each other connection when its response ends. */
 export function closeAgent(agent: Agent): void {
   agent.maxFreeSockets = 0
   closeIdleOf(agent)
@@ -61,7 +61,7 @@ export function closeIdleOf(agent: Agent): void {
 
 /** `onread` receives the bytes that arrive (see `node:net`). */
 function createConnector({ ip, socketPath }: BackendAddress, onread?: OnReadOpts) {
-  // `Host` and the certificate use the name, but connections are opened to this one of its addresses.
+  // `Host` and the certificate check use the host name, but connections are opened to this one address.
   const lookup: LookupFunction | undefined =
     ip === undefined
       ? undefined

@@ -1,18 +1,18 @@
-/** A connection to a backend. It carries one request after another, each with its response. */
+/** A connection to a backend. It carries requests one after another, each followed by its response. */
 import type { Socket } from 'node:net'
 import { renderRequestHead, writeMessage } from '../http1/message-writer.ts'
 import { ResponseReader } from '../http1/response-reader.ts'
 
 export interface BackendRequest {
   readonly method: string
-  /** Path and query. */
+  /** The path and the query. */
   readonly target: string
-  /** Names in lower case and values alternate, without the headers for the connection and the body. */
+  /** Names in lower case and values alternate. The connection adds `Host` and `Content-Length`. */
   readonly headers: readonly string[]
   readonly body: Buffer
 }
 
-/** Handles the response to a request. Exactly one of `onEnd` and `onError` is called last. */
+/** Handles the response to a request. The last call is either `onEnd` or `onError`. */
 export interface ResponseHandler {
   /** Returns whether the request is still wanted; if so, it is sent over this connection. */
   onSend(connection: BackendConnection): boolean
@@ -25,10 +25,10 @@ export interface ResponseHandler {
   onEnd(): void
   onError(error: Error): void
   /**
-   * Aborts the request if a deadline has passed. `now` is `performance.now()`. Returns whether the request
-   * still waits.
+   * Aborts the request if its deadline has passed. `now` is `performance.now()`. Returns false if the request
+   * has ended.
    */
-  checkTime(now: number): boolean
+  checkDeadline(now: number): boolean
 }
 
 /** The backend closed the connection before the response was complete, or the response is malformed. */
@@ -96,8 +96,8 @@ export class BackendConnection {
     this.#socket.resume()
   }
 
-  checkTime(now: number): void {
-    this.#handler?.checkTime(now)
+  checkDeadline(now: number): void {
+    this.#handler?.checkDeadline(now)
   }
 
   /** Closes the connection and fails the request in progress with `reason`. */
@@ -109,9 +109,9 @@ export class BackendConnection {
     handler?.onError(reason)
   }
 
-  /** Parses bytes from the backend, which are not used after the function returns. */
+  /** Parses bytes from the backend, whose memory the caller may reuse afterwards. */
   read(bytes: Buffer): void {
-    // Unexpected bytes could be mistaken for the next response.
+    // Bytes that no request expects could be mistaken for the next response.
     if (this.#handler === undefined) return void this.#socket.destroy()
     if (!this.#hasBegun) {
       this.#hasBegun = true
@@ -127,7 +127,7 @@ export class BackendConnection {
   #end(isReusable: boolean): void {
     const handler = this.#handler
     this.#handler = undefined
-    // The backend may respond before it has read the whole request.
+    // If the backend responded before it had read the whole request, the connection cannot be used again.
     if (isReusable && this.#socket.writableLength === 0) {
       if (this.#socket.isPaused()) this.#socket.resume()
       this.#options.onFree(this)

@@ -56,7 +56,7 @@ const CONNECT_ERRORS = new Set<unknown>([
   'UND_ERR_CONNECT_TIMEOUT',
 ])
 
-/** Whether the request failed because no connection could be opened: nothing of it was then sent. */
+/** Whether the request failed because no connection could be opened, so that nothing of it was sent. */
 export function isUnreachable(error: unknown): boolean {
   return error instanceof Error && 'code' in error && CONNECT_ERRORS.has(error.code)
 }

@@ -40,7 +40,7 @@ export class FairQueue<T> {
     return undefined
   }
 
-  /** Removes and returns the last item of the flow that has the most. */
+  /** Removes and returns the last item of the flow that has the most items. */
   popLongest(): T | undefined {
     let longest: [flow: unknown, items: T[]] | undefined
     for (const entry of this.#flows) {
@@ -53,7 +53,7 @@ export class FairQueue<T> {
     return items.pop()
   }
 
-  /** Removes the items that `isWanted` returns false for. */
+  /** Removes the items for which `isWanted` returns false. */
   filter(isWanted: (item: T) => boolean): void {
     for (const [flow, items] of this.#flows) {
       const wanted = items.filter(isWanted)

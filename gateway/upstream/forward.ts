@@ -21,20 +21,20 @@ import { isMoved, isUnreachable, sendWithFailover } from './failover.ts'
 
 /** How long an admitted call may wait for a connection, at one backend or at several in succession. */
 const QUEUE_TIMEOUT_MS = 5_000
-/** The retry budget: one retry for ten calls, so that a failing backend does not get twice the load. */
+/** The retry budget allows one retry for ten calls, so that a failing backend does not get twice the load. */
 const RETRIES_PER_CALL = 0.1
 const RETRY_BUDGET_MAX = 10
 
 export interface Forwarder {
   /**
-   * See `Admission.admit`. Also throws `Problem` 503 if no backend is known. An admitted call must be
-   * released after `forward` was called or the call was rejected.
+   * See `Admission.admit`. Also throws `Problem` 503 if no backend is known. `release` must be called once for
+   * each admitted call, after `forward` was called or the call was rejected.
    */
   admit(keyId: string, abort: Abort): Promise<void> | undefined
   release(): void
   /**
-   * Throws `Problem` 503 if nothing was sent, 504 after a deadline, 502 if the response was lost or is
-   * malformed. Stops when the call is aborted. Records the backend and the time of its response in
+   * Rejects with `Problem` 503 if nothing was sent, 504 after a deadline, 502 if the response was lost or is
+   * malformed. Stops when the call is aborted. Records the backend and the duration of the attempts in
    * `record`.
    */
   forward(
@@ -52,12 +52,16 @@ export interface Forwarder {
   readonly shed: number
 }
 
+/**
+ * `lost`: the connection failed before the response began. `broken`: the response was incomplete or
+ * malformed.
+ */
 export type FailureKind = 'unreachable' | 'timeout' | 'lost' | 'broken' | 'client_gone'
 
 export interface ForwarderOptions {
   readonly backends: Backends
   readonly timeoutMs: number
-  /** The longest time that a call is expected to wait to be admitted. */
+  /** A call that is expected to wait longer than this to be admitted is shed. */
   readonly waitMs: number
   readonly streamsMax: number
   readonly log: Logger
@@ -82,10 +86,10 @@ export function createForwarder(options: ForwarderOptions): Forwarder {
       const from = performance.now()
       try {
         const response = await attempt(backend, request, abort, waitUntil)
-        backends.noteResult(backend, response.status >= 500)
+        backends.recordResult(backend, response.status >= 500)
         return response
       } catch (error) {
-        if (error instanceof AttemptFailed && !isMoved(error)) noteFailure(backend, error, abort)
+        if (error instanceof AttemptFailed && !isMoved(error)) recordFailure(backend, error, abort)
         throw error
       } finally {
         record.upstreamMs += performance.now() - from
@@ -113,11 +117,11 @@ export function createForwarder(options: ForwarderOptions): Forwarder {
     )
   }
 
-  function noteFailure(backend: Backend, failure: AttemptFailed, abort: Abort): void {
+  function recordFailure(backend: Backend, failure: AttemptFailed, abort: Abort): void {
     const { url } = backend
     const kind = kindOf(failure, abort)
     if (failure.progress !== 'nothing_sent' && kind !== 'client_gone') {
-      backends.noteResult(backend, true)
+      backends.recordResult(backend, true)
     }
     const ofBackend = failures.get(url) ?? new Map<FailureKind, number>()
     failures.set(url, ofBackend.set(kind, (ofBackend.get(kind) ?? 0) + 1))

@@ -1,4 +1,4 @@
-/** The gateway's internal requests to backends: look-ups, probes and reports. Their responses are small. */
+/** Sends the gateway's internal requests to backends: look-ups, probes and reports. Responses are small. */
 import type { BackendConnection, BackendRequest, ResponseHandler } from './connection.ts'
 import type { BackendPool } from './pool.ts'
 
@@ -69,7 +69,7 @@ class InternalExchange implements ResponseHandler {
     this.#reject(error)
   }
 
-  checkTime(now: number): boolean {
+  checkDeadline(now: number): boolean {
     if (now > this.#deadline) this.#fail(new InternalTimeout('the backend took too long'))
     return !this.#isFailed
   }

@@ -1,39 +1,43 @@
 /**
  * Passive health checks, modeled on Envoy's outlier detection: a backend whose responses fail far more
  * often than those of its peers is ejected for a while. Without this, a backend that fails quickly would
- * look the least busy and get most calls. Afterwards it is on trial: it gets one request at a time until
- * enough of them have succeeded.
+ * look the least busy and get most calls. After the ejection it is on trial: it gets one request at a time
+ * until enough of them have succeeded.
  */
 
 /** Results lose half of their weight in this time. */
 const HALF_LIFE_MS = 10_000
-/** How often results are reduced to their present weight. */
-const WEIGHED_MS = 1_000
-/** With fewer failures, or fewer results of peers, no backend is ejected. */
+/** The minimum time between two updates of the weights. */
+const WEIGH_INTERVAL_MS = 1_000
+/**
+ * A backend with fewer failures than `FAILURES_MIN` is not ejected, nor one whose peers have fewer results than
+ * `PEER_RESULTS_MIN`.
+ */
 const FAILURES_MIN = 5
 const PEER_RESULTS_MIN = 10
 /**
- * A backend is ejected only if its share of failures is at least this, and this many times that of its
- * peers.
+ * A backend is ejected only if its share of failures is at least `FAILED_SHARE_MIN`, and at least
+ * `TIMES_PEERS_MIN` times the share of its peers.
  */
 const FAILED_SHARE_MIN = 0.1
 const TIMES_PEERS_MIN = 5
 /**
- * The largest share of backends that is ejected or on trial at the same time. Otherwise all could be, if
- * each failed at another moment.
+ * The largest share of backends that may be ejected or on trial at the same time. Without this limit, all
+ * could be, if each failed at a different time.
  */
 const EJECTED_SHARE_MAX = 0.5
 /**
- * The duration of an ejection doubles with each further one. It is random, so that gateways do not use the
- * backend again at the same time.
+ * The duration of an ejection doubles with each further ejection. It has a random part, so that gateways do
+ * not begin to use the backend again at the same time.
  */
 const EJECTED_MS = 5_000
 const EJECTED_MS_MAX = 60_000
 const EJECTED_JITTER = 0.2
 /** After this long without an ejection, the next one is as short as the first. */
-const FORGIVEN_MS = 300_000
+const EJECTIONS_RESET_MS = 300_000
 /**
- * On trial, a backend is healthy after this many successes, and is ejected again after this many failures.
+ * A backend on trial becomes healthy after `TRIAL_SUCCESSES` successes, and is ejected again after
+ * `TRIAL_FAILURES` failures.
  */
 const TRIAL_SUCCESSES = 10
 const TRIAL_FAILURES = 2
@@ -55,7 +59,7 @@ export class BackendHealth {
     return now < this.#ejectedUntil ? 'ejected' : 'on_trial'
   }
 
-  noteSuccess(now: number): void {
+  recordSuccess(now: number): void {
     // Results of requests that were sent before the ejection are ignored.
     if (this.state(now) === 'ejected') return
     this.#weigh(now)
@@ -66,7 +70,7 @@ export class BackendHealth {
   }
 
   /** Returns whether the backend is ejected now. */
-  noteFailure(peers: readonly BackendHealth[], now: number): boolean {
+  recordFailure(peers: readonly BackendHealth[], now: number): boolean {
     const state = this.state(now)
     if (state === 'ejected') return false
     this.#weigh(now)
@@ -97,7 +101,7 @@ export class BackendHealth {
   }
 
   #eject(now: number): void {
-    if (now - this.#ejectedUntil > FORGIVEN_MS) this.#ejections = 0
+    if (now - this.#ejectedUntil > EJECTIONS_RESET_MS) this.#ejections = 0
     const ms = Math.min(EJECTED_MS_MAX, EJECTED_MS * 2 ** this.#ejections)
     this.#ejections++
     this.#ejectedUntil = now + ms * (1 + EJECTED_JITTER * Math.random())
@@ -109,7 +113,7 @@ export class BackendHealth {
   #weigh(now: number): void {
     const ms = now - this.#weighedAt
     // The results of a trial keep their weight: otherwise one call per minute would never end it.
-    if (!this.#isHealthy || ms < WEIGHED_MS) return
+    if (!this.#isHealthy || ms < WEIGH_INTERVAL_MS) return
     const weight = 0.5 ** (ms / HALF_LIFE_MS)
     this.#results *= weight
     this.#failures *= weight

@@ -15,14 +15,14 @@ export type Connect = (
 ) => void
 
 export interface PoolEvents {
-  /** A request can be sent and none waits; `hasIdle`: over a connection that is open. */
+  /** Called when another request could be sent immediately. `hasIdle`: over a connection that is already open. */
   readonly onFree?: (hasIdle: boolean) => void
-  /** The backend ended a connection with its response. */
+  /** Called when the backend closed a connection with its response. */
   readonly onLastResponse: () => void
 }
 
 export interface BackendPoolOptions extends PoolEvents {
-  /** Creates the function that connects; bytes that arrive are passed to `onread` (see `node:net`). */
+  /** Creates the function that opens connections. Their bytes are passed to `onread` (see `node:net`). */
   createConnect(onread: OnReadOpts): Connect
   readonly origin: string
   /** The maximum number of open connections. */
@@ -61,7 +61,7 @@ export class BackendPool {
     const bySocket = this.#bySocket
     const onread = readInto((socket, bytes) => bySocket.get(socket)?.read(bytes))
     this.#connectTo = options.createConnect(onread)
-    this.#checking = setInterval(() => this.#checkTime(), CHECK_INTERVAL_MS).unref()
+    this.#checking = setInterval(() => this.#checkDeadlines(), CHECK_INTERVAL_MS).unref()
   }
 
   get stats(): { readonly connected: number; readonly idle: number } {
@@ -95,22 +95,23 @@ export class BackendPool {
     for (const { handler } of this.#queue.splice(0, max)) handler.onError(reason)
   }
 
-  /** Accepts no more requests. Queued requests and those in progress are completed. */
+  /** Closes the pool once queued requests and those in progress have ended. No request may be sent afterwards. */
   close(): void {
     this.#isClosed = true
     this.closeIdle()
   }
 
-  /** Closes at once; requests in progress fail. */
+  /** Closes the pool at once; requests in progress fail. */
   destroy(): void {
     this.close()
     clearInterval(this.#checking)
-    for (const connection of this.#connections) connection.abort(new Error('closed'))
-    this.rejectQueued(new Error('closed'))
+    for (const connection of this.#connections) connection.abort(new Error('the pool is closed'))
+    this.rejectQueued(new Error('the pool is closed'))
   }
 
   closeIdle(): void {
-    for (const { connection } of this.#idle.splice(0)) connection.abort(new Error('closed'))
+    for (const { connection } of this.#idle.splice(0))
+      connection.abort(new Error('the pool is closed'))
   }
 
   #takeIdle(): BackendConnection | undefined {
@@ -144,13 +145,13 @@ export class BackendPool {
     const defaultPort = protocol === 'https:' ? '443' : '80'
     this.#connectTo({ protocol, hostname, host, port: port || defaultPort }, (error, socket) => {
       this.#connecting--
-      if (error === null) this.#adopt(socket)
+      if (error === null) this.#add(socket)
       else this.#queue.shift()?.handler.onError(error)
       this.#serveQueue()
     })
   }
 
-  #adopt(socket: Socket): void {
+  #add(socket: Socket): void {
     const connection = new BackendConnection({
       socket,
       host: this.#url.host,
@@ -168,7 +169,7 @@ export class BackendPool {
 
   /**
    * Frees the connection in the next turn of the event loop. If the backend closes the connection after its
-   * response without announcing it, this is detected before another request is lost on the connection.
+   * response without announcing it, the pool detects this before another request is lost on the connection.
    */
   #freeSoon(connection: BackendConnection): void {
     this.#freed.push(connection)
@@ -182,23 +183,24 @@ export class BackendPool {
   #free(connection: BackendConnection): void {
     const { keepAliveMs } = this.#options
     const ms = Math.min(keepAliveMs, connection.keepAliveMs - KEEP_ALIVE_RESERVE_MS)
-    if (ms <= 0) connection.abort(new Error('not kept alive'))
+    if (ms <= 0) connection.abort(new Error('the backend does not keep the connection open'))
     else this.#idle.push({ connection, until: performance.now() + ms })
   }
 
-  #checkTime(): void {
+  #checkDeadlines(): void {
     const now = performance.now()
     // Requests have no timers of their own, which would cost more than all other bookkeeping. A set of the
     // requests in progress would keep finished requests alive, because V8's old hash tables refer to the
     // tables that replaced them.
-    for (const connection of this.#connections) connection.checkTime(now)
-    this.#queue = this.#queue.filter(({ handler }) => handler.checkTime(now))
+    for (const connection of this.#connections) connection.checkDeadline(now)
+    this.#queue = this.#queue.filter(({ handler }) => handler.checkDeadline(now))
     if (this.#isClosed && this.#connections.size + this.#queue.length === 0) {
       clearInterval(this.#checking)
     }
     const overdue = this.#idle.filter(({ until }) => until <= now)
     if (overdue.length === 0) return
     this.#idle = this.#idle.filter(({ until }) => until > now)
-    for (const { connection } of overdue) connection.abort(new Error('idle'))
+    for (const { connection } of overdue)
+      connection.abort(new Error('the connection was idle for too long'))
   }
 }

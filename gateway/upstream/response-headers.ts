@@ -1,6 +1,6 @@
 /** Selects the headers of a backend's response that are forwarded to the client. */
 
-/** RFC 9110, section 7.6.1, and those that concern the connection to the backend. */
+/** The headers of RFC 9110, section 7.6.1, and others that concern only the connection to the backend. */
 const HOP_BY_HOP = [
   'alt-svc',
   'connection',
@@ -21,14 +21,14 @@ const DROPPED_PREFIXES = ['x-ratelimit-', 'ratelimit', 'x-receivables-', 'access
 /** In `headers` and in the result, names in lower case and values alternate. */
 export function clientHeaders(headers: readonly string[]): string[] {
   const hopByHop = connectionOptions(headers)
-  const passed: string[] = []
+  const forwarded: string[] = []
   for (let at = 0; at < headers.length; at += 2) {
     const name = headers[at] ?? ''
     if (DROPPED.has(name) || hopByHop.includes(name)) continue
     if (DROPPED_PREFIXES.some((prefix) => name.startsWith(prefix))) continue
-    passed.push(name, headers[at + 1] ?? '')
+    forwarded.push(name, headers[at + 1] ?? '')
   }
-  return passed
+  return forwarded
 }
 
 const NONE: readonly string[] = []
@@ -39,6 +39,6 @@ function connectionOptions(headers: readonly string[]): readonly string[] {
   for (let at = 0; at < headers.length; at += 2) {
     if (headers[at] === 'connection') text += `${headers[at + 1]},`
   }
-  // Usually it lists nothing else.
+  // The usual values need no parsing.
   return text === '' || text === 'keep-alive,' ? NONE : text.toLowerCase().split(/[\t ]*,[\t ]*/)
 }

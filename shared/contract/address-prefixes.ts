@@ -1,14 +1,14 @@
 /**
- * Allow-lists of client addresses: prefixes in CIDR notation, IPv4 and IPv6. They are parsed once, and each
- * call is compared by number. An IPv4 address that is mapped into IPv6 is the IPv4 address; a prefix of one
- * family never contains an address of the other, `::/0` included.
+ * Allow-lists of client addresses: IPv4 and IPv6 prefixes in CIDR notation. They are parsed once, and compared
+ * with the address of each call as numbers. An IPv4-mapped IPv6 address counts as the IPv4 address. A prefix of
+ * one family, even `::/0`, never contains an address of the other.
  */
 import ipaddr from 'ipaddr.js'
 
-/** How many prefixes one key may have. */
+/** The maximum number of prefixes of one key. */
 export const ADDRESS_PREFIXES_MAX = 50
 
-/** `mask` and `network` in 32-bit words, the first word most significant: one for IPv4, four for IPv6. */
+/** Both arrays have 32-bit words, the most significant first: one word for IPv4, four for IPv6. */
 interface Prefix {
   readonly network: readonly number[]
   readonly mask: readonly number[]
@@ -19,12 +19,12 @@ export interface AddressPrefixes {
   contain(address: string): boolean
 }
 
-/** The canonical text of a prefix or of a single address, or the fault of the text. */
+/** The canonical text of a prefix or of a single address, or what is wrong with the text. */
 export type ParsedPrefix = { readonly prefix: string } | { readonly fault: string }
 
 /**
- * Parses a prefix or an address; `203.0.113.7` becomes `203.0.113.7/32`. A prefix with bits beyond its
- * length is ambiguous, which is a fault.
+ * Parses a prefix or an address; `203.0.113.7` becomes `203.0.113.7/32`. A prefix with bits after its length,
+ * such as `203.0.113.7/24`, is ambiguous and therefore a fault.
  */
 export function parsePrefix(text: string): ParsedPrefix {
   const [address = '', length, ...rest] = text.trim().split('/')
@@ -46,7 +46,7 @@ export function parsePrefix(text: string): ParsedPrefix {
   return { prefix: canonical }
 }
 
-/** Takes texts that `parsePrefix` returned. Throws on any other text. */
+/** Reads prefixes as `parsePrefix` returned them. Throws `TypeError` for any other text. */
 export function readAddressPrefixes(prefixes: readonly string[]): AddressPrefixes {
   const parsed = prefixes.map(readPrefix)
   return {
@@ -74,7 +74,7 @@ function contains({ network, mask }: Prefix, words: readonly number[]): boolean 
   return true
 }
 
-/** Returns undefined unless the text is an address in its usual form; `010.0.0.1` and `10.1` are not. */
+/** Returns undefined unless the text is an address in its usual form. `010.0.0.1` and `10.1` are rejected. */
 function wordsOf(text: string, allowsZone: boolean): readonly number[] | undefined {
   if (ipaddr.IPv4.isValidFourPartDecimal(text)) return [toWord(ipaddr.IPv4.parse(text).octets, 8)]
   if (!ipaddr.IPv6.isValid(text) || (!allowsZone && text.includes('%'))) return undefined

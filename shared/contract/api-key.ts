@@ -4,9 +4,8 @@
  *     rcv_ 7Qd4xK2m _ ‹43 base62 characters: 256 random bits› ‹6 base62 characters: CRC-32›
  *     └─ prefix ──┘
  *
- * The checksum covers everything that precedes it. With it, secret scanners recognize keys, and a mistyped
- * key is rejected without a look-up. It proves nothing about a key's validity: only a look-up of the digest
- * does.
+ * The checksum covers everything that precedes it. It lets secret scanners recognize keys, and a mistyped key
+ * be rejected without a look-up. Only a look-up of the digest shows whether a key is valid.
  */
 import { hash, randomInt } from 'node:crypto'
 import { crc32 } from 'node:zlib'
@@ -51,11 +50,11 @@ function randomBase62(length: number): string {
 }
 
 function checksum(text: string): string {
-  let rest = crc32(text)
+  let remaining = crc32(text)
   let digits = ''
-  for (let place = 0; place < CHECKSUM_LENGTH; place++) {
-    digits = ALPHABET.charAt(rest % ALPHABET.length) + digits
-    rest = Math.floor(rest / ALPHABET.length)
+  for (let digit = 0; digit < CHECKSUM_LENGTH; digit++) {
+    digits = ALPHABET.charAt(remaining % ALPHABET.length) + digits
+    remaining = Math.floor(remaining / ALPHABET.length)
   }
   return digits
 }

@@ -1,8 +1,8 @@
 /**
  * Reads the route table from the OpenAPI document, which alone defines the operations and their scopes. The
- * process does not start if the document contains something that the table cannot express: a second scheme
- * or scope, a public operation, or a method that the gateway does not route. If it were ignored, an
- * operation would be missing or open to every key.
+ * process does not start if the document contains something that the table cannot express: a second scheme or
+ * scope, a public operation, or a method that the gateway does not route. Ignoring it would make the operation
+ * missing, or open to every key.
  */
 import { readFileSync } from 'node:fs'
 import { load } from 'js-yaml'
@@ -12,9 +12,9 @@ export interface Operation {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   /** Path template, e.g. `/api/v1/debtors/{id}`. */
   readonly path: string
-  /** The scope a key needs; undefined: any valid key. */
+  /** The scope that the key must have; undefined if any valid key may call the operation. */
   readonly scope: string | undefined
-  /** Whether it declares an `Idempotency-Key` header: a request that carries one is safe to retry. */
+  /** Whether the operation declares the header `Idempotency-Key`. A request with this header is safe to retry. */
   readonly idempotent: boolean
 }
 
@@ -36,7 +36,7 @@ const METHODS: ReadonlyMap<string, Operation['method']> = new Map([
 ])
 /** Members of a path item that do not affect routing. */
 const DESCRIPTIVE = new Set(['summary', 'description', 'servers', 'parameters'])
-/** Each segment is either literal or a parameter: paths can therefore be matched segment by segment. */
+/** Each segment is either literal or a parameter, so that paths can be matched segment by segment. */
 const PATH = /^(\/([\w.~-]+|\{\w+\}))+$/
 
 const CONTRACT_FILE = new URL('./openapi.yaml', import.meta.url)
@@ -64,7 +64,8 @@ function readContract(document: Members): Contract {
   if (operations.length === 0) throw new Error('paths has no operations')
   const seen = new Set<string>()
   for (const { operationId, method, path } of operations) {
-    if (seen.has(operationId)) throw new Error(`${method} ${path}: ${operationId} is taken`)
+    if (seen.has(operationId))
+      throw new Error(`${method} ${path}: the operationId ${operationId} is used twice`)
     seen.add(operationId)
   }
   const scopes = operations.flatMap(({ scope }) => scope ?? [])
@@ -72,8 +73,8 @@ function readContract(document: Members): Contract {
 }
 
 function readPath(document: Members, path: string, item: Members): Operation[] {
-  if (!PATH.test(path)) throw new Error(`${path} is not made of plain segments and {parameters}`)
-  const shared = array(item['parameters'] ?? [], `parameters of ${path}`)
+  if (!PATH.test(path)) throw new Error(`${path} must consist of plain segments and {parameters}`)
+  const pathParameters = array(item['parameters'] ?? [], `parameters of ${path}`)
   return Object.entries(item)
     .filter(([name]) => !DESCRIPTIVE.has(name) && !name.startsWith('x-'))
     .map(([name, value]) => {
@@ -81,13 +82,15 @@ function readPath(document: Members, path: string, item: Members): Operation[] {
       if (method === undefined) throw new Error(`${path}: ${name} cannot be routed`)
       const where = `${method} ${path}`
       const operation = members(value, where)
-      const own = array(operation['parameters'] ?? [], `${where}: parameters`)
+      const parameters = array(operation['parameters'] ?? [], `${where}: parameters`)
       return {
         operationId: text(operation['operationId'], `${where}: operationId`),
         method,
         path,
         scope: readScope(document, operation['security'], `${where}: security`),
-        idempotent: [...shared, ...own].some((it) => isIdempotencyKey(document, it, where)),
+        idempotent: [...pathParameters, ...parameters].some((parameter) =>
+          isIdempotencyKey(document, parameter, where),
+        ),
       }
     })
 }
@@ -135,5 +138,5 @@ function array(value: unknown, what: string): readonly unknown[] {
 
 function text(value: unknown, what: string): string {
   if (typeof value === 'string' && value !== '') return value
-  throw new Error(`${what} is ${value === undefined ? 'missing' : 'not a text'}`)
+  throw new Error(`${what} is ${value === undefined ? 'missing' : 'not a string'}`)
 }

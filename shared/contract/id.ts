@@ -1,6 +1,6 @@
 /**
- * Ids consist of a prefix that names the kind of object, and a ULID. They sort by the time of their
- * creation, and a log line shows what an id refers to. For clients they are opaque texts of at most 64
+ * An id consists of a prefix that names the kind of object, and a ULID. Ids sort by the time of their creation,
+ * and a log line shows what kind of object an id refers to. For clients they are opaque texts of at most 64
  * characters.
  */
 import { incrementBase32, ulid } from 'ulid'

@@ -1,11 +1,12 @@
 /**
  * Two kinds of signatures between gateway and backend, both with `GATEWAY_SECRET`:
  *
- * - the principal, which states "key K at revision R of account A at revision S calls". The backend signs
- *   it at a look-up, the gateway forwards it with each call, and it is valid for a minute;
+ * - the principal, which states: key K at revision R, of account A at revision S, makes this call. The backend
+ *   signs it at a look-up, the gateway forwards it with each call, and it is valid for a minute;
  * - the signature of every other request of a gateway (look-ups, readiness, pages).
  *
- * The secret is a list, for a rotation without an outage: the first secret signs, and all of them verify.
+ * The setting is a list of secrets, so that they can be rotated without an outage: the first secret signs, and
+ * signatures of all secrets are accepted.
  */
 import { createHmac, hash, timingSafeEqual } from 'node:crypto'
 
@@ -29,19 +30,19 @@ export type Refusal =
   | 'principal_invalid'
 
 export const PRINCIPAL_LIFETIME_MS = 60_000
-/** How far the clocks of a gateway and a backend may differ, for signatures of requests. */
+/** The maximum age of a request's signature, and how far the clocks of gateway and backend may differ. */
 const SIGNATURE_TOLERANCE_MS = 60_000
 
 export interface Principal {
   readonly keyId: string
-  /** Increased by a revocation, an expiry, and a change of the expiry or of the allowed addresses. */
+  /** Increased when the key is revoked or expires, and when its expiry or its allowed addresses change. */
   readonly keyRevision: number
   readonly accountId: string
   /** Increased when the account's scopes are narrowed and when its status changes. */
   readonly accountRevision: number
 }
 
-/** `expiresAt` in milliseconds since the epoch. */
+/** `expiresAt` is in milliseconds since the epoch. */
 export function signPrincipal(
   principal: Principal,
   expiresAt: number,
@@ -106,8 +107,8 @@ export function isRequestSigned(
   secrets: readonly string[],
 ): boolean {
   const [at = '', signature = ''] = header?.split('.') ?? []
-  const recent = Math.abs(now - Number(at)) <= SIGNATURE_TOLERANCE_MS
-  return recent && isSigned('request', requestClaims(request, at), signature, secrets)
+  const isRecent = Math.abs(now - Number(at)) <= SIGNATURE_TOLERANCE_MS
+  return isRecent && isSigned('request', requestClaims(request, at), signature, secrets)
 }
 
 function requestClaims({ method, path, body }: SignedRequest, at: string): string {
@@ -122,7 +123,7 @@ function isSigned(use: string, text: string, signature: string, secrets: readonl
   })
 }
 
-/** `use` separates the two kinds of signatures: a signature of one kind is invalid for the other. */
+/** `use` is part of the signed text, so that a signature of one kind is invalid as the other. */
 function mac(use: string, text: string, secret: string): string {
   return createHmac('sha256', secret).update(`${use}\n${text}`).digest('base64url')
 }

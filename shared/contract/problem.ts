@@ -1,7 +1,7 @@
 /**
- * The catalog of problems (RFC 9457) of both processes. A rejection is thrown as a `Problem`, and one
- * module of each process renders it. Clients branch on `code`, which never changes; `detail` is for people
- * and may change.
+ * The catalog of problems (RFC 9457) of both processes. A request is rejected by throwing a `Problem`, which
+ * one module of each process renders. Clients branch on `code`, which never changes; `detail` is for people and
+ * may change.
  */
 
 interface ProblemType {
@@ -69,7 +69,7 @@ export const PROBLEM_TYPES = {
   gateway_timeout: transient(504, 'Gateway timeout'),
 } as const satisfies Record<string, ProblemType>
 
-/** The codes that only the Settings pages have. */
+/** The codes that only the Settings pages use. */
 export const SETTINGS_PROBLEM_TYPES = {
   not_logged_in: final(401, 'Not logged in'),
   invalid_mail_secret: final(401, 'Invalid mail secret'),
@@ -102,7 +102,7 @@ const ALL_TYPES = { ...PROBLEM_TYPES, ...SETTINGS_PROBLEM_TYPES }
 
 export type ProblemCode = keyof typeof ALL_TYPES
 
-/** One fault of a request body; `pointer` is a JSON Pointer (RFC 6901) into it. */
+/** One fault of a request body. `pointer` is a JSON Pointer (RFC 6901) to the faulty value. */
 export interface FieldError {
   readonly pointer: string
   readonly code: string

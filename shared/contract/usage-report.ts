@@ -30,7 +30,7 @@ export interface RefusalCode {
   readonly key_id: string
   /** The day in UTC, e.g. `2026-11-21`. */
   readonly day: string
-  /** A code of the catalog of problems: there are never more than a few dozen. */
+  /** A code of the catalog in `problem.ts`. */
   readonly code: string
   readonly calls: number
 }
@@ -40,7 +40,7 @@ export interface KeyWindow {
   readonly key_id: string
   readonly used: number
   readonly limit: number
-  /** Epoch milliseconds. */
+  /** In milliseconds since the epoch. */
   readonly ends_at: number
 }
 

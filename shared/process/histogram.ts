@@ -1,6 +1,6 @@
 /**
- * A histogram of durations that is cheap to observe. The histogram of prom-client joins the
- * labels and looks them up on each observation, which takes 2 µs of the 50 µs or so that a whole call takes.
+ * A histogram that records durations cheaply. The histogram of prom-client joins the labels and looks them up
+ * on each observation, which takes 2 µs of the 50 µs or so that a whole call takes.
  */
 import type { Histogram as PromHistogram } from 'prom-client'
 
@@ -40,7 +40,7 @@ export class Histogram {
     if (labelNames.length === 0) this.of()
   }
 
-  /** Returns the durations with these label values, in the order of the names. Callers may keep them. */
+  /** Returns the durations with these label values, in the order of the label names. Callers may cache them. */
   of(...values: readonly string[]): Durations {
     const key = values.join('\n')
     const found = this.#all.get(key)

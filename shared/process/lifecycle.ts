@@ -1,6 +1,6 @@
 /**
- * The lifecycle of a process, the same for gateway and backend: settings, logger, the ready line, signals,
- * drain. No other module ends the process.
+ * The lifecycle of a process, the same for gateway and backend: settings, logger, ready line, signals and
+ * draining. No other module ends the process.
  */
 import cluster from 'node:cluster'
 import { parseArgs } from 'node:util'
@@ -73,15 +73,15 @@ export interface ProcessOptions<S extends Schema> {
  */
 export async function runProcess<S extends Schema>(options: ProcessOptions<S>): Promise<void> {
   const settings = readCommandLine(options)
-  // `Schema` includes them, which the mapped type of the generic parameter cannot express.
-  const own = settings as SettingsOf<typeof PROCESS_SETTINGS>
-  const log = createLogger(options.name, own.LOG_LEVEL)
+  // `Schema` guarantees these settings, which TypeScript cannot infer from the generic parameter.
+  const processSettings = settings as SettingsOf<typeof PROCESS_SETTINGS>
+  const log = createLogger(options.name, processSettings.LOG_LEVEL)
   process.on('uncaughtException', (error) => {
     log.fatal({ err: error }, 'uncaught exception')
     log.flush(() => process.exit(1))
   })
 
-  // Without a listener, SIGHUP would end the process. During the start, the settings are read anyway.
+  // Without a listener, SIGHUP would end the process. During the start there is nothing to reload.
   process.on('SIGHUP', () => {})
   let running: Running<SettingsOf<S>>
   try {
@@ -91,7 +91,7 @@ export async function runProcess<S extends Schema>(options: ProcessOptions<S>): 
     return log.flush(() => process.exit(1))
   }
   reloadOnSignal(options, settings, running, log)
-  drainOnSignal(() => running.drain(), own.DRAIN_TIMEOUT_MS, log)
+  drainOnSignal(() => running.drain(), processSettings.DRAIN_TIMEOUT_MS, log)
   // The ready line comes last: its reader may send a signal immediately, and the handlers must exist by then.
   process.stdout.write(`${JSON.stringify({ listening: running.listening })}\n`)
   log.info(running.listening, 'listening')
@@ -101,7 +101,7 @@ function readAll<S extends Schema>({ schema, prefix, foreign = [] }: ProcessOpti
   return readSettings(schema, process.env, { prefix, foreign })
 }
 
-/** If a file is invalid, the process keeps its settings and logs the error. */
+/** If a setting is invalid, the process keeps its previous settings and logs the error. */
 function reloadOnSignal<S extends Schema>(
   options: ProcessOptions<S>,
   first: SettingsOf<S>,
@@ -137,13 +137,13 @@ function drainOnSignal(drain: () => Promise<void>, timeoutMs: number, log: Logge
     if (draining) return exit(1)
     draining = true
     log.info({ signal }, 'draining')
-    const bound = setTimeout(() => {
+    const timer = setTimeout(() => {
       log.error({ timeoutMs }, 'drain took too long')
       exit(1)
     }, timeoutMs)
     drain().then(
       () => {
-        clearTimeout(bound)
+        clearTimeout(timer)
         log.info('drained')
         exit(0)
       },
@@ -154,7 +154,7 @@ function drainOnSignal(drain: () => Promise<void>, timeoutMs: number, log: Logge
     )
   }
   process.on('SIGTERM', onSignal)
-  // Ctrl-C reaches workers too, but their supervisor sends them SIGTERM.
+  // Ctrl-C also reaches workers. They ignore it, because their supervisor sends them SIGTERM.
   process.on('SIGINT', cluster.isWorker ? () => {} : onSignal)
 }
 
@@ -198,14 +198,14 @@ function isArgumentError(error: unknown): error is Error {
 
 function renderHelp(name: string, description: string, schema: Schema): string {
   const settings = Object.entries(schema).map(([key, { description, fallback, secret }]) => {
-    const rest = fallback === undefined ? ' Required.' : fallback && ` Default: ${fallback}.`
+    const suffix = fallback === undefined ? ' Required.' : fallback && ` Default: ${fallback}.`
     const names = secret ? `${key}, or ${key}_FILE for a file with its value` : key
-    return `  ${names}\n      ${description}${rest}`
+    return `  ${names}\n      ${description}${suffix}`
   })
   return [
     `${description}\n`,
     `Usage: npm run ${name} -- [--check-config] [--help]\n`,
-    'Settings, from the environment (SIGHUP reads the files again):\n',
+    'Settings, from the environment (SIGHUP makes the process read the files again):\n',
     ...settings,
     '',
   ].join('\n')

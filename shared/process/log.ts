@@ -14,7 +14,7 @@ export function isLogLevel(text: string): text is LogLevel {
   return LOG_LEVELS.some((level) => level === text)
 }
 
-/** Fields that could contain a secret by mistake, at the top or one level down. */
+/** Fields that could contain a secret by mistake, at the top level or one level below. */
 const SECRET_FIELDS = [
   'authorization',
   'cookie',
@@ -42,8 +42,8 @@ export function createLogger(process: string, level: LogLevel): Logger {
 }
 
 /**
- * Returns the same log without redaction, for lines whose fields are fixed and contain no secret. Redaction
- * costs several times as much as the line itself (34 µs and 6 µs, of some 80 µs for a call).
+ * Returns the same log without redaction, for lines whose fields are fixed and contain no secret. Of the 80 µs
+ * or so of a call, redaction would take 34 µs; the line itself takes 6 µs.
  */
 export function withoutRedaction(log: Logger): Logger {
   return log.child({}, { redact: [] })

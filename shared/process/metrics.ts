@@ -1,6 +1,6 @@
 /**
- * The metrics of a process, in Prometheus' format. Most of them are plain numbers in the modules that count
- * them, and are read only at a scrape: they cost a call nothing.
+ * The metrics of a process, in Prometheus' format. Most of them are plain numbers in the modules that count,
+ * and are read only at a scrape, so that they do not slow down calls.
  */
 import { readFileSync } from 'node:fs'
 import { AggregatorRegistry, Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client'
@@ -8,13 +8,13 @@ import { asMetric, type Durations, Histogram } from './histogram.ts'
 
 export type { Counter, Durations, Histogram }
 
-/** A number, or one sample per set of labels: the label values in the order of the names, then the number. */
+/** A number, or one sample per set of labels: the label values, in the order of their names, then the number. */
 export type Reading = number | readonly (readonly [...labels: string[], value: number])[]
 
 /** How a supervisor combines the numbers of several processes. */
-type Gathering = 'sum' | 'min' | 'max' | 'first'
+type Aggregator = 'sum' | 'min' | 'max' | 'first'
 
-/** How long a scrape waits for a number; scrapers usually wait for ten seconds. */
+/** How long a scrape waits for one metric. Prometheus usually waits for ten seconds for all of them. */
 const READ_MS_MAX = 2_000
 
 /** Gauges of prom-client with names that end like those of counters. */
@@ -22,7 +22,7 @@ const MISNAMED = ['handles', 'requests', 'resources'].map((it) => `nodejs_active
 
 interface ReadOptions {
   readonly labels?: readonly string[]
-  readonly gathering?: Gathering
+  readonly aggregator?: Aggregator
 }
 
 export interface Metrics {
@@ -54,22 +54,22 @@ export function createMetrics(process: string): Metrics {
     name: string,
     help: string,
     read: Read,
-    { labels = [], gathering = 'sum' }: ReadOptions = {},
+    { labels = [], aggregator = 'sum' }: ReadOptions = {},
   ): void {
     const metric = new Kind({
       name,
       help,
       labelNames: labels,
       registers,
-      aggregator: gathering,
+      aggregator,
       async collect() {
-        const reading = await readSoon(read)
+        const reading = await readWithTimeout(read)
         metric.reset()
         // `reset` leaves a metric without labels at 0, which would look like a reading.
         if (labels.length === 0) metric.remove()
         if (typeof reading === 'number') metric.inc(reading)
         else
-          for (const sample of reading ?? []) metric.inc(labelled(labels, sample), numberOf(sample))
+          for (const sample of reading ?? []) metric.inc(labeled(labels, sample), numberOf(sample))
       },
     })
   }
@@ -90,14 +90,14 @@ export function createMetrics(process: string): Metrics {
     'receivables_info',
     'Version of the process and of Node; always 1.',
     () => [[process, version, globalThis.process.version, 1]],
-    { labels: ['process', 'version', 'node'], gathering: 'first' },
+    { labels: ['process', 'version', 'node'], aggregator: 'first' },
   )
   metrics.gauge('receivables_processes', 'Processes that reported these metrics.', () => 1)
   return metrics
 }
 
-/** Resolves to undefined if the read fails or takes too long: the other metrics are then still scraped. */
-async function readSoon(read: Read): Promise<Reading | undefined> {
+/** Resolves with undefined if `read` fails or takes too long, so that the other metrics are still scraped. */
+async function readWithTimeout(read: Read): Promise<Reading | undefined> {
   const { promise: tooLate, resolve } = Promise.withResolvers<undefined>()
   const timer = setTimeout(() => resolve(undefined), READ_MS_MAX)
   try {
@@ -109,15 +109,15 @@ async function readSoon(read: Read): Promise<Reading | undefined> {
   }
 }
 
-function labelled(names: readonly string[], sample: readonly (string | number)[]) {
-  return Object.fromEntries(names.map((name, place) => [name, String(sample[place])]))
+function labeled(names: readonly string[], sample: readonly (string | number)[]) {
+  return Object.fromEntries(names.map((name, at) => [name, String(sample[at])]))
 }
 
 function numberOf(sample: readonly (string | number)[]): number {
   return Number(sample.at(-1))
 }
 
-/** The version of the package. */
+/** Returns the version of the package. */
 export function readVersion(): string {
   const { version } = JSON.parse(
     readFileSync(new URL('../../package.json', import.meta.url), 'utf8'),
@@ -150,13 +150,13 @@ export type MetricsSnapshot = Awaited<ReturnType<Registry['getMetricsAsJSON']>>
  * by process id, undefined for a process that does not respond. The totals of a process that hangs or has
  * ended are kept: Prometheus would interpret a lower total as a restart, and count all of it again.
  */
-export function gatherFrom(
+export function aggregateFrom(
   query: () => Promise<ReadonlyMap<number, MetricsSnapshot | undefined>>,
 ): Registry {
   const last = new Map<number, MetricsSnapshot>()
   let ended: MetricsSnapshot = []
 
-  async function gather(): Promise<Registry> {
+  async function aggregate(): Promise<Registry> {
     const snapshots = await query()
     for (const [id, snapshot] of last) {
       if (snapshots.has(id)) continue
@@ -169,21 +169,21 @@ export function gatherFrom(
   }
 
   /** Concurrent scrapes share one result, so that nothing is added twice. */
-  let gathering: Promise<Registry> | undefined
-  const gatherOnce = () => {
-    gathering ??= gather().finally(() => {
-      gathering = undefined
+  let pending: Promise<Registry> | undefined
+  const aggregateOnce = () => {
+    pending ??= aggregate().finally(() => {
+      pending = undefined
     })
-    return gathering
+    return pending
   }
 
-  const gathered = new Registry()
-  gathered.metrics = async () => (await gatherOnce()).metrics()
-  gathered.getMetricsAsJSON = async () => (await gatherOnce()).getMetricsAsJSON()
-  return gathered
+  const aggregated = new Registry()
+  aggregated.metrics = async () => (await aggregateOnce()).metrics()
+  aggregated.getMetricsAsJSON = async () => (await aggregateOnce()).getMetricsAsJSON()
+  return aggregated
 }
 
-/** Counters and histograms. The declared type of `type` is a number, but in JSON it is a word. */
+/** Returns the counters and histograms. `type` is declared as a number, but is a string in JSON. */
 function totalsOf(snapshot: MetricsSnapshot): MetricsSnapshot {
   return snapshot.filter(({ type }) => ['counter', 'histogram'].includes(String(type)))
 }

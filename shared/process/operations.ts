@@ -7,14 +7,14 @@ import type { AddressInfo } from 'node:net'
 import { isLogLevel, LOG_LEVELS, type Logger, type LogLevel } from './log.ts'
 import { cachedFor, type Metrics } from './metrics.ts'
 
-/** Several metrics of one scrape are read from one health check. */
+/** All health metrics of one scrape come from one health check. */
 const HEALTH_CACHED_MS = 1_000
 const BODY_BYTES_MAX = 64
 
 export interface Health {
   /** Why the process accepts no calls; empty if it does. */
   readonly unready: readonly string[]
-  /** What is impaired while calls are accepted, e.g. writes on a full disk. */
+  /** What is impaired although calls are accepted, e.g. writes on a full disk. */
   readonly degraded: readonly string[]
 }
 
@@ -23,7 +23,7 @@ export interface Operations {
   close(): Promise<void>
 }
 
-export interface OperationsDeps {
+export interface OperationsOptions {
   readonly host: string
   /** 0 chooses a free port. */
   readonly port: number
@@ -34,12 +34,12 @@ export interface OperationsDeps {
   onLogLevel?(level: LogLevel): Promise<void>
 }
 
-/** The promise resolves when the listener accepts connections. */
-export async function listenForOperations(deps: OperationsDeps): Promise<Operations> {
-  const { host, port, metrics } = deps
-  measureHealth(metrics, cachedFor(HEALTH_CACHED_MS, deps.health))
+/** Resolves when the listener accepts connections. */
+export async function listenForOperations(options: OperationsOptions): Promise<Operations> {
+  const { host, port, metrics } = options
+  measureHealth(metrics, cachedFor(HEALTH_CACHED_MS, options.health))
   const server = createServer((request, response) => {
-    serve(request, response, deps).catch(() => respond(response, 500, ''))
+    serve(request, response, options).catch(() => respond(response, 500, ''))
   })
   await new Promise<void>((resolve, reject) => {
     // Workers share the public port, but not this one.
@@ -60,11 +60,11 @@ export async function listenForOperations(deps: OperationsDeps): Promise<Operati
 async function serve(
   request: IncomingMessage,
   response: ServerResponse,
-  deps: OperationsDeps,
+  options: OperationsOptions,
 ): Promise<void> {
-  const { health, metrics } = deps
+  const { health, metrics } = options
   const { method = '', url } = request
-  if (url === '/log-level') return serveLogLevel(request, response, deps)
+  if (url === '/log-level') return serveLogLevel(request, response, options)
   const isKnown = url === '/healthz' || url === '/readyz' || url === '/metrics'
   if (!isKnown) return respond(response, 404, '')
   if (method !== 'GET' && method !== 'HEAD') return rejectMethod(response, 'GET, HEAD')
@@ -86,7 +86,7 @@ async function serve(
 async function serveLogLevel(
   request: IncomingMessage,
   response: ServerResponse,
-  { log, onLogLevel }: OperationsDeps,
+  { log, onLogLevel }: OperationsOptions,
 ): Promise<void> {
   if (request.method === 'PUT') {
     const level = await readText(request)
@@ -94,7 +94,7 @@ async function serveLogLevel(
       return respond(response, 400, `The level must be one of ${LOG_LEVELS.join(', ')}.\n`)
     }
     const before = log.level
-    // Logged at any level, so that operators find later who changed it.
+    // The change is logged at any level, so that operators can later find when it was made.
     log.level = 'info'
     log.info({ before, after: level }, 'log level changed')
     log.level = level
@@ -119,19 +119,19 @@ function measureHealth(metrics: Metrics, health: () => Promise<Health>): void {
     'receivables_ready',
     'Whether the process accepts calls, as /readyz reports it.',
     async () => ((await health()).unready.length === 0 ? 1 : 0),
-    { gathering: 'min' },
+    { aggregator: 'min' },
   )
   metrics.gauge(
     'receivables_degraded',
-    'How many things are impaired, as /readyz lists them.',
+    'The number of impairments that /readyz lists.',
     async () => (await health()).degraded.length,
-    { gathering: 'max' },
+    { aggregator: 'max' },
   )
   metrics.gauge(
     'receivables_draining',
-    'Whether the process finishes its calls and accepts no more.',
+    'Whether the process is draining: it finishes its calls and accepts no more.',
     async () => ((await health()).unready.includes('draining') ? 1 : 0),
-    { gathering: 'max' },
+    { aggregator: 'max' },
   )
 }
 

@@ -1,7 +1,7 @@
 /**
  * Logs events that occur for every call during an outage. The first event is logged in full, with its
- * stack; equal events within the next second are combined into one line with their number. An outage then
- * writes one line per second, instead of a flood that hides its cause and costs more than the calls.
+ * stack; equal events within the next second are combined into one line with their count. An outage then
+ * causes one line per second, instead of a flood that hides its cause and costs more than the calls.
  */
 import type { Logger } from './log.ts'
 
@@ -16,10 +16,15 @@ export interface RepeatedLog {
 export type LogFields = Readonly<Record<string, unknown>>
 
 export function createRepeatedLog(log: Logger): RepeatedLog {
-  /** Events of each kind since its last line; kinds without events are deleted. */
+  /** The number of events of each kind since its last line. A kind is deleted after a second without events. */
   const gathered = new Map<string, number>()
 
-  function note(level: 'warn' | 'error', kind: string, fields: LogFields, message: string): void {
+  function logOrCount(
+    level: 'warn' | 'error',
+    kind: string,
+    fields: LogFields,
+    message: string,
+  ): void {
     const count = gathered.get(kind)
     if (count !== undefined) {
       gathered.set(kind, count + 1)
@@ -38,7 +43,7 @@ export function createRepeatedLog(log: Logger): RepeatedLog {
   }
 
   return {
-    warn: (kind, fields, message) => note('warn', kind, fields, message),
-    error: (kind, fields, message) => note('error', kind, fields, message),
+    warn: (kind, fields, message) => logOrCount('warn', kind, fields, message),
+    error: (kind, fields, message) => logOrCount('error', kind, fields, message),
   }
 }

@@ -1,15 +1,15 @@
 /**
  * Settings are read from the environment at the start and passed down as values. A secret can also be read
  * from the file that `NAME_FILE` names, and is then read again at each reload. All faults are reported
- * together. An unknown name with our prefix is a fault too: without this, a mistyped name would silently
- * select the default.
+ * together. An unknown name with our prefix is a fault too. Without this, a mistyped name would silently have
+ * no effect.
  */
 import { readFileSync } from 'node:fs'
 
 export interface Setting<T> {
   /** One sentence for `--help` and the documentation. */
   readonly description: string
-  /** The text that applies if the variable is unset. If it is undefined, the setting is required. */
+  /** The value if the variable is unset. If there is no fallback, the setting is required. */
   readonly fallback: string | undefined
   /** A secret is shown as `[set]`, never in clear text, and can be read from a file. */
   readonly secret: boolean
@@ -29,7 +29,7 @@ export class SettingsError extends Error {
 export interface ReadOptions {
   /** Every variable with this prefix must be a setting, e.g. `GATEWAY_`. */
   readonly prefix: string
-  /** Settings of other processes that begin with the same prefix, and are ignored. */
+  /** Settings of other processes that begin with the same prefix. They are ignored. */
   readonly foreign?: readonly string[]
 }
 

@@ -24,7 +24,7 @@ export interface Trace {
   readonly state: string
 }
 
-/** Returns the trace in the headers; undefined if they have none or are invalid. */
+/** Returns the trace in the headers; undefined if there is none or it is invalid. */
 export function continueTrace(
   traceparent: string | undefined,
   tracestate: string | undefined,
@@ -32,15 +32,15 @@ export function continueTrace(
   if (traceparent === undefined) return undefined
   const [, version = 'ff', id = '', parentSpanId = '', flags = '', rest] =
     TRACEPARENT.exec(traceparent) ?? []
-  // Future versions may append more fields; the current one may not.
+  // Only future versions may have further fields.
   const isKnown = version !== 'ff' && (version !== '00' || rest === undefined)
   if (!isKnown || /^0+$/.test(id) || /^0+$/.test(parentSpanId)) return undefined
-  const kept = Number.parseInt(flags, 16) & (SAMPLED | RANDOM_ID)
-  return { id, parentSpanId, flags: kept, state: readState(tracestate) }
+  const knownFlags = Number.parseInt(flags, 16) & (SAMPLED | RANDOM_ID)
+  return { id, parentSpanId, flags: knownFlags, state: readState(tracestate) }
 }
 
-export function beginTrace(isKept: boolean): Trace {
-  const flags = isKept ? SAMPLED | RANDOM_ID : RANDOM_ID
+export function beginTrace(sampled: boolean): Trace {
+  const flags = sampled ? SAMPLED | RANDOM_ID : RANDOM_ID
   return { id: randomHex(16), parentSpanId: undefined, flags, state: '' }
 }
 
@@ -58,7 +58,7 @@ export function createSpanId(): string {
   return randomHex(8)
 }
 
-/** Returns the whole state or nothing: a truncated one would be invalid. */
+/** Returns the whole state or an empty text, because a truncated state would be invalid. */
 function readState(tracestate: string | undefined): string {
   if (tracestate === undefined || tracestate.length > TRACESTATE_LENGTH_MAX) return ''
   const members = tracestate
@@ -66,9 +66,9 @@ function readState(tracestate: string | undefined): string {
     .map((member) => member.trim())
     .filter((member) => member !== '')
   const keys = new Set(members.map((member) => member.split('=', 1)[0]))
-  const isGood =
+  const isValid =
     members.length <= TRACESTATE_MEMBERS_MAX &&
     keys.size === members.length &&
     members.every((member) => TRACESTATE_MEMBER.test(member))
-  return isGood ? members.join(',') : ''
+  return isValid ? members.join(',') : ''
 }

@@ -1,6 +1,6 @@
 /**
- * Exports spans to a collector by OTLP over HTTP. A span is created when its work has ended, from the
- * recorded times: an unsampled call costs almost nothing, and no call waits for the collector.
+ * Exports spans to a collector by OTLP over HTTP. A span is created from recorded times after its work has
+ * ended, so that an unsampled call costs almost nothing, and no call waits for the collector.
  * OpenTelemetry's packages are loaded only if an endpoint is configured.
  */
 import { randomUUID } from 'node:crypto'
@@ -12,8 +12,9 @@ import { type Metrics, readVersion } from './metrics.ts'
 import { createRepeatedLog } from './repeated-log.ts'
 import { beginTrace, createSpanId, isSampled, type Trace } from './trace.ts'
 
-/** Spans beyond this many in the queue are dropped. A batch is exported when it is full, or this old. */
+/** If more spans than this are queued, further ones are dropped. */
 const WAITING_MAX = 8_192
+/** A batch is exported when it is full, or when its first span has waited for `BATCH_AGE_MS`. */
 const BATCH_MAX = 512
 const BATCH_AGE_MS = 2_000
 const EXPORT_TIMEOUT_MS = 5_000
@@ -34,7 +35,7 @@ export interface Span {
 }
 
 export interface Tracing {
-  /** Begins a trace for a call without one. Whether it is sampled is random. */
+  /** Begins a trace for a call that has none. Whether it is sampled is random. */
   begin(): Trace
   /** Records a span and its children. Never throws, never waits. */
   record(trace: Trace, span: Span, children: readonly Span[]): void
@@ -96,7 +97,7 @@ export async function startTracing(options: TracingOptions): Promise<Tracing | u
 
   function readable(
     { name, kind, from, to, failed, attributes }: Span,
-    own: SpanContext,
+    context: SpanContext,
     parent: SpanContext | undefined,
     clockMs: number,
   ): ReadableSpan {
@@ -104,19 +105,19 @@ export async function startTracing(options: TracingOptions): Promise<Tracing | u
       ...shared,
       name,
       kind: kinds[kind],
-      spanContext: () => own,
+      spanContext: () => context,
       ...(parent === undefined ? {} : { parentSpanContext: parent }),
       startTime: split(clockMs + from),
       endTime: split(clockMs + to),
       duration: split(to - from),
-      // 2 is ERROR, 0 is UNSET, which the conventions want for success.
+      // 2 is ERROR. 0 is UNSET, which the conventions require for success.
       status: { code: failed ? 2 : 0 },
       attributes,
     }
   }
 
   const enqueue = (span: ReadableSpan) => {
-    if (exporter.admits()) processor.onEnd(span)
+    if (exporter.reserve()) processor.onEnd(span)
   }
 
   return {
@@ -125,15 +126,15 @@ export async function startTracing(options: TracingOptions): Promise<Tracing | u
       if (!isSampled(trace)) return
       const context = (spanId: string) => ({ traceId: trace.id, spanId, traceFlags: trace.flags })
       const { parentSpanId } = trace
-      const own = context(span.id ?? createSpanId())
+      const spanContext = context(span.id ?? createSpanId())
       const parent =
         parentSpanId === undefined ? undefined : { ...context(parentSpanId), isRemote: true }
-      // The clock may have been set since the process started. All spans use one offset, so that no child
-      // ends after its parent by a rounding error.
+      // The offset is read again for each trace, because the clock may have been set. All spans of a call use
+      // one offset, so that no child ends after its parent by a rounding error.
       const clockMs = Date.now() - performance.now()
-      enqueue(readable(span, own, parent, clockMs))
+      enqueue(readable(span, spanContext, parent, clockMs))
       for (const child of children) {
-        enqueue(readable(child, context(child.id ?? createSpanId()), own, clockMs))
+        enqueue(readable(child, context(child.id ?? createSpanId()), spanContext, clockMs))
       }
     },
     async close() {
@@ -144,11 +145,11 @@ export async function startTracing(options: TracingOptions): Promise<Tracing | u
 }
 
 interface CountingExporter extends SpanExporter {
-  /** Whether the queue has room for another span; if not, the span is counted as dropped. */
-  admits(): boolean
+  /** Reserves room in the queue for a span. If there is none, counts the span as dropped and returns false. */
+  reserve(): boolean
 }
 
-/** The package reports neither the spans that it drops nor those that it could not export. */
+/** Counts spans, because OpenTelemetry's package reports neither dropped spans nor failed exports. */
 function countSpans(exporter: SpanExporter, metrics: Metrics, log: Logger): CountingExporter {
   const name = 'receivables_trace_spans_total'
   const spans = metrics.counter(name, 'Spans by outcome.', ['outcome'])
@@ -158,7 +159,7 @@ function countSpans(exporter: SpanExporter, metrics: Metrics, log: Logger): Coun
   const repeated = createRepeatedLog(log)
   let waiting = 0
   return {
-    admits() {
+    reserve() {
       const isFree = waiting < WAITING_MAX
       if (isFree) waiting++
       else dropped.inc()

@@ -27,51 +27,54 @@ async function metricOf(name: string): Promise<number> {
 }
 
 /**
- * Calls with a key in use, half of them on connections of their own. Returns a function that resolves
- * with statuses.
+ * Returns a function that makes 40 calls with a cached key, half of them on new connections, and resolves with
+ * their statuses.
  */
-async function callWell(t: Test, to: StartedGateway, localAddress: string) {
+async function prepareCalls(t: Test, to: StartedGateway, localAddress: string) {
   const url = `${to.url}/api/v1/debtors`
-  const kept = new Agent({ connect: { localAddress } })
-  t.teardown(() => kept.destroy())
-  await call(url, { key, dispatcher: kept })
+  const keepAlive = new Agent({ connect: { localAddress } })
+  t.teardown(() => keepAlive.destroy())
+  await call(url, { key, dispatcher: keepAlive })
   return async () => {
     const statuses = new Set<number>()
     for (let n = 0; n < 40; n++) {
-      const dispatcher = n % 2 === 0 ? kept : new Agent({ connect: { localAddress } })
+      const dispatcher = n % 2 === 0 ? keepAlive : new Agent({ connect: { localAddress } })
       statuses.add((await call(url, { key, dispatcher })).status)
-      if (dispatcher !== kept) await dispatcher.destroy()
+      if (dispatcher !== keepAlive) await dispatcher.destroy()
     }
     return [...statuses]
   }
 }
 
-t.test('beyond the limit, the client with most connections loses one', async (t) => {
-  const callApart = await callWell(t, gateway, '127.0.0.1')
-  const callBeside = await callWell(t, gateway, '127.0.2.1')
+t.test('beyond the limit, the clients with the most connections lose some', async (t) => {
+  const callFromOneAddress = await prepareCalls(t, gateway, '127.0.0.1')
+  const callFromAnother = await prepareCalls(t, gateway, '127.0.2.1')
   const crowd = startCrowd(t, { port: gateway.port, count: 400, addresses: 30 })
   const evictions = () => metricOf('evictions_total')
-  await until(async () => (await evictions()) >= 340, 'all were accepted')
-  t.strictSame([await callApart(), await callBeside()], [[200], [200]])
+  await until(async () => (await evictions()) >= 340, 'all connections were accepted')
+  t.strictSame([await callFromOneAddress(), await callFromAnother()], [[200], [200]])
   t.ok((await metricOf('connections')) <= 60)
   const { json } = await call(`http://127.0.0.1:${gateway.operationsPort}/readyz`)
   t.strictSame(json, {
     ready: true,
     reasons: [],
-    degraded: ['the limit of the connections of all clients is reached'],
+    degraded: ['the limit on connections of all clients is reached'],
   })
-  t.ok(gateway.log().split('\n').length < 40, 'a line a second, not a line a connection')
+  t.ok(gateway.log().split('\n').length < 40, 'one log line per second, not one per connection')
   await crowd.close()
 })
 
-t.test('a client that opens too many connections loses its own ones', async (t) => {
-  const callApart = await callWell(t, gateway, '127.0.0.1')
-  const callBeside = await callWell(t, gateway, '127.0.2.1')
+t.test('a client that opens too many connections loses its own connections', async (t) => {
+  const callFromOneAddress = await prepareCalls(t, gateway, '127.0.0.1')
+  const callFromAnother = await prepareCalls(t, gateway, '127.0.2.1')
   const before = await metricOf('evictions_total')
   const crowd = startCrowd(t, { port: gateway.port, count: 100, addresses: 1 })
-  await until(async () => (await metricOf('evictions_total')) > before + 50, 'all were accepted')
-  t.strictSame([await callApart(), await callBeside()], [[200], [200]])
-  // The gateway may not have read yet that the last of the calls' own connections are closed.
+  await until(
+    async () => (await metricOf('evictions_total')) > before + 50,
+    'all connections were accepted',
+  )
+  t.strictSame([await callFromOneAddress(), await callFromAnother()], [[200], [200]])
+  // The gateway may not have noticed yet that the last connections of the calls are closed.
   await until(async () => (await metricOf('connections')) <= 42, 'the crowd keeps its 40')
   await crowd.close()
 })
@@ -88,30 +91,30 @@ t.test('a body that arrives too slowly gets 408 long before its deadline', async
 })
 
 t.test('without free file descriptors for new connections, the open ones are served', async (t) => {
-  const own = await startGateway(t, backend.url, { LOG_LEVEL: 'warn' })
-  const url = `${own.url}/api/v1/debtors`
-  const kept = new Agent({ connections: 1 })
-  t.teardown(() => kept.destroy())
-  const statusOf = async () => (await call(url, { key, dispatcher: kept })).status
+  const separate = await startGateway(t, backend.url, { LOG_LEVEL: 'warn' })
+  const url = `${separate.url}/api/v1/debtors`
+  const keepAlive = new Agent({ connections: 1 })
+  t.teardown(() => keepAlive.destroy())
+  const statusOf = async () => (await call(url, { key, dispatcher: keepAlive })).status
   t.equal(await statusOf(), 200)
-  const open = readdirSync(`/proc/${own.pid}/fd`).length
-  execFileSync('prlimit', ['--pid', String(own.pid), `--nofile=${open + 20}:`])
-  const crowd = startCrowd(t, { port: own.port, count: 200, addresses: 1 })
+  const open = readdirSync(`/proc/${separate.pid}/fd`).length
+  execFileSync('prlimit', ['--pid', String(separate.pid), `--nofile=${open + 20}:`])
+  const crowd = startCrowd(t, { port: separate.port, count: 200, addresses: 1 })
   await crowd.opened
   for (let n = 0; n < 20; n++) t.equal(await statusOf(), 200)
   await crowd.close()
-  execFileSync('prlimit', ['--pid', String(own.pid), '--nofile=10000:'])
+  execFileSync('prlimit', ['--pid', String(separate.pid), '--nofile=10000:'])
   const dispatcher = new Agent()
   t.teardown(() => dispatcher.destroy())
   t.equal((await call(url, { key, dispatcher })).status, 200)
 })
 
 t.test('an old connection is closed after a response with Connection: close', async (t) => {
-  const own = await startGateway(t, backend.url, {
+  const separate = await startGateway(t, backend.url, {
     GATEWAY_CONNECTION_AGE_S: '1',
     LOG_LEVEL: 'warn',
   })
-  const socket = connect(own.port, '127.0.0.1')
+  const socket = connect(separate.port, '127.0.0.1')
   t.teardown(() => socket.destroy())
   const closed = once(socket, 'end')
   let text = ''
@@ -127,6 +130,6 @@ t.test('an old connection is closed after a response with Connection: close', as
     return text.includes('connection: close')
   }, 'the connection is old')
   await closed
-  t.ok(sent > 1, 'the first call did not end it')
+  t.ok(sent > 1, 'the first call did not close the connection')
   t.equal(text.split('connection: close').length, 2)
 })

@@ -1,4 +1,4 @@
-/** A backend that fails far more often than its peers gets less, then a trial, then its share again. */
+/** A backend that fails far more often than its peers is ejected, then on trial, then used as before. */
 import type { Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { BackendHealth } from '../../gateway/upstream/outliers.ts'
@@ -38,7 +38,7 @@ async function start(t: Test, count: number, env: Record<string, string> = {}) {
   return { backends, metric, send, sendMany, health, gateway }
 }
 
-// Each second call failed for as long as the backend did.
+// Before the fix, every second call failed for as long as the backend did.
 t.test(
   'a backend that fails every call is ejected, tried again, and used again once it works',
   async (t) => {
@@ -51,20 +51,20 @@ t.test(
     t.comment(`${failed} of 200 calls failed`)
     t.ok(failed >= 5 && failed <= 10, `${failed} of 200 calls failed`)
     t.equal(await metric('receivables_gateway_upstream_ejected'), 1)
-    t.ok((await health()).includes(`backend ${bad.url} fails far more than the others`))
+    t.ok((await health()).includes(`backend ${bad.url} fails far more often than the others`))
 
     bad.behave((socket) => socket.write(RAW_OK))
     await until(async () => {
       t.equal(await send(), 200)
       return (await metric('receivables_gateway_upstream_ejected')) === 0
-    }, 'it is healthy again')
+    }, 'the backend is healthy again')
     const from = bad.calls.length
     t.equal(await sendMany(40), 0)
-    t.ok(bad.calls.length - from >= 10, 'it has its share')
+    t.ok(bad.calls.length - from >= 10, 'the backend gets its share')
   },
 )
 
-t.test('backends that fail alike are not ejected', async (t) => {
+t.test('backends that fail equally often are not ejected', async (t) => {
   const { backends, metric, sendMany } = await start(t, 2)
   for (const backend of backends) backend.behave((socket) => socket.write(FAILED))
   t.equal(await sendMany(100), 100)
@@ -72,7 +72,7 @@ t.test('backends that fail alike are not ejected', async (t) => {
   for (const { calls } of backends) t.ok(calls.length >= 40)
 })
 
-/** Backends, the time, and what happens to them, without waiting for it. */
+/** Simulates the health of backends with a clock of its own, so that no test waits. */
 function simulate(count: number) {
   const backends = Array.from({ length: count }, () => new BackendHealth())
   let now = 1_000_000
@@ -80,14 +80,14 @@ function simulate(count: number) {
     wait(ms: number) {
       now += ms
     },
-    succeed(place: number, times: number) {
-      for (let one = 0; one < times; one++) backends[place]?.noteSuccess(now)
+    succeed(index: number, times: number) {
+      for (let one = 0; one < times; one++) backends[index]?.recordSuccess(now)
     },
     /** Returns after how many failures the backend was ejected; undefined if it was not. */
-    fail(place: number, times: number) {
-      const peers = backends.filter((_, other) => other !== place)
+    fail(index: number, times: number) {
+      const peers = backends.filter((_, other) => other !== index)
       for (let one = 1; one <= times; one++)
-        if (backends[place]?.noteFailure(peers, now)) return one
+        if (backends[index]?.recordFailure(peers, now)) return one
       return undefined
     },
     states: () => backends.map((health) => health.state(now)),
@@ -101,8 +101,8 @@ t.test('a backend that fails its trial is ejected for twice as long, up to a min
   for (const seconds of [5, 10, 20, 40, 60, 60]) {
     wait(seconds * 1_000 - 1)
     t.strictSame(states(), ['ejected', 'healthy'])
-    t.equal(fail(0, 5), undefined, 'what was sent before changes nothing')
-    // Up to a fifth more, so that gateways do not return together.
+    t.equal(fail(0, 5), undefined, 'results of earlier requests are ignored')
+    // An ejection lasts up to a fifth longer, so that gateways do not use the backend again at the same time.
     wait(seconds * 200 + 1)
     t.strictSame(states(), ['on_trial', 'healthy'])
     succeed(0, 9)
@@ -114,7 +114,7 @@ t.test('a backend that fails its trial is ejected for twice as long, up to a min
 })
 
 t.test(
-  'a backend is not ejected for few failures, by few results of the others, or if the others fail as often',
+  'a backend is not ejected after few failures, if its peers have few results, or if they fail as often',
   async (t) => {
     const few = simulate(2)
     few.succeed(1, 100)
@@ -128,9 +128,9 @@ t.test(
     t.equal(unknown.fail(0, 100), undefined)
 
     const alike = simulate(3)
-    for (const place of [1, 2]) {
-      alike.succeed(place, 70)
-      alike.fail(place, 30)
+    for (const index of [1, 2]) {
+      alike.succeed(index, 70)
+      alike.fail(index, 30)
     }
     alike.succeed(0, 30)
     t.equal(alike.fail(0, 100), undefined)
@@ -147,13 +147,17 @@ t.test('at most half of the backends are ejected, and never the only one', async
   ]
   for (const { count, most } of shares) {
     const { succeed, fail, states } = simulate(count)
-    for (let place = 0; place < count; place++) succeed(place, 100)
-    for (let place = 0; place < count; place++) fail(place, 1_000)
-    t.equal(states().filter((state) => state === 'ejected').length, most, `of ${count}`)
+    for (let index = 0; index < count; index++) succeed(index, 100)
+    for (let index = 0; index < count; index++) fail(index, 1_000)
+    t.equal(
+      states().filter((state) => state === 'ejected').length,
+      most,
+      `at most ${most} of ${count}`,
+    )
   }
 })
 
-// They waited for the connection that never became free, for 5 s, and got 503.
+// Before the fix, such calls waited for 5 s for a connection that never became free, and got 503.
 t.test('calls that wait for a backend that freezes are sent to the other backend', async (t) => {
   const { backends, send } = await start(t, 2, {
     ...{ BACKEND_CONNECTIONS: '1', GATEWAY_UPSTREAM_TIMEOUT_MS: '6500' },
@@ -165,23 +169,23 @@ t.test('calls that wait for a backend that freezes are sent to the other backend
   t.strictSame(
     statuses.filter((status) => status !== 200),
     [504],
-    'but for the one that was sent',
+    'only the call that was sent to the frozen backend fails',
   )
 })
 
-// They waited for the slow one, each backend having a queue of its own.
-t.test('calls that wait for a slow backend are sent by one that is idle', async (t) => {
+// Before the fix, such calls waited in the slow backend's own queue.
+t.test('calls that wait for a slow backend are sent to an idle backend', async (t) => {
   const { backends, send } = await start(t, 2, { BACKEND_CONNECTIONS: '1' })
   const [slow] = backends
-  const held: Socket[] = []
-  slow?.behave((socket) => void held.push(socket))
+  const waiting: Socket[] = []
+  slow?.behave((socket) => void waiting.push(socket))
   let served = 0
   const calls = Array.from({ length: 12 }, async () => {
     t.equal(await send(), 200)
     served++
   })
-  await until(() => served === 11, 'the other serves all but one', 4_000)
-  t.equal(held.length, 1)
-  held[0]?.write(RAW_OK)
+  await until(() => served === 11, 'the other backend serves all calls but one', 4_000)
+  t.equal(waiting.length, 1)
+  waiting[0]?.write(RAW_OK)
   await Promise.all(calls)
 })

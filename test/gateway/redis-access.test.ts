@@ -1,5 +1,4 @@
-/** TLS, users and passwords: what Redis refuses must be clear to operators, and told to nobody else. */
-
+/** TLS, users and passwords: operators can see why Redis rejects the gateway, and clients cannot. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { networkInterfaces } from 'node:os'
 import { join } from 'node:path'
@@ -17,10 +16,10 @@ import { until } from '../fixtures/service/until.ts'
 import { startRawBackend } from './fixtures/raw-backend.ts'
 
 const PASSWORD = 'canary-in-the-mine'
-/** What the documentation tells operators to write. */
-const page = readFileSync(new URL('../../docs/scaling.md', import.meta.url), 'utf8')
-const [ACL_LINE = ''] = /^user gateway .+$/m.exec(page) ?? []
-const [SENTINELS_ACL_LINE = ''] = /^user watcher .+$/m.exec(page) ?? []
+/** The guide, whose ACL lines are used here. */
+const guide = readFileSync(new URL('../../docs/scaling.md', import.meta.url), 'utf8')
+const [ACL_LINE = ''] = /^user gateway .+$/m.exec(guide) ?? []
+const [SENTINELS_ACL_LINE = ''] = /^user watcher .+$/m.exec(guide) ?? []
 
 async function startGuarded(t: Test, more: readonly string[] = []) {
   const aclFile = join(t.testdir(), 'users.acl')
@@ -29,23 +28,26 @@ async function startGuarded(t: Test, more: readonly string[] = []) {
   return startRedis(t, ['--aclfile', aclFile, ...more])
 }
 
-t.test('the documented ACL line grants what is needed, and no more', async (t) => {
-  const { port } = await startGuarded(t)
-  const rateLimiter = connectRateLimiter(t, `redis://gateway:${PASSWORD}@127.0.0.1:${port}`)
-  await until(() => rateLimiter.state() === 'exact', 'the rate limit is shared')
-  for (let used = 1; used <= 3; used++)
-    matches(t, await rateLimiter.consume('key_1', 2), { used: Math.min(used, 3) })
+t.test(
+  'the documented ACL line grants the permissions that the gateway needs, and no more',
+  async (t) => {
+    const { port } = await startGuarded(t)
+    const rateLimiter = connectRateLimiter(t, `redis://gateway:${PASSWORD}@127.0.0.1:${port}`)
+    await until(() => rateLimiter.state() === 'exact', 'the rate limit is shared')
+    for (let used = 1; used <= 3; used++)
+      matches(t, await rateLimiter.consume('key_1', 2), { used: Math.min(used, 3) })
 
-  const client = new Redis(port, '127.0.0.1', { username: 'gateway', password: PASSWORD })
-  t.teardown(() => client.disconnect())
-  await rejectsWith(t, client.get('rate-limit:{key_1}'), /NOPERM/)
-  await rejectsWith(t, client.set('other', '1'), /NOPERM/)
-  await rejectsWith(t, client.flushall(), /NOPERM/)
-  await rejectsWith(t, client.config('GET', '*'), /NOPERM/)
-})
+    const client = new Redis(port, '127.0.0.1', { username: 'gateway', password: PASSWORD })
+    t.teardown(() => client.disconnect())
+    await rejectsWith(t, client.get('rate-limit:{key_1}'), /NOPERM/)
+    await rejectsWith(t, client.set('other', '1'), /NOPERM/)
+    await rejectsWith(t, client.flushall(), /NOPERM/)
+    await rejectsWith(t, client.config('GET', '*'), /NOPERM/)
+  },
+)
 
 t.test(
-  'the documented ACL line for Sentinel is enough to find and follow the master',
+  'the documented ACL line for Sentinel is sufficient to find and follow the master',
   async (t) => {
     const sentinels = await startSentinels(t, [SENTINELS_ACL_LINE.replace('PASSWORD', PASSWORD)])
     const rateLimiter = connectRateLimiter(
@@ -61,7 +63,7 @@ t.test(
     await until(async () => {
       await rateLimiter.consume('key', 1_000_000)
       return Number(await client.get('rate-limit:{key}')) > 1
-    }, 'the account is shared again')
+    }, 'the rate limit is shared again')
 
     const [, port] = /:(\d+),/.exec(sentinels.url) ?? []
     const login = { username: 'watcher', password: PASSWORD, enableReadyCheck: false }
@@ -86,24 +88,24 @@ t.test(
     const text = await until(async () => {
       const body = await (await fetch(readyz)).text()
       return body.includes('rejects') && body
-    }, 'the reason is known')
+    }, '/readyz has the reason')
     matches(t, text, containing('it rejects the user or the password of REDIS_URL'))
-    await until(() => gateway.log().includes('it rejects the user or'), 'and logged')
+    await until(() => gateway.log().includes('it rejects the user or'), 'the reason is logged')
     const response = await call(`${gateway.url}/api/v1/debtors`, { key: mintApiKey().secret })
-    t.equal(response.status, 200, 'counted in the gateway')
+    t.equal(response.status, 200, 'the call is counted in the gateway')
     t.notMatch(JSON.stringify([response, text, gateway.log()]), PASSWORD)
   },
 )
 
-t.test('the reasons of rejections', async (t) => {
+t.test('/readyz explains why Redis cannot be used', async (t) => {
   const guarded = await startGuarded(t)
   const old = await startRedis(t, ['--rename-command', 'PEXPIRETIME', ''])
   const reasons: [string, string, RegExp][] = [
     ['a wrong password', `redis://gateway:no@127.0.0.1:${guarded.port}`, /rejects the user or/],
-    ['an unknown user', `redis://nobody:no@127.0.0.1:${guarded.port}`, /rejects the user or/],
+    ['an unknown user', `redis://unknown:no@127.0.0.1:${guarded.port}`, /rejects the user or/],
     ['no password', `redis://127.0.0.1:${guarded.port}`, /requires a password/],
     ['Redis before 7.0', old.url, /older than Redis 7\.0/],
-    ['nobody there', `redis://127.0.0.1:${await reservePort()}`, /ECONNREFUSED/],
+    ['no server', `redis://127.0.0.1:${await reservePort()}`, /ECONNREFUSED/],
     [
       'no sentinel',
       `redis-sentinel://127.0.0.1:${await reservePort()}/one`,
@@ -118,7 +120,7 @@ t.test('the reasons of rejections', async (t) => {
 })
 
 t.test(
-  'a missing Redis permission is an outage whose log names it, and which ends when it is granted',
+  'a missing permission causes an outage until it is granted, and is named as the reason',
   async (t) => {
     const { port } = await startGuarded(t)
     const operator = new Redis(port, '127.0.0.1', { username: 'tests', password: 'any' })
@@ -129,11 +131,11 @@ t.test(
     matches(t, await rateLimiter.consume('key_1', 600), { used: 1, degraded: true })
     matches(t, rateLimiter.outage(), /may not run a command/)
     await operator.call('ACL', 'SETUSER', 'gateway', '+incrby')
-    await until(() => rateLimiter.state() === 'exact', 'the account is shared again')
+    await until(() => rateLimiter.state() === 'exact', 'the rate limit is shared again')
     matches(t, await rateLimiter.consume('key_1', 600), { used: 2, degraded: false })
     await operator.call('ACL', 'SETUSER', 'gateway', 'resetkeys')
     matches(t, await rateLimiter.consume('key_1', 600), { degraded: true })
-    matches(t, rateLimiter.outage(), /may not touch rate-limit/)
+    matches(t, rateLimiter.outage(), /may not access rate-limit/)
   },
 )
 
@@ -142,12 +144,12 @@ const outer = Object.values(networkInterfaces())
   .find((one) => one?.family === 'IPv4' && !one.internal)?.address
 const skip = outer === undefined && 'this machine has no address but loopback'
 
-t.test('the log names protected mode', { skip }, async (t) => {
+t.test('the reason names protected mode', { skip }, async (t) => {
   const { port } = await startRedis(t, ['--bind', '0.0.0.0', '--protected-mode', 'yes'])
   const rateLimiter = connectRateLimiter(t, `redis://${outer}:${port}`)
   await until(
     () => /protected mode/.test(rateLimiter.outage() ?? ''),
-    'the log names protected mode',
+    'the reason names protected mode',
   )
 })
 
@@ -172,16 +174,16 @@ t.test(
     await until(() => rateLimiter.state() === 'exact', 'the rate limit is shared')
     matches(t, await rateLimiter.consume('key_1', 600), { used: 1, degraded: false })
 
-    const distrustful = connectRateLimiter(t, url)
+    const untrusting = connectRateLimiter(t, url)
     await until(
-      () => /self-signed certificate/.test(distrustful.outage() ?? ''),
-      'refused, by name',
+      () => /self-signed certificate/.test(untrusting.outage() ?? ''),
+      'the reason names the certificate',
     )
-    t.equal(distrustful.state(), 'starting')
+    t.equal(untrusting.state(), 'starting')
   },
 )
 
-t.test('a Unix socket', async (t) => {
+t.test('the rate limit is shared over a Unix socket', async (t) => {
   const path = `/tmp/redis-${process.pid}.sock`
   await startRedis(t, ['--unixsocket', path])
   const rateLimiter = connectRateLimiter(t, `unix://${path}?db=3`)

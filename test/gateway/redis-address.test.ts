@@ -2,7 +2,7 @@ import t from 'tap'
 import { parseRedisAddress } from '../../gateway/rate-limit/redis-address.ts'
 import { matches, throwsWith } from '../fixtures/matches.ts'
 
-t.test('every form of REDIS_URL', async (t) => {
+t.test('every form of REDIS_URL is parsed', async (t) => {
   const forms: [string, object][] = [
     ['redis://cache', { form: 'server', host: 'cache', port: 6379, db: 0, isTls: false }],
     [
@@ -45,15 +45,15 @@ t.test('every form of REDIS_URL', async (t) => {
   for (const [text, address] of forms) matches(t, parseRedisAddress(text), address, text)
 })
 
-t.test('the log names the mistake, and never the password', async (t) => {
+t.test('an error names the mistake, and never the password', async (t) => {
   const faults: [string, RegExp][] = [
     ['localhost:6379', /must be an address/],
     ['http://canary@host', /must begin with redis:/],
     ['redis://gw:canary@a,b', /must name one host/],
     ['redis://gw:canary@host:99999', /must name each host/],
-    ['redis://gw:canary@host/main', /its database by a number/],
-    ['redis://gw:canary@host?familly=6', /option that is unknown here: familly/],
-    ['redis://gw:canary%@host', /must have % as %25/],
+    ['redis://gw:canary@host/main', /a number as its database/],
+    ['redis://gw:canary@host?familly=6', /has an unknown option: familly/],
+    ['redis://gw:canary%@host', /must encode each % as %25/],
     ['unix://host/run/redis.sock', /must name a path/],
     ['redis-sentinel://gw:canary@s1', /must name the master/],
     ['redis-cluster://gw:canary@n1/1', /must name no database/],

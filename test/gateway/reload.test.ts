@@ -1,5 +1,4 @@
-/** What an operator changes while it runs, and what a wrong change does. */
-
+/** Changes that an operator makes while the gateway runs, and the effect of wrong settings. */
 import { execFile } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
@@ -20,14 +19,14 @@ import { until } from '../fixtures/service/until.ts'
 const NEW = 'another+gateway+key+0123456789abcdefghij'
 const PEPPER = 'v1:pepper+of+the+tests+0123456789abcdefghij'
 
-/** The test's own is emptied by the system's. */
-function ownDirectory(t: Test): string {
+/** Creates a directory apart from `t.testdir()`, which `startSystem` empties. */
+function createDirectory(t: Test): string {
   const directory = mkdtempSync(join(tmpdir(), 'reload-'))
   t.teardown(() => rmSync(directory, { recursive: true }))
   return directory
 }
 
-/** Sends SIGHUP, and waits for what it logs. */
+/** Sends SIGHUP, and waits until the process logs a line that matches `reported`. */
 async function reload(process: StartedProcess, reported: RegExp): Promise<void> {
   const before = process.log().length
   process.signal('SIGHUP')
@@ -35,7 +34,7 @@ async function reload(process: StartedProcess, reported: RegExp): Promise<void> 
 }
 
 t.test('secrets are rotated by their files without a failed call', async (t) => {
-  const directory = ownDirectory(t)
+  const directory = createDirectory(t)
   const file = (name: string) => join(directory, name)
   const write = (name: string, text: string) => writeFileSync(file(name), `${text}\n`)
   write('backend', GATEWAY_SECRET)
@@ -51,37 +50,37 @@ t.test('secrets are rotated by their files without a failed call', async (t) => 
   if (gateway === undefined) throw new Error('no gateway')
   const accountId = await system.operator.createAccount()
   const me = async (key: string) => (await call(`${system.url}/api/v1/me`, { key })).status
-  const responds = async () => {
-    // Each key is looked up, which is signed.
+  const expectService = async () => {
+    // A new key causes a look-up, which must be signed.
     t.equal(await me((await system.operator.issueKey(accountId)).secret), 200)
     t.equal((await call(`${system.url}/settings/login`)).status, 200)
   }
-  await responds()
+  await expectService()
   write('backend', `${GATEWAY_SECRET},${NEW}`)
   await reload(system.backend, /"changed":\["GATEWAY_SECRET"\].*"reloaded"/)
-  await responds()
+  await expectService()
   write('gateway', NEW)
   await reload(gateway, /"reloaded"/)
-  await responds()
+  await expectService()
   write('backend', NEW)
   await reload(system.backend, /"reloaded"/)
-  await responds()
+  await expectService()
 
   write('pepper', `v2:${NEW},${PEPPER}`)
   await reload(system.backend, /"changed":\["KEY_PEPPER"\]/)
   const env = { ...process.env, ...system.env, KEY_PEPPER: '', ...backendEnv }
-  const words = ['keys', 'issue', '--account', accountId, '--name', 'ERP', '--json']
-  const command = ['backend/cli.ts', ...words, '--scopes', 'debtors:read']
+  const args = ['keys', 'issue', '--account', accountId, '--name', 'ERP', '--json']
+  const command = ['backend/cli.ts', ...args, '--scopes', 'debtors:read']
   const issued = await promisify(execFile)(process.execPath, command, { env })
   t.equal(await me(JSON.parse(issued.stdout).secret), 200, 'issued with the new pepper')
 
   write('backend', 'short')
   await reload(system.backend, /"error".*GATEWAY_SECRET must have.*not reloaded/)
-  await responds()
+  await expectService()
   t.notMatch(gateway.log() + system.backend.log(), NEW)
 })
 
-t.test('--check-config prints the settings in use, and what is wrong with them', async (t) => {
+t.test('--check-config prints the settings that would be used, or their faults', async (t) => {
   const { cert, key } = await createCertificate(t, 'DNS:api.example')
   const directory = t.testdir({ cert, key, secret: GATEWAY_SECRET })
   const [TLS_CERT, TLS_KEY] = [join(directory, 'cert'), join(directory, 'key')]
@@ -103,7 +102,7 @@ t.test('--check-config prints the settings in use, and what is wrong with them',
         'REDIS_URL=\\[set\\]',
         `TLS_CERT=${TLS_CERT}`,
         'DRAIN_TIMEOUT_MS=10000',
-        '# The certificate is for DNS:api.example, until 20\\d\\d-',
+        '# The certificate covers DNS:api.example and expires on 20\\d\\d-',
         '# TRUST_PROXIES is not a setting of this process',
       ].join('[^]*'),
     ),
@@ -121,21 +120,21 @@ t.test('a certificate is compared with its private key before it is used', async
   const read = readCertificate(`${cert}${other.cert}`, key)
   matches(t, read, { names: 'DNS:api.example', expiresAt: Number })
   t.equal(readCertificate(undefined, undefined), undefined)
-  for (const [one, its, message] of [
+  for (const [one, itsKey, message] of [
     [cert, undefined, /TLS_KEY is not/],
     [undefined, key, /TLS_CERT is not/],
-    [cert, other.key, /TLS_KEY is not the key of the first certificate of TLS_CERT/],
+    [cert, other.key, /TLS_KEY is not the private key of the first certificate/],
     ['junk', key, /TLS_CERT cannot be used/],
     [cert, 'junk', /TLS_KEY cannot be used/],
     [`${cert}-----BEGIN CERTIFICATE-----\njunk`, key, /TLS_CERT cannot be used/],
   ] as const) {
-    throwsWith(t, () => readCertificate(one, its), { name: 'SettingsError', message })
+    throwsWith(t, () => readCertificate(one, itsKey), { name: 'SettingsError', message })
   }
   const day = 24 * 3_600_000
   if (read === undefined) throw new Error('no certificate')
   t.equal(expiryWarning(read, read.expiresAt - 8 * day), undefined)
-  matches(t, expiryWarning(read, read.expiresAt - 6 * day), containing('ends on 20'))
-  matches(t, expiryWarning(read, read.expiresAt + day), containing('ended on 20'))
+  matches(t, expiryWarning(read, read.expiresAt - 6 * day), containing('expires on 20'))
+  matches(t, expiryWarning(read, read.expiresAt + day), containing('expired on 20'))
 })
 
 t.test('a drain ends at its deadline', async (t) => {
@@ -145,18 +144,18 @@ t.test('a drain ends at its deadline', async (t) => {
   const gateway = await startGateway(t, backend.url, env)
   backend.respondWith(() => {})
   const hanging = t.rejects(call(`${gateway.url}/api/v1/debtors`, { key }))
-  await until(() => backend.requests.length === 1, 'the call is under way')
+  await until(() => backend.requests.length === 1, 'the backend has the call')
   t.equal(await gateway.stop(), 1)
   matches(t, gateway.log(), /"timeoutMs":1000,"msg":"drain took too long"/)
   await hanging
 })
 
-t.test('a trace collector that hangs slows no call and no drain', async (t) => {
+t.test('a trace collector that hangs slows down no call and no drain', async (t) => {
   const backend = await startCapturingBackend(t)
   const key = backend.issue()
   const hanging = createServer().listen(0, '127.0.0.1')
   t.teardown(() => hanging.close())
-  await until(() => hanging.listening, 'it listens')
+  await until(() => hanging.listening, 'the collector listens')
   const address = hanging.address()
   const port = typeof address === 'object' ? address?.port : 0
   const gateway = await startGateway(t, backend.url, {
@@ -168,6 +167,9 @@ t.test('a trace collector that hangs slows no call and no drain', async (t) => {
     t.equal((await call(`${gateway.url}/api/v1/debtors`, { key })).status, 200)
     times.push(performance.now() - from)
   }
-  t.ok(Math.min(...times) < 1_000, 'the machine may pause some of them, and an export takes 5 s')
+  t.ok(
+    Math.min(...times) < 1_000,
+    'at least one call is fast; the machine may pause some, and an export would take 5 s',
+  )
   t.equal(await gateway.stop(), 0)
 })

@@ -37,15 +37,18 @@ t.test('the operations are the ten of the public API, with their scopes', async 
   ])
 })
 
-t.test('the three creates, and nothing else, take an Idempotency-Key', async (t) => {
-  const idempotent = loadContract().operations.filter((operation) => operation.idempotent)
-  t.strictSame(
-    idempotent.map(({ operationId }) => operationId),
-    ['createDebtor', 'createInvoice', 'createPayment'],
-  )
-  t.equal(at('#/components/parameters/IdempotencyKey/required'), false)
-  t.equal(at('#/components/parameters/RequiredIdempotencyKey/required'), true)
-})
+t.test(
+  'the three operations that create objects accept an Idempotency-Key, and no others',
+  async (t) => {
+    const idempotent = loadContract().operations.filter((operation) => operation.idempotent)
+    t.strictSame(
+      idempotent.map(({ operationId }) => operationId),
+      ['createDebtor', 'createInvoice', 'createPayment'],
+    )
+    t.equal(at('#/components/parameters/IdempotencyKey/required'), false)
+    t.equal(at('#/components/parameters/RequiredIdempotencyKey/required'), true)
+  },
+)
 
 t.test('every reference resolves', async (t) => {
   const references = [...referencesIn(source)]
@@ -80,7 +83,7 @@ t.test('every operation documents each status that its response can have', async
   }
 })
 
-t.test('the documented codes, statuses and titles are those of the catalogue', async (t) => {
+t.test('the documented codes, statuses and titles are those of the catalog', async (t) => {
   t.strictSame(
     new Set(Object.values(Object(at('#/components/schemas/ProblemCode/enum')))),
     new Set(Object.keys(PROBLEM_TYPES)),
@@ -103,7 +106,7 @@ t.test('an unusable document is rejected with the operation and the fault', asyn
     [
       'the same operationId twice',
       `{ /a: { get: ${operation}, put: ${operation} } }`,
-      /PUT \/a: a /,
+      /PUT \/a: the operationId a is used twice/,
     ],
     ['no security', '{ /a: { get: { operationId: a } } }', /GET \/a: security is missing/],
     ['no scheme', withSecurity('[{}]'), /GET \/a: security must name exactly one scheme/],
@@ -113,7 +116,7 @@ t.test('an unusable document is rejected with the operation and the fault', asyn
     ['an unknown scheme', withSecurity('[{ nokey: [] }]'), /securitySchemes\/nokey is missing/],
     ['a scheme that is not bearer', withSecurity('[{ other: [] }]'), /other is not an HTTP bearer/],
     ['two scopes', withSecurity("[{ key: ['x:read', 'y:read'] }]"), /at most one scope/],
-    ['a scope that is a number', withSecurity('[{ key: [1] }]'), /security is not a text/],
+    ['a scope that is a number', withSecurity('[{ key: [1] }]'), /security is not a string/],
     [
       'a method that is not routed',
       `{ /a: { trace: ${operation} } }`,
@@ -123,7 +126,7 @@ t.test('an unusable document is rejected with the operation and the fault', asyn
     [
       'half a segment',
       `{ '/a/{id}.json': { get: ${operation} } }`,
-      /is not made of plain segments/,
+      /must consist of plain segments/,
     ],
     ['a parameter that is missing', withParameter('#/components/parameters/B'), /B is missing/],
     ['a parameter elsewhere', withParameter('x.yaml#/B'), /x.yaml#\/B is outside the document/],
@@ -133,7 +136,7 @@ t.test('an unusable document is rejected with the operation and the fault', asyn
   }
 })
 
-t.test('a file that cannot be read as YAML is named', async (t) => {
+t.test('the error for a file that cannot be read names the file', async (t) => {
   const folder = t.testdir({ 'broken.yaml': 'paths: [' })
   throwsWith(t, () => loadContract(`${folder}/broken.yaml`), {
     message: /broken\.yaml is not a usable/,
@@ -141,17 +144,20 @@ t.test('a file that cannot be read as YAML is named', async (t) => {
   throwsWith(t, () => loadContract(`${folder}/none.yaml`), { message: /none\.yaml .*ENOENT/ })
 })
 
-t.test('an Idempotency-Key may be declared in place, for a whole path, in any case', async (t) => {
-  const parameter = '{ name: idempotency-key, in: header }'
-  const operation = '{ operationId: a, security: [{ key: [] }] }'
-  const paths = `{ /a: { parameters: [${parameter}], x-note: 1, delete: ${operation} } }`
-  t.strictSame(loadContract(document(t, paths)), {
-    operations: [
-      { operationId: 'a', method: 'DELETE', path: '/a', scope: undefined, idempotent: true },
-    ],
-    scopes: [],
-  })
-})
+t.test(
+  'Idempotency-Key may be declared without a reference, for a whole path, and in lower case',
+  async (t) => {
+    const parameter = '{ name: idempotency-key, in: header }'
+    const operation = '{ operationId: a, security: [{ key: [] }] }'
+    const paths = `{ /a: { parameters: [${parameter}], x-note: 1, delete: ${operation} } }`
+    t.strictSame(loadContract(document(t, paths)), {
+      operations: [
+        { operationId: 'a', method: 'DELETE', path: '/a', scope: undefined, idempotent: true },
+      ],
+      scopes: [],
+    })
+  },
+)
 
 function document(t: Test, paths: string): string {
   const schemes = '{ key: { type: http, scheme: bearer }, other: { type: apiKey } }'

@@ -1,8 +1,8 @@
 import t from 'tap'
 import {
+  aggregateFrom,
   cachedFor,
   createMetrics,
-  gatherFrom,
   type MetricsSnapshot,
 } from '../../shared/process/metrics.ts'
 import { matches } from '../fixtures/matches.ts'
@@ -12,20 +12,20 @@ t.test('numbers are read at each scrape; one that cannot be read is omitted', as
   let calls = 0
   metrics.total('calls_total', 'Calls.', () => [['a', ++calls]], { labels: ['name'] })
   metrics.gauge('depth', 'Depth.', () => calls)
-  const lost = () => Promise.reject(new Error('away'))
-  metrics.gauge('lost', 'Cannot be read.', lost)
-  metrics.gauge('lost_by_name', 'Cannot be read.', lost, { labels: ['name'] })
+  const fail = () => Promise.reject(new Error('unavailable'))
+  metrics.gauge('failing', 'Cannot be read.', fail)
+  metrics.gauge('failing_by_name', 'Cannot be read.', fail, { labels: ['name'] })
   metrics.gauge('slow', 'Never ends.', () => new Promise(() => {}))
-  metrics.gauge('missing', 'Is not there.', () => undefined)
+  metrics.gauge('missing', 'Does not exist.', () => undefined)
   await metrics.registry.metrics()
   const text = await metrics.registry.metrics()
   matches(t, text, /^calls_total\{name="a"\} 2$/m)
   matches(t, text, /^depth 2$/m)
   matches(t, text, /^receivables_info\{process="test",version="[^"]+",node="v\d+[^"]*"\} 1$/m)
-  t.notMatch(text, /^(lost|lost_by_name|slow|missing)[ {]/m)
+  t.notMatch(text, /^(failing|failing_by_name|slow|missing)[ {]/m)
 })
 
-t.test('what is dear to read is read once for all who ask within its time', async (t) => {
+t.test('a cached value is read once for all callers within its time', async (t) => {
   let reads = 0
   const read = cachedFor(60_000, async () => ++reads)
   t.strictSame(await Promise.all([read(), read(), read()]), [1, 1, 1])
@@ -34,7 +34,7 @@ t.test('what is dear to read is read once for all who ask within its time', asyn
   t.not(await always(), await always())
 })
 
-t.test('numbers of several processes: totals stay when one hangs or ends', async (t) => {
+t.test('when one of several processes hangs or ends, its totals are still included', async (t) => {
   const [one, other] = [createMetrics('one'), createMetrics('other')]
   const calls = [one, other].map((metrics) => metrics.counter('calls_total', 'Calls.', ['code']))
   for (const [n, counter] of calls.entries()) counter.inc({ code: '200' }, n + 1)
@@ -47,21 +47,21 @@ t.test('numbers of several processes: totals stay when one hangs or ends', async
     [1, first],
     [2, second],
   ])
-  const gathered = gatherFrom(async () => responses)
+  const aggregated = aggregateFrom(async () => responses)
   const read = async () => {
-    const text = await gathered.metrics()
+    const text = await aggregated.metrics()
     return ['calls_total{code="200"}', 'receivables_processes', 'took_seconds_count'].map(
       (sample) => Number(text.split(`\n${sample} `)[1]?.split('\n')[0]),
     )
   }
   t.strictSame(await read(), [3, 2, 1])
   responses.set(1, undefined)
-  t.strictSame(await read(), [3, 1, 1], 'one hangs')
+  t.strictSame(await read(), [3, 1, 1], 'a process hangs')
   responses.delete(1)
   t.strictSame(await Promise.all([read(), read()]), [
     [3, 1, 1],
     [3, 1, 1],
   ])
   responses.set(3, first)
-  t.strictSame(await read(), [4, 2, 2], 'another takes its place')
+  t.strictSame(await read(), [4, 2, 2], 'a new process replaces the ended one')
 })
