@@ -106,7 +106,7 @@ t.test('the metrics keep the last values of a worker that hangs', async (t) => {
   matches(
     t,
     (await operations('/readyz')).text,
-    containing('a worker is not ready: it does not respond'),
+    containing('some workers are not ready: a worker does not respond'),
   )
   matches(t, gateway.log(), containing('metrics scrape of a worker failed; using its last values'))
 })
