@@ -17,7 +17,7 @@ const WRITES: [path: string, body: unknown, headers: Record<string, string>][] =
 const READS = ['/me', '/debtors', `/debtors/${debtor}`, '/invoices', '/payments', '/messages']
 
 for (const status of ['suspended', 'cancelled', 'trial_paused'] as const) {
-  t.test(`${status}: writes are 423 from the next call on, reads continue`, async (t) => {
+  t.test(`${status}: from the next call on, writes get 423 and reads continue`, async (t) => {
     await system.operator.setStatus(account, status)
     for (const [path, body, headers] of WRITES) {
       matches(t, await call(`${url}${path}`, { key, body, headers }), {
@@ -27,17 +27,17 @@ for (const status of ['suspended', 'cancelled', 'trial_paused'] as const) {
       })
       const form = { ...headers, 'content-type': 'application/x-www-form-urlencoded' }
       const formResponse = await call(`${url}${path}`, { key, body: 'a=b', headers: form })
-      t.equal(formResponse.status, 423, 'before anything of the body')
+      t.equal(formResponse.status, 423, 'the state is checked before the body')
     }
     for (const path of READS) t.equal((await call(`${url}${path}`, { key })).status, 200, path)
     matches(t, (await call(`${url}/me`, { key })).json.account, { status, read_only: true })
     await system.operator.setStatus(account, 'active')
     const again = await call(`${url}/debtors`, { key, body: { name: 'Back' } })
-    t.equal(again.status, 201, 'active again: writes go on from the next call')
+    t.equal(again.status, 201, 'once active again, writes succeed from the next call on')
   })
 }
 
-t.test('a payment recorded before is found while the account is read-only', async (t) => {
+t.test('an earlier payment can be found while the account is read-only', async (t) => {
   const headers = { 'idempotency-key': 'before' }
   const body = { debtor_id: debtor, currency: 'EUR', amount: 100 }
   const recorded = await call(`${url}/payments`, { key, body, headers })

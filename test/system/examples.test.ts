@@ -1,4 +1,4 @@
-// The examples of the OpenAPI document: each call is made, and each response is the one that is shown.
+// Makes each example call of the OpenAPI document, and compares the response with the one that the document shows.
 import { request } from 'node:http'
 import t from 'tap'
 import { renderCurl } from '../../backend/docs/curl.ts'
@@ -32,12 +32,12 @@ const url = `${system.url}/api/v1`
 const account = await operator.createAccount()
 const { secret: key } = await operator.issueKey(account)
 
-/** Those of the document, in the order in which they come to be here. */
-const DOCUMENTED = {
+/** The ids in the document, in the order in which this test creates the objects. */
+const DOCUMENTED_IDS = {
   createDebtor: ['deb_01M45NCFTPHJZKNWRTY3TNJ3Z5', 'deb_01M45NCGPF2M199AYW93X4EDP5'],
   createInvoice: ['inv_01M481X3DTFXGMXYBP2GD0M5P8', 'inv_01M5C3F7VB47MXQ1J4MFCSSHVY'],
 } as const
-/** By the id in the document. */
+/** The ids of this run, by the id in the document. */
 const ids = new Map<string, string>()
 
 function withOurIds(text: string): string {
@@ -50,14 +50,14 @@ function operationOf(id: string): DocumentedOperation {
   return found
 }
 
-/** The key that the response with the same name shows. */
+/** Returns the idempotency key in the example response of the same name. */
 function keyOf({ responses }: DocumentedOperation, example?: Example): string {
   const shown = responses[0]?.content?.examples.find(({ name }) => name === example?.name)
   return textOf(membersOf(shown?.value)['idempotency_key'])
 }
 
-/** As the reference shows it. */
-function make(operation: DocumentedOperation, example?: Example): Promise<Response> {
+/** Makes the call with the curl command of the reference. */
+function makeCall(operation: DocumentedOperation, example?: Example): Promise<Response> {
   const line = renderCurl(operation, system.url, example)
   const own = keyOf(operation, example)
   const script = withOurIds(line).replace(/Idempotency-Key: [^']+/, `Idempotency-Key: ${own}`)
@@ -68,37 +68,38 @@ function schemaOf(content: DocumentedOperation['body']): string {
   return textOf(membersOf(content?.schema)['$ref']).replace('#/components/schemas/', '')
 }
 
-/** What differs from one day and one account to another. */
-const PASSING =
+/** Members whose values differ between days and accounts. */
+const VARIABLE =
   /(?:_at|updated|\bid|_id|label|days_past_due|is_overdue|number|issue_date|due_date|received_on|messages_\w+)$/
 
-/** `{ a: { b: 1 } }` as `[['a.b', 1]]`, without what passes and how an invoice is chased. */
+/** Returns `{ a: { b: 1 } }` as `[['a.b', 1]]`, without variable members and those about chasing. */
 function leafValuesOf(value: unknown, path = ''): [string, unknown][] {
-  if (PASSING.test(path) || /(?:^|\.)chasing/.test(path)) return []
+  if (VARIABLE.test(path) || /(?:^|\.)chasing/.test(path)) return []
   if (typeof value !== 'object' || value === null) return [[path, value]]
   return Object.entries(value).flatMap(([name, it]) =>
     leafValuesOf(it, path + (path && '.') + name),
   )
 }
 
-t.test('every example of a body is accepted, with the response that is shown', async (t) => {
+t.test('every example body is accepted, with the response of its example', async (t) => {
   const third = { debtor_external_id: 'C-10042', currency: 'EUR', amount: 150_000 }
   for (const id of ['createDebtor', 'createInvoice', 'createPayment'] as const) {
     const operation = operationOf(id)
     const [created] = operation.responses
     const shown = created?.content?.examples ?? []
-    for (const [place, example] of (operation.body?.examples ?? []).entries()) {
-      const response = await make(operation, example)
+    for (const [index, example] of (operation.body?.examples ?? []).entries()) {
+      const response = await makeCall(operation, example)
       t.equal(response.status, 201, `${id}: ${example.name}`)
       assertContract('POST', system.url + operation.path, response)
-      const theirs = id === 'createPayment' ? undefined : DOCUMENTED[id][place]
+      const theirs = id === 'createPayment' ? undefined : DOCUMENTED_IDS[id][index]
       if (theirs !== undefined) ids.set(theirs, response.json.id)
-      const same = shown.find(({ name }) => name === example.name) ?? shown[place]
-      const isOfIt = same?.name === example.name || (same?.name === 'example' && place === 0)
-      if (isOfIt)
+      const expected = shown.find(({ name }) => name === example.name) ?? shown[index]
+      const hasExpected =
+        expected?.name === example.name || (expected?.name === 'example' && index === 0)
+      if (hasExpected)
         t.strictSame(
           leafValuesOf(response.json),
-          leafValuesOf(same?.value),
+          leafValuesOf(expected?.value),
           `${id}: ${example.name}`,
         )
     }
@@ -109,15 +110,15 @@ t.test('every example of a body is accepted, with the response that is shown', a
   }
 })
 
-t.test('every example of a call that reads gets a response', async (t) => {
+t.test('every example of a reading call gets 200', async (t) => {
   for (const operation of document.operations.filter(({ method }) => method === 'GET')) {
-    const response = await make(operation)
+    const response = await makeCall(operation)
     t.equal(response.status, 200, operation.operationId)
     assertContract('GET', system.url + operation.path, response)
   }
 })
 
-t.test('every example of a response is as its schema says', async (t) => {
+t.test('every example response matches its schema', async (t) => {
   for (const { operationId, responses } of document.operations) {
     for (const { status, headers, content } of responses) {
       for (const { name, value } of content?.examples ?? []) {
@@ -133,14 +134,14 @@ t.test('every example of a response is as its schema says', async (t) => {
 })
 
 const components = membersOf(JSON.parse(json)['components'])
-/** Of errors: by code, and one more for payments. */
+/** The example errors by name, which is the code; `payment_key_reused` is a second example of a code. */
 const examples = new Map(
   Object.entries(membersOf(components['examples']))
     .map(([name, example]) => [name, membersOf(membersOf(example)['value'])] as const)
     .filter(([, value]) => 'code' in value),
 )
-/** Not to be had by a call alone; other tests bring them about. */
-const UNCALLED = [
+/** Errors that a single call cannot cause. Other tests cause them. */
+const NOT_CAUSED_HERE = [
   'request_timeout',
   'idempotency_in_progress',
   'internal_error',
@@ -176,7 +177,7 @@ t.test('each error has the response that its example shows', async (t) => {
     debtor_external_id: 'C-10042',
   })
   const cases: Record<string, () => Promise<Response>> = {
-    bad_request: () => sendTwice(),
+    bad_request: () => sendDuplicateHeader(),
     unknown_query_parameter: () => call(`${url}/invoices?debtor=1`, ours),
     invalid_query_parameter: () => call(`${url}/debtors?limit=0`, ours),
     invalid_cursor: async () => {
@@ -254,14 +255,17 @@ t.test('each error has the response that its example shows', async (t) => {
       return call(`${url}/me`, ours)
     },
   }
-  t.strictSame([...Object.keys(cases), ...UNCALLED].toSorted(), [...examples.keys()].toSorted())
-  for (const [name, make] of Object.entries(cases)) {
-    const { status, json } = await make()
+  t.strictSame(
+    [...Object.keys(cases), ...NOT_CAUSED_HERE].toSorted(),
+    [...examples.keys()].toSorted(),
+  )
+  for (const [name, cause] of Object.entries(cases)) {
+    const { status, json } = await cause()
     const shown = examples.get(name) ?? {}
     t.equal(status, shown['status'], name)
     const { request_id: _, ...response } = json
     const { request_id: __, ...example } = shown
-    t.strictSame(withoutFigures(response), withoutFigures(example), name)
+    t.strictSame(withoutVariableText(response), withoutVariableText(example), name)
   }
   for (const [name, { status, title, code, retryable }] of examples) {
     const type = Object.entries(PROBLEM_TYPES).find(([known]) => known === code)?.[1]
@@ -269,8 +273,8 @@ t.test('each error has the response that its example shows', async (t) => {
   }
 })
 
-/** Ids, given numbers and the figures of a 429 are of this run. */
-function withoutFigures(value: unknown): unknown {
+/** Removes ids, assigned invoice numbers and the figures of a 429, which differ between runs. */
+function withoutVariableText(value: unknown): unknown {
   return JSON.parse(
     JSON.stringify(value)
       .replace(/(deb|inv|pay)_[0-9A-Z]{26}|INV-\d{6}/g, '$1')
@@ -278,8 +282,8 @@ function withoutFigures(value: unknown): unknown {
   )
 }
 
-/** No client of ours sends a header twice. */
-function sendTwice(): Promise<Response> {
+/** Sends a header twice with node:http, because the other clients of the tests cannot. */
+function sendDuplicateHeader(): Promise<Response> {
   const type = 'application/json'
   return new Promise((resolve, reject) => {
     const headers = ['authorization', `Bearer ${key}`, 'host', 'localhost']

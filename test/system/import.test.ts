@@ -7,10 +7,10 @@ import { matches } from '../fixtures/matches.ts'
 import { type KeyInput, startSystem } from '../fixtures/service/system.ts'
 
 /** 60 invoices of 9 customers; every fourth is unpaid, and two are in another currency. */
-const ROWS = Array.from({ length: 60 }, (_, place) => {
-  const settled = place % 4 === 0 ? '' : `3/${(place % 28) + 1}/2013`
-  const currency = place < 2 ? 'KWD' : 'USD'
-  return `000${place},C ${place % 9},1/2/2013,2/1/2013,${place + 10}.${currency === 'KWD' ? '005' : '35'},${settled},${currency}`
+const ROWS = Array.from({ length: 60 }, (_, index) => {
+  const settled = index % 4 === 0 ? '' : `3/${(index % 28) + 1}/2013`
+  const currency = index < 2 ? 'KWD' : 'USD'
+  return `000${index},C ${index % 9},1/2/2013,2/1/2013,${index + 10}.${currency === 'KWD' ? '005' : '35'},${settled},${currency}`
 })
 const LEDGER = [
   'invoiceNumber,customerID,InvoiceDate,DueDate,InvoiceAmount,SettledDate,Currency',
@@ -30,21 +30,21 @@ async function startWithLedger(t: Test) {
   let keys = 0
   return {
     ...system,
-    /** The arguments of an import, with a key of its own. */
-    async words(input: KeyInput = {}): Promise<{ secret: string; words: string[] }> {
+    /** Resolves with the arguments of an import and its new key. */
+    async prepareImport(input: KeyInput = {}): Promise<{ secret: string; args: string[] }> {
       const { secret } = await system.operator.issueKey(accountId, { scopes: SCOPES, ...input })
       const keyFile = join(directory, `key-${keys++}`)
       writeFileSync(keyFile, `${secret}\n`, { mode: 0o600 })
       const options = ['--date-format', 'M/D/YYYY', '--base-url', system.url, '--key-file', keyFile]
-      return { secret, words: ['import', file, ...options] }
+      return { secret, args: ['import', file, ...options] }
     },
   }
 }
 
 t.test('a ledger is recorded once, and agrees to the last minor unit', async (t) => {
-  const { operator, url, words: wordsOf } = await startWithLedger(t)
-  const { words, secret } = await wordsOf()
-  const first = JSON.parse(await operator.cli(...words, '--json'))
+  const { operator, url, prepareImport } = await startWithLedger(t)
+  const { args, secret } = await prepareImport()
+  const first = JSON.parse(await operator.cli(...args, '--json'))
   matches(t, first, {
     agrees: true,
     recorded: { debtors: 9, invoices: 60, payments: 45 },
@@ -54,7 +54,7 @@ t.test('a ledger is recorded once, and agrees to the last minor unit', async (t)
     ],
     refusals: [],
   })
-  const second = JSON.parse(await operator.cli(...words, '--json'))
+  const second = JSON.parse(await operator.cli(...args, '--json'))
   matches(t, second, { agrees: true, recorded: { debtors: 0, invoices: 0, payments: 0 } })
   t.strictSame(second.currencies, first.currencies)
 
@@ -68,7 +68,7 @@ t.test('a ledger is recorded once, and agrees to the last minor unit', async (t)
     t.equal(
       owed.reduce((sum, { outstanding }) => sum + outstanding, 0),
       file.open,
-      `what debtors owe in ${currency} is what the file says`,
+      `what debtors owe in ${currency} is the total of the file`,
     )
   }
 })
@@ -80,29 +80,32 @@ interface Balance {
 
 const LIMITED = /hourly limit of the key is reached, continues in/
 
-t.test('an import that stopped at the limit of its key is completed with another', async (t) => {
-  const { operator, env, words: wordsOf } = await startWithLedger(t)
-  const { words } = await wordsOf({ rateLimit: 40 })
-  const child = spawn(process.execPath, ['backend/cli.ts', ...words], {
-    env: { ...process.env, ...env },
-    stdio: ['ignore', 'ignore', 'pipe'],
-  })
-  t.teardown(() => child.kill('SIGKILL'))
-  const exited = once(child, 'exit')
-  let shown = ''
-  for await (const chunk of child.stderr) {
-    const waited = LIMITED.test(shown)
-    shown += chunk
-    if (!waited && LIMITED.test(shown)) child.kill('SIGINT')
-  }
-  matches(t, shown, /117 calls. At 40 an hour, this takes about [12] h/)
-  matches(t, shown, /Run the same command again: it continues where it stopped/)
-  t.equal((await exited)[0], 1)
+t.test(
+  'an import that stops at the limit of its key can be completed with another key',
+  async (t) => {
+    const { operator, env, prepareImport } = await startWithLedger(t)
+    const { args } = await prepareImport({ rateLimit: 40 })
+    const child = spawn(process.execPath, ['backend/cli.ts', ...args], {
+      env: { ...process.env, ...env },
+      stdio: ['ignore', 'ignore', 'pipe'],
+    })
+    t.teardown(() => child.kill('SIGKILL'))
+    const exited = once(child, 'exit')
+    let shown = ''
+    for await (const chunk of child.stderr) {
+      const waited = LIMITED.test(shown)
+      shown += chunk
+      if (!waited && LIMITED.test(shown)) child.kill('SIGINT')
+    }
+    matches(t, shown, /117 calls. At 40 an hour, this takes about [12] h/)
+    matches(t, shown, /Run the same command again: it continues where it stopped/)
+    t.equal((await exited)[0], 1)
 
-  const rest = JSON.parse(await operator.cli(...(await wordsOf()).words, '--json'))
-  matches(t, rest, { agrees: true })
-  t.ok(
-    rest.recorded.invoices > 0 && rest.recorded.invoices < 60,
-    'it continued where it was stopped',
-  )
-})
+    const rest = JSON.parse(await operator.cli(...(await prepareImport()).args, '--json'))
+    matches(t, rest, { agrees: true })
+    t.ok(
+      rest.recorded.invoices > 0 && rest.recorded.invoices < 60,
+      'it continued where it had stopped',
+    )
+  },
+)

@@ -1,6 +1,6 @@
 /**
- * The example integration of deploy/examples is killed at any moment, while a network loses calls and responses
- * and the backend is killed too. At the end the books agree.
+ * The example integration of deploy/examples is killed at any moment, while the network loses calls and responses and
+ * the backend is killed too. At the end, the books of the integration and of the service agree.
  */
 
 import { type ChildProcess, spawn } from 'node:child_process'
@@ -22,24 +22,25 @@ const DUE = 10_000
 const system = await startSystem(t)
 const { operator, url } = system
 
-/** What happens to each call, in turn and over again. */
-const WAYS = [
+/** What happens to successive calls. The list is repeated. */
+const OUTCOMES = [
   ...(['pass', 'pass', 'lose', 'pass', 'pass', 'drop'] as const),
-  ...(['pass', 'pass', 'garble', 'pass', 'pass', 'refuse', 'pass'] as const),
+  ...(['pass', 'pass', 'malformed', 'pass', 'pass', 'limit', 'pass'] as const),
 ] as const
 
 async function startNetwork(t: Test) {
   let calls = 0
-  const met = new Map<string, number>()
+  const occurred = new Map<string, number>()
   const server = createServer(async (req, res) => {
-    const approach = WAYS[calls % WAYS.length] ?? 'pass'
+    const outcome = OUTCOMES[calls % OUTCOMES.length] ?? 'pass'
     calls += 1
-    met.set(approach, (met.get(approach) ?? 0) + 1)
+    occurred.set(outcome, (occurred.get(outcome) ?? 0) + 1)
     const chunks: Buffer[] = []
     for await (const chunk of req) chunks.push(chunk)
-    if (approach === 'drop') return res.destroy()
-    if (approach === 'garble') return res.writeHead(502, { 'content-type': 'text/html' }).end('<p>')
-    if (approach === 'refuse') {
+    if (outcome === 'drop') return res.destroy()
+    if (outcome === 'malformed')
+      return res.writeHead(502, { 'content-type': 'text/html' }).end('<p>')
+    if (outcome === 'limit') {
       res.writeHead(429, { 'retry-after': '1', 'content-type': 'application/problem+json' })
       return res.end('{"status":429,"code":"rate_limit_exceeded","retryable":true}')
     }
@@ -55,7 +56,7 @@ async function startNetwork(t: Test) {
         ...(req.method === 'POST' ? { body: Buffer.concat(chunks) } : {}),
       })
       const text = await response.text()
-      if (approach === 'lose') return res.destroy()
+      if (outcome === 'lose') return res.destroy()
       const retryAfter = response.headers.get('retry-after')
       return res
         .writeHead(response.status, retryAfter === null ? {} : { 'retry-after': retryAfter })
@@ -69,12 +70,12 @@ async function startNetwork(t: Test) {
   const address = server.address()
   return {
     url: `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`,
-    met,
+    occurred,
     calls: () => calls,
   }
 }
 
-/** Resolves with the exit code and all that was printed; `during` may kill it. */
+/** Runs a program. Resolves with its exit code and output. `during` may kill it. */
 async function run(
   words: readonly string[],
   env: Record<string, string>,
@@ -91,7 +92,7 @@ async function run(
   return { code, output: output.join('') }
 }
 
-/** Killed while its first call is under way, then its third, then its sixth; then left to end. */
+/** Kills the program during its first call, the next run during its third, and the next during its sixth. The last run completes. */
 async function runThroughKills(
   network: Awaited<ReturnType<typeof startNetwork>>,
   command: readonly string[],
@@ -101,84 +102,77 @@ async function runThroughKills(
     const before = network.calls()
     await run(command, env, async (child) => {
       const isOver = () => network.calls() - before >= call || child.exitCode !== null
-      await until(isOver, `call ${call} is under way`, 60_000)
+      await until(isOver, `call ${call} is in progress`, 60_000)
       child.kill('SIGKILL')
     })
   }
   return run(command, env)
 }
 
-t.test(
-  'through kills, lost responses and a killed backend each bank line is recorded once',
-  async (t) => {
-    const { secret: key } = await operator.issueKey(await operator.createAccount())
-    const api = (path: string, body?: unknown) => call(`${url}/api/v1/${path}`, { key, body })
-    await api('debtors', { name: 'Globex', external_id: 'C-1' })
-    const bill = { debtor_external_id: 'C-1', currency: 'EUR', amount: DUE }
-    for (let at = 0; at < LINES; at += 1) await api('invoices', { ...bill, number: `2026-${at}` })
-    const amounts = Array.from({ length: LINES }, (_, at) => 1_000 + at)
-    const lines = amounts.map(
-      (amount, at) => `B-${at};2026-11-20;${(amount / 100).toFixed(2)};EUR;2026-${at}`,
-    )
-    const directory = t.testdir({
-      'statement.csv': [
-        'bank_id;booked_on;amount;currency;invoice_number',
-        ...lines,
-        'B-unknown;2026-11-20;1.00;EUR;none',
-        'B-too-much;2026-11-20;999.00;EUR;2026-0',
-        '',
-      ].join('\n'),
-    })
-    const [statement, books] = [join(directory, 'statement.csv'), join(directory, 'books.db')]
-    const network = await startNetwork(t)
-    const env = { RECEIVABLES_URL: network.url, RECEIVABLES_API_KEY: key }
+t.test('despite kills and lost responses, each bank line is recorded once', async (t) => {
+  const { secret: key } = await operator.issueKey(await operator.createAccount())
+  const api = (path: string, body?: unknown) => call(`${url}/api/v1/${path}`, { key, body })
+  await api('debtors', { name: 'Globex', external_id: 'C-1' })
+  const bill = { debtor_external_id: 'C-1', currency: 'EUR', amount: DUE }
+  for (let at = 0; at < LINES; at += 1) await api('invoices', { ...bill, number: `2026-${at}` })
+  const amounts = Array.from({ length: LINES }, (_, at) => 1_000 + at)
+  const lines = amounts.map(
+    (amount, at) => `B-${at};2026-11-20;${(amount / 100).toFixed(2)};EUR;2026-${at}`,
+  )
+  const directory = t.testdir({
+    'statement.csv': [
+      'bank_id;booked_on;amount;currency;invoice_number',
+      ...lines,
+      'B-unknown;2026-11-20;1.00;EUR;none',
+      'B-too-much;2026-11-20;999.00;EUR;2026-0',
+      '',
+    ].join('\n'),
+  })
+  const [statement, books] = [join(directory, 'statement.csv'), join(directory, 'books.db')]
+  const network = await startNetwork(t)
+  const env = { RECEIVABLES_URL: network.url, RECEIVABLES_API_KEY: key }
 
-    const posting = runThroughKills(
-      network,
-      [`${EXAMPLES}/post-payments.ts`, statement, books],
-      env,
-    )
-    await until(() => network.calls() > 6, 'some calls were made', 60_000)
-    await system.backend.stop('SIGKILL')
-    await system.startBackend()
-    const posted = await posting
-    t.equal(posted.code, 0, posted.output)
-    matches(t, posted.output, /rejected: B-unknown: there is no invoice none/)
-    matches(t, posted.output, /rejected: B-too-much: payment_exceeds_balance/)
-    const synced = await runThroughKills(network, [`${EXAMPLES}/sync.ts`, books], env)
-    t.equal(synced.code, 0, synced.output)
-    t.strictSame(
-      [...network.met.keys()].toSorted(),
-      [...new Set(WAYS)].toSorted(),
-      'all faults occurred',
-    )
+  const posting = runThroughKills(network, [`${EXAMPLES}/post-payments.ts`, statement, books], env)
+  await until(() => network.calls() > 6, 'some calls were made', 60_000)
+  await system.backend.stop('SIGKILL')
+  await system.startBackend()
+  const posted = await posting
+  t.equal(posted.code, 0, posted.output)
+  matches(t, posted.output, /rejected: B-unknown: there is no invoice none/)
+  matches(t, posted.output, /rejected: B-too-much: payment_exceeds_balance/)
+  const synced = await runThroughKills(network, [`${EXAMPLES}/sync.ts`, books], env)
+  t.equal(synced.code, 0, synced.output)
+  t.strictSame(
+    [...network.occurred.keys()].toSorted(),
+    [...new Set(OUTCOMES)].toSorted(),
+    'all faults occurred',
+  )
 
-    const { json } = await api('payments?limit=200')
-    const recorded: { external_id: string; amount: number }[] = json.data
+  const { json } = await api('payments?limit=200')
+  const recorded: { external_id: string; amount: number }[] = json.data
+  t.strictSame(
+    recorded.map(({ external_id, amount }) => `${external_id} ${amount}`).toSorted(),
+    amounts.map((amount, at) => `B-${at} ${amount}`).toSorted(),
+  )
+  const database = new DatabaseSync(books)
+  t.teardown(() => database.close())
+  const copyOf = (type: string) =>
+    database
+      .prepare(`select object from ${type} order by id`)
+      .all()
+      .map((row) => JSON.parse(String(row['object'])))
+  for (const type of ['debtors', 'invoices', 'payments']) {
+    const { json } = await api(`${type}?limit=200`)
+    const theirs: { id: string }[] = json.data
     t.strictSame(
-      recorded.map(({ external_id, amount }) => `${external_id} ${amount}`).toSorted(),
-      amounts.map((amount, at) => `B-${at} ${amount}`).toSorted(),
+      copyOf(type),
+      theirs.toSorted((a, b) => (a.id < b.id ? -1 : 1)),
+      type,
     )
-    const database = new DatabaseSync(books)
-    t.teardown(() => database.close())
-    const copyOf = (type: string) =>
-      database
-        .prepare(`select object from ${type} order by id`)
-        .all()
-        .map((row) => JSON.parse(String(row['object'])))
-    for (const type of ['debtors', 'invoices', 'payments']) {
-      const { json } = await api(`${type}?limit=200`)
-      const theirs: { id: string }[] = json.data
-      t.strictSame(
-        copyOf(type),
-        theirs.toSorted((a, b) => (a.id < b.id ? -1 : 1)),
-        type,
-      )
-    }
-    const due = copyOf('invoices').reduce((sum, invoice) => sum + invoice.amount_due, 0)
-    t.equal(due, LINES * DUE - amounts.reduce((sum, amount) => sum + amount, 0))
-  },
-)
+  }
+  const due = copyOf('invoices').reduce((sum, invoice) => sum + invoice.amount_due, 0)
+  t.equal(due, LINES * DUE - amounts.reduce((sum, amount) => sum + amount, 0))
+})
 
 t.test('an error that concerns every line ends the run and rejects no line', async (t) => {
   const account = await operator.createAccount()

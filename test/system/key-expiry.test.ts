@@ -8,7 +8,7 @@ import { until } from '../fixtures/service/until.ts'
 
 const ALLOWED = '203.0.113.9'
 const ELSEWHERE = '198.51.100.7'
-/** Doubled if the machine is so busy that the key or two calls come too late for it. */
+/** Doubled if the machine is so busy that the key expires before its first two calls. */
 const EXPIRES_AFTER_MS = 500
 
 const redis = await startRedis(t)
@@ -18,34 +18,41 @@ const backends = system.backends.map(({ port }) => `http://127.0.0.1:${port}`).j
 const proxied = await startGateway(t, backends, { TRUST_PROXY: '1', REDIS_URL: redis.url })
 const from = (address: string) => ({ 'x-forwarded-for': address })
 
-/** Calls by what they would be if the key could be used. */
-const WOULD_BE: [status: number, path: string, rateLimit: number][] = [
+/** Calls with the status that they would get if the key were valid. */
+const STATUS_IF_VALID: [status: number, path: string, rateLimit: number][] = [
   [200, '/api/v1/me', 600],
   [403, '/api/v1/invoices', 600],
   [404, '/api/v1/nowhere', 600],
   [429, '/api/v1/me', 1],
 ]
 
-t.test('a key that expires between two calls on one connection', async (t) => {
+t.test('a key that expires between two calls on one connection is rejected', async (t) => {
   await expireEverywhere(t)
 })
 
-for (const [status, path, rateLimit] of WOULD_BE) {
-  t.test(`a key confined between two calls that would be ${status}`, async (t) => {
-    await confineBetweenCalls(t, path, rateLimit, status)
-  })
+for (const [status, path, rateLimit] of STATUS_IF_VALID) {
+  t.test(
+    `allowed addresses apply to the next call, which would otherwise get ${status}`,
+    async (t) => {
+      await restrictBetweenCalls(t, path, rateLimit, status)
+    },
+  )
 }
 
-t.test('both apply with Redis stopped', { skip: SHARES_REDIS }, async (t) => {
-  await withRedisStopped(t, redis, async () => {
-    await expireEverywhere(t)
-    for (const [status, path, rateLimit] of WOULD_BE) {
-      await confineBetweenCalls(t, path, rateLimit, status)
-    }
-  })
-})
+t.test(
+  'expiry and allowed addresses apply while Redis is stopped',
+  { skip: SHARES_REDIS },
+  async (t) => {
+    await withRedisStopped(t, redis, async () => {
+      await expireEverywhere(t)
+      for (const [status, path, rateLimit] of STATUS_IF_VALID) {
+        await restrictBetweenCalls(t, path, rateLimit, status)
+      }
+    })
+  },
+)
 
-t.test('calls pipelined on one connection of a proxy are judged one by one', async (t) => {
+t.test('each call that a proxy pipelines on one connection is checked separately', async (t) => {
   const { secret } = await system.operator.issueKey(account, {
     allowedAddresses: ['203.0.113.0/24', '2001:db8:7::/48'],
   })
@@ -69,51 +76,54 @@ t.test('a client cannot choose its address', async (t) => {
   t.equal(behind.json.code, 'address_not_allowed')
 })
 
-t.test('a call from elsewhere is not counted, and its response shows the limit', async (t) => {
-  const { secret: key } = await system.operator.issueKey(account, {
-    rateLimit: 2,
-    scopes: ['debtors:read'],
-    allowedAddresses: [ALLOWED],
-  })
-  const isRejected = async (remaining: number, resets?: unknown) => {
-    for (const path of ['me', 'debtors', 'invoices', 'nowhere', 'me']) {
-      const response = await call(`${proxied.url}/api/v1/${path}`, {
-        key,
-        headers: from(ELSEWHERE),
-      })
-      const { status, headers, json } = response
-      t.strictSame(
-        { status, json, challenge: headers['www-authenticate'], ...limitOf(response) },
-        {
-          status: 403,
-          json: {
-            type: json.type,
-            title: 'Address not allowed',
+t.test(
+  'a call from another address is not counted, and its response shows the limit',
+  async (t) => {
+    const { secret: key } = await system.operator.issueKey(account, {
+      rateLimit: 2,
+      scopes: ['debtors:read'],
+      allowedAddresses: [ALLOWED],
+    })
+    const isRejected = async (remaining: number, resets?: unknown) => {
+      for (const path of ['me', 'debtors', 'invoices', 'nowhere', 'me']) {
+        const response = await call(`${proxied.url}/api/v1/${path}`, {
+          key,
+          headers: from(ELSEWHERE),
+        })
+        const { status, headers, json } = response
+        t.strictSame(
+          { status, json, challenge: headers['www-authenticate'], ...limitOf(response) },
+          {
             status: 403,
-            detail: 'This key cannot be used from this address.',
-            code: 'address_not_allowed',
-            request_id: headers['x-request-id'],
-            retryable: false,
+            json: {
+              type: json.type,
+              title: 'Address not allowed',
+              status: 403,
+              detail: 'This key cannot be used from this address.',
+              code: 'address_not_allowed',
+              request_id: headers['x-request-id'],
+              retryable: false,
+            },
+            challenge: 'Bearer realm="api"',
+            ...limitHeaders(2, remaining),
           },
-          challenge: 'Bearer realm="api"',
-          ...limitHeaders(2, remaining),
-        },
-      )
-      if (resets !== undefined) t.equal(headers['x-ratelimit-reset'], resets)
+        )
+        if (resets !== undefined) t.equal(headers['x-ratelimit-reset'], resets)
+      }
     }
-  }
-  await isRejected(2)
-  const me = { key, headers: from(ALLOWED) }
-  const allowed = await call(`${proxied.url}/api/v1/me`, me)
-  t.equal(allowed.headers['x-ratelimit-remaining'], '1')
-  await isRejected(1, allowed.headers['x-ratelimit-reset'])
-  t.equal((await call(`${proxied.url}/api/v1/me`, me)).headers['x-ratelimit-remaining'], '0')
-  await isRejected(0, allowed.headers['x-ratelimit-reset'])
-  t.equal((await call(`${proxied.url}/api/v1/me`, me)).status, 429)
-  await isRejected(0, allowed.headers['x-ratelimit-reset'])
-})
+    await isRejected(2)
+    const me = { key, headers: from(ALLOWED) }
+    const allowed = await call(`${proxied.url}/api/v1/me`, me)
+    t.equal(allowed.headers['x-ratelimit-remaining'], '1')
+    await isRejected(1, allowed.headers['x-ratelimit-reset'])
+    t.equal((await call(`${proxied.url}/api/v1/me`, me)).headers['x-ratelimit-remaining'], '0')
+    await isRejected(0, allowed.headers['x-ratelimit-reset'])
+    t.equal((await call(`${proxied.url}/api/v1/me`, me)).status, 429)
+    await isRejected(0, allowed.headers['x-ratelimit-reset'])
+  },
+)
 
-t.test('a malformed call from elsewhere shows the limit too', async (t) => {
+t.test('the response to a malformed call from another address shows the limit', async (t) => {
   const { secret: key } = await system.operator.issueKey(account, { allowedAddresses: [ALLOWED] })
   const { headers } = await call(`${proxied.url}/api/v1/me`, { key, headers: from(ALLOWED) })
   const head = `Host: a\r\nAuthorization: Bearer ${key}\r\nX-Forwarded-For: ${ELSEWHERE}\r\n`
@@ -132,18 +142,18 @@ t.test('a malformed call from elsewhere shows the limit too', async (t) => {
   }
 })
 
-t.test('the probe shows the expiry', async (t) => {
+t.test('GET /me shows when the key expires', async (t) => {
   const expiresAt = new Date(Date.now() + 86_400_000)
   const { secret: key } = await system.operator.issueKey(account, { expiresAt })
   const { json } = await call(`${system.url}/api/v1/me`, { key })
   t.equal(json.key.expires_at, expiresAt.toISOString())
 })
 
-/** At each gateway, for each kind of response. */
+/** Lets keys expire at each gateway, for each kind of response. */
 async function expireEverywhere(t: Test): Promise<void> {
   await Promise.all(
     system.gateways.flatMap(({ url }) =>
-      WOULD_BE.map((would) => expireBetweenCalls(t, url, would, EXPIRES_AFTER_MS)),
+      STATUS_IF_VALID.map((valid) => expireBetweenCalls(t, url, valid, EXPIRES_AFTER_MS)),
     ),
   )
 }
@@ -151,13 +161,13 @@ async function expireEverywhere(t: Test): Promise<void> {
 async function expireBetweenCalls(
   t: Test,
   url: string,
-  would: (typeof WOULD_BE)[number],
+  valid: (typeof STATUS_IF_VALID)[number],
   expiresAfterMs: number,
 ): Promise<void> {
-  const [status, path, rateLimit] = would
+  const [status, path, rateLimit] = valid
   const scopes = ['debtors:read'] as const
   const expiresAt = new Date(Date.now() + expiresAfterMs)
-  const again = () => expireBetweenCalls(t, url, would, expiresAfterMs * 2)
+  const again = () => expireBetweenCalls(t, url, valid, expiresAfterMs * 2)
   const key = await system.operator
     .issueKey(account, { scopes, rateLimit, expiresAt })
     .catch((error: unknown) => {
@@ -168,7 +178,7 @@ async function expireBetweenCalls(
   const calls = { key: key.secret, dispatcher }
   await call(`${url}/api/v1/me`, calls)
   const before = await call(url + path, calls)
-  await until(() => Date.now() >= expiresAt.getTime(), 'the expiry')
+  await until(() => Date.now() >= expiresAt.getTime(), 'the key expires')
   const after = await call(url + path, calls)
   await dispatcher.close()
   if (before.status === 401) return again()
@@ -180,8 +190,8 @@ async function expireBetweenCalls(
   )
 }
 
-/** Through a trusted proxy and directly, on connections that stay open; and back again. */
-async function confineBetweenCalls(
+/** Restricts a key and lifts the restriction, on open connections of a trusted proxy and of direct clients. */
+async function restrictBetweenCalls(
   t: Test,
   path: string,
   rateLimit: number,
@@ -192,22 +202,22 @@ async function confineBetweenCalls(
     const url = gateway?.url ?? ''
     return { url, dispatcher: new Client(url) }
   })
-  const responds = (headers: Record<string, string>) =>
+  const outcomesFrom = (headers: Record<string, string>) =>
     Promise.all(
       clients.map(async ({ url, dispatcher }) => {
         const response = await call(url + path, { key: key.secret, headers, dispatcher })
         if (response.json?.code !== 'address_not_allowed') return response.status
         t.equal(response.headers['x-ratelimit-limit'], `${rateLimit}`)
-        return 'elsewhere'
+        return 'not allowed'
       }),
     )
-  await responds(from(ELSEWHERE))
-  t.strictSame(await responds(from(ELSEWHERE)), [status, status, status])
+  await outcomesFrom(from(ELSEWHERE))
+  t.strictSame(await outcomesFrom(from(ELSEWHERE)), [status, status, status])
   await system.operator.changeKey(key.id, { allowedAddresses: [ALLOWED] })
-  t.strictSame(await responds(from(ELSEWHERE)), ['elsewhere', 'elsewhere', 'elsewhere'])
-  t.strictSame(await responds(from(ALLOWED)), ['elsewhere', 'elsewhere', status])
+  t.strictSame(await outcomesFrom(from(ELSEWHERE)), ['not allowed', 'not allowed', 'not allowed'])
+  t.strictSame(await outcomesFrom(from(ALLOWED)), ['not allowed', 'not allowed', status])
   await system.operator.changeKey(key.id, { allowedAddresses: ['127.0.0.0/8', ELSEWHERE] })
-  t.strictSame(await responds(from(ELSEWHERE)), [status, status, status])
+  t.strictSame(await outcomesFrom(from(ELSEWHERE)), [status, status, status])
   await Promise.all(clients.map(({ dispatcher }) => dispatcher.close()))
 }
 

@@ -1,4 +1,4 @@
-// A reminder from its planning to its mail, and to its bounce or an unsubscribe, end to end.
+// Follows reminders from planning to mail, and then to a bounce or an unsubscription.
 import { once } from 'node:events'
 import { request } from 'node:http'
 import t from 'tap'
@@ -9,10 +9,10 @@ import { call } from '../fixtures/service/call.ts'
 import { startSystem } from '../fixtures/service/system.ts'
 
 const INBOUND_SECRET = 'posts+mail+that+came+in+0123456789abcdef'
-/** A Wednesday, in business hours. */
-const THEN = '2031-03-05T10:00:00+01:00'
+/** The time of the run: a Wednesday, in business hours. */
+const RUN_AT = '2031-03-05T10:00:00+01:00'
 
-t.test('a reminder is mailed; its bounce and its link come back through the gateway', async (t) => {
+t.test('a reminder is mailed; its bounce and its link work through the gateway', async (t) => {
   const smtp = await startSmtpServer(t)
   const mailEnv = {
     SMTP_URL: smtp.url,
@@ -32,7 +32,7 @@ t.test('a reminder is mailed; its bounce and its link come back through the gate
   const weber = await post('debtors', { name: 'Weber', email: 'ap@weber.de', language: 'de' })
   for (const { id } of [jansen, weber]) await post('invoices', { ...due, debtor_id: id })
 
-  await operator.cli('reminders', 'run', '--now', THEN)
+  await operator.cli('reminders', 'run', '--now', RUN_AT)
   t.strictSame(smtp.mails.flatMap(({ to }) => to).sort(), ['ap@jansen.nl', 'ap@weber.de'])
   const toJansen = smtp.mails.find(({ to }) => to.includes('ap@jansen.nl'))?.mail
   matches(t, toJansen, {
@@ -55,7 +55,7 @@ t.test('a reminder is mailed; its bounce and its link come back through the gate
     { status: 'sent', to: 'a•••@weber.de', delivery: { provider_message_id: /^\d$/ } },
   ])
   const report = { 'content-type': 'message/rfc822' }
-  // With the returned mail and its attachments it is larger than the body of any API call.
+  // A report that contains the returned mail and its attachments is larger than the body of any API call may be.
   const inbound = (headers: Record<string, string>) =>
     call(`${url}/mail/inbound`, {
       headers: { ...report, ...headers },

@@ -1,4 +1,4 @@
-/** What operators see of the running service: numbers, lines, traces, the level of the log. */
+/** What operators see of the running service: metrics, log lines, traces and the log level. */
 
 import { readFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
@@ -39,7 +39,7 @@ await call(`${url}/me`, { key: 'S3CR3T' })
 await call(`${system.url}/S3CR3T`)
 for (let more = 0; more < 4; more++) await request('/me')
 
-t.test('calls are counted by operation and status, refusals by code', async (t) => {
+t.test('calls are counted by operation and status, rejections by code', async (t) => {
   const text = await scrape(gateway)
   for (const line of [
     'calls_total{operation="listDebtors",status="200"} 1',
@@ -75,11 +75,11 @@ t.test('calls are counted by operation and status, refusals by code', async (t) 
     t,
     backend,
     containing('\nreceivables_backend_problems_total{status="500",code="internal_error"} 0\n'),
-    'the alert sees an increase with the first one',
+    'the counter begins at 0, so that an alert sees the first increase',
   )
 })
 
-t.test('the numbers of the two processes are the documented ones', async (t) => {
+t.test('both processes expose exactly the documented metrics', async (t) => {
   const documented = readDocumented()
   t.ok(documented.length > 40)
   for (const [process, started] of [
@@ -94,7 +94,7 @@ t.test('the numbers of the two processes are the documented ones', async (t) => 
     )
     t.strictSame(
       new Set(found.map(([, name, type]) => `${name} ${type}`)),
-      // That of the certificate is there with TLS alone.
+      // The metric of the certificate is exposed only with TLS.
       new Set(own.filter(({ name }) => !/_tls_/.test(name)).map((it) => `${it.name} ${it.type}`)),
     )
     for (const { name, labels } of own) {
@@ -105,7 +105,7 @@ t.test('the numbers of the two processes are the documented ones', async (t) => 
   }
 })
 
-t.test('a line a call, by its route, without what the client put into it', async (t) => {
+t.test('each call has a log line with its route, and without text of the client', async (t) => {
   const lines = await until(() => {
     const all = linesOf(gateway).filter(({ msg }) => msg === 'call')
     return all.length >= 9 && all
@@ -132,10 +132,10 @@ t.test('a line a call, by its route, without what the client put into it', async
   t.notMatch(gateway.log() + system.backend.log(), 'S3CR3T')
   const ready = linesOf(gateway).filter(({ msg }) => msg === 'readiness of backend changed')
   matches(t, ready, [{ ready: true }])
-  t.equal(ready.length, 1, 'a backend that is ready is told of once')
+  t.equal(ready.length, 1, 'that a backend is ready is logged once')
 })
 
-t.test('a call is one trace over both processes, with its steps', async (t) => {
+t.test('the spans of a call in both processes form one trace', async (t) => {
   const spans = await until(() => {
     const own = collector.spans.filter(({ traceId }) => traceId === TRACE_ID)
     return own.length >= 5 && own
@@ -162,7 +162,7 @@ t.test('a call is one trace over both processes, with its steps', async (t) => {
   matches(t, collector.headers(), { path: '/v1/traces' })
 })
 
-t.test('the level of the log is changed while it runs', async (t) => {
+t.test('the log level can be changed while the process runs', async (t) => {
   const address = `http://127.0.0.1:${gateway.operationsPort}/log-level`
   const put = (body: string) => call(address, { method: 'PUT', body })
   t.equal((await call(address)).text, 'info\n')
@@ -180,7 +180,7 @@ t.test('the level of the log is changed while it runs', async (t) => {
   })
 })
 
-t.test('a process that stops exports what it has', async (t) => {
+t.test('a process that stops exports its remaining spans', async (t) => {
   const traceId = TRACE_ID.replace('0af', 'fa0')
   await request('/me', { traceparent: `00-${traceId}-${SPAN_ID}-01` })
   t.equal(await gateway.stop(), 0)
@@ -192,7 +192,7 @@ function linesOf(process: StartedProcess): Record<string, unknown>[] {
   return lines.filter((line) => line !== '').map((line) => JSON.parse(line))
 }
 
-/** The tables of docs/metrics.md. */
+/** Returns the metrics in the tables of docs/metrics.md. */
 function readDocumented() {
   const page = readFileSync(new URL('../../docs/metrics.md', import.meta.url), 'utf8')
   const rows = page.matchAll(/^\| `(receivables_\w+)` \| (\w+) \|([^|]*)\|/gm)
@@ -203,7 +203,7 @@ function readDocumented() {
   }))
 }
 
-/** Prometheus' text form: help and type before samples, numbers, buckets that add up. */
+/** Checks Prometheus' text format: types precede samples, values are numbers, and buckets are cumulative. */
 function assertExposition(t: Test, text: string): void {
   const types = new Map<string, string>()
   const buckets = new Map<string, number>()
@@ -218,7 +218,7 @@ function assertExposition(t: Test, text: string): void {
       ) ?? []
     const base = sample.replace(/_(?:bucket|sum|count)$/, '')
     const isTyped = types.has(sample) || types.get(base) === 'histogram'
-    if (!isTyped) t.fail(`not in Prometheus' form: ${line}`)
+    if (!isTyped) t.fail(`not in Prometheus' text format: ${line}`)
     if (types.get(base) !== 'histogram' || !sample.endsWith('_bucket')) continue
     const series = base + labels.replace(/le="[^"]*",?/, '')
     t.ok(Number(value) >= (buckets.get(series) ?? 0), line)

@@ -85,5 +85,5 @@ t.test('the API shows what operators do with records that the API created', asyn
     status: 'written_off',
   })
   await rejectsWith(t, operator.cli('invoices', 'void', 'inv_none', '--reason', 'x'), /inv_none/)
-  await rejectsWith(t, operator.cli('payments', 'reverse', payment.id), /lacks --reason/)
+  await rejectsWith(t, operator.cli('payments', 'reverse', payment.id), /requires --reason/)
 })

@@ -37,7 +37,7 @@ t.test(
     await until(async () => {
       const [listed] = await json('keys', 'list', '--account', account.id)
       return listed?.last_used_at !== null
-    }, 'the last use is stamped')
+    }, 'the last use is recorded')
 
     await cli('accounts', 'set-scopes', account.id, 'payments:read')
     t.equal((await call(`${url}/debtors`, { key: key.secret })).status, 403)
@@ -53,7 +53,7 @@ t.test(
   },
 )
 
-t.test('a command that fails says why, and exits with a code', async (t) => {
+t.test('a command that fails prints the reason, and exits with an error code', async (t) => {
   await rejectsWith(t, cliProcess('keys', 'revoke', 'key_none'), {
     code: 1,
     stderr: /no API key key_none/,
@@ -63,7 +63,7 @@ t.test('a command that fails says why, and exits with a code', async (t) => {
   matches(t, await cliProcess('--help'), /keys issue/)
 })
 
-t.test('the gateway forwards requests for pages, and not for internal routes', async (t) => {
+t.test('the gateway forwards requests for pages, but not for internal routes', async (t) => {
   const page = await call(`${system.url}/settings/login`)
   matches(t, page, {
     status: 200,
@@ -71,7 +71,7 @@ t.test('the gateway forwards requests for pages, and not for internal routes', a
   })
   matches(t, page.text, /Settings/)
   const emptyQuery = await call(`${system.url}/settings/login?`)
-  t.equal(emptyQuery.status, 200, 'as a form without fields asks for it')
+  t.equal(emptyQuery.status, 200, 'this is how a browser submits a form without fields')
   for (const path of ['/internal/ready', '/internal/api-keys/look-up', '/metrics', '/healthz']) {
     matches(t, await call(system.url + path), { status: 404, json: { code: 'route_not_found' } })
   }

@@ -21,50 +21,53 @@ async function createInvoice(amount: number): Promise<string> {
   return (await call(`${url}/invoices`, { key, body })).json.id
 }
 
-/** So many payments at once, alternating between the gateways. */
-function payAtOnce(count: number, body: unknown, idempotencyKey: (place: number) => string) {
+/** Sends `count` payments at once, to the gateways in turn. */
+function payAtOnce(count: number, body: unknown, idempotencyKey: (index: number) => string) {
   return Promise.all(
-    Array.from({ length: count }, (_, place) =>
-      call(`${urls[place % urls.length]}/payments`, {
+    Array.from({ length: count }, (_, index) =>
+      call(`${urls[index % urls.length]}/payments`, {
         key,
         body,
-        headers: { 'idempotency-key': idempotencyKey(place) },
+        headers: { 'idempotency-key': idempotencyKey(index) },
         dispatcher,
       }),
     ),
   )
 }
 
-t.test('50 at once with one Idempotency-Key: one payment, the same bytes for all', async (t) => {
-  const invoice_id = await createInvoice(12_500)
-  const body = { invoice_id, currency: 'EUR', amount: 5_000 }
-  const responses = await payAtOnce(50, body, () => 'one-key')
-  const recorded = responses.filter(({ status }) => status === 201)
-  for (const response of responses) {
-    if (response.status === 201) continue
-    matches(t, response, {
-      status: 409,
-      json: { code: 'idempotency_in_progress' },
-      headers: { 'retry-after': '1' },
+t.test(
+  '50 calls at once with one Idempotency-Key: one payment, the same bytes for all',
+  async (t) => {
+    const invoice_id = await createInvoice(12_500)
+    const body = { invoice_id, currency: 'EUR', amount: 5_000 }
+    const responses = await payAtOnce(50, body, () => 'one-key')
+    const recorded = responses.filter(({ status }) => status === 201)
+    for (const response of responses) {
+      if (response.status === 201) continue
+      matches(t, response, {
+        status: 409,
+        json: { code: 'idempotency_in_progress' },
+        headers: { 'retry-after': '1' },
+      })
+    }
+    t.ok(recorded.length >= 1)
+    t.equal(new Set(recorded.map(({ text }) => text)).size, 1)
+    const originals = recorded.filter(({ headers }) => headers['idempotent-replayed'] === undefined)
+    t.equal(originals.length, 1)
+    const list = await call(`${url}/payments?idempotency_key=one-key`, { key })
+    t.equal(list.json.data.length, 1)
+    matches(t, (await call(`${url}/invoices/${invoice_id}`, { key })).json, {
+      status: 'partially_paid',
+      amount_paid: 5_000,
+      amount_due: 7_500,
     })
-  }
-  t.ok(recorded.length >= 1)
-  t.equal(new Set(recorded.map(({ text }) => text)).size, 1)
-  const originals = recorded.filter(({ headers }) => headers['idempotent-replayed'] === undefined)
-  t.equal(originals.length, 1)
-  const list = await call(`${url}/payments?idempotency_key=one-key`, { key })
-  t.equal(list.json.data.length, 1)
-  matches(t, (await call(`${url}/invoices/${invoice_id}`, { key })).json, {
-    status: 'partially_paid',
-    amount_paid: 5_000,
-    amount_due: 7_500,
-  })
-})
+  },
+)
 
-t.test('20 at once with different keys for the whole of one invoice: exactly one', async (t) => {
+t.test('20 calls at once, each for the whole amount of an invoice: one payment', async (t) => {
   const invoice_id = await createInvoice(9_900)
   const body = { invoice_id, currency: 'EUR', amount: 9_900 }
-  const responses = await payAtOnce(20, body, (place) => `full-${place}`)
+  const responses = await payAtOnce(20, body, (index) => `full-${index}`)
   t.equal(responses.filter(({ status }) => status === 201).length, 1)
   for (const response of responses.filter(({ status }) => status !== 201)) {
     matches(t, response, { status: 422, json: { code: 'payment_exceeds_balance', amount_due: 0 } })
@@ -74,7 +77,7 @@ t.test('20 at once with different keys for the whole of one invoice: exactly one
 })
 
 t.test(
-  'a replay is the same bytes, another body is rejected, a rejection leaves the key unused',
+  'a replay has the same bytes, another body is rejected, a rejected call does not use its key',
   async (t) => {
     const invoice_id = await createInvoice(1_000)
     const pay = (body: unknown) =>
@@ -103,7 +106,7 @@ t.test(
   },
 )
 
-t.test('without a usable Idempotency-Key it is 400', async (t) => {
+t.test('a payment without a valid Idempotency-Key gets 400', async (t) => {
   const body = { debtor_id: debtor, currency: 'EUR', amount: 1 }
   const cases: [Record<string, string>, string][] = [
     [{}, 'idempotency_key_required'],
@@ -152,8 +155,8 @@ t.test(
     ]
     for (const [text, status, code] of bodies) {
       const headers = { 'idempotency-key': 'bad', 'content-type': 'application/json' }
-      const refused = await call(`${url}/payments`, { key, method: 'POST', body: text, headers })
-      matches(t, refused, { status, json: { code } }, text.slice(0, 30))
+      const rejected = await call(`${url}/payments`, { key, method: 'POST', body: text, headers })
+      matches(t, rejected, { status, json: { code } }, text.slice(0, 30))
     }
     t.equal((await call(`${url}/payments?limit=200`, { key })).json.data.length, before)
   },

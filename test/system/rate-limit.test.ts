@@ -11,64 +11,67 @@ const system = await startSystem(t, { gateways: 2, redisUrl: redis.url })
 const account = await system.operator.createAccount()
 const [one, other] = system.gateways.map(({ url }) => url)
 
-t.test('Remaining falls by one a call, whatever the response and whichever gateway', async (t) => {
-  const { secret: key } = await system.operator.issueKey(account, { scopes: ['debtors:read'] })
-  const calls: [string, Parameters<typeof call>[1], number][] = [
-    ['/me', {}, 200],
-    ['/debtors', {}, 200],
-    ['/invoices', {}, 403],
-    ['/nowhere', {}, 404],
-    ['/debtors', { method: 'DELETE' }, 405],
-    ['/debtors', { method: 'OPTIONS' }, 204],
-    ['/debtors', { headers: { accept: 'text/html' } }, 406],
-    ['/debtors', { body: { name: 'x' } }, 403],
-    ['/debtors?limit=0', {}, 400],
-    ['/debtors/none', {}, 404],
-    ['/debtors', { method: 'HEAD' }, 200],
-  ]
-  let reset: unknown
-  for (const [place, [path, options, status]] of calls.entries()) {
-    const url = place % 2 === 0 ? one : other
-    const response = await call(`${url}/api/v1${path}`, { ...options, key })
-    t.equal(response.status, status, path)
-    t.equal(response.headers['x-ratelimit-remaining'], String(599 - place), path)
-    t.equal(response.headers['x-ratelimit-limit'], '600', path)
-    reset ??= response.headers['x-ratelimit-reset']
-    t.equal(response.headers['x-ratelimit-reset'], reset, 'one instant for the window')
-  }
-  t.ok(Math.abs(Number(reset) - Date.now() / 1000 - 3600) < 60)
-})
+t.test(
+  'each call at either gateway lowers the remaining calls by one, whatever its response',
+  async (t) => {
+    const { secret: key } = await system.operator.issueKey(account, { scopes: ['debtors:read'] })
+    const calls: [string, Parameters<typeof call>[1], number][] = [
+      ['/me', {}, 200],
+      ['/debtors', {}, 200],
+      ['/invoices', {}, 403],
+      ['/nowhere', {}, 404],
+      ['/debtors', { method: 'DELETE' }, 405],
+      ['/debtors', { method: 'OPTIONS' }, 204],
+      ['/debtors', { headers: { accept: 'text/html' } }, 406],
+      ['/debtors', { body: { name: 'x' } }, 403],
+      ['/debtors?limit=0', {}, 400],
+      ['/debtors/none', {}, 404],
+      ['/debtors', { method: 'HEAD' }, 200],
+    ]
+    let reset: unknown
+    for (const [index, [path, options, status]] of calls.entries()) {
+      const url = index % 2 === 0 ? one : other
+      const response = await call(`${url}/api/v1${path}`, { ...options, key })
+      t.equal(response.status, status, path)
+      t.equal(response.headers['x-ratelimit-remaining'], String(599 - index), path)
+      t.equal(response.headers['x-ratelimit-limit'], '600', path)
+      reset ??= response.headers['x-ratelimit-reset']
+      t.equal(response.headers['x-ratelimit-reset'], reset, 'the window keeps its end')
+    }
+    t.ok(Math.abs(Number(reset) - Date.now() / 1000 - 3600) < 60)
+  },
+)
 
-t.test('700 calls at two gateways at once: exactly 600 admitted', async (t) => {
+t.test('of 700 calls to two gateways at once, exactly 600 are admitted', async (t) => {
   const { secret: key } = await system.operator.issueKey(account)
   const dispatcher = new Agent({ connections: 64 })
   t.teardown(() => dispatcher.close())
   const responses = await Promise.all(
-    Array.from({ length: 700 }, (_, place) =>
-      call(`${place % 2 === 0 ? one : other}/api/v1/me`, { key, dispatcher }),
+    Array.from({ length: 700 }, (_, index) =>
+      call(`${index % 2 === 0 ? one : other}/api/v1/me`, { key, dispatcher }),
     ),
   )
   const admitted = responses.filter(({ status }) => status === 200)
-  const refused = responses.filter(({ status }) => status === 429)
+  const rejected = responses.filter(({ status }) => status === 429)
   t.equal(admitted.length, 600)
-  t.equal(refused.length, 100)
+  t.equal(rejected.length, 100)
   const remaining = admitted.map(({ headers }) => Number(headers['x-ratelimit-remaining']))
   t.strictSame(
     remaining.toSorted((a, b) => b - a),
     Array.from({ length: 600 }, (_, n) => 599 - n),
   )
-  for (const response of refused) checkRefusal(t, response, 600)
+  for (const response of rejected) checkRejection(t, response, 600)
 })
 
 t.test('the limit of a key is the same in /me, in the headers and in the 429', async (t) => {
   const { secret: key } = await system.operator.issueKey(account, { rateLimit: 2 })
   t.equal((await call(`${one}/api/v1/me`, { key })).json.key.rate_limit, 2)
   t.equal((await call(`${other}/api/v1/me`, { key })).status, 200)
-  checkRefusal(t, await call(`${one}/api/v1/me`, { key }), 2)
+  checkRejection(t, await call(`${one}/api/v1/me`, { key }), 2)
 })
 
 t.test(
-  'an unknown key leaves nothing in Redis; every count expires',
+  'a rejected key stores nothing in Redis, and every count expires',
   { skip: SHARES_REDIS },
   async (t) => {
     const namesOfCounts = async () => {
@@ -79,8 +82,8 @@ t.test(
     const revoked = await system.operator.issueKey(account)
     await system.operator.revokeKey(revoked.id)
     const before = await namesOfCounts()
-    const refused = [mintApiKey().secret, revoked.secret, `${secret}x`, 'not a key at all']
-    for (const key of refused) {
+    const rejected = [mintApiKey().secret, revoked.secret, `${secret}x`, 'not a key at all']
+    for (const key of rejected) {
       for (const url of [one, other]) t.equal((await call(`${url}/api/v1/me`, { key })).status, 401)
     }
     t.strictSame(await namesOfCounts(), before)
@@ -94,7 +97,7 @@ t.test(
   },
 )
 
-function checkRefusal(t: Test, response: Response, limit: number): void {
+function checkRejection(t: Test, response: Response, limit: number): void {
   const seconds = response.headers['retry-after']
   matches(t, response, {
     status: 429,

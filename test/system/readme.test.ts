@@ -1,7 +1,6 @@
 /**
- * Runs what the README, the page of Settings as JSON and the page of the command line tell a reader to
- * run, in their order, against what `npm start` starts. A value that the reader fills in ends in `…`; it
- * is taken from what an earlier command printed.
+ * Runs the commands of the README and of the guides to Settings as JSON and to the command line, in their order,
+ * against the service of `npm start`. A value that the reader fills in ends in `…`; an earlier command has printed it.
  */
 
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
@@ -28,22 +27,22 @@ const directory = t.testdir({ 'ledger.csv': LEDGER, 'acme.png': PNG })
 const env = { PATH: process.env['PATH'] ?? '', DATA_DIR: join(directory, 'data') }
 
 /**
- * Installs, needs another server or a file that an Admin imported in Settings, or is what this test began
- * with.
+ * Commands that are not run, because they install packages, start the service again, or need another server or a file
+ * that was imported in Settings.
  */
-const NOT_HERE = /^npm (?:ci|test|start)\b|database copy |imports take-back /
+const NOT_RUN = /^npm (?:ci|test|start)\b|database copy |imports take-back /
 
-/** The lines of all code blocks, each command whole. */
+/** The commands of all code blocks. A command that continues on the next line is joined. */
 const commands = pages
   .flatMap((page) => [...page.matchAll(/^```\n(.*?)^```$/gms)])
   .flatMap(([, block = '']) => block.replaceAll('\\\n', ' ').split('\n'))
-  .filter((line) => line !== '' && !NOT_HERE.test(line))
+  .filter((line) => line !== '' && !NOT_RUN.test(line))
 
 function readGuide(name: string): string {
   return readFileSync(join(ROOT, `docs/${name}.md`), 'utf8')
 }
 
-/** `npm start`, on ports that are free. Resolves with what it prints. */
+/** Runs `npm start` on free ports. Resolves with its output. */
 async function start(): Promise<string> {
   const ports = Object.fromEntries(
     ['GATEWAY', 'BACKEND'].flatMap((name) => [
@@ -61,7 +60,7 @@ async function start(): Promise<string> {
   throw new Error(`npm start ended: ${printed.join('')}`)
 }
 
-/** As Ctrl-C does: the whole group. */
+/** Interrupts the whole process group, as Ctrl-C does. */
 async function end(child: ChildProcess): Promise<void> {
   if (child.pid === undefined) return
   const closed = once(child, 'close')
@@ -77,11 +76,11 @@ const known = new Map<string, string>([
   ['acct', /acct_\w{26}/.exec(welcome)?.[0] ?? ''],
   ['password', /admin@demo\.example {2}(\S+)/.exec(welcome)?.[1] ?? ''],
 ])
-/** What the shell keeps between two commands. */
+/** Commands whose effect a shell keeps for later commands. */
 const KEPT = /^(?:export|alias) /
 const kept: string[] = []
 
-/** Resolves with what the command printed. */
+/** Runs the command with the values of earlier ones. Resolves with its output. */
 async function follow(command: string): Promise<string> {
   const filled = command
     .replaceAll('http://127.0.0.1:8080', url)
@@ -92,7 +91,7 @@ async function follow(command: string): Promise<string> {
     .replace(/ (acme\.png|firm-en\.json)$/, (_, file: string) => ` ${join(directory, file)}`)
     .replaceAll(/\b(key|acct|deb|pay|inv)_…/g, (_, name: string) => value(name))
     .replace(' ledger.csv ', ` ${join(directory, 'ledger.csv')} --base-url ${url} `)
-    // Once by npm, whose own start takes longer than most of the commands.
+    // Only one command is run by npm, because npm takes longer to start than most commands take to run.
     .replace(/npm run -s cli -- (?!--help)/, `node ${join(ROOT, 'backend/cli.ts')} `)
   t.notMatch(filled, '…', command)
   if (KEPT.test(filled)) {
@@ -111,10 +110,10 @@ function value(name: string): string {
 }
 
 /**
- * What a command made is named by the first id: in JSON, at the beginning of a line, or behind "Issued
- * key".
+ * Keeps the id of the object that the command created, which is the first id in its output: in JSON, at the beginning
+ * of a line, or after "Issued key".
  */
-function note(command: string, printed: string): void {
+function keepIds(command: string, printed: string): void {
   const [, id = ''] =
     /(?:"id":\s*"|^|Issued key )((?:deb|inv|pay|key|acct)_\w{26})\b/m.exec(printed) ?? []
   const [kind = ''] = id.split('_')
@@ -123,7 +122,7 @@ function note(command: string, printed: string): void {
   if (token !== undefined) known.set('CSRF', token)
 }
 
-t.test('npm start prints two calls that work when pasted', async (t) => {
+t.test('npm start prints two commands that work when pasted', async (t) => {
   const lines = welcome.split('\n').filter((line) => line.startsWith('  curl '))
   t.equal(lines.length, 2)
   const statuses = ['200 OK', '201 Created']
@@ -161,7 +160,7 @@ t.test('the receiver of the guide verifies a webhook of the demo account', async
 for (const command of commands) {
   t.test(command, async (t) => {
     const printed = await follow(command)
-    note(command, printed)
+    keepIds(command, printed)
     if (command.startsWith('curl')) matches(t, printed, /^HTTP\/1\.1 20[01] /)
     else if (command.startsWith('ask')) t.notMatch(printed, /"code":/)
     else if (command.includes(' import ')) matches(t, printed, /agree/i)
@@ -169,7 +168,7 @@ for (const command of commands) {
   })
 }
 
-t.test('npm start names the port that another process holds', async (t) => {
+t.test('npm start names the port that another process uses', async (t) => {
   const { port } = new URL(url)
   const started = run('npm', ['-s', 'start'], { env: { ...env, GATEWAY_PORT: port } })
   const { code, stderr } = await started.catch((error) => error)
@@ -182,7 +181,7 @@ t.test('npm start names the port that another process holds', async (t) => {
   )
 })
 
-t.test('every picture and every file that it names is there', async (t) => {
+t.test('every picture and file that the README names exists', async (t) => {
   for (const [, target = ''] of readme.matchAll(/\]\(([^)#]+)(?:#[^)]*)?\)/g)) {
     const isOurs = !target.startsWith('http')
     if (isOurs) t.ok(existsSync(join(ROOT, target)), target)

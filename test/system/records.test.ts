@@ -1,4 +1,4 @@
-// What operators do with records while the service runs: export, erase, back up.
+// Operators export, erase and back up records while the service runs.
 import { copyFileSync, existsSync, mkdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
@@ -31,14 +31,14 @@ t.test('an account is exported to a new, private file', async (t) => {
   const first = countRows(readFileSync(to, 'utf8'))
   matches(t, first, { debtors: 1, invoices: 1 })
   const second = countRows(await cliProcess('accounts', 'export', accountId, '--to', '-'))
-  // The calls of a key are stored some seconds later, so that the second can have more of them.
+  // The use of a key is stored some seconds after its calls, so the second export can contain more of it.
   const expected = {
     ...first,
     audit_log: (first['audit_log'] ?? 0) + 1,
     key_usage: second['key_usage'],
     key_operations: second['key_operations'],
   }
-  t.strictSame(second, expected, 'the audit log has the first export, and nothing else changed')
+  t.strictSame(second, expected, 'only the audit log has one more row, for the first export')
   await rejectsWith(t, cli('accounts', 'export', accountId, '--to', to), {
     code: 1,
     stderr: /already exists/,
@@ -48,7 +48,7 @@ t.test('an account is exported to a new, private file', async (t) => {
   t.notOk(existsSync(nowhere) || existsSync(`${nowhere}.partial`))
 })
 
-t.test('a debtor is erased, and the next call shows it', async (t) => {
+t.test('the call after an erasure shows the erased debtor', async (t) => {
   const id = String(debtor['id'])
   const erased = JSON.parse(await cli('debtors', 'erase', id, '--reason', 'asked', '--json'))
   matches(t, erased, { id, was_erased: false, left_in_database_log: ON_POSTGRES })
@@ -59,7 +59,7 @@ t.test('a debtor is erased, and the next call shows it', async (t) => {
 })
 
 t.test(
-  'SQLite is backed up under writes, and a backend starts on the copy',
+  'SQLite is backed up during writes, and a backend starts on the copy',
   {
     skip: ON_POSTGRES && 'about SQLite',
   },
@@ -71,7 +71,7 @@ t.test(
     ])
     matches(t, JSON.parse(backup), { path: to, bytes: statSync(to).size })
     t.equal(statSync(to).mode & 0o777, 0o600)
-    t.notOk(existsSync(`${to}-wal`), 'one file')
+    t.notOk(existsSync(`${to}-wal`), 'the backup is a single file')
     const restored = join(directory, 'receivables.db')
     copyFileSync(to, restored)
     const ports = { BACKEND_PORT: '0', BACKEND_OPERATIONS_PORT: '0' }
@@ -83,7 +83,7 @@ t.test(
 )
 
 t.test(
-  'PostgreSQL is backed up by its own means',
+  'for PostgreSQL, the command refers to pg_dump',
   { skip: !ON_POSTGRES && 'about PostgreSQL' },
   async (t) => {
     await rejectsWith(t, cli('database', 'backup', '--to', join(directory, 'x')), {
@@ -93,7 +93,7 @@ t.test(
   },
 )
 
-/** The rows of each table, which must be as many as the last line says. */
+/** Counts the rows of each table, and compares the counts with those in the last line. */
 function countRows(text: string): Record<string, number> {
   const lines = text.trimEnd().split('\n')
   const { rows } = JSON.parse(lines.at(-1) ?? '').end as { rows: Record<string, number> }
@@ -102,6 +102,6 @@ function countRows(text: string): Record<string, number> {
     const { table } = JSON.parse(line) as { table: string }
     counted[table] = (counted[table] ?? 0) + 1
   }
-  t.strictSame(counted, rows, 'as many rows as the end says')
+  t.strictSame(counted, rows, 'the last line has the same counts')
   return counted
 }

@@ -11,40 +11,43 @@ const redis = await startRedis(t)
 const system = await startSystem(t, { gateways: 2, redisUrl: redis.url })
 const account = await system.operator.createAccount()
 
-/** Calls with the status that they would have if the key were not revoked. */
-const WOULD_BE: [number, string, number][] = [
+/** Calls with the status that they would get if the key were valid. */
+const STATUS_IF_VALID: [number, string, number][] = [
   [200, '/api/v1/me', 600],
   [403, '/api/v1/invoices', 600],
   [404, '/api/v1/nowhere', 600],
   [429, '/api/v1/me', 1],
 ]
 
-for (const [status, path, rateLimit] of WOULD_BE) {
-  t.test(`revoked between two calls on one connection, where it would be ${status}`, async (t) => {
-    for (let round = 0; round < ROUNDS; round++) {
-      await revokeBetweenCalls(t, system, path, status, rateLimit, round)
-    }
-  })
+for (const [status, path, rateLimit] of STATUS_IF_VALID) {
+  t.test(
+    `after a revocation, a call on an open connection gets 401 instead of ${status}`,
+    async (t) => {
+      for (let round = 0; round < ROUNDS; round++) {
+        await revokeBetweenCalls(t, system, path, status, rateLimit, round)
+      }
+    },
+  )
 }
 
-t.test('a revocation holds with Redis stopped', { skip: SHARES_REDIS }, async (t) => {
+t.test('a revocation applies while Redis is stopped', { skip: SHARES_REDIS }, async (t) => {
   redis.signal('SIGSTOP')
   t.teardown(() => redis.signal('SIGCONT'))
-  for (const [status, path, rateLimit] of WOULD_BE) {
+  for (const [status, path, rateLimit] of STATUS_IF_VALID) {
     await revokeBetweenCalls(t, system, path, status, rateLimit, 0)
     await revokeBetweenCalls(t, system, path, status, rateLimit, 1)
   }
 })
 
-t.test('a revocation holds with Redis emptied', { skip: SHARES_REDIS }, async (t) => {
+t.test('a revocation applies after Redis was emptied', { skip: SHARES_REDIS }, async (t) => {
   redis.signal('SIGCONT')
-  for (const [status, path, rateLimit] of WOULD_BE) {
+  for (const [status, path, rateLimit] of STATUS_IF_VALID) {
     await revokeBetweenCalls(t, system, path, status, rateLimit, 0, redis)
     await revokeBetweenCalls(t, system, path, status, rateLimit, 1, redis)
   }
 })
 
-t.test('a narrowing holds from the next call, and so does its end', async (t) => {
+t.test('a restriction of scopes and its end apply from the next call on', async (t) => {
   const { secret: key } = await system.operator.issueKey(account, { scopes: ['debtors:read'] })
   const url = `${system.url}/api/v1/debtors`
   for (let round = 0; round < 10; round++) {
@@ -67,7 +70,7 @@ async function revokeBetweenCalls(
   const key = await operator.issueKey(account, { scopes: ['debtors:read'], rateLimit })
   const url = gateways[round % gateways.length]?.url ?? ''
   const dispatcher = new Client(url)
-  // The first uses up a limit of 1, the second is what the third would be.
+  // The first call uses up a limit of 1. The second shows the status that the third would get.
   await call(`${url}/api/v1/me`, { key: key.secret, dispatcher })
   const before = await call(url + path, { key: key.secret, dispatcher })
   await operator.revokeKey(key.id)

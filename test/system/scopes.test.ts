@@ -29,7 +29,7 @@ const BODIES: Record<string, () => unknown> = {
 const IDS: Record<string, string> = { getDebtor: debtor.json.id, getInvoice: invoice.json.id }
 let payments = 0
 
-/** A good call of one of the ten operations. */
+/** Makes a valid call of an operation. */
 function callOperation(operationId: string, key?: string): Promise<Response> {
   const operation = operations.find((one) => one.operationId === operationId)
   if (operation === undefined) throw new Error(operationId)
@@ -47,13 +47,13 @@ function keyWith(...granted: Scope[]) {
 t.equal(operations.length, 10)
 
 for (const { operationId, scope, method } of operations) {
-  t.test(`${operationId}: its scope opens it, no other does`, async (t) => {
+  t.test(`${operationId}: only its scope allows it`, async (t) => {
     const success = method === 'GET' ? 200 : 201
     for (const granted of allScopes) {
       const { secret } = await keyWith(granted)
       const response = await callOperation(operationId, secret)
       if (scope === undefined || scope === granted) {
-        t.equal(response.status, success, `${granted} opens it`)
+        t.equal(response.status, success, `${granted} allows it`)
         matches(t, response.headers['content-type'], /^application\/json; charset=utf-8$/)
         t.equal(response.headers['cache-control'], 'no-store')
         continue
@@ -78,7 +78,7 @@ for (const { operationId, scope, method } of operations) {
     }
   })
 
-  t.test(`${operationId}: without a good key it is 401`, async (t) => {
+  t.test(`${operationId}: without a valid key it gets 401`, async (t) => {
     const revoked = await keyWith(...allScopes)
     await system.operator.revokeKey(revoked.id)
     const cases: [string, string | undefined, string][] = [
@@ -104,7 +104,7 @@ for (const { operationId, scope, method } of operations) {
   })
 }
 
-t.test('a key whose scopes are all narrowed away calls /me and nothing else', async (t) => {
+t.test('a key none of whose scopes the account allows can call only /me', async (t) => {
   const key = await keyWith('payments:read', 'payments:write')
   t.equal((await callOperation('listPayments', key.secret)).status, 200)
   await system.operator.allowScopes(account, ['debtors:read'])
@@ -120,7 +120,7 @@ t.test('a key whose scopes are all narrowed away calls /me and nothing else', as
   t.equal(
     (await callOperation('listPayments', key.secret)).status,
     200,
-    'and back from the next call',
+    'the scopes apply again from the next call on',
   )
 })
 

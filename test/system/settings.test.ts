@@ -1,4 +1,4 @@
-// Settings through gateways, as a script uses them.
+// A script uses Settings through gateways.
 import t from 'tap'
 import { matches } from '../fixtures/matches.ts'
 import { startRedis } from '../fixtures/servers/redis.ts'
@@ -11,7 +11,7 @@ const PASSWORD = 'correct horse battery'
 const JSON_ONLY = { accept: 'application/json' }
 
 const redis = await startRedis(t)
-// One backend: what is stopped is all there is.
+// There is one backend, so that stopping it makes Settings unavailable.
 const system = await startSystem(t, { gateways: 2, redisUrl: redis.url, backends: 1 })
 const account = await system.operator.createAccount()
 const login = ['--email', 'ada@acme.example', '--role', 'admin', '--password', PASSWORD]
@@ -40,7 +40,7 @@ async function logIn() {
 
 const ada = await logIn()
 
-t.test('a key issued in Settings works, and revoked there fails, at every gateway', async (t) => {
+t.test('keys are issued and revoked in Settings for every gateway', async (t) => {
   const issued = await ada.post('/api-keys', { name: 'ERP', scopes: ['debtors:read'] })
   matches(t, issued, { status: 201, headers: { 'cache-control': 'no-store' } })
   const statuses = async (path: string) => {
@@ -58,7 +58,7 @@ t.test('a key issued in Settings works, and revoked there fails, at every gatewa
   t.strictSame(await statuses('/me'), [401, 401])
 })
 
-t.test('the log says who did it and from where', async (t) => {
+t.test('the audit log names the person and the address', async (t) => {
   const { json } = await ada.get('/audit-log')
   matches(t, json.data.slice(0, 3), [
     { action: 'api_key.revoked', actor: { label: 'ada@acme.example' }, address: '127.0.0.1' },
@@ -72,7 +72,7 @@ const today = () => new Date().toISOString().slice(0, 10)
 
 type Hour = Record<'succeeded' | 'refused' | 'failed', number>
 
-/** The calls of all hours: while the test makes its calls, the next hour of the clock may begin. */
+/** Returns the sum of the hours, because the next hour may begin while the test makes its calls. */
 const totals = (hours: readonly Hour[]): Hour => ({
   succeeded: hours.reduce((sum, hour) => sum + hour.succeeded, 0),
   refused: hours.reduce((sum, hour) => sum + hour.refused, 0),
@@ -80,7 +80,7 @@ const totals = (hours: readonly Hour[]): Hour => ({
 })
 
 t.test(
-  'the page of a key counts what gateways refused, and its hour, within seconds',
+  'within seconds, the page of a key shows rejected calls and the state of its limit',
   async (t) => {
     const { json: issued } = await ada.post('/api-keys', {
       name: 'Chart',
@@ -97,7 +97,7 @@ t.test(
       async () => {
         const { json } = await ada.get(`/api-keys/${issued.id}`)
         const { succeeded, refused } = totals(json.usage.calls_by_hour)
-        // The backend applies the windows of a report after its calls: until then there may be none.
+        // The backend stores the windows of a report after its calls. Until then, there may be no window.
         const isCounted = succeeded + refused === 10 && json.usage.window?.used === 10
         return isCounted && json.usage
       },
@@ -112,7 +112,7 @@ t.test(
   },
 )
 
-t.test('a session outlives the backend it began at', async (t) => {
+t.test('a session survives a restart of the backend', async (t) => {
   await system.backend.stop('SIGTERM')
   t.equal((await ada.get('/session')).status, 503)
   await system.startBackend()
@@ -121,7 +121,7 @@ t.test('a session outlives the backend it began at', async (t) => {
   t.equal((await ada.get('/session')).status, 401)
 })
 
-t.test('a gateway without pages has none, and serves the API', async (t) => {
+t.test('a gateway with SETTINGS_PAGES=off serves the API, but no pages of Settings', async (t) => {
   const backend = `http://127.0.0.1:${system.backend.port}`
   const { url } = await startGateway(t, backend, { SETTINGS_PAGES: 'off' })
   for (const path of ['/settings', '/settings/login', '/settings/api-keys']) {
@@ -133,6 +133,6 @@ t.test('a gateway without pages has none, and serves the API', async (t) => {
     t,
     link,
     { status: 404, text: /This link does not work/ },
-    'links of mails work all the same',
+    'the gateway still forwards links in mails',
   )
 })

@@ -1,4 +1,4 @@
-// The generated types against the running service: what they allow is accepted, and what they promise comes.
+// The running service must accept what the generated types allow, and return what they promise.
 import { execFile } from 'node:child_process'
 import { copyFileSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -45,7 +45,7 @@ t.test('a typed client creates, pays and reads', async (t) => {
   t.equal(one.data?.balances[0]?.outstanding, 300)
 })
 
-t.test('a rejection has its type too', async (t) => {
+t.test('a rejection is typed too', async (t) => {
   const { error, response } = await client.POST('/api/v1/payments', {
     params: { header: { 'Idempotency-Key': 'bank-2' } },
     body: { invoice_id: 'inv_none', currency: 'EUR', amount: 1 },
@@ -60,7 +60,7 @@ const TYPES = new URL('../../deploy/examples/receivables-api.ts', import.meta.ur
 const TSC =
   '--ignoreConfig --noEmit --strict --skipLibCheck --module nodenext --target esnext --types node'
 
-/** Without what the test's runner gives to every process, which this one cannot load. */
+/** Compiles without NODE_OPTIONS of the test runner, whose modules tsc cannot load. */
 async function compile(file: string): Promise<void> {
   const words = [...TSC.split(' '), '--allowImportingTsExtensions', file]
   const env = { PATH: process.env['PATH'] ?? '' }
@@ -90,7 +90,7 @@ const FORBIDDEN: Record<string, [line: string, fault: RegExp]> = {
   ],
 }
 
-t.test('what the types forbid does not compile', async (t) => {
+t.test('calls that the types forbid do not compile', async (t) => {
   const directory = t.testdir({ 'allowed.ts': PREAMBLE + ALLOWED })
   copyFileSync(TYPES, join(directory, 'receivables-api.ts'))
   await compile(join(directory, 'allowed.ts'))
@@ -118,7 +118,7 @@ t.test('the program of the guide compiles and runs', async (t) => {
   matches(t, stdout, /^INV-000001 300 EUR\n$/)
 })
 
-t.test('the example integration is fetched as the guide says, and runs', async (t) => {
+t.test('the example integration, downloaded as the guide says, runs', async (t) => {
   const guide = readFileSync(new URL('../../docs/clients.md', import.meta.url), 'utf8')
   const [, fetching = ''] = /^```sh\n(for .*?)^```$/ms.exec(guide) ?? []
   const directory = t.testdir()

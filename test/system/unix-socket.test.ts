@@ -9,14 +9,14 @@ import { GATEWAY_SECRET } from '../fixtures/service/gateway.ts'
 import { startProcess } from '../fixtures/service/process.ts'
 import { startSystem } from '../fixtures/service/system.ts'
 
-/** Short: a socket's path has at most 107 bytes. */
+/** Returns a short path, because the path of a socket has at most 107 bytes. */
 function socketFor(t: Test): string {
   const directory = mkdtempSync(join(tmpdir(), 'socket-'))
   t.teardown(() => rmSync(directory, { recursive: true, force: true }))
   return join(directory, 'backend.sock')
 }
 
-t.test('gateway and backend use a socket, also after the backend was killed', async (t) => {
+t.test('gateway and backend use a Unix socket, also after the backend was killed', async (t) => {
   const socket = socketFor(t)
   const system = await startSystem(t, {
     backends: 1,
@@ -26,13 +26,13 @@ t.test('gateway and backend use a socket, also after the backend was killed', as
   const { secret: key } = await system.operator.issueKey(await system.operator.createAccount())
   const me = () => call(`${system.url}/api/v1/me`, { key })
   t.equal((await me()).status, 200)
-  t.equal(lstatSync(socket).mode & 0o777, 0o660, 'for its user and group')
+  t.equal(lstatSync(socket).mode & 0o777, 0o660, 'only its user and group have access')
   const page = await fetch(`${system.url}/settings/login`)
-  t.equal(page.status, 200, 'pages come the same way')
+  t.equal(page.status, 200, 'pages use the same socket')
 
   await system.backend.stop('SIGKILL')
   matches(t, await me(), { status: 503, headers: { 'retry-after': '1' } })
-  t.ok(lstatSync(socket).isSocket(), 'it is left behind')
+  t.ok(lstatSync(socket).isSocket(), 'the killed backend leaves its socket')
   await system.startBackend()
   const responses = await Promise.all(Array.from({ length: 10 }, me))
   t.ok(responses.every(({ status }) => status === 200))

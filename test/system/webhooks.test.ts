@@ -8,9 +8,9 @@ import { until } from '../fixtures/service/until.ts'
 const PASSWORD = 'correct horse battery'
 
 t.test(
-  'a payment through the gateway sends each webhook once, to the endpoint created in Settings',
+  'each event of a payment is sent once, to the endpoint that was created in Settings',
   async (t) => {
-    // Settings take a password over plain http on this machine alone.
+    // Over plain http, Settings accept a password only if the base URL is a loopback address.
     const baseUrl = { BASE_URL: 'http://127.0.0.1:8080' }
     const system = await startSystem(t, {
       backendEnv: { ...baseUrl, WEBHOOK_PRIVATE_TARGETS: 'allow' },
@@ -19,8 +19,8 @@ t.test(
     matches(t, system.backend.log(), /WEBHOOK_PRIVATE_TARGETS=allow: anyone/)
     const { url, operator } = system
     const account = await operator.createAccount()
-    const who = ['--email', 'ada@acme.example', '--role', 'admin', '--password', PASSWORD]
-    await operator.cli('users', 'create', '--account', account, ...who)
+    const admin = ['--email', 'ada@acme.example', '--role', 'admin', '--password', PASSWORD]
+    await operator.cli('users', 'create', '--account', account, ...admin)
     const { secret: key } = await operator.issueKey(account)
     const receiver = await startReceiver(t)
 

@@ -62,8 +62,8 @@ t.test('the workers share one exact limit, and each serves a part of the calls',
     .log()
     .split('\n')
     .filter((line) => line.includes('"status"'))
-  const takers = new Set(lines.map((line) => JSON.parse(line).worker))
-  t.equal(takers.size, WORKERS, 'all of them took calls')
+  const serving = new Set(lines.map((line) => JSON.parse(line).worker))
+  t.equal(serving.size, WORKERS, 'every worker served calls')
 })
 
 t.test('readiness, liveness and the log level apply to all workers', async (t) => {
@@ -84,7 +84,10 @@ t.test('readiness, liveness and the log level apply to all workers', async (t) =
     containing('redis is unavailable: the rate limit is not shared (it does not respond)'),
   )
   redis.signal('SIGCONT')
-  await until(async () => (await operations('/readyz')).text.includes('"degraded":[]'), 'sound')
+  await until(
+    async () => (await operations('/readyz')).text.includes('"degraded":[]'),
+    'nothing is degraded',
+  )
   await operations('/log-level', { method: 'PUT', body: 'warn' })
   const changed = () => gateway.log().split('log level changed').length - 1
   // Each process writes its own log line, before or after the response.
@@ -112,7 +115,10 @@ t.test('the metrics keep the last values of a worker that hangs', async (t) => {
 })
 
 t.test('if a worker is killed, only its own calls fail, and it is replaced', async (t) => {
-  await until(async () => (await metric('receivables_processes')) === WORKERS, 'all answer')
+  await until(
+    async () => (await metric('receivables_processes')) === WORKERS,
+    'all workers respond',
+  )
   const { secret: key } = await system.operator.issueKey(account, { rateLimit: 1_000_000 })
   const before = workers()
   t.equal(before.length, WORKERS)
@@ -127,13 +133,16 @@ t.test('if a worker is killed, only its own calls fail, and it is replaced', asy
   await until(async () => {
     const pids = workers()
     return pids.length === WORKERS && !pids.includes(killed)
-  }, 'another takes its place')
-  await until(async () => (await operations('/readyz')).text.includes('"degraded":[]'), 'all run')
+  }, 'a new worker replaces it')
+  await until(
+    async () => (await operations('/readyz')).text.includes('"degraded":[]'),
+    'all workers are ready',
+  )
   matches(t, gateway.log(), containing('a worker ended and will be replaced'))
-  t.ok((await metric('receivables_gateway_calls_total')) >= counted + 20, 'no total goes back')
+  t.ok((await metric('receivables_gateway_calls_total')) >= counted + 20, 'no total decreases')
 })
 
-// Before, new connections were still assigned to the worker and never served, since nothing replaced it.
+// A hanging worker was once not replaced: new connections were still assigned to it, and never served.
 t.test('a worker that hangs is killed and replaced', async (t) => {
   const [hung = 0] = workers()
   process.kill(hung, 'SIGSTOP')
@@ -142,17 +151,20 @@ t.test('a worker that hangs is killed and replaced', async (t) => {
       const pids = workers()
       return pids.length === WORKERS && !pids.includes(hung)
     },
-    'another takes its place',
+    'a new worker replaces it',
     30_000,
   )
-  await until(async () => (await operations('/readyz')).text.includes('"degraded":[]'), 'all run')
+  await until(
+    async () => (await operations('/readyz')).text.includes('"degraded":[]'),
+    'all workers are ready',
+  )
   const { secret: key } = await system.operator.issueKey(account)
   const calls = connections(t, 30).map((dispatcher) => call(`${url}/me`, { key, dispatcher }))
   const statuses = (await Promise.all(calls)).map(({ status }) => status)
   t.strictSame([...new Set(statuses)], [200], 'each new connection is served')
 })
 
-t.test('SIGTERM drains all of them: no accepted call fails', async (t) => {
+t.test('SIGTERM drains all workers: no accepted call fails', async (t) => {
   const { secret: key } = await system.operator.issueKey(account, { rateLimit: LIMIT })
   const seen = new Map<string, number>()
   let remaining = LIMIT
@@ -178,7 +190,7 @@ t.test('SIGTERM drains all of them: no accepted call fails', async (t) => {
       if (outcome !== '200') await new Promise((resolve) => setTimeout(resolve, 10))
     }
   })
-  await until(() => (seen.get('200') ?? 0) > 100, 'the load flows')
+  await until(() => (seen.get('200') ?? 0) > 100, 'the load runs')
   const pids = workers()
   isDraining = true
   t.equal(await gateway.stop(), 0)
