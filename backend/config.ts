@@ -22,7 +22,7 @@ import type { Pepper } from './api-keys/peppers.ts'
 import { type NamedAddress, parseNamedAddress } from './mail/addresses.ts'
 import { parseSmtpUrl } from './mail/smtp-url.ts'
 
-/** The settings of the database and of the keys' protection, which the command line reads too. */
+/** The settings of the database and of the protection of API keys, which the command line reads too. */
 export const STORAGE_SETTINGS = {
   DATA_DIR: text(
     'The directory for the database and for the secrets that the first `npm start` creates.',
@@ -73,7 +73,7 @@ export function readOperatorSettings(environment: Environment): OperatorSettings
 
 type Environment = Readonly<Record<string, string | undefined>>
 
-/** Reads `secrets.env`, without the secrets that the environment takes from another file (`NAME_FILE`). */
+/** Reads `secrets.env`, without the secrets for which the environment names another file (`NAME_FILE`). */
 function readSecrets(directory: string, environment: Environment): Environment {
   const path = join(directory, 'secrets.env')
   if (!existsSync(path)) return {}

@@ -1,6 +1,6 @@
 /**
- * Cursors mark the end of a page. A cursor is authenticated for one account, list, sort and set of filters:
- * with any of these changed it would silently skip rows, so it is rejected.
+ * A cursor marks the last row of a page. It is valid for only one account, list, sort and set of filters: with
+ * any other, it would silently skip rows, so it is rejected.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { Problem } from '../../shared/contract/problem.ts'
@@ -29,7 +29,7 @@ export function openCursor(key: Buffer, scope: CursorScope, cursor: string): Pos
   const payload = bytes.subarray(0, -SEAL_BYTES)
   const given = bytes.subarray(-SEAL_BYTES)
   const expected = seal(key, scope, payload)
-  // Decoding skips what is not base64url, so only the text that encodes these bytes is the cursor.
+  // Decoding ignores characters that are not base64url, so the cursor must be the exact encoding of its bytes.
   const genuine =
     bytes.toString('base64url') === cursor &&
     given.length === expected.length &&

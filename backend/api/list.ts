@@ -1,6 +1,6 @@
 /**
- * The GET of a list: it parses the parameters and the cursor, and returns one page with the link to the
- * next.
+ * The GET of a list: it parses the parameters and the cursor, and returns one page with the link to the next
+ * page.
  */
 import assert from 'node:assert'
 import joi from 'joi'
@@ -26,7 +26,7 @@ const LIMIT = parsed((value) => {
 }, `an integer from 1 to ${LIMIT_MAX}`)
 
 /** The filters that every list has. */
-const TIMES = {
+const TIME_FILTERS = {
   created_since: instant,
   created_before: instant,
   updated_since: instant,
@@ -35,7 +35,7 @@ const TIMES = {
 
 type SortColumn = 'created_at' | 'updated_at' | 'due_date'
 
-export type FiltersOf<S extends QuerySchema> = QueryOf<S & typeof TIMES>
+export type FiltersOf<S extends QuerySchema> = QueryOf<S & typeof TIME_FILTERS>
 
 export interface ListRow {
   readonly id: string
@@ -49,9 +49,9 @@ export interface ListOptions<S extends QuerySchema, Row extends ListRow> {
   /** The columns to sort by, each in both directions. */
   readonly sorts: readonly SortColumn[]
   readonly filters: S
-  /** Up to `page.fetch` rows, in the page's order. */
+  /** Returns up to `page.fetch` rows, in the page's order. */
   find(reader: Reader, call: Call, filters: FiltersOf<S>, page: Page): Promise<readonly Row[]>
-  /** Representations of the rows, in their order. */
+  /** Returns the representations of the rows, in the same order. */
   render(reader: Reader, call: Call, rows: readonly Row[]): Promise<readonly object[]>
 }
 
@@ -62,7 +62,7 @@ export function listOperation<S extends QuerySchema, Row extends ListRow>(
   // Invalid cursors are rejected when they are opened.
   const cursor = joi.string().allow('')
   const paging = { limit: LIMIT, cursor, sort: sortOf(sorts) }
-  const filtering = { ...TIMES, ...options.filters }
+  const filtering = { ...TIME_FILTERS, ...options.filters }
   const isPaging = ({ name }: Parameter) => Object.hasOwn(paging, name)
   return {
     operationId,
@@ -107,7 +107,7 @@ const DEFAULT_SORT: Sort = { column: 'created_at', direction: 'desc' }
 
 function positionOf(row: ListRow, column: SortColumn): Position {
   const value = row[column]
-  assert(value !== undefined, `rows of a list sorted by ${column} must have it`)
+  assert(value !== undefined, `rows of a list that is sorted by ${column} must have this column`)
   return { value, id: row.id }
 }
 
@@ -122,7 +122,7 @@ function sortOf(columns: readonly SortColumn[]) {
   return parsed((value) => sorts.get(value), `one of ${[...sorts.keys()].join(', ')}`)
 }
 
-/** The URL of the next page: the request's parameters with another cursor. */
+/** Returns the Link header for the next page: the request's parameters with another cursor. */
 function linkTo(url: string, cursor: string, limit: number, sent: readonly Parameter[]): string {
   const rest = sent.filter(({ name }) => name !== 'cursor' && name !== 'limit')
   const query = new URLSearchParams([

@@ -27,7 +27,7 @@ export function parseQuery<S extends QuerySchema>(
     if (value instanceof Rejection) throw invalidParameter(name, value.detail)
     values[name] = value
   }
-  // Each value was checked by the check of its own name just above.
+  // The loop has checked each value with the check of its name.
   return values as QueryOf<S>
 }
 

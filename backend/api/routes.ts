@@ -23,7 +23,7 @@ export interface ApiDeps {
   readonly cursorKey: Buffer
 }
 
-/** How authentication and the options below type a request. */
+/** The types of a request that authentication and the route options below produce. */
 export interface ApiRefs {
   AuthCredentialsExtra: Caller
   AuthArtifactsExtra: { finish: Finish | undefined }
@@ -31,7 +31,7 @@ export interface ApiRefs {
   Payload: Buffer | null
 }
 
-/** The gateway's own limit: it rejects larger bodies. */
+/** The same limit as the gateway's, which rejects larger bodies first. */
 const BODY_BYTES_MAX = 256 * 1024
 
 export function apiRoutes(deps: ApiDeps): ServerRoute<ApiRefs>[] {
@@ -58,8 +58,8 @@ const READING: RouteOptions<ApiRefs> = { auth: 'principal', response: { ranges: 
 
 const WRITING: RouteOptions<ApiRefs> = {
   ...READING,
-  // The raw bytes, which are checked in the order of the contract. `override` disables hapi's check of the
-  // Content-Type, which rejects unusual forms with 400.
+  // Handlers get the raw bytes, because they check them in the order of the contract. `override` disables hapi's
+  // check of the Content-Type, which rejects unusual forms with 400.
   payload: {
     parse: false,
     output: 'data',

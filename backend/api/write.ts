@@ -32,10 +32,10 @@ export interface WriteOptions<Body> {
   readonly operationId: string
   readonly body: ObjectSchema<Body>
   readonly idempotencyKey: 'required' | 'optional'
-  /** Names the first resource in `idempotency_key_reused`. */
+  /** The member of `idempotency_key_reused` that names the resource which the key created. */
   readonly originalMember: string
   create(tx: Transaction, context: WriteContext, body: Body): Promise<Created>
-  /** Finds the resource that the key created, and whether the body would create the same. */
+  /** Finds the resource that the key created, and whether the body would create an equal one. */
   recall?(
     reader: Reader,
     context: WriteContext & { readonly idempotencyKey: string },
@@ -103,7 +103,7 @@ function fingerprintOf(operationId: string, body: JsonObject): string {
 
 function checkWritable({ account }: Caller, baseUrl: string): void {
   if (!account.readOnly) return
-  const state = account.status === 'trial_paused' ? 'a trial that needs resume' : account.status
+  const state = account.status === 'trial_paused' ? 'a paused trial' : account.status
   throw new Problem(
     'account_read_only',
     `This account is ${state}. It can be read, but nothing can be written.`,

@@ -18,7 +18,7 @@ export function isCalendarDate(text: string): boolean {
   return !Number.isNaN(time) && new Date(time).toISOString().startsWith(text)
 }
 
-/** RFC 3339 with an offset, or undefined. */
+/** Parses a time of RFC 3339 with an offset. Returns undefined for other text. */
 export function parseInstant(text: string): Date | undefined {
   const [, date] = INSTANT.exec(text) ?? []
   if (date === undefined || !isCalendarDate(date)) return undefined
@@ -28,7 +28,7 @@ export function parseInstant(text: string): Date | undefined {
   return year >= 0 && year <= 9999 ? instant : undefined
 }
 
-/** An IANA name such as `Europe/Amsterdam` or `UTC`; offsets are not time zones. */
+/** Whether the text is an IANA name such as `Europe/Amsterdam` or `UTC`. An offset is not a time zone. */
 export function isTimezone(name: string): boolean {
   if (!/^[A-Za-z][A-Za-z0-9_+-]*(?:\/[A-Za-z0-9_+-]+)*$/.test(name)) return false
   try {
@@ -44,7 +44,7 @@ export function todayIn(timezone: string, now: Date): string {
   return dayFormat(timezone).format(now)
 }
 
-/** Ends with the year 9999, beyond which text order is not time order. */
+/** The result is at most 9999-12-31: for later dates, text order is not time order. */
 export function addDays(date: string, days: number): string {
   const time = Math.min(Date.parse(`${date}T00:00:00Z`) + days * DAY_MS, LAST_DAY)
   return new Date(time).toISOString().slice(0, 10)
@@ -58,7 +58,7 @@ export function daysBetween(from: string, to: string): number {
 /** The first instant of the date in the time zone, also if the clocks skip midnight. */
 export function startOfDay(date: string, timezone: string): Date {
   const asUtc = Date.parse(`${date}T00:00:00Z`)
-  // The first instant lies between these, as no offset is wider; offsets are multiples of a quarter hour.
+  // The first instant lies between these, as no offset is larger; offsets are multiples of a quarter hour.
   let early = asUtc - 15 * HOUR_MS
   let late = asUtc + 13 * HOUR_MS
   while (late - early > QUARTER_MS) {
@@ -90,8 +90,8 @@ const dayFormat = formatIn(DAY)
 const clockFormat = formatIn({ ...DAY, ...TIME })
 
 /**
- * Cached, since creating a format costs 50 µs and using it 1 µs. Bounded by the time zones of accounts and
- * debtors.
+ * Formats are cached, since creating one costs 50 µs and using it 1 µs. There are at most as many as accounts
+ * and debtors have time zones.
  */
 function formatIn(shown: Intl.DateTimeFormatOptions): (timezone: string) => Intl.DateTimeFormat {
   const formats = new Map<string, Intl.DateTimeFormat>()

@@ -20,15 +20,15 @@ const PERSONAL: Readonly<Record<string, Replacements>> = {
   message: { to: null, subject: null, preview: null, suppression: { without: 'detail' } },
 }
 
-/** For each member, its value after an erasure, or the replacements of its own members. */
+/** For each member, its value after an erasure, or `{ without }` with the member of it that becomes null. */
 type Replacements = Members
 
-/** A stored response: the object itself. */
-export function withoutPersonalData(text: string): string {
+/** Erases the object in a stored response. */
+export function responseWithoutPersonalData(text: string): string {
   return rewrite(text, (object) => scrub(kindOf(object), object))
 }
 
-/** An event: the object in `data`, and its previous values. */
+/** Erases the object in the `data` of an event, and its previous values. */
 export function eventWithoutPersonalData(text: string): string {
   return rewrite(text, (event) => {
     const data = membersOf(event['data'])
@@ -41,13 +41,13 @@ export function eventWithoutPersonalData(text: string): string {
   })
 }
 
-/** The detail of an audit row, since reasons may name the person. The rest of the row stays. */
+/** Erases in the detail of an audit row what may name the person, such as a reason. */
 export function detailWithoutPersonalData(text: string): string {
   const replacements = { name: ERASED_NAME, address: ERASED_NAME, reason: ERASED_NAME }
   return rewrite(text, (detail) => replace(detail, replacements))
 }
 
-/** The facts that a message was planned with. */
+/** Erases the recipient from the facts for which a message was planned. */
 export function factsWithoutPersonalData(text: string): string {
   return rewrite(text, (facts) => replace(facts, { recipient: null }))
 }

@@ -11,7 +11,7 @@ import {
   detailWithoutPersonalData,
   eventWithoutPersonalData,
   factsWithoutPersonalData,
-  withoutPersonalData,
+  responseWithoutPersonalData,
 } from './personal.ts'
 
 export interface Owner {
@@ -28,7 +28,7 @@ interface Trace {
   owned(owner: Owner): Condition
 }
 
-/** Columns to empty. */
+/** Columns that are set to these values. */
 interface Columns extends Trace {
   readonly columns: Readonly<Record<string, string | null>>
   /**
@@ -38,13 +38,13 @@ interface Columns extends Trace {
   readonly isShown?: true
 }
 
-/** A JSON column in which members are replaced. */
+/** A JSON column in which personal members are replaced. */
 interface Document extends Trace {
   readonly document: string
   erase(text: string): string
 }
 
-/** Rows to delete. */
+/** Rows that are deleted. */
 interface Rows extends Trace {
   readonly removed: true
 }
@@ -57,7 +57,7 @@ const byMessage = ({ accountId, debtorId }: Owner): Condition =>
     select id from messages where account_id = ${accountId} and debtor_id = ${debtorId}
   )`
 
-/** The debtor itself or one of its records. */
+/** The column contains the id of the debtor or of one of its records. */
 const bySubject =
   (column: string) =>
   ({ accountId, debtorId }: Owner): Condition =>
@@ -79,8 +79,8 @@ const byEvent = (owner: Owner): Condition =>
   )`
 
 /**
- * Addresses that the debtor had, by the messages that were sent there. The suppression of a shared
- * mailbox stays: a person requested it.
+ * The suppressed addresses to which messages were sent to the debtor. An address that another debtor has stays
+ * suppressed.
  */
 const byAddress = (owner: Owner): Condition =>
   sql`account_id = ${owner.accountId} and (${byMessage(owner)} or address in (
@@ -148,7 +148,7 @@ export const TRACES: readonly (Columns | Document | Rows)[] = [
     document: 'body',
     erase: eventWithoutPersonalData,
   },
-  // Receivers' responses may repeat what they were sent.
+  // The response of a webhook's receiver may repeat the event.
   {
     table: 'webhook_attempts',
     key: ['delivery_id', 'number'],
@@ -160,7 +160,7 @@ export const TRACES: readonly (Columns | Document | Rows)[] = [
     key: ['account_id', 'operation', 'key'],
     owned: bySubject('resource_id'),
     document: 'body',
-    erase: withoutPersonalData,
+    erase: responseWithoutPersonalData,
   },
   {
     table: 'audit_log',
@@ -172,12 +172,12 @@ export const TRACES: readonly (Columns | Document | Rows)[] = [
   },
 ]
 
-/** Rows in one transaction, since payments may wait for it. */
+/** The maximum number of rows per transaction, because payments may wait for it. */
 const BATCH_MAX = 100
 
 type Row = Readonly<Record<string, unknown>>
 
-/** Resolves with the number of changed rows: 0 if all was erased before. */
+/** Resolves to the number of changed rows: 0 if everything was erased before. */
 export async function eraseTrace(
   database: OpenDatabase,
   trace: Columns | Document | Rows,
@@ -188,7 +188,7 @@ export async function eraseTrace(
   let last: Row | undefined
   for (;;) {
     const after = last
-    // A snapshot for each page: a long one would make SQLite's log grow.
+    // Each page has its own snapshot, because SQLite's log grows during a long one.
     const rows = await database.snapshot((read) => readPage(read, trace, owner, after))
     last = rows.at(-1)
     if (last === undefined) return count
@@ -228,13 +228,13 @@ function contentOf(trace: Columns | Document | Rows): readonly string[] {
 
 interface Change {
   readonly row: Row
-  /** Undefined: the row is deleted. */
+  /** If undefined, the row is deleted. */
   readonly values: Row | undefined
   /** Whether the API shows the erased values. */
   readonly isShown: boolean
 }
 
-/** Undefined if nothing is left to erase. */
+/** Returns undefined if nothing is left to erase. */
 function changeOf(trace: Columns | Document | Rows, row: Row): Change | undefined {
   if ('removed' in trace) return { row, values: undefined, isShown: false }
   const values =

@@ -1,6 +1,6 @@
 /**
- * Exports an account as lines of JSON: a header, each row, and at last the number of rows, by which an
- * incomplete file is recognized. Rows are read in pages, so that memory does not grow with the account.
+ * Exports an account as lines of JSON: a header, each row, and finally the numbers of rows, without which a file
+ * is incomplete. Rows are read in pages, so that memory does not grow with the account.
  */
 import { sql } from 'kysely'
 import { readAnyTable } from '../database/any-table.ts'
@@ -17,7 +17,7 @@ export interface ExportProgress {
   end(): void
 }
 
-/** `reader` must be a snapshot. Yields batches of whole lines. */
+/** `read` must be a snapshot. Yields batches of whole lines. */
 export async function* exportAccount(
   read: Reader,
   account: AccountRow,
@@ -32,7 +32,7 @@ export async function* exportAccount(
     let count = 0
     const total = await countRows(read, table, account.id)
     // A single page needs no progress report.
-    const shown = total > PAGE_ROWS ? progress : NOBODY
+    const shown = total > PAGE_ROWS ? progress : NO_PROGRESS
     shown.begin(table.name, total)
     for await (const page of readPages(read, table, account.id)) {
       yield page.map((row) => line({ table: table.name, row: represent(table, row) })).join('')
@@ -45,7 +45,7 @@ export async function* exportAccount(
   yield line({ end: { rows } })
 }
 
-const NOBODY: ExportProgress = { begin() {}, advance() {}, end() {} }
+const NO_PROGRESS: ExportProgress = { begin() {}, advance() {}, end() {} }
 
 type Row = Readonly<Record<string, unknown>>
 
@@ -89,7 +89,7 @@ function represent({ json = [], withheld = [] }: ExportedTable, row: Row): Row {
   return Object.fromEntries(entries)
 }
 
-/** The column is empty while a write with an Idempotency-Key is in progress. */
+/** The stored response of an Idempotency-Key is empty while its write is in progress. */
 function parseJson(value: unknown): unknown {
   return typeof value !== 'string' || value === '' ? null : JSON.parse(value)
 }

@@ -9,10 +9,11 @@ export interface ExportedTable {
   readonly name: string
   /** The columns of the primary key, in order. */
   readonly key: readonly string[]
-  /** The condition for the account's rows; by default that `account_id` is equal. */
+  /** Returns the condition for the account's rows; by default, their `account_id`. */
   owned?(accountId: string): RawBuilder<SqlBool>
-  /** JSON columns, exported as JSON rather than as text. */
+  /** The columns whose text is JSON. They are exported as JSON. */
   readonly json?: readonly string[]
+  /** The columns that are not exported. */
   readonly withheld?: readonly string[]
 }
 
@@ -119,7 +120,7 @@ export const EXPORTED: readonly ExportedTable[] = [
   { name: 'mail_outbox', key: ['id'], withheld: ['lease'] },
 ]
 
-/** Transient state: sessions, forms, current windows of keys, gateways' reports; and what is derived. */
+/** Tables with transient state, such as sessions, and tables that are derived from others. */
 export const NOT_EXPORTED: readonly string[] = [
   ...DERIVED_TABLES,
   'sessions',

@@ -1,6 +1,6 @@
 /**
- * HTML by a tagged template that escapes all values. These fifty lines replace a template engine: pages are
- * type-checked, nothing is parsed at run time, and only one function inserts unescaped text.
+ * Builds HTML with a tagged template that escapes all values. These fifty lines replace a template engine: pages
+ * are type-checked, nothing is parsed at run time, and only one function inserts unescaped text.
  */
 
 export class Html {
@@ -20,11 +20,11 @@ export function html(texts: TemplateStringsArray, ...parts: readonly Part[]): Ht
 }
 
 /** A boolean attribute, e.g. `checked`. */
-export function attribute(name: string, isThere: boolean): Html {
-  return new Html(isThere ? ` ${name}` : '')
+export function attribute(name: string, isPresent: boolean): Html {
+  return new Html(isPresent ? ` ${name}` : '')
 }
 
-/** Concatenates the parts. */
+/** Renders a part; the elements of a list are concatenated. */
 function render(part: Part): string {
   if (part instanceof Html) return part.text
   if (typeof part === 'string') return escapeText(part)

@@ -1,7 +1,7 @@
 /**
  * The authentication scheme `principal` of every API route: it checks the gateway's principal against the
  * database before anything else. The gateway's cache may be stale, but the database is not. A revocation,
- * narrowed scopes and a suspension therefore take effect from the next call on.
+ * narrowed scopes and a suspension therefore take effect with the next call.
  */
 import assert from 'node:assert'
 import type { Lifecycle, Request, ResponseToolkit, Server } from '@hapi/hapi'

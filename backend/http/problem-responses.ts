@@ -12,7 +12,7 @@ import { type Logger, withoutRedaction } from '../../shared/process/log.ts'
 import { createRepeatedLog } from '../../shared/process/repeated-log.ts'
 import { respondBare404 } from './gateway-requests.ts'
 
-/** hapi's own errors that a gateway's request can cause. */
+/** Problem codes by status, for hapi's own errors that a gateway's request can cause. */
 const CODES: ReadonlyMap<number, ProblemCode> = new Map([
   [400, 'bad_request'],
   [408, 'request_timeout'],
@@ -76,7 +76,7 @@ function respond(h: ResponseToolkit, problem: Problem, type: string, document: s
     .code(problem.status)
     .type(type)
     .header('cache-control', 'no-store')
-  // For the metrics.
+  // This is for the counts of each key's errors (usage/counted-calls.ts).
   response.app.problemCode = problem.code
   for (const [name, value] of Object.entries(problem.headers)) response.header(name, value)
   return response

@@ -54,8 +54,8 @@ export interface IdempotencyOptions {
   readonly database: Database
   readonly clock: () => Date
   /**
-   * How long a retry waits for the first call: longer than a write takes on a loaded disk, and shorter than
-   * clients wait.
+   * How long a retry waits for the first call: longer than a write takes on a busy disk, and shorter than the
+   * timeouts of clients.
    */
   readonly waitMsMax?: number
 }
@@ -114,7 +114,7 @@ async function replayOrRecord(
     if (!isTaken && !isRejection(error)) throw error
     const committed =
       (await findRecorded(database.read, attempt, write)) ??
-      (await recallDone(database.read, write))
+      (await recallEarlier(database.read, write))
     if (committed !== undefined) return committed
     throw isTaken ? inProgress() : error
   }
@@ -131,7 +131,7 @@ async function findRecorded(
   return { resourceId: row.resource_id, body: row.body, replayed: true }
 }
 
-async function recallDone(read: Reader, write: Write): Promise<Outcome | undefined> {
+async function recallEarlier(read: Reader, write: Write): Promise<Outcome | undefined> {
   const recalled = await write.recall(read)
   return recalled && { ...recalled, replayed: true }
 }

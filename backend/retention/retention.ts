@@ -1,6 +1,6 @@
 /**
  * Deletes expired rows. Any number of backends may run it at once. Debtors, invoices, payments, messages
- * and the audit log are kept for ever.
+ * and the audit log are kept forever.
  */
 import { startWorker, type Worker, type WorkerDeps } from '../background/worker.ts'
 import type { Database } from '../database/database.ts'
@@ -62,7 +62,7 @@ export function startRetention({ database, clock, log }: WorkerDeps): Worker {
     log,
     async round(signal) {
       for (const rule of RULES) {
-        // A failure of one does not block the others.
+        // A rule that fails must not prevent the others.
         await applyRule(database, rule, clock(), signal).then(
           (count) => count > 0 && log.info({ count }, `deleted old ${rule.what}`),
           (error: unknown) => log.error({ err: error }, `old ${rule.what} not deleted`),

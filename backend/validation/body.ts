@@ -1,5 +1,5 @@
 /**
- * Validates bodies by joi. All errors are reported together, each as an element of `errors` with a JSON pointer.
+ * Validates bodies with joi. All errors are reported together, each as an element of `errors` with a JSON pointer.
  */
 import joi, { type AnySchema, type ObjectSchema, type Schema, type ValidationErrorItem } from 'joi'
 import { type FieldError, fieldErrorsProblem } from './field-errors.ts'
@@ -7,12 +7,12 @@ import { text } from './fields.ts'
 import { type JsonObject, jsonPointer } from './json.ts'
 import { check, Rejection, rejectionOf, VALIDATION } from './rejections.ts'
 
-/** Null counts as omitted, and an omitted required field is `required`. */
+/** Null counts as omitted, and an omitted field is rejected with the code `required`. */
 export function required(schema: AnySchema): Schema {
   return optional(schema).required()
 }
 
-/** Null has the wrong type. This is for amounts, which must not be omitted by accident. */
+/** Null is rejected with the code `invalid_type`. This is for amounts, which must not be omitted by accident. */
 export function requiredNotNull(schema: AnySchema): Schema {
   return schema.required()
 }

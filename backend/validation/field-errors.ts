@@ -1,7 +1,6 @@
 /**
  * Builds the 422 for a body with invalid fields. A violated business rule has its own problem code, e.g.
- * `invoice_not_found`. The detail of each error is a sentence without full stop, from which the detail of the
- * whole problem is made.
+ * `invoice_not_found`. The detail of each error is passed without a full stop, which is added here.
  */
 import {
   type FieldError,

@@ -9,7 +9,7 @@ import { AMOUNT_MAX, parseCurrency } from '../money/money.ts'
 import { worded } from './rejections.ts'
 
 /** Only the first error of a value is reported. */
-const first = { abortEarly: true }
+const firstErrorOnly = { abortEarly: true }
 
 /** Neither control characters nor lone surrogates, which UTF-8 cannot express. */
 const LINE = /^[^\p{Cc}\p{Cs}]*$/u
@@ -29,14 +29,14 @@ interface TextOptions {
 /** Text in NFC, without control characters and lone surrogates. */
 export function text({ max, min = 1, trim = false, lines = false }: TextOptions) {
   return (min === 0 ? joi.string().allow('') : joi.string())
-    .prefs(first)
+    .prefs(firstErrorOnly)
     .pattern(lines ? LINES : LINE, 'text without control characters')
     .custom((value: string, helpers) => {
-      const kept = (trim ? value.trim() : value).normalize('NFC')
+      const normalized = (trim ? value.trim() : value).normalize('NFC')
       // joi counts UTF-16 code units. Bodies are small, so spreading the text is cheap enough.
-      const length = [...kept].length
+      const length = [...normalized].length
       if (length < min) return helpers.error('string.empty')
-      return length > max ? helpers.error('string.max', { limit: max }) : kept
+      return length > max ? helpers.error('string.max', { limit: max }) : normalized
     })
 }
 
@@ -88,7 +88,13 @@ interface Range {
 /** A JSON number without a fraction: 100, 100.0 and 1e2 are the same. */
 export function integer({ min, max }: Range, form = 'an integer') {
   const outside = `must be from ${min} to ${max}`
-  const schema = joi.number().prefs(first).integer().min(min).max(max).custom(withoutMinusZero)
+  const schema = joi
+    .number()
+    .prefs(firstErrorOnly)
+    .integer()
+    .min(min)
+    .max(max)
+    .custom(withoutMinusZero)
   return worded(schema, {
     'number.base': `must be ${form}`,
     'number.integer': `must be ${form}`,
@@ -142,6 +148,6 @@ export function severalOf<const T extends string>(values: readonly T[]): AnySche
 export function oneOf<const T extends string>(values: readonly T[]): AnySchema<T> {
   return joi
     .string<T>()
-    .prefs(first)
+    .prefs(firstErrorOnly)
     .valid(...values)
 }

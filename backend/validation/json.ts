@@ -1,7 +1,7 @@
 /**
  * Parses JSON that every program interprets in the same way: UTF-8, one object, no duplicate names, limited
- * nesting. `JSON.parse` keeps the last of two equal names, and a program that keeps the first would read
- * another payment.
+ * nesting. `JSON.parse` keeps the last of two equal names, and a program that keeps the first would read a
+ * different payment.
  */
 import { Problem } from '../../shared/contract/problem.ts'
 import { fieldErrorsProblem } from './field-errors.ts'
@@ -95,7 +95,8 @@ function checkNames(text: string): void {
       if (frame.names === undefined) frame.at++
       expectsName = frame.names !== undefined
     }
-    if (frames.length > DEPTH_MAX) throw malformed(`The body is nested deeper than ${DEPTH_MAX}.`)
+    if (frames.length > DEPTH_MAX)
+      throw malformed(`The body is nested deeper than ${DEPTH_MAX} levels.`)
   }
   if (forbidden === undefined) return
   // Copying an object by assignment loses this member, which would then count as absent.

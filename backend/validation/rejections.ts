@@ -3,7 +3,7 @@ import type { AnySchema, ValidationErrorItem, ValidationOptions } from 'joi'
 
 type Context = Readonly<Record<string, unknown>>
 
-/** The errors by joi's names, and by names in the same form that our schemas add. */
+/** The errors by joi's names for them, and by similar names for the errors that our own schemas add. */
 const JOI_ERRORS = {
   'any.required': ['required', () => 'is required'],
   'any.only': ['invalid_enum', ({ valids }) => `must be one of ${[valids].flat().join(', ')}`],
@@ -47,7 +47,7 @@ export type RejectionCode = (typeof JOI_ERRORS)[keyof typeof JOI_ERRORS][0]
 
 function missingDetail({ peers }: Context): string {
   const [, ...others] = [peers].flat()
-  return `is required, or ${others.join(' or ')} in its place`
+  return `is required unless ${others.join(' or ')} is sent`
 }
 
 export const VALIDATION: ValidationOptions = {
@@ -91,16 +91,16 @@ export type Check<T> = AnySchema<T>
 
 /** Returns the value in the form in which it is stored, or its rejection. */
 export function check<T>(schema: Check<T>, value: unknown): T | Rejection {
-  const { value: kept, error } = schema.validate(value, VALIDATION)
+  const { value: valid, error } = schema.validate(value, VALIDATION)
   const [item] = error?.details ?? []
-  return item === undefined ? kept : rejectionOf(item)
+  return item === undefined ? valid : rejectionOf(item)
 }
 
 export function rejectionOf({ type, context = {} }: ValidationErrorItem): Rejection {
   if (type === 'any.only' && typeof context.value !== 'string') {
     return new Rejection('invalid_type', 'must be a string')
   }
-  if (!isKnown(type)) throw new Error(`no code is known for what joi calls ${type}`)
+  if (!isKnown(type)) throw new Error(`joi's error ${type} has no code in JOI_ERRORS`)
   const [code, detailOf] = JOI_ERRORS[type]
   return new Rejection(code, context['detail'] ?? detailOf(context))
 }
