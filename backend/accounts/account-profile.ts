@@ -14,10 +14,9 @@ export const PROFILE_FIELDS = [
 ] as const satisfies readonly (keyof AccountRow)[]
 
 /**
- * `timezone` decides when an invoice is overdue and, for customers without a zone of their own, when
- * reminders are sent. `payment_terms_days` is the number of days until an invoice without a due date is
- * due, unless its customer has other terms. `default_currency` is shown by the API and preselected in
- * forms.
+ * `timezone` decides when an invoice is overdue and, for debtors without a time zone of their own, when
+ * reminders are sent. `payment_terms_days` is the number of days after which an invoice without a due date is
+ * due, unless its debtor has other terms. `default_currency` is returned by the API and preselected in forms.
  */
 export type AccountProfile = Pick<AccountRow, (typeof PROFILE_FIELDS)[number]>
 

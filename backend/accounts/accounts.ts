@@ -106,7 +106,7 @@ export async function lockAccount(tx: Transaction, id: string): Promise<AccountR
   return account ?? noAccount(id)
 }
 
-/** Applies from the next call on. Idempotent. */
+/** Takes effect with the next call. Has no effect if the account already has this status. */
 export async function setStatus(
   tx: Transaction,
   id: string,
@@ -143,8 +143,8 @@ export async function setStatus(
 }
 
 /**
- * Restricts the scopes of all keys of the account; `null` lifts the restriction. A key never gets more than
- * it was granted.
+ * Restricts the scopes of all keys of the account; `null` lifts the restriction. A key never gets scopes that it
+ * was not granted.
  */
 export async function setScopeAllowance(
   tx: Transaction,

@@ -1,4 +1,4 @@
-/** The audit log: one row for each act, written in the same transaction. */
+/** The audit log: one row for each act, written in the transaction of the act. */
 import { createId } from '../../shared/contract/id.ts'
 import type { AuditRow, Reader, Transaction } from '../database/tables.ts'
 
@@ -144,7 +144,7 @@ export async function recordAudit(
     .execute()
 }
 
-/** Newest first. `before` is the last id of the previous page. */
+/** Returns the newest entries first. `before` is the last id of the previous page. */
 export async function listAudit(
   reader: Reader,
   accountId: string,

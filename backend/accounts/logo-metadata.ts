@@ -12,7 +12,7 @@ const PNG_SIGNATURE_BYTES = 8
 /** Length, type and checksum. */
 const PNG_CHUNK_BYTES = 12
 
-/** Undefined if the picture is damaged. */
+/** Returns undefined if the picture is damaged. */
 export function stripPng(content: Buffer): Buffer | undefined {
   const kept = [content.subarray(0, PNG_SIGNATURE_BYTES)]
   let at = PNG_SIGNATURE_BYTES
@@ -34,7 +34,7 @@ const COMMENT = 0xfe
 /** JFIF, the color profile, and Adobe's marker of the color space. */
 const APP_KEPT = [0xe0, 0xe2, 0xee]
 
-/** Undefined if the picture is damaged. */
+/** Returns undefined if the picture is damaged. */
 export function stripJpeg(content: Buffer): Buffer | undefined {
   const kept: Buffer[] = [Buffer.from([0xff, START])]
   let at = 2

@@ -9,7 +9,7 @@ import type { AccountLogoRow, Reader, Transaction } from '../database/tables.ts'
 import { fieldErrorsProblem } from '../validation/field-errors.ts'
 import { stripJpeg, stripPng } from './logo-metadata.ts'
 
-/** Small, because every reminder contains the logo. */
+/** The limit is low, because every reminder contains the logo. */
 export const LOGO_BYTES_MAX = 65_536
 /** Smaller images look blurred; larger ones only make mails larger. */
 export const LOGO_PIXELS_MIN = 16
@@ -50,35 +50,35 @@ const FORMATS: readonly Format[] = [
 
 /** Throws `validation_failed` at `/logo`. */
 export function parseLogo(given: Buffer): Logo {
-  if (given.length === 0) throw fault('required', 'is required: choose a file')
+  if (given.length === 0) throw invalidLogo('required', 'is required: choose a file')
   if (given.length > LOGO_BYTES_MAX) {
-    throw fault('too_large', `must have at most ${LOGO_BYTES_MAX / 1024} KiB`)
+    throw invalidLogo('too_large', `must have at most ${LOGO_BYTES_MAX / 1024} KiB`)
   }
   const format = FORMATS.find(({ start }) => given.subarray(0, start.length).equals(start))
   if (format === undefined) {
-    throw fault(
+    throw invalidLogo(
       'invalid_format',
-      'must be a PNG or JPEG image; other formats, e.g. SVG, are refused',
+      'must be a PNG or JPEG image; other formats, e.g. SVG, are not accepted',
     )
   }
   const { mediaType, end, strip } = format
   if (!given.subarray(-end.length).equals(end)) {
-    throw fault('invalid_format', 'is damaged: it does not end as an image does')
+    throw invalidLogo('invalid_format', 'is damaged: its end is missing')
   }
   const { width, height, orientation = UPRIGHT } = sizeOf(given)
   if (orientation !== UPRIGHT) {
-    throw fault(
+    throw invalidLogo(
       'invalid_format',
-      'is turned only by a note of the camera, and notes are removed: save it upright',
+      'is upright only because of its metadata, which is removed: rotate the image itself',
     )
   }
   if (Math.min(width, height) < LOGO_PIXELS_MIN || Math.max(width, height) > LOGO_PIXELS_MAX) {
     const range = `${LOGO_PIXELS_MIN} to ${LOGO_PIXELS_MAX} pixels`
-    throw fault('out_of_range', `must be ${range} wide and high; it is ${width} × ${height}`)
+    throw invalidLogo('out_of_range', `must be ${range} wide and high; it is ${width} × ${height}`)
   }
   const content = strip(given)
   if (content === undefined)
-    throw fault('invalid_format', 'is damaged: it cannot be read to its end')
+    throw invalidLogo('invalid_format', 'is damaged: it cannot be read completely')
   const id = createHash('sha256').update(content).digest('base64url')
   return { id, mediaType, width, height, content }
 }
@@ -93,15 +93,15 @@ function sizeOf(content: Buffer): Size {
   try {
     return imageSize(content)
   } catch {
-    throw fault('invalid_format', 'is damaged: its size cannot be read')
+    throw invalidLogo('invalid_format', 'is damaged: its size cannot be read')
   }
 }
 
-function fault(code: string, detail: string) {
+function invalidLogo(code: string, detail: string) {
   return fieldErrorsProblem([{ pointer: '/logo', code, detail: `logo ${detail}` }])
 }
 
-/** Undefined for null, and for a logo that does not exist. */
+/** Returns undefined for null, and for a logo that does not exist. */
 export async function findLogoFacts(
   reader: Reader,
   accountId: string,
@@ -116,7 +116,7 @@ export async function findLogoFacts(
     .executeTakeFirst()
 }
 
-/** Undefined for null, and for a logo that does not exist. */
+/** Returns undefined for null, and for a logo that does not exist. */
 export async function findLogo(
   reader: Reader,
   accountId: string,

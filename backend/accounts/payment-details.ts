@@ -45,7 +45,7 @@ export function ibanText(accountNumber: string): string | undefined {
   return isIban(accountNumber) ? accountNumber.replace(/(.{4})(?=.)/g, '$1 ') : undefined
 }
 
-/** The digest of the details in a text; null if the text has none. */
+/** Returns the digest of the payment details that a text shows; null if it shows none. */
 export function digestOf(shown: readonly PaymentDetails[]): string | null {
   if (shown.length === 0) return null
   const values = shown.map((details) => [
@@ -135,22 +135,22 @@ const CHECKS: Readonly<Record<(typeof PAYMENT_FIELDS)[number], Check<string>>> =
 }
 
 function checkCurrency(text: string): string {
-  const kept = check(currencyRule, text)
-  if (!(kept instanceof Rejection)) return kept
+  const checked = check(currencyRule, text)
+  if (!(checked instanceof Rejection)) return checked
   throw fieldErrorsProblem([
-    { pointer: '/currency', code: kept.code, detail: `currency ${kept.detail}` },
+    { pointer: '/currency', code: checked.code, detail: `currency ${checked.detail}` },
   ])
 }
 
 function checkDetails(currency: string, input: PaymentDetailsInput): PaymentDetails {
-  const faults: FieldError[] = []
+  const errors: FieldError[] = []
   const read = (name: (typeof PAYMENT_FIELDS)[number]): string | null => {
     const given = (input[name] ?? '').trim()
     const value = name === 'bank_code' ? given.toUpperCase() : given
     if (value === '') return null
-    const kept = check(CHECKS[name], value)
-    if (!(kept instanceof Rejection)) return kept
-    faults.push({ pointer: `/${name}`, code: kept.code, detail: `${name} ${kept.detail}` })
+    const checked = check(CHECKS[name], value)
+    if (!(checked instanceof Rejection)) return checked
+    errors.push({ pointer: `/${name}`, code: checked.code, detail: `${name} ${checked.detail}` })
     return null
   }
   const details = {
@@ -161,20 +161,20 @@ function checkDetails(currency: string, input: PaymentDetailsInput): PaymentDeta
     bank_name: read('bank_name'),
     payment_link: read('payment_link'),
   }
-  const isFaulty = (name: string) => faults.some(({ pointer }) => pointer === `/${name}`)
+  const isInvalid = (name: string) => errors.some(({ pointer }) => pointer === `/${name}`)
   const { account_holder: holder, account_number: number, payment_link: link } = details
   const hasBank = holder !== null || details.bank_code !== null || details.bank_name !== null
-  if (number === null && !isFaulty('account_number') && (hasBank || link === null)) {
+  if (number === null && !isInvalid('account_number') && (hasBank || link === null)) {
     const detail = hasBank
       ? 'account_number is required for a bank account'
-      : 'account_number is required, or payment_link in its place'
-    faults.push({ pointer: '/account_number', code: 'required', detail })
+      : 'account_number is required unless payment_link is given'
+    errors.push({ pointer: '/account_number', code: 'required', detail })
   }
-  if (number !== null && holder === null && !isFaulty('account_holder')) {
+  if (number !== null && holder === null && !isInvalid('account_holder')) {
     const detail = 'account_holder is required: banks compare it with the account'
-    faults.push({ pointer: '/account_holder', code: 'required', detail })
+    errors.push({ pointer: '/account_holder', code: 'required', detail })
   }
-  if (faults.length > 0) throw fieldErrorsProblem(faults)
+  if (errors.length > 0) throw fieldErrorsProblem(errors)
   return details
 }
 

@@ -5,17 +5,17 @@ const REASON_MAX = 500
 /** Validates the reason of an act. Throws `validation_failed` at `/reason`. */
 export function checkReason(text: string): string {
   const reason = text.trim().normalize('NFC')
-  if (reason === '') throw fault('required', 'Say why: others will ask.')
+  if (reason === '') throw invalidReason('required', 'Enter a reason.')
   if ([...reason].length > REASON_MAX) {
-    throw fault('too_long', `The reason may have at most ${REASON_MAX} characters.`)
+    throw invalidReason('too_long', `The reason may have at most ${REASON_MAX} characters.`)
   }
   if (!reason.isWellFormed() || /\p{Cc}/u.test(reason.replace(/[\t\n\r]/g, ''))) {
-    throw fault('invalid_format', 'The reason may not contain control characters.')
+    throw invalidReason('invalid_format', 'The reason may not contain control characters.')
   }
   return reason
 }
 
-function fault(code: string, detail: string): Problem {
+function invalidReason(code: string, detail: string): Problem {
   const errors = [{ pointer: '/reason', code, detail }]
   return new Problem('validation_failed', detail, { members: { errors } })
 }

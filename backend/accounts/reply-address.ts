@@ -1,5 +1,6 @@
 /**
- * The address to which debtors' replies go in addition to ours: the creditor's staff read their mail there.
+ * An additional address for debtors' replies, at which the creditor's staff reads them. The service itself
+ * receives every reply.
  */
 import { Problem } from '../../shared/contract/problem.ts'
 import type { AccountRow, Transaction } from '../database/tables.ts'
@@ -8,7 +9,7 @@ import { lockAccount } from './accounts.ts'
 import { type Act, recordAudit } from './audit.ts'
 
 /**
- * If null, replies go only to us, and Admins are notified by mail. Throws `not_found`,
+ * If it is null, only the service receives replies, and it notifies Admins by mail. Throws `not_found`,
  * `validation_failed`.
  */
 export async function setReplyAddress(

@@ -22,7 +22,7 @@ export function parseScopes(names: readonly string[]): Scope[] {
   if (unknown.length > 0) {
     throw new Problem(
       'validation_failed',
-      `${unknown.join(', ')}: no such scope. There are ${SCOPES.join(', ')}.`,
+      `There is no scope ${unknown.join(', ')}. The scopes are ${SCOPES.join(', ')}.`,
     )
   }
   return SCOPES.filter((scope) => names.includes(scope))

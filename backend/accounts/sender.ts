@@ -10,7 +10,7 @@ import { lockAccount } from './accounts.ts'
 import { type Act, recordAudit } from './audit.ts'
 import { deleteUnusedLogos, insertLogo, parseLogo } from './logo.ts'
 
-/** The name in reminders: the sender's name if one is set, else the account's. */
+/** Returns the name in reminders: the sender's name if one is set, else the account's name. */
 export function senderNameOf({ sender_name, name }: Pick<AccountRow, 'sender_name' | 'name'>) {
   return sender_name ?? name
 }
@@ -78,9 +78,11 @@ export async function setLogo(
 }
 
 function checkName(input: string): string {
-  const kept = check(SENDER_NAME, input)
-  if (!(kept instanceof Rejection)) return kept
-  throw fieldErrorsProblem([{ pointer: '/name', code: kept.code, detail: `name ${kept.detail}` }])
+  const checked = check(SENDER_NAME, input)
+  if (!(checked instanceof Rejection)) return checked
+  throw fieldErrorsProblem([
+    { pointer: '/name', code: checked.code, detail: `name ${checked.detail}` },
+  ])
 }
 
 async function change(

@@ -39,7 +39,7 @@ export interface IssuedApiKey {
   readonly secret: string
 }
 
-/** Throws `Problem` `validation_failed` with all faults, or `not_found` if there is no such account. */
+/** Throws `Problem` `validation_failed` with all field errors, or `not_found` if there is no such account. */
 export async function issueApiKey(
   tx: Transaction,
   input: NewApiKey,
@@ -94,7 +94,7 @@ export async function issueApiKey(
       allowed_addresses: readAllowedAddresses(allowedAddresses),
     },
   })
-  // An operator issues keys at an Admin's request.
+  // Admins need no notice of keys that an operator issues, since they requested these.
   if (act.actor.type === 'user') {
     const detail = { name, prefix, by: noticeActorOf(act) }
     await recordNotice(
@@ -120,8 +120,8 @@ export async function listApiKeys(reader: Reader, accountId: string): Promise<Ap
 }
 
 /**
- * Applies from the next request on. A key that is already revoked keeps its first timestamp. With
- * `accountId` only a key of this account is found; operators omit it. Throws `Problem` `not_found`.
+ * Takes effect with the next request. A key that is already revoked keeps its first timestamp. With
+ * `accountId`, only a key of this account is found; operators omit it. Throws `Problem` `not_found`.
  */
 export async function revokeApiKey(
   tx: Transaction,

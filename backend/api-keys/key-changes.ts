@@ -7,10 +7,10 @@ import { recordEvent } from '../events/events.ts'
 import { type IssuedApiKey, issueApiKey, lockApiKey, revokeApiKey } from './api-keys.ts'
 import {
   canonicalAddresses,
-  expiryFaults,
-  nameFaults,
+  expiryErrors,
+  nameErrors,
   normalizeName,
-  rejectFaults,
+  throwFieldErrors,
 } from './key-input.ts'
 import { keyStatus, nextExpiryStep, readAllowedAddresses } from './key-status.ts'
 import type { Pepper } from './peppers.ts'
@@ -20,8 +20,8 @@ import { renderApiKey } from './representation.ts'
 export interface KeyChange {
   readonly name?: string
   /**
-   * The new expiry must be earlier than the old one: a key that has expired for its owner must not become
-   * valid again.
+   * The new expiry must be earlier than the old one: a key must not stay valid for longer than its owner
+   * expects.
    */
   readonly expiresAt?: Date | null
   /** An empty list allows any address. */
@@ -29,7 +29,7 @@ export interface KeyChange {
 }
 
 /**
- * Expiry and addresses apply from the next request on, as a revocation does. With `accountId` only a key of
+ * Expiry and addresses take effect with the next request, as a revocation does. With `accountId`, only a key of
  * this account is found. Throws `Problem` `not_found`, `validation_failed`, `key_not_active`.
  */
 export async function changeApiKey(
@@ -41,21 +41,21 @@ export async function changeApiKey(
 ): Promise<ApiKeyRow> {
   const key = await lockActiveKey(tx, id, act.now, accountId)
   const name = change.name === undefined ? key.name : normalizeName(change.name)
-  const { expiresAt, faults } = changedExpiry(key, change.expiresAt, act.now)
+  const { expiresAt, errors } = changedExpiry(key, change.expiresAt, act.now)
   const addresses =
     change.allowedAddresses === undefined
-      ? { stored: key.allowed_addresses, faults: [] }
+      ? { stored: key.allowed_addresses, errors: [] }
       : canonicalAddresses(change.allowedAddresses)
-  rejectFaults([...nameFaults(name), ...faults, ...addresses.faults])
-  const decides = expiresAt !== key.expires_at || addresses.stored !== key.allowed_addresses
-  if (name === key.name && !decides) return key
+  throwFieldErrors([...nameErrors(name), ...errors, ...addresses.errors])
+  const affectsCalls = expiresAt !== key.expires_at || addresses.stored !== key.allowed_addresses
+  if (name === key.name && !affectsCalls) return key
   const changed = await tx
     .updateTable('api_keys')
     .set({ name, expires_at: expiresAt, allowed_addresses: addresses.stored })
     .$if(expiresAt !== key.expires_at, (update) =>
       update.set({ expiry_due_at: nextExpiryStep(expiresAt, act.now) }),
     )
-    .$if(decides, (update) => update.set((set) => ({ revision: set('revision', '+', 1) })))
+    .$if(affectsCalls, (update) => update.set((set) => ({ revision: set('revision', '+', 1) })))
     .where('id', '=', id)
     .returningAll()
     .executeTakeFirstOrThrow()
@@ -143,14 +143,14 @@ async function lockActiveKey(tx: Transaction, id: string, now: Date, accountId?:
 function changedExpiry(key: ApiKeyRow, wanted: Date | null | undefined, now: Date) {
   const current = key.expires_at
   const expiresAt = wanted === undefined ? current : (wanted?.toISOString() ?? null)
-  if (expiresAt === current) return { expiresAt, faults: [] }
+  if (expiresAt === current) return { expiresAt, errors: [] }
   const isLater = current !== null && (expiresAt === null || expiresAt > current)
   const later: FieldError = {
     pointer: '/expires_at',
     code: 'out_of_range',
-    detail: 'The expiry can only be brought forward. Rotate the key to work for longer.',
+    detail: 'The expiry can only be moved to an earlier time. To work for longer, rotate the key.',
   }
-  return { expiresAt, faults: isLater ? [later] : expiryFaults(wanted ?? null, now) }
+  return { expiresAt, errors: isLater ? [later] : expiryErrors(wanted ?? null, now) }
 }
 
 async function recordKeyChange(tx: Transaction, before: ApiKeyRow, after: ApiKeyRow, act: Act) {

@@ -1,5 +1,5 @@
 /**
- * Warns Admins before a key expires and records the warning. Requests with an expired key are rejected
+ * Warns Admins before keys expire, and records that keys have expired. Requests with an expired key are rejected
  * without this worker: authentication compares `expires_at` with the clock on every request.
  */
 import { startWorker, type Worker, type WorkerDeps } from '../background/worker.ts'
@@ -15,7 +15,7 @@ const BATCH_MAX = 100
 
 export function startKeyExpiry({ database, clock, log }: WorkerDeps): Worker {
   return startWorker({
-    name: 'looking for keys that expire',
+    name: 'recording the expiry of keys',
     everyMs: EVERY_MS,
     log,
     async round(signal) {

@@ -1,4 +1,4 @@
-/** Validates the input for a key and reports all faults at once. */
+/** Validates the input for a key and reports all field errors at once. */
 import { ADDRESS_PREFIXES_MAX, parsePrefix } from '../../shared/contract/address-prefixes.ts'
 import { type FieldError, Problem } from '../../shared/contract/problem.ts'
 import { parseScopes, type Scope } from '../accounts/scopes.ts'
@@ -25,20 +25,20 @@ export interface CheckedKeyInput {
   readonly allowedAddresses: string | null
 }
 
-/** Throws `Problem` `validation_failed` with all faults. */
+/** Throws `Problem` `validation_failed` with all field errors. */
 export function checkKeyInput(input: KeyInput, now: Date): CheckedKeyInput {
   const name = normalizeName(input.name)
   const addresses = canonicalAddresses(input.allowedAddresses)
   const noScopes: FieldError = {
     pointer: '/scopes',
     code: 'required',
-    detail: 'Choose at least one thing the key may do.',
+    detail: 'Choose at least one permission.',
   }
-  rejectFaults([
-    ...nameFaults(name),
+  throwFieldErrors([
+    ...nameErrors(name),
     ...(input.scopes.length === 0 ? [noScopes] : []),
-    ...expiryFaults(input.expiresAt, now),
-    ...addresses.faults,
+    ...expiryErrors(input.expiresAt, now),
+    ...addresses.errors,
   ])
   return {
     name,
@@ -48,7 +48,8 @@ export function checkKeyInput(input: KeyInput, now: Date): CheckedKeyInput {
   }
 }
 
-export function rejectFaults(errors: readonly FieldError[]): void {
+/** Throws `Problem` `validation_failed` unless the list is empty. */
+export function throwFieldErrors(errors: readonly FieldError[]): void {
   if (errors.length === 0) return
   const detail = errors.map((error) => error.detail).join(' ')
   throw new Problem('validation_failed', detail, { members: { errors } })
@@ -58,18 +59,18 @@ export function normalizeName(name: string): string {
   return name.trim().normalize('NFC')
 }
 
-/** `name` is normalized. */
-export function nameFaults(name: string): FieldError[] {
-  const fault = (code: string, detail: string) => [{ pointer: '/name', code, detail }]
-  if (name === '') return fault('required', 'Give the key a name.')
+/** `name` must be normalized. */
+export function nameErrors(name: string): FieldError[] {
+  const error = (code: string, detail: string) => [{ pointer: '/name', code, detail }]
+  if (name === '') return error('required', 'Give the key a name.')
   if ([...name].length > NAME_LENGTH_MAX) {
-    return fault('too_long', `The name may have at most ${NAME_LENGTH_MAX} characters.`)
+    return error('too_long', `The name may have at most ${NAME_LENGTH_MAX} characters.`)
   }
   if (name.isWellFormed() && !/\p{Cc}/u.test(name)) return []
-  return fault('invalid_format', 'The name may not contain control characters.')
+  return error('invalid_format', 'The name may not contain control characters.')
 }
 
-export function expiryFaults(expiresAt: Date | null, now: Date): FieldError[] {
+export function expiryErrors(expiresAt: Date | null, now: Date): FieldError[] {
   if (expiresAt === null) return []
   const pointer = '/expires_at'
   const days = (expiresAt.getTime() - now.getTime()) / DAY_MS
@@ -82,20 +83,20 @@ export function expiryFaults(expiresAt: Date | null, now: Date): FieldError[] {
   ]
 }
 
-/** Returns the canonical forms without duplicates. */
+/** Returns the addresses as they are stored, in canonical form and without duplicates. */
 export function canonicalAddresses(texts: readonly string[]): {
   readonly stored: string | null
-  readonly faults: FieldError[]
+  readonly errors: FieldError[]
 } {
   const pointer = '/allowed_addresses'
   const parsed = texts.map(parsePrefix)
-  const faults = parsed.flatMap((result) =>
+  const errors = parsed.flatMap((result) =>
     'fault' in result ? [{ pointer, code: 'invalid_format', detail: result.fault }] : [],
   )
   const prefixes = new Set(parsed.flatMap((result) => ('prefix' in result ? [result.prefix] : [])))
   if (texts.length > ADDRESS_PREFIXES_MAX) {
     const detail = `A key may have at most ${ADDRESS_PREFIXES_MAX} allowed addresses.`
-    return { stored: null, faults: [{ pointer, code: 'too_long', detail }] }
+    return { stored: null, errors: [{ pointer, code: 'too_long', detail }] }
   }
-  return { stored: prefixes.size === 0 ? null : JSON.stringify([...prefixes]), faults }
+  return { stored: prefixes.size === 0 ? null : JSON.stringify([...prefixes]), errors }
 }

@@ -1,6 +1,6 @@
 /**
- * A stolen copy of the database is not enough to confirm a key, because the pepper is not in it. Peppers have
- * versions, so that a new one can be introduced: the first is used for new keys, all for verification.
+ * A stolen copy of the database is not enough to verify a guessed key, because the pepper is not in it. Peppers
+ * have versions, so that they can be rotated: the first protects new keys, and all of them verify keys.
  */
 import { createHmac } from 'node:crypto'
 
@@ -10,7 +10,7 @@ export interface Pepper {
   readonly secret: string
 }
 
-/** The stored hash of a key; `digest` is `digestApiKey` of its secret. */
+/** Returns the hash of a key that is stored; `digest` is `digestApiKey` of its secret. */
 export function pepperDigest(digest: string, pepper: Pepper): string {
   return createHmac('sha256', pepper.secret).update(digest).digest('base64url')
 }

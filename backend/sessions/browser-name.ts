@@ -1,4 +1,4 @@
-/** Names a browser in words, from the header that it sends. */
+/** Names a browser for people, from its User-Agent header. */
 
 type Names = readonly (readonly [part: RegExp, name: string])[]
 

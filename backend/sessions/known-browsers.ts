@@ -1,6 +1,6 @@
 /**
  * The browsers in which a user has logged in. A login from another browser is reported to the user by mail.
- * The browser is recognized by a separate cookie, which gives no access. If the cookie is lost, the next login
+ * The browser is recognized by a separate cookie, which grants no access. If the cookie is lost, the next login
  * is reported again.
  */
 import type { Reader, Transaction, UserRow } from '../database/tables.ts'
@@ -116,8 +116,8 @@ async function deleteExcess(tx: Transaction, userId: string): Promise<void> {
     .execute()
   if (rows.length <= BROWSERS_MAX) return
   const hasReturned = (row: (typeof rows)[number]) => row.last_login_at > row.created_at
-  const kept = [...rows.filter(hasReturned), ...rows.filter((row) => !hasReturned(row))]
-  const excess = kept.slice(BROWSERS_MAX).map(({ token_hash }) => token_hash)
+  const byPriority = [...rows.filter(hasReturned), ...rows.filter((row) => !hasReturned(row))]
+  const excess = byPriority.slice(BROWSERS_MAX).map(({ token_hash }) => token_hash)
   await tx
     .deleteFrom('known_browsers')
     .where('user_id', '=', userId)

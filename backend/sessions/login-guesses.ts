@@ -10,10 +10,10 @@ import type { Transaction } from '../database/tables.ts'
 
 const WINDOW_MS = 15 * 60_000
 
-/** Guesses in one window; after the last one further guesses are rejected until the window ends. */
+/** The maximum number of guesses in one window. Further guesses are rejected until the window ends. */
 const GUESSES_MAX = 10
 
-/** Guesses without a wait, for typing errors. After that each wait is twice the previous one. */
+/** The number of guesses before the first wait, to allow typing errors. Each wait is twice the previous one. */
 const GUESSES_FREE = 5
 const WAIT_MS_FIRST = 2000
 
@@ -33,7 +33,7 @@ export async function claimGuess(tx: Transaction, guesser: Guesser, now: Date): 
     const seconds = Math.ceil((blockedUntil - now.getTime()) / 1000)
     throw new Problem(
       'too_many_logins',
-      `Too many attempts to log in. Try again in ${sayWait(seconds)}.`,
+      `Too many attempts to log in. Try again in ${describeWait(seconds)}.`,
       {
         headers: { 'retry-after': String(seconds) },
       },
@@ -123,7 +123,7 @@ function networkOf(address: string): string {
   return `${network.join(':')}::/64`
 }
 
-function sayWait(seconds: number): string {
+function describeWait(seconds: number): string {
   if (seconds === 1) return 'a second'
   return seconds < 120 ? `${seconds} seconds` : `${Math.ceil(seconds / 60)} minutes`
 }

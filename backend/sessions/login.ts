@@ -34,7 +34,7 @@ export interface Login extends Omit<StartedSession, 'browserToken'> {
 export interface Credentials extends Guesser, LoginBrowser {
   readonly password: string
   /**
-   * The token that the browser sent. This session ends, so that a token planted by an attacker becomes
+   * The session token that the browser sent. Its session ends, so that a token planted by an attacker becomes
    * invalid.
    */
   readonly token: string | undefined
@@ -110,7 +110,7 @@ export async function completeLogin(
   if (user === undefined || token === undefined) {
     throw new Problem('login_failed', 'Log in again: your password was entered too long ago.')
   }
-  // Guesses are counted by user, whatever the browser, because a code has only a million values.
+  // Guesses are counted by user, not by browser, because a code has only a million values.
   const guesser = { email: `second factor ${user.id}`, address }
   await database.transaction((tx) => claimGuess(tx, guesser, now))
   const act = { actor: actorOf(user, address), now }

@@ -58,7 +58,7 @@ export async function beginPasskeyLogin(
   return options
 }
 
-/** Starts a session, and ends the session that the browser sent. Throws `login_failed`. */
+/** Starts a session, and ends the session whose token the browser sent. Throws `login_failed`. */
 export async function logInWithPasskey(
   { database, party }: PasskeyLoginDeps,
   attempt: PasskeyAttempt,

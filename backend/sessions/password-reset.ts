@@ -1,7 +1,7 @@
 /**
- * Resets a forgotten password through a mailed link. The request does the same work for every address: a
- * worker looks up the user afterwards. The link works once, within 30 minutes. Its code is derived from the
- * row's id and a key, and only the code's hash is stored.
+ * Resets a forgotten password through a mailed link. A request takes equally long for every address, because a
+ * worker looks up the user afterwards: it does not reveal whether there is such a user. The link works once,
+ * within 30 minutes. Its code is derived from the row's id and a key, and only the code's hash is stored.
  */
 
 import { createId } from '../../shared/contract/id.ts'
@@ -52,7 +52,7 @@ export async function requestPasswordReset(
 
 export function startPasswordResets({ database, clock, log }: WorkerDeps): Worker {
   return startListeningWorker({
-    name: 'mailing links for new passwords',
+    name: 'mailing links for password resets',
     database,
     topic: PASSWORD_RESETS,
     everyMs: POLL_MS,

@@ -1,4 +1,4 @@
-/** Recovery codes, each of which replaces a lost second factor once. They are stored as hashes. */
+/** Recovery codes, each of which can be used once instead of a lost second factor. Only hashes are stored. */
 import { randomBytes } from 'node:crypto'
 import type { Transaction } from '../database/tables.ts'
 import { hashToken } from '../users/tokens.ts'

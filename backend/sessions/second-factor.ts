@@ -36,7 +36,7 @@ export interface TotpSetup {
   readonly uri: string
 }
 
-/** Stores a new secret, which applies after `enableSecondFactor`. Throws `second_factor_conflict`. */
+/** Stores a new secret, which `enableSecondFactor` then enables. Throws `second_factor_conflict`. */
 export async function beginSecondFactor(
   tx: Transaction,
   userId: string,

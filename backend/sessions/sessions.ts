@@ -86,7 +86,7 @@ export async function startSession(
   return token
 }
 
-/** Undefined if the session is unknown or has ended, or if its user is not active. */
+/** Returns undefined if the session is unknown or has ended, or if its user is not active. */
 export async function findSession(
   reader: Reader,
   token: string | undefined,

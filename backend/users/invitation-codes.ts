@@ -1,6 +1,6 @@
 /**
- * The codes of mailed invitations. A code is derived from the invitation's id and a key, so that the mail
- * can be written again although only the code's hash is stored.
+ * The codes of mailed invitations and password resets. A code is derived from the row's id and a key, so that
+ * the mail can be written again although only the code's hash is stored.
  */
 import assert from 'node:assert'
 import { createHmac } from 'node:crypto'
@@ -17,7 +17,7 @@ export interface InvitationCodes {
 /** `keys` have 32 bytes each; the first generates new codes. */
 export function createInvitationCodes(keys: readonly Buffer[]): InvitationCodes {
   const [first] = keys
-  assert(first !== undefined, 'There is no key to make codes with')
+  assert(first !== undefined, 'There is no key from which to derive codes')
   const make = (key: Buffer, id: string) => createHmac('sha256', key).update(id).digest('base64url')
   return {
     codeOf: (id) => make(first, id),

@@ -4,7 +4,7 @@
 import { Problem } from '../../shared/contract/problem.ts'
 import { type Act, recordAudit } from '../accounts/audit.ts'
 import type { InvitationRow, Reader, Transaction, UserRow } from '../database/tables.ts'
-import { createUser, emailFault, findUserByEmail, parseEmail } from './users.ts'
+import { createUser, findUserByEmail, invalidEmail, parseEmail } from './users.ts'
 
 const LIFETIME_MS = 7 * 86_400_000
 
@@ -28,7 +28,7 @@ export async function createInvitation(
   const user = await findUserByEmail(tx, email)
   // An account must not learn whether an address has a login in another account.
   if (user?.account_id === accountId) {
-    throw emailFault(`${email} is a user of this account already.`)
+    throw invalidEmail(`${email} is a user of this account already.`)
   }
   const now = act.now.toISOString()
   await tx
@@ -76,7 +76,7 @@ export async function listInvitations(
     .execute()
 }
 
-/** Throws `Problem` `invalid_invitation` for any fault. */
+/** Throws `Problem` `invalid_invitation` if the code is unknown, or was used, withdrawn or has expired. */
 export async function getInvitation(
   reader: Reader,
   codeHash: string,

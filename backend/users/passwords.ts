@@ -18,7 +18,7 @@ const PARALLELISM = 1
 const SALT_BYTES = 16
 const HASH_BYTES = 32
 
-/** Two seconds of work. */
+/** The maximum number of operations in the queue, which are about two seconds of work. */
 const WAITING_MAX = 20
 
 const PHC = /^\$argon2id\$v=19\$m=(\d+),t=(\d+),p=(\d+)\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$/
@@ -26,22 +26,22 @@ const PHC = /^\$argon2id\$v=19\$m=(\d+),t=(\d+),p=(\d+)\$([A-Za-z0-9+/]+)\$([A-Z
 const derive = promisify(argon2)
 
 export interface Passwords {
-  /** Operations that wait or run. */
+  /** The number of operations that wait or run. */
   readonly waiting: number
-  /** Operations that were rejected with 503 because the queue was full. */
+  /** The number of operations that were rejected with 503 because the queue was full. */
   readonly refused: number
   /** Throws `Problem` 503 if the queue is full. */
   hash(password: string): Promise<string>
   /** For an unknown user `stored` is undefined: the result is false after the same time. */
   verify(stored: string | undefined, password: string): Promise<boolean>
-  /** Whether the hash has weaker parameters than today's. It should be replaced at the next login. */
+  /** Whether the hash has other parameters than new hashes. It should then be replaced at the next login. */
   isOutdated(stored: string): boolean
 }
 
-/** Call once for the process, since the queue is part of it. Only tests have another cost. */
+/** Must be called only once in a process, because the result contains the queue. Only tests pass a cost. */
 export function createPasswords({ memoryKib, passes } = RECOMMENDED): Passwords {
   const cost = `m=${memoryKib},t=${passes},p=${PARALLELISM}`
-  /** The hash of no password, which takes as long to verify as a real one. */
+  /** A hash that no password matches, and that takes as long to verify as a real one. */
   const unknownUser = phcOf(cost, Buffer.alloc(SALT_BYTES), Buffer.alloc(HASH_BYTES))
   let last: Promise<unknown> = Promise.resolve()
   let waiting = 0
@@ -116,7 +116,8 @@ function deriveTag(password: string, parameters: Parameters): Promise<Buffer> {
 
 function parsePhc(text: string): { parameters: Parameters; tag: Buffer } {
   const [, memory, passes, parallelism, salt, hash] = PHC.exec(text) ?? []
-  if (salt === undefined || hash === undefined) throw new Error('A stored password is unreadable')
+  if (salt === undefined || hash === undefined)
+    throw new Error('A stored password hash is malformed')
   const tag = Buffer.from(hash, 'base64')
   return {
     parameters: {

@@ -11,7 +11,7 @@ const DIGITS = 6
 const SECRET_BYTES = 20
 const BASE32 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'
 
-/** In base32, the format of apps. */
+/** Returns a secret in base32, the format that apps accept. */
 export function createTotpSecret(): string {
   let bits = ''
   for (const byte of randomBytes(SECRET_BYTES)) bits += byte.toString(2).padStart(8, '0')

@@ -1,4 +1,4 @@
-/** Users log in to Settings. E-mail addresses are unique over all accounts. */
+/** Users log in to Settings. E-mail addresses are unique across all accounts. */
 import { createId } from '../../shared/contract/id.ts'
 import { type FieldError, Problem } from '../../shared/contract/problem.ts'
 import { getAccount, lockAccount } from '../accounts/accounts.ts'
@@ -138,38 +138,38 @@ export async function setPasswordHash(
 
 /** Throws `Problem` `validation_failed`. */
 export function checkPassword(password: string): void {
-  const fault = passwordFault(password)
-  if (fault !== undefined) throw new Problem('validation_failed', fault)
+  const detail = lengthError(password)
+  if (detail !== undefined) throw new Problem('validation_failed', detail)
 }
 
 /** Checks a password that a user has chosen: it must not be one that attackers try first. */
 export function checkChosenPassword(password: string, email: string, pointer: string): void {
   const lower = password.normalize('NFKC').toLowerCase()
   const isGuessed = COMMON_PASSWORDS.has(lower) || lower === email || lower === email.split('@')[0]
-  const fault =
-    passwordFault(password) ??
+  const detail =
+    lengthError(password) ??
     (isGuessed ? 'This password is among the first that are guessed. Choose another.' : undefined)
-  if (fault === undefined) return
-  const errors: FieldError[] = [{ pointer, code: 'invalid_format', detail: fault }]
-  throw new Problem('validation_failed', fault, { members: { errors } })
+  if (detail === undefined) return
+  const errors: FieldError[] = [{ pointer, code: 'invalid_format', detail }]
+  throw new Problem('validation_failed', detail, { members: { errors } })
 }
 
 /** Returns the address as it is stored. Throws `Problem` `validation_failed`. */
 export function parseEmail(text: string): string {
   const email = text.trim().toLowerCase()
   if (email.length > EMAIL_LENGTH_MAX || !/^[^\s@,;<>"\p{Cc}]+@[^\s@,;<>"\p{Cc}]+$/u.test(email)) {
-    throw emailFault(`${text} is not an e-mail address.`)
+    throw invalidEmail(`${text} is not an e-mail address.`)
   }
   return email
 }
 
-/** The fault is shown beside the field, if the form has one. */
-export function emailFault(detail: string): Problem {
+/** Pages show `detail` beside the field for the e-mail address, if the form has one. */
+export function invalidEmail(detail: string): Problem {
   const errors: FieldError[] = [{ pointer: '/email', code: 'invalid_format', detail }]
   return new Problem('validation_failed', detail, { members: { errors } })
 }
 
-function passwordFault(password: string): string | undefined {
+function lengthError(password: string): string | undefined {
   const length = [...password].length
   if (length >= PASSWORD_LENGTH_MIN && length <= PASSWORD_LENGTH_MAX) return undefined
   return `A password has ${PASSWORD_LENGTH_MIN} to ${PASSWORD_LENGTH_MAX} characters.`

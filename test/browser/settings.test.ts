@@ -62,7 +62,7 @@ t.test('an Admin issues a key, uses it, and revokes it', async (t) => {
   await check('issue-both-faults')
   await page.getByLabel('Name').fill('ERP in Utrecht')
   await page.getByRole('button', { name: 'Issue key' }).click()
-  await page.getByRole('alert').getByText('Choose at least one thing the key may do.').waitFor()
+  await page.getByRole('alert').getByText('Choose at least one permission.').waitFor()
   t.equal(await page.getByLabel('Name').inputValue(), 'ERP in Utrecht')
   await check('issue-no-scope')
   await page.getByRole('link', { name: 'Record payments only' }).click()

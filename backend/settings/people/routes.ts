@@ -9,8 +9,8 @@ import { createInvitation, listInvitations, withdrawInvitation } from '../../use
 import { createToken, hashToken } from '../../users/tokens.ts'
 import {
   changeRole,
-  emailFault,
   getUser,
+  invalidEmail,
   listUsers,
   ROLES,
   setUserStatus,
@@ -221,5 +221,5 @@ function roleOf(name: string): UserRow['role'] {
 
 function checkEmail(email: string): string {
   if (email.trim() !== '') return email
-  throw emailFault('Name the e-mail address to invite.')
+  throw invalidEmail('Name the e-mail address to invite.')
 }

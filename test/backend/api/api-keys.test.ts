@@ -63,7 +63,7 @@ t.test('a key needs a name and something it may do', async (t) => {
     members: {
       errors: [
         { pointer: '/name', detail: 'Give the key a name.' },
-        { pointer: '/scopes', detail: 'Choose at least one thing the key may do.' },
+        { pointer: '/scopes', detail: 'Choose at least one permission.' },
       ],
     },
   })

@@ -80,7 +80,7 @@ t.test('the form shows the last day in the time zone of the account', async (t) 
   }
   const later = await ada.submit(path, { ...fields, expires_on: '2027-01-01' })
   t.equal(later.status, 422)
-  t.ok(later.text.includes('The expiry can only be brought forward.'))
+  t.ok(later.text.includes('The expiry can only be moved to an earlier time.'))
   t.ok(later.text.includes('value="2027-01-01"'), 'what was entered is still there')
 })
 

@@ -129,7 +129,7 @@ t.test('an Admin edits, pauses and archives a customer; the API shows it', async
 
   const refused = await ada.submit(`${path}/pause`, { reason: ' ', until: '' })
   t.equal(refused.status, 422)
-  matches(t, refused.text, /<details class="act" open>.*Say why: others will ask\./s)
+  matches(t, refused.text, /<details class="act" open>.*Enter a reason\./s)
   const saved = await ada.submit(path, { name: '<b>Globex</b>', email: '' })
   matches(t, saved, { status: 303 })
   matches(t, (await ada.page(path)).text, /&lt;b&gt;Globex&lt;\/b&gt;.*No address/s)

@@ -151,7 +151,7 @@ t.test('money on account is allocated and taken back, each after a preview', asy
   )
   const requested = formOf(takeBack, `${path}/take-back`, { reason: ' ' })
   const refused = await submit(desk, ada, `${path}/take-back`, requested)
-  matches(t, refused, { status: 422, text: containing('Say why: others will ask.') })
+  matches(t, refused, { status: 422, text: containing('Enter a reason.') })
   const given = formOf(takeBack, `${path}/take-back`, { reason: 'For another' })
   const clicks = await Promise.all([1, 2].map(() => submit(desk, ada, `${path}/take-back`, given)))
   t.strictSame(

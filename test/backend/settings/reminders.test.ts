@@ -75,7 +75,7 @@ t.test(
     const path = `/settings/approvals/${messageId}`
     const { json } = await ada.get(path)
     const again = await ada.submit(`${path}/reject`, { seen: String(json['seen']), reason: '' })
-    matches(t, again, { status: 422, text: /open>.*Say why: others will ask\./s })
+    matches(t, again, { status: 422, text: /open>.*Enter a reason\./s })
     matches(t, await ada.send('POST', `${path}/reject`, { reason: 'They called' }), {
       json: {
         status: 'suppressed',
@@ -154,7 +154,7 @@ t.test('the kill switch needs a reason, is shown on every page, and is released'
   matches(t, await on({}), { status: 422, json: { errors: [{ pointer: '/reason' }] } })
   matches(t, await ada.submit('/settings/kill-switch/on', { reason: '' }), {
     status: 422,
-    text: /Say why: others will ask\./,
+    text: /Enter a reason\./,
   })
   matches(t, await on({ reason: 'Wrong <amounts>' }), {
     status: 200,

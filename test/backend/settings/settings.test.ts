@@ -96,12 +96,12 @@ t.test('the messages are those of the specification', async (t) => {
   matches(t, await issue({ name: 'ERP', scopes: [] }), {
     status: 422,
     json: {
-      errors: [{ pointer: '/scopes', detail: 'Choose at least one thing the key may do.' }],
+      errors: [{ pointer: '/scopes', detail: 'Choose at least one permission.' }],
     },
   })
   matches(t, await issue({}), {
     status: 422,
-    json: { detail: 'Give the key a name. Choose at least one thing the key may do.' },
+    json: { detail: 'Give the key a name. Choose at least one permission.' },
   })
   t.equal((await issue({ ...ISSUE, name: '🧾'.repeat(80) })).status, 201)
   matches(t, await issue({ ...ISSUE, name: '🧾'.repeat(81) }), {
