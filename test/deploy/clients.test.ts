@@ -1,4 +1,4 @@
-// The package that `npm run clients` makes, installed and run against the service.
+// Installs the package that `npm run clients` creates, and runs it against the service.
 import { execFile } from 'node:child_process'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -6,14 +6,14 @@ import { promisify } from 'node:util'
 import t from 'tap'
 import { readContractDocument } from '../../shared/contract/contract.ts'
 import { matches, rejectsWith } from '../fixtures/matches.ts'
-import { type Outcome, startUnreliableFront } from '../fixtures/servers/unreliable-front.ts'
+import { type Outcome, startUnreliableProxy } from '../fixtures/servers/unreliable-proxy.ts'
 import { call } from '../fixtures/service/call.ts'
 import { startSystem } from '../fixtures/service/system.ts'
 import { receiveWebhook } from '../fixtures/service/webhook.ts'
 
 const run = promisify(execFile)
 const ROOT = join(import.meta.dirname, '..', '..')
-// Settings accept a password over plain http on this machine alone.
+// Over plain http, Settings accept a password only if the base URL is a loopback address.
 const BASE_URL = { BASE_URL: 'http://127.0.0.1:8080' }
 
 const system = await startSystem(t, {
@@ -22,7 +22,7 @@ const system = await startSystem(t, {
 })
 const { operator, url } = system
 
-/** What npm needs of the environment, without what the test runner adds, which other programs cannot load. */
+/** The environment for npm, without the test runner's variables, which make Node load modules of tap. */
 const PLAIN_ENV = Object.fromEntries(
   Object.entries(process.env).filter(([name]) =>
     /^(?:PATH|HOME|NODE_EXTRA_CA_CERTS|https?_proxy|no_proxy|npm_config_.*)$/i.test(name),
@@ -41,7 +41,7 @@ const installed = join(directory, 'node_modules', 'receivables-client')
 mkdirSync(installed, { recursive: true })
 await run('tar', ['-xzf', tarball, '--strip-components=1', '-C', installed])
 
-t.test('the package has what its users need, and no more', async (t) => {
+t.test('the package contains what its users need, and nothing else', async (t) => {
   const { stdout } = await run('tar', ['-tzf', tarball])
   const modules = ['client', 'index', 'lists', 'retries', 'schema', 'webhooks']
   t.strictSame(
@@ -86,7 +86,7 @@ async function runProgram(program: string, env: Record<string, string>): Promise
   return (await run(process.execPath, [file], { env: { ...PLAIN_ENV, ...env } })).stdout
 }
 
-t.test('it creates, and reads every page of a list', async (t) => {
+t.test('the client creates records, and reads every page of a list', async (t) => {
   const { secret: key } = await operator.issueKey(await operator.createAccount())
   const printed = await runProgram(
     `const debtor = await receivables.POST('/api/v1/debtors', { body: { name: 'Globex' } })
@@ -111,11 +111,11 @@ try {
   t.equal(printed, '600\n400 invalid_query_parameter\n')
 })
 
-t.test('a POST is carried out once, although its responses are lost', async (t) => {
+t.test('a POST whose responses are lost is carried out once', async (t) => {
   const { secret: key } = await operator.issueKey(await operator.createAccount())
   const outcomes: readonly Outcome[] = ['lose', 'reject', 'pass']
-  const front = await startUnreliableFront(t, url, (n) => outcomes[(n - 1) % 3] ?? 'pass')
-  const begunAt = performance.now()
+  const proxy = await startUnreliableProxy(t, url, (n) => outcomes[(n - 1) % 3] ?? 'pass')
+  const startedAt = performance.now()
   const printed = await runProgram(
     `const debtor = await receivables.POST('/api/v1/debtors', { body: { name: 'Globex' } })
 const payment = await receivables.POST('/api/v1/payments', {
@@ -124,31 +124,34 @@ const payment = await receivables.POST('/api/v1/payments', {
 })
 console.log(payment.data?.amount, payment.data?.idempotency_key)
 `,
-    { SERVICE: front.url, KEY: key },
+    { SERVICE: proxy.url, KEY: key },
   )
   t.equal(printed, '200 bank-1\n')
-  t.equal(front.requests(), 6)
-  t.ok(performance.now() - begunAt >= 2000, 'it waited for Retry-After twice')
+  t.equal(proxy.requests(), 6)
+  t.ok(performance.now() - startedAt >= 2000, 'it waited for Retry-After twice')
   for (const list of ['debtors', 'payments']) {
     t.equal((await call(`${url}/api/v1/${list}`, { key })).json.data.length, 1, list)
   }
 })
 
-t.test('a wait that is too long, and a rejection, are returned', async (t) => {
-  const front = await startUnreliableFront(t, url, (n) => (n === 1 ? 'reject' : 'pass'))
-  const printed = await runProgram(
-    `const impatient = createReceivablesClient({ baseUrl: SERVICE, key: KEY, waitMaxMs: 500 })
+t.test(
+  'a 429 that requires too long a wait, and a 401, are returned without a retry',
+  async (t) => {
+    const proxy = await startUnreliableProxy(t, url, (n) => (n === 1 ? 'reject' : 'pass'))
+    const printed = await runProgram(
+      `const impatient = createReceivablesClient({ baseUrl: SERVICE, key: KEY, waitMaxMs: 500 })
 const limited = await impatient.GET('/api/v1/me')
 const rejected = await receivables.GET('/api/v1/me')
 console.log(limited.response.status, rejected.response.status, rejected.error?.code)
 `,
-    { SERVICE: front.url, KEY: 'unknown' },
-  )
-  t.equal(printed, '429 401 malformed_authorization\n')
-  t.equal(front.requests(), 2)
-})
+      { SERVICE: proxy.url, KEY: 'unknown' },
+    )
+    t.equal(printed, '429 401 malformed_authorization\n')
+    t.equal(proxy.requests(), 2)
+  },
+)
 
-t.test('it verifies a webhook of the service, and nothing else', async (t) => {
+t.test('the client accepts only webhooks of the service', async (t) => {
   const webhook = await receiveWebhook(t, system)
   const env = { HEADERS: JSON.stringify(webhook.headers), BODY: webhook.body }
   const printed = await runProgram(
@@ -180,7 +183,7 @@ t.test('the program of the guide runs', async (t) => {
   t.equal((await run(process.execPath, [file], { env })).stdout, 'INV-000001 700 EUR\n')
 })
 
-t.test('what the types forbid does not compile', async (t) => {
+t.test('calls that the types forbid do not compile', async (t) => {
   const forbidden: Record<string, [line: string, fault: RegExp]> = {
     'a payment without a key': [
       "await receivables.POST('/api/v1/payments', { body: { amount: 1, currency: 'EUR' } })",
@@ -200,15 +203,15 @@ t.test('what the types forbid does not compile', async (t) => {
   }
 })
 
-t.test('the programs of its README compile', async (t) => {
+t.test("the programs of the package's README compile", async (t) => {
   const readme = readFileSync(join(installed, 'README.md'), 'utf8')
   const programs = [...readme.matchAll(/^```ts\n(.*?)^```$/gms)].map(([, code = '']) => code)
   t.equal(programs.length, 4)
   const imports = programs.flatMap((code) => code.match(/^import .*$/gm) ?? [])
   const code = programs.join('\n').replaceAll(/^import .*$/gm, '')
   const file = join(directory, 'readme.ts')
-  const given = 'declare const body: Buffer, request: Request\n'
-  writeFileSync(file, imports.join('\n') + given.replace(/^/, '\n') + code)
+  const declarations = 'declare const body: Buffer, request: Request\n'
+  writeFileSync(file, `${imports.join('\n')}\n${declarations}${code}`)
   const tsc = join(ROOT, 'node_modules/.bin/tsc')
   await run(tsc, [...COMPILE.split(' '), file], { env: PLAIN_ENV })
 })

@@ -1,7 +1,7 @@
 /**
- * The image of deploy/Dockerfile, built, and every service of deploy/compose.yaml run from it by
- * podman-compose: two gateways, two backends, the command line, on PostgreSQL and Redis. The public
- * images that both files name are stood in for by ones made of Debian's packages.
+ * Builds the image of deploy/Dockerfile, and runs every service of deploy/compose.yaml with podman-compose:
+ * two gateways, two backends and the command line, on PostgreSQL and Redis. Images that are built from
+ * Debian packages replace the public images that both files name.
  */
 import { cpSync } from 'node:fs'
 import { join } from 'node:path'
@@ -16,7 +16,7 @@ t.setTimeout(1_200_000)
 
 const skip = imageProblem()
 
-t.test('the image builds, and compose runs two of each from it', { skip }, async (t) => {
+t.test('the image builds, and Compose runs two gateways and two backends', { skip }, async (t) => {
   const from = performance.now()
   await buildImage()
   t.comment(`built in ${((performance.now() - from) / 1000).toFixed(0)} s`)
@@ -38,20 +38,20 @@ t.test('the image builds, and compose runs two of each from it', { skip }, async
     t.equal(
       addon,
       '/app/node_modules/sqlite3/build/Release/node_sqlite3.node',
-      'no npm, no compiler, no tests: only the one addon',
+      'the output lists one addon, and no npm, compiler or test',
     )
     t.comment(`${(image.Size / 1e6).toFixed(0)} MB; in MB: ${sizes}`)
   })
 
-  // A copy of deploy/, so that the secrets of this run are in no checkout.
+  // The secrets of this run are written to a copy of deploy/, not to the work tree.
   const directory = t.testdir()
   cpSync(join(root, 'deploy'), join(directory, 'deploy'), { recursive: true })
   await host.run(join(root, 'deploy/make-secrets'), join(directory, 'deploy/secrets'))
   const file = join(directory, 'deploy/compose.yaml')
   const compose = (...words: string[]) => host.run('podman-compose', '-f', file, ...words)
   const container = (service: string) => `deploy_${service}_1`
-  /** What depends_on waits for, which this podman-compose does not. */
-  const healthy = (...services: string[]) =>
+  /** Waits until the services are healthy, because this podman-compose ignores conditions of `depends_on`. */
+  const untilHealthy = (...services: string[]) =>
     Promise.all(
       services.map((service) =>
         until(
@@ -64,11 +64,11 @@ t.test('the image builds, and compose runs two of each from it', { skip }, async
   const backends = ['backend-1', 'backend-2']
   const gateways = ['gateway-1', 'gateway-2']
   await compose('up', '-d', 'postgres', 'redis')
-  await healthy('postgres', 'redis')
+  await untilHealthy('postgres', 'redis')
   await compose('up', '-d', ...backends)
-  await healthy(...backends)
+  await untilHealthy(...backends)
   await compose('up', '-d', ...gateways)
-  await healthy(...gateways)
+  await untilHealthy(...gateways)
 
   const cli = async (...words: string[]) => {
     const printed = await compose('run', '--rm', '-T', 'operator', ...words, '--json')
@@ -98,7 +98,7 @@ t.test('the image builds, and compose runs two of each from it', { skip }, async
       ...more,
     )
 
-  await t.test('two gateways count one hour, and a record goes through both', async (t) => {
+  await t.test('two gateways share the rate limit and serve the same records', async (t) => {
     matches(
       t,
       await curl(8080, '/api/v1/me'),
@@ -117,7 +117,7 @@ t.test('the image builds, and compose runs two of each from it', { skip }, async
   })
 
   await t.test(
-    'as the user of the image, without rights, on files that cannot be changed',
+    'each process runs as an unprivileged user, and cannot change files of the image',
     async (t) => {
       for (const service of [...backends, ...gateways]) {
         const inside = (script: string) =>
@@ -142,7 +142,7 @@ t.test('the image builds, and compose runs two of each from it', { skip }, async
     },
   )
 
-  await t.test('SIGTERM drains each while the other serves calls', async (t) => {
+  await t.test('a process that gets SIGTERM drains while its peer serves calls', async (t) => {
     for (const [service, port] of [
       ['backend-1', 8080],
       ['gateway-1', 8090],
@@ -157,18 +157,18 @@ t.test('the image builds, and compose runs two of each from it', { skip }, async
       })()
       await until(() => (statuses.get('200') ?? 0) > 2, 'calls flow')
       await host.podman('stop', '-t', '15', container(service))
-      const ends = await host.podman(
+      const exitCode = await host.podman(
         'inspect',
         '--format',
         '{{.State.ExitCode}}',
         container(service),
       )
-      t.equal(ends, '0\n', `${service} ended by itself`)
+      t.equal(exitCode, '0\n', `${service} exited by itself`)
       isOver = true
       await calling
       t.strictSame([...statuses.keys()], ['200'], `${service}: ${JSON.stringify([...statuses])}`)
       await host.podman('start', container(service))
-      await healthy(service)
+      await untilHealthy(service)
     }
   })
 })

@@ -1,4 +1,4 @@
-// What deploy/ names exists: settings, files, commands, metrics, sections of the runbook.
+// Checks that every setting, file, command, metric and section of the runbook that deploy/ names exists.
 import { existsSync, globSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { loadAll } from 'js-yaml'
@@ -18,7 +18,7 @@ const SETTINGS: Readonly<Record<string, Setting<unknown>>> = {
   ...BACKEND_SETTINGS,
 }
 
-/** Node's, the resolver's and the servers' own. */
+/** Variables of Node, of the resolver and of PostgreSQL. */
 const FOREIGN = /^(?:NODE_ENV|NODE_COMPILE_CACHE|RES_OPTIONS|UV_THREADPOOL_SIZE|POSTGRES_\w+)$/
 
 function isSetting(name: string): boolean {
@@ -26,7 +26,7 @@ function isSetting(name: string): boolean {
   return name in SETTINGS || SETTINGS[base]?.secret === true || FOREIGN.test(name)
 }
 
-/** Names of variables that a file gives a value. */
+/** For each file, a pattern that finds the variables to which it assigns a value. */
 const ASSIGNED: Readonly<Record<string, RegExp>> = {
   'deploy/Dockerfile': /^(?:ENV| {2,}) ?([A-Z][A-Z_]+)=/gm,
   'deploy/compose.yaml': /^ +([A-Z][A-Z_]+): /gm,
@@ -42,7 +42,7 @@ function namesIn(path: string, pattern: RegExp): string[] {
   return [...read(path).matchAll(pattern)].map(([, name = '']) => name)
 }
 
-t.test('every variable is a setting', async (t) => {
+t.test('every assigned variable is a setting', async (t) => {
   for (const [path, pattern] of Object.entries(ASSIGNED)) {
     const names = namesIn(path, pattern)
     t.ok(names.length > 0, path)
@@ -54,7 +54,7 @@ t.test('every variable is a setting', async (t) => {
   }
 })
 
-t.test('the example of an environment has every setting, and its defaults', async (t) => {
+t.test('the example environment file lists every setting with its default', async (t) => {
   const text = read('deploy/systemd/receivables.env.example')
   const given = new Map(
     [...text.matchAll(/^#?([A-Z][A-Z_]+)=(.*)$/gm)].map(([, name = '', value = '']) => [
@@ -65,13 +65,13 @@ t.test('the example of an environment has every setting, and its defaults', asyn
   const named = [...given.keys()].map((name) => name.replace(/_FILE$/, ''))
   t.strictSame(new Set(named), new Set(Object.keys(SETTINGS)))
   for (const [, name = '', value] of text.matchAll(/^#([A-Z][A-Z_]+)=(.*)$/gm)) {
-    // These are for each machine to say.
+    // These values depend on the machine.
     if (/_FILE$|^(?:DATA_DIR|MAIL_FROM)$/.test(name)) continue
     t.equal(value, SETTINGS[name]?.fallback, name)
   }
 })
 
-t.test('every file and command that is named is there', async (t) => {
+t.test('every file and command that is named exists', async (t) => {
   const dockerfile = read('deploy/Dockerfile')
   const copied = [...dockerfile.matchAll(/^COPY (?!--from)(.+) \S+$/gm)].flatMap(([, paths = '']) =>
     paths.split(' '),
@@ -90,7 +90,7 @@ t.test('every file and command that is named is there', async (t) => {
   for (const script of scripts) t.ok(existsSync(join(root, script)), script)
 })
 
-t.test('the image has the Node that the project is tested with', async (t) => {
+t.test('the image has the version of Node with which the project is tested', async (t) => {
   const { devDependencies } = JSON.parse(read('package.json'))
   const images = [...read('deploy/Dockerfile').matchAll(/^FROM node:([\d.]+)-/gm)]
   t.strictSame(
@@ -99,7 +99,7 @@ t.test('the image has the Node that the project is tested with', async (t) => {
   )
 })
 
-t.test('every YAML file is one, and the base for Kubernetes names its files', async (t) => {
+t.test('every YAML file can be parsed, and the Kubernetes base lists its manifests', async (t) => {
   for (const path of globSync('deploy/**/*.yaml', { cwd: root })) {
     t.ok(loadAll(read(path)).length > 0, path)
   }
@@ -115,13 +115,13 @@ t.test('every YAML file is one, and the base for Kubernetes names its files', as
 
 const METRIC = /\b(?:receivables|nodejs|process)_[a-z0-9_]+\b/g
 
-/** Of the expressions alone: summaries are text. */
+/** Returns the metrics that the expressions name. Other text, such as a summary, is ignored. */
 function metricsIn(path: string, expressions: RegExp): string[] {
   const found = [...read(path).matchAll(expressions)].map(([text]) => text).join('\n')
   return [...new Set(found.match(METRIC))]
 }
 
-t.test('every metric of alerts and the dashboard is one of a running process', async (t) => {
+t.test('every metric of the alerts and the dashboard is exposed by a process', async (t) => {
   const redis = await startRedis(t)
   const system = await startSystem(t, { redisUrl: redis.url })
   const ports = [system.backend, ...system.gateways].map((process) => process.operationsPort)
@@ -140,7 +140,7 @@ t.test('every metric of alerts and the dashboard is one of a running process', a
   const documented = read('docs/metrics.md')
   for (const name of new Set(used)) {
     const base = name.replace(/_bucket$/, '')
-    // Those of TLS are there with TLS.
+    // A gateway exposes the metrics of TLS only if TLS is configured.
     if (base.includes('_tls_'))
       matches(t, documented, containing(`\`${base}\``), `${base} is documented`)
     else t.ok(types.has(base), base)
@@ -148,7 +148,7 @@ t.test('every metric of alerts and the dashboard is one of a running process', a
   }
 })
 
-t.test('every alert has its section in the runbook, and no section has no alert', async (t) => {
+t.test('every alert has a section in the runbook, and every section has an alert', async (t) => {
   const alerts = [...read('deploy/prometheus/alerts.yaml').matchAll(/- alert: (\w+)/g)].map(
     ([, name = '']) => name,
   )

@@ -1,19 +1,19 @@
-// The client for Python, as the documentation serves it, run against the service.
+// Runs the Python client against the service, which serves it with the documentation.
 import { execFile, spawn } from 'node:child_process'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { reservePort } from '../fixtures/servers/ports.ts'
-import { type Outcome, startUnreliableFront } from '../fixtures/servers/unreliable-front.ts'
+import { type Outcome, startUnreliableProxy } from '../fixtures/servers/unreliable-proxy.ts'
 import { call } from '../fixtures/service/call.ts'
 import { untilDocumented } from '../fixtures/service/documentation.ts'
-import { lackOfCommand } from '../fixtures/service/languages.ts'
+import { missingCommand } from '../fixtures/service/languages.ts'
 import { startSystem } from '../fixtures/service/system.ts'
 import { until } from '../fixtures/service/until.ts'
 import { receiveWebhook } from '../fixtures/service/webhook.ts'
 
-// Settings accept a password over plain http on this machine alone.
+// Over plain http, Settings accept a password only if the base URL is a loopback address.
 const BASE_URL = { BASE_URL: 'http://127.0.0.1:8080' }
 
 const system = await startSystem(t, {
@@ -29,7 +29,7 @@ mkdirSync(directory)
 const served = await fetch(`${url}/docs/examples/receivables.py`)
 writeFileSync(join(directory, 'receivables.py'), await served.text())
 
-const skip = lackOfCommand('python3')
+const skip = missingCommand('python3')
 
 const PREAMBLE = `import json, os
 from receivables import *
@@ -51,9 +51,12 @@ async function createKey(): Promise<string> {
   return (await operator.issueKey(await operator.createAccount())).secret
 }
 
-t.test('it creates, reads whole lists, and reports a rejection', { skip }, async (t) => {
-  const printed = await run(
-    `${PREAMBLE}
+t.test(
+  'the client creates records, reads whole lists, and raises rejections',
+  { skip },
+  async (t) => {
+    const printed = await run(
+      `${PREAMBLE}
 debtor = receivables.post("/debtors", {"name": "Globex"})
 for amount in (100, 200, 300):
     receivables.post("/invoices", {"debtor_id": debtor["id"], "currency": "EUR", "amount": amount})
@@ -64,37 +67,41 @@ try:
 except ReceivablesError as error:
     print(error.status, error.code, error.retryable, error.problem["errors"][0]["pointer"])
 `,
-    { SERVICE: url, KEY: await createKey() },
-  )
-  t.equal(printed, '600\n422 validation_failed False /amount\n')
-})
+      { SERVICE: url, KEY: await createKey() },
+    )
+    t.equal(printed, '600\n422 validation_failed False /amount\n')
+  },
+)
 
 t.test('a POST whose responses are lost is carried out once', { skip }, async (t) => {
   const key = await createKey()
   const outcomes: readonly Outcome[] = ['lose', 'reject', 'pass']
-  const front = await startUnreliableFront(t, url, (n) => outcomes[(n - 1) % 3] ?? 'pass')
-  const begunAt = performance.now()
+  const proxy = await startUnreliableProxy(t, url, (n) => outcomes[(n - 1) % 3] ?? 'pass')
+  const startedAt = performance.now()
   const printed = await run(
     `${PREAMBLE}
 debtor = receivables.post("/debtors", {"name": "Globex"})
 payment = {"debtor_id": debtor["id"], "currency": "EUR", "amount": 200}
 print(receivables.post("/payments", payment, idempotency_key="bank-1")["idempotency_key"])
 `,
-    { SERVICE: front.url, KEY: key },
+    { SERVICE: proxy.url, KEY: key },
   )
   t.equal(printed, 'bank-1\n')
-  t.equal(front.requests(), 6)
-  t.ok(performance.now() - begunAt >= 2000, 'it waited for Retry-After twice')
+  t.equal(proxy.requests(), 6)
+  t.ok(performance.now() - startedAt >= 2000, 'it waited for Retry-After twice')
   for (const list of ['debtors', 'payments']) {
     t.equal((await call(`${url}/api/v1/${list}`, { key })).json.data.length, 1, list)
   }
 })
 
-t.test('it raises final rejections, long waits and unknown outcomes', { skip }, async (t) => {
-  const outcomes: readonly Outcome[] = ['reject', 'pass', 'lose', 'lose']
-  const front = await startUnreliableFront(t, url, (n) => outcomes[n - 1] ?? 'pass')
-  const printed = await run(
-    `${PREAMBLE}
+t.test(
+  'the client raises rejections, waits that are too long, and unknown outcomes',
+  { skip },
+  async (t) => {
+    const outcomes: readonly Outcome[] = ['reject', 'pass', 'lose', 'lose']
+    const proxy = await startUnreliableProxy(t, url, (n) => outcomes[n - 1] ?? 'pass')
+    const printed = await run(
+      `${PREAMBLE}
 service, key = os.environ["SERVICE"], os.environ["KEY"]
 try:
     Receivables(service, key, wait_max_seconds=0.5).get("/me")
@@ -110,17 +117,18 @@ except OutcomeUnknown:
     print(receivables.post("/debtors", {"name": "Globex"}, "erp-1")["name"])
 print(len(list(receivables.list_all("/debtors"))))
 `,
-    { SERVICE: front.url, KEY: await createKey() },
-  )
-  t.strictSame(printed.trim().split('\n'), [
-    'rate_limit_exceeded True 1.0',
-    'malformed_authorization False',
-    'Globex',
-    '1',
-  ])
-})
+      { SERVICE: proxy.url, KEY: await createKey() },
+    )
+    t.strictSame(printed.trim().split('\n'), [
+      'rate_limit_exceeded True 1.0',
+      'malformed_authorization False',
+      'Globex',
+      '1',
+    ])
+  },
+)
 
-t.test('it verifies only webhooks of the service', { skip }, async (t) => {
+t.test('the client accepts only webhooks of the service', { skip }, async (t) => {
   const { headers, body, secret } = webhook
   const printed = await run(
     `import json, os

@@ -1,7 +1,6 @@
 /**
- * Restores as docs/operations.md describes them, each followed by a service on what was restored: the
- * books are equal to the cent, API keys and webhook secrets are valid, and a payment that is repeated is
- * not recorded twice.
+ * Restores databases as docs/operations.md describes, and starts a service on each of them: the books are equal
+ * to the cent, API keys and webhook secrets are still valid, and a repeated payment is not recorded twice.
  */
 import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -31,7 +30,7 @@ import { type System, startSystem } from '../fixtures/service/system.ts'
 import { until } from '../fixtures/service/until.ts'
 
 const PASSWORD = 'correct horse battery'
-/** Settings take a password over plain http on this machine alone. */
+/** Over plain http, Settings accept a password only if the base URL is a loopback address. */
 const BASE_URL = { BASE_URL: 'http://127.0.0.1:8080' }
 const BOOKS = [
   'accounts',
@@ -64,8 +63,8 @@ async function openBusiness(t: Test, databaseUrl: string) {
   const system = await start(t, databaseUrl)
   const { url, operator } = system
   const account = await operator.createAccount()
-  const who = ['--email', 'ada@acme.example', '--role', 'admin', '--password', PASSWORD]
-  await operator.cli('users', 'create', '--account', account, ...who)
+  const admin = ['--email', 'ada@acme.example', '--role', 'admin', '--password', PASSWORD]
+  await operator.cli('users', 'create', '--account', account, ...admin)
   const key = await operator.issueKey(account)
   const revoked = await operator.issueKey(account)
   await operator.revokeKey(revoked.id)
@@ -109,7 +108,7 @@ async function openBusiness(t: Test, databaseUrl: string) {
 
 type Business = Awaited<ReturnType<typeof openBusiness>>
 
-/** Rows, sums of their numbers, and a digest of all that is in them. */
+/** Resolves with the number of rows of each table, the sum of their amounts, and a digest of their contents. */
 async function readBooks(url: string) {
   const database = await openDatabase({ url, log: SILENT, user: 'operator' })
   try {
@@ -130,19 +129,19 @@ async function readBooks(url: string) {
   }
 }
 
-/** What a service on the restored database must do. */
+/** Checks a service on the restored database, which has `paid` payments. */
 async function checkRestored(t: Test, business: Business, databaseUrl: string, paid: number) {
   const payments = (await readBooks(databaseUrl)).find(({ table }) => table === 'payments')
-  // 101 cents, 102, and so on.
+  // The payments are of 101 cents, 102 cents, and so on.
   matches(t, payments, { rows: paid, cents: 101 * paid + (paid * (paid - 1)) / 2 })
   const system = await start(t, databaseUrl)
   const me = async (key: string) => (await call(`${system.url}/api/v1/me`, { key })).status
   t.equal(await me(business.key), 200, 'the key is valid')
-  t.equal(await me(business.revoked), 401, 'the revoked one is not')
+  t.equal(await me(business.revoked), 401, 'the revoked key is not')
   const before = await readBooks(databaseUrl)
   const repeated = await business.pay(system, paid - 1)
   t.equal(repeated.status, 201)
-  t.equal(repeated.headers['idempotent-replayed'], 'true', 'a payment that is there is replayed')
+  t.equal(repeated.headers['idempotent-replayed'], 'true', 'a restored payment is replayed')
   t.strictSame(await readBooks(databaseUrl), before)
   const received = business.receiver.webhooks.length
   t.equal((await business.pay(system, 1000)).status, 201)
@@ -150,7 +149,7 @@ async function checkRestored(t: Test, business: Business, databaseUrl: string, p
   const last = business.receiver.webhooks.at(-1)
   t.ok(
     last !== undefined && verify(last, business.signingSecret),
-    'signed with the secret of before',
+    'signed with the secret that the endpoint had before the restore',
   )
   return system
 }
@@ -159,8 +158,8 @@ function untilDelivered({ webhooks }: Receiver, received: number) {
   return until(() => webhooks.length > received, 'the webhook is delivered')
 }
 
-t.test('SQLite: a backup that was taken while the service ran', async (t) => {
-  // tap empties the directory each time it is named.
+t.test('SQLite: from a backup that was made while the service ran', async (t) => {
+  // Each call of `testdir` empties the directory, so it is called once.
   const directory = t.testdir()
   const path = join(directory, 'receivables.db')
   await copySqliteTemplate(path)
@@ -168,13 +167,13 @@ t.test('SQLite: a backup that was taken while the service ran', async (t) => {
   const copy = join(directory, 'copy.db')
   const before = await readBooks(`sqlite:${path}`)
   await business.system.operator.cli('database', 'backup', '--to', copy)
-  t.equal((await business.pay(business.system, 20)).status, 201, 'since then')
+  t.equal((await business.pay(business.system, 20)).status, 201, 'paid after the backup')
   await business.system.backend.stop('SIGKILL')
   t.strictSame(await readBooks(`sqlite:${copy}`), before)
   await checkRestored(t, business, `sqlite:${copy}`, 20)
 })
 
-t.test('PostgreSQL: pg_dump and pg_restore', async (t) => {
+t.test('PostgreSQL: with pg_dump and pg_restore', async (t) => {
   const server = await startPostgres()
   t.teardown(() => server.remove())
   const { url } = await copyTemplate(server.url('postgres'))
@@ -182,7 +181,7 @@ t.test('PostgreSQL: pg_dump and pg_restore', async (t) => {
   const before = await readBooks(url)
   const dump = join(t.testdir(), 'receivables.dump')
   await postgres('pg_dump', '--format=custom', '--dbname', url, '--file', dump)
-  t.equal((await business.pay(business.system, 20)).status, 201, 'since then')
+  t.equal((await business.pay(business.system, 20)).status, 201, 'paid after the backup')
   await business.system.backend.stop('SIGKILL')
   const other = await startPostgres()
   t.teardown(() => other.remove())
@@ -249,9 +248,9 @@ recovery_target_action = 'promote'
     }, 'it accepts writes')
     t.strictSame(await readBooks(restoredUrl), before)
     const system = await checkRestored(t, business, restoredUrl, 20)
-    // As documented: the key that was revoked since is valid again, and what was paid since is not there.
+    // As documented, the key that was revoked after that instant is valid again, and later payments are missing.
     const repeated = await business.pay(system, 22)
     matches(t, repeated, { status: 201 })
-    t.equal(repeated.headers['idempotent-replayed'], undefined, 'recorded, once')
+    t.equal(repeated.headers['idempotent-replayed'], undefined, 'recorded as new')
   },
 )

@@ -1,5 +1,5 @@
-// Runs "Set-up by hand" of docs/operations.md as it is written, except what only a fresh machine has: packages, the
-// servers' own commands, the locations of files, and ports.
+// Runs the commands of "Set-up by hand" in docs/operations.md. Only the installation of packages and servers is left
+// out, and directories and ports are replaced by those of this test.
 
 import { execFile } from 'node:child_process'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -20,13 +20,13 @@ function blocksOf(section: string): string[] {
   return [...own.matchAll(/^```\n(.*?)^```$/gms)].map(([, block = '']) => block)
 }
 
-/** Each port of the page becomes one that is reserved for this test. */
-async function movePorts(script: string): Promise<string> {
-  let moved = script
+/** Replaces each port of the page with one that is reserved for this test. */
+async function replacePorts(script: string): Promise<string> {
+  let replaced = script
   for (const port of new Set(script.match(/\b80[89]\d\b/g))) {
-    moved = moved.replaceAll(port, String(await reservePort()))
+    replaced = replaced.replaceAll(port, String(await reservePort()))
   }
-  return moved
+  return replaced
 }
 
 t.test('two gateways, two backends, an account, a key and a call', async (t) => {
@@ -44,12 +44,12 @@ t.test('two gateways, two backends, an account, a key and a call', async (t) => 
     .replaceAll('/var/log/receivables', join(directory, 'log'))
     .replaceAll('/var/lib/receivables', join(directory, 'data'))
     .replaceAll('/opt/receivables', root)
-    // What a reader copies from one line to the next.
+    // A reader copies the printed key into the next commands.
     .replace(/^(node backend\/cli\.ts keys issue .*)$/m, 'key=$($1 | grep -o "rcv_.*")')
     .replaceAll('rcv_…', '$key')
   const { stdout } = await promisify(execFile)(
     'bash',
-    ['-euc', `trap 'kill $(jobs -p); wait' EXIT\n${await movePorts(script)}`],
+    ['-euc', `trap 'kill $(jobs -p); wait' EXIT\n${await replacePorts(script)}`],
     { cwd: root, timeout: 200_000 },
   )
   t.equal(stdout.match(/^\{"ready":true,"reasons":\[\],"degraded":/gm)?.length, 4)
@@ -57,6 +57,6 @@ t.test('two gateways, two backends, an account, a key and a call', async (t) => 
   t.strictSame(
     responses.map(([, remaining]) => remaining),
     ['599', '598'],
-    'two gateways count one hour',
+    'the two gateways share the rate limit',
   )
 })

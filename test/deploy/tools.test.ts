@@ -1,4 +1,4 @@
-// What tools of other projects say of deploy/, where they are installed.
+// Checks the files of deploy/ with the tools of other projects, if these are installed.
 import { execFile, spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -8,7 +8,7 @@ import { matches } from '../fixtures/matches.ts'
 
 const root = join(import.meta.dirname, '..', '..')
 
-const lacks = (command: string) =>
+const missing = (command: string) =>
   spawnSync(command, ['--version'], { stdio: 'ignore' }).error === undefined
     ? false
     : `${command} is not installed`
@@ -17,9 +17,9 @@ const run = async (command: string, ...words: string[]) =>
   (await promisify(execFile)(command, words, { cwd: join(root, 'deploy') })).stdout
 
 t.test(
-  'Prometheus takes the rules, and they fire when they should',
+  'Prometheus accepts the rules, and alerts fire when they should',
   {
-    skip: lacks('promtool'),
+    skip: missing('promtool'),
   },
   async (t) => {
     matches(t, await run('promtool', 'check', 'rules', 'prometheus/alerts.yaml'), /SUCCESS/)
@@ -29,14 +29,14 @@ t.test(
 )
 
 t.test(
-  'systemd finds the units well confined',
+  'systemd rates the units as well sandboxed',
   {
-    skip: lacks('systemd-analyze'),
+    skip: missing('systemd-analyze'),
   },
   async (t) => {
     for (const name of ['gateway', 'backend']) {
       const unit = `systemd/receivables-${name}@.service`
-      // Exit code 1 where more is exposed than that.
+      // It exits with 1 if the unit is exposed more than the threshold allows.
       matches(
         t,
         await run('systemd-analyze', 'security', '--offline=true', '--threshold=20', unit),
@@ -46,12 +46,16 @@ t.test(
   },
 )
 
-t.test('kustomize builds the base, each object once', { skip: lacks('kubectl') }, async (t) => {
-  const objects = loadAll(await run('kubectl', 'kustomize', 'kubernetes')) as {
-    kind: string
-    metadata: { name: string }
-  }[]
-  const names = objects.map(({ kind, metadata }) => `${kind} ${metadata.name}`)
-  t.equal(new Set(names).size, names.length)
-  matches(t, names.join(), /Deployment receivables-backend.*Deployment receivables-gateway/)
-})
+t.test(
+  'kustomize builds the base, and no object occurs twice',
+  { skip: missing('kubectl') },
+  async (t) => {
+    const objects = loadAll(await run('kubectl', 'kustomize', 'kubernetes')) as {
+      kind: string
+      metadata: { name: string }
+    }[]
+    const names = objects.map(({ kind, metadata }) => `${kind} ${metadata.name}`)
+    t.equal(new Set(names).size, names.length)
+    matches(t, names.join(), /Deployment receivables-backend.*Deployment receivables-gateway/)
+  },
+)

@@ -1,7 +1,7 @@
 /**
- * Clients that make the gateway hold what they can: connections, heads, handshakes, responses. A client
- * with a key in use is served, on connections that it has and on new ones, and the gateway's memory stays
- * bounded.
+ * Clients make the gateway use as many resources as they can: connections, heads, handshakes and responses.
+ * Meanwhile a client with a key in use is served on open and on new connections, and the gateway's memory
+ * stays bounded.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -35,8 +35,11 @@ async function metricOf({ operationsPort }: StartedGateway, name: string): Promi
   return [...text.matchAll(line)].reduce((sum, [, value]) => sum + Number(value), 0)
 }
 
-/** The statuses of calls with a key in use, half of them on connections of their own; and their p99 in ms. */
-async function callWell(t: Test, to: StartedGateway, localAddress: string, ca?: string) {
+/**
+ * Returns a function that makes calls with a key in use, half of them on new connections, and resolves with their
+ * statuses and their p99 in ms.
+ */
+async function prepareCalls(t: Test, to: StartedGateway, localAddress: string, ca?: string) {
   const scheme = ca === undefined ? 'http' : 'https'
   const url = `${scheme}://localhost:${to.port}/api/v1/debtors`
   const options = { connect: { localAddress, family: 4, ...(ca === undefined ? {} : { ca }) } }
@@ -67,11 +70,11 @@ for (const [addresses, good] of [
   [1, '127.0.0.1'],
   [30, '127.0.0.1'],
 ] as const) {
-  const isShared = good === '127.0.2.1'
-  const from = isShared ? 'its own address' : `${addresses} other addresses`
+  const other = addresses === 1 ? 'another address' : `${addresses} other addresses`
+  const from = good === '127.0.2.1' ? 'its own address' : other
 
-  t.test(`unfinished heads from ${from} take nothing from a key in use`, async (t) => {
-    const callAll = await callWell(t, gateway, good)
+  t.test(`calls with a key in use succeed despite unfinished heads from ${from}`, async (t) => {
+    const callAll = await prepareCalls(t, gateway, good)
     const alone = await callAll()
     const head = `GET /api/v1/debtors HTTP/1.1\r\nHost: a\r\nX-A: ${'x'.repeat(47_000)}`
     const crowd = startCrowd(t, { port: gateway.port, count: HEADS, addresses, bytes: head })
@@ -86,9 +89,8 @@ for (const [addresses, good] of [
   })
 }
 
-t.test('readers that do not read take nothing from a key in use', async (t) => {
-  // The kernel buffers some megabytes of each connection, so that less memory shows the limit with fewer
-  // readers.
+t.test('calls with a key in use succeed despite clients that do not read', async (t) => {
+  // The kernel buffers some megabytes for each connection. With a lower limit, fewer clients reach it.
   const own = await startGateway(t, backend.url, {
     GATEWAY_CLIENT_MEMORY_MIB: '4',
     GATEWAY_MEMORY_PER_CLIENT_MIB: '4',
@@ -96,7 +98,7 @@ t.test('readers that do not read take nothing from a key in use', async (t) => {
   })
   const greedy = backend.issue(undefined, 1_000_000)
   await call(`${own.url}/api/v1/debtors`, { key: greedy })
-  const callAll = await callWell(t, own, '127.0.0.1')
+  const callAll = await prepareCalls(t, own, '127.0.0.1')
   const alone = await callAll()
   backend.respondWith((request, res) => {
     res.end(request.headers['x-receivables-principal']?.includes(greedy.slice(4, 12)) ? LIST : '{}')
@@ -106,22 +108,22 @@ t.test('readers that do not read take nothing from a key in use', async (t) => {
   const crowd = startCrowd(t, { port: own.port, count: READERS, addresses: 30, bytes })
   await until(
     async () => (await metricOf(own, 'receivables_gateway_evictions_total')) > 0,
-    'their memory is used up',
+    'their share of the memory is used up',
   )
   const { statuses, p99 } = await callAll()
-  const held = await metricOf(own, 'receivables_gateway_client_memory_bytes')
+  const bufferedBytes = await metricOf(own, 'receivables_gateway_client_memory_bytes')
   const memory = memoryOf(own)
   t.comment(`p99 ${alone.p99} ms alone, ${p99} among ${READERS} readers; ${memory} MB`)
   t.strictSame(statuses, [200])
-  t.ok(held <= 4 * 1024 * 1024)
-  // Responses that were sent were collected late: 298 to 359 MB.
+  t.ok(bufferedBytes <= 4 * 1024 * 1024)
+  // The gateway once kept responses that it had sent until a late garbage collection, and used 298 to 359 MB.
   t.ok(memory < MEMORY_MAX_MB)
   await crowd.close()
 })
 
-t.test('floods of pipelined calls take nothing from a key in use', async (t) => {
+t.test('calls with a key in use succeed despite floods of pipelined calls', async (t) => {
   backend.respondWith((_, res) => res.end('{}'))
-  const callAll = await callWell(t, gateway, '127.0.0.1')
+  const callAll = await prepareCalls(t, gateway, '127.0.0.1')
   const request = (secret: string) =>
     `GET /api/v1/debtors HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${secret}\r\n\r\n`
   const bytes = Array.from({ length: 400 }, () => request(mintApiKey().secret)).join('')
@@ -132,13 +134,13 @@ t.test('floods of pipelined calls take nothing from a key in use', async (t) => 
   await crowd.close()
 })
 
-t.test('handshakes that do not end take nothing from a key in use', async (t) => {
+t.test('calls with a key in use succeed despite handshakes that do not end', async (t) => {
   const { cert, key: privateKey } = await createCertificate(t, 'DNS:localhost')
   const directory = t.testdir({ 'tls.crt': cert, 'tls.key': privateKey })
   const [TLS_CERT, TLS_KEY] = [join(directory, 'tls.crt'), join(directory, 'tls.key')]
   const own = await startGateway(t, backend.url, { TLS_CERT, TLS_KEY, LOG_LEVEL: 'fatal' })
   for (const addresses of [1, 30]) {
-    const callAll = await callWell(t, own, addresses === 1 ? '127.0.2.1' : '127.0.0.1', cert)
+    const callAll = await prepareCalls(t, own, addresses === 1 ? '127.0.2.1' : '127.0.0.1', cert)
     const alone = await callAll()
     const bytes = '\x16\x03\x01'
     const crowd = startCrowd(t, { port: own.port, count: HANDSHAKES, addresses, bytes })
@@ -151,7 +153,7 @@ t.test('handshakes that do not end take nothing from a key in use', async (t) =>
       `p99 ${alone.p99} ms alone, ${during.p99} and ${behind.p99} among ${open}; ${memory} MB`,
     )
     t.strictSame([during.statuses, behind.statuses], [[200], [200]])
-    t.ok(open <= 500, 'a tenth of all connections')
+    t.ok(open <= 500, 'handshakes may use a tenth of all connections')
     t.ok(memory < MEMORY_MAX_MB)
     await crowd.close()
   }

@@ -21,80 +21,80 @@ const UNAVAILABLE = {
   headers: { 'retry-after': /^[1-9]\d*$/, 'x-request-id': /^req_/ },
 }
 
-// Processes start many times: on a busy machine that takes minutes.
+// Many processes are started, which takes minutes on a busy machine.
 t.setTimeout(300_000)
 t.jobs = 2
 
 t.test(
   'a locked database: 503 after the timeout, reads continue, nothing is recorded in part',
   async (t) => {
-    const { ledger, money, payer } = await openPaying(t)
+    const { ledger, intent, payer } = await prepareLedger(t)
     const unlock = await lockDatabase(t, ledger.databasePath, 'exclusive')
-    const begun = performance.now()
-    const waiting = Promise.all(['a', 'b', 'c'].map((name) => payer.send(money(name))))
+    const startedAt = performance.now()
+    const waiting = Promise.all(['a', 'b', 'c'].map((name) => payer.send(intent(name))))
     const read = await call(`${ledger.system.url}/api/v1/payments`, { key: ledger.apiKey })
     t.equal(read.status, 200)
     for (const response of await waiting) matches(t, response, UNAVAILABLE)
-    const respondedMs = Math.round(performance.now() - begun)
+    const respondedMs = Math.round(performance.now() - startedAt)
     t.comment({ respondedMs })
     t.ok(respondedMs >= 4_900 && respondedMs < LOCKED_MS_MAX)
     await untilDegraded(ledger, /^database: SQLITE_BUSY/)
     matches(t, (await ledger.check()).figures, { payments: 0 })
     await unlock()
-    for (const name of ['a', 'b', 'c']) matches(t, await payer.pay(money(name)), { status: 201 })
+    for (const name of ['a', 'b', 'c']) matches(t, await payer.pay(intent(name)), { status: 201 })
     await untilDegraded(ledger)
     t.strictSame((await ledger.check()).violations, [])
   },
 )
 
-t.test('a full disk: writes are rejected, reads live, it says so, and recovers', async (t) => {
+t.test('a full disk: writes are rejected, reads continue, and the backend recovers', async (t) => {
   const directory = mkdtempSync(join(tmpdir(), 'full-disk-'))
   t.teardown(() => rmSync(directory, { recursive: true }))
   const dataDir = join(directory, 'data')
   mkdirSync(dataDir)
   const mounted = await mountSmallDisk(t, dataDir)
-  if (!mounted) return skip(t, 'no tmpfs may be mounted here: run as root')
-  const { ledger, money, payer } = await openPaying(t, directory)
+  if (!mounted) return skip(t, 'mounting a tmpfs needs root')
+  const { ledger, intent, payer } = await prepareLedger(t, directory)
   const filler = join(dataDir, 'filler')
   fillUp(filler)
-  // The WAL may have room for a few more.
+  // The WAL may have room for a few more payments.
   const responses: (Response | undefined)[] = []
   while (responses.at(-1)?.status !== 503) {
-    responses.push(await payer.send(money(`full-${responses.length}`)))
+    responses.push(await payer.send(intent(`full-${responses.length}`)))
     t.ok(responses.length < 2_000)
   }
   matches(t, responses.at(-1), UNAVAILABLE)
   await untilDegraded(ledger, /^database: SQLITE_(?:FULL|IOERR)/)
   const payments = `${ledger.system.url}/api/v1/payments`
   t.equal((await call(payments, { key: ledger.apiKey })).status, 200)
-  matches(t, await payer.send(money('still')), UNAVAILABLE)
-  // A start needs no room either.
+  matches(t, await payer.send(intent('still')), UNAVAILABLE)
+  // A backend also starts while the disk is full.
   await ledger.system.backend.stop('SIGKILL')
   await ledger.system.startBackend()
   t.equal((await call(payments, { key: ledger.apiKey })).status, 200)
   rmSync(filler)
-  matches(t, await payer.pay(money(`full-${responses.length - 1}`)), { status: 201 })
+  matches(t, await payer.pay(intent(`full-${responses.length - 1}`)), { status: 201 })
   await untilDegraded(ledger)
   t.strictSame((await ledger.check()).violations, [])
 })
 
-for (const end of ['goes on', 'is killed'] as const) {
+for (const end of ['continues', 'is killed'] as const) {
   t.test(`a disk that fails to sync, under a backend that then ${end}`, async (t) => {
-    const { ledger, money, payer } = await openPaying(t)
+    const { ledger, intent, payer } = await prepareLedger(t)
     const { system } = ledger
-    await payer.pay(money('before'))
+    await payer.pay(intent('before'))
     const inject = ['trace=fsync,fdatasync', 'inject=fsync,fdatasync:error=EIO']
     const dataDir = system.env['DATA_DIR'] ?? ''
     const tracing = await trace(t, system.backend.pid, dataDir, inject)
-    if (tracing === undefined) return skip(t, 'strace is missing here, or may not attach')
-    const failed = await payer.send(money('failed'))
-    // It may stand after a crash: 503 would say that nothing was recorded.
+    if (tracing === undefined) return skip(t, 'strace is not installed, or may not attach')
+    const failed = await payer.send(intent('failed'))
+    // The payment may survive a crash. A 503 would say that nothing was recorded.
     matches(t, failed, { status: 504, json: { code: 'gateway_timeout' } })
     await untilDegraded(ledger, /^database: SQLITE_IOERR/)
     if (end === 'is killed') await system.backend.stop('SIGKILL')
     await tracing.end()
     if (end === 'is killed') await system.startBackend()
-    const found = await payer.pay(money('failed'))
+    const found = await payer.pay(intent('failed'))
     t.equal(found.status, 201)
     t.comment({ replayed: found.headers['idempotent-replayed'] ?? 'false' })
     await untilDegraded(ledger)
@@ -103,14 +103,14 @@ for (const end of ['goes on', 'is killed'] as const) {
 }
 
 t.test('no 201 is sent before its payment has been synced to the disk', async (t) => {
-  const { ledger, money, payer } = await openPaying(t)
+  const { ledger, intent, payer } = await prepareLedger(t)
   const { backend, env } = ledger.system
   const watch = ['trace=read,write,writev,fsync,fdatasync,openat']
   const tracing = await trace(t, backend.pid, env['DATA_DIR'] ?? '', watch)
-  if (tracing === undefined) return skip(t, 'strace is missing here, or may not attach')
+  if (tracing === undefined) return skip(t, 'strace is not installed, or may not attach')
   const names = Array.from({ length: 20 }, (_, n) => `p${n}`)
-  await Promise.all(names.slice(0, 10).map((name) => payer.pay(money(name))))
-  for (const name of names.slice(10)) await payer.pay(money(name))
+  await Promise.all(names.slice(0, 10).map((name) => payer.pay(intent(name))))
+  for (const name of names.slice(10)) await payer.pay(intent(name))
   const calls = await tracing.end()
   const { responded, early } = unsyncedResponses(calls)
   t.equal(responded, names.length)
@@ -122,7 +122,7 @@ t.test('no 201 is sent before its payment has been synced to the disk', async (t
   )
 })
 
-/** 201s that were written with no sync of the WAL since their request was read. */
+/** Returns the 201s before which the WAL was not synced after their request had been read. */
 function unsyncedResponses(calls: readonly SystemCall[]): { responded: number; early: string[] } {
   const requestOn = new Map<string, number>()
   const early: string[] = []
@@ -141,13 +141,13 @@ function unsyncedResponses(calls: readonly SystemCall[]): { responded: number; e
   return { responded, early }
 }
 
-interface Paying {
+interface PreparedLedger {
   readonly ledger: Ledger
   readonly payer: Payer
-  money(name: string): Parameters<Payer['send']>[0]
+  intent(name: string): Parameters<Payer['send']>[0]
 }
 
-async function openPaying(t: Test, directory?: string): Promise<Paying> {
+async function prepareLedger(t: Test, directory?: string): Promise<PreparedLedger> {
   const host = {
     testdir: () => directory ?? t.testdir(),
     teardown: (work: () => unknown) => t.teardown(work),
@@ -157,11 +157,11 @@ async function openPaying(t: Test, directory?: string): Promise<Paying> {
   return {
     ledger,
     payer: ledger.payer('payer'),
-    money: (name) => ({ key: name, reference: name, invoiceId, amount: 100 }),
+    intent: (name) => ({ key: name, reference: name, invoiceId, amount: 100 }),
   }
 }
 
-/** Waits until the backend owns up to just that; its `/readyz` responds 200 all the while. */
+/** Waits until `/readyz` reports this reason under `degraded`, or none. Its status must be 200 throughout. */
 async function untilDegraded({ system }: Ledger, reason?: RegExp): Promise<void> {
   const readyz = `http://127.0.0.1:${system.backend.operationsPort}/readyz`
   await until(async () => {
@@ -173,7 +173,7 @@ async function untilDegraded({ system }: Ledger, reason?: RegExp): Promise<void>
 }
 
 function skip(t: Test, why: string): void {
-  t.pass('not shown here', { skip: why })
+  t.pass('not tested on this machine', { skip: why })
 }
 
 async function mountSmallDisk(t: Test, path: string): Promise<boolean> {
@@ -183,7 +183,7 @@ async function mountSmallDisk(t: Test, path: string): Promise<boolean> {
   } catch {
     return false
   }
-  // Lazily: the processes that use it end in teardowns of their own.
+  // The unmount is lazy, because processes may still use the disk until their own teardowns.
   t.teardown(() => run('umount', ['-l', path]))
   return true
 }

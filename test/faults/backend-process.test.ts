@@ -9,11 +9,11 @@ import { call, type Response } from '../fixtures/service/call.ts'
 import { startGateway } from '../fixtures/service/gateway.ts'
 import { until } from '../fixtures/service/until.ts'
 
-/** Ten times what is promised: 50 ms for a refusal, 2 s for a start. */
+/** Ten times what is promised: 50 ms for a 503, 2 s for a start. */
 const REFUSED_MS_MAX = 500
 const READY_MS_MAX = 20_000
 
-// Processes start many times: on a busy machine that takes minutes.
+// Many processes are started, which takes minutes on a busy machine.
 t.setTimeout(300_000)
 t.jobs = 2
 
@@ -24,16 +24,16 @@ t.test(
     const { system } = ledger
     const payer = ledger.payer('payer')
     const invoiceId = await ledger.invoice(100_000)
-    const money = { key: 'a', reference: 'a', invoiceId, amount: 1_000 }
-    const acknowledged = await payer.send(money)
+    const intent = { key: 'a', reference: 'a', invoiceId, amount: 1_000 }
+    const acknowledged = await payer.send(intent)
     await system.backend.stop('SIGKILL')
     const times: number[] = []
     for (let call = 0; call < 5; call++) {
-      const begun = performance.now()
-      const refused = await payer.send({ ...money, key: 'b', reference: 'b' })
-      times.push(performance.now() - begun)
-      matches(t, refused, { status: 503, json: { code: 'service_unavailable' } })
-      matches(t, refused?.headers, { 'retry-after': /^[1-9]\d*$/, 'x-request-id': /^req_/ })
+      const startedAt = performance.now()
+      const response = await payer.send({ ...intent, key: 'b', reference: 'b' })
+      times.push(performance.now() - startedAt)
+      matches(t, response, { status: 503, json: { code: 'service_unavailable' } })
+      matches(t, response?.headers, { 'retry-after': /^[1-9]\d*$/, 'x-request-id': /^req_/ })
     }
     // The machine may pause some of the calls, but not all.
     const refusedMs = Math.min(...times)
@@ -44,26 +44,26 @@ t.test(
     const readyMs = performance.now() - started
     t.ok(readyMs < READY_MS_MAX)
     t.comment({ refusedMs: Math.round(refusedMs), readyMs: Math.round(readyMs) })
-    t.equal((await payer.pay(money)).text, acknowledged?.text)
+    t.equal((await payer.pay(intent)).text, acknowledged?.text)
     await untilDegraded(ledger, [])
     t.strictSame((await ledger.check()).violations, [])
   },
 )
 
-t.test('a stopped backend: 504 at the deadline; it is paid once', async (t) => {
+t.test('a stopped backend: 504 at the deadline, and the payment is recorded once', async (t) => {
   const ledger = await openLedger(t)
   const { backend, url } = ledger.system
   const payer = ledger.payer('payer')
   const invoiceId = await ledger.invoice(100_000)
-  const money = { key: 'a', reference: 'a', invoiceId, amount: 1_000 }
-  await payer.send({ ...money, key: 'before', reference: 'before' })
+  const intent = { key: 'a', reference: 'a', invoiceId, amount: 1_000 }
+  await payer.send({ ...intent, key: 'before', reference: 'before' })
   backend.signal('SIGSTOP')
-  const begun = performance.now()
+  const startedAt = performance.now()
   const [paid, read] = await Promise.all([
-    payer.send(money),
+    payer.send(intent),
     call(`${url}/api/v1/invoices/${invoiceId}`, { key: ledger.apiKey }),
   ])
-  const respondedMs = Math.round(performance.now() - begun)
+  const respondedMs = Math.round(performance.now() - startedAt)
   t.comment({ respondedMs })
   for (const response of [paid, read]) {
     matches(t, response, { status: 504, json: { code: 'gateway_timeout' } })
@@ -72,12 +72,12 @@ t.test('a stopped backend: 504 at the deadline; it is paid once', async (t) => {
   t.ok(respondedMs >= 9_900 && respondedMs < 100_000)
   await untilDegraded(ledger, ['no backend is ready'])
   backend.signal('SIGCONT')
-  t.equal((await payer.pay(money)).status, 201)
+  t.equal((await payer.pay(intent)).status, 201)
   await untilDegraded(ledger, [])
   t.strictSame((await ledger.check()).violations, [])
 })
 
-t.test('a gateway that starts before its backend is not ready, and becomes so', async (t) => {
+t.test('a gateway that starts before its backend becomes ready with it', async (t) => {
   const { system, apiKey } = await openLedger(t)
   await system.backend.stop('SIGKILL')
   const gateway = await startGateway(t, `http://127.0.0.1:${system.backend.port}`)
@@ -92,21 +92,21 @@ t.test('a gateway that starts before its backend is not ready, and becomes so', 
   matches(t, await call(`${gateway.url}/api/v1/me`, { key: apiKey }), { status: 200 })
 })
 
-t.test('a backend that drains says so, and finishes what it began', async (t) => {
+t.test('a backend that drains reports it, and completes calls in progress', async (t) => {
   const directory = mkdtempSync(join(tmpdir(), 'failpoints-'))
   t.teardown(() => rmSync(directory, { recursive: true }))
   const ledger = await openLedger(t, { backendEnv: failpointsEnv(directory) })
   const { backend } = ledger.system
   const readyz = `http://127.0.0.1:${backend.operationsPort}/readyz`
   const key = failpointKey('stall', 'before_commit', 'drain')
-  const money = { key, reference: key, invoiceId: await ledger.invoice(1_000), amount: 400 }
-  const paid = ledger.payer('payer').send(money)
-  await until(() => hasFired(directory, key), 'the payment is under way')
+  const intent = { key, reference: key, invoiceId: await ledger.invoice(1_000), amount: 400 }
+  const paid = ledger.payer('payer').send(intent)
+  await until(() => hasFired(directory, key), 'the payment is in progress')
   const ended = backend.stop('SIGTERM')
   const { json } = await until(async () => {
     const response = await call(readyz)
     return response.status === 503 && response
-  }, 'it says that it drains')
+  }, 'it reports that it drains')
   matches(t, json, { ready: false, reasons: ['draining'] })
   t.equal((await paid)?.status, 201)
   t.equal(await ended, 0)
@@ -119,17 +119,17 @@ t.test('a restart under load: every call gets a response, as promised', async (t
   const invoiceId = await ledger.invoice(900_000_000)
   const responses: (Response | undefined)[] = []
   let over = false
-  const payOn = async (name: string) => {
+  const keepPaying = async (name: string) => {
     const payer = ledger.payer(name)
     for (let n = 0; !over; n++) {
-      const money = { key: `${name}-${n}`, reference: `${name}-${n}`, invoiceId, amount: 1 }
-      const response = await payer.send(money)
+      const intent = { key: `${name}-${n}`, reference: `${name}-${n}`, invoiceId, amount: 1 }
+      const response = await payer.send(intent)
       responses.push(response)
-      // Asked to come again, it comes again.
-      if (response?.status !== 201) responses.push(await payer.pay(money))
+      // The payer retries, as the 503 requires.
+      if (response?.status !== 201) responses.push(await payer.pay(intent))
     }
   }
-  const payers = Array.from({ length: 8 }, (_, n) => payOn(`payer-${n}`))
+  const payers = Array.from({ length: 8 }, (_, n) => keepPaying(`payer-${n}`))
   for (let restarts = 0; restarts < 3; restarts++) {
     const enough = responses.length + 50
     await until(() => responses.length >= enough, 'the load runs')
@@ -140,7 +140,7 @@ t.test('a restart under load: every call gets a response, as promised', async (t
   await Promise.all(payers)
   for (const response of responses) {
     if (response?.status === 201) continue
-    // Never 502, which would leave them in doubt: what was accepted is finished.
+    // A 502 would leave the outcome unknown. A backend that drains completes every call that it has accepted.
     matches(t, response, { status: 503, json: { code: 'service_unavailable' } })
     matches(t, response?.headers, { 'retry-after': /^[1-9]\d*$/ })
   }
@@ -149,13 +149,13 @@ t.test('a restart under load: every call gets a response, as promised', async (t
   t.strictSame((await ledger.check()).violations, [])
 })
 
-/** Waits until the gateway owns up to just that; its `/readyz` responds 200 all the while. */
+/** Waits until `/readyz` reports exactly these reasons under `degraded`. Its status must be 200 throughout. */
 async function untilDegraded({ system }: Ledger, reasons: readonly string[]): Promise<void> {
   const readyz = `http://127.0.0.1:${system.gateways[0]?.operationsPort}/readyz`
   await until(async () => {
     const { status, json } = await call(readyz)
     if (status !== 200) throw new Error(`the gateway is not ready: ${status}`)
-    // Besides, each backend that is not ready has its own reason.
+    // Each backend that is not ready adds a reason of its own, which is not compared.
     const own = json.degraded.filter((reason: string) => !reason.startsWith('backend http'))
     return JSON.stringify(own) === JSON.stringify(reasons)
   }, `degraded: ${reasons}`)

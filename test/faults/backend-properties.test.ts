@@ -27,7 +27,7 @@ function opens(key: Buffer, scope: CursorScope, cursor: string): boolean {
   }
 }
 
-t.test('the cursor of every position in every list opens as that position', async (t) => {
+t.test('a sealed cursor opens as the same position', async (t) => {
   fc.assert(
     fc.property(scope, position, (scope, position) => {
       const cursor = sealCursor(KEY, scope, position)
@@ -63,11 +63,11 @@ t.test('a cursor that was changed, shortened or extended does not open', async (
   fc.assert(
     fc.property(scope, position, change, (scope, position, { kind, at, bit }) => {
       const bytes = Buffer.from(sealCursor(KEY, scope, position), 'base64url')
-      const place = at % bytes.length
-      if (kind === 'flip') bytes.writeUInt8(bytes.readUInt8(place) ^ (1 << bit), place)
+      const offset = at % bytes.length
+      if (kind === 'flip') bytes.writeUInt8(bytes.readUInt8(offset) ^ (1 << bit), offset)
       const changed =
         kind === 'cut'
-          ? bytes.subarray(0, place)
+          ? bytes.subarray(0, offset)
           : kind === 'grow'
             ? Buffer.concat([bytes, Buffer.of(at)])
             : bytes
@@ -78,7 +78,7 @@ t.test('a cursor that was changed, shortened or extended does not open', async (
   t.pass()
 })
 
-/** The order of filters does not matter. */
+/** Compares scopes regardless of the order of their filters. */
 function isSame(a: CursorScope, b: CursorScope): boolean {
   const sorted = ({ filters }: CursorScope) =>
     Object.entries(filters).toSorted(([one], [other]) => (one < other ? -1 : 1))
@@ -110,7 +110,7 @@ const lines = fc.oneof(
   linesOf(1_000_000, fc.integer({ min: -AMOUNT_MAX, max: AMOUNT_MAX })),
 )
 
-/** quantity × unit amount as a fraction, rounded to the nearest, halves away from zero. */
+/** Returns quantity × unit amount as an exact fraction, rounded to the nearest integer, halves away from zero. */
 function exactAmount({ quantity, unitAmount }: NewLine): bigint {
   const [whole = '', fraction = ''] = String(quantity).split('.')
   const denominator = 10n ** BigInt(fraction.length)
@@ -122,7 +122,7 @@ function exactAmount({ quantity, unitAmount }: NewLine): bigint {
   return twiceRest > denominator ? floor + 1n : floor
 }
 
-t.test('the total of an invoice is that of exact fractions, to the last unit', async (t) => {
+t.test('the total of an invoice equals that of exact fractions', async (t) => {
   let accepted = 0
   fc.assert(
     fc.property(lines, (lines) => {

@@ -9,23 +9,23 @@ import { readHistory } from '../fixtures/payments/history.ts'
 import { type Ledger, openLedger } from '../fixtures/payments/ledger.ts'
 import { MUTANTS, mutantEnv } from '../fixtures/payments/mutants.ts'
 
-/** Which invariant each bug breaks; it may break others with it. */
+/** The invariant that each bug breaks. A bug may break others too. */
 const BREAKS: Readonly<Record<string, Invariant>> = {
   loses_keys: 'I2',
   responds_without_commit: 'I1',
   loses_the_payment: 'I1',
   records_another_amount: 'I1',
   stores_other_bytes: 'I3',
-  passes_replays_for_new: 'I3',
+  presents_replays_as_new: 'I3',
   does_not_settle: 'I4',
   allocates_twice: 'I5',
   records_no_event: 'I6',
   ignores_the_body: 'I8',
   loses_the_debtor: 'I9',
-  keeps_what_was_refused: 'I4',
+  keeps_rejected_writes: 'I4',
 }
 
-// Processes start many times: on a busy machine that takes minutes.
+// Many processes are started, which takes minutes on a busy machine.
 t.setTimeout(300_000)
 t.jobs = 2
 
@@ -35,7 +35,7 @@ t.test('every bug has an invariant that it breaks', async (t) => {
 
 t.test('the checker finds nothing wrong with the backend as it is', async (t) => {
   const ledger = await openLedger(t)
-  await makeDemands(ledger)
+  await makeCalls(ledger)
   const { violations, figures } = await ledger.check()
   t.strictSame(violations, [])
   matches(t, figures, { intents: 6, acknowledged: 4, payments: 4, duplicates: 0 })
@@ -46,7 +46,7 @@ t.test('the checker finds nothing wrong with the backend as it is', async (t) =>
 for (const name of MUTANTS) {
   t.test(`the checker finds the backend that ${name.replaceAll('_', ' ')}`, async (t) => {
     const ledger = await openLedger(t, { backendEnv: mutantEnv(name) })
-    await makeDemands(ledger)
+    await makeCalls(ledger)
     const { violations } = await ledger.check()
     const broken = [...new Set(violations.map(({ invariant }) => invariant))]
     t.ok(broken.includes(BREAKS[name] ?? 'I1'), broken.join(' '))
@@ -59,29 +59,29 @@ t.test('the checker finds a caller that uses a new key for a retry', async (t: T
   const ledger = await openLedger(t, { backendEnv: failpointsEnv(directory) })
   const payer = ledger.payer('careless')
   const key = failpointKey('throw', 'after_commit', '1')
-  const money = { key, reference: 'rent', invoiceId: await ledger.invoice(10_000), amount: 1_000 }
-  t.equal((await payer.send(money))?.status, 503)
-  t.equal((await payer.send({ ...money, key: 'another' }))?.status, 201)
+  const intent = { key, reference: 'rent', invoiceId: await ledger.invoice(10_000), amount: 1_000 }
+  t.equal((await payer.send(intent))?.status, 503)
+  t.equal((await payer.send({ ...intent, key: 'another' }))?.status, 201)
   const { violations, figures } = await ledger.check()
   t.equal(figures.duplicates, 1)
   t.ok(violations.some(({ invariant }) => invariant === 'I2'))
 })
 
-/** Makes concurrent calls, repeats, calls with another body, and calls that are rejected: each bug shows in one. */
-async function makeDemands(ledger: Ledger): Promise<void> {
+/** Makes concurrent calls, repeats, calls with another body, and calls that are rejected. Each bug affects one of them. */
+async function makeCalls(ledger: Ledger): Promise<void> {
   const invoiceId = await ledger.invoice(10_000)
   const payer = ledger.payer('one')
   const other = ledger.payer('other')
-  const money = (n: number, amount: number) => {
+  const intent = (n: number, amount: number) => {
     return { key: `key-${n}`, reference: `reference-${n}`, invoiceId, amount }
   }
-  await Promise.all([payer.send(money(1, 1_000)), other.send(money(1, 1_000))])
-  await payer.send(money(2, 2_000))
-  await payer.send(money(3, 1_000_000))
-  await payer.send(money(4, 3_000))
-  await other.send(money(2, 2_000))
-  await other.send(money(1, 1_001))
+  await Promise.all([payer.send(intent(1, 1_000)), other.send(intent(1, 1_000))])
+  await payer.send(intent(2, 2_000))
+  await payer.send(intent(3, 1_000_000))
+  await payer.send(intent(4, 3_000))
+  await other.send(intent(2, 2_000))
+  await other.send(intent(1, 1_001))
   // The second is rejected, because its external id exists.
-  await payer.send({ ...money(5, 500), externalId: 'bank-1' })
-  await payer.send({ ...money(6, 500), externalId: 'bank-1' })
+  await payer.send({ ...intent(5, 500), externalId: 'bank-1' })
+  await payer.send({ ...intent(6, 500), externalId: 'bank-1' })
 }

@@ -1,6 +1,6 @@
 /**
- * Under Patroni, with etcd: the machine of the primary loses its power or hangs, and a planned switchover.
- * What is promised is in `payThroughFailover`. Patroni replaces a lost primary after 20 s.
+ * Fails over a cluster of Patroni and etcd: the primary's machine loses power or hangs, or an operator switches
+ * over. `payThroughFailover` checks what is promised. Patroni replaces a lost primary after 20 s.
  */
 import t, { type Test } from 'tap'
 import { payThroughFailover } from '../fixtures/payments/failover.ts'

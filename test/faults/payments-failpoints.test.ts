@@ -12,25 +12,22 @@ import {
   type Point,
 } from '../fixtures/payments/failpoints.ts'
 import { type Ledger, openLedger } from '../fixtures/payments/ledger.ts'
-import type { Money } from '../fixtures/payments/payers.ts'
+import type { PaymentIntent } from '../fixtures/payments/payers.ts'
 import { lockDatabase } from '../fixtures/service/database.ts'
 import { until } from '../fixtures/service/until.ts'
 
 const CALLERS = [1, 2, 8]
 
 /** From these points on, the payment is recorded, even if the caller gets no response. */
-const DURABLE: readonly Point[] = ['after_commit', 'half_answer']
+const DURABLE: readonly Point[] = ['after_commit', 'half_response']
 
-// Processes start many times: on a busy machine that takes minutes.
+// Many processes are started, which takes minutes on a busy machine.
 t.setTimeout(300_000)
 t.jobs = 3
 
-t.test(
-  'a backend that is killed at any point of a payment has recorded it once or not at all',
-  sweep('kill'),
-)
-t.test('so has a backend that fails at any point of a payment', sweep('throw'))
-t.test('so has a backend that stalls at any point of a payment', sweep('stall'))
+t.test('a backend that is killed at any point of a payment records it once', sweep('kill'))
+t.test('a backend that fails at any point of a payment records it once', sweep('throw'))
+t.test('a backend that stalls at any point of a payment records it once', sweep('stall'))
 
 function sweep(fault: Fault) {
   return async (t: Test) => {
@@ -40,14 +37,18 @@ function sweep(fault: Fault) {
       for (const callers of CALLERS) {
         const key = failpointKey(fault, point, String(callers))
         const invoiceId = await ledger.invoice(1_000)
-        const money = { key, reference: key, invoiceId, amount: 400 }
+        const intent = { key, reference: key, invoiceId, amount: 400 }
         const restarted = fault === 'kill' ? ledger.system.startBackend() : undefined
-        const replayed = await payAtOnce(ledger, money, callers)
+        const replayed = await payAtOnce(ledger, intent, callers)
         t.ok(hasFired(directory, key), `${key} happened`)
         await restarted
         if (fault !== 'stall') {
           const originals = replayed.filter((is) => !is).length
-          t.equal(originals, DURABLE.includes(point) ? 0 : 1, `${key}: responses but replays`)
+          t.equal(
+            originals,
+            DURABLE.includes(point) ? 0 : 1,
+            `${key}: responses that are not replays`,
+          )
         }
       }
     }
@@ -76,7 +77,10 @@ t.test('a backend killed within a group of payments has recorded none of it', as
     const paid = []
     for (const key of [`alone-${keys[0]}`, ...keys]) {
       paid.push(pay(key))
-      await until(async () => (await waitingIn(system.backend)) === paid.length, `${key} waits`)
+      await until(
+        async () => (await transactionsWaiting(system.backend)) === paid.length,
+        `${key} waits`,
+      )
     }
     const restarted = system.startBackend()
     await unlock()
@@ -92,7 +96,11 @@ t.test('a backend killed within a group of payments has recorded none of it', as
 })
 
 /** The number of transactions that wait for the writer. */
-async function waitingIn({ operationsPort }: { operationsPort: number }): Promise<number> {
+async function transactionsWaiting({
+  operationsPort,
+}: {
+  operationsPort: number
+}): Promise<number> {
   const metrics = await (await fetch(`http://127.0.0.1:${operationsPort}/metrics`)).text()
   const [, waiting] =
     /^receivables_backend_transactions_waiting(?:\{.*\})? (\d+)$/m.exec(metrics) ?? []
@@ -105,13 +113,20 @@ function failpointsDirectory(t: Test): string {
   return directory
 }
 
-/** Resolves with whether each acknowledgement was a replay. Then sends a repeat and another body. */
-async function payAtOnce(ledger: Ledger, money: Money, callers: number): Promise<boolean[]> {
+/**
+ * Pays through several callers at once, then repeats the payment and sends another body with the same key. Resolves
+ * with whether each response of the first callers was a replay.
+ */
+async function payAtOnce(
+  ledger: Ledger,
+  intent: PaymentIntent,
+  callers: number,
+): Promise<boolean[]> {
   const responses = await Promise.all(
-    Array.from({ length: callers }, (_, n) => ledger.payer(`${money.key}-${n}`).pay(money)),
+    Array.from({ length: callers }, (_, n) => ledger.payer(`${intent.key}-${n}`).pay(intent)),
   )
-  const late = ledger.payer(`${money.key}-late`)
-  await late.pay(money)
-  await late.pay({ ...money, amount: money.amount + 1 })
+  const late = ledger.payer(`${intent.key}-late`)
+  await late.pay(intent)
+  await late.pay({ ...intent, amount: intent.amount + 1 })
   return responses.map(({ headers }) => headers['idempotent-replayed'] === 'true')
 }

@@ -1,13 +1,13 @@
 import t from 'tap'
 import { matches } from '../fixtures/matches.ts'
 import { openLedger } from '../fixtures/payments/ledger.ts'
-import { storm } from '../fixtures/payments/storm.ts'
+import { payDuringFaults } from '../fixtures/payments/pay-during-faults.ts'
 import { SEED } from '../fixtures/properties.ts'
 import { startRedis } from '../fixtures/servers/redis.ts'
 
 const KILLS = 10
 
-// Processes start many times: on a busy machine that takes minutes.
+// Many processes are started, which takes minutes on a busy machine.
 t.setTimeout(300_000)
 
 t.test(`payments survive random kills of backend and gateways (SEED=${SEED})`, async (t) => {
@@ -15,9 +15,9 @@ t.test(`payments survive random kills of backend and gateways (SEED=${SEED})`, a
   const ledger = await openLedger(t, { gateways: 2, redisUrl: redis.url })
   const isOver = ({ backendKills, gatewayKills }: { backendKills: number; gatewayKills: number }) =>
     backendKills >= KILLS && gatewayKills >= KILLS
-  const blows = await storm({ ledger, seed: SEED, redis, isOver })
+  const faults = await payDuringFaults({ ledger, seed: SEED, redis, isOver })
   const { violations, figures } = await ledger.check()
-  t.comment({ ...blows, ...figures })
+  t.comment({ ...faults, ...figures })
   t.strictSame(violations, [])
   matches(t, figures, { duplicates: 0, acknowledgedButLost: 0, replayDisagreements: 0 })
   t.ok(figures.acknowledged > KILLS)

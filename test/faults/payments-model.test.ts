@@ -3,9 +3,9 @@ import { openBooks } from '../fixtures/books/books.ts'
 import type { Model } from '../fixtures/payments/model.ts'
 import { checkBooks, type Real } from '../fixtures/payments/model-checks.ts'
 import {
-  allocateTogether,
+  allocateConcurrently,
   createInvoice,
-  creditTogether,
+  creditConcurrently,
   endInvoice,
   pay,
   payInRace,
@@ -16,29 +16,29 @@ import {
 } from '../fixtures/payments/model-commands.ts'
 import { fc } from '../fixtures/properties.ts'
 
-/** Thousands by hand: `PAYMENT_RUNS=5000 npx tap -t 0 test/faults/payments-model.test.ts`. */
+/** `PAYMENT_RUNS=5000 npx tap -t 0 test/faults/payments-model.test.ts` runs thousands of sequences. */
 const RUNS = Number(process.env['PAYMENT_RUNS'] ?? 40)
 
-/** Every sequence runs, also on a busy machine. */
+// A busy machine, too, gets enough time for every sequence.
 t.setTimeout(RUNS > 40 ? 0 : 300_000)
 
-const place = fc.nat(5)
+const index = fc.nat(5)
 const amount = fc.oneof(fc.integer({ min: 1, max: 5 }), fc.constantFrom(10, 999_999_999_998))
-const people = fc.constantFrom(1, 1, 3)
+const callers = fc.constantFrom(1, 1, 3)
 const status = fc.constantFrom('open' as const, 'open' as const, 'draft' as const)
 const commands = fc.commands<Model, Real, false>(
   [
-    fc.tuple(status, amount).map((all) => createInvoice(...all)),
+    fc.tuple(status, amount).map((args) => createInvoice(...args)),
     fc
-      .tuple(place, fc.constantFrom('void' as const, 'written_off' as const))
-      .map((all) => endInvoice(...all)),
-    fc.tuple(place, amount, fc.boolean(), people).map((all) => pay(...all)),
-    fc.tuple(place, fc.constantFrom(0, 0, 1)).map((all) => retry(...all)),
-    fc.tuple(place, fc.integer({ min: 2, max: 4 })).map((all) => payInRace(...all)),
-    fc.tuple(place, amount, people).map((all) => creditTogether(...all)),
-    fc.tuple(place, place, amount, people).map((all) => allocateTogether(...all)),
-    fc.tuple(place, place).map((all) => takeBackAmount(...all)),
-    place.map(reverseByHand),
+      .tuple(index, fc.constantFrom('void' as const, 'written_off' as const))
+      .map((args) => endInvoice(...args)),
+    fc.tuple(index, amount, fc.boolean(), callers).map((args) => pay(...args)),
+    fc.tuple(index, fc.constantFrom(0, 0, 1)).map((args) => retry(...args)),
+    fc.tuple(index, fc.integer({ min: 2, max: 4 })).map((args) => payInRace(...args)),
+    fc.tuple(index, amount, callers).map((args) => creditConcurrently(...args)),
+    fc.tuple(index, index, amount, callers).map((args) => allocateConcurrently(...args)),
+    fc.tuple(index, index).map((args) => takeBackAmount(...args)),
+    index.map(reverseByHand),
     fc.constantFrom(-20, -1, 0, 1, 20).map(setClock),
   ],
   { maxCommands: 40, size: '+2' },

@@ -1,6 +1,6 @@
 /**
- * The primary is lost under payers, and its synchronous standby promoted by `pg_ctl promote`. What is
- * promised is in `payThroughFailover`.
+ * The primary is lost while payers pay, and `pg_ctl promote` promotes its synchronous standby.
+ * `payThroughFailover` checks what is promised.
  */
 import t, { type Test } from 'tap'
 import { payThroughFailover } from '../fixtures/payments/failover.ts'
@@ -23,10 +23,10 @@ async function failOver(
   })
 }
 
-// Each starts nine processes: the hardest runs always.
+// Each test starts nine processes, so only the hardest one always runs.
 const skip = process.env['FAILOVERS'] === 'all' ? false : 'FAILOVERS=all runs it'
 
-t.test('killed, and started again beside the new one', { skip }, (t) =>
+t.test('the primary is killed, and started again beside the new one', { skip }, (t) =>
   failOver(
     t,
     ({ primary }) => primary.signalAll('SIGKILL'),
@@ -37,7 +37,7 @@ t.test('killed, and started again beside the new one', { skip }, (t) =>
   ),
 )
 
-t.test('frozen, and going on beside the new one', (t) =>
+t.test('the primary is frozen, and continues beside the new one', (t) =>
   failOver(
     t,
     ({ primary }) => primary.signalAll('SIGSTOP'),
@@ -45,7 +45,7 @@ t.test('frozen, and going on beside the new one', (t) =>
   ),
 )
 
-t.test('cut off, and connected again', { skip }, (t) =>
+t.test('the primary is cut off, and connected again', { skip }, (t) =>
   failOver(
     t,
     ({ link }) => link.cut(),

@@ -22,10 +22,10 @@ t.test('payments are exact through stops and crashes of the database', async (t)
   const { server, system, history, apiKey, invoice, payer, check } = await open(t)
   const invoiceId = await invoice(PAYERS * PAYMENTS_EACH * 100)
   let paid = 0
-  const paying = Array.from({ length: PAYERS }, async (_, place) => {
-    const { pay } = payer(`payer-${place}`)
+  const paying = Array.from({ length: PAYERS }, async (_, index) => {
+    const { pay } = payer(`payer-${index}`)
     for (let n = 0; n < PAYMENTS_EACH; n += 1) {
-      const key = `${place}-${n}`
+      const key = `${index}-${n}`
       await pay({ key, reference: key, invoiceId, amount: 100 })
       paid += 1
     }
@@ -60,7 +60,7 @@ t.test('a revoked key stays revoked after a crash of the database', async (t) =>
   t.equal((await me()).status, 200)
   await system.operator.revokeKey(id)
   await server.stop('SIGQUIT')
-  t.ok([401, 503].includes((await me()).status), 'refused, or not decided')
+  t.ok([401, 503].includes((await me()).status), 'rejected, or the backend cannot know')
   await server.start()
   for (let n = 0; n < 50; n += 1) {
     const { status } = await me()

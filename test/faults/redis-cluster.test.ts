@@ -1,6 +1,6 @@
 /**
- * The account in a Redis Cluster of six: while a master is unavailable, only its keys are counted in the
- * gateway, a replica takes over, and slots move, all of it under calls.
+ * The rate limit in a Redis Cluster of six nodes, under calls: while a master is unavailable, the gateway counts
+ * only that master's keys itself, until a replica takes over; and slots move.
  */
 
 import t, { type Test } from 'tap'
@@ -24,7 +24,7 @@ async function open(t: Test) {
   return { cluster, rateLimiter }
 }
 
-/** Spends of every key in turns until stopped. `alone`: keys that the gateway counted itself. */
+/** Counts calls of every key, round after round, until stopped. `alone` has the keys that the gateway counted itself. */
 function startCalls(rateLimiter: RateLimiter) {
   const alone = new Set<string>()
   const numbers = new Map(KEYS.map((key) => [key, [] as number[]]))
@@ -55,10 +55,10 @@ function startCalls(rateLimiter: RateLimiter) {
   }
 }
 
-const keysAt = ({ homeOf, masters }: RedisCluster, place: number) =>
-  KEYS.filter((key) => homeOf(nameOf(key)) === masters[place])
+const keysAt = ({ homeOf, masters }: RedisCluster, index: number) =>
+  KEYS.filter((key) => homeOf(nameOf(key)) === masters[index])
 
-t.test('over two gateways each call has its number, exactly the limit', async (t) => {
+t.test('two gateways together admit exactly the limit', async (t) => {
   const { cluster, rateLimiter } = await open(t)
   const other = connectRateLimiter(t, cluster.url)
   await until(() => other.state() === 'exact', 'the rate limit is shared')
@@ -70,7 +70,7 @@ t.test('over two gateways each call has its number, exactly the limit', async (t
   t.equal(allowances.filter((one) => !isOverLimit(one)).length, KEYS.length * 30)
 })
 
-t.test('a master is killed: its keys are counted here, the others exactly', async (t) => {
+t.test('while a master is unavailable, only its keys are counted by the gateway', async (t) => {
   const { cluster, rateLimiter } = await open(t)
   const calls = startCalls(rateLimiter)
   const lost = keysAt(cluster, 0)
@@ -95,17 +95,17 @@ t.test('a master is killed: its keys are counted here, the others exactly', asyn
   for (const key of KEYS) {
     const numbers = calls.numbers.get(key) ?? []
     if (lost.includes(key)) {
-      t.ok((numbers.at(-1) ?? 0) >= numbers.length, `${key}: no call was forgotten`)
+      t.ok((numbers.at(-1) ?? 0) >= numbers.length, `${key}: every call was counted`)
     } else {
       t.strictSame(
         numbers,
-        numbers.map((_, place) => place + 1),
-        `${key}: each its number`,
+        numbers.map((_, index) => index + 1),
+        `${key}: each call has its own number`,
       )
     }
   }
   t.comment(
-    `${lost.length} of ${KEYS.length} keys counted here meanwhile, slowest ` +
+    `${lost.length} of ${KEYS.length} keys counted by the gateway meanwhile, slowest ` +
       `${slowestMs.toFixed(0)} ms, shared again ${sharedMs.toFixed(0)} ms after the promotion`,
   )
 })
@@ -132,7 +132,7 @@ t.test(
   },
 )
 
-t.test('slots that move under calls lose and double nothing', async (t) => {
+t.test('while slots move, no call is lost or counted twice', async (t) => {
   const { cluster, rateLimiter } = await open(t)
   const calls = startCalls(rateLimiter)
   const [from, to] = cluster.masters
@@ -143,13 +143,13 @@ t.test('slots that move under calls lose and double nothing', async (t) => {
   const rounds = calls.numbers.get('key_0')?.length ?? 0
   await until(() => (calls.numbers.get('key_0')?.length ?? 0) > rounds + 10, 'calls flow')
   await calls.stop()
-  t.strictSame([...calls.alone], [], 'shared all the while')
+  t.strictSame([...calls.alone], [], 'every call was counted in Redis')
   for (const [key, numbers] of calls.numbers) {
     t.strictSame(
       numbers,
-      numbers.map((_, place) => place + 1),
-      `${key}: each its number`,
+      numbers.map((_, index) => index + 1),
+      `${key}: each call has its own number`,
     )
   }
-  for (const key of moving) t.ok(await to.client.get(nameOf(key)), `${key} lives there`)
+  for (const key of moving) t.ok(await to.client.get(nameOf(key)), `${key} is at its new master`)
 })

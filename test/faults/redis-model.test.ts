@@ -1,8 +1,8 @@
 /**
- * Random faults of Redis under calls through two gateways. A model of the calls says what the counter of each
- * key must be once all is repaired: no call counted twice, and none lost but those whose reply was lost.
+ * Random faults of Redis under calls through two gateways. After the faults, the counter of each key is compared with
+ * a model of the calls: no call is counted twice, and only calls whose reply was lost may be missing.
  *
- * `RUNS=` sets the number of sequences of each policy, `SEED=` draws others.
+ * `RUNS=` sets the number of sequences for each policy, and `SEED=` selects other sequences.
  */
 import { setImmediate } from 'node:timers/promises'
 import type { Redis } from 'ioredis'
@@ -16,7 +16,7 @@ import { startTcpProxy, type TcpProxy } from '../gateway/fixtures/tcp-proxy.ts'
 const RUNS = Number(process.env['RUNS'] ?? 6)
 const LIMIT = 25
 const KEYS = 3
-/** So that Redis takes about 200 ms to load its data, and serves events meanwhile. */
+/** With these values, Redis takes about 200 ms to load its data, and responds meanwhile with an error. */
 const BALLAST_KEYS = 200
 const LOAD_DELAY_US = 1_000
 
@@ -29,9 +29,9 @@ interface Calls {
 
 interface Step {
   readonly fault: Fault
-  /** The key whose counter is spoilt, or the gateway whose connection fails. */
+  /** The key whose counter is corrupted, or the gateway whose connection fails. */
   readonly subject: number
-  /** While the fault lasts. */
+  /** The calls that are made while the fault lasts. */
   readonly calls: readonly Calls[]
   /** Whether the next step waits until the limit is shared again. */
   readonly isAwaited: boolean
@@ -53,7 +53,7 @@ const FAULTS = [
 
 type Fault = (typeof FAULTS)[number]
 
-/** Faults that leave every connection whole, so that each call knows whether it was counted. */
+/** Faults that break no connection, so that the gateways know which calls Redis has counted. */
 const CONNECTED: ReadonlySet<Fault> = new Set(
   FAULTS.filter((fault) => !/read only|lost replies|silence/.test(fault)),
 )
@@ -79,15 +79,15 @@ const steps = fc.array(
 class KeyModel {
   admitted = 0
   exactNumbers: number[] = []
-  /** Calls whose reply, or that of their report, may be lost: Redis may have counted them or not. */
+  /** Calls that Redis may or may not have counted, because its reply may be lost. */
   unknown = 0
-  /** Of each gateway, the calls that it counted alone and that Redis has not confirmed. */
+  /** For each gateway, the calls that it counted alone and that Redis has not confirmed. */
   readonly unconfirmed: [number, number] = [0, 0]
-  /** Counts that a spoilt counter lost, since the gateway that replaced it did not know them. */
+  /** Counts that a corrupted counter lost, because the gateway that replaced it did not know them. */
   lost = 0
-  isSpoilt = false
-  /** Whether a gateway has counted calls alone: of those of the other it knows nothing. */
-  isCountedApart = false
+  isCorrupted = false
+  /** Whether a gateway has counted calls alone, which the other gateway does not know. */
+  isCountedSeparately = false
   /** The highest count that each gateway has been given. */
   readonly known: [number, number] = [0, 0]
 }
@@ -99,10 +99,10 @@ class Scenario {
   readonly #proxies: readonly TcpProxy[]
   readonly #prefix: string
   readonly models = Array.from({ length: KEYS }, () => new KeyModel())
-  /** Raised by each fault of the connection of a gateway, and while it lasts. */
-  readonly #disturbances = [0, 0]
+  /** For each gateway, the number of faults of its connection. */
+  readonly #connectionFaults = [0, 0]
   #pending: Promise<void>[] = []
-  /** Whether an outage may be seen until the limit is shared again. */
+  /** Whether gateways may still regard Redis as unavailable. */
   #mayBeDegraded = false
 
   constructor(parts: Parts, prefix: string) {
@@ -125,7 +125,7 @@ class Scenario {
       const consumed = this.#consume(one, CONNECTED.has(fault))
       if (one.isAwaited) await consumed
       else this.#pending.push(consumed)
-      // The calls of a turn are sent at its end, before the stall.
+      // The gateway sends calls at the end of a turn of the event loop, so the stall must begin after it.
       if (fault === 'stall') await setImmediate().then(() => block(300))
     }
     await end()
@@ -145,23 +145,23 @@ class Scenario {
     const model = this.models[key]
     const limiter = this.#gateways[gateway]
     if (model === undefined || limiter === undefined) return
-    const before = this.#disturbances[gateway]
-    const isSound = !this.#mayBeDegraded
+    const before = this.#connectionFaults[gateway]
+    const mustBeExact = !this.#mayBeDegraded
     const results = await Promise.allSettled(
       Array.from({ length: count }, () => limiter.consume(`${this.#prefix}${key}`, LIMIT)),
     )
-    const isUnknown = !isConnected || this.#disturbances[gateway] !== before
+    const isUnknown = !isConnected || this.#connectionFaults[gateway] !== before
     if (isUnknown) {
       model.unknown += model.unconfirmed[gateway]
       model.unconfirmed[gateway] = 0
     }
     for (const result of results) {
       const allowance = result.status === 'fulfilled' ? result.value : undefined
-      if (isSound && allowance?.degraded !== false) {
+      if (mustBeExact && allowance?.degraded !== false) {
         throw new Error('a fault of one key, or of this process, was taken for an outage')
       }
       if (isUnknown && allowance?.degraded !== false) model.unknown++
-      if (allowance !== undefined) note(model, gateway, allowance)
+      if (allowance !== undefined) recordAllowance(model, gateway, allowance)
     }
   }
 
@@ -175,7 +175,7 @@ class Scenario {
         return async () => {}
       case 'wrong type':
       case 'no number':
-        await this.#spoil(subject, fault)
+        await this.#corrupt(subject, fault)
         return async () => {}
       case 'out of memory':
         await redis.config('SET', 'maxmemory', '1')
@@ -196,13 +196,13 @@ class Scenario {
         }
       }
       case 'read only':
-        // The gateways reconnect when they are told, so that other replies are lost.
-        this.#disturb(0, 1)
+        // The gateways reconnect after this error, and lose the replies to other calls.
+        this.#countConnectionFault(0, 1)
         await redis.replicaof('127.0.0.1', 1)
         return () => redis.replicaof('NO', 'ONE')
       case 'lost replies':
       case 'silence':
-        this.#disturb(subject % 2)
+        this.#countConnectionFault(subject % 2)
         proxy?.set(fault === 'silence' ? 'hole' : 'lose replies')
         return async () => {
           await Promise.all(this.#pending)
@@ -211,34 +211,34 @@ class Scenario {
     }
   }
 
-  #disturb(...gateways: readonly number[]): void {
+  #countConnectionFault(...gateways: readonly number[]): void {
     for (const gateway of gateways) {
-      this.#disturbances[gateway] = (this.#disturbances[gateway] ?? 0) + 1
+      this.#connectionFaults[gateway] = (this.#connectionFaults[gateway] ?? 0) + 1
     }
   }
 
-  async #spoil(key: number, fault: 'wrong type' | 'no number'): Promise<void> {
+  async #corrupt(key: number, fault: 'wrong type' | 'no number'): Promise<void> {
     const model = this.models[key]
     const name = this.nameOf(key)
     if (model === undefined) return
     await this.untilShared()
     const count = Number((await this.#redis.get(name).catch(() => 0)) ?? 0)
     if (Number.isNaN(count)) return
-    model.isSpoilt = true
-    const known = model.isCountedApart ? 0 : Math.min(...model.known)
+    model.isCorrupted = true
+    const known = model.isCountedSeparately ? 0 : Math.min(...model.known)
     model.lost += Math.max(0, count - known)
-    if (fault === 'no number') await this.#redis.set(name, 'spoilt', 'KEEPTTL')
-    else await this.#redis.multi().del(name).rpush(name, 'spoilt').exec()
+    if (fault === 'no number') await this.#redis.set(name, 'corrupted', 'KEEPTTL')
+    else await this.#redis.multi().del(name).rpush(name, 'corrupted').exec()
   }
 }
 
-function note(model: KeyModel, gateway: 0 | 1, allowance: Allowance): void {
+function recordAllowance(model: KeyModel, gateway: 0 | 1, allowance: Allowance): void {
   if (!isOverLimit(allowance)) {
     model.admitted++
     model.unconfirmed[gateway] = allowance.degraded ? model.unconfirmed[gateway] + 1 : 0
   }
   if (!isOverLimit(allowance) && !allowance.degraded) model.exactNumbers.push(allowance.used)
-  model.isCountedApart ||= allowance.degraded
+  model.isCountedSeparately ||= allowance.degraded
   model.known[gateway] = Math.max(model.known[gateway], Math.min(LIMIT, allowance.used))
 }
 
@@ -278,7 +278,7 @@ async function start(t: Test, onOutage: 'local' | 'deny'): Promise<Parts> {
 }
 
 for (const onOutage of ['local', 'deny'] as const) {
-  t.test(`policy ${onOutage}: any faults, and each call is counted once`, async (t) => {
+  t.test(`policy ${onOutage}: despite any faults, each call is counted once`, async (t) => {
     const parts = await start(t, onOutage)
     let run = 0
     const totals = { admitted: 0, unknown: 0, lost: 0 }
@@ -315,20 +315,19 @@ for (const onOutage of ['local', 'deny'] as const) {
 }
 
 /**
- * Without a lost reply or a spoilt counter the counter is the number of calls that were admitted. With
- * the policy to deny, a call whose reply was lost is rejected and may be counted; else it is admitted and
- * may not be. Gateways that counted apart before a counter was spoilt cannot know which of its calls the
- * other has counted.
+ * If no reply was lost and no counter corrupted, the counter is the number of admitted calls. With the policy to
+ * deny, a call whose reply was lost is rejected, but may be counted; with `local`, it is admitted, but may not be
+ * counted. A gateway cannot know which calls the other one had counted alone before a counter was corrupted.
  */
 function assertCounted(model: KeyModel, counted: number, onOutage: 'local' | 'deny'): void {
-  const { admitted, unknown, lost, exactNumbers, isSpoilt } = model
+  const { admitted, unknown, lost, exactNumbers, isCorrupted } = model
   const [fewest, most] =
     onOutage === 'local'
       ? [admitted - unknown - lost, admitted + lost]
       : [admitted - lost, admitted + unknown]
-  const steps = JSON.stringify({ ...model, counted })
-  if (counted < fewest || counted > most) throw new Error(`${fewest} to ${most}: ${steps}`)
-  if (exactNumbers.length > LIMIT + lost) throw new Error(`over the limit: ${steps}`)
+  const state = JSON.stringify({ ...model, counted })
+  if (counted < fewest || counted > most) throw new Error(`not ${fewest} to ${most}: ${state}`)
+  if (exactNumbers.length > LIMIT + lost) throw new Error(`over the limit: ${state}`)
   const isRepeated = new Set(exactNumbers).size < exactNumbers.length
-  if (isRepeated && !isSpoilt) throw new Error(`one number twice: ${steps}`)
+  if (isRepeated && !isCorrupted) throw new Error(`two calls have the same number: ${state}`)
 }

@@ -1,7 +1,7 @@
 /**
- * The rate limit over failovers of Sentinel, with real sentinels. Promised: every call settles within
- * 300 ms, revocations hold all the while, and the rate limit is shared again within 1 s of the sentinels'
- * naming the new master. Asserted is ten times that; the figures are printed.
+ * The rate limit during failovers by real sentinels. Promised: every call settles within 300 ms, revoked keys stay
+ * rejected, and the rate limit is shared again within 1 s after the sentinels name the new master. The test asserts
+ * ten times these durations, and prints the figures.
  */
 import t, { type Test } from 'tap'
 import { Agent } from 'undici'
@@ -15,7 +15,7 @@ const SETTLED_MS_MAX = 10 * 300
 const SHARED_MS_MAX = 10 * 1_000
 const LIMIT = 1_000_000
 
-/** Calls one after the other until `isOver`; returns their responses. */
+/** Counts calls one after the other until `isOver`. Resolves with their number and how they were counted. */
 async function consumeUntil(
   rateLimiter: ReturnType<typeof connectRateLimiter>,
   isOver: () => boolean,
@@ -35,7 +35,7 @@ async function consumeUntil(
 
 const sentinels = await startSentinels(t)
 
-async function failOver(t: Test, strike: (master: RedisServer) => unknown, name: string) {
+async function failOver(t: Test, lose: (master: RedisServer) => unknown, name: string) {
   const rateLimiter = connectRateLimiter(t, sentinels.url)
   await until(() => rateLimiter.state() === 'exact', 'the rate limit is shared')
   const before = await sentinels.master()
@@ -47,12 +47,15 @@ async function failOver(t: Test, strike: (master: RedisServer) => unknown, name:
     async () => Number(await before.client.get('rate-limit:{key}')) > flowing,
     'calls flow',
   )
-  await strike(before)
+  await lose(before)
   await until(
     async () => (await replica?.client.role())?.[0] === 'master',
     'the replica takes over',
   )
-  await until(async () => (await sentinels.master()) === replica, 'and is named')
+  await until(
+    async () => (await sentinels.master()) === replica,
+    'the sentinels name it as the master',
+  )
   const named = performance.now()
   const countedThere = async () => Number(await replica?.client.get('rate-limit:{key}'))
   const atFirst = await countedThere()
@@ -66,7 +69,7 @@ async function failOver(t: Test, strike: (master: RedisServer) => unknown, name:
   t.ok(slowestMs < SETTLED_MS_MAX)
   t.ok(sharedMs < SHARED_MS_MAX)
   t.comment(
-    `${name}: ${calls} calls, ${alone} counted here, slowest ${slowestMs.toFixed(0)} ms, shared ` +
+    `${name}: ${calls} calls, ${alone} counted by the gateway, slowest ${slowestMs.toFixed(0)} ms, shared ` +
       `again ${sharedMs.toFixed(0)} ms after the sentinels named the new master`,
   )
 }
@@ -100,11 +103,11 @@ t.test('the master is killed under calls to two gateways', async (t) => {
     async (master) => {
       await master.kill()
       await system.operator.revokeKey(doomed.id)
-      const refused = await callAll(doomed.secret)
+      const rejected = await callAll(doomed.secret)
       t.strictSame(
-        refused.map(({ status }) => status),
+        rejected.map(({ status }) => status),
         [401, 401],
-        'revoked, and Redis is away',
+        'a revoked key is rejected while Redis is unavailable',
       )
     },
     'killed',
@@ -127,13 +130,13 @@ t.test('the master is killed under calls to two gateways', async (t) => {
   await before.start()
 })
 
-// The sentinels take 20 s until they trust a server that came back.
+// The sentinels do not use a restarted server for 20 s.
 const skip = process.env['FAILOVERS'] === 'all' ? false : 'FAILOVERS=all runs it'
 t.test(
-  'an orderly failover: the replica continues with the counts of the master',
+  'a planned failover: the replica continues with the counts of the master',
   { skip },
   async (t) => {
-    await sentinels.untilWhole()
-    await failOver(t, () => sentinels.failOver(), 'in order')
+    await sentinels.untilReplicaFollows()
+    await failOver(t, () => sentinels.failOver(), 'planned')
   },
 )

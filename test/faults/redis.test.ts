@@ -1,7 +1,7 @@
 /**
- * The account while the way to Redis is sick. Promised: every call settles within 300 ms of a fault's
- * onset, is shared again within 1 s of its end, and is never counted twice. Asserted is ten times that;
- * the figures are printed.
+ * The rate limit while the connection to Redis is faulty. Promised: every call settles within 300 ms after the fault
+ * begins, Redis counts calls again within 1 s after it ends, and no call is counted twice. The test asserts ten times
+ * these durations, and prints the figures.
  */
 
 import { setImmediate } from 'node:timers/promises'
@@ -24,20 +24,20 @@ async function startThroughProxy(t: Test, onOutage: 'local' | 'deny' = 'local') 
   return { redis, proxy, rateLimiter }
 }
 
-/** What the promise settles with, or `waiting` if it waits for a timer or for a reply. */
+/** Resolves with the result of the promise, or with `waiting` if it waits for a timer or a reply. */
 async function unlessWaiting<Value>(promise: Promise<Value>): Promise<Value | 'waiting'> {
   return Promise.race([promise, setImmediate('waiting' as const)])
 }
 
 const FAULTS: Record<string, ProxyMode> = {
-  'slow by 2 s': { delayMs: 2_000 },
-  'half-open': 'hole',
-  'losing its replies': 'lose replies',
+  'is slow by 2 s': { delayMs: 2_000 },
+  'does not respond': 'hole',
+  'loses its replies': 'lose replies',
 }
 
 for (const [fault, mode] of Object.entries(FAULTS)) {
   t.test(
-    `Redis ${fault}: calls settle in time, once each, and are shared again soon`,
+    `while Redis ${fault}, calls settle in time; Redis soon counts them again, each once`,
     async (t) => {
       const { redis, proxy, rateLimiter } = await startThroughProxy(t)
       for (let call = 0; call < 5; call++) await rateLimiter.consume('key', LIMIT)
@@ -49,37 +49,37 @@ for (const [fault, mode] of Object.entries(FAULTS)) {
       t.ok(firstMs < SETTLED_MS_MAX)
       for (let used = 7; used <= 25; used++) {
         const count = await unlessWaiting(rateLimiter.consume('key', LIMIT))
-        matches(t, count, { used, degraded: true }, 'the open breaker waits for nothing')
+        matches(t, count, { used, degraded: true }, 'the open circuit breaker does not wait')
       }
 
       proxy.set('pass')
-      const healed = performance.now()
+      const endedAt = performance.now()
       await until(() => rateLimiter.state() === 'exact', 'shared again')
-      const recovered = performance.now() - healed
-      t.ok(recovered < RECOVERED_MS_MAX)
+      const recoveredMs = performance.now() - endedAt
+      t.ok(recoveredMs < RECOVERED_MS_MAX)
       matches(t, await rateLimiter.consume('key', LIMIT), { degraded: false })
       const counted = Number(await redis.client.get('rate-limit:{key}'))
-      // 26 calls; the one in flight at the onset may be known to Redis and to us.
+      // The call that was in flight when the fault began may be counted both by Redis and by the gateway.
       t.ok(counted === 26 || counted === 27, `${counted} counted`)
       t.comment(
         `the first call after ${firstMs.toFixed(0)} ms, shared again after ` +
-          `${recovered.toFixed(0)} ms, ${counted} counted of 26 calls`,
+          `${recoveredMs.toFixed(0)} ms, ${counted} counted of 26 calls`,
       )
     },
   )
 }
 
-t.test('a spend whose reply is lost is counted once, and never sent again', async (t) => {
+t.test('a call whose reply is lost is counted once, and never sent again', async (t) => {
   const { redis, proxy, rateLimiter } = await startThroughProxy(t)
   proxy.set('lose replies')
   matches(t, await rateLimiter.consume('key', LIMIT), { used: 1, degraded: true })
-  t.equal(await redis.client.get('rate-limit:{key}'), '1', 'Redis had it')
+  t.equal(await redis.client.get('rate-limit:{key}'), '1', 'Redis has counted it')
   proxy.set('pass')
   await until(() => rateLimiter.state() === 'exact', 'shared again')
   t.equal((await rateLimiter.consume('key', LIMIT)).used, 2)
 })
 
-t.test('while it is sick a gateway admits no more than the limit', async (t) => {
+t.test('while Redis does not respond, a gateway admits no more than the limit', async (t) => {
   const { proxy, rateLimiter } = await startThroughProxy(t)
   await Promise.all(Array.from({ length: 100 }, () => rateLimiter.consume('key', LIMIT)))
   proxy.set('hole')
@@ -93,6 +93,6 @@ t.test('with the policy to deny, calls are rejected in time', async (t) => {
   proxy.set('hole')
   const from = performance.now()
   await rejectsWith(t, rateLimiter.consume('key', LIMIT), { code: 'service_unavailable' })
-  t.comment(`refused after ${(performance.now() - from).toFixed(0)} ms`)
+  t.comment(`rejected after ${(performance.now() - from).toFixed(0)} ms`)
   t.ok(performance.now() - from < SETTLED_MS_MAX)
 })

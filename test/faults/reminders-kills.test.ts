@@ -6,13 +6,13 @@ import { until } from '../fixtures/service/until.ts'
 
 const RUN = ['reminders', 'run', '--now', '2026-11-05T10:00:00+01:00'] as const
 
-t.test('killed when the server has the message: it comes once more, as the same', async (t) => {
+t.test('after a kill during the hand-over, the same message is sent once more', async (t) => {
   const smtp = await startSmtpServer(t)
   const { runUntil, json } = await prepareReminderCli(t, smtp.url)
   smtp.failAt('data', 'hang', 1)
   await runUntil(
     RUN,
-    until(() => smtp.mails.length === 1, 'the first'),
+    until(() => smtp.mails.length === 1, 'the server has the message'),
   )
   matches(t, await json(...RUN), { messages: [{ stage: 'friendly', status: 'sent' }] })
   t.equal(smtp.mails.length, 2)
@@ -21,7 +21,7 @@ t.test('killed when the server has the message: it comes once more, as the same'
   t.equal(smtp.mails.length, 2)
 })
 
-t.test('two processes at once send one', async (t) => {
+t.test('two processes at once send one message', async (t) => {
   const smtp = await startSmtpServer(t)
   const { run } = await prepareReminderCli(t, smtp.url)
   const outcomes = await Promise.all([run(RUN), run(RUN)])

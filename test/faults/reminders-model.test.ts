@@ -3,7 +3,7 @@ import { fc } from '../fixtures/properties.ts'
 import { createScenario, type Step } from '../fixtures/reminders/scenario.ts'
 import { openTestDatabase } from '../fixtures/service/database.ts'
 
-/** Thousands by hand: `REMINDER_RUNS=5000 npx tap test/faults/reminders-model.test.ts`. */
+/** `REMINDER_RUNS=5000 npx tap test/faults/reminders-model.test.ts` runs thousands of sequences. */
 const RUNS = Number(process.env['REMINDER_RUNS'] ?? 40)
 const START = new Date('2026-11-23T09:00:00.000Z')
 
@@ -11,7 +11,7 @@ const which = fc.nat(2)
 const on = fc.boolean()
 
 const step: fc.Arbitrary<Step> = fc.oneof(
-  // Clocks are set back, too.
+  // The clock is also set back.
   {
     weight: 6,
     arbitrary: fc.record({
@@ -32,25 +32,25 @@ const step: fc.Arbitrary<Step> = fc.oneof(
         'working',
         'working',
         'unavailable',
-        'soft',
-        'hard',
-        'lost after',
-        'lost before',
+        'soft rejection',
+        'hard rejection',
+        'lost after receipt',
+        'lost before receipt',
       ),
     }),
   },
-  { weight: 2, arbitrary: fc.record({ do: fc.constant('pay'), which, whole: on }) },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant('pay'), which, inFull: on }) },
   {
     weight: 2,
     arbitrary: fc.record({
-      do: fc.constant('credit'),
+      do: fc.constant('pay on account'),
       which,
       amount: fc.constantFrom(100, 1000, 1100),
-      surplus: on,
+      overpays: on,
     }),
   },
   { weight: 2, arbitrary: fc.record({ do: fc.constantFrom('allocate', 'take back'), which }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant('credit note'), which, whole: on }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant('credit note'), which, inFull: on }) },
   {
     weight: 4,
     arbitrary: fc.record({ do: fc.constantFrom('dispute', 'resolve', 'pause', 'resume'), which }),
@@ -60,7 +60,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 3, arbitrary: fc.record({ do: fc.constantFrom('reword', 'change bank account') }) },
 )
 
-/** Sequences that found a fault. */
+/** Sequences that once found a bug. */
 const FAILED_BEFORE: Step[][] = [
   // The clock was set back before the outcome of a hand-over was noticed to be unknown.
   [
@@ -71,28 +71,28 @@ const FAILED_BEFORE: Step[][] = [
     { do: 'suspend', on: true },
     { do: 'send' },
   ],
-  // A block of the whole account ended before a planning run had recorded it, and meanwhile a person's
-  // act had invoices planned again.
+  // The suspension of an account ended before a planning run had recorded it, and meanwhile an action of a person
+  // caused invoices to be planned again.
   [
     { do: 'plan' },
-    { do: 'pay', which: 1, whole: false },
+    { do: 'pay', which: 1, inFull: false },
     { do: 'suspend', on: true },
     { do: 'take back', which: 1 },
   ],
-  // A credit note closed an invoice of a customer whose next reminder the kill switch held.
+  // A credit note closed an invoice of a customer whose next reminder the kill switch blocked.
   [
     { do: 'plan' },
     { do: 'switch', on: true, everywhere: true },
-    { do: 'credit note', which: 1, whole: true },
+    { do: 'credit note', which: 1, inFull: true },
   ],
-  // The clock was set back by a day while a killed process seemed to be sending: the customer's next reminder
-  // waits for that day.
+  // The clock was set back by a day while a killed process seemed to be sending, so the customer's next reminder waited
+  // for that day.
   [
     { do: 'dispute', which: 0 },
     { do: 'wait', hours: 50 },
     { do: 'plan' },
     { do: 'kill', handedOver: false },
-    { do: 'credit note', which: 1, whole: true },
+    { do: 'credit note', which: 1, inFull: true },
     { do: 'wait', hours: -25 },
   ],
 ]

@@ -1,4 +1,4 @@
-// A client keeps its copy while writers change the books through two backends whose clocks differ.
+// A client synchronizes its copy while writers change the books through two backends whose clocks differ.
 import { randomInt } from 'node:crypto'
 import t from 'tap'
 import { startBackend, type TestBackend } from '../fixtures/service/backend.ts'
@@ -6,7 +6,7 @@ import { openTestDatabase } from '../fixtures/service/database.ts'
 import { newPostgresUrl } from '../fixtures/service/database-url.ts'
 import { byId, createSyncedCopy } from '../fixtures/service/synced-copy.ts'
 
-/** Minutes by hand: `SYNC_SECONDS=300 npx tap test/faults/sync-copy.test.ts`. */
+/** `SYNC_SECONDS=300 npx tap test/faults/sync-copy.test.ts` runs for minutes. */
 const SECONDS = Number(process.env['SYNC_SECONDS'] ?? 8)
 const WRITERS = 8
 const AHEAD_MS = 20_000
@@ -24,18 +24,18 @@ t.test('the copy equals the books, field by field', { timeout: 0 }, async (t) =>
   if (first === undefined) throw new Error('there are two backends')
   const key = await first.createKey()
   let calls = 0
-  let busy = 0
+  let retries = 0
   const call = async (method: string, path: string, body?: object) => {
     const backend = backends[calls++ % backends.length] ?? first
     const headers = { 'idempotency-key': `sync-${calls}` }
     while (true) {
-      // Calls are signed by a clock that both accept.
+      // The call is signed at the real time, which both backends accept.
       backend.now = new Date()
       const sent = body === undefined ? {} : { body, headers }
       const response = await backend.call(key, method, path, sent)
-      // Eight writers of four debtors may wait for each other's locks longer than a call may take.
+      // Eight writers share four debtors, so a call may wait for a lock until its deadline.
       if (response.status !== 503) return response
-      busy++
+      retries++
     }
   }
   const create = async (type: string, body: object) => {
@@ -44,7 +44,7 @@ t.test('the copy equals the books, field by field', { timeout: 0 }, async (t) =>
     return String(json['id'])
   }
   const debtors = await Promise.all(
-    Array.from({ length: 4 }, (_, place) => create('debtors', { name: `Customer ${place}` })),
+    Array.from({ length: 4 }, (_, index) => create('debtors', { name: `Customer ${index}` })),
   )
   let isOver = false
   async function write(): Promise<number> {
@@ -63,15 +63,15 @@ t.test('the copy equals the books, field by field', { timeout: 0 }, async (t) =>
   const end = Date.now() + SECONDS * 1000
   let runs = 0
   while (Date.now() < end) {
-    // Every third run is killed somewhere.
+    // Every third run is killed at a random page.
     const killedAt = runs++ % 3 === 0 ? randomInt(10) : -1
     for (const copy of copies) await copy.run(new Date(), async (page) => page !== killedAt)
   }
   isOver = true
   const writes = (await writing).reduce((sum, each) => sum + each, 0)
-  for (const [place, copy] of copies.entries()) {
+  for (const [index, copy] of copies.entries()) {
     await copy.run(new Date())
-    t.strictSame(byId(copy.objects), byId(await copy.readBooks()), String(TYPES[place]))
+    t.strictSame(byId(copy.objects), byId(await copy.readBooks()), String(TYPES[index]))
   }
-  t.comment(`${writes} rounds of writes, ${runs} runs, ${busy} calls repeated after a 503`)
+  t.comment(`${writes} rounds of writes, ${runs} runs, ${retries} calls repeated after a 503`)
 })

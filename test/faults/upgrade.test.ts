@@ -1,9 +1,9 @@
 /**
- * From the last release to this program and one step back, process by process, under payers, while an Admin
- * credits the invoice that they pay. Promised: on PostgreSQL no call fails; on SQLite, which has one backend,
- * calls get 503 while it restarts; the books are exact on both, although the release settles credited
- * invoices without knowing credits. The last release is the tag of its version; before the first one, a
- * commit that has its contract and none of the later migrations.
+ * Upgrades the processes of the last release to this program one by one, with one step back, while payers pay an
+ * invoice and an Admin credits it. Promised: on PostgreSQL no call fails; on SQLite, which has one backend, calls get
+ * 503 while it restarts; the books are exact on both, although the release settles credited invoices without knowing
+ * credits. The last release is the newest version tag. Before the first tag, it is a commit that has the released
+ * contract and none of the later migrations.
  */
 import { execFile, execFileSync } from 'node:child_process'
 import { mkdirSync, symlinkSync } from 'node:fs'
@@ -12,7 +12,7 @@ import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { Agent } from 'undici'
 import { checkPayments } from '../fixtures/payments/checker.ts'
-import { logInCreditor } from '../fixtures/payments/credits.ts'
+import { logInCreditingAdmin } from '../fixtures/payments/credits.ts'
 import { startHistory } from '../fixtures/payments/history.ts'
 import { copyToFile } from '../fixtures/payments/ledger.ts'
 import { createPayer } from '../fixtures/payments/payers.ts'
@@ -29,7 +29,7 @@ const BEFORE_THE_FIRST_TAG = '02e91c7'
 const PAYERS = 4
 const CREDIT = 50
 const ADMIN = { email: 'ada@acme.example', password: 'correct horse battery' }
-// Settings accept a password over plain http on this machine alone.
+// Over plain http, Settings accept a password only if the base URL is a loopback address.
 const BASE_URL = 'http://127.0.0.1:8080'
 
 t.setTimeout(300_000)
@@ -48,7 +48,7 @@ const release = git('describe', '--tags', '--abbrev=0', '--match', 'v*') || BEFO
 const skip =
   git('cat-file', '-t', release) === 'commit' || git('cat-file', '-t', release) === 'tag'
     ? false
-    : `the history has no ${release}: this is a shallow clone, or none`
+    : `the Git history does not contain ${release}`
 
 /** Resolves with a copy of the release's program, with the packages of this one. */
 async function checkOut(directory: string): Promise<string> {
@@ -61,7 +61,7 @@ async function checkOut(directory: string): Promise<string> {
   return path
 }
 
-interface Part {
+interface ServiceProcess {
   readonly script: string
   readonly env: Record<string, string>
   /** The directory of the program that it runs. */
@@ -69,7 +69,7 @@ interface Part {
   process: StartedProcess
 }
 
-async function startParts(t: Test, kind: 'postgres' | 'sqlite') {
+async function startProcesses(t: Test, kind: 'postgres' | 'sqlite') {
   const directory = t.testdir()
   const old = await checkOut(directory)
   let databaseUrl = `sqlite:${join(directory, 'receivables.db')}`
@@ -86,13 +86,13 @@ async function startParts(t: Test, kind: 'postgres' | 'sqlite') {
     GATEWAY_SECRET,
     BASE_URL,
   }
-  const start = async (script: string, own: Record<string, string>): Promise<Part> => ({
+  const start = async (script: string, own: Record<string, string>): Promise<ServiceProcess> => ({
     script,
     env: own,
     program: old,
     process: await startProcess(t, join(old, script), own),
   })
-  const backends: Part[] = []
+  const backends: ServiceProcess[] = []
   for (let n = kind === 'postgres' ? 2 : 1; n > 0; n--) {
     const ports = {
       BACKEND_PORT: String(await reservePort()),
@@ -123,21 +123,21 @@ async function startParts(t: Test, kind: 'postgres' | 'sqlite') {
 }
 
 async function upgrade(t: Test, kind: 'postgres' | 'sqlite') {
-  const { directory, old, databaseUrl, backends, gateways, cli } = await startParts(t, kind)
+  const { directory, old, databaseUrl, backends, gateways, cli } = await startProcesses(t, kind)
   const inService = new Set(gateways)
   /** How often a backend of the release drained. */
   let releaseDrains = 0
   const urls = () => [...inService].map(({ process }) => `http://127.0.0.1:${process.port}`)
   /** Drains the process and starts the given program in its place. */
-  async function replace(part: Part, program: string): Promise<void> {
-    inService.delete(part)
-    if (backends.includes(part) && part.program === old) releaseDrains++
-    t.equal(await part.process.stop('SIGTERM'), 0, `${part.script} drained`)
-    part.program = program
-    part.process = await startProcess(t, join(program, part.script), part.env)
-    const readyz = `http://127.0.0.1:${part.process.operationsPort}/readyz`
+  async function replace(one: ServiceProcess, program: string): Promise<void> {
+    inService.delete(one)
+    if (backends.includes(one) && one.program === old) releaseDrains++
+    t.equal(await one.process.stop('SIGTERM'), 0, `${one.script} drained`)
+    one.program = program
+    one.process = await startProcess(t, join(program, one.script), one.env)
+    const readyz = `http://127.0.0.1:${one.process.operationsPort}/readyz`
     await until(async () => (await fetch(readyz)).ok, 'ready')
-    if (gateways.includes(part)) inService.add(part)
+    if (gateways.includes(one)) inService.add(one)
   }
   for (const { process } of gateways) {
     const readyz = `http://127.0.0.1:${process.operationsPort}/readyz`
@@ -157,11 +157,11 @@ async function upgrade(t: Test, kind: 'postgres' | 'sqlite') {
   const history = startHistory(join(directory, 'history.jsonl'))
   let paid = 0
   let isOver = false
-  const paying = Array.from({ length: PAYERS }, async (_, place) => {
-    const client = `payer-${place}`
+  const paying = Array.from({ length: PAYERS }, async (_, index) => {
+    const client = `payer-${index}`
     const { pay } = createPayer({ client, accountId: account, apiKey, urls, history, dispatcher })
     for (let n = 0; !isOver; n++) {
-      const key = `${place}-${n}`
+      const key = `${index}-${n}`
       await pay({ key, reference: key, invoiceId, amount: 100 })
       paid++
     }
@@ -172,10 +172,10 @@ async function upgrade(t: Test, kind: 'postgres' | 'sqlite') {
   }
   const login = ['--email', ADMIN.email, '--role', 'admin', '--password', ADMIN.password]
   await cli('users', 'create', '--account', account, ...login)
-  const creditor = await logInCreditor({ urls, ...ADMIN })
+  const admin = await logInCreditingAdmin({ urls, ...ADMIN })
   let credited = 0
   const crediting = (async () => {
-    for (; !isOver; credited++) await creditor.credit(invoiceId, `credit-${credited}`, CREDIT)
+    for (; !isOver; credited++) await admin.credit(invoiceId, `credit-${credited}`, CREDIT)
   })()
   const moreCredited = async () => {
     const before = credited
@@ -187,11 +187,11 @@ async function upgrade(t: Test, kind: 'postgres' | 'sqlite') {
   if (first === undefined) throw new Error('there is no backend')
   await replace(first, ROOT)
   await Promise.all([morePaid(), moreCredited()])
-  // A step back, while the others still run the release: it settles an invoice that was credited.
+  // This backend returns to the release, which then settles an invoice that was credited.
   await replace(first, old)
   await morePaid()
   await replace(first, ROOT)
-  for (const part of [...others, ...gateways]) await replace(part, ROOT)
+  for (const one of [...others, ...gateways]) await replace(one, ROOT)
   await Promise.all([morePaid(), moreCredited()])
   isOver = true
   await Promise.all([...paying, crediting])
@@ -201,10 +201,10 @@ async function upgrade(t: Test, kind: 'postgres' | 'sqlite') {
   const failedPayments = history.events.flatMap((event) =>
     event.type === 'info' ? [`${event.status} ${event.code}`] : [],
   )
-  const failedCredits = creditor.refusals.filter((refusal) => !refusal.startsWith('404 '))
+  const failedCredits = admin.failures.filter((failure) => !failure.startsWith('404 '))
   const expected = kind === 'postgres' ? [] : ['503 service_unavailable']
-  // A gateway repeats no page that writes. A backend of the release closes its idle connections before gateways know
-  // that it drains, so that a page can be lost with each such drain. The creditor repeats it with its key.
+  // A gateway does not retry a page request that writes. A backend of the release closes its idle connections before
+  // gateways know that it drains, so each such drain can lose one. The Admin repeats it with the same key.
   const expectedOfPages = [...expected, '502 bad_gateway']
   t.strictSame(
     [
@@ -215,7 +215,10 @@ async function upgrade(t: Test, kind: 'postgres' | 'sqlite') {
     'no call failed',
   )
   const lost = failedCredits.filter((one) => one.startsWith('502 ')).length
-  t.ok(lost <= releaseDrains, `${lost} pages lost: at most one with each drain of the release`)
+  t.ok(
+    lost <= releaseDrains,
+    `${lost} page requests lost: at most one in each drain of the release`,
+  )
   for (const { process } of [...backends]) await process.stop()
   const books =
     kind === 'postgres' ? await copyToFile(databaseUrl, directory) : databaseUrl.slice(7)
@@ -227,5 +230,5 @@ async function upgrade(t: Test, kind: 'postgres' | 'sqlite') {
   )
 }
 
-t.test('rolling, on PostgreSQL', { skip }, (t) => upgrade(t, 'postgres'))
-t.test('on SQLite, a restart', { skip }, (t) => upgrade(t, 'sqlite'))
+t.test('a rolling upgrade on PostgreSQL', { skip }, (t) => upgrade(t, 'postgres'))
+t.test('an upgrade by restart on SQLite', { skip }, (t) => upgrade(t, 'sqlite'))

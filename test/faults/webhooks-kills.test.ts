@@ -12,9 +12,9 @@ import { SILENT } from '../fixtures/service/database.ts'
 import { type StartedProcess, startProcess } from '../fixtures/service/process.ts'
 import { until } from '../fixtures/service/until.ts'
 
-/** More of them by hand: `KILLS=200 tap test/faults/webhooks-kills.test.ts`. */
+/** `KILLS=200 npx tap test/faults/webhooks-kills.test.ts` kills more often. */
 const KILLS = Number(process.env['KILLS'] ?? 3)
-const EVENTS_A_LIFE = 40
+const EVENTS_PER_KILL = 40
 
 t.setTimeout(300_000 + KILLS * 20_000)
 const BOX_KEY = 'box+of+the+tests+0123456789abcdefghijklmn'
@@ -36,9 +36,9 @@ t.test('every event arrives, whenever the delivering backend is killed', async (
     const made = await createEndpoint(tx, id, input, { box, privateTargets: 'allow' }, act)
     return { accountId: id, secret: made.secret }
   })
-  const happen = () =>
+  const recordEvents = () =>
     database.transaction(async (tx) => {
-      for (let n = 0; n < EVENTS_A_LIFE; n++) {
+      for (let n = 0; n < EVENTS_PER_KILL; n++) {
         const event = { accountId, type: 'webhook.test', subjectId: accountId } as const
         await recordEvent(tx, { ...event, render: () => sampleOf(event.type).object }, new Date())
       }
@@ -54,48 +54,48 @@ t.test('every event arrives, whenever the delivering backend is killed', async (
       BACKEND_OPERATIONS_PORT: '0',
     })
 
-  // Each as it arrives: a signature is good for five minutes.
-  const refused: string[] = []
-  const look = (webhook: ReceivedWebhook) => {
+  // Signatures are verified on arrival, because they expire after five minutes.
+  const invalid: string[] = []
+  const verifyOnArrival = (webhook: ReceivedWebhook) => {
     try {
       verify(webhook, secret)
     } catch (error) {
-      refused.push(`${webhook.event.id}: ${error}`)
+      invalid.push(`${webhook.event.id}: ${error}`)
     }
   }
 
   for (let kill = 0; kill < KILLS; kill++) {
-    await happen()
+    await recordEvents()
     // The backend is killed while it waits for this response or after it: anywhere between claim and record.
-    const { promise: struck, resolve: strike } = Promise.withResolvers<void>()
-    const last = receiver.webhooks.length + 1 + Math.floor(Math.random() * EVENTS_A_LIFE)
+    const { promise: mayKill, resolve: allowKill } = Promise.withResolvers<void>()
+    const last = receiver.webhooks.length + 1 + Math.floor(Math.random() * EVENTS_PER_KILL)
     receiver.respondWith((webhook, res) => {
-      look(webhook)
-      if (receiver.webhooks.length >= last) strike()
+      verifyOnArrival(webhook)
+      if (receiver.webhooks.length >= last) allowKill()
       if (receiver.webhooks.length !== last || Math.random() < 0.5) res.writeHead(204).end()
     })
     const backend = await start()
-    await struck
+    await mayKill
     await backend.stop('SIGKILL')
     if (kill % 25 === 24) t.comment(`${kill + 1} kills`)
   }
   receiver.respondWith((webhook, res) => {
-    look(webhook)
+    verifyOnArrival(webhook)
     res.writeHead(204).end()
   })
   const last = await start()
-  const left = () =>
+  const undelivered = () =>
     database.read
       .selectFrom('webhook_deliveries')
       .select('id')
       .where('status', '!=', 'delivered')
       .execute()
-  await until(async () => (await left()).length === 0, 'everything is delivered', 30_000)
+  await until(async () => (await undelivered()).length === 0, 'everything is delivered', 30_000)
   const events = await database.read.selectFrom('webhook_events').select(['id', 'body']).execute()
   const received = new Map(receiver.webhooks.map((webhook) => [webhook.event.id, webhook]))
-  t.equal(events.length, KILLS * EVENTS_A_LIFE)
+  t.equal(events.length, KILLS * EVENTS_PER_KILL)
   t.strictSame([...received.keys()].sort(), events.map(({ id }) => id).sort())
-  t.strictSame(refused, [])
+  t.strictSame(invalid, [])
   for (const { id, body } of events) {
     const webhook = received.get(id)
     if (webhook?.body !== body) t.fail(id)
@@ -105,5 +105,5 @@ t.test('every event arrives, whenever the delivering backend is killed', async (
     events: events.length,
     repeated: receiver.webhooks.length - events.length,
   })
-  t.equal(await last.stop(), 0, 'and it drains')
+  t.equal(await last.stop(), 0, 'the backend drains')
 })

@@ -11,7 +11,7 @@ import { until } from '../fixtures/service/until.ts'
 
 const ATTEMPT_MS_MAX = 400
 
-t.test('each bad receiver fails in its own way, and the log says which', async (t) => {
+t.test('the delivery log names the fault of each bad receiver', async (t) => {
   const redirected = await startReceiver(t)
   const drip = (res: ServerResponse) => {
     const dripping = setInterval(() => res.write('.'), 20)
@@ -40,7 +40,7 @@ t.test('each bad receiver fails in its own way, and the log says which', async (
     ['resets', raw(t, (socket) => socket.resetAndDestroy()), { error: 'connection_reset' }],
     ['closes', raw(t, (socket) => void socket.end()), { error: 'connection_reset' }],
     [
-      'breaks off',
+      'stops in the middle',
       raw(t, (socket) => void socket.end('HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf')),
       { status_code: 200, error: /connection_reset|invalid_response/ },
     ],
@@ -58,11 +58,11 @@ t.test('each bad receiver fails in its own way, and the log says which', async (
   ]
   const webhooks = await openWebhooks(t, { attemptMsMax: ATTEMPT_MS_MAX })
   const endpoints = new Map<string, object>()
+  // An account may have ten endpoints. The other receivers are tested without an endpoint.
   for (const [name, url, expected] of cases.slice(0, 10)) {
     const { row } = await webhooks.endpoint(await url)
     endpoints.set(row.id, { name, ...expected })
   }
-  // An account has ten at most.
   const { books } = webhooks
   webhooks.startWorker()
   await books.debtor()
@@ -80,7 +80,7 @@ t.test('each bad receiver fails in its own way, and the log says which', async (
   t.equal(redirected.connections(), 0)
 })
 
-t.test('of a response of ten gigabytes, 64 KiB are read', async (t) => {
+t.test('only 64 KiB of a response of ten gigabytes are read', async (t) => {
   let sent = 0
   const chunk = Buffer.alloc(65_536, 'a')
   const url = await http(t, (res) => {
@@ -97,10 +97,10 @@ t.test('of a response of ten gigabytes, 64 KiB are read', async (t) => {
   await webhooks.endpoint(url)
   webhooks.startWorker()
   await webhooks.books.debtor()
-  await webhooks.untilAll(({ status }) => status === 'delivered', 'it said 200')
+  await webhooks.untilAll(({ status }) => status === 'delivered', 'it is delivered')
   const [attempt] = await webhooks.attempts()
   t.equal(attempt?.response_body, 'a'.repeat(1024))
-  t.ok(sent < 20_000_000, `${sent} bytes left the receiver, the most of them into buffers`)
+  t.ok(sent < 20_000_000, `${sent} bytes left the receiver, most of them into buffers`)
 })
 
 t.test('the certificate must be valid for the name in the URL', async (t) => {
@@ -131,10 +131,10 @@ t.test('receivers that hang delay no others', async (t) => {
   const { secret } = await webhooks.endpoint(good.url)
   webhooks.startWorker()
   const { books } = webhooks
-  // Many times what is sent to one endpoint at once.
+  // These are many more deliveries than one endpoint gets at once.
   await Promise.all(Array.from({ length: 60 }, () => books.debtor()))
-  await until(() => good.webhooks.length === 60, 'the good one has all of its own')
-  t.equal(hanging.webhooks.length, 5 * 16, 'each that hangs has what one may have at once')
+  await until(() => good.webhooks.length === 60, 'the good receiver has all its webhooks')
+  t.equal(hanging.webhooks.length, 5 * 16, 'each receiver that hangs has 16 deliveries in progress')
   for (const webhook of good.webhooks) t.ok(verify(webhook, secret))
 })
 
@@ -160,7 +160,7 @@ async function raw(t: Test, respond: (socket: Socket) => void): Promise<string> 
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`
 }
 
-/** A port that was free a moment ago. */
+/** Resolves with a URL at which connections are refused: its port was released a moment ago. */
 async function refusing(): Promise<string> {
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')

@@ -1,4 +1,4 @@
-/** What responses of the gateway itself say of the key's limit, and what they do to it. */
+/** The rate-limit headers of responses that come from the gateway itself, and whether such calls are counted. */
 import t from 'tap'
 import { mintApiKey } from '../../shared/contract/api-key.ts'
 import { matches } from '../fixtures/matches.ts'
@@ -15,7 +15,8 @@ const debtors = `${gateway.url}/api/v1/debtors`
 
 const LIMIT_HEADERS = ['x-ratelimit-limit', 'x-ratelimit-remaining', 'x-ratelimit-reset']
 
-// The first range of JSON decided, so that an excluded type was sent.
+// Before the fix, the first range that matched JSON decided, so that a type was sent that the client had
+// excluded.
 t.test('the most specific range of Accept decides', async (t) => {
   const key = backend.issue(['debtors:read'], 1_000)
   const accepts: [accept: string, status: number][] = [
@@ -66,16 +67,16 @@ const UNCOUNTED: [what: string, status: number, bytes: (authorization: string) =
   ],
 ]
 
-// They said that nothing was left, to a client that had 599 calls left.
+// Before the fix, such responses said that no calls were left, although 599 were.
 t.test(
-  'a response before the call is counted has the figures that the gateway knows',
+  'a call that is rejected before it is counted gets the last allowance that the gateway knows',
   async (t) => {
     const key = backend.issue()
     const { headers } = await call(debtors, { key })
     for (const [what, status, bytes] of UNCOUNTED) {
       const { text } = await exchangeBytes(gateway.port, bytes(`Authorization: Bearer ${key}\r\n`))
       t.strictSame(
-        figuresOf(text),
+        allowanceOf(text),
         {
           status: String(status),
           limit: '600',
@@ -99,12 +100,12 @@ t.test(
         remaining: '0',
         reset: undefined,
       }
-      t.strictSame(figuresOf(text), expected, `${what}, of an unknown key`)
+      t.strictSame(allowanceOf(text), expected, `${what}, of an unknown key`)
     }
   },
 )
 
-function figuresOf(text: string) {
+function allowanceOf(text: string) {
   const field = (name: string) => new RegExp(`\r\n${name}: (.*)\r\n`, 'i').exec(text)?.[1]
   return {
     status: text.split(' ', 2)[1],
@@ -114,7 +115,7 @@ function figuresOf(text: string) {
   }
 }
 
-t.test('two Authorization headers are 401 with a challenge', async (t) => {
+t.test('two Authorization headers get 401 with a challenge', async (t) => {
   const twice = 'Authorization: Bearer a\r\n'.repeat(2)
   const head = `GET /api/v1/me HTTP/1.1\r\nHost: a\r\n${twice}\r\n`
   const { text, closed } = await exchangeBytes(gateway.port, head)
@@ -123,11 +124,11 @@ t.test('two Authorization headers are 401 with a challenge', async (t) => {
   t.ok(closed)
 })
 
-// It was counted under the old limit and again under the new one.
+// Before the fix, such a call was counted under the old limit and again under the new one.
 t.test('a call that is rejected after its key got another limit is counted once', async (t) => {
   const key = backend.issue(['debtors:read'])
   t.equal((await call(debtors, { key })).headers['x-ratelimit-remaining'], '599')
-  backend.limit(key, 700)
+  backend.setRateLimit(key, 700)
   const rejected = await call(`${gateway.url}/api/v1/invoices`, { key })
   matches(t, rejected, {
     status: 403,
@@ -140,7 +141,7 @@ t.test('a call beyond the old limit is counted once under the new limit', async 
   const key = backend.issue(['debtors:read'], 1)
   t.equal((await call(debtors, { key })).status, 200)
   t.equal((await call(debtors, { key })).status, 429)
-  backend.limit(key, 3)
+  backend.setRateLimit(key, 3)
   const { status, headers } = await call(debtors, { key })
   t.strictSame([status, headers['x-ratelimit-remaining']], [200, '1'])
 })
@@ -149,7 +150,7 @@ t.test(
   'the response shows the limit of a key that was restricted to other addresses during the call',
   async (t) => {
     const steps: [limit: number, newLimit: number, remaining: [number, number]][] = [
-      // The first call with the confined key was counted before the gateway learned of the change.
+      // The first call after the change was counted before the gateway knew of the change.
       [600, 700, [698, 698]],
       [1, 1, [0, 0]],
       [1, 3, [2, 2]],
@@ -157,13 +158,13 @@ t.test(
     for (const [limit, newLimit, remaining] of steps) {
       const key = backend.issue(['debtors:read'], limit)
       const { headers } = await call(debtors, { key })
-      backend.limit(key, newLimit)
-      backend.confine(key, ['203.0.113.0/24'])
-      for (const left of remaining) {
+      backend.setRateLimit(key, newLimit)
+      backend.restrictAddresses(key, ['203.0.113.0/24'])
+      for (const expected of remaining) {
         const confined = await call(`${gateway.url}/api/v1/invoices`, { key })
         t.strictSame(
           [confined.json.code, ...LIMIT_HEADERS.map((name) => confined.headers[name])],
-          ['address_not_allowed', `${newLimit}`, `${left}`, headers['x-ratelimit-reset']],
+          ['address_not_allowed', `${newLimit}`, `${expected}`, headers['x-ratelimit-reset']],
           `${limit} → ${newLimit}`,
         )
       }
@@ -171,7 +172,7 @@ t.test(
   },
 )
 
-t.test('with the policy to deny, a 503 has the limit of the key', async (t) => {
+t.test('with the policy to deny, a 503 shows the allowance of the key', async (t) => {
   const redis = await startRedis(t)
   const denying = await startGateway(t, backend.url, {
     ...{ LOG_LEVEL: 'fatal', REDIS_URL: redis.url, RATE_LIMIT_ON_REDIS_OUTAGE: 'deny' },
@@ -181,7 +182,7 @@ t.test('with the policy to deny, a 503 has the limit of the key', async (t) => {
   const first = await until(async () => {
     const response = await call(url, { key })
     return response.status === 200 && response
-  }, 'Redis is reached')
+  }, 'the gateway has reached Redis')
   await redis.kill()
   matches(t, await call(url, { key }), {
     status: 503,
@@ -193,7 +194,7 @@ t.test('with the policy to deny, a 503 has the limit of the key', async (t) => {
   })
 })
 
-// It was sent again for ever, and blocked those behind it.
+// Before the fix, such a report was sent again forever, and blocked all later reports.
 t.test('a usage report that the backend rejects is dropped', async (t) => {
   backend.respondToReportsWith(400)
   const key = backend.issue(['debtors:read'])

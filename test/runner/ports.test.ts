@@ -10,18 +10,18 @@ import { reservePort, startOnReservedPort } from '../fixtures/servers/ports.ts'
 const MODULE = new URL('../fixtures/servers/ports.ts', import.meta.url)
 
 /**
- * Two of twelve numbers are drawn for each of three processes: without reservations some would be equal. They
- * lie below those that tests reserve, at a place of this run's own.
+ * A range of twelve ports, of which three processes reserve two each: without reservations, some would be equal. It
+ * lies below the ports that other tests reserve, and is random, so that concurrent runs use different ranges.
  */
 const FIRST = 2_000 + 12 * Math.floor(Math.random() * 200)
-const FEW = { first: FIRST, end: FIRST + 12 }
+const RANGE = { first: FIRST, end: FIRST + 12 }
 
-/** A process that reserves ports and keeps them until it is killed. */
+/** Starts a process that reserves ports and keeps them until it is killed. */
 async function startHolder(t: Test, count: number): Promise<number[]> {
   const script = `
     const { reservePort } = await import(${JSON.stringify(MODULE.href)})
     const ports = []
-    while (ports.length < ${count}) ports.push(await reservePort(${JSON.stringify(FEW)}))
+    while (ports.length < ${count}) ports.push(await reservePort(${JSON.stringify(RANGE)}))
     console.log(JSON.stringify(ports))
     process.stdin.resume()`
   const child = spawn(process.execPath, ['--input-type=module', '-e', script], {
@@ -37,22 +37,22 @@ async function startHolder(t: Test, count: number): Promise<number[]> {
 }
 
 t.test('a port belongs to one process until that process ends', async (t) => {
-  const held: number[] = []
-  await t.test('no two processes reserve the same', async (t) => {
+  const reserved: number[] = []
+  await t.test('no two processes reserve the same port', async (t) => {
     const holders = [startHolder(t, 2), startHolder(t, 2), startHolder(t, 2)]
-    held.push(...(await Promise.all(holders)).flat())
-    t.equal(new Set(held).size, 6, held.join())
+    reserved.push(...(await Promise.all(holders)).flat())
+    t.equal(new Set(reserved).size, 6, reserved.join())
   })
-  await t.test('and all are free again after them', async (t) => {
+  await t.test('all ports are free again after the processes have ended', async (t) => {
     const own: number[] = []
     const reserveAll = async () => {
-      for (;;) own.push(await reservePort(FEW))
+      for (;;) own.push(await reservePort(RANGE))
     }
     await rejectsWith(t, reserveAll(), {
       message: `no port from ${FIRST} to ${FIRST + 11} is free`,
     })
     t.strictSame(
-      held.filter((port) => !own.includes(port)),
+      reserved.filter((port) => !own.includes(port)),
       [],
     )
   })
@@ -63,7 +63,7 @@ t.test('the kernel gives a reserved port to no connection', async (t) => {
   t.ok((await reservePort()) < Number(start))
 })
 
-t.test('a port that a server took without a reservation is passed over', async (t) => {
+t.test('a port on which a server listens without a reservation is skipped', async (t) => {
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')
   t.teardown(() => server.close())
@@ -73,7 +73,7 @@ t.test('a port that a server took without a reservation is passed over', async (
   })
 })
 
-t.test('a start that finds its port in use begins again with another', async (t) => {
+t.test('a start whose port is in use is repeated with another port', async (t) => {
   const tried: number[] = []
   const port = await startOnReservedPort(async (port) => {
     tried.push(port)

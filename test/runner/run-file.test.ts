@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { type FileResult, runFile, runTogether } from '../fixtures/runner/run-file.ts'
 
-/** Runs a test file with this text. */
+/** Runs a test file with this code. */
 function run(t: Test, text: string, secondsMax = 300): Promise<FileResult> {
   const tap = JSON.stringify(import.meta.resolve('tap'))
   const directory = t.testdir({ 'own.test.mjs': `import t from ${tap}\n${text}` })
@@ -16,7 +16,7 @@ function shown({ isOk, passed, failures, skipped }: FileResult) {
   return { isOk, passed, failed: failures.map(({ path }) => path), skipped }
 }
 
-t.test('assertions are counted, and subtests that have none', async (t) => {
+t.test('assertions are counted, and subtests without assertions', async (t) => {
   const result = await run(
     t,
     `t.test('outer', async (t) => {
@@ -46,7 +46,7 @@ t.test('a failure has its path, location and diff', async (t) => {
   t.ok(details['at'])
 })
 
-t.test('a file that exits early fails, whatever it reported before', async (t) => {
+t.test('a file that exits early fails, even if its assertions passed', async (t) => {
   for (const [text, why] of [
     ['t.ok(true); process.exit(3)', 'exit code 3'],
     ["t.ok(true); process.kill(process.pid, 'SIGKILL')", 'ended by SIGKILL'],
@@ -54,7 +54,7 @@ t.test('a file that exits early fails, whatever it reported before', async (t) =
     const { isOk, failures } = await run(t, text)
     t.equal(isOk, false)
     t.equal(failures.length, 1)
-    t.strictSame(failures[0]?.path, [`the file did not end well: ${why}`])
+    t.strictSame(failures[0]?.path, [`the file did not end normally: ${why}`])
   }
 })
 
@@ -73,7 +73,7 @@ t.test('two runs in one checkout use different temporary directories', async (t)
   t.ok(tap.includes(`own.test.mjs-${process.pid}`), tap)
 })
 
-/** Runs test files with these texts in one process. */
+/** Runs test files with this code in one process. */
 function runAll(t: Test, texts: Readonly<Record<string, string>>): Promise<FileResult[]> {
   const file = (text: string) => `import t from 'tap'\n${text}`
   const directory = t.testdir(
@@ -83,7 +83,7 @@ function runAll(t: Test, texts: Readonly<Record<string, string>>): Promise<FileR
   return runTogether(files, { environment: {}, secondsMax: 300 })
 }
 
-t.test('files in one process are counted and judged apart', async (t) => {
+t.test('files in one process have separate results', async (t) => {
   const results = await runAll(t, {
     'a.mjs': "globalThis.seen = 'a'; t.test('inner', async (t) => t.pass())",
     'b.mjs': "t.test('outer', (t) => t.test('inner', async (t) => t.equal(1, 2, 'same')))",
@@ -99,8 +99,8 @@ t.test('files in one process are counted and judged apart', async (t) => {
   t.ok(results[3]?.tap.includes('# torn down'))
 })
 
-t.test('files that a process did not finish fail', async (t) => {
-  const why = 'the file did not end well: exit code 3'
+t.test('files that their process did not finish fail', async (t) => {
+  const why = 'the file did not end normally: exit code 3'
   const ends = await runAll(t, {
     'a.mjs': 't.pass()',
     'b.mjs': "t.test('inner', async (t) => { t.pass(); process.exit(3) })",
@@ -111,7 +111,7 @@ t.test('files that a process did not finish fail', async (t) => {
     [true, false, false],
   )
   // tap treats an exit within a subtest as a failure and exits with 1.
-  t.strictSame(ends[2]?.failures[0]?.path, ['the file did not end well: exit code 1'])
+  t.strictSame(ends[2]?.failures[0]?.path, ['the file did not end normally: exit code 1'])
   const late = await runAll(t, {
     'a.mjs': 't.pass()',
     'b.mjs': "process.on('exit', () => process.exit(3)); t.pass()",

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { TIERS } from '../fixtures/runner/tiers.ts'
 
-t.test('the packages that the benchmarks install bring no test of theirs', (t) => {
+t.test('tests in packages that the benchmarks install are in no tier', (t) => {
   const files = TIERS.flatMap(({ parts }) => parts.flatMap((part) => part.files))
   t.strictSame(
     files.filter((file) => file.startsWith('test/load/')),

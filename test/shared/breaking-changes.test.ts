@@ -1,9 +1,9 @@
-// What counts as breaking: each kind of change to a small document, and to the one that is served.
+// Which changes count as breaking: each kind of change to a small document, and changes to the contract itself.
 import t from 'tap'
 import { readContractDocument } from '../../shared/contract/contract.ts'
 import { breakingChanges } from '../fixtures/contract/breaking-changes.ts'
 
-/** Debtors can be listed and created, and an event reports them. */
+/** A contract in which debtors can be listed and created, and an event reports new debtors. */
 const DOCUMENT = {
   paths: {
     '/debtors': {
@@ -62,13 +62,13 @@ function respond(schema: object) {
   return { headers, content: { 'application/json': { schema } } }
 }
 
-/** The document with `value` at the path, or without what is there. */
+/** Returns the document with `value` at the path, or without the member if `value` is undefined. */
 function changed(path: string, value?: unknown): unknown {
   const names = path.split(' ')
   const last = names.pop() ?? ''
   const document = structuredClone(DOCUMENT)
   // biome-ignore lint/suspicious/noExplicitAny: the document is of every form.
-  const target = names.reduce<any>((it, name) => it[name], document)
+  const target = names.reduce<any>((value, name) => value[name], document)
   if (value === undefined) delete target[last]
   else target[last] = value
   return document
@@ -79,7 +79,7 @@ const DEBTOR = 'schemas Debtor allOf 1'
 const POST = 'paths /debtors post'
 const LIST = 'paths /debtors get'
 
-t.test('what clients rely on cannot go, or change, unseen', async (t) => {
+t.test('a change or removal of anything that clients rely on is breaking', async (t) => {
   const cases: readonly [path: string, value: unknown, line: string][] = [
     [POST, undefined, 'POST /debtors: operation → gone'],
     ['webhooks debtor.created', undefined, 'debtor.created: event → gone'],
@@ -110,8 +110,8 @@ t.test('what clients rely on cannot go, or change, unseen', async (t) => {
       'request DebtorCreate/name: pattern none → "^[A-Z]"',
     ],
     [`${CREATE} properties name maxLength`, 80, 'request DebtorCreate/name: maxLength 200 → 80'],
-    [`${POST} responses`, { 200: {} }, 'POST /debtors 201: answer → gone'],
-    [`${POST} responses 202`, {}, 'POST /debtors 202: answer none → new'],
+    [`${POST} responses`, { 200: {} }, 'POST /debtors 201: response → gone'],
+    [`${POST} responses 202`, {}, 'POST /debtors 202: response none → new'],
     [
       `${POST} responses 201 headers Location`,
       undefined,
@@ -146,7 +146,7 @@ t.test('what clients rely on cannot go, or change, unseen', async (t) => {
   }
 })
 
-t.test('what was promised to come breaks nothing', async (t) => {
+t.test('additions that the documentation announces as possible are not breaking', async (t) => {
   const cases: readonly [path: string, value: unknown][] = [
     ['paths /payments', { get: { responses: {} } }],
     ['webhooks debtor.archived', {}],
@@ -168,12 +168,14 @@ t.test('what was promised to come breaks nothing', async (t) => {
   }
 })
 
-t.test('the document that is served breaks nothing of itself', async (t) => {
+t.test('the contract has no breaking changes against itself', async (t) => {
   const document = JSON.parse(readContractDocument().json)
   t.strictSame(breakingChanges(document, document), [])
   const { PaymentCreate } = document.components.schemas
-  const gone = structuredClone(document)
-  delete gone.components.schemas.PaymentCreate.properties.reference
+  const without = structuredClone(document)
+  delete without.components.schemas.PaymentCreate.properties.reference
   t.ok(PaymentCreate.properties.reference)
-  t.strictSame(breakingChanges(document, gone), ['request PaymentCreate/reference: field → gone'])
+  t.strictSame(breakingChanges(document, without), [
+    'request PaymentCreate/reference: field → gone',
+  ])
 })

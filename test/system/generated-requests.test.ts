@@ -1,8 +1,7 @@
 /**
- * Requests made from the OpenAPI document, through a gateway to the running service: none gives a 5xx,
- * what is accepted and what is refused is as the document says, and so is every answer. Of each
- * operation GENERATED_REQUESTS are sent (200 unless set; many need a longer --timeout of tap), and
- * SEED makes others.
+ * Sends requests that are generated from the OpenAPI document to the running service: none may get a 5xx, and each must
+ * be accepted or rejected, and get a response, as the document says. GENERATED_REQUESTS sets the number of requests for each
+ * operation (default 200; high numbers need a longer --timeout of tap), and SEED selects others.
  */
 import assert from 'node:assert/strict'
 import t from 'tap'
@@ -10,7 +9,7 @@ import { Agent } from 'undici'
 import { type DocumentedOperation, readDocument } from '../../backend/docs/document.ts'
 import { readContractDocument } from '../../shared/contract/contract.ts'
 import { type GeneratedRequest, requestsOf } from '../fixtures/contract/generated-requests.ts'
-import { refusalsOf, rulesOf } from '../fixtures/contract/request-refusals.ts'
+import { rejectionsOf, rulesOf } from '../fixtures/contract/request-rejections.ts'
 import { fc, SEED } from '../fixtures/properties.ts'
 import { call, type Response } from '../fixtures/service/call.ts'
 import { startSystem } from '../fixtures/service/system.ts'
@@ -45,8 +44,7 @@ const FOUND: Readonly<Record<string, readonly GeneratedRequest[]>> = {
 }
 
 /**
- * What a body may break besides its schema: where, and the code of the field's error. The document says
- * each of these in words.
+ * Rules for bodies that the document states only in prose: the field, and the code of its error.
  */
 const RULES: readonly [pointer: RegExp, code: string][] = [
   [/^\/due_date$/, 'out_of_range'],
@@ -65,20 +63,20 @@ const { secret: key } = await operator.issueKey(account, { rateLimit: 10_000_000
 const dispatcher = new Agent({ connections: 4 })
 t.teardown(() => dispatcher.close())
 
-async function made(path: string, body: unknown): Promise<string> {
+async function create(path: string, body: unknown): Promise<string> {
   const { status, json } = await call(`${url}/api/v1/${path}`, { key, body })
   assert.equal(status, 201, JSON.stringify(json))
   return json.id
 }
 
 const debtors = [
-  await made('debtors', { name: 'Globex', external_id: 'C-1' }),
-  await made('debtors', { name: 'Aoki Trading', external_id: 'C-2', currency: 'JPY' }),
+  await create('debtors', { name: 'Globex', external_id: 'C-1' }),
+  await create('debtors', { name: 'Aoki Trading', external_id: 'C-2', currency: 'JPY' }),
 ]
 const invoices: string[] = []
 for (const [at, status] of [...Array(8).fill('open'), 'draft'].entries()) {
   const bill = { debtor_id: debtors[at % 2], currency: 'EUR', amount: 999_999_999_999, status }
-  invoices.push(await made('invoices', bill))
+  invoices.push(await create('invoices', bill))
 }
 
 const UNKNOWN = 'inv_01M481X3DTFXGMXYBP2GD0M5P8'
@@ -99,7 +97,7 @@ const likely = new Map<string, readonly fc.JsonValue[]>([
   ['number', ['INV-1', null]],
 ])
 
-/** As sent: without what `call` would make of it. */
+/** Sends the request unchanged, without the defaults of `call`. */
 function send({ method, body: documented }: DocumentedOperation, request: GeneratedRequest) {
   const { target, headers, body } = request
   return call(url + target, {
@@ -111,45 +109,48 @@ function send({ method, body: documented }: DocumentedOperation, request: Genera
   })
 }
 
-/** What became of it; throws where that is not what the document says. */
-function judge(
+/** Returns how the service treated the request. Throws if the document requires another response. */
+function outcomeOf(
   operation: DocumentedOperation,
   request: GeneratedRequest,
   { status, json }: Response,
-): 'accepted' | 'refused' | 'against the rules' {
-  const said = `${status} ${JSON.stringify(json)}`
-  assert.ok(status < 500, said)
-  const refusals = refusalsOf(document, operation, request)
-  if (refusals !== undefined) {
-    assert.ok(refusals.includes(json?.code), `${said}, not ${refusals}`)
-    return 'refused'
+): 'accepted' | 'rejected' | 'against the rules' {
+  const received = `${status} ${JSON.stringify(json)}`
+  assert.ok(status < 500, received)
+  const rejections = rejectionsOf(document, operation, request)
+  if (rejections !== undefined) {
+    assert.ok(rejections.includes(json?.code), `${received}, not ${rejections}`)
+    return 'rejected'
   }
   if (status < 300) return 'accepted'
-  const isOfRule = rulesOf(operation).includes(json?.code)
+  const isCodeOfRule = rulesOf(operation).includes(json?.code)
   const errors: { pointer: string; code: string }[] = json?.errors ?? []
-  // Half a surrogate pair is no text, which a pattern cannot say.
+  // Half a surrogate pair is not valid text, which no pattern can express.
   const isText = !/\\ud[89a-f]/.test(request.body ?? '')
-  const isOfRules = errors.every(
+  const areErrorsOfRules = errors.every(
     ({ pointer, code }) =>
       rulesOf(operation).includes(code) ||
       (!isText && code === 'invalid_format') ||
       RULES.some(([where, rule]) => where.test(pointer) && rule === code),
   )
-  assert.ok(isOfRule || (errors.length > 0 && isOfRules), `${said}, though the document allows it`)
+  assert.ok(
+    isCodeOfRule || (errors.length > 0 && areErrorsOfRules),
+    `${received}, although the document allows the request`,
+  )
   return 'against the rules'
 }
 
 for (const operation of document.operations) {
   const { operationId } = operation
-  t.test(`${operationId} accepts and refuses what the document says`, async (t) => {
-    const counts = { accepted: 0, refused: 0, 'against the rules': 0 }
+  t.test(`${operationId} accepts and rejects what the document says`, async (t) => {
+    const counts = { accepted: 0, rejected: 0, 'against the rules': 0 }
     const property = fc.asyncProperty(requestsOf(document, operation, likely), async (request) => {
-      counts[judge(operation, request, await send(operation, request))] += 1
+      counts[outcomeOf(operation, request, await send(operation, request))] += 1
     })
     const examples = (FOUND[operationId] ?? []).map((it): [GeneratedRequest] => [it])
     await fc.assert(property, { numRuns: COUNT + examples.length, examples })
     t.comment(`${operationId}: ${JSON.stringify(counts)}, seed ${SEED}`)
-    t.ok(counts.accepted > COUNT / 50, 'enough of them are accepted to mean something')
-    t.ok(counts.refused > COUNT / 50, 'and enough refused')
+    t.ok(counts.accepted > COUNT / 50, 'enough requests are accepted')
+    t.ok(counts.rejected > COUNT / 50, 'enough requests are rejected')
   })
 }

@@ -1,14 +1,14 @@
-// Runs every command of the guides, and compares the responses with those that they show.
+// Runs every command of the guides, and compares the responses with those that the guides show.
 import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { matches } from '../fixtures/matches.ts'
-import { type Outcome, startUnreliableFront } from '../fixtures/servers/unreliable-front.ts'
+import { type Outcome, startUnreliableProxy } from '../fixtures/servers/unreliable-proxy.ts'
 import { call } from '../fixtures/service/call.ts'
 import { type PrintedResponse, parseResponse, runCurl } from '../fixtures/service/curl.ts'
-import { lackOf } from '../fixtures/service/languages.ts'
+import { missingRuntime } from '../fixtures/service/languages.ts'
 import { startSystem } from '../fixtures/service/system.ts'
 
 const WRITTEN_URL = 'http://127.0.0.1:8080'
@@ -35,14 +35,14 @@ interface Reader {
   readonly invoice: string
 }
 
-/** An account with a customer and three invoices, and a key that has made no call yet. */
+/** Creates an account with a customer, three invoices and a key that has made no call yet. */
 async function createReader(): Promise<Reader> {
   const account = await operator.createAccount('Acme Ltd')
   const { secret: own } = await operator.issueKey(account)
-  const make = (path: string, body: unknown) => call(`${url}/api/v1/${path}`, { key: own, body })
-  await make('debtors', { name: 'Globex', external_id: 'C-1' })
+  const create = (path: string, body: unknown) => call(`${url}/api/v1/${path}`, { key: own, body })
+  await create('debtors', { name: 'Globex', external_id: 'C-1' })
   const bill = { debtor_external_id: 'C-1', currency: 'EUR', amount: 12_500 }
-  const [first] = await Promise.all([1, 2, 3].map(() => make('invoices', bill)))
+  const [first] = await Promise.all([1, 2, 3].map(() => create('invoices', bill)))
   return {
     key: (await operator.issueKey(account)).secret,
     narrow: (await operator.issueKey(account, { scopes: ['debtors:read'] })).secret,
@@ -50,7 +50,7 @@ async function createReader(): Promise<Reader> {
   }
 }
 
-/** A value that the reader fills in, which ends in `…`, is taken from what came before. */
+/** Runs the commands of a guide. A value that the reader fills in ends in `…`; an earlier response contains it. */
 async function follow(t: Test, guide: string, reader: Reader): Promise<void> {
   const env: Record<string, string> = { KEY: reader.key }
   const known: Record<string, string> = { ...env, NARROW: reader.narrow, INVOICE: reader.invoice }
@@ -87,7 +87,7 @@ async function follow(t: Test, guide: string, reader: Reader): Promise<void> {
   t.ok(compared > 0, `${guide} shows ${compared} responses`)
 }
 
-/** Every member that is shown must be there; `…` stands for anything. */
+/** Returns a pattern with every member that is shown; `…` represents any text. */
 function patternOf(shown: unknown): unknown {
   if (typeof shown === 'string') {
     const parts = shown.split('…').map((part) => RegExp.escape(part))
@@ -109,16 +109,16 @@ for (const guide of [
   'money',
   'errors',
 ]) {
-  t.test(`what the guide ${guide} shows is what happens`, async (t) => {
+  t.test(`the commands of the guide ${guide} get the responses that it shows`, async (t) => {
     const reader = await createReader()
     if (guide !== 'first-call') return follow(t, guide, reader)
-    // Begins with nothing.
+    // The reader of this guide begins with an empty account.
     const { secret: key } = await operator.issueKey(await operator.createAccount())
     return follow(t, guide, { ...reader, key })
   })
 }
 
-/** By the language of the block: the program's file, and the command that runs it. */
+/** The file of a program and the command that runs it, by the language of the code block. */
 const PROGRAMS: Readonly<Record<string, { file: string; command: readonly string[] }>> = {
   js: { file: 'example.mjs', command: [process.execPath] },
   python: { file: 'example.py', command: ['python3'] },
@@ -141,8 +141,8 @@ async function runProgram(t: Test, guide: string, language: string, env: Record<
 }
 
 for (const [language, { command }] of Object.entries(PROGRAMS)) {
-  const skip = lackOf(command[0])
-  t.test(`the program that reads all pages reads all, in ${language}`, { skip }, async (t) => {
+  const skip = missingRuntime(command[0])
+  t.test(`the program of the guide reads all pages, in ${language}`, { skip }, async (t) => {
     const { key } = await createReader()
     const env = { API: `${url}/api/v1`, KEY: key }
     t.equal(await runProgram(t, 'pagination', language, env), '3\n')
@@ -150,38 +150,38 @@ for (const [language, { command }] of Object.entries(PROGRAMS)) {
 }
 
 for (const language of ['js', 'python']) {
-  const skip = lackOf(PROGRAMS[language]?.command[0])
-  t.test(`the client that waits waits, in ${language}`, { skip }, async (t) => {
+  const skip = missingRuntime(PROGRAMS[language]?.command[0])
+  t.test(`the program of the guide waits after a 429, in ${language}`, { skip }, async (t) => {
     const { key } = await createReader()
-    const front = await startUnreliableFront(t, url, (request) =>
+    const proxy = await startUnreliableProxy(t, url, (request) =>
       request === 1 ? 'reject' : 'pass',
     )
     const printed = await runProgram(t, 'rate-limits', language, {
-      API: `${front.url}/api/v1`,
+      API: `${proxy.url}/api/v1`,
       KEY: key,
     })
     t.equal(printed, '200 Acme Ltd\n')
-    t.equal(front.requests(), 2)
+    t.equal(proxy.requests(), 2)
   })
 }
 
 for (const [language, { command }] of Object.entries(PROGRAMS)) {
-  const skip = lackOf(command[0])
+  const skip = missingRuntime(command[0])
   t.test(
     `a payment is recorded once, although a response is lost, in ${language}`,
     { skip },
     async (t) => {
       const { key, invoice } = await createReader()
       const outcomes: readonly Outcome[] = ['lose', 'reject', 'pass']
-      const front = await startUnreliableFront(t, url, (request) => outcomes[request - 1] ?? 'pass')
-      const env = { API: `${front.url}/api/v1`, KEY: key, INVOICE: invoice }
+      const proxy = await startUnreliableProxy(t, url, (request) => outcomes[request - 1] ?? 'pass')
+      const env = { API: `${proxy.url}/api/v1`, KEY: key, INVOICE: invoice }
       matches(t, await runProgram(t, 'payments', language, env), /^pay_\w+ 10000\n$/)
-      t.equal(front.requests(), 3)
+      t.equal(proxy.requests(), 3)
       t.equal((await call(`${url}/api/v1/payments`, { key })).json.data.length, 1)
     },
   )
 
-  t.test(`the program that keeps a copy reads all, in ${language}`, { skip }, async (t) => {
+  t.test(`the program that keeps a copy reads all records, in ${language}`, { skip }, async (t) => {
     const { key } = await createReader()
     t.equal(await runProgram(t, 'syncing', language, { API: `${url}/api/v1`, KEY: key }), '3\n')
   })

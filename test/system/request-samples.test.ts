@@ -1,4 +1,4 @@
-// Runs the requests of the reference in each language that is installed, as they are shown.
+// Runs the sample requests of the reference in each language that is installed.
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -6,10 +6,10 @@ import t, { type Test } from 'tap'
 import { readDocument } from '../../backend/docs/document.ts'
 import { type RequestSample, requestSamples } from '../../backend/docs/request-samples.ts'
 import { readContractDocument } from '../../shared/contract/contract.ts'
-import { lackOf } from '../fixtures/service/languages.ts'
+import { missingRuntime } from '../fixtures/service/languages.ts'
 import { startSystem } from '../fixtures/service/system.ts'
 
-/** How a sample becomes a program: its file, and the command that runs it. */
+/** The file of a sample and the command that runs it, by language. */
 const PROGRAMS: Readonly<Record<string, { file: string; command: string; args?: string[] }>> = {
   sh: { file: 'sample.sh', command: 'sh' },
   js: { file: 'sample.mjs', command: process.execPath },
@@ -25,7 +25,7 @@ const NOT_RUN = ['csharp']
 const system = await startSystem(t)
 const { operations } = readDocument(readContractDocument().json)
 
-t.test('the languages are the eight of the reference', async (t) => {
+t.test('the reference has samples in eight languages', async (t) => {
   const [first] = operations
   t.ok(first)
   if (first === undefined) return
@@ -38,7 +38,7 @@ t.test('the languages are the eight of the reference', async (t) => {
 })
 
 for (const [language, { command }] of Object.entries(PROGRAMS)) {
-  const skip = lackOf(command)
+  const skip = missingRuntime(command)
   t.test(`a debtor is created and listed by the samples in ${language}`, { skip }, async (t) => {
     const account = await system.operator.createAccount()
     const { secret } = await system.operator.issueKey(account)

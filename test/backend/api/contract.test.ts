@@ -9,7 +9,7 @@ import { BASE_URL } from '../../fixtures/service/backend.ts'
 
 const contract = loadContract()
 
-t.test('every operation of the contract has its route, and no other is there', async (t) => {
+t.test('the API has one route for each operation of the contract, and no others', async (t) => {
   const { backend } = await openBooks(t)
   const deps = {
     database: backend.database,
@@ -28,13 +28,13 @@ t.test('every operation of the contract has its route, and no other is there', a
   throwsWith(t, () => apiRoutes({ ...deps, contract: { ...contract, operations: rest } }), {
     message: 'getMe is not an operation of the contract',
   })
-  const more = first === undefined ? [] : [{ ...first, operationId: 'getYou' }]
+  const unknown = first === undefined ? [] : [{ ...first, operationId: 'getYou' }]
   throwsWith(
     t,
     () =>
       apiRoutes({
         ...deps,
-        contract: { ...contract, operations: [...contract.operations, ...more] },
+        contract: { ...contract, operations: [...contract.operations, ...unknown] },
       }),
     { message: 'GET /api/v1/me: nothing handles getYou' },
   )
@@ -83,7 +83,7 @@ async function openFullBooks(t: Parameters<typeof openBooks>[0]): Promise<Books>
   return books
 }
 
-t.test('every response is as the contract documents it', async (t) => {
+t.test('every response matches the contract', async (t) => {
   const books = await openFullBooks(t)
   const lists = {
     debtors: ['DebtorList', 'Debtor'],
@@ -105,7 +105,7 @@ t.test('every response is as the contract documents it', async (t) => {
   }
 })
 
-t.test('every rejection is a problem as the contract documents it', async (t) => {
+t.test('every rejection is a problem that matches the contract', async (t) => {
   const books = await openFullBooks(t)
   const [invoice] = (await books.read('/api/v1/invoices')).data
   const money = { amount: 99_999, currency: 'EUR' }
@@ -124,7 +124,7 @@ t.test('every rejection is a problem as the contract documents it', async (t) =>
     ['ValidationProblem', await books.post('/api/v1/payments', { ...money, invoice_id: 'x' })],
     [
       'ReadOnlyProblem',
-      await (await books.others({ status: 'cancelled' })).post('/api/v1/debtors', {}),
+      await (await books.otherAccount({ status: 'cancelled' })).post('/api/v1/debtors', {}),
     ],
   ] as const
   for (const [schema, { status, json, headers }] of cases) {

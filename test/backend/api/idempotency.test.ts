@@ -22,7 +22,7 @@ t.test('a repeat gets the first response, byte for byte, and changes nothing', a
   t.equal((await books.read(PAYMENTS)).data.length, 1)
 })
 
-t.test('bodies that differ only in form count as the same body', async (t) => {
+t.test('bodies that differ only in formatting count as the same body', async (t) => {
   const books = await openBooks(t)
   const { id } = await books.debtor()
   const headers = { 'content-type': 'application/json', 'idempotency-key': 'k' }
@@ -52,7 +52,7 @@ t.test(
       matches(t, json, { code: 'idempotency_key_reused', original_payment_id: payment.json['id'] })
     }
     const debtor = await books.post('/api/v1/debtors', { name: 'a' }, key)
-    t.equal(debtor.status, 201, 'other operations have keys of their own')
+    t.equal(debtor.status, 201, 'each operation has its own keys')
     matches(t, (await books.post('/api/v1/debtors', { name: 'b' }, key)).json, {
       code: 'idempotency_key_reused',
       original_id: debtor.json['id'],
@@ -72,7 +72,7 @@ t.test('a rejected call leaves the key unused', async (t) => {
 })
 
 t.test(
-  'keys belong to the account: another API key repeats, another account does not',
+  'an idempotency key is valid for all API keys of its account, and for no other account',
   async (t) => {
     const books = await openBooks(t)
     const headers = { 'idempotency-key': 'k' }
@@ -81,7 +81,7 @@ t.test(
     const rotated = await books.backend.issueKey(books.accountId)
     const repeat = await books.backend.call(rotated, 'POST', '/api/v1/debtors', options)
     t.equal(repeat.text, first.text)
-    const others = await books.others()
+    const others = await books.otherAccount()
     t.not((await others.call('POST', '/api/v1/debtors', options)).json['id'], first.json['id'])
   },
 )
@@ -113,7 +113,7 @@ t.test('after the response was deleted, a repeat is recognized by the payment', 
 })
 
 t.test(
-  'of fifty concurrent calls with one key, one records and all get the same response',
+  'of fifty concurrent calls with one key, one records; the others get its response or 409',
   async (t) => {
     const books = await openBooks(t)
     const { id: invoice_id } = await books.invoice()

@@ -5,8 +5,8 @@ import { BASE_URL } from '../../fixtures/service/backend.ts'
 
 const idsOf = (data: Json[]) => data.map(({ id }) => id)
 
-/** Every page's rows, by the cursor of the page before. */
-async function walk(books: Books, path: string): Promise<Json[]> {
+/** Reads every page, each by the cursor of the previous one. Resolves with all rows. */
+async function readAllPages(books: Books, path: string): Promise<Json[]> {
   const rows: Json[] = []
   let cursor: string | null = ''
   while (cursor !== null) {
@@ -34,19 +34,19 @@ t.test('an empty list has no next page', async (t) => {
   t.equal(response.headers.get('link'), null)
 })
 
-t.test('pages go through all rows once, in either order', async (t) => {
+t.test('the pages have each row once, in either order', async (t) => {
   const books = await openBooksOf(t, 7)
   const all = idsOf((await books.read('/api/v1/debtors?sort=created_at')).data)
   t.strictSame(all, all.toSorted())
   for (const limit of [1, 2, 3, 6, 7, 8]) {
-    const forward = await walk(books, `/api/v1/debtors?sort=created_at&limit=${limit}`)
+    const forward = await readAllPages(books, `/api/v1/debtors?sort=created_at&limit=${limit}`)
     t.strictSame(idsOf(forward), all, `limit ${limit}`)
-    const backward = await walk(books, `/api/v1/debtors?limit=${limit}`)
+    const backward = await readAllPages(books, `/api/v1/debtors?limit=${limit}`)
     t.strictSame(idsOf(backward), all.toReversed(), `limit ${limit}, newest first`)
   }
 })
 
-t.test('the last full page says that it is the last', async (t) => {
+t.test('a full page that is the last one has no next page', async (t) => {
   const books = await openBooksOf(t, 2)
   matches(t, await books.read('/api/v1/debtors?limit=2'), { has_more: false, next_cursor: null })
   matches(t, await books.read('/api/v1/debtors?limit=1'), {
@@ -64,7 +64,7 @@ t.test('rows created while a client reads pages do not shift them', async (t) =>
   t.strictSame(names, ['Debtor 3', 'Debtor 2', 'Debtor 1', 'Debtor 0'])
 })
 
-t.test('the link to the next page carries filters, sort and limit', async (t) => {
+t.test('the link to the next page keeps filters, sort and limit', async (t) => {
   const books = await openBooksOf(t, 5)
   const filters = 'q=Debtor+&status=active&sort=-updated_at&limit=2'
   let path: string | undefined = `/api/v1/debtors?${filters}`
@@ -90,7 +90,7 @@ t.test('a cursor is valid only for its account, list, sort and filters', async (
   const { next_cursor: cursor } = await books.read('/api/v1/debtors?limit=1&q=Debtor')
   t.equal((await books.get(`/api/v1/debtors?q=Debtor&cursor=${cursor}`)).status, 200)
   t.equal((await books.get(`/api/v1/debtors?q=DEBTOR&cursor=${cursor}`)).status, 400)
-  const others = await books.others()
+  const others = await books.otherAccount()
   const refused = [
     await books.get(`/api/v1/debtors?cursor=${cursor}`),
     await books.get(`/api/v1/debtors?q=Debtor&status=active&cursor=${cursor}`),
@@ -115,13 +115,15 @@ t.test('invoices are sorted by due date too', async (t) => {
     await books.invoice({ debtor_id, due_date })
   }
   const dates = async (sort: string) =>
-    (await walk(books, `/api/v1/invoices?limit=1&sort=${sort}`)).map(({ due_date }) => due_date)
+    (await readAllPages(books, `/api/v1/invoices?limit=1&sort=${sort}`)).map(
+      ({ due_date }) => due_date,
+    )
   const ascending = ['2026-12-01', '2026-12-02', '2026-12-02', '2026-12-03']
   t.strictSame(await dates('due_date'), ascending)
   t.strictSame(await dates('-due_date'), ascending.toReversed())
 })
 
-t.test('a copy is kept up to date by what changed since', async (t) => {
+t.test('updated_since and updated_before select the rows that changed in between', async (t) => {
   const books = await openBooksOf(t, 3)
   const [first] = (await books.read('/api/v1/debtors?sort=created_at')).data
   books.backend.now = new Date('2026-11-21T00:00:00.000Z')
@@ -131,7 +133,7 @@ t.test('a copy is kept up to date by what changed since', async (t) => {
   t.strictSame(idsOf((await books.read(`/api/v1/debtors?${query}`)).data), [first.id])
 })
 
-t.test('parameters that are wrong are rejected by name', async (t) => {
+t.test('invalid parameters are rejected by name', async (t) => {
   const books = await openBooks(t)
   const cases = [
     ['debtors?limit=0', 'limit'],
@@ -166,7 +168,7 @@ t.test('parameters that are wrong are rejected by name', async (t) => {
   }
 })
 
-t.test('parameters that do not exist are rejected by name, everywhere', async (t) => {
+t.test('unknown parameters are rejected by name, in every operation', async (t) => {
   const books = await openBooks(t)
   const { id } = await books.debtor()
   const paths = ['me', 'debtors', `debtors/${id}`, 'debtors/x', 'invoices', 'payments', 'messages']

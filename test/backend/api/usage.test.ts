@@ -4,7 +4,7 @@ import { createLastUsed } from '../../../backend/api-keys/last-used.ts'
 import type { UsageReport } from '../../../shared/contract/usage-report.ts'
 import { matches } from '../../fixtures/matches.ts'
 import { startBackend } from '../../fixtures/service/backend.ts'
-import { note, SILENT } from '../../fixtures/service/database.ts'
+import { insertRow, SILENT } from '../../fixtures/service/database.ts'
 import { ADMIN, logIn, startSettings } from '../../fixtures/service/settings.ts'
 
 const GATEWAY = 'gateway-of-the-tests'
@@ -30,7 +30,7 @@ t.test('a report is applied once, however often and in what order it arrives', a
   matches(t, Object(json['usage']).calls_by_hour.at(-1), { succeeded: 1, refused: 9, failed: 0 })
 })
 
-t.test('the commonest errors of a key are named by their codes', async (t) => {
+t.test('the most frequent errors of a key are listed with their codes', async (t) => {
   const { backend, account } = await startSettings(t)
   const key = await backend.issueKey(account.id)
   const key_id = key.row.id
@@ -48,8 +48,12 @@ t.test('the commonest errors of a key are named by their codes', async (t) => {
   t.equal((await report({ errors })).status, 200)
   t.equal((await report({ errors })).status, 200, 'applied once')
   const other = { key_id, day: '2026-11-20', code: 'made_up', calls: 1 }
-  t.equal((await report({ batch: 2, errors: [other] })).status, 400, 'only codes that there are')
-  t.equal((await report({ batch: 2, errors: undefined })).status, 200, 'older gateways name none')
+  t.equal((await report({ batch: 2, errors: [other] })).status, 400, 'unknown codes are rejected')
+  t.equal(
+    (await report({ batch: 2, errors: undefined })).status,
+    200,
+    'older gateways do not report errors',
+  )
   const ada = await logIn(backend, ADMIN)
   const { json } = await ada.get(`/settings/api-keys/${key_id}`)
   t.strictSame(Object(json['usage']).top_errors, [
@@ -67,7 +71,7 @@ t.test('the commonest errors of a key are named by their codes', async (t) => {
   matches(t, page.text, /<meter[^>]*value="100\.0" aria-label="Share of errors of getDebtor">/)
   backend.now = new Date(backend.now.getTime() + 25 * 3_600_000)
   const later = await (await logIn(backend, ADMIN)).get(`/settings/api-keys/${key_id}`)
-  t.strictSame(Object(later.json['usage']).calls_by_operation, [], 'of the last 24 hours')
+  t.strictSame(Object(later.json['usage']).calls_by_operation, [], 'only of the last 24 hours')
 })
 
 t.test('the window of a key never moves back', async (t) => {
@@ -146,10 +150,14 @@ t.test('a report of many keys is applied in batches, between other writes', asyn
   let notes = 0
   while (!reported) {
     notes += 1
-    await database.transaction((tx) => note(tx, `note_${notes}`))
+    await database.transaction((tx) => insertRow(tx, `note_${notes}`))
   }
   matches(t, await response, { status: 200 })
-  t.equal(database.activity().committed - before - notes, 8, 'the counts, and 100 windows at once')
+  t.equal(
+    database.activity().committed - before - notes,
+    8,
+    'one for the counts, and seven for batches of up to 100 windows',
+  )
   const rows = await database.read
     .selectFrom('key_windows')
     .select(({ fn }) => [fn.countAll().as('keys'), fn.sum('used').as('used')])
@@ -160,23 +168,23 @@ t.test('a report of many keys is applied in batches, between other writes', asyn
   )
 })
 
-t.test('stamps of many keys are written in batches, between other writes', async (t) => {
+t.test('times of last use of many keys are written in batches, between other writes', async (t) => {
   const { backend, account } = await startSettings(t)
   const { database } = backend
   const keys = [await backend.issueKey(account.id), await backend.issueKey(account.id)]
   const lastUsed = createLastUsed(database, SILENT)
   const [early, late] = [new Date('2026-11-21T10:00:00.000Z'), new Date('2026-11-21T11:00:00.000Z')]
   const stampAll = (at: Date) => {
-    for (let n = 0; n < 5000; n++) lastUsed.stamp(`key_of_nobody_${n}`, at)
+    for (let n = 0; n < 5000; n++) lastUsed.stamp(`key_unknown_${n}`, at)
     for (const { row } of keys) lastUsed.stamp(row.id, at)
   }
   const before = database.activity().committed
   stampAll(late)
   const order: string[] = []
-  const flushed = lastUsed.flush().then(() => order.push('stamps'))
-  await database.transaction((tx) => note(tx, 'note_1')).then(() => order.push('payment'))
+  const flushed = lastUsed.flush().then(() => order.push('last uses'))
+  await database.transaction((tx) => insertRow(tx, 'note_1')).then(() => order.push('other write'))
   await flushed
-  t.strictSame(order, ['payment', 'stamps'])
+  t.strictSame(order, ['other write', 'last uses'])
   t.equal(database.activity().committed - before, 52, 'no batch is larger than 100')
   stampAll(early)
   await lastUsed.flush()

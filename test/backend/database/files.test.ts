@@ -7,10 +7,10 @@ import t from 'tap'
 import { openDatabase } from '../../../backend/database/open.ts'
 import { containing, matches, rejectsWith } from '../../fixtures/matches.ts'
 import {
+  insertRow,
   lockDatabase,
-  note,
-  notes,
   openTestDatabase,
+  readRowIds,
   SILENT,
 } from '../../fixtures/service/database.ts'
 
@@ -23,14 +23,14 @@ t.test('the database and its directory are private', async (t) => {
   const directory = join(t.testdir(), 'data')
   const path = join(directory, 'test.db')
   const database = await openTestDatabase(t, { url: `sqlite:${path}` })
-  await database.transaction((tx) => note(tx, 'a'))
+  await database.transaction((tx) => insertRow(tx, 'a'))
   t.equal(statSync(directory).mode & 0o777, 0o700)
   for (const suffix of ['', '-wal', '-shm', '.lock']) {
     t.equal(statSync(path + suffix).mode & 0o777, 0o600, `file${suffix}`)
   }
 })
 
-t.test('a database is a file or a PostgreSQL server', async (t) => {
+t.test('a database URL must name an SQLite file or a PostgreSQL server', async (t) => {
   for (const url of ['mysql://user:password@host/db', 'sqlite:', 'sqlite::memory:', '/a/b.db']) {
     const error = await openDatabase({ url, log: SILENT, user: 'backend' }).catch(String)
     matches(t, error, containing('DATABASE_URL must be sqlite:'))
@@ -38,7 +38,7 @@ t.test('a database is a file or a PostgreSQL server', async (t) => {
   }
 })
 
-t.test('the backend migrates; a second opening finds nothing to do', async (t) => {
+t.test('the backend applies all migrations; opened again, it applies none', async (t) => {
   const url = `sqlite:${join(t.testdir(), 'test.db')}`
   const first = await openTestDatabase(t, { url })
   matches(t, first.migrated, MIGRATIONS)
@@ -47,13 +47,13 @@ t.test('the backend migrates; a second opening finds nothing to do', async (t) =
   t.strictSame(second.migrated, [])
 })
 
-t.test('an operator can begin with an empty database', async (t) => {
+t.test('the command of an operator migrates an empty database', async (t) => {
   const url = `sqlite:${join(t.testdir(), 'empty.db')}`
   const database = await openTestDatabase(t, { url, user: 'operator' })
   matches(t, database.migrated, MIGRATIONS)
 })
 
-t.test('a command names the pending migration, and does not apply it', async (t) => {
+t.test('a command reports a pending migration, and does not apply it', async (t) => {
   const url = `sqlite:${join(t.testdir(), 'test.db')}`
   const database = await openTestDatabase(t, { url })
   await database.transaction((tx) => sql`delete from schema_migrations`.execute(tx))
@@ -63,7 +63,7 @@ t.test('a command names the pending migration, and does not apply it', async (t)
 })
 
 t.test(
-  'an older program works with a newer schema, unless that removed what it needs',
+  'an older program works with a newer schema, unless a migration removed what it uses',
   async (t) => {
     const url = `sqlite:${join(t.testdir(), 'test.db')}`
     const database = await openTestDatabase(t, { url })
@@ -88,54 +88,60 @@ t.test(
   },
 )
 
-t.test('a second backend is rejected, also after the first was killed for a third', async (t) => {
-  const url = `sqlite:${join(t.testdir(), 'test.db')}`
-  const holder = spawn(process.execPath, ['test/fixtures/service/database-holder.ts', url], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
-  t.teardown(() => holder.kill('SIGKILL'))
-  await once(holder.stdout, 'data')
-  await rejectsWith(t, openDatabase({ url, log: SILENT, user: 'backend' }), {
-    message: new RegExp(`pid ${holder.pid}`),
-  })
-  const exit = once(holder, 'exit')
-  holder.kill('SIGKILL')
-  await exit
-  await openTestDatabase(t, { url })
-  await rejectsWith(t, openDatabase({ url, log: SILENT, user: 'backend' }), {
-    message: new RegExp(`pid ${process.pid}`),
-  })
-})
+t.test(
+  'only one backend opens a file, and a killed backend does not block the next one',
+  async (t) => {
+    const url = `sqlite:${join(t.testdir(), 'test.db')}`
+    const holder = spawn(process.execPath, ['test/fixtures/service/database-holder.ts', url], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
+    t.teardown(() => holder.kill('SIGKILL'))
+    await once(holder.stdout, 'data')
+    await rejectsWith(t, openDatabase({ url, log: SILENT, user: 'backend' }), {
+      message: new RegExp(`pid ${holder.pid}`),
+    })
+    const exit = once(holder, 'exit')
+    holder.kill('SIGKILL')
+    await exit
+    await openTestDatabase(t, { url })
+    await rejectsWith(t, openDatabase({ url, log: SILENT, user: 'backend' }), {
+      message: new RegExp(`pid ${process.pid}`),
+    })
+  },
+)
 
-t.test('operators write beside the backend', async (t) => {
+t.test('an operator and the backend write at the same time', async (t) => {
   const url = `sqlite:${join(t.testdir(), 'test.db')}`
   const backend = await openTestDatabase(t, { url })
   const operator = await openTestDatabase(t, { url, user: 'operator' })
   const ids = Array.from({ length: 100 }, (_, n) => `n${String(n).padStart(3, '0')}`)
   await Promise.all(
-    ids.map((id, n) => (n % 2 ? backend : operator).transaction((tx) => note(tx, id))),
+    ids.map((id, n) => (n % 2 ? backend : operator).transaction((tx) => insertRow(tx, id))),
   )
-  t.strictSame(await notes(backend), ids)
-  t.strictSame(await notes(operator), ids)
+  t.strictSame(await readRowIds(backend), ids)
+  t.strictSame(await readRowIds(operator), ids)
 })
 
-t.test('a lock that another process does not release is 503, and reads continue', async (t) => {
-  const path = join(t.testdir(), 'test.db')
-  const database = await openTestDatabase(t, { url: `sqlite:${path}`, waitMsMax: 500 })
-  await database.transaction((tx) => note(tx, 'a'))
-  const unlock = await lockDatabase(t, path)
-  await rejectsWith(
-    t,
-    database.transaction((tx) => note(tx, 'b')),
-    { code: 'service_unavailable' },
-  )
-  t.strictSame(await notes(database), ['a'])
-  await unlock()
-  await database.close()
-  t.strictSame(database.fault, undefined)
-})
+t.test(
+  'writes fail with 503 while another process keeps the lock, and reads continue',
+  async (t) => {
+    const path = join(t.testdir(), 'test.db')
+    const database = await openTestDatabase(t, { url: `sqlite:${path}`, waitMsMax: 500 })
+    await database.transaction((tx) => insertRow(tx, 'a'))
+    const unlock = await lockDatabase(t, path)
+    await rejectsWith(
+      t,
+      database.transaction((tx) => insertRow(tx, 'b')),
+      { code: 'service_unavailable' },
+    )
+    t.strictSame(await readRowIds(database), ['a'])
+    await unlock()
+    await database.close()
+    t.strictSame(database.fault, undefined)
+  },
+)
 
-t.test('a directory that cannot be made is named', async (t) => {
+t.test('the error names a path that cannot be created or opened', async (t) => {
   const directory = t.testdir({ file: '' })
   await rejectsWith(
     t,

@@ -1,5 +1,4 @@
-// The documented mode behind a pooler: a real PgBouncer, in transaction mode, with fewer sessions than
-// callers.
+// Backends behind a real PgBouncer in transaction mode, as documented, with fewer sessions than callers.
 import pg from 'pg'
 import t, { type Test } from 'tap'
 import { openDatabase } from '../../../backend/database/open.ts'
@@ -7,17 +6,17 @@ import { rejectsWith } from '../../fixtures/matches.ts'
 import { LACKS_PGBOUNCER, startPgbouncer } from '../../fixtures/servers/pgbouncer.ts'
 import { copyTemplate, startPostgres } from '../../fixtures/servers/postgres.ts'
 import { startBackend } from '../../fixtures/service/backend.ts'
-import { note, notes, openTestDatabase, SILENT } from '../../fixtures/service/database.ts'
+import { insertRow, openTestDatabase, readRowIds, SILENT } from '../../fixtures/service/database.ts'
 
 t.setTimeout(120_000)
 
-const LIMITS = [
+const TIME_LIMITS = [
   'statement_timeout = 8000',
   'lock_timeout = 3000',
   'idle_in_transaction_session_timeout = 2500',
 ]
 
-async function open(t: Test, template?: string) {
+async function startPooled(t: Test, template?: string) {
   const server = await startPostgres()
   t.teardown(() => server.remove())
   const { url: directUrl } = await copyTemplate(server.url('postgres'), template)
@@ -33,15 +32,15 @@ async function open(t: Test, template?: string) {
       await client.end()
     }
   }
-  // One after another: PostgreSQL rejects concurrent changes of one role.
-  const limit = async () => {
-    for (const setting of LIMITS) await run(`alter role tests set ${setting}`)
+  // Sequential, because PostgreSQL rejects concurrent changes of one role.
+  const setTimeLimits = async () => {
+    for (const setting of TIME_LIMITS) await run(`alter role tests set ${setting}`)
   }
-  return { url: url.href, directUrl, run, limit }
+  return { url: url.href, directUrl, run, setTimeLimits }
 }
 
 t.test('behind PgBouncer in transaction mode', { skip: LACKS_PGBOUNCER }, async (t) => {
-  const { url, directUrl, run, limit } = await open(t)
+  const { url, directUrl, run, setTimeLimits } = await startPooled(t)
 
   await t.test(
     'a role without time limits is rejected with a message that says what to do',
@@ -53,68 +52,75 @@ t.test('behind PgBouncer in transaction mode', { skip: LACKS_PGBOUNCER }, async 
     },
   )
 
-  // Sessions that the pooler opened before do not have them.
-  await limit()
+  // Sessions that the pooler opened earlier do not have the limits.
+  await setTimeLimits()
   await run(
     `select pg_terminate_backend(pid) from pg_stat_activity
       where pid <> pg_backend_pid() and backend_type = 'client backend'`,
   )
 
-  await t.test('without the direct address nothing is locked: it is rejected', async (t) => {
+  await t.test('the address of a pooler without the direct address is rejected', async (t) => {
     await rejectsWith(t, openDatabase({ url, user: 'backend', log: SILENT }), {
       message:
         'The database cannot be reached: This is the address of a pooler. Set DATABASE_DIRECT_URL to the address of PostgreSQL itself.',
     })
   })
 
-  await t.test('two backends: payments on one invoice, reads, one key at once', async (t) => {
-    const connect = () => openTestDatabase(t, { url, directUrl })
-    const first = await startBackend(t, { database: await connect() })
-    const second = await startBackend(t, { database: await connect() })
-    const key = await first.createKey()
-    const at = (place: number) => (place % 2 === 0 ? first : second)
-    const post = (path: string, body: object, idempotencyKey: string, place = 0) =>
-      at(place).call(key, 'POST', `/api/v1/${path}`, {
-        body,
-        headers: { 'idempotency-key': idempotencyKey },
-      })
-    const atOnce = <T>(count: number, work: (place: number) => Promise<T>) =>
-      Promise.all(Array.from({ length: count }, (_, place) => work(place)))
-    const debtor_id = (await post('debtors', { name: 'Globex' }, 'debtor')).json['id']
-    const invoice = { debtor_id, currency: 'EUR', amount: 10_000 }
-    const invoice_id = (await post('invoices', invoice, 'invoice')).json['id']
-    const body = { invoice_id, currency: 'EUR', amount: 100 }
-    const [paid, read] = await Promise.all([
-      atOnce(120, (place) => post('payments', body, `key-${place % 110}`, place)),
-      atOnce(400, (place) => at(place).call(key, 'GET', `/api/v1/invoices/${invoice_id}`)),
-    ])
-    t.strictSame([...new Set(read.map(({ status }) => status))], [200])
-    const ids = paid.filter(({ status }) => status === 201).map(({ json }) => json['id'])
-    t.equal(new Set(ids).size, 100, 'as many as the invoice takes, each key once')
-    t.strictSame(
-      [...new Set(paid.map(({ status, json }) => `${status} ${json['code'] ?? ''}`))].sort(),
-      ['201 ', '422 payment_exceeds_balance'],
-    )
-    const { json } = await second.call(key, 'GET', `/api/v1/invoices/${invoice_id}`)
-    t.strictSame([json['status'], json['amount_due']], ['paid', 0])
-  })
-
   await t.test(
-    'a transaction that is rolled back has no effect on the next of its session',
+    'two backends record payments on one invoice, repeated keys and reads at once',
     async (t) => {
-      const database = await openTestDatabase(t, { url, directUrl })
-      const failing = Array.from({ length: 20 }, (_, place) =>
-        database.transaction(async (tx) => {
-          await note(tx, `note-${place}`)
-          if (place % 2 === 1) throw new Error('refused')
-        }),
+      const connect = () => openTestDatabase(t, { url, directUrl })
+      const first = await startBackend(t, { database: await connect() })
+      const second = await startBackend(t, { database: await connect() })
+      const key = await first.createKey()
+      const backendFor = (n: number) => (n % 2 === 0 ? first : second)
+      const post = (path: string, body: object, idempotencyKey: string, n = 0) =>
+        backendFor(n).call(key, 'POST', `/api/v1/${path}`, {
+          body,
+          headers: { 'idempotency-key': idempotencyKey },
+        })
+      const atOnce = <T>(count: number, work: (n: number) => Promise<T>) =>
+        Promise.all(Array.from({ length: count }, (_, n) => work(n)))
+      const debtor_id = (await post('debtors', { name: 'Globex' }, 'debtor')).json['id']
+      const invoice = { debtor_id, currency: 'EUR', amount: 10_000 }
+      const invoice_id = (await post('invoices', invoice, 'invoice')).json['id']
+      const body = { invoice_id, currency: 'EUR', amount: 100 }
+      const [paid, read] = await Promise.all([
+        atOnce(120, (n) => post('payments', body, `key-${n % 110}`, n)),
+        atOnce(400, (n) => backendFor(n).call(key, 'GET', `/api/v1/invoices/${invoice_id}`)),
+      ])
+      t.strictSame([...new Set(read.map(({ status }) => status))], [200])
+      const ids = paid.filter(({ status }) => status === 201).map(({ json }) => json['id'])
+      t.equal(
+        new Set(ids).size,
+        100,
+        'as many payments as the invoice has room for, and one for each key',
       )
-      await Promise.allSettled(failing)
-      t.strictSame((await notes(database)).filter((id) => id.startsWith('note-')).length, 10)
+      t.strictSame(
+        [...new Set(paid.map(({ status, json }) => `${status} ${json['code'] ?? ''}`))].sort(),
+        ['201 ', '422 payment_exceeds_balance'],
+      )
+      const { json } = await second.call(key, 'GET', `/api/v1/invoices/${invoice_id}`)
+      t.strictSame([json['status'], json['amount_due']], ['paid', 0])
     },
   )
 
-  await t.test('limits of time are those of the role', async (t) => {
+  await t.test(
+    'a transaction that is rolled back does not affect the next one in its session',
+    async (t) => {
+      const database = await openTestDatabase(t, { url, directUrl })
+      const transactions = Array.from({ length: 20 }, (_, n) =>
+        database.transaction(async (tx) => {
+          await insertRow(tx, `note-${n}`)
+          if (n % 2 === 1) throw new Error('refused')
+        }),
+      )
+      await Promise.allSettled(transactions)
+      t.strictSame((await readRowIds(database)).filter((id) => id.startsWith('note-')).length, 10)
+    },
+  )
+
+  await t.test('the time limits are those of the role', async (t) => {
     const shown = await run(
       "select current_setting('statement_timeout') as s, current_setting('lock_timeout') as l",
       url,
@@ -124,8 +130,8 @@ t.test('behind PgBouncer in transaction mode', { skip: LACKS_PGBOUNCER }, async 
 })
 
 t.test('migrations run over the direct address', { skip: LACKS_PGBOUNCER }, async (t) => {
-  const { url, directUrl, limit } = await open(t, 'template1')
-  await limit()
+  const { url, directUrl, setTimeLimits } = await startPooled(t, 'template1')
+  await setTimeLimits()
   const opened = await Promise.all([1, 2, 3].map(() => openTestDatabase(t, { url, directUrl })))
   t.equal(opened.filter(({ migrated }) => migrated.length > 0).length, 1)
 })

@@ -1,4 +1,4 @@
-// A PostgreSQL server that stops, starts, falls silent, or loses what it was about to say.
+// PostgreSQL servers that stop, start or no longer respond, and connections that break before a reply.
 import { sql } from 'kysely'
 import t, { type Test } from 'tap'
 import { createAccount } from '../../../backend/accounts/accounts.ts'
@@ -10,13 +10,13 @@ import { startCuttingProxy } from '../../fixtures/servers/cutting-proxy.ts'
 import { startLink } from '../../fixtures/servers/link.ts'
 import { copyTemplate, startPostgres } from '../../fixtures/servers/postgres.ts'
 import { startPostgresPair } from '../../fixtures/servers/postgres-pair.ts'
-import { note, notes, openTestDatabase, SILENT } from '../../fixtures/service/database.ts'
+import { insertRow, openTestDatabase, readRowIds, SILENT } from '../../fixtures/service/database.ts'
 import { connect } from '../../fixtures/service/two-backends.ts'
 import { until } from '../../fixtures/service/until.ts'
 
 const UNAVAILABLE = { code: 'service_unavailable', headers: { 'retry-after': '1' } }
 
-/** As the statement ends on the wire; `begin isolation level read committed` has it too. */
+/** The commit as it is sent. The NUL tells it from `begin isolation level read committed`. */
 const COMMIT = 'commit\0'
 
 const server = await startPostgres()
@@ -26,8 +26,8 @@ async function newUrl(): Promise<URL> {
   return new URL((await copyTemplate(server.url('postgres'))).url)
 }
 
-/** A database whose connections go through a proxy. */
-async function openCuttable(t: Test, waitMsMax = 5000) {
+/** Opens a database over a proxy that can cut its connections. */
+async function openOverProxy(t: Test, waitMsMax = 5000) {
   const url = await newUrl()
   const direct = url.href
   const proxy = await startCuttingProxy(t, server.port)
@@ -35,7 +35,8 @@ async function openCuttable(t: Test, waitMsMax = 5000) {
   return { proxy, direct, database: await openTestDatabase(t, { url: url.href, waitMsMax }) }
 }
 
-// What wrote nothing committed, and hid the fault at once: neither `/readyz` nor an alert named it.
+// Regression: a transaction that wrote nothing could commit, and its success hid the fault from `/readyz`
+// and alerts.
 t.test(
   'writes that wait for a lost synchronous standby are reported until it is back',
   async (t) => {
@@ -43,31 +44,37 @@ t.test(
     const database = await openTestDatabase(t, { url: pair.url, waitMsMax: 500 })
     const reported = () =>
       database.fault?.message === 'commits wait for the synchronous standby, which does not respond'
-    await database.transaction((tx) => note(tx, 'on both'))
+    await database.transaction((tx) => insertRow(tx, 'on both'))
     await pair.standby.stop('SIGQUIT')
-    const waiting = database.transaction((tx) => note(tx, 'on one')).catch(() => {})
+    const waiting = database.transaction((tx) => insertRow(tx, 'on one')).catch(() => {})
     await until(reported, 'the fault is reported')
     await database.transaction(async () => {})
     t.ok(reported())
     await pair.standby.start()
     await waiting
-    await until(() => isBack(database), 'writes are back')
-    await until(() => database.fault === undefined, 'the fault is over')
+    await until(() => canWrite(database), 'writes succeed again')
+    await until(() => database.fault === undefined, 'the fault is cleared')
   },
 )
 
-async function isBack(database: OpenDatabase): Promise<boolean> {
+/** Changes every row to itself, so that an attempt with an unknown outcome can be repeated. */
+async function canWrite(database: OpenDatabase): Promise<boolean> {
   return database
-    .transaction((tx) => note(tx, 'back'))
+    .transaction((tx) =>
+      tx
+        .updateTable('audit_log')
+        .set(({ ref }) => ({ detail: ref('detail') }))
+        .execute(),
+    )
     .then(
       () => true,
       () => false,
     )
 }
 
-// The connection of the first poll stayed open, and with it the process.
-t.test('a database that is closed while it connects leaves no connection', async (t) => {
-  const { proxy, database, direct } = await openCuttable(t)
+// Regression: the connection of the first poll stayed open, and kept the process running.
+t.test('a database that is closed while it connects leaves no connection open', async (t) => {
+  const { proxy, database, direct } = await openOverProxy(t)
   await proxy.sent('poll\0')
   await database.close()
   const admin = await connect(t, direct)
@@ -80,15 +87,15 @@ t.test('a database that is closed while it connects leaves no connection', async
   await until(async () => (await sessions()) === 0, 'no session is left')
 })
 
-t.test('a server that crashes and comes back is met again, without help', async (t) => {
+t.test('the database works again after its server has crashed and restarted', async (t) => {
   const database = await openTestDatabase(t, { url: (await newUrl()).href, waitMsMax: 500 })
-  await database.transaction((tx) => note(tx, 'acknowledged'))
+  await database.transaction((tx) => insertRow(tx, 'acknowledged'))
   const written = Promise.withResolvers<void>()
   const gate = Promise.withResolvers<void>()
   let runs = 0
   const interrupted = database.transaction(async (tx) => {
     runs += 1
-    await note(tx, 'interrupted')
+    await insertRow(tx, 'interrupted')
     written.resolve()
     await gate.promise
   })
@@ -96,53 +103,56 @@ t.test('a server that crashes and comes back is met again, without help', async 
   await server.stop('SIGQUIT')
   gate.resolve()
   await rejectsWith(t, interrupted, UNAVAILABLE)
-  t.equal(runs, 1, 'with no server there is nothing to run it on again')
-  await rejectsWith(t, notes(database), UNAVAILABLE)
+  t.equal(runs, 1, 'not run again, because no server was available')
+  await rejectsWith(t, readRowIds(database), UNAVAILABLE)
   t.ok(database.fault)
   await server.start()
-  await until(() => isBack(database), 'the database is written again')
-  t.strictSame(await notes(database), ['acknowledged', 'back'])
+  await until(() => canWrite(database), 'writes succeed again')
+  t.strictSame(await readRowIds(database), ['acknowledged'])
   t.equal(database.fault, undefined)
 })
 
-t.test('a server that ends its sessions in order causes no error', async (t) => {
+t.test('an orderly restart of the server causes no error', async (t) => {
   const database = await openTestDatabase(t, { url: (await newUrl()).href })
-  await database.transaction((tx) => note(tx, 'a'))
-  await notes(database)
+  await database.transaction((tx) => insertRow(tx, 'a'))
+  await readRowIds(database)
   await server.stop('SIGINT')
   await server.start()
-  const [read] = await Promise.all([notes(database), database.transaction((tx) => note(tx, 'b'))])
+  const [read] = await Promise.all([
+    readRowIds(database),
+    database.transaction((tx) => insertRow(tx, 'b')),
+  ])
   t.ok(read.includes('a'))
-  t.strictSame(await notes(database), ['a', 'b'])
+  t.strictSame(await readRowIds(database), ['a', 'b'])
 })
 
-t.test('a connection lost before the commit: the transaction is run again', async (t) => {
-  const { database, proxy } = await openCuttable(t)
+t.test('a transaction whose connection is lost before the commit is run again', async (t) => {
+  const { database, proxy } = await openOverProxy(t)
   for (const [moment, id] of [
     ['before', 'a'],
     ['after', 'b'],
   ] as const) {
     proxy.cutAt('insert into', moment)
-    await database.transaction((tx) => note(tx, id))
+    await database.transaction((tx) => insertRow(tx, id))
   }
-  t.strictSame(await notes(database), ['a', 'b'])
+  t.strictSame(await readRowIds(database), ['a', 'b'])
 })
 
-t.test('a commit that never arrived is no less unknown', async (t) => {
-  const { database, proxy } = await openCuttable(t)
+t.test('a commit that never reaches the server has an unknown outcome too', async (t) => {
+  const { database, proxy } = await openOverProxy(t)
   proxy.cutAt(COMMIT, 'before')
   await rejectsWith(
     t,
-    database.transaction((tx) => note(tx, 'a')),
+    database.transaction((tx) => insertRow(tx, 'a')),
     { code: 'gateway_timeout' },
   )
-  t.strictSame(await notes(database), [])
+  t.strictSame(await readRowIds(database), [])
 })
 
 t.test(
-  'a commit whose reply is lost has an unknown outcome, which the same key reveals',
+  'a commit whose reply is lost has an unknown outcome, which a retry with the same key reveals',
   async (t) => {
-    const { database, proxy } = await openCuttable(t)
+    const { database, proxy } = await openOverProxy(t)
     const clock = () => new Date('2026-11-21T10:15:00.000Z')
     const { id: accountId } = await database.transaction((tx) =>
       createAccount(tx, { name: 'Acme' }, { actor: OPERATOR, now: clock() }),
@@ -153,73 +163,78 @@ t.test(
     const write = {
       prepare: () => async () => {
         runs += 1
-        return { resourceId: 'deb_1', body: `answer ${runs}` }
+        return { resourceId: 'deb_1', body: `response ${runs}` }
       },
       recall: async () => undefined,
       originalMember: 'original_id',
     }
-    // The statements before it are on their way together with it.
+    // Earlier statements are sent together with the commit, so the cut waits for the reply to the commit.
     proxy.cutAt(COMMIT, 'after', 'COMMIT\0')
     await rejectsWith(t, once(attempt, write), {
       code: 'gateway_timeout',
       message: /same Idempotency-Key/,
     })
-    matches(t, await once(attempt, write), { replayed: true, body: 'answer 1' })
+    matches(t, await once(attempt, write), { replayed: true, body: 'response 1' })
     t.equal(runs, 1)
   },
 )
 
-t.test('a server that takes connections and says nothing is 503 in time', async (t) => {
-  const { database, proxy } = await openCuttable(t, 100)
-  proxy.silence()
-  const outcomes = await Promise.allSettled([
-    database.transaction((tx) => note(tx, 'a')),
-    ...Array.from({ length: 20 }, () => notes(database)),
-  ])
-  const reasons = outcomes.flatMap((outcome) =>
-    outcome.status === 'rejected' ? [outcome.reason.code] : [],
-  )
-  t.ok(reasons.includes('service_unavailable'))
-  t.strictSame([...new Set(reasons)], ['service_unavailable'])
-})
+t.test(
+  'calls to a server that accepts connections but does not respond fail with 503 in time',
+  async (t) => {
+    const { database, proxy } = await openOverProxy(t, 100)
+    proxy.silence()
+    const outcomes = await Promise.allSettled([
+      database.transaction((tx) => insertRow(tx, 'a')),
+      ...Array.from({ length: 20 }, () => readRowIds(database)),
+    ])
+    const reasons = outcomes.flatMap((outcome) =>
+      outcome.status === 'rejected' ? [outcome.reason.code] : [],
+    )
+    t.strictSame([...new Set(reasons)], ['service_unavailable'])
+  },
+)
 
-// Each idle connection took 9 s to be found, by a statement that failed.
-t.test('connections that lead nowhere are replaced before callers notice', async (t) => {
+// Regression: each dead connection was found only when a statement on it failed, after 9 s.
+t.test('dead connections are replaced before callers notice', async (t) => {
   const url = await newUrl()
   const link = await startLink(t, server.port)
   url.port = String(link.port)
   const database = await openTestDatabase(t, { url: url.href })
   const names = Array.from({ length: 8 }, (_, place) => `before-${place}`)
-  await Promise.all(names.map((name) => database.transaction((tx) => note(tx, name))))
+  await Promise.all(names.map((name) => database.transaction((tx) => insertRow(tx, name))))
   const polls = sql<{ n: number }>`select count(*)::int as n from pg_stat_activity
     where datname = current_database() and application_name like '%poll'`
   await until(
     async () => (await database.transaction((tx) => polls.execute(tx))).rows[0]?.n === 1,
-    'it is polled',
+    'the server is polled',
   )
-  await notes(database)
+  await readRowIds(database)
   link.strand()
   const [read] = await Promise.all([
-    notes(database),
-    ...names.map((_, place) => database.transaction((tx) => note(tx, `after-${place}`))),
+    readRowIds(database),
+    ...names.map((_, place) => database.transaction((tx) => insertRow(tx, `after-${place}`))),
   ])
   t.ok(names.every((name) => read.includes(name)))
-  t.equal((await notes(database)).length, 2 * names.length)
+  t.equal((await readRowIds(database)).length, 2 * names.length)
 })
 
-// PostgreSQL kept them for ten seconds, and others wait for three.
-t.test('rows that a vanished backend had locked are released before others fail', async (t) => {
+// Regression: PostgreSQL kept the locks for ten seconds, but other backends wait for three.
+t.test('row locks of an unreachable backend are released before other backends fail', async (t) => {
   const url = await newUrl()
   const other = await openTestDatabase(t, { url: url.href })
-  await other.transaction((tx) => note(tx, 'shared'))
+  await other.transaction((tx) => insertRow(tx, 'shared'))
   const link = await startLink(t, server.port)
   url.port = String(link.port)
-  const vanished = await openTestDatabase(t, { url: url.href, waitMsMax: 100 })
-  await until(() => isBack(vanished), 'it is connected, within 100 ms')
+  const unreachable = await openTestDatabase(t, { url: url.href, waitMsMax: 100 })
+  await until(
+    () => canWrite(unreachable),
+    'a connection is open, so that the next write takes less than 100 ms',
+  )
   const lock = sql`select from audit_log where id = 'shared' for update`
   const locked = Promise.withResolvers<void>()
   const released = Promise.withResolvers<void>()
-  const interrupted = vanished
+  const interrupted = unreachable
     .transaction(async (tx) => {
       await lock.execute(tx)
       locked.resolve()
@@ -237,22 +252,25 @@ t.test('rows that a vanished backend had locked are released before others fail'
   }
 })
 
-t.test('a session that an operator ends is replaced', async (t) => {
+t.test('a transaction whose session an operator ends is run again', async (t) => {
   const database = await openTestDatabase(t, { url: (await newUrl()).href })
-  await database.transaction((tx) => note(tx, 'a'))
+  await database.transaction((tx) => insertRow(tx, 'a'))
   let runs = 0
   await database.transaction(async (tx) => {
     runs += 1
-    await note(tx, 'b')
+    await insertRow(tx, 'b')
     if (runs === 1) await sql`select pg_terminate_backend(pg_backend_pid())`.execute(tx)
   })
   t.equal(runs, 2)
-  t.strictSame(await notes(database), ['a', 'b'])
+  t.strictSame(await readRowIds(database), ['a', 'b'])
 })
 
-t.test('a server that is not there is named, without the password', async (t) => {
-  const url = 'postgres://user:hidden@127.0.0.1:1/receivables'
-  const error = await openDatabase({ url, log: SILENT, user: 'backend' }).catch(String)
-  matches(t, error, /cannot be reached.*127\.0\.0\.1:1/)
-  t.notMatch(error, /hidden/)
-})
+t.test(
+  'the error for an unreachable server contains its address, but not the password',
+  async (t) => {
+    const url = 'postgres://user:hidden@127.0.0.1:1/receivables'
+    const error = await openDatabase({ url, log: SILENT, user: 'backend' }).catch(String)
+    matches(t, error, /cannot be reached.*127\.0\.0\.1:1/)
+    t.notMatch(error, /hidden/)
+  },
+)

@@ -15,7 +15,7 @@ import { findPaymentByKey, listPayments } from '../../../backend/payments/paymen
 import { rejectsWith } from '../../fixtures/matches.ts'
 import { startCuttingProxy } from '../../fixtures/servers/cutting-proxy.ts'
 import { copyTemplate, startPostgres } from '../../fixtures/servers/postgres.ts'
-import { note, notes, openTestDatabase } from '../../fixtures/service/database.ts'
+import { insertRow, openTestDatabase, readRowIds } from '../../fixtures/service/database.ts'
 import { until } from '../../fixtures/service/until.ts'
 
 const server = await startPostgres({
@@ -27,7 +27,7 @@ const findNote = prepared((read: Reader, { id }: { id: string }) =>
   read.selectFrom('audit_log').selectAll().where('id', '=', id),
 )
 
-/** Fails where the detail of one of its notes is no number. */
+/** Fails for a row whose detail is not a number. */
 const readNumber = prepared((read: Reader, { id }: { id: string }) =>
   read
     .selectFrom('audit_log')
@@ -42,7 +42,7 @@ async function newUrl(): Promise<URL> {
 async function open(t: Test, url: URL, details: Readonly<Record<string, string>> = {}) {
   const database = await openTestDatabase(t, { url: url.href })
   await database.transaction(async (tx) => {
-    for (const [id, detail] of Object.entries(details)) await note(tx, id, detail)
+    for (const [id, detail] of Object.entries(details)) await insertRow(tx, id, detail)
   })
   return database
 }
@@ -57,13 +57,13 @@ async function connect(t: Test, url: URL): Promise<pg.Client> {
 
 const idsOf = (rows: readonly { readonly id: string }[]) => rows.map(({ id }) => id)
 
-/** `count` notes by id, each with what it should find. */
+/** Reads `count` rows at once. Resolves with the ids that each read found. */
 async function readMany({ read }: OpenDatabase, count: number) {
   const ids = Array.from({ length: count }, (_, n) => `note_${n}`)
   return await Promise.all(ids.map(async (id) => idsOf(await findNote(read, { id }))))
 }
 
-t.test('many reads of one turn each get their own rows, as they are kept', async (t) => {
+t.test('many reads in one turn of the event loop each get their own rows, as stored', async (t) => {
   const texts = ['', '"quoted" \\ \u2028 \u{1f600}', "it's $1", '{"json": [1]}', '{a,b}', 'null']
   const details = Array.from({ length: 100 }, (_, n) => [`note_${n}`, texts[n % texts.length]])
   const { read } = await open(t, await newUrl(), Object.fromEntries(details))
@@ -79,7 +79,7 @@ t.test('many reads of one turn each get their own rows, as they are kept', async
   )
 })
 
-t.test('equal reads of a turn do not share their rows', async (t) => {
+t.test('equal reads in one turn of the event loop do not share row objects', async (t) => {
   const { read } = await open(t, await newUrl(), { a: '{}' })
   const [[first], [second]] = await Promise.all([
     findNote(read, { id: 'a' }),
@@ -89,7 +89,7 @@ t.test('equal reads of a turn do not share their rows', async (t) => {
   t.equal(second?.detail, '{}')
 })
 
-t.test('one that fails does not fail those that are sent with it', async (t) => {
+t.test('a read that fails does not fail the reads that are sent with it', async (t) => {
   const { read } = await open(t, await newUrl(), { a: '1', b: 'none', c: '3' })
   const outcomes = await Promise.allSettled(['a', 'b', 'c'].map((id) => readNumber(read, { id })))
   t.strictSame(
@@ -107,14 +107,14 @@ t.test('a read that begins after a commit sees it, while many others read', asyn
     while (isReading) await findNote(database.read, { id: `note_${n}` })
   })
   for (let n = 0; n < 50; n++) {
-    const id = await database.transaction((tx) => note(tx, `note_${n}`))
+    const id = await database.transaction((tx) => insertRow(tx, `note_${n}`))
     t.equal((await findNote(database.read, { id })).length, 1, id)
   }
   isReading = false
   await Promise.all(others)
 })
 
-t.test('a slow statement slows no prepared read, and none of its own kind beside it', async (t) => {
+t.test('a slow statement delays neither prepared reads nor other statements', async (t) => {
   const url = await newUrl()
   const { read } = await open(t, url, { a: '{}' })
   const operator = await connect(t, url)
@@ -151,7 +151,11 @@ t.test('a slow statement slows no prepared read, and none of its own kind beside
     'a read whose connection is lost is sent again',
   )
   await operator.query('select pg_terminate_backend($1)', [await sleeper()])
-  t.equal(Reflect.get(Object(await slow), 'code'), 'service_unavailable', 'but only once')
+  t.equal(
+    Reflect.get(Object(await slow), 'code'),
+    'service_unavailable',
+    'the read is sent again only once',
+  )
 })
 
 t.test('reads continue while columns are added', async (t) => {
@@ -176,7 +180,7 @@ t.test('reads continue while columns are added', async (t) => {
 const PAGE = { sort: 'created_at', direction: 'desc', fetch: 51, after: undefined } as const
 
 // A prepared `select *` fails once a column is added, which costs each connection a second attempt.
-t.test('reads of the API meet no error of the server while columns are added', async (t) => {
+t.test('reads of the API cause no server errors while columns are added', async (t) => {
   const url = await newUrl()
   const database = await openTestDatabase(t, { url: url.href })
   const operator = await connect(t, url)
@@ -185,6 +189,13 @@ t.test('reads of the API meet no error of the server while columns are added', a
       'select xact_rollback as count from pg_stat_database where datname = current_database()',
     )
     return rows[0]?.count
+  }
+  const sessions = async () => {
+    const { rowCount } = await operator.query(
+      `select from pg_stat_activity where datname = current_database()
+        and backend_type = 'client backend' and pid <> pg_backend_pid()`,
+    )
+    return rowCount
   }
   const before = await rolledBack()
   const { read } = database
@@ -204,8 +215,9 @@ t.test('reads of the API meet no error of the server while columns are added', a
     await operator.query(`alter table ${table} add column added text`)
     await readAll()
   }
-  // The server counts the errors of a session at the latest when it ends.
+  // The server counts the errors of a session when the session ends, if not before.
   await database.close()
+  await until(async () => (await sessions()) === 0, 'all sessions have ended')
   t.equal(await rolledBack(), before)
 })
 
@@ -224,22 +236,32 @@ interface Fetch {
 
 const listNotes = (read: Reader, after: string) => readNotes(read, { after }, { fetch: 3 })
 
-t.test('pages of lists that are read at once have the rows that each has alone', async (t) => {
-  const texts = ['', '"quoted" \\ \u2028 \u{1f600}', "it's $1 and $2", '{"json": [1]}', 'null']
-  const ids = Array.from({ length: 20 }, (_, n) => `note_${String(n).padStart(2, '0')}`)
-  const details = Object.fromEntries(ids.map((id, n) => [id, texts[n % texts.length] ?? '']))
-  const { read } = await open(t, await newUrl(), details)
-  const alone: unknown[] = []
-  for (const id of ids) alone.push(await listNotes(read, id))
-  t.equal(alone.flat().length, 54)
-  t.strictSame(await Promise.all(ids.map((id) => listNotes(read, id))), alone)
-  const [equal, again] = await Promise.all([listNotes(read, 'note_00'), listNotes(read, 'note_00')])
-  t.strictSame([equal, again], [alone[0], alone[0]])
-  t.not(equal?.[0], again?.[0], 'readers of one page share no rows')
-  t.equal((await readNotes(read, { after: '' }, { fetch: 7 })).length, 7, 'the size is of the text')
-})
+t.test(
+  'pages that are read at once have the same rows as pages that are read one by one',
+  async (t) => {
+    const texts = ['', '"quoted" \\ \u2028 \u{1f600}', "it's $1 and $2", '{"json": [1]}', 'null']
+    const ids = Array.from({ length: 20 }, (_, n) => `note_${String(n).padStart(2, '0')}`)
+    const details = Object.fromEntries(ids.map((id, n) => [id, texts[n % texts.length] ?? '']))
+    const { read } = await open(t, await newUrl(), details)
+    const alone: unknown[] = []
+    for (const id of ids) alone.push(await listNotes(read, id))
+    t.equal(alone.flat().length, 54)
+    t.strictSame(await Promise.all(ids.map((id) => listNotes(read, id))), alone)
+    const [equal, again] = await Promise.all([
+      listNotes(read, 'note_00'),
+      listNotes(read, 'note_00'),
+    ])
+    t.strictSame([equal, again], [alone[0], alone[0]])
+    t.not(equal?.[0], again?.[0], 'equal pages share no row objects')
+    t.equal(
+      (await readNotes(read, { after: '' }, { fetch: 7 })).length,
+      7,
+      'the page size is a part of the statement',
+    )
+  },
+)
 
-t.test('a number in a page that cannot be represented exactly fails this page alone', async (t) => {
+t.test('a number that cannot be represented exactly fails only the page that has it', async (t) => {
   const { read } = await open(t, await newUrl(), { a: '9007199254740993', b: '12' })
   const readNumbers = preparedPage((read: Reader, { id }: { id: string }, _: object) =>
     read
@@ -255,28 +277,31 @@ t.test('a number in a page that cannot be represented exactly fails this page al
   t.strictSame(exact, { status: 'fulfilled', value: [{ number: 12 }] })
 })
 
-// Parsing and planning a page cost the server twice as much as reading it.
-t.test('a page is planned once, and equal pages of a turn are read once', async (t) => {
-  const url = await newUrl()
-  const { read } = await open(t, url, { a: '1', b: '2' })
-  const operator = await connect(t, url)
-  await operator.query('create extension pg_stat_statements')
-  await listNotes(read, '')
-  await operator.query('select pg_stat_statements_reset()')
-  for (let n = 0; n < 20; n++) await listNotes(read, n % 2 === 0 ? '' : 'a')
-  await Promise.all(Array.from({ length: 20 }, () => listNotes(read, '')))
-  const { rows } = await operator.query<{ calls: number; plans: number }>(
-    `select calls::integer, plans::integer from pg_stat_statements
+// Regression: parsing and planning a page cost the server twice as much as reading it.
+t.test(
+  'the plan of a page is reused, and equal pages in one turn of the event loop are read once',
+  async (t) => {
+    const url = await newUrl()
+    const { read } = await open(t, url, { a: '1', b: '2' })
+    const operator = await connect(t, url)
+    await operator.query('create extension pg_stat_statements')
+    await listNotes(read, '')
+    await operator.query('select pg_stat_statements_reset()')
+    for (let n = 0; n < 20; n++) await listNotes(read, n % 2 === 0 ? '' : 'a')
+    await Promise.all(Array.from({ length: 20 }, () => listNotes(read, '')))
+    const { rows } = await operator.query<{ calls: number; plans: number }>(
+      `select calls::integer, plans::integer from pg_stat_statements
       where query like '%json_agg%' and query not like '%pg_stat_statements%'`,
-  )
-  const [{ calls, plans } = { calls: 0, plans: 0 }, ...others] = rows
-  t.strictSame(others, [])
-  t.equal(calls, 21)
-  // Five plans for the values themselves on each connection come before the one that is kept.
-  t.ok(plans < calls, 'not planned each time', { plans })
-})
+    )
+    const [{ calls, plans } = { calls: 0, plans: 0 }, ...others] = rows
+    t.strictSame(others, [])
+    t.equal(calls, 21)
+    // On each connection, PostgreSQL makes five plans for specific values before it caches a generic one.
+    t.ok(plans < calls, 'not every call is planned', { plans })
+  },
+)
 
-t.test('a connection lost in the middle of grouped reads fails none of them', async (t) => {
+t.test('a connection that is lost during grouped reads fails none of them', async (t) => {
   const url = await newUrl()
   await open(t, url, Object.fromEntries(Array.from({ length: 64 }, (_, n) => [`note_${n}`, '{}'])))
   const proxy = await startCuttingProxy(t, server.port)
@@ -289,7 +314,7 @@ t.test('a connection lost in the middle of grouped reads fails none of them', as
   }
 })
 
-t.test('a server that only follows another is not read from', async (t) => {
+t.test('a standby is not read from', async (t) => {
   const url = await newUrl()
   const database = await open(t, url, { note_0: '{}' })
   t.strictSame(await readMany(database, 1), [['note_0']])
@@ -297,7 +322,7 @@ t.test('a server that only follows another is not read from', async (t) => {
   writeFileSync(join(server.data, 'standby.signal'), '')
   await server.start()
   await rejectsWith(t, readMany(database, 1), { code: 'service_unavailable' })
-  await rejectsWith(t, notes(database), { code: 'service_unavailable' })
+  await rejectsWith(t, readRowIds(database), { code: 'service_unavailable' })
   const operator = await connect(t, url)
   t.strictSame((await operator.query('select id from audit_log')).rows, [{ id: 'note_0' }])
   await operator.query('select pg_promote()')

@@ -1,11 +1,11 @@
-// Transactions, statements and types of PostgreSQL, which SQLite does not have in this form.
+// Behavior of transactions, statements and types that is specific to PostgreSQL.
 import { sql } from 'kysely'
 import t from 'tap'
 import type { Transaction } from '../../../backend/database/database.ts'
 import { prepared } from '../../../backend/database/prepared.ts'
 import type { AuditRow } from '../../../backend/database/tables.ts'
 import { rejectsWith } from '../../fixtures/matches.ts'
-import { note, notes, openTestDatabase } from '../../fixtures/service/database.ts'
+import { insertRow, openTestDatabase, readRowIds } from '../../fixtures/service/database.ts'
 import { newPostgresUrl } from '../../fixtures/service/database-url.ts'
 import { connect, openTwoDatabases } from '../../fixtures/service/two-backends.ts'
 
@@ -17,13 +17,13 @@ const findNote = prepared((tx: Transaction, { id }: { id: string }) =>
   tx.selectFrom('audit_log').selectAll().where('id', '=', id),
 )
 
-/** Copies a note under another id, by a write whose result the copy does not await. */
+/** Copies a row to another id, with a prepared write, whose promise resolves before the result arrives. */
 async function copyNote(tx: Transaction, from: string, id: string) {
   const [row] = await findNote(tx, { id: from })
   if (row !== undefined) await insertNote(tx, { ...row, id })
 }
 
-t.test('text has the order of its code points in every table', async (t) => {
+t.test('text columns of every table sort by code point', async (t) => {
   const client = await connect(t, await newPostgresUrl(t))
   const { rows } = await client.query(
     `select table_name, column_name from information_schema.columns
@@ -32,19 +32,19 @@ t.test('text has the order of its code points in every table', async (t) => {
   t.strictSame(rows, [])
 })
 
-t.test('a prepared write that fails ends the transaction with its own error', async (t) => {
+t.test('a transaction rejects with the error of a prepared write that failed', async (t) => {
   const [database] = await openTwoDatabases(t)
-  await database.transaction((tx) => note(tx, 'a'))
+  await database.transaction((tx) => insertRow(tx, 'a'))
   const violation = { name: 'ConstraintViolation', columns: ['audit_log.id'] }
   await rejectsWith(
     t,
     database.transaction((tx) => copyNote(tx, 'a', 'a')),
     violation,
-    'at the end',
+    'at the commit',
   )
   let steps = 0
   const runStep = async (tx: Transaction, step: () => Promise<unknown>) => {
-    await note(tx, 'b')
+    await insertRow(tx, 'b')
     await copyNote(tx, 'a', 'a')
     steps += 1
     await copyNote(tx, 'a', 'c').finally(() => {
@@ -62,25 +62,25 @@ t.test('a prepared write that fails ends the transaction with its own error', as
     t,
     database.transaction(async (tx) => {
       await copyNote(tx, 'a', 'a')
-      await note(tx, 'd')
+      await insertRow(tx, 'd')
     }),
     violation,
-    'at the next write that is waited for',
+    'at the next write that waits for its result',
   )
   t.equal(steps, 2)
-  t.strictSame(await notes(database), ['a'])
+  t.strictSame(await readRowIds(database), ['a'])
 })
 
 t.test(
   'only the write that violates a constraint is undone, whatever was sent before it',
   async (t) => {
     const [database] = await openTwoDatabases(t)
-    await database.transaction((tx) => note(tx, 'a'))
+    await database.transaction((tx) => insertRow(tx, 'a'))
     await database.transaction(async (tx) => {
       await copyNote(tx, 'a', 'b')
       const outcomes = await Promise.allSettled([
-        note(tx, 'a'),
-        note(tx, 'c'),
+        insertRow(tx, 'a'),
+        insertRow(tx, 'c'),
         copyNote(tx, 'a', 'd'),
       ])
       t.strictSame(
@@ -89,7 +89,7 @@ t.test(
       )
       await copyNote(tx, 'a', 'e')
     })
-    t.strictSame(await notes(database), ['a', 'b', 'c', 'd', 'e'])
+    t.strictSame(await readRowIds(database), ['a', 'b', 'c', 'd', 'e'])
   },
 )
 
@@ -97,7 +97,7 @@ t.test('transactions continue while columns are added', async (t) => {
   const url = await newPostgresUrl(t)
   const database = await openTestDatabase(t, { url, connectionsMax: 3 })
   const operator = await connect(t, url)
-  await database.transaction((tx) => note(tx, 'a'))
+  await database.transaction((tx) => insertRow(tx, 'a'))
   const find = () => database.transaction((tx) => findNote(tx, { id: 'a' }))
   await find()
   await operator.query('alter table audit_log add column added text')
@@ -126,18 +126,18 @@ t.test(
     await rejectsWith(
       t,
       database.transaction(async (tx) => {
-        await note(tx, 'a')
+        await insertRow(tx, 'a')
         await sql`select nonsense`.execute(tx).catch(() => 'ignored')
       }),
       { code: 'ERR_ASSERTION' },
     )
-    t.strictSame(await notes(database), [])
+    t.strictSame(await readRowIds(database), [])
   },
 )
 
 t.test('reading connections cannot write', async (t) => {
   const [database] = await openTwoDatabases(t)
-  const reader = database.read as Parameters<typeof note>[0]
-  await t.rejects(note(reader, 'a'))
-  t.strictSame(await notes(database), [])
+  const reader = database.read as Parameters<typeof insertRow>[0]
+  await t.rejects(insertRow(reader, 'a'))
+  t.strictSame(await readRowIds(database), [])
 })

@@ -1,29 +1,26 @@
 import { join } from 'node:path'
 import { sql } from 'kysely'
 import t, { type Test } from 'tap'
-import { matches } from '../../fixtures/matches.ts'
-import { note, openTestDatabase } from '../../fixtures/service/database.ts'
+import { matches, rejectsWith } from '../../fixtures/matches.ts'
+import { insertRow, openTestDatabase } from '../../fixtures/service/database.ts'
 
-/** SQLite, whatever the tests run on. */
+/** Opens SQLite, even if the tests run on PostgreSQL. */
 async function open(t: Test, details: Readonly<Record<string, string>> = {}) {
   const database = await openTestDatabase(t, { url: `sqlite:${join(t.testdir(), 'test.db')}` })
   await database.transaction(async (tx) => {
-    for (const [id, detail] of Object.entries(details)) await note(tx, id, detail)
+    for (const [id, detail] of Object.entries(details)) await insertRow(tx, id, detail)
   })
   const find = (id: string) =>
     database.read.selectFrom('audit_log').selectAll().where('id', '=', id).execute()
   return { ...database, find }
 }
 
-t.test('many reads of one turn each get their own rows', async (t) => {
+t.test('many reads in one turn of the event loop each get their own rows', async (t) => {
   const ids = Array.from({ length: 100 }, (_, n) => `note_${n}`)
   const { read, find } = await open(t, Object.fromEntries(ids.map((id) => [id, `of ${id}`])))
-  const requested = [...ids, 'note_absent']
+  const wanted = [...ids, 'note_absent']
   const count = () => read.selectFrom('audit_log').select(({ fn }) => fn.countAll().as('all'))
-  const [found, [counted]] = await Promise.all([
-    Promise.all(requested.map(find)),
-    count().execute(),
-  ])
+  const [found, [counted]] = await Promise.all([Promise.all(wanted.map(find)), count().execute()])
   t.strictSame(
     found.map((rows) => rows.map(({ id, detail }) => [id, detail])),
     [...ids.map((id) => [[id, `of ${id}`]]), []],
@@ -43,7 +40,7 @@ t.test('rows have the stored values, in the requested order', async (t) => {
   ]
   const { read } = await open(t, Object.fromEntries(texts.map((text, n) => [`note_${n}`, text])))
   const numbers = [0, -1, 1.5, Number.MAX_SAFE_INTEGER]
-  const request = (number: number) =>
+  const select = (number: number) =>
     read
       .selectFrom('audit_log')
       .select(['detail', 'address', sql<number>`${number}`.as('number')])
@@ -52,54 +49,57 @@ t.test('rows have the stored values, in the requested order', async (t) => {
   const expected = (number: number) =>
     texts.toReversed().map((detail) => ({ detail, address: null, number }))
   t.strictSame(
-    await Promise.all(numbers.map((number) => request(number).execute())),
+    await Promise.all(numbers.map((number) => select(number).execute())),
     numbers.map(expected),
     'together',
   )
-  t.strictSame(await request(7).limit(3).execute(), expected(7).slice(0, 3), 'a page')
+  t.strictSame(await select(7).limit(3).execute(), expected(7).slice(0, 3), 'a page')
 })
 
 t.test('a read that fails does not fail the reads that are sent with it', async (t) => {
   const { read } = await open(t, { note: '{"a": 1}' })
-  const request = (path: string) =>
+  const select = (path: string) =>
     read
       .selectFrom('audit_log')
       .select(sql<unknown>`json_extract(detail, ${path})`.as('value'))
       .execute()
-  const [first, wrong, last] = await Promise.allSettled(['$.a', 'no path', '$.b'].map(request))
+  const [first, wrong, last] = await Promise.allSettled(['$.a', 'no path', '$.b'].map(select))
   t.strictSame(first, { status: 'fulfilled', value: [{ value: 1 }] })
   matches(t, wrong, { status: 'rejected', reason: { code: 'SQLITE_ERROR' } })
   t.strictSame(last, { status: 'fulfilled', value: [{ value: null }] })
 })
 
-t.test('many pages of one turn each get their own rows, in their order', async (t) => {
-  const ids = Array.from({ length: 30 }, (_, n) => `note_${String(n).padStart(2, '0')}`)
-  const { read } = await open(t, Object.fromEntries(ids.map((id) => [id, `["${id}"]`])))
-  const page = (after: string, limit: number) =>
-    read
-      .selectFrom('audit_log')
-      .select(['id', 'detail'])
-      .where('id', '>', after)
-      .orderBy('id', 'desc')
-      .limit(limit)
-      .execute()
-  const expected = (after: string, limit: number) =>
-    ids
-      .filter((id) => id > after)
-      .toReversed()
-      .slice(0, limit)
-      .map((id) => ({ id, detail: `["${id}"]` }))
-  for (const count of [1, 2, 3, 7, 30]) {
-    const starts = ids.slice(0, count)
-    t.strictSame(
-      await Promise.all(starts.map((id, at) => page(id, at + 1))),
-      starts.map((id, at) => expected(id, at + 1)),
-      `${count} pages`,
-    )
-  }
-})
+t.test(
+  'many pages in one turn of the event loop each get their own rows, in their order',
+  async (t) => {
+    const ids = Array.from({ length: 30 }, (_, n) => `note_${String(n).padStart(2, '0')}`)
+    const { read } = await open(t, Object.fromEntries(ids.map((id) => [id, `["${id}"]`])))
+    const page = (after: string, limit: number) =>
+      read
+        .selectFrom('audit_log')
+        .select(['id', 'detail'])
+        .where('id', '>', after)
+        .orderBy('id', 'desc')
+        .limit(limit)
+        .execute()
+    const expected = (after: string, limit: number) =>
+      ids
+        .filter((id) => id > after)
+        .toReversed()
+        .slice(0, limit)
+        .map((id) => ({ id, detail: `["${id}"]` }))
+    for (const count of [1, 2, 3, 7, 30]) {
+      const starts = ids.slice(0, count)
+      t.strictSame(
+        await Promise.all(starts.map((id, n) => page(id, n + 1))),
+        starts.map((id, n) => expected(id, n + 1)),
+        `${count} pages`,
+      )
+    }
+  },
+)
 
-t.test('a page that fails does not fail those that are read with it', async (t) => {
+t.test('a page that fails does not fail the pages that are read with it', async (t) => {
   const { read } = await open(t, { note: '{"a": 1}' })
   const page = (path: string) =>
     read
@@ -118,24 +118,24 @@ t.test('a page that fails does not fail those that are read with it', async (t) 
 
 t.test('a read that begins after a commit sees it, while many others read', async (t) => {
   const { transaction, find } = await open(t)
-  let requesting = true
+  let isReading = true
   const others = Array.from({ length: 20 }, async (_, n) => {
-    while (requesting) await find(`note_${n}`)
+    while (isReading) await find(`note_${n}`)
   })
   for (let n = 0; n < 50; n++) {
-    const id = await transaction((tx) => note(tx, `note_${n}`))
+    const id = await transaction((tx) => insertRow(tx, `note_${n}`))
     t.equal((await find(id)).length, 1, id)
   }
-  requesting = false
+  isReading = false
   await Promise.all(others)
 })
 
-t.test('a transaction that takes long holds up no read', async (t) => {
+t.test('a long transaction delays no read', async (t) => {
   const { find, transaction } = await open(t, { note_1: 'before' })
   const begun = Promise.withResolvers<void>()
   const end = Promise.withResolvers<void>()
   const long = transaction(async (tx) => {
-    await note(tx, 'note_2')
+    await insertRow(tx, 'note_2')
     begun.resolve()
     await end.promise
   })
@@ -144,7 +144,7 @@ t.test('a transaction that takes long holds up no read', async (t) => {
     (await find('note_1')).map(({ detail }) => detail),
     ['before'],
   )
-  t.strictSame(await find('note_2'), [], 'it is not committed yet')
+  t.strictSame(await find('note_2'), [], 'not committed yet')
   end.resolve()
   await long
   t.strictSame(
@@ -158,13 +158,13 @@ t.test('reads that arrive while a transaction fails succeed', async (t) => {
   const reads: ReturnType<typeof find>[] = []
   const begun = Promise.withResolvers<void>()
   const failing = transaction(async (tx) => {
-    await note(tx, 'note_2')
+    await insertRow(tx, 'note_2')
     begun.resolve()
-    await note(tx, 'note_2')
+    await insertRow(tx, 'note_2')
   })
   await begun.promise
   reads.push(find('note_1'), find('note_2'))
-  await t.rejects(failing)
+  await rejectsWith(t, failing, { name: 'ConstraintViolation' })
   t.strictSame(
     (await Promise.all(reads)).map((rows) => rows.map(({ id }) => id)),
     [['note_1'], []],

@@ -10,58 +10,67 @@ import type { AuditRow, Transaction } from '../../../backend/database/tables.ts'
 import { createDebtor } from '../../../backend/debtors/debtors.ts'
 import { plainDebtor } from '../../fixtures/books/plain-records.ts'
 import { matches, rejectsWith } from '../../fixtures/matches.ts'
-import { note, notes, openTestDatabase } from '../../fixtures/service/database.ts'
+import { insertRow, openTestDatabase, readRowIds } from '../../fixtures/service/database.ts'
 import { until } from '../../fixtures/service/until.ts'
 
 const UNAVAILABLE = { code: 'service_unavailable', headers: { 'retry-after': '1' } }
 
-/** SQLite, whatever the tests run on. */
+/** Opens SQLite, even if the tests run on PostgreSQL. */
 async function open(t: Test, options: Partial<DatabaseOptions> = {}) {
   return openTestDatabase(t, { url: `sqlite:${join(t.testdir(), 'test.db')}`, ...options })
 }
 
-/** Two transactions that wait for a third; resolves with whether the first of them waits for the second. */
-async function commitTogether(database: OpenDatabase): Promise<boolean> {
-  const before = await notes(database)
+/**
+ * Queues two transactions behind a third. Resolves with whether the first of the two was committed together
+ * with the second.
+ */
+async function commitTogether(database: OpenDatabase, ids: readonly string[]): Promise<boolean> {
+  const [idA = '', idB = ''] = ids
+  const before = await readRowIds(database)
   const first = Promise.withResolvers<void>()
   const second = Promise.withResolvers<void>()
   const secondRuns = Promise.withResolvers<void>()
   const blocker = database.transaction(() => first.promise)
   let settled = false
   const a = database
-    .transaction((tx) => note(tx, 'a'))
+    .transaction((tx) => insertRow(tx, idA))
     .finally(() => {
       settled = true
     })
   const b = database.transaction(async (tx) => {
     secondRuns.resolve()
     await second.promise
-    await note(tx, 'b')
+    await insertRow(tx, idB)
   })
   first.resolve()
   await blocker
   await secondRuns.promise
-  const isTogether = !settled && (await notes(database)).length === before.length
+  const isTogether = !settled && (await readRowIds(database)).length === before.length
   second.resolve()
   await Promise.all([a, b])
   return isTogether
 }
 
-t.test('transactions that wait are committed together', async (t) => {
+t.test('queued transactions are committed together', async (t) => {
   const database = await open(t)
-  // On a busy machine, the first may take longer than a group may last.
-  await until(() => commitTogether(database), 'the first gets its result with the second')
-  t.strictSame((await notes(database)).slice(-2), ['a', 'b'])
+  const ids: string[] = []
+  // On a busy machine, the first transaction may take longer than a group may last.
+  await until(() => {
+    const pair = [`${ids.length}`, `${ids.length + 1}`]
+    ids.push(...pair)
+    return commitTogether(database, pair)
+  }, 'both are committed together')
+  t.strictSame(await readRowIds(database), ids.toSorted())
 })
 
-t.test('a group that takes long is committed before another is begun', async (t) => {
+t.test('a transaction that takes long is committed before the next one begins', async (t) => {
   const database = await open(t)
   const first = Promise.withResolvers<void>()
   const blocker = database.transaction(() => first.promise)
   let settled = false
   const long = database
     .transaction(async (tx) => {
-      await note(tx, 'a')
+      await insertRow(tx, 'a')
       const from = performance.now()
       while (performance.now() - from < 150);
     })
@@ -70,14 +79,14 @@ t.test('a group that takes long is committed before another is begun', async (t)
     })
   const next = database.transaction(async (tx) => {
     t.equal(settled, true)
-    await note(tx, 'b')
+    await insertRow(tx, 'b')
   })
   first.resolve()
   await Promise.all([blocker, long, next])
-  t.strictSame(await notes(database), ['a', 'b'])
+  t.strictSame(await readRowIds(database), ['a', 'b'])
 })
 
-t.test('a transaction that waits runs before all that come later', async (t) => {
+t.test('a queued transaction runs before all that are queued later', async (t) => {
   const database = await open(t)
   const turns: string[] = []
   let paying = true
@@ -96,36 +105,36 @@ t.test('a transaction that waits too long for the writer is rejected and never r
   const blocker = database.transaction(() => gate.promise)
   await rejectsWith(
     t,
-    database.transaction((tx) => note(tx, 'late')),
+    database.transaction((tx) => insertRow(tx, 'late')),
     UNAVAILABLE,
   )
   gate.resolve()
   await blocker
-  await database.transaction((tx) => note(tx, 'next'))
-  t.strictSame(await notes(database), ['next'])
+  await database.transaction((tx) => insertRow(tx, 'next'))
+  t.strictSame(await readRowIds(database), ['next'])
 })
 
 t.test('a full disk loses the whole group, and only the group', async (t) => {
   const database = await open(t)
-  await database.transaction((tx) => note(tx, 'before'))
+  await database.transaction((tx) => insertRow(tx, 'before'))
   const fillUp = async (tx: Transaction) => {
-    // The limit is the connection's, and the connection is given up with the group.
+    // The limit applies to this connection only, which is closed together with the group.
     await sql`pragma max_page_count = 1`.execute(tx)
-    await note(tx, 'b', 'x'.repeat(1_000_000)).catch(() => 'swallowed')
+    await insertRow(tx, 'b', 'x'.repeat(1_000_000)).catch(() => 'swallowed')
   }
   const outcomes = await Promise.allSettled([
-    database.transaction((tx) => note(tx, 'a')),
+    database.transaction((tx) => insertRow(tx, 'a')),
     database.transaction(fillUp),
     database.transaction(async () => {
-      throw new Error('refused, perhaps for a reason that is lost')
+      throw new Error('refused in a group that is lost')
     }),
   ])
   const lost = { status: 'rejected', reason: { ...UNAVAILABLE, cause: { code: 'SQLITE_FULL' } } }
   matches(t, outcomes.slice(-2), [lost, lost])
   matches(t, database.fault, { code: 'SQLITE_FULL' })
-  await database.transaction((tx) => note(tx, 'c'))
+  await database.transaction((tx) => insertRow(tx, 'c'))
   t.equal(database.fault, undefined)
-  t.notOk((await notes(database)).includes('b'))
+  t.notOk((await readRowIds(database)).includes('b'))
 })
 
 const insertNote = prepared((tx: Transaction, row: AuditRow) =>
@@ -144,18 +153,18 @@ const renameDebtors = prepared((tx: Transaction, { name }: { name: string }) =>
   tx.updateTable('debtors').set({ name }),
 )
 
-/** Writes copies of a note, of which none waits for the result of another. */
+/** Copies a row to each id, with prepared writes, whose promises resolve before the results arrive. */
 async function copyNote(tx: Transaction, from: string, ...ids: readonly string[]) {
   const [row] = await findNote(tx, { id: from })
-  if (row === undefined) throw new Error(`there is no note ${from}`)
+  if (row === undefined) throw new Error(`there is no row ${from}`)
   for (const id of ids) await insertNote(tx, { ...row, id })
 }
 
 t.test('writes that run together are undone together, in a group and alone', async (t) => {
   const database = await open(t)
-  await database.transaction((tx) => note(tx, 'a'))
+  await database.transaction((tx) => insertRow(tx, 'a'))
   const violation = { name: 'ConstraintViolation', columns: ['audit_log.id'] }
-  // The same writes run one by one at first, and then as one statement.
+  // In the first round the writes run one by one; later, the same writes run as one statement.
   for (const round of ['1', '2', '3']) {
     const copy = (...ids: readonly string[]) =>
       database.transaction((tx) => copyNote(tx, 'a', ...ids))
@@ -177,22 +186,22 @@ t.test('writes that run together are undone together, in a group and alone', asy
   }
   const kept = ['alone', 'beside', 'first', 'second', 'third', 'fourth']
   const expected = ['1', '2', '3'].flatMap((round) => kept.map((name) => name + round))
-  t.strictSame(await notes(database), ['a', ...expected].sort())
+  t.strictSame(await readRowIds(database), ['a', ...expected].sort())
 })
 
 t.test('a transaction whose write failed is undone, even if it catches the error', async (t) => {
   const database = await open(t)
-  await database.transaction((tx) => note(tx, 'a'))
+  await database.transaction((tx) => insertRow(tx, 'a'))
   const stubborn = database.transaction(async (tx) => {
-    await note(tx, 'b')
+    await insertRow(tx, 'b')
     await copyNote(tx, 'a', 'a')
     await findNote(tx, { id: 'a' }).catch(() => 'swallowed')
   })
   await rejectsWith(t, stubborn, { name: 'ConstraintViolation', columns: ['audit_log.id'] })
-  t.strictSame(await notes(database), ['a'])
+  t.strictSame(await readRowIds(database), ['a'])
 })
 
-t.test('a read sees what its transaction wrote before, also by a trigger', async (t) => {
+t.test('a read sees what its transaction has written before, even by a trigger', async (t) => {
   const database = await open(t)
   const now = new Date('2026-11-21T10:15:00.000Z')
   await database.transaction(async (tx) => {
@@ -212,17 +221,17 @@ const insertWithCommonTable = prepared((tx: Transaction, row: AuditRow) =>
     .values({ ...row, action: (eb) => eb.selectFrom('named').select('action') }),
 )
 
-// The group after such writes was rejected with 503.
+// Regression: the next group after such writes was rejected with 503.
 t.test('writes that cannot run together run one by one', async (t) => {
   const database = await open(t)
-  await database.transaction((tx) => note(tx, 'a'))
+  await database.transaction((tx) => insertRow(tx, 'a'))
   for (const round of ['1', '2', '3']) {
     await database.transaction(async (tx) => {
       const [row] = await findNote(tx, { id: 'a' })
-      if (row === undefined) throw new Error('there is no note a')
+      if (row === undefined) throw new Error('there is no row a')
       await insertWithCommonTable(tx, { ...row, id: `b${round}` })
       await insertWithCommonTable(tx, { ...row, id: `c${round}` })
     })
   }
-  t.strictSame(await notes(database), ['a', 'b1', 'b2', 'b3', 'c1', 'c2', 'c3'])
+  t.strictSame(await readRowIds(database), ['a', 'b1', 'b2', 'b3', 'c1', 'c2', 'c3'])
 })

@@ -15,7 +15,7 @@ import { openWebhooks } from '../../fixtures/books/webhooks.ts'
 import { faultsOf } from '../../fixtures/contract/schema.ts'
 import { matches, rejectsWith } from '../../fixtures/matches.ts'
 
-async function openDesk(t: Test) {
+async function openLedger(t: Test) {
   const { books, endpoint } = await openWebhooks(t)
   const { database } = books.backend
   const { accountId } = books
@@ -63,129 +63,137 @@ async function openDesk(t: Test) {
 }
 
 t.test('an edit changes the fields that it names, and causes one event', async (t) => {
-  const desk = await openDesk(t)
-  const before = await desk.books.debtor({
+  const ledger = await openLedger(t)
+  const before = await ledger.books.debtor({
     address: { line1: 'Oudegracht 1', city: 'Utrecht', country: 'NL' },
     language: 'nl',
   })
-  await desk.books.invoice({ debtor_id: before.id })
-  await desk.edit(before.id, {
+  await ledger.books.invoice({ debtor_id: before.id })
+  await ledger.edit(before.id, {
     name: ' Jansen B.V. ',
     line1: '',
     phone: '+31205550142',
     language: '',
   })
-  const after = await desk.read(before.id)
+  const after = await ledger.read(before.id)
   matches(t, after, {
     ...{ name: 'Jansen B.V.', phone: '+31205550142', language: null, email: before.email },
     address: { line1: null, city: 'Utrecht', country: 'NL' },
     balances: [{ outstanding: 10_000 }],
   })
-  matches(t, await desk.books.read('/api/v1/debtors?q=jansen%20b.v'), { data: [{ id: before.id }] })
-  const [, updated, ...others] = await desk.events()
+  matches(t, await ledger.books.read('/api/v1/debtors?q=jansen%20b.v'), {
+    data: [{ id: before.id }],
+  })
+  const [, updated, ...others] = await ledger.events()
   matches(t, updated, {
     type: 'debtor.updated',
     data: { object: after, previous: { name: before.name, language: 'nl', phone: null } },
   })
   t.strictSame(faultsOf('DebtorEvent', updated), [])
   t.strictSame(others, [])
-  matches(t, await desk.audit(), [
+  matches(t, await ledger.audit(), [
     {
       action: 'debtor.edited',
       name: 'Jansen B.V.',
       changed: ['phone', 'language', 'name', 'address'],
     },
   ])
-  await desk.edit(before.id, { name: 'Jansen B.V.', city: 'Utrecht' })
-  t.equal((await desk.audit()).length, 1, 'the same again is no change')
-  await desk.edit(before.id, { city: '', country: '' })
-  t.equal((await desk.read(before.id)).address, null)
+  await ledger.edit(before.id, { name: 'Jansen B.V.', city: 'Utrecht' })
+  t.equal((await ledger.audit()).length, 1, 'equal values are not a change')
+  await ledger.edit(before.id, { city: '', country: '' })
+  t.equal((await ledger.read(before.id)).address, null)
 })
 
-t.test('every fault of an edit is named, and nothing is changed', async (t) => {
-  const desk = await openDesk(t)
-  const { id } = await desk.books.debtor()
+t.test('every invalid field of an edit is reported, and nothing is changed', async (t) => {
+  const ledger = await openLedger(t)
+  const { id } = await ledger.books.debtor()
   const details = { name: '', email: 'nowhere', country: 'XX', timezone: 'Mars/Olympus' }
-  const error: Json = await desk.edit(id, details).catch((thrown: unknown) => thrown)
+  const error: Json = await ledger.edit(id, details).catch((thrown: unknown) => thrown)
   t.strictSame(
     error.members.errors.map(({ pointer }: Json) => pointer),
     ['/name', '/email', '/timezone', '/country'],
   )
-  t.strictSame(await desk.audit(), [])
-  await rejectsWith(t, desk.edit('deb_none', { name: 'X' }), { code: 'not_found' })
-  const theirs = await (await desk.books.others()).debtor()
-  await rejectsWith(t, desk.edit(theirs.id, { name: 'X' }), { code: 'not_found' })
+  t.strictSame(await ledger.audit(), [])
+  await rejectsWith(t, ledger.edit('deb_none', { name: 'X' }), { code: 'not_found' })
+  const theirs = await (await ledger.books.otherAccount()).debtor()
+  await rejectsWith(t, ledger.edit(theirs.id, { name: 'X' }), { code: 'not_found' })
 })
 
-t.test('a new address does not make a debtor reachable whose mail bounced', async (t) => {
-  const desk = await openDesk(t)
-  const { id } = await desk.books.debtor({ email: null })
-  await desk.edit(id, { email: 'ap@jansen.example' })
-  matches(t, await desk.read(id), { contactability: { email: 'ok' } }, 'a first one does')
-  await desk.set(id, { contactability_email: 'bounced' })
-  await desk.edit(id, { email: 'new@jansen.example' })
-  matches(t, await desk.read(id), { contactability: { email: 'bounced' } })
-  await desk.edit(id, { email: '' })
-  matches(t, await desk.read(id), { email: null, contactability: { email: 'missing' } })
-  t.strictSame(
-    (await desk.events()).map(({ type }) => type),
-    [
-      ...['debtor.contactability_changed', 'debtor.updated'],
-      'debtor.updated',
-      ...['debtor.contactability_changed', 'debtor.updated'],
-    ],
-  )
-})
+t.test(
+  'a new address alone does not make a debtor whose mail bounced reachable again',
+  async (t) => {
+    const ledger = await openLedger(t)
+    const { id } = await ledger.books.debtor({ email: null })
+    await ledger.edit(id, { email: 'ap@jansen.example' })
+    matches(t, await ledger.read(id), { contactability: { email: 'ok' } }, 'the first address does')
+    await ledger.set(id, { contactability_email: 'bounced' })
+    await ledger.edit(id, { email: 'new@jansen.example' })
+    matches(t, await ledger.read(id), { contactability: { email: 'bounced' } })
+    await ledger.edit(id, { email: '' })
+    matches(t, await ledger.read(id), { email: null, contactability: { email: 'missing' } })
+    t.strictSame(
+      (await ledger.events()).map(({ type }) => type),
+      [
+        ...['debtor.contactability_changed', 'debtor.updated'],
+        'debtor.updated',
+        ...['debtor.contactability_changed', 'debtor.updated'],
+      ],
+    )
+  },
+)
 
-t.test('chasing is paused until a day or a word, and resumed', async (t) => {
-  const desk = await openDesk(t)
-  const invoice = await desk.books.invoice()
+t.test('chasing is paused until an instant or indefinitely, and can be resumed', async (t) => {
+  const ledger = await openLedger(t)
+  const invoice = await ledger.books.invoice()
   const { debtor_id: id } = invoice
-  const message = await desk.books.message([invoice], {
+  const message = await ledger.books.message([invoice], {
     status: 'awaiting_approval',
     approval_required: 1,
     approval_status: 'pending',
   })
-  const until = new Date(desk.books.backend.now.getTime() + 86_400_000)
-  await desk.pause(id, { reason: ' A payment plan ', until })
-  matches(t, (await desk.read(id)).chasing, {
+  const until = new Date(ledger.books.backend.now.getTime() + 86_400_000)
+  await ledger.pause(id, { reason: ' A payment plan ', until })
+  matches(t, (await ledger.read(id)).chasing, {
     ...{ status: 'paused', reason: 'A payment plan', until: until.toISOString() },
   })
-  matches(t, (await desk.books.read('/api/v1/messages')).data, [
+  matches(t, (await ledger.books.read('/api/v1/messages')).data, [
     { id: message, status: 'cancelled', approval: { status: 'lapsed' } },
   ])
-  await desk.pause(id, { reason: 'Longer', until: null })
-  t.strictSame((await desk.read(id)).chasing, { status: 'paused', reason: 'Longer', until: null })
-  await desk.resume(id)
-  t.strictSame((await desk.read(id)).chasing, { status: 'active', reason: null, until: null })
-  await desk.resume(id)
-  const updates = (await desk.events()).filter(({ type }) => type === 'debtor.updated')
+  await ledger.pause(id, { reason: 'Longer', until: null })
+  t.strictSame((await ledger.read(id)).chasing, { status: 'paused', reason: 'Longer', until: null })
+  await ledger.resume(id)
+  t.strictSame((await ledger.read(id)).chasing, { status: 'active', reason: null, until: null })
+  await ledger.resume(id)
+  const updates = (await ledger.events()).filter(({ type }) => type === 'debtor.updated')
   t.equal(updates.length, 3, 'resumed once')
-  await rejectsWith(t, desk.pause(id, { reason: '', until: null }), { code: 'validation_failed' })
-  const past = { reason: 'x', until: desk.books.backend.now }
+  await rejectsWith(t, ledger.pause(id, { reason: '', until: null }), { code: 'validation_failed' })
+  const past = { reason: 'x', until: ledger.books.backend.now }
   const notPast = { code: 'validation_failed', members: { errors: [{ pointer: '/until' }] } }
-  await rejectsWith(t, desk.pause(id, past), notPast)
+  await rejectsWith(t, ledger.pause(id, past), notPast)
 })
 
-t.test('who is archived is not chased, and can still pay', async (t) => {
-  const desk = await openDesk(t)
-  const invoice = await desk.books.invoice()
+t.test('an archived debtor is not chased, and can still pay', async (t) => {
+  const ledger = await openLedger(t)
+  const invoice = await ledger.books.invoice()
   const { debtor_id: id } = invoice
-  await desk.archive(id)
-  await desk.archive(id)
-  matches(t, await desk.read(id), { status: 'archived', chasing: { status: 'stopped' } })
-  matches(t, await desk.books.read('/api/v1/debtors?status=archived'), { data: [{ id }] })
+  await ledger.archive(id)
+  await ledger.archive(id)
+  matches(t, await ledger.read(id), { status: 'archived', chasing: { status: 'stopped' } })
+  matches(t, await ledger.books.read('/api/v1/debtors?status=archived'), { data: [{ id }] })
   const conflict = { code: 'debtor_state_conflict', members: { debtor_status: 'archived' } }
-  await rejectsWith(t, desk.resume(id), conflict)
-  await rejectsWith(t, desk.pause(id, { reason: 'x', until: null }), conflict)
+  await rejectsWith(t, ledger.resume(id), conflict)
+  await rejectsWith(t, ledger.pause(id, { reason: 'x', until: null }), conflict)
   const body = { amount: 10_000, currency: 'EUR', invoice_id: invoice.id }
-  t.equal((await desk.books.post('/api/v1/payments', body)).status, 201)
-  await desk.restore(id)
-  matches(t, await desk.read(id), { status: 'active', chasing: { status: 'active', reason: null } })
+  t.equal((await ledger.books.post('/api/v1/payments', body)).status, 201)
+  await ledger.restore(id)
+  matches(t, await ledger.read(id), {
+    status: 'active',
+    chasing: { status: 'active', reason: null },
+  })
   t.strictSame(
-    (await desk.audit()).map(({ action }) => action),
+    (await ledger.audit()).map(({ action }) => action),
     ['debtor.archived', 'debtor.restored'],
   )
-  await desk.set(id, { erased_at: desk.books.backend.now.toISOString() })
-  await rejectsWith(t, desk.edit(id, { name: 'X' }), { code: 'debtor_state_conflict' })
+  await ledger.set(id, { erased_at: ledger.books.backend.now.toISOString() })
+  await rejectsWith(t, ledger.edit(id, { name: 'X' }), { code: 'debtor_state_conflict' })
 })

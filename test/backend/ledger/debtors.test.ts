@@ -17,7 +17,7 @@ const FULL = {
   metadata: { erp_id: '10042' },
 }
 
-t.test('a debtor is created with what was sent, in the form we keep', async (t) => {
+t.test('a debtor is created with the sent values, which are normalized', async (t) => {
   const books = await openBooks(t)
   const response = await books.post('/api/v1/debtors', FULL)
   t.equal(response.status, 201)
@@ -75,7 +75,7 @@ t.test('a debtor of a demo account is sample data', async (t) => {
   t.equal((await books.debtor()).is_demo, true)
 })
 
-t.test('every field that is wrong is named', async (t) => {
+t.test('every invalid field is reported', async (t) => {
   const books = await openBooks(t)
   const { status, json } = await books.post('/api/v1/debtors', {
     external_id: 'C 1',
@@ -114,7 +114,7 @@ t.test('every field that is wrong is named', async (t) => {
   ])
 })
 
-t.test('lengths are counted in code points, after normalisation', async (t) => {
+t.test('lengths are counted in code points, after normalization', async (t) => {
   const books = await openBooks(t)
   t.equal((await books.post('/api/v1/debtors', { name: '👷'.repeat(200) })).status, 201)
   matches(t, (await books.post('/api/v1/debtors', { name: '👷'.repeat(201) })).json, {
@@ -124,7 +124,7 @@ t.test('lengths are counted in code points, after normalisation', async (t) => {
   t.equal(debtor.name, 'Z\u00fcrich')
 })
 
-t.test('a currency without a minor unit has a problem of its own', async (t) => {
+t.test('a currency without a minor unit is rejected with a specific code', async (t) => {
   const books = await openBooks(t)
   const { status, json } = await books.post('/api/v1/debtors', { name: 'a', currency: 'xau' })
   t.equal(status, 422)
@@ -140,7 +140,7 @@ t.test('a duplicate external id is rejected with the id of the debtor that has i
   const { status, json } = await books.post('/api/v1/debtors', { name: 'b', external_id: 'C-1' })
   t.equal(status, 409)
   matches(t, json, { code: 'duplicate_external_id', existing_id: first.id })
-  const others = await books.others()
+  const others = await books.otherAccount()
   t.equal((await others.post('/api/v1/debtors', { name: 'b', external_id: 'C-1' })).status, 201)
 })
 
@@ -148,7 +148,7 @@ t.test(
   'malformed ids, unknown ids and those of another account get the same response',
   async (t) => {
     const books = await openBooks(t)
-    const foreign = await (await books.others()).debtor()
+    const foreign = await (await books.otherAccount()).debtor()
     const invoice = await books.invoice()
     const responses = await Promise.all(
       [
@@ -169,43 +169,54 @@ t.test(
   },
 )
 
-t.test('balances are per currency; overdue is judged by the account’s calendar', async (t) => {
-  const books = await openBooks(t, { timezone: 'Pacific/Kiritimati' })
-  books.backend.now = new Date('2026-11-21T09:00:00Z')
-  const { id: debtor_id } = await books.debtor()
-  const terms = { debtor_id, issue_date: '2026-11-01' }
-  await books.invoice({ ...terms, amount: 500, due_date: '2026-11-21' })
-  await books.invoice({ ...terms, amount: 70, due_date: '2026-11-20' })
-  await books.invoice({ ...terms, amount: 9, due_date: '2026-11-20', currency: 'KWD' })
-  await books.invoice({ ...terms, amount: 1, status: 'draft' })
-  await books.create('/api/v1/payments', { debtor_id, amount: 30, currency: 'JPY' })
-  const expected = [
-    { currency: 'EUR', currency_exponent: 2, outstanding: 570, overdue: 70, unapplied: 0 },
-    { currency: 'JPY', currency_exponent: 0, outstanding: 0, overdue: 0, unapplied: 30 },
-    { currency: 'KWD', currency_exponent: 3, outstanding: 9, overdue: 9, unapplied: 0 },
-  ]
-  t.strictSame((await books.read(`/api/v1/debtors/${debtor_id}`)).balances, expected)
-  books.backend.now = new Date('2026-11-21T10:00:00Z')
-  const { data } = await books.read('/api/v1/debtors')
-  matches(t, data[0].balances[0], { outstanding: 570, overdue: 570 }, 'it is the 22nd there by now')
-  t.strictSame((await books.read(`/api/v1/debtors/${debtor_id}`)).balances, data[0].balances)
-})
+t.test(
+  'balances are per currency; overdue depends on the date in the account’s time zone',
+  async (t) => {
+    const books = await openBooks(t, { timezone: 'Pacific/Kiritimati' })
+    books.backend.now = new Date('2026-11-21T09:00:00Z')
+    const { id: debtor_id } = await books.debtor()
+    const terms = { debtor_id, issue_date: '2026-11-01' }
+    await books.invoice({ ...terms, amount: 500, due_date: '2026-11-21' })
+    await books.invoice({ ...terms, amount: 70, due_date: '2026-11-20' })
+    await books.invoice({ ...terms, amount: 9, due_date: '2026-11-20', currency: 'KWD' })
+    await books.invoice({ ...terms, amount: 1, status: 'draft' })
+    await books.create('/api/v1/payments', { debtor_id, amount: 30, currency: 'JPY' })
+    const expected = [
+      { currency: 'EUR', currency_exponent: 2, outstanding: 570, overdue: 70, unapplied: 0 },
+      { currency: 'JPY', currency_exponent: 0, outstanding: 0, overdue: 0, unapplied: 30 },
+      { currency: 'KWD', currency_exponent: 3, outstanding: 9, overdue: 9, unapplied: 0 },
+    ]
+    t.strictSame((await books.read(`/api/v1/debtors/${debtor_id}`)).balances, expected)
+    books.backend.now = new Date('2026-11-21T10:00:00Z')
+    const { data } = await books.read('/api/v1/debtors')
+    matches(
+      t,
+      data[0].balances[0],
+      { outstanding: 570, overdue: 570 },
+      'by now it is the 22nd in Kiritimati',
+    )
+    t.strictSame((await books.read(`/api/v1/debtors/${debtor_id}`)).balances, data[0].balances)
+  },
+)
 
-t.test('yesterday may be the current date of an account west of Greenwich', async (t) => {
-  const books = await openBooks(t, { timezone: 'Pacific/Niue' })
-  const { id: debtor_id } = await books.debtor()
-  const terms = { debtor_id, issue_date: '2026-11-01' }
-  await books.invoice({ ...terms, amount: 500, due_date: '2026-11-20' })
-  await books.invoice({ ...terms, amount: 70, due_date: '2026-11-19' })
-  const overdueAt = async (now: string) => {
-    books.backend.now = new Date(now)
-    return (await books.read(`/api/v1/debtors/${debtor_id}`)).balances[0].overdue
-  }
-  t.equal(await overdueAt('2026-11-21T10:59:00Z'), 70)
-  t.equal(await overdueAt('2026-11-21T11:00:00Z'), 570)
-})
+t.test(
+  'west of UTC, an invoice becomes overdue only at midnight in the account’s time zone',
+  async (t) => {
+    const books = await openBooks(t, { timezone: 'Pacific/Niue' })
+    const { id: debtor_id } = await books.debtor()
+    const terms = { debtor_id, issue_date: '2026-11-01' }
+    await books.invoice({ ...terms, amount: 500, due_date: '2026-11-20' })
+    await books.invoice({ ...terms, amount: 70, due_date: '2026-11-19' })
+    const overdueAt = async (now: string) => {
+      books.backend.now = new Date(now)
+      return (await books.read(`/api/v1/debtors/${debtor_id}`)).balances[0].overdue
+    }
+    t.equal(await overdueAt('2026-11-21T10:59:00Z'), 70)
+    t.equal(await overdueAt('2026-11-21T11:00:00Z'), 570)
+  },
+)
 
-t.test('updated_at moves with the balances, not with drafts', async (t) => {
+t.test('a new invoice changes updated_at of its debtor; a draft does not', async (t) => {
   const books = await openBooks(t)
   const { id: debtor_id } = await books.debtor()
   const updatedAt = async () => (await books.read(`/api/v1/debtors/${debtor_id}`)).updated_at
@@ -217,22 +228,25 @@ t.test('updated_at moves with the balances, not with drafts', async (t) => {
   t.equal(await updatedAt(), '2026-11-22T00:00:00.000Z')
 })
 
-t.test('debtors are found by the beginning of the name, exactly by all else', async (t) => {
-  const books = await openBooks(t)
-  await books.debtor({ name: 'Ångström AB', email: 'A@x.example', external_id: '1' })
-  await books.debtor({ name: 'Angel 100%', email: 'b@x.example' })
-  const names = async (query: string) =>
-    (await books.read(`/api/v1/debtors?${query}`)).data.map(({ name }: { name: string }) => name)
-  t.strictSame(await names('q=%C3%A5NG'), ['Ångström AB'])
-  t.strictSame(await names('q=angel+100%25'), ['Angel 100%'])
-  t.strictSame(await names('q=_ngel'), [])
-  t.strictSame(await names('email=A@X.EXAMPLE'), ['Ångström AB'])
-  t.strictSame(await names('email=nobody'), [])
-  t.strictSame(await names('external_id=1'), ['Ångström AB'])
-  t.strictSame(await names('status=archived'), [])
-  t.strictSame(await names('created_since=2026-11-21T11:15:00%2B01:00'), [
-    'Angel 100%',
-    'Ångström AB',
-  ])
-  t.strictSame(await names('created_before=2026-11-21T10:15:00Z'), [])
-})
+t.test(
+  'debtors are found by the beginning of their name, or by exact values of other fields',
+  async (t) => {
+    const books = await openBooks(t)
+    await books.debtor({ name: 'Ångström AB', email: 'A@x.example', external_id: '1' })
+    await books.debtor({ name: 'Angel 100%', email: 'b@x.example' })
+    const names = async (query: string) =>
+      (await books.read(`/api/v1/debtors?${query}`)).data.map(({ name }: { name: string }) => name)
+    t.strictSame(await names('q=%C3%A5NG'), ['Ångström AB'])
+    t.strictSame(await names('q=angel+100%25'), ['Angel 100%'])
+    t.strictSame(await names('q=_ngel'), [])
+    t.strictSame(await names('email=A@X.EXAMPLE'), ['Ångström AB'])
+    t.strictSame(await names('email=nobody'), [])
+    t.strictSame(await names('external_id=1'), ['Ångström AB'])
+    t.strictSame(await names('status=archived'), [])
+    t.strictSame(await names('created_since=2026-11-21T11:15:00%2B01:00'), [
+      'Angel 100%',
+      'Ångström AB',
+    ])
+    t.strictSame(await names('created_before=2026-11-21T10:15:00Z'), [])
+  },
+)

@@ -5,7 +5,7 @@ import { matches } from '../../fixtures/matches.ts'
 
 const LINE = { description: 'Consultancy', unit_amount: 9500 }
 
-t.test('an invoice gets number, dates and status where none are sent', async (t) => {
+t.test('number, dates and status of an invoice have defaults', async (t) => {
   const books = await openBooks(t)
   const debtor = await books.debtor({ payment_terms_days: 14 })
   const response = await books.post('/api/v1/invoices', {
@@ -39,16 +39,13 @@ t.test('an invoice gets number, dates and status where none are sent', async (t)
   t.equal((await books.get(`/api/v1/invoices/${response.json['id']}`)).text, response.text)
 })
 
-t.test(
-  'the account’s terms hold where the debtor has none; today is where the account is',
-  async (t) => {
-    const books = await openBooks(t, { timezone: 'Pacific/Kiritimati' })
-    const invoice = await books.invoice()
-    matches(t, invoice, { issue_date: '2026-11-22', due_date: '2026-12-22' })
-  },
-)
+t.test('the account’s payment terms and time zone apply to a debtor that has none', async (t) => {
+  const books = await openBooks(t, { timezone: 'Pacific/Kiritimati' })
+  const invoice = await books.invoice()
+  matches(t, invoice, { issue_date: '2026-11-22', due_date: '2026-12-22' })
+})
 
-t.test('lines make the amount, each rounded once, taxes as given', async (t) => {
+t.test('the amount is the sum of the lines, each rounded once, and of their taxes', async (t) => {
   const books = await openBooks(t)
   const invoice = await books.invoice({
     line_items: [
@@ -83,7 +80,7 @@ t.test('an amount that is not the total of the lines is rejected with both figur
   t.equal((await books.post('/api/v1/invoices', { ...body, amount: 9500 })).status, 201)
 })
 
-t.test('lines that add up to nothing or too much are out of range', async (t) => {
+t.test('lines that add up to zero or to too much are out of range', async (t) => {
   const books = await openBooks(t)
   const { id: debtor_id } = await books.debtor()
   const cases = [
@@ -102,7 +99,7 @@ t.test('lines that add up to nothing or too much are out of range', async (t) =>
   }
 })
 
-t.test('every field that is wrong is named', async (t) => {
+t.test('every invalid field is reported', async (t) => {
   const books = await openBooks(t)
   const { json } = await books.post('/api/v1/invoices', {
     debtor_id: 'deb_1',
@@ -145,7 +142,7 @@ t.test('every field that is wrong is named', async (t) => {
   ])
 })
 
-t.test('an amount is an integer in minor units, and nothing else', async (t) => {
+t.test('an amount must be an integer in minor units', async (t) => {
   const books = await openBooks(t)
   const { id: debtor_id } = await books.debtor()
   const code = async (amount: string) => {
@@ -165,7 +162,7 @@ t.test('an amount is an integer in minor units, and nothing else', async (t) => 
   t.equal(await code('999999999999'), 999_999_999_999)
 })
 
-t.test('without amount and lines, and without debtor, both are required', async (t) => {
+t.test('an invoice requires an amount or lines, and a debtor', async (t) => {
   const books = await openBooks(t)
   const { json } = await books.post('/api/v1/invoices', { currency: 'EUR' })
   matches(t, json, {
@@ -176,14 +173,14 @@ t.test('without amount and lines, and without debtor, both are required', async 
   })
 })
 
-t.test('a debtor is named by id or by the client’s own; others do not exist', async (t) => {
+t.test('a debtor is referenced by id or external id, and must belong to the account', async (t) => {
   const books = await openBooks(t)
   const debtor = await books.debtor({ external_id: 'C-1' })
   t.equal(
     (await books.invoice({ debtor_external_id: 'C-1', debtor_id: null })).debtor_id,
     debtor.id,
   )
-  const foreign = await (await books.others()).debtor({ external_id: 'C-2' })
+  const foreign = await (await books.otherAccount()).debtor({ external_id: 'C-2' })
   for (const [name, value] of [
     ['debtor_id', foreign.id],
     ['debtor_id', 'nobody'],
@@ -199,7 +196,7 @@ t.test('a debtor is named by id or by the client’s own; others do not exist', 
   }
 })
 
-t.test('faults of the business are named together', async (t) => {
+t.test('violations of several business rules are reported together', async (t) => {
   const books = await openBooks(t)
   const { json } = await books.post('/api/v1/invoices', {
     debtor_id: 'nobody',
@@ -228,11 +225,11 @@ t.test('numbers and external ids are unique in the account', async (t) => {
   const byExternalId = await books.post('/api/v1/invoices', { ...body, external_id: 'x' })
   t.equal(byExternalId.status, 409)
   matches(t, byExternalId.json, { code: 'duplicate_external_id', existing_id: first.id })
-  const others = await books.others()
+  const others = await books.otherAccount()
   t.equal((await others.invoice({ number: '2026-1', external_id: 'x' })).number, '2026-1')
 })
 
-t.test('generated numbers pass by those that the client gave itself', async (t) => {
+t.test('generated numbers skip those that the client has assigned', async (t) => {
   const books = await openBooks(t)
   const { id: debtor_id } = await books.debtor()
   for (let number = 2; number <= 24; number++) {
@@ -251,79 +248,89 @@ t.test('a rejected invoice uses up no number', async (t) => {
   t.equal((await books.invoice()).number, 'INV-000002')
 })
 
-t.test('overdue follows the account’s calendar, and only what is owed can be', async (t) => {
-  const books = await openBooks(t, { timezone: 'America/Los_Angeles' })
-  const { id: debtor_id } = await books.debtor()
-  const dates = { debtor_id, issue_date: '2026-11-01', due_date: '2026-11-20' }
-  const open = await books.invoice(dates)
-  const draft = await books.invoice({ ...dates, status: 'draft' })
-  books.backend.now = new Date('2026-11-21T07:59:00Z')
-  matches(t, await books.read(`/api/v1/invoices/${open.id}`), {
-    is_overdue: false,
-    days_past_due: 0,
-  })
-  books.backend.now = new Date('2026-11-23T08:00:00Z')
-  matches(t, await books.read(`/api/v1/invoices/${open.id}`), {
-    is_overdue: true,
-    days_past_due: 3,
-  })
-  matches(t, await books.read(`/api/v1/invoices/${draft.id}`), { is_overdue: false })
-  const ids = async (query: string) =>
-    (await books.read(`/api/v1/invoices?${query}`)).data.map(({ id }: { id: string }) => id)
-  t.strictSame(await ids('overdue=true'), [open.id])
-  t.strictSame(await ids('overdue=false'), [draft.id])
-})
+t.test(
+  'overdue depends on the date in the account’s time zone; a draft is never overdue',
+  async (t) => {
+    const books = await openBooks(t, { timezone: 'America/Los_Angeles' })
+    const { id: debtor_id } = await books.debtor()
+    const dates = { debtor_id, issue_date: '2026-11-01', due_date: '2026-11-20' }
+    const open = await books.invoice(dates)
+    const draft = await books.invoice({ ...dates, status: 'draft' })
+    books.backend.now = new Date('2026-11-21T07:59:00Z')
+    matches(t, await books.read(`/api/v1/invoices/${open.id}`), {
+      is_overdue: false,
+      days_past_due: 0,
+    })
+    books.backend.now = new Date('2026-11-23T08:00:00Z')
+    matches(t, await books.read(`/api/v1/invoices/${open.id}`), {
+      is_overdue: true,
+      days_past_due: 3,
+    })
+    matches(t, await books.read(`/api/v1/invoices/${draft.id}`), { is_overdue: false })
+    const ids = async (query: string) =>
+      (await books.read(`/api/v1/invoices?${query}`)).data.map(({ id }: { id: string }) => id)
+    t.strictSame(await ids('overdue=true'), [open.id])
+    t.strictSame(await ids('overdue=false'), [draft.id])
+  },
+)
 
-t.test('what is overdue is paged in the order of creation, announced or not', async (t) => {
-  const books = await openBooks(t, { timezone: 'Asia/Tokyo' })
-  const { database } = books.backend
-  const { id: debtor_id } = await books.debtor()
-  const made: { id: string; due_date: string }[] = []
-  const create = async (days: readonly number[]) => {
-    for (const day of days) {
-      const dates = { issue_date: '2026-11-01', due_date: `2026-11-${day}` }
-      made.push(await books.invoice({ debtor_id, ...dates }))
-      books.backend.now = new Date(books.backend.now.getTime() + 1000)
+t.test(
+  'pages of overdue invoices have the order of creation, with or without their event',
+  async (t) => {
+    const books = await openBooks(t, { timezone: 'Asia/Tokyo' })
+    const { database } = books.backend
+    const { id: debtor_id } = await books.debtor()
+    const created: { id: string; due_date: string }[] = []
+    const create = async (days: readonly number[]) => {
+      for (const day of days) {
+        const dates = { issue_date: '2026-11-01', due_date: `2026-11-${day}` }
+        created.push(await books.invoice({ debtor_id, ...dates }))
+        books.backend.now = new Date(books.backend.now.getTime() + 1000)
+      }
     }
-  }
-  const dueBefore = (today: string) =>
-    made.filter(({ due_date }) => due_date < today).map(({ id }) => id)
-  const idsOf = ({ data }: Json) => data.map(({ id }: { id: string }) => id)
-  const paged = async (query: string) => {
-    const first = `/api/v1/invoices?overdue=true&limit=2&${query}`
-    const ids: string[] = []
-    let page = await books.read(first)
-    while (page.has_more) {
-      ids.push(...idsOf(page))
-      page = await books.read(`${first}&cursor=${page.next_cursor}`)
+    const dueBefore = (today: string) =>
+      created.filter(({ due_date }) => due_date < today).map(({ id }) => id)
+    const idsOf = ({ data }: Json) => data.map(({ id }: { id: string }) => id)
+    const readAllPages = async (query: string) => {
+      const first = `/api/v1/invoices?overdue=true&limit=2&${query}`
+      const ids: string[] = []
+      let page = await books.read(first)
+      while (page.has_more) {
+        ids.push(...idsOf(page))
+        page = await books.read(`${first}&cursor=${page.next_cursor}`)
+      }
+      return [...ids, ...idsOf(page)]
     }
-    return [...ids, ...idsOf(page)]
-  }
 
-  // The 22nd in Tokyo.
-  books.backend.now = new Date('2026-11-21T20:00:00Z')
-  await create([10, 25, 21, 22, 20])
-  await announceOverdue(database, books.backend.now)
-  await create([19, 21, 26, 15])
-  const overdue = dueBefore('2026-11-22')
-  t.equal(overdue.length, 6)
-  t.strictSame(await paged('sort=created_at'), overdue)
-  t.strictSame(await paged('sort=-created_at'), overdue.toReversed())
-  const since = '2026-11-21T20:00:02Z'
-  t.strictSame(await paged(`sort=created_at&created_since=${since}`), overdue.slice(1))
-  t.strictSame(await paged(`sort=created_at&created_before=${since}`), overdue.slice(0, 1))
-  t.strictSame(await paged('sort=created_at&status=open'), overdue)
+    // It is the 22nd in Tokyo.
+    books.backend.now = new Date('2026-11-21T20:00:00Z')
+    await create([10, 25, 21, 22, 20])
+    await announceOverdue(database, books.backend.now)
+    await create([19, 21, 26, 15])
+    const overdue = dueBefore('2026-11-22')
+    t.equal(overdue.length, 6)
+    t.strictSame(await readAllPages('sort=created_at'), overdue)
+    t.strictSame(await readAllPages('sort=-created_at'), overdue.toReversed())
+    const since = '2026-11-21T20:00:02Z'
+    t.strictSame(await readAllPages(`sort=created_at&created_since=${since}`), overdue.slice(1))
+    t.strictSame(await readAllPages(`sort=created_at&created_before=${since}`), overdue.slice(0, 1))
+    t.strictSame(await readAllPages('sort=created_at&status=open'), overdue)
 
-  const timezone = 'America/Los_Angeles'
-  await database.transaction((tx) => tx.updateTable('accounts').set({ timezone }).execute())
-  t.strictSame(await paged('sort=created_at'), dueBefore('2026-11-21'), 'it is the 21st there')
-  await books.create('/api/v1/payments', {
-    amount: 10_000,
-    currency: 'EUR',
-    invoice_id: overdue[0],
-  })
-  t.strictSame(await paged('sort=created_at'), dueBefore('2026-11-21').slice(1))
-})
+    const timezone = 'America/Los_Angeles'
+    await database.transaction((tx) => tx.updateTable('accounts').set({ timezone }).execute())
+    t.strictSame(
+      await readAllPages('sort=created_at'),
+      dueBefore('2026-11-21'),
+      'it is the 21st in Los Angeles',
+    )
+    await books.create('/api/v1/payments', {
+      amount: 10_000,
+      currency: 'EUR',
+      invoice_id: overdue[0],
+    })
+    t.strictSame(await readAllPages('sort=created_at'), dueBefore('2026-11-21').slice(1))
+  },
+)
 
 t.test('invoices are found by each filter', async (t) => {
   const books = await openBooks(t)
@@ -348,7 +355,7 @@ t.test(
   'malformed ids, unknown ids and those of another account get the same response',
   async (t) => {
     const books = await openBooks(t)
-    const foreign = await (await books.others()).invoice()
+    const foreign = await (await books.otherAccount()).invoice()
     const texts = await Promise.all(
       ['x', 'inv_01M481X3DTFXGMXYBP2GD0M5P8', foreign.id].map(async (id) => {
         const headers = { 'x-request-id': 'same' }

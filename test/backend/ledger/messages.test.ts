@@ -3,7 +3,7 @@ import { openBooks } from '../../fixtures/books/books.ts'
 import { matches } from '../../fixtures/matches.ts'
 
 t.test(
-  'a payment cancels what was waiting to chase its invoice, and names what is leaving',
+  'a payment cancels waiting messages about its invoice, and reports those being sent',
   async (t) => {
     const books = await openBooks(t)
     const paid = await books.invoice()
@@ -36,7 +36,7 @@ t.test(
   },
 )
 
-t.test('a payment on account stops nothing', async (t) => {
+t.test('a payment on account that covers no invoice cancels no messages', async (t) => {
   const books = await openBooks(t)
   const invoice = await books.invoice()
   await books.message([invoice])
@@ -87,7 +87,7 @@ t.test('a message shows its recipient masked and its text without markup', async
   t.equal([...data[0].preview].length, 200)
 })
 
-t.test('what a message does not have is null', async (t) => {
+t.test('fields without a value are null', async (t) => {
   const books = await openBooks(t)
   const empty = { stage: null, recipient: null, subject: null, body: null, amount_due: null }
   await books.message([await books.invoice()], {
@@ -112,7 +112,7 @@ t.test('what a message does not have is null', async (t) => {
   })
 })
 
-t.test('telephone numbers are masked, addresses of letters hidden', async (t) => {
+t.test('telephone numbers are masked, and postal addresses are hidden', async (t) => {
   const books = await openBooks(t)
   const invoice = await books.invoice()
   await books.message([invoice], { channel: 'sms', recipient: '+31612345678' })
@@ -141,5 +141,5 @@ t.test('messages are found by each filter', async (t) => {
     mail,
   ])
   t.equal((await books.get('/api/v1/messages?status=sending')).status, 400)
-  t.strictSame((await (await books.others()).read('/api/v1/messages')).data, [])
+  t.strictSame((await (await books.otherAccount()).read('/api/v1/messages')).data, [])
 })

@@ -5,7 +5,7 @@ import { matches } from '../../fixtures/matches.ts'
 
 const PAYMENTS = '/api/v1/payments'
 
-t.test('a payment settles its invoice and says what it did', async (t) => {
+t.test('a payment settles its invoice and reports its effects', async (t) => {
   const books = await openBooks(t)
   const invoice = await books.invoice()
   books.backend.now = new Date('2026-11-25T08:00:00.000Z')
@@ -57,28 +57,25 @@ t.test('a payment settles its invoice and says what it did', async (t) => {
   matches(t, debtor, { balances: [], updated_at: '2026-11-25T08:00:00.000Z' })
 })
 
-t.test(
-  'a partial payment keeps the next reminder back for a week, a further one again',
-  async (t) => {
-    const books = await openBooks(t)
-    const { id: invoice_id } = await books.invoice()
-    await books.create(PAYMENTS, { invoice_id, amount: 1, currency: 'EUR' })
-    matches(t, await books.read(`/api/v1/invoices/${invoice_id}`), {
-      status: 'partially_paid',
-      amount_due: 9999,
-      paid_at: null,
-      chasing: { status: 'paused', next_action_at: '2026-11-28T10:15:00.000Z' },
-    })
-    books.backend.now = new Date('2026-11-22T00:00:00.000Z')
-    await books.create(PAYMENTS, { invoice_id, amount: 1, currency: 'EUR' })
-    matches(t, await books.read(`/api/v1/invoices/${invoice_id}`), {
-      chasing: { next_action_at: '2026-11-29T00:00:00.000Z', blocked_reason: 'payment_received' },
-    })
-  },
-)
+t.test('after each partial payment, the next reminder waits for a week', async (t) => {
+  const books = await openBooks(t)
+  const { id: invoice_id } = await books.invoice()
+  await books.create(PAYMENTS, { invoice_id, amount: 1, currency: 'EUR' })
+  matches(t, await books.read(`/api/v1/invoices/${invoice_id}`), {
+    status: 'partially_paid',
+    amount_due: 9999,
+    paid_at: null,
+    chasing: { status: 'paused', next_action_at: '2026-11-28T10:15:00.000Z' },
+  })
+  books.backend.now = new Date('2026-11-22T00:00:00.000Z')
+  await books.create(PAYMENTS, { invoice_id, amount: 1, currency: 'EUR' })
+  matches(t, await books.read(`/api/v1/invoices/${invoice_id}`), {
+    chasing: { next_action_at: '2026-11-29T00:00:00.000Z', blocked_reason: 'payment_received' },
+  })
+})
 
 t.test(
-  'one payment is spread over several invoices; what is left over stays on account',
+  'a payment can be allocated to several invoices; the surplus stays on account',
   async (t) => {
     const books = await openBooks(t)
     const a = await books.invoice()
@@ -107,7 +104,7 @@ t.test(
   },
 )
 
-t.test('a payment on account is allocated to nothing', async (t) => {
+t.test('a payment on account has no allocations', async (t) => {
   const books = await openBooks(t)
   const { id: debtor_id } = await books.debtor()
   const payment = await books.create(PAYMENTS, { debtor_id, amount: 7, currency: 'JPY' })
@@ -119,7 +116,7 @@ t.test('a payment on account is allocated to nothing', async (t) => {
   })
 })
 
-t.test('more than is due is rejected, or kept on account if the caller allows it', async (t) => {
+t.test('a surplus is rejected, or kept on account if the caller allows it', async (t) => {
   const books = await openBooks(t)
   const { id: invoice_id } = await books.invoice()
   const body = { invoice_id, amount: 10_001, currency: 'EUR' }
@@ -145,31 +142,34 @@ t.test('more than is due is rejected, or kept on account if the caller allows it
   })
 })
 
-t.test('every allocation that exceeds its invoice is named; with the flag it is cut', async (t) => {
-  const books = await openBooks(t)
-  const a = await books.invoice()
-  const b = await books.invoice({ debtor_id: a.debtor_id })
-  const body = {
-    amount: 30_000,
-    currency: 'EUR',
-    allocations: [
-      { invoice_id: a.id, amount: 10_001 },
-      { invoice_id: b.id, amount: 10_002 },
-    ],
-  }
-  matches(t, (await books.post(PAYMENTS, body)).json, {
-    code: 'payment_exceeds_balance',
-    amount_due: 10_000,
-    errors: [{ pointer: '/allocations/0/amount' }, { pointer: '/allocations/1/amount' }],
-  })
-  const payment = await books.create(PAYMENTS, { ...body, allow_overpayment: true })
-  matches(t, payment, {
-    unapplied_amount: 10_000,
-    allocations: [{ amount: 10_000 }, { amount: 10_000 }],
-  })
-})
+t.test(
+  'every allocation that exceeds its invoice is reported, or reduced if overpayment is allowed',
+  async (t) => {
+    const books = await openBooks(t)
+    const a = await books.invoice()
+    const b = await books.invoice({ debtor_id: a.debtor_id })
+    const body = {
+      amount: 30_000,
+      currency: 'EUR',
+      allocations: [
+        { invoice_id: a.id, amount: 10_001 },
+        { invoice_id: b.id, amount: 10_002 },
+      ],
+    }
+    matches(t, (await books.post(PAYMENTS, body)).json, {
+      code: 'payment_exceeds_balance',
+      amount_due: 10_000,
+      errors: [{ pointer: '/allocations/0/amount' }, { pointer: '/allocations/1/amount' }],
+    })
+    const payment = await books.create(PAYMENTS, { ...body, allow_overpayment: true })
+    matches(t, payment, {
+      unapplied_amount: 10_000,
+      allocations: [{ amount: 10_000 }, { amount: 10_000 }],
+    })
+  },
+)
 
-t.test('a rejected payment leaves no trace', async (t) => {
+t.test('a rejected payment changes nothing', async (t) => {
   const books = await openBooks(t)
   const a = await books.invoice()
   await books.create(PAYMENTS, { invoice_id: a.id, amount: 1, currency: 'EUR', external_id: 'x' })
@@ -181,7 +181,7 @@ t.test('a rejected payment leaves no trace', async (t) => {
   t.equal((await books.get(`/api/v1/invoices/${a.id}`)).text, before)
 })
 
-t.test('allocations beyond the payment, or twice to one invoice, are rejected', async (t) => {
+t.test('allocations that exceed the payment, or repeat an invoice, are rejected', async (t) => {
   const books = await openBooks(t)
   const { id: invoice_id } = await books.invoice()
   const beyond = { amount: 5, currency: 'EUR', allocations: [{ invoice_id, amount: 6 }] }
@@ -259,10 +259,10 @@ t.test('a draft and a void invoice cannot be paid; a written-off one can', async
   matches(t, await books.read(`/api/v1/invoices/${invoice_id}`), { status: 'paid', amount_due: 0 })
 })
 
-t.test('invoices and debtors that are not the account’s do not exist', async (t) => {
+t.test('invoices and debtors of other accounts are not found', async (t) => {
   const books = await openBooks(t)
   const own = await books.invoice()
-  const foreign = await (await books.others()).invoice()
+  const foreign = await (await books.otherAccount()).invoice()
   const money = { amount: 5, currency: 'EUR' }
   for (const invoice_id of [foreign.id, 'x', own.debtor_id]) {
     const { status, json } = await books.post(PAYMENTS, { ...money, invoice_id })
@@ -280,7 +280,7 @@ t.test('invoices and debtors that are not the account’s do not exist', async (
   })
 })
 
-t.test('it is received between 2000 and tomorrow, by the account’s calendar', async (t) => {
+t.test('received_on is between 2000 and tomorrow in the account’s time zone', async (t) => {
   const books = await openBooks(t, { timezone: 'Pacific/Kiritimati' })
   const { id: debtor_id } = await books.debtor()
   const receivedOn = async (received_on: string) => {
@@ -298,7 +298,7 @@ t.test('it is received between 2000 and tomorrow, by the account’s calendar', 
   matches(t, await receivedOn('1999-12-31'), [{ pointer: '/received_on', code: 'out_of_range' }])
 })
 
-t.test('every field that is wrong is named, and the target must be exactly one', async (t) => {
+t.test('every invalid field is reported, and exactly one target is required', async (t) => {
   const books = await openBooks(t)
   const { status, json } = await books.post(PAYMENTS, {
     amount: null,
@@ -354,7 +354,7 @@ t.test('payments are found by each filter', async (t) => {
   t.strictSame(await ids('currency=USD'), [b.id])
   t.strictSame(await ids('received_since=2026-11-01&received_before=2026-11-02'), [a.id])
   t.strictSame(await ids(`idempotency_key=${b.idempotency_key}`), [b.id])
-  const others = await books.others()
+  const others = await books.otherAccount()
   t.strictSame((await others.read(`${PAYMENTS}?idempotency_key=${b.idempotency_key}`)).data, [])
   t.strictSame((await others.read(`${PAYMENTS}?invoice_id=${invoice.id}`)).data, [])
 })

@@ -1,4 +1,4 @@
-// Totals that are kept must be what a sum over the records would be.
+// The stored totals equal the sums over the records.
 import t from 'tap'
 import type { Act } from '../../../backend/accounts/audit.ts'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
@@ -20,7 +20,7 @@ const EMPTY = { amount: 0, invoices: 0 }
 const invoice = (books: Books, debtor_id: string, due_date: string, amount: number, more = {}) =>
   books.invoice({ debtor_id, issue_date: '2026-01-01', due_date, amount, ...more })
 
-t.test('what is due by age follows every change of an invoice', async (t) => {
+t.test('the amounts due by age reflect every change of an invoice', async (t) => {
   const books = await openBooks(t)
   const { database } = books.backend
   const act: Act = { actor: OPERATOR, now: books.backend.now }
@@ -61,13 +61,13 @@ t.test('what is due by age follows every change of an invoice', async (t) => {
     ...{ invoice_id: late.id, amount: 20, currency: 'EUR', method: 'cash' },
   })
   const [first] = await ages()
-  t.strictSame(
-    first?.ages,
-    [EMPTY, total(300, 1), total(4_000, 1), total(50_000, 1), total(500_000, 1)].with(
-      0,
-      total(1, 1),
-    ),
-  )
+  t.strictSame(first?.ages, [
+    total(1, 1),
+    total(300, 1),
+    total(4_000, 1),
+    total(50_000, 1),
+    total(500_000, 1),
+  ])
   await database.transaction(async (tx) => {
     await reversePayment(tx, accountId, payment.id, 'It bounced', act)
     await finaliseInvoice(tx, accountId, draft.id, act)
@@ -78,40 +78,42 @@ t.test('what is due by age follows every change of an invoice', async (t) => {
   t.strictSame(last?.outstanding, total(54_301, 4))
   t.strictSame(last?.ages.at(-1), EMPTY)
   const rows = await database.read.selectFrom('ledger_changes').selectAll().execute()
-  t.strictSame(rows, [], 'nothing is left to compute')
+  t.strictSame(rows, [], 'no change is left to process')
 })
 
-t.test('the largest debtors and those that cannot be reached are known by currency', async (t) => {
-  const books = await openBooks(t)
-  const { accountId, backend } = books
-  const { database } = backend
-  const ids: string[] = []
-  for (const [name, email, amount] of [
-    ['Small', 'a@x.example', 10],
-    ['Large', null, 500],
-    ['Middle', null, 200],
-    ['Nothing', null, 0],
-  ] as const) {
-    const debtor = await books.debtor({ name, email })
-    ids.push(debtor.id)
-    if (amount > 0) await invoice(books, debtor.id, '2026-11-01', amount)
-  }
-  const [small, large, middle] = ids
-  await updateTotalsOf(database, accountId)
-  t.strictSame(
-    (await listLargestDebtors(database.read, accountId, 'EUR', 2)).map((row) => row.debtorId),
-    [large, middle],
-  )
-  t.equal(await countUnreachableOwing(database.read, accountId, 10), 2)
-  t.equal(await countUnreachableOwing(database.read, accountId, 1), 1)
-  const act = { actor: OPERATOR, now: backend.now }
-  await database.transaction((tx) => archiveDebtor(tx, accountId, String(large), act))
-  await updateTotalsOf(database, accountId)
-  t.equal(await countUnreachableOwing(database.read, accountId, 10), 1)
-  const others = await books.others()
-  t.strictSame(await listLargestDebtors(database.read, others.accountId, 'EUR', 5), [])
-  t.type(small, 'string')
-})
+t.test(
+  'the largest debtors are listed, and unreachable debtors that owe money are counted',
+  async (t) => {
+    const books = await openBooks(t)
+    const { accountId, backend } = books
+    const { database } = backend
+    const ids: string[] = []
+    for (const [name, email, amount] of [
+      ['Small', 'a@x.example', 10],
+      ['Large', null, 500],
+      ['Middle', null, 200],
+      ['Nothing', null, 0],
+    ] as const) {
+      const debtor = await books.debtor({ name, email })
+      ids.push(debtor.id)
+      if (amount > 0) await invoice(books, debtor.id, '2026-11-01', amount)
+    }
+    const [, large, middle] = ids
+    await updateTotalsOf(database, accountId)
+    t.strictSame(
+      (await listLargestDebtors(database.read, accountId, 'EUR', 2)).map((row) => row.debtorId),
+      [large, middle],
+    )
+    t.equal(await countUnreachableOwing(database.read, accountId, 10), 2)
+    t.equal(await countUnreachableOwing(database.read, accountId, 1), 1)
+    const act = { actor: OPERATOR, now: backend.now }
+    await database.transaction((tx) => archiveDebtor(tx, accountId, String(large), act))
+    await updateTotalsOf(database, accountId)
+    t.equal(await countUnreachableOwing(database.read, accountId, 10), 1)
+    const others = await books.otherAccount()
+    t.strictSame(await listLargestDebtors(database.read, others.accountId, 'EUR', 5), [])
+  },
+)
 
 t.test('a debtor is found by words of its name, city, address and id', async (t) => {
   const books = await openBooks(t)
@@ -122,7 +124,7 @@ t.test('a debtor is found by words of its name, city, address and id', async (t)
     ...{ external_id: 'C-1002', address: { line1: 'Gracht 1', city: 'Den Haag', country: 'NL' } },
   })
   await books.debtor({ name: 'Jansen Installaties' })
-  const others = await books.others()
+  const others = await books.otherAccount()
   await updateAllTotals(database)
   const find = async (text: string) =>
     (await findDebtorsByWords(database.read, accountId, text, 10)).ids
@@ -135,12 +137,12 @@ t.test('a debtor is found by words of its name, city, address and id', async (t)
   t.equal((await find('jansen')).length, 2)
   t.strictSame(await find('jansen utrecht'), [])
   t.strictSame(await find('%'), [])
-  const cut = await findDebtorsByWords(database.read, accountId, 'jansen', 1)
-  t.strictSame([cut.ids.length, cut.isTruncated], [1, true])
+  const truncated = await findDebtorsByWords(database.read, accountId, 'jansen', 1)
+  t.strictSame([truncated.ids.length, truncated.isTruncated], [1, true])
   t.strictSame((await findDebtorsByWords(database.read, others.accountId, 'bouw', 9)).ids, [])
 })
 
-t.test('a debtor that changes many times is computed once', async (t) => {
+t.test('all changes of a debtor are processed at once', async (t) => {
   const books = await openBooks(t)
   const { database } = books.backend
   const { id } = await books.debtor()

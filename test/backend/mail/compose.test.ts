@@ -1,9 +1,9 @@
-// The mails that are sent: nobody can add a header, and texts arrive unchanged.
+// Outgoing mails: no name or subject can add a header, and texts arrive unchanged.
 import { readdir, readFile, stat } from 'node:fs/promises'
 import PostalMime from 'postal-mime'
 import t from 'tap'
 import { matches } from '../../fixtures/matches.ts'
-import { mailIn, newMailer, sendNow } from '../../fixtures/reminders/mail.ts'
+import { newMailer, sampleMail, sendNow } from '../../fixtures/reminders/mail.ts'
 import { startSmtpServer } from '../../fixtures/servers/smtp.ts'
 
 const HOSTILE = 'Acme"\r\nBcc: victim@acme.nl\r\n\r\n<script>'
@@ -59,23 +59,23 @@ t.test('texts in any script arrive as they were written', async (t) => {
   t.ok(raw.split('\r\n').every((line) => line.length <= 998))
 })
 
-t.test('mail programs are offered to unsubscribe with one click', async (t) => {
+t.test('mail programs can offer to unsubscribe with one click', async (t) => {
   const smtp = await startSmtpServer(t)
   const mailer = newMailer(t, smtp.url)
   const unsubscribeUrl = `https://receivables.io/mail/unsubscribe/${'x'.repeat(300)}`
   await sendNow(mailer, { unsubscribeUrl })
   await sendNow(mailer)
-  const [offered, not] = smtp.mails.map(
+  const [withLink, withoutLink] = smtp.mails.map(
     ({ mail }) => new Map(mail.headers.map(({ key, value }) => [key, value])),
   )
-  t.equal(offered?.get('list-unsubscribe'), `<${unsubscribeUrl}>`)
-  t.equal(offered?.get('list-unsubscribe-post'), 'List-Unsubscribe=One-Click')
-  t.equal(offered?.get('auto-submitted'), 'auto-generated', 'automatic replies are not invited')
-  t.equal(offered?.get('x-receivables-id'), 'msg_01KDZ3CV3NSJPBXHTGA1R5EY8Q')
-  t.notOk(not?.has('list-unsubscribe'))
+  t.equal(withLink?.get('list-unsubscribe'), `<${unsubscribeUrl}>`)
+  t.equal(withLink?.get('list-unsubscribe-post'), 'List-Unsubscribe=One-Click')
+  t.equal(withLink?.get('auto-submitted'), 'auto-generated', 'automatic replies are not invited')
+  t.equal(withLink?.get('x-receivables-id'), 'msg_01KDZ3CV3NSJPBXHTGA1R5EY8Q')
+  t.notOk(withoutLink?.has('list-unsubscribe'))
 })
 
-t.test('without a server mail is written to files, once for each message', async (t) => {
+t.test('without a server, each message is written to one file', async (t) => {
   const directory = `${t.testdir({})}/mail`
   const mailer = newMailer(t, undefined, { directory })
   t.strictSame(await sendNow(mailer), { outcome: 'accepted', providerMessageId: null })
@@ -84,10 +84,10 @@ t.test('without a server mail is written to files, once for each message', async
   const file = `${directory}/msg_01KDZ3CV3NSJPBXHTGA1R5EY8Q.eml`
   t.equal((await stat(file)).mode & 0o777, 0o600)
   const mail = await PostalMime.parse(await readFile(file))
-  matches(t, mail, { messageId: mailIn().messageId, subject: 'Invoice INV-1' })
+  matches(t, mail, { messageId: sampleMail().messageId, subject: 'Invoice INV-1' })
 })
 
-t.test('if the disk rejects the file, the mail is sent again', async (t) => {
+t.test('if the file cannot be written, the hand-over is abandoned', async (t) => {
   const directory = `${t.testdir({ occupied: 'a file' })}/occupied`
   matches(t, await sendNow(newMailer(t, undefined, { directory })), { outcome: 'abandoned' })
 })

@@ -1,17 +1,17 @@
-// What comes back: bounces, complaints and replies, and what they change.
+// Inbound mail: bounces, complaints and replies, and what they change.
 import t from 'tap'
 import type { MessageRow } from '../../../backend/database/tables.ts'
 import { matches, rejectsWith } from '../../fixtures/matches.ts'
 import {
   INBOUND_SECRET,
-  type Reminding,
-  startReminding,
-} from '../../fixtures/reminders/reminding.ts'
+  type MailService,
+  startMailService,
+} from '../../fixtures/reminders/mail-service.ts'
 import { complaint, deliveryReport, reply } from '../../fixtures/servers/inbound.ts'
 
 const EMAIL = 'ap@jansen.nl'
 
-async function sentReminder({ books }: Reminding, over: Partial<MessageRow> = {}) {
+async function sentReminder({ books }: MailService, over: Partial<MessageRow> = {}) {
   const debtor = await books.debtor({ email: EMAIL })
   const invoice = await books.invoice({ debtor_id: debtor.id })
   const sent_at = books.backend.now.toISOString()
@@ -24,13 +24,13 @@ async function sentReminder({ books }: Reminding, over: Partial<MessageRow> = {}
   return { debtor, invoice, id }
 }
 
-async function messageOf({ books }: Reminding, id: string) {
+async function messageOf({ books }: MailService, id: string) {
   const { data } = await books.read('/api/v1/messages')
   return data.find((message: { id: string }) => message.id === id)
 }
 
-t.test('a hard bounce stops writing to that address, and only to that', async (t) => {
-  const service = await startReminding(t)
+t.test('a hard bounce stops reminders to its address, and to no other', async (t) => {
+  const service = await startMailService(t)
   const { books, post } = service
   const { debtor, id } = await sentReminder(service)
   const namesake = await books.debtor({ email: EMAIL })
@@ -63,9 +63,9 @@ t.test('a hard bounce stops writing to that address, and only to that', async (t
 })
 
 t.test(
-  'a soft bounce is tried again, three times over 48 hours, then counts as hard',
+  'after a soft bounce, a message is retried three times over 48 hours, then counts as bounced',
   async (t) => {
-    const service = await startReminding(t)
+    const service = await startMailService(t)
     const { books, post } = service
     const { debtor, id } = await sentReminder(service)
     const start = books.backend.now
@@ -77,7 +77,11 @@ t.test(
       const { status, scheduled_for } = await messageOf(service, id)
       t.equal(status, 'queued')
       await post(soft(n + 10))
-      t.equal((await messageOf(service, id)).scheduled_for, scheduled_for, 'it waits already')
+      t.equal(
+        (await messageOf(service, id)).scheduled_for,
+        scheduled_for,
+        'the retry is scheduled only once',
+      )
       waits.push((Date.parse(scheduled_for) - books.backend.now.getTime()) / 3_600_000)
       books.backend.now = new Date(scheduled_for)
       await service.setMessage(id, { status: 'sent' })
@@ -95,14 +99,17 @@ t.test(
   },
 )
 
-t.test('the message is found by whatever the report still names of it', async (t) => {
-  const service = await startReminding(t)
-  const given = '<0102018b5c3c0a4f-77@eu-west-1.amazonses.com>'
+t.test('a report is matched to its message by any id that the report still has', async (t) => {
+  const service = await startMailService(t)
+  const providerMessageId = '<0102018b5c3c0a4f-77@eu-west-1.amazonses.com>'
   for (const [names, over] of [
     [{ envelopeId: false, header: '<changed@relay.nl>' }, {}],
     [{ envelopeId: false, ownHeader: false }, {}],
     [{ ownHeader: false, header: '<changed@relay.nl>' }, {}],
-    [{ envelopeId: false, ownHeader: false, header: given }, { provider_message_id: given }],
+    [
+      { envelopeId: false, ownHeader: false, header: providerMessageId },
+      { provider_message_id: providerMessageId },
+    ],
   ] as const) {
     const { id } = await sentReminder(service, over)
     const response = await service.post(deliveryReport({ messageId: id, names }))
@@ -110,8 +117,8 @@ t.test('the message is found by whatever the report still names of it', async (t
   }
 })
 
-t.test('reports are understood as the large servers write them', async (t) => {
-  const service = await startReminding(t)
+t.test('reports of large mail servers are classified as hard or soft', async (t) => {
+  const service = await startMailService(t)
   for (const [status, diagnostic, expected] of [
     [
       '5.1.1',
@@ -131,24 +138,30 @@ t.test('reports are understood as the large servers write them', async (t) => {
   }
 })
 
-t.test('a report of delivery marks it delivered, one of delay nothing', async (t) => {
-  const service = await startReminding(t)
-  const { id } = await sentReminder(service)
-  await service.post(deliveryReport({ messageId: id, action: 'delayed', status: '4.4.1' }))
-  matches(t, await messageOf(service, id), { status: 'sent' })
-  await service.post(deliveryReport({ messageId: id, action: 'relayed', status: '2.0.0' }))
-  matches(t, await messageOf(service, id), { status: 'sent' }, 'relayed is not delivered')
-  await service.post(deliveryReport({ messageId: id, action: 'delivered', status: '2.1.5' }))
-  const at = service.books.backend.now.toISOString()
-  matches(t, await messageOf(service, id), { status: 'delivered', delivery: { delivered_at: at } })
-  t.strictSame(await service.events(), ['message.delivered'])
-  const { id: toAlias } = await sentReminder(service)
-  await service.post(deliveryReport({ messageId: toAlias, action: 'expanded', status: '2.0.0' }))
-  matches(t, await messageOf(service, toAlias), { status: 'delivered' })
-})
+t.test(
+  'a report of a delivery marks the message as delivered; one of a delay changes nothing',
+  async (t) => {
+    const service = await startMailService(t)
+    const { id } = await sentReminder(service)
+    await service.post(deliveryReport({ messageId: id, action: 'delayed', status: '4.4.1' }))
+    matches(t, await messageOf(service, id), { status: 'sent' })
+    await service.post(deliveryReport({ messageId: id, action: 'relayed', status: '2.0.0' }))
+    matches(t, await messageOf(service, id), { status: 'sent' }, 'relayed is not delivered')
+    await service.post(deliveryReport({ messageId: id, action: 'delivered', status: '2.1.5' }))
+    const at = service.books.backend.now.toISOString()
+    matches(t, await messageOf(service, id), {
+      status: 'delivered',
+      delivery: { delivered_at: at },
+    })
+    t.strictSame(await service.events(), ['message.delivered'])
+    const { id: toAlias } = await sentReminder(service)
+    await service.post(deliveryReport({ messageId: toAlias, action: 'expanded', status: '2.0.0' }))
+    matches(t, await messageOf(service, toAlias), { status: 'delivered' })
+  },
+)
 
-t.test('a complaint stops writing for good; an Admin cannot take it back', async (t) => {
-  const service = await startReminding(t)
+t.test('a complaint stops reminders permanently; an Admin cannot clear it', async (t) => {
+  const service = await startMailService(t)
   const { debtor, id } = await sentReminder(service)
   await service.post(complaint(id, 'not-spam'))
   matches(t, await service.books.read(`/api/v1/debtors/${debtor.id}`), {
@@ -163,7 +176,7 @@ t.test('a complaint stops writing for good; an Admin cannot take it back', async
 })
 
 t.test('a reply is logged and pauses chasing until a person decides', async (t) => {
-  const service = await startReminding(t)
+  const service = await startMailService(t)
   const { debtor, invoice, id } = await sentReminder(service)
   await service.post(reply(id))
   const { data } = await service.books.read('/api/v1/messages?status=received')
@@ -183,8 +196,8 @@ t.test('a reply is logged and pauses chasing until a person decides', async (t) 
   t.strictSame(await service.events(), ['message.received', 'debtor.updated'])
 })
 
-t.test('an automatic response is no reply', async (t) => {
-  const service = await startReminding(t)
+t.test('an automatic response does not count as a reply', async (t) => {
+  const service = await startMailService(t)
   const { debtor, id } = await sentReminder(service)
   for (const headers of [
     'Auto-Submitted: auto-replied (vacation)\n',
@@ -201,8 +214,8 @@ t.test('an automatic response is no reply', async (t) => {
   })
 })
 
-t.test('the same mail posted again, also at once, has its effect once', async (t) => {
-  const service = await startReminding(t)
+t.test('a mail that is posted repeatedly, even at once, takes effect once', async (t) => {
+  const service = await startMailService(t)
   const { id } = await sentReminder(service)
   const responses = await Promise.all([1, 2, 3].map(() => service.post(reply(id))))
   for (const response of responses) {
@@ -213,7 +226,7 @@ t.test('the same mail posted again, also at once, has its effect once', async (t
 })
 
 t.test('an Admin clears a bounced address, and chasing continues', async (t) => {
-  const service = await startReminding(t)
+  const service = await startMailService(t)
   const { debtor, id } = await sentReminder(service)
   await service.post(deliveryReport({ messageId: id }))
   await service.clear(debtor.id)
@@ -230,12 +243,12 @@ t.test('an Admin clears a bounced address, and chasing continues', async (t) => 
     t,
     await service.books.read(`/api/v1/debtors/${debtor.id}`),
     { contactability: { email: 'ok' } },
-    'an old report says nothing new',
+    'a repeated report does not block the address again',
   )
 })
 
-t.test('only who has the secret posts mail, and only mail', async (t) => {
-  const service = await startReminding(t)
+t.test('posting mail requires the secret and the media type of mail', async (t) => {
+  const service = await startMailService(t)
   const raw = deliveryReport()
   const post = (headers: Record<string, string>, body = raw) =>
     service.request('POST', '/mail/inbound', {
@@ -264,8 +277,8 @@ t.test('only who has the secret posts mail, and only mail', async (t) => {
   matches(t, await post({ authorization }, ''), { status: 400 })
 })
 
-t.test('nothing that comes in gives an error', async (t) => {
-  const service = await startReminding(t)
+t.test('no inbound mail causes an error', async (t) => {
+  const service = await startMailService(t)
   const nested = 'Content-Type: multipart/mixed; boundary=a\r\n\r\n--a\r\n'.repeat(500)
   for (const raw of [
     'x',

@@ -5,7 +5,7 @@ import t from 'tap'
 import { readInboundMail } from '../../../backend/inbound-mail/inbound-mail.ts'
 import { failureCauseOf, parseReply } from '../../../backend/mail/status-codes.ts'
 import { fc } from '../../fixtures/properties.ts'
-import { mailIn, newMailer, sendNow } from '../../fixtures/reminders/mail.ts'
+import { newMailer, sampleMail, sendNow } from '../../fixtures/reminders/mail.ts'
 import { complaint, deliveryReport, reply } from '../../fixtures/servers/inbound.ts'
 
 const ID = 'msg_01KDZ3CV3NSJPBXHTGA1R5EY8Q'
@@ -34,7 +34,7 @@ t.test('no name, subject or text can change who gets a mail, or add a header', a
         names.isSubsetOf(HEADERS) &&
         from?.address === 'reminders@mail.receivables.io' &&
         to?.length === 1 &&
-        to[0]?.address === mailIn().to
+        to[0]?.address === sampleMail().to
       )
     }),
     { numRuns: 300 },
@@ -58,7 +58,7 @@ const HEADERS = new Set([
 
 const SAMPLES = [deliveryReport(), deliveryReport({ names: {} }), complaint(ID), reply(ID)]
 
-/** A sample of which parts are removed, doubled, or replaced by random bytes. */
+/** A sample in which some ranges are replaced by random bytes. */
 const damaged = fc
   .tuple(
     fc.constantFrom(...SAMPLES),
@@ -88,17 +88,17 @@ t.test('any inbound mail is classified, and its fields are bounded', async () =>
   )
 })
 
-t.test('every rejection has a cause, and only bad addresses are permanent', async () => {
+t.test('every rejection has a cause, and only that of a bad address is permanent', async () => {
   const enhanced = fc
     .tuple(fc.constantFrom(4, 5), fc.nat(9), fc.nat(30))
     .map((parts) => parts.join('.'))
   const phase = fc.constantFrom('recipient', 'text')
   fc.assert(
     fc.property(fc.integer({ min: 400, max: 599 }), enhanced, phase, (status, code, when) => {
-      const said = parseReply(`${status} ${code} anything`)
-      if (said === undefined) return false
+      const parsed = parseReply(`${status} ${code} anything`)
+      if (parsed === undefined) return false
       const isBadAddress = /^\d\.(?:0\.0|1\.\d+|2\.1|4\.[14])$/.test(code)
-      return failureCauseOf(said, when) !== 'hard' || (status >= 500 && isBadAddress)
+      return failureCauseOf(parsed, when) !== 'hard' || (status >= 500 && isBadAddress)
     }),
   )
 })

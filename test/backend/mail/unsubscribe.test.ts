@@ -1,16 +1,16 @@
-// The link in every reminder: reading it changes nothing, posting it stops the next one.
+// The unsubscribe link of every reminder: GET changes nothing, POST stops further reminders.
 import { createHash } from 'node:crypto'
 import t from 'tap'
 import { containing, matches } from '../../fixtures/matches.ts'
-import { startReminding } from '../../fixtures/reminders/reminding.ts'
+import { startMailService } from '../../fixtures/reminders/mail-service.ts'
 
 const FORM = { 'content-type': 'application/x-www-form-urlencoded' }
 const ONE_CLICK = { headers: FORM, body: 'List-Unsubscribe=One-Click' }
 
-t.test('reading the link changes nothing: scanners do', async (t) => {
-  const { books, request, linkOf } = await startReminding(t)
+t.test('GET changes nothing, because mail scanners open links', async (t) => {
+  const { books, request, unsubscribePathOf } = await startMailService(t)
   const debtor = await books.debtor({ email: 'ap@jansen.nl', language: 'nl-BE' })
-  const path = linkOf('ap@jansen.nl')
+  const path = unsubscribePathOf('ap@jansen.nl')
   const page = await request('GET', path)
   matches(t, page, {
     status: 200,
@@ -32,36 +32,39 @@ t.test('reading the link changes nothing: scanners do', async (t) => {
   matches(t, await books.read(`/api/v1/debtors/${debtor.id}`), { contactability: { email: 'ok' } })
 })
 
-t.test('a click of a mail program unsubscribes, once, without cookie or token', async (t) => {
-  const { books, request, linkOf, auditActions } = await startReminding(t)
-  const one = await books.debtor({ email: 'ap@jansen.nl', external_id: '1' })
-  const two = await books.debtor({ email: 'ap@jansen.nl', external_id: '2' })
-  const path = linkOf('ap@jansen.nl')
-  const clicked = await request('POST', path, ONE_CLICK)
-  matches(t, clicked, { status: 200, text: /Reminders are stopped/ })
-  const multipart = 'multipart/form-data; boundary=x'
-  const body =
-    '--x\r\ncontent-disposition: form-data; name="List-Unsubscribe"\r\n\r\nOne-Click\r\n--x--'
-  const again = await request('POST', path, { headers: { 'content-type': multipart }, body })
-  matches(t, again, { status: 200, text: /Reminders are stopped/ })
-  matches(t, await request('GET', path), { text: /Reminders are stopped/ })
-  for (const { id } of [one, two]) {
-    matches(t, await books.read(`/api/v1/debtors/${id}`), {
-      contactability: { email: 'unsubscribed' },
-      chasing: { status: 'active' },
-    })
-  }
-  const anew = await books.debtor({ email: 'AP@jansen.nl', external_id: '3' })
-  t.equal(anew.contactability.email, 'unsubscribed', 'also a debtor that comes later')
-  const other = await books.debtor({ email: 'info@jansen.nl' })
-  t.equal(other.contactability.email, 'ok')
-  t.strictSame(await auditActions('address.'), ['address.unsubscribed'])
-})
+t.test(
+  'a one-click request of a mail program unsubscribes once, without cookie or token',
+  async (t) => {
+    const { books, request, unsubscribePathOf, auditActions } = await startMailService(t)
+    const one = await books.debtor({ email: 'ap@jansen.nl', external_id: '1' })
+    const two = await books.debtor({ email: 'ap@jansen.nl', external_id: '2' })
+    const path = unsubscribePathOf('ap@jansen.nl')
+    const clicked = await request('POST', path, ONE_CLICK)
+    matches(t, clicked, { status: 200, text: /Reminders are stopped/ })
+    const multipart = 'multipart/form-data; boundary=x'
+    const body =
+      '--x\r\ncontent-disposition: form-data; name="List-Unsubscribe"\r\n\r\nOne-Click\r\n--x--'
+    const again = await request('POST', path, { headers: { 'content-type': multipart }, body })
+    matches(t, again, { status: 200, text: /Reminders are stopped/ })
+    matches(t, await request('GET', path), { text: /Reminders are stopped/ })
+    for (const { id } of [one, two]) {
+      matches(t, await books.read(`/api/v1/debtors/${id}`), {
+        contactability: { email: 'unsubscribed' },
+        chasing: { status: 'active' },
+      })
+    }
+    const later = await books.debtor({ email: 'AP@jansen.nl', external_id: '3' })
+    t.equal(later.contactability.email, 'unsubscribed', 'even for a debtor that is created later')
+    const other = await books.debtor({ email: 'info@jansen.nl' })
+    t.equal(other.contactability.email, 'ok')
+    t.strictSame(await auditActions('address.'), ['address.unsubscribed'])
+  },
+)
 
-t.test('who thinks better of it receives mail again', async (t) => {
-  const { books, request, linkOf } = await startReminding(t)
+t.test('a recipient can resume reminders', async (t) => {
+  const { books, request, unsubscribePathOf } = await startMailService(t)
   const debtor = await books.debtor({ email: 'ap@jansen.nl', language: 'de' })
-  const path = linkOf('ap@jansen.nl')
+  const path = unsubscribePathOf('ap@jansen.nl')
   await request('POST', path, ONE_CLICK)
   const resumed = await request('POST', path, { headers: FORM, body: 'wish=resume' })
   matches(t, resumed, { status: 200, text: /Sie erhalten wieder Erinnerungen/ })
@@ -69,16 +72,16 @@ t.test('who thinks better of it receives mail again', async (t) => {
   matches(t, await request('GET', path), { text: /abbestellen\?/ })
 })
 
-t.test('a link is for one account and one address, and cannot be made up', async (t) => {
-  const { request, linkOf, accountId } = await startReminding(t)
-  const path = linkOf('ap@jansen.nl')
+t.test('a link is for one account and one address, and cannot be forged', async (t) => {
+  const { request, unsubscribePathOf, accountId } = await startMailService(t)
+  const path = unsubscribePathOf('ap@jansen.nl')
   const token = path.slice(path.lastIndexOf('/') + 1)
   t.notMatch(Buffer.from(token, 'base64url').toString('latin1'), /jansen|acct_/, 'sealed')
-  t.equal(linkOf('ap@jansen.nl'), path, 'the same every time')
-  t.not(linkOf('ap2@jansen.nl'), path)
-  const made = Buffer.from(`${accountId}\nap@jansen.nl`).toString('base64url')
+  t.equal(unsubscribePathOf('ap@jansen.nl'), path, 'always the same link')
+  t.not(unsubscribePathOf('ap2@jansen.nl'), path)
+  const forged = Buffer.from(`${accountId}\nap@jansen.nl`).toString('base64url')
   const changed = `${token.slice(0, -1)}${token.endsWith('A') ? 'B' : 'A'}`
-  for (const wrong of [made, changed, token.slice(0, -4), `${token}A`, 'x', 'A'.repeat(5000)]) {
+  for (const wrong of [forged, changed, token.slice(0, -4), `${token}A`, 'x', 'A'.repeat(5000)]) {
     const response = await request('POST', `/mail/unsubscribe/${wrong}`, ONE_CLICK)
     matches(t, response, { status: 404, text: /This link does not work/ }, wrong.slice(0, 20))
   }
@@ -86,13 +89,16 @@ t.test('a link is for one account and one address, and cannot be made up', async
   matches(t, await request('GET', '/mail/unsubscribe/x', german), { text: /funktioniert nicht/ })
 })
 
-t.test('an address unsubscribes however it is capitalized', async (t) => {
-  const { books, request, linkOf } = await startReminding(t)
+t.test('unsubscribing ignores the case of the address', async (t) => {
+  const { books, request, unsubscribePathOf } = await startMailService(t)
   const ids = []
   for (const email of ['Case.Person@jansen.nl', 'case.person@jansen.nl', 'CASE.person@jansen.nl']) {
     ids.push((await books.debtor({ email })).id)
   }
-  t.equal((await request('POST', linkOf('case.person@jansen.nl'), ONE_CLICK)).status, 200)
+  t.equal(
+    (await request('POST', unsubscribePathOf('case.person@jansen.nl'), ONE_CLICK)).status,
+    200,
+  )
   for (const id of ids) {
     const { contactability } = await books.read(`/api/v1/debtors/${id}`)
     t.strictSame(contactability, { email: 'unsubscribed' })

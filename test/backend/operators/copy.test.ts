@@ -6,7 +6,7 @@ import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { copyDatabase } from '../../../backend/database/copy.ts'
 import { createDemoAccount } from '../../../backend/demo/demo.ts'
 import { matches, rejectsWith } from '../../fixtures/matches.ts'
-import { note, openTestDatabase } from '../../fixtures/service/database.ts'
+import { insertRow, openTestDatabase } from '../../fixtures/service/database.ts'
 import { newPostgresUrl } from '../../fixtures/service/database-url.ts'
 
 const SILENT_PROGRESS = { begin() {}, advance() {}, end() {} }
@@ -17,26 +17,26 @@ interface Outcome {
   readonly stderr: string
 }
 
-function cli(...words: string[]): Promise<Outcome> {
+function cli(...args: string[]): Promise<Outcome> {
   return new Promise((resolve) => {
-    execFile(process.execPath, ['backend/cli.ts', ...words], (error, stdout, stderr) => {
+    execFile(process.execPath, ['backend/cli.ts', ...args], (error, stdout, stderr) => {
       resolve({ code: typeof error?.code === 'number' ? error.code : 0, stdout, stderr })
     })
   })
 }
 
-/** A SQLite file with an account that has records of every kind, and more rows than one batch. */
+/** An SQLite file with an account that has records of every kind, and more rows than one batch. */
 async function prepare(t: Test) {
   const url = `sqlite:${join(t.testdir(), 'source.db')}`
   const database = await openTestDatabase(t, { url })
   await database.transaction(async (tx) => {
     await createDemoAccount(tx, 'x', { actor: OPERATOR, now: new Date() })
-    for (let n = 0; n < 2500; n += 1) await note(tx, `note_${String(n).padStart(5, '0')}`)
+    for (let n = 0; n < 2500; n += 1) await insertRow(tx, `note_${String(n).padStart(5, '0')}`)
   })
   return { url, database }
 }
 
-t.test('after a copy there and back, everything is equal', async (t) => {
+t.test('after a copy to PostgreSQL and back, all rows are equal', async (t) => {
   const source = await prepare(t)
   await source.database.close()
   const postgres = await newPostgresUrl(t)
@@ -51,8 +51,11 @@ t.test('after a copy there and back, everything is equal', async (t) => {
   const target = await openTestDatabase(t, { url })
   const again = await openTestDatabase(t, { url: source.url })
   for (const table of ['invoices', 'payments', 'payment_allocations', 'audit_log'] as const) {
-    const rows = (database: typeof target) => database.read.selectFrom(table).selectAll().execute()
-    t.strictSame(await rows(target), await rows(again), table)
+    const rowsOf = async (database: typeof target) =>
+      (await database.read.selectFrom(table).selectAll().execute())
+        .map((row) => JSON.stringify(row))
+        .toSorted()
+    t.strictSame(await rowsOf(target), await rowsOf(again), table)
   }
 })
 
@@ -64,24 +67,28 @@ t.test('an interrupted copy continues where it stopped', async (t) => {
     ...SILENT_PROGRESS,
     advance() {
       batches += 1
-      if (batches === 8) throw new Error('pulled the plug')
+      if (batches === 8) throw new Error('interrupted')
     },
   }
-  await rejectsWith(t, copyDatabase({ from, to, sqlite: 'from', progress: breaking }), /plug/)
+  await rejectsWith(
+    t,
+    copyDatabase({ from, to, sqlite: 'from', progress: breaking }),
+    /interrupted/,
+  )
   const tables = await copyDatabase({ from, to, sqlite: 'from', progress: SILENT_PROGRESS })
   t.strictSame(
     tables.filter(({ differing }) => differing.length > 0),
     [],
   )
   const repeated = await copyDatabase({ from, to, sqlite: 'from', progress: SILENT_PROGRESS })
-  t.strictSame(repeated, tables, 'and changes nothing once it is done')
+  t.strictSame(repeated, tables, 'a further run changes nothing')
 })
 
 t.test('a target with other records is rejected, and the differences are named', async (t) => {
   const { database: from } = await prepare(t)
   const to = await openTestDatabase(t, { url: await newPostgresUrl(t) })
   const options = { from, to, sqlite: 'from', progress: SILENT_PROGRESS } as const
-  await to.transaction((tx) => note(tx, 'note_00000x'))
+  await to.transaction((tx) => insertRow(tx, 'note_00000x'))
   await rejectsWith(t, copyDatabase(options), /records in audit_log .* empty database/)
   await to.transaction((tx) => tx.deleteFrom('audit_log').execute())
   await copyDatabase(options)
@@ -93,7 +100,7 @@ t.test('a target with other records is rejected, and the differences are named',
 })
 
 t.test(
-  'a copy between databases of one kind, from none, or beside a backend is rejected',
+  'a copy is rejected between two SQLite files, from a missing file, or while a backend runs',
   async (t) => {
     const { url, database } = await prepare(t)
     const postgres = await newPostgresUrl(t)

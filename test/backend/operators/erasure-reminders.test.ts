@@ -10,7 +10,7 @@ import type { Mail } from '../../../backend/mail/mail.ts'
 import { decideApproval, listApprovals } from '../../../backend/reminders/approvals.ts'
 import { runPlanning } from '../../../backend/reminders/planning/planning-run.ts'
 import { sendRound } from '../../../backend/reminders/sending/send-worker.ts'
-import { startReminding } from '../../fixtures/reminders/reminding.ts'
+import { startMailService } from '../../fixtures/reminders/mail-service.ts'
 import { deliveryReport, reply } from '../../fixtures/servers/inbound.ts'
 import { openTestDatabase, SILENT } from '../../fixtures/service/database.ts'
 
@@ -22,7 +22,7 @@ const PERSON = /Jansen|jan jansen|@jansen/
 t.test(
   'after an erasure, sent, bounced and rejected reminders and replies no longer name the person',
   async (t) => {
-    const service = await startReminding(t)
+    const service = await startMailService(t)
     const { books } = service
     const { backend, accountId } = books
     const { database } = backend
@@ -45,7 +45,7 @@ t.test(
       },
     }
     const act = () => ({ actor: OPERATOR, now: backend.now })
-    // Each run is on a Monday at noon: three stages, and an approval that is requested and rejected.
+    // Runs on five Mondays at noon, until a reminder waits for its approval.
     for (let week = 0; week < 5; week += 1) {
       backend.now = new Date(Date.parse('2026-11-09T11:00:00.000Z') + week * 7 * DAY_MS)
       await runPlanning(deps, backend.now)
@@ -53,7 +53,7 @@ t.test(
     }
     t.ok(sent.length >= 2, `${sent.length} reminders were sent`)
     const [requested] = await listApprovals(database.read, accountId)
-    t.ok(requested, 'one waits for its approval')
+    t.ok(requested, 'a reminder waits for approval')
     if (requested !== undefined) {
       const decision = { approve: false, reason: 'Jansen called' } as const
       await database.transaction((tx) =>
@@ -89,6 +89,6 @@ t.test(
     const before = sent.length
     await runPlanning(deps, backend.now)
     await sendRound(deps, 1)
-    t.equal(sent.length, before, 'and is never reminded again')
+    t.equal(sent.length, before, 'nothing is sent after the erasure')
   },
 )

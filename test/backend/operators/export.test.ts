@@ -11,7 +11,7 @@ import { openTestDatabase } from '../../fixtures/service/database.ts'
 
 const QUIET = { begin() {}, advance() {}, end() {} }
 
-/** Its lines, parsed; `between` is called when the first of them are there. */
+/** Resolves with the parsed lines of an export. `between` is called after the first lines have been read. */
 async function exportOf(books: Books, between = async () => {}): Promise<Json[]> {
   const { database, now } = books.backend
   return database.snapshot(async (read) => {
@@ -32,9 +32,9 @@ function rowsOf(lines: readonly Json[], table: string): Json[] {
   return lines.filter((line) => line.table === table).map(({ row }) => row)
 }
 
-t.test('an export has every row of the account and nothing of another', async (t) => {
+t.test('an export has every row of the account and none of another account', async (t) => {
   const books = await openBooks(t)
-  const others = await books.others()
+  const others = await books.otherAccount()
   for (const owner of [books, others]) {
     const { id } = await owner.invoice({ metadata: { erp: '7' } })
     await owner.create('/api/v1/payments', { invoice_id: id, currency: 'EUR', amount: 500 })
@@ -66,7 +66,7 @@ t.test('no secret is exported', async (t) => {
   t.notMatch(text, books.key.secret)
 })
 
-t.test('an export shows one instant, whatever is written meanwhile', async (t) => {
+t.test('an export shows the rows of one instant, whatever is written meanwhile', async (t) => {
   const books = await openBooks(t)
   await books.debtor()
   const lines = await exportOf(books, async () => {
@@ -76,7 +76,7 @@ t.test('an export shows one instant, whatever is written meanwhile', async (t) =
   t.equal(rowsOf(await exportOf(books), 'debtors').length, 2)
 })
 
-t.test('an account of many pages comes whole, in the order of its ids', async (t) => {
+t.test('an account with many rows is exported completely, in the order of ids', async (t) => {
   const books = await openBooks(t)
   const { id } = await books.debtor()
   const { database } = books.backend
@@ -96,7 +96,7 @@ t.test('an account of many pages comes whole, in the order of its ids', async (t
   t.strictSame(ids, [...copies.map((copy) => copy.id), id].toSorted())
 })
 
-t.test('every table is exported or said not to be, its secrets withheld', async (t) => {
+t.test('every table is exported without its secrets, or listed as not exported', async (t) => {
   const url = `sqlite:${join(t.testdir(), 'tables.db')}`
   const database = await openTestDatabase(t, { url })
   const shapes = await database.transaction((tx) => readShapes(tx as unknown as Kysely<unknown>))
@@ -107,7 +107,7 @@ t.test('every table is exported or said not to be, its secrets withheld', async 
     const columns = shape?.columns.map((column) => column.name) ?? []
     t.strictSame(key, shape?.key, `${name}: its key`)
     const unknown = [...json, ...withheld].filter((column) => !columns.includes(column))
-    t.strictSame(unknown, [], `${name}: columns that it has`)
+    t.strictSame(unknown, [], `${name}: unknown columns`)
     const secret = columns.filter((column) =>
       /hash|digest|secret$|fingerprint|lease|pepper/.test(column),
     )

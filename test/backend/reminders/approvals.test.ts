@@ -11,19 +11,19 @@ import { previewReminders } from '../../../backend/reminders/preview.ts'
 import { containing, matches, rejectsWith } from '../../fixtures/matches.ts'
 import { type Engine, startEngine } from '../../fixtures/reminders/engine.ts'
 
-/** An invoice whose firm reminder waits for approval, on a Tuesday morning. */
-async function startWaiting(t: Parameters<typeof startEngine>[0]) {
+/** Starts with an invoice whose firm reminder waits for approval, on a Tuesday morning. */
+async function startWithApproval(t: Parameters<typeof startEngine>[0]) {
   const engine = await startEngine(t)
   const invoice = await engine.invoice('2026-11-01')
   await engine.at('2026-11-04T08:00:00.000Z')
   await engine.at('2026-11-11T08:00:00.000Z')
   await engine.at('2026-11-24T08:00:00.000Z')
-  const [approval] = await waiting(engine)
+  const [approval] = await pendingApprovals(engine)
   if (approval === undefined) throw new Error('nothing waits for approval')
   return { engine, invoice, approval }
 }
 
-function waiting({ books }: Engine): Promise<Approval[]> {
+function pendingApprovals({ books }: Engine): Promise<Approval[]> {
   return listApprovals(books.backend.database.read, books.accountId)
 }
 
@@ -35,7 +35,7 @@ function decide({ books }: Engine, id: string, decision: Parameters<typeof decid
 }
 
 t.test('the approval page shows text, recipient, amount and the earlier reminders', async (t) => {
-  const { engine, invoice, approval } = await startWaiting(t)
+  const { engine, invoice, approval } = await startWithApproval(t)
   matches(t, approval, {
     message: { stage: 'firm', recipient: 'ap1@jansen-bouw.nl', amount_due: 10_000 },
     debtorName: 'Jansen Bouw B.V.',
@@ -44,7 +44,7 @@ t.test('the approval page shows text, recipient, amount and the earlier reminder
   })
   matches(t, approval.message.body, containing(invoice.number))
   matches(t, approval.html, /<html/)
-  t.ok((await engine.reminding.events()).includes('message.awaiting_approval'))
+  t.ok((await engine.service.events()).includes('message.awaiting_approval'))
   await decide(engine, approval.message.id, { approve: true, seen: approval.seen })
   await engine.at('2026-11-24T09:00:00.000Z')
   const { read } = engine.books.backend.database
@@ -53,7 +53,7 @@ t.test('the approval page shows text, recipient, amount and the earlier reminder
     history.map(({ status }) => status),
     ['awaiting_approval', 'approved', 'sending', 'sent'],
   )
-  t.strictSame(await engine.reminding.auditActions('message.'), ['message.approved'])
+  t.strictSame(await engine.service.auditActions('message.'), ['message.approved'])
   const { data } = await engine.books.read('/api/v1/messages?stage=firm')
   matches(t, data[0].approval, {
     required: true,
@@ -66,15 +66,15 @@ t.test('the approval page shows text, recipient, amount and the earlier reminder
 t.test(
   'the preview shows a waiting message at the time at which it could be sent if approved now',
   async (t) => {
-    const { engine, approval } = await startWaiting(t)
+    const { engine, approval } = await startWithApproval(t)
     const { read } = engine.books.backend.database
-    const foreseen = async (instant: string) => {
+    const previewedAt = async (instant: string) => {
       const messages = await previewReminders(read, engine.books.accountId, new Date(instant), 14)
       return messages.find(({ message }) => message?.id === approval.message.id)?.at
     }
-    t.equal(await foreseen('2026-11-24T08:30:00.000Z'), '2026-11-24T08:30:00.000Z')
-    t.equal(await foreseen('2026-11-24T20:00:00.000Z'), '2026-11-25T07:00:00.000Z', 'at night')
-    t.equal(await foreseen('2026-11-28T08:30:00.000Z'), '2026-11-30T07:00:00.000Z', 'a Saturday')
+    t.equal(await previewedAt('2026-11-24T08:30:00.000Z'), '2026-11-24T08:30:00.000Z')
+    t.equal(await previewedAt('2026-11-24T20:00:00.000Z'), '2026-11-25T07:00:00.000Z', 'at night')
+    t.equal(await previewedAt('2026-11-28T08:30:00.000Z'), '2026-11-30T07:00:00.000Z', 'a Saturday')
     const later = await previewReminders(
       read,
       engine.books.accountId,
@@ -89,7 +89,7 @@ t.test(
 )
 
 t.test('an approval is decided once', async (t) => {
-  const { engine, approval } = await startWaiting(t)
+  const { engine, approval } = await startWithApproval(t)
   const { id } = approval.message
   await decide(engine, id, { approve: true })
   await rejectsWith(t, decide(engine, id, { approve: true }), {
@@ -103,7 +103,7 @@ t.test('an approval is decided once', async (t) => {
 })
 
 t.test('if two people decide at once, one decision counts', async (t) => {
-  const { engine, approval } = await startWaiting(t)
+  const { engine, approval } = await startWithApproval(t)
   const { id } = approval.message
   const outcomes = await Promise.allSettled([
     decide(engine, id, { approve: true }),
@@ -113,7 +113,7 @@ t.test('if two people decide at once, one decision counts', async (t) => {
 })
 
 t.test('a decision applies only to the text that the page showed', async (t) => {
-  const { engine, approval } = await startWaiting(t)
+  const { engine, approval } = await startWithApproval(t)
   const seen = `${approval.seen}x`
   await rejectsWith(t, decide(engine, approval.message.id, { approve: true, seen }), {
     code: 'approval_outdated',
@@ -122,7 +122,7 @@ t.test('a decision applies only to the text that the page showed', async (t) => 
 })
 
 t.test('a rejection has a reason, and stops the invoice until a person resumes it', async (t) => {
-  const { engine, invoice, approval } = await startWaiting(t)
+  const { engine, invoice, approval } = await startWithApproval(t)
   const { id } = approval.message
   await rejectsWith(t, decide(engine, id, { approve: false, reason: ' ' }), {
     code: 'validation_failed',
@@ -149,9 +149,9 @@ t.test('a rejection has a reason, and stops the invoice until a person resumes i
 })
 
 t.test(
-  'without a decision in seven days an approval expires, and is requested again',
+  'an approval expires after seven days without a decision, and is requested again',
   async (t) => {
-    const { engine, approval } = await startWaiting(t)
+    const { engine, approval } = await startWithApproval(t)
     engine.books.backend.now = new Date('2026-12-01T08:00:00.000Z')
     await rejectsWith(t, decide(engine, approval.message.id, { approve: true }), {
       code: 'approval_decided',
@@ -161,6 +161,6 @@ t.test(
       { status: 'suppressed', suppression_reason: 'approval_expired', approval_status: 'expired' },
       { status: 'awaiting_approval', approval_status: 'pending', days_past_due: 30 },
     ])
-    t.equal((await waiting(engine)).length, 1)
+    t.equal((await pendingApprovals(engine)).length, 1)
   },
 )

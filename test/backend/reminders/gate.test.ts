@@ -1,4 +1,4 @@
-// The rails block a reminder, even immediately before it is sent.
+// The rails, which are the rules that block a reminder, apply until the moment at which it is sent.
 
 import t from 'tap'
 import { setStatus } from '../../../backend/accounts/accounts.ts'
@@ -33,7 +33,7 @@ t.test('a payment between planning and sending stops the message', async (t) => 
   t.equal(engine.smtp.mails.length, 0)
 })
 
-t.test('after a part payment, the same stage follows seven days later, for the rest', async (t) => {
+t.test('seven days after a partial payment, the same stage is sent for the rest', async (t) => {
   const engine = await startEngine(t)
   const invoice = await engine.invoice('2026-11-19')
   await engine.plan(MORNING)
@@ -56,7 +56,7 @@ t.test('after a part payment, the same stage follows seven days later, for the r
   })
 })
 
-t.test('the other invoices of a stopped message are in a new one at once', async (t) => {
+t.test('the other invoices of a cancelled message are planned in a new one at once', async (t) => {
   const engine = await startEngine(t)
   const { id: debtor_id } = await engine.debtor()
   const paid = await engine.invoice('2026-11-18', { debtor_id })
@@ -84,7 +84,11 @@ t.test('the kill switch stops the next message, and its release sends no backlog
     t.strictSame(await suppressions(engine), ['kill_switch'])
     await engine.at('2026-12-08T09:00:00.000Z')
     await engine.at('2027-01-12T09:00:00.000Z')
-    t.equal((await engine.messages()).length, 1, 'it is not tried again while it is on')
+    t.equal(
+      (await engine.messages()).length,
+      1,
+      'no reminder is planned while the switch is active',
+    )
     await engine.killSwitch({ on: false }, installation)
     await engine.at('2027-01-13T09:00:00.000Z')
     await engine.at('2027-01-14T09:00:00.000Z')
@@ -98,7 +102,7 @@ t.test('the kill switch stops the next message, and its release sends no backlog
 })
 
 t.test(
-  'a message that waited when the switch was activated is not sent, however short it was on',
+  'a message that waited when the kill switch was activated is not sent after its release',
   async (t) => {
     const engine = await startEngine(t)
     await engine.invoice('2026-11-19')
@@ -108,30 +112,33 @@ t.test(
     await engine.send('2026-11-24T08:00:01.000Z')
     t.strictSame(await suppressions(engine), ['kill_switch'])
     await engine.at('2026-11-24T08:01:00.000Z')
-    t.strictSame(await engine.log(), ['friendly:suppressed', 'friendly:sent'], 'planned anew')
+    t.strictSame(await engine.log(), ['friendly:suppressed', 'friendly:sent'], 'planned again')
   },
 )
 
-t.test('nothing is sent for a read-only account, nor afterwards in its place', async (t) => {
-  const engine = await startEngine(t)
-  const { backend, accountId } = engine.books
-  const setTo = (status: 'suspended' | 'active') =>
-    backend.database.transaction((tx) =>
-      setStatus(tx, accountId, status, { actor: OPERATOR, now: backend.now }),
-    )
-  await engine.invoice('2026-11-19')
-  await engine.plan(MORNING)
-  await setTo('suspended')
-  await engine.at('2026-11-24T08:01:00.000Z')
-  t.strictSame(await suppressions(engine), ['account_read_only'])
-  await setTo('active')
-  await engine.at('2027-01-12T09:00:00.000Z')
-  t.strictSame(await engine.log(), ['friendly:suppressed', 'friendly:sent'])
-})
+t.test(
+  'nothing is sent for a read-only account; later, the suppressed stage is sent once',
+  async (t) => {
+    const engine = await startEngine(t)
+    const { backend, accountId } = engine.books
+    const setTo = (status: 'suspended' | 'active') =>
+      backend.database.transaction((tx) =>
+        setStatus(tx, accountId, status, { actor: OPERATOR, now: backend.now }),
+      )
+    await engine.invoice('2026-11-19')
+    await engine.plan(MORNING)
+    await setTo('suspended')
+    await engine.at('2026-11-24T08:01:00.000Z')
+    t.strictSame(await suppressions(engine), ['account_read_only'])
+    await setTo('active')
+    await engine.at('2027-01-12T09:00:00.000Z')
+    t.strictSame(await engine.log(), ['friendly:suppressed', 'friendly:sent'])
+  },
+)
 
-t.test('sample data is never contacted', async (t) => {
+t.test('debtors of sample data are never contacted', async (t) => {
   const engine = await startEngine(t)
-  const demo = await engine.books.others({ isDemo: true })
+  const demo = await engine.books.otherAccount({ isDemo: true })
   const debtor = await demo.debtor({ email: 'ap@jansen-bouw.nl' })
   await demo.invoice({
     debtor_id: debtor.id,
@@ -193,24 +200,27 @@ t.test('a paused debtor gets no reminder until the pause ends', async (t) => {
   })
 })
 
-t.test('an invoice that is history is not chased until a person resumes it', async (t) => {
-  const engine = await startEngine(t)
-  const { backend, accountId } = engine.books
-  const old = await engine.invoice('2026-11-10', { chase_if_overdue: false })
-  const recent = await engine.invoice('2026-11-21', { chase_if_overdue: false })
-  matches(t, old.chasing, { status: 'stopped', blocked_reason: 'history' })
-  matches(t, recent.chasing, { status: 'active', blocked_reason: null })
-  await engine.at('2026-11-25T08:00:00.000Z')
-  t.strictSame(
-    (await engine.messages()).map(({ debtor_id }) => debtor_id),
-    [recent.debtor_id],
-  )
-  await backend.database.transaction((tx) =>
-    resumeInvoice(tx, accountId, old.id, { actor: OPERATOR, now: backend.now }),
-  )
-  await engine.at('2026-11-25T09:00:00.000Z')
-  t.equal(engine.smtp.mails.length, 2)
-})
+t.test(
+  'an invoice that is blocked as history is not chased until a person resumes it',
+  async (t) => {
+    const engine = await startEngine(t)
+    const { backend, accountId } = engine.books
+    const old = await engine.invoice('2026-11-10', { chase_if_overdue: false })
+    const recent = await engine.invoice('2026-11-21', { chase_if_overdue: false })
+    matches(t, old.chasing, { status: 'stopped', blocked_reason: 'history' })
+    matches(t, recent.chasing, { status: 'active', blocked_reason: null })
+    await engine.at('2026-11-25T08:00:00.000Z')
+    t.strictSame(
+      (await engine.messages()).map(({ debtor_id }) => debtor_id),
+      [recent.debtor_id],
+    )
+    await backend.database.transaction((tx) =>
+      resumeInvoice(tx, accountId, old.id, { actor: OPERATOR, now: backend.now }),
+    )
+    await engine.at('2026-11-25T09:00:00.000Z')
+    t.equal(engine.smtp.mails.length, 2)
+  },
+)
 
 t.test('firm and final are never sent without approval', async (t) => {
   const engine = await startEngine(t)
@@ -228,7 +238,7 @@ t.test('firm and final are never sent without approval', async (t) => {
   t.equal(engine.smtp.mails.length, 2)
 })
 
-t.test('an approved message is sent as it was shown, and no other is', async (t) => {
+t.test('a message is sent only with the text that was approved', async (t) => {
   const engine = await startEngine(t)
   const invoice = await engine.invoice('2026-11-01')
   await engine.at('2026-11-04T08:00:00.000Z')
@@ -275,7 +285,7 @@ t.test('a message that waits during an upgrade is sent by either version', async
   await engine.plan(MORNING)
   const { database } = engine.books.backend
   const [reminder] = await database.read.selectFrom('reminders').select('facts').execute()
-  // The names that all versions read.
+  // Every version reads these names.
   t.strictSame(Object.keys(JSON.parse(reminder?.facts ?? '')).toSorted(), [
     ...['expiresAt', 'invoices', 'recipient', 'stage', 'timesPutOn'],
   ])

@@ -24,11 +24,11 @@ t.test('activating the switch needs a reason, and records who did it and when', 
     },
   ])
   await engine.killSwitch({ on: false })
-  t.strictSame(await engine.reminding.auditActions('kill_switch.'), [
+  t.strictSame(await engine.service.auditActions('kill_switch.'), [
     'kill_switch.put_on',
     'kill_switch.put_off',
   ])
-  t.strictSame(await engine.reminding.events(), ['kill_switch.changed', 'kill_switch.changed'])
+  t.strictSame(await engine.service.events(), ['kill_switch.changed', 'kill_switch.changed'])
 })
 
 t.test('the event has the new state and the previous one', async (t) => {
@@ -51,7 +51,7 @@ t.test('the event has the new state and the previous one', async (t) => {
   })
 })
 
-t.test('there is no switch for an account that does not exist', async (t) => {
+t.test('the switch of an unknown account is not found', async (t) => {
   const engine = await startEngine(t)
   const { database, now } = engine.books.backend
   await rejectsWith(
@@ -64,7 +64,7 @@ t.test('there is no switch for an account that does not exist', async (t) => {
 })
 
 t.test(
-  'after a switch that no planning run saw, what a credit stopped is reminded of',
+  'an invoice whose message a credit cancelled while the switch was on is reminded afterwards',
   async (t) => {
     const engine = await startEngine(t)
     const { accountId, backend, read } = engine.books
@@ -89,7 +89,7 @@ t.test(
   },
 )
 
-t.test('no route of the API sends, approves, or touches the switch', async (t) => {
+t.test('no operation of the API sends or approves a reminder, or changes the switch', async (t) => {
   const engine = await startEngine(t)
   const { books } = engine
   const invoice = await engine.invoice('2026-11-01')
@@ -97,14 +97,14 @@ t.test('no route of the API sends, approves, or touches the switch', async (t) =
   await engine.at('2026-11-11T08:00:00.000Z')
   await engine.at('2026-11-24T08:00:00.000Z')
   await engine.killSwitch({ on: true, reason: 'An audit' })
-  const before = await rails()
+  const before = await readState()
   const responses: string[] = []
   for (const { method, path: template } of loadContract().operations) {
     const id = template.includes('/invoices/') ? invoice.id : invoice.debtor_id
     const path = template.replace('{id}', id)
     for (const body of [
       {},
-      // In another currency than the invoice, because a payment that covers some of it does stop the message.
+      // In another currency, because a payment in the currency of the invoice would cancel its message.
       { debtor_id: invoice.debtor_id, currency: 'USD', amount: 100 },
       { name: 'Globex', kill_switch: false, chasing: { status: 'active' } },
       { approval: 'approved', status: 'sent', message_id: (await engine.messages()).at(-1)?.id },
@@ -127,10 +127,10 @@ t.test('no route of the API sends, approves, or touches the switch', async (t) =
     'POST /api/v1/payments 201': 1,
     'GET /api/v1/messages 200': 4,
   })
-  t.strictSame(await rails(), before)
+  t.strictSame(await readState(), before)
   await engine.at('2026-11-25T09:00:00.000Z')
   t.equal(engine.smtp.mails.length, before.mails, 'nothing is sent while the switch is on')
-  t.strictSame((await rails()).switches, before.switches)
+  t.strictSame((await readState()).switches, before.switches)
   await engine.killSwitch({ on: false })
   await engine.at('2026-11-26T09:00:00.000Z')
   await engine.at('2026-11-27T09:00:00.000Z')
@@ -143,7 +143,7 @@ t.test('no route of the API sends, approves, or touches the switch', async (t) =
     )
   }
 
-  async function rails() {
+  async function readState() {
     const { read } = books.backend.database
     return {
       switches: await listKillSwitches(read),

@@ -1,7 +1,8 @@
-// Every act of Settings, present and future: without a session, without its token, by a Member, and from another account.
+// Every action of Settings, including future ones, is checked without a session, without its token, as a
+// Member, and from another account.
 import t from 'tap'
 import { type SettingsOptions, settingsRoutes } from '../../../backend/settings/routes.ts'
-import { openDesk } from '../../fixtures/books/money-desk.ts'
+import { startMoneySettings } from '../../fixtures/books/money-settings.ts'
 import { BASE_URL } from '../../fixtures/service/backend.ts'
 import { SILENT } from '../../fixtures/service/database.ts'
 import { createUserIn, logIn, MEMBER } from '../../fixtures/service/settings.ts'
@@ -12,14 +13,14 @@ interface Route {
 }
 
 // Only methods and paths are read, so that the routes need no services.
-const only: unknown = { baseUrl: BASE_URL, log: SILENT, webhooks: {} }
-const ROUTES: readonly Route[] = settingsRoutes(only as SettingsOptions)
+const options: unknown = { baseUrl: BASE_URL, log: SILENT, webhooks: {} }
+const ROUTES: readonly Route[] = settingsRoutes(options as SettingsOptions)
   .map(({ method, path }) => ({ method: String(method), path }))
   .filter(({ method, path }) => method !== '*' && !path.startsWith('/settings/assets/'))
-const ACTS = ROUTES.filter(({ method }) => method !== 'GET')
+const ACTIONS = ROUTES.filter(({ method }) => method !== 'GET')
 
-/** Acts before a login, which have their own tests. */
-const OPEN = [
+/** Actions before a login, which have their own tests. */
+const LOGIN_PATHS = [
   '/settings/login',
   '/settings/login/code',
   '/settings/login/code/passkey',
@@ -30,10 +31,10 @@ const OPEN = [
   '/settings/password-reset',
   '/settings/new-password',
 ]
-const CLOSED = ACTS.filter(({ path }) => !OPEN.includes(path))
+const SESSION_ACTIONS = ACTIONS.filter(({ path }) => !LOGIN_PATHS.includes(path))
 
-/** Acts on the user's own login, which Members may do. */
-const OWN = [
+/** Actions on the user's own login, which Members may perform. */
+const OWN_LOGIN_PATHS = [
   '/settings/confirm',
   '/settings/logout',
   '/settings/logout-everywhere',
@@ -49,14 +50,14 @@ const OWN = [
   '/settings/two-factor/setup',
 ]
 
-const at = (path: string, id: string) => path.replace('{id}', id)
+const withId = (path: string, id: string) => path.replace('{id}', id)
 
-t.test('an act needs a session, its token, and a page of our own', async (t) => {
-  const { backend, ada } = await openDesk(t)
-  for (const { method, path } of CLOSED) {
+t.test('an action needs a session, its token, and a page of the same origin', async (t) => {
+  const { backend, ada } = await startMoneySettings(t)
+  for (const { method, path } of SESSION_ACTIONS) {
     const name = `${method} ${path}`
     const send = (headers: Record<string, string>) =>
-      backend.request(method, at(path, 'x'), {
+      backend.request(method, withId(path, 'x'), {
         headers: { accept: 'application/json', ...headers },
         body: {},
       })
@@ -69,22 +70,22 @@ t.test('an act needs a session, its token, and a page of our own', async (t) => 
   }
 })
 
-t.test('Members act on nothing but their own login', async (t) => {
-  const { backend } = await openDesk(t)
+t.test('Members can change nothing but their own login', async (t) => {
+  const { backend } = await startMoneySettings(t)
   const allowed: string[] = []
-  for (const { method, path } of CLOSED) {
+  for (const { method, path } of SESSION_ACTIONS) {
     const max = await logIn(backend, MEMBER)
-    const { status, json } = await max.send(method, at(path, 'x'), {})
+    const { status, json } = await max.send(method, withId(path, 'x'), {})
     if (status !== 403 || json['code'] !== 'admin_required') allowed.push(path)
   }
-  t.strictSame(allowed.sort(), OWN)
+  t.strictSame(allowed.sort(), OWN_LOGIN_PATHS)
 })
 
-t.test('what belongs to another account is like what does not exist', async (t) => {
-  const desk = await openDesk(t)
-  const { backend, ada, account, debtor } = desk
-  const invoice = await desk.invoice()
-  const payment = await desk.onAccount(1000)
+t.test('records of another account get the same response as unknown ids', async (t) => {
+  const settings = await startMoneySettings(t)
+  const { backend, ada, account, debtor } = settings
+  const invoice = await settings.invoice()
+  const payment = await settings.onAccount(1000)
   const key = await backend.issueKey(account.id)
   const endpoint = await ada.send('POST', '/settings/webhook-endpoints', {
     ...{ url: 'https://erp.acme.nl/hook', events: ['invoice.paid'] },
@@ -98,7 +99,7 @@ t.test('what belongs to another account is like what does not exist', async (t) 
   const people = await ada.get('/settings/people')
   const idOf = ({ json }: { json: Readonly<Record<string, unknown>> }) =>
     (json['data'] as { id: string }[])[0]?.id
-  const ids: readonly (readonly [place: string, id: unknown])[] = [
+  const ids: readonly (readonly [section: string, id: unknown])[] = [
     ['customers', debtor.id],
     ['invoices', invoice.id],
     ['payments', payment.id],
@@ -111,19 +112,19 @@ t.test('what belongs to another account is like what does not exist', async (t) 
   const other = await backend.createAccount()
   await createUserIn(backend, other.id, 'eve@other.example', 'admin')
   const eve = await logIn(backend, 'eve@other.example')
-  const before = await desk.audit()
-  for (const [place, id] of ids) {
-    t.type(id, 'string', place)
-    const theirs = ROUTES.filter(({ path }) => path.startsWith(`/settings/${place}/{id}`))
-    t.ok(theirs.length > 0, place)
-    for (const { method, path } of theirs) {
+  const before = await settings.audit()
+  for (const [section, id] of ids) {
+    t.type(id, 'string', section)
+    const routes = ROUTES.filter(({ path }) => path.startsWith(`/settings/${section}/{id}`))
+    t.ok(routes.length > 0, section)
+    for (const { method, path } of routes) {
       const responses = []
-      // An id of the same form that never existed.
-      for (const given of [String(id), `${String(id).slice(0, -4)}0000`]) {
+      // The second id has the same form, but does not exist.
+      for (const requestedId of [String(id), `${String(id).slice(0, -4)}0000`]) {
         const { status, text } = await (method === 'GET'
-          ? eve.page(at(path, given))
-          : eve.send(method, at(path, given), {}))
-        const masked = text.replaceAll(given, 'ID').replace(/Request <code[^>]*>[^<]*/, '')
+          ? eve.page(withId(path, requestedId))
+          : eve.send(method, withId(path, requestedId), {}))
+        const masked = text.replaceAll(requestedId, 'ID').replace(/Request <code[^>]*>[^<]*/, '')
         responses.push({ status, text: masked.replace(/"request_id":"[^"]*"/, '') })
       }
       const [foreign, missing] = responses
@@ -131,5 +132,5 @@ t.test('what belongs to another account is like what does not exist', async (t) 
       t.ok(Number(foreign?.status) >= 300, `${method} ${path}: ${foreign?.status}`)
     }
   }
-  t.strictSame(await desk.audit(), before, 'nothing was done')
+  t.strictSame(await settings.audit(), before, 'nothing was done')
 })

@@ -1,11 +1,11 @@
-// Decisions about reminders say what follows, and are taken back as long as nothing was sent.
+// Pages say what follows from a decision about a reminder, which can be taken back until a reminder is sent.
 import t, { type Test } from 'tap'
-import { formOf } from '../../fixtures/books/money-desk.ts'
+import { formOf } from '../../fixtures/books/money-settings.ts'
 import { containing, matches } from '../../fixtures/matches.ts'
 import { startEngine } from '../../fixtures/reminders/engine.ts'
 import { ADMIN, createUserIn, logIn, MEMBER } from '../../fixtures/service/settings.ts'
 
-/** With a firm reminder that waits for approval, at this time of 23 November. */
+/** Starts with a firm reminder that waits for approval, at this time of 23 November. */
 async function openQueue(t: Test, time: string) {
   const engine = await startEngine(t)
   const { backend, accountId } = engine.books
@@ -37,10 +37,10 @@ async function approve({ ada, path }: Queue) {
 t.test('in business hours an approval is final, and the confirmation says so', async (t) => {
   const queue = await openQueue(t, '10:30')
   const { confirmation, done } = await approve(queue)
-  matches(t, confirmation.text, /is sent to.*ap1@jansen-bouw\.nl.* now.*It cannot be taken back/s)
+  matches(t, confirmation.text, /is sent to.*ap1@jansen-bouw\.nl.* now.*This cannot be undone/s)
   matches(t, done, { status: 303 })
   const after = await queue.ada.page('/settings/approvals')
-  matches(t, after.text, /Approved\. It is being sent\./)
+  matches(t, after.text, /Approved\. The reminder is being sent\./)
   t.notMatch(after.text, /class="undo"/)
   await queue.engine.at('2026-11-23T10:31:00.000Z')
   t.equal(await queue.last(), 'firm:sent')
@@ -50,13 +50,13 @@ t.test('in business hours an approval is final, and the confirmation says so', a
   })
 })
 
-t.test('outside of business hours an approval is taken back', async (t) => {
+t.test('outside of business hours an approval can be taken back', async (t) => {
   const queue = await openQueue(t, '20:00')
   const { engine, ada, path, last } = queue
   const { confirmation } = await approve(queue)
   matches(t, confirmation.text, /on .*24 Nov 2026, 08:00.*business hours begin.*Until then/s)
   const after = await ada.page('/settings/approvals')
-  matches(t, after.text, /Approved\. It is sent when/)
+  matches(t, after.text, /Approved\. The reminder is sent when/)
   matches(t, after.text, containing(`action="${path}/take-back" class="undo"`))
   const message = await ada.page(`/settings/messages/${queue.id}`)
   matches(t, message.text, /Take the approval back/)
@@ -64,17 +64,17 @@ t.test('outside of business hours an approval is taken back', async (t) => {
   t.equal(await last(), 'firm:awaiting_approval')
   await engine.at('2026-11-24T10:00:00.000Z')
   t.equal(await last(), 'firm:awaiting_approval', 'nothing is sent')
-  t.strictSame(await engine.reminding.auditActions('message.'), [
+  t.strictSame(await engine.service.auditActions('message.'), [
     'message.approved',
     'message.approval_taken_back',
   ])
-  // The session of the day before has ended.
+  // The session of the previous day has ended.
   await approve({ ...queue, ada: await logIn(engine.books.backend, ADMIN) })
   await engine.at('2026-11-24T10:01:00.000Z')
   t.equal(await last(), 'firm:sent')
 })
 
-t.test('a rejection is taken back: the reminder is planned again', async (t) => {
+t.test('after a rejection is taken back, the reminder is planned again', async (t) => {
   const { engine, ada, path, last, invoice } = await openQueue(t, '10:30')
   await ada.submit(`${path}/reject`, { reason: 'They called' })
   matches(t, (await ada.page('/settings/approvals')).text, containing(`action="${path}/take-back"`))
@@ -88,7 +88,7 @@ t.test('a rejection is taken back: the reminder is planned again', async (t) => 
   matches(t, await ada.send('POST', `${path}/take-back`), { status: 409 })
 })
 
-t.test('a rejection that a later one follows is not taken back', async (t) => {
+t.test('a rejection cannot be taken back after a later one', async (t) => {
   const { engine, ada, path, invoice } = await openQueue(t, '10:30')
   await ada.submit(`${path}/reject`, { reason: 'They called' })
   await ada.send('POST', `/settings/invoices/${invoice.id}/resume`)
@@ -100,7 +100,7 @@ t.test('a rejection that a later one follows is not taken back', async (t) => {
   t.equal(blocked, 'approval_rejected')
 })
 
-t.test('Members and other accounts take no decision back', async (t) => {
+t.test('Members and other accounts cannot take a decision back', async (t) => {
   const queue = await openQueue(t, '20:00')
   const { engine, ada, path, id, last } = queue
   const { backend, accountId } = engine.books
@@ -115,12 +115,12 @@ t.test('Members and other accounts take no decision back', async (t) => {
   })
   t.notMatch((await max.page(`/settings/messages/${id}`)).text, /take-back/)
   t.equal((await ada.submit(`${path}/take-back`, { csrf_token: 'x' })).status, 403)
-  for (const act of ['take-back', 'approve', 'reject']) {
-    const body = act === 'reject' ? { reason: 'x' } : undefined
-    t.equal((await eve.send('POST', `${path}/${act}`, body)).status, 404, act)
+  for (const action of ['take-back', 'approve', 'reject']) {
+    const body = action === 'reject' ? { reason: 'x' } : undefined
+    t.equal((await eve.send('POST', `${path}/${action}`, body)).status, 404, action)
   }
-  for (const place of [path, `/settings/messages/${id}`, `/settings/messages/${id}/html`]) {
-    t.equal((await eve.get(place)).status, 404, place)
+  for (const url of [path, `/settings/messages/${id}`, `/settings/messages/${id}/html`]) {
+    t.equal((await eve.get(url)).status, 404, url)
   }
   t.equal(await last(), 'firm:approved')
 })

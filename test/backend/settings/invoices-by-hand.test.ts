@@ -1,155 +1,171 @@
 // Customers and invoices entered, corrected and credited by hand in Settings.
 import t from 'tap'
-import { formOf, openDesk, PAST_DUE, submit } from '../../fixtures/books/money-desk.ts'
+import {
+  formOf,
+  PAST_DUE,
+  startMoneySettings,
+  submit,
+} from '../../fixtures/books/money-settings.ts'
 import { containing, matches } from '../../fixtures/matches.ts'
 import { ADMIN, createUserIn, logIn, MEMBER } from '../../fixtures/service/settings.ts'
 
 t.test('an invoice is credited after a preview', async (t) => {
-  const desk = await openDesk(t)
-  const { ada } = desk
-  const invoice = await desk.invoice()
+  const settings = await startMoneySettings(t)
+  const { ada } = settings
+  const invoice = await settings.invoice()
   const path = `/settings/invoices/${invoice.id}/credit`
   matches(t, await ada.page(path), { status: 200, text: containing('owes <span') })
   const tooMuch = await ada.submit(`${path}/preview`, { amount: '100.01', reason: 'Billed twice' })
-  matches(t, tooMuch, { status: 422, text: containing('The credit is at most €100.00') })
+  matches(t, tooMuch, {
+    status: 422,
+    text: containing('The credit must not exceed the amount due, €100.00'),
+  })
   const preview = await ada.submit(`${path}/preview`, { amount: '25.5', reason: 'Billed twice' })
   matches(t, preview.text, /Credit this invoice\?.*€100\.00.*€74\.50/s)
   const fields = formOf(preview, path)
-  const clicks = await Promise.all([1, 2].map(() => submit(desk, ada, path, fields)))
+  const clicks = await Promise.all([1, 2].map(() => submit(settings, ada, path, fields)))
   t.strictSame(
     clicks.map(({ status }) => status),
     [303, 303],
   )
-  matches(t, await desk.read(`invoices/${invoice.id}`), { amount_credited: 2550, amount_due: 7450 })
+  matches(t, await settings.read(`invoices/${invoice.id}`), {
+    amount_credited: 2550,
+    amount_due: 7450,
+  })
   const script = { amount: 450, reason: 'Rounding', idempotency_key: 'c-1' }
   matches(t, await ada.send('POST', path, script), { status: 200, json: { amount_credited: 3000 } })
   matches(t, await ada.send('POST', path, script), { json: { amount_credited: 3000 } })
   matches(t, (await ada.page(`/settings/invoices/${invoice.id}`)).text, containing('Credited'))
 })
 
-t.test('a customer and its invoice are entered by hand, each once for its form', async (t) => {
-  const desk = await openDesk(t)
-  const { ada } = desk
-  const form = await ada.page('/settings/customers/new')
-  const given = {
-    name: ' Café Zoë ',
-    email: 'zoe@cafe.example',
-    city: 'Gent',
-    country: 'BE',
-    external_id: 'C-9',
-    payment_terms_days: '14',
-  }
-  const wrong = { ...given, email: 'nowhere', country: 'ZZ', payment_terms_days: 'soon' }
-  const refused = await submit(
-    desk,
-    ada,
-    '/settings/customers',
-    formOf(form, '/settings/customers', wrong),
-  )
-  matches(t, refused, { status: 422, text: containing('E-mail must be one e-mail address') })
-  for (const said of ['Country must be', 'Payment terms must be', 'value="nowhere"']) {
-    matches(t, refused.text, containing(said))
-  }
-  const fields = formOf(form, '/settings/customers', given)
-  const clicks = await Promise.all(
-    [1, 2].map(() => submit(desk, ada, '/settings/customers', fields)),
-  )
-  const [place] = clicks.map(({ headers }) => headers.get('location') ?? '')
-  t.strictSame(
-    clicks.map(({ status, headers }) => [status, headers.get('location')]),
-    [
-      [303, place],
-      [303, place],
-    ],
-  )
-  const id = place?.split('/').at(-1) ?? ''
-  const customer = await desk.read(`debtors/${id}`)
-  matches(t, customer, {
-    name: 'Café Zoë',
-    email: 'zoe@cafe.example',
-    external_id: 'C-9',
-    payment_terms_days: 14,
-    address: { city: 'Gent', country: 'BE', line1: null },
-  })
-  const twin = await submit(
-    desk,
-    ada,
-    '/settings/customers',
-    formOf(await ada.page('/settings/customers/new'), '/settings/customers', given),
-  )
-  matches(t, twin, { status: 409, text: containing('External ID is taken') })
+t.test(
+  'a customer and its invoice are entered by hand; a form that is sent twice creates one',
+  async (t) => {
+    const settings = await startMoneySettings(t)
+    const { ada } = settings
+    const form = await ada.page('/settings/customers/new')
+    const entered = {
+      name: ' Café Zoë ',
+      email: 'zoe@cafe.example',
+      city: 'Gent',
+      country: 'BE',
+      external_id: 'C-9',
+      payment_terms_days: '14',
+    }
+    const wrong = { ...entered, email: 'nowhere', country: 'ZZ', payment_terms_days: 'soon' }
+    const refused = await submit(
+      settings,
+      ada,
+      '/settings/customers',
+      formOf(form, '/settings/customers', wrong),
+    )
+    matches(t, refused, { status: 422, text: containing('E-mail must be one e-mail address') })
+    for (const message of ['Country must be', 'Payment terms must be', 'value="nowhere"']) {
+      matches(t, refused.text, containing(message))
+    }
+    const fields = formOf(form, '/settings/customers', entered)
+    const clicks = await Promise.all(
+      [1, 2].map(() => submit(settings, ada, '/settings/customers', fields)),
+    )
+    const [location] = clicks.map(({ headers }) => headers.get('location') ?? '')
+    t.strictSame(
+      clicks.map(({ status, headers }) => [status, headers.get('location')]),
+      [
+        [303, location],
+        [303, location],
+      ],
+    )
+    const id = location?.split('/').at(-1) ?? ''
+    const customer = await settings.read(`debtors/${id}`)
+    matches(t, customer, {
+      name: 'Café Zoë',
+      email: 'zoe@cafe.example',
+      external_id: 'C-9',
+      payment_terms_days: 14,
+      address: { city: 'Gent', country: 'BE', line1: null },
+    })
+    const duplicate = await submit(
+      settings,
+      ada,
+      '/settings/customers',
+      formOf(await ada.page('/settings/customers/new'), '/settings/customers', entered),
+    )
+    matches(t, duplicate, { status: 409, text: containing('External ID is already used') })
 
-  const blank = await ada.page(`/settings/invoices/new?debtor_id=${id}`)
-  const bill = {
-    amount: '1,250.00',
-    number: 'A-1',
-    issue_date: '2026-11-01',
-    due_date: '2026-10-01',
-  }
-  const tooEarly = formOf(blank, '/settings/invoices', bill)
-  matches(t, await submit(desk, ada, '/settings/invoices', tooEarly), {
-    status: 422,
-    text: containing('Due on must not be before the issue date'),
-  })
-  const right = formOf(blank, '/settings/invoices', { ...bill, due_date: '' })
-  const posts = await Promise.all([1, 2].map(() => submit(desk, ada, '/settings/invoices', right)))
-  t.strictSame(
-    posts.map(({ status }) => status),
-    [303, 303],
-  )
-  const { data } = await desk.read(`invoices?debtor_id=${id}`)
-  matches(t, data, [
-    { number: 'A-1', amount: 125_000, currency: 'EUR', due_date: '2026-11-15', status: 'open' },
-  ])
-  t.equal(data.length, 1)
-  const script = { debtor_id: id, amount: 700, currency: 'EUR', idempotency_key: 's-1' }
-  matches(t, await ada.send('POST', '/settings/invoices', { ...script, status: 'draft' }), {
-    status: 201,
-    json: { status: 'draft', amount: 700 },
-  })
-  const max = await logIn(desk.backend, MEMBER)
-  t.equal((await max.page('/settings/customers/new')).status, 403)
-  t.equal(
-    (await max.send('POST', '/settings/customers', { name: 'x', idempotency_key: 'y' })).status,
-    403,
-  )
-  t.equal((await max.send('POST', '/settings/invoices', script)).status, 403)
-  const other = await desk.backend.createAccount()
-  await createUserIn(desk.backend, other.id, 'eve@other.example', 'admin')
-  const eve = await logIn(desk.backend, 'eve@other.example')
-  t.equal((await eve.page(`/settings/invoices/new?debtor_id=${id}`)).status, 404)
-  t.equal(
-    (await eve.send('POST', '/settings/invoices', { ...script, idempotency_key: 'e' })).status,
-    404,
-  )
-  t.strictSame(
-    (await desk.audit()).filter(
-      (action) => action.endsWith('.created') && !/^(user|account)/.test(action),
-    ),
-    ['debtor.created', 'invoice.created', 'invoice.created'],
-  )
-})
+    const blank = await ada.page(`/settings/invoices/new?debtor_id=${id}`)
+    const bill = {
+      amount: '1,250.00',
+      number: 'A-1',
+      issue_date: '2026-11-01',
+      due_date: '2026-10-01',
+    }
+    const tooEarly = formOf(blank, '/settings/invoices', bill)
+    matches(t, await submit(settings, ada, '/settings/invoices', tooEarly), {
+      status: 422,
+      text: containing('Due on must not be before the issue date'),
+    })
+    const right = formOf(blank, '/settings/invoices', { ...bill, due_date: '' })
+    const posts = await Promise.all(
+      [1, 2].map(() => submit(settings, ada, '/settings/invoices', right)),
+    )
+    t.strictSame(
+      posts.map(({ status }) => status),
+      [303, 303],
+    )
+    const { data } = await settings.read(`invoices?debtor_id=${id}`)
+    matches(t, data, [
+      { number: 'A-1', amount: 125_000, currency: 'EUR', due_date: '2026-11-15', status: 'open' },
+    ])
+    t.equal(data.length, 1)
+    const script = { debtor_id: id, amount: 700, currency: 'EUR', idempotency_key: 's-1' }
+    matches(t, await ada.send('POST', '/settings/invoices', { ...script, status: 'draft' }), {
+      status: 201,
+      json: { status: 'draft', amount: 700 },
+    })
+    const max = await logIn(settings.backend, MEMBER)
+    t.equal((await max.page('/settings/customers/new')).status, 403)
+    t.equal(
+      (await max.send('POST', '/settings/customers', { name: 'x', idempotency_key: 'y' })).status,
+      403,
+    )
+    t.equal((await max.send('POST', '/settings/invoices', script)).status, 403)
+    const other = await settings.backend.createAccount()
+    await createUserIn(settings.backend, other.id, 'eve@other.example', 'admin')
+    const eve = await logIn(settings.backend, 'eve@other.example')
+    t.equal((await eve.page(`/settings/invoices/new?debtor_id=${id}`)).status, 404)
+    t.equal(
+      (await eve.send('POST', '/settings/invoices', { ...script, idempotency_key: 'e' })).status,
+      404,
+    )
+    t.strictSame(
+      (await settings.audit()).filter(
+        (action) => action.endsWith('.created') && !/^(user|account)/.test(action),
+      ),
+      ['debtor.created', 'invoice.created', 'invoice.created'],
+    )
+  },
+)
 
-t.test('an invoice is corrected; its reminders are planned by the new due date', async (t) => {
-  const desk = await openDesk(t)
-  const { ada } = desk
-  const invoice = await desk.invoice({ ...PAST_DUE, notes: 'Old' })
+t.test('an invoice can be corrected, and its new due date applies', async (t) => {
+  const settings = await startMoneySettings(t)
+  const { ada } = settings
+  const invoice = await settings.invoice({ ...PAST_DUE, notes: 'Old' })
   const path = `/settings/invoices/${invoice.id}`
   const form = await ada.page(`${path}/edit`)
   matches(t, form, { status: 200, text: containing('value="2026-01-31"') })
   const early = formOf(form, path, { due_date: '2025-12-31', payment_url: 'ftp://x' })
-  matches(t, await submit(desk, ada, path, early), {
+  matches(t, await submit(settings, ada, path, early), {
     status: 422,
     text: containing('Payment link must be an https address'),
   })
   const wrong = formOf(form, path, { due_date: '2025-12-31' })
-  matches(t, await submit(desk, ada, path, wrong), {
+  matches(t, await submit(settings, ada, path, wrong), {
     status: 422,
     text: containing('Due on must not be before the issue date'),
   })
   const right = formOf(form, path, { due_date: '2026-12-15', notes: '', po_number: 'PO-7' })
-  matches(t, await submit(desk, ada, path, right), { status: 303 })
-  matches(t, await desk.read(`invoices/${invoice.id}`), {
+  matches(t, await submit(settings, ada, path, right), { status: 303 })
+  matches(t, await settings.read(`invoices/${invoice.id}`), {
     due_date: '2026-12-15',
     notes: null,
     po_number: 'PO-7',
@@ -162,31 +178,31 @@ t.test('an invoice is corrected; its reminders are planned by the new due date',
   })
   matches(t, await ada.send('PUT', path, { notes: 'New' }), { json: { revision: 3 } })
   t.strictSame(
-    (await desk.audit()).filter((action) => action.startsWith('invoice.')),
+    (await settings.audit()).filter((action) => action.startsWith('invoice.')),
     ['invoice.edited', 'invoice.edited'],
   )
-  const max = await logIn(desk.backend, MEMBER)
+  const max = await logIn(settings.backend, MEMBER)
   t.equal((await max.send('PUT', path, { notes: 'x' })).status, 403)
   await ada.send('POST', `${path}/credit`, { amount: 10_000, reason: 'x', idempotency_key: 'k' })
   t.equal((await ada.send('PUT', path, { notes: 'x' })).json['code'], 'invoice_state_conflict')
 })
 
 t.test('the page of an invoice lists its credits, with date, reason and person', async (t) => {
-  const desk = await openDesk(t)
-  const invoice = await desk.invoice()
+  const settings = await startMoneySettings(t)
+  const invoice = await settings.invoice()
   const path = `/settings/invoices/${invoice.id}`
   for (const [amount, reason] of [
     [1500, 'Two <b>boxes</b> broken'] as const,
     [500, 'Late'] as const,
   ]) {
-    await desk.ada.send('POST', `${path}/credit`, {
+    await settings.ada.send('POST', `${path}/credit`, {
       amount,
       reason,
       idempotency_key: reason.slice(0, 3),
     })
   }
-  await desk.ada.send('POST', `${path}/dispute`, { reason: 'Wrong price' })
-  const page = await desk.ada.page(path)
+  await settings.ada.send('POST', `${path}/dispute`, { reason: 'Wrong price' })
+  const page = await settings.ada.page(path)
   const [, history = ''] = page.text.split('id="history"')
   const rows = [...history.matchAll(/<tr><td data-label="When">(.*?)<\/tr>/gs)].map(
     ([, row = '']) =>

@@ -1,4 +1,4 @@
-// Logins from a browser in which the person has not logged in before are mailed to the person.
+// A login from a browser in which the person has not logged in before is reported to the person by mail.
 import t, { type Test } from 'tap'
 import { containing, matches } from '../../fixtures/matches.ts'
 import { startEngine } from '../../fixtures/reminders/engine.ts'
@@ -26,7 +26,7 @@ async function open(t: Test) {
     })
   const sent = async () => {
     const before = engine.smtp.mails.length
-    await engine.reminding.sendNotices()
+    await engine.service.sendNotices()
     return engine.smtp.mails.slice(before)
   }
   return { engine, backend, logIn, sent }
@@ -35,7 +35,7 @@ async function open(t: Test) {
 const browserOf = (response: Response) => cookieOf(response, 'browser')
 
 t.test(
-  'an unknown browser is mailed with its name, address and time; a known one is not',
+  'a login from an unknown browser is mailed with its details; one from a known browser is not',
   async (t) => {
     const { logIn, sent } = await open(t)
     const first = await logIn(ADA)
@@ -64,21 +64,21 @@ t.test(
   },
 )
 
-t.test('people who share a browser share its cookie; an invented one is replaced', async (t) => {
+t.test('people who share a browser share its cookie; an invented cookie is replaced', async (t) => {
   const { logIn, sent } = await open(t)
   const cookie = browserOf(await logIn(ADA))
   t.equal(browserOf(await logIn(BEN, cookie)), cookie)
   t.strictSame((await sent()).flatMap(({ to }) => to).sort(), [ADA, BEN])
   t.equal(browserOf(await logIn(ADA, cookie)), cookie)
   t.equal(browserOf(await logIn(BEN, cookie)), cookie)
-  t.strictSame(await sent(), [], 'it is known for both')
+  t.strictSame(await sent(), [], 'the browser is known for both')
   const planted = `__Host-browser=${'x'.repeat(43)}`
   t.not(browserOf(await logIn(ADA, planted)), planted)
   t.equal((await sent()).length, 1)
 })
 
 t.test(
-  'a script without cookies causes five mails a day, and does not displace a person',
+  'logins without cookies cause five mails a day, and do not evict a known browser',
   async (t) => {
     const { backend, logIn, sent } = await open(t)
     const cookie = browserOf(await logIn(ADA))

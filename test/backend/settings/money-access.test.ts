@@ -2,15 +2,15 @@
 import t from 'tap'
 import { setStatus } from '../../../backend/accounts/accounts.ts'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
-import { openDesk } from '../../fixtures/books/money-desk.ts'
+import { startMoneySettings } from '../../fixtures/books/money-settings.ts'
 import { containing, matches } from '../../fixtures/matches.ts'
 import { createUserIn, logIn, MEMBER } from '../../fixtures/service/settings.ts'
 
 t.test('members, other accounts and read-only accounts are rejected on every route', async (t) => {
-  const desk = await openDesk(t)
-  const { backend, ada } = desk
-  const invoice = await desk.invoice()
-  const payment = await desk.onAccount(1000)
+  const settings = await startMoneySettings(t)
+  const { backend, ada } = settings
+  const invoice = await settings.invoice()
+  const payment = await settings.onAccount(1000)
   const other = await backend.createAccount()
   await createUserIn(backend, other.id, 'eve@other.example', 'admin')
   const max = await logIn(backend, MEMBER)
@@ -18,14 +18,14 @@ t.test('members, other accounts and read-only accounts are rejected on every rou
   const allocations = [{ invoice_id: invoice.id, amount: 1 }]
   const keyed = { idempotency_key: 'k' }
   const reads = [
-    `/settings/payments/new?debtor_id=${desk.debtor.id}`,
+    `/settings/payments/new?debtor_id=${settings.debtor.id}`,
     `/settings/payments/new?invoice_id=${invoice.id}`,
     `/settings/payments/${payment.id}/allocate`,
     `/settings/payments/${payment.id}/reverse`,
     `/settings/payments/${payment.id}/take-back?invoice_id=${invoice.id}`,
     `/settings/invoices/${invoice.id}/credit`,
   ]
-  const payBody = { debtor_id: desk.debtor.id, currency: 'EUR', amount: 1, ...keyed }
+  const payBody = { debtor_id: settings.debtor.id, currency: 'EUR', amount: 1, ...keyed }
   const credit = { amount: 1, reason: 'x', ...keyed }
   const writes = [
     ['/settings/payments', payBody],
@@ -54,7 +54,7 @@ t.test('members, other accounts and read-only accounts are rejected on every rou
     t.equal(forged.json['code'], 'invalid_csrf_token', path)
   }
   await backend.database.transaction((tx) =>
-    setStatus(tx, desk.account.id, 'suspended', { actor: OPERATOR, now: backend.now }),
+    setStatus(tx, settings.account.id, 'suspended', { actor: OPERATOR, now: backend.now }),
   )
   for (const path of reads) {
     const page = await ada.page(path)
@@ -64,5 +64,5 @@ t.test('members, other accounts and read-only accounts are rejected on every rou
     const { status, json } = await ada.send('POST', path, body)
     matches(t, { status, json }, { status: 423, json: { code: 'account_read_only' } }, path)
   }
-  matches(t, await desk.read(`invoices/${invoice.id}`), { amount_due: 10_000 })
+  matches(t, await settings.read(`invoices/${invoice.id}`), { amount_due: 10_000 })
 })

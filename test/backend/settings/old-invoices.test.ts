@@ -2,7 +2,7 @@
 // Admin has them chased at once.
 import t, { type Test } from 'tap'
 import type { Json } from '../../fixtures/books/books.ts'
-import { openDesk, wordsOf } from '../../fixtures/books/money-desk.ts'
+import { startMoneySettings, textOf } from '../../fixtures/books/money-settings.ts'
 import { matches } from '../../fixtures/matches.ts'
 import { logIn, MEMBER } from '../../fixtures/service/settings.ts'
 
@@ -10,22 +10,23 @@ const OLD = { issue_date: '2026-01-01', due_date: '2026-01-31', chase_if_overdue
 const PATH = '/settings/old-invoices'
 
 async function openOld(t: Test) {
-  const desk = await openDesk(t)
-  const other = await desk.create('debtors', { name: 'Initech', email: 'ap@initech.example' })
+  const settings = await startMoneySettings(t)
+  const other = await settings.create('debtors', { name: 'Initech', email: 'ap@initech.example' })
   const invoices = [
-    await desk.invoice(OLD),
-    await desk.invoice({ ...OLD, currency: 'JPY', amount: 500 }),
-    await desk.invoice({ ...OLD, debtor_id: other.id }),
+    await settings.invoice(OLD),
+    await settings.invoice({ ...OLD, currency: 'JPY', amount: 500 }),
+    await settings.invoice({ ...OLD, debtor_id: other.id }),
   ]
-  const chasingOf = async ({ id }: Json) => (await desk.read(`invoices/${id}`))['chasing'] as Json
-  return { ...desk, invoices, chasingOf }
+  const chasingOf = async ({ id }: Json) =>
+    (await settings.read(`invoices/${id}`))['chasing'] as Json
+  return { ...settings, invoices, chasingOf }
 }
 
-t.test('old invoices are counted, and chased once an Admin says so', async (t) => {
+t.test('old invoices are counted, and chased when an Admin requests it', async (t) => {
   const { ada, backend, invoices, chasingOf, audit } = await openOld(t)
   const hint = /No reminder is sent about 3 invoices that were past due when created\./
   for (const path of ['/settings', '/settings/reminders']) {
-    matches(t, wordsOf(await ada.page(path)), hint, path)
+    matches(t, textOf(await ada.page(path)), hint, path)
   }
   matches(t, (await ada.get('/settings')).json, { old_invoices: { count: 3, has_more: false } })
   t.strictSame((await ada.get(PATH)).json, {
@@ -38,10 +39,10 @@ t.test('old invoices are counted, and chased once an Admin says so', async (t) =
       { currency: 'JPY', amount: 500 },
     ],
   })
-  matches(t, wordsOf(await ada.page(PATH)), /Chase all of them/)
+  matches(t, textOf(await ada.page(PATH)), /Send reminders about all old invoices/)
 
   const max = await logIn(backend, MEMBER)
-  t.notMatch(wordsOf(await max.page(PATH)), /Chase all of them/)
+  t.notMatch(textOf(await max.page(PATH)), /Send reminders about all old invoices/)
   matches(t, await max.send('POST', `${PATH}/chase`, {}), { status: 403 })
   matches(t, await chasingOf(invoices[0] ?? {}), { status: 'stopped', blocked_reason: 'history' })
 
@@ -51,11 +52,11 @@ t.test('old invoices are counted, and chased once an Admin says so', async (t) =
     matches(t, await chasingOf(invoice), { status: 'active', blocked_reason: null })
   }
   t.equal((await audit()).filter((action) => action === 'debtor.invoices_resumed').length, 2)
-  t.notMatch(wordsOf(await ada.page('/settings')), hint)
-  matches(t, wordsOf(await ada.page(PATH)), /There are none\./)
+  t.notMatch(textOf(await ada.page('/settings')), hint)
+  matches(t, textOf(await ada.page(PATH)), /There are no old invoices\./)
 })
 
-t.test('what else blocks an invoice goes on to block it', async (t) => {
+t.test('an invoice that is blocked for another reason stays blocked', async (t) => {
   const { ada, invoices, chasingOf } = await openOld(t)
   const [disputed, mistaken] = invoices
   await ada.send('POST', `/settings/invoices/${disputed?.id}/dispute`, { reason: 'Not delivered' })

@@ -6,7 +6,7 @@ import {
   type Authenticator,
   type CreationOptions,
   createAuthenticator,
-  type Lies,
+  type Forgery,
 } from '../../fixtures/service/authenticator.ts'
 import { BASE_URL, type Response, type TestBackend } from '../../fixtures/service/backend.ts'
 import {
@@ -32,15 +32,15 @@ function creationOptions({ json }: Response): CreationOptions {
 
 const challengeOf = ({ json }: Response) => ({ challenge: String(json['challenge']) })
 
-/** Adds a passkey; `lies` are those of its creation. */
-async function add(person: Person, name: string, lies: Lies = {}) {
+/** Adds a passkey. `forgery` changes the response that creates it. */
+async function add(person: Person, name: string, forgery: Forgery = {}) {
   const device = createAuthenticator(BASE_URL)
   const options = creationOptions(await person.send('POST', `${PATH}/challenge`, { name: 'Phone' }))
-  const credential = device.create(options, lies)
+  const credential = device.create(options, forgery)
   return { device, credential, response: await person.send('POST', PATH, { name, credential }) }
 }
 
-/** A browser before login, which has the cookie of its form. */
+/** A browser before the login, which keeps the cookie of the login form. */
 function browserOf(backend: TestBackend, path = '/settings/login/passkey', cookie = '') {
   let form = cookie
   const post = async (target: string, body: unknown) => {
@@ -54,8 +54,8 @@ function browserOf(backend: TestBackend, path = '/settings/login/passkey', cooki
   return {
     options: () => post(`${path}/challenge`, {}),
     enter: (credential: string) => post(path, { credential }),
-    async use(device: Authenticator, lies: Lies = {}) {
-      return post(path, { credential: device.use(challengeOf(await this.options()), lies) })
+    async use(device: Authenticator, forgery: Forgery = {}) {
+      return post(path, { credential: device.use(challengeOf(await this.options()), forgery) })
     },
   }
 }
@@ -64,10 +64,10 @@ async function start(t: Test) {
   const settings = await startSettings(t)
   const { backend } = settings
   const ada = await logIn(backend, ADMIN)
-  const pass = (ms: number) => {
+  const advanceClock = (ms: number) => {
     backend.now = new Date(backend.now.getTime() + ms)
   }
-  const begin = (email: string) =>
+  const enterPassword = (email: string) =>
     backend.request('POST', '/settings/login', {
       headers: JSON_ONLY,
       body: { email, password: PASSWORD },
@@ -81,11 +81,11 @@ async function start(t: Test) {
       .execute()
     return rows.map(({ action }) => action)
   }
-  return { ...settings, ada, pass, begin, actions }
+  return { ...settings, ada, advanceClock, enterPassword, actions }
 }
 
 t.test('a passkey is added, renamed, used and removed', async (t) => {
-  const { backend, ada, pass, actions, admin } = await start(t)
+  const { backend, ada, advanceClock, actions, admin } = await start(t)
   const elsewhere = await logIn(backend, ADMIN)
   const { device, response } = await add(ada, ' Work laptop ')
   matches(t, response, {
@@ -99,7 +99,7 @@ t.test('a passkey is added, renamed, used and removed', async (t) => {
     status: 200,
     json: { enabled: true, app: false, passkeys: [{ id, name: 'Work laptop' }] },
   })
-  pass(MINUTE_MS)
+  advanceClock(MINUTE_MS)
   const login = await browserOf(backend).use(device)
   matches(t, login, { status: 200, json: { user: { id: admin.id, role: 'admin' } } })
   const session = await backend.request('GET', '/settings/session', {
@@ -132,12 +132,12 @@ t.test('a passkey is added, renamed, used and removed', async (t) => {
 })
 
 t.test('a passkey is the second factor of a password', async (t) => {
-  const { backend, ada, begin } = await start(t)
+  const { backend, ada, enterPassword } = await start(t)
   const { device, response } = await add(ada, 'Phone')
   const [recovery = ''] = response.json['recovery_codes'] as string[]
   const { device: second } = await add(ada, 'Key')
   const step = (cookie: string) => browserOf(backend, '/settings/login/code/passkey', cookie)
-  const begun = await begin(ADMIN)
+  const begun = await enterPassword(ADMIN)
   t.strictSame([begun.status, begun.json], [202, { second_factor_required: true }])
   const options = await step(cookieOf(begun)).options()
   matches(t, options, { status: 200, json: { userVerification: 'required' } })
@@ -145,108 +145,124 @@ t.test('a passkey is the second factor of a password', async (t) => {
   const used = await step(cookieOf(begun)).use(second)
   t.equal(used.status, 200)
   t.equal((await step(cookieOf(begun)).options()).status, 401, 'the pending session has ended')
-  t.equal((await step(cookieOf(await begin(ADMIN))).use(device)).status, 200)
-  const unnamed = await step(cookieOf(await begin(ADMIN))).use(device, { userHandle: undefined })
+  t.equal((await step(cookieOf(await enterPassword(ADMIN))).use(device)).status, 200)
+  const unnamed = await step(cookieOf(await enterPassword(ADMIN))).use(device, {
+    userHandle: undefined,
+  })
   t.equal(unnamed.status, 200, 'after the password a browser may leave out the user')
 
   const code = await backend.request('POST', '/settings/login/code', {
-    headers: { ...JSON_ONLY, cookie: cookieOf(await begin(ADMIN)) },
+    headers: { ...JSON_ONLY, cookie: cookieOf(await enterPassword(ADMIN)) },
     body: { code: recovery },
   })
-  t.equal(code.status, 200, 'a recovery code replaces it')
+  t.equal(code.status, 200, 'a recovery code replaces the passkey')
 
   const max = await logIn(backend, MEMBER)
   const { device: other } = await add(max, 'Phone of Max')
-  const foreign = await step(cookieOf(await begin(ADMIN))).use(other)
+  const foreign = await step(cookieOf(await enterPassword(ADMIN))).use(other)
   t.strictSame([foreign.status, foreign.json['code']], [401, 'login_failed'])
   const page = await backend.request('GET', '/settings/login/code', {
-    headers: { accept: 'text/html', cookie: cookieOf(await begin(ADMIN)) },
+    headers: { accept: 'text/html', cookie: cookieOf(await enterPassword(ADMIN)) },
   })
   matches(t, page.text, /data-passkey="get".* hidden>/)
   t.equal((await step('').options()).status, 401)
 })
 
-t.test('a challenge works once, in time, for its browser and its purpose', async (t) => {
-  const { backend, ada, pass, begin } = await start(t)
-  const { device } = await add(ada, 'Phone')
-  const browser = browserOf(backend)
-  const options = challengeOf(await browser.options())
-  const credential = device.use(options)
-  t.equal((await browser.enter(credential)).status, 200)
-  t.equal((await browser.enter(credential)).status, 401, 'a replay')
-  t.equal((await browser.enter(device.use(options))).status, 401, 'the challenge signed again')
+t.test(
+  'a challenge is valid once, for five minutes, for its browser and its purpose',
+  async (t) => {
+    const { backend, ada, advanceClock, enterPassword } = await start(t)
+    const { device } = await add(ada, 'Phone')
+    const browser = browserOf(backend)
+    const options = challengeOf(await browser.options())
+    const credential = device.use(options)
+    t.equal((await browser.enter(credential)).status, 200)
+    t.equal((await browser.enter(credential)).status, 401, 'a replay')
+    t.equal((await browser.enter(device.use(options))).status, 401, 'the challenge signed again')
 
-  const planted = device.use(challengeOf(await browserOf(backend).options()))
-  t.equal((await browser.enter(planted)).status, 401, 'the challenge of another browser')
-  t.equal((await browser.enter(device.use({ challenge: 'AAAA' }))).status, 401, 'an invented one')
+    const planted = device.use(challengeOf(await browserOf(backend).options()))
+    t.equal((await browser.enter(planted)).status, 401, 'the challenge of another browser')
+    t.equal(
+      (await browser.enter(device.use({ challenge: 'AAAA' }))).status,
+      401,
+      'an invented challenge',
+    )
 
-  const late = device.use(challengeOf(await browser.options()))
-  pass(5 * MINUTE_MS)
-  t.equal((await browser.enter(late)).status, 401, 'too late')
+    const late = device.use(challengeOf(await browser.options()))
+    advanceClock(5 * MINUTE_MS)
+    t.equal((await browser.enter(late)).status, 401, 'an expired challenge')
 
-  const pending = cookieOf(await begin(ADMIN))
-  const step = browserOf(backend, '/settings/login/code/passkey', pending)
-  const crossed = device.use(challengeOf(await step.options()))
-  t.equal((await browserOf(backend, undefined, pending).enter(crossed)).status, 401)
-  const adding = challengeOf(await ada.send('POST', `${PATH}/challenge`, { name: 'Phone' }))
-  t.equal((await browser.enter(device.use(adding))).status, 401, 'that of another purpose')
+    const pending = cookieOf(await enterPassword(ADMIN))
+    const step = browserOf(backend, '/settings/login/code/passkey', pending)
+    const crossed = device.use(challengeOf(await step.options()))
+    t.equal((await browserOf(backend, undefined, pending).enter(crossed)).status, 401)
+    const adding = challengeOf(await ada.send('POST', `${PATH}/challenge`, { name: 'Phone' }))
+    t.equal(
+      (await browser.enter(device.use(adding))).status,
+      401,
+      'the challenge of another purpose',
+    )
 
-  const both = challengeOf(await browser.options())
-  const twice = [device.use(both), device.use(both)]
-  const statuses = (await Promise.all(twice.map((each) => browser.enter(each)))).map(
-    ({ status }) => status,
-  )
-  t.strictSame(statuses.sort(), [200, 401], 'two at once')
-})
+    const both = challengeOf(await browser.options())
+    const twice = [device.use(both), device.use(both)]
+    const statuses = (await Promise.all(twice.map((each) => browser.enter(each)))).map(
+      ({ status }) => status,
+    )
+    t.strictSame(statuses.sort(), [200, 401], 'of two at once, one is accepted')
+  },
+)
 
-t.test('what a browser must not have signed is rejected without a reason', async (t) => {
-  const { backend, ada } = await start(t)
-  const { device } = await add(ada, 'Phone')
-  const max = await logIn(backend, MEMBER)
-  const maxHandle = Buffer.from(String((max.response.json['user'] as { id: string }).id))
-  const cases: Readonly<Record<string, Lies>> = {
-    'another origin': { origin: 'https://receivables.test.evil.example' },
-    'plain http': { origin: BASE_URL.replace('https', 'http') },
-    'another relying party': { rpId: 'evil.example' },
-    'no user verification': { userVerified: false },
-    'the user of another login': { userHandle: maxHandle.toString('base64url') },
-    'no user': { userHandle: undefined },
-    'a creation': { type: 'webauthn.create' },
-  }
-  const bodies = new Set<string>()
-  for (const [name, lies] of Object.entries(cases)) {
-    const { status, json } = await browserOf(backend).use(device, lies)
-    t.equal(status, 401, name)
-    bodies.add(JSON.stringify([json['code'], json['detail']]))
-  }
-  const unknown = await browserOf(backend).use(createAuthenticator(BASE_URL))
-  t.equal(unknown.status, 401)
-  bodies.add(JSON.stringify([unknown.json['code'], unknown.json['detail']]))
-  t.equal((await browserOf(backend).use(device)).status, 200)
-  const copy = await browserOf(backend).use(device, { isCopy: true })
-  bodies.add(JSON.stringify([copy.json['code'], copy.json['detail']]))
-  t.equal(copy.status, 401, 'the count of a copied authenticator does not rise')
-  t.equal(bodies.size, 1, 'all responses are the same')
-  const browser = browserOf(backend)
-  for (const credential of ['', '{}', 'null', '[1]', JSON.stringify({ id: 'a', rawId: 'a' })]) {
-    matches(t, await browser.enter(credential), {
-      status: 422,
-      json: { code: 'validation_failed' },
-    })
-  }
-})
+t.test(
+  'an invalid passkey login is rejected with the same response for every reason',
+  async (t) => {
+    const { backend, ada } = await start(t)
+    const { device } = await add(ada, 'Phone')
+    const max = await logIn(backend, MEMBER)
+    const maxHandle = Buffer.from(String((max.response.json['user'] as { id: string }).id))
+    const cases: Readonly<Record<string, Forgery>> = {
+      'another origin': { origin: 'https://receivables.test.evil.example' },
+      'plain http': { origin: BASE_URL.replace('https', 'http') },
+      'another relying party': { rpId: 'evil.example' },
+      'no user verification': { userVerified: false },
+      'the user of another login': { userHandle: maxHandle.toString('base64url') },
+      'no user': { userHandle: undefined },
+      'a creation': { type: 'webauthn.create' },
+    }
+    const bodies = new Set<string>()
+    for (const [name, forgery] of Object.entries(cases)) {
+      const { status, json } = await browserOf(backend).use(device, forgery)
+      t.equal(status, 401, name)
+      bodies.add(JSON.stringify([json['code'], json['detail']]))
+    }
+    const unknown = await browserOf(backend).use(createAuthenticator(BASE_URL))
+    t.equal(unknown.status, 401)
+    bodies.add(JSON.stringify([unknown.json['code'], unknown.json['detail']]))
+    t.equal((await browserOf(backend).use(device)).status, 200)
+    const copy = await browserOf(backend).use(device, { isCopy: true })
+    bodies.add(JSON.stringify([copy.json['code'], copy.json['detail']]))
+    t.equal(copy.status, 401, 'the count of a copied authenticator does not rise')
+    t.equal(bodies.size, 1, 'all responses are the same')
+    const browser = browserOf(backend)
+    for (const credential of ['', '{}', 'null', '[1]', JSON.stringify({ id: 'a', rawId: 'a' })]) {
+      matches(t, await browser.enter(credential), {
+        status: 422,
+        json: { code: 'validation_failed' },
+      })
+    }
+  },
+)
 
 t.test(
   'only a verified passkey of this service can be added, with a recent password',
   async (t) => {
-    const { backend, ada, pass } = await start(t)
-    for (const lies of [
+    const { backend, ada, advanceClock } = await start(t)
+    for (const forgery of [
       { origin: 'https://evil.example' },
       { rpId: 'evil.example' },
       { userVerified: false },
       { type: 'webauthn.get' },
     ]) {
-      const { response } = await add(ada, 'Phone', lies)
+      const { response } = await add(ada, 'Phone', forgery)
       matches(t, response, { status: 422, json: { errors: [{ pointer: '/credential' }] } })
     }
     const { credential, response, device } = await add(ada, 'Phone')
@@ -258,12 +274,17 @@ t.test(
     t.strictSame([duplicate.status, duplicate.json['code']], [409, 'second_factor_conflict'])
     const max = await logIn(backend, MEMBER)
     const stolen = createAuthenticator(BASE_URL)
-    const his = creationOptions(await max.send('POST', `${PATH}/challenge`, { name: 'Phone' }))
-    const planted = await ada.send('POST', PATH, { name: 'x', credential: stolen.create(his) })
+    const optionsOfMax = creationOptions(
+      await max.send('POST', `${PATH}/challenge`, { name: 'Phone' }),
+    )
+    const planted = await ada.send('POST', PATH, {
+      name: 'x',
+      credential: stolen.create(optionsOfMax),
+    })
     t.equal(planted.status, 422, 'the challenge of another session')
     const { response: unnamed } = await add(ada, '')
     matches(t, unnamed, { status: 422, json: { errors: [{ pointer: '/name' }] } })
-    pass(16 * MINUTE_MS)
+    advanceClock(16 * MINUTE_MS)
     for (const path of [
       `${PATH}/challenge`,
       PATH,
@@ -296,7 +317,7 @@ t.test('a form adds a passkey; the recovery codes are shown with the first one o
 })
 
 t.test('a passkey satisfies the policy of the account, and replaces the app', async (t) => {
-  const { backend, ada, account, createUser, pass } = await start(t)
+  const { backend, ada, account, createUser, advanceClock } = await start(t)
   await createUser(account.id, 'bob@acme.example', 'admin')
   const bob = await logIn(backend, 'bob@acme.example')
   await add(ada, 'Phone')
@@ -310,7 +331,7 @@ t.test('a passkey satisfies the policy of the account, and replaces the app', as
   const setup = await ada.send('POST', '/settings/two-factor/setup')
   const code = totpCode(String(setup.json['secret']), totpStep(backend.now))
   t.equal((await ada.send('POST', '/settings/two-factor/enable', { code })).status, 200)
-  pass(MINUTE_MS)
+  advanceClock(MINUTE_MS)
   t.equal((await ada.send('POST', '/settings/two-factor/disable')).status, 204)
   const codes = await backend.database.read.selectFrom('recovery_codes').selectAll().execute()
   t.ok(codes.length > 10, 'the codes remain for the passkey')
@@ -325,8 +346,8 @@ t.test('passkeys of deactivated people do not log in', async (t) => {
   t.equal((await browserOf(backend).use(device)).status, 401)
 })
 
-t.test('challenges are bounded like guesses, and a login forgives its own', async (t) => {
-  const { backend, ada, begin } = await start(t)
+t.test('challenges are limited like guesses, except those that end in a login', async (t) => {
+  const { backend, ada, enterPassword } = await start(t)
   const { device } = await add(ada, 'Phone')
   const address = { 'x-receivables-client-address': '203.0.113.9' }
   const options = () =>
@@ -340,13 +361,17 @@ t.test('challenges are bounded like guesses, and a login forgives its own', asyn
   const browser = browserOf(backend)
   for (let count = 0; count < 8; count++) t.equal((await browser.use(device)).status, 200)
   const step = async () =>
-    browserOf(backend, '/settings/login/code/passkey', cookieOf(await begin(ADMIN))).options()
+    browserOf(
+      backend,
+      '/settings/login/code/passkey',
+      cookieOf(await enterPassword(ADMIN)),
+    ).options()
   const steps: number[] = []
   for (let count = 0; count < 6; count++) steps.push((await step()).status)
-  t.strictSame(steps, [200, 200, 200, 200, 200, 429], 'by user after the password')
+  t.strictSame(steps, [200, 200, 200, 200, 200, 429], 'limited by user after the password')
 })
 
-t.test('without script the pages work as before', async (t) => {
+t.test('pages work without scripts, and say that passkeys need them', async (t) => {
   const { backend, ada } = await start(t)
   const page = await backend.request('GET', '/settings/login', { headers: { accept: 'text/html' } })
   matches(t, page.text, /<form [^>]*action="\/settings\/login\/passkey"[^>]* hidden>/)
@@ -362,12 +387,12 @@ t.test('without script the pages work as before', async (t) => {
   )
 })
 
-t.test('a service without a name has no passkeys', async (t) => {
+t.test('a service without a domain name has no passkeys', async (t) => {
   const { backend } = await startSettings(t, { baseUrl: 'https://203.0.113.7' })
   const page = await backend.request('GET', '/settings/login', { headers: { accept: 'text/html' } })
   t.notMatch(page.text, /passkey/)
   const options = await browserOf(backend).options()
   t.strictSame([options.status, options.json['code']], [409, 'second_factor_conflict'])
   const ada = await logIn(backend, ADMIN)
-  matches(t, (await ada.page('/settings/two-factor')).text, /Passkeys need a service with a name/)
+  matches(t, (await ada.page('/settings/two-factor')).text, /Passkeys need a host name/)
 })

@@ -55,7 +55,7 @@ t.test('every reminder says how to pay in its currency', async (t) => {
   matches(t, page.text, containing('href="https://pay.acme.nl/?a=1&amp;b=2"'))
 })
 
-t.test('each fault is shown beside its field, and nothing is saved', async (t) => {
+t.test('each error is shown beside its field, and nothing is saved', async (t) => {
   const { admin } = await open(t)
   const ada = await admin()
   const faults = async (body: object) => {
@@ -79,30 +79,33 @@ t.test('each fault is shown beside its field, and nothing is saved', async (t) =
   matches(t, (await ada.get(PATH)).json['data'], [])
 })
 
-t.test('Admins change it with a recent password; Members read it', async (t) => {
-  const { engine, backend, admin } = await open(t)
-  const ada = await admin()
-  const max = await logIn(backend, MEMBER)
-  t.equal((await max.send('POST', PATH, BANK)).status, 403)
-  t.equal((await max.get(`${PATH}/EUR`)).status, 403)
-  t.equal((await ada.submit(PATH, { ...BANK, csrf_token: 'x' })).status, 403)
-  t.equal((await ada.submit(PATH, BANK)).status, 303)
-  matches(t, (await max.page(PATH)).text, containing('NL91 ABNA 0417 1643 00'))
-  t.notMatch((await max.page(PATH)).text, /Change|Remove|Add a currency/)
-  backend.now = new Date(backend.now.getTime() + 16 * 60_000)
-  matches(t, await ada.send('POST', PATH, BANK), { json: { code: 'confirmation_required' } })
-  t.equal(
-    (await ada.page(`${PATH}/EUR`)).headers.get('location'),
-    `/settings/confirm?next=${encodeURIComponent(`${PATH}/EUR`)}`,
-  )
-  const again = await admin()
-  t.equal((await again.send('POST', `${PATH}/EUR/remove`)).status, 204)
-  t.equal((await again.send('POST', `${PATH}/EUR/remove`)).status, 404)
-  t.strictSame(await engine.reminding.auditActions('account.payment'), [
-    'account.payment_details_changed',
-    'account.payment_details_removed',
-  ])
-})
+t.test(
+  'Admins change payment details with a recent password; Members can only read them',
+  async (t) => {
+    const { engine, backend, admin } = await open(t)
+    const ada = await admin()
+    const max = await logIn(backend, MEMBER)
+    t.equal((await max.send('POST', PATH, BANK)).status, 403)
+    t.equal((await max.get(`${PATH}/EUR`)).status, 403)
+    t.equal((await ada.submit(PATH, { ...BANK, csrf_token: 'x' })).status, 403)
+    t.equal((await ada.submit(PATH, BANK)).status, 303)
+    matches(t, (await max.page(PATH)).text, containing('NL91 ABNA 0417 1643 00'))
+    t.notMatch((await max.page(PATH)).text, /Change|Remove|Add a currency/)
+    backend.now = new Date(backend.now.getTime() + 16 * 60_000)
+    matches(t, await ada.send('POST', PATH, BANK), { json: { code: 'confirmation_required' } })
+    t.equal(
+      (await ada.page(`${PATH}/EUR`)).headers.get('location'),
+      `/settings/confirm?next=${encodeURIComponent(`${PATH}/EUR`)}`,
+    )
+    const again = await admin()
+    t.equal((await again.send('POST', `${PATH}/EUR/remove`)).status, 204)
+    t.equal((await again.send('POST', `${PATH}/EUR/remove`)).status, 404)
+    t.strictSame(await engine.service.auditActions('account.payment'), [
+      'account.payment_details_changed',
+      'account.payment_details_removed',
+    ])
+  },
+)
 
 t.test('while reminders of a currency do not say how to pay, pages link to the form', async (t) => {
   const { engine, admin } = await open(t)
@@ -110,11 +113,11 @@ t.test('while reminders of a currency do not say how to pay, pages link to the f
   await engine.invoice('2026-11-16')
   await engine.invoice('2026-11-16', payable)
   const ada = await admin()
-  const says = 'Reminders in EUR do not say how to pay.'
+  const notice = 'Reminders in EUR do not say how to pay.'
   matches(t, (await ada.get(PATH)).json, { currencies_without: ['EUR'], data: [] })
   for (const path of [PATH, '/settings', '/settings/reminders']) {
     const { text } = await ada.page(path)
-    matches(t, text, containing(says))
+    matches(t, text, containing(notice))
     t.notMatch(text, /Reminders in SEK/)
   }
   await ada.send('POST', PATH, BANK)

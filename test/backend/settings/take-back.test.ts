@@ -1,8 +1,9 @@
-// An import that was wrong is taken back as one act: what something has touched since stays, with the reason.
+// A wrong import can be taken back as a whole. Records that have been changed or used since then stay,
+// with the reason.
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { type Json, openBooks } from '../../fixtures/books/books.ts'
-import { openDesk, wordsOf } from '../../fixtures/books/money-desk.ts'
+import { startMoneySettings, textOf } from '../../fixtures/books/money-settings.ts'
 import { matches } from '../../fixtures/matches.ts'
 import { outputOf, runCli } from '../../fixtures/service/cli.ts'
 import { openTestDatabase } from '../../fixtures/service/database.ts'
@@ -24,68 +25,66 @@ const ROWS = [
 const IMPORT = { date_format: 'YYYY-MM-DD', currency: 'EUR', step: 'record', file_name: 'may.csv' }
 
 async function openImport(t: Test) {
-  const desk = await openDesk(t)
-  const send = (file: string) => desk.ada.send('POST', '/settings/import', { ...IMPORT, file })
+  const settings = await startMoneySettings(t)
+  const send = (file: string) => settings.ada.send('POST', '/settings/import', { ...IMPORT, file })
   const { json } = await send([HEAD, ...ROWS].join('\r\n'))
   const path = `/settings/imports/${json['import_id']}`
-  const list = async (of: string): Promise<Json[]> => (await desk.read(of)).data
-  return { ...desk, send, path, list, id: String(json['import_id']) }
+  const list = async (of: string): Promise<Json[]> => (await settings.read(of)).data
+  return { ...settings, send, path, list, id: String(json['import_id']) }
 }
 
-t.test(
-  'an import that nothing has touched is taken back, and the corrected file imported',
-  async (t) => {
-    const { ada, path, list, send, audit, id } = await openImport(t)
-    matches(t, (await ada.get('/settings/imports')).json['data'], [
-      {
-        ...{ id, object: 'past_import', file_name: 'may.csv' },
-        customers: { recorded: 3, taken_back: 0 },
-        invoices: { recorded: 4, taken_back: 0 },
-        payments: { recorded: 1, taken_back: 0 },
-      },
-    ])
-    const page = await ada.page(path)
-    matches(t, wordsOf(page), /1 payment is reversed\.\s+4 invoices are voided/)
-    const done = await ada.send('POST', `${path}/take-back`, {})
-    matches(t, done.json, {
-      complete: true,
-      customers: { recorded: 3, taken_back: 3 },
-      can_take_back: { customers: 0, invoices: 0, payments: 0 },
-      kept: [],
-    })
-    const invoices = await list('invoices')
-    t.strictSame(
-      invoices.map(({ status, external_id }) => [status, external_id]),
-      Array(4).fill(['void', null]),
-    )
-    matches(t, await list('payments'), [{ status: 'reversed', external_id: null, revision: 2 }])
-    const customers = await list('debtors?status=archived')
-    t.strictSame(
-      customers.map(({ external_id }) => external_id),
-      [null, null, null],
-    )
-    const repeated = await ada.send('POST', `${path}/take-back`, {})
-    matches(t, repeated.json, { complete: true, customers: { recorded: 3, taken_back: 3 } })
-    const actions = (await audit()).filter((action) =>
-      /ledger|voided|reversed|archived/.test(action),
-    )
-    const counts = [...Map.groupBy(actions, (one) => one)].map(([one, all]) => [one, all.length])
-    t.strictSame(Object.fromEntries(counts), {
-      'ledger.imported': 1,
-      'ledger.import_taken_back': 1,
-      'payment.reversed': 1,
-      'invoice.voided': 4,
-      'debtor.archived': 3,
-    })
-    const again = await send([HEAD, ...ROWS].join('\r\n').replace('480.50', '408.50'))
-    matches(t, again.json, { complete: true, recorded: { customers: 3, invoices: 4, payments: 1 } })
-    t.strictSame(again.json['differences'], [])
-    t.not(again.json['import_id'], id)
-  },
-)
+t.test('an unused import is taken back, and the corrected file can be imported', async (t) => {
+  const { ada, path, list, send, audit, id } = await openImport(t)
+  matches(t, (await ada.get('/settings/imports')).json['data'], [
+    {
+      ...{ id, object: 'past_import', file_name: 'may.csv' },
+      customers: { recorded: 3, taken_back: 0 },
+      invoices: { recorded: 4, taken_back: 0 },
+      payments: { recorded: 1, taken_back: 0 },
+    },
+  ])
+  const page = await ada.page(path)
+  matches(t, textOf(page), /1 payment is reversed\.\s+4 invoices are voided/)
+  const done = await ada.send('POST', `${path}/take-back`, {})
+  matches(t, done.json, {
+    complete: true,
+    customers: { recorded: 3, taken_back: 3 },
+    can_take_back: { customers: 0, invoices: 0, payments: 0 },
+    kept: [],
+  })
+  const invoices = await list('invoices')
+  t.strictSame(
+    invoices.map(({ status, external_id }) => [status, external_id]),
+    Array(4).fill(['void', null]),
+  )
+  matches(t, await list('payments'), [{ status: 'reversed', external_id: null, revision: 2 }])
+  const customers = await list('debtors?status=archived')
+  t.strictSame(
+    customers.map(({ external_id }) => external_id),
+    [null, null, null],
+  )
+  const repeated = await ada.send('POST', `${path}/take-back`, {})
+  matches(t, repeated.json, { complete: true, customers: { recorded: 3, taken_back: 3 } })
+  const actions = (await audit()).filter((action) => /ledger|voided|reversed|archived/.test(action))
+  const counts = [...Map.groupBy(actions, (action) => action)].map(([action, all]) => [
+    action,
+    all.length,
+  ])
+  t.strictSame(Object.fromEntries(counts), {
+    'ledger.imported': 1,
+    'ledger.import_taken_back': 1,
+    'payment.reversed': 1,
+    'invoice.voided': 4,
+    'debtor.archived': 3,
+  })
+  const again = await send([HEAD, ...ROWS].join('\r\n').replace('480.50', '408.50'))
+  matches(t, again.json, { complete: true, recorded: { customers: 3, invoices: 4, payments: 1 } })
+  t.strictSame(again.json['differences'], [])
+  t.not(again.json['import_id'], id)
+})
 
 t.test(
-  'what a person, a payment or a reminder has touched stays, and its page says why',
+  'records that were changed, paid or sent in a reminder stay, and the page says why',
   async (t) => {
     const books = await openBooks(t)
     await createUserIn(books.backend, books.accountId, ADMIN, 'admin')
@@ -101,11 +100,11 @@ t.test(
     await ada.send('POST', `/settings/payments/${payments[0].id}/reverse`, { reason: 'it bounced' })
     await books.message([fourth], { status: 'delivered' })
     const page = await ada.page(path)
-    matches(t, wordsOf(page), /Another payment was recorded for these\s+1001 invoice/)
-    matches(t, wordsOf(page), /Somebody changed these after the import\s+1002 invoice/)
-    matches(t, wordsOf(page), /A reminder about these was sent or approved\s+1004 invoice/)
+    matches(t, textOf(page), /Another payment was recorded for these\s+1001 invoice/)
+    matches(t, textOf(page), /These were changed after the import\s+1002 invoice/)
+    matches(t, textOf(page), /A reminder about these was sent or approved\s+1004 invoice/)
     const done = await ada.submit(`${path}/take-back`, {})
-    matches(t, wordsOf(done), /4 records taken back\./)
+    matches(t, textOf(done), /4 records taken back\./)
     const numbers = async (ids: readonly Json[]) =>
       Promise.all(
         ids.map(async ({ id }) => {
@@ -137,7 +136,7 @@ t.test(
 )
 
 t.test(
-  'long numbers with the same beginning, and a file name of several lines, are taken back',
+  'an import with long, similar numbers and a file name of several lines can be taken back',
   async (t) => {
     const { ada, send, list } = await openImport(t)
     const long = 'N'.repeat(60)
@@ -159,26 +158,31 @@ t.test(
   },
 )
 
-t.test('a payment that was allocated to others is named once among what stays', async (t) => {
-  const { ada, send, list } = await openImport(t)
-  const row = (number: string, paid: string) =>
-    `${number},C-7,Hooli,2026-09-01,2026-09-15,9.00,${paid}`
-  const { json } = await send([HEAD, row('P', '2026-09-20'), row('Q', ''), row('R', '')].join('\n'))
-  const invoices = await list('invoices')
-  const idOf = (number: string) => invoices.find((one) => one.number === number)?.id
-  const [payment] = await list(`payments?invoice_id=${idOf('P')}`)
-  const path = `/settings/payments/${payment?.id}`
-  await ada.send('POST', `${path}/take-back`, { invoice_id: idOf('P'), reason: 'For others' })
-  const allocations = ['Q', 'R'].map((number) => ({ invoice_id: idOf(number), amount: 100 }))
-  await ada.send('POST', `${path}/allocate`, { allocations, idempotency_key: 'others' })
-  const { kept } = (await ada.get(`/settings/imports/${json['import_id']}`)).json as Json
-  t.strictSame(
-    kept.map(({ name, reason }: Json) => `${name}: ${reason}`),
-    ['Q: paid', 'R: paid', 'settlement:P: changed', 'Hooli: other_records'],
-  )
-})
+t.test(
+  'a payment that was allocated to other invoices is listed once among the kept records',
+  async (t) => {
+    const { ada, send, list } = await openImport(t)
+    const row = (number: string, paid: string) =>
+      `${number},C-7,Hooli,2026-09-01,2026-09-15,9.00,${paid}`
+    const { json } = await send(
+      [HEAD, row('P', '2026-09-20'), row('Q', ''), row('R', '')].join('\n'),
+    )
+    const invoices = await list('invoices')
+    const idOf = (number: string) => invoices.find((invoice) => invoice.number === number)?.id
+    const [payment] = await list(`payments?invoice_id=${idOf('P')}`)
+    const path = `/settings/payments/${payment?.id}`
+    await ada.send('POST', `${path}/take-back`, { invoice_id: idOf('P'), reason: 'For others' })
+    const allocations = ['Q', 'R'].map((number) => ({ invoice_id: idOf(number), amount: 100 }))
+    await ada.send('POST', `${path}/allocate`, { allocations, idempotency_key: 'others' })
+    const { kept } = (await ada.get(`/settings/imports/${json['import_id']}`)).json as Json
+    t.strictSame(
+      kept.map(({ name, reason }: Json) => `${name}: ${reason}`),
+      ['Q: paid', 'R: paid', 'settlement:P: changed', 'Hooli: other_records'],
+    )
+  },
+)
 
-t.test('Members and other accounts take nothing back', async (t) => {
+t.test('Members and other accounts cannot take an import back', async (t) => {
   const { backend, path, ada } = await openImport(t)
   const max = await logIn(backend, MEMBER)
   t.equal((await max.send('POST', `${path}/take-back`, {})).status, 403)
@@ -191,8 +195,8 @@ t.test('Members and other accounts take nothing back', async (t) => {
   t.equal((await eve.send('POST', `${path}/take-back`, {})).status, 404)
   t.strictSame((await eve.get('/settings/imports')).json['data'], [])
   const file = [HEAD, ...ROWS].join('\n')
-  const joined = { ...IMPORT, file, import_id: path.split('/').at(-1) }
-  t.equal((await eve.send('POST', '/settings/import', joined)).status, 404)
+  const continued = { ...IMPORT, file, import_id: path.split('/').at(-1) }
+  t.equal((await eve.send('POST', '/settings/import', continued)).status, 404)
 })
 
 t.test('operators list imports and take them back', async (t) => {

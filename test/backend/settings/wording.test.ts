@@ -1,4 +1,4 @@
-// The wording of reminders: an account's own, by stage and language, with what no mail may lack.
+// The account's own wording of reminders, by stage and language, and the parts that every mail must have.
 import t, { type Test } from 'tap'
 import type { Json } from '../../fixtures/books/books.ts'
 import { containing, matches } from '../../fixtures/matches.ts'
@@ -23,7 +23,7 @@ async function open(t: Test) {
   return { engine, backend, ada: await logIn(backend, ADMIN) }
 }
 
-t.test('an edited wording is sent, with all that no reminder may lack', async (t) => {
+t.test('a reminder has the edited wording and all required parts', async (t) => {
   const { engine, backend, ada } = await open(t)
   matches(t, await ada.send('PUT', PATH, WORDING), {
     status: 200,
@@ -56,7 +56,7 @@ t.test('an edited wording is sent, with all that no reminder may lack', async (t
   )
 })
 
-t.test('what is wrong is said beside its field, and nothing is saved', async (t) => {
+t.test('an error is shown beside its field, and nothing is saved', async (t) => {
   const { ada } = await open(t)
   const fault = async (change: object) => {
     const { status, json } = await ada.send('PUT', PATH, { ...WORDING, ...change })
@@ -91,22 +91,22 @@ t.test('what is wrong is said beside its field, and nothing is saved', async (t)
   t.equal((await ada.get('/settings/wording/firm-ja')).status, 404)
 })
 
-t.test('the default can be brought back', async (t) => {
+t.test('the default can be restored', async (t) => {
   const { engine, ada } = await open(t)
-  const { json: usual } = await ada.get(PATH)
+  const { json: standard } = await ada.get(PATH)
   t.equal((await ada.submit(PATH, WORDING)).status, 303)
-  matches(t, (await ada.page(PATH)).text, /Saved\. .*Bring the default back/s)
+  matches(t, (await ada.page(PATH)).text, /Saved\. .*Restore the default/s)
   t.equal((await ada.submit(`${PATH}/reset`, {})).status, 303)
-  t.strictSame((await ada.get(PATH)).json, usual)
-  const { is_default: _, object, id, stage, language, variables, ...texts } = usual
+  t.strictSame((await ada.get(PATH)).json, standard)
+  const { is_default: _, object, id, stage, language, variables, ...texts } = standard
   await ada.send('PUT', PATH, texts)
   matches(
     t,
     (await ada.get(PATH)).json,
     { is_default: true },
-    'the default is no wording of its own',
+    'the default texts do not count as edited',
   )
-  t.strictSame(await engine.reminding.auditActions('account.wording'), [
+  t.strictSame(await engine.service.auditActions('account.wording'), [
     'account.wording_changed',
     'account.wording_reset',
   ])
@@ -114,13 +114,18 @@ t.test('the default can be brought back', async (t) => {
 
 t.test('the preview shows a real invoice, in a document without scripts', async (t) => {
   const { engine, ada } = await open(t)
-  const made = await ada.page(`${PATH}/preview`)
-  matches(t, made.text, containing('INV-1001'))
+  const sample = await ada.page(`${PATH}/preview`)
+  matches(t, sample.text, containing('INV-1001'))
   matches(t, (await ada.page(PATH)).text, containing('With a made-up invoice'))
   const debtor = await engine.debtor({ name: 'Zoë <i>& Co' })
   const invoice = await engine.invoice('2026-11-20', { debtor_id: debtor.id, number: 'R-7' })
   await engine.invoice('2026-11-10', { number: 'R-8' })
-  matches(t, (await ada.page(`${PATH}/preview`)).text, containing('R-8'), 'due first')
+  matches(
+    t,
+    (await ada.page(`${PATH}/preview`)).text,
+    containing('R-8'),
+    'the invoice that was due first',
+  )
   const shown = await ada.submit(`${PATH}/preview`, { ...WORDING, invoice: invoice.number })
   t.equal(shown.status, 200)
   matches(t, shown.text, containing('Hi Zoë &lt;i&gt;&amp; Co,'))
@@ -137,14 +142,17 @@ t.test('the preview shows a real invoice, in a document without scripts', async 
     invoice: 'none',
   })
   matches(t, faulty, { status: 422, text: /Subject must contain \{invoices\}/ })
-  const lost = await ada.submit(`${PATH}/preview`, { ...WORDING, invoice: 'none' })
-  matches(t, lost, { status: 422, text: /Invoice number is not the number of an invoice/ })
+  const unknown = await ada.submit(`${PATH}/preview`, { ...WORDING, invoice: 'none' })
+  matches(t, unknown, {
+    status: 422,
+    text: /Invoice number must be the number of an existing invoice/,
+  })
   matches(t, (await ada.get(PATH)).json, { is_default: true }, 'nothing is saved')
   t.strictSame(await engine.messages(), [])
 })
 
-// The preview demanded what the customer had paid on account already.
-t.test('the preview takes money on account into account, as the reminder does', async (t) => {
+// Regression: the preview demanded an amount that the customer had already paid on account.
+t.test('the preview deducts money on account, as the reminder does', async (t) => {
   const { engine, ada } = await open(t)
   const { id: debtor_id } = await engine.debtor()
   const newer = await engine.invoice('2026-11-20', { debtor_id })
@@ -156,7 +164,7 @@ t.test('the preview takes money on account into account, as the reminder does', 
       (await ada.send('POST', `${PATH}/preview`, { ...WORDING, invoice: number })).json['text'],
     )
   matches(t, await shown(newer), /We miss €60\.00.*Received on account: -€40\.00/s)
-  t.notMatch(await shown(older), /Received on account/, 'nobody is reminded of this one')
+  t.notMatch(await shown(older), /Received on account/, 'no reminder is sent about this invoice')
 })
 
 t.test('a test mail is sent to the Admin who requests it, at most ten times an hour', async (t) => {
@@ -166,10 +174,10 @@ t.test('a test mail is sent to the Admin who requests it, at most ten times an h
   await engine.invoice('2026-11-10', { number: 'R-8' })
   const sent = await tess.submit(`${PATH}/test`, { ...WORDING, invoice: '' })
   matches(t, sent, { status: 200, text: /The test mail is on its way to you\./ })
-  matches(t, sent.text, containing('Hi {customer},'), 'what is not saved yet stays in the form')
+  matches(t, sent.text, containing('Hi {customer},'), 'unsaved texts stay in the form')
   const { json: dropped } = await ada.send('POST', `${PATH}/test`, WORDING)
   t.strictSame(dropped, { object: 'test_reminder', to: ADMIN, route: 'dropped' })
-  await engine.reminding.sendNotices()
+  await engine.service.sendNotices()
   const [mail] = engine.smtp.mails
   t.strictSame(mail?.to, ['tess@acme.nl'])
   t.equal(mail?.mail.subject, '[Test] Still open: invoice R-8 – Acme Ltd')
@@ -182,15 +190,15 @@ t.test('a test mail is sent to the Admin who requests it, at most ten times an h
   const refused = await tess.send('POST', `${PATH}/test`, WORDING)
   matches(t, refused, { status: 429, json: { code: 'too_many_test_mails' } })
   t.equal(refused.headers.get('retry-after'), '3600')
-  // The page said that it was on its way, though no mail is sent to reserved domains.
+  // Regression: the page said that the mail was on its way, although none is sent to reserved domains.
   matches(t, await ada.submit(`${PATH}/test`, { ...WORDING, invoice: '' }), {
     status: 200,
     text: /No test mail is sent: your address is at a domain reserved for examples/,
   })
-  t.equal((await engine.reminding.auditActions('account.test_reminder')).length, 12)
+  t.equal((await engine.service.auditActions('account.test_reminder')).length, 12)
 })
 
-t.test('Members read it, and change nothing', async (t) => {
+t.test('Members can only read the wording', async (t) => {
   const { engine, backend } = await open(t)
   const max = await logIn(backend, MEMBER)
   const page = await max.page(PATH)
@@ -203,26 +211,29 @@ t.test('Members read it, and change nothing', async (t) => {
   for (const path of [PATH, `${PATH}/reset`, `${PATH}/preview`, `${PATH}/test`]) {
     t.equal((await ada.submit(path, { csrf_token: 'x' })).status, 403, `${path} without a token`)
   }
-  t.strictSame(await engine.reminding.auditActions('account.'), ['account.created'])
+  t.strictSame(await engine.service.auditActions('account.'), ['account.created'])
 })
 
-t.test('forms offer the languages that exist, and keep another one that is known', async (t) => {
-  const { engine, ada } = await open(t)
-  const offered = async (path: string) =>
-    [...(await ada.page(path)).text.matchAll(/<option value="([\w-]*)"( selected)?>([^<]*)/g)].map(
-      ([, tag, selected, text]) => `${tag}${selected ?? ''}: ${text}`,
-    )
-  const usual = ['en: English', 'nl: Dutch', 'de: German', 'fr: French']
-  const unknown = ': Not known: English'
-  t.strictSame(await offered('/settings/customers/new'), [` selected${unknown}`, ...usual])
-  const debtor = await engine.debtor({ language: 'ja' })
-  const path = `/settings/customers/${debtor.id}`
-  t.strictSame(await offered(`${path}/edit`), [
-    unknown,
-    ...usual,
-    'ja selected: ja (reminders in English)',
-  ])
-  matches(t, (await ada.page(path)).text, containing('ja (reminders in English)'))
-  t.equal((await ada.submit(path, { name: 'Jansen', language: 'de' })).status, 303)
-  matches(t, (await ada.page(path)).text, containing('<dd translate="no">German'))
-})
+t.test(
+  'forms offer the supported languages, and keep another language that is stored',
+  async (t) => {
+    const { engine, ada } = await open(t)
+    const offered = async (path: string) =>
+      [
+        ...(await ada.page(path)).text.matchAll(/<option value="([\w-]*)"( selected)?>([^<]*)/g),
+      ].map(([, tag, selected, text]) => `${tag}${selected ?? ''}: ${text}`)
+    const supported = ['en: English', 'nl: Dutch', 'de: German', 'fr: French']
+    const unknown = ': Unknown: reminders in English'
+    t.strictSame(await offered('/settings/customers/new'), [` selected${unknown}`, ...supported])
+    const debtor = await engine.debtor({ language: 'ja' })
+    const path = `/settings/customers/${debtor.id}`
+    t.strictSame(await offered(`${path}/edit`), [
+      unknown,
+      ...supported,
+      'ja selected: ja (reminders in English)',
+    ])
+    matches(t, (await ada.page(path)).text, containing('ja (reminders in English)'))
+    t.equal((await ada.submit(path, { name: 'Jansen', language: 'de' })).status, 303)
+    matches(t, (await ada.page(path)).text, containing('<dd translate="no">German'))
+  },
+)

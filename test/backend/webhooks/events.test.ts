@@ -7,7 +7,7 @@ import { matches } from '../../fixtures/matches.ts'
 
 const ANYWHERE = 'https://example.com/hook'
 
-t.test('a payment that settles an invoice is two events, its replay none', async (t) => {
+t.test('a payment that settles an invoice causes two events, and its replay none', async (t) => {
   const webhooks = await openWebhooks(t)
   const { books } = webhooks
   const invoice = await books.invoice()
@@ -27,12 +27,12 @@ t.test('a payment that settles an invoice is two events, its replay none', async
   })
   t.strictSame(paid.data.object, await books.read(`/api/v1/invoices/${invoice.id}`))
   matches(t, paid.data.previous, { status: 'open', amount_due: 10_000, amount_paid: 0 })
-  t.notOk('currency' in paid.data.previous, 'what did not change is not in previous')
+  t.notOk('currency' in paid.data.previous, 'previous has only changed members')
   t.equal(recorded.type, 'payment.recorded')
   t.strictSame(recorded.data, { object: first.json, previous: null, revision: 1 })
 })
 
-t.test('each transition is the event of its name', async (t) => {
+t.test('each change of an invoice causes the event of its name', async (t) => {
   const webhooks = await openWebhooks(t)
   const { books } = webhooks
   await webhooks.endpoint(ANYWHERE)
@@ -81,7 +81,7 @@ t.test('changes to keys and to the state of the account cause events', async (t)
   await backend.database.transaction((tx) => setStatus(tx, accountId, 'cancelled', act))
   await backend.database.transaction((tx) => setStatus(tx, accountId, 'active', act))
   const [issued, revoked, readOnly, writable, ...others] = await events(webhooks)
-  t.strictSame(others, [], 'from one read-only state to another nothing changed')
+  t.strictSame(others, [], 'no event if both states are read-only')
   matches(t, issued, {
     type: 'api_key.issued',
     data: { object: { label: 'ERP', status: 'active' } },
@@ -98,32 +98,38 @@ t.test('changes to keys and to the state of the account cause events', async (t)
   t.notMatch(JSON.stringify([issued, revoked]), secret)
 })
 
-t.test('events go to the endpoints that want them, and to no other account', async (t) => {
-  const webhooks = await openWebhooks(t)
-  const { backend } = webhooks.books
-  const debtors = await webhooks.endpoint(ANYWHERE, ['debtor.created'])
-  const all = await webhooks.endpoint(ANYWHERE)
-  const paused = await webhooks.endpoint(ANYWHERE)
-  const disabled = await webhooks.endpoint(ANYWHERE)
-  await backend.database.transaction(async (tx) => {
-    const set = (id: string, values: object) =>
-      tx.updateTable('webhook_endpoints').set(values).where('id', '=', id).execute()
-    await set(paused.row.id, { status: 'paused' })
-    await set(disabled.row.id, { status: 'disabled', disabled_reason: 'gone' })
-  })
-  const others = await webhooks.books.others()
-  await others.debtor()
-  t.strictSame(await webhooks.deliveries(), [])
-  const { id: debtor_id } = await webhooks.books.debtor()
-  await webhooks.books.invoice({ debtor_id })
-  const deliveries = await webhooks.deliveries()
-  const ofType = (type: string) =>
-    deliveries.filter(({ event_type }) => event_type === type).map((row) => row.endpoint_id)
-  t.strictSame(ofType('debtor.created').sort(), [debtors.row.id, all.row.id, paused.row.id].sort())
-  t.strictSame(ofType('invoice.created').sort(), [all.row.id, paused.row.id].sort())
-})
+t.test(
+  'events are sent to the endpoints that subscribe to them, and to no other account',
+  async (t) => {
+    const webhooks = await openWebhooks(t)
+    const { backend } = webhooks.books
+    const debtors = await webhooks.endpoint(ANYWHERE, ['debtor.created'])
+    const all = await webhooks.endpoint(ANYWHERE)
+    const paused = await webhooks.endpoint(ANYWHERE)
+    const disabled = await webhooks.endpoint(ANYWHERE)
+    await backend.database.transaction(async (tx) => {
+      const set = (id: string, values: object) =>
+        tx.updateTable('webhook_endpoints').set(values).where('id', '=', id).execute()
+      await set(paused.row.id, { status: 'paused' })
+      await set(disabled.row.id, { status: 'disabled', disabled_reason: 'gone' })
+    })
+    const others = await webhooks.books.otherAccount()
+    await others.debtor()
+    t.strictSame(await webhooks.deliveries(), [])
+    const { id: debtor_id } = await webhooks.books.debtor()
+    await webhooks.books.invoice({ debtor_id })
+    const deliveries = await webhooks.deliveries()
+    const ofType = (type: string) =>
+      deliveries.filter(({ event_type }) => event_type === type).map((row) => row.endpoint_id)
+    t.strictSame(
+      ofType('debtor.created').sort(),
+      [debtors.row.id, all.row.id, paused.row.id].sort(),
+    )
+    t.strictSame(ofType('invoice.created').sort(), [all.row.id, paused.row.id].sort())
+  },
+)
 
-t.test('without an endpoint nothing is written', async (t) => {
+t.test('an event without a subscribed endpoint is not recorded', async (t) => {
   const webhooks = await openWebhooks(t)
   await webhooks.endpoint(ANYWHERE, ['payment.recorded'])
   await webhooks.books.invoice()
