@@ -4,44 +4,44 @@
  */
 import { sql } from 'kysely'
 import type { Logger } from '../../shared/process/log.ts'
-import { inBatches } from '../background/batches.ts'
-import { type GatheredWrites, gatherWrites } from '../background/coalesced-writes.ts'
+import { writeInBatches } from '../background/batches.ts'
+import { type DeferredWrites, deferWrites } from '../background/deferred-writes.ts'
 import type { Database, Transaction } from '../database/database.ts'
 
-export interface LastUsed extends GatheredWrites {
+export interface LastUsed extends DeferredWrites {
   stamp(keyId: string, at: Date): void
 }
 
 export function createLastUsed(database: Database, log: Logger): LastUsed {
   let stamps = new Map<string, string>()
-  const { soon, ...gathered } = gatherWrites({ what: 'last use of keys', log, write })
+  const { scheduleWrite, ...deferred } = deferWrites({ what: 'last use of keys', log, write })
 
   async function write(): Promise<boolean> {
-    const taken = stamps
-    if (taken.size === 0) return false
+    const pending = stamps
+    if (pending.size === 0) return false
     stamps = new Map()
     const written = new Set<string>()
     try {
       // All backends write the keys in the same order, which prevents deadlocks.
-      await inBatches([...taken].sort(), async (batch) => {
+      await writeInBatches([...pending].sort(), async (batch) => {
         await database.transaction((tx) => moveForward(tx, batch))
         for (const [id] of batch) written.add(id)
       })
       return true
     } catch (error) {
       // Timestamps set in the meantime are newer.
-      stamps = new Map([...[...taken].filter(([id]) => !written.has(id)), ...stamps])
+      stamps = new Map([...[...pending].filter(([id]) => !written.has(id)), ...stamps])
       throw error
     }
   }
 
   return {
-    ...gathered,
+    ...deferred,
     stamp(keyId, at) {
       const text = at.toISOString()
       const known = stamps.get(keyId)
       if (known === undefined || known < text) stamps.set(keyId, text)
-      soon()
+      scheduleWrite()
     },
   }
 }

@@ -1,17 +1,17 @@
-/** Writes many rows that can wait in small transactions, between which payments are recorded. */
+/** Writes many rows in small transactions, so that payments can be recorded in between. */
 import { setTimeout as delay } from 'node:timers/promises'
 
-/** Rows of one transaction, which takes two or three milliseconds; a payment may wait for it. */
+/** The maximum number of rows per transaction, which then takes two or three milliseconds. */
 const BATCH_MAX = 100
 
-/** The longest pause between two batches. With longer ones, thousands of rows would take seconds. */
+/** The longest pause between two batches. With longer pauses, thousands of rows would take seconds. */
 const PAUSE_MS_MAX = 5
 
 /**
  * Writes batches one after the other. After each it pauses for as long as the batch took, up to
  * `PAUSE_MS_MAX`, so that calls get about half of the time.
  */
-export async function inBatches<T>(
+export async function writeInBatches<T>(
   rows: readonly T[],
   write: (batch: readonly T[]) => Promise<unknown>,
 ): Promise<void> {

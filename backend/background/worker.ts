@@ -1,6 +1,6 @@
 /**
- * Background work, done in rounds while the process runs; two rounds never overlap. Only this module
- * decides how long a worker sleeps between rounds.
+ * Workers do background work in rounds while the process runs. Two rounds never overlap, and only this module
+ * sleeps between them.
  */
 import type { Logger } from '../../shared/process/log.ts'
 import type { Database } from '../database/database.ts'
@@ -33,7 +33,7 @@ export interface WorkerOptions {
   /** The pause after a failed round; `everyMs` if absent. */
   readonly afterErrorMs?: number
   readonly log: Logger
-  /** Runs before the first round, and again before the next one if it fails. */
+  /** Runs before the first round. If it fails, there is no round, and it runs again after a pause. */
   prepare?(): Promise<void>
   /**
    * Does the due work; long work checks `signal` between its steps. Resolves with the milliseconds until

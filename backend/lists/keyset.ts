@@ -14,11 +14,11 @@ export interface Page extends PageForm {
   readonly after: Position | undefined
 }
 
-/** The part of a page that belongs to the text of its statement. */
+/** The properties of a page that become part of the SQL text. */
 export interface PageForm {
   readonly sort: string
   readonly direction: 'asc' | 'desc'
-  /** Rows to fetch: one more than are shown, to detect a next page. */
+  /** The number of rows to fetch: one more than are shown, to detect whether there is a next page. */
   readonly fetch: number
   /** Set by `ignoreSortIndex`. */
   readonly ignoresSortIndex?: true
@@ -40,9 +40,9 @@ export function joinPage(form: PageForm, { startValue, startId }: PageStart): Pa
 }
 
 /**
- * For a list with a selective filter: makes the database find rows by the filter and sort them. Without
- * statistics it would walk the whole account in the list's order. Callers do not pass `debtor_id` for a list
- * that is sorted by creation, because an index serves this combination.
+ * For a list with a selective filter: makes the database find rows by the filter and then sort them. A database
+ * without statistics would otherwise scan the whole account in the list's order. Callers do not pass `debtor_id`
+ * for a list that is sorted by creation, because an index serves this combination.
  */
 export function ignoreSortIndex(page: Page, ...filters: readonly (string | undefined)[]): Page {
   return filters.every((filter) => filter === undefined)

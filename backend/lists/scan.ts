@@ -7,7 +7,7 @@
 /** A scan takes some milliseconds, however large the account is. */
 export const SCAN_MAX = 5000
 
-export interface Scanned<Row> {
+export interface ScannedPage<Row> {
   readonly rows: readonly Row[]
   /** The id after which the next page begins; null at the end of the list. */
   readonly next: string | null
@@ -15,12 +15,12 @@ export interface Scanned<Row> {
   readonly isPartial: boolean
 }
 
-/** Makes a page from up to `read` rows, in order. Without `matches`, every row matches. */
-export function scanned<Row extends { readonly id: string }>(
+/** Makes a page from the rows of a scan of up to `read` rows. Without `matches`, every row matches. */
+export function pageOfScan<Row extends { readonly id: string }>(
   found: readonly Row[],
   { limit, read }: { readonly limit: number; readonly read: number },
   matches?: (row: Row) => boolean,
-): Scanned<Row> {
+): ScannedPage<Row> {
   const matching = matches === undefined ? found : found.filter(matches)
   const rows = matching.slice(0, limit)
   if (matching.length > limit) {
@@ -34,9 +34,9 @@ export function scanned<Row extends { readonly id: string }>(
 
 /** Reads whole rows for the page, in the page's order. */
 export async function withWholeRows<Row extends { readonly id: string }>(
-  page: Scanned<{ readonly id: string }>,
+  page: ScannedPage<{ readonly id: string }>,
   readRows: (ids: readonly string[]) => Promise<readonly Row[]>,
-): Promise<Scanned<Row>> {
+): Promise<ScannedPage<Row>> {
   const ids = page.rows.map(({ id }) => id)
   const rows = ids.length === 0 ? [] : await readRows(ids)
   const byId = new Map(rows.map((row) => [row.id, row]))

@@ -1,7 +1,7 @@
 /** The codes of rejected and failed calls of a key, which help to diagnose an integration. */
 import type { Reader, Transaction } from '../database/database.ts'
 import type { KeyErrorRow } from '../database/tables.ts'
-import { summed } from './counted-rows.ts'
+import { sumByName } from './sum-by-name.ts'
 
 const DAY_MS = 86_400_000
 const DAYS = 30
@@ -12,7 +12,7 @@ const TOP_MAX = 5
  * concurrent calls do not deadlock.
  */
 export async function addErrors(tx: Transaction, rows: readonly KeyErrorRow[]): Promise<void> {
-  const counted = summed(rows, (row) => `${row.key_id} ${row.day} ${row.code}`)
+  const counted = sumByName(rows, (row) => `${row.key_id} ${row.day} ${row.code}`)
   if (counted.length === 0) return
   await tx
     .insertInto('key_errors')

@@ -1,6 +1,6 @@
 /**
- * The routes by which gateways report the use of keys. The requests are signed, as are all internal
- * requests of gateways.
+ * The route over which gateways report the use of keys. Its requests are signed, like all internal requests of
+ * gateways.
  */
 import type { ServerRoute } from '@hapi/hapi'
 import Joi from 'joi'
@@ -10,7 +10,7 @@ import {
   USAGE_REPORT_PATH,
   type UsageReport,
 } from '../../shared/contract/usage-report.ts'
-import { inBatches } from '../background/batches.ts'
+import { writeInBatches } from '../background/batches.ts'
 import type { Database } from '../database/database.ts'
 import { addReportedCalls, moveWindows } from './usage-reports.ts'
 
@@ -58,7 +58,7 @@ export function usageRoutes({ database, clock }: UsageRouteDeps): ServerRoute[] 
         const report = parseReport(request.payload)
         await database.transaction((tx) => addReportedCalls(tx, report, clock()))
         // A thousand keys take several transactions, between which payments are recorded.
-        await inBatches(report.windows, (batch) =>
+        await writeInBatches(report.windows, (batch) =>
           database.transaction((tx) => moveWindows(tx, batch)),
         )
         return { applied: report.batch }

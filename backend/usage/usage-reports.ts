@@ -9,7 +9,7 @@ import type { KeyWindowRow, Reader, Transaction } from '../database/tables.ts'
 import { addErrors } from './key-errors.ts'
 import { addUsage } from './usage.ts'
 
-/** Adds the reported counts. Windows are applied separately, since moving a window twice has no effect. */
+/** Adds the reported counts. The reported windows are left to `moveWindows`, which may run twice. */
 export async function addReportedCalls(
   tx: Transaction,
   { gateway, batch, refused, errors }: UsageReport,
@@ -59,7 +59,7 @@ export async function moveWindows(tx: Transaction, windows: readonly KeyWindow[]
     .execute()
 }
 
-/** The current hour of a key as gateways last reported it; undefined if none did. */
+/** Returns the current window of a key's rate limit, as gateways last reported it. */
 export async function findWindow(reader: Reader, keyId: string): Promise<KeyWindowRow | undefined> {
   return reader.selectFrom('key_windows').selectAll().where('key_id', '=', keyId).executeTakeFirst()
 }

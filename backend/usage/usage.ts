@@ -1,17 +1,17 @@
 /**
- * Counts the calls of keys by hour and status, and by operation. Counts are gathered in memory and written together: a crash
- * loses seconds of a chart, but never a call.
+ * Counts the calls of keys by hour and status, and by operation. The counts are collected in memory and written
+ * together every few seconds. A crash loses those of the last seconds, which only charts need.
  */
 
 import type { ProblemCode } from '../../shared/contract/problem.ts'
 import type { Logger } from '../../shared/process/log.ts'
-import { inBatches } from '../background/batches.ts'
-import { type GatheredWrites, gatherWrites } from '../background/coalesced-writes.ts'
+import { writeInBatches } from '../background/batches.ts'
+import { type DeferredWrites, deferWrites } from '../background/deferred-writes.ts'
 import type { Database, Reader, Transaction } from '../database/database.ts'
 import type { KeyErrorRow, KeyOperationRow, KeyUsageRow } from '../database/tables.ts'
-import { summed } from './counted-rows.ts'
 import { addErrors } from './key-errors.ts'
 import { addOperations, nameOfOperation } from './key-operations.ts'
+import { sumByName } from './sum-by-name.ts'
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
@@ -30,7 +30,7 @@ export interface CountedCall {
   readonly code?: ProblemCode | undefined
 }
 
-export interface Usage extends GatheredWrites {
+export interface Usage extends DeferredWrites {
   count(call: CountedCall): void
 }
 
@@ -52,9 +52,9 @@ export function createUsage(database: Database, log: Logger): Usage {
     return wrote.includes(true)
   }
 
-  const { soon, ...gathered } = gatherWrites({ what: 'usage of keys', log, write })
+  const { scheduleWrite, ...deferred } = deferWrites({ what: 'usage of keys', log, write })
   return {
-    ...gathered,
+    ...deferred,
     count({ keyId, status, at, operation, code }) {
       const statusClass = Math.floor(status / 100)
       if (statusClass < 2 || statusClass > 5) return
@@ -64,14 +64,14 @@ export function createUsage(database: Database, log: Logger): Usage {
       operations.add({ key_id: keyId, hour, operation, calls: 1, errors: isError ? 1 : 0 })
       const day = hour.slice(0, 'YYYY-MM-DD'.length)
       if (code !== undefined) errors.add({ key_id: keyId, day, code, calls: 1 })
-      soon()
+      scheduleWrite()
     },
   }
 }
 
 interface Counter<Row> {
   add(row: Row): void
-  /** Resolves with false if there is nothing to write. What cannot be written is kept. */
+  /** Resolves to false if there is nothing to write. Rows that cannot be written are kept. */
   write(): Promise<boolean>
 }
 
@@ -98,7 +98,7 @@ function createCounter<Row extends { calls: number; errors?: number }>(
       counted = new Map()
       try {
         // Batches that were written are not put back after an error.
-        await inBatches([...pending], async (batch) => {
+        await writeInBatches([...pending], async (batch) => {
           await database.transaction((tx) =>
             store(
               tx,
@@ -121,7 +121,7 @@ function createCounter<Row extends { calls: number; errors?: number }>(
  * concurrent calls do not deadlock.
  */
 export async function addUsage(tx: Transaction, rows: readonly KeyUsageRow[]): Promise<void> {
-  const counted = summed(rows, (row) => `${row.key_id} ${row.hour} ${row.status_class}`)
+  const counted = sumByName(rows, (row) => `${row.key_id} ${row.hour} ${row.status_class}`)
   if (counted.length === 0) return
   await tx
     .insertInto('key_usage')

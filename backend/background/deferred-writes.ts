@@ -1,17 +1,17 @@
 /**
- * Gathers data of calls in memory and writes it every few seconds, however many calls there are. A crash
- * loses the data of a few seconds.
+ * Defers writes: data of calls is collected in memory and written together every few seconds. A crash loses the
+ * data of a few seconds.
  */
 import type { Logger } from '../../shared/process/log.ts'
 
-/** With the duration of a write added, readers see data that is less than 5 s old, as documented for keys. */
-const EVERY_MS = 4000
+/** Including the duration of a write, readers see data that is less than 5 s old, as documented for keys. */
+const WRITE_EVERY_MS = 4000
 
-export interface GatheredWrites {
+export interface DeferredWrites {
   /** The number of successful and of failed writes, for metrics. */
   readonly writes: { readonly written: number; readonly failed: number }
   /**
-   * Writes the gathered data. Throws the database's error, in which case the data is kept for the next
+   * Writes the collected data. Throws the database's error, in which case the data is kept for the next
    * write.
    */
   flush(): Promise<void>
@@ -19,32 +19,32 @@ export interface GatheredWrites {
   close(): Promise<void>
 }
 
-interface GatheredWritesOptions {
+interface DeferredWritesOptions {
   /** A name for the log. */
   readonly what: string
   readonly log: Logger
-  /** Writes the gathered data, or puts it back and throws. Resolves to false if there was none. */
+  /** Writes the collected data, or puts it back and throws. Resolves to false if there was none. */
   write(): Promise<boolean>
 }
 
-/** `soon` schedules a write, and another one if that fails. */
-export function gatherWrites({
+/** `scheduleWrite` schedules a write, unless one is scheduled. A write that fails is scheduled again. */
+export function deferWrites({
   what,
   log,
   write,
-}: GatheredWritesOptions): GatheredWrites & { soon(): void } {
+}: DeferredWritesOptions): DeferredWrites & { scheduleWrite(): void } {
   const writes = { written: 0, failed: 0 }
   let timer: NodeJS.Timeout | undefined
   let flushing = Promise.resolve()
 
-  function soon(): void {
+  function scheduleWrite(): void {
     timer ??= setTimeout(() => {
       timer = undefined
       flush().catch((error: unknown) => {
         log.warn({ err: error }, `${what} not written`)
-        soon()
+        scheduleWrite()
       })
-    }, EVERY_MS).unref()
+    }, WRITE_EVERY_MS).unref()
   }
 
   /** Flushes run one after the other. */
@@ -63,7 +63,7 @@ export function gatherWrites({
   }
 
   return {
-    soon,
+    scheduleWrite,
     writes,
     flush,
     async close() {

@@ -1,8 +1,8 @@
 /**
- * One row per name, sorted by name: a statement may update each stored row only once, and two transactions
- * that lock the same rows lock them in the same order.
+ * Adds up the calls of rows with the same name. The result has one row per name, because a statement may update
+ * each stored row only once. It is sorted by name, so that transactions lock the rows in the same order.
  */
-export function summed<Row extends { readonly calls: number }>(
+export function sumByName<Row extends { readonly calls: number }>(
   rows: readonly Row[],
   nameOf: (row: Row) => string,
 ): Row[] {
