@@ -9,7 +9,7 @@ import type { OperatorSettings } from '../config.ts'
 import type { OpenDatabase } from '../database/open.ts'
 
 export interface Context {
-  /** Opens the database at the first call; it is closed when the command has ended. */
+  /** Opens the database on the first call. It is closed after the command. */
   database(user?: 'operator' | 'migrator'): Promise<OpenDatabase>
   /** The URL of the database. */
   url(): string
@@ -28,9 +28,9 @@ export interface Output {
   readonly json: unknown
   /** The output without `--json`, for people. */
   readonly text: string
-  /** The command has already written its result to standard output. */
+  /** Whether the command has already written its result to standard output. */
   readonly printed?: boolean
-  /** The command ran, but found a failure: exit code 1. */
+  /** Whether the command ran but found a failure; the exit code is then 1. */
   readonly failed?: boolean
 }
 

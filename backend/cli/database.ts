@@ -43,7 +43,7 @@ export const databaseCommands: readonly Command[] = [
         required: true,
         value: 'FILE',
         description:
-          'The file to create. It must not exist yet, and appears once the copy is complete and verified.',
+          'The file to create. It must not exist yet. It appears once the copy is complete and verified.',
       },
     },
     async run({ to }, context) {
@@ -75,7 +75,7 @@ export const databaseCommands: readonly Command[] = [
         required: true,
         value: 'URL',
         description:
-          'The target, a database of the other kind. It must be empty, or stem from an interrupted copy.',
+          'The target, a database of the other kind. It must be empty, or contain an interrupted copy.',
       },
     },
     async run({ from, to }, { stderr }) {
@@ -106,14 +106,14 @@ async function copy(
   toPostgres: boolean,
   stderr: Context['stderr'],
 ): Promise<Output> {
-  await refuseBackends(toPostgres ? to : from)
+  await rejectIfBackendsConnected(toPostgres ? to : from)
   const tables = await copyDatabase({
     from,
     to,
     sqlite: toPostgres ? 'from' : 'to',
     progress: createProgress(stderr),
   })
-  // Without statistics of the new tables PostgreSQL plans its first queries badly.
+  // Without statistics for the new tables, PostgreSQL would choose bad plans for the first queries.
   if (toPostgres) await to.transaction((tx) => sql`analyze`.execute(tx))
   const failed = tables.some(({ differing }) => differing.length > 0)
   const verdict = failed
@@ -137,7 +137,7 @@ function openForCopy(url: string): Promise<OpenDatabase> {
   return openDatabase({ url, log: createLogger('cli', 'silent'), user })
 }
 
-async function refuseBackends(postgres: OpenDatabase): Promise<void> {
+async function rejectIfBackendsConnected(postgres: OpenDatabase): Promise<void> {
   const { rows } = await postgres.transaction((tx) =>
     sql<{ sessions: number }>`
       select count(*) as sessions from pg_stat_activity

@@ -30,8 +30,8 @@ export const demoCommands: readonly Command[] = [
       const account = found ?? (await createDemo(password))
       const { row, secret } = await database.transaction(async (tx) => {
         for (const { id, name, created_by, revoked_at } of await listApiKeys(tx, account.id)) {
-          const isOfEarlierStart = name === KEY_NAME && created_by === OPERATOR.label
-          if (isOfEarlierStart && revoked_at === null) await revokeApiKey(tx, id, act)
+          const isFromPreviousRun = name === KEY_NAME && created_by === OPERATOR.label
+          if (isFromPreviousRun && revoked_at === null) await revokeApiKey(tx, id, act)
         }
         const key = { accountId: account.id, name: KEY_NAME, scopes: SCOPES }
         return issueApiKey(tx, key, context.peppers(), act)

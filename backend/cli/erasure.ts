@@ -37,10 +37,10 @@ export const erasureCommands: readonly Command[] = [
       const when = wasErased ? `was erased at ${debtor.erased_at}${left}.` : `is erased${also}.`
       const kept =
         debtor.external_id === null ? '' : ` Its external_id stays: ${debtor.external_id}.`
-      return { json, text: `Debtor ${ID} ${when}${kept}${isLogEmpty ? '' : LEFT}` }
+      return { json, text: `Debtor ${ID} ${when}${kept}${isLogEmpty ? '' : TRACES_REMAIN}` }
     },
   }),
 ]
 
-const LEFT =
+const TRACES_REMAIN =
   '\nTraces remain in backups, and in the database until it has reused its space and log: docs/operations.md, "Personal data".'

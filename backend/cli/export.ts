@@ -11,7 +11,7 @@ export const exportCommands: readonly Command[] = [
   defineCommand({
     name: 'accounts export',
     summary:
-      'Export everything an account has, as of one instant, without secrets: one line of JSON per row. docs/operations.md describes the lines.',
+      'Export all data of an account as of one instant, without secrets: one line of JSON per row. docs/operations.md describes the lines.',
     arguments: ['ID'],
     options: {
       to: {
@@ -19,7 +19,7 @@ export const exportCommands: readonly Command[] = [
         required: true,
         value: 'FILE',
         description:
-          'A file that does not exist yet; it appears once it is complete; - for standard output.',
+          'The file to create, or - for standard output. The file must not exist yet. It appears once it is complete.',
       },
     },
     async run({ ID, to }, context) {
@@ -35,7 +35,7 @@ export const exportCommands: readonly Command[] = [
 ]
 
 async function writeFile(context: Context, id: string, to: string): Promise<Output> {
-  if (existsSync(to)) throw new Error(`${to} already exists. Name a file that does not.`)
+  if (existsSync(to)) throw new Error(`${to} already exists. Name a file that does not exist.`)
   const partial = `${to}.partial`
   const file = await open(partial, 'w', 0o600)
   let bytes = 0

@@ -21,8 +21,8 @@ const FILE_BYTES_MAX = 50 * 1024 * 1024
 /** Enough to keep the service busy, and few enough to leave capacity to other clients. */
 const CONCURRENCY = 4
 /**
- * The terminal sends Ctrl-C to this process, and npm forwards it again: within this time, a repetition is
- * not a second Ctrl-C.
+ * One Ctrl-C reaches this process twice, from the terminal and from npm. A signal within this time after the
+ * first is therefore not a second Ctrl-C.
  */
 const SECOND_SIGNAL_AFTER_MS = 1000
 const KEY_VARIABLE = 'RECEIVABLES_API_KEY'
@@ -69,7 +69,7 @@ export const importCommands: readonly Command[] = [
       'chase-overdue': {
         type: 'boolean',
         description:
-          'Send reminders also for invoices that are already past due. Without this option, reminders for those start only when an Admin resumes them in Settings.',
+          'Also send reminders for invoices that are already past due. Without this option, reminders for those start only when an Admin resumes them in Settings.',
       },
       'dry-run': {
         type: 'boolean',
@@ -125,7 +125,7 @@ export const importCommands: readonly Command[] = [
   }),
 ]
 
-/** Adds to a fault the option that resolves it. */
+/** Adds to an error the option that resolves it. */
 async function withHints(read: () => Promise<Ledger>): Promise<Ledger> {
   try {
     return await read()
@@ -157,7 +157,7 @@ function parseBaseUrl(text: string): string {
 
 /** The key is never a command-line argument, which the process list and the shell history would show. */
 async function readKey(path: string | undefined, env: Context['env']): Promise<string> {
-  const place = path ?? KEY_VARIABLE
+  const source = path ?? KEY_VARIABLE
   const secret = path === undefined ? env[KEY_VARIABLE] : await readFile(path, 'utf8')
   if (secret === undefined || secret === '') {
     throw new UsageError(
@@ -165,7 +165,7 @@ async function readKey(path: string | undefined, env: Context['env']): Promise<s
     )
   }
   const key = parseApiKey(secret.trim())
-  if (key === undefined) throw new Error(`${place} does not contain an API key (rcv_…).`)
+  if (key === undefined) throw new Error(`${source} does not contain an API key (rcv_…).`)
   return key.secret
 }
 

@@ -37,7 +37,7 @@ export const killSwitchCommands: readonly Command[] = [
   defineCommand({
     name: 'kill-switch off',
     summary:
-      'Release the kill switch: reminders are planned from today on. Those that were missed are not sent.',
+      'Release the kill switch: new reminders are scheduled from today on. Reminders that were missed are not sent.',
     arguments: [],
     options: {
       reason: { type: 'string', value: 'R', description: REASON.description },
@@ -58,7 +58,7 @@ export const killSwitchCommands: readonly Command[] = [
         json: switches.map(represent),
         text: renderTable(
           switches.map(({ accountId, isOn, reason, changedAt, changedBy }) => ({
-            of: accountId ?? 'installation',
+            scope: accountId ?? 'installation',
             state: isOn ? 'on' : 'off',
             since: changedAt ?? '',
             by: changedBy ?? '',
@@ -79,11 +79,11 @@ async function change(
   const changed = await (await context.database()).transaction((tx) =>
     setKillSwitch(tx, accountId ?? null, wanted, act),
   )
-  const whose = accountId === undefined ? 'the whole installation' : `account ${accountId}`
+  const scope = accountId === undefined ? 'the whole installation' : `account ${accountId}`
   const effect = changed.isOn ? 'no reminder is sent' : 'reminders are sent again'
   return {
     json: represent(changed),
-    text: `The kill switch of ${whose} is ${changed.isOn ? 'on' : 'off'}: ${effect}.`,
+    text: `The kill switch of ${scope} is ${changed.isOn ? 'on' : 'off'}: ${effect}.`,
   }
 }
 

@@ -1,7 +1,7 @@
 /**
- * Runs one command of the operators' command line, from its arguments to its exit code. Each command uses
- * a connection of its own and short transactions: it works while the backend runs, and its changes apply
- * from the next call on.
+ * Runs one command of the operators' command line, from its arguments to its exit code. Each command uses its
+ * own connection and short transactions, so it works while the backend runs. Its changes apply from the next
+ * call on.
  */
 import type { Writable } from 'node:stream'
 import { parseArgs } from 'node:util'
@@ -23,8 +23,8 @@ import { importCommands } from './import.ts'
 import { invoiceCommands } from './invoices.ts'
 import { keyCommands } from './keys.ts'
 import { killSwitchCommands } from './kill-switch.ts'
-import { letterCommands } from './letters.ts'
 import { paymentCommands } from './payments.ts'
+import { reminderContentCommands } from './reminder-content.ts'
 import { reminderCommands } from './reminders.ts'
 import { scheduleCommands } from './schedule.ts'
 import { userCommands } from './users.ts'
@@ -40,7 +40,7 @@ const COMMANDS: readonly Command[] = [
   ...paymentCommands,
   ...reminderCommands,
   ...scheduleCommands,
-  ...letterCommands,
+  ...reminderContentCommands,
   ...killSwitchCommands,
   ...demoCommands,
   ...importCommands,
@@ -48,7 +48,7 @@ const COMMANDS: readonly Command[] = [
   ...databaseCommands,
 ]
 
-export interface Surroundings {
+export interface ProcessEnvironment {
   readonly env: Readonly<Record<string, string | undefined>>
   readonly stdout: Writable
   readonly stderr: Writable
@@ -58,11 +58,11 @@ export interface Surroundings {
 /** Resolves to the exit code: 0 after success, 1 after a rejection or failure, 2 for invalid usage. */
 export async function runCommand(
   args: readonly string[],
-  surroundings: Surroundings,
+  environment: ProcessEnvironment,
 ): Promise<0 | 1 | 2> {
-  const { stdout, stderr } = surroundings
+  const { stdout, stderr } = environment
   try {
-    const { printed, failed } = await run(args, surroundings)
+    const { printed, failed } = await run(args, environment)
     if (printed !== undefined) stdout.write(`${printed}\n`)
     return failed ? 1 : 0
   } catch (error) {
@@ -74,11 +74,11 @@ export async function runCommand(
 interface Result {
   /** The text to print. */
   readonly printed?: string
-  /** The command ran, but found a failure. */
+  /** Whether the command ran but found a failure. */
   readonly failed?: boolean
 }
 
-async function run(args: readonly string[], surroundings: Surroundings): Promise<Result> {
+async function run(args: readonly string[], environment: ProcessEnvironment): Promise<Result> {
   const command = COMMANDS.find(({ name }) =>
     name.split(' ').every((word, index) => args[index] === word),
   )
@@ -97,7 +97,7 @@ async function run(args: readonly string[], surroundings: Surroundings): Promise
   })
   if (values.help) return { printed: renderCommandHelp(command) }
   const input = checkUsage(command, values, positionals)
-  const output = await withContext(surroundings, (context) => command.run(input, context))
+  const output = await withContext(environment, (context) => command.run(input, context))
   const { failed = false } = output
   if (output.printed) return { failed }
   return { printed: values.json ? JSON.stringify(output.json) : output.text, failed }
@@ -114,9 +114,9 @@ function checkUsage(
       .filter(([name, { required }]) => required && values[name] === undefined)
       .map(([name]) => `--${name}`),
   ]
-  if (missing.length > 0) throw new UsageError(`The command lacks ${missing.join(', ')}`)
+  if (missing.length > 0) throw new UsageError(`The command requires ${missing.join(', ')}`)
   if (positionals.length > names.length) {
-    throw new UsageError(`The command does not take ${positionals.slice(names.length).join(' ')}`)
+    throw new UsageError(`The command does not accept ${positionals.slice(names.length).join(' ')}`)
   }
   return {
     ...Object.fromEntries(
@@ -130,16 +130,16 @@ function checkUsage(
 }
 
 async function withContext<T>(
-  surroundings: Surroundings,
+  environment: ProcessEnvironment,
   work: (context: Context) => Promise<T>,
 ): Promise<T> {
-  const settings = () => readOperatorSettings(surroundings.env)
+  const settings = () => readOperatorSettings(environment.env)
   let opened: Promise<OpenDatabase> | undefined
   const context: Context = {
-    ...surroundings,
+    ...environment,
     database(user = 'operator') {
       const log = createLogger('cli', 'silent')
-      const progress = createProgress(surroundings.stderr)
+      const progress = createProgress(environment.stderr)
       const { DATABASE_DIRECT_URL: directUrl } = settings()
       opened ??= openDatabase({ url: databaseUrl(settings()), directUrl, log, user, progress })
       return opened

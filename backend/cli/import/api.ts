@@ -23,8 +23,8 @@ export interface ApiResponse {
   readonly body: Json
 }
 
-/** The rate limit of the key, by the last response. */
-export interface Allowance {
+/** The rate limit of the key, as the last response reported it. */
+export interface RateLimitWindow {
   readonly limit: number
   readonly remaining: number
   /** The end of the window, in milliseconds of the Unix epoch. */
@@ -32,11 +32,11 @@ export interface Allowance {
 }
 
 export interface Api {
-  /** Returns the body of the 200. */
+  /** Returns the body of the response, whose status is 200. */
   get(path: string, options?: { readonly tries?: number }): Promise<Json>
-  /** Returns the 201, or the 409 or 422 that rejects this record. */
+  /** Returns a 201, or a 409 or 422 that rejects this record. */
   post(path: string, idempotencyKey: string, body: Json): Promise<ApiResponse>
-  readonly allowance: Allowance | undefined
+  readonly window: RateLimitWindow | undefined
   /** Requests that received a response. */
   readonly calls: number
   close(): Promise<void>
@@ -48,11 +48,10 @@ export interface ApiOptions {
   readonly connections: number
   /** If aborted, requests in flight finish and no further one is sent. */
   readonly stop: AbortSignal
-  /** Called for every wait longer than a moment. */
+  /** Called before each wait for the hourly limit or for a retry. */
   readonly onWait: (reason: string, untilMs: number) => void
   /**
-   * The delay before the second try, the third, and so on: the number of tries is one more than that of
-   * delays.
+   * The delays before the second try, the third, and so on. There is one try more than delays.
    */
   readonly retryDelaysMs?: readonly number[]
 }
@@ -60,10 +59,10 @@ export interface ApiOptions {
 /** Eight tries over three to four minutes, which outlast a restart or a deployment. */
 const RETRY_DELAYS_MS = [500, 2000, 5000, 10_000, 30_000, 60_000, 90_000]
 /** Longer than the gateway's own timeout of 20 s, so that its 504 arrives first. */
-const ANSWER_TIMEOUT_MS = 40_000
+const RESPONSE_TIMEOUT_MS = 40_000
 const CONNECT_TIMEOUT_MS = 10_000
 /** A page of 200 records with all members is far smaller. */
-const ANSWER_BYTES_MAX = 32 * 1024 * 1024
+const RESPONSE_BYTES_MAX = 32 * 1024 * 1024
 /** Used if a 429 has no Retry-After. */
 const LIMITED_SECONDS = 60
 const LIMITED = 'The hourly limit of the key is reached'
@@ -93,11 +92,11 @@ export function createApi({
     connections,
     pipelining: 1,
     connect: { timeout: CONNECT_TIMEOUT_MS },
-    headersTimeout: ANSWER_TIMEOUT_MS,
-    bodyTimeout: ANSWER_TIMEOUT_MS,
-    maxResponseSize: ANSWER_BYTES_MAX,
+    headersTimeout: RESPONSE_TIMEOUT_MS,
+    bodyTimeout: RESPONSE_TIMEOUT_MS,
+    maxResponseSize: RESPONSE_BYTES_MAX,
   })
-  let allowance: Allowance | undefined
+  let window: RateLimitWindow | undefined
   let calls = 0
   /** The limit applies to the key: one 429 therefore delays all requests. */
   let limitedUntilMs = 0
@@ -135,7 +134,7 @@ export function createApi({
       if (waitMs > 0) await sleep(waitMs, undefined, { signal: stop })
     } catch (error) {
       if (!stop.aborted) throw error
-      throw new ImportStopped('Stopped as asked.', { cause: error })
+      throw new ImportStopped('Stopped on request.', { cause: error })
     }
   }
 
@@ -155,8 +154,8 @@ export function createApi({
       return { kind: 'failed', reason, waitMs: 0 }
     }
     calls++
-    allowance = readAllowance(response.headers) ?? allowance
-    return judge({
+    window = readWindow(response.headers) ?? window
+    return classify({
       what: `${method} ${path.replace(/\?.*/, '')}`,
       status: response.statusCode,
       retryAfter: response.headers['retry-after'],
@@ -176,8 +175,8 @@ export function createApi({
       const request = { method: 'POST', path, headers, body: JSON.stringify(body) } as const
       return await call(request, Number.POSITIVE_INFINITY)
     },
-    get allowance() {
-      return allowance
+    get window() {
+      return window
     },
     get calls() {
       return calls
@@ -195,7 +194,7 @@ interface Received {
   readonly body: Json | undefined
 }
 
-function judge({ what, status, retryAfter, replayed, body }: Received): Outcome {
+function classify({ what, status, retryAfter, replayed, body }: Received): Outcome {
   const seconds = /^\d{1,6}$/.test(String(retryAfter)) ? Number(retryAfter) : undefined
   const code = body?.['code']
   if (status === 429) return { kind: 'limited', waitMs: (seconds ?? LIMITED_SECONDS) * 1000 }
@@ -215,14 +214,14 @@ function judge({ what, status, retryAfter, replayed, body }: Received): Outcome 
 function unexpected(what: string, status: number, body: Json | undefined): ImportStopped {
   if (body?.['code'] === undefined) {
     return new ImportStopped(
-      `The response to ${what} is ${status}, and not from Receivables: see --base-url.`,
+      `The response to ${what} has status ${status} and does not come from Receivables: check --base-url.`,
     )
   }
   const { code, detail, request_id: requestId } = body
   return new ImportStopped(`${what} was rejected with ${status} ${code}: ${detail} (${requestId})`)
 }
 
-function readAllowance(headers: Dispatcher.ResponseData['headers']): Allowance | undefined {
+function readWindow(headers: Dispatcher.ResponseData['headers']): RateLimitWindow | undefined {
   const [limit = 0, remaining = 0, resetSeconds = 0] = ['limit', 'remaining', 'reset'].map((name) =>
     Number(headers[`x-ratelimit-${name}`] ?? Number.NaN),
   )

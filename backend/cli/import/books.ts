@@ -41,7 +41,7 @@ export async function readBooks(api: Api, onPage: (count: number) => void): Prom
   }
 }
 
-/** Sorted oldest first: records that are created during the reading come last, and shift no page. */
+/** Lists the oldest first, so that records created in the meantime come last and do not shift the pages. */
 async function listAll<T>(
   api: Api,
   resource: string,

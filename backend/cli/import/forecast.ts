@@ -1,11 +1,11 @@
 /** Estimates the duration of an import from the key's hourly limit. */
-import type { Allowance } from './api.ts'
+import type { RateLimitWindow } from './api.ts'
 
 const WINDOW_SECONDS = 3600
 
 /** Returns the seconds until the last of `calls` requests may be sent; 0 if the current window suffices. */
-export function secondsAtLimit(calls: number, allowance: Allowance, nowMs: number): number {
-  const { limit, remaining, resetAtMs } = allowance
+export function secondsAtLimit(calls: number, window: RateLimitWindow, nowMs: number): number {
+  const { limit, remaining, resetAtMs } = window
   const later = calls - remaining
   if (later <= 0) return 0
   const untilReset = Math.min(Math.max((resetAtMs - nowMs) / 1000, 0), WINDOW_SECONDS)

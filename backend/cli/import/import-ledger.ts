@@ -22,7 +22,7 @@ export interface ImportOptions {
   readonly concurrency: number
   /** Whether invoices that are already past due are chased. */
   readonly chaseOverdue: boolean
-  /** Compares only. */
+  /** Only compares the file with the service. */
   readonly dryRun: boolean
 }
 
@@ -126,7 +126,7 @@ async function postAll(
   const { customers, rows } = before
   const missing = countMissing(before)
   progress.begin('Recording', missing.customers + missing.invoices + missing.payments, (rest) =>
-    api.allowance === undefined ? 0 : secondsAtLimit(rest, api.allowance, Date.now()),
+    api.window === undefined ? 0 : secondsAtLimit(rest, api.window, Date.now()),
   )
   try {
     return await postMissing({
@@ -161,19 +161,19 @@ function countCalls(comparison: Comparison, books: Books): number {
   return pages.reduce((sum, next) => sum + next, posts)
 }
 
-function describeLimit({ allowance }: Api, rateLimit: number): string {
+function describeLimit({ window }: Api, rateLimit: number): string {
   const limit = `The key may make ${count(rateLimit, 'call')} an hour`
-  if (allowance === undefined) return `${limit}.`
-  const until = new Date(allowance.resetAtMs).toTimeString().slice(0, 5)
-  return `${limit}; ${allowance.remaining.toLocaleString('en-US')} are left until ${until}.`
+  if (window === undefined) return `${limit}.`
+  const until = new Date(window.resetAtMs).toTimeString().slice(0, 5)
+  return `${limit}; ${window.remaining.toLocaleString('en-US')} are left until ${until}.`
 }
 
-function describeWork(comparison: Comparison, calls: number, { allowance }: Api): string {
+function describeWork(comparison: Comparison, calls: number, { window }: Api): string {
   if (calls === 0) return 'Nothing is missing.'
   const { customers, invoices, payments } = countMissing(comparison)
   const work = `Missing: ${count(customers, 'customer')}, ${count(invoices, 'invoice')}, ${count(payments, 'payment')}: ${count(calls, 'call')}`
-  if (allowance === undefined) return `${work}.`
-  const seconds = secondsAtLimit(calls, allowance, Date.now())
-  if (seconds === 0) return `${work}, which fit into what is left of this hour's limit.`
-  return `${work}. At ${allowance.limit.toLocaleString('en-US')} an hour, this takes about ${formatDuration(seconds)}, or less with a key that has a higher limit (keys issue --rate-limit).`
+  if (window === undefined) return `${work}.`
+  const seconds = secondsAtLimit(calls, window, Date.now())
+  if (seconds === 0) return `${work}, which fit into the rest of this hour's limit.`
+  return `${work}. At ${window.limit.toLocaleString('en-US')} an hour, this takes about ${formatDuration(seconds)}, or less with a key that has a higher limit (keys issue --rate-limit).`
 }

@@ -45,7 +45,7 @@ export const pastImportCommands: readonly Command[] = [
     options: {
       'dry-run': {
         type: 'boolean',
-        description: 'Only show which records would be taken back and which would stay.',
+        description: 'Only show which records would be taken back and which cannot be.',
       },
     },
     async run({ ID, 'dry-run': dryRun }, context) {
@@ -68,10 +68,13 @@ export const pastImportCommands: readonly Command[] = [
       }
       const count = steps.reduce((sum, step) => sum + Object.keys(step).length, 0)
       const what = dryRun ? `${count} records can be taken back` : `${done} records were taken back`
-      const stays = kept.map(({ kind, name, reason }) => `${kind} ${name}: ${reason}`)
+      const keptRecords = kept.map(({ kind, name, reason }) => `${kind} ${name}: ${reason}`)
       return {
         json: { import_id: ID, dry_run: dryRun, can_take_back: count, taken_back: done, kept },
-        text: [`${what}, ${kept.length} stay${stays.length > 0 ? ':' : '.'}`, ...stays].join('\n'),
+        text: [
+          `${what}, ${kept.length} cannot be taken back${kept.length > 0 ? ':' : '.'}`,
+          ...keptRecords,
+        ].join('\n'),
       }
     },
   }),

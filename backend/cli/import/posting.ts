@@ -35,12 +35,12 @@ export interface PostingOptions {
   readonly onDone: () => void
 }
 
-/** So many rejections usually have one cause; further requests would only use up the hourly limit. */
+/** The import stops after this many rejections. They usually have one cause, and each uses up the hourly limit. */
 const REFUSALS_MAX = 100
 
 /**
  * Each payment directly follows its invoice: an interrupted import leaves at most `concurrency` settled
- * invoices open. If all payments came last, reminders could go out for every settled invoice.
+ * invoices open. If all payments came last, reminders could be sent for every settled invoice.
  */
 export async function postMissing(options: PostingOptions): Promise<Posted> {
   const { api, customers, rows, concurrency, chaseOverdue, onDone } = options
@@ -101,7 +101,7 @@ function explainRefusal({ status, body }: ApiResponse): { code: string; detail: 
   }
 }
 
-/** After the first failure the other workers finish their current item; then the failure is thrown. */
+/** After the first failure, the other workers finish their current items. Then the failure is thrown. */
 async function inParallel<T>(
   items: readonly T[],
   workers: number,
@@ -109,12 +109,12 @@ async function inParallel<T>(
 ): Promise<void> {
   const queue = items.values()
   const failures: unknown[] = []
-  async function workOff(): Promise<void> {
+  async function processQueue(): Promise<void> {
     for (const item of queue) {
       if (failures.length > 0) return
       await work(item).catch((error: unknown) => failures.push(error))
     }
   }
-  await Promise.all(Array.from({ length: workers }, workOff))
+  await Promise.all(Array.from({ length: workers }, processQueue))
   if (failures.length > 0) throw failures[0]
 }

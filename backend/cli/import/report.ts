@@ -1,4 +1,4 @@
-/** Reports how file and service compare after an import, as text and as one JSON document. */
+/** Reports how the file and the service differ after an import, as text and as one JSON document. */
 import {
   type Comparison,
   countMissing,
@@ -17,7 +17,7 @@ export interface ImportResult {
   readonly account: { readonly id: string; readonly name: string }
   readonly dryRun: boolean
   readonly posted: Posted
-  /** The comparison after the import; in a dry run the only one. */
+  /** The comparison after the import; a dry run has only this one. */
   readonly comparison: Comparison
   readonly calls: number
   readonly seconds: number
@@ -82,10 +82,10 @@ function renderTotals(currency: string, file: Totals, service: Totals): string {
   const [left, right] = [cells(file), cells(service)]
   const width = Math.max(...[...left, ...right].map(({ length }) => length))
   return renderTable(
-    ['invoices', 'invoiced', 'payments', 'paid', 'open'].map((name, place) => ({
+    ['invoices', 'invoiced', 'payments', 'paid', 'open'].map((name, at) => ({
       [currency]: name,
-      ['file'.padStart(width)]: (left[place] ?? '').padStart(width),
-      ['service'.padStart(width)]: (right[place] ?? '').padStart(width),
+      ['file'.padStart(width)]: (left[at] ?? '').padStart(width),
+      ['service'.padStart(width)]: (right[at] ?? '').padStart(width),
     })),
   )
 }

@@ -14,9 +14,9 @@ const PEPPER = 'iLqYvZcN1uXbT4wKs0dJmR8eHgA3pF6y'
 /** The command line on a data directory of this test, as an operator calls it. */
 function prepareCli(t: Test, env: Record<string, string> = { KEY_PEPPER: `v1:${PEPPER}` }) {
   const directory = t.testdir()
-  const surroundings = { DATA_DIR: directory, ...env }
-  const run = (...args: string[]) => runCli(args, surroundings)
-  const runProcess = (...args: string[]) => runCliProcess(args, surroundings)
+  const settings = { DATA_DIR: directory, ...env }
+  const run = (...args: string[]) => runCli(args, settings)
+  const runProcess = (...args: string[]) => runCliProcess(args, settings)
   const json = async (...args: string[]) => JSON.parse((await run(...args, '--json')).stdout)
   return { directory, url: `sqlite:${join(directory, 'receivables.db')}`, run, runProcess, json }
 }
@@ -57,7 +57,7 @@ t.test('an account and a key are created, and revoked, while a backend runs', as
   matches(t, await json('accounts', 'list'), [{ id: account.id, status: 'suspended' }])
 })
 
-t.test('a user can log in with the password given', async (t) => {
+t.test('a user can log in with the given password', async (t) => {
   const { url, json } = prepareCli(t)
   const { id } = await json('accounts', 'create', '--name', 'Acme')
   const user = await json(
@@ -70,7 +70,7 @@ t.test('a user can log in with the password given', async (t) => {
   t.ok(await createPasswords().verify(stored?.password_hash, 'correct horse battery'))
 })
 
-t.test('as a process it has an exit code, and errors on standard error', async (t) => {
+t.test('the process has an exit code, and writes errors to standard error', async (t) => {
   const { runProcess } = prepareCli(t)
   const listed = { code: 0, stdout: 'None.\n', stderr: '' }
   matches(t, await runProcess('accounts', 'list'), listed)
@@ -89,18 +89,18 @@ t.test('without --json the output is sentences and tables', async (t) => {
 
 t.test('wrong usage is explained, with exit code 2', async (t) => {
   const { run } = prepareCli(t)
-  const wrong: [args: string[], said: RegExp][] = [
+  const wrong: [args: string[], message: RegExp][] = [
     [['nope'], /no command nope.*--help/],
     [['keys'], /keys issue, keys list, keys revoke, keys change, keys rotate/],
-    [['accounts', 'create'], /lacks --name/],
+    [['accounts', 'create'], /requires --name/],
     [['accounts', 'create', '--nome', 'x'], /--nome/],
-    [['accounts', 'set-status', 'acct_x'], /lacks STATUS/],
+    [['accounts', 'set-status', 'acct_x'], /requires STATUS/],
     [['accounts', 'set-status', 'acct_x', 'frozen'], /frozen/],
-    [['keys', 'revoke', 'a', 'b'], /does not take b/],
+    [['keys', 'revoke', 'a', 'b'], /does not accept b/],
   ]
   await Promise.all(
-    wrong.map(async ([args, said]) =>
-      matches(t, await run(...args), { code: 2, stdout: '', stderr: said }, args.join(' ')),
+    wrong.map(async ([args, message]) =>
+      matches(t, await run(...args), { code: 2, stdout: '', stderr: message }, args.join(' ')),
     ),
   )
 })
@@ -137,7 +137,7 @@ t.test('help lists the commands, and explains each', async (t) => {
   })
 })
 
-t.test('secrets are read from the data directory where they are unset', async (t) => {
+t.test('secrets that are not set are read from the data directory', async (t) => {
   const { directory, run, json } = prepareCli(t, {})
   const { id } = await json('accounts', 'create', '--name', 'Acme')
   const issue = () =>
@@ -148,14 +148,14 @@ t.test('secrets are read from the data directory where they are unset', async (t
   matches(t, await issue(), { code: 0 })
 })
 
-t.test('secrets that others can read are not used', async (t) => {
+t.test('a file of secrets that other users can read is rejected', async (t) => {
   const { directory, run } = prepareCli(t, {})
   writeFileSync(join(directory, 'secrets.env'), `KEY_PEPPER=v1:${PEPPER}\n`, { mode: 0o644 })
   matches(t, await run('accounts', 'list'), { code: 1, stderr: /chmod 600/ })
 })
 
-t.test('each start of the demo revokes the key of the start before', async (t) => {
-  // Every start left another key with all scopes.
+t.test('each start of the demo revokes the key of the previous start', async (t) => {
+  // Regression: every start left another key with all scopes.
   const { json } = prepareCli(t)
   const first = await json('demo', '--password', 'correct horse battery')
   const second = await json('demo', '--password', 'correct horse battery')

@@ -3,19 +3,19 @@ import { formatDuration, secondsAtLimit } from '../../../backend/cli/import/fore
 import { createProgress, renderProgress } from '../../../backend/cli/import/progress.ts'
 import { matches } from '../../fixtures/matches.ts'
 
-t.test('the time that the hourly limit takes is known beforehand', async (t) => {
+t.test('the time that the hourly limit will cost is calculated in advance', async (t) => {
   const nowMs = Date.parse('2026-11-21T10:15:00.000Z')
-  const allowance = { limit: 600, remaining: 571, resetAtMs: nowMs + 1_800_000 }
-  t.equal(secondsAtLimit(571, allowance, nowMs), 0)
-  t.equal(secondsAtLimit(572, allowance, nowMs), 1800)
-  t.equal(secondsAtLimit(571 + 600, allowance, nowMs), 1800)
-  t.equal(secondsAtLimit(571 + 601, allowance, nowMs), 1800 + 3600)
-  t.equal(secondsAtLimit(5059, allowance, nowMs), 1800 + 7 * 3600)
-  const past = { ...allowance, resetAtMs: nowMs - 1 }
-  t.equal(secondsAtLimit(572, past, nowMs), 0, 'a clock that is ahead makes no negative wait')
+  const window = { limit: 600, remaining: 571, resetAtMs: nowMs + 1_800_000 }
+  t.equal(secondsAtLimit(571, window, nowMs), 0)
+  t.equal(secondsAtLimit(572, window, nowMs), 1800)
+  t.equal(secondsAtLimit(571 + 600, window, nowMs), 1800)
+  t.equal(secondsAtLimit(571 + 601, window, nowMs), 1800 + 3600)
+  t.equal(secondsAtLimit(5059, window, nowMs), 1800 + 7 * 3600)
+  const past = { ...window, resetAtMs: nowMs - 1 }
+  t.equal(secondsAtLimit(572, past, nowMs), 0, 'not negative, even if the clock is ahead')
 })
 
-t.test('durations are written as people say them', async (t) => {
+t.test('durations are written in hours, minutes and seconds', async (t) => {
   t.equal(formatDuration(0.2), '1 s')
   t.equal(formatDuration(725), '12 min 5 s')
   t.equal(formatDuration(30_000), '8 h 20 min')
@@ -26,7 +26,7 @@ const recording = {
   wait: undefined,
 }
 
-t.test('a line of progress says how far, how fast, how long still', async (t) => {
+t.test('a line of progress shows the count, the rate and the remaining time', async (t) => {
   t.equal(
     renderProgress(recording),
     'Recording [######------------------]  1,258 of 5,032  126/s  30 s left',

@@ -35,7 +35,7 @@ t.test('calls with errors, resets and lost responses are repeated with the same 
 
 t.test('at the hourly limit all calls wait', async (t) => {
   let limited = false
-  function openLater() {
+  function limitCallsBriefly() {
     limited = true
     const timer = setTimeout(() => {
       limited = false
@@ -44,7 +44,7 @@ t.test('at the hourly limit all calls wait', async (t) => {
   }
   const service = await startService(t, {
     trouble({ count }) {
-      if (count === 20) openLater()
+      if (count === 20) limitCallsBriefly()
       return limited ? { status: 429, retryAfter: 1, code: 'rate_limit_exceeded' } : undefined
     },
   })
@@ -65,12 +65,12 @@ t.test(
       message:
         /failed 5 times: POST \/api\/v1\/\w+: 503 service_unavailable.*Run the same command again/,
     })
-    const there = service.rows.invoices.length
-    t.ok(there > 0 && there < 30)
+    const recorded = service.rows.invoices.length
+    t.ok(recorded > 0 && recorded < 30)
     service.behave({})
     matches(t, await runImport(service), {
       failed: false,
-      json: { recorded: { invoices: 30 - there } },
+      json: { recorded: { invoices: 30 - recorded } },
     })
   },
 )
@@ -91,7 +91,7 @@ t.test('an error that is not retryable ends the import at once', async (t) => {
   }
 })
 
-t.test('on a signal it completes the calls in progress and sends no more', async (t) => {
+t.test('on a signal, an import completes the calls in progress and sends no more', async (t) => {
   const stop = new AbortController()
   const service = await startService(t, {
     trouble({ count }) {
@@ -100,7 +100,7 @@ t.test('on a signal it completes the calls in progress and sends no more', async
     },
   })
   await rejectsWith(t, runImport(service, { stop: stop.signal }), {
-    message: /Stopped as asked.*Run the same/,
+    message: /Stopped on request.*Run the same/,
   })
   t.ok(service.calls.length <= 23)
   service.behave({})

@@ -1,4 +1,4 @@
-/** What reminders say and who they are from: the sender, the wording, and how to pay. */
+/** The commands for the content of reminders: the sender, the wording, and how to pay. */
 import { readFile } from 'node:fs/promises'
 import { getAccount } from '../accounts/accounts.ts'
 import { OPERATOR } from '../accounts/audit.ts'
@@ -13,16 +13,16 @@ import type { Reader } from '../database/database.ts'
 import { findWording, type WordingKey } from '../mail/wording/account-wordings.ts'
 import { LANGUAGES } from '../mail/wording/languages.ts'
 import { defaultWording, WORDING_FIELDS, type Wording } from '../mail/wording/wording.ts'
+import { STAGES } from '../reminders/planning/ladder.ts'
 import {
   changeLogo,
   changePaymentDetails,
   changeSenderName,
   changeWording,
-} from '../reminders/letters.ts'
-import { STAGES } from '../reminders/planning/ladder.ts'
+} from '../reminders/reminder-content.ts'
 import { ACCOUNT, type Command, defineCommand, UsageError } from './command.ts'
 
-export const letterCommands: readonly Command[] = [
+export const reminderContentCommands: readonly Command[] = [
   defineCommand({
     name: 'reminders sender',
     summary: 'Show or change the sender’s name and the logo of an account’s reminders.',
