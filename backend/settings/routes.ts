@@ -15,7 +15,7 @@ import { newInvoicePages } from './customers/new-invoice.ts'
 import { paymentPages } from './customers/payment-routes.ts'
 import { homePages } from './home/home-routes.ts'
 import { importPages } from './imports/import-routes.ts'
-import { importHistoryPages } from './imports/take-back-routes.ts'
+import { importHistoryPages } from './imports/past-import-routes.ts'
 import { keyChangePages } from './keys/change-routes.ts'
 import { allowancePages, keyPages } from './keys/routes.ts'
 import { customerListPages } from './lists/customer-list.ts'
@@ -47,7 +47,7 @@ import { senderPages } from './reminders/sender-routes.ts'
 import { wordingPages } from './reminders/wording-routes.ts'
 import { assetRoutes } from './shell/assets.ts'
 import { cookiesFor } from './shell/cookies.ts'
-import { openRoute, refuse, type SettingsDeps, sessionRoute } from './shell/page-request.ts'
+import { openRoute, problemHandler, type SettingsDeps, sessionRoute } from './shell/page-request.ts'
 import { webhookDeliveryPages } from './webhooks/delivery-routes.ts'
 import { webhookEndpointPages } from './webhooks/endpoint-routes.ts'
 
@@ -118,11 +118,11 @@ export function settingsRoutes({ webhooks, ...given }: SettingsOptions): ServerR
     ),
     ...loggedInPages.map((page) => sessionRoute(page, deps)),
     ...assetRoutes(),
-    ...everyPath(refuse(new Problem('route_not_found', 'There is no such page.'), deps)),
+    ...everyPath(problemHandler(new Problem('route_not_found', 'There is no such page.'), deps)),
   ]
 }
 
-/** Handles all requests without another route. */
+/** Handles the requests that no other route handles. */
 function everyPath(handler: NonNullable<ServerRoute['handler']>): ServerRoute[] {
   return ['/settings', '/settings/{path*}'].map((path) => ({ method: '*', path, handler }))
 }

@@ -16,13 +16,13 @@ export const PROFILE_WORDS: Readonly<Record<keyof AccountProfile, string>> = {
 }
 
 const HINTS: Readonly<Record<keyof AccountProfile, string>> = {
-  name: 'Customers read it in every reminder.',
+  name: 'Customers see this name in every reminder.',
   timezone:
-    'It decides when a day begins: from when an invoice is overdue, and in which hours reminders are sent to customers without a time zone of their own. All times on these pages are in it.',
+    'Decides when a day begins, and therefore when an invoice becomes overdue. It also decides when reminders are sent to customers without a time zone of their own. All times on these pages are in this time zone.',
   default_currency:
-    'Three letters, e.g. EUR. Invoices that are entered here begin with it, unless the customer has another. The API names it in /me.',
+    'Three letters, e.g. EUR. The form for a new invoice proposes it, unless the customer has another currency. The API returns it in /me.',
   payment_terms_days:
-    'From 0 to 365. A new invoice without a due date is due after so many days, unless its customer has other terms.',
+    'From 0 to 365. A new invoice without a due date is due this many days after its issue date, unless the customer has other terms.',
 }
 
 /** The values of the form. */
@@ -36,14 +36,14 @@ export function renderAccountPage(
 ): Html {
   const isAdmin = session.user.role === 'admin'
   const main = html`<h1>Account</h1>
-<p class="lead">What holds for the whole account. What exists already keeps what it was created with: invoices their
-currency and due date, reminders their text.</p>
+<p class="lead">These settings apply to the whole account. A change does not affect existing records: invoices keep their
+currency and due date, and reminders keep their text.</p>
 ${isAdmin ? renderForm(frame, values, problem) : renderFacts(values)}
-<section class="card stack" aria-labelledby="elsewhere"><h2 id="elsewhere">Decided elsewhere</h2>
-<ul><li><a href="/settings/schedule">When reminders are sent, where replies go, and what becomes of money on account</a></li>
+<section class="card stack" aria-labelledby="elsewhere"><h2 id="elsewhere">Set on other pages</h2>
+<ul><li><a href="/settings/schedule">When reminders are sent, where replies go, and how money on account is used</a></li>
 <li><a href="/settings/payment-details">How customers pay</a></li>
 <li><a href="/settings/login-details">Whether Admins need a second factor</a></li></ul></section>`
-  return renderPage(frame, { title: 'Account', place: PATH, main })
+  return renderPage(frame, { title: 'Account', section: PATH, main })
 }
 
 function renderForm(frame: Frame, values: ProfileValues, problem: Problem | undefined): Html {
@@ -65,5 +65,5 @@ function renderFacts(values: ProfileValues): Html {
   return html`<section class="card stack" aria-label="The account"><dl class="facts">${PROFILE_FIELDS.map(
     (name) =>
       html`<div><dt>${PROFILE_WORDS[name]}</dt><dd translate="no">${values[name]}</dd></div>`,
-  )}</dl><p class="hint">An Admin can change it.</p></section>`
+  )}</dl><p class="hint">An Admin can change these settings.</p></section>`
 }

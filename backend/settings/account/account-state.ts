@@ -44,15 +44,15 @@ const STATES: Readonly<Record<AccountStatus, { readonly title: string; readonly 
   },
   trial_paused: {
     title: 'The trial of this account is paused',
-    text: 'No reminder is sent, and API calls that write get 423. Everything can be read. When the trial is resumed, reminders are scheduled from that day on.',
+    text: 'No reminder is sent, and API calls that write get 423. You can still read everything. When the trial is resumed, reminders are scheduled from that day on.',
   },
   suspended: {
     title: 'This account is suspended',
-    text: 'No reminder is sent, and API calls that write get 423. Everything can be read. The operator of this service suspended the account, and only the operator can make it active again: contact them, and name the account id below.',
+    text: 'No reminder is sent, and API calls that write get 423. You can still read everything. The operator of this service suspended the account, and only the operator can make it active again: contact them, and name the account id below.',
   },
   cancelled: {
     title: 'This account is cancelled',
-    text: 'No reminder is sent, and API calls that write get 423. Everything can be read for as long as the data is kept. To use the account again, contact the operator of this service, and name the account id below.',
+    text: 'No reminder is sent, and API calls that write get 423. You can still read everything for as long as the data is kept. To use the account again, contact the operator of this service, and name the account id below.',
   },
 }
 

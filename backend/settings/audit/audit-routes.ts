@@ -51,16 +51,16 @@ interface AuditView {
 
 function renderAudit(frame: Frame, rows: readonly AuditRow[], view: AuditView): Html {
   const main = html`<h1>Audit log</h1>
-<p class="lead">Who did what, when, and from where. Nothing is ever taken out.</p>
+<p class="lead">Who did what, when, and from where. Entries are never deleted.</p>
 ${
   rows.length === 0
-    ? html`<div class="card empty"><p>Nothing more.</p></div>`
+    ? html`<div class="card empty"><p>There are no entries.</p></div>`
     : html`<table class="keys log"><caption class="unseen">Audit log, the newest first</caption>
 <thead><tr><th scope="col">When</th><th scope="col">What</th><th scope="col">Who</th><th scope="col">From</th></tr></thead>
 <tbody>${rows.map((row) => renderEntry(row, view))}</tbody></table>`
 }
 ${view.next !== null && html`<p><a class="button" href="${PATH}?before=${view.next}">Older</a></p>`}`
-  return renderPage(frame, { title: 'Audit log', place: PATH, main })
+  return renderPage(frame, { title: 'Audit log', section: PATH, main })
 }
 
 function renderEntry(row: AuditRow, view: AuditView): Html {

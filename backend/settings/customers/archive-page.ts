@@ -14,11 +14,11 @@ export function renderArchive(frame: Frame, row: DebtorRow, balances: readonly B
       ? 'This customer owes nothing.'
       : html`This customer owes ${owed.map(({ outstanding, currency }, at) => html`${at > 0 && ', '}<strong>${renderMoney(outstanding, currency)}</strong>`)}.`
   }</p>
-<p>No reminder is sent any more, and reminders that wait are cancelled. Invoices stay open and can be
-paid. You can take the customer out of the archive at any time.</p>`
+<p>No more reminders are sent, and waiting reminders are cancelled. Invoices stay open and can be
+paid. You can restore the customer at any time.</p>`
   return renderConfirmPage(frame, {
     title: `Archive ${row.name}?`,
-    place: '/settings/customers',
+    section: '/settings/customers',
     back: { path, name: row.name },
     consequences,
     action: `${path}/archive`,

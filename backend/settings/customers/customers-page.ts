@@ -9,7 +9,7 @@ export const CUSTOMER_TABS = [
   { path: '/settings/payments', name: 'Payments' },
 ]
 
-/** Renders a sum for each currency; never summed across currencies. */
+/** Renders a sum for each currency. */
 export function renderSums(
   balances: readonly Balance[],
   of: 'outstanding' | 'overdue' | 'unapplied',

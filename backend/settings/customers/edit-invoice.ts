@@ -12,14 +12,14 @@ import { validateBody } from '../../validation/body.ts'
 import { refuseReadOnly } from '../money/money-act.ts'
 import { notFound } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
-import { inWordsOfForm } from '../shell/form-faults.ts'
+import { withFieldLabels } from '../shell/form-faults.ts'
 import { csrfField, renderFaults, renderPage } from '../shell/layout.ts'
 import type { SessionPage, SessionRequest } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
 import { renderField } from './customer-form-page.ts'
 
 const PATH = '/settings/invoices/{id}'
-const ADMINS_ONLY = 'Only an Admin can act on invoices.'
+const ADMINS_ONLY = 'Only an Admin can change invoices.'
 const LABELS: Readonly<Record<string, string>> = {
   due_date: 'Due on',
   po_number: 'Purchase order',
@@ -61,10 +61,10 @@ function editPage(method: 'POST' | 'PUT'): SessionPage {
       const json = renderInvoice(row, todayIn(timezone, now))
       return { json, location: `/settings/invoices/${id}` }
     },
-    async redraw(request, problem, { database }) {
+    async rerender(request, problem, { database }) {
       if (problem.code !== 'validation_failed') return undefined
       const row = await readInvoice(database.read, request)
-      const worded = inWordsOfForm(problem, LABELS)
+      const worded = withFieldLabels(problem, LABELS)
       const values = { ...valuesOf(row), ...sent(request.fields) }
       return (frame) => renderForm(frame, row, values, worded)
     },
@@ -80,12 +80,12 @@ function parseEdit(fields: Fields): InvoiceEdit {
   const given = sent(fields)
   const filled = Object.entries(given).filter(([, text]) => text !== '')
   const body = validateBody(invoiceEditBody, Object.fromEntries(filled))
-  // An empty text removes the value; an invoice always has a due date.
-  const kept = (name: string, value: string | undefined) =>
+  // An empty text removes the value, except for the due date, which every invoice has.
+  const changeOf = (name: string, value: string | undefined) =>
     name in given ? { value: value ?? null } : undefined
-  const poNumber = kept('po_number', body.po_number)
-  const notes = kept('notes', body.notes)
-  const paymentUrl = kept('payment_url', body.payment_url)
+  const poNumber = changeOf('po_number', body.po_number)
+  const notes = changeOf('notes', body.notes)
+  const paymentUrl = changeOf('payment_url', body.payment_url)
   return {
     ...(body.due_date !== undefined && { dueDate: body.due_date }),
     ...(poNumber && { poNumber: poNumber.value }),
@@ -124,14 +124,14 @@ function renderForm(
     )
   const main = html`<p class="back"><a href="${path}">Invoice <span translate="no">${row.number}</span></a></p>
 <h1>Change invoice <span translate="no">${row.number}</span></h1>
-<p class="lead">Waiting reminders about it are written again. To lower the amount, credit the invoice.</p>
+<p class="lead">Waiting reminders about this invoice are rewritten. To lower the amount, credit the invoice.</p>
 ${renderFaults(problem)}
 <form method="post" action="${path}" class="card stack" data-once novalidate>${csrfField(frame)}
-<div class="fields">${field('due_date', undefined, 'date')}${field('po_number')}${field('payment_url', 'An https address where it can be paid.')}${field('notes')}</div>
+<div class="fields">${field('due_date', undefined, 'date')}${field('po_number')}${field('payment_url', 'An https address where the invoice can be paid.')}${field('notes')}</div>
 <p class="row"><button class="primary">Save</button> <a class="button" href="${path}">Cancel</a></p></form>`
   return renderPage(frame, {
     title: `Change invoice ${row.number}`,
-    place: '/settings/customers',
+    section: '/settings/customers',
     main,
   })
 }

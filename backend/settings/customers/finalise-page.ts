@@ -1,4 +1,4 @@
-/** The confirmation of making an invoice of a draft. */
+/** The confirmation before a draft becomes an open invoice. */
 import type { InvoiceRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import { renderConfirmPage } from '../shell/confirm-page.ts'
@@ -11,12 +11,12 @@ export function renderFinalise(frame: Frame, row: InvoiceRow, customer: string, 
 from now on, due on ${dateWords(row.due_date)}. ${
     row.due_date < today
       ? 'That day has passed: reminders begin in the next business hours.'
-      : 'If it is not paid, reminders are sent by the schedule.'
+      : 'If it is not paid, reminders follow the schedule.'
   }</p>
-<p>It cannot be a draft again. A mistake is corrected by changing, crediting or voiding the invoice.</p>`
+<p>This cannot be undone. To correct a mistake, change, credit or void the invoice.</p>`
   return renderConfirmPage(frame, {
     title: `Finalise invoice ${row.number}?`,
-    place: '/settings/customers',
+    section: '/settings/customers',
     back: { path, name: `Invoice ${row.number}` },
     consequences,
     action: `${path}/finalise`,

@@ -21,13 +21,13 @@ import { notFound } from '../shell/faults.ts'
 import { blockOf } from '../shell/ledger-words.ts'
 import { newestFrom } from '../shell/list-query.ts'
 import type { SessionPage, SessionRequest } from '../shell/page-request.ts'
-import type { Draw } from '../shell/response.ts'
+import type { RenderPage } from '../shell/response.ts'
 import { renderFinalise } from './finalise-page.ts'
 import { type InvoiceView, renderInvoicePage } from './invoice-page.ts'
 
 const PATH = '/settings/invoices'
-const ADMINS_ONLY = 'Only an Admin can act on invoices.'
-/** Far more than a person does to an invoice. */
+const ADMINS_ONLY = 'Only an Admin can change invoices.'
+/** Far more acts than people perform on one invoice. */
 const ACTS_MAX = 100
 
 export const invoicePages: readonly SessionPage[] = [
@@ -77,7 +77,7 @@ function reasonedPage(
 
 interface ActOptions {
   readonly texts?: readonly string[]
-  /** The act that undoes this one, also with a reason. */
+  /** The act that undoes this one; it takes a reason too. */
   readonly undoneBy?: 'dispute' | 'resolve' | undefined
 }
 
@@ -111,7 +111,7 @@ function actPage(
       })
       return { json: renderInvoice(row, todayIn(timezone, now)), location: `${PATH}/${id}` }
     },
-    async redraw(request, problem, { database }) {
+    async rerender(request, problem, { database }) {
       if (problem.code === 'not_found') return undefined
       const failed = { name, reason: request.fields.text('reason'), problem }
       return show(await readInvoice(database.read, request), failed).page
@@ -120,7 +120,7 @@ function actPage(
 }
 
 function show(view: InvoiceView, failed?: FailedAct) {
-  const page: Draw = (frame) => renderInvoicePage(frame, view, failed)
+  const page: RenderPage = (frame) => renderInvoicePage(frame, view, failed)
   return { json: renderInvoice(view.row, view.today), page }
 }
 

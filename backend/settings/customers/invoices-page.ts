@@ -3,7 +3,7 @@ import type { InvoiceRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import {
   dateWords,
-  invoiceChasing,
+  nextReminderText,
   renderInvoiceStatus,
   renderMoney,
 } from '../shell/ledger-words.ts'
@@ -37,7 +37,7 @@ export function renderInvoiceTable(
 ${customers && html`<td data-label="Customer"><a href="/settings/customers/${row.debtor_id}" translate="no">${customers.get(row.debtor_id)}</a></td>`}
 <td data-label="Status">${renderInvoiceStatus(row, today)}</td>
 <td data-label="Due on"><time datetime="${row.due_date}">${dateWords(row.due_date)}</time></td>
-<td data-label="Next">${invoiceChasing(row, times.timezone, blocks.get(row.debtor_id))}</td>
+<td data-label="Next">${nextReminderText(row, times.timezone, blocks.get(row.debtor_id))}</td>
 <td data-label="Amount" class="amount">${renderMoney(row.amount, row.currency)}</td>
 <td data-label="Due" class="amount">${renderMoney(row.amount_due, row.currency)}</td></tr>`,
   )}</tbody></table>`

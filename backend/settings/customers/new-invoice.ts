@@ -13,11 +13,11 @@ import { parseCurrency } from '../../money/money.ts'
 import { validateBody } from '../../validation/body.ts'
 import type { JsonObject } from '../../validation/json.ts'
 import { readAmountText } from '../money/amount-field.ts'
-import { KEY, once, refuseReadOnly, renderKeyField } from '../money/money-act.ts'
+import { KEY_FIELD, once, refuseReadOnly, renderKeyField } from '../money/money-act.ts'
 import { renderPickCustomer } from '../money/pick-customer-page.ts'
 import { invalid, notFound } from '../shell/faults.ts'
 import { Fields } from '../shell/fields.ts'
-import { inWordsOfForm } from '../shell/form-faults.ts'
+import { withFieldLabels } from '../shell/form-faults.ts'
 import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
 import type { SessionPage, SessionRequest } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
@@ -75,13 +75,13 @@ export const newInvoicePages: readonly SessionPage[] = [
     method: 'POST',
     path: PATH,
     admins: ADMINS_ONLY,
-    expected: { texts: [...TEXTS, 'chase_if_overdue', KEY], numbers: ['amount'] },
+    expected: { texts: [...TEXTS, 'chase_if_overdue', KEY_FIELD], numbers: ['amount'] },
     async handle(request, deps) {
       const { session, act, now, fields } = request
       const { id: accountId, timezone } = session.account
       const today = todayIn(timezone, now)
       const response = await once(request, deps, CREATION, async (tx) => {
-        // The customer of another account is reported like an unknown one.
+        // A customer of another account is reported like an unknown one.
         await readDebtor(tx, request)
         const input = newInvoice(validateBody(invoiceBody, bodyOf(fields), today))
         const { payment_terms_days: paymentTermsDays } = await getAccount(tx, accountId)
@@ -97,12 +97,12 @@ export const newInvoicePages: readonly SessionPage[] = [
       })
       return { status: 201, ...response }
     },
-    async redraw(request, problem, { database }) {
+    async rerender(request, problem, { database }) {
       if (![409, 422].includes(problem.status) || problem.code.startsWith('idempotency')) {
         return undefined
       }
       const debtor = await readDebtor(database.read, request)
-      const worded = inWordsOfForm(problem, LABELS)
+      const worded = withFieldLabels(problem, LABELS)
       return (frame) => renderForm(frame, debtor, request.fields, worded)
     },
   },
@@ -168,22 +168,22 @@ ${renderFaults(problem)}
 <div class="field"><label for="amount">Amount, tax included</label>
 <input id="amount" name="amount" value="${entered.text('amount')}" inputmode="decimal" autocomplete="off" required class="sum-field"${describedBy(problem, 'amount')}>${renderFault(problem, 'amount')}</div>
 ${field('currency')}
-${field('number', 'Empty: the next of your numbers.')}
+${field('number', 'Leave empty to use your next invoice number.')}
 ${field('issue_date', undefined, 'date')}
-${field('due_date', 'Empty: by the payment terms.', 'date')}
+${field('due_date', 'Leave empty to use the payment terms.', 'date')}
 <div class="field"><label for="invoice-status">Status</label>
 <select id="invoice-status" name="status"><option value="open"${attribute('selected', status !== 'draft')}>Open: owed and chased</option><option value="draft"${attribute('selected', status === 'draft')}>Draft: to be finalised later</option></select></div>
 </div>
-<details${problem !== undefined && html` open`}><summary>More about it</summary><div class="fields">
-${field('po_number')}${field('external_id', 'The id in your own system, without spaces.')}${field('payment_url', 'An https address where it can be paid.')}${field('notes')}
+<details${problem !== undefined && html` open`}><summary>More details</summary><div class="fields">
+${field('po_number')}${field('external_id', 'The id in your own system, without spaces.')}${field('payment_url', 'An https address where the invoice can be paid.')}${field('notes')}
 <div class="field"><label for="chase">If it is past due already</label>
-<select id="chase" name="chase_if_overdue"><option value="true">Remind of it</option><option value="false"${attribute('selected', entered.text('chase_if_overdue') === 'false')}>Take it as history</option></select></div>
+<select id="chase" name="chase_if_overdue"><option value="true">Send reminders</option><option value="false"${attribute('selected', entered.text('chase_if_overdue') === 'false')}>Do not send reminders</option></select></div>
 </div></details>
 <p class="row"><button class="primary">Enter invoice</button> <a class="button" href="${back}">Cancel</a></p>
 </form>`
   return renderPage(frame, {
-    title: `Enter an invoice of ${debtor.name}`,
-    place: '/settings/customers',
+    title: `Enter an invoice for ${debtor.name}`,
+    section: '/settings/customers',
     main,
   })
 }

@@ -33,17 +33,17 @@ export function renderPaymentPage(frame: Frame, view: PaymentView): Html {
 <div class="heading"><h1>Payment of ${renderMoney(row.amount, row.currency)}</h1><p class="total">${renderPaymentStatus(row)}</p></div>
 <section class="card"><dl class="facts">
 <div><dt>Received on</dt><dd>${dateWords(row.received_on)}</dd></div>
-<div><dt>How</dt><dd>${METHOD_WORDS[row.method]}</dd></div>
+<div><dt>Method</dt><dd>${METHOD_WORDS[row.method]}</dd></div>
 <div><dt>Recorded</dt><dd>${exactTime(row.created_at, timezone)} ${SOURCE_WORDS[row.source]}, <span translate="no">${recorderOf(row)}</span></dd></div>
 ${row.status === 'reversed' && html`<div><dt>Reversed</dt><dd>${exactTime(row.updated_at, timezone)}</dd></div>`}
 ${row.reference !== null && html`<div><dt>Reference</dt><dd translate="no">${row.reference}</dd></div>`}
-${row.external_id !== null && html`<div><dt>Your own id</dt><dd translate="no">${row.external_id}</dd></div>`}
+${row.external_id !== null && html`<div><dt>External ID</dt><dd translate="no">${row.external_id}</dd></div>`}
 <div><dt>On account</dt><dd>${renderMoney(row.unapplied_amount, row.currency)}</dd></div>
 </dl></section>
-<section aria-labelledby="allocations"><h2 id="allocations">${row.status === 'reversed' ? 'What it had paid' : 'What it paid'}</h2>
+<section aria-labelledby="allocations"><h2 id="allocations">${row.status === 'reversed' ? 'Allocations before the reversal' : 'Allocations'}</h2>
 ${
   allocations.length === 0
-    ? html`<p class="card hint">Nothing yet: it is on account.</p>`
+    ? html`<p class="card hint">The payment is not allocated to an invoice.</p>`
     : html`<table class="keys ledger"><caption class="unseen">Allocations</caption>
 <thead><tr><th scope="col">Invoice</th><th scope="col" class="amount">Amount</th>${canChange && html`<th scope="col"><span class="unseen">Actions</span></th>`}</tr></thead>
 <tbody>${allocations.map(
@@ -58,7 +58,7 @@ ${
   html`<div class="acts">${row.unapplied_amount > 0 && html`<a class="button primary" href="${path}/allocate">Allocate ${renderMoney(row.unapplied_amount, row.currency)}</a>`}
 <a class="button danger" href="${path}/reverse" data-dialog-page>Reverse…</a></div>`
 }`
-  return renderPage(frame, { title: 'Payment', place: '/settings/customers', main })
+  return renderPage(frame, { title: 'Payment', section: '/settings/customers', main })
 }
 
 function recorderOf({ recorded_by }: PaymentRow): string {

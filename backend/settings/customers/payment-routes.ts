@@ -6,7 +6,7 @@ import { readAllocations } from '../../payments/payment-list.ts'
 import { renderPayment } from '../../payments/representation.ts'
 import { notFound } from '../shell/faults.ts'
 import type { SessionPage, SessionRequest } from '../shell/page-request.ts'
-import type { Draw } from '../shell/response.ts'
+import type { RenderPage } from '../shell/response.ts'
 import { type PaymentView, renderPaymentPage } from './payment-page.ts'
 
 const PATH = '/settings/payments'
@@ -20,7 +20,7 @@ export const paymentPages: readonly SessionPage[] = [
 ]
 
 function show(view: PaymentView) {
-  const page: Draw = (frame) => renderPaymentPage(frame, view)
+  const page: RenderPage = (frame) => renderPaymentPage(frame, view)
   return { json: renderPayment(view.row, view.allocations), page }
 }
 

@@ -3,7 +3,7 @@ import { isReadOnly } from '../../accounts/accounts.ts'
 import { addDays } from '../../calendar/calendar.ts'
 import { AGES, type DueByAge } from '../../debtors/due-totals.ts'
 import { type Html, html } from '../../html/html.ts'
-import { nameOf } from '../reminders/messages-page.ts'
+import { messageName } from '../reminders/messages-page.ts'
 import { renderOldInvoicesHint } from '../reminders/old-invoices.ts'
 import { renderPage } from '../shell/layout.ts'
 import { METHOD_WORDS, renderMessageStatus, renderMoney } from '../shell/ledger-words.ts'
@@ -23,7 +23,7 @@ ${isEmpty && renderSteps(overview)}
 ${!isEmpty && renderDue(overview)}
 ${!isEmpty && renderWeek(overview)}
 ${!isEmpty && renderLatest(overview)}`
-  return renderPage(frame, { title: 'Home', place: PATH, main })
+  return renderPage(frame, { title: 'Home', section: PATH, main })
 }
 
 function renderSteps({ steps, session }: Overview): Html {
@@ -63,10 +63,10 @@ interface Alert {
   readonly link: string
 }
 
-function renderAlerts({ halt }: Frame, overview: Overview): Html | undefined {
+function renderAlerts({ killSwitch }: Frame, overview: Overview): Html | undefined {
   const alerts = alertsOf(overview)
   const { status } = overview.session.account
-  if (halt !== undefined) {
+  if (killSwitch !== undefined) {
     alerts.unshift({
       ...{ kind: 'bad', path: '/settings/kill-switch', link: 'Kill switch' },
       text: html`The kill switch is on: no reminder is sent.`,
@@ -75,7 +75,7 @@ function renderAlerts({ halt }: Frame, overview: Overview): Html | undefined {
   if (isReadOnly(status)) {
     alerts.unshift({
       ...{ kind: 'bad', path: '/docs/errors#account_read_only', link: 'What this means' },
-      text: html`This account is read-only (${status.replaceAll('_', ' ')}): API calls that write are refused.`,
+      text: html`This account is read-only (${status.replaceAll('_', ' ')}): API calls that write are rejected.`,
     })
   }
   if (alerts.length === 0) return undefined
@@ -139,15 +139,15 @@ function alertsOf({
   return alerts
 }
 
-/** Further currencies are listed with their totals only. */
-const FULL_MAX = 3
+/** Currencies beyond these are listed with their totals only. */
+const DETAILED_CURRENCIES_MAX = 3
 
 function renderDue({ due, largest, today }: Overview): Html {
   if (due.length === 0) {
     return html`<section class="card empty"><p><strong>Nothing is owed.</strong></p>
 <p class="hint">Open invoices appear here with their age.</p></section>`
   }
-  return html`${due.slice(0, FULL_MAX).map((total) => {
+  return html`${due.slice(0, DETAILED_CURRENCIES_MAX).map((total) => {
     const { currency } = total
     const id = `due-${currency.toLowerCase()}`
     return html`<section aria-labelledby="${id}"><h2 id="${id}">Owed in ${currency}</h2>
@@ -168,7 +168,7 @@ ${renderAges(total, today)}</div>
 <p><a href="/settings/customers?view=owing&amp;sort=-owes&amp;currency=${currency}">All<span class="unseen"> customers that owe ${currency}</span></a></p></div>
 </div></section>`
   })}
-${due.length > FULL_MAX && renderOthers(due.slice(FULL_MAX))}`
+${due.length > DETAILED_CURRENCIES_MAX && renderOthers(due.slice(DETAILED_CURRENCIES_MAX))}`
 }
 
 function renderOthers(due: readonly DueByAge[]): Html {
@@ -196,7 +196,7 @@ function renderAges({ currency, ages }: DueByAge, today: string): Html {
 <thead class="unseen"><tr><th scope="col">Past due</th><th scope="col">Share</th><th scope="col">Invoices</th><th scope="col">Amount</th></tr></thead>
 <tbody>${AGES.map(({ name, from, to }, at) => {
     const { amount, invoices } = ages[at] ?? { amount: 0, invoices: 0 }
-    // `due_before` is exclusive: the day after a due date that is `from` days past.
+    // `due_before` is exclusive, hence the day after the due date that is `from` days ago.
     const query = new URLSearchParams({
       currency,
       ...(to !== null && { due_since: addDays(today, -to) }),
@@ -248,7 +248,7 @@ function renderLatest({ payments, messages, names, session, now }: Overview): Ht
   )}</ul></section>
 <section aria-labelledby="messages-title"><div class="heading"><h2 id="messages-title">Latest messages</h2><a href="/settings/messages">All<span class="unseen"> messages</span></a></div>
 <ul class="card feed">${messages.length === 0 && html`<li class="hint">None yet.</li>`}${messages.map(
-    (row) => html`<li><a href="/settings/messages/${row.id}">${nameOf(row)}</a>
+    (row) => html`<li><a href="/settings/messages/${row.id}">${messageName(row)}</a>
 <span>${customer(row.debtor_id)}<span class="hint">${renderMessageStatus(row)} · ${timeAgo(row.sent_at ?? row.updated_at, times)}</span></span></li>`,
   )}</ul></section></div>`
 }

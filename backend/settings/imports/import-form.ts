@@ -8,7 +8,7 @@ import { parseCurrency } from '../../money/money.ts'
 import { invalid } from '../shell/faults.ts'
 import type { Expected, Fields } from '../shell/fields.ts'
 
-/** Leaves room for the other fields in a body of 1 MiB. Some 10,000 invoices. */
+/** Leaves room for the other fields in a body of 1 MiB; some 10,000 invoices fit. */
 const FILE_BYTES_MAX = 950_000
 const FILE_NAME_LENGTH_MAX = 200
 
@@ -16,7 +16,7 @@ export const DATE_FORMATS = [
   ...['YYYY-MM-DD', 'D.M.YYYY', 'D/M/YYYY', 'M/D/YYYY', 'D-M-YYYY', 'YYYY/MM/DD', 'YYYYMMDD'],
 ] as const
 
-/** The actions of a request with the file. */
+/** What a request does with the file. */
 export const STEPS = ['preview', 'record', 'edit'] as const
 export type Step = (typeof STEPS)[number]
 
@@ -40,9 +40,9 @@ export interface ImportForm {
   readonly chaseOverdue: boolean
   /** Whether differing records are corrected to the values in the file. */
   readonly correct: boolean
-  /** Header names by field; an empty one leaves the field out. */
+  /** Header names by field. A field with an empty name is not imported. */
   readonly columns: ReadonlyMap<FieldName, string>
-  /** Empty until there is a file that can be read. */
+  /** Empty until a readable file was sent. */
   readonly headers: readonly string[]
 }
 
@@ -69,7 +69,7 @@ export function readForm(fields: Fields): ImportForm {
   }
 }
 
-/** Without control characters, which no reason of an act may contain. */
+/** Removes control characters: the reason of an act may contain the file name, but no control characters. */
 function readFileName(text: string): string {
   const shown = text.replaceAll(/\p{Cc}/gu, ' ').trim()
   return [...shown].slice(0, FILE_NAME_LENGTH_MAX).join('')
@@ -99,7 +99,7 @@ export async function readFile(form: ImportForm, now: Date): Promise<Ledger> {
   if (form.content.includes('\u{fffd}')) {
     invalid('file', 'The file is not UTF-8 text. Save it as “CSV UTF-8”.')
   }
-  if (form.dateFormat === '') invalid('date_format', 'Choose how the file writes dates.')
+  if (form.dateFormat === '') invalid('date_format', 'Choose the date format of the file.')
   const currency = form.currency === '' ? undefined : parseCurrency(form.currency)
   if (form.currency !== '' && currency === undefined) {
     invalid('currency', 'The currency must be a code of ISO 4217, such as EUR.')
@@ -127,7 +127,7 @@ const FAULT_FIELDS = {
   rows: 'file',
 } as const
 
-/** Far more than a person corrects before the next try. */
+/** Far more errors than a person corrects before the next try. */
 const ROW_ERRORS_MAX = 200
 
 function problemOf({ message, about, rowErrors }: LedgerError): Problem {

@@ -14,9 +14,9 @@ import { AUTO, columnFieldOf, DATE_FORMATS, type ImportForm } from './import-for
 import type { Finding, Refusal, StepResult } from './import-step.ts'
 
 const PATH = '/settings/import'
-const PLACE = '/settings/customers'
+const SECTION = '/settings/customers'
 
-/** Rows of each list; the rest is counted. */
+/** The rows that each list shows; the others are only counted. */
 const SHOWN_MAX = 50
 
 const FIELD_WORDS: Readonly<Record<FieldName, string>> = {
@@ -33,10 +33,10 @@ const FIELD_WORDS: Readonly<Record<FieldName, string>> = {
 
 export function renderImportForm(frame: Frame, form: ImportForm, problem?: Problem): Html {
   const hasFile = form.content !== ''
-  const main = html`<p class="back"><a href="${PLACE}">Customers</a></p>
+  const main = html`<p class="back"><a href="${SECTION}">Customers</a></p>
 <div class="heading"><h1>Import a file</h1><a class="button small" href="/settings/imports">Past imports</a></div>
-<p class="lead">A CSV file with one invoice in each row. Customers are created from it too, and a payment for each invoice
-that the file shows as paid. You see what would be recorded before anything is.</p>
+<p class="lead">A CSV file with one invoice in each row. The import also creates the customers, and a payment for each invoice
+that the file shows as paid. You see what it would record before anything is recorded.</p>
 ${renderFaults(problem)}
 <form method="post" action="${PATH}" enctype="multipart/form-data" class="stack" data-once novalidate>${csrfField(frame)}
 <div class="card stack">
@@ -56,23 +56,23 @@ ${renderFault(problem, 'date_format')}
 <p class="hint" id="currency-hint">For rows without a currency of their own.</p>
 ${renderFault(problem, 'currency')}
 <p><label class="check"><input type="checkbox" name="decimal_comma" value="yes"${attribute('checked', form.isDecimalComma)}> <span>Amounts have a decimal comma, as in 1234,56</span></label></p>
-<p><label class="check"><input type="checkbox" name="chase_overdue" value="yes"${attribute('checked', form.chaseOverdue)}> <span>Send reminders also about invoices that are past due already</span></label></p>
+<p><label class="check"><input type="checkbox" name="chase_overdue" value="yes"${attribute('checked', form.chaseOverdue)}> <span>Also send reminders about invoices that are already past due</span></label></p>
 </div>
 ${form.headers.length > 0 ? renderColumns(form, problem) : undefined}
-<p class="row"><button class="primary">Check the file</button> <a class="button" href="${PLACE}">Cancel</a></p>
+<p class="row"><button class="primary">Check the file</button> <a class="button" href="${SECTION}">Cancel</a></p>
 </form>
 ${!hasFile && renderHeaderHelp()}`
-  return renderPage(frame, { title: 'Import a file', place: PLACE, main })
+  return renderPage(frame, { title: 'Import a file', section: SECTION, main })
 }
 
-/** Browsers choose no file by themselves; the script chooses the one that was sent. */
+/** A page cannot preselect a file. The script selects the one that was sent. */
 function renderChosenFile({ content, fileName }: ImportForm): Html {
   return html`<p class="hint" data-choose-again>Choose <span translate="no">${fileName}</span> again, or another file.</p>
 <textarea hidden disabled data-chosen="file" data-name="${fileName}">
 ${content}</textarea>`
 }
 
-/** A day that shows which part is which. */
+/** Returns a date whose day, month and year cannot be confused. */
 function exampleOf(format: string): string {
   return format
     .replace('YYYY', '2026')
@@ -85,7 +85,7 @@ function renderHeaderHelp(): Html {
 <p>Columns are recognized by common headers, such as <code>Invoice number</code>, <code>Customer ID</code>, <code>Invoice date</code>,
 <code>Due date</code>, <code>Amount</code>, <code>Paid on</code>, <code>Customer name</code>, <code>Email</code> and <code>Currency</code>.
 If a header is not recognized, you choose the column after the file is read. A file that was imported before can be
-imported again: what is recorded already is not recorded twice.</p></section>`
+imported again: existing records are not recorded twice.</p></section>`
 }
 
 function renderColumns({ headers, columns }: ImportForm, problem: Problem | undefined): Html {
@@ -96,7 +96,7 @@ ${renderFault(problem, 'columns')}
     const chosen = columns.get(field)
     const isRequired = REQUIRED_FIELDS.includes(field)
     return html`<div class="field"><label for="${id}">${FIELD_WORDS[field]}</label>
-<select id="${id}" name="${id}"><option value="${AUTO}">By its header</option>${
+<select id="${id}" name="${id}"><option value="${AUTO}">Recognized by its header</option>${
       !isRequired &&
       html`<option value=""${attribute('selected', chosen === '')}>Not in the file</option>`
     }${headers.map((header) => html`<option value="${header}"${attribute('selected', header === chosen)}>${header}</option>`)}</select></div>`
@@ -130,16 +130,16 @@ ${
   html`<section class="card" aria-labelledby="corrections"><h2 id="corrections">Records that the file would change</h2>
 <ul class="plain">${corrections.slice(0, SHOWN_MAX).map(({ record, change }) => html`<li><span translate="no">${record}: ${change}</span></li>`)}</ul>
 ${renderMore(corrections.length)}
-<p><label class="check"><input type="checkbox" name="correct" value="yes"> <span>Change ${plural(corrections.length, 'record')} to what the file says</span></label></p></section>`
+<p><label class="check"><input type="checkbox" name="correct" value="yes"> <span>Change ${plural(corrections.length, 'record')} to the values in the file</span></label></p></section>`
 }
 <p class="row">${
     hasWork
       ? html`<button class="primary" name="step" value="record">${count > 0 ? `Record ${plural(count, 'record')}` : 'Change the records'}</button>`
-      : html`<strong>Everything in the file is recorded already.</strong>`
+      : html`<strong>Everything in the file is already recorded.</strong>`
   }
 <button name="step" value="edit">Change the options</button> <a class="button" href="${PATH}">Another file</a></p>
 </form>`
-  return renderPage(frame, { title: 'Check the file', place: PLACE, main })
+  return renderPage(frame, { title: 'Check the file', section: SECTION, main })
 }
 
 interface Report {
@@ -159,7 +159,7 @@ export function renderImportReport(frame: Frame, report: Report): Html {
   const left = missing.customers + missing.invoices + missing.payments
   const done =
     before + recorded.customers + recorded.invoices + recorded.payments + recorded.corrected
-  const main = html`<p class="back"><a href="${PLACE}">Customers</a></p>
+  const main = html`<p class="back"><a href="${SECTION}">Customers</a></p>
 <h1>${isComplete ? 'Imported' : 'Importing'} <span translate="no">${form.fileName}</span></h1>
 ${
   isComplete
@@ -175,15 +175,15 @@ ${
 <a class="button" href="/settings/invoices">Invoices</a> <a class="button" href="${PATH}">Import another file</a></p>
 <section class="card" aria-labelledby="wrong"><h2 id="wrong">If something in the file was wrong</h2>
 ${result.importId !== undefined && html`<p><a class="button" href="/settings/imports/${result.importId}">Take this import back…</a></p>`}
-<p>Or correct the file and import it again. Names, e-mail addresses and due dates can be changed to what the corrected file
-says; what is recorded already is not recorded twice. An amount that is too high is credited, and an invoice that should not
+<p>Or correct the file and import it again. Names, e-mail addresses and due dates can be changed to the values in the
+corrected file; existing records are not recorded twice. An amount that is too high is credited, and an invoice that should not
 exist is voided, on its page; a payment is reversed on its page.</p></section>`
 }`
   const title = isComplete ? 'Imported' : 'Importing'
-  return renderPage(frame, { title, place: PLACE, main })
+  return renderPage(frame, { title, section: SECTION, main })
 }
 
-/** The script sends the form immediately: the import then continues by itself. */
+/** The script sends the form immediately, so that the import continues by itself. */
 function renderProgress(
   frame: Frame,
   { form, result: { importId } }: Report,
@@ -231,7 +231,7 @@ function renderTotals({ totals }: Comparison): Html {
 function renderDifferences({ differences }: Comparison): Html | undefined {
   if (differences.length === 0) return undefined
   return html`<section aria-labelledby="differences"><h2 id="differences">${plural(differences.length, 'difference')}</h2>
-<p class="hint">These records exist, and say something else than the file. They are not changed unless you choose so below.</p>
+<p class="hint">These records exist already, but differ from the file. They are not changed unless you choose to change them below.</p>
 <table class="keys ledger dense"><caption class="unseen">Differences</caption>
 <thead><tr><th scope="col">Record</th><th scope="col">What</th><th scope="col">In the file</th><th scope="col">In the account</th></tr></thead>
 <tbody>${differences

@@ -31,7 +31,7 @@ export const importPages: readonly SessionPage[] = [
     admins: ADMINS_ONLY,
     expected: IMPORT_FIELDS,
     handle: importFile,
-    async redraw({ fields }, problem) {
+    async rerender({ fields }, problem) {
       if (problem.code !== 'validation_failed') return undefined
       const form = readForm(fields)
       return (frame) => renderImportForm(frame, form, problem)
@@ -51,7 +51,7 @@ async function importFile(request: SessionRequest, deps: SettingsDeps): Promise<
   refuseReadOnly(session)
   const text = fields.text('step') || 'preview'
   const step =
-    STEPS.find((one) => one === text) ?? invalid('step', `step is one of ${STEPS.join(', ')}.`)
+    STEPS.find((one) => one === text) ?? invalid('step', `step must be one of ${STEPS.join(', ')}.`)
   const form = readForm(fields)
   if (step === 'edit') return { page: (frame) => renderImportForm(frame, form) }
   const ledger = await readFile(form, now)

@@ -1,6 +1,6 @@
 /**
  * One step of an import. A request works for a few seconds and returns the remaining work. The next request
- * compares again: a repeated or interrupted step records nothing twice.
+ * compares the file with the account again, so that a repeated or interrupted step records nothing twice.
  */
 import { Problem } from '../../../shared/contract/problem.ts'
 import { recordAudit } from '../../accounts/audit.ts'
@@ -21,7 +21,7 @@ import {
 import type { ImportedRecord } from '../../import/take-back-plan.ts'
 import { STEP_MS } from '../shell/page-request.ts'
 
-/** This many rejections usually have one cause. */
+/** The import stops after this many rejections, which usually have one cause. */
 const REFUSALS_MAX = 100
 
 export interface Refusal {
@@ -83,7 +83,7 @@ export async function recordStep(options: StepOptions): Promise<StepResult> {
   const total = missing.customers + missing.invoices + missing.payments + corrections.length
   let importId = options.importId
   if (total > 0) {
-    // The entry comes before the first record: an interrupted step then has its entry too.
+    // The audit entry is written before the first record, so that an interrupted step has one too.
     importId = await database.transaction(async (tx) => {
       await recordAudit(tx, act, {
         accountId: account.id,
@@ -120,7 +120,7 @@ export async function recordStep(options: StepOptions): Promise<StepResult> {
 
 type Kind = keyof StepResult['recorded']
 
-/** Runs one record after the other, each in a transaction of its own, until the time is used up. */
+/** Processes one record after the other, each in a transaction of its own, until the time is used up. */
 function createWork({ database, clock, importing }: StepOptions, importId: string | undefined) {
   const endsAtMs = clock().getTime() + STEP_MS
   const recorded: Record<Kind, number> = { customers: 0, invoices: 0, payments: 0, corrected: 0 }

@@ -1,4 +1,4 @@
-/** The form of the scopes that keys of the account may have. */
+/** The form for the account-wide permissions: the scopes that keys of the account may have. */
 import { effectiveScopes, readScopes, type Scope } from '../../accounts/scopes.ts'
 import { keyStatus } from '../../api-keys/key-status.ts'
 import type { ApiKeyRow } from '../../database/tables.ts'
@@ -18,9 +18,9 @@ interface AllowanceView {
 export function renderAllowance(frame: Frame, view: AllowanceView): Html {
   const isAdmin = view.session.user.role === 'admin'
   const main = html`<p class="back"><a href="/settings/api-keys">API &amp; webhooks</a></p>
-<h1>What keys may do at most</h1>
-<p class="lead">What you remove here, no key of the account can do from the next call on. If you
-allow it again, the keys that were issued with it can do it again.</p>
+<h1>Account-wide permissions</h1>
+<p class="lead">If you remove a permission here, every key of the account loses it from the next call on. If you
+allow it again, the keys that were issued with it have it again.</p>
 <form method="post" action="/settings/scope-allowance" class="stack">
 ${csrfField(frame)}
 <fieldset class="card"${attribute('disabled', !isAdmin)}>
@@ -37,7 +37,11 @@ ${
     : html`<p class="hint">Only an Admin can change this.</p>`
 }
 </form>`
-  return renderPage(frame, { title: 'What keys may do', place: '/settings/api-keys', main })
+  return renderPage(frame, {
+    title: 'Account-wide permissions',
+    section: '/settings/api-keys',
+    main,
+  })
 }
 
 function renderChoice(scope: Scope, { scopes, rows }: AllowanceView): Html {
@@ -48,13 +52,13 @@ function renderChoice(scope: Scope, { scopes, rows }: AllowanceView): Html {
 <span>${SCOPE_WORDS[scope]} <span class="hint">${plural(holders, 'key')}</span></span></label>`
 }
 
-/** A live key, and the scopes that it would lose. */
+/** An active key, and the scopes that it would lose. */
 export interface KeyLoss {
   readonly row: ApiKeyRow
   readonly lost: readonly Scope[]
 }
 
-/** Lists the live keys that can do less with the new scopes than now. */
+/** Lists the active keys that would lose scopes. */
 export function lossesOf(
   rows: readonly ApiKeyRow[],
   allowance: string | null,
@@ -76,7 +80,7 @@ interface Narrowing {
   readonly now: Date
 }
 
-/** Asks before live keys lose scopes, and names each key and its last use. */
+/** The confirmation before active keys lose scopes; it names each key and its last use. */
 export function renderNarrowing(frame: Frame, { session, scopes, losses, now }: Narrowing): Html {
   const times = { now, timezone: session.account.timezone }
   const keys = losses.map(
@@ -89,13 +93,13 @@ ${lost.map((scope) => SCOPE_WORDS[scope].toLowerCase()).join(', ')}. Last used: 
     }.</li>`,
   )
   return renderConfirmPage(frame, {
-    title: `Take permissions from ${plural(losses.length, 'live key')}?`,
-    place: '/settings/api-keys',
-    back: { path: '/settings/scope-allowance', name: 'What keys may do' },
+    title: `Remove permissions from ${plural(losses.length, 'active key')}?`,
+    section: '/settings/api-keys',
+    back: { path: '/settings/scope-allowance', name: 'Account-wide permissions' },
     consequences: html`<p>From the next call on, calls of these keys that need such a permission fail with 403:</p>
 <ul>${keys}</ul>`,
     action: '/settings/scope-allowance',
-    button: 'Take them away',
+    button: 'Remove permissions',
     isDangerous: true,
     fields: html`<input type="hidden" name="confirmed" value="yes">${scopes.map((scope) => html`<input type="hidden" name="scopes" value="${scope}">`)}`,
   })

@@ -36,7 +36,7 @@ export const keyChangePages: readonly SessionPage[] = [
   {
     ...CHANGE,
     method: 'POST',
-    async redraw(request, problem, deps) {
+    async rerender(request, problem, deps) {
       if (problem.code !== 'validation_failed') return undefined
       const { fields } = request
       const view = {
@@ -91,7 +91,7 @@ export const keyChangePages: readonly SessionPage[] = [
         },
       }
     },
-    async redraw(request, problem, deps) {
+    async rerender(request, problem, deps) {
       if (problem.code !== 'validation_failed') return undefined
       const row = await getKey(deps.database.read, request.session, request.id)
       return (frame) => renderRotate(frame, { ...rotateViewOf(request), row }, problem)
@@ -104,7 +104,7 @@ async function changeKey(request: SessionRequest, { database }: SettingsDeps) {
   const { account } = session
   const current = await getKey(database.read, session, id)
   const shownDay = lastDayOf(current.expires_at, account.timezone)
-  // The end of this day may be later than the stored expiry, and would be rejected.
+  // An unchanged day is ignored: its end may be later than the stored expiry, and a later expiry is rejected.
   const isSameDay = fields.has('expires_on') && fields.text('expires_on') === shownDay
   const expiresAt = isSameDay ? undefined : readExpiry(fields, account.timezone)
   const allowedAddresses = readAddresses(fields)

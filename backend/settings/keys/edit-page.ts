@@ -30,5 +30,5 @@ ${renderAddressField(view, problem)}
 </div>
 <p class="row"><button class="primary">Save</button> <a class="button" href="${path}">Cancel</a></p>
 </form>`
-  return renderPage(frame, { title: `Edit ${row.name}`, place: '/settings/api-keys', main })
+  return renderPage(frame, { title: `Edit ${row.name}`, section: '/settings/api-keys', main })
 }

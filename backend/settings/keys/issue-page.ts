@@ -6,7 +6,7 @@ import type { Frame } from '../shell/response.ts'
 import { READ_SCOPES, SCOPE_GROUPS, SCOPE_WORDS } from '../shell/words.ts'
 import { type LimitView, renderAddressField, renderExpiryField } from './limit-fields.ts'
 
-/** The fault of a name that another active key has. */
+/** The code of the error for a name that another active key has. */
 export const NAME_IN_USE = 'name_in_use'
 
 interface IssueView extends LimitView {
@@ -43,7 +43,7 @@ ${
 </div>
 <fieldset class="card" id="scopes" tabindex="-1"${describedBy(problem, 'scopes', 'scopes-hint')}>
 <legend class="title">What the key may do</legend>
-<p class="hint" id="scopes-hint">Writing does not include reading. Give it no more than it needs.</p>
+<p class="hint" id="scopes-hint">Writing does not include reading. Select only what the key needs.</p>
 ${renderFault(problem, 'scopes')}
 <p class="row presets">
 <a class="button small" href="/settings/api-keys/new?preset=read" data-preset="${READ_SCOPES.join(' ')}">Read everything</a>
@@ -58,7 +58,7 @@ ${renderAddressField(view, problem)}
 <p class="row"><button class="primary">Issue key</button>
 <a class="button" href="/settings/api-keys">Cancel</a></p>
 </form>`
-  return renderPage(frame, { title: 'Issue key', place: '/settings/api-keys', main })
+  return renderPage(frame, { title: 'Issue key', section: '/settings/api-keys', main })
 }
 
 function renderGroup(group: string, scopes: readonly Scope[], view: IssueView): Html {
@@ -68,8 +68,7 @@ ${scopes.map(
     scope,
   ) => html`<label class="check"><input type="checkbox" name="scopes" value="${scope}"${attribute('checked', view.scopes.includes(scope))}>
 <span>${SCOPE_WORDS[scope]}${
-    !view.allowed.includes(scope) &&
-    html` <span class="hint">not allowed by the account at present</span>`
+    !view.allowed.includes(scope) && html` <span class="hint">disabled account-wide</span>`
   }</span></label>`,
 )}
 </fieldset>`

@@ -19,7 +19,7 @@ interface KeyView {
   /** The calls by operation in the last 24 hours. */
   readonly operations: readonly OperationCalls[]
   readonly errors: readonly TopError[]
-  /** Undefined until a gateway has reported one. */
+  /** Undefined until a gateway has reported a window. */
   readonly window: WindowView | undefined
   readonly now: Date
 }
@@ -46,18 +46,18 @@ ${
   html`<div><dt>Rotated</dt><dd><a href="/settings/api-keys/${row.replaced_by}">Replaced by another key</a></dd></div>`
 }
 <div class="whole"><dt>Allowed addresses</dt><dd>${renderAddresses(row)}</dd></div>
-<div class="whole"><dt>Can do</dt><dd>${renderScopes(row, scopeAllowance)}</dd></div>
+<div class="whole"><dt>Permissions</dt><dd>${renderScopes(row, scopeAllowance)}</dd></div>
 </dl></section>
 ${renderChart('hours', 'The last 24 hours', usage.hours, (at) => hourName(at, timezone))}
 ${operations.length > 0 && renderOperations(operations)}
-${renderChart('days', 'The last 30 days, by day of UTC', usage.days, dayName)}
+${renderChart('days', 'The last 30 days, by UTC day', usage.days, dayName)}
 ${errors.length > 0 && renderErrors(errors)}
-<p class="hint">Counted to within a few seconds.${
+<p class="hint">The counts are a few seconds behind.${
     window === undefined &&
-    ` Calls that were refused before they reached the account, for want of a scope or over the hourly
-limit, are not in these charts yet.`
+    ` Calls that were rejected for a missing scope or for exceeding the hourly limit are not in
+these charts yet.`
   }</p>`
-  return renderPage(frame, { title: row.name, place: '/settings/api-keys', main })
+  return renderPage(frame, { title: row.name, section: '/settings/api-keys', main })
 }
 
 function renderActs(row: ApiKeyRow, now: Date): Html | undefined {
@@ -79,15 +79,15 @@ function renderAddresses({ allowed_addresses }: ApiKeyRow): Html {
 
 function renderWindow({ used, limit, resets_at }: WindowView, timezone: string): Html {
   return html`<strong>${used.toLocaleString('en')}</strong> of ${limit.toLocaleString('en')}
-<span class="hint">${resets_at === null ? 'The next call opens an hour.' : html`Resets at ${clockTime(resets_at, timezone)}.`}</span>
+<span class="hint">${resets_at === null ? 'The next call starts a new hour.' : html`Resets at ${clockTime(resets_at, timezone)}.`}</span>
 <meter class="window" min="0" max="${limit}" low="${Math.floor(limit * 0.75)}" high="${Math.floor(limit * 0.9)}" optimum="0" value="${used}" aria-label="Calls of the current hour"></meter>
 ${used >= limit ? html`<span class="badge late">Limit reached</span>` : used >= limit * 0.75 && html`<span class="badge held">Near the limit</span>`}`
 }
 
-/** Renders the clock hour, as long as no gateway has reported the window of the key. */
+/** Renders the calls of the clock hour, until a gateway reports the window of the key. */
 function renderClockHour({ rate_limit }: ApiKeyRow, bar: UsageBar, timezone: string): Html {
   return html`${callsOf(bar).toLocaleString('en')} <span class="hint">since ${clockTime(bar.at, timezone)}.
-At most ${rate_limit.toLocaleString('en')} in an hour that opens with the key’s first call.</span>`
+At most ${rate_limit.toLocaleString('en')} per hour, which starts with the key’s first call.</span>`
 }
 
 const NO_CALLS: UsageBar = { at: new Date(0).toISOString(), succeeded: 0, refused: 0, failed: 0 }
@@ -148,7 +148,7 @@ function renderUsageTable(
     )}</tbody></table>`
 }
 
-/** The share of errors from which an operation is marked, in percent: amber, and red. */
+/** The shares of errors, in percent, from which an operation is marked amber or red. */
 const ERRORS_LOW = 5
 const ERRORS_HIGH = 25
 
@@ -168,7 +168,7 @@ function renderOperations(operations: readonly OperationCalls[]): Html {
 /** Renders the most frequent errors of an integration; each links to its remedy. */
 function renderErrors(errors: readonly TopError[]): Html {
   return html`<section class="card" aria-labelledby="errors-title"><h2 id="errors-title">Errors, the last 30 days</h2>
-<table class="plain"><caption class="unseen">The commonest errors</caption>
+<table class="plain"><caption class="unseen">The most frequent errors</caption>
 <thead><tr><th scope="col">Code</th><th scope="col">Calls</th><th scope="col">Last on</th></tr></thead>
 <tbody>${errors.map(
     ({ code, calls, lastDay }) =>

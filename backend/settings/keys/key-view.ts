@@ -41,7 +41,7 @@ export function representWindow(row: ApiKeyRow, { used, ends_at }: KeyWindowRow,
   return { used: isOpen ? used : 0, limit: row.rate_limit, resets_at: isOpen ? ends_at : null }
 }
 
-/** Returns the scopes that keys of the account may have, each by its name. */
+/** Returns the scopes that keys of the account may have. */
 export function allowedScopes(allowance: string | null): readonly Scope[] {
   return allowance === null ? SCOPES : readScopes(allowance)
 }
@@ -62,7 +62,7 @@ export function renderStatus(row: ApiKeyRow, { now, timezone }: TimeContext): Ht
 }
 
 /**
- * Renders the scopes of the key in plain words. Those that the account does not allow at present are struck
+ * Renders the scopes of the key in plain words. Scopes that the account currently does not allow are struck
  * out.
  */
 export function renderScopes(row: ApiKeyRow, allowance: string | null): Html {
@@ -72,6 +72,6 @@ export function renderScopes(row: ApiKeyRow, allowance: string | null): Html {
   return html`<ul class="chips">${granted.map((scope) =>
     effective.includes(scope)
       ? html`<li title="${scope}">${SCOPE_WORDS[scope]}</li>`
-      : html`<li class="off" title="${scope}"><s>${SCOPE_WORDS[scope]}</s> <span>not allowed at present</span></li>`,
-  )}</ul>${isNothing && html`<p class="hint">This key can prove itself at /api/v1/me and nothing else.</p>`}`
+      : html`<li class="off" title="${scope}"><s>${SCOPE_WORDS[scope]}</s> <span>disabled account-wide</span></li>`,
+  )}</ul>${isNothing && html`<p class="hint">This key can only call /api/v1/me.</p>`}`
 }

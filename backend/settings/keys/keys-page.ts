@@ -15,7 +15,7 @@ import { allowedScopes, renderScopes, renderStatus } from './key-view.ts'
 const PATH = '/settings/api-keys'
 
 export interface KeysPage {
-  /** Shows the keys with this status; undefined: the first page of active and of ended keys. */
+  /** Shows the keys with this status; if it is undefined, the first pages of active and of ended keys. */
   readonly status: KeyFilter | undefined
   readonly active: ListPage<ApiKeyRow>
   readonly ended: ListPage<ApiKeyRow>
@@ -53,7 +53,7 @@ ${isAdmin && html`<a class="button primary" href="/settings/webhook-endpoints/ne
 ${renderEndpointTable(view)}
 </section>
 ${isAdmin && renderDialog(frame)}`
-  return renderPage(frame, { title: 'API & webhooks', place: '/settings/api-keys', main })
+  return renderPage(frame, { title: 'API & webhooks', section: '/settings/api-keys', main })
 }
 
 function countOf({ counts }: KeysPage): number {
@@ -77,7 +77,7 @@ function renderEmpty(isAdmin: boolean, hasRevoked: boolean): Html {
 <p><strong>${hasRevoked ? 'No key is active.' : 'There is no API key yet.'}</strong></p>
 <p class="hint">${
     isAdmin
-      ? 'Issue one for each system that calls the API, so that each can be revoked alone.'
+      ? 'Issue one for each system that calls the API, so that you can revoke each one separately.'
       : 'An Admin of your account can issue one.'
   }</p>
 </div>`
@@ -88,7 +88,7 @@ function renderTable(caption: string, rows: readonly ApiKeyRow[], view: KeysView
   const hasActions = isAdmin && rows.some((row) => row.revoked_at === null)
   return html`<table class="keys">
 <caption class="unseen">${caption}</caption>
-<thead><tr><th scope="col">Name</th><th scope="col">Can do</th><th scope="col">Last used</th>
+<thead><tr><th scope="col">Name</th><th scope="col">Permissions</th><th scope="col">Last used</th>
 <th scope="col">Prefix</th><th scope="col">Status</th>${hasActions && html`<th scope="col">Actions</th>`}</tr></thead>
 <tbody>${rows.map((row) => renderRow(row, hasActions, view))}</tbody>
 </table>`
@@ -102,7 +102,7 @@ function renderRow(row: ApiKeyRow, hasActions: boolean, { session, now }: KeysVi
 <th scope="row" data-label="Name"><a href="/settings/api-keys/${row.id}">${
     isEnded ? html`<s>${row.name}</s>` : row.name
   }</a></th>
-<td data-label="Can do">${renderScopes(row, scopeAllowance)}</td>
+<td data-label="Permissions">${renderScopes(row, scopeAllowance)}</td>
 <td data-label="Last used">${row.last_used_at === null ? 'Never' : timeAgoExact(row.last_used_at, times)}</td>
 <td data-label="Prefix"><code translate="no">${row.prefix}</code></td>
 <td data-label="Status">${renderStatus(row, times)}</td>
@@ -122,34 +122,34 @@ data-warning="${usedWarning(row, now)}">Revoke<span class="unseen"> ${row.name}<
 /** Warns of the consequences of a revocation. Other backends report the use of a key every few seconds. */
 export function usedWarning({ last_used_at }: ApiKeyRow, now: Date): string {
   return last_used_at === null
-    ? 'No call with it is known. Calls of the last seconds may not be counted yet. Later calls will fail.'
-    : `It was used ${agoWords(last_used_at, now)}. Calls with it will fail at once.`
+    ? 'No use of this key is known; calls of the last few seconds may not be counted yet. Further calls will fail.'
+    : `This key was used ${agoWords(last_used_at, now)}. Further calls will fail immediately.`
 }
 
 function renderAllowanceCard({ account }: Session, isAdmin: boolean): Html {
   const allowed = allowedScopes(account.scopeAllowance)
   return html`<section class="card" aria-labelledby="allowance-title">
-<div class="heading"><h2 id="allowance-title">What keys may do at most</h2>
-<a class="button" href="/settings/scope-allowance">${isAdmin ? 'Change' : 'View'}<span class="unseen"> what keys may do at most</span></a></div>
+<div class="heading"><h2 id="allowance-title">Account-wide permissions</h2>
+<a class="button" href="/settings/scope-allowance">${isAdmin ? 'Change' : 'View'}<span class="unseen"> account-wide permissions</span></a></div>
 ${
   account.scopeAllowance === null
-    ? html`<p>Everything they were issued for.</p>`
+    ? html`<p>Not restricted: each key has the permissions that it was issued with.</p>`
     : html`<p>${
         allowed.length === 0
-          ? 'Nothing: keys can only call /api/v1/me.'
-          : html`Only ${plural(allowed.length, 'thing')}, whatever they were issued for:`
+          ? 'None: keys can only call /api/v1/me.'
+          : html`Keys are limited to ${plural(allowed.length, 'permission')}:`
       }</p><ul class="chips">${allowed.map((scope) => html`<li>${SCOPE_WORDS[scope]}</li>`)}</ul>`
 }
 </section>`
 }
 
-/** The script fills in the dialog from the button that opens it. Without the script the button is a link. */
+/** The script fills in the dialog from the link that opens it. Without the script, the link leads to a page. */
 function renderDialog({ csrfToken }: Frame): Html {
   return html`<dialog id="revoke-dialog" role="alertdialog" aria-labelledby="revoke-title" aria-describedby="revoke-text">
 <h2 id="revoke-title">Revoke <span data-fill="name" translate="no"></span>?</h2>
 <div id="revoke-text"><p><code data-fill="prefix" translate="no"></code></p>
 <p data-fill="warning"></p>
-<p>A revoked key cannot be brought back.</p></div>
+<p>A revoked key cannot be restored.</p></div>
 <form method="post" class="row">
 <input type="hidden" name="csrf_token" value="${csrfToken}">
 <button type="button" data-close autofocus>Cancel</button>

@@ -11,7 +11,7 @@ import { type Html, html } from '../../html/html.ts'
 import type { Fields } from '../shell/fields.ts'
 import { describedBy, renderFault } from '../shell/layout.ts'
 
-/** The field names of both formats: instants and lists in JSON, a date and lines in a form. */
+/** The field names of both formats: JSON has an instant and a list, a form has a date and lines. */
 export const LIMIT_FIELDS = {
   texts: ['expires_at', 'expires_on'],
   lists: ['allowed_addresses'],
@@ -76,7 +76,7 @@ export function renderAddressField(
   return html`<p class="field"><label for="allowed_addresses">Allowed addresses (optional)</label>
 <textarea id="allowed_addresses" name="allowed_addresses" rows="3" spellcheck="false" autocomplete="off"
 translate="no"${describedBy(problem, 'allowed_addresses', 'addresses-hint')}>${addresses.join('\n')}</textarea></p>
-<p class="hint" id="addresses-hint">IPv4 or IPv6 addresses or networks that calls must come from, one a line, for example
+<p class="hint" id="addresses-hint">IPv4 or IPv6 addresses or networks that calls must come from, one per line, for example
 203.0.113.0/24. Calls from elsewhere are rejected. Leave it empty to allow any address.</p>
 ${renderFault(problem, 'allowed_addresses')}`
 }

@@ -13,14 +13,14 @@ export function renderRevoke(frame: Frame, row: ApiKeyRow, now: Date): Html {
 ${
   row.revoked_at === null
     ? html`<p>${usedWarning(row, now)}</p>
-<p>A revoked key cannot be brought back.</p>
+<p>A revoked key cannot be restored.</p>
 <form method="post" action="/settings/api-keys/${row.id}/revoke" class="row">
 ${csrfField(frame)}
 <a class="button" href="/settings/api-keys">Cancel</a>
 <button class="danger solid">Revoke key</button>
 </form>`
-    : html`<p>It is revoked already.</p><p><a class="button" href="/settings/api-keys?show=revoked">Back</a></p>`
+    : html`<p>This key is already revoked.</p><p><a class="button" href="/settings/api-keys?show=revoked">Back</a></p>`
 }
 </div>`
-  return renderPage(frame, { title: `Revoke ${row.name}`, place: '/settings/api-keys', main })
+  return renderPage(frame, { title: `Revoke ${row.name}`, section: '/settings/api-keys', main })
 }

@@ -22,7 +22,7 @@ const GRACE_WORDS: readonly (readonly [grace: Grace, words: string])[] = [
   ['24h', 'In 24 hours'],
   ['1h', 'In 1 hour'],
   ['7d', 'In 7 days'],
-  ['now', 'Now: calls with the old key fail at once'],
+  ['now', 'Now: calls with the old key fail immediately'],
 ]
 
 export function renderRotate(frame: Frame, view: RotateView, problem?: Problem): Html {
@@ -52,7 +52,7 @@ ${GRACE_WORDS.map(
 </fieldset>
 <p class="row"><button class="primary">Rotate key</button> <a class="button" href="${path}">Cancel</a></p>
 </form>`
-  return renderPage(frame, { title: `Rotate ${row.name}`, place: '/settings/api-keys', main })
+  return renderPage(frame, { title: `Rotate ${row.name}`, section: '/settings/api-keys', main })
 }
 
 /** Says beside the secret of the new key how long the old one works. */
@@ -63,6 +63,6 @@ export function renderReplaced(
   const old = html`<code translate="no">${prefix}</code>`
   return endsAt === null || revokedAt !== null
     ? html`<p>The old key ${old} has ended. Calls with it fail until your integration uses the new one.</p>`
-    : html`<p>The old key ${old} works until <strong>${exactTime(endsAt, timezone)}</strong>. Let your integration use the new
+    : html`<p>The old key ${old} works until <strong>${exactTime(endsAt, timezone)}</strong>. Switch your integration to the new
 one before then.</p>`
 }

@@ -1,6 +1,6 @@
 /**
- * The routes of API keys: the list, issue with its one display of the secret, revocation, and the scopes
- * that keys may have.
+ * The routes of API keys: listing, issuing with the only display of the secret, revoking, and the account-wide
+ * permissions.
  */
 import { Problem } from '../../../shared/contract/problem.ts'
 import { setScopeAllowance } from '../../accounts/accounts.ts'
@@ -122,7 +122,7 @@ export const keyPages: readonly SessionPage[] = [
         page: (frame) => renderReveal(frame, { row, secret, baseUrl }),
       }
     },
-    async redraw({ fields, session }, problem) {
+    async rerender({ fields, session }, problem) {
       if (problem.code !== 'validation_failed') return undefined
       return (frame) =>
         renderIssueForm(
@@ -224,7 +224,7 @@ async function changeAllowance(
   const { session, fields, act } = request
   // A form cannot send an empty list. In JSON a missing list is an error rather than an empty one.
   if (fields.isJson && !fields.has('scopes')) {
-    const detail = 'scopes is required: a list, empty for none.'
+    const detail = 'scopes is required. Send an empty list to allow no scope.'
     throw new Problem('validation_failed', detail, {
       members: { errors: [{ pointer: '/scopes', code: 'required', detail }] },
     })
@@ -240,11 +240,11 @@ async function changeAllowance(
       }
     }
   }
-  // Allowing all present scopes is stored as no restriction, so that it includes future scopes.
-  const bound = scopes.length === SCOPES.length ? null : scopes
+  // Allowing all current scopes is stored as no restriction, so that future scopes are allowed too.
+  const allowance = scopes.length === SCOPES.length ? null : scopes
   const account = await database.transaction(async (tx) => {
     if (!request.wantsJson) await setFlash(tx, session.token, 'scopes_changed')
-    return setScopeAllowance(tx, session.account.id, bound, act)
+    return setScopeAllowance(tx, session.account.id, allowance, act)
   })
   return {
     json: { scopes: allowedScopes(account.scope_allowance) },
@@ -254,7 +254,7 @@ async function changeAllowance(
 
 const CHANGE_ALLOWANCE = {
   path: '/settings/scope-allowance',
-  admins: 'Only an Admin can change what API keys may do.',
+  admins: 'Only an Admin can change the account-wide permissions of API keys.',
   expected: { texts: ['confirmed'], lists: ['scopes'] },
   handle: changeAllowance,
 }

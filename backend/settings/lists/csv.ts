@@ -32,12 +32,12 @@ function lineOf(cells: readonly Cell[]): string {
 }
 
 /**
- * Where a spreadsheet would begin a formula: at the start of a text, and after a semicolon, at which programs
- * begin a new cell where the comma is the decimal mark.
+ * The characters with which a spreadsheet would begin a formula, at the start of a text or after a semicolon.
+ * Where the comma is the decimal mark, programs begin a new cell at a semicolon.
  */
 const FORMULA_STARTS = /(?<=^|;\s*)[=+\-@\t\r＝＋－＠]/g
 
-/** Prefixes what a spreadsheet would run as a formula with an apostrophe. */
+/** Adds an apostrophe before each character that would begin a formula. */
 function cellOf(cell: Cell): string {
   if (cell === null) return ''
   if (typeof cell === 'number') return String(cell)

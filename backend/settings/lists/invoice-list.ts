@@ -109,19 +109,19 @@ interface Wanted {
   readonly filters: Filters
 }
 
-/** Throws `Problem` 400. Scripts without a view get all invoices, as before views were introduced. */
+/** Throws `Problem` 400. The default view of JSON is all invoices, since scripts may be older than the views. */
 function parse({ query, wantsJson }: SessionRequest): Wanted {
   const list = parseListQuery(query, FILTERS)
   const { value } = list
   const named = wordOf(list, 'view', INVOICE_VIEWS) ?? wordOf(list, 'status', INVOICE_VIEWS)
-  const isNarrow = value('debtor_id') !== undefined || value('number') !== undefined
-  const view: InvoiceView = named ?? (wantsJson || isNarrow ? 'all' : 'unpaid')
+  const isSpecific = value('debtor_id') !== undefined || value('number') !== undefined
+  const view: InvoiceView = named ?? (wantsJson || isSpecific ? 'all' : 'unpaid')
   const debtorId = value('debtor_id')
   const sorts = sortsOf({ view, debtorId })
   const chosen = wordOf(list, 'sort', INVOICE_SORTS)
   const isUnpaid = view === 'unpaid' || view === 'overdue'
-  const own: InvoiceSort = isUnpaid ? 'due' : '-created'
-  const sort = chosen !== undefined && sorts.includes(chosen) ? chosen : own
+  const defaultSort: InvoiceSort = isUnpaid ? 'due' : '-created'
+  const sort = chosen !== undefined && sorts.includes(chosen) ? chosen : defaultSort
   const search = {
     ...{ view, sort, debtorId, number: value('number'), currency: value('currency') },
     ...{ dueSince: dateOf(list, 'due_since'), dueBefore: dateOf(list, 'due_before') },
@@ -129,7 +129,7 @@ function parse({ query, wantsJson }: SessionRequest): Wanted {
   }
   const filters = {
     view,
-    ...(sort !== own && { sort }),
+    ...(sort !== defaultSort && { sort }),
     ...Object.fromEntries(FILTERS.slice(3).map((name) => [name, value(name)])),
   }
   return { list, search, filters }
@@ -177,9 +177,9 @@ async function summarize(
   today: string,
 ): Promise<Html> {
   const { view, currency } = search
-  const isKept = view === 'unpaid' || view === 'overdue'
-  const options = { noun: 'invoice', most: COUNTED_MAX }
-  if (isKept && !isNarrow(search)) {
+  const hasStoredTotals = view === 'unpaid' || view === 'overdue'
+  const options = { noun: 'invoice', countedMax: COUNTED_MAX }
+  if (hasStoredTotals && !isFilteredFurther(search)) {
     const due = await readDueByAge(read, accountId, today)
     const sums = due
       .filter((entry) => currency === undefined || entry.currency === currency)
@@ -197,10 +197,16 @@ async function summarize(
   return html`${renderSummary(sums, { ...options, isMore })}`
 }
 
-/** Whether a filter besides view and currency applies. */
-function isNarrow({ debtorId, number, dueSince, dueBefore, amount }: InvoiceSearch): boolean {
-  const narrow = [debtorId, number, dueSince, dueBefore, amount.min, amount.max]
-  return narrow.some((value) => value !== undefined)
+/** Whether a filter other than view and currency applies. */
+function isFilteredFurther({
+  debtorId,
+  number,
+  dueSince,
+  dueBefore,
+  amount,
+}: InvoiceSearch): boolean {
+  const filters = [debtorId, number, dueSince, dueBefore, amount.min, amount.max]
+  return filters.some((value) => value !== undefined)
 }
 
 const VIEW_WORDS: Readonly<Record<InvoiceView, string>> = {
@@ -212,7 +218,7 @@ const VIEW_WORDS: Readonly<Record<InvoiceView, string>> = {
 
 function renderList(frame: Frame, view: ListView): Html {
   const { rows, filters, search, customers, blocks, isPartial, today, now, timezone } = view
-  const whose = search.debtorId && customers.get(search.debtorId)
+  const customerName = search.debtorId && customers.get(search.debtorId)
   const table = { times: { now, timezone }, today, customers, blocks, headers: headersOf(view) }
   const isAdmin = frame.session?.user.role === 'admin'
   const main = html`<div class="heading"><h1>Invoices</h1>${view.summary}
@@ -222,7 +228,7 @@ ${
 <a class="button small primary" href="${PATH}/new">New invoice</a></span>`
 }</div>
 ${renderTabs('Customers', CUSTOMER_TABS, PATH)}
-${whose && html`<p class="lead">Of <a href="/settings/customers/${search.debtorId}" translate="no">${whose}</a>. <a href="${PATH}">Of every customer</a></p>`}
+${customerName && html`<p class="lead">Only invoices of <a href="/settings/customers/${search.debtorId}" translate="no">${customerName}</a>. <a href="${PATH}">Show those of all customers</a></p>`}
 <ul class="filters" aria-label="Which invoices">${INVOICE_VIEWS.map((name) => {
     const { sort: _, ...others } = filters
     return renderView(
@@ -235,18 +241,18 @@ ${renderFilters(filters)}
 ${rows.length === 0 ? renderNone(search) : renderInvoiceTable(`Invoices: ${VIEW_WORDS[search.view]}`, rows, table)}
 ${renderPartial(isPartial, rows.length)}
 ${renderPager(PATH, filters, view.list, view.next)}`
-  return renderPage(frame, { title: 'Invoices', place: '/settings/customers', main })
+  return renderPage(frame, { title: 'Invoices', section: '/settings/customers', main })
 }
 
 function renderNone(search: InvoiceSearch): Html {
   const { view, currency } = search
-  const isFiltered = isNarrow(search) || currency !== undefined
+  const isFiltered = isFilteredFurther(search) || currency !== undefined
   if (view === 'all' && !isFiltered) {
     return html`<div class="card empty"><p><strong>There is no invoice yet.</strong></p>
 <p class="hint">An Admin enters or imports invoices here; your own systems create them through the <a href="/docs">API</a>.</p></div>`
   }
-  const isKept = view === 'unpaid' || view === 'overdue'
-  const none = isFiltered || !isKept ? 'No invoice matches.' : `No invoice is ${view}.`
+  const hasStoredTotals = view === 'unpaid' || view === 'overdue'
+  const none = isFiltered || !hasStoredTotals ? 'No invoice matches.' : `No invoice is ${view}.`
   return html`<div class="card empty"><p><strong>${none}</strong></p><p class="hint"><a href="${PATH}?view=all">Show all invoices</a></p></div>`
 }
 
@@ -263,7 +269,7 @@ ${renderAmountFields(filters)}
 <a class="button small" href="${listPath(`${PATH}.csv`, filters)}" download>CSV</a></form>`
 }
 
-/** The due date is sortable in both directions if an index serves the list in that order. */
+/** The header of the due date reverses the sort if an index serves the list in that order. */
 function headersOf({ search, filters }: ListView): { readonly due: Html } {
   const sorts = sortsOf(search)
   const isByDue = search.number === undefined && search.sort !== '-created'

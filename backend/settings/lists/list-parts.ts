@@ -33,17 +33,17 @@ export interface CurrencySum {
   readonly amount: number
 }
 
-/** Renders `12 invoices · €1,234.50 · ¥880,000`; never summed across currencies. */
+/** Renders `12 invoices · €1,234.50 · ¥880,000`: a sum for each currency. */
 export function renderSummary(
   sums: readonly CurrencySum[],
   {
     noun,
     isMore,
-    most,
-  }: { readonly noun: string; readonly isMore: boolean; readonly most: number },
+    countedMax,
+  }: { readonly noun: string; readonly isMore: boolean; readonly countedMax: number },
 ): Html {
   if (isMore) {
-    return html`<p class="summary">More than ${plural(most, noun)}. Filter further for totals.</p>`
+    return html`<p class="summary">More than ${plural(countedMax, noun)}. Add a filter to see totals.</p>`
   }
   const count = sums.reduce((all, sum) => all + sum.count, 0)
   return html`<p class="summary">${plural(count, noun)}${sums.map((sum) => html` · <strong>${renderMoney(sum.amount, sum.currency)}</strong>`)}</p>`
@@ -62,7 +62,6 @@ export function renderOption(value: string, text: string, chosen: string | undef
   return html`<option value="${value}"${attribute('selected', value === (chosen ?? ''))}>${text}</option>`
 }
 
-/** Rarely used filters are folded until one of them is set. */
 export function renderAmountFields(filters: Filters): Html {
   return html`<span class="row"><label for="amount_min">Amount from</label> <input id="amount_min" name="amount_min" inputmode="decimal" value="${filters['amount_min']}" class="short">
 <label for="amount_max">to</label> <input id="amount_max" name="amount_max" inputmode="decimal" value="${filters['amount_max']}" class="short"></span>`
@@ -70,5 +69,5 @@ export function renderAmountFields(filters: Filters): Html {
 
 export function renderPartial(isPartial: boolean, count: number): Html | undefined {
   if (!isPartial) return undefined
-  return html`<p class="hint">${plural(count, 'match', 'matches')} among the rows searched so far. “Next” searches on.</p>`
+  return html`<p class="hint">${plural(count, 'match', 'matches')} among the rows searched so far. “Next” continues the search.</p>`
 }

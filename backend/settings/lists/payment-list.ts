@@ -131,13 +131,13 @@ interface ListView extends Wanted {
 
 function renderList(frame: Frame, view: ListView): Html {
   const { rows, filters, search, customers } = view
-  const whose = search.debtorId && customers.get(search.debtorId)
+  const customerName = search.debtorId && customers.get(search.debtorId)
   const isFiltered = Object.values(filters).some((value) => value !== undefined)
   const isAdmin = frame.session?.user.role === 'admin'
   const main = html`<div class="heading"><h1>Payments</h1>${renderCounts(view.counted)}
 ${isAdmin && html`<a class="button small primary" href="${PATH}/new">Record a payment</a>`}</div>
 ${renderTabs('Customers', CUSTOMER_TABS, PATH)}
-${whose && html`<p class="lead">Of <a href="/settings/customers/${search.debtorId}" translate="no">${whose}</a>. <a href="${PATH}">Of every customer</a></p>`}
+${customerName && html`<p class="lead">Only payments of <a href="/settings/customers/${search.debtorId}" translate="no">${customerName}</a>. <a href="${PATH}">Show those of all customers</a></p>`}
 <form method="get" action="${PATH}" class="filter-form">
 ${search.debtorId && html`<input type="hidden" name="debtor_id" value="${search.debtorId}">`}
 <span class="row"><label for="reference">Reference</label> <input id="reference" name="reference" value="${filters['reference']}" maxlength="200" class="short"></span>
@@ -150,7 +150,7 @@ ${renderAmountFields(filters)}
 ${rows.length === 0 ? html`<div class="card empty"><p><strong>${isFiltered ? 'No payment matches.' : 'There is no payment yet.'}</strong></p></div>` : renderPaymentTable('Payments, the newest first', rows, customers)}
 ${renderPartial(view.isPartial, rows.length)}
 ${renderPager(PATH, filters, view.list, view.next)}`
-  return renderPage(frame, { title: 'Payments', place: '/settings/customers', main })
+  return renderPage(frame, { title: 'Payments', section: '/settings/customers', main })
 }
 
 function renderCounts({ counts, isMore }: PaymentCounts): Html {
@@ -159,5 +159,5 @@ function renderCounts({ counts, isMore }: PaymentCounts): Html {
     count: payments,
     amount,
   }))
-  return renderSummary(sums, { noun: 'payment', most: COUNTED_MAX, isMore })
+  return renderSummary(sums, { noun: 'payment', countedMax: COUNTED_MAX, isMore })
 }

@@ -1,4 +1,4 @@
-/** The search for customers, invoices, payments and messages, in the header of every page. */
+/** The results of the search field in the header: customers, invoices, payments and messages. */
 import { todayIn } from '../../calendar/calendar.ts'
 import type { DebtorRow, InvoiceRow, MessageRow, PaymentRow } from '../../database/tables.ts'
 import { listDirectory } from '../../debtors/directory.ts'
@@ -22,7 +22,7 @@ import type { TimeContext } from '../shell/words.ts'
 const PATH = '/settings/search'
 /** Results of each kind. */
 const SHOWN_MAX = 8
-/** Customers and invoices whose messages are searched. */
+/** The messages of this many customers, and of as many invoices, are results too. */
 const OWNERS_MAX = 3
 
 const ANY = { min: undefined, max: undefined }
@@ -127,17 +127,17 @@ function renderSearch(frame: Frame, view: SearchView): Html {
   const { text, found, names, blocks, today, times } = view
   const { customers, invoices, payments, messages } = found
   const isNothing = [customers, invoices, payments, messages].every((rows) => rows.length === 0)
-  const part = (title: string, all: string | undefined, count: number, table: Html) =>
+  const renderSection = (title: string, all: string | undefined, count: number, table: Html) =>
     count > 0 &&
     html`<section aria-labelledby="found-${title.toLowerCase()}"><div class="heading"><h2 id="found-${title.toLowerCase()}">${title}</h2>
 ${all !== undefined && html`<a href="${all}">All<span class="unseen"> ${title.toLowerCase()} found</span></a>`}</div>${table}</section>`
   const main = html`<h1>Search</h1>
 <p class="lead">${text === '' ? 'Type a name, a city, an e-mail address, an invoice number or a payment reference above.' : html`Results for “<span translate="no">${text}</span>”`}</p>
-${isNothing && text !== '' && html`<div class="card empty"><p><strong>Nothing is found.</strong></p><p class="hint">Words are found by their beginning: names, cities, e-mail addresses, your own IDs, invoice numbers and payment references.</p></div>`}
-${part('Customers', listPath('/settings/customers', { q: text }), customers.length, renderCustomers(customers))}
-${part('Invoices', listPath('/settings/invoices', { view: 'all', number: text }), invoices.length, renderInvoiceTable('Invoices found', invoices, { times, today, customers: names, blocks }))}
-${part('Payments', listPath('/settings/payments', { reference: text }), payments.length, renderPaymentTable('Payments found', payments, names))}
-${part('Messages', undefined, messages.length, renderMessageTable('Messages found', messages, times, names))}`
+${isNothing && text !== '' && html`<div class="card empty"><p><strong>There are no results.</strong></p><p class="hint">Search for the beginning of a word: names, cities, e-mail addresses, external IDs, invoice numbers and payment references.</p></div>`}
+${renderSection('Customers', listPath('/settings/customers', { q: text }), customers.length, renderCustomers(customers))}
+${renderSection('Invoices', listPath('/settings/invoices', { view: 'all', number: text }), invoices.length, renderInvoiceTable('Invoices found', invoices, { times, today, customers: names, blocks }))}
+${renderSection('Payments', listPath('/settings/payments', { reference: text }), payments.length, renderPaymentTable('Payments found', payments, names))}
+${renderSection('Messages', undefined, messages.length, renderMessageTable('Messages found', messages, times, names))}`
   return renderPage(frame, { title: `Search: ${text}`, search: text, main })
 }
 

@@ -30,7 +30,7 @@ export const codePages: readonly OpenPage[] = [
       if (session === undefined) throw new Problem('login_failed', 'The login is no longer active.')
       return { json: representSession(session), location: '/settings', ...started }
     },
-    async redraw({ cookieToken, now }, problem, deps) {
+    async rerender({ cookieToken, now }, problem, deps) {
       const user = await findPendingUser(deps.database.read, cookieToken, now)
       const factors = user && (await findFactors(user, deps))
       return factors && ((frame) => renderCode(frame, factors, problem))

@@ -19,7 +19,7 @@ const COMMON = {
   clientExtensionResults: joi.object().default({}),
 }
 
-const CREATED: ObjectSchema<RegistrationResponseJSON> = joi.object({
+const REGISTRATION: ObjectSchema<RegistrationResponseJSON> = joi.object({
   ...COMMON,
   response: joi
     .object({
@@ -33,7 +33,7 @@ const CREATED: ObjectSchema<RegistrationResponseJSON> = joi.object({
     .required(),
 })
 
-const USED: ObjectSchema<AuthenticationResponseJSON> = joi.object({
+const AUTHENTICATION: ObjectSchema<AuthenticationResponseJSON> = joi.object({
   ...COMMON,
   response: joi
     .object({
@@ -49,13 +49,13 @@ const USED: ObjectSchema<AuthenticationResponseJSON> = joi.object({
 })
 
 /** Throws `validation_failed`. */
-export function readCreated(fields: Fields): RegistrationResponseJSON {
-  return read(fields, CREATED)
+export function readRegistration(fields: Fields): RegistrationResponseJSON {
+  return read(fields, REGISTRATION)
 }
 
 /** Throws `validation_failed`. */
-export function readUsed(fields: Fields): AuthenticationResponseJSON {
-  return read(fields, USED)
+export function readAuthentication(fields: Fields): AuthenticationResponseJSON {
+  return read(fields, AUTHENTICATION)
 }
 
 function read<T>(fields: Fields, schema: ObjectSchema<T>): T {
@@ -64,14 +64,17 @@ function read<T>(fields: Fields, schema: ObjectSchema<T>): T {
     stripUnknown: true,
   })
   if (error === undefined) return value
-  return invalid('credential', 'credential is the JSON of what the browser returned, as a text.')
+  return invalid(
+    'credential',
+    'credential must be a string with the JSON of the credential that the browser returned.',
+  )
 }
 
 function parse(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
-    // No object, which the schema rejects.
+    // The schema rejects undefined.
     return undefined
   }
 }

@@ -56,7 +56,7 @@ export const invitationPages: readonly OpenPage[] = [
         ...started,
       }
     },
-    redraw:
+    rerender:
       async ({ fields }, problem) =>
       (frame) => {
         return renderInvitation(frame, fields.text('code'), problem)

@@ -40,15 +40,15 @@ ${renderFault(problem, 'new_password')}
 <section class="card" aria-labelledby="factor-title">
 <div class="heading"><h2 id="factor-title">Two-factor authentication</h2>
 <a class="button" href="/settings/two-factor">${user.hasSecondFactor ? 'Manage' : 'Set up'}<span class="unseen"> two-factor authentication</span></a></div>
-<p>${user.hasSecondFactor ? (user.hasApp ? 'On: you log in with your password and a code of your app, or with a passkey if you have one.' : 'On: you log in with a passkey.') : 'Off: you log in with your password alone.'}</p>
+<p>${user.hasSecondFactor ? (user.hasApp ? 'On: you log in with your password and a code from your app, or with a passkey if you have one.' : 'On: you log in with a passkey.') : 'Off: you log in with your password alone.'}</p>
 </section>
 <section class="card" aria-labelledby="notices-title">
 <div class="heading"><h2 id="notices-title">Notices by mail</h2>
-<a class="button" href="/settings/notices">${user.role === 'admin' ? 'Choose' : 'Look at'}<span class="unseen"> notices by mail</span></a></div>
-<p>${user.role === 'admin' ? 'About keys, webhooks, replies of customers, and changes that concern security.' : 'You receive mail about your own login only.'}</p>
+<a class="button" href="/settings/notices">${user.role === 'admin' ? 'Choose' : 'View'}<span class="unseen"> notices by mail</span></a></div>
+<p>${user.role === 'admin' ? 'About keys, webhooks, replies from customers, and changes that affect security.' : 'You receive mail about your own login only.'}</p>
 </section>
 ${renderSessions(frame, details)}`
-  return renderPage(frame, { title: 'Your login', place: '/settings/login-details', main })
+  return renderPage(frame, { title: 'Your login', section: '/settings/login-details', main })
 }
 
 function renderSessions(frame: Frame, { sessions, session, now }: LoginDetails): Html {
@@ -57,7 +57,7 @@ function renderSessions(frame: Frame, { sessions, session, now }: LoginDetails):
 <div class="heading"><h2 id="sessions-title">Sessions</h2>
 <form method="post" action="/settings/logout-everywhere">${csrfField(frame)}
 <button>Log out everywhere</button></form></div>
-<p class="hint">A session ends after 30 minutes without use, and after 12 hours in any case. Times are in
+<p class="hint">A session ends after 30 minutes without use, and at the latest after 12 hours. Times are in
 ${times.timezone} time.</p>
 <table class="keys"><caption class="unseen">Your sessions</caption>
 <thead><tr><th scope="col">Browser</th><th scope="col">Address</th><th scope="col">Logged in</th><th scope="col">Last used</th><th scope="col">Actions</th></tr></thead>

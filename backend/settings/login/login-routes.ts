@@ -22,7 +22,7 @@ import { renderLogin } from './login-page.ts'
 const HOME = '/settings'
 const LOGIN = '/settings/login'
 
-/** The names of messages for the login form. A session that has ended cannot store one. */
+/** The messages that the login form shows after a logout. The query names them, as an ended session stores none. */
 const LOGGED_OUT = ['logged_out', 'logged_out_everywhere'] as const
 
 function loginAfter(name: (typeof LOGGED_OUT)[number]): string {
@@ -66,7 +66,7 @@ export const loginPages: readonly OpenPage[] = [
       if (begun === undefined) throw new Problem('login_failed', 'The login is no longer active.')
       return { json: representSession(begun), location: HOME, ...started }
     },
-    redraw:
+    rerender:
       async ({ fields }, problem, { relyingParty }) =>
       (frame) =>
         renderLogin(frame, relyingParty, fields.text('email'), problem),
@@ -159,7 +159,7 @@ export const sessionPages: readonly SessionPage[] = [
         token,
       }
     },
-    async redraw({ session, now }, problem, { database }) {
+    async rerender({ session, now }, problem, { database }) {
       const sessions = await listSessions(database.read, session, now)
       return (frame) => renderLoginDetails(frame, { session, sessions, now }, problem)
     },

@@ -20,13 +20,14 @@ const CHOSEN_WORDS: Readonly<Record<ChosenNotice, readonly [name: string, hint: 
   ],
   'message.received': [
     'A customer replied to a reminder',
-    'Reminders to the customer are paused until somebody decides.',
+    'Reminders to the customer are paused until someone resumes them.',
   ],
 }
 
 const SECURITY_WORDS: Readonly<Record<(typeof SECURITY_NOTICES)[number], string>> = {
-  'payment_details.changed': 'How customers pay was changed, e.g. the bank account.',
-  'second_factor.removed': 'Somebody can log in with the password alone again.',
+  'payment_details.changed':
+    'The payment details in reminders were changed, e.g. the bank account.',
+  'second_factor.removed': 'Two-factor authentication of a user was turned off.',
 }
 
 export function renderNotices(
@@ -49,13 +50,13 @@ ${CHOSEN_NOTICES.map((kind) => {
 })}</fieldset>
 <p><button class="primary">Save</button></p></form>
 <section class="card stack" aria-labelledby="always-title"><h2 id="always-title">Always mailed</h2>
-<p class="hint">To every Admin but the one who did it, so that nobody does it unnoticed.</p>
+<p class="hint">To every Admin except the one who made the change, so that no such change goes unnoticed.</p>
 <ul>${Object.values(SECURITY_WORDS).map((words) => html`<li>${words}</li>`)}</ul></section>`
 }
 <section class="card stack" aria-labelledby="own-title"><h2 id="own-title">About your own login</h2>
 <p class="hint">Always mailed to you, so that nobody uses or changes your login unnoticed.</p>
-<ul><li>Somebody logged in as you with a browser that was not used before.</li>
+<ul><li>Someone logged in as you with a new browser.</li>
 <li>An authenticator app or a passkey was added or removed.</li>
-<li>Your password was changed by a link.</li></ul></section>`
-  return renderPage(frame, { title: 'Notices by mail', place: '/settings/login-details', main })
+<li>Your password was reset with a mailed link.</li></ul></section>`
+  return renderPage(frame, { title: 'Notices by mail', section: '/settings/login-details', main })
 }

@@ -45,7 +45,7 @@ export const noticePages: readonly SessionPage[] = [
 
 function kindOf(text: string): ChosenNotice {
   const kind = CHOSEN_NOTICES.find((candidate) => candidate === text)
-  return kind ?? invalid('kinds', `kinds are of ${CHOSEN_NOTICES.join(', ')}.`)
+  return kind ?? invalid('kinds', `kinds may contain only ${CHOSEN_NOTICES.join(', ')}.`)
 }
 
 function represent(chosen: readonly ChosenNotice[]) {

@@ -7,7 +7,7 @@ import type { RelyingParty } from '../../sessions/relying-party.ts'
 import { csrfField } from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
 
-/** The form that logs in by the passkey that the person chooses. */
+/** The form that logs in with a passkey. */
 export function renderPasskeyLogin(frame: Frame, party: RelyingParty, path: string): Html {
   return html`<form method="post" action="${path}" class="stack" data-passkey="get" data-challenge="${path}/challenge" data-host="${party.id}" hidden>
 ${csrfField(frame)}
@@ -15,11 +15,11 @@ ${csrfField(frame)}
 <p><button class="wide">Log in with a passkey</button></p>
 <p class="fault" role="alert" data-passkey-fault></p>
 </form>
-${renderLack(party)}`
+${renderPasskeyUnavailable(party)}`
 }
 
 /** The sentences that the script shows instead of the form. */
-export function renderLack({ origin }: RelyingParty): Html {
-  return html`<p class="hint" data-passkey-lack="browser" hidden>This browser does not support passkeys, or is too old for them.</p>
-<p class="hint" data-passkey-lack="address" hidden>Passkeys work at another address of this service: <a href="${origin}/settings">${origin}</a></p>`
+export function renderPasskeyUnavailable({ origin }: RelyingParty): Html {
+  return html`<p class="hint" data-passkey-unavailable="browser" hidden>This browser does not support passkeys, or is too old for them.</p>
+<p class="hint" data-passkey-unavailable="address" hidden>Passkeys work at another address of this service: <a href="${origin}/settings">${origin}</a></p>`
 }

@@ -4,7 +4,7 @@ import { beginPasskeyLogin, logInWithPasskey } from '../../sessions/passkey-logi
 import { findPendingUser, findSession } from '../../sessions/sessions.ts'
 import type { OpenPage, PageRequest, SettingsDeps } from '../shell/page-request.ts'
 import { findFactors, renderCode } from './code-page.ts'
-import { readUsed } from './credential-field.ts'
+import { readAuthentication } from './credential-field.ts'
 import { renderLogin } from './login-page.ts'
 import { representSession } from './login-routes.ts'
 import { requireParty } from './passkey-routes.ts'
@@ -17,7 +17,11 @@ export const passkeyLoginPages: readonly OpenPage[] = [
     method: 'POST',
     path: `${LOGIN_PATH}/challenge`,
     async handle(request, deps) {
-      const options = await beginPasskeyLogin(depsOf(deps), byItself(request), request.now)
+      const options = await beginPasskeyLogin(
+        depsOf(deps),
+        passkeyOnlyAttempt(request),
+        request.now,
+      )
       return { json: options, bindsBrowser: true }
     },
   },
@@ -25,8 +29,8 @@ export const passkeyLoginPages: readonly OpenPage[] = [
     method: 'POST',
     path: LOGIN_PATH,
     expected: { texts: ['credential'] },
-    handle: (request, deps) => logIn(request, byItself(request), deps),
-    redraw:
+    handle: (request, deps) => logIn(request, passkeyOnlyAttempt(request), deps),
+    rerender:
       async (_request, problem, { relyingParty }) =>
       (frame) =>
         renderLogin(frame, relyingParty, '', problem),
@@ -35,15 +39,17 @@ export const passkeyLoginPages: readonly OpenPage[] = [
     method: 'POST',
     path: `${CODE_PATH}/challenge`,
     async handle(request, deps) {
-      return { json: await beginPasskeyLogin(depsOf(deps), afterPassword(request), request.now) }
+      return {
+        json: await beginPasskeyLogin(depsOf(deps), secondFactorAttempt(request), request.now),
+      }
     },
   },
   {
     method: 'POST',
     path: CODE_PATH,
     expected: { texts: ['credential'] },
-    handle: (request, deps) => logIn(request, afterPassword(request), deps),
-    async redraw({ cookieToken, now }, problem, deps) {
+    handle: (request, deps) => logIn(request, secondFactorAttempt(request), deps),
+    async rerender({ cookieToken, now }, problem, deps) {
       const user = await findPendingUser(deps.database.read, cookieToken, now)
       const factors = user && (await findFactors(user, deps))
       return factors && ((frame) => renderCode(frame, factors, problem))
@@ -56,17 +62,17 @@ type Attempt = Parameters<typeof logInWithPasskey>[1]
 async function logIn(request: PageRequest, attempt: Attempt, deps: SettingsDeps) {
   const { database } = deps
   const { fields, now } = request
-  const started = await logInWithPasskey(depsOf(deps), attempt, readUsed(fields), now)
+  const started = await logInWithPasskey(depsOf(deps), attempt, readAuthentication(fields), now)
   const session = await findSession(database.read, started.token, now)
   if (session === undefined) throw new Problem('login_failed', 'The login is no longer active.')
   return { json: representSession(session), location: '/settings', ...started }
 }
 
-function byItself(request: PageRequest): Attempt {
-  return { ...afterPassword(request), formSecret: request.csrfToken }
+function passkeyOnlyAttempt(request: PageRequest): Attempt {
+  return { ...secondFactorAttempt(request), formSecret: request.csrfToken }
 }
 
-function afterPassword({ cookieToken, ...browser }: PageRequest): Attempt {
+function secondFactorAttempt({ cookieToken, ...browser }: PageRequest): Attempt {
   const { address, userAgent, browserToken } = browser
   return { formSecret: undefined, token: cookieToken, address, userAgent, browserToken }
 }

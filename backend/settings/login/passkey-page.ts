@@ -8,12 +8,12 @@ import { renderConfirmPage } from '../shell/confirm-page.ts'
 import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
 import { exactTime, type TimeContext, timeAgo } from '../shell/words.ts'
-import { renderLack } from './passkey-form.ts'
+import { renderPasskeyUnavailable } from './passkey-form.ts'
 
-const PLACE = '/settings/login-details'
+const SECTION = '/settings/login-details'
 const BACK = { path: '/settings/two-factor', name: 'Two-factor authentication' }
 
-/** The section of the page of two-factor authentication. */
+/** The section about passkeys on the page of two-factor authentication. */
 export function renderPasskeys(
   passkeys: readonly PasskeyRow[],
   party: RelyingParty | undefined,
@@ -24,7 +24,7 @@ export function renderPasskeys(
 ${party !== undefined && html`<a class="button" href="/settings/passkeys/new">Add a passkey</a>`}</div>
 <p>A passkey is kept by a device, a password manager or a security key. You log in with it alone, after unlocking it with
 your fingerprint, your face or a PIN.</p>
-${party === undefined && html`<p class="hint">Passkeys need a service with a name, and this one has only an IP address.</p>`}
+${party === undefined && html`<p class="hint">Passkeys need a host name, and this service has only an IP address.</p>`}
 ${passkeys.length > 0 && renderTable(passkeys, times)}
 </section>`
 }
@@ -52,9 +52,9 @@ export function renderNewPasskey(
 <div class="narrow card stack">
 <h1>Add a passkey</h1>
 ${renderFaults(problem)}
-<p>Your browser asks where to keep the passkey, and how to unlock it. Give it a name by which you will know it.</p>
+<p>Your browser asks where to keep the passkey, and how to unlock it. Choose a name by which you will recognize it.</p>
 <noscript><p class="hint">Passkeys need a browser that runs scripts. Without scripts, use an authenticator app.</p></noscript>
-${renderLack(party)}
+${renderPasskeyUnavailable(party)}
 <form method="post" action="/settings/passkeys" class="stack" data-passkey="create" data-challenge="/settings/passkeys/challenge" data-host="${party.id}" hidden novalidate>
 ${csrfField(frame)}
 <input type="hidden" name="credential" id="credential">
@@ -66,7 +66,7 @@ ${renderFault(problem, 'name')}
 <p class="fault" role="alert" data-passkey-fault></p>
 </form>
 </div>`
-  return renderPage(frame, { title: 'Add a passkey', place: PLACE, main, hasPasskeys: true })
+  return renderPage(frame, { title: 'Add a passkey', section: SECTION, main, hasPasskeys: true })
 }
 
 export function renderRenamePasskey(
@@ -77,7 +77,7 @@ export function renderRenamePasskey(
 ): Html {
   return renderConfirmPage(frame, {
     title: `Rename ${passkey.name}`,
-    place: PLACE,
+    section: SECTION,
     back: BACK,
     consequences: html`<p>The name is shown on your pages and in the audit log only. The device keeps its own.</p>`,
     action: `/settings/passkeys/${passkey.id}/rename`,
@@ -92,14 +92,14 @@ ${renderFault(problem, 'name')}`,
 export function renderRemovePasskey(frame: Frame, passkey: PasskeyRow, isLast: boolean): Html {
   return renderConfirmPage(frame, {
     title: `Remove ${passkey.name}?`,
-    place: PLACE,
+    section: SECTION,
     back: BACK,
-    consequences: html`<p>Nobody can log in with this passkey any more. Delete it on the device too: the device cannot know that it was
+    consequences: html`<p>This passkey can no longer be used to log in. Delete it on the device too, which does not notice that it was
 removed here.</p>
 ${
   isLast &&
-  html`<p><strong>It is your only second factor.</strong> You log in with your password alone, and your recovery codes no longer
-work.</p>`
+  html`<p><strong>It is your only second factor.</strong> You will log in with your password alone, and your recovery codes will no
+longer work.</p>`
 }`,
     action: `/settings/passkeys/${passkey.id}/remove`,
     button: 'Remove passkey',

@@ -14,7 +14,7 @@ import { creationOptions, type RelyingParty, verifyCreation } from '../../sessio
 import { endSessionsOf, type Session, setFlash } from '../../sessions/sessions.ts'
 import { invalid } from '../shell/faults.ts'
 import type { SessionPage, SettingsDeps } from '../shell/page-request.ts'
-import { readCreated } from './credential-field.ts'
+import { readRegistration } from './credential-field.ts'
 import { renderNewPasskey, renderRemovePasskey, renderRenamePasskey } from './passkey-page.ts'
 import { renderCodes, SECOND_FACTOR_PATH } from './second-factor-page.ts'
 
@@ -25,11 +25,11 @@ export function requireParty({ relyingParty }: Pick<SettingsDeps, 'relyingParty'
   if (relyingParty !== undefined) return relyingParty
   throw new Problem(
     'second_factor_conflict',
-    'Passkeys need a service with a name, and this one has only an IP address.',
+    'Passkeys need a host name, and this service has only an IP address.',
   )
 }
 
-const scopeOf = ({ token, user }: Session) =>
+const challengeScopeOf = ({ token, user }: Session) =>
   ({ purpose: 'add', browser: token, userId: user.id }) as const
 
 export const passkeyPages: readonly SessionPage[] = [
@@ -68,7 +68,7 @@ export const passkeyPages: readonly SessionPage[] = [
       const existing = await listPasskeys(database.read, session.user.id)
       const options = await creationOptions(requireParty(deps), session.user, existing)
       await database.transaction((tx) =>
-        storeChallenge(tx, options.challenge, scopeOf(session), now),
+        storeChallenge(tx, options.challenge, challengeScopeOf(session), now),
       )
       return { json: options }
     },
@@ -84,10 +84,10 @@ export const passkeyPages: readonly SessionPage[] = [
       const party = requireParty(deps)
       const { user, token } = session
       const name = checkPasskeyName(fields.text('name'))
-      const created = readCreated(fields)
+      const created = readRegistration(fields)
       const challenge = challengeIn(created.response.clientDataJSON)
       const isOpen = await database.transaction((tx) =>
-        consumeChallenge(tx, challenge, scopeOf(session), now),
+        consumeChallenge(tx, challenge, challengeScopeOf(session), now),
       )
       if (!isOpen) invalid('credential', 'This took too long. Try again.')
       const credential = await verifyCreation(party, created, challenge)
@@ -106,7 +106,7 @@ export const passkeyPages: readonly SessionPage[] = [
         ? { status: 201, json, location: SECOND_FACTOR_PATH }
         : { status: 201, json, page: (frame) => renderCodes(frame, recoveryCodes) }
     },
-    async redraw({ fields }, problem, deps) {
+    async rerender({ fields }, problem, deps) {
       const party = requireParty(deps)
       return (frame) => renderNewPasskey(frame, party, fields.text('name'), problem)
     },
@@ -130,7 +130,7 @@ export const passkeyPages: readonly SessionPage[] = [
       })
       return { json: representPasskey(passkey), location: SECOND_FACTOR_PATH }
     },
-    async redraw({ session, id, fields }, problem, { database }) {
+    async rerender({ session, id, fields }, problem, { database }) {
       const passkey = await getPasskey(database.read, session.user.id, id)
       return (frame) => renderRenamePasskey(frame, passkey, fields.text('name'), problem)
     },

@@ -12,13 +12,13 @@ import { renderQrCode } from './qr-code.ts'
 
 export const SECOND_FACTOR_PATH = '/settings/two-factor'
 const PATH = SECOND_FACTOR_PATH
-const PLACE = '/settings/login-details'
+const SECTION = '/settings/login-details'
 const BACK = html`<p class="back"><a href="/settings/login-details">Your login</a></p>`
 
 export interface SecondFactorView {
   readonly session: Session
   readonly passkeys: readonly PasskeyRow[]
-  /** Absent: passkeys cannot be added. */
+  /** Undefined: passkeys cannot be added. */
   readonly party: RelyingParty | undefined
   readonly now: Date
 }
@@ -29,26 +29,25 @@ export function renderSecondFactor(frame: Frame, view: SecondFactorView): Html {
   const mustSetUp = account.requiresSecondFactor && user.role === 'admin' && !user.hasSecondFactor
   const main = html`${BACK}
 <h1>Two-factor authentication</h1>
-${mustSetUp && html`<p class="lead"><strong>Your account requires this of its Admins.</strong> Add a passkey or an authenticator app to continue.</p>`}
+${mustSetUp && html`<p class="lead"><strong>Your account requires two-factor authentication for Admins.</strong> Add a passkey or an authenticator app to continue.</p>`}
 ${renderPasskeys(passkeys, party, { now, timezone: account.timezone })}
 <section class="card stack" aria-labelledby="app-title"><h2 id="app-title">Authenticator app</h2>
 ${
   user.hasApp
-    ? html`<p><span class="badge active">On</span> You log in with your password and a code of your app.</p>
+    ? html`<p><span class="badge active">On</span> You log in with your password and a code from your app.</p>
 <div class="row">${renderButton(frame, 'disable', 'Turn off', true)}</div>`
-    : html`<p><span class="badge">Off</span> With an app on your phone, a password that another person has guessed or found is not
-enough.</p>
+    : html`<p><span class="badge">Off</span> With an app on your phone, a guessed or stolen password alone is not enough to log in.</p>
 <div class="row">${renderButton(frame, 'setup', 'Set up')}</div>`
 }
 </section>
 ${user.hasSecondFactor && renderRecovery(frame)}
 ${user.role === 'admin' && renderPolicy(frame, account.requiresSecondFactor)}`
-  return renderPage(frame, { title: 'Two-factor authentication', place: PLACE, main })
+  return renderPage(frame, { title: 'Two-factor authentication', section: SECTION, main })
 }
 
 function renderRecovery(frame: Frame): Html {
   return html`<section class="card stack" aria-labelledby="recovery-title"><h2 id="recovery-title">Recovery codes</h2>
-<p>Each replaces your app or your passkey once, after your password. New codes make the earlier ones invalid.</p>
+<p>Each code replaces your app or your passkey once, after your password. New codes make the earlier ones invalid.</p>
 <div class="row">${renderButton(frame, 'recovery-codes', 'New recovery codes')}</div></section>`
 }
 
@@ -61,7 +60,7 @@ function renderPolicy(frame: Frame, isRequired: boolean): Html {
   }</p>
 <form method="post" action="${PATH}/policy" data-once>${csrfField(frame)}
 <input type="hidden" name="required" value="${isRequired ? 'no' : 'yes'}">
-<button>${isRequired ? 'Stop requiring it' : 'Require it of all Admins'}</button></form></section>`
+<button>${isRequired ? 'Stop requiring it' : 'Require it for all Admins'}</button></form></section>`
 }
 
 export function renderSetup(frame: Frame, { secret, uri }: TotpSetup, problem?: Problem): Html {
@@ -70,12 +69,12 @@ export function renderSetup(frame: Frame, { secret, uri }: TotpSetup, problem?: 
 <h1>Set up your authenticator app</h1>
 ${renderFaults(problem)}
 <ol class="stack">
-<li><p>Scan this with the app on your phone:</p>
+<li><p>Scan this code with the app on your phone:</p>
 ${renderQrCode(uri, 'QR code with the key below')}
-<p>Or enter this key in it:</p>
+<p>Or enter this key in the app:</p>
 <div class="field"><label for="totp-secret">Key</label>
 <div class="copy"><textarea id="totp-secret" class="secret" rows="2" readonly spellcheck="false" autocomplete="off" translate="no">${secret.match(/.{4}/g)?.join(' ') ?? secret}</textarea><button type="button" data-copy="totp-secret" hidden>Copy<span class="unseen"> key</span></button></div></div>
-<p><a href="${uri}">Open it in an app on this device</a></p></li>
+<p><a href="${uri}">Open the key in an app on this device</a></p></li>
 <li><p>Enter the 6 digits that the app shows.</p>
 <form method="post" action="${PATH}/enable" class="stack" data-once novalidate>${csrfField(frame)}
 <p class="field"><label for="code">Code</label>
@@ -85,14 +84,14 @@ ${renderFault(problem, 'code')}
 </form></li>
 </ol>
 </div>`
-  return renderPage(frame, { title: 'Set up your authenticator app', place: PLACE, main })
+  return renderPage(frame, { title: 'Set up your authenticator app', section: SECTION, main })
 }
 
 export function renderCodes(frame: Frame, codes: readonly string[]): Html {
   const main = html`<div class="narrow card reveal">
 <h1 tabindex="-1" autofocus data-focus>Store your recovery codes</h1>
-<p>Each replaces your app or your passkey once, in case you lose it. They are shown only now: keep them where you would
-find them without your phone. Earlier recovery codes no longer work.</p>
+<p>Each code replaces your app or your passkey once, in case you lose it. The codes are shown only now: keep them where you
+can find them without your phone. Earlier recovery codes no longer work.</p>
 <div class="field"><label for="codes">Recovery codes</label>
 <div class="copy"><textarea id="codes" class="secret" rows="${codes.length}" readonly spellcheck="false" translate="no">${codes.join('\n')}</textarea>
 <button type="button" data-copy="codes" hidden>Copy<span class="unseen"> recovery codes</span></button></div></div>

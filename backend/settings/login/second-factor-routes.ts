@@ -72,7 +72,7 @@ export const secondFactorPages: readonly SessionPage[] = [
       })
       return { json: { recovery_codes: codes }, page: (frame) => renderCodes(frame, codes) }
     },
-    async redraw({ session }, problem, { database, secondFactorBox }) {
+    async rerender({ session }, problem, { database, secondFactorBox }) {
       const user = await getUser(database.read, session.account.id, session.user.id)
       const setup = openSetup(user, secondFactorBox)
       return setup && ((frame) => renderSetup(frame, setup, problem))
@@ -110,7 +110,10 @@ export const secondFactorPages: readonly SessionPage[] = [
     async handle({ session, fields, act, wantsJson }, { database }) {
       const isRequired = fields.text('required') === 'yes'
       if (isRequired && !session.user.hasSecondFactor) {
-        invalid('required', 'Set up your own second factor first: you would be locked out.')
+        invalid(
+          'required',
+          'Set up your own second factor first. Otherwise you would be locked out.',
+        )
       }
       await database.transaction(async (tx) => {
         await setSecondFactorPolicy(tx, session.account.id, isRequired, act)

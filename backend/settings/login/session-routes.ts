@@ -74,14 +74,14 @@ export const ownSessionPages: readonly SessionPage[] = [
       })
       return { token, location: pathOf(fields.text('next')) }
     },
-    redraw:
+    rerender:
       async ({ fields }, problem) =>
       (frame) =>
         renderConfirm(frame, pathOf(fields.text('next')), problem),
   },
 ]
 
-/** Accepts only pages of Settings: otherwise a link could redirect users to another site. */
+/** Accepts only paths of Settings. Otherwise a link could redirect users to another site. */
 function pathOf(text: string): string {
   return /^\/settings(?:\/[\w-]+)*$/.test(text) ? text : '/settings'
 }
@@ -89,7 +89,7 @@ function pathOf(text: string): string {
 function renderConfirm(frame: Frame, next: string, problem?: Problem): Html {
   const main = html`<div class="narrow card">
 <h1>Confirm that it is you</h1>
-<p>Enter your password to continue. You are asked for it before keys are issued and people promoted, if you entered it
+<p>Enter your password to continue. Sensitive actions, such as issuing a key, require this if you last entered it
 more than a few minutes ago.</p>
 ${renderFaults(problem)}
 <form method="post" action="${CONFIRM_PATH}" class="stack" data-once novalidate>

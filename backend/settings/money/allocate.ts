@@ -17,16 +17,16 @@ import { csrfField, renderFault, renderFaults, renderPage } from '../shell/layou
 import { dateWords, METHOD_WORDS, renderMoney } from '../shell/ledger-words.ts'
 import type { SessionPage, SessionRequest } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
-import type { Subject } from './effects.ts'
-import { KEY, type MoneyAct, moneyActPages, type Preview } from './money-act.ts'
-import { renderPreviewPage } from './preview-page.ts'
 import {
-  parseShares,
-  readShareable,
-  renderShareFields,
-  SHARES,
-  shareDefaults,
-} from './share-fields.ts'
+  ALLOCATIONS,
+  allocationDefaults,
+  parseAllocations,
+  readAllocatableInvoices,
+  renderAllocationFields,
+} from './allocation-fields.ts'
+import type { Subject } from './effects.ts'
+import { KEY_FIELD, type MoneyAct, moneyActPages, type Preview } from './money-act.ts'
+import { renderPreviewPage } from './preview-page.ts'
 
 const PATH = '/settings/payments'
 
@@ -51,33 +51,33 @@ const act: MoneyAct<AllocateForm, AllocateInput, Reallocated> = {
   operation: 'settings.allocatePayment',
   admins: 'Only an Admin can allocate payments.',
   flash: 'payment_allocated',
-  undo: ({ payment, allocated }, _done, shares) => {
-    const ids = shares.map(({ invoiceId }) => invoiceId)
-    // What the invoices had from this payment before would be taken back too.
+  undo: ({ payment, allocated }, _done, allocations) => {
+    const ids = allocations.map(({ invoiceId }) => invoiceId)
+    // Undoing would also take back what the payment had allocated to these invoices before.
     if (ids.some((id) => allocated.includes(id))) return undefined
-    const fields = shares.flatMap(({ invoiceId, amount }) => [
+    const fields = allocations.flatMap(({ invoiceId, amount }) => [
       ['allocations/invoice_id', invoiceId] as const,
       ['allocations/amount', String(amount)] as const,
     ])
     return {
       path: `${PATH}/${payment.id}/undo-allocation`,
-      fields: [...fields, [KEY, randomUUID()]],
+      fields: [...fields, [KEY_FIELD, randomUUID()]],
     }
   },
-  expected: SHARES,
+  expected: ALLOCATIONS,
   load: readForm,
   defaults({ payment, invoices }) {
-    const shares = applyOldestFirst({ amount: payment.unapplied_amount }, [], invoices)
-    return shareDefaults(
+    const proposed = applyOldestFirst({ amount: payment.unapplied_amount }, [], invoices)
+    return allocationDefaults(
       invoices,
-      ({ id }) => shares.find(({ invoice }) => invoice.id === id)?.amount ?? 0,
+      ({ id }) => proposed.find(({ invoice }) => invoice.id === id)?.amount ?? 0,
     )
   },
   renderForm,
   parse({ payment, invoices }, fields: Fields) {
     const { currency, unapplied_amount: available } = payment
-    const shares = parseShares(fields, { invoices, currency, available })
-    if (shares.length > 0) return shares
+    const allocations = parseAllocations(fields, { invoices, currency, available })
+    if (allocations.length > 0) return allocations
     return invalid('allocations', 'Enter an amount for at least one invoice.')
   },
   perform: (tx, { act: by }, { accountId, payment }, input) =>
@@ -98,7 +98,7 @@ async function readForm(
   if (payment.status === 'reversed') {
     throw new Problem(
       'payment_already_reversed',
-      'The payment was reversed: nothing of it is on account.',
+      'The payment was reversed, so none of it is on account.',
     )
   }
   const { debtor_id: debtorId, currency } = payment
@@ -108,7 +108,7 @@ async function readForm(
     ...{ accountId, debtorId, payment, timezone, now },
     today: todayIn(timezone, now),
     customer: (await findDebtor(reader, accountId, debtorId))?.name ?? '',
-    invoices: await readShareable(reader, accountId, debtorId, currency),
+    invoices: await readAllocatableInvoices(reader, accountId, debtorId, currency),
   }
 }
 
@@ -135,11 +135,11 @@ ${
     ? html`<p class="card hint">${payment.unapplied_amount === 0 ? 'All of it is allocated.' : `The customer owes nothing in ${payment.currency}.`}</p><p><a class="button" href="${back.path}">Back</a></p>`
     : html`<form method="post" action="${back.path}/allocate/preview" class="stack" novalidate>${csrfField(frame)}
 <fieldset class="card" id="allocations"><legend class="title">Open invoices</legend>
-<p class="hint">The oldest invoices are proposed. Change the amounts as you like; what is left stays on account.</p>
-${renderFault(problem, 'allocations')}${renderShareFields(invoices, today, entered, problem)}</fieldset>
+<p class="hint">The oldest invoices are proposed. Change the amounts as you like; the rest stays on account.</p>
+${renderFault(problem, 'allocations')}${renderAllocationFields(invoices, today, entered, problem)}</fieldset>
 <p class="row"><button class="primary">Preview</button> <a class="button" href="${back.path}">Cancel</a></p></form>`
 }`
-  return renderPage(frame, { title, place: '/settings/customers', main })
+  return renderPage(frame, { title, section: '/settings/customers', main })
 }
 
 function renderPreview(

@@ -3,7 +3,7 @@ import { AMOUNT_MAX, currencyExponent } from '../../money/money.ts'
 
 const GROUPED = /^[1-9]\d{0,2}(?:[, '’\u{a0}\u{202f}]\d{3})+(?:\.\d*)?$/u
 const PLAIN = /^\d+(?:\.\d*)?$/
-/** `1234,50`, `1.234,50` or `1 234,50`: one or two digits after a comma are no group of thousands. */
+/** `1234,50`, `1.234,50` or `1 234,50`: one or two digits after a comma cannot be a group of thousands. */
 const WITH_COMMA = /^(?:\d+|[1-9]\d{0,2}(?:[. '’\u{a0}\u{202f}]\d{3})+),\d{1,2}$/u
 
 /**
@@ -22,8 +22,8 @@ export function readAmountText(text: string, currency: string): number | string 
   const [whole = '', fraction = ''] = digits.split('.')
   if (fraction.length > exponent) {
     return exponent === 0
-      ? `has no decimals in ${currency}`
-      : `has at most ${exponent} decimals in ${currency}`
+      ? `must have no decimals in ${currency}`
+      : `must have at most ${exponent} decimals in ${currency}`
   }
   const amount = Number(whole + fraction.padEnd(exponent, '0'))
   if (amount === 0) return 'must be more than 0'

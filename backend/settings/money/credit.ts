@@ -39,7 +39,7 @@ const act: MoneyAct<CreditForm, Credit, InvoiceRow> = {
     act: `${PATH}/{id}/credit`,
   },
   operation: 'settings.creditInvoice',
-  admins: 'Only an Admin can act on invoices.',
+  admins: 'Only an Admin can change invoices.',
   flash: 'invoice_credited',
   expected: { texts: ['reason'], numbers: ['amount'] },
   load: readForm,
@@ -74,7 +74,7 @@ function parseCredit({ invoice }: CreditForm, fields: Fields): Credit {
     invalid('amount', text === '' ? 'Enter the amount.' : `The amount ${amount}.`)
   }
   if (isOpen(invoice) && amount > due) {
-    invalid('amount', `The credit is at most ${moneyText(due, currency)}, what is due.`)
+    invalid('amount', `The credit must not exceed the amount due, ${moneyText(due, currency)}.`)
   }
   return { amount, reason: checkReason(fields.text('reason')) }
 }
@@ -94,7 +94,7 @@ function renderForm(
   const path = `${PATH}/${invoice.id}`
   const main = html`<p class="back"><a href="${path}">Invoice <span translate="no">${invoice.number}</span></a></p>
 <h1>Credit invoice <span translate="no">${invoice.number}</span></h1>
-<p class="lead"><span translate="no">${customer}</span> owes ${renderMoney(invoice.amount_due, invoice.currency)} on it. A credit takes a part or all of that off; it cannot be undone.</p>
+<p class="lead"><span translate="no">${customer}</span> owes ${renderMoney(invoice.amount_due, invoice.currency)} on this invoice. A credit reduces this amount, in part or in full, and cannot be undone.</p>
 ${renderFaults(problem)}
 <form method="post" action="${path}/credit/preview" class="card stack" novalidate>${csrfField(frame)}
 <div class="field"><label for="amount">Amount in <span translate="no">${invoice.currency}</span></label>
@@ -105,7 +105,7 @@ ${renderFaults(problem)}
 <p class="row"><button class="primary">Preview</button> <a class="button" href="${path}">Cancel</a></p></form>`
   return renderPage(frame, {
     title: `Credit invoice ${invoice.number}`,
-    place: '/settings/customers',
+    section: '/settings/customers',
     main,
   })
 }

@@ -107,8 +107,8 @@ async function readView(reader: Reader, subject: Subject, before?: View): Promis
 
 function compare(before: View, after: View): Effects {
   const pairs = [...before.invoices].flatMap(([id, row]) => {
-    const then = after.invoices.get(id)
-    return then !== undefined && isChanged(row, then) ? [{ before: row, after: then }] : []
+    const changed = after.invoices.get(id)
+    return changed !== undefined && isChanged(row, changed) ? [{ before: row, after: changed }] : []
   })
   const statuses = [...before.messages]
   const unappliedOf = ({ balances }: View, currency: string) =>

@@ -1,6 +1,6 @@
 /**
- * Actions on money in Settings: a form, a preview, and the action itself. Each is a request that works
- * without the script. The preview contains an idempotency key, so that a double click acts once; scripts
+ * Actions on money in Settings: a form, a preview, and the action itself. Each of the three is a request that
+ * works without the script. The preview contains an idempotency key, so that a double click acts once; scripts
  * send their own key.
  */
 import { createHash, randomUUID } from 'node:crypto'
@@ -23,7 +23,7 @@ export interface MoneyAct<Form extends Subject, Input, Done> {
   readonly operation: string
   readonly admins: string
   readonly flash: string
-  /** The request that undoes the act; absent if it cannot be undone, which the form says. */
+  /** The request that undoes the act. If it is absent, the act cannot be undone, and the form says so. */
   readonly undo?: (form: Form, done: Done, input: Input) => Undo | undefined
   readonly isCreation?: boolean
   readonly expected: Expected
@@ -56,17 +56,17 @@ export interface Preview<Form, Input> {
   readonly hidden: Html
 }
 
-export const KEY = 'idempotency_key'
+export const KEY_FIELD = 'idempotency_key'
 /** Visible ASCII, as in the API's header. */
-const KEY_FORM = /^[\x21-\x7e]{1,255}$/
+const KEY_PATTERN = /^[\x21-\x7e]{1,255}$/
 
 export function moneyActPages<Form extends Subject, Input, Done>(
   act: MoneyAct<Form, Input, Done>,
 ): readonly SessionPage[] {
   const { admins, paths } = act
-  const expected = { ...act.expected, texts: [...(act.expected.texts ?? []), KEY] }
-  const redraw: NonNullable<SessionPage['redraw']> = async (request, problem, { database }) => {
-    if (isAboutPage(problem)) return undefined
+  const expected = { ...act.expected, texts: [...(act.expected.texts ?? []), KEY_FIELD] }
+  const rerender: NonNullable<SessionPage['rerender']> = async (request, problem, { database }) => {
+    if (needsErrorPage(problem)) return undefined
     const form = await act.load(database.read, request)
     return (frame) => act.renderForm(frame, form, request.fields, problem)
   }
@@ -97,7 +97,7 @@ export function moneyActPages<Form extends Subject, Input, Done>(
       path: paths.preview,
       admins,
       expected,
-      redraw,
+      rerender,
       async handle(request, { database }) {
         refuseReadOnly(request.session)
         const form = await act.load(database.read, request)
@@ -117,7 +117,7 @@ export function moneyActPages<Form extends Subject, Input, Done>(
       path: paths.act,
       admins,
       expected,
-      redraw,
+      rerender,
       handle: (request, deps) => performOnce(act, request, deps),
     },
   ]
@@ -169,7 +169,7 @@ export async function once(
     if (!wantsJson) await setFlash(tx, session.token, flash, undo?.())
     return shown
   }
-  if (isKeyOptional && !fields.has(KEY)) {
+  if (isKeyOptional && !fields.has(KEY_FIELD)) {
     const shown = await database.transaction(perform)
     return { json: shown, location: location(shown.id) }
   }
@@ -181,7 +181,7 @@ export async function once(
   }
   const outcome = await idempotency.once(attempt, {
     originalMember: 'original_id',
-    // No recall: the key belongs to one form, and is stored as long as the form may be sent again.
+    // Nothing to recall: the key belongs to one form, and is stored for as long as the form may be sent again.
     recall: async () => undefined,
     prepare: () => async (tx) => {
       const shown = await perform(tx)
@@ -191,28 +191,28 @@ export async function once(
   return { json: JSON.parse(outcome.body), location: location(outcome.resourceId) }
 }
 
-/** A read-only account can be read, but its invoices and payments cannot be changed in Settings either. */
+/** Rejects changes to the invoices and payments of a read-only account, as the API does. */
 export function refuseReadOnly({ account }: Session): void {
   if (!isReadOnly(account.status)) return
-  const state = account.status === 'trial_paused' ? 'a trial that needs resume' : account.status
+  const state = account.status === 'trial_paused' ? 'on a paused trial' : account.status
   throw new Problem(
     'account_read_only',
-    `This account is ${state}. It can be read, but nothing can be recorded or changed.`,
+    `This account is ${state}. You can read it, but not record or change anything.`,
     { members: { account_status: account.status } },
   )
 }
 
-function isAboutPage({ code }: Problem): boolean {
+function needsErrorPage({ code }: Problem): boolean {
   return ['not_found', 'account_read_only'].includes(code) || code.startsWith('idempotency_')
 }
 
 function keyOf(fields: Fields): string {
-  const key = fields.text(KEY)
-  if (KEY_FORM.test(key)) return key
+  const key = fields.text(KEY_FIELD)
+  if (KEY_PATTERN.test(key)) return key
   const isMissing = key === ''
   throw new Problem(
     isMissing ? 'idempotency_key_required' : 'idempotency_key_invalid',
-    `Send an ${KEY} of 1 to 255 visible ASCII characters, so that a repeat cannot act twice.`,
+    `Send an ${KEY_FIELD} of 1 to 255 visible ASCII characters, so that a repeated request does not act twice.`,
   )
 }
 
@@ -224,12 +224,12 @@ function fingerprintOf(operation: string, { id, fields }: SessionRequest): strin
 }
 
 function enteredOf(fields: Fields) {
-  return [...fields.entries()].filter(([name]) => name !== KEY && name !== 'csrf_token')
+  return [...fields.entries()].filter(([name]) => name !== KEY_FIELD && name !== 'csrf_token')
 }
 
-/** Each form that acts has a key of its own. */
+/** Renders the key; each form that performs an act has its own. */
 export function renderKeyField(): Html {
-  return html`<input type="hidden" name="${KEY}" value="${randomUUID()}">`
+  return html`<input type="hidden" name="${KEY_FIELD}" value="${randomUUID()}">`
 }
 
 function renderHidden(fields: Fields): Html {

@@ -13,7 +13,7 @@ import type { Response } from '../shell/response.ts'
 const SHOWN_MAX = 20
 const FOUND_MAX = 200
 
-export interface Pick {
+export interface CustomerPicker {
   readonly title: string
   /** The label of the search field. */
   readonly question: string
@@ -25,7 +25,7 @@ export async function renderPickCustomer(
   reader: Reader,
   { session, now }: SessionRequest,
   search: string,
-  { title, question, path }: Pick,
+  { title, question, path }: CustomerPicker,
 ): Promise<Response> {
   const { id: accountId, timezone } = session.account
   const today = todayIn(timezone, now)
@@ -48,14 +48,14 @@ export async function renderPickCustomer(
     page: (frame) =>
       renderPage(frame, {
         title,
-        place: '/settings/customers',
+        section: '/settings/customers',
         main: html`<p class="back"><a href="/settings/customers">Customers</a></p>
 <h1>${title}</h1>
 <form method="get" action="${path}" class="search" role="search" aria-label="${question}"><label for="q">${question}</label>
 <input id="q" name="q" value="${search}" type="search" maxlength="200" autocomplete="off"> <button>Find</button></form>
 ${
   rows.length === 0
-    ? html`<div class="card empty"><p>No customer is found${search !== '' && html` by “${search}”`}. <a href="/settings/customers/new">Add a customer</a></p></div>`
+    ? html`<div class="card empty"><p>No customer ${search === '' ? 'found' : html`matches “${search}”`}. <a href="/settings/customers/new">Add a customer</a></p></div>`
     : html`<table class="keys ledger"><caption class="unseen">Customers</caption>
 <thead><tr><th scope="col">Customer</th><th scope="col">E-mail</th><th scope="col" class="amount">Owes</th></tr></thead>
 <tbody>${rows.map(

@@ -4,12 +4,12 @@
  */
 import { type Html, html } from '../../html/html.ts'
 import { csrfField, renderPage } from '../shell/layout.ts'
-import { dateWords, invoiceChasing, renderMoney } from '../shell/ledger-words.ts'
+import { dateWords, nextReminderText, renderMoney } from '../shell/ledger-words.ts'
 import type { Frame } from '../shell/response.ts'
 import { plural } from '../shell/words.ts'
 import type { ChangedInvoice, Effects } from './effects.ts'
 
-/** Further rows are only counted. */
+/** Rows beyond these are only counted. */
 const SHOWN_MAX = 40
 
 export interface PreviewPage {
@@ -37,23 +37,23 @@ ${warning !== undefined && html`<div class="faults" role="note"><p>${warning}</p
 <section class="card"><dl class="facts">${facts.map(
     ([name, value]) => html`<div><dt>${name}</dt><dd translate="no">${value}</dd></div>`,
   )}</dl></section>
-<section aria-labelledby="outcome"><h2 id="outcome">What happens</h2>
+<section aria-labelledby="outcome"><h2 id="outcome">What changes</h2>
 ${renderSentences(effects)}
 ${effects.invoices.length > 0 && renderInvoices(effects.invoices, timezone)}</section>
 <form method="post" action="${page.action}" class="confirm" data-once>${csrfField(frame)}${page.hidden}
 <p class="row"><button class="primary">${page.button}</button>
 <button formaction="${page.editAction}" formnovalidate>Change</button>
 <a class="button" href="${back.path}">Cancel</a></p></form>`
-  return renderPage(frame, { title, place: '/settings/customers', main })
+  return renderPage(frame, { title, section: '/settings/customers', main })
 }
 
-/** Renders sentences only, for pages that request a reason. */
+/** Renders the effects as sentences, for confirmation pages that request a reason. */
 export function renderEffects(effects: Effects, timezone: string): Html {
   const shown = effects.invoices.slice(0, SHOWN_MAX)
   const rest = effects.invoices.length - shown.length
   const lines = shown.map(
     ({ after }) =>
-      html`<li><span translate="no">${after.number}</span>: ${renderMoney(after.amount_due, after.currency)} is due then. Next reminder: ${invoiceChasing(after, timezone)}.</li>`,
+      html`<li><span translate="no">${after.number}</span>: ${renderMoney(after.amount_due, after.currency)} will be due. Next reminder: ${nextReminderText(after, timezone)}.</li>`,
   )
   return html`${renderSentences(effects)}
 ${shown.length > 0 && html`<ul class="consequences">${lines}${rest > 0 && html`<li>And ${plural(rest, 'other invoice')}.</li>`}</ul>`}`
@@ -64,13 +64,13 @@ function renderSentences(effects: Effects): Html {
   const sentences = [
     ...onAccount.map(({ currency, before, after }) =>
       after > before
-        ? html`${renderMoney(after - before, currency)} more is on account: ${renderMoney(after, currency)} in all. It is allocated to no invoice.`
+        ? html`${renderMoney(after - before, currency)} more is on account: ${renderMoney(after, currency)} in all. This money is not allocated to an invoice.`
         : html`${renderMoney(before - after, currency)} less is on account: ${renderMoney(after, currency)} is left.`,
     ),
     ...(messagesCancelled === 0
       ? []
       : [
-          html`${plural(messagesCancelled, 'waiting reminder')} ${messagesCancelled === 1 ? 'is' : 'are'} cancelled. What is still owed is reminded of as shown below.`,
+          html`${plural(messagesCancelled, 'waiting reminder')} ${messagesCancelled === 1 ? 'is' : 'are'} cancelled. The next reminders are shown below.`,
         ]),
     ...(messagesInFlight === 0
       ? []
@@ -87,21 +87,21 @@ function renderSentences(effects: Effects): Html {
 function renderInvoices(pairs: readonly ChangedInvoice[], timezone: string): Html {
   const rest = pairs.length - SHOWN_MAX
   return html`<table class="keys ledger"><caption class="unseen">Invoices that change</caption>
-<thead><tr><th scope="col">Invoice</th><th scope="col">Due on</th><th scope="col" class="amount">Due now</th>
-<th scope="col" class="amount">Due then</th><th scope="col">Next reminder then</th></tr></thead>
+<thead><tr><th scope="col">Invoice</th><th scope="col">Due on</th><th scope="col" class="amount">Due before</th>
+<th scope="col" class="amount">Due after</th><th scope="col">Next reminder after</th></tr></thead>
 <tbody>${pairs.slice(0, SHOWN_MAX).map(
     ({
       before,
       after,
     }) => html`<tr><th scope="row" data-label="Invoice" translate="no">${after.number}</th>
 <td data-label="Due on">${dateWords(after.due_date)}</td>
-<td data-label="Due now" class="amount">${renderMoney(before.amount_due, before.currency)}</td>
-<td data-label="Due then" class="amount">${
+<td data-label="Due before" class="amount">${renderMoney(before.amount_due, before.currency)}</td>
+<td data-label="Due after" class="amount">${
       after.status === 'paid'
         ? html`<span class="badge active">Paid</span>`
         : renderMoney(after.amount_due, after.currency)
     }</td>
-<td data-label="Next reminder">${after.status === 'paid' ? 'None' : invoiceChasing(after, timezone)}</td></tr>`,
+<td data-label="Next reminder">${after.status === 'paid' ? 'None' : nextReminderText(after, timezone)}</td></tr>`,
   )}</tbody></table>
 ${rest > 0 && html`<p class="hint">And ${plural(rest, 'other invoice')}.</p>`}`
 }

@@ -4,16 +4,16 @@ import type { Fields } from '../shell/fields.ts'
 import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
 import { dateWords, METHOD_WORDS, renderMoney } from '../shell/ledger-words.ts'
 import type { Frame } from '../shell/response.ts'
+import { renderAllocationFields } from './allocation-fields.ts'
 import type { Preview } from './money-act.ts'
 import { renderPreviewPage } from './preview-page.ts'
 import type { PutTo, RecordForm, RecordInput } from './record-form.ts'
-import { renderShareFields } from './share-fields.ts'
 
 const PATH = '/settings/payments'
 
 const PUT_TO_WORDS: Readonly<Record<PutTo, readonly [label: string, hint: string]>> = {
-  oldest_first: ['Oldest invoices first', 'What is left stays on account.'],
-  chosen: ['These invoices', 'Enter an amount beside each. What is left stays on account.'],
+  oldest_first: ['Oldest invoices first', 'The rest stays on account.'],
+  chosen: ['These invoices', 'Enter an amount beside each. The rest stays on account.'],
   on_account: ['Keep it on account', 'You can allocate it later.'],
 }
 
@@ -54,13 +54,13 @@ ${
 <p class="row"><button class="primary">Preview</button> <a class="button" href="/settings/customers/${debtor.id}">Cancel</a></p>
 </form>`
   return renderPage(frame, {
-    title: `Record a payment of ${debtor.name}`,
-    place: '/settings/customers',
+    title: `Record a payment from ${debtor.name}`,
+    section: '/settings/customers',
     main,
   })
 }
 
-/** The currency is that of the invoice; otherwise the form proposes the customer's first one. */
+/** The currency is that of the invoice. Without an invoice, the form proposes the customer's first currency. */
 function renderAmount(
   { currency, currencies, invoice }: RecordForm,
   entered: Fields,
@@ -92,12 +92,12 @@ function renderPutTo(
   today: string,
 ): Html {
   const chosen = entered.text('put_to') || 'oldest_first'
-  return html`<fieldset class="card put-to" id="put_to"${describedBy(problem, 'put_to')}><legend class="title">What it pays</legend>
+  return html`<fieldset class="card put-to" id="put_to"${describedBy(problem, 'put_to')}><legend class="title">Allocation</legend>
 ${renderFault(problem, 'put_to')}${renderFault(problem, 'allocations')}
 ${Object.entries(PUT_TO_WORDS).map(
   ([name, [label, hint]]) =>
     html`<label class="check" for="put-${name}"><input type="radio" id="put-${name}" name="put_to" value="${name}"${attribute('checked', chosen === name)}> <span>${label} <span class="hint">${hint}</span></span></label>
-${name === 'chosen' && html`<div class="chosen">${renderShareFields(invoices, today, entered, problem)}</div>`}`,
+${name === 'chosen' && html`<div class="chosen">${renderAllocationFields(invoices, today, entered, problem)}</div>`}`,
 )}</fieldset>`
 }
 
@@ -116,7 +116,7 @@ export function renderRecordPreview(
       ['Method', METHOD_WORDS[input.method]],
       ...(input.reference === null ? [] : [['Reference', input.reference] as const]),
     ],
-    warning: renderTwin(form, input),
+    warning: renderDuplicateWarning(form, input),
     effects,
     timezone,
     action: PATH,
@@ -127,8 +127,8 @@ export function renderRecordPreview(
 }
 
 /** Warns of a similar recent payment: recording the same money twice is the most likely mistake. */
-function renderTwin({ recent }: RecordForm, input: RecordInput): Html | undefined {
-  const twin = recent.find(
+function renderDuplicateWarning({ recent }: RecordForm, input: RecordInput): Html | undefined {
+  const similar = recent.find(
     (row) =>
       row.status === 'recorded' &&
       row.amount === input.amount &&
@@ -136,7 +136,7 @@ function renderTwin({ recent }: RecordForm, input: RecordInput): Html | undefine
       row.received_on === input.receivedOn,
   )
   return (
-    twin &&
-    html`<a href="${PATH}/${twin.id}">A payment of the same amount and day</a> is recorded already. Go on only if the customer paid twice.`
+    similar &&
+    html`<a href="${PATH}/${similar.id}">A payment of the same amount and day</a> is already recorded. Continue only if the customer paid twice.`
   )
 }

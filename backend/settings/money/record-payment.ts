@@ -1,4 +1,4 @@
-/** The form that records a payment which the API did not record. */
+/** The form with which an Admin records a payment. */
 import { todayIn } from '../../calendar/calendar.ts'
 import type { InvoiceRow, Reader } from '../../database/tables.ts'
 import { readBalances } from '../../debtors/balances.ts'
@@ -13,12 +13,17 @@ import type { JsonObject } from '../../validation/json.ts'
 import { invalid, notFound } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
 import type { SessionPage, SessionRequest } from '../shell/page-request.ts'
+import {
+  ALLOCATIONS,
+  allocationDefaults,
+  parseAllocations,
+  readAllocatableInvoices,
+} from './allocation-fields.ts'
 import { amountText, readAmountText } from './amount-field.ts'
 import { type MoneyAct, moneyActPages } from './money-act.ts'
 import { renderPickCustomer } from './pick-customer-page.ts'
 import { PUT_TO, type PutTo, type RecordForm, type RecordInput } from './record-form.ts'
 import { renderRecordForm, renderRecordPreview } from './record-payment-page.ts'
-import { parseShares, readShareable, SHARES, shareDefaults } from './share-fields.ts'
 
 const PATH = '/settings/payments'
 const act: MoneyAct<RecordForm, RecordInput, RecordedPayment> = {
@@ -35,7 +40,7 @@ const act: MoneyAct<RecordForm, RecordInput, RecordedPayment> = {
   expected: {
     texts: ['debtor_id', 'invoice_id', 'currency', 'received_on', 'method', 'reference', 'put_to'],
     numbers: ['amount'],
-    ...SHARES,
+    ...ALLOCATIONS,
   },
   load: readForm,
   defaults: ({ debtor, currency, invoice, invoices, today }) => ({
@@ -46,7 +51,7 @@ const act: MoneyAct<RecordForm, RecordInput, RecordedPayment> = {
     received_on: today,
     method: 'bank_transfer',
     put_to: invoice === undefined ? 'oldest_first' : 'chosen',
-    ...shareDefaults(invoices, (one) => (one.id === invoice?.id ? one.amount_due : 0)),
+    ...allocationDefaults(invoices, (one) => (one.id === invoice?.id ? one.amount_due : 0)),
   }),
   renderForm: renderRecordForm,
   parse: parsePayment,
@@ -70,11 +75,11 @@ const act: MoneyAct<RecordForm, RecordInput, RecordedPayment> = {
 }
 
 export const recordPaymentPages: readonly SessionPage[] = moneyActPages(act).map((page) =>
-  page.path === act.paths.form ? { ...page, handle: pickOr(page.handle) } : page,
+  page.path === act.paths.form ? { ...page, handle: withCustomerPicker(page.handle) } : page,
 )
 
-/** Without a customer the page lets the user select one. */
-function pickOr(handle: SessionPage['handle']): SessionPage['handle'] {
+/** Adds the page that lets the user select a customer if the request names none. */
+function withCustomerPicker(handle: SessionPage['handle']): SessionPage['handle'] {
   return async (request, deps) => {
     const { query } = request
     if (query.has('debtor_id') || query.has('invoice_id')) return handle(request, deps)
@@ -113,20 +118,19 @@ async function readForm(reader: Reader, request: SessionRequest): Promise<Record
     .execute()
   return {
     ...{ accountId, timezone, debtorId, today, now, debtor, invoice, recent, currencies, currency },
-    invoices: withChosen(
-      await readShareable(reader, accountId, debtorId, currency, invoice?.id),
+    invoices: withWrittenOff(
+      await readAllocatableInvoices(reader, accountId, debtorId, currency, invoice?.id),
       invoice,
     ),
   }
 }
 
-/** A written-off invoice can still be paid. */
-function withChosen(
+/** Adds the chosen invoice if it is written off: such an invoice is not open, but can still be paid. */
+function withWrittenOff(
   open: readonly InvoiceRow[],
   invoice: InvoiceRow | undefined,
 ): readonly InvoiceRow[] {
-  const isMissing = invoice?.status === 'written_off'
-  return isMissing && invoice !== undefined ? [invoice, ...open] : open
+  return invoice?.status === 'written_off' ? [invoice, ...open] : open
 }
 
 function parsePayment(form: RecordForm, fields: Fields): RecordInput {
@@ -140,10 +144,10 @@ function parsePayment(form: RecordForm, fields: Fields): RecordInput {
     invalid('amount', text.trim() === '' ? 'Enter the amount.' : `The amount ${amount}.`)
   }
   const putTo = putToOf(fields)
-  const shareable = { invoices: form.invoices, currency, available: amount }
-  const allocations = putTo === 'chosen' ? parseShares(fields, shareable) : []
+  const allocatable = { invoices: form.invoices, currency, available: amount }
+  const allocations = putTo === 'chosen' ? parseAllocations(fields, allocatable) : []
   if (putTo === 'chosen' && allocations.length === 0) {
-    invalid('put_to', 'Enter an amount for at least one invoice, or choose another way.')
+    invalid('put_to', 'Enter an amount for at least one invoice, or choose another option.')
   }
   const body: JsonObject = {
     amount,

@@ -16,11 +16,11 @@ import { renderConfirmPage } from '../shell/confirm-page.ts'
 import { invalid, notFound } from '../shell/faults.ts'
 import { describedBy, renderFault } from '../shell/layout.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
-import type { Draw } from '../shell/response.ts'
+import type { RenderPage } from '../shell/response.ts'
+import { ALLOCATIONS } from './allocation-fields.ts'
 import { previewEffects } from './effects.ts'
-import { KEY, once, refuseReadOnly, renderKeyField } from './money-act.ts'
+import { KEY_FIELD, once, refuseReadOnly, renderKeyField } from './money-act.ts'
 import { renderEffects } from './preview-page.ts'
-import { SHARES } from './share-fields.ts'
 
 const PATH = '/settings/payments'
 
@@ -35,7 +35,7 @@ interface UndoAct {
   readonly hint: string
   readonly texts: readonly string[]
   perform(tx: Transaction, request: SessionRequest, reason: string): Promise<PaymentRow>
-  /** The request that undoes the act, made of the allocations before it. */
+  /** The request that undoes the act; it is derived from the allocations before the act. */
   undo?(allocations: readonly Allocation[], request: SessionRequest): Undo | undefined
   /** Invoices that may be reopened. */
   reopened(allocations: readonly Allocation[], request: SessionRequest): readonly string[]
@@ -77,7 +77,7 @@ const TAKE_BACK: UndoAct = {
       fields: [
         ['invoice_id', taken.invoice_id],
         ['amount', String(taken.amount)],
-        [KEY, randomUUID()],
+        [KEY_FIELD, randomUUID()],
       ],
     }
   },
@@ -90,7 +90,7 @@ export const undoPages: readonly SessionPage[] = [
     method: 'POST',
     path: `${PATH}/{id}/undo-allocation`,
     admins: TAKE_BACK.admins,
-    expected: { texts: [KEY], ...SHARES },
+    expected: { texts: [KEY_FIELD], ...ALLOCATIONS },
     handle: (request, deps) =>
       once(request, deps, UNDO_ALLOCATION, (tx) => undoAllocation(tx, request)),
   },
@@ -98,7 +98,7 @@ export const undoPages: readonly SessionPage[] = [
     method: 'POST',
     path: `${PATH}/{id}/redo-allocation`,
     admins: TAKE_BACK.admins,
-    expected: { texts: ['invoice_id', KEY], numbers: ['amount'] },
+    expected: { texts: ['invoice_id', KEY_FIELD], numbers: ['amount'] },
     handle: (request, deps) =>
       once(request, deps, REDO_ALLOCATION, (tx) => redoAllocation(tx, request)),
   },
@@ -110,7 +110,7 @@ const UNDO_ALLOCATION = {
   location: (id: string) => `${PATH}/${id}`,
 }
 
-/** Takes back what was just allocated to these invoices; more or less than that is rejected. */
+/** Takes back the allocations that were just made. An allocation that has changed since is rejected. */
 async function undoAllocation(tx: Transaction, { session, id, fields, act }: SessionRequest) {
   const { id: accountId } = session.account
   const allocated = await lockAllocations(tx, accountId, id)
@@ -123,7 +123,7 @@ async function undoAllocation(tx: Transaction, { session, id, fields, act }: Ses
     if (present !== undefined && String(present.amount) !== amount) {
       invalid(
         'allocations',
-        'More was allocated to the invoice since. Take it back on the page of the payment.',
+        'The allocation to this invoice has changed since. Take it back on the page of the payment.',
       )
     }
     await takeBackAllocation(tx, accountId, id, { invoiceId, reason: UNDONE }, act)
@@ -172,14 +172,14 @@ function pagesOf(undo: UndoAct): SessionPage[] {
       admins,
       async handle(request, deps) {
         refuseReadOnly(request.session)
-        return { page: await drawQuestion(undo, request, deps) }
+        return { page: await renderQuestion(undo, request, deps) }
       },
     },
     {
       method: 'POST',
       path,
       admins,
-      expected: { texts: ['reason', KEY, ...texts] },
+      expected: { texts: ['reason', KEY_FIELD, ...texts] },
       handle(request, deps) {
         let undoing: Undo | undefined
         const options = { ...optionsOf(undo), undo: () => undoing }
@@ -190,9 +190,9 @@ function pagesOf(undo: UndoAct): SessionPage[] {
           return represent(tx, row)
         })
       },
-      async redraw(request, problem, deps) {
+      async rerender(request, problem, deps) {
         if (problem.code !== 'validation_failed') return undefined
-        return drawQuestion(undo, request, deps, problem)
+        return renderQuestion(undo, request, deps, problem)
       },
     },
   ]
@@ -207,12 +207,12 @@ async function represent(reader: Reader, row: PaymentRow) {
   return renderPayment(row, allocations.get(row.id) ?? [])
 }
 
-async function drawQuestion(
+async function renderQuestion(
   undo: UndoAct,
   request: SessionRequest,
   { database }: SettingsDeps,
   problem?: Problem,
-): Promise<Draw> {
+): Promise<RenderPage> {
   const { session, id, now, fields } = request
   const { id: accountId, timezone } = session.account
   const payment = (await findPayment(database.read, accountId, id)) ?? notFound('payment', id)
@@ -234,7 +234,7 @@ async function drawQuestion(
   return (frame) =>
     renderConfirmPage(frame, {
       title: undo.title,
-      place: '/settings/customers',
+      section: '/settings/customers',
       back: { path: `${PATH}/${id}`, name: 'Payment' },
       consequences: html`<p>${undo.hint}</p>${renderEffects(effects, timezone)}`,
       action: `${PATH}/${id}/${undo.name}`,

@@ -4,7 +4,10 @@ import { type Html, html } from '../../html/html.ts'
 import { renderConfirmPage } from '../shell/confirm-page.ts'
 import type { Frame } from '../shell/response.ts'
 
-const PLACE = { place: '/settings/people', back: { path: '/settings/people', name: 'People' } }
+const NAVIGATION = {
+  section: '/settings/people',
+  back: { path: '/settings/people', name: 'People' },
+}
 
 export function renderRoleChange(frame: Frame, user: UserRow): Html {
   const isPromotion = user.role === 'member'
@@ -14,10 +17,10 @@ export function renderRoleChange(frame: Frame, user: UserRow): Html {
     ? html`<p>As an Admin, <strong translate="no">${user.email}</strong> can issue and revoke API keys, invite and deactivate
 people, you included, and change reminders, customers and invoices.</p>`
     : html`<p>As a Member, <strong translate="no">${user.email}</strong> can read customers, invoices, payments, messages and the
-inventory of API keys. Keys, people, the audit log and all changes are for Admins.</p>
+list of API keys. Only Admins can manage keys and people, see the audit log, and make changes.</p>
 ${isSelf && html`<p>This is you: only another Admin can make you an Admin again.</p>`}`
   return renderConfirmPage(frame, {
-    ...PLACE,
+    ...NAVIGATION,
     title: isPromotion ? `Make ${user.email} an Admin?` : `Make ${user.email} a Member?`,
     consequences,
     action: `/settings/people/${user.id}/role`,
@@ -30,11 +33,11 @@ ${isSelf && html`<p>This is you: only another Admin can make you an Admin again.
 export function renderDeactivation(frame: Frame, user: UserRow, sessions: number): Html {
   const isSelf = frame.session?.user.id === user.id
   return renderConfirmPage(frame, {
-    ...PLACE,
+    ...NAVIGATION,
     title: `Deactivate ${user.email}?`,
-    consequences: html`<p>${isSelf ? 'You are' : html`<strong translate="no">${user.email}</strong> is`} logged out at once${
-      sessions > 0 && `, of ${sessions === 1 ? 'one session' : `${sessions} sessions`},`
-    } and can no longer log in. API keys that they issued keep working.</p>
+    consequences: html`<p>${isSelf ? 'You are' : html`<strong translate="no">${user.email}</strong> is`} logged out${
+      sessions > 0 && ` of ${sessions === 1 ? 'one session' : `${sessions} sessions`}`
+    } immediately, and can no longer log in. API keys that they issued keep working.</p>
 <p>What they did stays in the audit log. ${
       isSelf ? 'Another Admin' : 'You'
     } can reactivate the login at any time.</p>`,

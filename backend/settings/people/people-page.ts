@@ -26,10 +26,10 @@ const ROLE_WORDS = { admin: 'Admin', member: 'Member' } as const
 export function renderPeople(frame: Frame, people: People, retry?: Retry): Html {
   const { users, invitations } = people
   const main = html`<h1>People</h1>
-<p class="lead">Admins do everything here: API keys and webhooks, people, customers, invoices and payments, the schedule
-and the approval of reminders, the kill switch, the state of the account, and the audit log. Members see customers,
+<p class="lead">Admins can do everything here: API keys and webhooks, people, customers, invoices and payments, the schedule
+and the approval of reminders, the kill switch, the state of the account, and the audit log. Members can see customers,
 invoices, payments, reminders, API keys and webhooks, with e-mail addresses of messages masked and without webhook
-payloads. They see neither people nor the audit log, and change only their own login.</p>
+payloads. Members cannot see people or the audit log, and can change only their own login.</p>
 <section aria-labelledby="users-title"><h2 id="users-title">Who can log in</h2>
 <table class="keys"><caption class="unseen">People of this account</caption>
 <thead><tr><th scope="col">E-mail</th><th scope="col">Role</th><th scope="col">Status</th><th scope="col">Actions</th></tr></thead>
@@ -53,7 +53,7 @@ ${renderFault(retry?.problem, 'email')}
 <select id="role" name="role"><option value="member">Member</option><option value="admin">Admin</option></select></p>
 <p><button class="primary">Invite</button></p>
 </form></section>`
-  return renderPage(frame, { title: 'People', place: '/settings/people', main })
+  return renderPage(frame, { title: 'People', section: '/settings/people', main })
 }
 
 /** Shows the link of an invitation. It is shown only once. */
@@ -71,7 +71,7 @@ The first person who opens it chooses the password, so send it to this user only
 <div class="copy"><input id="link" class="secret" value="${link}" readonly spellcheck="false" autocomplete="off" translate="no"><button type="button" data-copy="link" hidden>Copy<span class="unseen"> invitation link</span></button></div></div>
 <p><a class="button primary" href="/settings/people">Done</a></p>
 </div>`
-  return renderPage(frame, { title: 'Invited', place: '/settings/people', main })
+  return renderPage(frame, { title: 'Invited', section: '/settings/people', main })
 }
 
 function renderUser(frame: Frame, user: UserRow, isLastAdmin: boolean): Html {
@@ -86,7 +86,7 @@ function renderUser(frame: Frame, user: UserRow, isLastAdmin: boolean): Html {
 <td data-label="Actions"><div class="row">${
     isActive &&
     (isLastAdmin
-      ? html`<span class="hint">The last Admin keeps the role. Make someone else Admin first.</span>`
+      ? html`<span class="hint">The last Admin must keep the role. Make someone else an Admin first.</span>`
       : html`${renderLink(`${path}/role`, `Make ${ROLE_WORDS[other]}`, user.email)}${renderLink(`${path}/deactivate`, 'Deactivate', user.email, true)}`)
   }${!isActive && renderAct(frame, `${path}/reactivate`, 'Reactivate', user.email)}</div></td></tr>`
 }
@@ -105,7 +105,7 @@ const MAIL_WORDS = {
   pending: 'The mail is on its way.',
   sent: 'Mailed.',
   failed:
-    'The mail did not arrive. Withdraw the invitation, then send another one to a different address, or hand over its link yourself.',
+    'The mail did not arrive. Withdraw the invitation, then send another one to a different address, or send its link yourself.',
 } as const
 
 function renderInvitation(frame: Frame, row: InvitationRow, { timezone, mails }: People): Html {

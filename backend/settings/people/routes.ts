@@ -72,7 +72,7 @@ export const peoplePages: readonly SessionPage[] = [
         page: (frame) => renderInvited(frame, invitation, link, isMailed),
       }
     },
-    async redraw(request, problem, deps) {
+    async rerender(request, problem, deps) {
       const people = await readPeople(request, deps)
       return (frame) =>
         renderPeople(frame, people, { email: request.fields.text('email'), problem })
@@ -221,5 +221,5 @@ function roleOf(name: string): UserRow['role'] {
 
 function checkEmail(email: string): string {
   if (email.trim() !== '') return email
-  throw invalidEmail('Name the e-mail address to invite.')
+  throw invalidEmail('Enter the e-mail address to invite.')
 }

@@ -12,7 +12,7 @@ import { dayOf, reasonWords, renderMoney, STAGE_WORDS } from '../shell/ledger-wo
 import type { Frame } from '../shell/response.ts'
 import { exactTime, plural, timeAgo } from '../shell/words.ts'
 import { labelOf, renderHistory, renderMessageFacts, renderMessageText } from './message-page.ts'
-import { nameOf, renderMessageTable } from './messages-page.ts'
+import { messageName, renderMessageTable } from './messages-page.ts'
 import { renderMissingPayment } from './payment-details-page.ts'
 import { renderReminderTabs } from './reminder-tabs.ts'
 
@@ -41,7 +41,7 @@ ${
 }
 ${waiting > approvals.length && approvals.length > 0 && html`<p class="hint">These are the oldest of ${waiting}.</p>`}
 ${decided.length > 0 && renderDecided(view)}`
-  return renderPage(frame, { title: 'Approvals', place: '/settings/reminders', main })
+  return renderPage(frame, { title: 'Approvals', section: '/settings/reminders', main })
 }
 
 function renderWaiting(
@@ -58,20 +58,20 @@ function renderWaiting(
 
 function renderDecided({ decided, customers, session, now }: ApprovalsView): Html {
   const times = { now, timezone: session.account.timezone }
-  return html`<section aria-labelledby="decided"><h2 id="decided">Lately decided, or lapsed</h2>
-<table class="keys log ledger"><caption class="unseen">Lately decided, or lapsed</caption>
-<thead><tr><th scope="col">Customer</th><th scope="col">Reminder</th><th scope="col">Became</th><th scope="col">When</th></tr></thead>
+  return html`<section aria-labelledby="decided"><h2 id="decided">Recently decided or lapsed</h2>
+<table class="keys log ledger"><caption class="unseen">Recently decided or lapsed</caption>
+<thead><tr><th scope="col">Customer</th><th scope="col">Reminder</th><th scope="col">Outcome</th><th scope="col">When</th></tr></thead>
 <tbody>${decided.map(
     (
       row,
     ) => html`<tr><th scope="row" data-label="Customer"><a href="/settings/messages/${row.id}" translate="no">${customers.get(row.debtor_id)}</a></th>
-<td data-label="Reminder">${nameOf(row)}</td>
-<td data-label="Became">${outcomeOf(row)}</td>
+<td data-label="Reminder">${messageName(row)}</td>
+<td data-label="Outcome">${outcomeOf(row)}</td>
 <td data-label="When">${timeAgo(row.approval_decided_at ?? row.updated_at, times)}</td></tr>`,
   )}</tbody></table></section>`
 }
 
-/** Renders the person who decided, or the reason why no decision is possible any more. */
+/** Renders the decision and who made it, or why the reminder lapsed. */
 function outcomeOf(row: DecidedMessage): Html {
   const by = row.approval_decided_by === null ? '' : ` by ${labelOf(row.approval_decided_by)}`
   const why =
@@ -84,7 +84,7 @@ function outcomeOf(row: DecidedMessage): Html {
     case 'expired':
       return html`<span class="badge held">Lapsed</span><span class="detail">no Admin decided in time</span>`
     default:
-      return html`<span class="badge held">Lapsed</span><span class="detail">${why ?? row.lastDetail ?? 'a payment or a change overtook it'}</span>`
+      return html`<span class="badge held">Lapsed</span><span class="detail">${why ?? row.lastDetail ?? 'a payment or a change made it obsolete'}</span>`
   }
 }
 
@@ -96,26 +96,26 @@ export interface ApprovalView {
   readonly history: readonly MessageTransitionRow[]
   /** The sender as customers will see it. */
   readonly sender: { readonly name: string; readonly replyTo: string | null }
-  /** In which it is written. */
+  /** The language of the reminder. */
   readonly language: Language
-  /** Currencies in which it does not say how to pay. */
+  /** Currencies in which the reminder does not say how to pay. */
   readonly unpayable: readonly string[]
   /** Earlier messages to the same customer. */
   readonly earlier: readonly MessageRow[]
 }
 
-/** The recipient is masked for Members, above. */
+/** Omits the recipient, which the facts above show, masked for Members. */
 function renderEnvelope({ name, replyTo }: ApprovalView['sender'], { subject }: MessageRow): Html {
   return html`<section class="card" aria-label="As it is sent"><dl class="facts">
 <div><dt>From</dt><dd translate="no">${name}</dd></div>
-<div><dt>Replies go to</dt><dd translate="no">${replyTo === null ? 'the log here' : html`${replyTo}, and the log here`}</dd></div>
+<div><dt>Replies go to</dt><dd translate="no">${replyTo === null ? 'the message log' : html`${replyTo} and the message log`}</dd></div>
 <div class="whole"><dt>Subject</dt><dd translate="no">${subject}</dd></div></dl></section>`
 }
 
 const REJECT: PageAct = {
   name: 'reject',
   title: 'Reject',
-  hint: 'It is not sent, and its invoices are not chased until someone lets them be chased again.',
+  hint: 'The reminder is not sent, and no reminders about its invoices are sent until someone resumes them.',
   isDangerous: true,
 }
 
@@ -124,12 +124,12 @@ export function renderApproval(frame: Frame, view: ApprovalView, failed?: Failed
   const { message, debtorName, expiresAt, seen } = approval
   const { timezone } = session.account
   const path = `${PATH}/${message.id}`
-  const isOfForm = failed?.problem.code === 'validation_failed'
+  const isShownInForm = failed?.problem.code === 'validation_failed'
   const seenField = html`<input type="hidden" name="seen" value="${seen}">`
   const main = html`<p class="back"><a href="${PATH}">Approvals</a></p>
-<div class="heading"><h1>${nameOf(message)} to <span translate="no">${debtorName}</span></h1>
+<div class="heading"><h1>${messageName(message)} to <span translate="no">${debtorName}</span></h1>
 <p class="total">Lapses ${exactTime(expiresAt, timezone)}</p></div>
-${!isOfForm && renderFaults(failed?.problem)}
+${!isShownInForm && renderFaults(failed?.problem)}
 ${renderMissingPayment(unpayable, session.user.role === 'admin')}
 ${renderMessageFacts({ row: message, session, customer: debtorName, invoices })}
 ${renderEnvelope(sender, message)}
@@ -138,17 +138,21 @@ ${
   session.user.role === 'admin'
     ? html`<div class="acts"><a class="button primary" href="${path}/approve?seen=${encodeURIComponent(seen)}" data-dialog-page>Approve and send…</a>
 <a class="button" href="/settings/wording/${message.stage}-${view.language}">Change the wording</a>
-${renderReasonedAct(frame, path, { ...REJECT, fields: () => seenField }, isOfForm ? failed : undefined)}</div>`
-    : html`<p class="hint">An Admin decides on it.</p>`
+${renderReasonedAct(frame, path, { ...REJECT, fields: () => seenField }, isShownInForm ? failed : undefined)}</div>`
+    : html`<p class="hint">Only an Admin can approve or reject this reminder.</p>`
 }
 <section aria-labelledby="history"><h2 id="history">History</h2>${renderHistory(history, timezone)}</section>
-<section aria-labelledby="earlier"><h2 id="earlier">What this customer was sent before</h2>
-${earlier.length === 0 ? html`<p class="card hint">Nothing.</p>` : renderMessageTable('What this customer was sent before', earlier, { now, timezone })}</section>`
-  return renderPage(frame, { title: `Approve: ${debtorName}`, place: '/settings/reminders', main })
+<section aria-labelledby="earlier"><h2 id="earlier">Earlier messages to this customer</h2>
+${earlier.length === 0 ? html`<p class="card hint">None.</p>` : renderMessageTable('Earlier messages to this customer', earlier, { now, timezone })}</section>`
+  return renderPage(frame, {
+    title: `Approve: ${debtorName}`,
+    section: '/settings/reminders',
+    main,
+  })
 }
 
 export interface ApproveView extends Pick<ApprovalView, 'approval' | 'session' | 'now'> {
-  /** In business hours; undefined: every day is a holiday. */
+  /** When the reminder is sent, in business hours; undefined if every day is a holiday. */
   readonly sendsAt: Date | undefined
   /** The digest of what the Admin has read. */
   readonly seen: string
@@ -169,14 +173,14 @@ export function renderApprove(frame: Frame, view: ApproveView): Html {
         : html`on ${exactTime(sendsAt.toISOString(), session.account.timezone)}, when the customer’s business hours begin`
   return renderConfirmPage(frame, {
     title: 'Approve and send?',
-    place: '/settings/reminders',
-    back: { path, name: `${nameOf(message)} to ${debtorName}` },
-    consequences: html`<p>The ${nameOf(message)} is sent to <strong translate="no">${recipient}</strong> ${when}${
+    section: '/settings/reminders',
+    back: { path, name: `${messageName(message)} to ${debtorName}` },
+    consequences: html`<p>The ${messageName(message)} is sent to <strong translate="no">${recipient}</strong> ${when}${
       amount !== null &&
       currency !== null &&
       html`. It demands <strong>${renderMoney(amount, currency)}</strong>`
     }.</p>
-<p>${isSentNow ? 'It cannot be taken back.' : 'Until then you can take the approval back.'}</p>`,
+<p>${isSentNow ? 'This cannot be undone.' : 'Until then you can take the approval back.'}</p>`,
     action: `${path}/approve`,
     button: 'Approve and send',
     fields: html`<input type="hidden" name="seen" value="${seen}">`,

@@ -49,7 +49,7 @@ function switchPage(on: boolean): SessionPage {
       const [installation, own] = await readSwitches(session, deps)
       return { json: represent(installation, own), location: PATH }
     },
-    async redraw({ session, fields, now }, problem, deps) {
+    async rerender({ session, fields, now }, problem, deps) {
       const [installation, own] = await readSwitches(session, deps)
       const failed = { reason: fields.text('reason'), problem }
       return (frame) => renderSwitch(frame, { session, installation, own, now }, failed)
@@ -90,8 +90,8 @@ function renderSwitch(
     html`${timeAgo(own.changedAt, times)} by <span translate="no">${own.changedBy}</span>`
   const main = html`<p class="back"><a href="/settings/reminders">Reminders</a></p>
 <h1>Kill switch</h1>
-<p class="lead">While the kill switch is on, no reminder of your account is sent, not even one that is due now. Reminders
-that wait are not sent later either: when you resume, reminders are planned anew from that day.</p>
+<p class="lead">While the kill switch is on, no reminder of your account is sent, not even one that is due now. Waiting
+reminders are not sent later either: when you resume, new reminders are scheduled from that day on.</p>
 ${
   installation.isOn &&
   html`<section class="card"><h2>The operator of this service has stopped all reminders</h2>
@@ -103,7 +103,7 @@ ${own.isOn ? html`<p>${own.reason}</p><p class="hint">Stopped ${by}.</p>` : by &
 ${isAdmin && (own.isOn ? renderRelease(frame) : renderStopForm(frame, failed))}
 ${!isAdmin && html`<p class="hint">${ADMINS_ONLY}</p>`}
 </section>`
-  return renderPage(frame, { title: 'Kill switch', place: '/settings/reminders', main })
+  return renderPage(frame, { title: 'Kill switch', section: '/settings/reminders', main })
 }
 
 function renderStopForm(frame: Frame, failed?: Failed): Html {
@@ -111,14 +111,14 @@ function renderStopForm(frame: Frame, failed?: Failed): Html {
 <form method="post" action="${PATH}/on" class="stack" data-once novalidate>${csrfField(frame)}
 <p class="field"><label for="reason">Reason</label>
 <input id="reason" name="reason" value="${failed?.reason}" maxlength="500" autocomplete="off" required${describedBy(failed?.problem, 'reason', 'reason-hint')}></p>
-<p class="hint" id="reason-hint">Every user of your account sees it on every page.</p>
+<p class="hint" id="reason-hint">Every user of your account sees the reason on every page.</p>
 ${renderFault(failed?.problem, 'reason')}
 <p><button class="danger solid">Stop all reminders</button></p></form>`
 }
 
 function renderRelease(frame: Frame): Html {
   return html`<form method="post" action="${PATH}/off" class="stack" data-once>${csrfField(frame)}
-<p class="hint">Nothing is sent at once: reminders are planned from today, at most one a day to each customer.</p>
+<p class="hint">Nothing is sent immediately: new reminders are scheduled from today on, at most one a day to each customer.</p>
 <p><button class="primary">Resume reminders</button></p></form>`
 }
 
@@ -126,7 +126,7 @@ function renderRelease(frame: Frame): Html {
 export function renderStopDialog(frame: Frame): Html {
   return html`<dialog id="stop-dialog" role="alertdialog" aria-labelledby="stop-title" aria-describedby="stop-text">
 <h2 id="stop-title">Stop all reminders?</h2>
-<p id="stop-text">No reminder is sent from now on, not even one that is due now. Reminders that wait are not sent later either.</p>
+<p id="stop-text">No reminder is sent from now on, not even one that is due now. Waiting reminders are not sent later either.</p>
 <form method="post" action="${PATH}/on" class="stack" data-once>${csrfField(frame)}
 <p class="field"><label for="stop-reason">Reason</label>
 <input id="stop-reason" name="reason" maxlength="500" autocomplete="off" required autofocus></p>

@@ -53,15 +53,15 @@ export interface LogPage {
 
 export function renderLog(frame: Frame, page: LogPage): Html {
   const { rows, next, filters, customers, waiting, times } = page
-  const whose = filters.debtor_id && customers.get(filters.debtor_id)
+  const customerName = filters.debtor_id && customers.get(filters.debtor_id)
   const main = html`<h1>Reminders</h1>
 ${renderReminderTabs(PATH, waiting)}
 ${frame.session?.account.isDemo && html`<p class="lead">Sample messages: none of them was mailed.</p>`}
-${whose && html`<p class="lead">To <a href="/settings/customers/${filters.debtor_id}" translate="no">${whose}</a>. <a href="${PATH}">To every customer</a></p>`}
+${customerName && html`<p class="lead">Only messages to <a href="/settings/customers/${filters.debtor_id}" translate="no">${customerName}</a>. <a href="${PATH}">Show those to all customers</a></p>`}
 ${renderFilters(page)}
-${rows.length === 0 ? html`<div class="card empty"><p>There is no such message.</p></div>` : renderMessageTable('Messages, the newest first', rows, times, customers)}
+${rows.length === 0 ? html`<div class="card empty"><p>No message matches.</p></div>` : renderMessageTable('Messages, the newest first', rows, times, customers)}
 ${renderNext(PATH, filters, next, 'Older')}`
-  return renderPage(frame, { title: 'Log of messages', place: '/settings/reminders', main })
+  return renderPage(frame, { title: 'Message log', section: '/settings/reminders', main })
 }
 
 function renderFilters({ filters }: LogPage): Html {
@@ -81,7 +81,7 @@ function renderFilters({ filters }: LogPage): Html {
 ${filters.debtor_id && html`<input type="hidden" name="debtor_id" value="${filters.debtor_id}">`}
 ${select(
   'view',
-  'What',
+  'Status',
   LOG_VIEWS.map((view) => [view, VIEW_WORDS[view]] as const),
 )}
 ${select(
@@ -91,7 +91,7 @@ ${select(
 )}
 ${select(
   'reason',
-  'Blocked because',
+  'Not sent because',
   LOG_REASONS.map((reason) => [reason, reasonWords(reason)] as const),
 )}
 <button>Show</button></form>`

@@ -12,7 +12,7 @@ import {
 } from '../shell/ledger-words.ts'
 import type { Frame } from '../shell/response.ts'
 import { exactTime, timeAgo } from '../shell/words.ts'
-import { nameOf } from './messages-page.ts'
+import { messageName } from './messages-page.ts'
 
 export interface MessageView {
   readonly session: Session
@@ -28,9 +28,9 @@ export function renderMessagePage(frame: Frame, view: MessageView): Html {
   const { row, session, history, now } = view
   const { timezone } = session.account
   const main = html`<p class="back"><a href="/settings/messages">Log</a></p>
-<div class="heading"><h1>${nameOf(row)}</h1><p class="total">${renderMessageStatus(row)}</p></div>
+<div class="heading"><h1>${messageName(row)}</h1><p class="total">${renderMessageStatus(row)}</p></div>
 ${row.suppression_reason !== null && html`<p class="lead">Not sent: ${reasonWords(row.suppression_reason)}${row.suppression_detail !== null && html` (${row.suppression_detail})`}.</p>`}
-${row.status === 'awaiting_approval' && html`<p><a class="button primary" href="/settings/approvals/${row.id}">Decide on it</a></p>`}
+${row.status === 'awaiting_approval' && html`<p><a class="button primary" href="/settings/approvals/${row.id}">Review</a></p>`}
 ${
   row.status === 'approved' &&
   session.user.role === 'admin' &&
@@ -42,7 +42,7 @@ ${renderMessageText(row, view.hasHtml)}
 <section aria-labelledby="history"><h2 id="history">History</h2>
 ${renderHistory(history, timezone)}
 <p class="hint">Written ${timeAgo(row.created_at, { now, timezone })}.</p></section>`
-  return renderPage(frame, { title: nameOf(row), place: '/settings/reminders', main })
+  return renderPage(frame, { title: messageName(row), section: '/settings/reminders', main })
 }
 
 export function renderMessageFacts({
@@ -60,16 +60,16 @@ export function renderMessageFacts({
 ${row.amount_due !== null && row.currency !== null && html`<div><dt>Amount due, in the text</dt><dd>${renderMoney(row.amount_due, row.currency)}</dd></div>`}
 ${row.sent_at === null ? row.scheduled_for !== null && html`<div><dt>Planned for</dt><dd>${exactTime(row.scheduled_for, timezone)}</dd></div>` : html`<div><dt>Sent</dt><dd>${exactTime(row.sent_at, timezone)}</dd></div>`}
 ${row.delivered_at !== null && html`<div><dt>Delivered</dt><dd>${exactTime(row.delivered_at, timezone)}</dd></div>`}
-${row.bounce_type !== null && html`<div><dt>Bounced</dt><dd>${row.bounce_type === 'hard' ? 'for good' : 'for a while'} <span translate="no">${row.bounce_code}</span></dd></div>`}
+${row.bounce_type !== null && html`<div><dt>Bounced</dt><dd>${row.bounce_type === 'hard' ? 'permanently' : 'temporarily'} <span translate="no">${row.bounce_code}</span></dd></div>`}
 ${row.approval_decided_by !== null && row.approval_decided_at !== null && html`<div><dt>Decided</dt><dd>${row.approval_status}, <span translate="no">${labelOf(row.approval_decided_by)}</span>, ${exactTime(row.approval_decided_at, timezone)}</dd></div>`}
 ${invoices.length > 0 && html`<div class="whole"><dt>About</dt><dd>${invoices.map(({ id, number }, at) => html`${at > 0 && ', '}<a href="/settings/invoices/${id}" translate="no">${number}</a>`)}</dd></div>`}
 </dl></section>`
 }
 
-interface Range {
-  /** The class, for which the stylesheet knows the widths. */
+interface WidthRange {
+  /** The CSS class; the stylesheet defines its widths. */
   readonly name: string
-  /** How many characters of the plain text fit into a line. */
+  /** The number of characters of the plain text that fit into a line. */
   readonly chars: number
   /** The height of a line of the plain text with its share of the margins, in pixels. */
   readonly linePx: number
@@ -78,7 +78,7 @@ interface Range {
 }
 
 /** Fitted to the heights of reminders of every stage and language in Chromium. */
-const RANGES: readonly Range[] = [
+const WIDTH_RANGES: readonly WidthRange[] = [
   { name: 'wide', chars: 52, linePx: 23, basePx: 275 },
   { name: 'medium', chars: 36, linePx: 23, basePx: 325 },
   { name: 'small', chars: 28, linePx: 27, basePx: 190 },
@@ -86,17 +86,17 @@ const RANGES: readonly Range[] = [
 ]
 
 /**
- * The size of a document in a sandbox cannot be measured, and inline styles are forbidden: the height is
+ * A page cannot measure a document in a sandbox, and inline styles are forbidden. The height is therefore
  * estimated for each range of widths. The stylesheet shows one of the spacers, whose height the frame takes.
  */
 function renderLetterFrame(src: string, body: string): Html {
-  return html`<div class="letter-frame">${RANGES.map(
+  return html`<div class="letter-frame">${WIDTH_RANGES.map(
     (range) =>
       html`<svg class="${range.name}" width="1" height="${heightOf(body, range)}" aria-hidden="true"></svg>`,
-  )}<iframe class="letter-html" sandbox="" src="${src}" title="The message as it looks"></iframe></div>`
+  )}<iframe class="letter-html" sandbox="" src="${src}" title="The message as the customer sees it"></iframe></div>`
 }
 
-function heightOf(body: string, { chars, linePx, basePx }: Range): number {
+function heightOf(body: string, { chars, linePx, basePx }: WidthRange): number {
   const lines = body
     // The HTML shows the label of a link only.
     .replaceAll(/https?:\S+/g, '')
@@ -106,19 +106,19 @@ function heightOf(body: string, { chars, linePx, basePx }: Range): number {
 }
 
 /**
- * The HTML is a separate document in a sandboxed frame, in which no script runs. `isWhole` also opens the
- * plain text.
+ * The HTML is a separate document in a sandboxed frame, in which no script runs. With `opensPlainText`, the
+ * plain text is open too.
  */
 export function renderMessageText(
   row: MessageRow,
   hasHtml: boolean,
-  isWhole = false,
+  opensPlainText = false,
 ): Html | undefined {
   if (row.subject === null && row.body === null) return undefined
   return html`<section class="card letter" aria-labelledby="subject">
-<h2 id="subject">${row.subject ?? 'Without a subject'}</h2>
+<h2 id="subject">${row.subject ?? 'No subject'}</h2>
 ${hasHtml && renderLetterFrame(`/settings/messages/${row.id}/html`, row.body ?? '')}
-${row.body !== null && html`<details${(!hasHtml || isWhole) && html` open`}><summary>As plain text</summary><pre class="letter-text">${row.body}</pre></details>`}
+${row.body !== null && html`<details${(!hasHtml || opensPlainText) && html` open`}><summary>As plain text</summary><pre class="letter-text">${row.body}</pre></details>`}
 </section>`
 }
 

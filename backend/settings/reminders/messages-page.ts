@@ -19,7 +19,7 @@ export function renderMessageTable(
 <tbody>${rows.map(
     (
       row,
-    ) => html`<tr><th scope="row" data-label="Message"><a href="${PATH}/${row.id}">${nameOf(row)}</a>${row.subject !== null && html`<span class="detail">${row.subject}</span>`}</th>
+    ) => html`<tr><th scope="row" data-label="Message"><a href="${PATH}/${row.id}">${messageName(row)}</a>${row.subject !== null && html`<span class="detail">${row.subject}</span>`}</th>
 ${customers && html`<td data-label="Customer"><a href="/settings/customers/${row.debtor_id}" translate="no">${customers.get(row.debtor_id)}</a></td>`}
 <td data-label="Status">${renderMessageStatus(row)}${row.suppression_reason !== null && html`<span class="detail">${reasonWords(row.suppression_reason)}</span>`}</td>
 <td data-label="When">${timeAgo(row.sent_at ?? row.updated_at, times)}</td></tr>`,
@@ -35,7 +35,7 @@ const KIND_WORDS: Readonly<Record<MessageRow['kind'], string>> = {
 }
 
 /** Returns the kind and the stage, e.g. `Firm reminder`. */
-export function nameOf({ kind, stage }: Pick<MessageRow, 'kind' | 'stage'>): string {
+export function messageName({ kind, stage }: Pick<MessageRow, 'kind' | 'stage'>): string {
   if (kind !== 'reminder') return KIND_WORDS[kind]
   if (stage === null) return 'Courtesy reminder'
   return stage === 'reminder' ? 'Second reminder' : `${STAGE_WORDS[stage]} reminder`

@@ -1,4 +1,4 @@
-/** The page of invoices that were past due when they were created, and that an Admin may have chased at once. */
+/** The page of invoices that were past due when they were created. An Admin can resume reminders about them. */
 import type { Database } from '../../database/database.ts'
 import { type Html, html } from '../../html/html.ts'
 import { resumeOldInvoicesOf } from '../../invoices/acts.ts'
@@ -21,8 +21,8 @@ import type { Frame } from '../shell/response.ts'
 import { plural } from '../shell/words.ts'
 
 const PATH = '/settings/old-invoices'
-const PLACE = '/settings/reminders'
-const ADMINS_ONLY = 'Only an Admin can have old invoices chased.'
+const SECTION = '/settings/reminders'
+const ADMINS_ONLY = 'Only an Admin can resume reminders about old invoices.'
 
 const DEBTORS_AT_ONCE = 50
 
@@ -45,12 +45,12 @@ export const oldInvoicePages: readonly SessionPage[] = [
       const { session, fields, wantsJson } = request
       const { database } = deps
       refuseReadOnly(session)
-      const { chased, isComplete } = await chaseSome(request, deps)
+      const { chased, isComplete } = await resumeOldInvoices(request, deps)
       const json = { object: 'old_invoices_chased', chased, complete: isComplete }
       if (wantsJson) return { json }
       if (isComplete) {
         await database.transaction((tx) => setFlash(tx, session.token, 'old_invoices_chased'))
-        return { json, location: PLACE }
+        return { json, location: SECTION }
       }
       const old = await readOldInvoices(database.read, session.account.id)
       const progress = chased + Math.max(0, fields.number('chased') || 0)
@@ -62,8 +62,11 @@ export const oldInvoicePages: readonly SessionPage[] = [
   },
 ]
 
-/** Works until the time is used up, one customer to a transaction. A repeated request continues with the rest. */
-async function chaseSome({ session, act }: SessionRequest, { database, clock }: SettingsDeps) {
+/** Resumes one customer's invoices per transaction until the time is used up. The next request continues. */
+async function resumeOldInvoices(
+  { session, act }: SessionRequest,
+  { database, clock }: SettingsDeps,
+) {
   const { id: accountId } = session.account
   const endsAtMs = clock().getTime() + STEP_MS
   let chased = 0
@@ -103,34 +106,34 @@ interface View {
 function renderOldInvoices(frame: Frame, old: OldInvoices, { isAdmin, chased }: View): Html {
   const { invoices, isMore, customers, due } = old
   const atLeast = isMore ? 'More than ' : ''
-  const main = html`<p class="back"><a href="${PLACE}">Reminders</a></p>
+  const main = html`<p class="back"><a href="${SECTION}">Reminders</a></p>
 <h1>Old invoices</h1>
 <p class="lead">These invoices were past due when they were created, most of them by an import. No reminder is sent about them
-until you say so.</p>
+until an Admin resumes them.</p>
 ${
   invoices === 0
-    ? html`<div class="card empty"><p><strong>There are none.</strong></p>
+    ? html`<div class="card empty"><p><strong>There are no old invoices.</strong></p>
 <p class="hint">Reminders are sent about all open invoices that nothing else blocks.</p></div>`
     : html`<dl class="figures"><div><dt>Invoices</dt><dd>${atLeast}${invoices.toLocaleString('en')}</dd></div>
 <div><dt>Customers</dt><dd>${atLeast}${customers.toLocaleString('en')}</dd></div>
 ${[...due].map(([currency, amount]) => html`<div><dt>Due in ${currency}</dt><dd>${atLeast}${renderMoney(amount, currency)}</dd></div>`)}</dl>
 ${isAdmin && renderForm(frame, chased)}
-<p class="hint">One invoice at a time: <a href="/settings/invoices?view=overdue">overdue invoices</a>.</p>`
+<p class="hint">To resume a single invoice, open its page from the list of <a href="/settings/invoices?view=overdue">overdue invoices</a>.</p>`
 }`
-  return renderPage(frame, { title: 'Old invoices', place: PLACE, main })
+  return renderPage(frame, { title: 'Old invoices', section: SECTION, main })
 }
 
 /** After the first request the script continues by itself. */
 function renderForm(frame: Frame, chased: number | undefined): Html {
-  return html`<section class="card" aria-labelledby="chase"><h2 id="chase">Chase all of them</h2>
+  return html`<section class="card" aria-labelledby="chase"><h2 id="chase">Send reminders about all old invoices</h2>
 <p>Each customer is reminded in the next business hours, at most once a day and first with a friendly reminder. Customers who
-are paused, archived or cannot be reached receive none. Pause a customer or note a dispute before, where you do not want one.</p>
+are paused, archived or cannot be reached receive none. If a customer should receive none, pause the customer or note a dispute first.</p>
 <form method="post" action="${PATH}/chase" class="stack" data-once${chased !== undefined && html` data-continue`}>${csrfField(frame)}
-${chased !== undefined && html`<input type="hidden" name="chased" value="${chased}"><p role="status">${plural(chased, 'invoice')} so far.</p>`}
-<p class="row"><button class="primary">${chased === undefined ? 'Chase them' : 'Continue'}</button> <a class="button" href="${PLACE}">Cancel</a></p></form></section>`
+${chased !== undefined && html`<input type="hidden" name="chased" value="${chased}"><p role="status">${plural(chased, 'invoice')} resumed so far.</p>`}
+<p class="row"><button class="primary">${chased === undefined ? 'Send reminders' : 'Continue'}</button> <a class="button" href="${SECTION}">Cancel</a></p></form></section>`
 }
 
-/** The sentence on other pages that leads here; undefined if there are none. */
+/** The sentence with which other pages link to this one; undefined if there are no old invoices. */
 export function renderOldInvoicesHint({ invoices, isMore }: OldInvoices): Html | undefined {
   if (invoices === 0) return undefined
   const count = isMore

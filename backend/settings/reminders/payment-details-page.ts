@@ -21,13 +21,13 @@ export const PAYMENT_WORDS: Readonly<Record<(typeof PAYMENT_FIELDS)[number] | 'c
 
 const HINTS: Readonly<Record<(typeof PAYMENT_FIELDS)[number] | 'currency', string>> = {
   currency: 'Three letters, e.g. EUR.',
-  account_holder: 'As the bank has it: banks compare the name with the account.',
+  account_holder: 'As registered with the bank: banks compare the name with the account.',
   account_number: 'The check digits of an IBAN are verified.',
   bank_code:
     'Optional. Needed for payments from other countries, or for a sort code or routing number.',
   bank_name: 'Optional.',
   payment_link:
-    'Optional. An https address where any invoice can be paid. An invoice’s own payment link takes its place.',
+    'Optional. An https address where any invoice can be paid. An invoice’s own payment link takes precedence.',
 }
 
 interface PaymentDetailsView {
@@ -43,21 +43,21 @@ export function renderPaymentDetails(frame: Frame, view: PaymentDetailsView): Ht
   const isAdmin = session.user.role === 'admin'
   const main = html`<h1>Reminders</h1>
 ${renderReminderTabs(PATH, waiting)}
-<p class="lead">Every reminder says how to pay: by the payment link of the invoice, and by what you enter here for its
-currency. Reminders that wait for approval are written again when you change it, and approved ones need approval again.</p>
+<p class="lead">Every reminder says how to pay: it shows the payment link of the invoice, and what you enter here for the
+currency. If you change it, reminders that wait for approval are rewritten, and approved reminders need approval again.</p>
 ${renderMissingPayment(missing, isAdmin)}
 ${
   details.length === 0 &&
   missing.length === 0 &&
-  html`<div class="card empty"><p><strong>Nothing is entered yet.</strong></p>
+  html`<div class="card empty"><p><strong>There are no payment details yet.</strong></p>
 <p class="hint">Reminders show the payment link of an invoice if it has one, and otherwise do not say how to pay.</p></div>`
 }
 ${details.map((entry) => renderCard(entry, isAdmin, frame))}
 ${isAdmin && html`<p><a class="button${details.length === 0 && ' primary'}" href="${PATH}/new">Add a currency</a></p>`}`
-  return renderPage(frame, { title: 'How to pay', place: '/settings/reminders', main })
+  return renderPage(frame, { title: 'How to pay', section: '/settings/reminders', main })
 }
 
-/** Warns about currencies in which reminders demand money without saying how to pay; undefined if none. */
+/** Warns about currencies in which reminders do not say how to pay; undefined if there are none. */
 export function renderMissingPayment(
   missing: readonly string[],
   isAdmin: boolean,
@@ -97,7 +97,7 @@ export type PaymentValues = Readonly<Record<(typeof PAYMENT_FIELDS)[number] | 'c
 
 export interface PaymentForm {
   readonly values: PaymentValues
-  /** Whether details for another currency may be entered. */
+  /** Whether the currency has no details yet; the form then has a field for it. */
   readonly isNew: boolean
 }
 
@@ -115,7 +115,7 @@ export function renderPaymentForm(
   const title = isNew ? 'Enter how to pay' : `How to pay in ${values.currency}`
   const main = html`<p class="back"><a href="${PATH}">How to pay</a></p>
 <h1>${title}</h1>
-<p class="lead">A bank account, a payment link, or both. Customers see it in every reminder in this currency, so read it twice.</p>
+<p class="lead">A bank account, a payment link, or both. Customers see it in every reminder in this currency, so check it carefully.</p>
 ${renderFaults(problem)}
 <form method="post" action="${PATH}" class="card stack" data-once novalidate>${csrfField(frame)}
 ${isNew ? field('currency') : html`<input type="hidden" name="currency" value="${values.currency}">`}
@@ -123,5 +123,5 @@ ${isNew ? field('currency') : html`<input type="hidden" name="currency" value="$
 ${field('account_holder')}${field('account_number')}${field('bank_code')}${field('bank_name')}</fieldset>
 <fieldset class="stack"><legend class="title">Online</legend>${field('payment_link')}</fieldset></div>
 <p class="row"><button class="primary">Save</button> <a class="button" href="${PATH}">Cancel</a></p></form>`
-  return renderPage(frame, { title, place: '/settings/reminders', main })
+  return renderPage(frame, { title, section: '/settings/reminders', main })
 }

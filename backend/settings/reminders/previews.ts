@@ -1,7 +1,7 @@
 /**
- * Computes previews of reminders once for concurrent readers. An account with thousands of customers takes
- * seconds: its preview is cached for a while and shown with its time. A request during the computation
- * receives a page that suggests reloading it.
+ * Computes each preview of reminders once for concurrent requests. For an account with thousands of customers
+ * this takes seconds, so the preview is cached for a while and shown with the time of its computation. A request
+ * that would wait too long receives a page that suggests reloading it.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { PreviewedMessage } from '../../reminders/preview.ts'
@@ -10,9 +10,9 @@ import type { PreviewedMessage } from '../../reminders/preview.ts'
 const WAIT_MS = 5000
 /** Previews that took longer are cached. */
 const SLOW_MS = 1000
-const KEPT_MS = 120_000
+const CACHED_MS = 120_000
 /** Cached accounts, each of up to twenty megabytes. */
-const KEPT_MAX = 4
+const CACHED_MAX = 4
 
 export interface Preview {
   readonly messages: readonly PreviewedMessage[]
@@ -20,53 +20,59 @@ export interface Preview {
   readonly at: Date
 }
 
-interface Work {
+interface Computation {
   readonly preview: Promise<Preview>
-  /** Undefined during the computation. */
+  /** Undefined while it runs. */
   tookMs: number | undefined
-  readonly begunAt: Date
+  readonly startedAt: Date
 }
 
 export interface Previews {
   /** Resolves with undefined if the computation takes longer than the wait. */
   get(
-    name: string,
+    key: string,
     now: Date,
-    work: () => Promise<readonly PreviewedMessage[]>,
+    compute: () => Promise<readonly PreviewedMessage[]>,
   ): Promise<Preview | undefined>
 }
 
 export function createPreviews(waitMs = WAIT_MS): Previews {
-  const works = new Map<string, Work>()
+  const computations = new Map<string, Computation>()
 
-  function begin(name: string, now: Date, run: () => Promise<readonly PreviewedMessage[]>): Work {
-    const begun = performance.now()
-    const preview = run().then((messages) => ({ messages, at: now }))
-    const work: Work = { preview, tookMs: undefined, begunAt: now }
-    works.delete(name)
-    works.set(name, work)
-    for (const oldest of works.keys()) {
-      if (works.size <= KEPT_MAX) break
-      works.delete(oldest)
+  function start(
+    key: string,
+    now: Date,
+    compute: () => Promise<readonly PreviewedMessage[]>,
+  ): Computation {
+    const startedAtMs = performance.now()
+    const preview = compute().then((messages) => ({ messages, at: now }))
+    const computation: Computation = { preview, tookMs: undefined, startedAt: now }
+    computations.delete(key)
+    computations.set(key, computation)
+    for (const oldest of computations.keys()) {
+      if (computations.size <= CACHED_MAX) break
+      computations.delete(oldest)
     }
     preview.then(
       () => {
-        work.tookMs = performance.now() - begun
-        if (work.tookMs < SLOW_MS && works.get(name) === work) works.delete(name)
+        computation.tookMs = performance.now() - startedAtMs
+        const isSlow = computation.tookMs >= SLOW_MS
+        if (!isSlow && computations.get(key) === computation) computations.delete(key)
       },
-      () => works.delete(name),
+      () => computations.delete(key),
     )
-    return work
+    return computation
   }
 
-  function isFresh(work: Work, now: Date): boolean {
-    return work.tookMs === undefined || now.getTime() - work.begunAt.getTime() < KEPT_MS
+  function isFresh({ tookMs, startedAt }: Computation, now: Date): boolean {
+    return tookMs === undefined || now.getTime() - startedAt.getTime() < CACHED_MS
   }
 
   return {
-    async get(name, now, run) {
-      const known = works.get(name)
-      const { preview } = known !== undefined && isFresh(known, now) ? known : begin(name, now, run)
+    async get(key, now, compute) {
+      const known = computations.get(key)
+      const { preview } =
+        known !== undefined && isFresh(known, now) ? known : start(key, now, compute)
       const waiting = new AbortController()
       const late = delay(waitMs, undefined, { signal: waiting.signal })
       try {

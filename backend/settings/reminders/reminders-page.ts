@@ -17,8 +17,9 @@ import { renderReminderTabs } from './reminder-tabs.ts'
 
 const PATH = '/settings/reminders'
 
-/** Reminders shown of each day; the page of a single day shows all. */
+/** The reminders shown for each day. */
 const SHOWN_MAX = 10
+/** The reminders shown for a day that is shown alone. */
 const SHOWN_ALONE_MAX = 500
 
 export interface RemindersView {
@@ -43,7 +44,7 @@ interface Day {
   readonly messages: readonly PreviewedMessage[]
   readonly isPast: boolean
   readonly isToday: boolean
-  readonly isFree: boolean
+  readonly isDayOff: boolean
   readonly isHoliday: boolean
 }
 
@@ -51,19 +52,19 @@ export function renderReminders(frame: Frame, view: RemindersView): Html {
   const { session, preview, waiting, unpayable } = view
   const isAdmin = session.user.role === 'admin'
   const main = html`<div class="heading"><h1>Reminders</h1>
-${isAdmin && frame.halt?.scope !== 'account' && html`<a class="button danger" href="/settings/kill-switch" data-dialog="stop-dialog">Stop all reminders</a>`}</div>
+${isAdmin && frame.killSwitch?.scope !== 'account' && html`<a class="button danger" href="/settings/kill-switch" data-dialog="stop-dialog">Stop all reminders</a>`}</div>
 ${renderReminderTabs(PATH, waiting)}
 ${renderMissingPayment(unpayable, isAdmin)}
 ${preview === undefined ? renderNotYet() : renderPreview(view, preview)}
 ${isAdmin && renderStopDialog(frame)}`
-  return renderPage(frame, { title: 'Reminders', place: PATH, main })
+  return renderPage(frame, { title: 'Reminders', section: PATH, main })
 }
 
 /** Shown for accounts with thousands of customers, during the computation. */
 function renderNotYet(): Html {
   return html`<div class="card empty"><p><strong>The preview is still being computed.</strong></p>
-<p class="hint">It takes a few seconds, because many of your customers owe something.</p>
-<p><a class="button" href="${PATH}">Look again</a></p></div>`
+<p class="hint">This takes a few seconds, because many of your customers owe something.</p>
+<p><a class="button" href="${PATH}">Reload</a></p></div>`
 }
 
 function renderPreview(view: RemindersView, { messages, at }: Preview): Html {
@@ -77,24 +78,24 @@ function renderPreview(view: RemindersView, { messages, at }: Preview): Html {
   const days = daysOf(view, sent)
   return html`${
     isDemo &&
-    html`<p class="lead">Sample data: the page shows what would be sent if the customers were real. No mail leaves this
-account; what its log shows as delivered is made up.</p>`
+    html`<p class="lead">Sample data: the page shows what would be sent if the customers were real. No mail is sent from
+this account; deliveries in its log are made up.</p>`
   }
 <dl class="figures">
 <div><dt>${isDemo ? 'Would be sent' : 'To be sent'}</dt><dd>${sent.length.toLocaleString('en')}</dd></div>
-<div><dt>Of these to be approved</dt><dd>${sent.filter(({ requiresApproval }) => requiresApproval).length.toLocaleString('en')}</dd></div>
+<div><dt>Need approval</dt><dd>${sent.filter(({ requiresApproval }) => requiresApproval).length.toLocaleString('en')}</dd></div>
 <div><dt>Blocked</dt><dd>${blocked.length.toLocaleString('en')}</dd></div></dl>
 ${renderOldInvoicesHint(view.old)}
 ${renderCalendar(days, day)}
 ${sent.length === 0 ? renderNothing(blocked.length > 0) : renderAgenda(days, view)}
 ${day === undefined && blocked.length > 0 && renderBlocked(blocked)}
-<p class="hint">As it stood ${timeAgo(at.toISOString(), { now, timezone: session.account.timezone })}: customers who pay, dispute or are paused before then receive none of these. The preview assumes that every reminder is approved at once.
+<p class="hint">Computed ${timeAgo(at.toISOString(), { now, timezone: session.account.timezone })}. Customers who pay, dispute or are paused before a reminder is due do not receive it. The preview assumes that every reminder is approved at once.
 ${view.chaseFrom !== null && html`No reminders are sent about invoices that fell due before ${view.chaseFrom}. <a href="/settings/schedule">Schedule</a>`}</p>`
 }
 
 function renderNothing(isBlocked: boolean): Html {
   return html`<div class="card empty"><p><strong>No reminder is sent in these days.</strong></p>
-<p class="hint">${isBlocked ? 'Those that would be due are blocked, for the reasons below.' : 'No invoice becomes due for one.'}</p></div>`
+<p class="hint">${isBlocked ? 'The reminders that would be due are blocked, for the reasons below.' : 'No invoice reaches its next stage on these days.'}</p></div>`
 }
 
 /** Returns all days from the Monday of the first week to the Sunday of the last. */
@@ -116,7 +117,7 @@ function daysOf(
       messages: byDay.get(date) ?? [],
       isPast: date < today,
       isToday: date === today,
-      isFree: isHoliday || weekdayOf(date) > 4,
+      isDayOff: isHoliday || weekdayOf(date) > 4,
       isHoliday,
     }
   })
@@ -138,10 +139,10 @@ function renderCalendar(days: readonly Day[], chosen: string | undefined): Html 
 }
 
 function renderDay(
-  { date, messages, isPast, isToday, isFree, isHoliday }: Day,
+  { date, messages, isPast, isToday, isDayOff, isHoliday }: Day,
   chosen: string | undefined,
 ): Html {
-  const kind = `${isPast ? ' past' : ''}${isToday ? ' today' : ''}${isFree ? ' free' : ''}${date === chosen ? ' chosen' : ''}`
+  const kind = `${isPast ? ' past' : ''}${isToday ? ' today' : ''}${isDayOff ? ' free' : ''}${date === chosen ? ' chosen' : ''}`
   const name = html`<time datetime="${date}"${isToday && html` aria-current="date"`}><span class="unseen">${isToday && 'Today, '}${longDay(date)}</span><span aria-hidden="true">${Number(date.slice(8))}${date.endsWith('-01') && html` <span class="month">${format({ month: 'short' }, date)}</span>`}</span></time>`
   if (messages.length === 0) {
     return html`<li class="day${kind}">${name}${isHoliday && html`<span class="hint">Holiday</span>`}</li>`
@@ -171,13 +172,13 @@ function renderAgenda(days: readonly Day[], { day, session, now }: RemindersView
   const shown = days.filter(
     ({ date, messages }) => messages.length > 0 && (day === undefined || date === day),
   )
-  const most = day === undefined ? SHOWN_MAX : SHOWN_ALONE_MAX
+  const shownMax = day === undefined ? SHOWN_MAX : SHOWN_ALONE_MAX
   return html`${day !== undefined && html`<p class="back"><a href="${PATH}">All days</a></p>`}
 ${shown.map(
   ({ date, messages }) => html`<section class="agenda" aria-labelledby="day-${date}">
 <h2 id="day-${date}">${date === todayIn(timezone, now) ? 'Today' : longDay(date)} <span class="total">${plural(messages.length, 'reminder')}</span></h2>
-<ul class="letters">${messages.slice(0, most).map((message) => renderLetter(message, timezone, null))}</ul>
-${messages.length > most && html`<p><a href="${PATH}?day=${date}#day-${date}">All ${messages.length} of this day</a></p>`}
+<ul class="letters">${messages.slice(0, shownMax).map((message) => renderLetter(message, timezone, null))}</ul>
+${messages.length > shownMax && html`<p><a href="${PATH}?day=${date}#day-${date}">All ${messages.length} reminders of this day</a></p>`}
 </section>`,
 )}`
 }
@@ -220,8 +221,8 @@ function sumsOf(invoices: PreviewedMessage['invoices']): [currency: string, amou
 }
 
 /** Groups blocked reminders by reason, most frequent first. */
-function renderBlocked(held: readonly PreviewedMessage[]): Html {
-  const byReason = [...Map.groupBy(held, ({ refusal }) => refusal?.reason ?? '')].sort(
+function renderBlocked(blocked: readonly PreviewedMessage[]): Html {
+  const byReason = [...Map.groupBy(blocked, ({ refusal }) => refusal?.reason ?? '')].sort(
     ([, a], [, b]) => b.length - a.length,
   )
   return html`<section aria-labelledby="held"><h2 id="held">Blocked</h2>

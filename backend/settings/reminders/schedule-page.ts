@@ -31,7 +31,7 @@ export interface ScheduleValues {
   readonly applyCredit: string
 }
 
-/** The schedule with the other settings of chasing: the reply address, and the use of money on account. */
+/** The schedule with the other settings of reminders: the reply address, and the use of money on account. */
 export interface Schedule extends ChasingSettings {
   readonly replyTo: string | null
   readonly applyCredit: ApplyCredit
@@ -71,25 +71,25 @@ ${renderLadder(values, isAdmin, problem)}
 <div class="pair">
 <section class="card stack"><p class="field"><label for="chase_from">Chase from</label>
 <input id="chase_from" name="chase_from" type="date" value="${values.chaseFrom}"${attribute('disabled', !isAdmin)}${describedBy(problem, 'chase_from', 'chase_from-hint')}></p>
-<p class="hint" id="chase_from-hint">No reminders are sent about invoices that fell due before this day. Empty: about every invoice.</p>
+<p class="hint" id="chase_from-hint">No reminders are sent about invoices that fell due before this day. Leave empty to send reminders about every invoice.</p>
 ${renderFault(problem, 'chase_from')}
 <p class="field"><label for="reply_to">Replies go to</label>
 <input id="reply_to" name="reply_to" type="email" value="${values.replyTo}" autocomplete="off"${attribute('disabled', !isAdmin)}${describedBy(problem, 'reply_to', 'reply_to-hint')}></p>
-<p class="hint" id="reply_to-hint">Your own address, in addition to the log here. Empty: Admins are notified by mail.</p>
+<p class="hint" id="reply_to-hint">An address of yours that receives replies in addition to the message log. Leave empty to notify Admins by mail.</p>
 ${renderFault(problem, 'reply_to')}
 <p class="field"><label for="apply_credit">Money on account</label>
 <select id="apply_credit" name="apply_credit"${attribute('disabled', !isAdmin)}${describedBy(problem, 'apply_credit', 'apply_credit-hint')}>${APPLY_CREDIT.map((mode) => html`<option value="${mode}"${attribute('selected', values.applyCredit === mode)}>${CREDIT_WORDS[mode]}</option>`)}</select></p>
-<p class="hint" id="apply_credit-hint">Money that a payment does not allocate to an invoice. Either way, no reminder asks for the part that it covers.</p>
+<p class="hint" id="apply_credit-hint">Money from payments that is not allocated to an invoice. In either case, no reminder asks for the amount that it covers.</p>
 ${renderFault(problem, 'apply_credit')}</section>
 <section class="card"><p class="field"><label for="holidays">Holidays</label>
 <textarea id="holidays" name="holidays" rows="5" spellcheck="false" autocomplete="off"${attribute('disabled', !isAdmin)}${describedBy(problem, 'holidays', 'holidays-hint')}>
 ${values.holidays}</textarea></p>
-<p class="hint" id="holidays-hint">Days on which nothing is sent, one a line, as 2026-12-25.</p>
+<p class="hint" id="holidays-hint">Days on which nothing is sent, one per line, e.g. 2026-12-25.</p>
 ${renderFault(problem, 'holidays')}</section>
 </div>
 ${isAdmin && html`<p><button class="primary">Save</button></p>`}
 </form>`
-  return renderPage(frame, { title: 'Schedule', place: '/settings/reminders', main })
+  return renderPage(frame, { title: 'Schedule', section: '/settings/reminders', main })
 }
 
 const CREDIT_WORDS: Readonly<Record<ApplyCredit, string>> = {
@@ -114,26 +114,30 @@ export function renderCustomerSchedule(
   const isAdmin = session.user.role === 'admin'
   const main = html`<p class="back"><a href="${path}" translate="no">${row.name}</a></p>
 <h1>Schedule of this customer</h1>
-<p class="lead">${isOwn ? 'It has a schedule of its own.' : 'It is reminded by the account’s schedule, which is shown here.'}
+<p class="lead">${isOwn ? 'This customer has its own schedule.' : 'This customer follows the account’s schedule, which is shown here.'}
 <a href="/settings/schedule">The account’s schedule</a></p>
 ${renderFaults(problem)}
 <form method="post" action="${path}/schedule" class="stack" data-once novalidate>${csrfField(frame)}
 ${renderLadder(values, isAdmin, problem)}
 ${
   isAdmin &&
-  html`<p class="row"><button class="primary" name="own" value="yes">Save as its own</button>
-${isOwn && html`<button name="own" value="no">Use the account’s</button>`}
+  html`<p class="row"><button class="primary" name="own" value="yes">Save as own schedule</button>
+${isOwn && html`<button name="own" value="no">Use the account’s schedule</button>`}
 <a class="button" href="${path}">Cancel</a></p>`
 }</form>`
-  return renderPage(frame, { title: `Schedule of ${row.name}`, place: '/settings/customers', main })
+  return renderPage(frame, {
+    title: `Schedule of ${row.name}`,
+    section: '/settings/customers',
+    main,
+  })
 }
 
 const STAGE_HINTS: Readonly<Record<LadderStage, string>> = {
-  courtesy: 'Before it is due, e.g. -3. Empty: none.',
-  friendly: 'It may have slipped their mind.',
+  courtesy: 'Before the due date, e.g. -3. Leave empty for none.',
+  friendly: 'The customer may have forgotten it.',
   reminder: 'Asks when it will be paid.',
   firm: 'Needs approval.',
-  final: 'Needs approval. The last one.',
+  final: 'Needs approval. The last stage.',
 }
 
 /** Renders the stages in order, as steps. */

@@ -30,8 +30,8 @@ export function renderSender(frame: Frame, view: SenderView, problem?: Problem):
   const disabled = attribute('disabled', !isAdmin)
   const main = html`<h1>Reminders</h1>
 ${renderReminderTabs(PATH, waiting)}
-<p class="lead">Who customers see as the sender. A change applies from the next reminder on: those that wait for approval
-are written again, and those that are approved are sent as they were approved.</p>
+<p class="lead">The sender that customers see. A change applies from the next reminder on: reminders that wait for approval
+are rewritten, and approved reminders are sent as they were approved.</p>
 ${renderFaults(problem)}
 <div class="pair wording">
 <div class="stack">
@@ -45,10 +45,10 @@ ${isAdmin && html`<p class="row"><button class="primary">Save the name</button><
 ${renderLogoCard(frame, view, problem)}
 </div>
 <section aria-labelledby="preview-title" class="stack"><h2 id="preview-title">Preview</h2>
-<p class="hint">As saved. The <a href="/settings/wording/reminder-en">page of a wording</a> sends you a test mail.</p>
-<div class="preview"><iframe class="letter-html" sandbox="" src="${PREVIEW}" title="A reminder as it looks" height="1100"></iframe></div></section>
+<p class="hint">As saved. On the <a href="/settings/wording/reminder-en">page of a wording</a> you can send yourself a test mail.</p>
+<div class="preview"><iframe class="letter-html" sandbox="" src="${PREVIEW}" title="A reminder as customers see it" height="1100"></iframe></div></section>
 </div>`
-  return renderPage(frame, { title: 'Sender', place: '/settings/reminders', main })
+  return renderPage(frame, { title: 'Sender', section: '/settings/reminders', main })
 }
 
 function renderLogoCard(frame: Frame, { isAdmin, logo }: SenderView, problem?: Problem): Html {
@@ -56,7 +56,7 @@ function renderLogoCard(frame: Frame, { isAdmin, logo }: SenderView, problem?: P
   return html`<section class="card stack" aria-labelledby="logo-title"><h2 id="logo-title">${SENDER_WORDS.logo}</h2>
 ${
   logo === undefined
-    ? html`<p class="hint">There is none: reminders begin with your name.</p>`
+    ? html`<p class="hint">There is no logo: reminders begin with your name.</p>`
     : html`<p class="logo"><img src="${LOGO_PATH}?version=${logo.id}" alt="Your logo" width="${logo.width}" height="${logo.height}"></p>`
 }
 ${

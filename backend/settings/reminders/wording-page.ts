@@ -39,13 +39,13 @@ const HINTS: Readonly<Record<WordingField, string>> = {
   opening: 'For a reminder about one invoice. An empty line begins a paragraph.',
   opening_several: 'For a reminder about more than one.',
   closing: 'May be empty. A line follows that says where to send questions.',
-  sign_off: 'Your name follows in a line of its own.',
+  sign_off: 'Your name follows on a line of its own.',
 }
 
 const VARIABLE_WORDS: Readonly<Record<Variable, string>> = {
   customer: 'The customer’s name',
   invoices: '“invoice INV-7”, or “3 invoices”',
-  amount: 'What is still to pay, with its currency',
+  amount: 'The amount that is still due, with its currency',
   due_date: 'When it was due; for several invoices, the earliest date',
   overdue: '“12 days overdue”; before the due date, “in 3 days”',
   sender: 'Your name, as in the mail',
@@ -60,8 +60,8 @@ interface WordingsView {
 export function renderWordings(frame: Frame, { waiting, changed }: WordingsView): Html {
   const main = html`<h1>Reminders</h1>
 ${renderReminderTabs(PATH, waiting)}
-<p class="lead">What reminders say at each stage, in the customer’s language. Customers with another language are written
-to in English. The invoices, their amounts, how to pay and the link to unsubscribe are always part of the mail.</p>
+<p class="lead">What reminders say at each stage, in the customer’s language. Customers with another language receive
+reminders in English. The invoices, their amounts, how to pay and the link to unsubscribe are always part of the mail.</p>
 <table class="keys"><caption class="unseen">Wording by stage and language</caption>
 <thead><tr><th scope="col">Stage</th>${LANGUAGES.map((language) => html`<th scope="col">${LANGUAGE_WORDS[language]}</th>`)}</tr></thead>
 <tbody>${STAGES.map(
@@ -73,7 +73,7 @@ ${LANGUAGES.map((language) => {
   return html`<td data-label="${LANGUAGE_WORDS[language]}"><a href="${PATH}/${name}">${changed.has(name) ? 'Changed' : 'Default'}<span class="unseen">: ${STAGE_WORDS[stage]}, ${LANGUAGE_WORDS[language]}</span></a></td>`
 })}</tr>`,
   )}</tbody></table>`
-  return renderPage(frame, { title: 'Wording', place: '/settings/reminders', main })
+  return renderPage(frame, { title: 'Wording', section: '/settings/reminders', main })
 }
 
 export interface WordingView {
@@ -119,17 +119,17 @@ ${isAdmin && renderActs(path, session, invoice, problem)}
 </form>
 <section aria-labelledby="preview-title" class="stack"><h2 id="preview-title">Preview</h2>
 <p class="hint">${invoice === '' ? 'With a made-up invoice: nothing is owed to you at present.' : html`With invoice <span translate="no">${invoice}</span>.`}</p>
-<div class="preview"><iframe class="letter-html" name="preview" sandbox="" src="${path}/preview" title="The reminder as it looks" height="1100"></iframe></div></section>
+<div class="preview"><iframe class="letter-html" name="preview" sandbox="" src="${path}/preview" title="The reminder as the customer sees it" height="1100"></iframe></div></section>
 </div>
 ${renderVariables()}
 ${
   isAdmin &&
   isChanged &&
   html`<section class="card stack" aria-labelledby="default-title"><h2 id="default-title">Default</h2>
-<p class="hint">Deletes your wording of this stage in this language and uses ours again.</p>
-<form method="post" action="${path}/reset" data-once>${csrfField(frame)}<button class="danger">Bring the default back</button></form></section>`
+<p class="hint">Deletes your wording of this stage in this language and uses the default again.</p>
+<form method="post" action="${path}/reset" data-once>${csrfField(frame)}<button class="danger">Restore the default</button></form></section>`
 }`
-  return renderPage(frame, { title: `Wording: ${title}`, place: '/settings/reminders', main })
+  return renderPage(frame, { title: `Wording: ${title}`, section: '/settings/reminders', main })
 }
 
 function field(name: WordingField, problem: Problem | undefined, input: Html): Html {
@@ -138,7 +138,7 @@ ${input}
 <p class="hint" id="${name}-hint">${HINTS[name]}</p>${renderFault(problem, name)}</div>`
 }
 
-/** Without a script the preview button shows the preview; with it, each change does. */
+/** Without the script the button shows the preview; with the script each change updates it. */
 function renderActs(
   path: string,
   { user }: Session,

@@ -1,4 +1,4 @@
-/** Actions on the record that a page shows: each is a form that opens, with a reason. */
+/** Actions on the record that a page shows. An action that needs a reason is a form that opens. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { type Html, html } from '../../html/html.ts'
 import { csrfField, describedBy, renderFault, renderFaults } from './layout.ts'
@@ -23,25 +23,25 @@ export interface FailedAct {
   readonly problem: Problem
 }
 
-/** The form is open if the action was rejected. */
+/** Renders an action with a reason. Its form is open if the action was rejected. */
 export function renderReasonedAct(
   frame: Frame,
   path: string,
   act: PageAct,
   failed: FailedAct | undefined,
 ): Html {
-  const mine = failed?.name === act.name ? failed : undefined
-  const problem = mine?.problem
-  // A fault links to an id, which only one field of the page may have.
-  const id = mine === undefined ? `${act.name}-reason` : 'reason'
-  return html`<details class="act"${mine !== undefined && html` open`}>
+  const rejected = failed?.name === act.name ? failed : undefined
+  const problem = rejected?.problem
+  // A fault links to the id `reason`, which only one field of the page may have.
+  const id = rejected === undefined ? `${act.name}-reason` : 'reason'
+  return html`<details class="act"${rejected !== undefined && html` open`}>
 <summary class="button${act.isDangerous && ' danger'}">${act.title}…</summary>
 <form method="post" action="${path}/${act.name}" class="stack" data-once novalidate>${csrfField(frame)}
 <p class="hint">${act.hint}</p>
 ${renderFaults(problem)}
 ${act.fields?.(problem)}
 <p class="field"><label for="${id}">Reason</label>
-<input id="${id}" name="reason" value="${mine?.reason}" maxlength="500" autocomplete="off" required${describedBy(problem, 'reason')}></p>
+<input id="${id}" name="reason" value="${rejected?.reason}" maxlength="500" autocomplete="off" required${describedBy(problem, 'reason')}></p>
 ${renderFault(problem, 'reason')}
 <p><button class="${act.isDangerous ? 'danger solid' : 'primary'}">${act.title}</button></p>
 </form></details>`

@@ -1,11 +1,11 @@
 /** The frame of a bar chart: its scale, its grid and the names below it. */
 import { type Html, html } from '../../html/html.ts'
 
-/** In units of the drawing; the page stretches it. */
+/** The sizes are in units of the SVG, which the page stretches. */
 export const CHART_HEIGHT = 80
 export const BAR_WIDTH = 10
 
-/** Rounds up to a number that has a whole half: 2, 4, 10, 20, 40, 100 and so on. */
+/** Rounds up to a number whose half is a whole number: 2, 4, 10, 20, 40, 100 and so on. */
 export function topOfScale(largest: number): number {
   for (let magnitude = 1; ; magnitude *= 10) {
     const found = [2, 4, 10].map((step) => step * magnitude).find((top) => top >= largest)
@@ -14,7 +14,7 @@ export function topOfScale(largest: number): number {
 }
 
 interface Chart {
-  /** What the chart says, for people who do not see it. */
+  /** A description for people who cannot see the chart. */
   readonly summary: string
   readonly top: number
   readonly bars: readonly Html[]

@@ -1,6 +1,6 @@
 /**
  * A confirmation page. The script opens a link with the attribute `data-dialog-page` as a dialog with the
- * card of this page; without the script the link leads to the page.
+ * card of this page; without the script, the link leads to this page.
  */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { type Html, html } from '../../html/html.ts'
@@ -10,8 +10,8 @@ import type { Frame } from './response.ts'
 export interface Confirmation {
   /** The question, e.g. `Archive Café Zoë?`. */
   readonly title: string
-  /** The path of the entry in the navigation. */
-  readonly place: string
+  /** The path of the section's entry in the navigation. */
+  readonly section: string
   /** The target of the Cancel link. */
   readonly back: { readonly path: string; readonly name: string }
   /** The consequences of the action. */
@@ -28,7 +28,7 @@ export interface Confirmation {
 }
 
 export function renderConfirmPage(frame: Frame, confirmation: Confirmation): Html {
-  const { title, place, back, consequences, action, button, isDangerous, fields } = confirmation
+  const { title, section, back, consequences, action, button, isDangerous, fields } = confirmation
   const main = html`<p class="back"><a href="${back.path}">${back.name}</a></p>
 <div class="narrow card" data-dialog-content>
 <h1 id="confirm-title">${title}</h1>
@@ -41,5 +41,5 @@ ${fields}
 <button class="${isDangerous ? 'danger solid' : 'primary'}">${button}</button></p>
 </form>
 </div>`
-  return renderPage(frame, { title, place, main })
+  return renderPage(frame, { title, section, main })
 }

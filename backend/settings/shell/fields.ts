@@ -31,7 +31,7 @@ export interface Expected {
    * are not UTF-8 become U+FFFD.
    */
   readonly file?: string
-  /** Like `file`, for a file that is not a text: its bytes are read as base64, as JSON has them. */
+  /** Like `file`, for a file that is not text: its bytes are read as base64, which JSON bodies contain. */
   readonly binaryFile?: string
 }
 
@@ -54,8 +54,8 @@ export class Fields {
   }
 
   /**
-   * Returns null if the field is empty or was not sent, and NaN if a form contains another text than a
-   * number.
+   * Returns null if the field is empty or was not sent, and NaN if the text of a form is not a whole number of
+   * up to nine digits.
    */
   number(name: string): number | null {
     const text = this.text(name).trim()
@@ -66,7 +66,7 @@ export class Fields {
     return this.#values.get(name) ?? []
   }
 
-  /** Returns as many rows as the first member has values; '' for missing values. */
+  /** Returns one row for each value of the first member. A missing value of another member is ''. */
   rows<Member extends string>(
     name: string,
     first: Member,
@@ -112,7 +112,7 @@ export function unsupportedType(): Problem {
   return new Problem('unsupported_media_type', detail, { headers: { accept: 'application/json' } })
 }
 
-/** Throws the 422 that names every fault. */
+/** Throws a 422 that lists every fault. */
 function readJson(body: JsonObject, expected: Expected) {
   const values = new Map<string, readonly string[]>()
   for (const [path, value] of membersOf(validateBody(schemaOf(expected), body))) {
@@ -127,7 +127,7 @@ function readJson(body: JsonObject, expected: Expected) {
   return values
 }
 
-/** PostgreSQL stores no NUL. */
+/** PostgreSQL cannot store NUL characters. */
 const ANY_TEXT = joi
   .string()
   .allow('')
@@ -200,7 +200,7 @@ async function readParts(
   try {
     form = await new Response(body, { headers: { 'content-type': type } }).formData()
   } catch {
-    throw badForm('The form is not proper multipart/form-data.')
+    throw badForm('The form is not valid multipart/form-data.')
   }
   const pairs: [string, string][] = []
   for (const [name, value] of form) {
@@ -248,7 +248,7 @@ function decode(body: Uint8Array): string {
   } catch {
     // Reported like a malformed percent-encoding.
   }
-  throw badForm('The form is not UTF-8, percent-encoded.')
+  throw badForm('The form is not percent-encoded UTF-8.')
 }
 
 function badForm(detail: string): Problem {

@@ -4,17 +4,17 @@ import { Problem } from '../../../shared/contract/problem.ts'
 /** Labels by field name of the form. */
 export type Labels = Readonly<Record<string, string>>
 
-const TAKEN: Readonly<Record<string, string>> = {
+const DUPLICATE_FIELDS: Readonly<Record<string, string>> = {
   duplicate_external_id: 'external_id',
   duplicate_invoice_number: 'number',
 }
 
-/** Returns the problem with each fault referring to its field and beginning with its label. */
-export function inWordsOfForm(problem: Problem, labels: Labels): Problem {
-  const taken = TAKEN[problem.code]
-  if (taken !== undefined) {
-    const detail = `${labels[taken] ?? taken} is taken: another record of yours has it.`
-    const errors = [{ pointer: `/${taken}`, code: problem.code, detail }]
+/** Returns the problem with faults that refer to fields of the form and begin with their labels. */
+export function withFieldLabels(problem: Problem, labels: Labels): Problem {
+  const duplicate = DUPLICATE_FIELDS[problem.code]
+  if (duplicate !== undefined) {
+    const detail = `${labels[duplicate] ?? duplicate} is already used by another record.`
+    const errors = [{ pointer: `/${duplicate}`, code: problem.code, detail }]
     return new Problem(problem.code, detail, { members: { ...problem.members, errors } })
   }
   const errors = problem.members['errors']

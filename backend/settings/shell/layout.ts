@@ -10,8 +10,8 @@ import { readFlash, renderUndo } from './undo.ts'
 
 export interface PageContent {
   readonly title: string
-  /** The path of the page's entry in the navigation; undefined if it has none. */
-  readonly place?: string
+  /** The path of the section's entry in the navigation; undefined if the page belongs to no section. */
+  readonly section?: string
   readonly main: Html
   /** The search text, which remains in the field of the header. */
   readonly search?: string
@@ -25,16 +25,16 @@ export interface PageContent {
 const FLASHES: Readonly<Record<string, string>> = {
   account_resumed: 'Resumed. Reminders are scheduled from today on, and API keys can write again.',
   key_issued: 'Key issued. It cannot be shown again.',
-  key_rotated: 'Key rotated. Let your integration use the new key before the old one ends.',
+  key_rotated: 'Key rotated. Switch your integration to the new key before the old one ends.',
   key_replaced: 'Key rotated. The old key has ended.',
   key_changed: 'Key changed. The change applies from the next call on.',
   key_revoked: 'Key revoked. Calls with it are rejected from now on.',
-  scopes_changed: 'The allowance is changed. It applies from the next call on.',
+  scopes_changed: 'Permissions changed. The change applies from the next call on.',
   webhook_changed: 'Endpoint changed.',
   webhook_deleted: 'Endpoint deleted. No more events are sent to it.',
   webhook_paused: 'Paused. Events wait until you resume the endpoint.',
   webhook_resumed: 'Resumed.',
-  webhook_secret_expired: 'The old secret has expired. Only the new one signs.',
+  webhook_secret_expired: 'The old secret has expired. Webhooks are signed with the new one only.',
   webhook_redelivered: 'The event is being sent again.',
   webhooks_redelivered: 'Failed deliveries are being sent again.',
   customer_created: 'Customer added.',
@@ -43,64 +43,64 @@ const FLASHES: Readonly<Record<string, string>> = {
   customer_changed: 'Customer changed.',
   customer_paused: 'Paused. No reminder is sent until you resume.',
   customer_resumed: 'Resumed. Reminders continue from where they stopped.',
-  customer_chased: 'Blocked invoices are being chased again.',
-  old_invoices_chased: 'The old invoices are chased now. Reminders are sent in business hours.',
+  customer_chased: 'Reminders about the blocked invoices are sent again.',
+  old_invoices_chased: 'Reminders about the old invoices are sent in business hours.',
   customer_archived: 'Archived. No more reminders are sent.',
   customer_restored: 'Customer restored. Reminders continue from where they stopped.',
   customer_cleared: 'Mail is sent to the customer again.',
-  customer_schedule: 'The customer’s schedule is changed.',
+  customer_schedule: 'The customer’s schedule was changed.',
   invoice_finalised: 'Finalised. The invoice is owed now.',
   invoice_voided: 'The invoice is void.',
   invoice_written_off: 'Written off. No more reminders are sent about it.',
   invoice_disputed: 'Noted. No reminder is sent until the dispute is resolved.',
-  invoice_resolved: 'Resolved. The invoice is chased again.',
+  invoice_resolved: 'Resolved. Reminders about the invoice are sent again.',
   invoice_resolved_blocked:
-    'Resolved. What blocked its reminders before the dispute blocks them again.',
-  invoice_resumed: 'The invoice is chased again.',
+    'Resolved. Reminders are blocked again for the reason that applied before the dispute.',
+  invoice_resumed: 'Reminders about the invoice are sent again.',
   payment_recorded: 'Payment recorded.',
   payment_allocated: 'Allocated.',
   payment_taken_back: 'Taken back. The money is on account.',
   invoice_credited: 'Credited.',
-  payment_reversed: 'Reversed. What it paid is owed again.',
+  payment_reversed: 'Reversed. The invoices that it paid are owed again.',
   reminders_stopped: 'Reminders are stopped.',
   account_changed: 'Saved.',
   reminders_released: 'Resumed. Reminders that waited when they were stopped are not sent.',
   schedule_changed:
-    'The schedule is changed. It applies to reminders that are planned from now on.',
+    'Schedule changed. The change applies to reminders that are scheduled from now on.',
   payment_details_changed: 'Saved. Every reminder from now on says how to pay.',
-  wording_changed: 'Saved. Reminders that wait for approval are written again.',
-  sender_changed: 'Saved. Reminders that wait for approval are written again.',
+  wording_changed: 'Saved. Reminders that wait for approval are rewritten.',
+  sender_changed: 'Saved. Reminders that wait for approval are rewritten.',
   logo_removed: 'Removed. Reminders show your name instead.',
-  wording_reset: 'The default wording is back.',
+  wording_reset: 'The default wording was restored.',
   test_mail_sent: 'The test mail is on its way to you.',
   test_mail_file:
-    'The test mail is written to a file: this service has no mail server. Its operator knows the directory.',
+    'The test mail is written to a file, because this service has no mail server. The operator of the service knows the directory.',
   test_mail_dropped:
     'No test mail is sent: your address is at a domain reserved for examples, which receives none.',
   test_mail_waiting: 'The test mail waits: this service does not send mail at present.',
   payment_details_removed: 'Removed. Reminders in this currency no longer say how to pay.',
-  message_approved: 'Approved. It is sent when the customer’s business hours begin.',
-  message_approved_now: 'Approved. It is being sent.',
-  message_rejected: 'Rejected. It is not sent, and its invoices are not chased.',
+  message_approved: 'Approved. The reminder is sent when the customer’s business hours begin.',
+  message_approved_now: 'Approved. The reminder is being sent.',
+  message_rejected: 'Rejected. The reminder is not sent, and reminders about its invoices stop.',
   decision_taken_back:
-    'Taken back. The reminder waits for approval, or is written again in business hours.',
+    'Taken back. The reminder waits for approval again, or is rewritten in business hours.',
   invitation_withdrawn: 'Invitation withdrawn.',
   role_changed: 'Role changed.',
   user_deactivated: 'Deactivated. They can no longer log in.',
   user_reactivated: 'Reactivated. They can log in again.',
   second_factor_disabled: 'Two-factor authentication is off. You log in with your password alone.',
-  second_factor_policy: 'Changed. It applies to every Admin from the next page on.',
+  second_factor_policy: 'Changed. The rule applies to every Admin from the next page on.',
   passkey_added: 'Passkey added. You can log in with it.',
   passkey_renamed: 'Renamed.',
-  passkey_removed: 'Removed. Nobody can log in with this passkey any more.',
-  notices_changed: 'Saved. It applies from the next notice on.',
+  passkey_removed: 'Removed. This passkey can no longer be used to log in.',
+  notices_changed: 'Saved. The choice applies from the next notice on.',
   session_ended: 'Session ended.',
   logged_out: 'You are logged out.',
   logged_out_everywhere: 'You are logged out everywhere.',
   password_changed: 'Password changed. You are logged out everywhere else.',
 }
 
-const PLACES = [
+const SECTIONS = [
   { path: '/settings', name: 'Home', admins: false },
   { path: '/settings/customers', name: 'Customers', admins: false },
   { path: '/settings/reminders', name: 'Reminders', admins: false },
@@ -115,7 +115,7 @@ export function renderPage(frame: Frame, content: PageContent): Html {
   const { title, main, isAlone, hasPasskeys } = content
   const { session } = frame
   const flash = readFlash(frame.flash)
-  const said = flash && FLASHES[flash.name]
+  const flashText = flash && FLASHES[flash.name]
   return html`<!doctype html>
 <html lang="en">
 <head>
@@ -134,10 +134,10 @@ ${hasPasskeys && html`<script type="module" src="${assetPath('passkeys.js')}"></
 </head>
 <body>
 ${session !== undefined && !isAlone && html`<a class="skip" href="#main">Skip to content</a>`}
-${renderHalt(frame)}
+${renderNotice(frame)}
 ${session === undefined || isAlone ? renderBrand() : renderHeader(frame, content)}
 <main id="main">
-<div class="flash-row"><div class="flash" role="status" id="flash">${said}</div>
+<div class="flash-row"><div class="flash" role="status" id="flash">${flashText}</div>
 ${flash?.undo !== undefined && renderUndo(flash.undo, csrfField(frame))}</div>
 ${main}
 </main>
@@ -218,10 +218,10 @@ function renderBrand(): Html {
   return html`<header class="top"><span class="brand">Receivables</span></header>`
 }
 
-function renderHeader(frame: Frame, { place, search }: PageContent): Html {
+function renderHeader(frame: Frame, { section, search }: PageContent): Html {
   const { session } = frame
   if (session === undefined) return renderBrand()
-  const places = PLACES.filter(({ admins }) => !admins || session.user.role === 'admin')
+  const sections = SECTIONS.filter(({ admins }) => !admins || session.user.role === 'admin')
   return html`<header class="top">
 <span class="brand">Receivables</span>
 <span class="account" translate="no">${session.account.name}</span>
@@ -235,9 +235,9 @@ ${csrfField(frame)}
 </form>
 </header>
 <nav aria-label="Settings"><ul>
-${places.map(
+${sections.map(
   ({ path, name }) =>
-    html`<li><a href="${path}"${path === place && html` aria-current="page"`}>${name}</a></li>`,
+    html`<li><a href="${path}"${path === section && html` aria-current="page"`}>${name}</a></li>`,
 )}
 </ul></nav>`
 }
@@ -248,18 +248,18 @@ const READ_ONLY_WORDS: Readonly<Partial<Record<AccountStatus, string>>> = {
   cancelled: 'It is cancelled.',
 }
 
-/** Every page begins with a notice if the whole account is blocked. */
-function renderHalt({ session, halt }: Frame): Html | undefined {
-  const isHeld = session !== undefined && isReadOnly(session.account.status)
-  if (!isHeld && halt === undefined) return undefined
+/** Renders the notice at the top of every page while all reminders are stopped or the account is read-only. */
+function renderNotice({ session, killSwitch }: Frame): Html | undefined {
+  const isReadOnlyAccount = session !== undefined && isReadOnly(session.account.status)
+  if (!isReadOnlyAccount && killSwitch === undefined) return undefined
   return html`<div class="halt" role="region" aria-label="Notice">
 ${
-  halt !== undefined &&
-  html`<p><strong>${halt.scope === 'account' ? 'Reminders are stopped.' : 'Reminders are stopped by the operator of this service.'}</strong>
-${halt.reason} <a href="/settings/kill-switch">Details<span class="unseen"> of the kill switch</span></a></p>`
+  killSwitch !== undefined &&
+  html`<p><strong>${killSwitch.scope === 'account' ? 'Reminders are stopped.' : 'Reminders are stopped by the operator of this service.'}</strong>
+${killSwitch.reason} <a href="/settings/kill-switch">Details<span class="unseen"> of the kill switch</span></a></p>`
 }
 ${
-  isHeld &&
+  isReadOnlyAccount &&
   html`<p><strong>This account is read-only.</strong> ${READ_ONLY_WORDS[session.account.status]} No reminder is sent, and API
 calls that write get 423; calls that read succeed. Keys can be issued and revoked.
 <a href="/settings/account-state">${session.account.status === 'trial_paused' && session.user.role === 'admin' ? 'Resume' : 'Details'}<span class="unseen"> of the account</span></a></p>`

@@ -36,7 +36,7 @@ export const MESSAGE_STATUS_WORDS: Readonly<Record<MessageStatus, string>> = {
   awaiting_approval: 'Awaits approval',
   approved: 'Approved',
   queued: 'Queued',
-  sending: 'Leaving',
+  sending: 'Sending',
   sent: 'Sent',
   delivered: 'Delivered',
   bounced: 'Bounced',
@@ -56,23 +56,23 @@ const REASON_WORDS: Readonly<Record<string, string>> = {
   account_read_only: 'the account is read-only',
   debtor_paused: 'the customer is paused',
   disputed: 'the invoice is disputed',
-  unsubscribed: 'they unsubscribed',
+  unsubscribed: 'the recipient unsubscribed',
   bounced: 'mail to the address bounced',
-  complained: 'they complained about mail',
+  complained: 'the recipient reported our mail as unwanted',
   no_contact: 'there is no address',
   approval_rejected: 'the reminder was rejected',
   approval_expired: 'it was not approved in time',
-  duplicate: 'it was sent already',
-  send_window: 'outside of business hours',
-  frequency_cap: 'one reminder a day is enough',
+  duplicate: 'it was already sent',
+  send_window: 'it is outside business hours',
+  frequency_cap: 'customers receive at most one reminder a day',
   archived: 'the customer is archived',
-  replied: 'they replied',
-  before_chase_from: 'it fell due before the account’s first day of chasing',
+  replied: 'the customer replied',
+  before_chase_from: 'it fell due before the date from which the account sends reminders',
   history: 'it was past due when it was created',
   awaiting_approval: 'the reminder awaits approval',
 }
 
-/** A reason in a person's own words is returned unchanged. */
+/** Returns the words for a code; a reason in a person's own words is returned unchanged. */
 export function reasonWords(reason: string): string {
   return REASON_WORDS[reason] ?? reason
 }
@@ -102,7 +102,7 @@ export function renderInvoiceStatus(row: InvoiceRow, today: string): Html {
   }${row.chasing_blocked_reason === 'disputed' && html` <span class="badge held">Disputed</span>`}`
 }
 
-/** Returns why no reminder reaches the customer at present, if so. */
+/** Returns why no reminder reaches the customer at present; undefined if reminders do. */
 export function blockOf(
   row: Pick<DebtorRow, 'status' | 'chasing_status' | 'contactability_email'>,
 ): string | undefined {
@@ -113,10 +113,10 @@ export function blockOf(
 }
 
 /**
- * Describes the next automatic step of the invoice. `block` is the reason why no reminder reaches its
- * customer; the planner records it with the invoice only when a reminder becomes due.
+ * Describes the next reminder about the invoice, or why there is none. `block` is the reason why no reminder
+ * reaches the customer, which the planner records with the invoice only when a reminder becomes due.
  */
-export function invoiceChasing(row: InvoiceRow, timezone: string, block?: string): string {
+export function nextReminderText(row: InvoiceRow, timezone: string, block?: string): string {
   if (row.status !== 'open' && row.status !== 'partially_paid') return '–'
   const { chasing_blocked_reason: blocked, chasing_next_stage: next } = row
   const at = row.chasing_next_action_at
@@ -133,9 +133,9 @@ export function invoiceChasing(row: InvoiceRow, timezone: string, block?: string
   return at === null ? STAGE_WORDS[next] : `${STAGE_WORDS[next]}, ${dayOf(at, timezone)}`
 }
 
-const CHASING_WORDS = { active: 'Reminded', paused: 'Paused', stopped: 'Not reminded' } as const
+const CHASING_WORDS = { active: 'Active', paused: 'Paused', stopped: 'Stopped' } as const
 
-/** An unreachable customer is a warning only if it owes something. */
+/** Shows an unreachable customer as a warning only if it owes something. */
 export function renderDebtorState(row: DebtorRow, isOwing = true): Html {
   const isChased = row.status === 'active' && row.chasing_status === 'active'
   const isReachable = row.contactability_email === 'ok'

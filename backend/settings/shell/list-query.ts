@@ -32,7 +32,7 @@ export function parseListQuery(query: URLSearchParams, filters: readonly string[
 export function dateOf({ value }: ListQuery, name: string): string | undefined {
   const given = value(name)
   if (given === undefined || isCalendarDate(given)) return given
-  throw new Problem('invalid_query_parameter', `The parameter ${name} is a date, YYYY-MM-DD.`)
+  throw new Problem('invalid_query_parameter', `The parameter ${name} must be a date, YYYY-MM-DD.`)
 }
 
 /** Parses a range of amounts, `amount_min` to `amount_max`. Throws `Problem` 400. */
@@ -42,7 +42,7 @@ export function amountRangeOf({ value }: ListQuery): AmountRange {
     if (given === undefined || isDecimal(given)) return given
     throw new Problem(
       'invalid_query_parameter',
-      `The parameter ${name} is an amount, e.g. 1234.50.`,
+      `The parameter ${name} must be an amount, e.g. 1234.50.`,
     )
   }
   return { min: decimalOf('amount_min'), max: decimalOf('amount_max') }
@@ -59,7 +59,7 @@ export function wordOf<const T extends string>(
   if (given === undefined || word !== undefined) return word
   throw new Problem(
     'invalid_query_parameter',
-    `The parameter ${name} is one of ${words.join(', ')}.`,
+    `The parameter ${name} must be one of ${words.join(', ')}.`,
   )
 }
 
@@ -79,7 +79,7 @@ export interface ListPage<Row> {
   readonly next: string | null
 }
 
-/** Makes a page from rows that were fetched with one more than `limit`. */
+/** Makes a page of up to `limit` rows. An extra row must have been fetched, to show whether a next page exists. */
 export function pageOf<Row extends { readonly id: string }>(
   fetched: readonly Row[],
   limit: number,
@@ -88,7 +88,7 @@ export function pageOf<Row extends { readonly id: string }>(
   return { rows, next: fetched.length > limit ? (rows.at(-1)?.id ?? null) : null }
 }
 
-/** Returns the page after the row of the cursor, newest first. Throws `invalid_cursor`. */
+/** Returns the query for the page after the row of the cursor, newest first. Throws `invalid_cursor`. */
 export async function newestFrom(
   cursor: string | undefined,
   limit: number,
@@ -117,12 +117,12 @@ export function listPath(path: string, filters: Filters): string {
   return set.length === 0 ? path : `${path}?${new URLSearchParams(set).toString()}`
 }
 
-/** The number of previous pages in an address; before them the link leads to the first page. */
+/** The number of previous pages that an address lists. From the earliest one, Previous leads to the first page. */
 const TRAIL_MAX = 20
 
 /**
- * Renders links to the previous and the next page, with the present filters. The address contains the
- * cursors of the previous pages: no list must be read backwards.
+ * Renders links to the previous and the next page, with the current filters. The address contains the cursors
+ * of the previous pages, so that no list needs to be read backwards.
  */
 export function renderPager(
   path: string,
@@ -137,14 +137,14 @@ export function renderPager(
   const linkTo = (to: string | undefined, steps: readonly string[]) =>
     listPath(path, { ...filters, limit, cursor: to, trail: steps.slice(-TRAIL_MAX).join('.') })
   // The first page has no cursor and is therefore not in the trail.
-  const forth = cursor === undefined ? [] : [...trail, cursor]
+  const nextTrail = cursor === undefined ? [] : [...trail, cursor]
   return html`<nav class="pager" aria-label="Pages">
 ${cursor !== undefined && html`<a class="button small" href="${linkTo(undefined, [])}">First</a> <a class="button small" href="${linkTo(trail.at(-1), trail.slice(0, -1))}" rel="prev">Previous</a>`}
-${next !== null && html`<a class="button small" href="${linkTo(next, forth)}" rel="next">Next</a>`}
+${next !== null && html`<a class="button small" href="${linkTo(next, nextTrail)}" rel="next">Next</a>`}
 </nav>`
 }
 
-/** Renders the link to the next page, with the present filters. */
+/** Renders the link to the next page, with the current filters. */
 export function renderNext(
   path: string,
   filters: Readonly<Record<string, string | undefined>>,

@@ -8,18 +8,18 @@ import { errorFrameOf, wantsJson } from './page-request.ts'
 /** Returns the link that an error page offers. */
 function nextStep(request: Request, { code }: Problem): [target: string, name: string] {
   if (code === 'not_logged_in') return ['/settings/login', 'Log in']
-  if (code !== 'confirmation_required') return ['/settings', 'To Home']
+  if (code !== 'confirmation_required') return ['/settings', 'Go to Home']
   return [`/settings/confirm?next=${encodeURIComponent(pageOf(request))}`, 'Enter your password']
 }
 
-/** Returns the nearest page above an act: the path of the act itself may have no page to read. */
+/** Returns the nearest path above an act that has a page, since the act's own path may have none. */
 function pageOf({ path, server }: Request): string {
   const parts = path.split('/')
   while (parts.length > 2 && server.match('get', parts.join('/'))?.method !== 'get') parts.pop()
   return parts.join('/')
 }
 
-/** Returns undefined if the response remains the problem document. */
+/** Returns undefined if the client receives the problem document instead. */
 export function renderProblemPage(
   request: Request,
   problem: Problem,

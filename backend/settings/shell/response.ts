@@ -14,16 +14,16 @@ export interface Frame {
   readonly csrfToken: string
   readonly flash: string | null
   /** The active kill switch, if any. */
-  readonly halt: KillSwitch | undefined
+  readonly killSwitch: KillSwitch | undefined
 }
 
-export type Draw = (frame: Frame) => Html
+export type RenderPage = (frame: Frame) => Html
 
 export interface Response {
   readonly status?: number
   /** The JSON of the response. If it is undefined, the status is 204. */
   readonly json?: unknown
-  readonly page?: Draw
+  readonly page?: RenderPage
   /** A complete HTML document, which a page shows in a frame. */
   readonly document?: string
   /** A picture, which a page shows. */
@@ -36,7 +36,7 @@ export interface Response {
   readonly bindsBrowser?: true
   /** The token of a new session, or null if the session has ended. */
   readonly token?: string | null
-  /** The value of the browser's own cookie, after a login. */
+  /** The value of the cookie that recognizes the browser, after a login. */
   readonly browserToken?: string | undefined
 }
 
@@ -52,7 +52,7 @@ export interface FullResponse extends Response {
   readonly cookies?: readonly string[]
   readonly headers?: Readonly<Record<string, string>>
   /** Undefined if the client is redirected to the login. */
-  readonly asker?: Requester
+  readonly requester?: Requester
 }
 
 /** Sets cookies and headers; the response is never cached. */
@@ -67,12 +67,12 @@ export async function writeResponse(
 ): Promise<ResponseObject> {
   const response = await write(request, h, result, database)
   for (const [name, value] of Object.entries(result.headers ?? {})) response.header(name, value)
-  const own =
+  const sessionCookies =
     result.token === undefined
       ? []
       : [result.token === null ? session.clear : session.set(result.token)]
-  const kept = result.browserToken === undefined ? [] : [browser.set(result.browserToken)]
-  for (const cookie of [...(result.cookies ?? []), ...own, ...kept]) {
+  const browserCookies = result.browserToken === undefined ? [] : [browser.set(result.browserToken)]
+  for (const cookie of [...(result.cookies ?? []), ...sessionCookies, ...browserCookies]) {
     response.header('set-cookie', cookie, { append: true })
   }
   return response.header('cache-control', 'no-store')
@@ -81,7 +81,7 @@ export async function writeResponse(
 async function write(
   request: Request,
   h: ResponseToolkit,
-  { status, json, page, document, image, file, location, asker }: FullResponse,
+  { status, json, page, document, image, file, location, requester }: FullResponse,
   database: Database,
 ) {
   if (file !== undefined) {
@@ -91,9 +91,9 @@ async function write(
       .header('content-disposition', `attachment; filename="${file.name}"`)
   }
   if (image !== undefined) return h.response(image.content).type(image.mediaType)
-  if (asker?.wantsJson) {
+  if (requester?.wantsJson) {
     if (json === undefined && (page !== undefined || document !== undefined)) {
-      throw new Problem('not_acceptable', 'This is a page for people: accept text/html.')
+      throw new Problem('not_acceptable', 'This page exists as HTML only: accept text/html.')
     }
     if (json === undefined) return h.response().code(204)
     return h
@@ -114,22 +114,22 @@ async function write(
       .code(status ?? 200)
       .type(HTML_MEDIA_TYPE)
   }
-  const { session, csrfToken = '' } = asker ?? {}
+  const { session, csrfToken = '' } = requester ?? {}
   const isRead = request.method === 'get'
   const flash = isRead ? (session?.flash ?? null) : null
   if (session !== undefined && flash !== null) {
     await database.transaction((tx) => setFlash(tx, session.token, null))
   }
-  const halt = session && (await findHalt(database, session))
-  const drawn = page?.({ session, csrfToken, flash, halt }).text ?? ''
+  const killSwitch = session && (await findActiveKillSwitch(database, session))
+  const content = page?.({ session, csrfToken, flash, killSwitch }).text ?? ''
   return h
-    .response(drawn)
+    .response(content)
     .code(status ?? 200)
     .type(HTML_MEDIA_TYPE)
 }
 
 /** The installation's switch takes precedence over the account's. */
-async function findHalt({ read }: Database, { account }: Session) {
+async function findActiveKillSwitch({ read }: Database, { account }: Session) {
   const switches = await readKillSwitches(read, account.id)
   return switches.find(({ isOn }) => isOn)
 }

@@ -1,6 +1,6 @@
 /**
- * The only display of a secret: in the response to the form, on a page without navigation. The secret is in
- * no address and in no store, and a reload does not show it again.
+ * Shows the secret of a new key, in the response to the form and on a page without navigation. The secret is in
+ * no address and is not stored, so a reload does not show it again.
  */
 import type { ApiKeyRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
@@ -11,7 +11,7 @@ interface RevealView {
   readonly row: ApiKeyRow
   readonly secret: string
   readonly baseUrl: string
-  /** What else follows from the act. */
+  /** Further information, e.g. when a replaced key ends. */
   readonly next?: Html
 }
 

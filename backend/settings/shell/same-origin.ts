@@ -1,4 +1,4 @@
-/** Checks by the browser's headers whether a change comes from our own pages. */
+/** Checks, by headers that browsers send, that a change was requested by our own pages. */
 import { Problem } from '../../../shared/contract/problem.ts'
 import { isLoopback } from './cookies.ts'
 

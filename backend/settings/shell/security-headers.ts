@@ -16,7 +16,7 @@ const CONTENT_SECURITY_POLICY = [
   "require-trusted-types-for 'script'",
 ].join('; ')
 
-/** For the documentation and the links of mails too, which have their own content security policies. */
+/** Also for the documentation and the pages that mails link to, which have their own content security policies. */
 const COMMON_HEADERS: Readonly<Record<string, string>> = {
   'x-content-type-options': 'nosniff',
   'x-frame-options': 'DENY',
@@ -44,7 +44,7 @@ const MESSAGE_TEXT_HEADERS: Readonly<Record<string, string>> = {
 
 export const LOGO_PATH = '/settings/sender/logo'
 
-/** An uploaded picture, which a browser must not treat as anything else, even if it is opened by itself. */
+/** For an uploaded picture, which a browser must not treat as anything else, even if it is opened by itself. */
 const LOGO_HEADERS: Readonly<Record<string, string>> = {
   'content-security-policy': "default-src 'none'; sandbox; frame-ancestors 'none'",
   'content-disposition': 'inline; filename="logo"',
@@ -63,9 +63,8 @@ function headersOf(path: string, isPicture: boolean): Readonly<Record<string, st
 }
 
 /**
- * Register this after the handler of problems, so that error responses get the headers too. The route
- * decides which headers are set: the 404 to a client other than a gateway, which reaches no route, has
- * none.
+ * Register this after the handler of problems, so that error responses get the headers too. The route decides
+ * which headers are set. The 404 for a client other than a gateway has none, because it reaches no route.
  */
 export function addSecurityHeaders(server: Server, baseUrl: string): void {
   const isHttps = baseUrl.startsWith('https:')

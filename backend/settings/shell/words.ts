@@ -21,7 +21,7 @@ const RESOURCE_WORDS: Readonly<Record<Resource, string>> = {
   messages: 'Messages',
 }
 
-/** All scopes, by what they are about. */
+/** All scopes, grouped by resource. */
 export const SCOPE_GROUPS = Object.entries(RESOURCE_WORDS).map(
   ([resource, name]) => [name, SCOPES.filter((scope) => scope.startsWith(`${resource}:`))] as const,
 )

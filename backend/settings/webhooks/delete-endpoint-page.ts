@@ -18,14 +18,14 @@ export function renderDeleteEndpoint(frame: Frame, { row, record, times }: Delet
   const consequences = html`<p><code translate="no">${row.url}</code></p>
 <p>${
     record.lastAttemptAt === undefined
-      ? 'Nothing was ever sent to it.'
+      ? 'No event was ever sent to this endpoint.'
       : html`The last event was sent ${timeAgo(record.lastAttemptAt, times)}; ${plural(attempts, 'attempt')} in the last 24 hours.`
   }</p>
-<p>It gets no more events, and events that wait for it are not sent. Its signing secret is erased, so it
-cannot be restored. The delivery log keeps what was sent to it for 30 days.</p>`
+<p>The endpoint receives no more events, and waiting events are not sent. Its signing secret is erased, so the
+endpoint cannot be restored. The delivery log keeps its deliveries for 30 days.</p>`
   return renderConfirmPage(frame, {
     title: 'Delete this endpoint?',
-    place: '/settings/api-keys',
+    section: '/settings/api-keys',
     back: { path, name: 'Endpoint' },
     consequences,
     action: `${path}/remove`,

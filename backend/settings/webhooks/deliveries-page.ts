@@ -38,9 +38,9 @@ export function renderDeliveries(frame: Frame, view: DeliveriesView): Html {
 <h1>Delivery log</h1>
 <p class="lead">The last 30 days, the newest first.</p>
 ${renderFilters(view)}
-${rows.length === 0 ? html`<div class="card empty"><p>Nothing here.</p></div>` : renderDeliveryTable('Deliveries, the newest first', rows, { now: view.now, timezone: view.session.account.timezone }, view.urls)}
+${rows.length === 0 ? html`<div class="card empty"><p>No delivery matches.</p></div>` : renderDeliveryTable('Deliveries, the newest first', rows, { now: view.now, timezone: view.session.account.timezone }, view.urls)}
 ${renderNext(PATH, { endpoint_id, status, type }, next, 'Older')}`
-  return renderPage(frame, { title: 'Delivery log', place: '/settings/api-keys', main })
+  return renderPage(frame, { title: 'Delivery log', section: '/settings/api-keys', main })
 }
 
 function renderFilters({ endpoints, filters }: DeliveriesView): Html {
@@ -53,7 +53,7 @@ function renderFilters({ endpoints, filters }: DeliveriesView): Html {
 <button>Show</button></form>`
 }
 
-/** `urls` by endpoint id; without them the column of the endpoint is left out. */
+/** `urls` is by endpoint id; without it, the table omits the column of the endpoint. */
 export function renderDeliveryTable(
   caption: string,
   rows: readonly WebhookDeliveryRow[],
@@ -98,8 +98,8 @@ ${
 }</div>
 <section class="card"><dl class="facts">
 <div><dt>Status</dt><dd>${renderDeliveryStatus(delivery)}</dd></div>
-<div><dt>Happened</dt><dd>${exactTime(delivery.created_at, timezone)}</dd></div>
-<div><dt>Next attempt</dt><dd>${delivery.status === 'pending' && delivery.run_at !== null ? exactTime(delivery.run_at, timezone) : '–'}${endpoint.status === 'paused' && delivery.run_at !== null && ' (once it is resumed)'}</dd></div>
+<div><dt>Created</dt><dd>${exactTime(delivery.created_at, timezone)}</dd></div>
+<div><dt>Next attempt</dt><dd>${delivery.status === 'pending' && delivery.run_at !== null ? exactTime(delivery.run_at, timezone) : '–'}${endpoint.status === 'paused' && delivery.run_at !== null && ' (once the endpoint is resumed)'}</dd></div>
 <div><dt>Event id</dt><dd><code translate="no">${delivery.event_id}</code></dd></div>
 <div class="whole"><dt>To</dt><dd translate="no">${
     endpoint.deleted_at === null
@@ -115,7 +115,7 @@ ${
     ? html`<h2>Body</h2><section class="card"><pre tabindex="0" aria-label="Body"><code translate="no">${JSON.stringify(event, null, 2)}</code></pre></section>`
     : html`<p class="hint">Bodies are shown to Admins only.</p>`
 }`
-  return renderPage(frame, { title: delivery.event_type, place: '/settings/api-keys', main })
+  return renderPage(frame, { title: delivery.event_type, section: '/settings/api-keys', main })
 }
 
 function renderAttempt(row: WebhookAttemptRow, timezone: string, withBodies: boolean): Html {

@@ -15,9 +15,9 @@ export interface EndpointForm {
   readonly events: readonly string[]
 }
 
-const ADDRESS_HINTS: Readonly<Record<PrivateTargets, string>> = {
-  refuse: 'Begins with https:// and is reachable from the public internet.',
-  allow: 'Begins with https://, or with http:// if it is on the machine of this service.',
+const URL_HINTS: Readonly<Record<PrivateTargets, string>> = {
+  refuse: 'It must begin with https:// and be reachable from the public internet.',
+  allow: 'It must begin with https://, or with http:// if it is on the machine of this service.',
 }
 
 export function renderEndpointForm(
@@ -34,9 +34,9 @@ ${renderFaults(problem)}
 <form method="post" action="${path}" class="stack" data-once novalidate>
 ${csrfField(frame)}
 <div class="card stack">
-<p class="field"><label for="url">Address</label>
+<p class="field"><label for="url">Endpoint URL</label>
 <input id="url" name="url" type="url" value="${form.url}" autocomplete="off" spellcheck="false" required${describedBy(problem, 'url', 'url-hint')}></p>
-<p class="hint" id="url-hint">${ADDRESS_HINTS[privateTargets]}</p>
+<p class="hint" id="url-hint">${URL_HINTS[privateTargets]}</p>
 ${renderFault(problem, 'url')}
 <p class="field"><label for="description">Description (optional)</label>
 <input id="description" name="description" value="${form.description}" autocomplete="off"${describedBy(problem, 'description')}></p>
@@ -60,5 +60,5 @@ ${types.map(
 <p class="row"><button class="primary">${form.id === undefined ? 'Add endpoint' : 'Save'}</button>
 <a class="button" href="${path}">Cancel</a></p>
 </form>`
-  return renderPage(frame, { title, place: '/settings/api-keys', main })
+  return renderPage(frame, { title, section: '/settings/api-keys', main })
 }

@@ -34,14 +34,14 @@ ${isAdmin && html`<a class="button" href="${path}/edit">Change</a> <a class="but
 <div><dt>Status</dt><dd>${renderEndpointStatus(row, (at) => timeAgo(at, { now, timezone }))}</dd></div>
 <div><dt>Last delivery</dt><dd>${record.lastAttemptAt === undefined ? 'Never' : timeAgo(record.lastAttemptAt, { now, timezone })}</dd></div>
 <div><dt>Added</dt><dd>${exactTime(row.created_at, timezone)} by <span translate="no">${row.created_by}</span></dd></div>
-${row.hold_until !== null && row.hold_until > now.toISOString() && html`<div><dt>Put off</dt><dd>until ${exactTime(row.hold_until, timezone)}, as it asked</dd></div>`}
+${row.hold_until !== null && row.hold_until > now.toISOString() && html`<div><dt>Delayed</dt><dd>until ${exactTime(row.hold_until, timezone)}, as the endpoint requested</dd></div>`}
 ${row.description !== '' && html`<div><dt>Description</dt><dd>${row.description}</dd></div>`}
 <div class="whole"><dt>Events</dt><dd>${renderEventTypes(row)}</dd></div>
 </dl></section>
 ${renderChart(record.hours, now, timezone)}
 ${renderRecent(view)}
 ${isAdmin && renderActs(frame, view, path)}`
-  return renderPage(frame, { title: row.url, place: '/settings/api-keys', main })
+  return renderPage(frame, { title: row.url, section: '/settings/api-keys', main })
 }
 
 const HOUR_MS = 3_600_000
@@ -51,7 +51,7 @@ function renderRecent({ deliveries, row, session, now }: EndpointView): Html {
 <a href="/settings/webhook-deliveries?endpoint_id=${row.id}">All<span class="unseen"> deliveries to this endpoint</span></a></div>
 ${
   deliveries.length === 0
-    ? html`<p class="card hint">No event was sent to it in the last 30 days.</p>`
+    ? html`<p class="card hint">No event was sent to this endpoint in the last 30 days.</p>`
     : renderDeliveryTable('Recent deliveries', deliveries, {
         now,
         timezone: session.account.timezone,
@@ -141,26 +141,26 @@ ${form(
 <h2 id="state-title">${row.status === 'enabled' ? 'Pause' : 'Resume'}</h2>
 ${
   row.status === 'enabled'
-    ? html`<p class="hint">Events during the pause wait, and are sent when you resume.</p>${form('pause', html`<button>Pause</button>`)}`
+    ? html`<p class="hint">Events wait during the pause and are sent when you resume.</p>${form('pause', html`<button>Pause</button>`)}`
     : html`<p class="hint">${
         row.status === 'paused'
-          ? 'Waiting events are sent at once.'
-          : 'It receives events from now on. Failed deliveries can be sent again below.'
+          ? 'Waiting events are sent immediately.'
+          : 'The endpoint receives events again. You can resend failed deliveries below.'
       }</p>${form('resume', html`<button class="primary">Resume</button>`)}`
 }
 </section>
 <section class="card stack" aria-labelledby="again-title">
 <h2 id="again-title">Send again</h2>
-<p class="hint">Sends all failed deliveries since then again. Each event keeps its id.</p>
+<p class="hint">Resends all deliveries that have failed since the given time. Each event keeps its id.</p>
 ${form('redeliver-failed', html`<label for="since">Since</label> <input id="since" name="since" type="datetime-local" value="${dayAgo}" required> <button>Redeliver</button>`)}
 </section>
 <section class="card stack" aria-labelledby="secret-title">
 <h2 id="secret-title">Signing secret</h2>
 ${
   hasOldSecret && row.old_secret_expires_at !== null
-    ? html`<p>Both the new and the old secret sign until <strong>${exactTime(row.old_secret_expires_at, timezone)}</strong>.</p>
-${form('expire-old-secret', html`<button class="danger">Expire the old one now</button>`)}`
-    : html`<p class="hint">Rotating shows a new secret once. The old one signs as well for 24 hours.</p>
+    ? html`<p>Webhooks are signed with both the new and the old secret until <strong>${exactTime(row.old_secret_expires_at, timezone)}</strong>.</p>
+${form('expire-old-secret', html`<button class="danger">Expire the old secret now</button>`)}`
+    : html`<p class="hint">Rotating shows a new secret once. For 24 hours, webhooks are also signed with the old secret.</p>
 ${form('rotate-secret', html`<button>Rotate secret</button>`)}`
 }
 </section>`

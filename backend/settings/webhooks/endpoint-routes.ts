@@ -1,4 +1,4 @@
-/** The routes of webhook endpoints: the list, the one display of a secret, test events, pause and resume. */
+/** The routes of webhook endpoints: the list, the only display of a secret, test events, pause and resume. */
 import { Problem } from '../../../shared/contract/problem.ts'
 import { instantOf, isCalendarDate, parseInstant } from '../../calendar/calendar.ts'
 import type { Reader, WebhookEndpointRow } from '../../database/tables.ts'
@@ -27,7 +27,7 @@ import { sendTestEvent } from '../../webhooks/test-event.ts'
 import type { WebhookServices } from '../../webhooks/webhooks.ts'
 import type { Fields } from '../shell/fields.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
-import type { Draw } from '../shell/response.ts'
+import type { RenderPage } from '../shell/response.ts'
 import { renderDeleteEndpoint } from './delete-endpoint-page.ts'
 import { type EndpointForm, renderEndpointForm } from './endpoint-form-page.ts'
 import { renderEndpointPage } from './endpoint-page.ts'
@@ -38,7 +38,7 @@ import { renderEndpoints } from './webhooks-page.ts'
 export const ENDPOINTS_PATH = '/settings/webhook-endpoints'
 export const WEBHOOK_ADMINS_ONLY = 'Only an Admin can change webhooks.'
 
-/** Deliveries on the page of an endpoint. */
+/** The number of deliveries on the page of an endpoint. */
 const RECENT_MAX = 10
 
 /** An endpoint with its secret, which is shown once. */
@@ -83,7 +83,8 @@ export function webhookEndpointPages(webhooks: WebhookServices): readonly Sessio
         )
         return reveal({ ...created, status: 201 })
       },
-      redraw: async ({ fields }, problem) => redrawForm(undefined, fields, privateTargets, problem),
+      rerender: async ({ fields }, problem) =>
+        rerenderForm(undefined, fields, privateTargets, problem),
     },
     {
       method: 'GET',
@@ -170,7 +171,7 @@ function actPages(webhooks: WebhookServices): SessionPage[] {
       admins: WEBHOOK_ADMINS_ONLY,
       expected: { texts: ['type'] },
       handle: ({ session, fields, id, act }, deps) =>
-        test(session, fields, id, act, deps, webhooks),
+        sendTest(session, fields, id, act, deps, webhooks),
     },
     {
       method: 'POST',
@@ -215,24 +216,24 @@ function updatePage(method: 'PUT' | 'POST', { privateTargets }: WebhookServices)
       const record = await readOne(database.read, row, now)
       return { json: renderEndpoint(row, record), location: endpointPath(id) }
     },
-    redraw: async ({ fields, id }, problem) => redrawForm(id, fields, privateTargets, problem),
+    rerender: async ({ fields, id }, problem) => rerenderForm(id, fields, privateTargets, problem),
   }
 }
 
-/** Draws the form as it was sent, with the problem. */
-function redrawForm(
+/** Renders the form with the values that were sent, and the problem. */
+function rerenderForm(
   id: string | undefined,
   fields: Fields,
   privateTargets: PrivateTargets,
   problem: Problem,
-): Draw | undefined {
+): RenderPage | undefined {
   if (problem.code !== 'validation_failed') return undefined
   const [url, description] = [fields.text('url'), fields.text('description')]
   const form = { id, url, description, events: fields.list('events') }
   return (frame) => renderEndpointForm(frame, form, privateTargets, problem)
 }
 
-/** `undoneBy` is the act that undoes this one, if the endpoint was in the state that it restores. */
+/** `undoneBy.act` undoes this act if the endpoint was in the state `undoneBy.from` before. */
 function changePage(
   act: string,
   flash: string,
@@ -258,14 +259,14 @@ function changePage(
   }
 }
 
-/** Shows a new secret. Since it has signed nothing yet, there are no deliveries to show. */
+/** Shows a new secret. The endpoint's JSON leaves out its past attempts. */
 function reveal({ row, secret, status }: Revealed) {
   const endpoint = renderEndpoint(row, { hours: [], lastAttemptAt: undefined })
-  const page: Draw = (frame) => renderSecret(frame, row, secret)
+  const page: RenderPage = (frame) => renderSecret(frame, row, secret)
   return { status, json: { ...endpoint, secret }, page }
 }
 
-async function test(
+async function sendTest(
   session: SessionRequest['session'],
   fields: Fields,
   id: string,
@@ -279,28 +280,33 @@ async function test(
   const deliveryId = await sendTestEvent(row, type, { database, webhooks, log }, act)
   const detail = await getDelivery(database.read, accountId, deliveryId)
   return {
-    // 202: the delivery takes longer than a page may wait.
+    // 202 means that the delivery takes longer than a page may wait.
     status: detail.attempts.length === 0 ? 202 : 200,
     json: renderDeliveryDetail(detail, { withBodies: true }),
     location: `/settings/webhook-deliveries/${deliveryId}`,
   }
 }
 
-type Kept = Pick<WebhookEndpointRow, 'url' | 'description' | 'event_types'>
+type CurrentSettings = Pick<WebhookEndpointRow, 'url' | 'description' | 'event_types'>
 
-function settingsOf(fields: Fields, kept: Kept) {
-  const text = (name: 'url' | 'description') => (fields.has(name) ? fields.text(name) : kept[name])
-  return { url: text('url'), description: text('description'), eventTypes: typesOf(fields, kept) }
+function settingsOf(fields: Fields, current: CurrentSettings) {
+  const text = (name: 'url' | 'description') =>
+    fields.has(name) ? fields.text(name) : current[name]
+  return {
+    url: text('url'),
+    description: text('description'),
+    eventTypes: typesOf(fields, current),
+  }
 }
 
 /**
- * `*` means every type. A form without types has chosen none; in JSON a missing list keeps the present
+ * `*` means every type. A form without types selects none, whereas JSON without the list keeps the current
  * types.
  */
-function typesOf(fields: Fields, kept: Kept): readonly string[] | null {
+function typesOf(fields: Fields, current: CurrentSettings): readonly string[] | null {
   const types = fields.list('events')
   if (types.includes('*')) return null
-  return fields.isJson && !fields.has('events') ? eventTypesOf(kept) : types
+  return fields.isJson && !fields.has('events') ? eventTypesOf(current) : types
 }
 
 /** The datetime field of a browser has neither seconds nor a zone; it is in the account's zone. */

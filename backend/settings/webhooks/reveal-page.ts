@@ -1,4 +1,4 @@
-/** The only display of a signing secret: in the response to the form. */
+/** Shows a new signing secret, only in the response to the form. */
 import type { WebhookEndpointRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import { renderPage } from '../shell/layout.ts'
@@ -8,7 +8,7 @@ export function renderSecret(frame: Frame, row: WebhookEndpointRow, secret: stri
   const main = html`<div class="card reveal" role="dialog" aria-modal="true" aria-labelledby="reveal-title" aria-describedby="reveal-text" data-reveal>
 <h1 id="reveal-title" tabindex="-1" autofocus data-focus>Copy the signing secret now</h1>
 <p id="reveal-text">This is the only time that the secret of <strong translate="no">${row.url}</strong> is shown.
-${row.old_secret !== null && 'For 24 hours the old one signs as well: put the new one on your server within that time.'}</p>
+${row.old_secret !== null && 'For 24 hours, webhooks are also signed with the old secret: install the new one on your server within that time.'}</p>
 <div class="field"><label for="secret">Signing secret</label>
 <div class="copy"><input id="secret" class="secret" value="${secret}" readonly spellcheck="false" autocomplete="off" translate="no"><button type="button" data-copy="secret" hidden>Copy<span class="unseen"> signing secret</span></button></div></div>
 <p class="hint">Verify every webhook with it. <a href="/docs/webhooks#verify-the-signature">How to verify</a></p>

@@ -26,7 +26,7 @@ export const EVENT_GROUPS: readonly (readonly [name: string, types: readonly Eve
 export const EVENT_WORDS: Readonly<Record<EventType, string>> = {
   'debtor.created': 'A customer was added.',
   'debtor.updated': 'A customer was changed.',
-  'debtor.contactability_changed': 'Whether a customer can be reached changed.',
+  'debtor.contactability_changed': 'A customer became reachable or unreachable by mail.',
   'invoice.created': 'An invoice was created.',
   'invoice.opened': 'A draft was finalized.',
   'invoice.updated': 'A person changed an invoice.',
@@ -36,7 +36,7 @@ export const EVENT_WORDS: Readonly<Record<EventType, string>> = {
   'invoice.voided': 'An invoice was voided.',
   'invoice.written_off': 'An invoice was written off.',
   'invoice.credited': 'An invoice was credited in part or in full.',
-  'invoice.reopened': 'A payment was reversed or its allocation taken back.',
+  'invoice.reopened': 'A payment was reversed, or an allocation was taken back.',
   'invoice.disputed': 'A customer disputes an invoice.',
   'invoice.dispute_resolved': 'A dispute was resolved.',
   'payment.recorded': 'A payment was recorded.',
@@ -69,7 +69,8 @@ export function renderEndpointStatus(row: WebhookEndpointRow, since: (at: string
     return html`<span class="badge">Paused</span> <span class="stamp">${since(row.status_since)}</span>`
   }
   if (row.status === 'disabled') {
-    const why = row.disabled_reason === 'gone' ? 'it responded 410' : 'five days of failures'
+    const why =
+      row.disabled_reason === 'gone' ? 'the endpoint responded with 410' : 'five days of failures'
     return html`<span class="badge late">Disabled</span> <span class="stamp">${since(row.status_since)}: ${why}</span>`
   }
   return row.failing_since === null
@@ -90,16 +91,16 @@ export function renderDeliveryStatus(row: WebhookDeliveryRow): Html {
 
 const ERROR_WORDS: Readonly<Record<string, string>> = {
   timeout: 'no complete response within 15 seconds',
-  dns_failed: 'the name has no address',
-  target_not_allowed: 'the name resolves to a network that we do not send to',
+  dns_failed: 'the host name has no address',
+  target_not_allowed: 'the host name resolves to a network to which we do not send',
   connection_refused: 'the connection was refused',
-  connection_reset: 'the connection was cut',
-  connection_failed: 'no connection',
+  connection_reset: 'the connection was reset',
+  connection_failed: 'the connection failed',
   tls_failed: 'the certificate could not be verified',
   invalid_response: 'the response was not HTTP',
 }
 
-/** Returns `500`, `no connection`, or both if the response broke off. */
+/** Returns `500`, `the connection failed`, or both if the response was incomplete. */
 export function outcomeWords(statusCode: number | null, error: string | null): string {
   const words = error === null ? '' : (ERROR_WORDS[error] ?? error)
   return [statusCode === null ? '' : String(statusCode), words].filter(Boolean).join(', ') || '–'

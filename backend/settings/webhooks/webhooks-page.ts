@@ -22,7 +22,7 @@ ${isAdmin && html`<a class="button primary" href="/settings/webhook-endpoints/ne
 <p class="lead">Signed notifications to your own systems when something happens, so that they need not poll.
 <a class="whole-line" href="/docs/webhooks">How to receive webhooks</a></p>
 ${renderEndpointTable(view)}`
-  return renderPage(frame, { title: 'Webhooks', place: '/settings/api-keys', main })
+  return renderPage(frame, { title: 'Webhooks', section: '/settings/api-keys', main })
 }
 
 /** Renders the endpoints and their health, or that there are none. */
@@ -36,7 +36,7 @@ function renderEmpty(isAdmin: boolean): Html {
   return html`<div class="card empty"><p><strong>There is no endpoint yet.</strong></p>
 <p class="hint">${
     isAdmin
-      ? 'Add the address of your server that receives events.'
+      ? 'Add the URL at which your server receives events.'
       : 'An Admin of your account can add one.'
   }</p></div>`
 }
@@ -44,12 +44,12 @@ function renderEmpty(isAdmin: boolean): Html {
 function renderTable({ endpoints, session, now }: EndpointsView): Html {
   const times = { now, timezone: session.account.timezone }
   return html`<table class="keys"><caption class="unseen">Webhook endpoints</caption>
-<thead><tr><th scope="col">Address</th><th scope="col">Events</th><th scope="col">Status</th>
+<thead><tr><th scope="col">Endpoint URL</th><th scope="col">Events</th><th scope="col">Status</th>
 <th scope="col">Success, 24 h</th><th scope="col">Last delivery</th></tr></thead>
 <tbody>${endpoints.map(({ row, record }) => {
     const attempts = record.hours.reduce((sum, hour) => sum + hour.attempts, 0)
     const succeeded = record.hours.reduce((sum, hour) => sum + hour.succeeded, 0)
-    return html`<tr><th scope="row" data-label="Address"><a href="/settings/webhook-endpoints/${row.id}" translate="no">${row.url}</a>${
+    return html`<tr><th scope="row" data-label="URL"><a href="/settings/webhook-endpoints/${row.id}" translate="no">${row.url}</a>${
       row.description !== '' && html`<span class="detail">${row.description}</span>`
     }</th>
 <td data-label="Events">${renderEventTypes(row)}</td>

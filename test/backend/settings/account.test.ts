@@ -1,4 +1,4 @@
-// The account itself: changed by Admins, read by Members, and in force at once.
+// The page of the account: Admins change it, Members read it, and changes apply at once.
 import t, { type Test } from 'tap'
 import { containing, matches } from '../../fixtures/matches.ts'
 import { startEngine } from '../../fixtures/reminders/engine.ts'
@@ -14,7 +14,7 @@ async function open(t: Test) {
   return { engine, backend, ada: await logIn(backend, ADMIN) }
 }
 
-t.test('an Admin changes it, and new invoices follow', async (t) => {
+t.test('an Admin changes the account, and new invoices have the new defaults', async (t) => {
   const { engine, ada } = await open(t)
   const before = (await ada.get(PATH)).json
   const change = { name: '  Globex Ltd ', default_currency: 'SEK', payment_terms_days: 14 }
@@ -33,11 +33,11 @@ t.test('an Admin changes it, and new invoices follow', async (t) => {
   })
   const log = await ada.page('/settings/audit-log')
   matches(t, log.text, containing('Changed the account<'))
-  t.equal((await ada.send('POST', PATH, {})).status, 200, 'nothing that is left out changes')
+  t.equal((await ada.send('POST', PATH, {})).status, 200, 'omitted fields do not change')
   matches(t, (await ada.get(PATH)).json, changed.json)
 })
 
-t.test('the time zone decides from when an invoice is overdue', async (t) => {
+t.test('the time zone determines when an invoice becomes overdue', async (t) => {
   const { engine, ada } = await open(t)
   const { id } = await engine.invoice('2026-11-16')
   const isOverdue = async () => (await engine.books.read(`/api/v1/invoices/${id}`))['is_overdue']
@@ -48,7 +48,7 @@ t.test('the time zone decides from when an invoice is overdue', async (t) => {
   t.equal(await isOverdue(), true)
 })
 
-t.test('what is wrong is said beside its field, and nothing is saved', async (t) => {
+t.test('an error is shown beside its field, and nothing is saved', async (t) => {
   const { ada } = await open(t)
   const before = (await ada.get(PATH)).json
   for (const [name, value] of [
@@ -79,7 +79,7 @@ t.test('what is wrong is said beside its field, and nothing is saved', async (t)
   matches(t, (await ada.get(PATH)).json, before)
 })
 
-t.test('Members read it', async (t) => {
+t.test('Members can only read the account', async (t) => {
   const { backend, ada } = await open(t)
   const max = await logIn(backend, MEMBER)
   matches(t, await max.send('POST', PATH, { name: 'Mine' }), {
@@ -87,7 +87,7 @@ t.test('Members read it', async (t) => {
     json: { code: 'admin_required' },
   })
   const { text } = await max.page(PATH)
-  matches(t, text, containing('An Admin can change it.'))
+  matches(t, text, containing('An Admin can change these settings.'))
   t.notMatch(text, /<input id="name"/)
   t.equal((await ada.submit(PATH, { name: 'Globex', csrf_token: 'x' })).status, 403)
 })

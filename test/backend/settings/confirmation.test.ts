@@ -13,20 +13,20 @@ const MINUTE_MS = 60_000
 const ISSUE = { name: 'ERP', scopes: ['debtors:read'] }
 
 t.test(
-  'issuing keys and promoting people needs a password entered within 15 minutes',
+  'issuing keys and making people Admins needs a password entered in the last 15 minutes',
   async (t) => {
     const { backend, account, member } = await startSettings(t)
     const key = await backend.issueKey(account.id)
     const ada = await logIn(backend, ADMIN)
-    const acts: [path: string, body: object][] = [
+    const actions: [path: string, body: object][] = [
       ['/settings/api-keys', ISSUE],
       [`/settings/api-keys/${key.row.id}/rotate`, { grace: '24h' }],
       ['/settings/people', { email: 'new@acme.example', role: 'admin' }],
       [`/settings/people/${member.id}/role`, { role: 'admin' }],
     ]
-    const begun = backend.now.getTime()
-    backend.now = new Date(begun + 15 * MINUTE_MS)
-    for (const [path, body] of acts) {
+    const start = backend.now.getTime()
+    backend.now = new Date(start + 15 * MINUTE_MS)
+    for (const [path, body] of actions) {
       const { status, json } = await ada.send('POST', path, body)
       t.strictSame([status, json['code']], [403, 'confirmation_required'], path)
     }
@@ -41,7 +41,7 @@ t.test(
     const confirmed = await ada.send('POST', '/settings/confirm', { password: PASSWORD })
     t.equal(confirmed.status, 204)
     const cookie = cookieOf(confirmed)
-    t.not(cookie, ada.cookie, 'under a new token')
+    t.not(cookie, ada.cookie, 'the session has a new token')
     t.equal((await ada.get('/settings/session')).status, 401)
     const session = await backend.request('GET', '/settings/session', {
       headers: { ...JSON_ONLY, cookie },
@@ -52,18 +52,18 @@ t.test(
   },
 )
 
-t.test('a form is shown only if it can still be filled in', async (t) => {
+t.test('a form is shown only if five minutes remain to send it', async (t) => {
   const { backend } = await startSettings(t)
   const ada = await logIn(backend, ADMIN)
-  const begun = backend.now.getTime()
-  backend.now = new Date(begun + 10 * MINUTE_MS - 1)
+  const start = backend.now.getTime()
+  backend.now = new Date(start + 10 * MINUTE_MS - 1)
   t.equal((await ada.page('/settings/api-keys/new')).status, 200)
-  backend.now = new Date(begun + 10 * MINUTE_MS)
+  backend.now = new Date(start + 10 * MINUTE_MS)
   t.equal((await ada.page('/settings/api-keys/new')).status, 303)
   t.equal((await ada.send('POST', '/settings/api-keys', ISSUE)).status, 201)
 })
 
-t.test('a confirmation leads to pages of Settings and nowhere else', async (t) => {
+t.test('a confirmation redirects to pages of Settings and nowhere else', async (t) => {
   const { backend } = await startSettings(t)
   const targets: [next: string, location: string][] = [
     ['/settings/api-keys/new', '/settings/api-keys/new'],
@@ -80,11 +80,11 @@ t.test('a confirmation leads to pages of Settings and nowhere else', async (t) =
 })
 
 t.test(
-  'an act that needs the password links to a page to which the person can return',
+  'after the confirmation of an action, the person returns to the page of the action',
   async (t) => {
     const { backend, account, member } = await startSettings(t)
     const key = await backend.issueKey(account.id)
-    const pages: [act: string, page: string][] = [
+    const pages: [action: string, page: string][] = [
       ['/settings/two-factor/setup', '/settings/two-factor'],
       ['/settings/two-factor/recovery-codes', '/settings/two-factor'],
       ['/settings/two-factor/disable', '/settings/two-factor'],
@@ -95,24 +95,24 @@ t.test(
       [`/settings/api-keys/${key.row.id}/rotate`, `/settings/api-keys/${key.row.id}/rotate`],
       ['/settings/api-keys', '/settings/api-keys'],
     ]
-    const begun = backend.now.getTime()
-    for (const [act, page] of pages) {
-      backend.now = new Date(begun)
+    const start = backend.now.getTime()
+    for (const [action, page] of pages) {
+      backend.now = new Date(start)
       const ada = await logIn(backend, ADMIN)
-      backend.now = new Date(begun + 15 * MINUTE_MS)
-      const { status, text } = await ada.submit(act, {})
-      t.equal(status, 403, act)
-      t.ok(text.includes(`href="/settings/confirm?next=${encodeURIComponent(page)}"`), act)
+      backend.now = new Date(start + 15 * MINUTE_MS)
+      const { status, text } = await ada.submit(action, {})
+      t.equal(status, 403, action)
+      t.ok(text.includes(`href="/settings/confirm?next=${encodeURIComponent(page)}"`), action)
     }
   },
 )
 
 t.test('a person sees and ends only their own sessions', async (t) => {
   const { backend } = await startSettings(t)
-  const desk = await logIn(backend, ADMIN)
+  const laptop = await logIn(backend, ADMIN)
   const phone = await logIn(backend, ADMIN)
   const max = await logIn(backend, MEMBER)
-  const { json } = await desk.get('/settings/sessions')
+  const { json } = await laptop.get('/settings/sessions')
   const sessions = json['data'] as { id: string; current: boolean; ends_at: string }[]
   t.strictSame(sessions.map(({ current, ends_at }) => [current, ends_at]).sort(), [
     [false, '2026-11-21T10:45:00.000Z'],
@@ -121,25 +121,25 @@ t.test('a person sees and ends only their own sessions', async (t) => {
   const other = sessions.find(({ current }) => !current)?.id ?? ''
   t.equal((await max.send('POST', `/settings/sessions/${other}/end`)).status, 404)
   t.equal((await phone.get('/settings/session')).status, 200)
-  t.equal((await desk.send('POST', `/settings/sessions/${other}/end`)).status, 204)
+  t.equal((await laptop.send('POST', `/settings/sessions/${other}/end`)).status, 204)
   t.equal((await phone.get('/settings/session')).status, 401)
-  t.equal((await desk.get('/settings/session')).status, 200)
-  t.ok((await desk.page('/settings/login-details')).text.includes('this one'))
+  t.equal((await laptop.get('/settings/session')).status, 200)
+  t.ok((await laptop.page('/settings/login-details')).text.includes('this one'))
 })
 
-t.test('a page says what a change of role or a deactivation means before it happens', async (t) => {
+t.test('the pages that change a role or deactivate a person say what this means', async (t) => {
   const { backend, admin, member } = await startSettings(t)
   const ada = await logIn(backend, ADMIN)
   await logIn(backend, MEMBER)
   const role = await ada.page(`/settings/people/${member.id}/role`)
   t.ok(role.text.includes('can issue and revoke API keys'))
   const end = await ada.page(`/settings/people/${member.id}/deactivate`)
-  t.ok(end.text.includes('logged out at once, of one session,'))
+  t.ok(end.text.includes('logged out of one session immediately'))
   const people = await ada.page('/settings/people')
   t.notOk(people.text.includes(`/settings/people/${admin.id}/role`), 'not for the last Admin')
-  t.ok(people.text.includes('The last Admin keeps the role.'))
+  t.ok(people.text.includes('The last Admin must keep the role.'))
   const max = await logIn(backend, MEMBER)
-  for (const act of ['role', 'deactivate']) {
-    t.equal((await max.page(`/settings/people/${member.id}/${act}`)).status, 403)
+  for (const action of ['role', 'deactivate']) {
+    t.equal((await max.page(`/settings/people/${member.id}/${action}`)).status, 403)
   }
 })

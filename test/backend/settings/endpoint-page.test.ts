@@ -1,4 +1,4 @@
-// The page of an endpoint in an account whose zone is not UTC.
+// The page of a webhook endpoint in an account whose time zone is not UTC.
 import t from 'tap'
 import { matches } from '../../fixtures/matches.ts'
 import { createUserIn, logIn, startSettings } from '../../fixtures/service/settings.ts'
@@ -9,12 +9,16 @@ await createUserIn(backend, account.id, 'asha@delhi.example', 'admin')
 const asha = await logIn(backend, 'asha@delhi.example')
 
 t.test(
-  'it shows recent deliveries, and takes and shows times in the zone of the account',
+  'the page shows recent deliveries, and reads and shows times in the account’s time zone',
   async (t) => {
     const input = { url: 'https://hooks.example.com/in', description: '', events: ['*'] }
     const created = await asha.send('POST', '/settings/webhook-endpoints', input)
     const path = `/settings/webhook-endpoints/${created.json['id']}`
-    matches(t, (await asha.page(path)).text, /No event was sent to it in the last 30 days/)
+    matches(
+      t,
+      (await asha.page(path)).text,
+      /No event was sent to this endpoint in the last 30 days/,
+    )
     const key = await backend.issueKey(account.id)
     await backend.call(key, 'POST', '/api/v1/debtors', {
       body: { name: 'Globex' },
@@ -24,11 +28,11 @@ t.test(
     matches(t, text, /<h2 id="recent">Recent deliveries<\/h2>/)
     matches(t, text, /debtor\.created/)
     matches(t, text, /<label for="since">Since<\/label>/)
-    // It is 10:15 in UTC, and a day ago was 15:45 in Delhi.
+    // The default is a day ago at 10:15 in UTC, which is 15:45 in Delhi.
     matches(t, text, /name="since" type="datetime-local" value="2026-11-20T15:45"/)
     t.notMatch(text, /UTC/)
-    const again = await asha.submit(`${path}/redeliver-failed`, { since: '2026-11-20T15:45' })
-    t.equal(again.status, 303)
+    const redelivery = await asha.submit(`${path}/redeliver-failed`, { since: '2026-11-20T15:45' })
+    t.equal(redelivery.status, 303)
     const audit = await asha.get('/settings/audit-log')
     matches(t, JSON.stringify(audit.json), /2026-11-20T10:15:00\.000Z/)
   },

@@ -56,7 +56,11 @@ t.test('a file is compared first, then recorded, and never twice', async (t) => 
     [first, second]
       .map(({ json }) => (json['recorded'] as Record<string, number>)[name] ?? 0)
       .reduce((a, b) => a + b)
-  t.strictSame([sum('customers'), sum('invoices'), sum('payments')], [2, 3, 1], 'a double click')
+  t.strictSame(
+    [sum('customers'), sum('invoices'), sum('payments')],
+    [2, 3, 1],
+    'a double click records each once',
+  )
   const last = await send(FILE, { step: 'record' })
   t.strictSame(last.json['missing'], { customers: 0, invoices: 0, payments: 0 })
   t.strictSame(last.json['refusals'], [])
@@ -75,7 +79,7 @@ t.test('a file is compared first, then recorded, and never twice', async (t) => 
   matches(t, audit.text, /Imported a file/)
 })
 
-t.test('the page of a file says what would be recorded, and escapes it', async (t) => {
+t.test('the preview of a file says what would be recorded, and escapes its values', async (t) => {
   const { upload, list } = await open(t)
   const { status, text } = await upload(FILE)
   t.equal(status, 200)
@@ -90,18 +94,18 @@ t.test('the page of a file says what would be recorded, and escapes it', async (
   const recorded = await upload(FILE, { step: 'record' })
   matches(t, recorded.text, /6 records recorded or changed/)
   t.equal((await list('debtors')).length, 2)
-  matches(t, (await upload(FILE)).text, /Everything in the file is recorded already/)
+  matches(t, (await upload(FILE)).text, /Everything in the file is already recorded/)
 })
 
-t.test('every fault is named by its line, and nothing is recorded', async (t) => {
+t.test('every error is reported with its line, and nothing is recorded', async (t) => {
   const { upload, send, list } = await open(t)
   const file = [HEAD, '1001,C-1,,,2026-10-01,2026-10-31,12,50,', '1002,C-1,,,1.11.2026,,x,'].join(
     '\n',
   )
   const { status, text } = await upload(file)
   t.equal(status, 422)
-  matches(t, text, /Line 2: has 9 fields, the header has 8/)
-  matches(t, text, /Line 3: issued &quot;1\.11\.2026&quot; must be a date|Line 3: issued/)
+  matches(t, text, /Line 2: has 9 fields, but the header has 8/)
+  matches(t, text, /Line 3: issued &quot;1\.11\.2026&quot; must be a date that exists/)
   matches(t, (await send(file)).json, { code: 'validation_failed', status: 422 })
   t.strictSame(await list('debtors'), [])
   const unclear = await upload('Nr,Kunde,Datum,Betrag\n1,2,2026-10-01,4\n')
@@ -120,7 +124,7 @@ t.test('every fault is named by its line, and nothing is recorded', async (t) =>
   matches(t, large.json, { status: 422, detail: /more than 950 KB/ })
 })
 
-t.test('a wrong import is corrected by the corrected file', async (t) => {
+t.test('importing a corrected file corrects the records', async (t) => {
   const { send, list } = await open(t)
   await send(FILE, { step: 'record' })
   const corrected = FILE.replace('2026-12-01', '2026-12-15').replace(
@@ -158,12 +162,12 @@ t.test('a large file is recorded in steps that continue where the last one ended
       return new Date(ms)
     },
   })
-  const rows = Array.from({ length: 12 }, (_, at) => `${at},C-1,,,2026-11-01,2026-12-01,5.00,`)
+  const rows = Array.from({ length: 12 }, (_, n) => `${n},C-1,,,2026-11-01,2026-12-01,5.00,`)
   const file = [HEAD, ...rows].join('\n')
   const first = await upload(file, { step: 'record' })
   matches(t, first.text, /data-continue/)
   const shown = /name="recorded" value="(\d+)"/.exec(first.text)?.[1] ?? ''
-  t.ok(Number(shown) > 0 && Number(shown) < 13, 'some of them')
+  t.ok(Number(shown) > 0 && Number(shown) < 13, 'only some records')
   let steps = 0
   for (; steps < 20; steps++) {
     const { json } = await send(file, { step: 'record' })
@@ -174,7 +178,7 @@ t.test('a large file is recorded in steps that continue where the last one ended
   t.strictSame(json['missing'], { customers: 0, invoices: 0, payments: 0 })
 })
 
-t.test('only an Admin imports, and only with the token of the session', async (t) => {
+t.test('only an Admin can import, and only with the token of the session', async (t) => {
   const { backend, ada, upload } = await open(t)
   const max = await logIn(backend, MEMBER)
   t.equal((await max.send('POST', PATH, { ...OPTIONS, file: FILE })).status, 403)

@@ -33,7 +33,7 @@ t.test('a key is issued with an expiry and addresses, in one form', async (t) =>
   )
 })
 
-t.test('every fault of the limits is named beside its field', async (t) => {
+t.test('every invalid limit is reported beside its field', async (t) => {
   const faults = async (input: object) => {
     const { json } = await ada.send('POST', PATH, {
       name: 'ERP',
@@ -53,7 +53,7 @@ t.test('every fault of the limits is named beside its field', async (t) => {
   t.strictSame(await faults({ expires_at: 'tomorrow' }), [
     ['/expires_at', 'The expiry must be an instant with an offset.'],
   ])
-  const many = Array.from({ length: 51 }, (_, at) => `10.0.0.${at}`)
+  const many = Array.from({ length: 51 }, (_, n) => `10.0.0.${n}`)
   t.strictSame(await faults({ allowed_addresses: many }), [
     ['/allowed_addresses', 'A key may have at most 50 allowed addresses.'],
   ])
@@ -81,10 +81,10 @@ t.test('the form shows the last day in the time zone of the account', async (t) 
   const later = await ada.submit(path, { ...fields, expires_on: '2027-01-01' })
   t.equal(later.status, 422)
   t.ok(later.text.includes('The expiry can only be moved to an earlier time.'))
-  t.ok(later.text.includes('value="2027-01-01"'), 'what was entered is still there')
+  t.ok(later.text.includes('value="2027-01-01"'), 'the form keeps what was entered')
 })
 
-t.test('the same day sent again keeps an expiry within that day', async (t) => {
+t.test('a form with the same day keeps an expiry within that day', async (t) => {
   const { id } = await issue({ expires_at: '2026-12-31T12:00:00Z' })
   const path = `${PATH}/${id}`
   const changed = await ada.submit(path, { name: 'Shop', expires_on: '2026-12-31' })
@@ -92,7 +92,7 @@ t.test('the same day sent again keeps an expiry within that day', async (t) => {
   t.equal((await ada.get(path)).json['expires_at'], '2026-12-31T12:00:00.000Z')
 })
 
-t.test('a rotation shows the new secret once, and both keys lead to each other', async (t) => {
+t.test('a rotation shows the new secret once, and the old key links to the new one', async (t) => {
   const { id } = await issue(LIMITS)
   const path = `${PATH}/${id}`
   const rotated = await ada.send('POST', `${path}/rotate`, { grace: '24h', submission: 'once' })
@@ -107,10 +107,10 @@ t.test('a rotation shows the new secret once, and both keys lead to each other',
   t.strictSame([again.status, again.json['code']], [409, 'key_not_active'])
   const page = await ada.page(path)
   t.ok(page.text.includes(`href="${PATH}/${rotated.json['id']}"`))
-  t.notOk(page.text.includes(`${path}/rotate`), 'it is not offered again')
+  t.notOk(page.text.includes(`${path}/rotate`), 'a second rotation is not offered')
 })
 
-t.test('beside the new secret stands how long the old key works', async (t) => {
+t.test('the page of the new secret says how long the old key works', async (t) => {
   const rotate = async (fields: Record<string, string>, limits = {}) => {
     const { id } = await issue(limits)
     const { text } = await ada.submit(`${PATH}/${id}/rotate`, fields)
@@ -118,13 +118,13 @@ t.test('beside the new secret stands how long the old key works', async (t) => {
   }
   const later = await rotate({ grace: '24h' })
   matches(t, later.reveal, /The old key.*works until.*22 Nov 2026, \d\d:15/s)
-  matches(t, later.list, /Key rotated\. Let your integration use the new key/)
+  matches(t, later.list, /Key rotated\. Switch your integration to the new key/)
   const now = await rotate({ grace: 'now' }, { expires_at: '2026-12-31T12:00:00Z' })
   matches(t, now.reveal, /The old key.*has ended/s)
   matches(t, now.list, /Key rotated\. The old key has ended/)
 })
 
-t.test('a grace is chosen from the list', async (t) => {
+t.test('a grace period must be one of the list', async (t) => {
   const { id } = await issue()
   const wrong = await ada.send('POST', `${PATH}/${id}/rotate`, { grace: '2h' })
   t.strictSame(wrong.json['errors'], [
@@ -136,18 +136,22 @@ t.test('a grace is chosen from the list', async (t) => {
   ])
 })
 
-t.test('Members see limits and change nothing; other accounts see nothing', async (t) => {
+t.test('Members see limits but change nothing; other accounts see nothing', async (t) => {
   const { id } = await issue(LIMITS)
-  const acts: [method: string, path: string, body?: object][] = [
+  const requests: [method: string, path: string, body?: object][] = [
     ['PUT', `${PATH}/${id}`, { name: 'Mine' }],
     ['POST', `${PATH}/${id}`, { name: 'Mine' }],
     ['POST', `${PATH}/${id}/rotate`, { grace: 'now' }],
     ['GET', `${PATH}/${id}/edit`],
     ['GET', `${PATH}/${id}/rotate`],
   ]
-  for (const [method, path, body] of acts) {
+  for (const [method, path, body] of requests) {
     t.equal((await max.send(method, path, body)).status, 403, `${method} ${path} by a Member`)
-    t.equal((await eve.send(method, path, body)).status, 404, `${method} ${path} by a stranger`)
+    t.equal(
+      (await eve.send(method, path, body)).status,
+      404,
+      `${method} ${path} by another account`,
+    )
   }
   t.strictSame((await max.get(`${PATH}/${id}`)).json['allowed_addresses'], [
     '203.0.113.7/32',
@@ -173,7 +177,7 @@ t.test('unused and expired keys are marked, and every change is in the audit log
   const rotate = await later.send('POST', `${PATH}/${id}/rotate`, { grace: '1h' })
   t.equal(rotate.json['code'], 'key_not_active')
   backend.now = before
-  const acts = await backend.database.read
+  const entries = await backend.database.read
     .selectFrom('audit_log')
     .select('action')
     .where('account_id', '=', account.id)
@@ -181,7 +185,7 @@ t.test('unused and expired keys are marked, and every change is in the audit log
     .orderBy('id')
     .execute()
   t.strictSame(
-    acts.map(({ action }) => action),
+    entries.map(({ action }) => action),
     ['api_key.issued', 'api_key.updated'],
   )
 })

@@ -1,4 +1,4 @@
-// What the pane of API keys says about keys, and the endpoints that it shows.
+// The page of API keys: what it says about keys, and the webhook endpoints that it shows.
 import t from 'tap'
 import { matches } from '../../fixtures/matches.ts'
 import { ADMIN, logIn, startSettings } from '../../fixtures/service/settings.ts'
@@ -7,7 +7,7 @@ const { backend, account } = await startSettings(t)
 const ada = await logIn(backend, ADMIN)
 const PATH = '/settings/api-keys'
 
-t.test('a second key of one name is issued only to who asks for it', async (t) => {
+t.test('a second key with the same name is issued only after a confirmation', async (t) => {
   const issue = (more: Record<string, string> = {}) =>
     ada.submit(PATH, { name: 'Warehouse', scopes: 'debtors:read', ...more })
   t.equal((await issue()).status, 201)
@@ -18,7 +18,7 @@ t.test('a second key of one name is issued only to who asks for it', async (t) =
   const confirmed = await issue({ same_name: 'yes' })
   t.equal(confirmed.status, 201)
   const json = await ada.send('POST', PATH, { name: 'Warehouse', scopes: ['debtors:read'] })
-  t.equal(json.status, 201, 'scripts name keys as they like')
+  t.equal(json.status, 201, 'scripts need no confirmation')
 })
 
 t.test('the name of a revoked key can be used again', async (t) => {
@@ -27,19 +27,24 @@ t.test('the name of a revoked key can be used again', async (t) => {
   t.equal((await ada.submit(PATH, { name: 'Shop', scopes: 'debtors:read' })).status, 201)
 })
 
-t.test('the page that revokes a key knows of the call just now', async (t) => {
-  // It said "never used" for up to four seconds after a call.
+t.test('the page that revokes a key shows a call that was made just now', async (t) => {
+  // Regression: the page said "never used" for up to four seconds after a call.
   const key = await backend.issueKey(account.id, { name: 'Till' })
   const before = await ada.page(`${PATH}/${key.row.id}/revoke`)
-  matches(t, before.text, /No call with it is known/)
+  matches(t, before.text, /No use of this key is known/)
   t.equal((await backend.call(key, 'GET', '/api/v1/me')).status, 200)
   const { text } = await ada.page(`${PATH}/${key.row.id}/revoke`)
-  matches(t, text, /It was used just now/)
+  matches(t, text, /This key was used just now/)
   const list = await ada.page(PATH)
-  matches(t, list.text, /just now<\/time> <span class="stamp">21 Nov 2026, /, 'the time is text')
+  matches(
+    t,
+    list.text,
+    /just now<\/time> <span class="stamp">21 Nov 2026, /,
+    'the exact time is shown too',
+  )
 })
 
-t.test('the pane shows the webhook endpoints', async (t) => {
+t.test('the page shows the webhook endpoints', async (t) => {
   matches(t, (await ada.page(PATH)).text, /There is no endpoint yet/)
   const input = { url: 'https://hooks.example.com/receivables', description: 'ERP', events: ['*'] }
   t.equal((await ada.send('POST', '/settings/webhook-endpoints', input)).status, 201)
@@ -48,16 +53,19 @@ t.test('the pane shows the webhook endpoints', async (t) => {
   matches(t, text, /Every event/)
 })
 
-t.test('narrowing what keys may do names the live keys first', async (t) => {
+t.test('a restriction of the scopes of keys first lists the affected keys', async (t) => {
   const live = await backend.issueKey(account.id, { name: 'Forklift', scopes: ['payments:write'] })
-  const dead = await backend.issueKey(account.id, { name: 'Scrapped', scopes: ['payments:write'] })
-  await ada.send('POST', `${PATH}/${dead.row.id}/revoke`)
+  const revoked = await backend.issueKey(account.id, {
+    name: 'Scrapped',
+    scopes: ['payments:write'],
+  })
+  await ada.send('POST', `${PATH}/${revoked.row.id}/revoke`)
   t.equal((await backend.call(live, 'GET', '/api/v1/me')).status, 200)
   const submit = (more: Record<string, string>) =>
     ada.submit('/settings/scope-allowance', { scopes: 'debtors:read', ...more })
   const confirmation = await submit({})
   t.equal(confirmation.status, 200)
-  matches(t, confirmation.text, /Take permissions from \d+ live keys?\?/)
+  matches(t, confirmation.text, /Remove permissions from \d+ active keys?\?/)
   matches(t, confirmation.text, /Forklift<\/strong>[^<]*\(<code[^>]*>rcv_/)
   matches(t, confirmation.text, /record payments\. Last used: <time[^>]*>just now/)
   t.notMatch(confirmation.text, /Scrapped/)
@@ -66,11 +74,11 @@ t.test('narrowing what keys may do names the live keys first', async (t) => {
   t.equal((await submit({ confirmed: 'yes' })).status, 303)
   const changed = await ada.get('/settings/scope-allowance')
   t.strictSame(changed.json['scopes'], ['debtors:read'])
-  const widened = await ada.submit('/settings/scope-allowance', { scopes: 'debtors:read' })
-  t.equal(widened.status, 303, 'no key loses anything')
+  const repeated = await ada.submit('/settings/scope-allowance', { scopes: 'debtors:read' })
+  t.equal(repeated.status, 303, 'no confirmation if no key loses a scope')
 })
 
-t.test('every page says in which zone its times are', async (t) => {
+t.test('every page names the time zone of its times', async (t) => {
   for (const path of ['/settings', PATH, '/settings/webhook-deliveries']) {
     matches(t, (await ada.page(path)).text, /Times are in the account’s time zone, <span[^>]*>\w+/)
   }

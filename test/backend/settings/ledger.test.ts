@@ -54,7 +54,7 @@ t.test('customers are found by the beginning of words, page by page', async (t) 
     'Ärzte 100% Bio',
   ])
   t.strictSame(await names('q=BAKKER'), ['Bakker & Zonen', 'de Bakkerij'])
-  t.strictSame(await names('q=%25'), [], 'a sign for any text stands for itself')
+  t.strictSame(await names('q=%25'), [], 'a percent sign is not a wildcard')
   t.strictSame(await names('q=100%25'), ['Ärzte 100% Bio'])
   t.strictSame(await names('q=hui'), ['bak_huis'])
   t.equal((await names('q=ap@glob')).length, 5)
@@ -70,7 +70,7 @@ t.test('customers are found by the beginning of words, page by page', async (t) 
   matches(t, page.text, containing('No customer matches “&lt;b&gt;”.'))
 })
 
-t.test('customers are found by their problem, e.g. a bounced address', async (t) => {
+t.test('customers are found by view, such as overdue or unreachable', async (t) => {
   const ledger = await openLedger(t)
   const late = await ledger.debtor({ name: 'Late' })
   await ledger.invoice(late, { issue_date: '2026-01-01', due_date: '2026-01-31' })
@@ -158,7 +158,7 @@ t.test(
       t,
       await ledger.read(`debtors/${id}`),
       { contactability: { email: 'bounced' } },
-      'not by itself',
+      'a new address alone does not change this',
     )
     matches(t, await ada.submit(`${path}/clear-contact`, {}), { status: 303 })
     matches(t, await ledger.read(`debtors/${id}`), {
@@ -174,7 +174,7 @@ t.test(
   },
 )
 
-t.test('an Admin acts on invoices and reverses payments', async (t) => {
+t.test('an Admin decides on invoices and reverses payments', async (t) => {
   const ledger = await openLedger(t)
   const debtor = await ledger.debtor()
   const invoice = await ledger.invoice(debtor)
@@ -211,8 +211,8 @@ t.test('an Admin acts on invoices and reverses payments', async (t) => {
     'before a payment’s pause ends',
   )
   await ledger.pay(invoice, 1000)
-  const held = await ada.page(`/settings/customers/${debtor.id}`)
-  matches(t, held.text, containing('Chase what is held'))
+  const customer = await ada.page(`/settings/customers/${debtor.id}`)
+  matches(t, customer.text, containing('Chase blocked invoices'))
   await ada.send('POST', `/settings/customers/${debtor.id}/chase-held`)
   matches(t, await ledger.read(`invoices/${invoice.id}`), { chasing: { status: 'active' } })
   const reverse = (id: string) =>
@@ -235,14 +235,14 @@ t.test('an Admin acts on invoices and reverses payments', async (t) => {
   matches(
     t,
     (await ada.page(`/settings/payments/${payment.id}`)).text,
-    /Reversed.*What it had paid/s,
+    /Reversed.*Allocations before the reversal/s,
   )
   matches(t, (await ada.page(`/settings/invoices/${invoice.id}`)).text, /Written off/)
   const { text } = await ada.page(`/settings/customers/${debtor.id}`)
   matches(t, text, /Other invoices.*Void/s)
-  const [next] = [await ada.get('/settings/invoices?limit=1')]
-  matches(t, next.json, { has_more: true })
-  const cursor = String(next.json['next_cursor'])
+  const first = await ada.get('/settings/invoices?limit=1')
+  matches(t, first.json, { has_more: true })
+  const cursor = String(first.json['next_cursor'])
   matches(t, await ada.get(`/settings/invoices?limit=1&cursor=${cursor}`), {
     json: { data: [{ id: invoice.id }], has_more: false },
   })
@@ -273,11 +273,11 @@ t.test('a Member reads everything and changes nothing; another account sees noth
     t.notMatch(
       page.text,
       /<form method="post" action="(?!\/settings\/logout)/,
-      `${path}: nothing to press`,
+      `${path}: no form to submit`,
     )
   }
   for (const path of pages) t.equal((await eve.get(path)).status, 404)
-  const acts = [
+  const actions = [
     ...['pause', 'resume', 'archive', 'restore', 'clear-contact', 'chase-held'].map(
       (name) => `${pages[0]}/${name}`,
     ),
@@ -286,7 +286,7 @@ t.test('a Member reads everything and changes nothing; another account sees noth
     ),
     `${pages[2]}/reverse`,
   ]
-  for (const path of acts) {
+  for (const path of actions) {
     matches(
       t,
       await max.send('POST', path, {}),

@@ -1,4 +1,4 @@
-// The lists of Settings: what they find, in which order, and the same as CSV.
+// The lists of Settings: what they contain, in which order, and their export as CSV.
 import t, { type Test } from 'tap'
 import type { Json } from '../../fixtures/books/books.ts'
 import { containing, matches } from '../../fixtures/matches.ts'
@@ -40,7 +40,7 @@ async function open(t: Test) {
 }
 
 t.test(
-  'the customers that are longest overdue come first, or on request those that owe most',
+  'customers are sorted by the oldest overdue invoice, or on request by what they owe',
   async (t) => {
     const { debtor, invoice, find } = await open(t)
     const small = await debtor('Small and old')
@@ -54,8 +54,8 @@ t.test(
     const all = ['Small and old', 'Large and new', 'A. Nothing', 'B. Nothing']
     t.strictSame(await find('customers', 'name'), all)
     const ids = await find('customers', 'id')
-    for (const [at, id] of ids.slice(0, -1).entries()) {
-      t.strictSame(await find(`customers?limit=200&cursor=${id}`, 'name'), all.slice(at + 1))
+    for (const [n, id] of ids.slice(0, -1).entries()) {
+      t.strictSame(await find(`customers?limit=200&cursor=${id}`, 'name'), all.slice(n + 1))
     }
     t.strictSame(await find('customers?sort=name', 'name'), [
       ...['A. Nothing', 'B. Nothing', 'Large and new', 'Small and old'],
@@ -63,12 +63,16 @@ t.test(
     t.strictSame(await find('customers?sort=-owes', 'name'), ['Large and new', 'Small and old'])
     t.strictSame(await find('customers?sort=-owes&currency=USD', 'name'), ['Small and old'])
     t.strictSame(await find('customers?view=owing', 'name'), all.slice(0, 2))
-    t.strictSame(await find('customers?q=L-1', 'name'), ['Large and new'], 'by an invoice')
+    t.strictSame(
+      await find('customers?q=L-1', 'name'),
+      ['Large and new'],
+      'by the number of an invoice',
+    )
   },
 )
 
 t.test(
-  'unpaid invoices come by due date, and are narrowed by amount, date and currency',
+  'unpaid invoices are sorted by due date, and filtered by amount, date and currency',
   async (t) => {
     const { debtor, invoice, pay, find, ada } = await open(t)
     const acme = await debtor('Acme')
@@ -88,7 +92,7 @@ t.test(
     t.strictSame(
       await numbers('view=unpaid&amount_min=400&amount_max=600'),
       ['A-3'],
-      'yen have none',
+      'yen have no minor unit',
     )
     t.strictSame(await numbers('view=unpaid&due_since=2026-02-02&due_before=2026-03-02'), ['A-1'])
     t.strictSame(await numbers('view=unpaid&currency=JPY'), ['A-3'])
@@ -123,7 +127,7 @@ t.test('payments are found by reference, amount, date and state', async (t) => {
   t.strictSame(await ids('received_since=2026-11-02'), [large.id])
 })
 
-t.test('payments are counted and summed by currency, without what was reversed', async (t) => {
+t.test('payments are counted, and summed by currency without reversed ones', async (t) => {
   const { ada, debtor, invoice, pay } = await open(t)
   const acme = await debtor('Acme')
   const summary = async (query = '') =>
@@ -144,35 +148,38 @@ t.test('payments are counted and summed by currency, without what was reversed',
   t.equal(await summary('?amount_min=10'), '2 payments · €12.50 · ¥0')
 })
 
-t.test('a list is a CSV with the numbers of the page, which no spreadsheet runs', async (t) => {
-  const { debtor, invoice, pay, csv } = await open(t)
-  const evil = await debtor('=HYPERLINK("https://x.example")', { external_id: '@C-1' })
-  const one = await invoice(evil, 'E-1', '2026-11-01', 123_450)
-  await invoice(evil, 'E-2', '2026-12-01', 5, { currency: 'KWD' })
-  await pay(one, 23_450, { reference: '+31 6; =1+1;b=2', received_on: '2026-11-02' })
-  const [head, ...lines] = await csv('invoices.csv?view=unpaid')
-  t.equal(
-    head,
-    'Number,Customer,Status,Issued on,Due on,Days late,Currency,Amount,Paid,Credited,Due,External ID,ID',
-  )
-  const name = `"'=HYPERLINK(""https://x.example"")"`
-  t.strictSame(
-    lines.map((line) => line.replace(/,inv_.*/, '')),
-    [
-      `E-1,${name},Partly paid,2026-01-01,2026-11-01,20,EUR,1234.50,234.50,0.00,1000.00,`,
-      `E-2,${name},Open,2026-01-01,2026-12-01,0,KWD,0.005,0.000,0.000,0.005,`,
-      '',
-    ],
-  )
-  const customers = await csv('customers.csv')
-  matches(t, customers[1], containing(`${name},'@C-1,`))
-  matches(t, customers[1], containing('EUR,1000.00,1000.00,0.00,deb_'))
-  matches(
-    t,
-    (await csv('payments.csv'))[1],
-    containing(`'+31 6; '=1+1;b=2,Recorded,EUR,234.50,0.00`),
-  )
-})
+t.test(
+  'the CSV of a list has the numbers of the page, and no cell that a spreadsheet would run',
+  async (t) => {
+    const { debtor, invoice, pay, csv } = await open(t)
+    const evil = await debtor('=HYPERLINK("https://x.example")', { external_id: '@C-1' })
+    const one = await invoice(evil, 'E-1', '2026-11-01', 123_450)
+    await invoice(evil, 'E-2', '2026-12-01', 5, { currency: 'KWD' })
+    await pay(one, 23_450, { reference: '+31 6; =1+1;b=2', received_on: '2026-11-02' })
+    const [head, ...lines] = await csv('invoices.csv?view=unpaid')
+    t.equal(
+      head,
+      'Number,Customer,Status,Issued on,Due on,Days late,Currency,Amount,Paid,Credited,Due,External ID,ID',
+    )
+    const name = `"'=HYPERLINK(""https://x.example"")"`
+    t.strictSame(
+      lines.map((line) => line.replace(/,inv_.*/, '')),
+      [
+        `E-1,${name},Partly paid,2026-01-01,2026-11-01,20,EUR,1234.50,234.50,0.00,1000.00,`,
+        `E-2,${name},Open,2026-01-01,2026-12-01,0,KWD,0.005,0.000,0.000,0.005,`,
+        '',
+      ],
+    )
+    const customers = await csv('customers.csv')
+    matches(t, customers[1], containing(`${name},'@C-1,`))
+    matches(t, customers[1], containing('EUR,1000.00,1000.00,0.00,deb_'))
+    matches(
+      t,
+      (await csv('payments.csv'))[1],
+      containing(`'+31 6; '=1+1;b=2,Recorded,EUR,234.50,0.00`),
+    )
+  },
+)
 
 t.test('one search finds customers, invoices, payments and messages of the account', async (t) => {
   const { debtor, invoice, pay, ada, backend } = await open(t)
@@ -192,7 +199,9 @@ t.test('one search finds customers, invoices, payments and messages of the accou
     status: 200,
     text: containing('A-1 part'),
   })
-  matches(t, await ada.page('/settings/search?q=zzz'), { text: containing('Nothing is found.') })
+  matches(t, await ada.page('/settings/search?q=zzz'), {
+    text: containing('There are no results.'),
+  })
   matches(t, await ada.page('/settings/search'), { status: 200 })
   const other = await startSettings(t)
   t.not(other.backend, backend)
@@ -200,8 +209,8 @@ t.test('one search finds customers, invoices, payments and messages of the accou
   matches(t, await search('A-1', outsider), { invoices: [], payments: [], customers: [] })
 })
 
-// A new account read "No invoice matches", though it had searched for none.
-t.test('an empty list of invoices says whether there is none, or none that matches', async (t) => {
+// Regression: a new account read "No invoice matches", although it had searched for nothing.
+t.test('an empty list says whether there are no invoices, or none that match', async (t) => {
   const { ada, invoice, debtor } = await open(t)
   const words = async (query: string) =>
     /class="card empty"><p><strong>([^<]+)/.exec(

@@ -55,8 +55,8 @@ async function open(t: Test) {
 
 t.test('the secret of an endpoint is shown when it is created, and never again', async (t) => {
   const { admin, create, receiver, backend } = await open(t)
-  const made = await create({ events: ['payment.recorded', 'invoice.paid'], description: 'ERP' })
-  matches(t, made, {
+  const created = await create({ events: ['payment.recorded', 'invoice.paid'], description: 'ERP' })
+  matches(t, created, {
     object: 'webhook_endpoint',
     id: /^whe_/,
     url: receiver.url,
@@ -66,20 +66,20 @@ t.test('the secret of an endpoint is shown when it is created, and never again',
     secret: /^whsec_/,
     last_24_hours: { attempts: 0, success_rate: null },
   })
-  const { secret, ...rest } = made
-  matches(t, (await admin.get(`${ENDPOINTS}/${made.id}`)).json, { id: made.id })
+  const { secret, ...rest } = created
+  matches(t, (await admin.get(`${ENDPOINTS}/${created.id}`)).json, { id: created.id })
   const list: Json = (await admin.get(ENDPOINTS)).json
   t.strictSame(list.data, [rest])
   const audit = await admin.get('/settings/audit-log')
   matches(t, audit.text, /webhook_endpoint\.created/)
-  for (const { text } of [audit, await admin.get(`${ENDPOINTS}/${made.id}`)]) {
+  for (const { text } of [audit, await admin.get(`${ENDPOINTS}/${created.id}`)]) {
     t.notMatch(text, secret)
   }
   const rows = await backend.database.read.selectFrom('webhook_endpoints').selectAll().execute()
   t.notMatch(JSON.stringify(rows), secret)
 })
 
-t.test('each invalid field of an endpoint is named', async (t) => {
+t.test('every invalid field of an endpoint is reported', async (t) => {
   const { admin, create, receiver } = await open(t)
   const wrong = { url: 'http://10.0.0.1/', description: 'a'.repeat(201), events: ['a.b'] }
   const response: Json = await admin.send('POST', ENDPOINTS, wrong)
@@ -108,15 +108,15 @@ t.test('a Member sees everything but secrets and bodies, and changes nothing', a
   matches(t, (await admin.get(`${DELIVERIES}/${sent.id}`)).json, {
     event: { type: 'webhook.test' },
   })
-  const acts = [
+  const paths = [
     ENDPOINTS,
     ...['', '/pause', '/resume', '/test', '/rotate-secret', '/expire-old-secret'].map(
-      (act) => `${ENDPOINTS}/${id}${act}`,
+      (action) => `${ENDPOINTS}/${id}${action}`,
     ),
     `${ENDPOINTS}/${id}/redeliver-failed`,
     `${DELIVERIES}/${sent.id}/redeliver`,
   ]
-  for (const path of acts) {
+  for (const path of paths) {
     matches(t, await member.send('POST', path, {}), {
       status: 403,
       json: { code: 'admin_required' },
@@ -124,7 +124,7 @@ t.test('a Member sees everything but secrets and bodies, and changes nothing', a
   }
 })
 
-t.test("another account's endpoints and deliveries do not exist", async (t) => {
+t.test('endpoints and deliveries of other accounts are not found', async (t) => {
   const { backend, create, admin, createUser } = await open(t)
   const { id } = await create()
   const sent: Json = (await admin.send('POST', `${ENDPOINTS}/${id}/test`, {})).json
@@ -138,8 +138,8 @@ t.test("another account's endpoints and deliveries do not exist", async (t) => {
     next_cursor: null,
   })
   const foreign = [await eve.get(`${ENDPOINTS}/${id}`), await eve.get(`${DELIVERIES}/${sent.id}`)]
-  for (const act of ['pause', 'resume', 'test', 'rotate-secret', 'expire-old-secret']) {
-    foreign.push(await eve.send('POST', `${ENDPOINTS}/${id}/${act}`, {}))
+  for (const action of ['pause', 'resume', 'test', 'rotate-secret', 'expire-old-secret']) {
+    foreign.push(await eve.send('POST', `${ENDPOINTS}/${id}/${action}`, {}))
   }
   foreign.push(await eve.send('PUT', `${ENDPOINTS}/${id}`, { description: 'mine' }))
   foreign.push(await eve.send('POST', `${DELIVERIES}/${sent.id}/redeliver`, {}))
@@ -172,10 +172,10 @@ t.test('a test event shows its result at once', async (t) => {
 
 t.test('an endpoint is changed, paused and resumed, and its secret is rotated', async (t) => {
   const { admin, create } = await open(t)
-  const made = await create()
-  const path = `${ENDPOINTS}/${made.id}`
+  const created = await create()
+  const path = `${ENDPOINTS}/${created.id}`
   matches(t, (await admin.send('PUT', path, { events: ['invoice.paid'] })).json, {
-    url: made.url,
+    url: created.url,
     events: ['invoice.paid'],
   })
   matches(t, (await admin.send('PUT', path, { events: ['*'] })).json, { events: ['*'] })
@@ -183,7 +183,7 @@ t.test('an endpoint is changed, paused and resumed, and its secret is rotated', 
   matches(t, (await admin.send('POST', `${path}/resume`)).json, { status: 'enabled' })
   const rotated: Json = (await admin.send('POST', `${path}/rotate-secret`)).json
   matches(t, rotated.secret, /^whsec_/)
-  t.not(rotated.secret, made.secret)
+  t.not(rotated.secret, created.secret)
   t.type(rotated.old_secret_expires_at, 'string')
   matches(t, await admin.send('POST', `${path}/rotate-secret`), {
     status: 409,
@@ -214,24 +214,26 @@ t.test('the log is filtered and paged; failed deliveries are redelivered', async
   t.equal((await admin.get(`${DELIVERIES}?status=lost`)).status, 400)
   t.equal((await admin.get(`${DELIVERIES}?state=failed`)).status, 400)
 
-  const one = `${DELIVERIES}/${first.data[0].id}/redeliver`
-  matches(t, await admin.send('POST', one), { json: { code: 'webhook_endpoint_disabled' } })
+  const redeliverOne = `${DELIVERIES}/${first.data[0].id}/redeliver`
+  matches(t, await admin.send('POST', redeliverOne), {
+    json: { code: 'webhook_endpoint_disabled' },
+  })
   await admin.send('POST', `${ENDPOINTS}/${id}/resume`)
   receiver.respondWith((_, res) => void res.writeHead(204).end())
-  matches(t, (await admin.send('POST', one)).json, { status: 'pending' })
+  matches(t, (await admin.send('POST', redeliverOne)).json, { status: 'pending' })
   await until(async () => (await read(failed)).data.length === 2, 'one was delivered')
   backend.now = new Date(+backend.now + 60_000)
-  const all = `${ENDPOINTS}/${id}/redeliver-failed`
-  matches(t, await admin.send('POST', all, { since: 'yesterday' }), { status: 422 })
+  const redeliverFailed = `${ENDPOINTS}/${id}/redeliver-failed`
+  matches(t, await admin.send('POST', redeliverFailed, { since: 'yesterday' }), { status: 422 })
   const since = new Date(+backend.now - 3_600_000).toISOString()
-  matches(t, (await admin.send('POST', all, { since })).json, { redelivered: 2 })
+  matches(t, (await admin.send('POST', redeliverFailed, { since })).json, { redelivered: 2 })
   const delivered = `${DELIVERIES}?endpoint_id=${id}&status=delivered`
   await until(async () => (await read(delivered)).data.length === 3, 'all were delivered')
   const ids = receiver.webhooks.map(({ headers }) => headers['webhook-id'])
   t.equal(new Set(ids).size, 3, 'each kept its id')
   const endpoint = await read(`${ENDPOINTS}/${id}`)
   matches(t, endpoint, { last_24_hours: { succeeded: 3 } })
-  // The clock moves, and may begin another hour.
+  // An hour may begin during the test, so the attempts may be in two hours.
   const hours: { succeeded: number }[] = endpoint['attempts_by_hour']
   t.equal(
     hours.reduce((sum, { succeeded }) => sum + succeeded, 0),
@@ -249,12 +251,12 @@ t.test(
     const member = await logIn(backend, MEMBER)
     const paths = [ENDPOINTS, `${ENDPOINTS}/${id}`, DELIVERIES, `${DELIVERIES}/${sent.id}`]
     for (const path of paths) {
-      for (const visitor of [admin, member]) {
-        const { status, text } = await visitor.page(path)
+      for (const person of [admin, member]) {
+        const { status, text } = await person.page(path)
         t.equal(status, 200, path)
         t.notMatch(text, /<b>ERP|<script>alert|undefined|\[object/, `${path} is escaped and whole`)
         t.notMatch(text, secret)
-        if (visitor === member) t.notMatch(text, /method="post" action="\/settings\/webhook/)
+        if (person === member) t.notMatch(text, /method="post" action="\/settings\/webhook/)
       }
     }
     matches(t, (await admin.page(`${DELIVERIES}/${sent.id}`)).text, /alert\(1\)/)
@@ -287,13 +289,13 @@ t.test('forms add, change and test an endpoint', async (t) => {
   const tested = await admin.submit(`${path}/test`, { type: 'webhook.test' })
   t.equal(tested.status, 303)
   matches(t, (await admin.page(tested.headers.get('location') ?? '')).text, /Attempt 1: 204/)
-  for (const act of ['pause', 'resume']) {
-    t.equal((await admin.submit(`${path}/${act}`, {})).headers.get('location'), path)
+  for (const action of ['pause', 'resume']) {
+    t.equal((await admin.submit(`${path}/${action}`, {})).headers.get('location'), path)
   }
   matches(t, (await admin.submit(`${path}/rotate-secret`, {})).text, /value="whsec_/)
-  matches(t, (await admin.page(path)).text, /Expire the old one now/)
-  const again = await admin.submit(`${path}/redeliver-failed`, { since: '2026-11-21T10:15' })
-  t.equal(again.status, 303)
+  matches(t, (await admin.page(path)).text, /Expire the old secret now/)
+  const redelivery = await admin.submit(`${path}/redeliver-failed`, { since: '2026-11-21T10:15' })
+  t.equal(redelivery.status, 303)
 })
 
 t.test('a deleted endpoint is gone, and its pending deliveries are not sent', async (t) => {

@@ -1,9 +1,9 @@
 /**
- * Opens confirmations in a dialog. Without this script each is a page, or a panel that opens. This script
- * writes no HTML: elements from other pages of this origin are moved, not parsed from text.
+ * Opens confirmations in a dialog. Without this script, a confirmation is a page or a panel that opens. This
+ * script writes no HTML: it imports elements from other pages of this origin and parses no text.
  */
 
-/** These links open a dialog of the page. Without this script each leads to a page with the same form. */
+/** These links open a dialog of the page. Without this script they lead to pages with the same forms. */
 for (const link of document.querySelectorAll('[data-dialog]')) {
   const dialog = document.getElementById(link.dataset.dialog)
   const parts = dialog.querySelectorAll('[data-fill]')
@@ -68,8 +68,8 @@ function showFault(form, text) {
   form.append(fault)
 }
 
-/** Shows the content in the dialog. Its forms report their faults in place. */
-function fillDialog(dialog, content, leave) {
+/** Shows the content in the dialog, which stays open if a form is rejected. */
+function fillDialog(dialog, content, navigate) {
   const adopted = adoptContent(content)
   dialog.replaceChildren(adopted)
   const title = adopted.querySelector('h1, h2')
@@ -80,11 +80,11 @@ function fillDialog(dialog, content, leave) {
     dialog.close()
   })
   for (const form of adopted.querySelectorAll('form')) {
-    form.addEventListener('submit', (event) => submitInDialog(event, dialog, leave))
+    form.addEventListener('submit', (event) => submitInDialog(event, dialog, navigate))
   }
 }
 
-function submitInDialog(event, dialog, leave) {
+function submitInDialog(event, dialog, navigate) {
   const form = event.target
   // A response with a secret is shown as a page of its own.
   if (form.matches('[data-native]') || form.dataset.sent) return
@@ -94,12 +94,15 @@ function submitInDialog(event, dialog, leave) {
     const location = request.getResponseHeader('x-location')
     const content = contentOf(request) ?? request.response?.querySelector('main')
     if (location) {
-      leave(location)
+      navigate(location)
     } else if (content) {
-      fillDialog(dialog, content, leave)
+      fillDialog(dialog, content, navigate)
       dialog.querySelector('[data-focus], h1')?.focus()
     } else {
-      showFault(form, 'There was no response. Load the page again to see whether it was done.')
+      showFault(
+        form,
+        'There was no response. Load the page again to see whether the change was made.',
+      )
     }
   })
 }

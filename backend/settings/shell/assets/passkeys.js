@@ -3,15 +3,15 @@
  * work; otherwise a sentence says why they do not.
  */
 
-/** The sentences for what browsers report; the browser itself has shown the details. */
+/** The messages for errors of the browser, which has shown the details itself. */
 const FAULTS = {
   NotAllowedError:
     'No passkey was used: the browser’s window was closed, or it took too long. Try again.',
-  InvalidStateError: 'This device has a passkey for your login already.',
+  InvalidStateError: 'This device already has a passkey for your login.',
   AbortError: 'No passkey was used. Try again.',
   SecurityError: 'The browser does not allow passkeys at this address.',
   NotSupportedError:
-    'This device cannot keep a passkey that unlocks with a fingerprint, a face or a PIN.',
+    'This device cannot store a passkey that is unlocked with a fingerprint, a face or a PIN.',
 }
 
 const isSupported =
@@ -21,12 +21,12 @@ const isSupported =
 const isHost = (host) => location.hostname === host || location.hostname.endsWith(`.${host}`)
 
 for (const form of document.querySelectorAll('form[data-passkey]')) {
-  const lack = isSupported ? (isHost(form.dataset.host) ? undefined : 'address') : 'browser'
-  if (lack === undefined) {
+  const obstacle = isSupported ? (isHost(form.dataset.host) ? undefined : 'address') : 'browser'
+  if (obstacle === undefined) {
     form.hidden = false
     form.addEventListener('submit', (event) => usePasskey(event, form))
   } else {
-    document.querySelector(`[data-passkey-lack="${lack}"]`).hidden = false
+    document.querySelector(`[data-passkey-unavailable="${obstacle}"]`).hidden = false
   }
 }
 

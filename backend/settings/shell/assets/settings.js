@@ -5,19 +5,19 @@
 
 const status = document.getElementById('flash')
 
-function say(text) {
+function announce(text) {
   status.textContent = ''
-  // The region is emptied first: otherwise a repeated message would not be announced.
+  // Without emptying the region first, a repeated message would not be announced.
   requestAnimationFrame(() => {
     status.textContent = text
   })
 }
 
-// Screen readers announce changes only, so that the initial text is set again.
-const said = status.textContent
-if (said !== '') {
+// Screen readers announce only changes, so the initial text is set again.
+const initialText = status.textContent
+if (initialText !== '') {
   setTimeout(() => {
-    if (status.textContent === said) status.replaceChildren(said)
+    if (status.textContent === initialText) status.replaceChildren(initialText)
   }, 300)
 }
 
@@ -25,9 +25,9 @@ document.querySelector('[data-focus]')?.focus()
 
 for (const input of document.querySelectorAll('[data-count]')) {
   const counter = document.querySelector(`[data-counter="${input.id}"]`)
-  const most = Number(input.dataset.count)
+  const lengthMax = Number(input.dataset.count)
   const show = () => {
-    const left = most - [...input.value.trim()].length
+    const left = lengthMax - [...input.value.trim()].length
     counter.textContent = left < 0 ? `${-left} too many.` : `${left} left.`
   }
   input.addEventListener('input', show)
@@ -45,8 +45,8 @@ for (const preset of document.querySelectorAll('[data-preset]')) {
 }
 
 /**
- * Shows the preview anew after each change. A new frame takes the place of the old one once it is loaded:
- * a frame that navigates would add an entry to the history for each change.
+ * Updates the preview after each change. A new frame replaces the old one once it is loaded: a frame that
+ * navigates would add an entry to the history for each change.
  */
 const previewButton = document.querySelector('[data-preview]')
 if (previewButton) {
@@ -58,7 +58,7 @@ if (previewButton) {
     const next = document.createElement('iframe')
     for (const { name, value } of shown.attributes)
       if (name !== 'src') next.setAttribute(name, value)
-    // A frame keeps its name for as long as it exists.
+    // Each frame needs a name of its own, because the old frame exists until the new one is loaded.
     count++
     next.name = `preview-${count}`
     previewButton.formTarget = next.name
@@ -79,7 +79,7 @@ if (previewButton) {
   if (form.hasAttribute('data-unsaved')) showPreview()
 }
 
-// A file that was sent before is chosen again, so that a wrong option does not cost the choice of the file.
+// Selects the file that was sent before, so that people need not select it again after they correct an option.
 for (const sent of document.querySelectorAll('[data-chosen]')) {
   const files = new DataTransfer()
   files.items.add(new File([sent.value], sent.dataset.name, { type: 'text/csv' }))
@@ -108,7 +108,7 @@ addEventListener('pageshow', (event) => {
   }
 })
 
-// An import continues by itself, step by step.
+// An act that takes several requests, such as an import, continues by itself.
 document.querySelector('form[data-continue] button')?.click()
 
 for (const button of document.querySelectorAll('[data-copy]')) {
@@ -120,14 +120,14 @@ for (const button of document.querySelectorAll('[data-copy]')) {
     try {
       await navigator.clipboard.writeText(field.value)
       label.textContent = 'Copied'
-      say('Copied.')
+      announce('Copied.')
       setTimeout(() => {
         label.textContent = 'Copy'
       }, 3000)
     } catch {
       field.focus()
       field.select()
-      say('Press Ctrl+C or ⌘C to copy.')
+      announce('Press Ctrl+C or ⌘C to copy.')
     }
   })
 }
@@ -149,8 +149,8 @@ if (reveal) {
 const code = document.querySelector('[data-from-fragment]')
 if (code && location.hash.length > 1) {
   code.value = location.hash.slice(1)
-  const parts = code.closest('[data-code]')
-  if (parts) parts.hidden = true
+  const field = code.closest('[data-code]')
+  if (field) field.hidden = true
   history.replaceState(null, '', location.pathname)
   document.getElementById('password').focus()
 }

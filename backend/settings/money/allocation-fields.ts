@@ -14,15 +14,15 @@ import { dateWords, renderMoney } from '../shell/ledger-words.ts'
 import { plural } from '../shell/words.ts'
 import { amountText, readAmountText } from './amount-field.ts'
 
-/** As many as the fields of a form allow, and more than a manual payment needs. */
+/** The most invoices that the limit on form fields allows, and more than one payment needs. */
 const SHOWN_MAX = 40
 
-export const SHARES: Required<Pick<Expected, 'rows'>> = {
+export const ALLOCATIONS: Required<Pick<Expected, 'rows'>> = {
   rows: { allocations: { texts: ['invoice_id'], numbers: ['amount'] } },
 }
 
-/** Returns the invoices that are due first, by due date. `firstId` is included whatever its due date. */
-export async function readShareable(
+/** Returns open invoices, earliest due date first. The invoice `firstId` precedes them whatever its due date. */
+export async function readAllocatableInvoices(
   reader: Reader,
   accountId: string,
   debtorId: string,
@@ -34,24 +34,25 @@ export async function readShareable(
   return [...chosen, ...open.filter(({ id }) => id !== firstId)].slice(0, SHOWN_MAX)
 }
 
-export interface Shareable {
+export interface Allocatable {
   readonly invoices: readonly InvoiceRow[]
   readonly currency: string
-  /** In minor units: the amount that may be allocated. */
+  /** The amount that may be allocated, in minor units. */
   readonly available: number
 }
 
 /**
- * Reads the amount entered for each invoice; empty amounts are ignored. Throws `validation_failed`, with
- * messages in the words of the form if a form was sent. The domain checks again under its lock.
+ * Reads the amount entered for each invoice; empty amounts are ignored. Throws `validation_failed`. For a form,
+ * the amounts are compared with the amounts due here, so that messages use the words of the form. The domain
+ * checks every amount again.
  */
-export function parseShares(
+export function parseAllocations(
   fields: Fields,
-  { invoices, currency, available }: Shareable,
+  { invoices, currency, available }: Allocatable,
 ): NewAllocation[] {
   const faults: FieldError[] = []
-  const entered = enteredShares(fields)
-  const shares = entered.map(({ invoice_id: invoiceId, amount: text }, index) => {
+  const entered = enteredAllocations(fields)
+  const allocations = entered.map(({ invoice_id: invoiceId, amount: text }, index) => {
     const amount = fields.isJson ? Number(text) : readAmountText(text, currency)
     const invoice = invoices.find(({ id }) => id === invoiceId)
     if (typeof amount === 'number') {
@@ -69,24 +70,24 @@ export function parseShares(
     })
     return { invoiceId, amount: 0 }
   })
-  const sum = shares.reduce((total, { amount }) => total + amount, 0)
+  const sum = allocations.reduce((total, { amount }) => total + amount, 0)
   if (faults.length === 0 && !fields.isJson && sum > available) {
-    const [all, most] = [moneyText(sum, currency), moneyText(available, currency)]
-    const detail = `The amounts add up to ${all}, more than the ${most} that there is`
+    const [sumText, availableText] = [moneyText(sum, currency), moneyText(available, currency)]
+    const detail = `The amounts add up to ${sumText}, more than the available ${availableText}`
     faults.push({ pointer: '/allocations', code: 'out_of_range', detail })
   }
   if (faults.length > 0) throw fieldErrorsProblem(faults)
-  return shares
+  return allocations
 }
 
-function enteredShares(fields: Fields) {
+function enteredAllocations(fields: Fields) {
   return fields
     .rows('allocations', 'invoice_id', 'amount')
     .filter(({ amount }) => amount.trim() !== '')
 }
 
 /** Returns the initial values of the form. */
-export function shareDefaults(
+export function allocationDefaults(
   invoices: readonly InvoiceRow[],
   amountOf: (invoice: InvoiceRow) => number,
 ) {
@@ -99,16 +100,16 @@ export function shareDefaults(
   }
 }
 
-export function renderShareFields(
+export function renderAllocationFields(
   invoices: readonly InvoiceRow[],
   today: string,
   entered: Fields,
   problem: Problem | undefined,
 ): Html {
   const rows = entered.rows('allocations', 'invoice_id', 'amount')
-  const filled = enteredShares(entered).map(({ invoice_id }) => invoice_id)
+  const filled = enteredAllocations(entered).map(({ invoice_id }) => invoice_id)
   return html`<table class="keys ledger shares"><caption class="unseen">Open invoices</caption>
-<thead><tr><th scope="col">Invoice</th><th scope="col">Due on</th><th scope="col" class="amount">Due</th><th scope="col" class="amount">Amount to put</th></tr></thead>
+<thead><tr><th scope="col">Invoice</th><th scope="col">Due on</th><th scope="col" class="amount">Due</th><th scope="col" class="amount">Amount to allocate</th></tr></thead>
 <tbody>${invoices.map((invoice) => {
     const text = rows.find(({ invoice_id }) => invoice_id === invoice.id)?.amount ?? ''
     const name = `allocations/${filled.indexOf(invoice.id)}/amount`

@@ -18,7 +18,7 @@ import {
   type SettingsDeps,
   STEP_MS,
 } from '../shell/page-request.ts'
-import { IMPORTS_PATH, renderImport, renderImports } from './take-back-page.ts'
+import { IMPORTS_PATH, renderImport, renderImports } from './past-imports-page.ts'
 
 const ADMINS_ONLY = 'Only an Admin can take an import back.'
 

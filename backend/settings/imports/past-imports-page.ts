@@ -1,4 +1,4 @@
-/** The pages of past imports: the list, and one import with what taking it back would do. */
+/** The pages of past imports: the list, and one import with the effects of taking it back. */
 import type { ImportRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import type { CountedImport, ImportCounts, ImportKind } from '../../import/imports.ts'
@@ -8,9 +8,9 @@ import type { Frame } from '../shell/response.ts'
 import { exactTime, plural } from '../shell/words.ts'
 
 export const IMPORTS_PATH = '/settings/imports'
-const PLACE = '/settings/customers'
+const SECTION = '/settings/customers'
 
-/** Rows of each reason; the rest is counted. */
+/** The records that are listed for each reason; the others are only counted. */
 const SHOWN_MAX = 50
 
 export function renderImports(
@@ -37,7 +37,7 @@ ${(['customer', 'invoice', 'payment'] as const).map((kind) => html`<td data-labe
       )}</tbody></table>`
 }
 ${next !== null && html`<p><a class="button" href="${IMPORTS_PATH}?before=${next}">Older</a></p>`}`
-  return renderPage(frame, { title: 'Imports', place: PLACE, main })
+  return renderPage(frame, { title: 'Imports', section: SECTION, main })
 }
 
 const KIND_WORDS: Readonly<
@@ -60,10 +60,10 @@ function renderStatus(counts: ImportCounts): Html {
 }
 
 const REASON_WORDS: Readonly<Record<KeptReason, string>> = {
-  changed: 'Somebody changed these after the import',
+  changed: 'These were changed after the import',
   closed: 'These are closed already',
   corrected: 'These existed before the import, which changed them',
-  invoice_kept: 'The invoices that these payments settle stay',
+  invoice_kept: 'The invoices that these payments settle are kept',
   other_records: 'These customers have other invoices, payments or messages',
   paid: 'Another payment was recorded for these',
   reminded: 'A reminder about these was sent or approved',
@@ -108,19 +108,19 @@ ${payments > 0 && html`<li>${plural(payments, 'payment')} ${payments === 1 ? 'is
 ${invoices > 0 && html`<li>${plural(invoices, 'invoice')} ${invoices === 1 ? 'is' : 'are'} voided; waiting reminders are cancelled.</li>`}
 ${customers > 0 && html`<li>${plural(customers, 'customer')} ${customers === 1 ? 'is' : 'are'} archived.</li>`}
 </ul>
-<p>Their numbers become free, so that you can import the corrected file. <strong>This cannot be undone.</strong></p>
+<p>Their numbers and external IDs can be used again, so that you can import the corrected file. <strong>This cannot be undone.</strong></p>
 <form method="post" action="${IMPORTS_PATH}/${row.id}/take-back" data-once${progress !== undefined && html` data-continue`}>${csrfField(frame)}
 ${progress !== undefined && html`<input type="hidden" name="done" value="${progress.done}"><p role="status">${plural(progress.done, 'record')} taken back so far.</p>`}
 <p class="row"><a class="button" href="${IMPORTS_PATH}">Cancel</a> <button class="danger solid">${progress === undefined ? 'Take back' : 'Continue'}</button></p></form></section>`
 }
 ${plan.kept.length > 0 && renderKept(plan.kept)}
 ${progress?.isComplete && html`<p class="row"><a class="button primary" href="/settings/import">Import the corrected file</a></p>`}`
-  return renderPage(frame, { title: `Import of ${row.file_name}`, place: PLACE, main })
+  return renderPage(frame, { title: `Import of ${row.file_name}`, section: SECTION, main })
 }
 
 function renderKept(kept: readonly KeptRecord[]): Html {
   const byReason = [...Map.groupBy(kept, ({ reason }) => reason)]
-  return html`<section aria-labelledby="kept"><h2 id="kept">${plural(kept.length, 'record')} that ${kept.length === 1 ? 'stays' : 'stay'}</h2>
+  return html`<section aria-labelledby="kept"><h2 id="kept">${plural(kept.length, 'record')} that cannot be taken back</h2>
 ${byReason.map(
   ([reason, records]) =>
     html`<section class="card"><h3>${REASON_WORDS[reason]}</h3>
@@ -129,7 +129,7 @@ ${records.length > SHOWN_MAX && html`<p class="hint">And ${(records.length - SHO
 )}</section>`
 }
 
-/** The page of a record by the prefix of its id, since a correction is of a customer or of an invoice. */
+/** Finds the page by the prefix of the id, since a correction is of a customer or of an invoice. */
 function pathOf(id: string): string {
   const kind = id.startsWith('deb_') ? 'customer' : id.startsWith('pay_') ? 'payment' : 'invoice'
   return `${KIND_WORDS[kind].path}/${id}`
