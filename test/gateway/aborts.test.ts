@@ -1,4 +1,4 @@
-/** A client may go away at any point: nothing of its call is left behind. */
+/** A client may disconnect at any point of a call: the gateway then releases all resources of the call. */
 import { once } from 'node:events'
 import { readdirSync } from 'node:fs'
 import type { ServerResponse } from 'node:http'
@@ -18,11 +18,11 @@ const gateway = await startGateway(t, backend.url, {
 })
 const key = backend.issue(undefined, 1_000_000)
 const url = `${gateway.url}/api/v1/debtors`
-const BASE = `Host: api.test\r\nAuthorization: Bearer ${key}\r\n`
-const GET = `GET /api/v1/debtors HTTP/1.1\r\n${BASE}\r\n`
-const POST = `POST /api/v1/debtors HTTP/1.1\r\n${BASE}`
+const HEADERS = `Host: api.test\r\nAuthorization: Bearer ${key}\r\n`
+const GET = `GET /api/v1/debtors HTTP/1.1\r\n${HEADERS}\r\n`
+const POST = `POST /api/v1/debtors HTTP/1.1\r\n${HEADERS}`
 
-/** Whether the gateway has nothing left to do for the clients that have disconnected. */
+/** Whether the gateway has ended all work for the clients that have disconnected. */
 async function isIdle(): Promise<boolean> {
   const metrics = await (
     await fetch(`http://${gateway.address}:${gateway.operationsPort}/metrics`)
@@ -35,7 +35,7 @@ async function isIdle(): Promise<boolean> {
 const descriptors = () => readdirSync(`/proc/${gateway.pid}/fd`).length
 
 const open: Set<ServerResponse> = new Set()
-const hold = (res: ServerResponse) => {
+const keepOpen = (res: ServerResponse) => {
   open.add(res)
   res.on('close', () => open.delete(res))
 }
@@ -44,8 +44,8 @@ const LARGE = Buffer.alloc(4 * 1024 * 1024, 'x')
 type Phase = {
   readonly bytes: string
   readonly respond?: (res: ServerResponse) => void
-  /** Resolves when the client is to go; by default as soon as it has written. */
-  readonly until?: 'asked' | 'answered'
+  /** When the client disconnects; by default as soon as it has written. */
+  readonly until?: 'backend has the call' | 'response begins'
 }
 
 const PHASES: Record<string, Phase> = {
@@ -56,35 +56,39 @@ const PHASES: Record<string, Phase> = {
   'in a chunk': { bytes: `${POST}Transfer-Encoding: chunked\r\n\r\n9000\r\n${'x'.repeat(9_000)}` },
   'after 100 Continue': {
     bytes: `${POST}Content-Length: 9\r\nExpect: 100-continue\r\n\r\n`,
-    until: 'answered',
+    until: 'response begins',
   },
-  'behind a body over the limit': {
+  'after a body over the limit': {
     bytes: `${POST}Content-Length: 9999999\r\n\r\n${'x'.repeat(70_000)}`,
   },
   'while its key is looked up': { bytes: GET },
-  'while the backend works': { bytes: GET, respond: hold, until: 'asked' },
-  'while the backend works, with more behind': {
-    bytes: GET.repeat(10),
-    respond: hold,
-    until: 'asked',
+  'while the backend processes the call': {
+    bytes: GET,
+    respond: keepOpen,
+    until: 'backend has the call',
   },
-  'in a small answer': {
+  'while the backend processes the call, with more requests sent': {
+    bytes: GET.repeat(10),
+    respond: keepOpen,
+    until: 'backend has the call',
+  },
+  'in a small response': {
     bytes: GET,
     respond(res) {
-      hold(res)
+      keepOpen(res)
       res.writeHead(200, { 'content-length': 100 })
       res.write('x')
     },
-    until: 'asked',
+    until: 'backend has the call',
   },
-  'in a large answer': {
+  'in a large response': {
     bytes: GET,
     respond(res) {
-      hold(res)
+      keepOpen(res)
       res.writeHead(200, { 'content-length': 2 * LARGE.length })
       res.write(LARGE)
     },
-    until: 'answered',
+    until: 'response begins',
   },
 }
 
@@ -92,11 +96,11 @@ await call(url, { key })
 const before = descriptors()
 
 for (const [phase, { bytes, respond, until: moment }] of Object.entries(PHASES)) {
-  for (const [how, leave] of [
+  for (const [how, disconnect] of [
     ['closes', 'destroy'],
     ['resets', 'resetAndDestroy'],
   ] as const) {
-    t.test(`a client that ${how} ${phase} leaves no resources behind`, async (t) => {
+    t.test(`a client that ${how} ${phase} leaves no resources in use`, async (t) => {
       backend.respondWith((_, res) => (respond === undefined ? res.end('{}') : respond(res)))
       for (let round = 0; round < ROUNDS; round++) {
         const from = backend.requests.length
@@ -104,11 +108,13 @@ for (const [phase, { bytes, respond, until: moment }] of Object.entries(PHASES))
         socket.on('error', () => {})
         await once(socket, 'connect')
         socket.write(bytes)
-        if (moment === 'asked') await until(() => backend.requests.length > from, 'asked')
-        if (moment === 'answered') await once(socket, 'data')
-        socket[leave]()
+        if (moment === 'backend has the call') {
+          await until(() => backend.requests.length > from, 'the backend has the call')
+        }
+        if (moment === 'response begins') await once(socket, 'data')
+        socket[disconnect]()
       }
-      await until(() => open.size === 0, 'the backend is told')
+      await until(() => open.size === 0, 'the calls are aborted at the backend')
       await until(isIdle, 'the gateway is idle')
       backend.respondWith((_, res) => res.end('{}'))
       const responses = Array.from({ length: 2 * CONNECTIONS }, () => call(url, { key }))
@@ -117,20 +123,20 @@ for (const [phase, { bytes, respond, until: moment }] of Object.entries(PHASES))
   }
 }
 
-// The memory of a page's form was never given back, until every body was refused.
+// Before the fix, the memory of a page's form was never released, so that in the end every body was rejected.
 t.test('pages whose clients have disconnected release their memory', async (t) => {
   const form = `POST /settings/x HTTP/1.1\r\nHost: api.test\r\nContent-Length: 250000\r\n\r\n${'x'.repeat(250_000)}`
-  backend.respondWith((_, res) => hold(res))
+  backend.respondWith((_, res) => keepOpen(res))
   for (let round = 0; round < 300; round++) {
     const from = backend.requests.length
     const socket = connect(gateway.port, '127.0.0.1')
     socket.on('error', () => {})
     await once(socket, 'connect')
     socket.write(form)
-    await until(() => backend.requests.length > from, 'asked')
+    await until(() => backend.requests.length > from, 'the backend has the request')
     socket.resetAndDestroy()
   }
-  await until(() => open.size === 0, 'the backend is told')
+  await until(() => open.size === 0, 'the calls are aborted at the backend')
   backend.respondWith((_, res) => res.end('{}'))
   t.equal((await call(url, { key, body: {} })).status, 200)
 })

@@ -1,4 +1,4 @@
-/** How accepted sockets are read. The first case fails with the version of Node that changes the handle. */
+/** How accepted sockets are read. The first case fails if a version of Node changes the private handle. */
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import t from 'tap'
@@ -7,7 +7,7 @@ import { readAccepted } from '../../gateway/downstream/accepted-socket.ts'
 for (const { how, replaces, prepare } of [
   { how: 'into the shared buffer', replaces: true, prepare: () => {} },
   {
-    how: 'as the stream that it is, as with TLS',
+    how: 'as a stream, as with TLS',
     replaces: false,
     prepare: (accepted: Socket) => Reflect.set(accepted, 'encrypted', true),
   },
@@ -21,23 +21,23 @@ for (const { how, replaces, prepare } of [
     const [accepted]: Socket[] = await once(server, 'connection')
     if (accepted === undefined) throw new Error('no socket was accepted')
     prepare(accepted)
-    const kept: Buffer[] = []
-    const lengths: (() => void)[] = []
+    const received: Buffer[] = []
+    const checks: (() => void)[] = []
     const socket = readAccepted(accepted, (bytes) => {
-      kept.push(bytes)
-      for (const check of lengths) check()
+      received.push(bytes)
+      for (const check of checks) check()
     })
-    const received = (text: string) =>
+    const untilReceived = (text: string) =>
       new Promise<void>((resolve) => {
-        lengths.push(() => {
-          if (Buffer.concat(kept).toString() === text) resolve()
+        checks.push(() => {
+          if (Buffer.concat(received).toString() === text) resolve()
         })
       })
     t.equal(socket !== accepted, replaces)
     client.write('hello')
-    await received('hello')
+    await untilReceived('hello')
     client.write(' again')
-    await received('hello again')
+    await untilReceived('hello again')
     const closed = once(server, 'close')
     server.close()
     socket.destroy()

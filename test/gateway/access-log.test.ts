@@ -11,16 +11,16 @@ const backend = await startCapturingBackend(t)
 const key = backend.issue()
 
 const linesOf = (gateway: StartedGateway): Record<string, unknown>[] => {
-  const whole = gateway.log().split('\n').slice(0, -1)
-  return whole.map((line) => JSON.parse(line)).filter(({ msg }) => msg === 'call')
+  const complete = gateway.log().split('\n').slice(0, -1)
+  return complete.map((line) => JSON.parse(line)).filter(({ msg }) => msg === 'call')
 }
 
-t.test('a malformed request has a log line, which contains nothing of what was sent', async (t) => {
+t.test('a malformed request has a log line, which contains none of its bytes', async (t) => {
   const gateway = await startGateway(t, backend.url)
   await exchangeBytes(gateway.port, 'S3CR3T\r\n\r\n')
   await exchangeBytes(gateway.port, 'GET /S3CR3T HTTP/1.1\r\nHost: a\r\nHost: S3CR3T\r\n\r\n')
   await exchangeBytes(gateway.port, 'BREW /S3CR3T HTTP/1.1\r\nHost: a\r\n\r\n')
-  await until(() => linesOf(gateway).length === 3, 'each has its line')
+  await until(() => linesOf(gateway).length === 3, 'each request has its line')
   matches(t, linesOf(gateway), [
     { status: 400, code: 'bad_request', client: '127.0.0.1', requestId: /^req_/ },
     { status: 400, code: 'bad_request', client: '127.0.0.1', ms: Number },
@@ -31,16 +31,16 @@ t.test('a malformed request has a log line, which contains nothing of what was s
 
 t.test('the call of a client that disconnects has one line, with 499', async (t) => {
   const gateway = await startGateway(t, backend.url)
-  let responded = false
+  let hasArrived = false
   backend.respondWith(() => {
-    responded = true
+    hasArrived = true
   })
   const socket = connect(gateway.port, '127.0.0.1')
   await once(socket, 'connect')
   socket.write(`GET /api/v1/debtors HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key}\r\n\r\n`)
-  await until(() => responded, 'the backend has the call')
+  await until(() => hasArrived, 'the backend has the call')
   socket.destroy()
-  await until(() => linesOf(gateway).length === 1, 'it has its line')
+  await until(() => linesOf(gateway).length === 1, 'the call has its line')
   matches(t, linesOf(gateway), [{ status: 499, route: '/api/v1/debtors', keyId: /^key_/ }])
 })
 
@@ -49,12 +49,12 @@ t.test(
   async (t) => {
     const gateway = await startGateway(t, backend.url, { TRUST_PROXY: '1' })
     await call(gateway.url, { headers: { 'x-forwarded-for': '1.1.1.1, 203.0.113.7' } })
-    await until(() => linesOf(gateway).length === 1, 'it has its line')
+    await until(() => linesOf(gateway).length === 1, 'the call has its line')
     matches(t, linesOf(gateway), [{ status: 302, client: '203.0.113.7' }])
   },
 )
 
-t.test('ACCESS_LOG=off leaves out the lines of calls, and no others', async (t) => {
+t.test('ACCESS_LOG=off omits the lines of calls, and no others', async (t) => {
   const gateway = await startGateway(t, backend.url, { ACCESS_LOG: 'off' })
   await call(gateway.url)
   await exchangeBytes(gateway.port, 'junk\r\n\r\n')
@@ -72,11 +72,11 @@ t.test(
       await call(`${gateway.url}/api/v1/debtors`, { key, body: {} })
     }
     const stacks = () => gateway.log().split('"stack"').length - 1
-    // The attempts and what became of them, each when it first happened.
+    // Each kind of event has a stack only when it first occurs: failed attempts, and failed calls.
     t.ok(stacks() <= 4, `${stacks()} stacks`)
     await until(
       () => /"more":\d\d,"seconds":1,"msg":"attempt failed"/.test(gateway.log()),
-      'the sum',
+      'the further attempts are counted in one line',
     )
   },
 )

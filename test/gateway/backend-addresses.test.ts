@@ -21,8 +21,11 @@ const REQUEST = {
   idempotent: false,
 }
 
-/** A gateway's way to backends of one name, whose addresses are what `zone` says. */
-async function openRoute(t: Test, zone: { addresses: readonly string[] | Error }) {
+/**
+ * A forwarder to the backends of one host name. `zone` has the addresses of the name, which a test may
+ * change.
+ */
+async function startForwarder(t: Test, zone: { addresses: readonly string[] | Error }) {
   const port = await reservePort()
   const requested: string[] = []
   const addresses = watchBackendAddresses({
@@ -48,13 +51,13 @@ async function openRoute(t: Test, zone: { addresses: readonly string[] | Error }
     requested,
     backends,
     send: () => forward(REQUEST, new Abort(), createCallRecord('127.0.0.1', false)),
-    /** Waits until exactly these are ready, and asks the name meanwhile. */
-    async settled(...ready: string[]) {
-      const seen = () => backends.statuses().filter((one) => one.ready)
+    /** Waits until exactly these addresses are ready. Resolves the name again until then. */
+    async untilReady(...ready: string[]) {
+      const readyOnes = () => backends.statuses().filter((one) => one.ready)
       await until(() => {
         addresses.refresh()
         return (
-          seen()
+          readyOnes()
             .map(({ url }) => url)
             .join() === ready.map((ip) => `http://${ip}:${port}`).join()
         )
@@ -63,98 +66,100 @@ async function openRoute(t: Test, zone: { addresses: readonly string[] | Error }
   }
 }
 
-t.test('backends behind a name come and go under load without a failed call', async (t) => {
+t.test('addresses are added to a name and removed under load without a failed call', async (t) => {
   const zone = { addresses: ['127.0.0.2'] as readonly string[] | Error }
-  const { port, send, settled, backends } = await openRoute(t, zone)
+  const { port, send, untilReady, backends } = await startForwarder(t, zone)
   const [second, third] = [
     await startRawBackend(t, port, '127.0.0.2'),
     await startRawBackend(t, port, '127.0.0.3'),
   ]
-  await settled('127.0.0.2')
-  let isOver = false
+  await untilReady('127.0.0.2')
+  let isDone = false
   let calls = 0
   const load = Array.from({ length: 8 }, async () => {
-    while (!isOver) {
+    while (!isDone) {
       const { status } = await send()
       if (status === 200) calls++
-      else throw new Error(`answered ${status}`)
+      else throw new Error(`status ${status}`)
     }
   })
   zone.addresses = ['127.0.0.2', '127.0.0.3']
-  await settled('127.0.0.2', '127.0.0.3')
-  await until(() => third.calls.length > 50, 'the new one takes its share')
+  await untilReady('127.0.0.2', '127.0.0.3')
+  await until(() => third.calls.length > 50, 'the new backend gets its share')
 
   zone.addresses = ['127.0.0.3']
-  await settled('127.0.0.3')
+  await untilReady('127.0.0.3')
   t.equal(backends.size, 1)
-  await until(() => second.connections() === 0, 'nobody holds the old one')
+  await until(() => second.connections() === 0, 'the connections to the old backend are closed')
   const before = second.calls.length
 
-  zone.addresses = new Error('the names are away')
-  const sofar = calls
-  await until(() => calls > sofar + 500, 'the last addresses stay in use')
-  isOver = true
+  zone.addresses = new Error('the names cannot be resolved')
+  const callsBefore = calls
+  await until(() => calls > callsBefore + 500, 'the last addresses stay in use')
+  isDone = true
   await Promise.all(load)
-  t.equal(second.calls.length, before, 'the old one is not asked any more')
-  t.ok(calls > 500, `${calls} calls, each answered`)
+  t.equal(second.calls.length, before, 'the old backend gets no more calls')
+  t.ok(calls > 500, `${calls} calls, each with its response`)
 })
 
-// The pool of the removed address closed its connections and opened others, over and over, while calls
-// waited.
+// Before the fix, the pool of the removed address repeatedly closed its connections and opened others while
+// calls waited.
 t.test('calls that wait for a backend that is removed are finished', async (t) => {
   const zone = { addresses: ['127.0.0.2', '127.0.0.3'] as readonly string[] | Error }
-  const { port, send, settled } = await openRoute(t, zone)
+  const { port, send, untilReady } = await startForwarder(t, zone)
   const [second, third] = [
     await startRawBackend(t, port, '127.0.0.2'),
     await startRawBackend(t, port, '127.0.0.3'),
   ]
-  await settled('127.0.0.2', '127.0.0.3')
+  await untilReady('127.0.0.2', '127.0.0.3')
   for (const one of [second, third]) {
     one.behave((socket) => void setTimeout(() => socket.write(RAW_OK), 50))
   }
   const calls = Array.from({ length: 60 }, send)
   await until(() => second.calls.length >= 4, 'every connection is busy')
   zone.addresses = ['127.0.0.3']
-  await settled('127.0.0.3')
+  await untilReady('127.0.0.3')
   const responses = await Promise.all(calls)
   t.strictSame([...new Set(responses.map(({ status }) => status))], [200])
-  t.equal(second.calls.length + third.calls.length, 60, 'each was sent once')
-  await until(() => second.connections() === 0, 'the removed one is left')
+  t.equal(second.calls.length + third.calls.length, 60, 'each call was sent once')
+  await until(() => second.connections() === 0, 'the connections to the removed backend are closed')
 })
 
-t.test(
-  'while no address is known and none responds, nothing is sent, and the log says so',
-  async (t) => {
-    const zone = { addresses: new Error('no such name') as readonly string[] | Error }
-    const { port, admit, send, settled } = await openRoute(t, zone)
-    const refusal = { code: 'service_unavailable', status: 503, headers: { 'retry-after': '1' } }
-    throwsWith(t, () => admit('key_1', new Abort()), refusal, 'not admitted, so not counted')
-    await rejectsWith(t, send(), refusal)
-    zone.addresses = ['127.0.0.2']
-    await until(
-      () => send().catch((error) => error.cause?.code === 'ECONNREFUSED'),
-      'known, refused',
-    )
-    await startRawBackend(t, port, '127.0.0.2')
-    await settled('127.0.0.2')
-    t.equal((await send()).status, 200)
-  },
-)
+t.test('while no address is known, calls get 503 and are not admitted', async (t) => {
+  const zone = { addresses: new Error('no such name') as readonly string[] | Error }
+  const { port, admit, send, untilReady } = await startForwarder(t, zone)
+  const refusal = { code: 'service_unavailable', status: 503, headers: { 'retry-after': '1' } }
+  throwsWith(
+    t,
+    () => admit('key_1', new Abort()),
+    refusal,
+    'the call is not admitted, and so not counted',
+  )
+  await rejectsWith(t, send(), refusal)
+  zone.addresses = ['127.0.0.2']
+  await until(
+    () => send().catch((error) => error.cause?.code === 'ECONNREFUSED'),
+    'the address is known, but refuses connections',
+  )
+  await startRawBackend(t, port, '127.0.0.2')
+  await untilReady('127.0.0.2')
+  t.equal((await send()).status, 200)
+})
 
 t.test(
   'the IPv4 addresses of a name are used, and the IPv6 addresses only if there are no others',
   async (t) => {
     const zone = { addresses: ['::1', '127.0.0.2', '127.0.0.2'] as readonly string[] | Error }
-    const { port, backends } = await openRoute(t, zone)
-    await until(() => backends.size === 1, 'known')
+    const { port, backends } = await startForwarder(t, zone)
+    await until(() => backends.size === 1, 'the address is known')
     t.equal(backends.statuses()[0]?.url, `http://127.0.0.2:${port}`)
-    const six = await openRoute(t, { addresses: ['::1'] })
-    await until(() => six.backends.size === 1, 'known')
+    const six = await startForwarder(t, { addresses: ['::1'] })
+    await until(() => six.backends.size === 1, 'the address is known')
     t.equal(six.backends.statuses()[0]?.url, `http://[::1]:${six.port}`)
   },
 )
 
-t.test('forms of an address', async (t) => {
+t.test('each form of a backend URL is normalized, and others are rejected', async (t) => {
   const forms: [string, string][] = [
     ['http://10.0.0.7:8081/', 'http://10.0.0.7:8081'],
     ['https://backend.example', 'https://backend.example'],

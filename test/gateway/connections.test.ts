@@ -12,8 +12,8 @@ const backend = await startCapturingBackend(t)
 const gateway = await startGateway(t, backend.url)
 const key = backend.issue(undefined, 100_000)
 
-const BASE = `Host: api.test\r\nAuthorization: Bearer ${key}\r\n`
-const get = (target: string, headers = '') => `GET ${target} HTTP/1.1\r\n${BASE}${headers}\r\n`
+const HEADERS = `Host: api.test\r\nAuthorization: Bearer ${key}\r\n`
+const get = (target: string, headers = '') => `GET ${target} HTTP/1.1\r\n${HEADERS}${headers}\r\n`
 const MEGABYTE = 1024 * 1024
 const H2C = 'Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMA\r\n'
 
@@ -34,23 +34,23 @@ const statuses = (text: string) => text.match(/(?<=HTTP\/1\.1 )\d+/g) ?? []
 t.test('after an ignored h2c upgrade the connection serves the next call', async (t) => {
   const { socket, text } = await open(t)
   socket.write(get('/api/v1/debtors?1', H2C))
-  await until(() => text().includes('"list"'), 'the first answer')
+  await until(() => text().includes('"list"'), 'the first response has arrived')
   socket.write(get('/api/v1/debtors?2', 'Connection: close\r\n'))
   await once(socket, 'end')
   t.strictSame(statuses(text()), ['200', '200'])
 })
 
-// Parsers that drop what stands behind an upgrade in the same packet read a request from its middle
-// that came half in it and half in the next one.
+// Some parsers drop the bytes after an upgrade in the same packet. The next request is then parsed from its
+// middle if it began in that packet.
 t.test(
-  'bytes behind an ignored h2c upgrade in the same packet are read from their beginning',
+  'bytes that follow an ignored h2c upgrade in the same packet are read from their beginning',
   async (t) => {
     const from = backend.requests.length
     const { socket, text } = await open(t)
     const smuggled = get('/api/v1/debtors?smuggled', 'Connection: close\r\n')
     const length = `Content-Length: ${smuggled.length}\r\nConnection: close\r\n`
     socket.write(
-      `${get('/api/v1/debtors?1', H2C)}POST /api/v1/debtors HTTP/1.1\r\n${BASE}${length}`,
+      `${get('/api/v1/debtors?1', H2C)}POST /api/v1/debtors HTTP/1.1\r\n${HEADERS}${length}`,
     )
     socket.write(`\r\n${smuggled}`)
     await once(socket, 'end')
@@ -65,11 +65,12 @@ t.test(
   },
 )
 
-// An error of a socket that Node had taken from its parser ended the process.
+// Before the fix, an error of the socket, which Node detaches from its parser after CONNECT, ended the
+// process.
 t.test('a CONNECT that is reset ends only its own connection', async (t) => {
   for (let round = 0; round < 20; round++) {
     const { socket } = await open(t)
-    socket.write(`CONNECT api.test:443 HTTP/1.1\r\n${BASE}\r\n`)
+    socket.write(`CONNECT api.test:443 HTTP/1.1\r\n${HEADERS}\r\n`)
     await once(socket, 'data')
     socket.write('x'.repeat(10_000))
     socket.resetAndDestroy()
@@ -80,7 +81,7 @@ t.test('a CONNECT that is reset ends only its own connection', async (t) => {
 
 t.test('a client that continues to send after a rejection can still read it', async (t) => {
   const body = 'x'.repeat(1_000_000)
-  const head = `POST /api/v1/debtors HTTP/1.1\r\n${BASE}Content-Length: 2000000\r\n\r\n`
+  const head = `POST /api/v1/debtors HTTP/1.1\r\n${HEADERS}Content-Length: 2000000\r\n\r\n`
   const { text } = await exchangeBytes(gateway.port, head + body)
   matches(t, text, /^HTTP\/1\.1 413 /)
 })
@@ -89,10 +90,10 @@ t.test(
   'the call of a client that disconnected is aborted; a client that half-closed gets its response',
   async (t) => {
     const finish: (() => void)[] = []
-    const gone: string[] = []
+    const aborted: string[] = []
     backend.respondWith((req, res) => {
       res.on('close', () => {
-        if (!res.writableEnded) gone.push(req.url)
+        if (!res.writableEnded) aborted.push(req.url)
       })
       finish.push(() => res.end('{}'))
     })
@@ -107,13 +108,13 @@ t.test(
     reset.socket.write(get('/api/v1/debtors?reset'))
     await until(() => finish.length === 2, 'the backend has the call')
     reset.socket.resetAndDestroy()
-    await until(() => gone.includes('/api/v1/debtors?reset'), 'given up')
+    await until(() => aborted.includes('/api/v1/debtors?reset'), 'the call is aborted')
 
     const closed = await open(t)
     closed.socket.write(get('/api/v1/debtors?closed'))
     await until(() => finish.length === 3, 'the backend has the call')
     closed.socket.destroy()
-    await until(() => gone.includes('/api/v1/debtors?closed'), 'given up')
+    await until(() => aborted.includes('/api/v1/debtors?closed'), 'the call is aborted')
   },
 )
 
@@ -134,11 +135,11 @@ t.test('requests that a client pipelined before it disconnected are not carried 
   )
 })
 
-// What had been read ahead was acted on although the connection was gone.
+// Before the fix, requests that had been read ahead were processed although the client had disconnected.
 t.test(
-  'requests that are pipelined behind an incomplete response are not carried out',
+  'requests that were pipelined before a response broke off are not carried out',
   async (t) => {
-    // So that a connection to the backend is free at once.
+    // These calls open connections to the backend, so that one is free at once.
     await Promise.all([1, 2, 3].map(() => call(`${gateway.url}/api/v1/debtors`, { key })))
     const from = backend.requests.length
     backend.respondWith((_, res) => {
@@ -146,7 +147,7 @@ t.test(
       res.write(Buffer.alloc(500_000, 'x'), () => res.destroy())
     })
     const { socket } = await open(t)
-    socket.write(get('/api/v1/debtors?broken') + get('/api/v1/debtors?behind'))
+    socket.write(get('/api/v1/debtors?broken') + get('/api/v1/debtors?after'))
     await untilClosed(socket)
     backend.respondWith((_, res) => res.end('{}'))
     t.equal((await call(`${gateway.url}/api/v1/debtors`, { key })).status, 200)
@@ -157,7 +158,7 @@ t.test(
   },
 )
 
-// To HTTP/1.0 it ended with its connection, and looked whole.
+// Before the fix, an incomplete response to HTTP/1.0 ended with its connection, and looked complete.
 t.test('an incomplete response looks complete in no version of HTTP', async (t) => {
   backend.respondWith((_, res) => void res.write(Buffer.alloc(500_000, 'x'), () => res.destroy()))
   for (const version of ['HTTP/1.0', 'HTTP/1.1']) {
@@ -167,9 +168,9 @@ t.test('an incomplete response looks complete in no version of HTTP', async (t) 
   }
 })
 
-// It was cut off a second after it had closed its half.
+// Before the fix, such a client was disconnected one second after it had closed its half.
 t.test(
-  'a client that has half-closed its connection may read its response as slowly as others',
+  'a client that has half-closed its connection may read its response as slowly as other clients',
   async (t) => {
     backend.respondWith((_, res) => res.end(Buffer.alloc(24 * MEGABYTE)))
     const socket = connect(gateway.port, '127.0.0.1')
@@ -177,26 +178,26 @@ t.test(
     let bytes = 0
     for await (const part of socket.iterator()) {
       bytes += part.length
-      // A megabyte takes so long.
+      // The client reads a megabyte in 80 ms.
       if (bytes % MEGABYTE < part.length) await delay(80)
     }
     t.ok(bytes > 24 * MEGABYTE)
   },
 )
 
-function untilClosed(socket: Socket): Promise<'with an error' | 'in order'> {
+function untilClosed(socket: Socket): Promise<'with an error' | 'normally'> {
   return new Promise((resolve) => {
-    socket.on('close', (hadError) => resolve(hadError ? 'with an error' : 'in order'))
+    socket.on('close', (hadError) => resolve(hadError ? 'with an error' : 'normally'))
   })
 }
 
-/** Resolves when the gateway has read what was written before, as far as it does. */
+/** Resolves when the gateway has read the bytes that were written before, unless it does not read them. */
 async function untilRead(): Promise<void> {
   for (let round = 0; round < 5; round++) await fetch(gateway.url, { redirect: 'manual' })
 }
 
-// A connection that was held for what was read ahead of a call was not read on for a body.
-t.test('a large body behind a call in progress arrives complete', async (t) => {
+// Before the fix, if reading had paused because of bytes that were read ahead, it did not resume for a body.
+t.test('a large body that is sent during another call arrives complete', async (t) => {
   const finish: (() => void)[] = []
   backend.respondWith((_, res) => void finish.push(() => res.end('{}')))
   const from = backend.requests.length
@@ -205,20 +206,20 @@ t.test('a large body behind a call in progress arrives complete', async (t) => {
   socket.write(get('/api/v1/debtors?slow'))
   await until(() => finish.length === 1, 'the backend has the call')
   socket.write(
-    `POST /api/v1/debtors HTTP/1.1\r\n${BASE}Connection: close\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+    `POST /api/v1/debtors HTTP/1.1\r\n${HEADERS}Connection: close\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
   )
   await untilRead()
   finish[0]?.()
-  await until(() => finish.length === 2, 'the backend has the next')
+  await until(() => finish.length === 2, 'the backend has the next call')
   finish[1]?.()
   await once(socket, 'end')
   t.strictSame(statuses(text()), ['200', '200'])
   t.equal(backend.requests[from + 1]?.body, body)
 })
 
-t.test('an incomplete body behind another call is rejected like any other', async (t) => {
+t.test('an incomplete body after another call is rejected like any other', async (t) => {
   backend.respondWith((_, res) => res.end('{}'))
-  const half = `POST /api/v1/debtors HTTP/1.1\r\n${BASE}Content-Length: 10\r\n\r\n{}`
+  const half = `POST /api/v1/debtors HTTP/1.1\r\n${HEADERS}Content-Length: 10\r\n\r\n{}`
   const { text, closed } = await exchangeBytes(gateway.port, get('/api/v1/debtors') + half, {
     halfClose: true,
   })
@@ -226,32 +227,39 @@ t.test('an incomplete body behind another call is rejected like any other', asyn
   t.ok(closed)
 })
 
-// One client that began a request had the drain fail, and what calls left behind was not reported.
+// Before the fix, one client that had begun a request made the drain fail, so that the last usage reports
+// were lost.
 t.test('a gateway drains although a client has begun a request and sends no more', async (t) => {
-  const own = await startGateway(t, backend.url)
-  const { text } = await open(t, own.port)
-  const { socket } = await open(t, own.port)
+  const draining = await startGateway(t, backend.url)
+  const { text } = await open(t, draining.port)
+  const { socket } = await open(t, draining.port)
   socket.write('GET / HT')
-  await until(async () => (await fetch(own.url, { redirect: 'manual' })).status === 302, 'read')
-  t.equal(await own.stop(), 0)
-  t.equal(text(), '', 'an idle one is closed')
+  await until(
+    async () => (await fetch(draining.url, { redirect: 'manual' })).status === 302,
+    'read',
+  )
+  t.equal(await draining.stop(), 0)
+  t.equal(text(), '', 'an idle connection is closed without a response')
 })
 
-t.test('a defect of the gateway costs the connection that meets it, and no other', async (t) => {
-  const defect = `ArrayBuffer.prototype.transfer = () => { throw new Error('a defect') }`
-  const broken = await startGateway(t, backend.url, {
-    NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(defect)}`,
-  })
-  const other = await open(t, broken.port)
-  // The memory of a large packet that is rejected is released at once, which meets the defect.
-  // The kernel may deliver the bytes in small packets, which do not: those connections are closed too.
-  await until(async () => {
-    const { closed } = await exchangeBytes(broken.port, `\0${'x'.repeat(40_000)}`)
-    t.ok(closed)
-    return broken.log().includes('connection failed')
-  }, 'a connection meets the defect')
-  other.socket.write(get('/api/v1/debtors', 'Connection: close\r\n'))
-  await once(other.socket, 'end')
-  t.strictSame(statuses(other.text()), ['200'])
-  matches(t, broken.log(), /"level":"error".*a defect.*"connection failed"/)
-})
+t.test(
+  'an unexpected error in the gateway closes the connection on which it occurs, and no other',
+  async (t) => {
+    const defect = `ArrayBuffer.prototype.transfer = () => { throw new Error('a defect') }`
+    const broken = await startGateway(t, backend.url, {
+      NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(defect)}`,
+    })
+    const other = await open(t, broken.port)
+    // The gateway releases the memory of a large rejected packet at once, which throws the error. The kernel may
+    // deliver the bytes in small packets, which do not; those connections are closed by the rejection.
+    await until(async () => {
+      const { closed } = await exchangeBytes(broken.port, `\0${'x'.repeat(40_000)}`)
+      t.ok(closed)
+      return broken.log().includes('connection failed')
+    }, 'the error occurs on a connection')
+    other.socket.write(get('/api/v1/debtors', 'Connection: close\r\n'))
+    await once(other.socket, 'end')
+    t.strictSame(statuses(other.text()), ['200'])
+    matches(t, broken.log(), /"level":"error".*a defect.*"connection failed"/)
+  },
+)

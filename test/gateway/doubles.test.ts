@@ -1,4 +1,4 @@
-/** The doubles of a backend say what the real one says: the gateway's tests rest on it. */
+/** The doubles of a backend respond as the real backend does, since the gateway's tests rely on them. */
 import t from 'tap'
 import { OPERATOR } from '../../backend/accounts/audit.ts'
 import { revokeApiKey } from '../../backend/api-keys/api-keys.ts'
@@ -27,37 +27,37 @@ async function lookUpDouble(url: string, secret: string) {
   return { status: response.status, json: await response.json() }
 }
 
-/** Each value as the name of its type; what decides a case stays as it is. */
+/** Replaces each value by the name of its type, except the values that distinguish the cases. */
 function shapeOf({ status, json }: { readonly status: number; readonly json: object }) {
   const members = Object.entries(json).map(([name, value]) => {
-    const isDecisive = name === 'found' || name === 'revoked'
-    return [name, isDecisive ? value : Array.isArray(value) ? 'array' : typeof value]
+    const isKept = name === 'found' || name === 'revoked'
+    return [name, isKept ? value : Array.isArray(value) ? 'array' : typeof value]
   })
   return { status, members: Object.fromEntries(members.toSorted()) }
 }
 
-t.test('a live key', async (t) => {
+t.test('the doubles respond to a look-up of a valid key like the backend', async (t) => {
   const expected = shapeOf(await lookUpReal((await real.createKey()).secret))
   t.equal(expected.members.found, true)
   t.strictSame(shapeOf(await lookUpDouble(capturing.url, capturing.issue())), expected)
   t.strictSame(shapeOf(await lookUpDouble(raw.url, mintApiKey().secret)), expected)
 })
 
-t.test('a revoked key', async (t) => {
+t.test('a double responds to a look-up of a revoked key like the backend', async (t) => {
   const { row, secret } = await real.createKey()
   const act = { actor: OPERATOR, now: real.now }
   await real.database.transaction((tx) => revokeApiKey(tx, row.id, act))
-  const own = capturing.issue()
-  capturing.revoke(own)
-  t.strictSame(await lookUpDouble(capturing.url, own), await lookUpReal(secret))
+  const revoked = capturing.issue()
+  capturing.revoke(revoked)
+  t.strictSame(await lookUpDouble(capturing.url, revoked), await lookUpReal(secret))
 })
 
-t.test('an unknown key', async (t) => {
+t.test('a double responds to a look-up of an unknown key like the backend', async (t) => {
   const { secret } = mintApiKey()
   t.strictSame(await lookUpDouble(capturing.url, secret), await lookUpReal(secret))
 })
 
-t.test('readiness', async (t) => {
+t.test('the doubles respond to a readiness probe like the backend', async (t) => {
   const { status, text } = await real.request('GET', '/internal/ready')
   for (const { url } of [capturing, raw]) {
     const response = await fetch(`${url}/internal/ready`)

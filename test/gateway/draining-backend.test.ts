@@ -1,4 +1,4 @@
-/** A backend that drains closes its idle connections, and whatever a gateway sends on one at that moment is lost. */
+/** A draining backend closes its idle connections: a request that a gateway then sends on one of them is lost. */
 import t from 'tap'
 import { mintApiKey } from '../../shared/contract/api-key.ts'
 import { call } from '../fixtures/service/call.ts'
@@ -6,8 +6,9 @@ import { startGateway } from '../fixtures/service/gateway.ts'
 import { until } from '../fixtures/service/until.ts'
 import { startRawBackend } from './fixtures/raw-backend.ts'
 
-// Pages and writes without a key, which must not be repeated, got 502.
-t.test('nothing is sent on the idle connections to a backend that drains', async (t) => {
+// Before the fix, requests that must not be repeated got 502: posts to pages, and writes without an
+// Idempotency-Key.
+t.test('nothing is sent on idle connections to a draining backend', async (t) => {
   const backend = await startRawBackend(t)
   const gateway = await startGateway(t, backend.url)
   await until(() => gateway.log().includes('"ready":true'), 'the backend is ready')
@@ -19,6 +20,9 @@ t.test('nothing is sent on the idle connections to a backend that drains', async
   }
   t.strictSame(await statuses(), [200, 200])
   backend.drain()
-  await until(() => gateway.log().includes('"ready":false'), 'a probe says that it drains')
+  await until(
+    () => gateway.log().includes('"ready":false'),
+    'a probe has found the backend draining',
+  )
   t.strictSame(await statuses(), [200, 200])
 })

@@ -1,4 +1,4 @@
-/** Keys that are looked up anew behind the calls that use them, by a clock that the test moves. */
+/** Cached keys are refreshed in the background while calls use them. The test moves the clock. */
 import t, { type Test } from 'tap'
 import { Authenticator } from '../../gateway/keys/authenticator.ts'
 import { watchBackendAddresses } from '../../gateway/upstream/addresses.ts'
@@ -9,16 +9,16 @@ import { SILENT } from '../fixtures/service/database.ts'
 import { GATEWAY_SECRET } from '../fixtures/service/gateway.ts'
 import { until } from '../fixtures/service/until.ts'
 
-/** When the first may be looked up anew, and when none is remembered any more. */
+/** The age from which keys are refreshed, and the age at which they are no longer used. */
 const REFRESHED_FROM_S = 30
-const REMEMBERED_S = 45
-/** Within it every key is due, whatever its own age for it. */
-const LAST_MOMENT_S = REMEMBERED_S - 0.0001
+const CACHED_S = 45
+/** At this age every key is due for a refresh, and still cached. */
+const LAST_MOMENT_S = CACHED_S - 0.0001
 
-// It stands still in between: however slow the machine is, no key grows older by itself.
+// The clock stands still otherwise, so that no key grows older on a slow machine.
 let nowMs = performance.now()
 performance.now = () => nowMs
-const pass = (seconds: number) => {
+const advanceClock = (seconds: number) => {
   nowMs += seconds * 1000
 }
 
@@ -44,8 +44,8 @@ async function startAuthenticator(t: Test) {
   return { backend, authenticator, call, stopBackend }
 }
 
-/** That no look-up is under way. */
-const settled = (authenticator: Authenticator) =>
+/** Waits until no look-up is in progress. */
+const untilSettled = (authenticator: Authenticator) =>
   until(() => authenticator.counts().inFlight === 0, 'look-ups have ended')
 
 t.test('a cached key in use is looked up again before it expires, and no call waits', async (t) => {
@@ -53,55 +53,55 @@ t.test('a cached key in use is looked up again before it expires, and no call wa
   const secret = backend.issue()
   await call(secret)
   for (let refreshes = 1; refreshes <= 3; refreshes++) {
-    pass(REFRESHED_FROM_S)
-    t.notOk(call(secret) instanceof Promise, 'remembered')
-    t.equal(authenticator.counts().inFlight, 0, 'and young enough')
-    pass(LAST_MOMENT_S - REFRESHED_FROM_S)
-    t.notOk(call(secret) instanceof Promise, 'remembered')
+    advanceClock(REFRESHED_FROM_S)
+    t.notOk(call(secret) instanceof Promise, 'the key is cached')
+    t.equal(authenticator.counts().inFlight, 0, 'and too young for a refresh')
+    advanceClock(LAST_MOMENT_S - REFRESHED_FROM_S)
+    t.notOk(call(secret) instanceof Promise, 'the key is cached')
     call(secret)
-    await settled(authenticator)
-    t.equal(backend.lookUps(), 1 + refreshes, 'looked up once, behind the calls')
+    await untilSettled(authenticator)
+    t.equal(backend.lookUps(), 1 + refreshes, 'looked up once, in the background')
   }
-  pass(REMEMBERED_S)
-  t.ok(call(secret) instanceof Promise, 'too old')
-  await settled(authenticator)
+  advanceClock(CACHED_S)
+  t.ok(call(secret) instanceof Promise, 'the key is no longer cached')
+  await untilSettled(authenticator)
 })
 
 t.test('keys that were looked up together are not refreshed together', async (t) => {
   const { backend, authenticator, call } = await startAuthenticator(t)
   const secrets = Array.from({ length: 200 }, () => backend.issue())
   await Promise.all(secrets.map(call))
-  pass(REFRESHED_FROM_S)
+  advanceClock(REFRESHED_FROM_S)
   const steps: number[] = []
-  for (let second = REFRESHED_FROM_S + 1; second < REMEMBERED_S; second++) {
-    pass(1)
+  for (let second = REFRESHED_FROM_S + 1; second < CACHED_S; second++) {
+    advanceClock(1)
     const before = backend.lookUps()
     t.notOk(secrets.map(call).some((key) => key instanceof Promise))
-    await settled(authenticator)
+    await untilSettled(authenticator)
     steps.push(backend.lookUps() - before)
   }
   t.comment(`looked up in each second: ${steps}`)
   t.ok(
     steps.every((lookUps) => lookUps > 0),
-    'some in each',
+    'some keys in each second',
   )
-  t.ok(backend.lookUps() > 1.7 * secrets.length, 'most of them')
+  t.ok(backend.lookUps() > 1.7 * secrets.length, 'most keys were refreshed')
 })
 
 t.test('keys that are due together are refreshed by one request for each fifty', async (t) => {
   const { backend, authenticator, call } = await startAuthenticator(t)
   const secrets = Array.from({ length: 120 }, () => backend.issue())
   await Promise.all(secrets.map(call))
-  pass(LAST_MOMENT_S)
+  advanceClock(LAST_MOMENT_S)
   const before = { keys: backend.lookUps(), requests: backend.lookUpRequests() }
   t.notOk(secrets.map(call).some((key) => key instanceof Promise))
-  await settled(authenticator)
+  await untilSettled(authenticator)
   t.equal(backend.lookUps() - before.keys, secrets.length)
   t.equal(backend.lookUpRequests() - before.requests, 3)
-  pass(REFRESHED_FROM_S)
+  advanceClock(REFRESHED_FROM_S)
   t.notOk(
     secrets.map(call).some((key) => key instanceof Promise),
-    'each is as new',
+    'each key is as good as new',
   )
 })
 
@@ -110,35 +110,35 @@ t.test('the next call uses the result of a look-up in the background', async (t)
   const secret = backend.issue()
   await call(secret)
   backend.revoke(secret)
-  pass(LAST_MOMENT_S)
-  t.notOk(call(secret) instanceof Promise, 'remembered')
-  await until(() => authenticator.counts().lookUps.revoked === 1, 'it is seen')
+  advanceClock(LAST_MOMENT_S)
+  t.notOk(call(secret) instanceof Promise, 'the key is cached')
+  await until(() => authenticator.counts().lookUps.revoked === 1, 'the revocation is found')
   throwsWith(t, () => call(secret), { code: 'revoked_api_key' })
 })
 
 t.test('a failed look-up fails no call, and is not repeated by every call', async (t) => {
   const { backend, authenticator, call, stopBackend } = await startAuthenticator(t)
-  // Of so many some are due seconds before the last moment.
+  // Among so many keys, some are due seconds before the last moment.
   const secrets = Array.from({ length: 50 }, () => backend.issue())
   await Promise.all(secrets.map(call))
   stopBackend()
-  pass(REMEMBERED_S - 3)
+  advanceClock(CACHED_S - 3)
   for (let second = 0; second < 2; second++) {
     const { failed } = authenticator.counts().lookUps
     t.notOk(
       secrets.map(call).some((key) => key instanceof Promise),
-      'remembered',
+      'the keys are cached',
     )
-    await settled(authenticator)
-    t.ok(authenticator.counts().lookUps.failed > failed, 'it failed')
+    await untilSettled(authenticator)
+    t.ok(authenticator.counts().lookUps.failed > failed, 'a look-up failed')
     t.notOk(
       secrets.map(call).some((key) => key instanceof Promise),
-      'still remembered',
+      'the keys are still cached',
     )
-    t.equal(authenticator.counts().inFlight, 0, 'not asked again at once')
-    pass(1)
+    t.equal(authenticator.counts().inFlight, 0, 'no look-up is repeated at once')
+    advanceClock(1)
   }
-  pass(1)
+  advanceClock(1)
   for (const secret of secrets) {
     await rejectsWith(t, async () => call(secret), { code: 'service_unavailable' })
   }

@@ -1,5 +1,4 @@
 /** Large responses are forwarded as they arrive, and their connections to the backend are used again. */
-
 import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import { Readable } from 'node:stream'
@@ -18,7 +17,7 @@ import { RAW_OK, startRawBackend } from './fixtures/raw-backend.ts'
 const TIMEOUT_MS = 500
 const MEGABYTE = 1024 * 1024
 
-/** A backend, and a forwarder that buffers one large response at a time. */
+/** Starts a backend, and a forwarder that streams at most one response at a time. */
 async function start(t: Test) {
   const backend = await startRawBackend(t)
   const log = createLogger('gateway', 'silent')
@@ -52,38 +51,38 @@ const large = (bytes: number, length = bytes) =>
   `HTTP/1.1 200 OK\r\nContent-Length: ${length}\r\n\r\n${'x'.repeat(bytes)}`
 
 function streamOf({ body }: UpstreamResponse): Readable {
-  if (!(body instanceof Readable)) throw new Error('the response was complete at once')
+  if (!(body instanceof Readable)) throw new Error('the response is not streamed')
   return body
 }
 
-// Before, the abort closed a connection that already served another call, whose write was lost.
-t.test('a response that is aborted when all of it has arrived ends no other call', async (t) => {
+// Before the fix, the abort closed a connection that already served another call, whose write was lost.
+t.test('aborting a response that has arrived completely does not abort another call', async (t) => {
   const { backend, forward } = await start(t)
   backend.behave((socket) => socket.write(large(MEGABYTE / 2)))
-  const given = streamOf(await forward())
+  const stream = streamOf(await forward())
   const waiting: Socket[] = []
   backend.behave((socket) => waiting.push(socket))
   const other = forward('POST')
   await until(() => waiting.length === 1, 'the backend has the other call')
-  given.destroy()
-  await once(given, 'close')
+  stream.destroy()
+  await once(stream, 'close')
   waiting[0]?.write(RAW_OK)
   matches(t, await other, { status: 200 })
-  t.equal(backend.calls.length, 2, 'each sent once')
+  t.equal(backend.calls.length, 2, 'each call was sent once')
 })
 
-// Before, a connection that waited for a slow client had no deadline.
+// Before the fix, a connection that waited for a slow client had no deadline.
 t.test('a call to a backend that stalls ends in time, even if its client is slow', async (t) => {
   const { backend, forward } = await start(t)
-  // As much as is buffered for a slow client. Then the gateway stops reading, and the backend sends no more.
+  // The gateway buffers this much for a slow client, and then stops reading. The backend sends no more.
   backend.behave((socket) => socket.write(large(MEGABYTE, 2 * MEGABYTE)))
   const stalled = streamOf(await forward())
-  await until(() => stalled.readableLength === MEGABYTE, 'the connection is held')
+  await until(() => stalled.readableLength === MEGABYTE, 'the gateway has stopped reading')
   await t.rejects(stalled.resume().toArray())
 })
 
 t.test(
-  'a write whose response exceeds a limit is not reported as having changed nothing',
+  'if a response cannot be streamed, a write does not get the problem that says that nothing was done',
   async (t) => {
     const { backend, forward } = await start(t)
     backend.behave((socket) => socket.write(large(MEGABYTE / 2, MEGABYTE)))

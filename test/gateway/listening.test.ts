@@ -1,4 +1,7 @@
-/** With one listening socket, new connections starved under overload: libuv accepts one a turn of each. */
+/**
+ * With one listening socket, new connections starved under overload: libuv accepts one connection per socket in
+ * each turn of the event loop.
+ */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
@@ -12,7 +15,7 @@ const backend = await startCapturingBackend(t)
 const key = backend.issue()
 const GET = `GET /api/v1/debtors HTTP/1.1\r\nHost: api.test\r\nAuthorization: Bearer ${key}\r\nConnection: close\r\n\r\n`
 
-/** Sockets that listen on a port of this machine. */
+/** Returns the number of sockets that listen on a port of this machine. */
 function listeningSockets(port: number): number {
   const local = `:${port.toString(16).toUpperCase().padStart(4, '0')} `
   const lines = readFileSync('/proc/net/tcp', 'utf8').split('\n')
@@ -30,7 +33,7 @@ t.test(
       t.equal(listeningSockets(gateway.port), 16)
       const exchanges = Array.from({ length: 100 }, () => exchangeBytes(gateway.port, GET))
       const texts = (await Promise.all(exchanges)).map(({ text }) => text.split('\r\n', 1)[0])
-      t.strictSame([...new Set(texts)], ['HTTP/1.1 200 OK'], 'each of them is served')
+      t.strictSame([...new Set(texts)], ['HTTP/1.1 200 OK'], 'each call is served')
       t.equal(await gateway.stop(), 0)
       t.equal(listeningSockets(gateway.port), 0)
     }
@@ -45,7 +48,7 @@ t.test('a port that another gateway listens on is an error', async (t) => {
 
 // The other tests of this tier start `gateway/gateway.ts`, which has no flags.
 t.test(
-  'the program gives itself its V8 flags, within the process that was started',
+  'the program restarts itself with its V8 flags within the same process',
   canCount,
   async (t) => {
     const gateway = await startProcess(t, 'gateway/main.ts', {

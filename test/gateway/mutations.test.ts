@@ -1,6 +1,6 @@
 /**
- * Any change of good bytes: every framed request is refused, or is one approved upstream request
- * that says what the bytes say. `SEED` draws others, `PROPERTY_RUNS` more.
+ * Valid requests with random changes: each is rejected, or forwarded once as the bytes say. `SEED` selects other
+ * changes, `PROPERTY_RUNS` the number of requests.
  */
 import t from 'tap'
 import { fc } from '../fixtures/properties.ts'
@@ -14,16 +14,16 @@ const backend = await startCapturingBackend(t)
 const gateway = await startGateway(t, backend.url, { LOG_LEVEL: 'error' })
 const key = backend.issue(undefined, 1_000_000)
 
-const BASE = `Host: api.test\r\nAuthorization: Bearer ${key}\r\n`
-const POST = `POST /api/v1/debtors HTTP/1.1\r\n${BASE}Content-Type: application/json\r\n`
+const HEADERS = `Host: api.test\r\nAuthorization: Bearer ${key}\r\n`
+const POST = `POST /api/v1/debtors HTTP/1.1\r\n${HEADERS}Content-Type: application/json\r\n`
 const BODY = '{"name":"Acme"}'
 const GOOD = [
-  `GET /api/v1/debtors?limit=1 HTTP/1.1\r\n${BASE}Accept: application/json\r\n\r\n`,
+  `GET /api/v1/debtors?limit=1 HTTP/1.1\r\n${HEADERS}Accept: application/json\r\n\r\n`,
   `${POST}Content-Length: ${BODY.length}\r\n\r\n${BODY}`,
   `${POST}Transfer-Encoding: chunked\r\n\r\n7\r\n${BODY.slice(0, 7)}\r\n8;a=b\r\n${BODY.slice(7)}\r\n0\r\n\r\n`,
 ]
 
-/** What parsers have disagreed on. */
+/** Texts that parsers have disagreed on. */
 const TOKENS = [
   '\r',
   '\n',
@@ -72,31 +72,33 @@ const TOKENS = [
 
 type Change = (bytes: string) => string
 
-/** A place in the bytes, as a share of their length; small numbers come often, so they are spread. */
-const place = fc.nat({ max: 9_999 }).map((number) => ((number * 7_919) % 10_000) / 10_000)
+/**
+ * A position, as a share of the length. fast-check favors small numbers, so the multiplication spreads them.
+ */
+const position = fc.nat({ max: 9_999 }).map((number) => ((number * 7_919) % 10_000) / 10_000)
 const at = (bytes: string, share: number) => Math.floor(share * bytes.length)
 
 const change: fc.Arbitrary<Change> = fc.oneof(
-  fc.tuple(place, fc.constantFrom(...TOKENS)).map(
+  fc.tuple(position, fc.constantFrom(...TOKENS)).map(
     ([share, token]): Change =>
       (bytes) => {
         return bytes.slice(0, at(bytes, share)) + token + bytes.slice(at(bytes, share))
       },
   ),
-  fc.tuple(place, fc.integer({ min: 0, max: 255 })).map(
+  fc.tuple(position, fc.integer({ min: 0, max: 255 })).map(
     ([share, code]): Change =>
       (bytes) => {
         const index = at(bytes, share)
         return bytes.slice(0, index) + String.fromCharCode(code) + bytes.slice(index + 1)
       },
   ),
-  fc.tuple(place, fc.integer({ min: 1, max: 12 })).map(
+  fc.tuple(position, fc.integer({ min: 1, max: 12 })).map(
     ([share, length]): Change =>
       (bytes) => {
         return bytes.slice(0, at(bytes, share)) + bytes.slice(at(bytes, share) + length)
       },
   ),
-  fc.tuple(place, place).map(
+  fc.tuple(position, position).map(
     ([from, to]): Change =>
       (bytes) => {
         const lines = bytes.split('\r\n')
@@ -104,7 +106,7 @@ const change: fc.Arbitrary<Change> = fc.oneof(
         return lines.join('\r\n')
       },
   ),
-  place.map(
+  position.map(
     (share): Change =>
       (bytes) => {
         const index = at(bytes, share)
@@ -121,30 +123,31 @@ const mutated = fc
   .map(([good, changes]) => changes.reduce((bytes, apply) => apply(bytes), good))
 
 t.test('each mutated request is rejected, or forwarded exactly once', async (t) => {
-  let passed = 0
+  let forwarded = 0
   await fc.assert(
     fc.asyncProperty(mutated, async (bytes) => {
       const from = backend.requests.length
       const { text, closed } = await exchangeBytes(gateway.port, bytes, { halfClose: true })
-      if (!closed) throw new Error('still open')
+      if (!closed) throw new Error('the connection is still open')
       const responses = parseResponses(text).filter(({ status }) => status >= 200)
       const upstream = backend.requests.slice(from)
-      passed += upstream.length
-      if (responses.some(({ status }) => status >= 500)) throw new Error('a fault of ours')
-      if (responses.length === 0 && bytes.trim() !== '') throw new Error('no answer')
+      forwarded += upstream.length
+      if (responses.some(({ status }) => status >= 500)) throw new Error('a 5xx of the gateway')
+      if (responses.length === 0 && bytes.trim() !== '') throw new Error('no response')
       const ok = responses.filter(({ status }) => status === 200)
-      if (ok.length !== upstream.length) throw new Error('an answer without its request')
+      if (ok.length !== upstream.length)
+        throw new Error('responses and upstream requests differ in number')
       for (const { method, url, body } of upstream) {
-        if (!bytes.includes(`${method} ${url} HTTP/1.`)) throw new Error('another request line')
-        if (!bytes.includes(body) && !isChunked(bytes, body)) throw new Error('another body')
+        if (!bytes.includes(`${method} ${url} HTTP/1.`)) throw new Error('a different request line')
+        if (!bytes.includes(body) && !isChunked(bytes, body)) throw new Error('a different body')
       }
     }),
     { numRuns },
   )
-  t.ok(passed > 0 && passed < numRuns, `${passed} of ${numRuns} passed`)
+  t.ok(forwarded > 0 && forwarded < numRuns, `${forwarded} of ${numRuns} were forwarded`)
 })
 
-/** Whether the bytes hold this body in chunks, strictly read. */
+/** Whether the bytes contain this body in well-formed chunks. */
 function isChunked(bytes: string, body: string): boolean {
   const [, ...parts] = bytes.split('\r\n\r\n')
   let rest = parts.join('\r\n\r\n')

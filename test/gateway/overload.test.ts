@@ -1,4 +1,4 @@
-/** One key's flood was first come, first served: another key's calls waited behind it or got 503. */
+/** Calls used to be served in the order of arrival: during a flood of one key, calls of other keys got 503. */
 import { Agent as HttpAgent, request, type ServerResponse } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -12,7 +12,7 @@ import {
 import { startGateway } from '../fixtures/service/gateway.ts'
 import { until } from '../fixtures/service/until.ts'
 
-/** Several times what the gateway lets wait for four connections that serve 200 calls a second. */
+/** Several times the number of calls that may wait for four connections that serve 200 calls a second. */
 const FLOODERS = 500
 const LIMIT = 1_000_000
 const CONNECTIONS = 4
@@ -20,8 +20,8 @@ const CONNECTIONS = 4
 const WAITING_MIN = 16
 const SHED = 'Nothing was done or counted.'
 
-/** A gateway whose backend serves four calls at once, and takes some time for each. */
-async function startSlow(t: Test, env: Record<string, string> = {}) {
+/** Starts a gateway that has four connections to its backend. The test determines how slow the backend is. */
+async function startNarrow(t: Test, env: Record<string, string> = {}) {
   const backend = await startCapturingBackend(t)
   const gateway = await startGateway(t, backend.url, {
     BACKEND_CONNECTIONS: String(CONNECTIONS),
@@ -37,7 +37,7 @@ async function startSlow(t: Test, env: Record<string, string> = {}) {
   return {
     backend,
     url: `${gateway.url}/api/v1/debtors`,
-    /** The number of calls in the line. */
+    /** Returns the number of queued calls. */
     waiting,
     untilWaiting: (calls: number) =>
       until(async () => (await waiting()) === calls, `${calls} calls wait`),
@@ -50,19 +50,22 @@ function respondAfter(backend: CapturingBackend, ms: number): void {
 
 interface Outcome {
   readonly status: number
-  /** Not admitted. A call that waited for a connection in vain gets 503 as well, and was counted. */
+  /** Whether the call was shed, and so not counted. An admitted call can also get 503. */
   readonly isShed: boolean
   readonly retryAfter: string | undefined
 }
 
-/** Calls over connections of its own until `end`; after a 503, each caller waits as told, but at most `waitMsMax`. */
+/**
+ * Makes calls from `FLOODERS` callers until `end`. After a 503, a caller waits as `Retry-After` says, but at most
+ * `waitMsMax`.
+ */
 function flood(t: Test, url: string, key: string, waitMsMax = Number.POSITIVE_INFINITY) {
   const agent = new HttpAgent({ keepAlive: true })
   t.teardown(() => agent.destroy())
   const outcomes: Outcome[] = []
-  let isOver = false
+  let isDone = false
   const callers = Array.from({ length: FLOODERS }, async () => {
-    while (!isOver) {
+    while (!isDone) {
       const outcome = await callOnce(agent, url, key)
       outcomes.push(outcome)
       if (outcome.status === 503) {
@@ -73,7 +76,7 @@ function flood(t: Test, url: string, key: string, waitMsMax = Number.POSITIVE_IN
   return {
     outcomes,
     async end() {
-      isOver = true
+      isDone = true
       await Promise.all(callers)
     },
   }
@@ -95,7 +98,7 @@ function callOnce(agent: HttpAgent, url: string, key: string): Promise<Outcome> 
 }
 
 t.test('a flood of one key does not displace the calls of another', async (t) => {
-  const { backend, url } = await startSlow(t)
+  const { backend, url } = await startNarrow(t)
   const [good, greedy] = [backend.issue(undefined, LIMIT), backend.issue(undefined, LIMIT)]
   t.equal((await call(url, { key: good })).status, 200)
   t.equal((await call(url, { key: greedy })).status, 200)
@@ -123,54 +126,59 @@ t.test('a flood of one key does not displace the calls of another', async (t) =>
   const { headers } = await call(url, { key: greedy })
   const counted = LIMIT - Number(headers['x-ratelimit-remaining'])
   const admitted = outcomes.filter(({ isShed }) => !isShed)
-  t.equal(counted, admitted.length + 2, 'what was shed is not counted')
+  t.equal(counted, admitted.length + 2, 'shed calls are not counted')
 })
 
 t.test('many keys that call at once share a slow backend', async (t) => {
-  const { backend, url } = await startSlow(t)
+  const { backend, url } = await startNarrow(t)
   const keys = Array.from({ length: 40 }, () => backend.issue())
   for (const key of keys) t.equal((await call(url, { key })).status, 200)
   respondAfter(backend, 50)
   const responses = await Promise.all(keys.map((key) => call(url, { key })))
-  t.strictSame([...new Set(responses.map(({ status }) => status))], [200], 'a short line is served')
+  t.strictSame(
+    [...new Set(responses.map(({ status }) => status))],
+    [200],
+    'every call in a short queue is served',
+  )
 })
 
-// After a pause, backends look as if they served nothing: even a short line was shed.
-t.test('a call with few ahead of it waits, however slow the backends were', async (t) => {
-  const { backend, url, untilWaiting } = await startSlow(t)
+// Before the fix, even calls in a short queue were shed after a pause, because the backends looked as if they
+// had served nothing.
+t.test('a call with few calls ahead of it waits, however slow the backends were', async (t) => {
+  const { backend, url, untilWaiting } = await startNarrow(t)
   const [busy, other] = [backend.issue(), backend.issue()]
   for (const key of [busy, other]) t.equal((await call(url, { key })).status, 200)
-  const held: ServerResponse[] = []
-  backend.respondWith((_, res) => void held.push(res))
+  const pending: ServerResponse[] = []
+  backend.respondWith((_, res) => void pending.push(res))
   const few = CONNECTIONS - 1
   const pausedAt = performance.now()
   const waiting = Array.from({ length: CONNECTIONS + few }, () => call(url, { key: busy }))
   await untilWaiting(few)
-  // Calls that disconnect make the gateway measure its line, which does not move.
+  // Calls of clients that disconnect make the gateway measure the rate, which is 0.
   const measured = async () => {
     const signal = AbortSignal.timeout(20)
     await fetch(url, { headers: { authorization: `Bearer ${busy}` }, signal }).catch(() => {})
     return performance.now() - pausedAt > 3_000
   }
-  await until(measured, 'the backend looks slow')
+  await until(measured, 'the backend looks slow to the gateway')
   await untilWaiting(few)
   const last = call(url, { key: other })
   await Promise.race([last, untilWaiting(few + 1)])
   respondAfter(backend, 0)
-  for (const res of held) res.end('{}')
+  for (const res of pending) res.end('{}')
   t.equal((await last).status, 200)
   await Promise.all(waiting)
 })
 
 t.test('a call that waits for a connection in vain is not counted', async (t) => {
-  const { backend, url } = await startSlow(t)
+  const { backend, url } = await startNarrow(t)
   const [busy, waiting] = [backend.issue(), backend.issue()]
   t.equal((await call(url, { key: busy })).status, 200)
   const { headers: before } = await call(url, { key: waiting })
-  const held: ServerResponse[] = []
-  backend.respondWith((_, res) => void held.push(res))
+  const pending: ServerResponse[] = []
+  backend.respondWith((_, res) => void pending.push(res))
   const occupying = Array.from({ length: CONNECTIONS }, () => call(url, { key: busy }))
-  await until(() => held.length === CONNECTIONS, 'every connection carries a call')
+  await until(() => pending.length === CONNECTIONS, 'every connection has a call')
   const refused = await Promise.all([
     call(url, { key: waiting }),
     call(url, { key: waiting }),
@@ -184,15 +192,15 @@ t.test('a call that waits for a connection in vain is not counted', async (t) =>
     t.equal(headers['x-ratelimit-remaining'], before['x-ratelimit-remaining'])
   }
   respondAfter(backend, 0)
-  for (const res of held) res.end('{}')
+  for (const res of pending) res.end('{}')
   for (const { status } of await Promise.all(occupying)) t.equal(status, 200)
   const { headers: after } = await call(url, { key: waiting })
   const remaining = (headers: typeof after) => Number(headers['x-ratelimit-remaining'])
   t.equal(remaining(before) - remaining(after), 1, 'only the call that was served is counted')
 })
 
-t.test('a key that waits is limited exactly', async (t) => {
-  const { backend, url } = await startSlow(t)
+t.test('the limit is exact for a key whose calls are queued', async (t) => {
+  const { backend, url } = await startNarrow(t)
   const limit = 30
   const key = backend.issue(undefined, limit)
   t.equal((await call(url, { key })).status, 200)
@@ -208,34 +216,34 @@ t.test('a key that waits is limited exactly', async (t) => {
 })
 
 t.test('a caller that disconnects while it waits is not counted', async (t) => {
-  const { backend, url, untilWaiting } = await startSlow(t)
-  const [busy, ending] = [backend.issue(), backend.issue()]
+  const { backend, url, untilWaiting } = await startNarrow(t)
+  const [busy, disconnecting] = [backend.issue(), backend.issue()]
   t.equal((await call(url, { key: busy })).status, 200)
-  const { headers: before } = await call(url, { key: ending })
-  const held: ServerResponse[] = []
-  backend.respondWith((_, res) => void held.push(res))
+  const { headers: before } = await call(url, { key: disconnecting })
+  const pending: ServerResponse[] = []
+  backend.respondWith((_, res) => void pending.push(res))
   const occupying = Array.from({ length: CONNECTIONS }, () => call(url, { key: busy }))
-  await until(() => held.length === CONNECTIONS, 'every connection carries a call')
+  await until(() => pending.length === CONNECTIONS, 'every connection has a call')
   const abort = new AbortController()
-  const headers = { authorization: `Bearer ${ending}` }
-  const left = fetch(url, { headers, signal: abort.signal })
+  const headers = { authorization: `Bearer ${disconnecting}` }
+  const aborted = fetch(url, { headers, signal: abort.signal })
   await untilWaiting(1)
   abort.abort()
-  await t.rejects(left)
+  await t.rejects(aborted)
   await untilWaiting(0)
   const seen = backend.requests.length
   respondAfter(backend, 0)
-  for (const res of held) res.end('{}')
+  for (const res of pending) res.end('{}')
   await Promise.all(occupying)
-  const { headers: after } = await call(url, { key: ending })
+  const { headers: after } = await call(url, { key: disconnecting })
   const remaining = (one: typeof after) => Number(one['x-ratelimit-remaining'])
   t.equal(remaining(before) - remaining(after), 1)
   t.equal(backend.requests.length, seen + 1)
 })
 
-t.test('calls that Redis keeps waiting are not shed: the backend is idle', async (t) => {
+t.test('calls that wait for Redis are not shed, since the backend is idle', async (t) => {
   const redis = await startRedis(t)
-  const { backend, url } = await startSlow(t, { REDIS_URL: redis.url })
+  const { backend, url } = await startNarrow(t, { REDIS_URL: redis.url })
   const agent = new HttpAgent({ keepAlive: true })
   t.teardown(() => agent.destroy())
   const key = backend.issue(undefined, LIMIT)
@@ -243,8 +251,8 @@ t.test('calls that Redis keeps waiting are not shed: the backend is idle', async
   t.equal((await send()).status, 200)
   redis.signal('SIGSTOP')
   const pausedAt = performance.now()
-  // Far more than connections, and for longer than a burst lasts. The gateway waits longer than that for
-  // Redis; later calls would meet a line that the pause of Redis no longer explains.
+  // Far more calls than connections are sent, for longer than a burst lasts, but for less time than the gateway
+  // waits for Redis. Later calls could be shed, because the queue would no longer be due to Redis.
   const sent = Array.from({ length: 20 * CONNECTIONS }, send)
   while (performance.now() - pausedAt < 150) {
     sent.push(send())
@@ -254,17 +262,17 @@ t.test('calls that Redis keeps waiting are not shed: the backend is idle', async
   t.strictSame([...new Set(statuses)], [200])
 })
 
-// Each pause of Redis, however short, let a thousand calls wait again.
-t.test('calls that Redis keeps waiting under overload do not make the line longer', async (t) => {
+// Before the fix, up to a thousand calls were queued during each pause of Redis, however short.
+t.test('a pause of Redis under overload does not make the queue longer', async (t) => {
   const redis = await startRedis(t)
-  const { backend, url, waiting } = await startSlow(t, { REDIS_URL: redis.url })
+  const { backend, url, waiting } = await startNarrow(t, { REDIS_URL: redis.url })
   const greedy = backend.issue(undefined, LIMIT)
   t.equal((await call(url, { key: greedy })).status, 200)
   respondAfter(backend, 20)
-  // Callers that waited for a second would let the line end, and the overload with it.
+  // If the callers waited for a second, the queue would become empty, and the overload would end.
   const { outcomes, end } = flood(t, url, greedy, 50)
   await until(() => outcomes.some(({ isShed }) => isShed), 'the flood is shed', 30_000)
-  await until(async () => (await waiting()) <= WAITING_MIN, 'the line is as short as it stays')
+  await until(async () => (await waiting()) <= WAITING_MIN, 'the queue has become short')
   const lengths: number[] = []
   redis.signal('SIGSTOP')
   const pausedAt = performance.now()

@@ -1,6 +1,6 @@
 /**
- * Pages go to backends by the same choice, with the same deadline for connecting, and over few
- * connections.
+ * Pages are requested from backends that are chosen as for calls, with the same deadline for connecting, over a
+ * limited number of connections.
  */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
@@ -23,19 +23,19 @@ async function start(t: Test, urls: readonly string[], env: Record<string, strin
     const { status, headers } = await fetch(`${gateway.url}/docs`, { signal, ...init })
     return { status, retryAfter: headers.get('retry-after') }
   }
-  const waitingIs = (pages: number) =>
+  const untilWaiting = (pages: number) =>
     until(async () => {
       const { text } = await call(`http://127.0.0.1:${gateway.operationsPort}/metrics`)
       return text.includes(`receivables_gateway_pages_waiting ${pages}\n`)
     }, `${pages} pages wait`)
-  return { ...gateway, page, waitingIs }
+  return { ...gateway, page, untilWaiting }
 }
 
 const backend = await startRawBackend(t)
-const { page, url, waitingIs } = await start(t, [backend.url])
+const { page, url, untilWaiting } = await start(t, [backend.url])
 
-// Each page was a connection of its own.
-t.test('pages one after another share a connection', async (t) => {
+// Before the fix, each page opened a new connection.
+t.test('pages that are requested one after another share a connection', async (t) => {
   const sockets = new Set<Socket>()
   backend.behave((socket) => {
     sockets.add(socket)
@@ -52,52 +52,55 @@ t.test('a page is requested again over another connection if an idle one was clo
   t.equal(backend.calls.length, from + 2)
 })
 
-t.test('60 requests for pages at once wait in turn, and no call waits behind them', async (t) => {
-  const held: Socket[] = []
-  const sockets = new Set<Socket>()
-  let isHeld = true
-  backend.behave((socket, _, request) => {
-    if (!request.startsWith('GET /docs')) return void socket.write(RAW_OK)
-    sockets.add(socket)
-    if (isHeld) held.push(socket)
-    else socket.write(RAW_OK)
-  })
-  const pages = Array.from({ length: 60 }, () => page())
-  await waitingIs(60 - PAGES_AT_ONCE)
-  // A page that waits no more may still be on its way to the backend.
-  await until(() => held.length >= PAGES_AT_ONCE, 'the others are at the backend')
-  t.equal(held.length, PAGES_AT_ONCE)
-  t.equal((await call(`${url}/api/v1/debtors`, { key })).status, 200)
-  isHeld = false
-  for (const socket of held) socket.write(RAW_OK)
-  for (const { status } of await Promise.all(pages)) t.equal(status, 200)
-  t.equal(sockets.size, PAGES_AT_ONCE)
-})
+t.test(
+  'of 60 pages that are requested at once, most wait their turn; calls do not wait for them',
+  async (t) => {
+    const pending: Socket[] = []
+    const sockets = new Set<Socket>()
+    let isPaused = true
+    backend.behave((socket, _, request) => {
+      if (!request.startsWith('GET /docs')) return void socket.write(RAW_OK)
+      sockets.add(socket)
+      if (isPaused) pending.push(socket)
+      else socket.write(RAW_OK)
+    })
+    const pages = Array.from({ length: 60 }, () => page())
+    await untilWaiting(60 - PAGES_AT_ONCE)
+    // A page that no longer waits may still be on its way to the backend.
+    await until(() => pending.length >= PAGES_AT_ONCE, 'the others are at the backend')
+    t.equal(pending.length, PAGES_AT_ONCE)
+    t.equal((await call(`${url}/api/v1/debtors`, { key })).status, 200)
+    isPaused = false
+    for (const socket of pending) socket.write(RAW_OK)
+    for (const { status } of await Promise.all(pages)) t.equal(status, 200)
+    t.equal(sockets.size, PAGES_AT_ONCE)
+  },
+)
 
-t.test('one page at a time', async (t) => {
+t.test('when only one page is loaded at a time', async (t) => {
   const slow = await startRawBackend(t)
   const narrow = await start(t, [slow.url], {
     ...{ BACKEND_CONNECTIONS: '4', GATEWAY_UPSTREAM_TIMEOUT_MS: '7000' },
   })
 
-  await t.test('a client that disconnects while it is queued frees its place', async (t) => {
-    const held: Socket[] = []
-    slow.behave((socket) => void held.push(socket))
+  await t.test('a client that disconnects while its page is queued leaves the queue', async (t) => {
+    const pending: Socket[] = []
+    slow.behave((socket) => void pending.push(socket))
     const first = narrow.page()
-    await until(() => held.length === 1, 'a page is loaded')
+    await until(() => pending.length === 1, 'a page is loaded')
     const controller = new AbortController()
-    const left = narrow.page({ signal: controller.signal }).catch(() => 'left')
-    await narrow.waitingIs(1)
+    const aborted = narrow.page({ signal: controller.signal }).catch(() => 'aborted')
+    await narrow.untilWaiting(1)
     controller.abort()
-    await narrow.waitingIs(0)
-    t.equal(await left, 'left')
-    held[0]?.write(RAW_OK)
+    await narrow.untilWaiting(0)
+    t.equal(await aborted, 'aborted')
+    pending[0]?.write(RAW_OK)
     t.equal((await first).status, 200)
-    t.equal(slow.calls.length, 1, 'its page was not requested')
+    t.equal(slow.calls.length, 1, 'the page of that client was not requested')
   })
 
   await t.test(
-    'a page that takes too long is 504, and one that waits too long is 503',
+    'a page that takes too long gets 504, and one that waits too long gets 503',
     async (t) => {
       slow.behave(() => {})
       const results = await Promise.all([narrow.page(), narrow.page()])
@@ -109,18 +112,21 @@ t.test('one page at a time', async (t) => {
   )
 })
 
-// No page had a deadline for connecting.
-t.test('a backend to which no connection can be opened', async (t) => {
-  const hole = await startBlackHole(t)
-  const good = await startRawBackend(t)
-  const env = { GATEWAY_UPSTREAM_TIMEOUT_MS: '60000' }
-  const alone = await start(t, [hole], env)
-  t.strictSame(await alone.page(), { status: 503, retryAfter: '1' })
-  const both = await start(t, [hole, good.url], env)
-  for (let round = 0; round < 10; round++) t.equal((await both.page()).status, 200)
-})
+// Before the fix, pages had no deadline for connecting.
+t.test(
+  'if no connection to a backend can be opened, pages get 503 or use another backend',
+  async (t) => {
+    const blackHole = await startBlackHole(t)
+    const good = await startRawBackend(t)
+    const env = { GATEWAY_UPSTREAM_TIMEOUT_MS: '60000' }
+    const alone = await start(t, [blackHole], env)
+    t.strictSame(await alone.page(), { status: 503, retryAfter: '1' })
+    const both = await start(t, [blackHole, good.url], env)
+    for (let round = 0; round < 10; round++) t.equal((await both.page()).status, 200)
+  },
+)
 
-t.test('a page larger than the buffer arrives complete, or its connection breaks', async (t) => {
+t.test('a page larger than the buffer arrives completely, or its connection breaks', async (t) => {
   const size = 3 * 1024 * 1024
   const head = `HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: ${size}\r\n\r\n`
   const from = backend.calls.length

@@ -15,11 +15,11 @@ const newKey = () => `key_${++keys}`
 
 async function connect(t: Test, url: string, onOutage: 'local' | 'deny' = 'local') {
   const rateLimiter = connectRateLimiter(t, url, { onOutage })
-  await isExact(rateLimiter)
+  await untilExact(rateLimiter)
   return rateLimiter
 }
 
-const isExact = (rateLimiter: RateLimiter) =>
+const untilExact = (rateLimiter: RateLimiter) =>
   until(() => rateLimiter.state() === 'exact', 'the rate limit is shared', 5_000)
 
 async function consumeMany(
@@ -46,9 +46,9 @@ t.test(
     t.equal(
       (await rateLimiter.consume('key_1', LIMIT + 1)).used,
       LIMIT + 1,
-      'a raised limit admits one',
+      'a raised limit admits another call',
     )
-    t.equal((await rateLimiter.consume('key_2', LIMIT)).used, 1, 'keys do not share')
+    t.equal((await rateLimiter.consume('key_2', LIMIT)).used, 1, 'another key has its own window')
   },
 )
 
@@ -69,7 +69,7 @@ t.test(
     t.equal(
       await redis.client.get(`rate-limit:{${key}}`),
       String(LIMIT),
-      'refusals are not counted',
+      'rejected calls are not counted',
     )
   },
 )
@@ -115,18 +115,19 @@ t.test(
     matches(t, await a.consume(key, LIMIT), { used: 101, windowEndsAt: first?.windowEndsAt })
 
     await redis.client.flushall()
-    matches(t, await b.consume(key, LIMIT), { used: 1 }, 'it did not know, and opened a window')
+    matches(t, await b.consume(key, LIMIT), { used: 1 }, 'it had no count, and opened a window')
     matches(
       t,
       await a.consume(key, LIMIT),
       { used: 103, windowEndsAt: first?.windowEndsAt },
-      'the older window holds, with the calls of both',
+      'the older window applies, with the calls of both',
     )
     matches(t, await b.consume(key, LIMIT), { used: 104, windowEndsAt: first?.windowEndsAt })
   },
 )
 
-// A slot that moved took its counts along with ends some milliseconds later, and they counted twice.
+// Before the fix, calls were counted twice after a cluster had moved a slot, because its windows then ended
+// some milliseconds later.
 t.test(
   'a counter whose expiry shifted, as when a cluster moves it, is the same counter',
   async (t) => {
@@ -135,11 +136,11 @@ t.test(
     const key = newKey()
     const [first] = await consumeMany(a, key, 100)
     await consumeMany(b, key, 50)
-    for (const [place, shiftMs] of [40, -40, 900, -900].entries()) {
+    for (const [index, shiftMs] of [40, -40, 900, -900].entries()) {
       const end = await redis.client.pexpiretime(`rate-limit:{${key}}`)
       await redis.client.pexpireat(`rate-limit:{${key}}`, end + shiftMs)
-      matches(t, await a.consume(key, LIMIT), { used: 151 + 2 * place }, `${shiftMs} ms`)
-      matches(t, await b.consume(key, LIMIT), { used: 152 + 2 * place })
+      matches(t, await a.consume(key, LIMIT), { used: 151 + 2 * index }, `${shiftMs} ms`)
+      matches(t, await b.consume(key, LIMIT), { used: 152 + 2 * index })
     }
     const { windowEndsAt } = await a.consume(key, LIMIT)
     t.ok(Math.abs(windowEndsAt - (first?.windowEndsAt ?? 0)) <= 2_000)
@@ -147,39 +148,43 @@ t.test(
 )
 
 for (const fault of ['stopped', 'killed'] as const) {
-  t.test(`${fault} Redis: calls settle, are counted here, and reported once`, async (t) => {
-    const redis = await startRedis(t)
-    const [a, b] = [await connect(t, redis.url), await connect(t, redis.url)]
-    const key = newKey()
-    const [first] = await consumeMany(a, key, 10)
-    await b.consume(key, LIMIT)
-    if (fault === 'stopped') redis.signal('SIGSTOP')
-    else await redis.kill()
+  t.test(
+    `while Redis is ${fault}, calls are counted in the gateway, and reported once afterwards`,
+    async (t) => {
+      const redis = await startRedis(t)
+      const [a, b] = [await connect(t, redis.url), await connect(t, redis.url)]
+      const key = newKey()
+      const [first] = await consumeMany(a, key, 10)
+      await b.consume(key, LIMIT)
+      if (fault === 'stopped') redis.signal('SIGSTOP')
+      else await redis.kill()
 
-    const during = await consumeMany(a, key, 20)
-    t.ok(during.every(({ degraded }) => degraded))
-    t.ok(during.every(({ windowEndsAt }) => windowEndsAt === first?.windowEndsAt))
-    t.equal(a.state(), 'degraded')
-    const later = await consumeMany(a, key, 5)
-    t.equal(later.at(-1)?.used, 35)
-    await b.consume(newKey(), LIMIT)
-    t.equal(b.state(), 'degraded')
-    await consumeMany(b, key, 7)
+      const during = await consumeMany(a, key, 20)
+      t.ok(during.every(({ degraded }) => degraded))
+      t.ok(during.every(({ windowEndsAt }) => windowEndsAt === first?.windowEndsAt))
+      t.equal(a.state(), 'degraded')
+      const later = await consumeMany(a, key, 5)
+      t.equal(later.at(-1)?.used, 35)
+      await b.consume(newKey(), LIMIT)
+      t.equal(b.state(), 'degraded')
+      await consumeMany(b, key, 7)
 
-    if (fault === 'stopped') redis.signal('SIGCONT')
-    else await redis.start()
-    await Promise.all([isExact(a), isExact(b)])
-    const after = await a.consume(key, LIMIT)
-    t.notOk(after.degraded)
-    t.equal(after.windowEndsAt, first?.windowEndsAt)
-    const total = await b.consume(key, LIMIT)
-    // 11 before, 25 and 7 during, 2 after. The 20 in flight as it stopped may count a second time;
-    // of the one call of `b` that `a` never saw, a Redis that lost everything is not told.
-    t.ok(total.used >= 44 && total.used <= 45 + 20, `${total.used} counted`)
-  })
+      if (fault === 'stopped') redis.signal('SIGCONT')
+      else await redis.start()
+      await Promise.all([untilExact(a), untilExact(b)])
+      const after = await a.consume(key, LIMIT)
+      t.notOk(after.degraded)
+      t.equal(after.windowEndsAt, first?.windowEndsAt)
+      const total = await b.consume(key, LIMIT)
+      // There were 11 calls before the outage, 25 and 7 during it, and 2 after it. The 20 calls in progress when it
+      // began may be counted twice. A Redis that lost its data may miss the first call of `b`, which `a` did not
+      // know.
+      t.ok(total.used >= 44 && total.used <= 45 + 20, `${total.used} counted`)
+    },
+  )
 }
 
-t.test('with the policy to deny, an outage is a 503', async (t) => {
+t.test('with the policy to deny, calls get 503 during an outage', async (t) => {
   const redis = await startRedis(t)
   const rateLimiter = await connect(t, redis.url, 'deny')
   redis.signal('SIGSTOP')
@@ -187,7 +192,7 @@ t.test('with the policy to deny, an outage is a 503', async (t) => {
   await rejectsWith(t, rateLimiter.consume('key_1', LIMIT), refusal)
   await rejectsWith(t, rateLimiter.consume('key_1', LIMIT), refusal)
   redis.signal('SIGCONT')
-  await isExact(rateLimiter)
+  await untilExact(rateLimiter)
   matches(t, await rateLimiter.consume('key_1', LIMIT), { degraded: false })
 })
 
@@ -197,26 +202,27 @@ t.test('a read-only replica and a full Redis are outages too', async (t) => {
   await redis.client.replicaof('127.0.0.1', redis.port + 1)
   matches(t, await rateLimiter.consume('key_1', LIMIT), { degraded: true })
   await redis.client.replicaof('NO', 'ONE')
-  await isExact(rateLimiter)
+  await untilExact(rateLimiter)
   matches(t, await rateLimiter.consume('key_1', LIMIT), { used: 2, degraded: false })
 
   await redis.client.config('SET', 'maxmemory', '1')
   matches(t, await rateLimiter.consume('key_1', LIMIT), { degraded: true })
   await redis.client.config('SET', 'maxmemory', '0')
-  await isExact(rateLimiter)
+  await untilExact(rateLimiter)
   matches(t, await rateLimiter.consume('key_1', LIMIT), { degraded: false })
 })
 
 const UNUSABLE: Record<string, (redis: Redis, name: string) => Promise<unknown>> = {
   'of another type': (redis, name) => redis.multi().del(name).hset(name, 'field', '1').exec(),
-  'no number': (redis, name) => redis.set(name, 'none', 'KEEPTTL'),
+  'not a number': (redis, name) => redis.set(name, 'none', 'KEEPTTL'),
   'a negative number': (redis, name) => redis.set(name, '-100', 'KEEPTTL'),
   'too large a number': (redis, name) => redis.set(name, '9223372036854775807', 'KEEPTTL'),
 }
 
-// One such counter failed the script call of all keys that called in the same turn, which opened the breaker.
+// Before the fix, one unusable counter made the script call fail for all keys of the same turn, which opened
+// the breaker.
 for (const onOutage of ['local', 'deny'] as const) {
-  t.test(`policy ${onOutage}: an unusable counter affects its own key alone`, async (t) => {
+  t.test(`policy ${onOutage}: an unusable counter affects only its own key`, async (t) => {
     const redis = await startRedis(t)
     const lines: unknown[] = []
     const log = pino(
@@ -228,21 +234,21 @@ for (const onOutage of ['local', 'deny'] as const) {
       }),
     )
     const rateLimiter = connectRateLimiter(t, redis.url, { onOutage, log })
-    await isExact(rateLimiter)
+    await untilExact(rateLimiter)
     const [bad, good] = [newKey(), newKey()]
     const [first] = await consumeMany(rateLimiter, bad, 10)
     await consumeMany(rateLimiter, good, 10)
-    for (const [place, [kind, spoil]] of Object.entries(UNUSABLE).entries()) {
+    for (const [index, [kind, spoil]] of Object.entries(UNUSABLE).entries()) {
       await spoil(redis.client, `rate-limit:{${bad}}`)
-      const [spoilt, others] = await Promise.all([
+      const [spoiled, others] = await Promise.all([
         rateLimiter.consume(bad, LIMIT),
         consumeMany(rateLimiter, good, 5),
       ])
-      const used = 11 + place
-      matches(t, spoilt, { used, degraded: false, windowEndsAt: first?.windowEndsAt }, kind)
+      const used = 11 + index
+      matches(t, spoiled, { used, degraded: false, windowEndsAt: first?.windowEndsAt }, kind)
       t.strictSame(
         others.map((one) => [one.used, one.degraded]),
-        [1, 2, 3, 4, 5].map((call) => [10 + 5 * place + call, false]),
+        [1, 2, 3, 4, 5].map((call) => [10 + 5 * index + call, false]),
       )
     }
     t.equal(rateLimiter.counts.outages, 0)
@@ -252,7 +258,7 @@ for (const onOutage of ['local', 'deny'] as const) {
 }
 
 t.test(
-  'a counter that expires later than any window gets the expiry of its window again',
+  'a counter that expires later than any window can end gets the end of its window again',
   async (t) => {
     const redis = await startRedis(t)
     const rateLimiter = await connect(t, redis.url)
@@ -271,7 +277,7 @@ t.test(
   },
 )
 
-// The timers fired before the replies that had arrived meanwhile were read.
+// Before the fix, timers fired before the replies that had arrived during the stall were read.
 t.test('a stall of the event loop is not an outage of Redis', async (t) => {
   const redis = await startRedis(t)
   const rateLimiter = await connect(t, redis.url, 'deny')
@@ -286,13 +292,14 @@ t.test('a stall of the event loop is not an outage of Redis', async (t) => {
   }
   t.strictSame(
     (await Promise.all(calls)).map(({ used, degraded }) => [used, degraded]),
-    calls.map((_, place) => [place + 1, false]),
+    calls.map((_, index) => [index + 1, false]),
   )
   t.equal(rateLimiter.counts.outages, 0)
 })
 
-// The breaker rejected them all with the first error, and those that Redis then counted were reported again.
-t.test('calls pipelined behind one that Redis rejects are counted once', async (t) => {
+// Before the fix, the breaker rejected all pending calls with the first error. Those that Redis then counted
+// were reported again.
+t.test('calls that are pipelined after one that Redis rejects are counted once', async (t) => {
   const redis = await startRedis(t)
   const rateLimiter = await connect(t, redis.url)
   const key = newKey()
@@ -302,7 +309,7 @@ t.test('calls pipelined behind one that Redis rejects are counted once', async (
   const counted = rateLimiter.consume(key, LIMIT)
   await redis.client.config('SET', 'maxmemory', '0')
   await Promise.all([rejected, counted])
-  await isExact(rateLimiter)
+  await untilExact(rateLimiter)
   await rateLimiter.consume(key, LIMIT)
   t.equal(await redis.client.get(`rate-limit:{${key}}`), '3')
 })

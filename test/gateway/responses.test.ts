@@ -1,6 +1,6 @@
 /**
- * Random responses of a backend, cut anywhere on their way: each call gets its own, complete, or none. `SEED` draws
- * others, `PROPERTY_RUNS` more.
+ * Random responses of a backend, split at random positions: each call gets its own complete response, or none.
+ * `SEED` selects other responses, `PROPERTY_RUNS` the number of runs.
  */
 import type { Socket } from 'node:net'
 import { setImmediate as turn } from 'node:timers/promises'
@@ -42,7 +42,7 @@ const response = fc.record({
   bytes: fc.constantFrom(0, 1, 2, 50, 5_000, 262_144, 262_145, 600_000),
   chunk: fc.constantFrom(1, 7, 4_096, 1_000_000),
   /** What the backend does wrong at the end of its response. */
-  fault: fc.constantFrom('', '', '', 'behind', 'ends early', 'resets early', 'closes behind'),
+  fault: fc.constantFrom('', '', '', 'bytes after', 'ends early', 'resets early', 'closes after'),
   cuts: fc.array(fc.double({ min: 0, max: 1, noNaN: true }), { maxLength: 6 }),
   isByteByByte: fc.boolean(),
 })
@@ -68,8 +68,8 @@ function headOf(one: Response, length: number): string {
     gzip: 'Transfer-Encoding: gzip, chunked\r\n',
   }[framing]
   const hints = 'HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n'.repeat(informational)
-  // Unsaid, it might be the next call that is lost.
-  const close = fault === 'closes behind' ? 'Connection: X-A, Close\r\n' : ''
+  // If the backend did not announce this, the next call might be lost.
+  const close = fault === 'closes after' ? 'Connection: X-A, Close\r\n' : ''
   return `${hints}HTTP/1.1 ${String(status).padStart(3, '0')} \r\nX-A: b\r\n${lines}${close}\r\n`
 }
 
@@ -92,22 +92,22 @@ const plans = new Map<number, Response>()
 backend.behave(async (socket, _, request) => {
   const call = Number(/\?n=(\d+)/.exec(request)?.[1])
   const plan = plans.get(call)
-  if (plan !== undefined) await say(socket, plan, write(plan, call))
+  if (plan !== undefined) await send(socket, plan, write(plan, call))
 })
 
-async function say(socket: Socket, plan: Response, whole: string): Promise<void> {
+async function send(socket: Socket, plan: Response, whole: string): Promise<void> {
   const { fault } = plan
-  const forged = fault === 'behind' ? 'HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged' : ''
+  const forged = fault === 'bytes after' ? 'HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged' : ''
   const isShort = fault === 'ends early' || fault === 'resets early'
   const bytes = isShort ? whole.slice(0, -1) : whole + forged
-  // Bytes after a response arrive together with its end: later, they could be the response to another call.
+  // Bytes after a response are sent together with its end. Later, they could be the response to another call.
   const end = bytes.length - forged.length - 1
   for (const piece of cut(bytes, end, plan)) {
     if (socket.destroyed) return
     socket.write(piece, 'latin1')
     await turn()
   }
-  if (fault === 'ends early' || fault === 'closes behind') socket.end()
+  if (fault === 'ends early' || fault === 'closes after') socket.end()
   if (fault === 'resets early') socket.resetAndDestroy()
 }
 
@@ -116,16 +116,17 @@ function cut(bytes: string, end: number, { cuts, isByteByByte }: Response): stri
   const inside = every
     ? Array.from({ length: Math.max(0, end) }, (_, n) => n)
     : cuts.map((one) => Math.floor(one * end))
-  const places = [0, ...inside, bytes.length].sort((a, b) => a - b)
-  const pieces = places.slice(1).map((to, n) => bytes.slice(places[n], to))
+  const offsets = [0, ...inside, bytes.length].sort((a, b) => a - b)
+  const pieces = offsets.slice(1).map((to, n) => bytes.slice(offsets[n], to))
   return pieces.filter((piece) => piece !== '')
 }
 
 /** The expected outcome of a call: status and body, or that the response was lost. */
 function expected(one: Response, call: number): string {
   const { status, framing, fault, informational } = one
-  const isOdd = status < 200 || status > 599 || informational > INFORMATIONAL_MAX
-  if (isOdd || framing === 'both' || framing === 'two lengths' || framing === 'gzip') return 'lost'
+  const isInvalid = status < 200 || status > 599 || informational > INFORMATIONAL_MAX
+  if (isInvalid || framing === 'both' || framing === 'two lengths' || framing === 'gzip')
+    return 'lost'
   if (isBodiless(one)) return fault.endsWith('early') ? 'lost' : `${status} `
   if (framing === 'none' || fault.endsWith('early')) return 'lost'
   return `${status} ${bodyOf(one, call)}`
@@ -145,7 +146,7 @@ async function forwardOne({ method }: Response, call: number): Promise<string> {
     const parts = Buffer.isBuffer(body) ? [body] : await body.toArray()
     return `${status} ${Buffer.concat(parts).toString('latin1')}`
   } catch (error) {
-    // A large response is streamed, so that one which breaks off fails in the middle.
+    // A large response is streamed, so the error may also come from its stream.
     return error instanceof Problem && error.code !== 'bad_gateway' ? error.code : 'lost'
   }
 }
@@ -161,7 +162,7 @@ t.test('each call gets its own complete response, or none', async () => {
       for (const [n, { one, call }] of requested.entries()) {
         const wanted = expected(one, call)
         if (seen[n] === wanted) continue
-        throw new Error(`${seen[n]?.slice(0, 60)} and not ${wanted.slice(0, 60)}`)
+        throw new Error(`got ${seen[n]?.slice(0, 60)}, expected ${wanted.slice(0, 60)}`)
       }
     }),
     { numRuns, endOnFailure: true },

@@ -1,7 +1,7 @@
 /**
- * Any sequence of requests on a connection, cut anyhow on its way, read fast or slowly, left early or not:
- * exactly the good ones reach the backend, byte for byte, and are answered in order, up to the first that
- * closes. `SEED` draws others, `PROPERTY_RUNS` more.
+ * Random sequences of requests on one connection, split at random positions. The client reads fast or slowly, and
+ * may disconnect early. Exactly the valid requests reach the backend, byte for byte, and get responses in order,
+ * up to the first that closes the connection. `SEED` selects other sequences, `PROPERTY_RUNS` their number.
  */
 import { connect } from 'node:net'
 import { setTimeout as delay, setImmediate as turn } from 'node:timers/promises'
@@ -16,14 +16,14 @@ import { parseResponses } from './fixtures/responses.ts'
 
 const numRuns = Number(process.env['PROPERTY_RUNS'] ?? 200)
 const BODY_BYTES_MAX = 256 * 1024
-/** Beyond what a connection holds for a client that does not read, and what is sent in one part. */
-const LARGE_ANSWER_BYTES = 700_000
+/** More than a connection buffers for a client that does not read, and than is sent in one part. */
+const LARGE_RESPONSE_BYTES = 700_000
 
 const backend = await startCapturingBackend(t)
 const gateway = await startGateway(t, backend.url, { LOG_LEVEL: 'error', BACKEND_CONNECTIONS: '4' })
 const key = backend.issue(undefined, 10_000_000)
 
-// It tells apart whose answer it is, and says what it was asked in.
+// The response contains the target of its request; the query determines its delay and its size.
 backend.respondWith(async ({ url }, res) => {
   const requested = new URL(url, 'http://a').searchParams
   await delay(Number(requested.get('ms')))
@@ -37,21 +37,21 @@ backend.respondWith(async ({ url }, res) => {
 interface Expected {
   readonly status: number
   readonly closes?: boolean
-  readonly saysContinue?: boolean
+  readonly sendsContinue?: boolean
   readonly isHead?: boolean
-  /** What reaches the backend. */
+  /** The request that reaches the backend. */
   readonly upstream?: { readonly method: string; readonly body: string }
 }
 
 interface Item extends Expected {
-  /** `target`: a path and a query that tell it from all others. */
+  /** `target` is a path and a query that no other request has. */
   bytes(target: string): string
 }
 
 const AUTH = `Authorization: Bearer ${key}\r\n`
 const HOST = 'Host: api.test\r\n'
 
-/** Fields that change nothing, whatever they look like. */
+/** Headers that have no effect, although some look as if they had. */
 const noise = fc
   .array(
     fc.constantFrom(
@@ -73,15 +73,15 @@ const noise = fc
   )
   .map((lines) => lines.join(''))
 
-/** Bodies of what parsers look for. */
-const content = fc.oneof(
+/** Lengths of bodies. The bodies consist of texts that parsers look for. */
+const bodyLength = fc.oneof(
   { arbitrary: fc.nat({ max: 60 }), weight: 6 },
   { arbitrary: fc.nat({ max: 70_000 }), weight: 2 },
   { arbitrary: fc.constantFrom(BODY_BYTES_MAX - 1, BODY_BYTES_MAX), weight: 1 },
 )
 const PIECES = ['\r\n\r\n', 'GET / HTTP/1.1\r\n', '0\r\n\r\n', '\0\xff', '{"a":1}', '5\r\n', '\n']
 const body = fc
-  .tuple(content, fc.shuffledSubarray(PIECES, { minLength: 1 }))
+  .tuple(bodyLength, fc.shuffledSubarray(PIECES, { minLength: 1 }))
   .map(([length, pieces]) =>
     pieces
       .join('')
@@ -89,24 +89,24 @@ const body = fc
       .slice(0, length),
   )
 
-const good = (method: string, length: string): Expected => ({
+const valid = (method: string, text: string): Expected => ({
   status: 200,
   isHead: method === 'HEAD',
-  upstream: { method, body: length },
+  upstream: { method, body: text },
 })
 
 const read: fc.Arbitrary<Item> = fc
   .tuple(fc.constantFrom('GET', 'GET', 'HEAD'), noise, fc.constantFrom('', '\r\n', '\r\n\r\n'))
   .map(([method, fields, before]) => ({
-    ...good(method, ''),
+    ...valid(method, ''),
     bytes: (target) => `${before}${method} ${target} HTTP/1.1\r\n${HOST}${AUTH}${fields}\r\n`,
   }))
 
 const write: fc.Arbitrary<Item> = fc
   .tuple(body, noise, fc.boolean())
   .map(([text, fields, expects]) => ({
-    ...good('POST', text),
-    saysContinue: expects && text !== '',
+    ...valid('POST', text),
+    sendsContinue: expects && text !== '',
     closes: expects && text === '',
     bytes: (target) =>
       `POST ${target} HTTP/1.1\r\n${HOST}${fields}Content-Length: ${text.length}\r\n${
@@ -127,7 +127,7 @@ const chunkedWrite: fc.Arbitrary<Item> = fc
     trailer: fc.constantFrom(...TRAILERS),
   })
   .map(({ text, fields, size, zeros, extension, trailer }) => {
-    // Not a hundred thousand chunks.
+    // At most 2,000 chunks.
     const step = Math.max(size, Math.ceil(text.length / 2000))
     let chunks = ''
     for (let at = 0; at < text.length; at += step) {
@@ -135,19 +135,19 @@ const chunkedWrite: fc.Arbitrary<Item> = fc
       chunks += `${zeros}${chunk.length.toString(16)}${extension}\r\n${chunk}\r\n`
     }
     return {
-      ...good('POST', text),
+      ...valid('POST', text),
       bytes: (target) =>
         `POST ${target} HTTP/1.1\r\n${HOST}${AUTH}${fields}Transfer-Encoding: chunked\r\n\r\n${chunks}0${extension}\r\n${trailer}\r\n`,
     }
   })
 
-const post = (fields: string, behind: string) => (target: string) =>
-  `POST ${target} HTTP/1.1\r\n${HOST}${AUTH}${fields}\r\n${behind}`
+const post = (fields: string, rest: string) => (target: string) =>
+  `POST ${target} HTTP/1.1\r\n${HOST}${AUTH}${fields}\r\n${rest}`
 const CHUNKED = 'Transfer-Encoding: chunked\r\n'
 const refusal = (status: number, bytes: Item['bytes']): Item => ({ status, closes: true, bytes })
 
-/** Refused, each in its own way. */
-const refused = fc.constantFrom<Item[]>(
+/** Requests that the gateway does not forward. */
+const notForwarded = fc.constantFrom<Item[]>(
   { status: 404, bytes: () => `GET /api/v1/nowhere HTTP/1.1\r\n${HOST}${AUTH}\r\n` },
   { status: 401, bytes: (target) => `GET ${target} HTTP/1.1\r\n${HOST}\r\n` },
   {
@@ -186,11 +186,11 @@ const refused = fc.constantFrom<Item[]>(
   refusal(431, (target) => `GET ${target} HTTP/1.1\r\n${HOST}${'A: b\r\n'.repeat(101)}\r\n`),
 )
 
-/** Those that end their connection. */
+/** Valid requests that close their connection. */
 const closing: fc.Arbitrary<Item> = fc
   .tuple(fc.constantFrom('HTTP/1.1', 'HTTP/1.0'), fc.constantFrom('GET', 'POST'), noise, body)
   .map(([version, method, fields, text]) => ({
-    ...good(method, method === 'POST' ? text : ''),
+    ...valid(method, method === 'POST' ? text : ''),
     closes: true,
     bytes: (target) => {
       const keeps = version === 'HTTP/1.1' || fields.includes('keep-alive')
@@ -200,7 +200,7 @@ const closing: fc.Arbitrary<Item> = fc
     },
   }))
 
-/** How the connection ends: by its last request, within it, or by a client that goes away anywhere. */
+/** How the connection ends: after its last request, in the middle of it, or by a reset at any point. */
 type Ending = 'last request' | 'broken off' | 'reset'
 
 const sequence = fc.record({
@@ -209,53 +209,57 @@ const sequence = fc.record({
       { arbitrary: read, weight: 4 },
       { arbitrary: write, weight: 3 },
       { arbitrary: chunkedWrite, weight: 3 },
-      { arbitrary: refused, weight: 2 },
+      { arbitrary: notForwarded, weight: 2 },
     ),
     { maxLength: 6 },
   ),
   last: closing,
   ending: fc.constantFrom<Ending[]>('last request', 'last request', 'broken off', 'reset'),
-  /** Shares of the bytes. */
+  /** The positions of cuts, as shares of the bytes. */
   cuts: fc.array(fc.double({ min: 0, max: 1, noNaN: true }), { maxLength: 8 }),
   isByteByByte: fc.boolean(),
-  /** Turns of the event loop between two packets, and before the client reads. */
+  /** The number of turns of the event loop between two packets. */
   gap: fc.nat({ max: 3 }),
+  /** The number of turns before the client reads. */
   readsAfter: fc.constantFrom(0, 0, 0, 20),
   responseMs: fc.constantFrom(0, 0, 0, 3, 15),
-  size: fc.constantFrom(0, 0, 0, 10, LARGE_ANSWER_BYTES),
+  size: fc.constantFrom(0, 0, 0, 10, LARGE_RESPONSE_BYTES),
 })
 
 type Sequence = typeof sequence extends fc.Arbitrary<infer S> ? S : never
 
 let connections = 0
 
-t.test('valid requests are forwarded and get responses, whatever surrounds them', async (t) => {
-  await fc.assert(
-    fc.asyncProperty(sequence, async (drawn) => {
-      const connection = ++connections
-      const from = backend.requests.length
-      const all = [...drawn.items, drawn.last]
-      const targets = all.map(
-        (_, n) =>
-          `/api/v1/debtors?c=${connection}&n=${n}&ms=${drawn.responseMs}&size=${drawn.size}`,
-      )
-      const parts = all.map((item, n) => item.bytes(targets[n] ?? ''))
-      const text = await exchange(parts, drawn)
-      // A call of a client that went away may still come, behind the next connection's.
-      const own = `/api/v1/debtors?c=${connection}&`
-      const upstream = backend.requests.slice(from).filter(({ url }) => url.startsWith(own))
-      const expected = takeWhole(all)
-      compareUpstream(expected, targets, upstream, drawn.ending)
-      if (drawn.ending !== 'reset') compareResponses(expected, targets, text, drawn)
-    }),
-    // A hang shrinks at five seconds a step.
-    { numRuns, endOnFailure: true },
-  )
-  t.notMatch(gateway.log(), /"level":(?:50|60)|uncaught/)
-})
+t.test(
+  'valid requests are forwarded and get responses, whatever the other requests are',
+  async (t) => {
+    await fc.assert(
+      fc.asyncProperty(sequence, async (drawn) => {
+        const connection = ++connections
+        const from = backend.requests.length
+        const all = [...drawn.items, drawn.last]
+        const targets = all.map(
+          (_, n) =>
+            `/api/v1/debtors?c=${connection}&n=${n}&ms=${drawn.responseMs}&size=${drawn.size}`,
+        )
+        const parts = all.map((item, n) => item.bytes(targets[n] ?? ''))
+        const text = await exchange(parts, drawn)
+        // A call of an earlier client that has disconnected may arrive only now.
+        const prefix = `/api/v1/debtors?c=${connection}&`
+        const upstream = backend.requests.slice(from).filter(({ url }) => url.startsWith(prefix))
+        const expected = upToClosing(all)
+        compareUpstream(expected, targets, upstream, drawn.ending)
+        if (drawn.ending !== 'reset') compareResponses(expected, targets, text, drawn)
+      }),
+      // After a failure nothing is shrunk: each attempt with a hang would take five seconds.
+      { numRuns, endOnFailure: true },
+    )
+    t.notMatch(gateway.log(), /"level":(?:50|60)|uncaught/)
+  },
+)
 
-/** Up to the first that closes. */
-function takeWhole(items: readonly Item[]): readonly Item[] {
+/** Returns the requests up to the first that closes the connection. */
+function upToClosing(items: readonly Item[]): readonly Item[] {
   const last = items.findIndex(({ closes }) => closes === true)
   return last < 0 ? items : items.slice(0, last + 1)
 }
@@ -275,13 +279,16 @@ function compareUpstream(
   )
   for (const [n, { method, url, body, headers }] of upstream.entries()) {
     const one = wanted[n]
-    if (one?.url !== url || one?.method !== method) throw new Error(`upstream ${method} ${url}`)
-    if (one?.body !== body) throw new Error(`another body upstream of ${url}`)
+    if (one?.url !== url || one?.method !== method)
+      throw new Error(`unexpected upstream request ${method} ${url}`)
+    if (one?.body !== body) throw new Error(`a different body upstream for ${url}`)
     if (headers['x-receivables-principal'] === 'forged') throw new Error('a forged principal')
   }
   const missing = wanted.length - upstream.length
-  if (ending === 'last request' && missing !== 0) throw new Error(`${missing} not upstream`)
-  if (ending === 'broken off' && missing > 1) throw new Error(`${missing} not upstream`)
+  if (ending === 'last request' && missing !== 0)
+    throw new Error(`${missing} requests did not reach the backend`)
+  if (ending === 'broken off' && missing > 1)
+    throw new Error(`${missing} requests did not reach the backend`)
 }
 
 function compareResponses(
@@ -296,27 +303,28 @@ function compareResponses(
   const seen = responses.map(({ status }) => status)
   const wanted = expected.flatMap((item, n) => {
     if (broken && n === expected.length - 1) return [400]
-    return item.saysContinue ? [100, item.status] : [item.status]
+    return item.sendsContinue ? [100, item.status] : [item.status]
   })
-  if (String(seen) !== String(wanted)) throw new Error(`answered ${seen}, not ${wanted}`)
+  if (String(seen) !== String(wanted)) throw new Error(`statuses ${seen} instead of ${wanted}`)
   const final = responses.filter(({ status }) => status >= 200)
   for (const [n, { status, body, headers }] of final.entries()) {
     if (status === 200 && !heads[n] && !body.startsWith(`"${targets[n]}"`)) {
-      throw new Error(`the answer to another: ${body.slice(0, 100)}`)
+      throw new Error(`the response to another request: ${body.slice(0, 100)}`)
     }
     const isLast = headers.get('connection') === 'close'
-    if (isLast !== (n === final.length - 1)) throw new Error(`"close" said ${isLast} of ${n}`)
+    if (isLast !== (n === final.length - 1))
+      throw new Error(`response ${n} ${isLast ? 'has' : 'lacks'} Connection: close`)
   }
 }
 
-/** Resolves with all that came until the gateway closed, or the client went away. */
+/** Resolves with the bytes received until the gateway closed the connection or the client reset it. */
 function exchange(parts: readonly string[], drawn: Sequence): Promise<string> {
   const { ending, readsAfter } = drawn
   const whole = parts.join('')
   const last = parts.at(-1)?.length ?? 0
-  const kept =
+  const sentBytes =
     ending === 'broken off' ? whole.length - 1 - Math.floor((last - 2) * share(drawn)) : 0
-  const bytes = ending === 'broken off' ? whole.slice(0, kept) : whole
+  const bytes = ending === 'broken off' ? whole.slice(0, sentBytes) : whole
   const pieces = cut(bytes, drawn)
   const closesAt = ending === 'reset' ? Math.floor(share(drawn) * (pieces.length + 1)) : undefined
   return new Promise((resolve, reject) => {
@@ -342,7 +350,9 @@ function exchange(parts: readonly string[], drawn: Sequence): Promise<string> {
       socket.on('data', (chunk: Buffer) => chunks.push(chunk))
     })
     socket.setTimeout(EXCHANGE_MS_MAX, () => {
-      reject(new Error(`a hang after ${Buffer.concat(chunks).toString('latin1').slice(-500)}`))
+      reject(
+        new Error(`no more bytes after ${Buffer.concat(chunks).toString('latin1').slice(-500)}`),
+      )
       socket.destroy()
     })
     socket.on('end', settle)
@@ -356,10 +366,10 @@ function share({ cuts }: Sequence): number {
 
 function cut(bytes: string, { cuts, isByteByByte }: Sequence): string[] {
   if (isByteByByte && bytes.length < 1500) return [...bytes]
-  const places = [0, ...cuts.map((one) => Math.floor(one * bytes.length)), bytes.length]
-  places.sort((a, b) => a - b)
-  return places
+  const offsets = [0, ...cuts.map((one) => Math.floor(one * bytes.length)), bytes.length]
+  offsets.sort((a, b) => a - b)
+  return offsets
     .slice(1)
-    .map((to, n) => bytes.slice(places[n], to))
+    .map((to, n) => bytes.slice(offsets[n], to))
     .filter((piece) => piece !== '')
 }

@@ -1,5 +1,4 @@
-/** Clients that send or read slowly are cut off in time, and cost the others nothing. */
-
+/** Clients that send or read slowly are disconnected in time, and do not affect other clients. */
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
@@ -23,10 +22,10 @@ const gateway = await startGateway(t, backend.url, {
 const key = backend.issue(undefined, 1_000_000)
 const url = `${gateway.url}/api/v1/debtors`
 
-const BASE = `Host: api.test\r\nAuthorization: Bearer ${key}\r\n`
-const GET = `GET /api/v1/debtors HTTP/1.1\r\n${BASE}\r\n`
+const HEADERS = `Host: api.test\r\nAuthorization: Bearer ${key}\r\n`
+const GET = `GET /api/v1/debtors HTTP/1.1\r\n${HEADERS}\r\n`
 const CLOSING_GET = GET.replace('Host', 'Connection: close\r\nHost')
-const POST = `POST /api/v1/debtors HTTP/1.1\r\n${BASE}`
+const POST = `POST /api/v1/debtors HTTP/1.1\r\n${HEADERS}`
 
 async function open(t: Test, bytes = '') {
   const socket = connect(gateway.port, '127.0.0.1')
@@ -37,7 +36,7 @@ async function open(t: Test, bytes = '') {
   return socket
 }
 
-/** Sends a byte now and then, until the gateway closes. Resolves with what it said. */
+/** Sends `more` every 50 ms until the gateway closes the connection. Resolves with what the gateway sent. */
 async function drip(t: Test, begin: string, more: string): Promise<string> {
   const socket = await open(t, begin)
   const timer = setInterval(() => socket.write(more), 50)
@@ -59,16 +58,16 @@ t.test(
   async (t) => {
     const slow: Record<string, [begin: string, more: string]> = {
       'nothing at all': ['', ''],
-      // Each restarted the deadline, so that the connection stayed for ever.
-      'blank lines': ['', '\r\n'],
-      'blank lines in pieces': ['\r', '\n\r'],
+      // Before the fix, each empty line restarted the deadline, so that the connection stayed open forever.
+      'empty lines': ['', '\r\n'],
+      'empty lines in pieces': ['\r', '\n\r'],
       'a request line': ['GET /api', 'x'],
-      'a head': [`GET /api/v1/debtors HTTP/1.1\r\n${BASE}X-A: `, 'x'],
-      'many headers': [`GET /api/v1/debtors HTTP/1.1\r\n${BASE}`, 'X-A: b\r\n'],
+      'a head': [`GET /api/v1/debtors HTTP/1.1\r\n${HEADERS}X-A: `, 'x'],
+      'many headers': [`GET /api/v1/debtors HTTP/1.1\r\n${HEADERS}`, 'X-A: b\r\n'],
       'a body': [`${POST}Content-Length: 100000\r\n\r\n`, 'x'],
       'a body of small chunks': [`${POST}Transfer-Encoding: chunked\r\n\r\n`, '1\r\nx\r\n'],
       'a chunk that never ends': [`${POST}Transfer-Encoding: chunked\r\n\r\nffffffffffff\r\n`, 'x'],
-      'a body behind a good call': [`${GET}${POST}Content-Length: 100000\r\n\r\n`, 'x'],
+      'a body after a valid call': [`${GET}${POST}Content-Length: 100000\r\n\r\n`, 'x'],
     }
     const cases = Object.entries(slow).map(async ([what, [begin, more]]) => {
       const text = await drip(t, begin, more)
@@ -80,22 +79,22 @@ t.test(
       )
     })
     await Promise.all(cases)
-    t.equal(backend.requests.length, 1, 'the good call alone')
+    t.equal(backend.requests.length, 1, 'only the valid call')
   },
 )
 
-// Each part was kept as it came, for a hundred times its size.
-t.test('bodies in one-byte chunks take no more memory than others', async (t) => {
-  const own = await startGateway(t, backend.url, {
+// Before the fix, each part was stored separately, which took a hundred times its size.
+t.test('bodies in one-byte chunks use no more memory than other bodies', async (t) => {
+  const separate = await startGateway(t, backend.url, {
     GATEWAY_REQUEST_TIMEOUT_MS: '5000',
     LOG_LEVEL: 'fatal',
   })
   const peak = () =>
-    Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${own.pid}/status`, 'utf8'))?.[1]) / 1024
+    Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${separate.pid}/status`, 'utf8'))?.[1]) / 1024
   const before = peak()
   const begun = `${POST}Transfer-Encoding: chunked\r\n\r\n${'1\r\nx\r\n'.repeat(250_000)}`
   await Promise.all(
-    Array.from({ length: 8 }, () => exchangeBytes(own.port, begun, { halfClose: true })),
+    Array.from({ length: 8 }, () => exchangeBytes(separate.port, begun, { halfClose: true })),
   )
   t.comment(`resident memory ${before.toFixed(0)} MB before, ${peak().toFixed(0)} MB at most`)
   t.ok(peak() - before < 128)
@@ -112,17 +111,17 @@ t.test(
     const before = memory()
     const readers = await Promise.all(Array.from({ length: 20 }, () => open(t, CLOSING_GET)))
     for (const reader of readers) reader.pause()
-    const gone = Promise.all(readers.map(untilCutOff))
-    await until(() => backend.requests.length >= 5, 'the backend answers')
+    const disconnected = Promise.all(readers.map(untilDisconnected))
+    await until(() => backend.requests.length >= 5, 'the backend has begun to respond')
     backend.respondWith((_, res) => res.end('{}'))
-    // Of another key: calls of the readers' own key wait behind the readers, or are shed.
+    // These calls use another key: calls of the readers' key wait for the readers, or are shed.
     const other = backend.issue()
     const during = await Promise.all(Array.from({ length: 6 }, () => call(url, { key: other })))
     t.ok(
       during.every(({ status }) => status === 200),
-      'other calls go on',
+      'other calls are served',
     )
-    await gone
+    await disconnected
     t.comment(`resident memory ${before.toFixed(0)} MB before, ${memory().toFixed(0)} MB after`)
     t.ok(memory() - before < 128)
   },
@@ -133,13 +132,13 @@ t.test('pipelined responses wait until the earlier ones are flushed', async (t) 
   backend.respondWith((_, res) => res.end(LARGE.subarray(0, 200_000)))
   const socket = await open(t, GET.repeat(500))
   socket.pause()
-  await untilCutOff(socket)
+  await untilDisconnected(socket)
   const requested = backend.requests.length - from
-  t.comment(`${requested} of 500 asked`)
+  t.comment(`${requested} of 500 requests reached the backend`)
   t.ok(requested < 100)
 })
 
-t.test('many slow or idle clients do not slow the others', async (t) => {
+t.test('many slow or idle clients do not slow down the others', async (t) => {
   backend.respondWith((_, res) => res.end('{}'))
   await measure(300)
   const alone = await measure(1_000)
@@ -149,37 +148,40 @@ t.test('many slow or idle clients do not slow the others', async (t) => {
   const timer = setInterval(() => {
     for (const [index, socket] of crowd.entries()) if (index % 2 === 1) socket.write('x')
   }, 200)
-  const among = await measure(1_000)
+  const inCrowd = await measure(1_000)
   clearInterval(timer)
   t.comment(
-    `p50 and p99 alone ${alone.join(', ')} ms; among ${CROWD} others ${among.join(', ')} ms`,
+    `p50 and p99 alone ${alone.join(', ')} ms; among ${CROWD} other clients ${inCrowd.join(', ')} ms`,
   )
-  t.ok((among[1] ?? 0) < 10 * ((alone[1] ?? 0) + 5))
+  t.ok((inCrowd[1] ?? 0) < 10 * ((alone[1] ?? 0) + 5))
   for (const socket of crowd) socket.resume()
-  await until(() => crowd.every((socket) => socket.closed || socket.readableEnded), 'all evicted')
+  await until(
+    () => crowd.every((socket) => socket.closed || socket.readableEnded),
+    'the gateway has closed all of them',
+  )
 })
 
-/** Resolves when the gateway gave the connection up; the client sees that once it reads. */
-async function untilCutOff(socket: Socket): Promise<void> {
+/** Resolves when the gateway has closed the connection, which the client itself would notice only by reading. */
+async function untilDisconnected(socket: Socket): Promise<void> {
   const { localPort } = socket
-  const mine = `:${(localPort ?? 0).toString(16).toUpperCase().padStart(4, '0')} `
-  const ours = `:${gateway.port.toString(16).toUpperCase().padStart(4, '0')} `
+  const clientPort = `:${(localPort ?? 0).toString(16).toUpperCase().padStart(4, '0')} `
+  const gatewayPort = `:${gateway.port.toString(16).toUpperCase().padStart(4, '0')} `
   await until(
     () => {
       const lines = readFileSync('/proc/net/tcp', 'utf8').split('\n')
       const line = lines.find(
-        (one) => one.includes(mine) && one.indexOf(ours) < one.indexOf(mine) && one.includes(ours),
+        (one) => one.includes(gatewayPort) && one.indexOf(gatewayPort) < one.indexOf(clientPort),
       )
-      // 01: established.
+      // The state 01 means established.
       return line === undefined || !/ 01 /.test(line)
     },
-    'cut off',
+    'the client is disconnected',
     15_000,
   )
   socket.destroy()
 }
 
-/** Median and 99th percentile of calls one after another, in ms. */
+/** Returns the median and the 99th percentile of calls one after another, in ms. */
 async function measure(calls: number): Promise<number[]> {
   const times: number[] = []
   for (let round = 0; round < calls; round++) {

@@ -1,6 +1,6 @@
 /**
- * Clients that send half a body and wait once used up the memory of all bodies, so that every write of
- * every key was 503.
+ * Clients that sent half a body and then stalled used up the memory for bodies, so that every write of every key
+ * got 503.
  */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
@@ -21,7 +21,7 @@ const url = `${gateway.url}/api/v1/debtors`
 const sockets: Socket[] = []
 t.teardown(closeAll)
 
-/** Resolves when the gateway has received half of each body, or has rejected its call. */
+/** Sends half of many bodies. Resolves when the gateway has received them, or has rejected their calls. */
 async function stall(addresses: number, secretOf: () => string): Promise<void> {
   const half = Buffer.alloc(BODY_BYTES / 2, ' ')
   await Promise.all(
@@ -52,7 +52,7 @@ function closeAll(): void {
   for (const socket of sockets.splice(0)) socket.destroy()
 }
 
-/** Makes two writes, a small one and one nearly as large as allowed. Resolves with their statuses. */
+/** Makes two writes each time, a small one and one of nearly the maximum size. Resolves with their statuses. */
 async function write(key: string, times: number): Promise<number[]> {
   const statuses: number[] = []
   for (let n = 0; n < times; n++) {
@@ -63,16 +63,16 @@ async function write(key: string, times: number): Promise<number[]> {
   return statuses
 }
 
-const cachedKey = () => {
+const issueCachedKey = () => {
   const key = backend.issue(undefined, 1_000_000)
   return { key, cached: call(url, { key }) }
 }
 
-const { key, cached } = cachedKey()
+const { key, cached } = issueCachedKey()
 t.equal((await cached).status, 200)
 const OK = Array.from({ length: 24 }, () => 200)
 
-// From its own address, a client uses half of each part of the memory at most.
+// From one address, a client can use at most half of each partition of the memory.
 for (const [addresses, share] of [
   [1, 1 / 2],
   [30, 1],
@@ -80,65 +80,75 @@ for (const [addresses, share] of [
   const from = addresses === 1 ? 'the address of the key' : `${addresses} addresses`
 
   t.test(
-    `stalled bodies of made-up keys from ${from} take no memory from a key in use`,
+    `stalled bodies of invented keys from ${from} take no memory from a cached key`,
     async (t) => {
       await stall(addresses, () => mintApiKey().secret)
       const used = 9 * MIB * share
-      await until(async () => (await bodyBytes('unknown')) > used, 'their memory is used up')
+      await until(
+        async () => (await bodyBytes('unknown')) > used,
+        'the memory of unknown keys is used up',
+      )
       t.strictSame(await write(key, 12), OK)
     },
   )
 
-  t.test('a new key is served meanwhile, because stalled bodies are evicted', async (t) => {
+  t.test('a new key is served at the same time, because stalled bodies are evicted', async (t) => {
     const newKey = backend.issue(undefined, 1_000_000)
     t.strictSame(await write(newKey, 12), OK)
     closeAll()
   })
 
   t.test(
-    `stalled bodies of a key in use from ${from} take no memory from another client`,
+    `stalled bodies of a cached key from ${from} take no memory from another client`,
     async (t) => {
-      const other = cachedKey()
+      const other = issueCachedKey()
       t.equal((await other.cached).status, 200)
       await stall(addresses, () => other.key)
       const used = 24 * MIB * share
-      await until(async () => (await bodyBytes('known')) > used, 'the memory is used up')
+      await until(
+        async () => (await bodyBytes('known')) > used,
+        'the memory of known keys is used up',
+      )
       t.strictSame(await write(key, 12), OK)
       closeAll()
     },
   )
 }
 
-// When the only body of a client was evicted for its next one, later bytes were counted for another client.
-t.test('behind a proxy, a client keeps its limit although its bodies give way', async (t) => {
-  const proxied = await startGateway(t, backend.url, {
-    TRUST_PROXY: '1',
-    GATEWAY_MEMORY_PER_CLIENT_MIB: '1',
-    LOG_LEVEL: 'fatal',
-  })
-  // A quarter is for keys that are not cached.
-  const limit = MIB / 4
-  const sent = Buffer.alloc(limit - 8 * 1024, ' ')
-  for (let bodies = 1; bodies <= 4; bodies++) {
-    const socket = connect({ port: proxied.port, host: '127.0.0.1' })
-    sockets.push(socket)
-    socket.on('error', () => {}).resume()
-    socket.write(
-      `POST /api/v1/debtors HTTP/1.1\r\nHost: api.test\r\nAuthorization: Bearer ${mintApiKey().secret}\r\nX-Forwarded-For: 203.0.113.9\r\nContent-Length: ${limit}\r\n\r\n`,
-    )
-    socket.write(sent)
-    let used = 0
-    await until(async () => {
-      used = await bodyBytes('unknown', proxied)
-      const isAlone = sockets.every((other) => other === socket || other.closed)
-      return used > limit || (isAlone && used >= sent.length)
-    }, 'the body has arrived')
-    t.ok(used <= limit, `${used} bytes after ${bodies} bodies`)
-  }
-  closeAll()
-})
+// Before the fix, if a client's only body was evicted for its next one, later bytes were not counted for that
+// client.
+t.test(
+  'behind a proxy, the limit of a client still applies after its bodies were evicted',
+  async (t) => {
+    const proxied = await startGateway(t, backend.url, {
+      TRUST_PROXY: '1',
+      GATEWAY_MEMORY_PER_CLIENT_MIB: '1',
+      LOG_LEVEL: 'fatal',
+    })
+    // A quarter of the memory is for keys that are not cached.
+    const limit = MIB / 4
+    const sent = Buffer.alloc(limit - 8 * 1024, ' ')
+    for (let bodies = 1; bodies <= 4; bodies++) {
+      const socket = connect({ port: proxied.port, host: '127.0.0.1' })
+      sockets.push(socket)
+      socket.on('error', () => {}).resume()
+      socket.write(
+        `POST /api/v1/debtors HTTP/1.1\r\nHost: api.test\r\nAuthorization: Bearer ${mintApiKey().secret}\r\nX-Forwarded-For: 203.0.113.9\r\nContent-Length: ${limit}\r\n\r\n`,
+      )
+      socket.write(sent)
+      let used = 0
+      await until(async () => {
+        used = await bodyBytes('unknown', proxied)
+        const isAlone = sockets.every((other) => other === socket || other.closed)
+        return used > limit || (isAlone && used >= sent.length)
+      }, 'the body has arrived')
+      t.ok(used <= limit, `${used} bytes after ${bodies} bodies`)
+    }
+    closeAll()
+  },
+)
 
-t.test('no memory is in use after they have disconnected', async () => {
+t.test('no memory is in use after the clients have disconnected', async () => {
   const isFree = async () => (await bodyBytes('known')) === 0 && (await bodyBytes('unknown')) === 0
   await until(isFree, 'every body is released')
 })

@@ -1,4 +1,4 @@
-/** Connections to a backend that lead nowhere all at once, as when a firewall between them loses its table. */
+/** All open connections to a backend stop working at once, as when a firewall in between restarts. */
 import t from 'tap'
 import { startLink } from '../fixtures/servers/link.ts'
 import { call } from '../fixtures/service/call.ts'
@@ -8,13 +8,14 @@ import { until } from '../fixtures/service/until.ts'
 
 const CALLS = 8
 
-// Each idle connection took a call and its whole deadline, 504, to be found.
+// Before the fix, each dead idle connection was detected only by a call that got 504 after its whole
+// deadline.
 t.test('idle connections are replaced once the backend misses a probe', async (t) => {
   const backend = await startCapturingBackend(t)
   const key = backend.issue()
   const { port, strand } = await startLink(t, Number(new URL(backend.url).port))
   const gateway = await startGateway(t, `http://127.0.0.1:${port}`)
-  // Writes that must not be repeated.
+  // These writes must not be repeated.
   const statuses = async () => {
     const calls = Array.from({ length: CALLS }, () =>
       call(`${gateway.url}/api/v1/debtors`, { key, body: {} }),

@@ -1,5 +1,4 @@
-/** TLS on the public listener: the same door, certificates that change, handshakes that do not end. */
-
+/** TLS on the public listener: request validation, renewed certificates, and handshakes that do not end. */
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { connect as connectPlain } from 'node:net'
@@ -14,12 +13,12 @@ import { startCapturingBackend } from '../fixtures/service/capturing-backend.ts'
 import { startGateway } from '../fixtures/service/gateway.ts'
 import { until } from '../fixtures/service/until.ts'
 import { CORPUS } from './fixtures/corpus/index.ts'
-import { countCalls, SPLITS, type Trial, tryCase, withBehind } from './fixtures/corpus/trial.ts'
+import { countCalls, SPLITS, type Trial, tryCase, withFollowing } from './fixtures/corpus/trial.ts'
 
 const backend = await startCapturingBackend(t)
 const key = backend.issue(undefined, 1_000_000)
 
-/** A gateway whose certificate is for these names; `renew` puts others in its place. */
+/** Starts a gateway with a certificate for `localhost`. `write` replaces the certificate files. */
 async function startTls(t: Test, env: Record<string, string> = {}) {
   const directory = t.testdir()
   const [TLS_CERT, TLS_KEY] = [join(directory, 'tls.crt'), join(directory, 'tls.key')]
@@ -43,7 +42,7 @@ async function startTls(t: Test, env: Record<string, string> = {}) {
 
 t.test('requests are validated over TLS as without it', async (t) => {
   const { gateway, url, trusted } = await startTls(t, { LOG_LEVEL: 'error' })
-  // Made once for all connections, which also need no look-up of the name.
+  // All connections share one context, and connect to an address, which needs no DNS look-up.
   const secureContext = createSecureContext({ ca: trusted })
   const dispatcher = new Agent({ connect: { ca: trusted } })
   t.teardown(() => dispatcher.destroy())
@@ -64,7 +63,7 @@ t.test('requests are validated over TLS as without it', async (t) => {
     for (const one of Object.values(CORPUS).flat()) {
       const [name, clause, , outcome] = one
       const seen = await tryCase(one, split, trial).catch(String)
-      t.strictSame(seen, withBehind(outcome), `${name} (RFC ${clause})`)
+      t.strictSame(seen, withFollowing(outcome), `${name} (RFC ${clause})`)
     }
   }
   t.notMatch(gateway.log(), /uncaught/)
@@ -94,14 +93,17 @@ t.test(
     matches(t, await serve(before), containing('HTTP/1.1 200'))
     await write('DNS:localhost,DNS:renewed.example')
     gateway.signal('SIGHUP')
-    await until(() => gateway.log().includes('"reloaded"'), 'it has read them again')
+    await until(() => gateway.log().includes('"reloaded"'), 'the gateway has read the files again')
     const after = await open()
     matches(t, after.getPeerCertificate().subjectaltname, containing('renewed.example'))
     matches(t, await serve(before), containing('HTTP/1.1 200'), 'on the connection that was open')
 
     writeFileSync(TLS_KEY, 'not a key')
     gateway.signal('SIGHUP')
-    await until(() => /"error".*TLS_KEY cannot be used/.test(gateway.log()), 'it refuses them')
+    await until(
+      () => /"error".*TLS_KEY cannot be used/.test(gateway.log()),
+      'the gateway rejects the files',
+    )
     matches(t, (await open()).getPeerCertificate().subjectaltname, containing('renewed.example'))
   },
 )
@@ -111,7 +113,7 @@ t.test('a handshake that is never completed is ended, even if bytes keep arrivin
   const silent = connectPlain(gateway.port, '127.0.0.1')
   const dripping = connectPlain(gateway.port, '127.0.0.1')
   dripping.on('error', () => {})
-  // A record of 512 bytes that would take eight minutes.
+  // A TLS record of 512 bytes, which would take more than four minutes.
   const hello = Buffer.concat([Buffer.from([22, 3, 1, 2, 0]), Buffer.alloc(512, 1)])
   let sent = 0
   const drip = setInterval(() => dripping.write(hello.subarray(sent, ++sent)), 500)

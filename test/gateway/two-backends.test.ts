@@ -31,8 +31,8 @@ t.test('both backends are used', async (t) => {
   t.ok(one.calls.length > 10 && other.calls.length > 10)
 })
 
-// Ties went to the first of them, alike in every worker of every gateway.
-t.test('idle backends get the calls in turn', async (t) => {
+// Before the fix, every worker of every gateway chose the first of equally busy backends.
+t.test('idle backends get calls in turn', async (t) => {
   const { one, other, statuses } = await startBoth(t)
   const from = [one.calls.length, other.calls.length] as const
   for (let round = 0; round < 40; round++) t.strictSame(await statuses(1), [200])
@@ -42,7 +42,7 @@ t.test('idle backends get the calls in turn', async (t) => {
 })
 
 t.test(
-  'a backend that refuses connections gets no calls, however many clients call at once',
+  'no call fails while a backend refuses connections, however many clients call at once',
   async (t) => {
     const { one, statuses } = await startBoth(t)
     for (let round = 0; round < 5; round++) {
@@ -63,7 +63,7 @@ t.test('requests for pages avoid a backend that refuses connections, too', async
   }
 })
 
-t.test('two of three backends refuse connections: calls go to the third', async (t) => {
+t.test('if two of three backends refuse connections, calls are sent to the third', async (t) => {
   const good = await startRawBackend(t)
   const dead = [await reservePort(), await reservePort()].map((port) => `http://127.0.0.1:${port}`)
   const gateway = await startGateway(t, [...dead, good.url].join(), { LOG_LEVEL: 'fatal' })
@@ -72,7 +72,7 @@ t.test('two of three backends refuse connections: calls go to the third', async 
 })
 
 t.test(
-  'with no backend available the response is 503 at once, and calls succeed again afterwards',
+  'if no backend is available, calls get 503 at once, and succeed again afterwards',
   async (t) => {
     const { one, other, gateway, statuses } = await startBoth(t)
     one.stop()
@@ -88,16 +88,22 @@ t.test(
     matches(t, response, { status: 503, headers: { 'retry-after': '1' } })
     for (let round = 0; round < 9; round++) t.equal((await send()).status, 503)
     const fastestMs = Math.min(...times)
-    t.ok(fastestMs < 500, `503 after ${fastestMs.toFixed(1)} ms; the machine may pause some of ten`)
+    t.ok(
+      fastestMs < 500,
+      `the fastest of ten got 503 after ${fastestMs.toFixed(1)} ms; the machine may pause others`,
+    )
     await startRawBackend(t, Number(new URL(one.url).port))
-    await until(async () => (await statuses(1))[0] === 200, 'sound again')
+    await until(async () => (await statuses(1))[0] === 200, 'a backend is ready again')
   },
 )
 
 t.test('a frozen backend gets no more calls once it misses a readiness probe', async (t) => {
   const { one, statuses } = await startBoth(t)
   one.freeze()
-  await until(async () => (await statuses(20)).join() === '200', 'only the other is asked')
+  await until(
+    async () => (await statuses(20)).join() === '200',
+    'only the other backend gets calls',
+  )
   for (let round = 0; round < 5; round++) t.strictSame(await statuses(20), [200])
 })
 
@@ -110,7 +116,10 @@ t.test('a backend that fails every call does not get twice as many requests', as
   for (let round = 0; round < 100; round++) {
     t.equal((await call(`${gateway.url}/api/v1/debtors`, { key })).status, 502)
   }
-  t.ok(backend.calls.length - from <= 100 + 10 + 10, `${backend.calls.length - from} for 100`)
+  t.ok(
+    backend.calls.length - from <= 100 + 10 + 10,
+    `${backend.calls.length - from} attempts for 100 calls`,
+  )
   backend.behave((socket) => socket.write(RAW_OK))
   t.equal((await call(`${gateway.url}/api/v1/debtors`, { key })).status, 200)
 })

@@ -1,4 +1,4 @@
-/** What can never become a head is rejected as soon as it arrives, wherever in memory its bytes lie. */
+/** Bytes that can never become a head are rejected as soon as they arrive, at any alignment in memory. */
 import t from 'tap'
 import { RequestReader } from '../../gateway/http1/request-reader.ts'
 
@@ -19,7 +19,7 @@ function isRejected(bytes: Buffer, offset: number): boolean {
   }
 }
 
-t.test('a control character is found at each place of a head', async (t) => {
+t.test('a control character is found at each position of a head', async (t) => {
   for (let byte = 0; byte < 256; byte++) {
     const isControl = (byte < 32 && byte !== 9) || byte === 127
     for (const offset of OFFSETS) {
@@ -32,7 +32,7 @@ t.test('a control character is found at each place of a head', async (t) => {
   }
 })
 
-t.test('half of a line end is found, and one that may be completed is not', async (t) => {
+t.test('half of a line end is rejected, unless the next byte may complete it', async (t) => {
   const cases: readonly [string, boolean][] = [
     [`${BEGIN}${TAIL}\r`, false],
     [`${BEGIN}${TAIL}\r\n`, false],

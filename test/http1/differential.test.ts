@@ -1,7 +1,7 @@
 /**
- * Whatever `gateway/http1` accepts, each of Node, nginx, HAProxy and Go that accepts it too reads as the
- * same requests: method, target, host and body. The seeds are the corpus, changed by the grammar;
- * `SEED` changes them otherwise, and `DIFFERENTIAL_CASES` says how many are sent (the long form: 100,000).
+ * Bytes that `gateway/http1` accepts are rejected by Node, nginx, HAProxy and Go, or read as the same
+ * requests: method, target, host and body. The inputs are the cases of the corpus and random changes of them.
+ * `SEED` selects other changes, and `DIFFERENTIAL_CASES` the number of inputs (100,000 in a long run).
  */
 import t from 'tap'
 import { SEED } from '../fixtures/properties.ts'
@@ -13,7 +13,7 @@ import { type Peer, startPeers } from './fixtures/peers.ts'
 
 const cases = Number(process.env['DIFFERENTIAL_CASES'] ?? 3_000)
 const AT_ONCE = 8
-/** Enough to see what is wrong. */
+/** The maximum number of disagreements that a failure shows. */
 const REPORTED_MAX = 20
 
 const KEY = 'rcv_7Qd4xK2m_'.padEnd(62, '0')
@@ -31,7 +31,7 @@ interface Disagreement {
   readonly theirs: ReadRequest | undefined
 }
 
-/** Where the peer's n-th request is another than ours. A peer may reject what we accept. */
+/** Finds the first request that the peer reads differently. A peer may reject requests that we accept. */
 async function compare(bytes: Buffer, ours: readonly ReadRequest[], peer: Peer) {
   const theirs = await peer.read(bytes, ours.length)
   const at = ours.findIndex((request, index) => {
@@ -57,8 +57,8 @@ t.test('other servers read what the gateway accepts as the same requests', async
   async function tryOne(text: string): Promise<void> {
     const bytes = Buffer.from(text, 'latin1')
     const ours = readRequests([bytes])
-    const inPieces = readRequests(byteByByte(bytes))
-    if (JSON.stringify(ours) !== JSON.stringify(inPieces)) {
+    const bytewise = readRequests(byteByByte(bytes))
+    if (JSON.stringify(ours) !== JSON.stringify(bytewise)) {
       found.push({ peer: 'byte by byte', bytes: text, ours: ours.requests[0], theirs: undefined })
     }
     if (ours.requests.length === 0) return
@@ -88,5 +88,6 @@ t.test('other servers read what the gateway accepts as the same requests', async
   for (const [reason, count] of reasons) t.comment(`${count} times: ${reason}`)
   t.strictSame(found.slice(0, REPORTED_MAX), [])
   t.ok(accepted > cases / 50, `${accepted} cases were accepted`)
-  for (const [name, count] of agreed) t.ok(count > accepted / 2, `${name} read ${count} alike`)
+  for (const [name, count] of agreed)
+    t.ok(count > accepted / 2, `${name} read ${count} requests as the gateway does`)
 })

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { parsePrefix, readAddressPrefixes } from '../../shared/contract/address-prefixes.ts'
 
-t.test('prefixes and addresses are stored in one form', async (t) => {
+t.test('prefixes and addresses have one canonical form', async (t) => {
   const forms: [text: string, canonical: string][] = [
     ['203.0.113.7', '203.0.113.7/32'],
     [' 203.0.113.0/24 ', '203.0.113.0/24'],
@@ -15,7 +15,7 @@ t.test('prefixes and addresses are stored in one form', async (t) => {
   for (const [text, canonical] of forms) t.strictSame(parsePrefix(text), { prefix: canonical })
 })
 
-t.test('what is ambiguous or not an address is a fault', async (t) => {
+t.test('an ambiguous prefix, or text that is not an address, is rejected', async (t) => {
   const wrong = [
     '203.0.113.7/24',
     '2001:db8::1/64',

@@ -5,7 +5,7 @@ import { fc } from '../fixtures/properties.ts'
 const numRuns = Number(process.env['PROPERTY_RUNS'] ?? 2_000)
 
 const key = fc.constant(null).map(mintApiKey)
-const place = fc.integer({ min: 0, max: 61 })
+const offset = fc.integer({ min: 0, max: 61 })
 
 t.test('a new key is parsed as itself', async (t) => {
   fc.assert(
@@ -20,7 +20,7 @@ t.test('a new key is parsed as itself', async (t) => {
 
 t.test('a key with one character changed is rejected', async () => {
   fc.assert(
-    fc.property(key, place, fc.string({ minLength: 1, maxLength: 1 }), ({ secret }, at, other) => {
+    fc.property(key, offset, fc.string({ minLength: 1, maxLength: 1 }), ({ secret }, at, other) => {
       fc.pre(secret.charAt(at) !== other)
       return parseApiKey(secret.slice(0, at) + other + secret.slice(at + 1)) === undefined
     }),
@@ -28,7 +28,7 @@ t.test('a key with one character changed is rejected', async () => {
   )
 })
 
-t.test('a key with two neighbours swapped is rejected', async () => {
+t.test('a key with two adjacent characters swapped is rejected', async () => {
   fc.assert(
     fc.property(key, fc.integer({ min: 0, max: 60 }), ({ secret }, at) => {
       fc.pre(secret.charAt(at) !== secret.charAt(at + 1))
@@ -41,7 +41,7 @@ t.test('a key with two neighbours swapped is rejected', async () => {
 
 t.test('a key with characters added or removed is rejected', async () => {
   fc.assert(
-    fc.property(key, fc.string({ minLength: 1 }), place, ({ secret }, more, at) => {
+    fc.property(key, fc.string({ minLength: 1 }), offset, ({ secret }, more, at) => {
       const wrong = [secret + more, more + secret, secret.slice(0, at), secret.slice(at + 1)]
       return wrong.every((text) => parseApiKey(text) === undefined)
     }),

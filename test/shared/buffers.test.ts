@@ -1,17 +1,20 @@
 import t from 'tap'
 import { allocateBuffer, copyBuffer, releaseBuffer } from '../../shared/process/buffers.ts'
 
-t.test('buffers of any size are released, and no memory of others', async (t) => {
-  for (let bytes = 1; bytes < 200_000; bytes += 997) {
-    const other = copyBuffer(Buffer.from('other'))
-    releaseBuffer(allocateBuffer(bytes))
-    releaseBuffer(copyBuffer(Buffer.alloc(bytes)))
-    releaseBuffer(Buffer.concat([Buffer.alloc(bytes), Buffer.alloc(1)]))
-    t.equal(other.toString(), 'other')
-  }
-})
+t.test(
+  'buffers of any size are released without affecting the memory of other buffers',
+  async (t) => {
+    for (let bytes = 1; bytes < 200_000; bytes += 997) {
+      const other = copyBuffer(Buffer.from('other'))
+      releaseBuffer(allocateBuffer(bytes))
+      releaseBuffer(copyBuffer(Buffer.alloc(bytes)))
+      releaseBuffer(Buffer.concat([Buffer.alloc(bytes), Buffer.alloc(1)]))
+      t.equal(other.toString(), 'other')
+    }
+  },
+)
 
-t.test('a large buffer is released at once, a part of it is not', async (t) => {
+t.test('a large buffer is released at once, but not a part of a buffer', async (t) => {
   const whole = allocateBuffer(100_000)
   releaseBuffer(whole.subarray(1))
   t.equal(whole.length, 100_000)

@@ -13,32 +13,37 @@ function importersOf(matches: (specifier: string) => boolean): string[] {
 
 t.ok(imports.size > 300, 'the files were found')
 
-t.test('dependencies point one way', async (t) => {
-  const forbidden: [from: string, to: string][] = [
-    ['shared/', 'gateway/'],
-    ['shared/', 'backend/'],
-    ['gateway/', 'backend/'],
-    ['backend/', 'gateway/'],
-    ['backend/', 'deploy/'],
-    ['backend/', 'test/'],
-    ['gateway/', 'test/'],
-  ]
-  for (const [from, to] of forbidden) {
-    const found = importersOf((name) => name.startsWith(to)).filter((file) => file.startsWith(from))
-    t.strictSame(found, [], `${from} does not import ${to}`)
-  }
-})
+t.test(
+  'gateway, backend, shared, deploy and test import each other in one direction only',
+  async (t) => {
+    const forbidden: [from: string, to: string][] = [
+      ['shared/', 'gateway/'],
+      ['shared/', 'backend/'],
+      ['gateway/', 'backend/'],
+      ['backend/', 'gateway/'],
+      ['backend/', 'deploy/'],
+      ['backend/', 'test/'],
+      ['gateway/', 'test/'],
+    ]
+    for (const [from, to] of forbidden) {
+      const found = importersOf((name) => name.startsWith(to)).filter((file) =>
+        file.startsWith(from),
+      )
+      t.strictSame(found, [], `${from} does not import ${to}`)
+    }
+  },
+)
 
-t.test('each import of the backend goes down the order of its folders', async (t) => {
+t.test('files of the backend import only earlier folders of its table', async (t) => {
   t.strictSame(layoutFaults(imports, BACKEND_LAYOUT), [])
 })
 
-t.test('each import of the gateway and of shared goes down the order of its folders', async (t) => {
+t.test('files of gateway/ and shared/ import only earlier folders of their tables', async (t) => {
   t.strictSame(layoutFaults(imports, GATEWAY_LAYOUT), [])
   t.strictSame(layoutFaults(imports, SHARED_LAYOUT), [])
 })
 
-t.test('gateway/http1 imports nothing but Node, so that it can be proved alone', async (t) => {
+t.test('gateway/http1 imports nothing but Node, so that it can be tested alone', async (t) => {
   const outside = [...imports]
     .filter(([file]) => file.startsWith('gateway/http1/'))
     .flatMap(([file, names]) => names.map((name) => ({ file, name })))
@@ -47,9 +52,9 @@ t.test('gateway/http1 imports nothing but Node, so that it can be proved alone',
   t.strictSame(outside, [])
 })
 
-t.test('domain files know neither HTTP nor its validation', async (t) => {
-  const http = importersOf((name) => name.startsWith('@hapi/') || name === 'joi')
-  const domain = http.filter((file) => {
+t.test('domain files import neither the web framework nor joi', async (t) => {
+  const importers = importersOf((name) => name.startsWith('@hapi/') || name === 'joi')
+  const domain = importers.filter((file) => {
     return (
       /^backend\/(?:accounts|api-keys|debtors|invoices|payments|messages)\//.test(file) &&
       !/\/(?:routes|[a-z-]*body|[a-z-]*input)\.ts$/.test(file)

@@ -1,6 +1,6 @@
 /**
- * A process whose log could not be written any more did not end: on exit the log's last lines were
- * tried again for ever, with the event loop stopped.
+ * A process whose log could no longer be written did not exit: it retried the last lines forever, and blocked the
+ * event loop.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import t from 'tap'
 
 const LOG = JSON.stringify(join(import.meta.dirname, '..', '..', 'shared', 'process', 'log.ts'))
-/** Logs twice, so that one line waits while the other is written, and ends as lifecycle.ts does. */
+/** Logs twice, so that one line waits while the other is written, and exits as lifecycle.ts does. */
 const SCRIPT = `
   import { createLogger } from ${LOG}
   const log = createLogger('test', 'info')
@@ -23,7 +23,7 @@ const SCRIPT = `
 `
 const COMMAND = ['--input-type=module', '--eval', SCRIPT]
 
-t.test('a process ends although its log is no longer read', async (t) => {
+t.test('a process exits although its log is no longer read', async (t) => {
   const child = spawn(process.execPath, COMMAND, { stdio: 'pipe' })
   t.teardown(() => child.kill('SIGKILL'))
   child.stderr.destroy()
@@ -32,7 +32,7 @@ t.test('a process ends although its log is no longer read', async (t) => {
   t.strictSame(await once(child, 'exit'), [0, null])
 })
 
-t.test('a process ends although its log has no room', async (t) => {
+t.test('a process exits although the disk of its log is full', async (t) => {
   const full = openSync('/dev/full', 'w')
   const child = spawn(process.execPath, COMMAND, { stdio: ['pipe', 'ignore', full] })
   t.teardown(() => child.kill('SIGKILL'))

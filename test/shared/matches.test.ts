@@ -4,7 +4,7 @@ import { containing, matches, rejectsWith, throwsWith } from '../fixtures/matche
 
 const isSame = (found: unknown, wanted: unknown) => isDeepStrictEqual(found, wanted)
 
-/** Whether `matches` accepts the value. A failure of it must not fail this test. */
+/** Whether `matches` accepts the value. Its failure must not fail this test. */
 function accepted(found: unknown, pattern: unknown): boolean {
   return matches({ currentAssert: undefined, strictSame: isSame }, found, pattern)
 }
@@ -14,7 +14,7 @@ const INVOICE = { status: 'partially_paid', amount_due: 600, tags: ['a', 'b'], n
 t.test('members that the pattern does not name may have any value', async (t) => {
   t.ok(accepted(INVOICE, { status: 'partially_paid', notes: null }))
   t.ok(accepted({ data: [{ id: 1, name: 'x' }] }, { data: [{ id: 1 }] }))
-  t.ok(accepted(new Error('gone'), { message: 'gone' }), 'nor which class it is')
+  t.ok(accepted(new Error('gone'), { message: 'gone' }), 'the class may differ')
 })
 
 const REJECTED: [found: unknown, pattern: unknown, why: string][] = [
@@ -27,8 +27,8 @@ const REJECTED: [found: unknown, pattern: unknown, why: string][] = [
   [INVOICE, { amount_due: '600' }, 'text for a number'],
   [INVOICE, { notes: undefined }, 'null for undefined'],
   [INVOICE, { notes: {} }, 'null for an object'],
-  [INVOICE, { absent: String }, 'a type of nothing'],
-  [INVOICE, {}, 'members where there are to be none'],
+  [INVOICE, { absent: String }, 'a type for a missing member'],
+  [INVOICE, {}, 'members for an empty object'],
   [{ data: [{ id: 1 }, { id: 2 }] }, { data: [{ id: 1 }] }, 'a longer list of objects'],
   [[], { length: 0 }, 'an array for an object'],
   [undefined, /e/, 'nothing for text'],
@@ -37,21 +37,27 @@ const REJECTED: [found: unknown, pattern: unknown, why: string][] = [
   ['', Object, 'text for an instance'],
 ]
 
-t.test('all else is exact', async (t) => {
+t.test('everything else is compared exactly', async (t) => {
   for (const [found, pattern, why] of REJECTED) t.notOk(accepted(found, pattern), why)
 })
 
-t.test('an open value is an expression, a type, a class, or a predicate', async (t) => {
-  const found = { id: 'inv_1', amount: 600, paid: false, at: new Date(0), tags: [1] }
-  t.ok(accepted(found, { id: /^inv_/, amount: Number, paid: Boolean, at: Date, tags: Array }))
-  t.ok(accepted(found, { id: String, amount: (amount: unknown) => amount === 600 }))
-  t.notOk(accepted(found, { amount: (amount: unknown) => amount === 601 }))
-  t.notOk(accepted(found, { at: Number }))
-  const everywhere = /inv/g
-  t.ok(accepted(['inv', 'inv'], [everywhere, everywhere]), 'its last index has no effect')
-})
+t.test(
+  'a pattern for a value is a regular expression, a type, a class, or a predicate',
+  async (t) => {
+    const found = { id: 'inv_1', amount: 600, paid: false, at: new Date(0), tags: [1] }
+    t.ok(accepted(found, { id: /^inv_/, amount: Number, paid: Boolean, at: Date, tags: Array }))
+    t.ok(accepted(found, { id: String, amount: (amount: unknown) => amount === 600 }))
+    t.notOk(accepted(found, { amount: (amount: unknown) => amount === 601 }))
+    t.notOk(accepted(found, { at: Number }))
+    const everywhere = /inv/g
+    t.ok(
+      accepted(['inv', 'inv'], [everywhere, everywhere]),
+      'the lastIndex of the expression has no effect',
+    )
+  },
+)
 
-t.test('a part of a text is named as such', async (t) => {
+t.test('a part of a text must be marked with containing()', async (t) => {
   t.ok(accepted('cost: $1.50 (all)', containing('$1.50 (all)')))
   t.notOk(accepted('cost: $1x50', containing('$1.50')))
   throwsWith(t, () => containing(''), /every string/)
@@ -70,7 +76,7 @@ const NOT_FAILURE: [pattern: unknown, why: string][] = [
   [TypeError, 'another class'],
 ]
 
-t.test('an error is compared as exactly', async (t) => {
+t.test('errors are compared just as exactly', async (t) => {
   const checked = { currentAssert: undefined, strictSame: isSame }
   for (const pattern of [{ code: 'payments_refused', rows: [1, 2] }, /2 rows$/, Error]) {
     t.ok(throwsWith(checked, fail, pattern))
@@ -78,9 +84,12 @@ t.test('an error is compared as exactly', async (t) => {
     t.ok(await rejectsWith(checked, async () => fail(), pattern))
     t.notOk(
       throwsWith(checked, () => FAILURE, pattern),
-      'it returns the error',
+      'the function returns the error',
     )
-    t.notOk(await rejectsWith(checked, Promise.resolve(FAILURE), pattern), 'it resolves with it')
+    t.notOk(
+      await rejectsWith(checked, Promise.resolve(FAILURE), pattern),
+      'the promise resolves with the error',
+    )
   }
   for (const [pattern, why] of NOT_FAILURE) {
     t.notOk(throwsWith(checked, fail, pattern), why)
@@ -88,7 +97,7 @@ t.test('an error is compared as exactly', async (t) => {
   }
 })
 
-t.test('a failure shows the members in question', async (t) => {
+t.test('a failure shows only the members that the pattern names', async (t) => {
   const shown: unknown[] = []
   const record = {
     currentAssert: undefined,

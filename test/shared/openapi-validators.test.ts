@@ -1,4 +1,4 @@
-// The contracts as other people's tools read them; `npm run check` has Redocly's.
+// Third-party validators accept the contracts. `npm run check` also runs Redocly.
 import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
@@ -10,9 +10,9 @@ import { readContractDocument } from '../../shared/contract/contract.ts'
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 const CONTRACTS = ['shared/contract/openapi.yaml', 'shared/contract/settings-openapi.yaml']
 
-t.test('spectral finds nothing', async (t) => {
-  const words = ['node_modules/.bin/spectral', 'lint', '--format=json', '--quiet', ...CONTRACTS]
-  const finished = await promisify(execFile)(process.execPath, words, { cwd: ROOT }).catch(
+t.test('Spectral reports no faults', async (t) => {
+  const args = ['node_modules/.bin/spectral', 'lint', '--format=json', '--quiet', ...CONTRACTS]
+  const finished = await promisify(execFile)(process.execPath, args, { cwd: ROOT }).catch(
     (fault: { stdout: string }) => fault,
   )
   t.strictSame(JSON.parse(finished.stdout), [])
@@ -23,7 +23,7 @@ t.test('the schema of OpenAPI 3.1 accepts the document', async (t) => {
   t.strictSame(result, { valid: true })
 })
 
-t.test('every detail is a sentence, in errors after the name of the field', async (t) => {
+t.test('every detail is a sentence; in errors, the name of the field may precede it', async (t) => {
   const { components } = membersOf(JSON.parse(readContractDocument().json))
   const problems = Object.values(membersOf(membersOf(components)['examples']))
     .map((example) => membersOf(membersOf(example)['value']))

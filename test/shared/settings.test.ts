@@ -17,7 +17,7 @@ const SCHEMA = {
 const read = (environment: Record<string, string>) =>
   readSettings(SCHEMA, environment, { prefix: 'APP_' })
 
-t.test('a secret may stand in a file, with a line end behind it', async (t) => {
+t.test('a secret may be in a file, followed by a line end', async (t) => {
   const APP_SECRET_FILE = `${t.testdir({ secret: `${GOOD},${GOOD}x\n` })}/secret`
   t.strictSame(read({ APP_SECRET_FILE }).APP_SECRET, [GOOD, `${GOOD}x`])
   t.equal(
@@ -25,11 +25,11 @@ t.test('a secret may stand in a file, with a line end behind it', async (t) => {
     `APP_SECRET=[read from ${APP_SECRET_FILE}]\nAPP_NAME=x`,
   )
   t.equal(describeSettings(SCHEMA, { APP_SECRET: GOOD }), 'APP_SECRET=[set]\nAPP_NAME=x')
-  // The empty variable counts as unset.
+  // An empty variable counts as unset.
   t.strictSame(read({ APP_SECRET_FILE, APP_SECRET: '' }).APP_SECRET, [GOOD, `${GOOD}x`])
 })
 
-t.test('a file that cannot stand for it is named, and what is in it is not', async (t) => {
+t.test('an error about a file names the file, and does not show its content', async (t) => {
   const directory = t.testdir({ empty: '\n', short: 'S3CR3T' })
   const refused = (environment: Record<string, string>, message: RegExp) =>
     throwsWith(t, () => read(environment), { name: 'SettingsError', message })

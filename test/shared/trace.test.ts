@@ -30,7 +30,7 @@ t.test('unknown flags are not forwarded', async (t) => {
   t.notOk(isSampled(read(`00-${ID}-${SPAN}-02`)))
 })
 
-t.test('of a future version, the known part is read', async (t) => {
+t.test('the known fields of a future version are read', async (t) => {
   t.equal(read(`cc-${ID}-${SPAN}-01-more`).id, ID)
   t.equal(read(`cc-${ID}-${SPAN}-01`).id, ID)
 })
@@ -74,7 +74,7 @@ t.test('a malformed state is dropped as a whole', async (t) => {
     'a=1=2',
     `a=${'x'.repeat(257)}`,
     'é=1',
-    Array.from({ length: 33 }, (_, place) => `k${place}=1`).join(','),
+    Array.from({ length: 33 }, (_, index) => `k${index}=1`).join(','),
     `a=${'x'.repeat(200)},b=${'x'.repeat(200)},c=${'x'.repeat(200)}`,
   ]) {
     t.equal(state(bad), '', bad)

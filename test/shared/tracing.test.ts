@@ -8,7 +8,7 @@ import { startTracing } from '../../shared/process/tracing.ts'
 import { containing, matches } from '../fixtures/matches.ts'
 import { until } from '../fixtures/service/until.ts'
 
-/** A collector that accepts batches and responds to none before it is released. */
+/** Starts a collector that receives batches, but does not respond until `release` is called. */
 async function startHangingCollector(t: Test) {
   const { promise: released, resolve: release } = Promise.withResolvers<void>()
   let batches = 0
@@ -25,7 +25,7 @@ async function startHangingCollector(t: Test) {
     server.close()
     server.closeAllConnections()
   })
-  // A TCP server has an address of this form.
+  // The address of a TCP server has this type.
   const { port } = server.address() as AddressInfo
   return { url: `http://127.0.0.1:${port}`, batches: () => batches, release }
 }
@@ -36,13 +36,13 @@ t.test('spans are dropped and counted when the queue is full', async (t) => {
   const log = createLogger('test', 'silent')
   const options = { endpoint: collector.url, share: 1, service: 'test', metrics, log }
   const tracing = await startTracing(options)
-  if (tracing === undefined) throw new Error('there is a collector')
+  if (tracing === undefined) throw new Error('tracing is off')
   const at = performance.now()
   const span = { name: 'x', kind: 'internal', from: at, to: at, failed: false } as const
   const record = () => tracing.record(tracing.begin(), { ...span, attributes: {} }, [])
   // The first batch is sent when it is full.
   for (let n = 0; n < 512; n++) record()
-  await until(() => collector.batches() === 1, 'a batch has left')
+  await until(() => collector.batches() === 1, 'a batch was sent')
   for (let n = 0; n < 10_000; n++) record()
   const outcomes = async () => await metrics.registry.metrics()
   matches(t, await outcomes(), containing('receivables_trace_spans_total{outcome="dropped"} 1808'))
