@@ -1,4 +1,4 @@
-/** The demo account of `npm start`: created once, with an Admin, a Member and a sample ledger. */
+/** The demo account of `npm start`, which has an Admin, a Member and a sample ledger. It is created once. */
 import { createAccount } from '../accounts/accounts.ts'
 import type { Act } from '../accounts/audit.ts'
 import { setPaymentDetails } from '../accounts/payment-details.ts'
@@ -22,7 +22,7 @@ export const DEMO_LOGINS = [
   { role: 'member', email: 'member@demo.example' },
 ] as const
 
-/** The demo account; undefined if it is not created yet. */
+/** Returns the demo account; undefined if it has not been created yet. */
 export async function findDemoAccount(reader: Reader): Promise<AccountRow | undefined> {
   const user = await findUserByEmail(reader, DEMO_LOGINS[0].email)
   if (user === undefined) return undefined
@@ -33,7 +33,7 @@ export async function findDemoAccount(reader: Reader): Promise<AccountRow | unde
     .executeTakeFirst()
 }
 
-/** Both logins get this `passwordHash`. */
+/** Creates the demo account. Both logins have the same password. */
 export async function createDemoAccount(
   tx: Transaction,
   passwordHash: string,
@@ -82,7 +82,7 @@ export async function createDemoAccount(
   return account
 }
 
-/** An open invoice of the demo account, for a first payment. */
+/** Returns an open invoice of the demo account, on which a reader of the first steps can record a payment. */
 export async function findOpenInvoice(reader: Reader, accountId: string): Promise<InvoiceRow> {
   return reader
     .selectFrom('invoices')

@@ -1,6 +1,6 @@
 /**
- * A small sample ledger, in days relative to today, so that it looks used on any day. Names and addresses
- * are reserved ones, and demo debtors are never contacted.
+ * A small sample ledger with dates relative to today, so that it looks in use on any day. The addresses are in
+ * reserved domains, and debtors of a demo account are never contacted.
  */
 import type { MessageRow } from '../database/tables.ts'
 
@@ -8,7 +8,7 @@ export interface SampleInvoice {
   readonly issuedDaysAgo: number
   readonly termsDays: number
   readonly currency: string
-  /** Minor units. */
+  /** In minor units. */
   readonly amount: number
   readonly lines?: readonly {
     description: string
@@ -17,10 +17,10 @@ export interface SampleInvoice {
     tax: number
   }[]
   readonly draft?: true
-  /** Paid this many days ago, in full unless `paid` is given. */
+  /** How many days ago the invoice was paid: in full, unless `paid` is given. */
   readonly paidDaysAgo?: number
   readonly paid?: number
-  /** The messages in the log. */
+  /** The messages about the invoice, which the log shows. */
   readonly messages?: readonly SampleMessage[]
 }
 

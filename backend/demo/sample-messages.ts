@@ -1,4 +1,4 @@
-/** Logs sample messages with their stages, and one that awaits approval. */
+/** Writes sample messages and the data that belongs to them, as if the reminder engine had written them. */
 
 import { createId } from '../../shared/contract/id.ts'
 import { digestOf, readPaymentDetails } from '../accounts/payment-details.ts'
@@ -13,7 +13,7 @@ import type { SampleMessage } from './sample-ledger.ts'
 const DAY_MS = 86_400_000
 const APPROVAL_MS = 7 * DAY_MS
 
-/** The messages of an invoice, in the order in which they were sent. */
+/** Writes the messages about an invoice. `samples` are in the order in which they were sent. */
 export async function logSampleMessages(
   tx: Transaction,
   account: AccountRow,
@@ -107,7 +107,7 @@ async function logSampleMessage(
     .execute()
 }
 
-/** The sample payments are later than the reminder, and do not pause chasing. */
+/** Records the reminder on the invoice, and removes the pause after a sample payment. */
 async function markReminded(tx: Transaction, invoice: InvoiceRow, message: MessageRow) {
   await tx
     .updateTable('invoices')
@@ -126,8 +126,7 @@ async function markReminded(tx: Transaction, invoice: InvoiceRow, message: Messa
 }
 
 /**
- * Suppresses the address, as after a real bounce: no more mail is sent to it until an Admin confirms that
- * it works.
+ * Suppresses the address as after a real bounce: no mail is sent to it until an Admin clears the bounce.
  */
 async function suppressRecipient(tx: Transaction, message: MessageRow, now: Date) {
   const { account_id: accountId, id: messageId, recipient: address } = message
@@ -136,7 +135,7 @@ async function suppressRecipient(tx: Transaction, message: MessageRow, now: Date
   await suppressAddress(tx, { accountId, address, reason: 'bounced', detail, messageId }, now)
 }
 
-/** Sets the fields that the planner sets for an invoice whose reminder waits for approval. */
+/** Sets the fields that the planner sets for an invoice whose reminder awaits approval. */
 async function markWaiting(tx: Transaction, invoice: InvoiceRow, message: MessageRow) {
   await tx
     .updateTable('invoices')

@@ -1,6 +1,5 @@
 /**
- * The files that are served: pages, their stylesheets and scripts, and the OpenAPI document in several
- * forms.
+ * The files that are served: pages, their stylesheets and scripts, and the OpenAPI document in several formats.
  */
 import { createHash } from 'node:crypto'
 import { gzipSync } from 'node:zlib'
@@ -10,11 +9,11 @@ export interface Asset {
   /** The media type. */
   readonly type: string
   readonly content: Uint8Array
-  /** Compressed by gzip, to about a fifth. */
+  /** The content, compressed with gzip to about a fifth. */
   readonly zipped: Uint8Array
   /** A digest of the content. */
   readonly version: string
-  /** The path changes with the content, so that it can be cached for ever. */
+  /** Whether the path changes with the content, so that the file can be cached forever. */
   readonly isImmutable: boolean
 }
 

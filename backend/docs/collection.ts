@@ -1,6 +1,6 @@
 /**
- * Renders the examples of all operations as a Postman collection (format 2.1), which Bruno and Insomnia
- * import too. It uses the same examples as the reference.
+ * Renders all operations, with the examples of the reference, as a Postman collection (format 2.1). Bruno and
+ * Insomnia can import it too.
  */
 import { exampleTarget } from './curl.ts'
 import type { ContractDocument, DocumentedOperation, Example } from './document.ts'
@@ -11,7 +11,7 @@ export function renderCollection(document: ContractDocument, baseUrl: string): s
   const collection = {
     info: {
       name: 'Receivables API',
-      description: 'Set the variable `key` to an API key of yours.',
+      description: 'Set the variable `key` to one of your API keys.',
       version: document.version,
       schema: FORMAT,
     },
@@ -29,7 +29,7 @@ export function renderCollection(document: ContractDocument, baseUrl: string): s
   return JSON.stringify(collection, null, 2)
 }
 
-/** An item for each example of a body. */
+/** Returns an item for each example of the body. */
 function itemsOf(operation: DocumentedOperation) {
   const { summary, body } = operation
   const examples = body?.examples ?? []

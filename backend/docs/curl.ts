@@ -1,4 +1,4 @@
-/** Renders an operation as a `curl` command, with `$KEY` for the key. */
+/** Renders an operation as a `curl` command, in which `$KEY` stands for the API key. */
 import type { DocumentedOperation, Example, Parameter } from './document.ts'
 
 export function renderCurl(
@@ -24,7 +24,7 @@ export function renderCurl(
   return lines.join(' \\\n  ')
 }
 
-/** Path and query, with the example values of the document. */
+/** Returns the path and the query with the example values of the document. */
 export function exampleTarget({ path, parameters, responses }: DocumentedOperation): string {
   const ids = parameters.filter(({ place }) => place === 'path')
   const filled = ids.reduce(
@@ -34,7 +34,7 @@ export function exampleTarget({ path, parameters, responses }: DocumentedOperati
   return filled + exampleQuery(parameters)
 }
 
-/** The id of the object in the example response. */
+/** Returns the id of the object in the example response. */
 function exampleId(responses: DocumentedOperation['responses']): string {
   const value = responses[0]?.content?.examples[0]?.value
   return typeof value === 'object' && value !== null && 'id' in value ? String(value.id) : ''
@@ -48,7 +48,7 @@ function exampleQuery(parameters: readonly Parameter[]): string {
   return pairs.length === 0 ? '' : `?${pairs.join('&')}`
 }
 
-/** Quotes for a POSIX shell; an apostrophe cannot be inside single quotes. */
+/** Quotes a text for a POSIX shell, if necessary. An apostrophe cannot be inside single quotes. */
 function quote(text: string): string {
   return /^[\w:/.?=&,-]+$/.test(text) && !/[?&]/.test(text)
     ? text

@@ -1,6 +1,6 @@
 /**
- * The OpenAPI document in the form of the reference: references resolved, examples collected. Schemas are
- * not resolved, because the reference shows their names; `resolve` resolves one step.
+ * Reads the OpenAPI document for the reference: resolves references and collects examples. References to
+ * schemas remain, because the reference shows the names of the schemas; `resolve` resolves them.
  */
 
 export type Members = Readonly<Record<string, unknown>>
@@ -13,7 +13,7 @@ export interface ContractDocument {
   readonly events: readonly DocumentedEvent[]
   readonly headers: ReadonlyMap<string, DocumentedHeader>
   readonly schemas: ReadonlyMap<string, Members>
-  /** Resolves a `$ref`; members beside it override those of its target. */
+  /** Returns the target of a `$ref`. Members next to the `$ref` override those of the target. */
   resolve(value: unknown): Members
 }
 
@@ -26,7 +26,7 @@ export interface DocumentedOperation {
   readonly tag: string
   readonly summary: string
   readonly description: string
-  /** Undefined: any key. */
+  /** The required scope; undefined if any key may call the operation. */
   readonly scope: string | undefined
   readonly parameters: readonly Parameter[]
   readonly body: Content | undefined
@@ -59,7 +59,7 @@ export interface DocumentedResponse {
 }
 
 export interface DocumentedHeader {
-  /** Whether every such response has it. */
+  /** Whether every response with this status has the header. */
   readonly required: boolean
   readonly description: string
   readonly schema: Members
@@ -194,7 +194,7 @@ function texts({ summary, description }: Members): { summary: string; descriptio
   return { summary: textOf(summary), description: textOf(description) }
 }
 
-/** The contract has already been validated: a missing member counts as empty and is not an error. */
+/** Returns no members for any other value: the contract is already validated, so this is not an error. */
 export function membersOf(value: unknown): Members {
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : {}
 }

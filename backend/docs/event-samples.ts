@@ -1,10 +1,10 @@
-/** A sample delivery for each event type, as **Send test event** sends it, with a valid signature. */
+/** Creates a sample delivery of an event type, as the button "Send test event" does, with a valid signature. */
 import { type EventType, isEventType } from '../events/event-types.ts'
 import { withRevision } from '../events/events.ts'
 import { sampleOf } from '../webhooks/samples.ts'
 import { signMessage } from '../webhooks/signature.ts'
 
-/** The secret of the guide's test vector; no endpoint has it. */
+/** The secret of the test vector in the guide. No endpoint has it. */
 export const SAMPLE_SECRET = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'
 
 const SAMPLE_ID = 'evt_01KAJZ3T4W8Q6F2Y5N7B9C1D3E'
@@ -17,7 +17,7 @@ export interface EventSample {
   readonly body: string
 }
 
-/** Undefined for an unknown event type. */
+/** Returns undefined for an unknown event type. */
 export function eventSample(type: string): EventSample | undefined {
   return isEventType(type) ? signedSample(type) : undefined
 }

@@ -1,4 +1,4 @@
-/** The layout around the content of every page. */
+/** Renders the layout that surrounds the content of every page. */
 import { type Html, html } from '../html/html.ts'
 import type { Asset } from './assets.ts'
 import type { Heading } from './markup/markdown.ts'
@@ -6,7 +6,7 @@ import type { Page } from './page.ts'
 
 /** What all pages share. */
 export interface Site {
-  /** The first is the start page. */
+  /** The pages in reading order. The first one is the start page. */
   readonly pages: readonly Page[]
   readonly stylesheet: Asset
   readonly script: Asset
@@ -61,7 +61,7 @@ ${members.map((other) => renderEntry(other, other === page))}
 </details>
 <main id="main" tabindex="-1">
 ${page.main}
-${renderNeighbours(page, pages)}
+${renderAdjacentPages(page, pages)}
 </main>
 </div>
 </body>
@@ -70,7 +70,7 @@ ${renderNeighbours(page, pages)}
 }
 
 /** Links to the previous and the next page. */
-function renderNeighbours(page: Page, pages: readonly Page[]): Html | undefined {
+function renderAdjacentPages(page: Page, pages: readonly Page[]): Html | undefined {
   const at = pages.indexOf(page)
   if (at < 1) return undefined
   const [previous, next] = [pages[at - 1], pages[at + 1]]
@@ -85,7 +85,7 @@ function renderEntry(page: Page, isCurrent: boolean): Html {
 ${isCurrent && renderSections(page.headings)}</li>`
 }
 
-/** Headings of the second level, with those of the third below each. */
+/** Renders links to the headings of the second level, with those of the third level below each. */
 function renderSections(headings: readonly Heading[]): Html | undefined {
   const sections = headings.filter(({ depth }) => depth === 2)
   if (sections.length === 0) return undefined
@@ -108,7 +108,7 @@ function renderLink({ id, text }: Heading): Html {
 
 export function renderMissing(site: Site): string {
   const main = html`<h1>There is no such page</h1>
-<p>See the list of pages, or begin at <a href="/docs">the start</a>.</p>`
+<p>See the list of pages, or go to the <a href="/docs">start page</a>.</p>`
   const missing = { path: '', title: 'No such page', summary: '', main, headings: [] }
   return renderLayout(missing, site)
 }

@@ -8,7 +8,7 @@ export interface Page {
   readonly summary: string
   readonly main: Html
   readonly headings: readonly Heading[]
-  /** Its group in the list of pages. */
+  /** The page's group in the list of pages. */
   readonly group?: string
   /** Whether samples are shown beside the text on wide screens. */
   readonly isWide?: true

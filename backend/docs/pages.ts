@@ -1,4 +1,4 @@
-/** All pages of the documentation, in reading order. */
+/** Renders all pages of the documentation, in reading order. */
 import { readFileSync } from 'node:fs'
 import {
   PROBLEM_TYPES,
@@ -13,10 +13,10 @@ import type { Page } from './page.ts'
 import { referencePage } from './reference.ts'
 
 const GUIDES = new URL('../../docs/', import.meta.url)
-/** The base URL in the guides' texts, replaced by the installation's. */
+/** The base URL in the guides. It is replaced with the installation's. */
 const WRITTEN_BASE_URL = 'http://127.0.0.1:8080'
 
-/** The guides in reading order. Other files of the folder are for operators, and not served. */
+/** The guides in reading order. Other files of the folder are for operators, and are not served. */
 const GROUPS: Readonly<Record<string, readonly string[]>> = {
   'Get started': ['first-call', 'authentication', 'testing', 'going-live'],
   Money: ['money', 'payments'],
@@ -40,7 +40,7 @@ function guidePage(name: string, baseUrl: string, responses: ReadonlyMap<string,
   const text = readFileSync(new URL(`${name}.md`, GUIDES), 'utf8')
   const [, title, summary] = /^# (.+)\n\n((?:.+\n)+)/.exec(text) ?? []
   if (title === undefined || summary === undefined) {
-    throw new Error(`docs/${name}.md does not begin with a title and a sentence`)
+    throw new Error(`docs/${name}.md must begin with a title and a sentence`)
   }
   try {
     const written = text.replaceAll(WRITTEN_BASE_URL, baseUrl)
@@ -55,11 +55,11 @@ function guidePage(name: string, baseUrl: string, responses: ReadonlyMap<string,
       headings,
     }
   } catch (cause) {
-    throw new Error(`docs/${name}.md cannot be shown: ${String(cause)}`, { cause })
+    throw new Error(`docs/${name}.md cannot be rendered: ${String(cause)}`, { cause })
   }
 }
 
-/** The example response of each error code. */
+/** Returns the example response of each error code. */
 function errorResponses({ operations }: ContractDocument): ReadonlyMap<string, unknown> {
   const values = operations
     .flatMap(({ responses }) => responses)
@@ -68,7 +68,7 @@ function errorResponses({ operations }: ContractDocument): ReadonlyMap<string, u
   return new Map(values)
 }
 
-/** For the heading of an error code: its status, title and example response. */
+/** Renders what follows the heading of an error code: its status, title and example response. */
 function renderCodeFacts(id: string, response: unknown): Html {
   const code = CODES.find((candidate) => candidate === id)
   if (code === undefined) return html``
@@ -105,7 +105,7 @@ see <a href="/docs/clients">Clients and tools</a>.</p>`
   return { path: '/docs', title, summary, main, headings: [] }
 }
 
-/** The text of a Markdown sentence. */
+/** Returns the text of a Markdown sentence without markup. */
 function plainText(markdown: string): string {
   return markdown
     .replace(/\[([^\]]+)\]\([^)]+\)/g, '$1')

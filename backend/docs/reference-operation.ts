@@ -1,4 +1,4 @@
-/** Renders an operation in the reference: description and parameters on one side, samples on the other. */
+/** Renders an operation in the reference: its description and parameters, with samples next to them. */
 import { PROBLEM_TYPES, type ProblemCode, problemType } from '../../shared/contract/problem.ts'
 import { type Html, html } from '../html/html.ts'
 import {
@@ -87,7 +87,7 @@ ${
 }`
 }
 
-/** A request in each language for each example of a body. */
+/** Renders a request for each example of the body, in each language. */
 function renderRequests(operation: DocumentedOperation, baseUrl: string): Html {
   const examples = operation.body?.examples ?? []
   const [first, ...others] = examples
@@ -108,7 +108,7 @@ ${samples(example)}</details>`,
 )}`
 }
 
-/** A tab for each status, with all examples of its responses. */
+/** Renders a tab for each status, with all examples of its responses. */
 function renderResponses({ responses, summary }: DocumentedOperation): Html {
   const tabs = responses
     .filter(({ content }) => (content?.examples ?? []).length > 0)
@@ -127,7 +127,7 @@ function renderResponses({ responses, summary }: DocumentedOperation): Html {
 ${renderTabs('status', `Response: ${summary}`, tabs)}`
 }
 
-/** The error codes of the example responses. */
+/** Renders the error codes of the example responses. */
 function renderErrors(responses: readonly DocumentedResponse[]): Html {
   const codes = responses.flatMap(({ content }) =>
     (content?.examples ?? []).map(({ value }) => String(membersOf(value)['code'])),

@@ -1,4 +1,4 @@
-/** The reference: every operation, event, object and header of the OpenAPI document, on one page. */
+/** Renders the reference: every operation, event, object and header of the OpenAPI document, on one page. */
 import { type Html, html } from '../html/html.ts'
 import type { ContractDocument, DocumentedEvent } from './document.ts'
 import { eventSample, SAMPLE_SECRET } from './event-samples.ts'
@@ -8,7 +8,7 @@ import type { Page } from './page.ts'
 import { renderMethod, renderOperation } from './reference-operation.ts'
 import { hasSection, renderSchema, renderType } from './schema.ts'
 
-/** Adds to the page's headings. */
+/** Renders a heading and adds it to the page's headings. */
 type AddHeading = (depth: number, id: string, text: string, inner?: Html) => Html
 
 export function referencePage(document: ContractDocument, baseUrl: string): Page {
@@ -38,8 +38,8 @@ ${ofTag(name).map((operation) =>
 )}`,
 )}
 ${heading(2, 'events', 'Events')}
-<p>We send these to your webhook endpoints; see <a href="/docs/webhooks">Webhooks</a>. The signature of each
-sample verifies over the body exactly as shown, with the secret <code>${SAMPLE_SECRET}</code>.</p>
+<p>We send these to your webhook endpoints; see <a href="/docs/webhooks">Webhooks</a>. You can verify the signature
+of each sample with the body exactly as shown and the secret <code>${SAMPLE_SECRET}</code>.</p>
 ${document.events.map((event) => renderEvent(document, event, heading))}
 ${heading(2, 'objects', 'Objects')}
 <p>A response always has every field, with <code>null</code> where there is no value.</p>

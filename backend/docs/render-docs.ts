@@ -1,4 +1,4 @@
-/** Renders the whole documentation, for the base address of the installation. */
+/** Renders the whole documentation for the base URL of the installation. */
 import { readFileSync } from 'node:fs'
 import { readContractDocument } from '../../shared/contract/contract.ts'
 import { readStylesheet } from '../html/stylesheet.ts'
@@ -19,14 +19,14 @@ export interface RenderedDocs {
 
 const ASSETS = new URL('./assets/', import.meta.url)
 
-/** The module in the package of MiniSearch. */
+/** The search library MiniSearch, which browsers load. */
 const MINISEARCH = new URL(import.meta.resolve('minisearch'))
 
-/** Programs that a reader may copy. */
+/** Programs that readers can copy. */
 const EXAMPLES = new URL('../../deploy/examples/', import.meta.url)
 const EXAMPLE_FILES = ['README.md', 'client.ts', 'post-payments.ts', 'receivables.py', 'sync.ts']
 
-/** The base URL in the document's text, replaced by the installation's. */
+/** The base URLs in the OpenAPI document and in the examples. They are replaced with the installation's. */
 const WRITTEN_BASE_URL = 'http://localhost:8080'
 const EXAMPLES_BASE_URL = 'http://127.0.0.1:8080'
 
@@ -62,7 +62,7 @@ export function renderDocs(baseUrl: string): RenderedDocs {
       JSON_TYPE,
       renderCollection(document, baseUrl),
     ),
-    // It is served as plain text: browsers then display it.
+    // Browsers display plain text, and would download TypeScript.
     createFile('/docs/receivables-api.ts', TEXT, renderTypeScript(document)),
     ...EXAMPLE_FILES.map((name) => renderExample(name, baseUrl)),
     ...pages.map((page) => createFile(page.path, HTML, renderLayout(page, site))),

@@ -1,4 +1,4 @@
-/** The thread in which `rendered-docs.ts` renders. */
+/** Renders the documentation in the thread that `rendered-docs.ts` starts. */
 import { parentPort, workerData } from 'node:worker_threads'
 import { renderDocs } from './render-docs.ts'
 

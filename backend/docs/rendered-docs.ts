@@ -7,9 +7,9 @@ const WORKER = new URL('./render-worker.ts', import.meta.url)
 const rendered = new Map<string, Promise<RenderedDocs>>()
 
 /**
- * The documentation for a base address, rendered once in a process. It takes a second of CPU, on a thread
- * of its own: neither the start of the process nor its calls wait for it. Rejects if it cannot be rendered;
- * the next call tries again.
+ * Returns the documentation for a base URL, which is rendered once per process. Rendering takes a second of CPU
+ * time in a separate thread, so that neither the start of the process nor other requests wait for it. If it
+ * fails, the promise rejects, and the next call tries again.
  */
 export function renderedDocs(baseUrl: string): Promise<RenderedDocs> {
   const known = rendered.get(baseUrl)
@@ -22,7 +22,7 @@ export function renderedDocs(baseUrl: string): Promise<RenderedDocs> {
 
 async function render(baseUrl: string): Promise<RenderedDocs> {
   const worker = new Worker(WORKER, { workerData: baseUrl })
-  // Without this, a process that ends would wait for its documentation.
+  // Without this, the process could not exit while the documentation is being rendered.
   worker.unref()
   const [docs]: RenderedDocs[] = await once(worker, 'message')
   if (docs === undefined) throw new Error('the documentation was not rendered')

@@ -1,7 +1,7 @@
 /**
- * Renders an operation as a program in each language of the reference. Programs are complete, use the
- * standard library if possible, and read the key from the variable `KEY`, so that no key is pasted into
- * code.
+ * Renders an operation as a program in each language of the reference. The programs are complete and use the
+ * standard library if possible. They read the API key from the environment variable `KEY`, so that readers do
+ * not paste keys into code.
  */
 import { exampleTarget, renderCurl } from './curl.ts'
 import type { DocumentedOperation, Example } from './document.ts'
@@ -16,9 +16,9 @@ export interface RequestSample {
 interface Call {
   readonly method: string
   readonly url: string
-  /** The headers, except those of the key and of the body. */
+  /** The headers, except `Authorization` and `Content-Type`. */
   readonly headers: readonly (readonly [name: string, value: string])[]
-  /** JSON; undefined if the call has no body. */
+  /** The body as JSON; undefined if the call has no body. */
   readonly body: string | undefined
 }
 
@@ -51,7 +51,7 @@ function javaScript({ method, url, headers, body }: Call): string {
   const lines = [
     ...(method === 'GET' ? [] : [`  method: '${method}',`]),
     '  headers: {',
-    // biome-ignore lint/suspicious/noTemplateCurlyInString: it is the program's own.
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: the placeholder belongs to the sample program.
     '    Authorization: `Bearer ${process.env.KEY}`,',
     ...(body === undefined ? [] : ["    'Content-Type': 'application/json',"]),
     ...headers.map(([name, value]) => `    '${name}': '${value}',`),
@@ -182,7 +182,7 @@ using var response = await client.SendAsync(request);
 Console.WriteLine($"{(int)response.StatusCode} {await response.Content.ReadAsStringAsync()}");`
 }
 
-/** Java's client is set to HTTP/1.1: otherwise it would request an upgrade to HTTP/2 over plain HTTP. */
+/** The client uses HTTP/1.1. By default, Java would request an upgrade to HTTP/2 over plain HTTP. */
 function java({ method, url, headers, body }: Call): string {
   const lines = [
     '            .header("Authorization", "Bearer " + System.getenv("KEY"))',
@@ -211,7 +211,7 @@ ${lines.join('\n')}
 }`
 }
 
-/** All lines but the first. */
+/** Indents all lines except the first one. */
 function indent(text: string, spaces: number): string {
   return text.replaceAll('\n', `\n${' '.repeat(spaces)}`)
 }

@@ -1,6 +1,6 @@
 /**
- * The documentation, outside /api/v1 so that the prefix keeps exactly the operations of the API. Pages load
- * nothing from other servers and contain no inline scripts or styles. The policy below enforces this.
+ * The routes of the documentation. Its pages load nothing from other servers and contain no inline scripts or
+ * styles, which the policy below enforces.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Request, ResponseObject, ResponseToolkit, ServerRoute } from '@hapi/hapi'
@@ -20,9 +20,9 @@ const CONTENT_SECURITY_POLICY = [
   "require-trusted-types-for 'script'",
 ].join('; ')
 
-const CACHED_FOR_EVER = 'public, max-age=31536000, immutable'
+const CACHED_FOREVER = 'public, max-age=31536000, immutable'
 
-/** How long a request waits for the rendering: less than a gateway waits for a page by default. */
+/** How long a request waits for rendering, which is less than the gateway's default timeout for pages. */
 const RENDERING_MS_MAX = 4_000
 
 const RETRY_AFTER_SECONDS = '3'
@@ -31,10 +31,10 @@ const RENDERING_PAGE = `<!doctype html>
 <html lang="en">
 <title>Documentation</title>
 <h1>The documentation is being prepared</h1>
-<p>This takes a few seconds after a start of the service. This page loads again by itself.</p>
+<p>This takes a few seconds after the service has started. The page reloads automatically.</p>
 `
 
-/** `rendered` is called for each request. While it is pending, requests get 503 after `waitMsMax`. */
+/** `rendered` is called for each request. If its promise is pending for `waitMsMax`, the response is 503. */
 export function docsRoutes(
   rendered: () => Promise<RenderedDocs>,
   waitMsMax = RENDERING_MS_MAX,
@@ -53,7 +53,7 @@ export function docsRoutes(
   ]
 }
 
-/** Undefined after `ms`. */
+/** Resolves with undefined if `work` takes longer than `ms`. */
 async function withinMs<T>(work: Promise<T>, ms: number): Promise<T | undefined> {
   const ended = new AbortController()
   const tooLate = delay(ms, undefined, { signal: ended.signal }).catch(() => undefined)
@@ -64,7 +64,7 @@ async function withinMs<T>(work: Promise<T>, ms: number): Promise<T | undefined>
   }
 }
 
-/** Browsers ignore `Retry-After`, and follow `Refresh`. */
+/** Browsers ignore `Retry-After`, but follow `Refresh`. */
 function respondLater(h: ResponseToolkit): ResponseObject {
   return h
     .response(RENDERING_PAGE)
@@ -75,7 +75,7 @@ function respondLater(h: ResponseToolkit): ResponseObject {
     .header('refresh', RETRY_AFTER_SECONDS)
 }
 
-/** Pages are revalidated at every visit. */
+/** Pages can be cached, but browsers must revalidate them before each use. */
 function respond(
   { type, content, zipped, version, isImmutable }: Asset,
   h: ResponseToolkit,
@@ -86,10 +86,10 @@ function respond(
   const response = h
     .response(Buffer.from(buffer, byteOffset, byteLength))
     .type(type)
-    // hapi derives another one for compressed responses.
+    // hapi changes the ETag of compressed responses itself.
     .etag(version)
     .header('vary', 'accept-encoding')
-    .header('cache-control', isImmutable ? CACHED_FOR_EVER : 'no-cache')
+    .header('cache-control', isImmutable ? CACHED_FOREVER : 'no-cache')
   return takesGzip ? response.header('content-encoding', 'gzip') : response
 }
 

@@ -1,9 +1,9 @@
-/** Renders a schema as a list of fields with types, whether they are required, and descriptions. */
+/** Renders a schema as a list of fields, each with its type, whether it is required, and its description. */
 import { type Html, html } from '../html/html.ts'
 import { type ContractDocument, listOf, type Members, membersOf, textOf } from './document.ts'
 import { renderMarkdown } from './markup/markdown.ts'
 
-/** Objects and enumerations have sections of their own; other named schemas do not. */
+/** Whether a named schema has its own section, which only objects and enumerations have. */
 export function hasSection(document: ContractDocument, name: string): boolean {
   const schema = document.schemas.get(name)
   if (schema === undefined || name.startsWith('Nullable')) return false
@@ -25,7 +25,7 @@ export function renderSchema(document: ContractDocument, schema: Members, id: st
   return html`<p>${renderType(document, schema)}</p>`
 }
 
-/** Nested objects without a name of their own are listed in place, e.g. `delivery.bounce`. */
+/** The fields of nested objects without a name are part of the same list, e.g. `delivery.bounce`. */
 function renderFields(document: ContractDocument, schema: Members, id: string): Html {
   return html`<dl class="fields">${fieldsOf(document, schema, '', id)}</dl>`
 }
@@ -116,7 +116,7 @@ function codes(values: readonly unknown[]): Html[] {
   return values.map((value, at) => html`${at > 0 && ', '}<code>${String(value)}</code>`)
 }
 
-/** `Debtor` of `#/components/schemas/Debtor`. */
+/** Returns `Debtor` for a reference to `#/components/schemas/Debtor`. */
 function referredName(schema: unknown): string | undefined {
   return /^#\/components\/schemas\/(.+)$/.exec(textOf(membersOf(schema)['$ref']))?.[1]
 }

@@ -1,4 +1,4 @@
-/** Builds the search index: the sections of all pages, indexed by MiniSearch. */
+/** Builds the search index of MiniSearch, which contains the sections of all pages. */
 import MiniSearch from 'minisearch'
 import { SETTINGS_PROBLEM_TYPES } from '../../shared/contract/problem.ts'
 import type { Page } from './page.ts'
@@ -8,12 +8,12 @@ export interface Section {
   /** The page's title. */
   readonly page: string
   readonly title: string
-  /** The text without examples. */
+  /** The text of the section, without examples. */
   readonly text: string
   readonly kind: 'guide' | 'error' | 'reference'
 }
 
-/** The serialized index for the browser; `assets/search.js` uses the same fields. */
+/** Returns the serialized index for the browser. `assets/search.js` must use the same fields. */
 export function searchIndex(pages: readonly Page[]): string {
   const index = new MiniSearch<Section>({
     idField: 'href',
@@ -29,7 +29,8 @@ export function searchSections(pages: readonly Page[]): readonly Section[] {
 }
 
 /**
- * The checklist ranks below other guides, like the reference, because it only mentions what these explain.
+ * The checklist `going-live` ranks below other guides, like the reference, because it only mentions what they
+ * explain.
  */
 function kindOf(path: string): Section['kind'] {
   if (path === '/docs/errors') return 'error'
@@ -49,10 +50,10 @@ function sectionsOf({ path, title: page, main }: Page): Section[] {
     const [id = '', title = '', text = ''] = parts.slice(at, at + 3)
     const href = at === 0 ? path : `${path}#${id}`
     const said = textOf(text)
-    // Errors are also searched by status, with which the facts of each start.
+    // Errors are also found by their status, with which the text of their sections begins.
     const [, status] = kind === 'error' ? (/^(\d{3}) · /.exec(said) ?? []) : []
     const place = status === undefined ? page : `${page}, ${status}`
-    // Integrators look for the codes of the API; those of the Settings pages rank below them.
+    // Codes of Settings rank below those of the API, because integrators look for codes of the API.
     const own = Object.hasOwn(SETTINGS_PROBLEM_TYPES, id) ? 'reference' : kind
     sections.push({ href, page: place, title: textOf(title), text: said, kind: own })
   }

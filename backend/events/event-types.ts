@@ -1,4 +1,4 @@
-/** The catalog of event types. Types are added, never removed or renamed. */
+/** All event types. A type may be added, but never removed or renamed. */
 export const EVENT_TYPES = [
   'debtor.created',
   'debtor.updated',

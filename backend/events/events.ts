@@ -1,9 +1,9 @@
 /**
- * Events are recorded in the transaction of their change, so that an event exists if and only if the change
- * was committed. A replay changes nothing and records none. Deliveries are sent elsewhere.
+ * Records events and their deliveries, which a worker sends. An event is recorded in the transaction of its
+ * change, so that it exists if and only if the change was committed. A replay records no event.
  *
- * If no endpoint subscribes to an event, it is not recorded: an account without webhooks pays one index
- * look-up. An endpoint receives events from its creation on.
+ * An event without a subscribed endpoint is not recorded, so that an account without webhooks costs only one
+ * index look-up. An endpoint therefore receives only events from the time after its creation.
  */
 import { createId } from '../../shared/contract/id.ts'
 import { todayIn } from '../calendar/calendar.ts'
@@ -13,7 +13,7 @@ import { prepared } from '../database/prepared.ts'
 import type { Transaction, WebhookDeliveryRow, WebhookEventRow } from '../database/tables.ts'
 import type { EventType } from './event-types.ts'
 
-/** Announced by a transaction that makes deliveries due. */
+/** The topic that a transaction announces when it has made deliveries due. */
 export const DELIVERIES_DUE = 'webhook_deliveries'
 
 export interface DomainEvent {
@@ -22,16 +22,16 @@ export interface DomainEvent {
   /** The id of the object that changed. */
   readonly subjectId: string
   /**
-   * Returns the JSON of the object now; `today` is the account's date. Called only if an endpoint
-   * subscribes.
+   * Returns the JSON of the object after the change. `today` is the current date in the account's time zone. It
+   * is called only if an endpoint subscribes to the event.
    */
   render(today: string): object | Promise<object>
-  /** Returns the JSON of the object before the change; absent if there was none. */
+  /** Returns the JSON of the object before the change; absent if the object is new. */
   renderBefore?(today: string): object | Promise<object>
 }
 
 export async function recordEvent(tx: Transaction, event: DomainEvent, now: Date): Promise<void> {
-  const endpoints = await findInterested(tx, event)
+  const endpoints = await findSubscribedEndpoints(tx, event)
   const [first] = endpoints
   if (first === undefined) return
   const { accountId, type, subjectId } = event
@@ -62,7 +62,7 @@ export interface EventData {
   readonly previous: object | null
 }
 
-/** Inserts an event without deliveries, for `recordEvent` and test events. Returns its id. */
+/** Inserts an event without deliveries and returns its id. `marks` are additional members of its body. */
 export async function insertEvent(
   tx: Transaction,
   { accountId, type, subjectId }: EventHead,
@@ -96,12 +96,12 @@ export interface DeliveryHead {
   readonly type: string
 }
 
-/** The `data` of an event, with the object's revision beside it; null if it has none. */
+/** Returns the `data` of an event, including the revision of its object; null if the object has none. */
 export function withRevision({ object, previous }: EventData) {
   return { object, previous, revision: 'revision' in object ? object.revision : null }
 }
 
-/** A delivery that is due at once. */
+/** Returns a delivery that is due at once. */
 export function newDelivery(head: DeliveryHead, now: Date): WebhookDeliveryRow {
   return {
     id: createId('whd'),
@@ -122,8 +122,8 @@ export function newDelivery(head: DeliveryHead, now: Date): WebhookDeliveryRow {
   }
 }
 
-/** Enabled and paused endpoints: deliveries of a paused one wait until it is resumed. */
-async function findInterested(tx: Transaction, { accountId, type }: DomainEvent) {
+/** Returns endpoints that are enabled or paused. Deliveries to a paused endpoint wait until it is resumed. */
+async function findSubscribedEndpoints(tx: Transaction, { accountId, type }: DomainEvent) {
   const endpoints = await readEndpoints(tx, accountId)
   return endpoints.filter(({ event_types }) => {
     if (event_types === null) return true
@@ -132,12 +132,12 @@ async function findInterested(tx: Transaction, { accountId, type }: DomainEvent)
   })
 }
 
-/** Reads what `recordEvent` needs, at the same time as other reads of the transaction. */
+/** Reads ahead what `recordEvent` needs, so that it can be read together with other data. */
 export async function prepareEvents(tx: Transaction, accountId: string): Promise<void> {
   await readEndpoints(tx, accountId)
 }
 
-/** No transaction changes endpoints and records an event after that. */
+/** Reading once is enough, because no transaction first changes endpoints and then records an event. */
 const readEndpoints = oncePerTransaction((tx, accountId) => selectEndpoints(tx, { accountId }))
 
 const selectEndpoints = prepared((tx: Transaction, { accountId }: { accountId: string }) =>

@@ -1,10 +1,10 @@
-/** Reads the records of an account to which the file may refer. */
+/** Reads the records of an account with which an imported file is compared. */
 import type { Reader } from '../database/tables.ts'
 import { inParts } from './in-parts.ts'
 import { type Ledger, settlementId } from './ledger.ts'
 import type { Books, PaymentRecord } from './records.ts'
 
-/** A customer of the account, to compare with the file. */
+/** A customer of the account, which is compared with the file. */
 export interface KnownCustomer {
   readonly id: string
   readonly external_id: string | null
@@ -13,7 +13,7 @@ export interface KnownCustomer {
 }
 
 export interface AccountRecords {
-  /** The records of the account, except invoices that the file does not name. */
+  /** The records that the file names, and the customers of its invoices. */
   readonly books: Books
   readonly customers: readonly KnownCustomer[]
 }
@@ -28,7 +28,7 @@ export async function readAccountRecords(
     invoicesOf(reader, accountId).where('external_id', 'in', names).execute(),
   )
   const found = new Set(byId.map(({ external_id }) => external_id))
-  // Another source may have created an invoice of this number.
+  // An invoice with this number may exist without the external id, if it was not imported.
   const others = invoices.filter(({ externalId }) => !found.has(externalId))
   const byNumber = await inParts(
     others.map(({ number }) => number),

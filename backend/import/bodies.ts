@@ -1,4 +1,4 @@
-/** The bodies with which the API would create the records of a file. */
+/** Creates the request bodies with which the API would create the records of a file. */
 import { type LedgerCustomer, type LedgerInvoice, settlementId } from './ledger.ts'
 
 export function debtorOf({ externalId, id, name, email }: LedgerCustomer) {

@@ -1,9 +1,9 @@
-/** Maps fields to columns of the file: as requested, or by common header names. */
+/** Maps fields to columns of the file, as requested or else by common header names. */
 import { LedgerError } from './ledger-error.ts'
 
 interface Field {
   readonly required: boolean
-  /** Header names of the field, reduced to lower-case letters and digits, the most likely first. */
+  /** Common header names of the field, in lower case without punctuation, the most likely first. */
   readonly headers: readonly string[]
 }
 
@@ -46,7 +46,7 @@ export type ColumnHeaders = ReadonlyMap<FieldName, string>
 
 export const FIELD_NAMES = Object.keys(FIELDS).filter(isFieldName)
 export const REQUIRED_FIELDS = FIELD_NAMES.filter((name) => FIELDS[name].required)
-/** Throws `LedgerError` that names the fields without a column, and the headers of the file. */
+/** Throws a `LedgerError` that names the fields without a column, and the headers of the file. */
 export function mapColumns(
   headers: readonly string[],
   requested: ReadonlyMap<FieldName, string>,
@@ -59,7 +59,9 @@ export function mapColumns(
       header === undefined ? findByName(headers, field) : findRequested(headers, header)
     const [index] = indexes
     if (indexes.length > 1) {
-      errors.push(`${field} could be any of ${indexes.map((at) => headers[at]).join(', ')}`)
+      errors.push(
+        `${field} could be any of the columns ${indexes.map((at) => headers[at]).join(', ')}`,
+      )
     } else if (index !== undefined) {
       columns.set(field, index)
     } else if (header !== undefined && header !== '') {
@@ -70,7 +72,7 @@ export function mapColumns(
   }
   if (errors.length > 0) {
     throw new LedgerError(
-      `The columns are not clear: ${errors.join('; ')}. The file has: ${headers.join(', ')}.`,
+      `The columns cannot be determined: ${errors.join('; ')}. The file has: ${headers.join(', ')}.`,
       { about: 'columns' },
     )
   }
@@ -87,7 +89,7 @@ function findByName(headers: readonly string[], field: FieldName): number[] {
   return known === undefined ? [] : indexesOf(plain, known)
 }
 
-/** An empty header matches no column, which excludes an optional field from the import. */
+/** An empty header matches no column, so that an optional field can be excluded from the import. */
 function findRequested(headers: readonly string[], header: string): number[] {
   return header === '' ? [] : indexesOf(headers, header)
 }

@@ -1,10 +1,10 @@
-/** Compares the file with the records of the service: missing records, differences, and sums. */
+/** Compares a file with the records of the service: what is missing, what differs, and the totals of both. */
 import { currencyExponent } from '../money/money.ts'
 import { formatMinor } from './decimal.ts'
 import { type Ledger, type LedgerCustomer, type LedgerInvoice, settlementId } from './ledger.ts'
 import type { Books, InvoiceRecord, PaymentRecord } from './records.ts'
 
-/** An invoice that is missing, or whose payment is missing. */
+/** An invoice that the service does not have, or whose payment it does not have. */
 export interface MissingRow {
   readonly invoice: LedgerInvoice
   /** Undefined if the invoice is missing. */
@@ -54,20 +54,20 @@ export function compare(ledger: Ledger, books: Books): Comparison {
   const totals = new Map<string, { file: Totals; service: Totals }>()
   const found = new Set<string>()
   function totalsOf(currency: string) {
-    const known = totals.get(currency) ?? { file: zero(), service: zero() }
+    const known = totals.get(currency) ?? { file: emptyTotals(), service: emptyTotals() }
     totals.set(currency, known)
     return known
   }
   for (const invoice of ledger.invoices) {
     addInvoice(totalsOf(invoice.currency).file, invoice)
-    // An invoice number is unique in an account, whatever the source of the invoice.
+    // An invoice number is unique in an account, even if the invoice was not imported.
     const record = invoices.get(invoice.externalId) ?? numbers.get(invoice.number)
     const payment = payments.get(settlementId(invoice))
     const invoiceDifferences =
       record === undefined ? [] : compareInvoice(invoice, record, customers)
     const settled = invoice.settledOn !== undefined
     if (payment !== undefined) invoiceDifferences.push(...comparePayment(invoice, payment, record))
-    else if (record !== undefined) invoiceDifferences.push(...compareDue(invoice, record))
+    else if (record !== undefined) invoiceDifferences.push(...comparePaidAmount(invoice, record))
     differences.push(...invoiceDifferences)
 
     if (record !== undefined) {
@@ -77,7 +77,7 @@ export function compare(ledger: Ledger, books: Books): Comparison {
     if (payment?.status === 'recorded') {
       addPaymentRecord(totalsOf(payment.currency).service, payment)
     }
-    // No payment is recorded on an invoice with differences: a person must decide about them first.
+    // For an invoice with differences, no payment is recorded, because a person must resolve them first.
     const paymentMissing = settled && payment === undefined && invoiceDifferences.length === 0
     if (record === undefined || paymentMissing) {
       rows.push({ invoice, invoiceId: record?.id, paymentMissing })
@@ -106,13 +106,13 @@ function compareInvoice(
   record: InvoiceRecord,
   customers: ReadonlyMap<string, string | null>,
 ): Difference[] {
-  return differ(invoice, `invoice ${invoice.number}`, [
+  return differencesIn(invoice, `invoice ${invoice.number}`, [
     ['customer', invoice.customer, customers.get(record.debtor_id) ?? record.debtor_id],
     ['amount', ...amounts(invoice, record)],
     ['issue date', invoice.issuedOn, record.issue_date],
     ['due date', invoice.dueOn ?? record.due_date, record.due_date],
-    // `compareDue` compares whether the invoice is open or paid.
-    ['status', 'open or paid', isLive(record.status) ? 'open or paid' : record.status],
+    // `comparePaidAmount` compares whether the invoice is open or paid.
+    ['status', 'open or paid', isOpenOrPaid(record.status) ? 'open or paid' : record.status],
   ])
 }
 
@@ -122,7 +122,7 @@ function comparePayment(
   record: InvoiceRecord | undefined,
 ): Difference[] {
   const [allocation] = payment.allocations
-  return differ(invoice, `payment ${settlementId(invoice)}`, [
+  return differencesIn(invoice, `payment ${settlementId(invoice)}`, [
     ['settled', invoice.settledOn ?? 'no', payment.received_on],
     ['amount', ...amounts(invoice, payment)],
     ['status', 'recorded', payment.status],
@@ -131,17 +131,17 @@ function comparePayment(
 }
 
 /**
- * If this import has recorded no payment of the invoice, nothing may have been paid on it, whether the file
- * lists the invoice as settled or as open.
+ * Reports an invoice on which something was paid, although no import has recorded its payment. This is a
+ * difference whether the file lists the invoice as settled or as open.
  */
-function compareDue(invoice: LedgerInvoice, record: InvoiceRecord): Difference[] {
+function comparePaidAmount(invoice: LedgerInvoice, record: InvoiceRecord): Difference[] {
   const { currency, amount, amount_due: due } = record
   const paid = describeMoney({ currency, amount: amount - due })
-  return differ(invoice, `invoice ${invoice.number}`, [
+  return differencesIn(invoice, `invoice ${invoice.number}`, [
     [
       'settled',
       invoice.settledOn ?? 'no',
-      due === amount ? (invoice.settledOn ?? 'no') : `${paid} paid otherwise`,
+      due === amount ? (invoice.settledOn ?? 'no') : `${paid} paid by other means`,
     ],
   ])
 }
@@ -159,7 +159,7 @@ function describeMoney({ currency, amount }: Money): string {
   return `${currency} ${formatMinor(BigInt(amount), currencyExponent(currency))}`
 }
 
-function differ(
+function differencesIn(
   { line }: LedgerInvoice,
   record: string,
   fields: readonly (readonly [field: string, file: string, service: string])[],
@@ -169,11 +169,11 @@ function differ(
     .map(([field, file, service]) => ({ line, record, field, file, service }))
 }
 
-function isLive(status: string): boolean {
+function isOpenOrPaid(status: string): boolean {
   return status === 'paid' || PAYABLE.includes(status)
 }
 
-function zero(): Totals {
+function emptyTotals(): Totals {
   return { invoices: 0, invoiced: 0n, payments: 0, paid: 0n, open: 0n }
 }
 

@@ -1,11 +1,11 @@
 /**
- * Parses dates in the one format that the operator names. The format is never guessed: 3/4/2013 is in March or
+ * Parses dates in the format that the user chooses. The format is never guessed, because 3/4/2013 is in March or
  * in April, depending on the country.
  */
 import { isCalendarDate } from '../calendar/calendar.ts'
 import { LedgerError } from './ledger-error.ts'
 
-/** Returns `YYYY-MM-DD`; undefined if the text has another format or the day does not exist. */
+/** Returns `YYYY-MM-DD`; undefined if the text has another format, or if there is no such day. */
 export type DateReader = (text: string) => string | undefined
 
 const PARTS: Readonly<Record<string, string>> = {
@@ -17,15 +17,15 @@ const PARTS: Readonly<Record<string, string>> = {
 }
 
 /**
- * `format` contains YYYY, M or MM, and D or DD, each once. M and D match one or two digits. Throws
- * `LedgerError`.
+ * `format` contains YYYY, M or MM, and D or DD, each once. M and D match one digit or two. Throws a
+ * `LedgerError` for any other format.
  */
 export function dateReader(format: string): DateReader {
   const tokens = format.match(/YYYY|MM|M|DD|D|[-/. ]/g) ?? []
   const initials = tokens.map((token) => token.charAt(0)).filter((initial) => /[YMD]/.test(initial))
-  if (tokens.join('') !== format || initials.sort().join('') !== 'DMY' || isRunTogether(tokens)) {
+  if (tokens.join('') !== format || initials.sort().join('') !== 'DMY' || lacksSeparator(tokens)) {
     throw new LedgerError(
-      `A date format is made of YYYY, MM or M, and DD or D, e.g. M/D/YYYY, D.M.YYYY or YYYY-MM-DD, not ${format}.`,
+      `A date format consists of YYYY, MM or M, and DD or D, e.g. M/D/YYYY, D.M.YYYY or YYYY-MM-DD. It cannot be ${format}.`,
       { about: 'date_format' },
     )
   }
@@ -38,10 +38,10 @@ export function dateReader(format: string): DateReader {
   }
 }
 
-/** Without separators, M and D would be ambiguous. */
-function isRunTogether(tokens: readonly string[]): boolean {
+/** Whether M or D is next to another part without a separator, which would be ambiguous. */
+function lacksSeparator(tokens: readonly string[]): boolean {
   return tokens.some((token, at) => {
-    const neighbours = `${tokens[at - 1] ?? ' '}${tokens[at + 1] ?? ' '}`
-    return /^[MD]$/.test(token) && /[YMD]/.test(neighbours)
+    const adjacent = `${tokens[at - 1] ?? ' '}${tokens[at + 1] ?? ' '}`
+    return /^[MD]$/.test(token) && /[YMD]/.test(adjacent)
   })
 }

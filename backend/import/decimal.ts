@@ -12,9 +12,9 @@ export interface DecimalForm {
 const GROUPED = /^\d{1,3}(?:([.,'’ \u00a0\u202f])\d{3})(?:\1\d{3})*$/
 
 /**
- * Returns the exact minor units; undefined if the text is not a positive amount of the currency. Thousands
- * separators are accepted only in an amount with decimals: "1,234" would be 1234 in one file and 1.234 in
- * another, but "1,234.50" has a single meaning.
+ * Returns the exact number of minor units; undefined if the text is not a positive amount of the currency.
+ * Thousands separators are accepted only in an amount with decimals, because "1,234" means 1234 in one file and
+ * 1.234 in another, but "1,234.50" has a single meaning.
  */
 export function parseDecimal(text: string, { exponent, mark }: DecimalForm): number | undefined {
   const [integer = '', fraction = '', ...more] = text.split(mark)
@@ -22,7 +22,7 @@ export function parseDecimal(text: string, { exponent, mark }: DecimalForm): num
   const whole = isGrouped ? integer.replace(/\D/g, '') : integer
   const digits = /^\d{1,15}$/.test(whole) && /^\d{0,15}$/.test(fraction)
   if (!digits || more.length > 0 || text.endsWith(mark)) return undefined
-  // "12.500" is exactly 12.50. "12.505" is not an amount in cents, and nothing is rounded here.
+  // Nothing is rounded: "12.500" is exactly 12.50, but "12.505" is rejected if the currency has two decimals.
   if (/[1-9]/.test(fraction.slice(exponent))) return undefined
   const minor = BigInt(whole + fraction.slice(0, exponent).padEnd(exponent, '0'))
   return minor >= 1n && minor <= BigInt(AMOUNT_MAX) ? Number(minor) : undefined

@@ -1,4 +1,4 @@
-/** Imports, each with the records that it created or corrected, so that it can be taken back. */
+/** Stores imports, with the records that each import created or corrected, so that it can be taken back. */
 import { createId } from '../../shared/contract/id.ts'
 import type { Act } from '../accounts/audit.ts'
 import type { ImportRecordRow, ImportRow, Reader, Transaction } from '../database/tables.ts'
@@ -20,7 +20,7 @@ export async function startImport(
   return id
 }
 
-/** Stores which records the import has created or corrected. A record that it corrects twice is stored once. */
+/** Stores which records an import has created or corrected. A record that it corrects twice is stored once. */
 export async function storeImportedRecords(
   tx: Transaction,
   { importId, accountId }: { readonly importId: string; readonly accountId: string },
@@ -42,7 +42,7 @@ export async function storeImportedRecords(
     .execute()
 }
 
-/** Without `accountId`, e.g. for operators, the import may belong to any account. */
+/** Without `accountId`, as for operators, the import may belong to any account. */
 export async function findImport(
   reader: Reader,
   accountId: string | undefined,
@@ -57,7 +57,7 @@ export async function findImport(
   return { ...row, counts: (await countRecords(reader, [id])).get(id) ?? NO_RECORDS }
 }
 
-/** Records of an import by kind, and how many of them are taken back. */
+/** The numbers of records of an import by kind, and how many of them were taken back. */
 export type ImportCounts = Readonly<
   Record<ImportKind, { readonly all: number; readonly takenBack: number }>
 >
@@ -66,7 +66,7 @@ export interface CountedImport extends ImportRow {
   readonly counts: ImportCounts
 }
 
-/** Newest first. `before` is the last id of the previous page. */
+/** Returns imports, newest first. `before` is the id of the last import on the previous page. */
 export async function listImports(
   reader: Reader,
   accountId: string,

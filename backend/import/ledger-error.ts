@@ -1,7 +1,7 @@
-/** The file cannot be imported as it is. Nothing was recorded. */
+/** Thrown if a file cannot be imported as it is. Nothing was recorded. */
 export class LedgerError extends Error {
   override readonly name = 'LedgerError'
-  /** The option that is missing or wrong, or the part of the file that must be corrected. */
+  /** The option that is missing or wrong, or the part of the file that is wrong. */
   readonly about: 'columns' | 'currency' | 'date_format' | 'file' | 'rows'
   /** The errors of rows. Each begins with the number of its line. */
   readonly rowErrors: readonly string[]

@@ -1,6 +1,6 @@
 /**
- * Reads a receivables ledger from a CSV file: customers, their invoices, and the dates of settlement. The
- * whole file is validated by the rules of the API, so that an import that begins can also complete.
+ * Reads a receivables ledger from a CSV file: customers, their invoices, and the dates on which these were paid.
+ * The whole file is validated with the rules of the API first, so that an import that starts can also complete.
  */
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
@@ -26,9 +26,9 @@ import { LedgerError } from './ledger-error.ts'
 
 export interface LedgerCustomer {
   readonly externalId: string
-  /** The id in the file, which is also the name of a customer that has no name. */
+  /** The id in the file. A customer without a name is given the id as its name. */
   readonly id: string
-  /** The name in the first row of the customer that has one. `email` is found in the same way. */
+  /** The first name that the customer's rows contain. The same applies to `email`. */
   readonly name: string | undefined
   readonly email: string | undefined
 }
@@ -41,7 +41,7 @@ export interface LedgerInvoice {
   /** The external id of the customer. */
   readonly customer: string
   readonly issuedOn: string
-  /** Undefined: the service computes it from the payment terms. */
+  /** If it is undefined, the service computes the due date from the payment terms. */
   readonly dueOn: string | undefined
   readonly currency: string
   /** In minor units. */
@@ -59,7 +59,7 @@ export interface Ledger {
 }
 
 export interface LedgerOptions {
-  /** The currency of rows that name none; undefined: every row must name its currency. */
+  /** The currency of rows that name none. If it is undefined, every row must name its currency. */
   readonly currency: string | undefined
   readonly dateFormat: string
   readonly readDate: DateReader
@@ -75,22 +75,22 @@ const SETTLED_SINCE = '2000-01-01'
  * 128 characters.
  */
 const INVOICE_EXTERNAL_ID_MAX = 128 - 'settlement:'.length
-/** Without a limit, an unclosed quotation mark would make the rest of the file one cell. */
+/** The maximum number of characters in a row. Otherwise an unclosed quote could make the file a single cell. */
 const RECORD_LENGTH_MAX = 65_536
-/** The number of bytes that are parsed at a time, which takes some milliseconds. */
+/** How many bytes are parsed at a time, which takes some milliseconds. */
 const SLICE_BYTES = 8192
 const SLICE_ROWS = 50
-/** Further errors usually have the same cause as these. */
+/** How many errors are shown. More errors usually have the same cause. */
 const ERRORS_SHOWN_MAX = 1000
 
 /**
- * Rejects with an error that lists all wrong rows by line. The file is read in slices, so that the process can
- * respond to other requests in between.
+ * Rejects with a `LedgerError`, which lists the errors of all rows by line. The file is read in slices, so that
+ * the process can respond to other requests in between.
  */
 export async function readLedger(bytes: Uint8Array, options: LedgerOptions): Promise<Ledger> {
   const [head, ...rows] = await readRecords(bytes)
   if (head === undefined || rows.length === 0) {
-    throw new LedgerError('The file needs a line of headers and at least one row.', {
+    throw new LedgerError('The file must have a line of headers and at least one row.', {
       about: 'file',
     })
   }
@@ -108,7 +108,7 @@ export async function readLedger(bytes: Uint8Array, options: LedgerOptions): Pro
     if (at % SLICE_ROWS === 0) await setImmediate()
     const addError = (detail: string) => rowErrors.push(`line ${line}: ${detail}`)
     if (cells.length !== headers.length) {
-      addError(`has ${cells.length} fields, the header has ${headers.length}`)
+      addError(`has ${cells.length} fields, but the header has ${headers.length}`)
       continue
     }
     const row = readRow({ cells, columns, addError, options })
@@ -116,7 +116,7 @@ export async function readLedger(bytes: Uint8Array, options: LedgerOptions): Pro
     const invoice: LedgerInvoice = { line, ...row.invoice }
     const earlier = invoices.get(invoice.externalId)
     if (earlier !== undefined)
-      addError(`invoice ${invoice.number} is on line ${earlier.line} already`)
+      addError(`invoice ${invoice.number} is already on line ${earlier.line}`)
     else invoices.set(invoice.externalId, invoice)
     const known = customers.get(invoice.customer)
     customers.set(invoice.customer, {
@@ -135,7 +135,7 @@ export async function readLedger(bytes: Uint8Array, options: LedgerOptions): Pro
   }
 }
 
-/** Returns the headers of the file; none if it has no first line. Throws `LedgerError`. */
+/** Returns the headers of the file; an empty list if it has no first line. Throws a `LedgerError`. */
 export function readHeaders(bytes: Uint8Array): readonly string[] {
   const file = decode(bytes)
   const [head = []] = asLedgerError(() => {
@@ -145,7 +145,7 @@ export function readHeaders(bytes: Uint8Array): readonly string[] {
   return head.map((cell) => cell.trim())
 }
 
-/** The prefix `settlement:` marks payments that the import created from settlement dates. */
+/** Returns the external id of an invoice's payment. The prefix marks payments that imports create. */
 export function settlementId(invoice: LedgerInvoice): string {
   return `settlement:${invoice.externalId}`
 }
@@ -160,7 +160,7 @@ interface Row {
 /** Returns undefined if the row has an error. */
 function readRow({ cells, columns, addError, options }: Row) {
   let isValid = true
-  function refuse(detail: string) {
+  function reject(detail: string) {
     isValid = false
     addError(detail)
   }
@@ -171,8 +171,8 @@ function readRow({ cells, columns, addError, options }: Row) {
   function read<T>(field: FieldName, rule: Check<T>): T | undefined {
     const value = cell(field) === '' ? undefined : check(rule, cell(field))
     if (!(value instanceof Rejection)) return value
-    // As JSON, because a cell may contain terminal control sequences.
-    return void refuse(`${field} ${JSON.stringify(cell(field).slice(0, 80))} ${value.detail}`)
+    // JSON escapes terminal control sequences, which a cell may contain.
+    return void reject(`${field} ${JSON.stringify(cell(field).slice(0, 80))} ${value.detail}`)
   }
   const date = parsed(options.readDate, `a date that exists, as ${options.dateFormat}`)
   const number = read('number', text({ max: 64 }))
@@ -186,19 +186,19 @@ function readRow({ cells, columns, addError, options }: Row) {
   const address = read('email', email)
 
   if (issuedOn !== undefined && dueOn !== undefined && dueOn < issuedOn) {
-    refuse(`due ${dueOn} is before issued ${issuedOn}`)
+    reject(`due ${dueOn} is before issued ${issuedOn}`)
   }
   const tomorrow = addDays(options.now.toISOString().slice(0, 10), 1)
   if (settledOn !== undefined && (settledOn < SETTLED_SINCE || settledOn > tomorrow)) {
-    refuse(`settled ${settledOn} is not between ${SETTLED_SINCE} and tomorrow`)
+    reject(`settled ${settledOn} is not between ${SETTLED_SINCE} and tomorrow`)
   }
   const externalId = toExternalId(number ?? '')
   const customerId = toExternalId(customer ?? '')
-  if (externalId.length > INVOICE_EXTERNAL_ID_MAX) refuse('number has too many spaces and "%"')
-  if (customerId.length > 128) refuse('customer is too long')
+  if (externalId.length > INVOICE_EXTERNAL_ID_MAX) reject('number has too many spaces and "%"')
+  if (customerId.length > 128) reject('customer is too long')
 
-  if (code === undefined && cell('currency') === '') refuse('currency is empty')
-  for (const field of REQUIRED_FIELDS) if (cell(field) === '') refuse(`${field} is empty`)
+  if (code === undefined && cell('currency') === '') reject('currency is empty')
+  for (const field of REQUIRED_FIELDS) if (cell(field) === '') reject(`${field} is empty`)
   if (!isValid || !number || !customer || !issuedOn || !amount || !code) return undefined
   return {
     invoice: {
@@ -229,7 +229,7 @@ function amountIn(code: string | undefined, mark: DecimalForm['mark']): Check<nu
 }
 
 /**
- * External ids contain no spaces. Other characters are percent-encoded, so that different ids remain
+ * Percent-encodes spaces, which external ids cannot contain. "%" is encoded too, so that different ids remain
  * different.
  */
 function toExternalId(id: string): string {
@@ -237,12 +237,12 @@ function toExternalId(id: string): string {
 }
 
 interface FileRecord {
-  /** The line on which it begins. */
+  /** The line on which the record begins. */
   readonly line: number
   readonly cells: readonly string[]
 }
 
-/** Resolves with the records except blank ones. */
+/** Resolves with the records of the file, except blank ones. */
 async function readRecords(bytes: Uint8Array): Promise<FileRecord[]> {
   const file = decode(bytes)
   const records: FileRecord[] = []
@@ -254,7 +254,7 @@ async function readRecords(bytes: Uint8Array): Promise<FileRecord[]> {
       return null
     },
   })
-  // Nothing is read from the parser, but it is a stream, which does not end until it is resumed.
+  // The parser is a stream that does not end until it is resumed, although nothing is read from it.
   parser.resume()
   try {
     await pipeline(Readable.from(slicesOf(Buffer.from(file))), parser)
@@ -264,7 +264,7 @@ async function readRecords(bytes: Uint8Array): Promise<FileRecord[]> {
   }
 }
 
-/** Slices of bytes, since a slice of text could end within a character. */
+/** Yields slices of bytes, because a slice of text could end within a character. */
 async function* slicesOf(bytes: Buffer): AsyncGenerator<Buffer> {
   for (let at = 0; at < bytes.length; at += SLICE_BYTES) {
     await setImmediate()
@@ -293,7 +293,7 @@ function asLedgerError<T>(read: () => T): T {
 
 function ledgerErrorOf(error: unknown): unknown {
   if (!(error instanceof CsvError)) return error
-  return new LedgerError(`The file is not proper CSV. ${error.message}`, {
+  return new LedgerError(`The file is not valid CSV. ${error.message}`, {
     about: 'file',
     cause: error,
   })
@@ -320,7 +320,7 @@ function findDelimiter(file: string): string {
 function describeErrors(rowErrors: readonly string[]): string {
   const more = rowErrors.length - ERRORS_SHOWN_MAX
   return [
-    `The file has ${rowErrors.length} ${rowErrors.length === 1 ? 'error' : 'errors'}. Nothing was sent.`,
+    `The file has ${rowErrors.length} ${rowErrors.length === 1 ? 'error' : 'errors'}. Nothing was imported.`,
     ...rowErrors.slice(0, ERRORS_SHOWN_MAX).map((error) => `  ${error}`),
     ...(more > 0 ? [`  and ${more} more`] : []),
   ].join('\n')

@@ -1,4 +1,4 @@
-/** Creates and corrects the records that a file names, as the API would. */
+/** Creates and corrects the records that a file contains, with the functions that the API uses too. */
 import { getAccount } from '../accounts/accounts.ts'
 import type { Act } from '../accounts/audit.ts'
 import { todayIn } from '../calendar/calendar.ts'
@@ -10,7 +10,7 @@ import { invoiceBody, newInvoice } from '../invoices/invoice-body.ts'
 import { createInvoice } from '../invoices/invoices.ts'
 import { newPayment, paymentBody } from '../payments/payment-body.ts'
 import { type Recording, recordPayment } from '../payments/payments.ts'
-import { changeDetails } from '../reminders/letters.ts'
+import { changeDetails } from '../reminders/reminder-content.ts'
 import { validateBody } from '../validation/body.ts'
 import type { KnownCustomer } from './account-records.ts'
 import { debtorOf, invoiceOf, paymentOf } from './bodies.ts'
@@ -45,7 +45,7 @@ export async function recordCustomer(
 }
 
 /**
- * Creates the invoice and its payment, unless they exist, and returns the created records. Throws
+ * Creates the invoice and its payment, as far as they are missing, and returns the created records. Throws
  * `duplicate_external_id`, `duplicate_invoice_number`, `debtor_not_found`, and the problems of a payment.
  */
 export async function recordInvoice(
@@ -56,7 +56,7 @@ export async function recordInvoice(
   const { id: accountId, timezone } = account
   const { now, actor } = act
   const today = todayIn(timezone, now)
-  const id = invoiceId ?? (await createFrom(tx, account, invoice, chaseOverdue, now))
+  const id = invoiceId ?? (await createInvoiceFrom(tx, account, invoice, chaseOverdue, now))
   const created = invoiceId === undefined ? [{ id, kind: 'invoice' } as const] : []
   if (!paymentMissing) return created
   const recording: Recording = {
@@ -73,7 +73,7 @@ export async function recordInvoice(
   return [...created, { id: payment.id, kind: 'payment' }]
 }
 
-async function createFrom(
+async function createInvoiceFrom(
   tx: Transaction,
   { id: accountId, timezone }: ImportAccount,
   invoice: LedgerInvoice,
@@ -104,8 +104,8 @@ export interface FoundCorrection {
 }
 
 /**
- * Lists the customers whose name or e-mail address differs from the file, and the open invoices whose due date
- * does.
+ * Finds customers whose name or e-mail address differs from the file, and open invoices whose due date differs
+ * from it.
  */
 export function findCorrections(
   customers: ReadonlyMap<string, LedgerCustomer>,

@@ -1,4 +1,4 @@
-/** The records of an account that a file is compared with, as the API shows them. */
+/** The records of an account with which a file is compared, as the API represents them. */
 
 export interface DebtorRecord {
   readonly id: string

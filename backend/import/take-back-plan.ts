@@ -1,4 +1,4 @@
-/** Decides which records of an import can be taken back, and why the others stay. */
+/** Decides which records of an import can be taken back, and why the others are kept. */
 import type { InvoiceStatus, MessageStatus, PaymentRow, Reader } from '../database/tables.ts'
 import type { ImportKind } from './imports.ts'
 import { inParts } from './in-parts.ts'
@@ -12,7 +12,7 @@ export type KeptReason =
   | 'paid'
   | 'reminded'
 
-/** A record of the import that stays. */
+/** A record of the import that is kept. */
 export interface KeptRecord {
   readonly id: string
   readonly kind: ImportKind
@@ -29,7 +29,7 @@ export interface TakeBackStep {
 }
 
 export interface TakeBackPlan {
-  /** Customers come last, after their invoices were voided. */
+  /** The steps in order: customers come last, after their invoices. */
   readonly steps: readonly TakeBackStep[]
   readonly kept: readonly KeptRecord[]
 }
@@ -39,7 +39,7 @@ export interface ImportedRecord {
   readonly kind: ImportKind
 }
 
-/** Reads the records of an import that are not taken back yet. */
+/** Returns the records of an import that have not been taken back yet. */
 export async function readImported(reader: Reader, importId: string): Promise<ImportedRecord[]> {
   const rows = await reader
     .selectFrom('import_records')
@@ -79,7 +79,7 @@ export async function planTakeBack(
   }
 }
 
-/** Returns the records on which a person or an integration has acted: every such act is audited. */
+/** Returns the records on which a person or an integration has acted. The audit log contains every such act. */
 async function findChanged(
   reader: Reader,
   accountId: string,
@@ -124,11 +124,12 @@ async function readPayments(
     ...{ id, status, name: external_id ?? id },
     invoiceId: invoice_id ?? undefined,
   }))
-  // A payment that was allocated anew may have several allocations.
+  // A payment whose allocations were changed may have several rows here.
   return [...new Map(payments.map((payment) => [payment.id, payment])).values()]
 }
 
-type Part = TakeBackPlan
+/** The plan for the records of one kind. */
+type PartialPlan = TakeBackPlan
 
 const VOIDABLE: readonly InvoiceStatus[] = ['draft', 'open', 'partially_paid', 'paid']
 
@@ -140,7 +141,7 @@ async function planInvoices(
     payments,
     changed,
   }: { readonly payments: readonly ImportedPayment[]; readonly changed: ReadonlySet<string> },
-): Promise<Part> {
+): Promise<PartialPlan> {
   const rows = await inParts(ids, (some) =>
     reader
       .selectFrom('invoices')
@@ -157,12 +158,12 @@ async function planInvoices(
   const kept: KeptRecord[] = []
   for (const { id, number, status } of rows) {
     const paying = (paidBy.get(id) ?? []).map(({ payment_id }) => payment_id)
-    const isPaidOtherwise = paying.some((each) => !own.has(each) || changed.has(each))
+    const hasOtherPayment = paying.some((each) => !own.has(each) || changed.has(each))
     const reason = !VOIDABLE.includes(status)
       ? 'closed'
       : changed.has(id)
         ? 'changed'
-        : isPaidOtherwise
+        : hasOtherPayment
           ? 'paid'
           : reminded.has(id)
             ? 'reminded'
@@ -174,7 +175,7 @@ async function planInvoices(
   return { steps, kept }
 }
 
-/** Allocations of payments that are not reversed. */
+/** Returns the allocations of payments that were not reversed. */
 function readAllocations(reader: Reader, invoiceIds: readonly string[]) {
   return inParts(invoiceIds, (some) =>
     reader
@@ -205,14 +206,14 @@ async function findReminded(reader: Reader, invoiceIds: readonly string[]) {
   return new Set(rows.map(({ invoice_id }) => invoice_id))
 }
 
-/** Plans the other payments: the step of an invoice that is taken back also contains its payment. */
+/** Plans the payments that are not part of the step of an invoice. */
 function planPayments(
   payments: readonly ImportedPayment[],
-  invoices: Part,
+  invoices: PartialPlan,
   changed: ReadonlySet<string>,
-): Part {
+): PartialPlan {
   const takenBack = new Set(invoices.steps.map(({ paymentId }) => paymentId))
-  const staying = new Set(invoices.kept.map(({ id }) => id))
+  const keptInvoices = new Set(invoices.kept.map(({ id }) => id))
   const steps: TakeBackStep[] = []
   const kept: KeptRecord[] = []
   for (const { id, name, status, invoiceId } of payments) {
@@ -222,7 +223,7 @@ function planPayments(
         ? 'closed'
         : changed.has(id)
           ? 'changed'
-          : invoiceId !== undefined && staying.has(invoiceId)
+          : invoiceId !== undefined && keptInvoices.has(invoiceId)
             ? 'invoice_kept'
             : undefined
     if (reason === undefined) steps.push({ paymentId: id })
@@ -239,7 +240,7 @@ async function planCustomers(
     takenBack,
     changed,
   }: { readonly takenBack: ReadonlySet<string>; readonly changed: ReadonlySet<string> },
-): Promise<Part> {
+): Promise<PartialPlan> {
   const rows = await inParts(ids, (some) =>
     reader
       .selectFrom('debtors')
@@ -249,7 +250,7 @@ async function planCustomers(
       .orderBy('id')
       .execute(),
   )
-  const busy = await findBusy(reader, accountId, ids, takenBack)
+  const inUse = await findCustomersInUse(reader, accountId, ids, takenBack)
   const steps: TakeBackStep[] = []
   const kept: KeptRecord[] = []
   for (const { id, name, status } of rows) {
@@ -258,7 +259,7 @@ async function planCustomers(
         ? 'closed'
         : changed.has(id)
           ? 'changed'
-          : busy.has(id)
+          : inUse.has(id)
             ? 'other_records'
             : undefined
     if (reason === undefined) steps.push({ customerId: id })
@@ -267,8 +268,8 @@ async function planCustomers(
   return { steps, kept }
 }
 
-/** Returns the customers that have messages, or records that stay. */
-async function findBusy(
+/** Returns the customers that have messages, or invoices or payments that are not taken back. */
+async function findCustomersInUse(
   reader: Reader,
   accountId: string,
   debtorIds: readonly string[],
@@ -301,11 +302,11 @@ async function findBusy(
       .where('status', 'in', IRREVERSIBLE)
       .execute(),
   )
-  const staying = [...invoices, ...payments, ...messages].filter(({ id }) => !takenBack.has(id))
-  return new Set(staying.map(({ debtor_id }) => debtor_id))
+  const kept = [...invoices, ...payments, ...messages].filter(({ id }) => !takenBack.has(id))
+  return new Set(kept.map(({ debtor_id }) => debtor_id))
 }
 
-/** Corrections of records that existed before the import are not undone. */
+/** Returns the records that the import corrected. They existed before, and corrections are not undone. */
 async function readCorrected(
   reader: Reader,
   accountId: string,

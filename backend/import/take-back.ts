@@ -1,7 +1,7 @@
 /**
- * Takes an import back: payments are reversed, invoices voided and customers archived, unless they have been
- * changed or used since then. A record that is taken back loses its number and its external id, so that the
- * corrected file can be imported.
+ * Takes back an import: reverses payments, voids invoices and archives customers, unless they have been changed
+ * or used since. These records lose their external ids, and invoices their numbers, so that a corrected file can
+ * be imported.
  */
 import type { Act } from '../accounts/audit.ts'
 import { recordAudit } from '../accounts/audit.ts'
@@ -16,7 +16,7 @@ import { type ImportedRecord, planTakeBack, type TakeBackStep } from './take-bac
 
 const NUMBER_LENGTH_MAX = 64
 
-/** Writes the audit entry of the decision; the changes of the records have their own entries. */
+/** Writes an audit entry for the decision. The changes of the records have their own entries. */
 export async function auditTakeBack(
   tx: Transaction,
   { id, account_id: accountId, file_name: file }: ImportRow,
@@ -38,7 +38,7 @@ export async function auditTakeBack(
   })
 }
 
-/** Resolves with false if the records were changed or used after the plan was made. */
+/** Performs one step of the plan. Resolves with false if its records have been changed or used since. */
 export async function takeBack(
   tx: Transaction,
   row: ImportRow,
@@ -96,8 +96,8 @@ function recordsOf({ invoiceId, paymentId, customerId }: TakeBackStep): Imported
 }
 
 /**
- * Unique, because an import creates a number once. Two shortened numbers may be equal, so the invoice's id is
- * appended to them.
+ * Returns a unique number for a voided invoice, whose own number can then be used again. It ends with a part of
+ * the import's id or, because two shortened numbers may be equal, with the invoice's id.
  */
 function releasedNumber({ id, number }: InvoiceRow, importId: string): string {
   const suffix = ` (taken back ${importId.slice(-6)})`

@@ -1,4 +1,4 @@
-/** The page of an unsubscribe link. It loads no other files, since it may be served where Settings is not. */
+/** The page of an unsubscribe link. It loads no other files, because it may be public where Settings is not. */
 import { createHash } from 'node:crypto'
 import { Html, html } from '../html/html.ts'
 import type { Language } from '../mail/wording/languages.ts'
@@ -19,7 +19,7 @@ button:focus-visible { outline: 3px solid var(--act); outline-offset: 3px }
 
 const HASH = createHash('sha256').update(STYLE).digest('base64')
 
-/** In addition to the headers of all pages. */
+/** The headers that this page has in addition to those of all pages. */
 export const PAGE_HEADERS: Readonly<Record<string, string>> = {
   'content-security-policy': [
     "default-src 'none'",
@@ -36,13 +36,13 @@ export const PAGE_HEADERS: Readonly<Record<string, string>> = {
 
 export interface UnsubscribeView {
   readonly language: Language
-  readonly state: 'asked' | 'stopped' | 'resumed'
+  readonly state: 'confirm' | 'stopped' | 'resumed'
   readonly creditor: string
-  /** Masked. */
+  /** The masked address. */
   readonly address: string
 }
 
-/** Forms post to the page's own URL. */
+/** The forms have no action, so that they post to the page's own URL. */
 export function renderUnsubscribe({ language, state, creditor, address }: UnsubscribeView): string {
   const words = UNSUBSCRIBE_WORDS[language]
   if (state === 'stopped') {
@@ -51,7 +51,7 @@ export function renderUnsubscribe({ language, state, creditor, address }: Unsubs
       html`<form method="post"><input type="hidden" name="wish" value="resume"><button class="quiet">${words.resume}</button></form>`,
     ])
   }
-  const stop = html`<form method="post"><input type="hidden" name="List-Unsubscribe" value="One-Click"><button class="${state === 'asked' ? '' : 'quiet'}">${words.stop}</button></form>`
+  const stop = html`<form method="post"><input type="hidden" name="List-Unsubscribe" value="One-Click"><button class="${state === 'confirm' ? '' : 'quiet'}">${words.stop}</button></form>`
   if (state === 'resumed') {
     return render(language, words.resumed, [
       html`<p>${words.explainResumed(creditor, address)}</p>`,

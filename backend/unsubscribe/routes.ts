@@ -1,7 +1,7 @@
 /**
- * The routes of unsubscribe links. A GET changes nothing, because mail scanners open every link. A POST
- * from the page's button or from a mail program (RFC 8058) unsubscribes; it has neither cookie nor token,
- * since the link is the proof. It is idempotent.
+ * The routes of unsubscribe links. A GET changes nothing, because mail scanners open every link. A POST from
+ * the page's button or from a mail program (RFC 8058) unsubscribes, and is idempotent. It needs neither a cookie
+ * nor a CSRF token, because only the recipient has the link.
  */
 import type { Request, ResponseToolkit, ServerRoute } from '@hapi/hapi'
 import type { Database } from '../database/database.ts'
@@ -34,7 +34,7 @@ async function show(request: Request, h: ResponseToolkit, deps: UnsubscribeDeps)
   const subscription = deps.links.open(String(request.params['token']))
   if (subscription === undefined) return respondToBrokenLink(request, h)
   const isStopped = await isUnsubscribed(subscription, deps)
-  return respond(request, h, subscription, isStopped ? 'stopped' : 'asked', deps)
+  return respond(request, h, subscription, isStopped ? 'stopped' : 'confirm', deps)
 }
 
 async function decide(request: Request, h: ResponseToolkit, deps: UnsubscribeDeps) {
@@ -44,7 +44,7 @@ async function decide(request: Request, h: ResponseToolkit, deps: UnsubscribeDep
   const { accountId, address } = subscription
   if (wishOf(request) === 'resume') {
     await database.transaction((tx) => resubscribeAddress(tx, accountId, address, clock()))
-    // After a complaint the page offers nothing more.
+    // After a complaint, the address remains suppressed.
     const isStopped = await isUnsubscribed(subscription, deps)
     return respond(request, h, subscription, isStopped ? 'stopped' : 'resumed', deps)
   }
@@ -57,7 +57,7 @@ async function decide(request: Request, h: ResponseToolkit, deps: UnsubscribeDep
   return respond(request, h, subscription, 'stopped', deps)
 }
 
-/** Mail programs may send either form type or no body; only our own buttons send a choice. */
+/** Returns the choice that our page's buttons send. A mail program sends another form, or no body. */
 function wishOf({ payload, headers }: Request): string | null {
   const isForm = /^application\/x-www-form-urlencoded/i.test(String(headers['content-type']))
   if (!isForm || !Buffer.isBuffer(payload) || payload.length > 200) return null
@@ -101,7 +101,7 @@ function respondToBrokenLink(request: Request, h: ResponseToolkit) {
   return page(h, 404, renderBrokenLink(languageOf(request, null)))
 }
 
-/** The debtor's language, as in the mail; else the browser's preference. */
+/** Returns the debtor's language, in which mails are written, or else one that the browser prefers. */
 function languageOf({ headers }: Request, ofDebtor: string | null | undefined): Language {
   return chooseLanguage(ofDebtor, ...acceptedTags(String(headers['accept-language'] ?? '')))
 }

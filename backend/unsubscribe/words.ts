@@ -21,17 +21,17 @@ export const UNSUBSCRIBE_WORDS: Readonly<Record<Language, UnsubscribeWords>> = {
     request: 'Stop reminders by e-mail?',
     explain: (creditor, address) =>
       `${creditor} will send no more payment reminders to ${address}.`,
-    stays: 'What is owed stays owed, and you may still be reached in other ways.',
+    stays: 'You still owe any unpaid amounts, and you may be contacted in other ways.',
     stop: 'Stop reminders',
     stopped: 'Reminders are stopped',
     explainStopped: (creditor, address) =>
       `${creditor} sends no more payment reminders to ${address}.`,
     resume: 'Send me reminders again',
-    resumed: 'Reminders are on again',
+    resumed: 'Reminders are active again',
     explainResumed: (creditor, address) =>
       `${creditor} may send payment reminders to ${address} again.`,
     broken: 'This link does not work',
-    explainBroken: 'It is not whole. Open it from the e-mail, or copy all of it.',
+    explainBroken: 'It is incomplete. Open it from the e-mail, or copy the whole link.',
   },
   nl: {
     request: 'Herinneringen per e-mail stoppen?',

@@ -1,7 +1,7 @@
 /**
- * Webhooks are sent to global unicast addresses only. The IPv6 check lists what is allowed, so that every
- * form of wrapped IPv4 address (mapped, compatible, NAT64, 6to4, Teredo) is rejected without being listed.
- * The IPv4 check rejects the special ranges of IANA's registry.
+ * Webhooks are sent only to global unicast addresses. For IPv4, the special ranges of IANA's registry are
+ * rejected. For IPv6, only 2000::/3 is allowed, so that most forms of embedded IPv4 addresses (mapped,
+ * compatible, NAT64) are rejected without being listed; 6to4 and Teredo are listed.
  */
 import { readAddressPrefixes } from '../../shared/contract/address-prefixes.ts'
 
@@ -44,11 +44,11 @@ const SPECIAL_IPV6 = readAddressPrefixes([
 const LOOPBACK = readAddressPrefixes(['127.0.0.0/8', '::1/128'])
 
 /**
- * Whether the address is global unicast. The address has the usual form, as resolvers return it; any other
- * text returns false.
+ * Whether a text is a global unicast address in the form in which resolvers return addresses. Returns false for
+ * any other text.
  */
 export function isGlobalUnicast(address: string): boolean {
-  // Every IPv4-mapped IPv6 address is rejected, and so is a link-local address with a zone.
+  // All IPv4-mapped IPv6 addresses are rejected, and so are link-local addresses with a zone.
   if (!address.includes(':')) return IPV4.contain(address) && !SPECIAL_IPV4.contain(address)
   if (address.includes('%')) return false
   return GLOBAL_IPV6.contain(address) && !SPECIAL_IPV6.contain(address)

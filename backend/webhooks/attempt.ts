@@ -34,7 +34,7 @@ export async function attemptDelivery(
   return { delivery, requestHeaders, result, startedAt, endedAt: clock() }
 }
 
-/** The new secret first, then the old one while both are valid. */
+/** Returns the secret, followed by the old one as long as that is also valid. */
 function openSecrets(delivery: ClaimedDelivery, box: SecretBox, now: Date): string[] {
   const owner = { accountId: delivery.account_id, recordId: delivery.endpoint_id }
   const { secret, old_secret, old_secret_expires_at } = delivery

@@ -1,9 +1,9 @@
 /**
- * Connects a delivery only to an address that was checked. Each connection resolves the name once, checks
- * every address of the result, and connects to one of these addresses. The name therefore cannot resolve
- * differently between check and use. A name is rejected if any of its addresses is not allowed.
+ * Connects deliveries only to addresses that were checked. For each connection, the name is resolved once, every
+ * resulting address is checked, and one of these addresses is used. The name can therefore not resolve
+ * to another address between check and use. A name is rejected if any of its addresses is not allowed.
  *
- * Names are resolved with c-ares, since `dns.lookup` uses a thread of the pool that the database needs.
+ * Names are resolved with c-ares, because `dns.lookup` would use threads of the pool that the database needs.
  */
 import { Resolver } from 'node:dns/promises'
 import { isIP } from 'node:net'
@@ -11,7 +11,7 @@ import { buildConnector } from 'undici'
 import { isGlobalUnicast, isLoopbackAddress } from './addresses.ts'
 import type { PrivateTargets } from './target-url.ts'
 
-/** These limits are part of the attempt's 15 s. */
+/** These times count toward the 15 s of the attempt. */
 const CONNECT_MS_MAX = 10_000
 const DNS_TRY_MS_MAX = 2000
 const DNS_TRIES = 2
@@ -24,7 +24,7 @@ export interface ConnectorOptions {
   readonly ca?: string | undefined
 }
 
-/** Thrown if there is no connection; the delivery log shows `code`. */
+/** Thrown instead of connecting. The delivery log shows `code`. */
 export class TargetError extends Error {
   readonly code: 'target_not_allowed' | 'dns_failed'
 
@@ -39,7 +39,7 @@ export function createConnector(options: ConnectorOptions): buildConnector.conne
   const connect = buildConnector({
     allowH2: false,
     timeout: CONNECT_MS_MAX,
-    // A TLS session of one account's endpoint must not be resumed for another's.
+    // The TLS session of one account's endpoint must not be resumed for another account.
     maxCachedSessions: 0,
     rejectUnauthorized: true,
     minVersion: 'TLSv1.2',
@@ -52,7 +52,7 @@ export function createConnector(options: ConnectorOptions): buildConnector.conne
   async function addressesOf(hostname: string): Promise<readonly string[]> {
     const host = hostname.replace(/^\[(.*)\]$/, '$1')
     if (isIP(host) !== 0) return [host]
-    // Resolvers know this name by convention only, and some do not know it.
+    // Not every resolver resolves this name.
     if (/^(?:.*\.)?localhost\.?$/i.test(host)) return ['127.0.0.1', '::1']
     const responses = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)])
     return responses.flatMap((response) => (response.status === 'fulfilled' ? response.value : []))
@@ -66,7 +66,7 @@ export function createConnector(options: ConnectorOptions): buildConnector.conne
       return isAllowed(address) && (!isPlain || isLoopbackAddress(address))
     })
     if (allowed) return addresses
-    throw new TargetError('target_not_allowed', 'The name leads into a network we do not send to')
+    throw new TargetError('target_not_allowed', 'The name has an address that is not allowed')
   }
 
   return (target, callback) => {

@@ -1,13 +1,13 @@
-/** Deliveries for the delivery workers. A receiver may get the same event twice, but never misses one. */
+/** Finds and claims deliveries for the workers. A receiver may get an event twice, but misses none. */
 import { leasesOf } from '../background/leases.ts'
 import type { Reader, Transaction } from '../database/tables.ts'
 
-/** Covers an attempt of 15 s, waiting for the writer, and clocks that differ. */
+/** Long enough for an attempt of 15 s, the wait for a transaction, and differences between clocks. */
 export const LEASE_MS = 30_000
 
 export const DELIVERIES = leasesOf({ table: 'webhook_deliveries', key: 'id', leaseMs: LEASE_MS })
 
-/** The number of endpoints in one round, which bounds the round's queries. */
+/** How many endpoints one round considers, which bounds the number of its queries. */
 const ENDPOINTS_MAX = 100
 
 export interface DueEndpoint {
@@ -15,20 +15,20 @@ export interface DueEndpoint {
   readonly isFailing: boolean
 }
 
-export interface DueWork {
+export interface DueEndpoints {
   readonly endpoints: readonly DueEndpoint[]
-  /** When the next delivery after these is due; undefined if none is due before the horizon. */
+  /** When the next endpoint has a delivery due; undefined if that is after the horizon. */
   readonly nextAt: Date | undefined
 }
 
 /**
- * Returns the enabled endpoints, without the `busy` ones, that have a delivery due now, and when the next
- * one is due.
+ * Returns the enabled endpoints that have a delivery due now, except the `busy` ones, and when a delivery to
+ * another endpoint becomes due.
  */
 export async function findDueEndpoints(
   reader: Reader,
   { now, horizonMs, busy }: { now: Date; horizonMs: number; busy: readonly string[] },
-): Promise<DueWork> {
+): Promise<DueEndpoints> {
   const at = now.toISOString()
   const horizon = new Date(now.getTime() + horizonMs).toISOString()
   const rows = await reader
@@ -53,7 +53,7 @@ export async function findDueEndpoints(
   const due = waiting.filter(({ dueAt }) => dueAt <= at)
   const later = waiting.map(({ dueAt }) => dueAt).filter((dueAt) => dueAt > at)
   const [next] = later.toSorted()
-  // The list starts at a random endpoint, so that none waits for ever behind many others.
+  // The list starts at a random endpoint, so that no endpoint waits forever behind many others.
   const start = Math.floor(Math.random() * Math.max(1, due.length))
   return {
     endpoints: [...due.slice(start), ...due.slice(0, start)].slice(0, ENDPOINTS_MAX),
@@ -61,7 +61,7 @@ export async function findDueEndpoints(
   }
 }
 
-/** A delivery with all that an attempt needs. */
+/** A claimed delivery with everything that an attempt needs. */
 export type ClaimedDelivery = Awaited<ReturnType<typeof readClaimed>>[number]
 
 export async function readClaimed(reader: Reader, ids: readonly string[], lease: string) {
@@ -87,8 +87,8 @@ export async function readClaimed(reader: Reader, ids: readonly string[], lease:
 }
 
 /**
- * Fails the pending deliveries of an endpoint that was disabled or deleted. An attempt in progress
- * finishes.
+ * Marks the pending deliveries to an endpoint that was disabled or deleted as failed. Attempts in progress
+ * are finished.
  */
 export async function failPendingDeliveries(
   tx: Transaction,

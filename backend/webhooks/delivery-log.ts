@@ -1,4 +1,4 @@
-/** The delivery log: deliveries, their attempts, and redelivery. */
+/** The delivery log: lists deliveries and their attempts, and redelivers. */
 
 import { sql } from 'kysely'
 import { Problem } from '../../shared/contract/problem.ts'
@@ -35,7 +35,7 @@ export async function listDeliveries(
 ): Promise<WebhookDeliveryRow[]> {
   let rows = reader.selectFrom('webhook_deliveries').selectAll().where('account_id', '=', accountId)
   if (endpointId !== undefined) rows = rows.where('endpoint_id', '=', endpointId)
-  // Clients see a delivery that is being sent as pending.
+  // A delivery that is being sent is shown as pending.
   if (status === 'pending') rows = rows.where('status', 'in', ['pending', 'sending'])
   else if (status !== undefined) rows = rows.where('status', '=', status)
   if (type !== undefined) rows = rows.where('event_type', '=', type)
@@ -46,7 +46,7 @@ export async function listDeliveries(
 export interface DeliveryDetail {
   readonly delivery: WebhookDeliveryRow
   readonly attempts: readonly WebhookAttemptRow[]
-  /** The body as sent, byte for byte. */
+  /** The body, exactly as it was sent. */
   readonly body: string
 }
 
@@ -89,8 +89,8 @@ async function readDelivery(
 }
 
 /**
- * Makes a delivery due now, whatever its previous outcome, with the same `webhook-id`, and restarts its
- * schedule. Throws `Problem` `not_found`, `webhook_endpoint_disabled`.
+ * Makes a delivery due now, even if it succeeded before, and restarts its retry schedule. Its `webhook-id` does
+ * not change. Throws `Problem` `not_found`, `webhook_endpoint_disabled`.
  */
 export async function redeliver(
   tx: Transaction,
@@ -115,10 +115,10 @@ export async function redeliver(
   return readDelivery(tx, accountId, id)
 }
 
-/** The size of one transaction, which bounds how long a payment waits. */
+/** How many deliveries one transaction changes, which bounds how long a payment must wait for it. */
 const BATCH_MAX = 200
 
-/** Redelivers all failed deliveries of events since `since`. Returns their number. */
+/** Redelivers all failed deliveries that were created at or after `since`. Returns their number. */
 export async function redeliverFailed(
   database: Database,
   endpoint: WebhookEndpointRow,
@@ -135,7 +135,7 @@ export async function redeliverFailed(
       .where('endpoint_id', '=', id)
       .where('status', '=', 'failed')
       .where('created_at', '>=', since.toISOString())
-      // A delivery that fails again in the meantime is not redelivered twice.
+      // A delivery that fails again meanwhile is not redelivered twice.
       .where('updated_at', '<', act.now.toISOString())
       .limit(BATCH_MAX)
       .execute()
@@ -175,7 +175,7 @@ function refuseDisabled({ status }: Pick<WebhookEndpointRow, 'status'>): void {
   if (status !== 'disabled') return
   throw new Problem(
     'webhook_endpoint_disabled',
-    'Nothing is sent to an endpoint that is disabled. Resume it first.',
+    'The endpoint is disabled, so nothing is sent to it. Resume it first.',
   )
 }
 
@@ -189,7 +189,7 @@ export interface HourOfAttempts {
 
 const DAY_MS = 24 * 3_600_000
 
-/** Returns the attempts of the last 24 hours by endpoint, without hours that have none. */
+/** Returns the attempts of the last 24 hours by endpoint. Hours without attempts are omitted. */
 export async function readAttemptHours(
   reader: Reader,
   endpointIds: readonly string[],

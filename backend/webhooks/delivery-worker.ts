@@ -1,7 +1,7 @@
 /**
- * Delivers due events inside the backend's process. Every claimed delivery is being sent, and none is
- * queued in memory. Each endpoint has a limit of concurrent attempts, which is one while the endpoint
- * fails. A receiver that hangs therefore delays its own events only.
+ * Delivers due events in the backend's process. A claimed delivery is sent at once; none is queued in memory.
+ * Each endpoint has a limit of concurrent attempts, which is one while the endpoint fails. A receiver that hangs
+ * therefore delays only its own events.
  */
 import type { Logger } from '../../shared/process/log.ts'
 import { startWorker } from '../background/worker.ts'
@@ -12,28 +12,28 @@ import { type ClaimedDelivery, DELIVERIES, findDueEndpoints, readClaimed } from 
 import { type Outcome, recordOutcomes } from './outcomes.ts'
 
 /**
- * Concurrent attempts at one endpoint: enough for hundreds per second if the receiver responds within 50
- * ms.
+ * The number of concurrent attempts at one endpoint, which allows hundreds per second if the receiver responds
+ * within 50 ms.
  */
 const PER_ENDPOINT_MAX = 16
 
-/** Concurrent attempts in total, which bounds sockets and memory (a body has at most about 100 kB). */
+/** The total number of concurrent attempts, to bound sockets and memory (a body has at most about 100 kB). */
 const IN_FLIGHT_MAX = 512
 
-/** Outcomes recorded in one transaction, which bounds how long a payment waits. */
+/** How many outcomes one transaction records, which bounds how long a payment must wait for it. */
 const RECORDED_MAX = 32
 
 /**
- * The worker also polls, since an announcement is lost if its process is killed. Polling bounds the delay
- * of such a delivery. A delivery that becomes due within this time wakes the worker on time.
+ * The worker also polls, because an announcement is lost if its process is killed; polling bounds the delay of
+ * such a delivery. For a delivery that becomes due earlier than the next poll, the worker wakes on time.
  */
 const POLL_MS = 5000
 
 /**
- * The delay between an announcement and the round that it wakes, so that events of the same moment are
- * claimed together.
+ * The delay between an announcement and the round that it starts, so that events that are recorded together are
+ * also claimed together.
  */
-const GATHERING_MS = 20
+const BATCHING_DELAY_MS = 20
 const AFTER_ERROR_MS = 1000
 
 /**
@@ -45,12 +45,12 @@ export interface DeliveryWorkerDeps extends AttemptDeps {
   readonly database: Database
   readonly log: Logger
   /**
-   * Whether no other worker uses this database: leases found at the start then belong to a process that has
-   * ended.
+   * Whether no other worker uses this database. Leases that exist at the start then belong to a process that was
+   * killed, and are reclaimed.
    */
   readonly isOnly: boolean
   readonly random?: () => number
-  /** Receives each attempt, for metrics. */
+  /** Called after each attempt, for metrics. */
   readonly onAttempt?: (attempt: Outcome) => void
   readonly pollMs?: number
   readonly drainMsMax?: number
@@ -80,7 +80,7 @@ export function startDeliveryWorker(deps: DeliveryWorkerDeps): DeliveryWorker {
     waking ??= setTimeout(() => {
       waking = undefined
       worker.wake()
-    }, GATHERING_MS)
+    }, BATCHING_DELAY_MS)
   })
   return {
     async drain() {
@@ -94,7 +94,7 @@ export function startDeliveryWorker(deps: DeliveryWorkerDeps): DeliveryWorker {
 
 class Deliverer {
   readonly #deps: DeliveryWorkerDeps
-  /** Starts another round: there is capacity for another attempt, or an attempt is due at a new time. */
+  /** Starts another round, because there is capacity again, or an attempt is due at a new time. */
   readonly #wakeWorker: () => void
   /** The number of attempts in progress by endpoint. */
   readonly #inFlight = new Map<string, number>()
@@ -107,10 +107,10 @@ class Deliverer {
     this.#wakeWorker = wakeWorker
   }
 
-  /** Finishes the attempts in progress. The caller starts no more. */
+  /** Finishes the attempts in progress. The caller must start no more. */
   async finish(): Promise<void> {
     const { sender, drainMsMax = DRAIN_MS_MAX } = this.#deps
-    const timer = setTimeout(() => sender.cutOff(), drainMsMax)
+    const timer = setTimeout(() => sender.abortAll(), drainMsMax)
     await Promise.all(this.#attempts)
     clearTimeout(timer)
     await this.#recording
@@ -130,22 +130,22 @@ class Deliverer {
     )
     const claimed = await readClaimed(database.read, ids, lease)
     for (const delivery of claimed) this.#start(delivery)
-    // If another backend claimed all of them, the next round follows after the usual time.
+    // If other backends claimed all of them, the next round follows after the poll interval.
     return claimed.length > 0 ? 0 : undefined
   }
 
   async #findWork(now: Date, horizonMs: number) {
     const { read } = this.#deps.database
-    const room = IN_FLIGHT_MAX - this.#attempts.size
+    const capacity = IN_FLIGHT_MAX - this.#attempts.size
     const busy = [...this.#inFlight].filter(([, count]) => count >= PER_ENDPOINT_MAX)
-    if (room <= 0) return { ids: [], nextAt: undefined }
+    if (capacity <= 0) return { ids: [], nextAt: undefined }
     const { endpoints, nextAt } = await findDueEndpoints(read, {
       now,
       horizonMs,
       busy: busy.map(([id]) => id),
     })
     // If there is not enough capacity for all, each endpoint gets an equal share.
-    const share = Math.max(1, Math.floor(room / Math.max(1, endpoints.length)))
+    const share = Math.max(1, Math.floor(capacity / Math.max(1, endpoints.length)))
     const found = await Promise.all(
       endpoints.map(({ id, isFailing }) => {
         const free = (isFailing ? 1 : PER_ENDPOINT_MAX) - (this.#inFlight.get(id) ?? 0)
@@ -155,7 +155,7 @@ class Deliverer {
           : DELIVERIES.findDue(read, now, { limit, where: { endpoint_id: id } })
       }),
     )
-    return { ids: found.flat().slice(0, room), nextAt }
+    return { ids: found.flat().slice(0, capacity), nextAt }
   }
 
   #start(delivery: ClaimedDelivery): void {
@@ -177,7 +177,7 @@ class Deliverer {
     }
   }
 
-  /** Never rejects: a delivery whose outcome is not recorded is claimed again when its lease ends. */
+  /** Never rejects. A delivery whose outcome is not recorded is claimed again when its lease has expired. */
   async #deliver(delivery: ClaimedDelivery): Promise<void> {
     const { database, clock, log } = this.#deps
     try {
@@ -198,23 +198,23 @@ class Deliverer {
   }
 
   /**
-   * Records outcomes until there are no more. Attempts that end during a transaction are recorded together
-   * in the next one.
+   * Records outcomes until there are no more. Outcomes that arrive during a transaction are recorded together in
+   * the next one.
    */
   async #record(): Promise<void> {
     const { database, log, random = Math.random } = this.#deps
     try {
-      // Outcomes of the same turn of the event loop are recorded together.
+      // Waiting lets outcomes of the same turn of the event loop be recorded together.
       await Promise.resolve()
       while (this.#outcomes.length > 0) {
         const outcomes = this.#outcomes.splice(0, RECORDED_MAX)
         const recorded = await database.transaction((tx) => recordOutcomes(tx, outcomes, random))
         const late = outcomes.length - recorded
-        if (late > 0) log.warn({ late }, 'webhook deliveries ended after their lease')
+        if (late > 0) log.warn({ late }, 'webhook deliveries ended after their lease had expired')
       }
     } finally {
       this.#recording = undefined
-      // A failed delivery is due again at a time that was unknown in the last round.
+      // A failed delivery is due again at a time that the last round did not know.
       this.#wakeWorker()
     }
   }

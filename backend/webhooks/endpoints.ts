@@ -1,6 +1,6 @@
 /**
- * Endpoints: the URL to which an account's events are sent, and the secret that signs them. A deleted
- * endpoint remains as a row for the delivery log. A secret is returned once and stored encrypted.
+ * Webhook endpoints: each has the URL to which an account's events are sent, and the secret that signs them. The
+ * row of a deleted endpoint is kept for the delivery log. A secret is returned once and stored encrypted.
  */
 import { createId } from '../../shared/contract/id.ts'
 import { Problem } from '../../shared/contract/problem.ts'
@@ -12,7 +12,7 @@ import { type EventType, isEventType } from '../events/event-types.ts'
 import { DELIVERIES_DUE } from '../events/events.ts'
 import { failPendingDeliveries } from './deliveries.ts'
 import type { SecretBox } from './secret-box.ts'
-import { mintSigningSecret } from './signature.ts'
+import { createSigningSecret } from './signature.ts'
 import { type PrivateTargets, parseTargetUrl } from './target-url.ts'
 
 export const ENDPOINTS_MAX = 10
@@ -24,7 +24,7 @@ const OVERLAP_MS = 24 * 3_600_000
 export interface EndpointSettings {
   readonly url: string
   readonly description: string
-  /** Null: every type, including types added later. */
+  /** Null for all types, including types that are added later. */
   readonly eventTypes: readonly string[] | null
 }
 
@@ -53,11 +53,11 @@ export async function createEndpoint(
   if (others.length >= ENDPOINTS_MAX) {
     throw new Problem(
       'too_many_webhook_endpoints',
-      `An account has at most ${ENDPOINTS_MAX} endpoints. Change one that you no longer use.`,
+      `An account can have at most ${ENDPOINTS_MAX} endpoints. Change or delete one that you no longer use.`,
     )
   }
   const id = createId('whe')
-  const secret = mintSigningSecret()
+  const secret = createSigningSecret()
   const now = act.now.toISOString()
   const row: WebhookEndpointRow = {
     id,
@@ -98,7 +98,7 @@ export async function updateEndpoint(
   return changed
 }
 
-/** Pauses an endpoint. Events recorded meanwhile wait until it is resumed. */
+/** Pauses an endpoint. Events that are recorded meanwhile wait until it is resumed. */
 export async function pauseEndpoint(
   tx: Transaction,
   row: WebhookEndpointRow,
@@ -108,8 +108,8 @@ export async function pauseEndpoint(
 }
 
 /**
- * Resumes an endpoint. Pending deliveries are sent at once. Events missed while the endpoint was disabled
- * are not sent, unless their redelivery is requested.
+ * Resumes an endpoint. Pending deliveries are sent at once. Deliveries that failed because the endpoint was
+ * disabled are only sent if a person redelivers them.
  */
 export async function resumeEndpoint(
   tx: Transaction,
@@ -122,8 +122,8 @@ export async function resumeEndpoint(
 }
 
 /**
- * Issues a new secret; both secrets sign for a day. Throws `Problem` `webhook_secret_overlap` while an
- * earlier secret still signs.
+ * Creates a new secret. For a day, deliveries are signed with both secrets. Throws `Problem`
+ * `webhook_secret_overlap` while an earlier secret is still used.
  */
 export async function rotateSecret(
   tx: Transaction,
@@ -135,10 +135,10 @@ export async function rotateSecret(
   if (expiresAt !== null && expiresAt > act.now.toISOString()) {
     throw new Problem(
       'webhook_secret_overlap',
-      `The previous secret still signs until ${expiresAt}. Expire it first.`,
+      `Deliveries are still signed with the previous secret too, until ${expiresAt}. Expire it first.`,
     )
   }
-  const secret = mintSigningSecret()
+  const secret = createSigningSecret()
   const rotated = await change(
     tx,
     row,
@@ -153,7 +153,7 @@ export async function rotateSecret(
   return { row: rotated, secret }
 }
 
-/** Expires the old secret. Changes nothing if there is none. */
+/** Expires the old secret, if there is one. */
 export async function expireOldSecret(
   tx: Transaction,
   row: WebhookEndpointRow,
@@ -165,8 +165,8 @@ export async function expireOldSecret(
 }
 
 /**
- * Deletes the endpoint: no more events are sent to it, and its pending deliveries fail. The delivery log
- * keeps its deliveries as long as any others.
+ * Deletes an endpoint. No more events are sent to it, and its pending deliveries fail. The delivery log keeps
+ * its deliveries as long as those of other endpoints.
  */
 export async function deleteEndpoint(
   tx: Transaction,
@@ -182,7 +182,7 @@ export async function deleteEndpoint(
       status: 'disabled',
       status_since: now,
       disabled_reason: row.disabled_reason ?? 'gone',
-      // These secrets never sign again.
+      // The secrets are not needed any more.
       secret: '',
       old_secret: null,
       old_secret_expires_at: null,
@@ -217,7 +217,7 @@ export async function getEndpoint(
   return (await selectEndpoint(reader, accountId, id).executeTakeFirst()) ?? noEndpoint()
 }
 
-/** As `getEndpoint`, but also returns a deleted endpoint, for the delivery log. */
+/** Like `getEndpoint`, but also returns a deleted endpoint, for the delivery log. */
 export async function getLoggedEndpoint(
   reader: Reader,
   accountId: string,
@@ -232,7 +232,7 @@ export async function getLoggedEndpoint(
   return row ?? noEndpoint()
 }
 
-/** Returns URLs by id of all endpoints that the delivery log may contain, including deleted ones. */
+/** Returns the URLs of all endpoints by id, including deleted ones, which the delivery log may contain. */
 export async function readEndpointUrls(
   reader: Reader,
   accountId: string,
@@ -247,7 +247,7 @@ export async function readEndpointUrls(
   )
 }
 
-/** As `getEndpoint`, but locks the row for changes until the transaction ends. */
+/** Like `getEndpoint`, but locks the row until the transaction ends. */
 export async function lockEndpoint(
   tx: Transaction,
   accountId: string,
@@ -282,8 +282,8 @@ async function setStatus(
     status === 'paused' ? 'webhook_endpoint.paused' : 'webhook_endpoint.resumed',
     act,
   )
-  const fresh = { disabled_reason: null, failing_since: null, hold_until: null }
-  return change(tx, row, { status, status_since: act.now.toISOString(), ...fresh }, act)
+  const reset = { disabled_reason: null, failing_since: null, hold_until: null }
+  return change(tx, row, { status, status_since: act.now.toISOString(), ...reset }, act)
 }
 
 async function change(
@@ -322,29 +322,29 @@ function checkSettings(
 ): Pick<WebhookEndpointRow, 'url' | 'description' | 'event_types'> {
   const target = parseTargetUrl(url, privateTargets)
   const errors = [
-    ...('fault' in target ? [invalid('/url', 'invalid_url', `url ${target.fault}`)] : []),
-    ...descriptionFaults(description),
-    ...eventFaults(eventTypes),
+    ...('error' in target ? [invalid('/url', 'invalid_url', `url ${target.error}`)] : []),
+    ...descriptionErrors(description),
+    ...eventTypeErrors(eventTypes),
   ]
-  if ('fault' in target || errors.length > 0) {
+  if ('error' in target || errors.length > 0) {
     const detail = errors.map((error) => `${error.detail}.`).join(' ')
     throw new Problem('validation_failed', detail, { members: { errors } })
   }
   return {
     url: target.url,
     description: description.trim().normalize('NFC'),
-    event_types: eventTypes === null ? null : JSON.stringify(inOrder(eventTypes)),
+    event_types: eventTypes === null ? null : JSON.stringify(sortedUnique(eventTypes)),
   }
 }
 
-function descriptionFaults(description: string) {
+function descriptionErrors(description: string) {
   const isPlain = !/\p{Cc}/u.test(description)
   if (isPlain && [...description].length <= DESCRIPTION_LENGTH_MAX) return []
   const detail = `description must have at most ${DESCRIPTION_LENGTH_MAX} characters, none of them control characters`
   return [invalid('/description', 'invalid_length', detail)]
 }
 
-function eventFaults(eventTypes: readonly string[] | null) {
+function eventTypeErrors(eventTypes: readonly string[] | null) {
   if (eventTypes === null) return []
   if (eventTypes.length === 0) return [invalid('/events', 'required', 'Choose at least one event')]
   return eventTypes.flatMap((type, at) => {
@@ -353,8 +353,7 @@ function eventFaults(eventTypes: readonly string[] | null) {
   })
 }
 
-/** Sorted, without duplicates. */
-function inOrder(types: readonly string[]): EventType[] {
+function sortedUnique(types: readonly string[]): EventType[] {
   return [...new Set(types)].filter(isEventType).sort()
 }
 

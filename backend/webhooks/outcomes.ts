@@ -1,6 +1,6 @@
 /**
- * Records the outcome of an attempt: the attempt's row in the log, the delivery's next attempt, and the
- * endpoint's status. One transaction writes all of these, and only while the lease is valid.
+ * Records the outcomes of attempts: the attempt in the log, the delivery's next attempt, and the endpoint's
+ * status. One transaction writes all of these, and only if the worker still has the delivery's lease.
  */
 import { recordAudit } from '../accounts/audit.ts'
 import type {
@@ -14,7 +14,7 @@ import { type ClaimedDelivery, DELIVERIES, failPendingDeliveries } from './deliv
 import { holdUntil, nextAttemptAt } from './schedule.ts'
 import type { AttemptResult } from './sender.ts'
 
-/** The longest period of failures without a success before the endpoint is disabled. */
+/** An endpoint is disabled when its attempts have failed for this time without a success. */
 const FAILING_MS_MAX = 5 * 24 * 3_600_000
 
 export interface Outcome {
@@ -26,8 +26,8 @@ export interface Outcome {
 }
 
 /**
- * Returns the number of recorded outcomes; the leases of the others had expired. `random` returns numbers
- * from 0 to 1.
+ * Returns the number of recorded outcomes. The others were not recorded, because their leases had expired.
+ * `random` returns numbers from 0 to 1.
  */
 export async function recordOutcomes(
   tx: Transaction,
@@ -39,7 +39,7 @@ export async function recordOutcomes(
   for (const outcome of outcomes) {
     const { endpoint_id: id } = outcome.delivery
     const before = endpoints.get(id) ?? (await readEndpoint(tx, id, outcome.result.succeeded))
-    const endpoint = await judgeEndpoint(tx, before, outcome)
+    const endpoint = await updateEndpointHealth(tx, before, outcome)
     endpoints.set(id, endpoint)
     const row = await settleDelivery(tx, outcome, endpoint.status !== 'disabled', random())
     if (row !== undefined) attempts.push(attemptRow(outcome, row.attempts))
@@ -48,7 +48,7 @@ export async function recordOutcomes(
   return attempts.length
 }
 
-/** Locks the row if it may be changed, so that two workers that fail at once disable the endpoint once. */
+/** Locks the row after a failure, so that two workers with failures at the same time disable it only once. */
 async function readEndpoint(
   tx: Transaction,
   id: string,
@@ -58,7 +58,7 @@ async function readEndpoint(
   return await (succeeded ? query : query.forNoKeyUpdate()).executeTakeFirstOrThrow()
 }
 
-/** Returns undefined if the lease has passed to another worker. */
+/** Returns undefined if another worker has the lease by now. */
 async function settleDelivery(
   tx: Transaction,
   { delivery, result, startedAt, endedAt }: Outcome,
@@ -89,8 +89,8 @@ async function settleDelivery(
   return isRecorded ? { attempts } : undefined
 }
 
-/** Writes only changes, since most attempts succeed at an endpoint that works. */
-async function judgeEndpoint(
+/** Writes only if something changes, because most attempts succeed at an endpoint that works. */
+async function updateEndpointHealth(
   tx: Transaction,
   endpoint: WebhookEndpointRow,
   { result, startedAt, endedAt }: Outcome,
@@ -126,8 +126,8 @@ async function updateEndpoint(
 const SYSTEM = { type: 'system', id: null, label: 'webhook deliveries', address: null } as const
 
 /**
- * Disables the endpoint, fails its pending deliveries, and notifies Admins. An Admin can resume the
- * endpoint and redeliver the failed deliveries.
+ * Disables the endpoint, marks its pending deliveries as failed, and notifies the Admins. An Admin can resume
+ * the endpoint and redeliver the failed deliveries.
  */
 async function disableEndpoint(
   tx: Transaction,

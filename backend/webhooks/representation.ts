@@ -5,7 +5,7 @@ import type {
 } from '../database/tables.ts'
 import type { DeliveryDetail, HourOfAttempts } from './delivery-log.ts'
 
-/** The recent attempts of an endpoint. */
+/** The recent attempts at an endpoint. */
 export interface EndpointRecord {
   readonly hours: readonly HourOfAttempts[]
   readonly lastAttemptAt: string | undefined
@@ -39,7 +39,7 @@ export function renderEndpoint(row: WebhookEndpointRow, { hours, lastAttemptAt }
   }
 }
 
-/** Null: every type. */
+/** Returns null if the endpoint is subscribed to all types. */
 export function eventTypesOf({ event_types }: Pick<WebhookEndpointRow, 'event_types'>) {
   if (event_types === null) return null
   const types: unknown = JSON.parse(event_types)
@@ -71,8 +71,8 @@ export function shownStatus({ status }: WebhookDeliveryRow) {
 }
 
 /**
- * Bodies are shown to Admins only: events contain debtors' data, and responses may reveal the receiver's
- * internals.
+ * Bodies are shown only to Admins, because events contain debtors' data, and responses may reveal internals of
+ * the receiver.
  */
 export function renderDeliveryDetail(
   { delivery, attempts, body }: DeliveryDetail,

@@ -1,6 +1,6 @@
 /**
- * The delivery log is kept for 30 days. A delivery that still waits, for a paused endpoint, is kept with
- * its event.
+ * The delivery log is kept for 30 days. A delivery that still waits, because its endpoint is paused, is kept
+ * longer, and so is its event.
  */
 
 import { BATCH_MAX, DAY_MS, type Key, type RetentionRule } from '../database/retention-rule.ts'
@@ -8,7 +8,7 @@ import type { Reader, Transaction } from '../database/tables.ts'
 
 const KEPT_MS = 30 * DAY_MS
 
-/** The order matters: an event is deleted after its last delivery. */
+/** The order matters, because an event can be deleted only after its last delivery. */
 export const WEBHOOK_RETENTION: readonly RetentionRule[] = [
   { what: 'stranded webhook deliveries', findExpired: findStranded, deleteExpired: failStranded },
   { what: 'webhook deliveries', findExpired: findDeliveries, deleteExpired: deleteDeliveries },
@@ -17,8 +17,8 @@ export const WEBHOOK_RETENTION: readonly RetentionRule[] = [
 ]
 
 /**
- * On PostgreSQL, an event recorded while its endpoint is being disabled leaves a pending delivery, which is
- * never sent and would be kept for ever.
+ * On PostgreSQL, an event that is recorded while its endpoint is being disabled can have a pending delivery. It
+ * would never be sent, and would be kept forever.
  */
 async function findStranded(read: Reader): Promise<readonly Key[]> {
   return await read
@@ -83,7 +83,7 @@ async function deleteEvents(tx: Transaction, keys: readonly Key[]): Promise<void
   await tx.deleteFrom('webhook_events').where('id', 'in', idsOf(keys)).execute()
 }
 
-/** Expired secrets are deleted, so that they cannot be stolen. */
+/** Finds expired secrets, which are deleted so that they cannot be stolen. */
 async function findSecrets(read: Reader, now: Date): Promise<readonly Key[]> {
   return await read
     .selectFrom('webhook_endpoints')

@@ -1,4 +1,4 @@
-/** Sample data of test events, recognizable by ids that no record has. */
+/** Sample data for test events. It is recognizable by ids that no record has. */
 
 import type { EventType } from '../events/event-types.ts'
 import type { EventData } from '../events/events.ts'

@@ -1,11 +1,11 @@
-/** The times at which a failed delivery is retried, for about three days in all. */
+/** When failed deliveries are retried, which takes about three days in total. */
 import type { AttemptResult } from './sender.ts'
 
 const SECOND_MS = 1000
 const MINUTE_MS = 60 * SECOND_MS
 const HOUR_MS = 60 * MINUTE_MS
 
-/** The delays between attempts. */
+/** The delays between one attempt and the next. */
 const DELAYS_MS = [
   5 * SECOND_MS,
   5 * MINUTE_MS,
@@ -23,18 +23,18 @@ export const ATTEMPTS_MAX = DELAYS_MS.length + 1
 /** Spreads the retries of deliveries that failed together. */
 const JITTER = 0.1
 
-/** Limits `Retry-After`. For a receiver that needs longer, the endpoint should be paused. */
+/** The limit of `Retry-After`. If a receiver needs more time, its endpoint should be paused. */
 const RETRY_AFTER_MS_MAX = 24 * HOUR_MS
 
-/** How long an overloaded receiver that sends no `Retry-After` gets no requests. */
+/** How long no requests are sent to an overloaded receiver that sends no `Retry-After`. */
 const HOLD_MS = 5 * SECOND_MS
 
-/** The receiver is overloaded, or a proxy before it cannot reach it. */
+/** Statuses of a receiver that is overloaded, or that a proxy in front of it cannot reach. */
 const OVERLOADED = [429, 502, 503, 504]
 
 /**
- * When to retry after `attempts` failed attempts; undefined if that was the last one. `random` is from 0 to
- * 1.
+ * Returns when to retry after `attempts` failed attempts; undefined after the last one. `random` is a number
+ * from 0 to 1.
  */
 export function nextAttemptAt(
   attempts: number,
@@ -48,7 +48,7 @@ export function nextAttemptAt(
   return new Date(now.getTime() + Math.max(jittered, retryAfterMs(result, now) ?? 0))
 }
 
-/** Until when the receiver gets no deliveries; undefined if the result requires no such pause. */
+/** Returns until when nothing is sent to the receiver; undefined if the result requires no such pause. */
 export function holdUntil(result: AttemptResult, now: Date): Date | undefined {
   if (result.statusCode === null || !OVERLOADED.includes(result.statusCode)) return undefined
   return new Date(now.getTime() + (retryAfterMs(result, now) ?? HOLD_MS))

@@ -1,8 +1,7 @@
 /**
- * Encrypts secrets at rest with AES-256-GCM, so that the service can read them again. The owner of a secret
- * is authenticated with it, so that a sealed secret copied to another row cannot be decrypted there. Each
- * sealed secret contains the id of its key, so that an old key still decrypts its secrets after a new key
- * was added.
+ * Encrypts secrets for storage with AES-256-GCM. The owner is authenticated with the secret, so that a sealed
+ * secret that is copied to another row cannot be decrypted there. A sealed secret contains the id of its key, so
+ * that it can still be decrypted after a new key was added.
  */
 import assert from 'node:assert'
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto'
@@ -10,7 +9,7 @@ import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:
 export interface SecretBox {
   /** Returns `v1.<key id>.<nonce, ciphertext and tag in base64url>`. */
   seal(secret: string, owner: SecretOwner): string
-  /** Throws if the box lacks the key, or if the sealed text belongs to another owner. */
+  /** Throws if the key is missing, or if the sealed secret belongs to another owner. */
   open(sealed: string, owner: SecretOwner): string
 }
 
@@ -24,7 +23,7 @@ const CIPHER = 'aes-256-gcm'
 const NONCE_BYTES = 12
 const TAG_BYTES = 16
 
-/** `keys` have 32 bytes each; the first one encrypts. */
+/** `keys` have 32 bytes each. The first one encrypts; all of them can decrypt. */
 export function createSecretBox(keys: readonly Buffer[]): SecretBox {
   const byId = new Map(keys.map((key) => [keyId(key), key]))
   const [sealing] = keys
@@ -41,7 +40,9 @@ export function createSecretBox(keys: readonly Buffer[]): SecretBox {
       const [version, id = '', text = ''] = sealed.split('.')
       const key = byId.get(id)
       if (version !== 'v1' || key === undefined) {
-        throw new Error(`A stored secret was sealed with key ${id}, which SECRET_BOX_KEY is not`)
+        throw new Error(
+          `A stored secret was encrypted with key ${id}, which is not in SECRET_BOX_KEY`,
+        )
       }
       const bytes = Buffer.from(text, 'base64url')
       const nonce = bytes.subarray(0, NONCE_BYTES)
@@ -54,7 +55,7 @@ export function createSecretBox(keys: readonly Buffer[]): SecretBox {
   }
 }
 
-/** The id is derived from a hash, so that it reveals nothing about the key. */
+/** Derives the id of a key from a hash, so that the id reveals nothing about the key. */
 function keyId(key: Buffer): string {
   return createHash('sha256').update('key id').update(key).digest('hex').slice(0, 8)
 }

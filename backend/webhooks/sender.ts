@@ -1,21 +1,21 @@
-/** One attempt: a POST to the endpoint's URL, with limits on the size and duration of the response. */
+/** Sends a POST to an endpoint's URL, with limits on the size and the duration of the response. */
 import { Agent, type Dispatcher, errors } from 'undici'
 import { type ConnectorOptions, createConnector, TargetError } from './connector.ts'
 
-/** From name resolution to the end of the response. */
+/** The time from name resolution to the end of the response. */
 const ATTEMPT_MS_MAX = 15_000
 
-/** The limit of the response body; further bytes are not read. */
+/** How many bytes of the response body are read. */
 const RESPONSE_BYTES_MAX = 65_536
 const RESPONSE_HEADER_BYTES_MAX = 16_384
 
-/** The part of the response that the delivery log shows. */
+/** How much of the response the delivery log shows. */
 const SHOWN_BYTES_MAX = 1024
 const SHOWN_HEADERS_MAX = 50
 
 /**
- * Shorter than receivers keep idle connections, so that no attempt fails on a connection that was just
- * closed.
+ * Shorter than the time for which receivers keep idle connections open. Otherwise an attempt could fail on a
+ * connection that the receiver has just closed.
  */
 const IDLE_MS_MAX = 2000
 
@@ -37,11 +37,11 @@ export type AttemptError =
   | 'cut_off'
 
 export interface AttemptResult {
-  /** The status was 2xx, and the response (or as much of it as is read) arrived in time. */
+  /** Whether the status was 2xx, and the response (as far as it is read) arrived in time. */
   readonly succeeded: boolean
   /** Null if there was no response. */
   readonly statusCode: number | null
-  /** Null if the response is complete, whatever its status. */
+  /** Null if the response is complete, with any status. */
   readonly error: AttemptError | null
   readonly responseHeaders: Readonly<Record<string, string>> | null
   /** The first 1 kB. */
@@ -53,7 +53,7 @@ export interface Sender {
   /** Never throws: errors are part of the attempt's result. */
   send(request: OutgoingRequest): Promise<AttemptResult>
   /** Aborts the attempts in progress with the error `cut_off`. */
-  cutOff(): void
+  abortAll(): void
   close(): Promise<void>
 }
 
@@ -63,9 +63,8 @@ export interface SenderOptions extends ConnectorOptions {
 
 export function createSender(options: SenderOptions): Sender {
   const { attemptMsMax = ATTEMPT_MS_MAX } = options
-  // There is no limit on connections, so that a receiver that hangs does not delay another account's
-  // endpoint on the same host. The worker limits the attempts in progress. Proxies of the environment are
-  // not used.
+  // The number of connections is not limited, so that a receiver that hangs does not delay another account's
+  // endpoint on the same host; the worker limits the attempts. Proxies of the environment are not used.
   const agent = new Agent({
     connect: createConnector(options),
     allowH2: false,
@@ -73,7 +72,7 @@ export function createSender(options: SenderOptions): Sender {
     keepAliveTimeout: IDLE_MS_MAX,
     keepAliveMaxTimeout: IDLE_MS_MAX,
     maxHeaderSize: RESPONSE_HEADER_BYTES_MAX,
-    // The timeout of the attempt covers both.
+    // The timeout of the attempt replaces both.
     headersTimeout: 0,
     bodyTimeout: 0,
   })
@@ -93,15 +92,15 @@ export function createSender(options: SenderOptions): Sender {
       inProgress.delete(controller)
       return resultOf(received, error, Math.round(performance.now() - startedAt))
     },
-    cutOff() {
+    abortAll() {
       for (const controller of inProgress) controller.abort('cut_off')
     },
-    // Attempts in progress were aborted before; idle connections need no graceful close.
+    // No attempt is in progress any more, and idle connections need no graceful close.
     close: () => agent.destroy(),
   }
 }
 
-/** Filled while the response arrives, so that a failed attempt keeps the part before the failure. */
+/** The part of the response that has arrived, which is also kept if the attempt then fails. */
 interface Received {
   statusCode?: number
   headers?: Dispatcher.ResponseData['headers']
@@ -116,7 +115,7 @@ async function exchange(
 ): Promise<void> {
   const { origin, pathname, search } = new URL(url)
   const path = pathname + search
-  // A redirect is a response like any other and is not followed.
+  // A redirect is not followed: it is a response like any other.
   const response = await agent.request({ origin, path, method: 'POST', headers, body, signal })
   received.statusCode = response.statusCode
   received.headers = response.headers

@@ -1,4 +1,4 @@
-/** Standard Webhooks, version 1: https://www.standardwebhooks.com. */
+/** Signs deliveries according to Standard Webhooks, version 1: https://www.standardwebhooks.com. */
 import { createHmac, randomBytes } from 'node:crypto'
 
 const SECRET_PREFIX = 'whsec_'
@@ -6,26 +6,29 @@ const SECRET_PREFIX = 'whsec_'
 /** The specification requires 24 to 64 bytes. */
 const SECRET_BYTES = 32
 
-export function mintSigningSecret(): string {
+export function createSigningSecret(): string {
   return SECRET_PREFIX + randomBytes(SECRET_BYTES).toString('base64')
 }
 
 export interface SignedMessage {
-  /** `webhook-id`: the same for every attempt. */
+  /** The header `webhook-id`, which is the same for every attempt. */
   readonly id: string
-  /** `webhook-timestamp`: the time of this attempt. */
+  /** The header `webhook-timestamp`, the time of this attempt. */
   readonly timestampSeconds: number
-  /** Exactly the bytes that are sent. */
+  /** The bytes that are sent. */
   readonly body: Buffer
 }
 
-/** Returns `webhook-signature`: one signature per secret, so that a receiver that knows only one of them can verify it. */
+/**
+ * Returns the header `webhook-signature`. It has a signature for each secret, so that a receiver that knows only
+ * one of them can verify it.
+ */
 export function signMessage(message: SignedMessage, secrets: readonly string[]): string {
   return secrets.map((secret) => signOnce(message, secret)).join(' ')
 }
 
 function signOnce({ id, timestampSeconds, body }: SignedMessage, secret: string): string {
-  // The key is the decoded text after the prefix, not the text that people see.
+  // The key is the decoded text after the prefix, not the secret as people see it.
   const key = Buffer.from(secret.slice(SECRET_PREFIX.length), 'base64')
   const mac = createHmac('sha256', key).update(`${id}.${timestampSeconds}.`).update(body)
   return `v1,${mac.digest('base64')}`

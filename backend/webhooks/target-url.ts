@@ -1,16 +1,15 @@
 /**
- * Validates an endpoint's URL. This check finds mistakes early and explains them. The check of every
- * address at connect time (connector.ts) keeps deliveries out of our own network, since a name can resolve
- * to any address later.
+ * Validates an endpoint's URL, to find mistakes early and explain them. This does not protect our own network,
+ * because a name can resolve to any address later: `connector.ts` checks the addresses of every connection.
  */
 import { isIP } from 'node:net'
 
-/** `allow` is for development: endpoints may then be on this machine and its network. */
+/** With `allow`, which is for development, endpoints may be on this machine and its network. */
 export type PrivateTargets = 'refuse' | 'allow'
 
 const LENGTH_MAX = 2048
 
-/** Lower ports belong to other services, which are not webhook receivers. */
+/** Lower ports, except 443, belong to services that are not webhook receivers. */
 const PORT_MIN = 1024
 
 const INTERNAL_NAME = /(?:^|\.)(?:localhost|local|internal)$/
@@ -19,45 +18,45 @@ const INTERNAL_NAME = /(?:^|\.)(?:localhost|local|internal)$/
 export function parseTargetUrl(
   text: string,
   privateTargets: PrivateTargets,
-): { readonly url: string } | { readonly fault: string } {
-  const fault = faultOf(text, privateTargets)
-  return fault === undefined ? { url: new URL(text).href } : { fault }
+): { readonly url: string } | { readonly error: string } {
+  const error = errorIn(text, privateTargets)
+  return error === undefined ? { url: new URL(text).href } : { error }
 }
 
-function faultOf(text: string, privateTargets: PrivateTargets): string | undefined {
+function errorIn(text: string, privateTargets: PrivateTargets): string | undefined {
   if (text.length > LENGTH_MAX) return `must have at most ${LENGTH_MAX} characters`
   // The parser would remove or repair these characters without notice.
   if (/[\s\p{Cc}\\]/u.test(text)) return 'must not contain spaces, control characters or \\'
   const url = URL.parse(text)
   if (url === null || !/^https?:\/\/[^/]/i.test(text)) {
-    return 'must be a whole address such as https://example.com/webhooks'
+    return 'must be a complete URL such as https://example.com/webhooks'
   }
   if (url.username !== '' || url.password !== '' || /^[^/]*\/\/[^/?#]*@/.test(text)) {
     return 'must not contain a user name or password'
   }
   if (text.includes('#')) return 'must not contain a fragment (#)'
   if (privateTargets === 'allow') {
-    const isOwn = isLoopbackName(url.hostname)
-    return url.protocol === 'https:' || isOwn ? undefined : 'must begin with https://'
+    const isLoopback = isLoopbackName(url.hostname)
+    return url.protocol === 'https:' || isLoopback ? undefined : 'must begin with https://'
   }
   if (url.protocol !== 'https:') return 'must begin with https://'
-  return hostFault(url) ?? portFault(url)
+  return errorInHost(url) ?? errorInPort(url)
 }
 
 export function isLoopbackName(hostname: string): boolean {
   return /^(?:(?:.*\.)?localhost|127(?:\.\d+){3}|\[::1\])$/.test(hostname)
 }
 
-function hostFault({ hostname }: URL): string | undefined {
+function errorInHost({ hostname }: URL): string | undefined {
   if (hostname.startsWith('[') || isIP(hostname) !== 0) {
     return 'must name a host, not an IP address'
   }
   if (hostname.endsWith('.')) return 'must not end its host name with a dot'
   const isPublicName = hostname.includes('.') && !INTERNAL_NAME.test(hostname)
-  return isPublicName ? undefined : 'must name a host of the public internet'
+  return isPublicName ? undefined : 'must name a host on the public internet'
 }
 
-function portFault({ port }: URL): string | undefined {
+function errorInPort({ port }: URL): string | undefined {
   if (port === '' || Number(port) >= PORT_MIN) return undefined
-  return `must use port 443, or one from ${PORT_MIN} on`
+  return `must use port 443, or a port from ${PORT_MIN} on`
 }

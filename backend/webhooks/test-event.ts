@@ -1,4 +1,4 @@
-/** A test event is sent at once and once, even to a paused or disabled endpoint. */
+/** Sends a test event: at once, without retries, and even to a paused or disabled endpoint. */
 import { randomUUID } from 'node:crypto'
 import { Problem } from '../../shared/contract/problem.ts'
 import type { Logger } from '../../shared/process/log.ts'
@@ -14,7 +14,7 @@ import { sampleOf } from './samples.ts'
 import { ATTEMPTS_MAX } from './schedule.ts'
 import type { WebhookServices } from './webhooks.ts'
 
-/** Shorter than the gateway's timeout for a page. The delivery log shows a later outcome. */
+/** Shorter than the gateway's timeout for a page. The delivery log also shows an outcome that comes later. */
 const WAIT_MS_MAX = 8000
 
 export interface TestDeps {
@@ -44,7 +44,7 @@ export async function sendTestEvent(
   return claimed.id
 }
 
-/** The delivery has a lease of its own, so that no worker claims it, and no retries left in its schedule. */
+/** Records the delivery with a lease, so that no worker claims it, and without retries in its schedule. */
 async function recordTest(
   endpoint: WebhookEndpointRow,
   type: string,
@@ -77,7 +77,7 @@ async function recordTest(
     return delivery.id
   })
   const [claimed] = await readClaimed(database.read, [id], lease)
-  if (claimed === undefined) throw new Error(`the test delivery ${id} is gone`)
+  if (claimed === undefined) throw new Error(`the test delivery ${id} does not exist any more`)
   return claimed
 }
 

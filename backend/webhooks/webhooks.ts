@@ -1,4 +1,4 @@
-/** Composes webhooks: the services for the Settings pages, and the delivery worker. */
+/** Creates what the process needs for webhooks: services for pages of Settings, and the delivery worker. */
 import type { Logger } from '../../shared/process/log.ts'
 import type { Database } from '../database/database.ts'
 import type { AttemptDeps } from './attempt.ts'
@@ -23,13 +23,13 @@ export interface Webhooks {
 export interface WebhooksOptions extends SenderOptions {
   readonly database: Database
   readonly baseUrl: string
-  /** The keys have 32 bytes each; the first one encrypts. */
+  /** Keys of 32 bytes each. The first one encrypts. */
   readonly boxKeys: readonly Buffer[]
   /** Whether no other backend delivers from this database. */
   readonly isOnly: boolean
   readonly clock: () => Date
   readonly log: Logger
-  /** Receives each attempt, for metrics. */
+  /** Called after each attempt, for metrics. */
   readonly onAttempt: (attempt: Outcome) => void
 }
 
@@ -37,11 +37,11 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
   const { database, baseUrl, boxKeys, isOnly, privateTargets, clock, log } = options
   const { onAttempt } = options
   if (privateTargets === 'allow') {
-    // Without a public address only people on this machine can set up a webhook.
+    // If the service has no public address, only people on this machine can create a webhook endpoint.
     const level = isLoopbackName(new URL(baseUrl).hostname) ? 'info' : 'warn'
     log[level](
-      'WEBHOOK_PRIVATE_TARGETS=allow: anyone who can set up a webhook can make this process call this ' +
-        'machine and its network. For development only.',
+      'WEBHOOK_PRIVATE_TARGETS=allow: anyone who can create a webhook endpoint can make this process send ' +
+        'requests to this machine and its network. Use this only for development.',
     )
   }
   const sender = createSender(options)

@@ -1,24 +1,24 @@
-// The documentation as people read it: on a desk, on a telephone, by keyboard, without scripts.
+// The documentation as people read it: on a desktop, on a phone, by keyboard, without scripts.
 import t from 'tap'
 import { matches } from '../fixtures/matches.ts'
 import {
   logIn,
-  openOffice,
   PASSWORD,
-  photograph,
+  startSite,
+  takeScreenshots,
   violationsOf,
 } from '../fixtures/servers/browser.ts'
 import { call } from '../fixtures/service/call.ts'
 import { untilDocumented } from '../fixtures/service/documentation.ts'
 import { until } from '../fixtures/service/until.ts'
 
-const office = await openOffice(t)
-await untilDocumented(office.url)
+const site = await startSite(t)
+await untilDocumented(site.url)
 const PHONE = { width: 320, height: 640 }
 
 /** The pages that the start page links to, and the page for an unknown path; the reference has tests of its own. */
 async function servedPages(): Promise<readonly string[]> {
-  const page = await (await office.open()).newPage()
+  const page = await (await site.newContext()).newPage()
   await page.goto('/docs')
   const cards = await page.locator('.cards a').all()
   const paths = await Promise.all(
@@ -34,12 +34,12 @@ t.test('every page is accessible, on a desktop and a phone, light and dark', asy
     { viewport: PHONE, colorScheme: 'dark' },
   ] as const
   for (const options of settings) {
-    const page = await (await office.open(options)).newPage()
+    const page = await (await site.newContext(options)).newPage()
     const faults: string[] = []
     page.on('pageerror', (error) => faults.push(String(error)))
     page.on('request', (request) => {
-      if (!request.url().startsWith(`${office.url}/`) && !request.url().startsWith('data:'))
-        faults.push(`asked of elsewhere: ${request.url()}`)
+      if (!request.url().startsWith(`${site.url}/`) && !request.url().startsWith('data:'))
+        faults.push(`request to another origin: ${request.url()}`)
     })
     page.on('console', (message) => {
       if (message.type() === 'error' && !/status of 404/.test(message.text()))
@@ -49,20 +49,20 @@ t.test('every page is accessible, on a desktop and a phone, light and dark', asy
       await page.goto(path)
       t.strictSame(await violationsOf(page), [], `${path}, ${options.colorScheme}`)
       t.equal(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), true, path)
-      if (options.viewport !== PHONE) await photograph(page, path.slice(1).replace('/', '-'))
+      if (options.viewport !== PHONE) await takeScreenshots(page, path.slice(1).replace('/', '-'))
     }
     t.strictSame(faults, [])
   }
 })
 
 t.test('pages are compressed', async (t) => {
-  const page = await (await office.open()).newPage()
+  const page = await (await site.newContext()).newPage()
   const response = await page.goto('/docs/reference')
   t.equal(await response?.headerValue('content-encoding'), 'gzip')
 })
 
 t.test('the search works by keyboard', async (t) => {
-  const page = await (await office.open()).newPage()
+  const page = await (await site.newContext()).newPage()
   await page.goto('/docs')
   const search = page.getByRole('searchbox', { name: 'Search' })
   await search.pressSequentially('payment exceeds balance')
@@ -82,7 +82,7 @@ t.test('the search works by keyboard', async (t) => {
   t.equal(await search.inputValue(), '')
 })
 
-/** What integrators ask, and where the first result has to lead. */
+/** What integrators search for, and the address to which the first result must lead. */
 const QUESTIONS: Readonly<Record<string, RegExp>> = {
   'how do I page': /pagination/,
   pagination: /pagination/,
@@ -167,7 +167,7 @@ const QUESTIONS: Readonly<Record<string, RegExp>> = {
 }
 
 t.test('the first result matches what integrators search for', async (t) => {
-  const page = await (await office.open()).newPage()
+  const page = await (await site.newContext()).newPage()
   await page.goto('/docs')
   await page.keyboard.press('/')
   const search = page.getByRole('searchbox', { name: 'Search' })
@@ -188,19 +188,19 @@ t.test('the first result matches what integrators search for', async (t) => {
   t.equal(await search.evaluate((input) => input === document.activeElement), true)
 })
 
-t.test('a reader goes from page to page', async (t) => {
-  const page = await (await office.open()).newPage()
+t.test('pages link to their neighbors, and the chosen language stays chosen', async (t) => {
+  const page = await (await site.newContext()).newPage()
   await page.goto('/docs/pagination')
   await page.getByRole('tab', { name: 'Ruby' }).click()
-  const neighbours = page.getByRole('navigation', { name: 'Previous and next page' })
-  await neighbours.getByRole('link', { name: 'Keep a copy up to date' }).click()
+  const neighbors = page.getByRole('navigation', { name: 'Previous and next page' })
+  await neighbors.getByRole('link', { name: 'Keep a copy up to date' }).click()
   await page.waitForURL('**/docs/syncing')
   await page.goBack()
   t.equal(await page.getByRole('tab', { name: 'Ruby', selected: true }).count(), 1)
 })
 
 t.test('on a small screen the list of contents is closed at first', async (t) => {
-  const page = await (await office.open({ viewport: PHONE })).newPage()
+  const page = await (await site.newContext({ viewport: PHONE })).newPage()
   await page.goto('/docs/reference')
   const contents = page.getByRole('navigation', { name: 'Documentation' })
   t.equal(await contents.isVisible(), false)
@@ -213,7 +213,7 @@ t.test('on a small screen the list of contents is closed at first', async (t) =>
 })
 
 t.test('a sample is copied, or selected if the browser does not allow that', async (t) => {
-  const context = await office.open()
+  const context = await site.newContext()
   const page = await context.newPage()
   await page.goto('/docs/first-call')
   const sample = page.locator('.sample', { hasText: 'curl -i $API/me' })
@@ -227,21 +227,23 @@ t.test('a sample is copied, or selected if the browser does not allow that', asy
   )
   await page.evaluate('navigator.clipboard.writeText = () => Promise.reject(new Error("no"))')
   await button.click()
-  await page.getByText('Selected, for you to copy.').waitFor()
+  await page.getByText('Selected. You can copy it now.').waitFor()
   matches(t, String(await page.evaluate('String(getSelection())')), /^curl -i \$API\/me/)
 })
 
-t.test('without scripts every page can be read and reached', async (t) => {
-  const page = await (await office.open({ viewport: PHONE, javaScriptEnabled: false })).newPage()
+t.test('without scripts every page can be reached and read', async (t) => {
+  const page = await (
+    await site.newContext({ viewport: PHONE, javaScriptEnabled: false })
+  ).newPage()
   await page.goto('/docs')
   await page.getByRole('navigation').getByRole('link', { name: 'Reference' }).click()
   await page.getByRole('heading', { name: 'Record a payment' }).waitFor()
   t.equal(await page.getByRole('searchbox').count(), 0)
 })
 
-// With SCREENSHOTS it makes the image whose upper part, with fewer colors, is docs/images/settings.png.
-t.test('the pane that the README shows is there', async (t) => {
-  const { operator } = office.system
+// With SCREENSHOTS, this test makes a screenshot. Its upper part, with fewer colors, is docs/images/settings.png.
+t.test('the page in the image of the README exists', async (t) => {
+  const { operator } = site.system
   const account = await operator.createAccount('Acme Ltd')
   const login = ['--email', 'sam@acme.example', '--role', 'admin', '--password', PASSWORD]
   await operator.cli('users', 'create', '--account', account, ...login)
@@ -256,13 +258,16 @@ t.test('the pane that the README shows is there', async (t) => {
     scopes: ['invoices:read', 'payments:write'],
   })
   const erp = await operator.issueKey(account, { name: 'ERP' })
-  for (const key of [bank.secret, erp.secret]) await call(`${office.url}/api/v1/me`, { key })
-  const page = await (await office.open()).newPage()
+  for (const key of [bank.secret, erp.secret]) await call(`${site.url}/api/v1/me`, { key })
+  const page = await (await site.newContext()).newPage()
   await page.setViewportSize({ width: 1280, height: 640 })
   await logIn(page, 'sam@acme.example')
   await page.goto('/settings/api-keys')
   const used = page.getByRole('row', { name: /Bank feed.* ago|Bank feed.*now/ })
-  await until(async () => (await page.reload()) && (await used.count()) === 1, 'it shows a use')
+  await until(
+    async () => (await page.reload()) && (await used.count()) === 1,
+    'the last use is shown',
+  )
   t.equal(await page.getByText('Show revoked (1)').count(), 1)
-  await photograph(page, 'readme-settings')
+  await takeScreenshots(page, 'readme-settings')
 })

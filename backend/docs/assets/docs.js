@@ -1,4 +1,4 @@
-/** The list of contents is open beside the text, and closed above it, where there is little room. */
+/** On wide screens, the list of contents is open next to the text. Otherwise it is above it, and closed. */
 const menu = document.querySelector('.menu')
 const isWide = matchMedia('(min-width: 60rem)')
 
@@ -10,14 +10,14 @@ function setMenu() {
 isWide.addEventListener('change', setMenu)
 setMenu()
 
-/** The search; `search.js` ranks. */
+/** The search, for which `search.js` ranks the results. */
 const search = document.querySelector('search')
 const input = document.querySelector('#search')
 const found = document.querySelector('#found')
 const results = document.querySelector('#results')
 const RESULTS_MAX = 12
 
-/** Loaded when the search is first used. */
+/** The promise of the search code and index, which are loaded when the search is first used. */
 let loading
 
 search.hidden = false
@@ -70,7 +70,7 @@ async function show() {
     found.textContent = 'The search could not be loaded. Check your connection and try again.'
     return
   }
-  // The reader typed on while it loaded: a later call shows the results.
+  // The reader has changed the text while the search was loading. A later call shows the results.
   if (text !== input.value.trim()) return
   const matches = searcher.find(text)
   const count = matches.length === 1 ? '1 result' : `${matches.length} results`
@@ -105,7 +105,7 @@ function renderResult({ href, page, title }, excerpt) {
   return item
 }
 
-/** Alternatives become tabs; the choice is the same wherever the same ones are offered, and is kept. */
+/** Turns alternatives into tabs. The chosen language applies to all samples, and is stored in the browser. */
 const CHOICE = 'docs-language'
 let tabsCount = 0
 
@@ -164,7 +164,7 @@ function choose(tab) {
   if (tab.closest('.tabs').dataset.tabs !== 'language') return
   localStorage.setItem(CHOICE, tab.textContent)
   chooseEverywhere(tab.textContent)
-  // What changed its height above must not move the sample that the reader looks at.
+  // Samples above may have changed their height, which must not move the sample that the reader looks at.
   scrollBy({ top: tab.getBoundingClientRect().top - top, behavior: 'instant' })
 }
 
@@ -174,7 +174,7 @@ function chooseEverywhere(label) {
   }
 }
 
-/** The contents show where the reader is. */
+/** Marks the section that the reader sees in the list of contents. */
 const links = new Map(
   [...document.querySelectorAll('.menu a[href^="#"]')].map((link) => [link.hash.slice(1), link]),
 )
@@ -192,7 +192,7 @@ const observer = new IntersectionObserver(
 )
 for (const id of links.keys()) observer.observe(document.getElementById(id))
 
-/** What a reader sends can be copied; where the browser does not allow that, it is selected instead. */
+/** Adds a button that copies a sample. If the browser does not allow this, the sample is selected instead. */
 const said = document.querySelector('#said')
 
 for (const pre of document.querySelectorAll('pre:not(:has([data-language="http"]))')) addCopy(pre)
@@ -217,7 +217,7 @@ async function copy(pre, button) {
   } catch {
     getSelection().selectAllChildren(pre)
     button.textContent = 'Selected'
-    said.textContent = 'Selected, for you to copy.'
+    said.textContent = 'Selected. You can copy it now.'
   }
   setTimeout(() => {
     button.textContent = 'Copy'

@@ -1,6 +1,6 @@
-/** Ranks sections for what a reader types: every word counts, typing errors and other names for it too. */
+/** Ranks sections for the words of a query. Words with typing errors and synonyms also match. */
 
-/** What readers call it, and what these pages call it. */
+/** Words of readers, and the words that these pages use instead. */
 const SYNONYMS = {
   auth: ['authentication'],
   backoff: ['retry-after', 'retries'],
@@ -52,20 +52,20 @@ const SYNONYMS = {
   wrong: ['mismatch', 'unsupported'],
 }
 
-/** Words that are in every question, and say nothing of what is looked for. */
+/** Words that occur in many questions and say nothing about the subject. */
 const STOP_WORDS = new Set(
   'a about an and any are at avoid be by can do does for from get how i if in is it me mean means my of often on or our s should t that the there to up use was we what when where which who why will with you your'.split(
     ' ',
   ),
 )
 
-/** Guides explain a subject; errors and the reference describe one code or name. */
+/** Guides explain a subject, so they rank first; errors and the reference describe a single code or name. */
 const SUBJECT_BOOSTS = { guide: 1.6, error: 0.7, reference: 0.8 }
 /** A query such as `423` or `insufficient_scope` names a status, a code or a field. */
 const NAME = /[\d_]/
 const NAME_BOOSTS = { guide: 1.6, error: 2, reference: 0.8 }
 
-/** `MiniSearch` is the library; `index` the text of the index that the service made. */
+/** `MiniSearch` is the library, `index` the serialized index from the service. */
 export function createSearcher(MiniSearch, index) {
   const searcher = MiniSearch.loadJSON(index, {
     fields: ['title', 'page', 'text'],
@@ -102,7 +102,7 @@ export function createSearcher(MiniSearch, index) {
   }
 }
 
-/** The part of the text around the first word that was found, in pieces that are found or not. */
+/** Returns the text around the first match, split into pieces that match and pieces that do not. */
 export function excerptOf({ text, terms }) {
   const found = terms.toSorted((a, b) => b.length - a.length).map((term) => RegExp.escape(term))
   const pattern = new RegExp(`(${found.join('|')})`, 'gi')

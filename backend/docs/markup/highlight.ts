@@ -1,4 +1,4 @@
-/** Highlights code samples on the server, so that pages need no script and no inline style for it. */
+/** Highlights code samples on the server, so that pages need neither a script nor inline styles for this. */
 import highlighter from 'highlight.js/lib/core'
 import bash from 'highlight.js/lib/languages/bash'
 import csharp from 'highlight.js/lib/languages/csharp'
@@ -13,7 +13,7 @@ import ruby from 'highlight.js/lib/languages/ruby'
 import typescript from 'highlight.js/lib/languages/typescript'
 import { Html, html } from '../../html/html.ts'
 
-/** The languages by their names in code blocks of the guides. */
+/** The languages by the names that the code blocks of the guides use. */
 const LANGUAGES = {
   sh: bash,
   csharp,
@@ -32,10 +32,10 @@ for (const [name, language] of Object.entries(LANGUAGES)) {
   highlighter.registerLanguage(name, language)
 }
 
-/** Cached, since most samples appear several times: an error is a response of every operation. */
+/** The cache helps because most samples appear several times, e.g. the errors that every operation has. */
 const rendered = new Map<string, Html>()
 
-/** Renders an escaped code block; without colors if the language is not one of those above. */
+/** Renders a code block, without colors if the language is not one of those above. */
 export function renderCode(code: string, language: string): Html {
   const known = rendered.get(`${language}\n${code}`)
   if (known !== undefined) return known

@@ -1,6 +1,6 @@
 /**
- * Renders Markdown as HTML: guides, and descriptions of the OpenAPI document. Every heading has an id to
- * link to. HTML in the text is an error.
+ * Renders the Markdown of guides and of descriptions in the OpenAPI document as HTML. Every heading has an id,
+ * so that pages can link to it. HTML in the text is an error.
  */
 import { Marked, type Token, type Tokens } from 'marked'
 import { Html, html } from '../../html/html.ts'
@@ -45,8 +45,8 @@ export function renderMarkdown(text: string, options: MarkdownOptions = {}): Ren
         const inner = new Html(this.parser.parseInline(tokens))
         return html`<a href="${publicAddress(href)}">${inner}</a>`.text
       },
-      // Explicit roles, since small screens display each row as a block, which would drop the implicit
-      // ones.
+      // The roles are explicit, because on small screens each row is displayed as a block, which removes the
+      // implicit roles.
       table({ header, rows }: Tokens.Table) {
         const names = header.map(({ tokens }) => new Html(this.parser.parseInline(tokens)))
         const labels = header.map(({ text: label }) => label.replaceAll('`', ''))
@@ -70,7 +70,7 @@ ${rows.map(
         throw new Error(`HTML in Markdown: ${source}`)
       },
       image({ href }: Tokens.Image) {
-        throw new Error(`a picture in Markdown: ${href}`)
+        throw new Error(`an image in Markdown: ${href}`)
       },
     },
   })
@@ -95,7 +95,7 @@ function isProgram(token: Token): token is Tokens.Code {
   return token.type === 'code' && PROGRAM_LANGUAGES[token['lang']] !== undefined
 }
 
-/** Adjacent code blocks are the same program in several languages, and become a group of tabs. */
+/** Groups adjacent programs, which are the same program in several languages and become tabs. */
 function groupsOf(tokens: readonly Token[]): readonly (readonly Token[])[] {
   const groups: Token[][] = []
   for (const token of tokens.filter(({ type }) => type !== 'space')) {
@@ -121,7 +121,7 @@ export function renderHeading({ depth, id, text }: Heading, inner: Html = html`$
   return html`<${tag} id="${id}">${inner}${depth > 1 ? link : ''}</${tag}>\n`
 }
 
-/** Like GitHub's, so that links work in the repository too. */
+/** Creates ids as GitHub does, so that links also work in the repository. */
 function createSlugs(): (text: string) => string {
   const counts = new Map<string, number>()
   return (text) => {
@@ -135,11 +135,11 @@ function createSlugs(): (text: string) => string {
   }
 }
 
-/** Converts links between guides, which are written as file names so that they work in the repository too. */
+/** Converts a link between guides, which is a file name so that it also works in the repository. */
 function publicAddress(href: string): string {
   if (/^(?:https?:|#|\/)/.test(href)) return href
   const [, name, fragment = ''] = /^([\w-]+)\.md(#.*)?$/.exec(href) ?? []
   if (name !== undefined) return `/docs/${name}${fragment}`
   if (href === '../shared/contract/openapi.yaml') return '/docs/openapi.yaml'
-  throw new Error(`a link that leads nowhere: ${href}`)
+  throw new Error(`a link without a target: ${href}`)
 }

@@ -1,6 +1,6 @@
 /**
- * Renders alternatives, of which a reader needs one. Without script they are sections that open separately;
- * the page's script turns them into tabs, and keeps the choice for all tabs with the same `group`.
+ * Renders alternatives, of which a reader needs one. Without scripts, they are sections that open separately;
+ * the page's script turns them into tabs. For the group `language`, it applies a choice to all tabs.
  */
 import { type Html, html } from '../../html/html.ts'
 

@@ -2,13 +2,13 @@ import { once } from 'node:events'
 import { createServer } from 'node:net'
 import t, { type Test } from 'tap'
 import { isGlobalUnicast } from '../../../backend/webhooks/addresses.ts'
-import { createSender } from '../../../backend/webhooks/sender.ts'
+import { createSender, type Sender } from '../../../backend/webhooks/sender.ts'
 import { parseTargetUrl } from '../../../backend/webhooks/target-url.ts'
 import { matches } from '../../fixtures/matches.ts'
 import { startDns } from '../../fixtures/servers/dns.ts'
 import { startReceiver } from '../../fixtures/servers/receiver.ts'
 
-/** Every one leads, or would if it were believed, to this machine or a network that is not public. */
+/** Each address leads, in some interpretation, to this machine or to a network that is not public. */
 const INTERNAL_ADDRESSES = [
   ...['0.0.0.0', '0.1.2.3', '10.0.0.1', '10.255.255.255', '100.64.0.1', '100.127.255.255'],
   ...['127.0.0.1', '127.0.0.53', '127.1.2.3', '127.255.255.255', '169.254.0.1', '169.254.169.254'],
@@ -25,7 +25,7 @@ const INTERNAL_ADDRESSES = [
   ...['ff02::1', 'ff05::2', 'ff0e::1', '1fff::1', '4000::1'],
 ]
 
-/** As text in an address, where parsers differ on what it means. */
+/** Hosts of URLs that at least some parsers understand as an internal address. */
 const INTERNAL_HOSTS = [
   ...['localhost', 'LOCALHOST', 'localhost.', 'a.localhost', 'foo.localhost.', '127.1', '127.0.1'],
   ...['2130706433', '0x7f000001', '0x7f.0.0.1', '0x7f.1', '017700000001', '0177.0.0.1', '0177.1'],
@@ -52,7 +52,7 @@ const INTERNAL_HOSTS = [
 ]
 
 t.test(
-  'no spelling of an internal address is connected to, whatever the database says',
+  'the sender connects to no spelling of an internal address, even if one is stored',
   async (t) => {
     const listener = await startListener(t)
     const sender = createSender({ privateTargets: 'refuse', attemptMsMax: 3000 })
@@ -65,26 +65,24 @@ t.test(
     for (const host of hosts) {
       for (const scheme of ['https', 'http']) {
         const url = `${scheme}://${host}:${listener.port}/`
-        // What is no address at all goes nowhere.
+        // Some of these are not valid in a URL.
         if (!URL.canParse(url)) continue
         const result = await sender.send({ url, headers: {}, body: Buffer.from('{}') })
         t.equal(result.error, 'target_not_allowed', url)
       }
-      matches(t, parseTargetUrl(`https://${host}/`, 'refuse'), { fault: /./ }, `https://${host}/`)
+      matches(t, parseTargetUrl(`https://${host}/`, 'refuse'), { error: /./ }, `https://${host}/`)
     }
     t.equal(listener.connections(), 0)
   },
 )
 
-t.test('a name that leads to an internal address is not connected to', async (t) => {
+t.test('the sender does not connect to a name that resolves to an internal address', async (t) => {
   const listener = await startListener(t)
-  const zone = new Map(
-    INTERNAL_ADDRESSES.map((address, at) => [`n${at}.attacker.example`, address]),
-  )
+  const zone = new Map(INTERNAL_ADDRESSES.map((address, n) => [`n${n}.attacker.example`, address]))
   const dns = await startDns(t, (name) => {
     const address = zone.get(name)
     if (address !== undefined) return [address]
-    // Some addresses of it are public ones.
+    // These names have a public address too.
     if (name === 'mixed.attacker.example') return ['93.184.215.14', '127.0.0.1']
     if (name === 'mixed-families.attacker.example') return ['93.184.215.14', '::1']
     if (name === 'mixed-mapped.attacker.example') return ['93.184.215.14', '::ffff:127.0.0.1']
@@ -109,32 +107,38 @@ t.test('a name that leads to an internal address is not connected to', async (t)
   t.equal(listener.connections(), 0)
 })
 
-t.test('a name is resolved once a connection, so that it cannot change in between', async (t) => {
-  const listener = await startListener(t)
-  const dns = await startDns(t, (_name, requested) => [
-    requested === 0 ? '93.184.215.14' : '127.0.0.1',
-  ])
-  const options = { privateTargets: 'refuse', dnsServers: [dns.server] } as const
-  const sender = createSender({ ...options, attemptMsMax: 300 })
-  t.teardown(() => sender.close())
-  const send = (n: number) =>
-    sender.send({
-      url: `https://rebind${n}.attacker.example:${listener.port}/`,
-      headers: {},
-      body: Buffer.from('{}'),
-    })
-  const results = await Promise.all(Array.from({ length: 20 }, (_, n) => send(n)))
-  for (const { error } of results) {
-    t.not(error, 'target_not_allowed', 'the first look-up was believed')
-    t.not(error, null)
-  }
-  // One question for A and one for AAAA each: nothing else asked between check and connect.
-  t.equal(dns.questions.length, 40)
-  for (const { error } of await Promise.all(Array.from({ length: 20 }, (_, n) => send(n)))) {
-    t.equal(error, 'target_not_allowed', 'the next attempt judges what the name means then')
-  }
-  t.equal(listener.connections(), 0)
-})
+t.test(
+  'a name is resolved once per connection, so that it cannot change after the check',
+  async (t) => {
+    const listener = await startListener(t)
+    const dns = await startDns(t, (_name, requested) => [
+      requested === 0 ? '93.184.215.14' : '127.0.0.1',
+    ])
+    const options = { privateTargets: 'refuse', dnsServers: [dns.server] } as const
+    const impatient = createSender({ ...options, attemptMsMax: 300 })
+    const patient = createSender(options)
+    t.teardown(() => Promise.all([impatient.close(), patient.close()]))
+    const sendWith = (sender: Sender, n: number) =>
+      sender.send({
+        url: `https://rebind${n}.attacker.example:${listener.port}/`,
+        headers: {},
+        body: Buffer.from('{}'),
+      })
+    const results = await Promise.all(Array.from({ length: 20 }, (_, n) => sendWith(impatient, n)))
+    for (const { error } of results) {
+      t.not(error, 'target_not_allowed', 'the first look-up was used')
+      t.not(error, null)
+    }
+    // One question for A and one for AAAA each: nothing was resolved between check and connection.
+    t.equal(dns.questions.length, 40)
+    for (const { error } of await Promise.all(
+      Array.from({ length: 20 }, (_, n) => sendWith(patient, n)),
+    )) {
+      t.equal(error, 'target_not_allowed', 'the next attempt resolves the name again')
+    }
+    t.equal(listener.connections(), 0)
+  },
+)
 
 t.test('a redirect is a response that is never followed', async (t) => {
   const internal = await startReceiver(t)
@@ -164,15 +168,15 @@ t.test('public addresses are allowed', async (t) => {
   }
 })
 
-t.test('an address is judged when it is saved, with what is wrong', async (t) => {
+t.test('a URL is checked when it is saved, and the error says what is wrong', async (t) => {
   const refused: [text: string, fault: RegExp][] = [
-    ['', /whole address/],
-    ['example.com/hook', /whole address/],
-    ['ftp://example.com/', /whole address/],
-    ['file:///etc/passwd', /whole address/],
-    ['javascript:alert(1)', /whole address/],
-    ['https:example.com', /whole address/],
-    ['https:///example.com', /whole address/],
+    ['', /complete URL/],
+    ['example.com/hook', /complete URL/],
+    ['ftp://example.com/', /complete URL/],
+    ['file:///etc/passwd', /complete URL/],
+    ['javascript:alert(1)', /complete URL/],
+    ['https:example.com', /complete URL/],
+    ['https:///example.com', /complete URL/],
     ['http://example.com/', /https/],
     ['https://user@example.com/', /password/],
     ['https://user:pw@example.com/', /password/],
@@ -196,17 +200,18 @@ t.test('an address is judged when it is saved, with what is wrong', async (t) =>
     ['https:\\\\example.com\\', /spaces/],
     [`https://example.com/${'a'.repeat(2048)}`, /at most/],
   ]
-  for (const [text, fault] of refused) matches(t, parseTargetUrl(text, 'refuse'), { fault }, text)
+  for (const [text, fault] of refused)
+    matches(t, parseTargetUrl(text, 'refuse'), { error: fault }, text)
   const allowed = ['https://example.com/', 'https://example.com:8443/a?b=c', 'https://EXAMPLE.com']
   for (const text of allowed)
     matches(t, parseTargetUrl(text, 'refuse'), { url: /^https:\/\/ex/ }, text)
 })
 
-t.test('development may reach its own machine, plainly too, and no other plainly', async (t) => {
+t.test('in development, plain http is allowed to this machine only', async (t) => {
   for (const text of ['http://127.0.0.1:3000/', 'http://localhost:3000/', 'https://10.0.0.1/']) {
     t.strictSame(parseTargetUrl(text, 'allow'), { url: text })
   }
-  matches(t, parseTargetUrl('http://10.0.0.1/', 'allow'), { fault: /https/ })
+  matches(t, parseTargetUrl('http://10.0.0.1/', 'allow'), { error: /https/ })
   const receiver = await startReceiver(t)
   const dns = await startDns(t, () => ['127.0.0.1', '10.0.0.1'])
   const sender = createSender({ privateTargets: 'allow', dnsServers: [dns.server] })
@@ -226,7 +231,7 @@ function ofAttacker(name: string): string {
   return `${name}.attacker.example`
 }
 
-/** On every address of this machine. */
+/** Listens on every address of this machine. */
 async function startListener(t: Test) {
   let connections = 0
   const server = createServer((socket) => {
