@@ -67,5 +67,9 @@ t.test('an old key still opens secrets; a missing key is named in the error', as
   t.equal(createSecretBox([current, old]).open(sealed, OWNER), 'whsec_abc')
   const resealed = createSecretBox([current, old]).seal('whsec_abc', OWNER)
   t.equal(createSecretBox([current]).open(resealed, OWNER), 'whsec_abc')
-  throwsWith(t, () => createSecretBox([current]).open(sealed, OWNER), /encrypted with key [0-9a-f]{8}/)
+  throwsWith(
+    t,
+    () => createSecretBox([current]).open(sealed, OWNER),
+    /encrypted with key [0-9a-f]{8}/,
+  )
 })
