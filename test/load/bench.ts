@@ -1,21 +1,21 @@
-/** `npm run bench`: the comparisons, one after the other or one of them. */
+/** `npm run bench`: runs the two comparisons, or one benchmark. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 
-const HELP = `Benchmarks. They need a machine of two cores that does nothing else.
+const HELP = `Benchmarks. They need a machine with two cores that does nothing else.
 
-Usage: npm run bench                         gateway, then product
-       npm run bench -- NAME [options]       one of them; --help says its options
+Usage: npm run bench                         runs gateway, then product
+       npm run bench -- NAME [options]       runs one benchmark; --help lists its options
 
-  gateway   this gateway beside nginx with Lua, Fastify and bare proxies
-  product   gateway, backend and database beside bare hapi
-  overload  the whole product at three times what it can serve
-  lists     reads and lists in books of a thousand to a million invoices
-  key-use   payments beside 10,000 keys that are used in four seconds
-  docs      how soon a browser shows pages of the documentation
+  gateway   compares this gateway with nginx with Lua, Fastify and bare proxies
+  product   compares gateway, backend and database with bare hapi
+  overload  sends the whole product three times as many calls as it can serve
+  lists     measures reads and lists with a thousand to a million invoices
+  key-use   measures payments while 10,000 keys are used within four seconds
+  docs      measures how soon a browser shows pages of the documentation
 
-docs/performance.md says how to read them.
+docs/performance.md explains the results.
 `
 const NAMES = ['gateway', 'product', 'overload', 'lists', 'key-use', 'docs']
 
@@ -27,7 +27,7 @@ if (name === undefined) {
 } else {
   const isRequested = name === '--help' || name === '-h'
   const out = isRequested ? process.stdout : process.stderr
-  out.write(isRequested ? HELP : `bench: there is no ${name}\n\n${HELP}`)
+  out.write(isRequested ? HELP : `bench: there is no benchmark ${name}\n\n${HELP}`)
   process.exitCode = isRequested ? 0 : 2
 }
 

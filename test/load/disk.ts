@@ -1,6 +1,6 @@
 /**
- * Measures how much disk space PostgreSQL uses per row, with its indexes: `node test/load/disk.ts`. The rows are
- * copies of one that the service wrote, with other identifiers.
+ * `node test/load/disk.ts`: measures how much disk space PostgreSQL uses per row, with its indexes. The rows are copies
+ * of one that the service wrote, with other identifiers.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -12,7 +12,7 @@ import { copyTemplate, startPostgres } from '../fixtures/servers/postgres.ts'
 const ROWS = 5_000
 
 /** The columns that differ between copies; `n` is the number of the copy. */
-const OWN: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+const DISTINCT_COLUMNS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   invoices: { id: "'inv_01M' || lpad(n::text, 23, '0')", number: "'INV-' || n" },
   payments: {
     id: "'pay_01M' || lpad(n::text, 23, '0')",
@@ -42,9 +42,9 @@ try {
   const client = new pg.Client({ connectionString: url })
   client.on('error', () => {})
   await client.connect()
-  // Foreign keys are not measured.
+  // The copies violate foreign keys, which are therefore not checked.
   await client.query('set session_replication_role = replica')
-  for (const [table, own] of Object.entries(OWN)) {
+  for (const [table, own] of Object.entries(DISTINCT_COLUMNS)) {
     const pairs = Object.entries(own).map(([column, value]) => `'${column}', ${value}`)
     await client.query(
       `insert into ${table} select (jsonb_populate_record(null::${table}, to_jsonb(one) || jsonb_build_object(${pairs}))).*
@@ -55,7 +55,7 @@ try {
       [table],
     )
     const [bytes, indexBytes] = [rows[0].rows, rows[0].indexes].map((it) => Math.round(it / ROWS))
-    process.stdout.write(`${table}: ${bytes} bytes a row, ${indexBytes} of its indexes\n`)
+    process.stdout.write(`${table}: ${bytes} bytes a row, and ${indexBytes} in its indexes\n`)
   }
   await client.end()
 } finally {

@@ -1,16 +1,16 @@
 /**
- * How soon a reader sees the documentation: `npm run bench -- docs [--rounds N]`. Chromium opens pages through a
- * gateway, first with an empty cache, then again; the figures are the browser's own performance entries.
- * The documentation promises a first paint within a second, the reference within two.
+ * `npm run bench -- docs [--rounds N]`: measures how soon a reader sees the documentation. Chromium opens pages
+ * through a gateway, first with an empty cache, then again; the figures are the browser's own performance entries. The
+ * first paint must occur within a second, and that of the reference within two.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import { readOptions } from '../fixtures/runner/options.ts'
-import { openOffice } from '../fixtures/servers/browser.ts'
+import { startSite } from '../fixtures/servers/browser.ts'
 import { untilDocumented } from '../fixtures/service/documentation.ts'
-import { describeMachine, Stage } from './machine.ts'
+import { Cleanup, describeMachine } from './machine.ts'
 import { median, rounded, tableOf } from './report.ts'
 
 const FIRST_PAINT_MS_MAX: Readonly<Record<string, number>> = {
@@ -29,7 +29,7 @@ interface PageLoad {
   readonly kilobytes: number
 }
 
-const HELP = `How soon a browser shows pages of the documentation.
+const HELP = `Measures how soon a browser shows pages of the documentation.
 
 Usage: npm run bench -- docs [options]
 
@@ -37,28 +37,28 @@ Usage: npm run bench -- docs [options]
 `
 
 const options = readOptions(HELP, { rounds: { type: 'string', default: '7' } })
-const stage = new Stage()
+const cleanup = new Cleanup()
 try {
   process.exitCode = (await measure(Number(options.rounds))) ? 0 : 1
 } finally {
-  await stage.end()
+  await cleanup.end()
 }
 
 async function measure(rounds: number): Promise<boolean> {
   const directory = mkdtempSync(join(tmpdir(), 'bench-docs-'))
-  stage.teardown(() => rmSync(directory, { recursive: true, force: true }))
-  const office = await openOffice({
+  cleanup.teardown(() => rmSync(directory, { recursive: true, force: true }))
+  const site = await startSite({
     testdir: () => directory,
-    teardown: (work) => stage.teardown(work),
+    teardown: (work) => cleanup.teardown(work),
   })
-  await untilDocumented(office.url)
+  await untilDocumented(site.url)
   const paths = Object.keys(FIRST_PAINT_MS_MAX)
   const empty = new Map<string, PageLoad[]>(paths.map((path) => [path, []]))
   const cached = new Map<string, PageLoad[]>(paths.map((path) => [path, []]))
-  // The round that is not counted starts the processes of the browser.
+  // The first round is not counted, because it starts the processes of the browser.
   for (let round = -1; round < rounds; round++) {
     for (const path of paths) {
-      const context = await office.open()
+      const context = await site.newContext()
       const page = await context.newPage()
       const first = await loadPage(page, path)
       await page.goto('about:blank')
@@ -70,7 +70,7 @@ async function measure(rounds: number): Promise<boolean> {
     }
   }
   process.stdout.write(
-    `${describeMachine()}; medians of ${rounds} rounds, in brackets the slowest\n\n`,
+    `${describeMachine()}; medians of ${rounds} rounds, with the slowest in parentheses\n\n`,
   )
   const columns = ['page', 'first paint', 'promised', 'loaded', 'transferred', 'first paint again']
   process.stdout.write(`${tableOf(columns, paths.map(rowOf))}\n`)
@@ -98,7 +98,7 @@ function milliseconds(figures: readonly number[]): string {
   return `${rounded(median(figures))} ms (${rounded(Math.max(...figures))})`
 }
 
-/** Resolves when the page is loaded and something of it is painted. */
+/** Resolves when the page has loaded and its first content has been painted. */
 async function loadPage(page: Page, path: string): Promise<PageLoad> {
   await page.goto(path)
   return page.evaluate(`new Promise((resolve) => {

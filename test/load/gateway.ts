@@ -1,9 +1,9 @@
 /**
- * `node test/load/gateway.ts`: what a gateway's whole job costs (who calls, one count in a Redis that
- * is shared, scope by route, forwarding), side by side with other gateways that do the same job and
- * with proxies that do none of it. The subject has a core of its own; load, upstream and Redis share
- * the other. Rounds are interleaved: what else the machine does meets everybody. `--help` says what
- * can be chosen, docs/performance.md how to read the figures.
+ * `node test/load/gateway.ts`: compares the cost of this gateway with that of other gateways that do the same job, and
+ * with proxies that only forward. The job is to authenticate a key, count the call in a shared Redis, check the scope
+ * of the route, and forward the call. The measured gateway has a core of its own; load, upstream and Redis share the
+ * other. Rounds are interleaved, so that other work on the machine affects all subjects alike. `--help` lists the
+ * options, and docs/performance.md explains the figures.
  */
 import { execFileSync } from 'node:child_process'
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -35,12 +35,12 @@ import {
   startOurs,
 } from './gateway/subjects.ts'
 import {
+  Cleanup,
   describeMachine,
   LOAD_CORE,
   moveToLoadCore,
   requirePackages,
   residentMegabytes,
-  Stage,
 } from './machine.ts'
 import { rounded } from './report.ts'
 
@@ -48,29 +48,31 @@ const PATH = '/api/v1/debtors/deb_01KAJZ0M2P4R6T8V0X2Z4B6D8F'
 const KEYS = 10_000
 const KEYS_FOR_MEMORY = 100_000
 /**
- * Calls a second of the open loop: what a busy integration asks, which leaves every subject idle for most
- * of the time.
+ * Calls a second of the first open loop, as many as a busy integration makes. Every subject is idle most of the time.
  */
 const CALM_RATE = 2_000
-/** And where ours is not among the subjects, so that it has no half of its most. */
+/** Calls a second of the second open loop if this gateway is not measured. Otherwise, the rate is half of its maximum. */
 const RATE_WITHOUT_OURS = 5_000
-/** A shared host is slower at times: what a gateway always gives is the least of some looks. */
-const LOOKS_FOR_RATE = 5
-/** At a fixed rate other code is hot than under full load: a call is a turn of its own. Not counted. */
+/** The lowest of several measurements is used, because a shared host is slower at times. */
+const MEASUREMENTS_FOR_RATE = 5
+/**
+ * The open loop warms up separately, and is not measured meanwhile: at a fixed rate, other code is hot than under full
+ * load.
+ */
 const OPEN_WARM_UP_SECONDS = 4
-/** How often a subject is asked at the fixed rate while the machine is not quiet. */
+/** How often a measurement at a fixed rate is repeated while other work disturbs it. */
 const OPEN_TRIES_MAX = 4
 
-const HELP = `Gateways side by side: calls a second, CPU of a call, latency, memory.
+const HELP = `Compares gateways: calls a second, CPU time of a call, latency, memory.
 
 Usage: npm run bench -- gateway [options]
 
   --rounds N        how often each subject is measured (5)
-  --seconds N       for how long each time, once warm: whole seconds (5)
-  --rate N          calls a second of the second open loop (half of what this gateway gives)
-  --only NAME,…     of: ${SUBJECTS.map(({ name }) => name).join(', ')}
-  --against DIR     also the gateway of another checkout, with its dependencies installed
-  --json FILE       the figures for programs
+  --seconds N       duration of each measurement after the warm-up, in whole seconds (5)
+  --rate N          calls a second of the second open loop (half the maximum of this gateway)
+  --only NAME,…     only these subjects: ${SUBJECTS.map(({ name }) => name).join(', ')}
+  --against DIR     also measures the gateway of another checkout, with its dependencies installed
+  --json FILE       writes the figures as JSON
 `
 
 const options = readOptions(HELP, {
@@ -88,36 +90,38 @@ const subjects: readonly Subject[] = [
   ...(options.against === undefined ? [] : [gatewayOf(resolve(options.against))]),
 ]
 
-bringPeers()
+installPeers()
 moveToLoadCore()
-const stage = new Stage()
+const cleanup = new Cleanup()
 try {
   print(`${describeMachine()}\n${options.rounds} rounds of ${seconds} s, ${KEYS} keys\n`)
   const directory = mkdtempSync(join(tmpdir(), 'gateway-load-'))
-  stage.teardown(() => rmSync(directory, { recursive: true }))
-  const keys = await serveKeys(stage, KEYS, directory)
+  cleanup.teardown(() => rmSync(directory, { recursive: true }))
+  const keys = await serveKeys(cleanup, KEYS, directory)
   const scenario = await createScenario(directory, keys)
   const rate = await chooseRate(scenario, keys)
   const rounds = await compare(scenario, keys, rate)
-  print(`\nas many calls as each gives\n\n${throughputTable(subjects, rounds)}\n`)
-  for (const [place, calls] of [CALM_RATE, rate].entries()) {
-    print(`${rounded(calls)} calls a second, whatever comes of them\n`)
-    print(`${latencyTable(subjects, rounds, place)}\n`)
+  print(`\nat full load\n\n${throughputTable(subjects, rounds)}\n`)
+  for (const [index, calls] of [CALM_RATE, rate].entries()) {
+    print(`at a fixed rate of ${rounded(calls)} calls a second\n`)
+    print(`${latencyTable(subjects, rounds, index)}\n`)
   }
   const measuresOurs = subjects.some(({ name }) => name === OURS)
   const megabytes = measuresOurs ? await measureMemory(scenario) : undefined
   if (megabytes !== undefined) {
-    print(`${OURS}, resident after ${rounded(KEYS_FOR_MEMORY)} keys: ${rounded(megabytes)} MB`)
+    print(
+      `${OURS}, resident memory after ${rounded(KEYS_FOR_MEMORY)} keys: ${rounded(megabytes)} MB`,
+    )
   }
   const json = { machine: describeMachine(), rate, rounds: Object.fromEntries(rounds), megabytes }
   if (options.json !== undefined) writeFileSync(options.json, `${JSON.stringify(json, null, 2)}\n`)
 } finally {
-  await stage.end()
+  await cleanup.end()
 }
 process.exit(0)
 
-/** What the Node peers are built of is installed beside them, so that nobody else needs it. */
-function bringPeers(): void {
+/** Installs the packages of the peers in their own folder, because only this benchmark needs them. */
+function installPeers(): void {
   requirePackages({
     wrk: '/usr/bin/wrk',
     'redis-server': '/usr/bin/redis-server',
@@ -133,30 +137,30 @@ function bringPeers(): void {
 }
 
 async function createScenario(directory: string, keys: Keys): Promise<Scenario> {
-  const redis = await startRedis(stage)
+  const redis = await startRedis(cleanup)
   const { lookUpUrl } = keys
   const http = (port: number) => upstreamConfig(port, lookUpUrl)
-  const upstream = await startNginx(stage, { name: 'upstream', core: LOAD_CORE, directory, http })
+  const upstream = await startNginx(cleanup, { name: 'upstream', core: LOAD_CORE, directory, http })
   return { directory, upstreamPort: upstream.port, lookUpUrl, redisPort: redis.port }
 }
 
-/** One for all: latencies at different rates say nothing of each other. */
+/** Chooses one rate for all subjects, because latencies at different rates cannot be compared. */
 async function chooseRate(scenario: Scenario, keys: Keys): Promise<number> {
   if (options.rate !== undefined) return Number(options.rate)
   const ours = subjects.find(({ name }) => name === OURS)
   if (ours === undefined) return RATE_WITHOUT_OURS
-  const looks = await withSubject(ours, scenario, keys, async (running) => {
+  const measured = await withSubject(ours, scenario, keys, async (running) => {
     const rates = [(await measureClosed(running, keys)).callsPerSecond]
-    while (rates.length < LOOKS_FOR_RATE) {
+    while (rates.length < MEASUREMENTS_FOR_RATE) {
       const requesting = { keyFile: keys.file, path: PATH, seconds }
       rates.push((await runClosedLoop(running, requesting)).callsPerSecond)
     }
     return rates
   })
-  return Math.round(Math.min(...looks) / 2)
+  return Math.round(Math.min(...measured) / 2)
 }
 
-/** Starts each subject anew in every round. */
+/** Measures every subject in each round, in a new process. */
 async function compare(scenario: Scenario, keys: Keys, rate: number): Promise<Rounds> {
   const figures = new Map<string, Round[]>(subjects.map(({ name }) => [name, []]))
   const requests = keys.all.map(requestOf)
@@ -169,7 +173,7 @@ async function compare(scenario: Scenario, keys: Keys, rate: number): Promise<Ro
           return { closed, open: [calm, await measureOpen(running, requests, rate)] }
         })
       const one = await measure().catch((error: unknown) => {
-        print(`${round + 1}  ${subject.name.padEnd(20)} once more: ${error}`)
+        print(`${round + 1}  ${subject.name.padEnd(20)} is measured again: ${error}`)
         return measure()
       })
       figures.get(subject.name)?.push(one)
@@ -185,7 +189,7 @@ async function measureClosed(running: RunningSubject, keys: Keys) {
   return await runClosedLoop(running, { ...requesting, seconds })
 }
 
-/** The quietest of some tries: a shared host may stall either core for as long as a p99 is. */
+/** Repeats a disturbed measurement and returns the least disturbed, because a shared host may stall a core for longer than a p99. */
 async function measureOpen(running: RunningSubject, requests: readonly Buffer[], rate: number) {
   const measure = async () => {
     const endWatch = watchCores(running)
@@ -231,7 +235,7 @@ function requestOf(key: string): Buffer {
   return Buffer.from(`${head}\r\nAuthorization: Bearer ${key}\r\n\r\n`)
 }
 
-/** Nobody is always first. */
+/** Returns the subjects in another order in each round, so that none is always first. */
 function inTurn(round: number): readonly Subject[] {
   const from = round % Math.max(1, subjects.length)
   return [...subjects.slice(from), ...subjects.slice(0, from)]
@@ -243,7 +247,7 @@ async function withSubject<T>(
   keys: Keys,
   work: (running: RunningSubject) => Promise<T>,
 ): Promise<T> {
-  const own = new Stage()
+  const own = new Cleanup()
   try {
     const running = await subject.start(own, scenario)
     await untilResponding(running.url, keys.all[0] ?? '')
@@ -260,12 +264,12 @@ async function untilResponding(url: string, key: string): Promise<void> {
       ({ ok }) => ok,
       () => false,
     )
-  await until(isUp, `${url} answers`, 30_000)
+  await until(isUp, `${url} responds`, 30_000)
 }
 
-/** Of our gateway, when each of many keys has called. */
+/** Resolves with the resident memory of our gateway, in MB, after each of many keys has made a call. */
 async function measureMemory(scenario: Scenario): Promise<number> {
-  const own = new Stage()
+  const own = new Cleanup()
   try {
     const many = await serveKeys(own, KEYS_FOR_MEMORY, scenario.directory)
     const http = (port: number) => upstreamConfig(port, many.lookUpUrl)

@@ -1,8 +1,8 @@
 /**
- * What the use of many keys costs one who pays: `npm run bench -- key-use [--rounds N]`. A payer records
- * one payment after the other; beside it nothing happens, or 10,000 calls in four seconds by one key, or the
- * same calls by 10,000 keys, whose windows two gateways report too. The last two differ by what is written
- * about keys alone. Real processes, on SQLite and on PostgreSQL.
+ * `npm run bench -- key-use [--rounds N]`: measures how much the use of many keys delays payments. A payer records one
+ * payment after the other. Meanwhile nothing else happens, or one key makes 10,000 calls in four seconds, or 10,000
+ * keys make one call each, and two gateways report their windows. The last two cases differ only in what is stored
+ * about the use of keys. The processes are real, on SQLite and on PostgreSQL.
  */
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
@@ -29,7 +29,7 @@ import { createLogger } from '../../shared/process/log.ts'
 import { readOptions } from '../fixtures/runner/options.ts'
 import { startPostgres } from '../fixtures/servers/postgres.ts'
 import { startProcess } from '../fixtures/service/process.ts'
-import { Stage } from './machine.ts'
+import { Cleanup } from './machine.ts'
 
 const PEPPER = 'pepper+of+the+benchmark+0123456789abcdef'
 const SECRET = 'gateways+of+the+benchmark+0123456789abcd'
@@ -37,23 +37,23 @@ const BOX_KEY = 'box+of+the+benchmark+0123456789abcdefghi'
 
 const KEYS = 10_000
 const CALLS_MS = 4_000
-/** The backend writes what was gathered four seconds later; the payer pays on until that is done. */
+/** The backend stores the use of keys four seconds after the calls. The payer continues until that is done. */
 const ROUND_MS = 9_000
 
 const LOADS = ['nothing', 'calls of one key', 'calls of 10,000 keys'] as const
 type Load = (typeof LOADS)[number]
 
-const HELP = `Payments beside nothing, beside calls of one key, and beside calls of 10,000 keys.
+const HELP = `Measures payments alone, during calls of one key, and during calls of 10,000 keys.
 
 Usage: npm run bench -- key-use [options]
 
-  --rounds N   how often each is measured (3)
+  --rounds N   how often each case is measured (3)
 `
 
 const options = readOptions(HELP, { rounds: { type: 'string', default: '3' } })
-const stage = new Stage()
+const cleanup = new Cleanup()
 let submissions = 0
-// The keys are used from a thread of their own, so that this does not delay the payer's clock.
+// A separate thread uses the keys, so that it does not delay the payer.
 if (isMainThread) await measureBoth(Number(options.rounds))
 else await useKeys(workerData)
 
@@ -61,16 +61,16 @@ async function measureBoth(rounds: number): Promise<void> {
   try {
     for (const kind of ['SQLite', 'PostgreSQL']) await measure(kind, rounds)
   } finally {
-    await stage.end()
+    await cleanup.end()
   }
 }
 
 async function measure(kind: string, rounds: number): Promise<void> {
   const directory = await mkdtemp(join(tmpdir(), 'key-use-'))
-  stage.teardown(() => rm(directory, { recursive: true }))
+  cleanup.teardown(() => rm(directory, { recursive: true }))
   const databaseUrl =
     kind === 'SQLite' ? `sqlite:${directory}/receivables.db` : await startPostgresDatabase()
-  const backend = await startProcess(stage, 'backend/main.ts', {
+  const backend = await startProcess(cleanup, 'backend/main.ts', {
     DATABASE_URL: databaseUrl,
     DATA_DIR: directory,
     KEY_PEPPER: `v1:${PEPPER}`,
@@ -89,7 +89,7 @@ async function measure(kind: string, rounds: number): Promise<void> {
   const times = new Map<Load, number[]>(LOADS.map((load) => [load, []]))
   for (let round = 0; round < rounds; round += 1) {
     for (const load of LOADS)
-      times.get(load)?.push(...(await payBeside(pool, { url, ledger, load })))
+      times.get(load)?.push(...(await payDuring(pool, { url, ledger, load })))
   }
   await pool.close()
   await backend.stop()
@@ -97,14 +97,14 @@ async function measure(kind: string, rounds: number): Promise<void> {
     const sorted = (times.get(load) ?? []).toSorted((a, b) => a - b)
     const at = (share: number) => (sorted[Math.floor(share * (sorted.length - 1))] ?? 0).toFixed(1)
     process.stdout.write(
-      `${kind}, beside ${load}: ${sorted.length} payments, median ${at(0.5)} ms, p99 ${at(0.99)} ms, longest ${at(1)} ms\n`,
+      `${kind}, during ${load}: ${sorted.length} payments, median ${at(0.5)} ms, p99 ${at(0.99)} ms, longest ${at(1)} ms\n`,
     )
   }
 }
 
 async function startPostgresDatabase(): Promise<string> {
   const postgres = await startPostgres({ durable: true })
-  stage.teardown(() => postgres.remove())
+  cleanup.teardown(() => postgres.remove())
   return postgres.url('receivables_template')
 }
 
@@ -114,7 +114,7 @@ interface Ledger {
   readonly keyIds: readonly string[]
 }
 
-/** An account with a payer's key, and the others as copies of it. */
+/** Creates an account with a key of the payer, of which the other keys are copies. */
 async function fill(database: OpenDatabase): Promise<Ledger> {
   const act = { actor: OPERATOR, now: new Date() }
   return database.transaction(async (tx) => {
@@ -138,8 +138,8 @@ function principalOf(accountId: string, keyId: string): string {
   return signPrincipal(principal, Date.now() + PRINCIPAL_LIFETIME_MS, [SECRET])
 }
 
-/** How long each payment took, in milliseconds. */
-async function payBeside(pool: Pool, use: Use): Promise<number[]> {
+/** Makes payments during a load. Resolves with the duration of each, in milliseconds. */
+async function payDuring(pool: Pool, use: Use): Promise<number[]> {
   const { accountId, payerId } = use.ledger
   const post = (path: string, body: object) => {
     submissions += 1
@@ -176,7 +176,7 @@ interface Use {
   readonly load: Load
 }
 
-/** Evenly over the four seconds. */
+/** Makes one call with each key, or as many with one key, spread evenly over `CALLS_MS`. */
 async function useKeys({ url, ledger: { accountId, keyIds }, load }: Use): Promise<void> {
   const pool = new Pool(url, { connections: 32 })
   const [only = ''] = keyIds

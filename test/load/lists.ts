@@ -1,8 +1,8 @@
 /**
- * `node test/load/lists.ts`: how long reads by id, lists and pages of Settings take in books of a thousand, a
- * hundred thousand and a million invoices. A backend for each, on SQLite and on PostgreSQL, asked by
- * one caller over HTTP as a gateway asks; the sizes take turns, call by call, so that what else the
- * machine does meets all of them. `--help` says what can be chosen.
+ * `node test/load/lists.ts`: measures how long reads by id, lists and pages of Settings take with a thousand, a hundred
+ * thousand and a million invoices, on SQLite and on PostgreSQL. Each size has its own backend, and one caller sends
+ * requests in the form of a gateway. The sizes take turns, so that other work on the machine affects them alike.
+ * `--help` lists the options.
  */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -26,33 +26,33 @@ import { startPostgres } from '../fixtures/servers/postgres.ts'
 import { startProcess } from '../fixtures/service/process.ts'
 import { type Books, CALLS, type Call } from './lists/calls.ts'
 import { type Ledger, seedLedger } from './lists/ledger.ts'
-import { describeMachine, moveToLoadCore, pin, Stage, SUBJECT_CORE } from './machine.ts'
+import { Cleanup, describeMachine, moveToLoadCore, pin, SUBJECT_CORE } from './machine.ts'
 import { quantile, rounded, tableOf } from './report.ts'
 
-const HELP = `Latency of reads and lists by the size of the books.
+const HELP = `Measures the latency of reads and lists by the number of invoices.
 
 Usage: npm run bench -- lists [options]
 
   --sizes N,N,…     numbers of invoices, the smallest first (1000,100000,1000000)
   --engine NAME     sqlite or postgres (both)
-  --rounds N        how often all calls are asked (5)
-  --only TEXT       calls whose name holds it
-  --cold            asks about anything, not again and again about the same twenty
-  --data DIR        keeps the SQLite files there, and uses those that it finds
-  --postgres URL    a server to use, e.g. postgres://user@host/postgres: keeps databases, as above
-  --seed            fills the databases and ends
-  --json FILE       the figures for programs
+  --rounds N        how often all calls are measured (5)
+  --only TEXT       only calls whose name contains TEXT
+  --cold            requests any records, instead of the same twenty again and again
+  --data DIR        keeps the SQLite files in DIR, and reuses those that exist
+  --postgres URL    uses this server, e.g. postgres://user@host/postgres, and keeps and reuses its databases
+  --seed            only fills the databases
+  --json FILE       writes the figures as JSON
 `
-/** Of each call, at each size, in a round. */
-const CALLS_EACH = 20
-/** What is asked about, as an integration has it: some customers and invoices that are under way. */
-const PLACES = 20
+/** The number of repetitions of a call for each size in a round. */
+const REPETITIONS = 20
+/** The number of different invoices that calls concern. An integration, too, requests the same few records repeatedly. */
+const HOT_INVOICES = 20
 const WARM_UP_ROUNDS = 2
-/** A call that is not flat may take seconds. */
+/** The time after which a call is not repeated again: if it is slow in large databases, it may take seconds. */
 const BLOCK_MS_MAX = 2_000
-/** p50 of a size over that of the smallest. */
+/** The highest ratio of the p50 of a size to that of the smallest size that counts as independent of the size. */
 const FLAT_MAX = 1.5
-/** Principals hold for a minute. */
+/** A principal is valid for a minute. */
 const LOOK_UP_EVERY_MS = 20_000
 
 const SECRETS = {
@@ -65,7 +65,7 @@ const LOGIN = { email: 'ada@lists.example', password: 'correct horse battery' }
 
 type Engine = 'SQLite' | 'PostgreSQL'
 
-/** A backend over books of one size, and who asks it. */
+/** A backend with books of one size, and a caller. */
 interface Subject {
   readonly engine: Engine
   readonly invoices: number
@@ -79,7 +79,7 @@ interface Figure {
   readonly invoices: number
   readonly p50Ms: number
   readonly p99Ms: number
-  /** Of the p50, to that of the smallest books. */
+  /** The ratio of the p50 to that of the smallest books. */
   readonly ratio: number
 }
 
@@ -99,7 +99,7 @@ const calls = CALLS.filter(({ name }) => name.includes(options.only))
 const log = createLogger('lists', 'error')
 
 moveToLoadCore()
-const stage = new Stage()
+const cleanup = new Cleanup()
 try {
   print(`${describeMachine()}\n`)
   const figures: Figure[] = []
@@ -110,17 +110,17 @@ try {
   const json = { machine: describeMachine(), sizes, figures }
   if (options.json !== undefined) writeFileSync(options.json, `${JSON.stringify(json, null, 2)}\n`)
 } finally {
-  await stage.end()
+  await cleanup.end()
 }
 process.exit(0)
 
-/** Where the books of a size are. */
+/** Resolves with the database URL of the books of this size. */
 type Urls = (size: number) => Promise<string>
 
 function sqliteUrls(): Urls {
   const directory = options.data ?? mkdtempSync(join(tmpdir(), 'lists-load-'))
   mkdirSync(directory, { recursive: true })
-  if (options.data === undefined) stage.teardown(() => rmSync(directory, { recursive: true }))
+  if (options.data === undefined) cleanup.teardown(() => rmSync(directory, { recursive: true }))
   return async (size) => `sqlite:${join(directory, `lists-${size}.db`)}`
 }
 
@@ -142,7 +142,7 @@ async function postgresUrls(): Promise<Urls> {
 
 async function ownPostgres(): Promise<string> {
   const server = await startPostgres({ durable: true })
-  stage.teardown(() => server.remove())
+  cleanup.teardown(() => server.remove())
   return server.url('postgres')
 }
 
@@ -168,20 +168,20 @@ async function compare(engine: Engine, urls: Urls): Promise<Figure[]> {
 async function requestSome(subject: Subject, call: Call): Promise<number[]> {
   const begin = performance.now()
   const times: number[] = []
-  while (times.length < CALLS_EACH && performance.now() - begin < BLOCK_MS_MAX) {
+  while (times.length < REPETITIONS && performance.now() - begin < BLOCK_MS_MAX) {
     times.push(await subject.request(call))
   }
   return times
 }
 
-/** Books of this size, made unless they are there, a backend over them and a caller of it. */
+/** Opens the books of this size, which are filled if they are new, and starts a backend and a caller. */
 async function prepare(engine: Engine, url: string, invoices: number): Promise<Subject> {
   const { ledger, secret } = await openBooks(url, invoices)
   const cursorKey = deriveKey(SECRETS.SECRET_BOX_KEY, 'cursor')
-  const books = { ledger, cursorKey, places: options.cold ? invoices : PLACES }
+  const books = { ledger, cursorKey, distinctInvoices: options.cold ? invoices : HOT_INVOICES }
   const dataDirectory = mkdtempSync(join(tmpdir(), 'lists-backend-'))
-  stage.teardown(() => rmSync(dataDirectory, { recursive: true }))
-  const backend = await startProcess(stage, 'backend/main.ts', {
+  cleanup.teardown(() => rmSync(dataDirectory, { recursive: true }))
+  const backend = await startProcess(cleanup, 'backend/main.ts', {
     ...SECRETS,
     KEY_PEPPER: `v1:${SECRETS.KEY_PEPPER}`,
     DATA_DIR: dataDirectory,
@@ -189,12 +189,12 @@ async function prepare(engine: Engine, url: string, invoices: number): Promise<S
     BACKEND_PORT: '0',
     BACKEND_OPERATIONS_PORT: '0',
     LOG_LEVEL: 'warn',
-    // Nobody is to be reminded of these.
+    // No reminders are sent about these invoices.
     REHEARSAL: 'on',
   })
   pin(backend.pid, SUBJECT_CORE)
   const client = new Client(`http://127.0.0.1:${backend.port}`)
-  stage.teardown(() => client.destroy())
+  cleanup.teardown(() => client.destroy())
   const cookie = await logIn(client)
   let principal = ''
   let lookedUpAt = Number.NEGATIVE_INFINITY
@@ -232,7 +232,7 @@ function signatureOf(method: string, path: string, body: string): string {
   return signRequest({ method, path, body }, Date.now(), [SECRETS.GATEWAY_SECRET])
 }
 
-/** The cookie of a session, for pages. */
+/** Resolves with the cookie of a session, for pages. */
 async function logIn(client: Client): Promise<string> {
   const path = '/settings/login'
   const body = JSON.stringify(LOGIN)
@@ -251,7 +251,7 @@ async function logIn(client: Client): Promise<string> {
     .join('; ')
 }
 
-/** As a gateway that does not know the key yet. */
+/** Resolves with a new principal of the key, like the look-up of a gateway. */
 async function lookUp(client: Client, secret: string): Promise<string> {
   const path = '/internal/api-keys/look-up'
   const body = JSON.stringify({ digest: digestApiKey(secret) })
@@ -259,7 +259,7 @@ async function lookUp(client: Client, secret: string): Promise<string> {
   const signature = signRequest(request, Date.now(), [SECRETS.GATEWAY_SECRET])
   const headers = { [SIGNATURE_HEADER]: signature, 'content-type': 'application/json' }
   const response = await client.request({ ...request, headers })
-  // Of our own making.
+  // The form is known, because the response is our own.
   const { principal } = (await response.body.json()) as { readonly principal: string }
   return principal
 }
@@ -272,7 +272,7 @@ async function openBooks(url: string, invoices: number) {
       .selectFrom('accounts')
       .select(['id', 'created_at'])
       .executeTakeFirst()
-    // Its books end when it was made.
+    // The books end at the time at which the account was created.
     const account =
       known ?? (await database.transaction((tx) => createAccount(tx, { name: 'Lists' }, act)))
     const ledger: Ledger = { accountId: account.id, invoices, now: new Date(account.created_at) }

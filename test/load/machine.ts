@@ -1,21 +1,21 @@
-/** The machine under a benchmark: which core does what, and how busy cores and processes were. */
+/** Assigns the cores of the machine in a benchmark, and measures how busy cores and processes were. */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { globSync, readdirSync, readFileSync } from 'node:fs'
 import { cpus } from 'node:os'
 import { endWithThisProcess } from '../fixtures/service/terminate-children.ts'
 
-/** What is measured has a core of its own; load, upstream and Redis share the other. */
+/** The measured processes have a core of their own; load, upstream and Redis share the other. */
 export const SUBJECT_CORE = 0
 export const LOAD_CORE = 1
-/** Of a database server. */
+/** The core of a database server, on a machine with more than two cores. */
 export const SERVER_CORE = cpus().length > 2 ? 2 : LOAD_CORE
 
-/** Clock ticks a second in /proc: fixed for user space, see proc(5). */
+/** The clock ticks per second in /proc, which are constant for programs (proc(5)). */
 const TICKS_PER_SECOND = 100
 
-/** Ends what was started, the last first. */
-export class Stage {
+/** Runs the registered teardowns, the last one first. */
+export class Cleanup {
   readonly #ends: (() => unknown)[] = []
 
   teardown(end: () => unknown): void {
@@ -27,7 +27,7 @@ export class Stage {
   }
 }
 
-/** This process, and what it starts without a core of its own, stay on the core of the load. */
+/** Moves this process, and the processes that it starts without another core, to the core of the load. */
 export function moveToLoadCore(): void {
   if (cpus().length < 2) throw new Error('the benchmark needs two cores')
   pin(process.pid, LOAD_CORE)
@@ -41,7 +41,7 @@ export function pin(pid: number, core: number | 'all'): void {
     try {
       move()
     } catch {
-      // A thread that ended in between.
+      // A thread has ended in the meantime.
       move()
     }
   }
@@ -52,9 +52,9 @@ export interface Started {
   readonly pid: number
 }
 
-/** A command on a core. It has ended when the stage has. Its complaints are shown. */
+/** Starts a command on a core, and ends it in a teardown. Its standard error is shown. */
 export function startOn(
-  stage: Stage,
+  cleanup: Cleanup,
   core: number,
   [command = '', ...args]: readonly string[],
   env: NodeJS.ProcessEnv = {},
@@ -65,21 +65,21 @@ export function startOn(
   })
   endWithThisProcess(child)
   const ended = once(child, 'exit')
-  stage.teardown(() => {
+  cleanup.teardown(() => {
     child.kill('SIGTERM')
-    const late = setTimeout(() => child.kill('SIGKILL'), 5_000)
-    return ended.finally(() => clearTimeout(late))
+    const timeout = setTimeout(() => child.kill('SIGKILL'), 5_000)
+    return ended.finally(() => clearTimeout(timeout))
   })
   if (child.pid === undefined) throw new Error(`${command} cannot be started`)
   return { process: child, pid: child.pid }
 }
 
-/** CPU time of a process and its children, in seconds. */
+/** Returns the CPU time of a process and its children, in seconds. */
 export function cpuSeconds(pid: number): number {
   return familyOf(pid).reduce((sum, one) => sum + ownCpuSeconds(one), 0)
 }
 
-/** Memory of a process and its children, in MB. */
+/** Returns the resident memory of a process and its children, in MB. */
 export function residentMegabytes(pid: number): number {
   return familyOf(pid).reduce((sum, one) => {
     const [, kilobytes = '0'] = /VmRSS:\s+(\d+)/.exec(proc(one, 'status')) ?? []
@@ -89,12 +89,12 @@ export function residentMegabytes(pid: number): number {
 
 export interface CoreSeconds {
   readonly busy: number
-  /** That it was ready to work, and the host gave it to another machine. */
+  /** The time in which the host gave the core to another machine. */
   readonly stolen: number
   readonly total: number
 }
 
-/** Of a core, since the machine started. */
+/** Returns the times of a core since the machine started. */
 export function coreSeconds(core: number): CoreSeconds {
   const stat = readFileSync('/proc/stat', 'utf8')
   const line = stat.split('\n').find((one) => one.startsWith(`cpu${core} `)) ?? ''
@@ -108,7 +108,7 @@ export function coreSeconds(core: number): CoreSeconds {
 }
 
 function ownCpuSeconds(pid: number): number {
-  // The name, in parentheses, may hold spaces.
+  // The name, in parentheses, may contain spaces.
   const fields = proc(pid, 'stat')
     .replace(/^.*\) /s, '')
     .split(' ')
@@ -126,14 +126,14 @@ function proc(pid: number, file: string): string {
   return readFileSync(`/proc/${pid}/${file}`, 'utf8')
 }
 
-/** Debian's packages by what each brings. Where one is missing the process ends, and says how to get it. */
+/** Checks Debian packages by a file of each. If one is missing, prints how to install it and ends the process. */
 export function requirePackages(packages: Readonly<Record<string, string>>): void {
   const missing = Object.keys(packages).filter(
     (name) => globSync(packages[name] ?? '').length === 0,
   )
   if (missing.length === 0) return
   const command = `apt-get install -y --no-install-recommends ${missing.join(' ')}`
-  process.stderr.write(`The benchmark needs more packages of Debian: ${command}\n`)
+  process.stderr.write(`The benchmark needs more Debian packages. As root, run: ${command}\n`)
   process.exit(2)
 }
 

@@ -1,7 +1,7 @@
 /**
- * `node test/load/overload.ts`: the whole product at three times what it can serve. Mixed calls of 1,000 keys
- * (14 reads by id, 4 lists of 50, 2 payments) arrive at a fixed rate, whatever becomes of those before. Gateway
- * and backend have one core; load, Redis and PostgreSQL the other.
+ * `node test/load/overload.ts`: sends the whole product three times as many calls as it can serve. Mixed calls of 1,000
+ * keys (14 reads by id, 4 lists of 50, 2 payments) arrive at a fixed rate, whatever the responses. Gateway and backend
+ * have one core; load, Redis and PostgreSQL share the other.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -17,11 +17,11 @@ import { startRedis } from '../fixtures/servers/redis.ts'
 import { call } from '../fixtures/service/call.ts'
 import { type System, startSystem } from '../fixtures/service/system.ts'
 import {
+  Cleanup,
   describeMachine,
   moveToLoadCore,
   pin,
   residentMegabytes,
-  Stage,
   SUBJECT_CORE,
 } from './machine.ts'
 import { callAtPace, type Finished, type Lateness, type Request } from './paced.ts'
@@ -30,16 +30,16 @@ import { quantile, rounded, tableOf } from './report.ts'
 const KEYS = 1_000
 const DEBTORS = 1_000
 const SEEDERS = 32
-/** Callers at once when the product gives its most. */
+/** The number of concurrent callers that determine how much the product can serve. */
 const CALLERS = 64
-/** Of all callers under overload; each address is a client of its own. */
+/** The number of connections during overload. Each address is a client of its own. */
 const CONNECTIONS = 3_000
 const ADDRESSES = Array.from({ length: 100 }, (_, n) => `127.0.1.${n + 1}`)
 const WARM_UP_SECONDS = 10
 const FULL_SECONDS = 15
 const CALM_SECONDS = 15
 const FAIRNESS_SECONDS = 20
-/** Of what the product gives at most: it serves that with ease. */
+/** The share of its maximum that the product serves easily. */
 const CALM_SHARE = 0.2
 /** A call that takes longer than this many times the p99 of calm calls is not back to normal. */
 const NORMAL_TIMES = 2
@@ -58,14 +58,14 @@ const COLUMNS = [
   'generator ms',
 ]
 
-const HELP = `The whole product at three times what it can serve.
+const HELP = `Sends the whole product three times as many calls as it can serve.
 
 Usage: npm run bench -- overload [options]
 
-  --seconds N    how long it is overloaded (120)
-  --times N      what it can serve, so many times over (3)
-  --engine NAME  SQLite or PostgreSQL alone
-  --part NAME    overload or fairness alone
+  --seconds N    duration of the overload (120)
+  --times N      calls, as a multiple of what the product can serve (3)
+  --engine NAME  only SQLite or only PostgreSQL
+  --part NAME    only overload or only fairness
 `
 
 const options = readOptions(HELP, {
@@ -84,30 +84,30 @@ type Call = Finished<Caller>
 
 interface Outcome {
   readonly calls: readonly Call[]
-  /** What the load generator adds to the times. */
+  /** The delay that the load generator adds to the durations. */
   readonly lateness: Lateness
 }
 
-/** Calls of all keys in turn. */
+/** The keys and records that calls use at random. */
 interface Mix {
   readonly keys: readonly string[]
   readonly ids: readonly string[]
 }
 
 moveToLoadCore()
-const stage = new Stage()
+const cleanup = new Cleanup()
 try {
   print(`${describeMachine()}\n`)
   for (const engine of ['SQLite', 'PostgreSQL']) {
     if (options.engine === undefined || options.engine === engine) await measure(engine)
   }
 } finally {
-  await stage.end()
+  await cleanup.end()
 }
 process.exit(0)
 
 async function measure(engine: string): Promise<void> {
-  const own = new Stage()
+  const own = new Cleanup()
   try {
     const system = await start(own, engine)
     const mix = await seed(system)
@@ -153,7 +153,7 @@ async function measureOverload(
   )
 }
 
-/** What the others notice of one key that sends as much as all of them, or far more than can be served. */
+/** Measures how one key that sends as much as all others, or far more than can be served, affects the others. */
 async function measureFairness(engine: string, most: number, run: Run): Promise<void> {
   const share = 0.4 * most
   const rows: string[][] = []
@@ -162,10 +162,10 @@ async function measureFairness(engine: string, most: number, run: Run): Promise<
     const others = { calls: calls.filter(({ tag }) => tag === 'others'), lateness }
     rows.push(row(`${engine}, one key at ${rounded(greedy)}/s`, others, FAIRNESS_SECONDS))
   }
-  print(`the calls of the other keys, at ${rounded(share)}/s\n\n${tableOf(COLUMNS, rows)}\n`)
+  print(`calls of the other keys, at ${rounded(share)}/s\n\n${tableOf(COLUMNS, rows)}\n`)
 }
 
-async function start(own: Stage, engine: string): Promise<System> {
+async function start(own: Cleanup, engine: string): Promise<System> {
   const redis = await startRedis(own)
   const directory = mkdtempSync(join(tmpdir(), 'overload-'))
   own.teardown(() => rmSync(directory, { recursive: true }))
@@ -222,7 +222,7 @@ async function seed({ url, env, operator }: System): Promise<Mix> {
 
 interface Load {
   readonly rate: number
-  /** Of one further key. */
+  /** The rate of one more key. */
   readonly greedyRate: number
   readonly seconds: number
   readonly connections: number
@@ -294,7 +294,7 @@ function row(title: string, { calls, lateness }: Outcome, seconds: number): stri
   ]
 }
 
-/** Until the first second in none of whose slices more than one call in twenty failed or was slow. */
+/** Returns the time until the first second in which, in each slice, at most one call in twenty failed or was slow. */
 function secondsToNormal({ calls: after }: Outcome, { calls: calm }: Outcome): number {
   const msMax =
     NORMAL_TIMES *
@@ -317,7 +317,7 @@ function secondsToNormal({ calls: after }: Outcome, { calls: calm }: Outcome): n
   return (from * SLICE_MS) / 1000
 }
 
-/** Returns a function that says least and most since. */
+/** Returns a function that describes the memory of the processes since this call. */
 function watchMemory(pids: readonly number[]): () => string {
   const samples: number[][] = []
   const sample = () => samples.push(pids.map(residentMegabytes))
@@ -327,8 +327,8 @@ function watchMemory(pids: readonly number[]): () => string {
     clearInterval(watching)
     sample()
     return pids
-      .map((_, place) => {
-        const megabytes = samples.map((one) => one[place] ?? 0)
+      .map((_, index) => {
+        const megabytes = samples.map((one) => one[index] ?? 0)
         const at = (share: number) =>
           rounded(megabytes[Math.floor(share * (megabytes.length - 1))] ?? 0)
         return `${at(0)} before, ${at(0.3)} and ${at(0.85)} during, ${rounded(Math.max(...megabytes))} at most`

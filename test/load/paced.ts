@@ -1,109 +1,111 @@
 /**
- * Calls that begin when they are due, whatever the responses do, and how long each took from then on: a
- * subject that stalls is charged for every call that waited meanwhile, so nothing is omitted in step with it
- * (coordinated omission).
+ * Starts calls when they are due, whatever the responses, and measures each from that time. If the subject stalls, the
+ * waiting time of every call that was due meanwhile counts, so the figures have no coordinated omission.
  */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { quantile } from './report.ts'
 
-/** How long to sleep between two looks at clock and sockets: what the figures are blurred by. */
-const NAP_MS = 0.05
+/** The pause between two checks of clock and sockets, which limits the precision of the figures. */
+const PAUSE_MS = 0.05
 const LENGTH = /\r\ncontent-length: (\d+)/i
 const CLOCK = new Int32Array(new SharedArrayBuffer(4))
-/** What is waited for after the last call was due. */
+/** How long to wait for responses after the last call was due. */
 const END_MS_MAX = 5_000
 
 export interface Request<Tag> {
   readonly bytes: Buffer
-  /** What the caller wants to know of it when its response has come. */
+  /** A value that is passed to `onFinished` with the response. */
   readonly tag: Tag
 }
 
 export interface Finished<Tag> {
   readonly tag: Tag
-  /** 0: the connection was closed before the response was whole, or nothing came. */
+  /** The status; 0 if there was no complete response. */
   readonly status: number
-  /** `performance.now()`. */
+  /** When the call was due, by `performance.now()`. */
   readonly dueAt: number
   readonly ms: number
 }
 
 export interface Paced<Tag> {
-  /** Calls a second. Infinite: each connection calls again at once. */
+  /** Calls per second. If it is infinite, each connection makes its next call at once. */
   readonly rate: number
   readonly seconds: number
   readonly connections: number
-  /** Local addresses to call from, in turn: each is a client of its own. */
+  /** The local addresses of the connections, which are used in turn. The gateway sees each as a client of its own. */
   readonly addresses?: readonly string[]
   next(): Request<Tag>
   onFinished(call: Finished<Tag>): void
 }
 
-/** What the generator itself adds to the figures, in ms at p99. */
+/** The delay that the load generator itself adds to the figures: the p99 in milliseconds. */
 export interface Lateness {
-  /** From the moment at which a call was due until it was sent. */
+  /** The time from when a call was due until it was sent. */
   readonly sentMs: number
-  /** For how long a response may have waited to be read: the generator's own turns of the event loop. */
+  /** The time that a response may have waited to be read, which is the duration of a turn of the event loop. */
   readonly readMs: number
 }
 
 export async function callAtPace<Tag>(url: string, paced: Paced<Tag>): Promise<Lateness> {
   const { rate, seconds, connections, addresses = [], next, onFinished } = paced
   const { hostname, port } = new URL(url)
-  const idle: Line<Tag>[] = []
+  const idle: Connection<Tag>[] = []
   const lateness: number[] = []
-  const onEnd = (line: Line<Tag>, status: number) => {
-    const { tag, dueAt } = line
-    line.tag = undefined
+  const onEnd = (connection: Connection<Tag>, status: number) => {
+    const { tag, dueAt } = connection
+    connection.tag = undefined
     if (tag !== undefined) onFinished({ tag, status, dueAt, ms: performance.now() - dueAt })
-    idle.push(line)
+    idle.push(connection)
   }
-  const lines = await Promise.all(
+  const opened = await Promise.all(
     Array.from({ length: connections }, async (_, n) => {
       const localAddress = addresses[n % addresses.length]
-      const line = new Line<Tag>(
+      const connection = new Connection<Tag>(
         { port: Number(port), host: hostname, ...(localAddress && { localAddress }) },
         onEnd,
       )
-      await line.open()
-      return line
+      await connection.open()
+      return connection
     }),
   )
-  idle.push(...lines)
+  idle.push(...opened)
 
   const begin = performance.now()
   const end = begin + seconds * 1000
   const intervalMs = 1000 / rate
   let dueAt = begin
-  /** When the last call found every line busy. Those due before are late through the subject. */
-  let crowdedAt = Number.NEGATIVE_INFINITY
-  const isOver = () => dueAt >= end && idle.length === lines.length
+  /** When a call last found every connection busy. Calls that were due before are late because of the subject. */
+  let allBusyAt = Number.NEGATIVE_INFINITY
+  const isOver = () => dueAt >= end && idle.length === opened.length
   const turns: number[] = []
   let turnedAt = begin
   while (!isOver() && performance.now() < end + END_MS_MAX) {
     const now = performance.now()
     turns.push(now - turnedAt)
     turnedAt = now
-    // Infinite pace: due is whatever finds a line.
+    // At an infinite rate, a call is due whenever a connection is idle.
     if (intervalMs === 0) dueAt = now
     for (; dueAt <= now && dueAt < end; dueAt += intervalMs) {
-      const line = idle.shift()
-      if (line === undefined) {
-        crowdedAt = now
+      const connection = idle.shift()
+      if (connection === undefined) {
+        allBusyAt = now
         break
       }
-      line.send(next(), dueAt)
-      if (dueAt > crowdedAt) lateness.push(performance.now() - dueAt)
+      connection.send(next(), dueAt)
+      if (dueAt > allBusyAt) lateness.push(performance.now() - dueAt)
     }
     await new Promise((resolve) => setImmediate(resolve))
-    Atomics.wait(CLOCK, 0, 0, NAP_MS)
+    Atomics.wait(CLOCK, 0, 0, PAUSE_MS)
   }
-  for (const line of lines) line.close()
+  for (const connection of opened) connection.close()
   return { sentMs: quantile(lateness, 0.99), readMs: quantileByTime(turns, 0.99) }
 }
 
-/** The duration that a turn has, or falls short of, at this share of all moments: responses arrive mostly in long ones. */
+/**
+ * Returns the quantile of the durations of turns, each weighted by its duration, because most responses arrive in long
+ * turns.
+ */
 function quantileByTime(turns: readonly number[], share: number): number {
   const sorted = turns.toSorted((a, b) => a - b)
   let rest = share * sorted.reduce((sum, ms) => sum + ms, 0)
@@ -114,26 +116,26 @@ function quantileByTime(turns: readonly number[], share: number): number {
   return Number.NaN
 }
 
-/** What all lines read into, one at a time: the generator shall cost its core as little as can be. */
+/** The buffer into which all connections read, one at a time. One shared buffer costs the generator the least time. */
 const BUFFER = Buffer.alloc(64 * 1024)
 
-/** A connection with one call at a time, opened again when it was closed. */
-class Line<Tag> {
+/** A connection with one call at a time. If it was closed, the next call opens it again. */
+class Connection<Tag> {
   readonly #to: { readonly port: number; readonly host: string; readonly localAddress?: string }
-  readonly #onEnd: (line: Line<Tag>, status: number) => void
+  readonly #onEnd: (connection: Connection<Tag>, status: number) => void
   #socket: Socket | undefined
   #status = 0
-  /** Bytes of the response still to come; 0 before its head, which comes in one part. */
+  /** The number of bytes of the response that are missing; 0 before its head, which arrives in one piece. */
   #missing = 0
   #isClosed = false
   /** When the call in progress was due. */
   dueAt = 0
-  /** Of the call in progress. */
+  /** The tag of the call in progress. */
   tag: Tag | undefined
 
   constructor(
     to: { readonly port: number; readonly host: string; readonly localAddress?: string },
-    onEnd: (line: Line<Tag>, status: number) => void,
+    onEnd: (connection: Connection<Tag>, status: number) => void,
   ) {
     this.#to = to
     this.#onEnd = onEnd
@@ -160,7 +162,7 @@ class Line<Tag> {
     this.#socket?.write(bytes)
   }
 
-  /** A call in progress is finished with status 0. */
+  /** Closes the connection. A call in progress ends with the status 0. */
   close(): void {
     if (this.tag !== undefined) this.#onEnd(this, 0)
     this.#isClosed = true

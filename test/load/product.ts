@@ -1,9 +1,8 @@
 /**
- * `node test/load/product.ts`: gateway, backend and database as an integration meets them. The whole
- * product has one core, load and Redis the other. PostgreSQL stands for another machine: it has the
- * third core, on a machine of two that of the load;
- * beside it the floor, bare hapi over the raw driver, and how often this disk syncs. Every payment is
- * on disk before the response is sent.
+ * `node test/load/product.ts`: measures gateway, backend and database as an integration uses them. The whole product
+ * has one core; load and Redis share the other. PostgreSQL represents another machine: it has the third core, or shares
+ * that of the load if there are only two. For comparison, bare hapi with the raw driver and the number of commits per
+ * second on this disk are measured. Every payment is on disk before its response is sent.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -25,12 +24,12 @@ import { GATEWAY_SECRET } from '../fixtures/service/gateway.ts'
 import { type System, type SystemOptions, startSystem } from '../fixtures/service/system.ts'
 import { until } from '../fixtures/service/until.ts'
 import {
+  Cleanup,
   cpuSeconds,
   describeMachine,
   moveToLoadCore,
   pin,
   SERVER_CORE,
-  Stage,
   SUBJECT_CORE,
   startOn,
 } from './machine.ts'
@@ -42,15 +41,15 @@ const INVOICES = 2_000
 const SEEDERS = 32
 const SCRIPT = fileURLToPath(new URL('product/calls.lua', import.meta.url))
 
-const HELP = `The whole product beside bare hapi: reads, lists, payments.
+const HELP = `Compares the whole product with bare hapi: reads, lists, payments.
 
 Usage: npm run bench -- product [options]
 
-  --rounds N       how often each is measured (5)
-  --seconds N      for how long each time (5)
-  --calls TEXT     only those with TEXT in their name, e.g. payment
-  --subjects TEXT  the same for who is measured, e.g. SQLite
-  --json FILE      the figures for programs
+  --rounds N       how often each subject is measured (5)
+  --seconds N      duration of each measurement (5)
+  --calls TEXT     only calls whose name contains TEXT, e.g. payment
+  --subjects TEXT  only subjects whose name contains TEXT, e.g. SQLite
+  --json FILE      writes the figures as JSON
 `
 
 const options = readOptions(HELP, {
@@ -63,7 +62,7 @@ const options = readOptions(HELP, {
 const rounds = Number(options.rounds)
 const seconds = Number(options.seconds)
 
-/** What is asked, and by how many at once. */
+/** The kinds of calls, and the number of concurrent callers. */
 const LOADS = [
   { name: 'read by id', kind: 'read', connections: 64 },
   { name: 'list of 50', kind: 'list', connections: 64 },
@@ -80,12 +79,12 @@ type Load = (typeof LOADS)[number]
 interface Subject {
   readonly name: string
   readonly url: string
-  /** The header that says who calls, and its value now. */
-  readonly who: () => readonly [name: string, value: string]
+  /** Returns the header that identifies the caller, with its current value. */
+  readonly identity: () => readonly [name: string, value: string]
   readonly idFile: string
-  /** Of its own processes. */
+  /** The ids of its processes. */
   readonly pids: readonly number[]
-  /** Of its database server, if it has one. */
+  /** The process id of its database server, if it has one. */
   readonly server?: number
   readonly kinds: readonly Kind[]
 }
@@ -93,7 +92,7 @@ interface Subject {
 interface Figure {
   readonly callsPerSecond: number
   readonly callsPerCpuSecond: number
-  /** CPU time of the database server a call; 0 without one. */
+  /** CPU time of the database server per call; 0 if there is none. */
   readonly serverMicroseconds: number
   readonly p50Ms: number
   readonly p99Ms: number
@@ -101,11 +100,11 @@ interface Figure {
 }
 
 moveToLoadCore()
-const stage = new Stage()
+const cleanup = new Cleanup()
 try {
   print(`${describeMachine()}\n${rounds} rounds of ${seconds} s\n`)
   const directory = mkdtempSync(join(tmpdir(), 'product-load-'))
-  stage.teardown(() => rmSync(directory, { recursive: true }))
+  cleanup.teardown(() => rmSync(directory, { recursive: true }))
   const subjects = await startSubjects(directory)
   const figures = new Map<string, Figure[]>()
   const commits: number[] = []
@@ -121,11 +120,11 @@ try {
   const json = { machine: describeMachine(), figures: Object.fromEntries(figures), commits }
   if (options.json !== undefined) writeFileSync(options.json, `${JSON.stringify(json, null, 2)}\n`)
 } finally {
-  await stage.end()
+  await cleanup.end()
 }
 process.exit(0)
 
-/** Both cores: load and Redis share them with the product. */
+/** The cores of the product. On both cores, it shares them with load and Redis. */
 type Cores = 'one core' | 'both cores'
 
 async function startSubjects(directory: string): Promise<Subject[]> {
@@ -152,7 +151,7 @@ function isWanted(subject: string): boolean {
 
 async function startOnPostgres(name: string, directory: string) {
   const postgres = await startPostgres({ durable: true })
-  stage.teardown(() => postgres.remove())
+  cleanup.teardown(() => postgres.remove())
   await createDatabase(postgres.url('postgres'), 'product')
   const databaseUrl = postgres.url('product')
   const server = Number.parseInt(readFileSync(join(postgres.data, 'postmaster.pid'), 'utf8'), 10)
@@ -172,21 +171,21 @@ async function createDatabase(url: string, name: string): Promise<void> {
   await client.end()
 }
 
-/** The whole on both cores. */
+/** Starts the whole product on both cores. */
 async function startWhole(name: string, directory: string, systemOptions: SystemOptions = {}) {
   const [whole] = await startProduct(name, directory, 'both cores', systemOptions)
   return [whole]
 }
 
-/** The whole, and its backend as a gateway calls it. */
+/** Starts the whole product. The second subject is its backend alone, which is called as by a gateway. */
 async function startProduct(
   name: string,
   directory: string,
   cores: Cores,
   systemOptions: SystemOptions = {},
 ): Promise<readonly [whole: Subject, backend: Subject]> {
-  const redis = await startRedis(stage)
-  const host = { testdir: () => directory, teardown: stage.teardown.bind(stage) }
+  const redis = await startRedis(cleanup)
+  const host = { testdir: () => directory, teardown: cleanup.teardown.bind(cleanup) }
   const quiet = { LOG_LEVEL: 'error', ACCESS_LOG: 'off' }
   const system = await startSystem(host, {
     redisUrl: redis.url,
@@ -202,11 +201,18 @@ async function startProduct(
   const kinds = LOADS.map(({ kind }) => kind)
   const { port, pid } = system.backend
   return [
-    { name, url: system.url, who: () => ['Authorization', `Bearer ${key}`], idFile, pids, kinds },
+    {
+      name,
+      url: system.url,
+      identity: () => ['Authorization', `Bearer ${key}`],
+      idFile,
+      pids,
+      kinds,
+    },
     {
       name: `${name}, backend alone`,
       url: `http://127.0.0.1:${port}`,
-      who: () => [PRINCIPAL_HEADER, principal()],
+      identity: () => [PRINCIPAL_HEADER, principal()],
       idFile,
       pids: [pid],
       kinds: ['read', 'list', 'pay', 'settle'],
@@ -214,7 +220,7 @@ async function startProduct(
   ]
 }
 
-/** Through the API, as an integration would. */
+/** Creates an account, a key, debtors and invoices through the API. */
 async function seed({ operator, url }: System) {
   const accountId = await operator.createAccount()
   const { id: keyId, secret: key } = await operator.issueKey(accountId, {
@@ -250,16 +256,16 @@ async function inParallel(count: number, work: (n: number) => Promise<void>): Pr
   await Promise.all(workers)
 }
 
-/** Over the same database as the product. */
+/** Starts bare hapi on the database of the product. */
 async function startFloor(
   name: string,
-  { who, idFile }: Subject,
+  { identity, idFile }: Subject,
   database: string,
 ): Promise<Subject> {
   const port = await reservePort()
   const script = fileURLToPath(new URL('product/bare-hapi.ts', import.meta.url))
   const command = [process.execPath, script, database, String(port)]
-  const { pid } = startOn(stage, SUBJECT_CORE, command, { UV_THREADPOOL_SIZE: '16' })
+  const { pid } = startOn(cleanup, SUBJECT_CORE, command, { UV_THREADPOOL_SIZE: '16' })
   const url = `http://127.0.0.1:${port}`
   await until(
     () =>
@@ -267,9 +273,9 @@ async function startFloor(
         () => true,
         () => false,
       ),
-    'bare hapi answers',
+    'bare hapi responds',
   )
-  return { name, url, who, idFile, pids: [pid], kinds: ['read'] }
+  return { name, url, identity, idFile, pids: [pid], kinds: ['read'] }
 }
 
 async function measureRound(
@@ -294,7 +300,7 @@ async function measure(subject: Subject, { kind, connections }: Load): Promise<F
   const request = (forSeconds: number) =>
     runWrk(subject.url, {
       script: SCRIPT,
-      args: [...subject.who(), subject.idFile, kind, String(Date.now() % 1_000_000_000)],
+      args: [...subject.identity(), subject.idFile, kind, String(Date.now() % 1_000_000_000)],
       connections,
       seconds: forSeconds,
     })
@@ -315,7 +321,7 @@ async function measure(subject: Subject, { kind, connections }: Load): Promise<F
   }
 }
 
-/** One row in each, one after the other: what a payment cannot be faster than, alone. */
+/** Resolves with the number of consecutive commits of one row per second, the upper limit for payments of one caller. */
 async function measureCommits(path: string): Promise<number> {
   const database = new sqlite3.Database(path)
   const run = (sql: string) =>
@@ -353,7 +359,7 @@ function tableOfFigures(figures: ReadonlyMap<string, readonly Figure[]>): string
   return tableOf(['calls | subject', ...measures], rows)
 }
 
-/** How the calls of a subject relate to what the disk does, and to each other. */
+/** Compares the payments of each subject with the commits that the disk allows, and those of one and of 64 callers. */
 function ratiosOfPayments(
   figures: ReadonlyMap<string, readonly Figure[]>,
   subjects: readonly Subject[],

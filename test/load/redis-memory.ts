@@ -1,4 +1,4 @@
-/** `node test/load/redis-memory.ts [KEYS]`: what an active key takes of Redis's memory. */
+/** `node test/load/redis-memory.ts [KEYS]`: measures how much memory of Redis an active key uses. */
 import { connectRateLimiter, startRedis } from '../fixtures/servers/redis.ts'
 import { until } from '../fixtures/service/until.ts'
 
@@ -14,7 +14,7 @@ const usedMemory = async () =>
 const before = await usedMemory()
 for (let from = 0; from < keys; from += 500) {
   const names = Array.from({ length: 500 }, (_, n) => `key_${String(from + n).padStart(26, '0')}`)
-  // A busy machine may keep Redis from its work for so long that we count alone for a moment.
+  // On a busy machine, Redis may respond too late, so that the rate limiter counts calls itself for a moment.
   await until(async () => {
     const consumed = await Promise.all(names.map((name) => rateLimiter.consume(name, 600)))
     return consumed.every(({ degraded }) => !degraded)

@@ -1,7 +1,7 @@
 /**
- * How long planning takes: a hundred thousand open invoices of ten thousand debtors, then a run with
- * nothing to do, and what a payment waits for meanwhile: `UV_THREADPOOL_SIZE=16 node
- * test/load/reminders.ts [DEBTORS]`. On a SQLite file, or where DATABASE_URL says (an empty one).
+ * `UV_THREADPOOL_SIZE=16 node test/load/reminders.ts [DEBTORS]`: measures how long planning takes for ten thousand
+ * debtors with a hundred thousand open invoices, how long payments wait meanwhile, and how long a run with nothing to
+ * do takes. The database is a new SQLite file, or the empty database of DATABASE_URL.
  */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -22,7 +22,7 @@ import { plainDebtor, plainInvoice } from '../fixtures/books/plain-records.ts'
 const DEBTORS = Number(process.argv[2] ?? 10_000)
 const INVOICES_EACH = 10
 const TIMEZONE = 'Europe/Amsterdam'
-/** A Tuesday morning there. */
+/** A Tuesday morning in this time zone. */
 const NOW = new Date('2026-11-24T10:00:00.000Z')
 
 const log = createLogger('benchmark', 'error')
@@ -54,18 +54,18 @@ async function measure(database: OpenDatabase): Promise<void> {
   print(
     `planned: ${first.value.messages} messages to ${first.value.debtors} debtors in ${first.ms} ms`,
   )
-  print(`processor time of the process, all threads: ${first.cpuMs} ms`)
+  print(`CPU time of the process, all threads: ${first.cpuMs} ms`)
   print(`memory: ${megabytes(before)} MB before, ${megabytes(peak)} MB at most`)
   const idle = await timed(() => runPlanning({ database, log }, NOW))
-  print(`a run with nothing to do: ${idle.ms} ms, ${idle.value.debtors} debtors looked at`)
+  print(`a run with nothing to do: ${idle.ms} ms, ${idle.value.debtors} debtors examined`)
   const sorted = waits.toSorted((a, b) => a - b)
   const at = (share: number) => Math.round(sorted[Math.floor(sorted.length * share)] ?? 0)
   print(
-    `payments beside it: ${waits.length}, p50 ${at(0.5)} ms, p99 ${at(0.99)} ms, longest ${at(0.9999)} ms`,
+    `payments meanwhile: ${waits.length}, p50 ${at(0.5)} ms, p99 ${at(0.99)} ms, longest ${at(0.9999)} ms`,
   )
 }
 
-/** One payment after another, on account, as fast as every 10 ms. */
+/** Records one payment after another, 10 ms apart. */
 function pay(database: OpenDatabase, accountId: string, invoiceId: string, waits: number[]) {
   let isStopped = false
   const run = async () => {
@@ -120,7 +120,7 @@ async function timed<T>(work: () => Promise<T>) {
   }
 }
 
-/** By the domain; the others are copies of it. */
+/** Creates one debtor with an invoice through the domain functions. The others are copies. */
 function seedOne(database: OpenDatabase) {
   const act = { actor: OPERATOR, now: NOW }
   return database.transaction(async (tx) => {

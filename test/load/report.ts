@@ -1,4 +1,4 @@
-/** Figures of a benchmark as people and as programs read them. */
+/** Computes and prints the figures of benchmarks. */
 
 export function median(figures: readonly number[]): number {
   const sorted = figures.toSorted((a, b) => a - b)
@@ -7,15 +7,15 @@ export function median(figures: readonly number[]): number {
   return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? Number.NaN) + upper) / 2
 }
 
-/** `share` 0.99: what 99 of a hundred do not exceed. */
+/** Returns the figure that this share of the figures does not exceed, e.g. the p99 for 0.99. */
 export function quantile(figures: readonly number[], share: number): number {
   const sorted = figures.toSorted((a, b) => a - b)
   return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? Number.NaN
 }
 
-/** A table in Markdown, its columns aligned; the first names the row. */
+/** Renders a Markdown table with aligned columns. The first column names the row. */
 export function tableOf(columns: readonly string[], rows: readonly (readonly string[])[]): string {
-  // At least a dash and a colon: a column may be empty.
+  // The rule of an empty column still needs a dash and a colon.
   const widths = columns.map((column, at) =>
     Math.max(2, column.length, ...rows.map((row) => row[at]?.length ?? 0)),
   )

@@ -1,4 +1,4 @@
--- Prints what wrk measured as one line of JSON, the last: see wrk.ts.
+-- Prints the measurements of wrk as JSON in the last line, which wrk.ts reads.
 function done(summary, latency)
   local errors = summary.errors
   io.write(string.format(

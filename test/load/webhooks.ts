@@ -1,6 +1,6 @@
 /**
- * How fast one backend process delivers to a fast receiver, and what receivers that hang cost the
- * others: `node test/load/webhooks.ts`. Real processes, a real SQLite file; not run by `npm test`.
+ * `node test/load/webhooks.ts`: measures how fast one backend process delivers to a fast receiver, and how much
+ * receivers that hang delay the others, with real processes on a SQLite file.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -38,7 +38,7 @@ const ISOLATION_SECONDS = 20
 if (process.argv[2] === 'receiver') await receive()
 else await measure()
 
-/** Responds 204 at once, or never under /hang; prints how long after its event each webhook arrived. */
+/** Responds with 204 at once, or never under /hang. /report returns how long after its event each webhook arrived. */
 async function receive(): Promise<void> {
   let count = 0
   let latencies: number[] = []
@@ -119,11 +119,12 @@ async function startReceiver(owner: { teardown(step: () => unknown): unknown }):
   }
 }
 
-/** A backlog that is let go at once. */
+/** Measures how fast a backlog is delivered once its endpoints are enabled. */
 async function measureThroughput(database: OpenDatabase, receiver: Receiver, endpoints: number) {
   const { accountId, ids } = await setUp(database, Array(endpoints).fill(`${receiver.url}/`))
   await setStatus(database, ids, 'paused')
-  for (let made = 0; made < EVENTS / endpoints; made += 100) await happen(database, accountId, 100)
+  for (let made = 0; made < EVENTS / endpoints; made += 100)
+    await recordEvents(database, accountId, 100)
   const before = (await receiver.report()).count
   const startedAt = performance.now()
   await setStatus(database, ids, 'enabled')
@@ -133,7 +134,7 @@ async function measureThroughput(database: OpenDatabase, receiver: Receiver, end
   await setStatus(database, ids, 'paused')
 }
 
-/** Ten endpoints that respond are measured beside ten that respond or hang; each gets ten events a second. */
+/** Measures ten endpoints that respond, while ten others respond or hang. Each gets ten events a second. */
 async function measureIsolation(
   database: OpenDatabase,
   receiver: Receiver,
@@ -181,7 +182,11 @@ async function setUp(database: OpenDatabase, urls: readonly string[]) {
   })
 }
 
-async function happen(database: OpenDatabase, accountId: string, times: number): Promise<void> {
+async function recordEvents(
+  database: OpenDatabase,
+  accountId: string,
+  times: number,
+): Promise<void> {
   const { object } = sampleOf('invoice.paid')
   await database.transaction(async (tx) => {
     for (let n = 0; n < times; n++) {
@@ -200,7 +205,7 @@ async function issueKey(database: OpenDatabase, accountId: string): Promise<stri
   return signPrincipal(principal, Date.now() + PRINCIPAL_LIFETIME_MS, [GATEWAY_SECRET])
 }
 
-/** As a gateway forwards it: the backend under measurement writes the event itself. */
+/** Sends the call in the form of a gateway, so that the measured backend records the event itself. */
 async function createDebtor(backendUrl: string, principal: string): Promise<void> {
   const response = await fetch(`${backendUrl}/api/v1/debtors`, {
     method: 'POST',

@@ -1,11 +1,11 @@
-/** wrk with a script of ours that requires `summary.lua`, which prints a summary as the last line. */
+/** Runs wrk with a script that requires `summary.lua`, which prints a summary in the last line. */
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 
 export interface WrkOptions {
   readonly script: string
-  /** What the script's `init` gets. */
+  /** The arguments of the script's `init`. */
   readonly args: readonly string[]
   readonly connections: number
   readonly seconds: number
@@ -20,7 +20,7 @@ export interface WrkSummary {
   readonly p99_ms: number
 }
 
-/** Where scripts find what they require. */
+/** The folder of the modules that scripts require. */
 const LUA_PATH = join(import.meta.dirname, '?.lua')
 
 const MEMBERS = ['calls', 'seconds', 'failed', 'p50_ms', 'p99_ms']
@@ -38,7 +38,7 @@ export async function runWrk(
     { env: { ...process.env, LUA_PATH } },
   )
   const summary: unknown = JSON.parse(stdout.trim().split('\n').at(-1) ?? '')
-  if (!isSummary(summary)) throw new Error(`wrk said: ${stdout}`)
+  if (!isSummary(summary)) throw new Error(`unexpected output of wrk: ${stdout}`)
   return summary
 }
 

@@ -7,10 +7,10 @@ import type { RunningSubject } from './subjects.ts'
 const CONNECTIONS = 64
 const SCRIPT = fileURLToPath(new URL('peers/wrk.lua', import.meta.url))
 
-/** The duration of a warm-up run, and the most runs. */
+/** The duration of a warm-up run, and the maximum number of runs. */
 const WARM_UP_SECONDS = 3
-const WARM_UP_LOOKS_MAX = 6
-/** A smaller gain is noise. */
+const WARM_UP_RUNS_MAX = 6
+/** A smaller improvement is noise. */
 const FASTER_MIN = 1.03
 
 export interface ClosedLoop extends Cores {
@@ -38,7 +38,7 @@ export async function runClosedLoop(
     connections: CONNECTIONS,
     seconds: requesting.seconds,
   })
-  if (calls === 0) throw new Error(`${subject.url} answers no more`)
+  if (calls === 0) throw new Error(`${subject.url} no longer responds`)
   const cores = endWatch()
   const callsPerCpuSecond = calls / cores.subjectSeconds
   return { ...cores, callsPerSecond: calls / seconds, callsPerCpuSecond, failed }
@@ -50,11 +50,11 @@ export async function runClosedLoop(
  */
 export async function warmUp(subject: RunningSubject, requesting: Omit<Load, 'seconds'>) {
   let best = 0
-  let levelLooks = 0
-  for (let look = 0; look < WARM_UP_LOOKS_MAX && levelLooks < 2; look++) {
+  let runsWithoutGain = 0
+  for (let run = 0; run < WARM_UP_RUNS_MAX && runsWithoutGain < 2; run++) {
     const requested = await runClosedLoop(subject, { ...requesting, seconds: WARM_UP_SECONDS })
     const rate = subject.pid === 0 ? requested.callsPerSecond : requested.callsPerCpuSecond
-    levelLooks = rate < FASTER_MIN * best ? levelLooks + 1 : 0
+    runsWithoutGain = rate < FASTER_MIN * best ? runsWithoutGain + 1 : 0
     best = Math.max(best, rate)
   }
 }

@@ -1,19 +1,19 @@
-/** How busy the two cores are while a subject is asked, and with what. */
+/** Measures how busy the two cores are while a subject is under load, and with what. */
 import { coreSeconds, cpuSeconds, LOAD_CORE, SUBJECT_CORE } from '../machine.ts'
 import type { RunningSubject } from './subjects.ts'
 
 export interface Cores {
-  /** What the subject's own processes took. NaN where it has none. */
+  /** The CPU time of the subject's own processes; NaN if it has none. */
   readonly subjectSeconds: number
-  /** Share of the time that the core of load, upstream and Redis was busy. */
+  /** The share of the time in which the core of load, upstream and Redis was busy. */
   readonly loadCoreBusy: number
-  /** Share of the subject's core that something else took: the machine was not idle. */
+  /** The share of the subject's core that other processes used, because the machine was not idle. */
   readonly disturbed: number
-  /** Share of the time that the host kept from the worse off of the two. */
+  /** The share of the time that the host took from one of the two cores, whichever lost more. */
   readonly stolen: number
 }
 
-/** Begins to look; the result says what came of it until it is called. */
+/** Starts measuring. Returns a function that returns the figures since then. */
 export function watchCores({ pid }: RunningSubject): () => Cores {
   const own = () => (pid === 0 ? 0 : cpuSeconds(pid))
   const before = { own: own(), subject: coreSeconds(SUBJECT_CORE), load: coreSeconds(LOAD_CORE) }

@@ -1,20 +1,20 @@
 /**
- * `node key-service.ts KEYS PORT`: the service that gateways ask who holds a key, one secret a line of the
- * file KEYS. A process of its own, so that the load does not wait while it answers.
+ * `node key-service.ts KEYS PORT`: looks up keys for gateways. The file KEYS has one secret per line. The service is a
+ * process of its own, so that it does not delay the load generator.
  */
 import { readFileSync } from 'node:fs'
 import { createServer, type IncomingMessage } from 'node:http'
 import { digestApiKey } from '../../../shared/contract/api-key.ts'
 import { liveKey, respondToLookUp, UNKNOWN_KEY } from '../../fixtures/service/look-up-responses.ts'
 
-/** Never reached: a benchmark of refusals is another one. */
+/** A limit that is never reached, because this benchmark does not measure rejections. */
 const RATE_LIMIT = 1_000_000_000
 
 const [file = '', port] = process.argv.slice(2)
 const responses = new Map<string, object>()
 for (const [index, secret] of readFileSync(file, 'utf8').trimEnd().split('\n').entries()) {
   const response = respondTo(`key_${String(index).padStart(26, '0')}`)
-  // The peers ask by the secret, our own gateways by its digest.
+  // The peers look keys up by their secret, our own gateways by its digest.
   responses.set(secret, response).set(digestApiKey(secret), response)
 }
 
@@ -38,7 +38,7 @@ async function textOf(request: IncomingMessage): Promise<string> {
 
 function respondTo(keyId: string): object {
   const scopes = ['debtors:read', 'invoices:read', 'payments:read', 'payments:write']
-  // As long as a real one.
+  // This is as long as a real principal.
   const principal = `${keyId}.${'p'.repeat(93)}`
   return liveKey({ keyId, scopes, rateLimit: RATE_LIMIT, principal })
 }

@@ -1,35 +1,35 @@
-/** The keys that callers hold, and the service that gateways ask who holds them. */
+/** The keys that callers use, and the service that looks them up for gateways. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { mintApiKey } from '../../../shared/contract/api-key.ts'
 import { reservePort } from '../../fixtures/servers/ports.ts'
 import { until } from '../../fixtures/service/until.ts'
-import { LOAD_CORE, type Stage, startOn } from '../machine.ts'
+import { type Cleanup, LOAD_CORE, startOn } from '../machine.ts'
 
 const SERVICE = fileURLToPath(new URL('key-service.ts', import.meta.url))
 
 export interface Keys {
-  /** Their secrets. */
+  /** The secrets. */
   readonly all: readonly string[]
-  /** A file with a secret a line. */
+  /** A file with one secret per line. */
   readonly file: string
-  /** Answers `POST` with a secret as its body (the peers), and our own gateways' look-ups. */
+  /** Serves the look-ups of the peers, which are a `POST` with the secret as its body, and those of our own gateways. */
   readonly lookUpUrl: string
 }
 
-export async function serveKeys(stage: Stage, count: number, directory: string): Promise<Keys> {
+export async function serveKeys(cleanup: Cleanup, count: number, directory: string): Promise<Keys> {
   const all = Array.from({ length: count }, () => mintApiKey().secret)
   const file = join(directory, `keys-${count}`)
   writeFileSync(file, `${all.join('\n')}\n`)
   const port = await reservePort()
-  startOn(stage, LOAD_CORE, [process.execPath, SERVICE, file, String(port)])
+  startOn(cleanup, LOAD_CORE, [process.execPath, SERVICE, file, String(port)])
   const lookUpUrl = `http://127.0.0.1:${port}/`
   const isUp = () =>
     fetch(`${lookUpUrl}ready`).then(
       ({ ok }) => ok,
       () => false,
     )
-  await until(isUp, 'the service of keys answers', 30_000)
+  await until(isUp, 'the key service responds', 30_000)
   return { all, file, lookUpUrl }
 }

@@ -2,23 +2,23 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { reservePort } from '../../fixtures/servers/ports.ts'
-import { type Stage, type Started, startOn } from '../machine.ts'
+import { type Cleanup, type Started, startOn } from '../machine.ts'
 
-/** Where Debian puts them. */
+/** The folder in which Debian installs the modules. */
 const MODULES = '/usr/lib/nginx/modules'
 
 export interface NginxOptions {
   readonly name: string
   readonly core: number
   readonly directory: string
-  /** Modules, before anything else. */
+  /** The modules to load. */
   readonly modules?: readonly string[]
-  /** What stands in `http { … }`; gets the port to listen on. */
+  /** Returns the content of `http { … }` for a server that listens on this port. */
   http(port: number): string
 }
 
 export async function startNginx(
-  stage: Stage,
+  cleanup: Cleanup,
   { name, core, directory, modules = [], http }: NginxOptions,
 ): Promise<Started & { readonly port: number }> {
   const port = await reservePort()
@@ -48,11 +48,11 @@ ${http(port)}
 }
 `,
   )
-  const started = startOn(stage, core, ['nginx', '-p', directory, '-c', file])
+  const started = startOn(cleanup, core, ['nginx', '-p', directory, '-c', file])
   return { ...started, port }
 }
 
-/** 50 debtors' worth of a list would be another benchmark: one object, as a read by id gives. */
+/** The response to a read by id. Lists would be another benchmark. */
 const BODY = JSON.stringify({
   object: 'debtor',
   id: 'deb_01KAJZ0M2P4R6T8V0X2Z4B6D8F',

@@ -19,7 +19,7 @@ export interface OpenLoop {
 
 export interface Pace {
   readonly rate: number
-  /** A whole number. */
+  /** The duration, a whole number. */
   readonly seconds: number
   /** Seconds at the same rate before the measurement, which are not counted. */
   readonly warmUpSeconds: number
@@ -33,15 +33,15 @@ export async function runOpenLoop(
   const ofSeconds: number[][] = Array.from({ length: seconds }, () => [])
   let failed = 0
   let countFrom: number | undefined
-  let place = Math.floor(Math.random() * requests.length)
+  let index = Math.floor(Math.random() * requests.length)
   const { sentMs: lateP99Ms } = await callAtPace(url, {
     rate,
     seconds: warmUpSeconds + seconds,
     connections: CONNECTIONS,
     next() {
       countFrom ??= performance.now() + warmUpSeconds * 1000
-      place = (place + 1) % requests.length
-      return { bytes: requests[place] ?? Buffer.alloc(0), tag: true }
+      index = (index + 1) % requests.length
+      return { bytes: requests[index] ?? Buffer.alloc(0), tag: true }
     },
     onFinished({ status, dueAt, ms }) {
       if (status !== 200) failed++

@@ -62,9 +62,13 @@ export function throughputTable(subjects: readonly Subject[], rounds: Rounds): s
   return tableOf([...columns, ...more], rows)
 }
 
-/** `place` is the index of the fixed rate. */
-export function latencyTable(subjects: readonly Subject[], rounds: Rounds, place: number): string {
-  const of = (name: string) => (rounds.get(name) ?? []).flatMap(({ open }) => open[place] ?? [])
+/** `rateIndex` selects one of the fixed rates. */
+export function latencyTable(
+  subjects: readonly Subject[],
+  rounds: Rounds,
+  rateIndex: number,
+): string {
+  const of = (name: string) => (rounds.get(name) ?? []).flatMap(({ open }) => open[rateIndex] ?? [])
   const mid = (name: string, figure: (one: OpenLoop) => number) => median(of(name).map(figure))
   const p50 = ({ p50Ms }: OpenLoop) => p50Ms
   const p99 = ({ p99Ms }: OpenLoop) => p99Ms

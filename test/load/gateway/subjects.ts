@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import joi from 'joi'
 import { reservePort } from '../../fixtures/servers/ports.ts'
-import { type Stage, SUBJECT_CORE, startOn } from '../machine.ts'
+import { type Cleanup, SUBJECT_CORE, startOn } from '../machine.ts'
 import { LUA_MODULES, luaConfig, proxyConfig, startNginx } from './nginx.ts'
 
 export interface Scenario {
@@ -23,7 +23,7 @@ export interface RunningSubject {
 export interface Subject {
   readonly name: string
   readonly job: 'whole' | 'floor'
-  start(stage: Stage, scenario: Scenario): Promise<RunningSubject>
+  start(cleanup: Cleanup, scenario: Scenario): Promise<RunningSubject>
 }
 
 export const OURS = 'this gateway'
@@ -40,15 +40,15 @@ const packageSchema = joi
   .unknown()
 
 export const SUBJECTS: readonly Subject[] = [
-  { name: OURS, job: 'whole', start: (stage, scenario) => startOurs(stage, scenario) },
+  { name: OURS, job: 'whole', start: (cleanup, scenario) => startOurs(cleanup, scenario) },
   {
     name: NGINX_LUA,
     job: 'whole',
-    async start(stage, scenario) {
+    async start(cleanup, scenario) {
       const { directory } = scenario
       const http = (port: number) => luaConfig(port, scenario)
       const options = { name: 'lua', core: SUBJECT_CORE, directory, modules: LUA_MODULES, http }
-      return at(await startNginx(stage, options))
+      return at(await startNginx(cleanup, options))
     },
   },
   { name: FASTIFY, job: 'whole', start: (...to) => startPeer('fastify.js', ...to) },
@@ -56,9 +56,9 @@ export const SUBJECTS: readonly Subject[] = [
   {
     name: 'bare nginx',
     job: 'floor',
-    async start(stage, { directory, upstreamPort }) {
+    async start(cleanup, { directory, upstreamPort }) {
       const http = (port: number) => proxyConfig(port, upstreamPort)
-      return at(await startNginx(stage, { name: 'bare', core: SUBJECT_CORE, directory, http }))
+      return at(await startNginx(cleanup, { name: 'bare', core: SUBJECT_CORE, directory, http }))
     },
   },
   { name: 'bare HAProxy', job: 'floor', start: startHaproxy },
@@ -74,20 +74,20 @@ export function gatewayOf(checkout: string): Subject {
   return {
     name: AGAINST,
     job: 'whole',
-    start: (stage, scenario) => startOurs(stage, scenario, {}, checkout),
+    start: (cleanup, scenario) => startOurs(cleanup, scenario, {}, checkout),
   }
 }
 
-/** As its `npm run gateway` starts it; with more in its environment where wished. */
+/** Starts the gateway of a checkout like its `npm run gateway`. `env` overrides settings. */
 export async function startOurs(
-  stage: Stage,
+  cleanup: Cleanup,
   { upstreamPort, redisPort }: Scenario,
   env: NodeJS.ProcessEnv = {},
   checkout: string = THIS_CHECKOUT,
 ): Promise<RunningSubject> {
   const port = await reservePort()
   const command = [process.execPath, ...gatewayArguments(checkout)]
-  const { pid } = startOn(stage, SUBJECT_CORE, command, {
+  const { pid } = startOn(cleanup, SUBJECT_CORE, command, {
     NODE_COMPILE_CACHE: join(checkout, 'node_modules/.cache/node'),
     GATEWAY_PORT: String(port),
     GATEWAY_OPERATIONS_PORT: '0',
@@ -95,14 +95,17 @@ export async function startOurs(
     REDIS_URL: `redis://127.0.0.1:${redisPort}`,
     GATEWAY_SECRET: 'gateways+of+the+benchmark+0123456789abcd',
     LOG_LEVEL: 'warn',
-    // The peers write none either.
+    // The peers write no access log either.
     ACCESS_LOG: 'off',
     ...env,
   })
   return at({ port, pid })
 }
 
-/** Its own process alone is started, not npm: V8's flags of older checkouts stand in the script. */
+/**
+ * Returns the arguments of Node in the script `gateway` of the checkout, which contains V8 flags in older versions. npm
+ * itself is not started, because its process would be measured too.
+ */
 function gatewayArguments(checkout: string): readonly string[] {
   const text = readFileSync(join(checkout, 'package.json'), 'utf8')
   const { scripts } = joi.attempt(JSON.parse(text), packageSchema)
@@ -114,12 +117,12 @@ function gatewayArguments(checkout: string): readonly string[] {
 
 async function startPeer(
   file: string,
-  stage: Stage,
+  cleanup: Cleanup,
   { upstreamPort, lookUpUrl, redisPort }: Scenario,
 ): Promise<RunningSubject> {
   const port = await reservePort()
   const path = fileURLToPath(new URL(`peers/${file}`, import.meta.url))
-  const { pid } = startOn(stage, SUBJECT_CORE, [process.execPath, path], {
+  const { pid } = startOn(cleanup, SUBJECT_CORE, [process.execPath, path], {
     NODE_ENV: 'production',
     PORT: String(port),
     UPSTREAM_URL: `http://127.0.0.1:${upstreamPort}`,
@@ -129,7 +132,7 @@ async function startPeer(
   return at({ port, pid })
 }
 
-async function startHaproxy(stage: Stage, { directory, upstreamPort }: Scenario) {
+async function startHaproxy(cleanup: Cleanup, { directory, upstreamPort }: Scenario) {
   const port = await reservePort()
   const file = join(directory, 'haproxy.cfg')
   writeFileSync(
@@ -151,7 +154,7 @@ backend upstream
   server one 127.0.0.1:${upstreamPort} pool-max-conn 256
 `,
   )
-  const { pid } = startOn(stage, SUBJECT_CORE, ['haproxy', '-db', '-q', '-f', file])
+  const { pid } = startOn(cleanup, SUBJECT_CORE, ['haproxy', '-db', '-q', '-f', file])
   return at({ port, pid })
 }
 

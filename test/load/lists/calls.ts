@@ -1,5 +1,5 @@
-/** What integrations ask again and again, each of a place in the books that chance chooses. */
-import { sealCursor } from '../../../backend/api/cursor.ts'
+/** The calls that integrations make again and again, each about a record that is chosen at random. */
+import { signCursor } from '../../../backend/api/cursor.ts'
 import {
   createdAt,
   debtorCount,
@@ -12,18 +12,18 @@ import {
   remindedAt,
 } from './ledger.ts'
 
-/** What a caller knows of the books. */
+/** What a caller knows about the books. */
 export interface Books {
   readonly ledger: Ledger
-  /** How many places, all over the books, are asked about. */
-  readonly places: number
-  /** Seals the cursors of pages that nobody has walked to. */
+  /** The number of different invoices, spread over the books, that calls concern. */
+  readonly distinctInvoices: number
+  /** The key that seals cursors of pages, so that a call can request a page without reading those before it. */
   readonly cursorKey: Buffer
 }
 
 export interface Call {
   readonly name: string
-  /** Below /api/v1/, of a page below /settings. */
+  /** The path below /api/v1/, or below /settings for a page. */
   path(books: Books): string
   readonly isPage?: true
 }
@@ -37,10 +37,10 @@ export const CALLS: readonly Call[] = [
   page('invoices', () => '/invoices'),
   page('invoices: overdue', () => '/invoices?view=overdue'),
   page('payments', () => '/payments'),
-  page('search', (books) => `/search?q=INV-${anyPlace(books)}`),
+  page('search', (books) => `/search?q=INV-${anyInvoice(books)}`),
 
   { name: 'debtor by id', path: (books) => `debtors/${idOf('deb', anyDebtor(books))}` },
-  { name: 'invoice by id', path: (books) => `invoices/${idOf('inv', anyPlace(books))}` },
+  { name: 'invoice by id', path: (books) => `invoices/${idOf('inv', anyInvoice(books))}` },
 
   list('debtors'),
   list('debtors', 'q=…', (books) => `q=${encodeURIComponent(nameOf(anyDebtor(books)))}`),
@@ -71,12 +71,12 @@ export const CALLS: readonly Call[] = [
     return `due_since=${ledger.now.toISOString().slice(0, 10)}&sort=due_date`
   }),
   list('invoices', 'currency=USD: none', () => 'currency=USD'),
-  list('invoices', 'number=…', (books) => `number=INV-${anyPlace(books)}`),
-  list('invoices', 'external_id=…', (books) => `external_id=E-${anyPlace(books)}`),
+  list('invoices', 'number=…', (books) => `number=INV-${anyInvoice(books)}`),
+  list('invoices', 'external_id=…', (books) => `external_id=E-${anyInvoice(books)}`),
   list('invoices', 'updated_since=…, sort=updated_at', changedLately),
   list('invoices', 'a page halfway', ({ ledger, cursorKey }) => {
-    const place = Math.floor(ledger.invoices / 2)
-    const end = { value: createdAt(ledger, place), id: idOf('inv', place) }
+    const index = Math.floor(ledger.invoices / 2)
+    const end = { value: createdAt(ledger, index), id: idOf('inv', index) }
     return from(cursorKey, ledger, 'listInvoices', end)
   }),
 
@@ -84,7 +84,7 @@ export const CALLS: readonly Call[] = [
   list('payments', 'debtor_id=…', ofDebtor),
   list('payments', 'invoice_id=…', ofInvoice),
   list('payments', 'idempotency_key=…', (books) => {
-    return `idempotency_key=bank-line-${anyPlace(books)}`
+    return `idempotency_key=bank-line-${anyInvoice(books)}`
   }),
   list('payments', 'received_since=…', ({ ledger }) => {
     return `received_since=${createdAt(ledger, 0.92 * ledger.invoices)
@@ -95,7 +95,7 @@ export const CALLS: readonly Call[] = [
   list('payments', 'updated_since=…, sort=updated_at', changedLately),
   list('payments', 'a page halfway', ({ ledger, cursorKey }) => {
     const end = halfwayOf(ledger, paidAt)
-    return from(cursorKey, ledger, 'listPayments', { value: end.at, id: idOf('pay', end.place) })
+    return from(cursorKey, ledger, 'listPayments', { value: end.at, id: idOf('pay', end.index) })
   }),
 
   list('messages'),
@@ -107,7 +107,7 @@ export const CALLS: readonly Call[] = [
   list('messages', 'updated_since=…, sort=updated_at', changedLately),
   list('messages', 'a page halfway', ({ ledger, cursorKey }) => {
     const end = halfwayOf(ledger, remindedAt)
-    return from(cursorKey, ledger, 'listMessages', { value: end.at, id: idOf('msg', end.place) })
+    return from(cursorKey, ledger, 'listMessages', { value: end.at, id: idOf('msg', end.index) })
   }),
 ]
 
@@ -122,12 +122,12 @@ function list(name: string, filter = '', query?: (books: Books) => string): Call
   }
 }
 
-function anyPlace({ ledger: { invoices }, places }: Books): number {
-  return (Math.floor(Math.random() * places) * 104_729 + 17) % invoices
+function anyInvoice({ ledger: { invoices }, distinctInvoices }: Books): number {
+  return (Math.floor(Math.random() * distinctInvoices) * 104_729 + 17) % invoices
 }
 
 function anyDebtor(books: Books): number {
-  return debtorOf(books.ledger, anyPlace(books))
+  return debtorOf(books.ledger, anyInvoice(books))
 }
 
 function ofDebtor(books: Books): string {
@@ -135,21 +135,21 @@ function ofDebtor(books: Books): string {
 }
 
 function ofInvoice(books: Books): string {
-  return `invoice_id=${idOf('inv', anyPlace(books))}`
+  return `invoice_id=${idOf('inv', anyInvoice(books))}`
 }
 
-/** As many changes in books of any size. */
+/** Requests the changes of the newest 500 invoices, as many in books of any size. */
 function changedLately({ ledger }: Books): string {
   return `updated_since=${createdAt(ledger, ledger.invoices - 500).toISOString()}&sort=updated_at`
 }
 
-/** The first from the middle of the books on that there is of it. */
-function halfwayOf(ledger: Ledger, when: (ledger: Ledger, place: number) => Date | undefined) {
-  for (let place = Math.floor(ledger.invoices / 2); place < ledger.invoices; place++) {
-    const at = when(ledger, place)
-    if (at !== undefined) return { at, place }
+/** Returns the first payment or message in the newer half of the books. */
+function halfwayOf(ledger: Ledger, when: (ledger: Ledger, index: number) => Date | undefined) {
+  for (let index = Math.floor(ledger.invoices / 2); index < ledger.invoices; index++) {
+    const at = when(ledger, index)
+    if (at !== undefined) return { at, index }
   }
-  throw new Error('there is none in the younger half of the books')
+  throw new Error('the newer half of the books has no such record')
 }
 
 function from(
@@ -160,5 +160,5 @@ function from(
 ): string {
   const scope = { accountId, operationId, sort: 'created_at desc', filters: {} }
   const position = { value: end.value.toISOString(), id: end.id }
-  return `cursor=${sealCursor(cursorKey, scope, position)}`
+  return `cursor=${signCursor(cursorKey, scope, position)}`
 }

@@ -33,13 +33,13 @@ export function debtorCount({ invoices }: Ledger): number {
 }
 
 /** Returns an id as long as real ones; like them, ids sort by creation. */
-export function idOf(prefix: 'deb' | 'inv' | 'pay' | 'msg', place: number): string {
-  return `${prefix}_01K${String(place).padStart(23, '0')}`
+export function idOf(prefix: 'deb' | 'inv' | 'pay' | 'msg', index: number): string {
+  return `${prefix}_01K${String(index).padStart(23, '0')}`
 }
 
 /** Returns the number of the invoice's debtor. The invoices of a debtor are spread over the year. */
-export function debtorOf(ledger: Ledger, place: number): number {
-  return (place * 7919) % debtorCount(ledger)
+export function debtorOf(ledger: Ledger, index: number): number {
+  return (index * 7919) % debtorCount(ledger)
 }
 
 export function emailOf(debtor: number): string {
@@ -56,22 +56,22 @@ const SYLLABLES = Array.from(
   (_, n) => `Firm${String.fromCharCode(97 + (n % 26))}${n}`,
 )
 
-export function createdAt({ now, invoices }: Ledger, place: number): Date {
-  return new Date(now.getTime() - ((invoices - place) / invoices) * SPAN_DAYS * DAY_MS)
+export function createdAt({ now, invoices }: Ledger, index: number): Date {
+  return new Date(now.getTime() - ((invoices - index) / invoices) * SPAN_DAYS * DAY_MS)
 }
 
-/** Undefined if it is not paid. */
-export function paidAt(ledger: Ledger, place: number): Date | undefined {
-  // One in twenty never pays by itself; the others after 15 to 75 days.
-  if (place % 20 === 0) return undefined
-  const at = new Date(createdAt(ledger, place).getTime() + (15 + ((place * 31) % 61)) * DAY_MS)
+/** Returns when the invoice was paid; undefined if it was not. */
+export function paidAt(ledger: Ledger, index: number): Date | undefined {
+  // One invoice in twenty is never paid, and the others after 15 to 75 days.
+  if (index % 20 === 0) return undefined
+  const at = new Date(createdAt(ledger, index).getTime() + (15 + ((index * 31) % 61)) * DAY_MS)
   return at < ledger.now ? at : undefined
 }
 
-/** Reminders about some invoices that were paid late, and about those that are not paid yet. */
-export function remindedAt(ledger: Ledger, place: number): Date | undefined {
-  const at = new Date(createdAt(ledger, place).getTime() + (TERMS_DAYS + 3) * DAY_MS)
-  const paid = paidAt(ledger, place)
+/** Returns when a reminder about the invoice was sent: invoices that were paid late or not at all have one. */
+export function remindedAt(ledger: Ledger, index: number): Date | undefined {
+  const at = new Date(createdAt(ledger, index).getTime() + (TERMS_DAYS + 3) * DAY_MS)
+  const paid = paidAt(ledger, index)
   return at < ledger.now && (paid === undefined || paid > at) ? at : undefined
 }
 
@@ -85,51 +85,51 @@ export async function seedLedger(
   const insert = isPostgres(url) ? insertIntoPostgres : insertIntoSqlite
   if (!isPostgres(url)) await database.transaction(prepareSqlite)
   for (let from = 0; from < debtorCount(ledger); from += BATCH) {
-    const rows = placesFrom(from, debtorCount(ledger)).map((place) => debtorRow(ledger, place))
+    const rows = indexesFrom(from, debtorCount(ledger)).map((index) => debtorRow(ledger, index))
     await database.transaction((tx) => insert(tx, 'debtors', rows))
   }
   for (let from = 0; from < ledger.invoices; from += BATCH) {
-    const places = placesFrom(from, ledger.invoices)
-    const paid = places.filter((place) => paidAt(ledger, place) !== undefined)
-    const reminded = places.filter((place) => remindedAt(ledger, place) !== undefined)
+    const indexes = indexesFrom(from, ledger.invoices)
+    const paid = indexes.filter((index) => paidAt(ledger, index) !== undefined)
+    const reminded = indexes.filter((index) => remindedAt(ledger, index) !== undefined)
     await database.transaction(async (tx) => {
       await insert(
         tx,
         'invoices',
-        places.map((place) => invoiceRow(ledger, place)),
+        indexes.map((index) => invoiceRow(ledger, index)),
       )
       await insert(
         tx,
         'payments',
-        paid.map((place) => paymentRow(ledger, place)),
+        paid.map((index) => paymentRow(ledger, index)),
       )
       await insert(
         tx,
         'payment_allocations',
-        paid.map((place) => allocationRow(ledger, place)),
+        paid.map((index) => allocationRow(ledger, index)),
       )
       await insert(
         tx,
         'messages',
-        reminded.map((place) => messageRow(ledger, place)),
+        reminded.map((index) => messageRow(ledger, index)),
       )
       await insert(
         tx,
         'message_invoices',
-        reminded.map((place) => coverRow(ledger, place)),
+        reminded.map((index) => coverRow(ledger, index)),
       )
     })
-    advance(places.length)
+    advance(indexes.length)
   }
-  // Autovacuum would do this. SQLite keeps no statistics in service either.
+  // In production, autovacuum does this on PostgreSQL. SQLite has no statistics in production either.
   if (isPostgres(url)) await database.transaction((tx) => sql`analyze`.execute(tx))
 }
 
-function placesFrom(from: number, end: number): number[] {
+function indexesFrom(from: number, end: number): number[] {
   return Array.from({ length: Math.min(BATCH, end - from) }, (_, n) => from + n)
 }
 
-/** Inserts write all over the indexes, so SQLite keeps them in memory and rarely writes to the disk. */
+/** Lets SQLite keep the indexes in memory and write rarely, because inserts change pages all over the indexes. */
 async function prepareSqlite(tx: Transaction): Promise<void> {
   await sql`pragma cache_size = -1000000`.execute(tx)
   await sql`pragma wal_autocheckpoint = 100000`.execute(tx)
@@ -153,17 +153,17 @@ async function insertIntoPostgres(tx: Transaction, table: string, rows: Rows): P
     from json_populate_recordset(null::${sql.table(table)}, ${JSON.stringify(rows)})`.execute(tx)
 }
 
-function debtorRow(ledger: Ledger, place: number): DebtorRow {
+function debtorRow(ledger: Ledger, index: number): DebtorRow {
   // Debtors were created evenly over the year; each was last changed with its newest invoice.
-  const created = createdAt(ledger, place * INVOICES_EACH).toISOString()
-  const name = nameOf(place)
+  const created = createdAt(ledger, index * INVOICES_EACH).toISOString()
+  const name = nameOf(index)
   return {
-    id: idOf('deb', place),
+    id: idOf('deb', index),
     account_id: ledger.accountId,
-    external_id: `C-${place}`,
+    external_id: `C-${index}`,
     name,
     name_search: name.toLowerCase(),
-    email: emailOf(place),
+    email: emailOf(index),
     phone: '+31201234567',
     language: 'nl',
     timezone: null,
@@ -192,25 +192,25 @@ function dateOf(at: Date, plusDays = 0): string {
   return new Date(at.getTime() + plusDays * DAY_MS).toISOString().slice(0, 10)
 }
 
-function amountOf(place: number): number {
-  return 1_000 + ((place * 6151) % 500_000)
+function amountOf(index: number): number {
+  return 1_000 + ((index * 6151) % 500_000)
 }
 
-function isOverdue(ledger: Ledger, place: number): boolean {
-  const due = dateOf(createdAt(ledger, place), TERMS_DAYS)
-  return paidAt(ledger, place) === undefined && due < dateOf(ledger.now)
+function isOverdue(ledger: Ledger, index: number): boolean {
+  const due = dateOf(createdAt(ledger, index), TERMS_DAYS)
+  return paidAt(ledger, index) === undefined && due < dateOf(ledger.now)
 }
 
-function invoiceRow(ledger: Ledger, place: number): InvoiceRow {
-  const created = createdAt(ledger, place)
-  const paid = paidAt(ledger, place)
-  const amount = amountOf(place)
+function invoiceRow(ledger: Ledger, index: number): InvoiceRow {
+  const created = createdAt(ledger, index)
+  const paid = paidAt(ledger, index)
+  const amount = amountOf(index)
   return {
-    id: idOf('inv', place),
+    id: idOf('inv', index),
     account_id: ledger.accountId,
-    debtor_id: idOf('deb', debtorOf(ledger, place)),
-    number: `INV-${place}`,
-    external_id: `E-${place}`,
+    debtor_id: idOf('deb', debtorOf(ledger, index)),
+    number: `INV-${index}`,
+    external_id: `E-${index}`,
     currency: 'EUR',
     amount,
     amount_credited: 0,
@@ -220,7 +220,7 @@ function invoiceRow(ledger: Ledger, place: number): InvoiceRow {
     issue_date: dateOf(created),
     due_date: dateOf(created, TERMS_DAYS),
     // The event was sent already; otherwise the backend would begin by sending it.
-    overdue_announced: isOverdue(ledger, place) ? 1 : 0,
+    overdue_announced: isOverdue(ledger, index) ? 1 : 0,
     status: paid === undefined ? 'open' : 'paid',
     po_number: null,
     notes: null,
@@ -245,22 +245,22 @@ function invoiceRow(ledger: Ledger, place: number): InvoiceRow {
   }
 }
 
-function paymentRow(ledger: Ledger, place: number): PaymentRow {
-  const at = paidAt(ledger, place) ?? ledger.now
-  const invoice = { id: idOf('inv', place), status: 'paid', amount_due: 0 }
+function paymentRow(ledger: Ledger, index: number): PaymentRow {
+  const at = paidAt(ledger, index) ?? ledger.now
+  const invoice = { id: idOf('inv', index), status: 'paid', amount_due: 0 }
   return {
-    id: idOf('pay', place),
+    id: idOf('pay', index),
     account_id: ledger.accountId,
-    debtor_id: idOf('deb', debtorOf(ledger, place)),
-    amount: amountOf(place),
+    debtor_id: idOf('deb', debtorOf(ledger, index)),
+    amount: amountOf(index),
     currency: 'EUR',
     unapplied_amount: 0,
     received_on: dateOf(at),
     method: 'bank_transfer',
-    reference: `INV-${place}`,
-    external_id: `B-${place}`,
+    reference: `INV-${index}`,
+    external_id: `B-${index}`,
     status: 'recorded',
-    idempotency_key: `bank-line-${place}`,
+    idempotency_key: `bank-line-${index}`,
     request_fingerprint: null,
     source: 'api',
     recorded_by: JSON.stringify({ type: 'api_key', id: 'key_0', label: 'ERP' }),
@@ -276,27 +276,27 @@ function paymentRow(ledger: Ledger, place: number): PaymentRow {
   }
 }
 
-function allocationRow({ accountId }: Ledger, place: number): AllocationRow {
+function allocationRow({ accountId }: Ledger, index: number): AllocationRow {
   return {
-    payment_id: idOf('pay', place),
+    payment_id: idOf('pay', index),
     position: 0,
     account_id: accountId,
-    invoice_id: idOf('inv', place),
-    amount: amountOf(place),
+    invoice_id: idOf('inv', index),
+    amount: amountOf(index),
   }
 }
 
-function messageRow(ledger: Ledger, place: number): MessageRow {
-  const at = (remindedAt(ledger, place) ?? ledger.now).toISOString()
-  const bounced = place % 13 === 0
+function messageRow(ledger: Ledger, index: number): MessageRow {
+  const at = (remindedAt(ledger, index) ?? ledger.now).toISOString()
+  const bounced = index % 13 === 0
   return {
-    id: idOf('msg', place),
+    id: idOf('msg', index),
     account_id: ledger.accountId,
-    debtor_id: idOf('deb', debtorOf(ledger, place)),
+    debtor_id: idOf('deb', debtorOf(ledger, index)),
     channel: 'email',
     direction: 'outbound',
     kind: 'reminder',
-    stage: place % 7 === 0 ? 'reminder' : 'friendly',
+    stage: index % 7 === 0 ? 'reminder' : 'friendly',
     status: bounced ? 'bounced' : 'delivered',
     suppression_reason: null,
     suppression_detail: null,
@@ -304,10 +304,10 @@ function messageRow(ledger: Ledger, place: number): MessageRow {
     approval_status: null,
     approval_decided_by: null,
     approval_decided_at: null,
-    recipient: emailOf(debtorOf(ledger, place)),
-    subject: `Invoice INV-${place} is past due`,
+    recipient: emailOf(debtorOf(ledger, index)),
+    subject: `Invoice INV-${index} is past due`,
     body: 'This is to remind you of an invoice that has not been paid yet. '.repeat(8),
-    amount_due: amountOf(place),
+    amount_due: amountOf(index),
     currency: 'EUR',
     days_past_due: 3,
     provider_message_id: null,
@@ -323,11 +323,11 @@ function messageRow(ledger: Ledger, place: number): MessageRow {
   }
 }
 
-function coverRow({ accountId }: Ledger, place: number): MessageInvoiceRow {
+function coverRow({ accountId }: Ledger, index: number): MessageInvoiceRow {
   return {
-    message_id: idOf('msg', place),
+    message_id: idOf('msg', index),
     position: 0,
     account_id: accountId,
-    invoice_id: idOf('inv', place),
+    invoice_id: idOf('inv', index),
   }
 }

@@ -1,7 +1,7 @@
 /**
- * The least that could be done: hapi and a driver, which reads the caller and the debtor, and nothing else.
- * The peer of the product, on the same database: `node bare-hapi.ts DATABASE PORT`, where DATABASE is the path
- * of a SQLite file or the URL of a PostgreSQL database.
+ * `node bare-hapi.ts DATABASE PORT`: the minimum with which the product is compared. hapi and a driver read the caller
+ * and the debtor, and do nothing else. DATABASE is the database of the product, as the path of a SQLite file or the URL
+ * of a PostgreSQL database.
  */
 import { server as createHapi } from '@hapi/hapi'
 import pg from 'pg'
@@ -30,7 +30,7 @@ function onSqlite(path: string): readonly [caller: Read, debtor: Read] {
   return [prepare(CALLER), prepare(DEBTOR)]
 }
 
-/** A pool with the driver's own number of connections, and named statements. */
+/** Reads with named statements over a pool with the driver's default number of connections. */
 function onPostgres(url: string): readonly [caller: Read, debtor: Read] {
   const pool = new pg.Pool({ connectionString: url })
   const prepare = (name: string, text: string): Read => {
@@ -46,7 +46,7 @@ server.route({
   method: 'GET',
   path: '/api/v1/debtors/{id}',
   async handler(request, h) {
-    // "Bearer " and the twelve characters of a prefix.
+    // The prefix is the twelve characters after "Bearer ".
     const prefix = String(request.headers['authorization']).slice(7, 19)
     const [who, found] = await Promise.all([caller(prefix), debtor(String(request.params['id']))])
     return who === undefined || found === undefined

@@ -1,6 +1,6 @@
 /**
- * Fastify's own parts: @fastify/rate-limit on Redis before @fastify/http-proxy. Hooks with callbacks,
- * so that a key that is cached costs no promise.
+ * A gateway of Fastify's own plugins: @fastify/rate-limit on Redis before @fastify/http-proxy. Its hooks use callbacks,
+ * so that a cached key costs no promise.
  */
 
 import httpProxy from '@fastify/http-proxy'
@@ -44,7 +44,7 @@ await app.register(httpProxy, {
     done()
   },
   replyOptions: {
-    // Of headers that are a copy already.
+    // These headers are a copy, so they can be changed.
     rewriteRequestHeaders: ({ key }, headers) => {
       headers.authorization = undefined
       headers['x-principal'] = key.principal

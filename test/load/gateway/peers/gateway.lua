@@ -1,5 +1,5 @@
--- nginx's gateway: who calls, what the hour has left, whether the key may. What runs for each call is
--- of functions that LuaJIT compiles: no pattern of Lua's own, no table but the connection to Redis.
+-- A gateway in nginx: authenticates the key, counts the call, and checks the scope. The code of a call uses only
+-- functions that LuaJIT compiles: no Lua patterns, and no table except the connection to Redis.
 local cjson = require 'cjson.safe'
 local lrucache = require 'resty.lrucache'
 local redis = require 'nginx.redis'
@@ -19,7 +19,7 @@ local SCOPES = {
   POST = { debtors = 'debtors:write', invoices = 'invoices:write', payments = 'payments:write' },
 }
 
-local function refuse(status, code)
+local function reject(status, code)
   ngx.status = status
   ngx.header.content_type = 'application/json'
   ngx.say('{"code":"', code, '"}')
@@ -27,8 +27,8 @@ local function refuse(status, code)
 end
 
 local function look_up(token)
-  local answer = ngx.location.capture('/look-up', { method = ngx.HTTP_POST, body = token })
-  local key = answer.status == 200 and cjson.decode(answer.body)
+  local response = ngx.location.capture('/look-up', { method = ngx.HTTP_POST, body = token })
+  local key = response.status == 200 and cjson.decode(response.body)
   if not key or not key.found then return nil end
   local scopes = {}
   for _, scope in ipairs(key.scopes) do scopes[scope] = true end
@@ -40,7 +40,7 @@ end
 local function count(counter)
   local red = redis:new()
   red:set_timeout(300)
-  -- One of those that are kept alive, as a rule.
+  -- This usually reuses an idle connection.
   local ok, err = red:connect(REDIS_HOST, REDIS_PORT)
   if not ok then return nil, err end
   if not script_sha then script_sha = red:script('load', COUNT_SCRIPT) end
@@ -51,7 +51,7 @@ local function count(counter)
   return reply
 end
 
--- Of a list, or of one of its members.
+-- Returns the scope of a list, or of one of its objects.
 local function scope_of(method, uri)
   if sub(uri, 1, #PREFIX) ~= PREFIX then return nil end
   local slash = find(uri, '/', #PREFIX + 1, true)
@@ -63,20 +63,20 @@ end
 return function()
   local authorization = var.http_authorization
   if not authorization or lower(sub(authorization, 1, #BEARER)) ~= BEARER then
-    return refuse(401, 'invalid_api_key')
+    return reject(401, 'invalid_api_key')
   end
   local token = sub(authorization, #BEARER + 1)
   local key = keys:get(token) or look_up(token)
-  if not key then return refuse(401, 'invalid_api_key') end
+  if not key then return reject(401, 'invalid_api_key') end
   local reply = count(key.counter)
-  if not reply then return refuse(503, 'service_unavailable') end
+  if not reply then return reject(503, 'service_unavailable') end
   local header, limit, used = ngx.header, key.rate_limit, reply[1]
   header['X-RateLimit-Limit'] = limit
   header['X-RateLimit-Remaining'] = max(0, limit - used)
   header['X-RateLimit-Reset'] = ceil(now() + reply[2] / 1000)
-  if used > limit then return refuse(429, 'rate_limit_exceeded') end
+  if used > limit then return reject(429, 'rate_limit_exceeded') end
   local scope = scope_of(var.request_method, var.uri)
-  if not scope then return refuse(404, 'route_not_found') end
-  if not key.scopes[scope] then return refuse(403, 'insufficient_scope') end
+  if not scope then return reject(404, 'route_not_found') end
+  if not key.scopes[scope] then return reject(403, 'insufficient_scope') end
   var.principal = key.principal
 end

@@ -1,4 +1,4 @@
-/** node:http before http-proxy-3, with a counter of our own in Redis. */
+/** A gateway of node:http and http-proxy-3, which counts calls in Redis with a script. */
 import { readFileSync } from 'node:fs'
 import { Agent, createServer } from 'node:http'
 import { createProxyServer } from 'http-proxy-3'
@@ -16,27 +16,27 @@ const proxy = createProxyServer({
 })
 proxy.on('error', (_error, _request, response) => response.writeHead(502).end())
 
-function refuse(response, status, code) {
+function reject(response, status, code) {
   response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify({ code }))
 }
 
 async function serve(request, response) {
   const { authorization } = request.headers
   const key = cachedKey(authorization) ?? (await findKey(authorization))
-  if (key === undefined) return refuse(response, 401, 'invalid_api_key')
+  if (key === undefined) return reject(response, 401, 'invalid_api_key')
   const [count, restMs] = await redis.countCall(`http-proxy-3:${key.key_id}`, 3_600_000)
   response.setHeader('x-ratelimit-limit', key.rate_limit)
   response.setHeader('x-ratelimit-remaining', Math.max(0, key.rate_limit - count))
   response.setHeader('x-ratelimit-reset', Math.ceil((Date.now() + restMs) / 1000))
-  if (count > key.rate_limit) return refuse(response, 429, 'rate_limit_exceeded')
+  if (count > key.rate_limit) return reject(response, 429, 'rate_limit_exceeded')
   const scope = scopeOf(request.method, request.url)
-  if (scope === undefined) return refuse(response, 404, 'route_not_found')
-  if (!key.scopes.has(scope)) return refuse(response, 403, 'insufficient_scope')
+  if (scope === undefined) return reject(response, 404, 'route_not_found')
+  if (!key.scopes.has(scope)) return reject(response, 403, 'insufficient_scope')
   delete request.headers.authorization
   request.headers['x-principal'] = key.principal
   proxy.web(request, response)
 }
 
 createServer((request, response) => {
-  serve(request, response).catch(() => refuse(response, 503, 'service_unavailable'))
+  serve(request, response).catch(() => reject(response, 503, 'service_unavailable'))
 }).listen(Number(process.env.PORT), '127.0.0.1')

@@ -1,4 +1,4 @@
-/** What the Node peers share: who a bearer key is, asked once and cached for a minute. */
+/** The look-ups of keys that the Node peers share. A key is cached for a minute. */
 import { LRUCache } from 'lru-cache'
 
 export const ROUTES = [
@@ -24,12 +24,12 @@ const cached = new LRUCache({
 
 const BEARER = /^Bearer (\S+)$/i
 
-/** The key where it is cached. */
+/** Returns the key if it is cached. */
 export function cachedKey(authorization = '') {
   return cached.get(tokenOf(authorization))
 }
 
-/** Undefined: there is no such key. */
+/** Resolves with the key; undefined if there is none. */
 export async function findKey(authorization = '') {
   return cached.fetch(tokenOf(authorization))
 }
