@@ -40,6 +40,7 @@ import * as passkeys from './migrations/0029-passkeys.ts'
 import * as knownBrowsers from './migrations/0030-known-browsers.ts'
 import * as oldInvoices from './migrations/0031-old-invoices.ts'
 import * as holdUntil from './migrations/0032-hold-until.ts'
+import * as accountReferences from './migrations/0033-account-references.ts'
 
 /** The migrations of this program, in the order in which they are applied. */
 export const MIGRATIONS: Migrations = {
@@ -75,6 +76,7 @@ export const MIGRATIONS: Migrations = {
   '0030-known-browsers': knownBrowsers,
   '0031-old-invoices': oldInvoices,
   '0032-hold-until': holdUntil,
+  '0033-account-references': accountReferences,
 }
 
 /** Converts a migration that was written before migrations had steps. */

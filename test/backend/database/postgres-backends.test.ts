@@ -122,6 +122,17 @@ t.test(
   },
 )
 
+t.test('a payment waits for no lock of its account, which all payments would share', async (t) => {
+  const { url, post, createInvoice } = await startTwoBackends(t, 2000)
+  const invoice_id = await createInvoice(10_000)
+  const lockHolder = await connect(t, url)
+  await lockHolder.query('begin')
+  await lockHolder.query('select 1 from accounts for update')
+  const body = { invoice_id, currency: 'EUR', amount: 1_000 }
+  t.equal((await post('payments', body, 'unlocked')).status, 201)
+  await lockHolder.query('rollback')
+})
+
 t.test(
   'a repeated call gets 409 while the first one runs for too long at another backend',
   async (t) => {
