@@ -28,9 +28,16 @@ export class FairQueue<T> {
     else items.push(item)
   }
 
-  /** Removes and returns the first item of the flow whose turn it is. */
-  shift(): T | undefined {
+  /** Whether a flow has items and may be served. */
+  hasTurn(mayServe: (flow: unknown) => boolean): boolean {
+    for (const flow of this.#flows.keys()) if (mayServe(flow)) return true
+    return false
+  }
+
+  /** Removes and returns the first item of the flow whose turn it is, among those that may be served. */
+  shift(mayServe: (flow: unknown) => boolean = () => true): T | undefined {
     for (const [flow, items] of this.#flows) {
+      if (!mayServe(flow)) continue
       this.#length--
       this.#flows.delete(flow)
       const item = items.shift()
