@@ -16,6 +16,7 @@ import { startPostgres } from '../fixtures/servers/postgres.ts'
 import { startRedis } from '../fixtures/servers/redis.ts'
 import { call } from '../fixtures/service/call.ts'
 import { type System, startSystem } from '../fixtures/service/system.ts'
+import { analyzeInUse } from './analyze-in-use.ts'
 import {
   Cleanup,
   describeMachine,
@@ -116,6 +117,8 @@ async function measure(engine: string): Promise<void> {
     const run = (rate: number, seconds: number, connections: number, greedyRate = 0) =>
       record(system.url, mix, { rate, greedyRate, seconds, connections })
     await run(Number.POSITIVE_INFINITY, WARM_UP_SECONDS, CALLERS)
+    const { DATABASE_URL: databaseUrl } = system.env
+    if (databaseUrl?.startsWith('postgres')) await analyzeInUse(databaseUrl)
 
     const full = await run(Number.POSITIVE_INFINITY, FULL_SECONDS, CALLERS)
     const most = goodput(full, FULL_SECONDS)
@@ -161,6 +164,8 @@ async function measureFairness(engine: string, most: number, run: Run): Promise<
     const { calls, lateness } = await run(share, FAIRNESS_SECONDS, CONNECTIONS / 2, greedy)
     const others = { calls: calls.filter(({ tag }) => tag === 'others'), lateness }
     rows.push(row(`${engine}, one key at ${rounded(greedy)}/s`, others, FAIRNESS_SECONDS))
+    const own = { calls: calls.filter(({ tag }) => tag === 'greedy'), lateness }
+    if (greedy > 0) rows.push(row('that key', own, FAIRNESS_SECONDS))
   }
   print(`calls of the other keys, at ${rounded(share)}/s\n\n${tableOf(COLUMNS, rows)}\n`)
 }

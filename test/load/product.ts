@@ -23,6 +23,7 @@ import { call } from '../fixtures/service/call.ts'
 import { GATEWAY_SECRET } from '../fixtures/service/gateway.ts'
 import { type System, type SystemOptions, startSystem } from '../fixtures/service/system.ts'
 import { until } from '../fixtures/service/until.ts'
+import { analyzeInUse } from './analyze-in-use.ts'
 import {
   Cleanup,
   cpuSeconds,
@@ -160,23 +161,12 @@ async function startOnPostgres(name: string, directory: string) {
     databaseUrl,
     backends: 1,
   })
-  await analyzeInUse(alone, databaseUrl)
+  for (const load of LOADS) {
+    if (alone.kinds.some((kind) => kind === load.kind)) await measure(alone, load)
+  }
+  await analyzeInUse(databaseUrl)
   const floor = await startFloor('bare hapi, raw pg', whole, databaseUrl)
   return [whole, alone, floor].map((subject) => ({ ...subject, server }))
-}
-
-/**
- * Has PostgreSQL count its tables once they are in use, as autovacuum does within a minute. Until then, statements
- * are planned for empty tables, and the figures depend on how long the benchmark has run.
- */
-async function analyzeInUse(subject: Subject, databaseUrl: string): Promise<void> {
-  for (const load of LOADS) {
-    if (subject.kinds.includes(load.kind)) await measure(subject, load)
-  }
-  const client = new pg.Client(databaseUrl)
-  await client.connect()
-  await client.query('vacuum analyze')
-  await client.end()
 }
 
 async function createDatabase(url: string, name: string): Promise<void> {
