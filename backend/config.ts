@@ -120,21 +120,21 @@ export const MAIL_SETTINGS = {
 const FILE_SENDER: NamedAddress = { name: 'Receivables', address: 'receivables@mail.invalid' }
 
 /** Describes in a sentence without secrets where mail is sent. Throws the same errors as `mailOptions`. */
-export function describeMail(settings: MailedSettings): string {
+export function describeMail(settings: MailSettings): string {
   const { server, mailFrom, directory, inboundSecrets } = mailOptions(settings)
   if (server === undefined) return `Mail is written to ${directory}.`
   const inbound = inboundSecrets === undefined ? 'not accepted' : 'accepted at /mail/inbound'
   return `Mail from ${mailFrom.address} is handed over to ${server.host}:${server.port}. Bounces and replies are ${inbound}.`
 }
 
-type MailedSettings = SettingsOf<typeof MAIL_SETTINGS> & {
+type MailSettings = SettingsOf<typeof MAIL_SETTINGS> & {
   readonly DATA_DIR: string
   readonly BASE_URL: string
   readonly SECRET_BOX_KEY: readonly string[]
 }
 
 /** The options for sending and receiving mail. Throws `SettingsError` if mail would have no sender. */
-export function mailOptions(settings: MailedSettings) {
+export function mailOptions(settings: MailSettings) {
   const { SMTP_URL: server, MAIL_FROM: mailFrom, SECRET_BOX_KEY: keys } = settings
   if (server !== undefined && mailFrom === undefined) {
     throw new SettingsError([`MAIL_FROM is not set: ${MAIL_SETTINGS.MAIL_FROM.description}`])
@@ -151,7 +151,7 @@ export function mailOptions(settings: MailedSettings) {
 }
 
 /** The settings for sending reminders, which the command `reminders run` reads too. */
-export const REHEARSAL_SETTINGS = {
+export const REMINDER_SETTINGS = {
   ...MAIL_SETTINGS,
   BASE_URL: httpUrl('The public address of the service.', { fallback: 'http://127.0.0.1:8080' }),
   SECRET_BOX_KEY: list(
@@ -190,7 +190,7 @@ export const BACKEND_SETTINGS = {
     'The port of /healthz, /readyz and /metrics; 0 chooses a free one.',
     8083,
   ),
-  ...REHEARSAL_SETTINGS,
+  ...REMINDER_SETTINGS,
   GATEWAY_SECRET: list(
     secret(
       'The secret that gateways and backends share. A second, after a comma, is also accepted during a rotation.',

@@ -15,7 +15,7 @@ import { createMailServices } from './mail/mail-services.ts'
 import {
   createAttemptMetrics,
   createHandOverMetrics,
-  createWaits,
+  createWaitMetrics,
   measureDatabase,
   measureQueues,
 } from './metrics.ts'
@@ -56,7 +56,7 @@ await runProcess({
       log,
       user: 'backend',
       connectionsMax: settings.DATABASE_CONNECTIONS,
-      waits: createWaits(metrics),
+      waits: createWaitMetrics(metrics),
     })
     if (database.migrated.length > 0) log.info({ migrations: database.migrated }, 'migrated')
     const clock = () => new Date()
@@ -70,14 +70,14 @@ await runProcess({
       log,
     })
     // A lock prevents a second backend on a SQLite file.
-    const isOnly = !isPostgres(databaseUrl(settings))
+    const isOnlyBackend = !isPostgres(databaseUrl(settings))
     const shared = { database, clock, log, isRehearsal: settings.REHEARSAL === 'on' }
     const webhooks = createWebhooks({
       ...shared,
       baseUrl: settings.BASE_URL,
       boxKeys: boxKeys(settings, 'webhook secrets'),
       privateTargets: settings.WEBHOOK_PRIVATE_TARGETS,
-      isOnly,
+      isOnlyBackend,
       onAttempt: createAttemptMetrics(metrics),
     })
     const onHandOver = createHandOverMetrics(metrics)
@@ -108,7 +108,7 @@ await runProcess({
     })
     webhooks.start()
     mailServices.start()
-    const work = startWork({ ...mailServices, ...shared, isOnly })
+    const work = startWork({ ...mailServices, ...shared, isOnlyBackend })
     setTimeout(() => renderDocsAhead(settings.BASE_URL, log), RENDER_DOCS_AFTER_MS).unref()
     return {
       listening: {

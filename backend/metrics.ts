@@ -42,7 +42,7 @@ export function createRequestMetrics(metrics: Metrics): RequestMetrics {
 }
 
 /** Records how long transactions wait. */
-export function createWaits(metrics: Metrics): Durations {
+export function createWaitMetrics(metrics: Metrics): Durations {
   const waits = metrics.histogram(
     'receivables_backend_transaction_wait_seconds',
     'Wait for the writer (SQLite) or for a connection (PostgreSQL).',

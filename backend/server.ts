@@ -168,7 +168,7 @@ export async function createBackend(deps: BackendDeps): Promise<Backend> {
       draining = true
       const { drainMsMax = DRAIN_MS_MAX, drainGraceMs = DRAIN_GRACE_MS } = deps
       const endsAt = performance.now() + drainMsMax
-      await closeToNewConnections(server, Math.min(drainGraceMs, drainMsMax))
+      await drainConnections(server, Math.min(drainGraceMs, drainMsMax))
       await server.stop({ timeout: Math.max(0, endsAt - performance.now()) })
       await lastUsed.close().catch((error: unknown) => {
         log.warn({ err: error }, 'last use of keys not written')
@@ -199,7 +199,7 @@ function closeConnectionsWhile(server: Server, isDraining: () => boolean): void 
  * Refuses new connections, and resolves when there are none left, or after `graceMs`. hapi would close idle
  * connections at once and lose calls in transit on them, whose outcome a gateway could not know.
  */
-async function closeToNewConnections({ listener }: Server, graceMs: number): Promise<void> {
+async function drainConnections({ listener }: Server, graceMs: number): Promise<void> {
   const closed = once(listener, 'close')
   // `close` of node:http would close idle connections as well.
   NetServer.prototype.close.call(listener)

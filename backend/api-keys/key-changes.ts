@@ -64,20 +64,20 @@ export async function changeApiKey(
 }
 
 /** The grace periods of the replaced key, in milliseconds after the rotation. */
-export const GRACES = {
+export const GRACE_PERIODS_MS = {
   now: 0,
   '1h': 3_600_000,
   '24h': 24 * 3_600_000,
   '7d': 7 * 24 * 3_600_000,
 } as const
 
-export type Grace = keyof typeof GRACES
+export type GracePeriod = keyof typeof GRACE_PERIODS_MS
 
 export interface Rotation {
   /** The name of the new key. */
   readonly name: string
   readonly expiresAt: Date | null
-  readonly grace: Grace
+  readonly grace: GracePeriod
 }
 
 /**
@@ -110,7 +110,7 @@ export async function rotateApiKey(
     peppers,
     act,
   )
-  const end = new Date(act.now.getTime() + GRACES[grace]).toISOString()
+  const end = new Date(act.now.getTime() + GRACE_PERIODS_MS[grace]).toISOString()
   const isEarlier = grace !== 'now' && (key.expires_at === null || end < key.expires_at)
   const replaced = await tx
     .updateTable('api_keys')

@@ -16,19 +16,19 @@ export interface CursorScope {
 
 const VERSION = 1
 /** 128 bits cannot be guessed, and keep links short. */
-const SEAL_BYTES = 16
+const MAC_BYTES = 16
 
-export function sealCursor(key: Buffer, scope: CursorScope, { value, id }: Position): string {
+export function signCursor(key: Buffer, scope: CursorScope, { value, id }: Position): string {
   const payload = Buffer.from(JSON.stringify({ v: VERSION, k: [value, id] }))
-  return Buffer.concat([payload, seal(key, scope, payload)]).toString('base64url')
+  return Buffer.concat([payload, macOf(key, scope, payload)]).toString('base64url')
 }
 
-/** Throws `invalid_cursor` for a cursor that `sealCursor` did not create for this scope. */
-export function openCursor(key: Buffer, scope: CursorScope, cursor: string): Position {
+/** Throws `invalid_cursor` for a cursor that `signCursor` did not create for this scope. */
+export function verifyCursor(key: Buffer, scope: CursorScope, cursor: string): Position {
   const bytes = Buffer.from(cursor, 'base64url')
-  const payload = bytes.subarray(0, -SEAL_BYTES)
-  const given = bytes.subarray(-SEAL_BYTES)
-  const expected = seal(key, scope, payload)
+  const payload = bytes.subarray(0, -MAC_BYTES)
+  const given = bytes.subarray(-MAC_BYTES)
+  const expected = macOf(key, scope, payload)
   // Decoding ignores characters that are not base64url, so the cursor must be the exact encoding of its bytes.
   const genuine =
     bytes.toString('base64url') === cursor &&
@@ -43,17 +43,17 @@ export function openCursor(key: Buffer, scope: CursorScope, cursor: string): Pos
 }
 
 function positionIn(payload: Buffer): Position | undefined {
-  const sealed: { v: unknown; k: [string, string] } = JSON.parse(payload.toString())
-  const [value, id] = sealed.k
-  return sealed.v === VERSION ? { value, id } : undefined
+  const content: { v: unknown; k: [string, string] } = JSON.parse(payload.toString())
+  const [value, id] = content.k
+  return content.v === VERSION ? { value, id } : undefined
 }
 
-function seal(key: Buffer, scope: CursorScope, payload: Buffer): Buffer {
+function macOf(key: Buffer, scope: CursorScope, payload: Buffer): Buffer {
   const { accountId, operationId, sort, filters } = scope
   return createHmac('sha256', key)
     .update(canonicalJson([accountId, operationId, sort, filters]))
     .update('\n')
     .update(payload)
     .digest()
-    .subarray(0, SEAL_BYTES)
+    .subarray(0, MAC_BYTES)
 }

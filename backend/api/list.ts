@@ -7,7 +7,7 @@ import joi from 'joi'
 import type { Reader } from '../database/database.ts'
 import type { Page, Position } from '../lists/keyset.ts'
 import { instant, parsed } from '../validation/fields.ts'
-import { openCursor, sealCursor } from './cursor.ts'
+import { signCursor, verifyCursor } from './cursor.ts'
 import type { Call, Operation } from './operation.ts'
 import {
   type Parameter,
@@ -61,31 +61,31 @@ export function listOperation<S extends QuerySchema, Row extends ListRow>(
   const { operationId, sorts } = options
   // Invalid cursors are rejected when they are opened.
   const cursor = joi.string().allow('')
-  const paging = { limit: LIMIT, cursor, sort: sortOf(sorts) }
-  const filtering = { ...TIME_FILTERS, ...options.filters }
-  const isPaging = ({ name }: Parameter) => Object.hasOwn(paging, name)
+  const pagingSchema = { limit: LIMIT, cursor, sort: sortOf(sorts) }
+  const filterSchema = { ...TIME_FILTERS, ...options.filters }
+  const isPaging = ({ name }: Parameter) => Object.hasOwn(pagingSchema, name)
   return {
     operationId,
     async respond(call, { database: { read }, baseUrl, cursorKey }) {
       const sent = parametersOf(call.query)
       const filters = parseQuery(
-        filtering,
+        filterSchema,
         sent.filter((parameter) => !isPaging(parameter)),
       )
       const {
         limit = LIMIT_DEFAULT,
         sort = DEFAULT_SORT,
         cursor,
-      } = parseQuery(paging, sent.filter(isPaging))
+      } = parseQuery(pagingSchema, sent.filter(isPaging))
       const { column, direction } = sort
       const accountId = call.caller.account.id
       const scope = { accountId, operationId, sort: `${column} ${direction}`, filters }
-      const after = cursor === undefined ? undefined : openCursor(cursorKey, scope, cursor)
+      const after = cursor === undefined ? undefined : verifyCursor(cursorKey, scope, cursor)
       const page = { sort: column, direction, fetch: limit + 1, after }
       const found = await options.find(read, call, filters, page)
       const rows = found.slice(0, limit)
       const last = found.length > limit ? rows.at(-1) : undefined
-      const next = last && sealCursor(cursorKey, scope, positionOf(last, column))
+      const next = last && signCursor(cursorKey, scope, positionOf(last, column))
       const body = {
         object: 'list',
         data: await options.render(read, call, rows),

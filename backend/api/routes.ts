@@ -19,7 +19,7 @@ export interface ApiDeps {
   readonly clock: () => Date
   /** Without a trailing slash. */
   readonly baseUrl: string
-  /** Seals the cursors of lists. */
+  /** Signs the cursors of lists. */
   readonly cursorKey: Buffer
 }
 

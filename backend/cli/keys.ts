@@ -8,7 +8,12 @@ import {
   RATE_LIMIT_DEFAULT,
   revokeApiKey,
 } from '../api-keys/api-keys.ts'
-import { changeApiKey, GRACES, type Grace, rotateApiKey } from '../api-keys/key-changes.ts'
+import {
+  changeApiKey,
+  GRACE_PERIODS_MS,
+  type GracePeriod,
+  rotateApiKey,
+} from '../api-keys/key-changes.ts'
 import { keyStatus, readAllowedAddresses } from '../api-keys/key-status.ts'
 import { parseInstant } from '../calendar/calendar.ts'
 import type { ApiKeyRow } from '../database/tables.ts'
@@ -166,7 +171,7 @@ export const keyCommands: readonly Command[] = [
         type: 'string',
         required: true,
         value: 'G',
-        description: `The grace period, after which the old key stops working: ${Object.keys(GRACES).join(', ')}.`,
+        description: `The grace period, after which the old key stops working: ${Object.keys(GRACE_PERIODS_MS).join(', ')}.`,
       },
       name: {
         type: 'string',
@@ -176,9 +181,11 @@ export const keyCommands: readonly Command[] = [
       'expires-at': EXPIRES_AT,
     },
     async run({ ID, grace, name, ...limits }, context) {
-      const known = Object.keys(GRACES).find((word): word is Grace => word === grace)
+      const known = Object.keys(GRACE_PERIODS_MS).find(
+        (word): word is GracePeriod => word === grace,
+      )
       if (known === undefined)
-        throw new UsageError(`--grace must be one of ${Object.keys(GRACES).join(', ')}`)
+        throw new UsageError(`--grace must be one of ${Object.keys(GRACE_PERIODS_MS).join(', ')}`)
       const { expiresAt = null } = readLimits(limits)
       const peppers = context.peppers()
       const act = { actor: OPERATOR, now: context.now }

@@ -2,7 +2,7 @@ import { createLogger } from '../../shared/process/log.ts'
 import { getAccount } from '../accounts/accounts.ts'
 import { OPERATOR, recordAudit } from '../accounts/audit.ts'
 import { parseInstant } from '../calendar/calendar.ts'
-import { mailOptions, REHEARSAL_SETTINGS } from '../config.ts'
+import { mailOptions, REMINDER_SETTINGS } from '../config.ts'
 import type { Database } from '../database/database.ts'
 import type { MessageRow } from '../database/tables.ts'
 import { createMailServices } from '../mail/mail-services.ts'
@@ -136,7 +136,7 @@ async function run(text: string, accountId: string | undefined, context: Context
   if (now === undefined)
     throw new UsageError(`--now must be an instant with an offset, not ${text}`)
   const settings = context.settings()
-  const { REHEARSAL, ...mail } = settings.read(REHEARSAL_SETTINGS)
+  const { REHEARSAL, ...mail } = settings.read(REMINDER_SETTINGS)
   if (REHEARSAL !== 'on') {
     throw new Error(
       'A rehearsal requires REHEARSAL=on for this command and for the backend, which would otherwise send reminders at the same time.',

@@ -15,7 +15,7 @@ export interface RemindersOptions {
   readonly mailer: Mailer
   readonly links: UnsubscribeLinks
   /** Whether no other backend uses this database. */
-  readonly isOnly: boolean
+  readonly isOnlyBackend: boolean
   readonly clock: () => Date
   readonly log: Logger
 }

@@ -9,7 +9,7 @@ import { findUserByEmail, setPasswordHash } from '../users/users.ts'
 import { hasSecondFactor } from './factors.ts'
 import { type LoginBrowser, recognizeBrowser } from './known-browsers.ts'
 import { claimGuess, forgiveGuess, type Guesser } from './login-guesses.ts'
-import { type SecondFactorBox, useSecondFactor } from './second-factor.ts'
+import { consumeSecondFactorCode, type SecondFactorBox } from './second-factor.ts'
 import { endSession, findPendingUser, startSession } from './sessions.ts'
 
 export interface LoginDeps {
@@ -115,7 +115,7 @@ export async function completeLogin(
   await database.transaction((tx) => claimGuess(tx, guesser, now))
   const act = { actor: actorOf(user, address), now }
   const complete = await database.transaction(async (tx) => {
-    if (!(await useSecondFactor(tx, user.id, code, box, act))) {
+    if (!(await consumeSecondFactorCode(tx, user.id, code, box, act))) {
       await recordAudit(tx, act, {
         accountId: user.account_id,
         action: 'user.second_factor_failed',

@@ -1,6 +1,6 @@
 /**
- * An authenticator app as the second factor of a login, and recovery codes for the case that it is lost. The
- * app's secret is stored encrypted, since codes are computed from it.
+ * An authenticator app as the second factor of a login, and recovery codes in case it is lost. (Passkeys are in
+ * passkeys.ts.) The app's secret is stored encrypted, since codes are computed from it.
  */
 import { Problem } from '../../shared/contract/problem.ts'
 import type { Act } from '../accounts/audit.ts'
@@ -36,8 +36,8 @@ export interface TotpSetup {
   readonly uri: string
 }
 
-/** Stores a new secret, which `enableSecondFactor` then enables. Throws `second_factor_conflict`. */
-export async function beginSecondFactor(
+/** Stores the secret of a new app, which is in use after `enableApp`. Throws `second_factor_conflict`. */
+export async function beginAppSetup(
   tx: Transaction,
   userId: string,
   box: SecondFactorBox,
@@ -52,14 +52,17 @@ export async function beginSecondFactor(
 }
 
 /** Returns the setup in progress, to be shown again; undefined if there is none. */
-export function openSetup(user: UserRow, box: SecondFactorBox): TotpSetup | undefined {
+export function readAppSetup(user: UserRow, box: SecondFactorBox): TotpSetup | undefined {
   if (user.totp_secret === null || user.totp_enabled_at !== null) return undefined
   const secret = box.open(user.totp_secret, ownerOf(user))
   return { secret, uri: totpUri(secret, user.email) }
 }
 
-/** Returns the recovery codes, to be shown once. Throws `second_factor_conflict`, `validation_failed`. */
-export async function enableSecondFactor(
+/**
+ * Enables the app if `code` is its current one. Returns the recovery codes, to be shown once. Throws
+ * `second_factor_conflict`, `validation_failed`.
+ */
+export async function enableApp(
   tx: Transaction,
   userId: string,
   code: string,
@@ -102,7 +105,7 @@ export async function replaceRecoveryCodes(
 }
 
 /** Disables the authenticator app. The recovery codes remain if the user has a passkey. */
-export async function disableSecondFactor(tx: Transaction, userId: string, act: Act) {
+export async function disableApp(tx: Transaction, userId: string, act: Act) {
   const user = await lockUser(tx, userId)
   const none = { totp_secret: null, totp_enabled_at: null, totp_last_step: null }
   await change(tx, userId, none, act.now)
@@ -115,12 +118,12 @@ export async function disableSecondFactor(tx: Transaction, userId: string, act: 
 
 /** Removes the app, the passkeys and the recovery codes: the user logs in with the password alone. */
 export async function removeSecondFactors(tx: Transaction, userId: string, act: Act) {
-  await disableSecondFactor(tx, userId, act)
+  await disableApp(tx, userId, act)
   for (const { id } of await listPasskeys(tx, userId)) await removePasskey(tx, userId, id, act)
 }
 
 /** Consumes a code of the app or a recovery code. Returns false if the code is wrong or was used before. */
-export async function useSecondFactor(
+export async function consumeSecondFactorCode(
   tx: Transaction,
   userId: string,
   code: string,

@@ -6,7 +6,7 @@
 import joi, { type AnySchema } from 'joi'
 import { isCalendarDate, isTimezone, parseInstant } from '../calendar/calendar.ts'
 import { AMOUNT_MAX, parseCurrency } from '../money/money.ts'
-import { worded } from './rejections.ts'
+import { withDetails } from './rejections.ts'
 
 /** Only the first error of a value is reported. */
 const firstErrorOnly = { abortEarly: true }
@@ -95,7 +95,7 @@ export function integer({ min, max }: Range, form = 'an integer') {
     .min(min)
     .max(max)
     .custom(withoutMinusZero)
-  return worded(schema, {
+  return withDetails(schema, {
     'number.base': `must be ${form}`,
     'number.integer': `must be ${form}`,
     'number.min': outside,

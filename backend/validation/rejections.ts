@@ -61,7 +61,7 @@ export const VALIDATION: ValidationOptions = {
  * Returns the schema with specific details for some errors. joi's own option for messages is not used: it
  * would merge them again on each validation, which takes ten times as long.
  */
-export function worded<S extends AnySchema>(
+export function withDetails<S extends AnySchema>(
   schema: S,
   details: Partial<Record<keyof typeof JOI_ERRORS, string>>,
 ): S {

@@ -48,7 +48,7 @@ export interface DeliveryWorkerDeps extends AttemptDeps {
    * Whether no other worker uses this database. Leases that exist at the start then belong to a process that was
    * killed, and are reclaimed.
    */
-  readonly isOnly: boolean
+  readonly isOnlyBackend: boolean
   readonly random?: () => number
   /** Called after each attempt, for metrics. */
   readonly onAttempt?: (attempt: Outcome) => void
@@ -62,7 +62,7 @@ export interface DeliveryWorker {
 }
 
 export function startDeliveryWorker(deps: DeliveryWorkerDeps): DeliveryWorker {
-  const { database, clock, log, isOnly, pollMs = POLL_MS } = deps
+  const { database, clock, log, isOnlyBackend, pollMs = POLL_MS } = deps
   const deliverer = new Deliverer(deps, () => worker.wake())
   const worker = startWorker({
     name: 'delivering webhooks',
@@ -70,7 +70,7 @@ export function startDeliveryWorker(deps: DeliveryWorkerDeps): DeliveryWorker {
     afterErrorMs: AFTER_ERROR_MS,
     log,
     async prepare() {
-      if (!isOnly) return
+      if (!isOnlyBackend) return
       await database.transaction((tx) => DELIVERIES.reclaim(tx, clock(), () => true))
     },
     round: () => deliverer.startDue(pollMs),

@@ -26,7 +26,7 @@ export interface WebhooksOptions extends SenderOptions {
   /** Keys of 32 bytes each. The first one encrypts. */
   readonly boxKeys: readonly Buffer[]
   /** Whether no other backend delivers from this database. */
-  readonly isOnly: boolean
+  readonly isOnlyBackend: boolean
   readonly clock: () => Date
   readonly log: Logger
   /** Called after each attempt, for metrics. */
@@ -34,7 +34,7 @@ export interface WebhooksOptions extends SenderOptions {
 }
 
 export function createWebhooks(options: WebhooksOptions): Webhooks {
-  const { database, baseUrl, boxKeys, isOnly, privateTargets, clock, log } = options
+  const { database, baseUrl, boxKeys, isOnlyBackend, privateTargets, clock, log } = options
   const { onAttempt } = options
   if (privateTargets === 'allow') {
     // If the service has no public address, only people on this machine can create a webhook endpoint.
@@ -50,7 +50,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
   return {
     services,
     start() {
-      const worker = startDeliveryWorker({ ...services, database, log, isOnly, onAttempt })
+      const worker = startDeliveryWorker({ ...services, database, log, isOnlyBackend, onAttempt })
       running = worker.drain
     },
     async drain() {

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { type CursorScope, openCursor, sealCursor } from '../../backend/api/cursor.ts'
+import { type CursorScope, signCursor, verifyCursor } from '../../backend/api/cursor.ts'
 import { type NewLine, totalsOf } from '../../backend/invoices/lines.ts'
 import { AMOUNT_MAX, isQuantity } from '../../backend/money/money.ts'
 import { fc } from '../fixtures/properties.ts'
@@ -19,7 +19,7 @@ const position = fc.record({ value: text, id: text })
 
 function opens(key: Buffer, scope: CursorScope, cursor: string): boolean {
   try {
-    openCursor(key, scope, cursor)
+    verifyCursor(key, scope, cursor)
     return true
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'invalid_cursor') return false
@@ -30,8 +30,8 @@ function opens(key: Buffer, scope: CursorScope, cursor: string): boolean {
 t.test('a sealed cursor opens as the same position', async (t) => {
   fc.assert(
     fc.property(scope, position, (scope, position) => {
-      const cursor = sealCursor(KEY, scope, position)
-      const opened = openCursor(KEY, scope, cursor)
+      const cursor = signCursor(KEY, scope, position)
+      const opened = verifyCursor(KEY, scope, cursor)
       return opened.value === position.value && opened.id === position.id && /^[\w-]+$/.test(cursor)
     }),
   )
@@ -41,7 +41,7 @@ t.test('a sealed cursor opens as the same position', async (t) => {
 t.test('a cursor opens only for its own account, list, sort and filters', async (t) => {
   fc.assert(
     fc.property(scope, scope, position, (mine, other, position) => {
-      const cursor = sealCursor(KEY, mine, position)
+      const cursor = signCursor(KEY, mine, position)
       const mixed = [
         { ...mine, accountId: other.accountId },
         { ...mine, operationId: other.operationId },
@@ -62,7 +62,7 @@ t.test('a cursor that was changed, shortened or extended does not open', async (
   )
   fc.assert(
     fc.property(scope, position, change, (scope, position, { kind, at, bit }) => {
-      const bytes = Buffer.from(sealCursor(KEY, scope, position), 'base64url')
+      const bytes = Buffer.from(signCursor(KEY, scope, position), 'base64url')
       const offset = at % bytes.length
       if (kind === 'flip') bytes.writeUInt8(bytes.readUInt8(offset) ^ (1 << bit), offset)
       const changed =

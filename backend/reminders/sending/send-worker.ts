@@ -45,7 +45,7 @@ export interface SendWorkerDeps extends SendDeps {
    * Whether no other worker uses this database. Leases that exist at the start then belong to a process that was
    * killed, and are reclaimed.
    */
-  readonly isOnly: boolean
+  readonly isOnlyBackend: boolean
   readonly pollMs?: number
   readonly unavailableMs?: number
 }
@@ -55,7 +55,7 @@ export function startSendWorker(deps: SendWorkerDeps): Worker {
     database,
     clock,
     log,
-    isOnly,
+    isOnlyBackend,
     pollMs = POLL_MS,
     unavailableMs = UNAVAILABLE_RETRY_MS,
   } = deps
@@ -68,7 +68,8 @@ export function startSendWorker(deps: SendWorkerDeps): Worker {
     afterErrorMs: AFTER_ERROR_MS,
     log,
     async prepare() {
-      if (isOnly) await database.transaction((tx) => REMINDERS.reclaim(tx, clock(), () => true))
+      if (isOnlyBackend)
+        await database.transaction((tx) => REMINDERS.reclaim(tx, clock(), () => true))
     },
     async round(signal) {
       const waitMs = Math.ceil((unavailableUntil ?? 0) - performance.now())

@@ -1,6 +1,11 @@
 /** The routes that change an existing key: name, expiry, addresses, and rotation. */
 import { Problem } from '../../../shared/contract/problem.ts'
-import { changeApiKey, GRACES, type Grace, rotateApiKey } from '../../api-keys/key-changes.ts'
+import {
+  changeApiKey,
+  GRACE_PERIODS_MS,
+  type GracePeriod,
+  rotateApiKey,
+} from '../../api-keys/key-changes.ts'
 import { readAllowedAddresses } from '../../api-keys/key-status.ts'
 import { setFlash } from '../../sessions/sessions.ts'
 import { createToken } from '../../users/tokens.ts'
@@ -146,8 +151,8 @@ function rotateViewOf({ fields, session }: SessionRequest): Omit<RotateView, 'ro
   }
 }
 
-function graceOf(text: string): Grace {
-  const grace = Object.keys(GRACES).find((name): name is Grace => name === text)
+function graceOf(text: string): GracePeriod {
+  const grace = Object.keys(GRACE_PERIODS_MS).find((name): name is GracePeriod => name === text)
   if (grace !== undefined) return grace
   const detail = 'Choose when the old key ends: now, 1h, 24h or 7d.'
   const errors = [{ pointer: '/grace', code: 'invalid_enum', detail }]

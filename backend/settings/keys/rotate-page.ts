@@ -1,6 +1,6 @@
 /** The form that rotates a key: name and expiry of the new key, and the grace period of the old one. */
 import type { Problem } from '../../../shared/contract/problem.ts'
-import type { Grace } from '../../api-keys/key-changes.ts'
+import type { GracePeriod } from '../../api-keys/key-changes.ts'
 import type { ApiKeyRow } from '../../database/tables.ts'
 import { attribute, type Html, html } from '../../html/html.ts'
 import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
@@ -18,7 +18,7 @@ export interface RotateView {
   readonly submission: string
 }
 
-const GRACE_WORDS: readonly (readonly [grace: Grace, words: string])[] = [
+const GRACE_WORDS: readonly (readonly [grace: GracePeriod, words: string])[] = [
   ['24h', 'In 24 hours'],
   ['1h', 'In 1 hour'],
   ['7d', 'In 7 days'],

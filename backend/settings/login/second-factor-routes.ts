@@ -2,10 +2,10 @@
 import { setSecondFactorPolicy } from '../../accounts/accounts.ts'
 import { listPasskeys } from '../../sessions/passkeys.ts'
 import {
-  beginSecondFactor,
-  disableSecondFactor,
-  enableSecondFactor,
-  openSetup,
+  beginAppSetup,
+  disableApp,
+  enableApp,
+  readAppSetup,
   replaceRecoveryCodes,
 } from '../../sessions/second-factor.ts'
 import { endSessionsOf, setFlash } from '../../sessions/sessions.ts'
@@ -45,7 +45,7 @@ export const secondFactorPages: readonly SessionPage[] = [
     needsConfirmation: true,
     async handle({ session, now }, { database, secondFactorBox }) {
       const setup = await database.transaction((tx) =>
-        beginSecondFactor(tx, session.user.id, secondFactorBox, now),
+        beginAppSetup(tx, session.user.id, secondFactorBox, now),
       )
       return { json: setup, page: (frame) => renderSetup(frame, setup) }
     },
@@ -59,13 +59,7 @@ export const secondFactorPages: readonly SessionPage[] = [
     async handle({ session, fields, act }, { database, secondFactorBox }) {
       const { user, token } = session
       const codes = await database.transaction(async (tx) => {
-        const issued = await enableSecondFactor(
-          tx,
-          user.id,
-          fields.text('code'),
-          secondFactorBox,
-          act,
-        )
+        const issued = await enableApp(tx, user.id, fields.text('code'), secondFactorBox, act)
         // A session that an attacker started with the password alone must end.
         await endSessionsOf(tx, user.id, token)
         return issued
@@ -74,7 +68,7 @@ export const secondFactorPages: readonly SessionPage[] = [
     },
     async rerender({ session }, problem, { database, secondFactorBox }) {
       const user = await getUser(database.read, session.account.id, session.user.id)
-      const setup = openSetup(user, secondFactorBox)
+      const setup = readAppSetup(user, secondFactorBox)
       return setup && ((frame) => renderSetup(frame, setup, problem))
     },
   },
@@ -95,7 +89,7 @@ export const secondFactorPages: readonly SessionPage[] = [
     needsConfirmation: true,
     async handle({ session, act, wantsJson }, { database }) {
       await database.transaction(async (tx) => {
-        await disableSecondFactor(tx, session.user.id, act)
+        await disableApp(tx, session.user.id, act)
         if (!wantsJson) await setFlash(tx, session.token, 'second_factor_disabled')
       })
       return { location: PATH }

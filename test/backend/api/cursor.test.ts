@@ -1,5 +1,5 @@
 import t from 'tap'
-import { openCursor, sealCursor } from '../../../backend/api/cursor.ts'
+import { signCursor, verifyCursor } from '../../../backend/api/cursor.ts'
 import { throwsWith } from '../../fixtures/matches.ts'
 import { fc } from '../../fixtures/properties.ts'
 
@@ -13,13 +13,13 @@ const SCOPE = {
 const POSITION = { value: '2026-11-21T10:15:00.000Z', id: 'deb_1' }
 
 t.test('a cursor opens to the position it was made from', async (t) => {
-  t.strictSame(openCursor(KEY, SCOPE, sealCursor(KEY, SCOPE, POSITION)), POSITION)
+  t.strictSame(verifyCursor(KEY, SCOPE, signCursor(KEY, SCOPE, POSITION)), POSITION)
   const reordered = { ...SCOPE, filters: { q: 'a', status: 'active' } }
-  t.strictSame(openCursor(KEY, reordered, sealCursor(KEY, SCOPE, POSITION)), POSITION)
+  t.strictSame(verifyCursor(KEY, reordered, signCursor(KEY, SCOPE, POSITION)), POSITION)
 })
 
 t.test('a cursor of another account, list, sort, filter or key does not open', async (t) => {
-  const cursor = sealCursor(KEY, SCOPE, POSITION)
+  const cursor = signCursor(KEY, SCOPE, POSITION)
   const others = [
     { ...SCOPE, accountId: 'acct_2' },
     { ...SCOPE, operationId: 'listInvoices' },
@@ -28,16 +28,16 @@ t.test('a cursor of another account, list, sort, filter or key does not open', a
     { ...SCOPE, filters: { ...SCOPE.filters, email: 'a@b.example' } },
   ]
   for (const other of others) {
-    throwsWith(t, () => openCursor(KEY, other, cursor), { code: 'invalid_cursor' })
+    throwsWith(t, () => verifyCursor(KEY, other, cursor), { code: 'invalid_cursor' })
   }
-  throwsWith(t, () => openCursor(Buffer.alloc(32, 2), SCOPE, cursor), { code: 'invalid_cursor' })
+  throwsWith(t, () => verifyCursor(Buffer.alloc(32, 2), SCOPE, cursor), { code: 'invalid_cursor' })
 })
 
 t.test('no text but the one that was made opens', async () => {
-  const cursor = sealCursor(KEY, SCOPE, POSITION)
+  const cursor = signCursor(KEY, SCOPE, POSITION)
   const opens = (text: string) => {
     try {
-      openCursor(KEY, SCOPE, text)
+      verifyCursor(KEY, SCOPE, text)
       return true
     } catch {
       return false

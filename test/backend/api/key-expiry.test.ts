@@ -1,7 +1,11 @@
 import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { revokeApiKey } from '../../../backend/api-keys/api-keys.ts'
-import { changeApiKey, type Grace, rotateApiKey } from '../../../backend/api-keys/key-changes.ts'
+import {
+  changeApiKey,
+  type GracePeriod,
+  rotateApiKey,
+} from '../../../backend/api-keys/key-changes.ts'
 import { recordKeyExpiry } from '../../../backend/api-keys/key-expiry.ts'
 import { digestApiKey } from '../../../shared/contract/api-key.ts'
 import { CLIENT_ADDRESS_HEADER, REFUSAL_HEADER } from '../../../shared/contract/principal.ts'
@@ -142,7 +146,7 @@ t.test('an expiry is only brought forward', async (t) => {
 })
 
 t.test('a rotation hands over scopes, limit and addresses, and ends the old key', async (t) => {
-  const graces: [grace: Grace, refusals: unknown[]][] = [
+  const graces: [grace: GracePeriod, refusals: unknown[]][] = [
     ['now', ['key_revoked', 'key_revoked', 'key_revoked']],
     ['1h', [200, 'key_expired', 'key_expired']],
     ['24h', [200, 200, 'key_expired']],

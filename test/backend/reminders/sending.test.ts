@@ -247,7 +247,7 @@ t.test('a planned message wakes the worker', async (t) => {
   engine.books.backend.now = new Date(MORNING)
   const { database } = engine.books.backend
   const before = database.activity().committed
-  const worker = startSendWorker({ ...engine.deps, isOnly: true, pollMs: HOUR_MS })
+  const worker = startSendWorker({ ...engine.deps, isOnlyBackend: true, pollMs: HOUR_MS })
   t.teardown(() => worker.stop())
   await until(() => database.activity().committed > before, 'the worker has started')
   await engine.plan(MORNING)
@@ -284,7 +284,7 @@ t.test('a message that cannot be written does not block the others', async (t) =
       .where('message_id', '=', broken?.id ?? '')
       .execute(),
   )
-  const worker = startSendWorker({ ...engine.deps, isOnly: true, pollMs: 5 })
+  const worker = startSendWorker({ ...engine.deps, isOnlyBackend: true, pollMs: 5 })
   await until(() => engine.smtp.mails.length === 1, 'the other message is sent')
   await worker.stop()
   t.strictSame(await engine.log(), ['friendly:scheduled', 'friendly:sent'])
@@ -344,7 +344,12 @@ t.test('a worker detects that the mail server is available again', async (t) => 
   for (let n = 0; n < 3; n++) await engine.invoice('2026-11-19')
   await engine.plan(MORNING)
   await engine.smtp.stop()
-  const worker = startSendWorker({ ...engine.deps, isOnly: true, pollMs: 5, unavailableMs: 5 })
+  const worker = startSendWorker({
+    ...engine.deps,
+    isOnlyBackend: true,
+    pollMs: 5,
+    unavailableMs: 5,
+  })
   t.teardown(() => worker.stop())
   await until(
     async () => (await engine.log()).every((entry) => entry === 'friendly:queued'),

@@ -4,7 +4,7 @@ import { type Actor, OPERATOR } from '../../../backend/accounts/audit.ts'
 import { changePaymentDetails } from '../../../backend/reminders/reminder-content.ts'
 import { actorOf } from '../../../backend/sessions/login.ts'
 import { addPasskey, removePasskey } from '../../../backend/sessions/passkeys.ts'
-import { disableSecondFactor } from '../../../backend/sessions/second-factor.ts'
+import { disableApp } from '../../../backend/sessions/second-factor.ts'
 import { containing, matches } from '../../fixtures/matches.ts'
 import { startEngine } from '../../fixtures/reminders/engine.ts'
 import { createUserIn, logIn } from '../../fixtures/service/settings.ts'
@@ -76,7 +76,7 @@ t.test(
           .set({ totp_enabled_at: backend.now.toISOString() })
           .where('id', '=', adaRow.id)
           .execute()
-        await disableSecondFactor(tx, adaRow.id, { actor, now: backend.now })
+        await disableApp(tx, adaRow.id, { actor, now: backend.now })
       })
     await turnOff({ type: 'user', id: adaRow.id, label: ADA, address: null })
     const mails = await sent()
@@ -87,7 +87,7 @@ t.test(
     await turnOff(OPERATOR)
     t.strictSame(recipients(await sent()), [ADA, BEN])
     const act = { actor: OPERATOR, now: backend.now }
-    await backend.database.transaction((tx) => disableSecondFactor(tx, benRow.id, act))
+    await backend.database.transaction((tx) => disableApp(tx, benRow.id, act))
     t.strictSame(await sent(), [], 'there was no second factor')
   },
 )

@@ -233,7 +233,7 @@ t.test('of several workers one sends each delivery', async (t) => {
   await webhooks.endpoint(receiver.url)
   const { books } = webhooks
   await Promise.all(Array.from({ length: 50 }, () => books.debtor()))
-  for (let n = 0; n < 3; n++) webhooks.startWorker({ isOnly: false })
+  for (let n = 0; n < 3; n++) webhooks.startWorker({ isOnlyBackend: false })
   await webhooks.untilAll(isDelivered, 'delivered')
   t.equal(receiver.webhooks.length, 50)
   t.equal(new Set(receiver.webhooks.map(({ event }) => event.id)).size, 50)
@@ -249,7 +249,7 @@ t.test('what a dead worker held is sent when its lease has passed', async (t) =>
   await backend.database.transaction((tx) =>
     DELIVERIES.claim(tx, [delivery?.id ?? ''], backend.now, { status: 'sending' }),
   )
-  webhooks.startWorker({ isOnly: false })
+  webhooks.startWorker({ isOnlyBackend: false })
   const other = await startReceiver(t)
   await webhooks.endpoint(other.url)
   await webhooks.books.debtor()
@@ -272,7 +272,7 @@ t.test('what a killed backend was sending is sent at once by the only one', asyn
   await backend.database.transaction((tx) =>
     DELIVERIES.claim(tx, [delivery?.id ?? ''], backend.now, { status: 'sending' }),
   )
-  webhooks.startWorker({ isOnly: true })
+  webhooks.startWorker({ isOnlyBackend: true })
   await webhooks.untilAll(isDelivered, 'delivered')
   t.equal(receiver.webhooks.length, 1)
 })

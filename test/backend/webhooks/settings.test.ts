@@ -44,7 +44,7 @@ async function open(t: Test) {
         clock: () => backend.now,
         database: backend.database,
         log: SILENT,
-        isOnly: true,
+        isOnlyBackend: true,
         pollMs: 5,
         drainMsMax: 200,
       })

@@ -20,7 +20,7 @@ function startPatientWorker(t: Test, { sender, books }: Webhooks) {
     clock: () => new Date(),
     log: SILENT,
     baseUrl: 'https://receivables.test',
-    isOnly: true,
+    isOnlyBackend: true,
     random: () => 0.5,
     pollMs: HOUR_MS,
     drainMsMax: 200,
