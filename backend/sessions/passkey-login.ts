@@ -48,7 +48,7 @@ export async function beginPasskeyLogin(
   attempt: PasskeyAttempt,
   now: Date,
 ): Promise<PublicKeyCredentialRequestOptionsJSON> {
-  const { scope, guesser } = await scopeOf(database.read, attempt, now)
+  const { scope, guesser } = await readScopeAndGuesser(database.read, attempt, now)
   await database.transaction((tx) => claimGuess(tx, guesser, now))
   const { userId } = scope
   const allowed = userId === undefined ? [] : await listPasskeys(database.read, userId)
@@ -65,16 +65,18 @@ export async function logInWithPasskey(
   response: AuthenticationResponseJSON,
   now: Date,
 ): Promise<StartedSession> {
-  const { scope, guesser } = await scopeOf(database.read, attempt, now)
+  const { scope, guesser } = await readScopeAndGuesser(database.read, attempt, now)
   const challenge = challengeIn(response.response.clientDataJSON)
-  const isOpen = await database.transaction((tx) => consumeChallenge(tx, challenge, scope, now))
-  if (!isOpen) throw new Problem('login_failed', 'This took too long. Try again.')
-  const found = await findOwner(database.read, response.id)
-  const passkey = found !== undefined && isOwner(found, response, scope) ? found : undefined
+  const isValid = await database.transaction((tx) => consumeChallenge(tx, challenge, scope, now))
+  if (!isValid) throw new Problem('login_failed', 'This took too long. Try again.')
+  const found = await findPasskey(database.read, response.id)
+  const passkey = found !== undefined && isUsable(found, response, scope) ? found : undefined
   const count = passkey && (await verifyUse(party, response, challenge, passkey.passkey))
   const started =
     passkey !== undefined && count !== undefined
-      ? await database.transaction((tx) => start(tx, { ...passkey, count }, attempt, guesser, now))
+      ? await database.transaction((tx) =>
+          recordUseAndStart(tx, { ...passkey, count }, attempt, guesser, now),
+        )
       : undefined
   if (started !== undefined) return started
   await recordFailure(
@@ -86,15 +88,15 @@ export async function logInWithPasskey(
   throw notAccepted()
 }
 
-interface Owned {
+interface PasskeyOfUser {
   readonly passkey: PasskeyRow
   readonly user: UserRow
 }
 
 /** Returns undefined if another login has changed the passkey's signature counter since it was read. */
-async function start(
+async function recordUseAndStart(
   tx: Transaction,
-  { passkey, user, count }: Owned & { readonly count: number },
+  { passkey, user, count }: PasskeyOfUser & { readonly count: number },
   { token, ...browser }: PasskeyAttempt,
   guesser: Guesser,
   now: Date,
@@ -122,7 +124,7 @@ async function start(
 }
 
 /** Guesses are counted by user after the password was entered, and otherwise by login form. */
-async function scopeOf(
+async function readScopeAndGuesser(
   reader: Reader,
   { formSecret, token, address }: PasskeyAttempt,
   now: Date,
@@ -139,7 +141,10 @@ async function scopeOf(
   return { scope, guesser: { email: `second factor ${user.id}`, address } }
 }
 
-async function findOwner(reader: Reader, credentialId: string): Promise<Owned | undefined> {
+async function findPasskey(
+  reader: Reader,
+  credentialId: string,
+): Promise<PasskeyOfUser | undefined> {
   const passkey = await reader
     .selectFrom('passkeys')
     .selectAll()
@@ -154,9 +159,12 @@ async function findOwner(reader: Reader, credentialId: string): Promise<Owned | 
   return { passkey, user }
 }
 
-/** The response contains the id of the user. The browser may omit it if the passkey is the second factor. */
-function isOwner(
-  { user }: Owned,
+/**
+ * Whether the user of the passkey may log in with it. The response contains the id of the user, which the browser
+ * may omit if the passkey is the second factor.
+ */
+function isUsable(
+  { user }: PasskeyOfUser,
   { response: { userHandle } }: AuthenticationResponseJSON,
   { userId }: ChallengeScope,
 ): boolean {

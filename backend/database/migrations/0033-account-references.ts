@@ -1,10 +1,11 @@
 /**
- * On PostgreSQL, the rows that a payment inserts no longer refer to the account itself. Each such reference
- * locked the account's row in each payment (`for key share`): concurrent payments of one account then write
- * to the same row, and every look-up of it reads who has locked it. A payment belongs to a debtor of its
- * account. An idempotency key and an event are inserted only in a transaction that has read the account.
+ * Removes foreign keys to the account from the rows that a payment inserts. To check such a key, PostgreSQL locks
+ * the account's row (`for key share`): concurrent payments of one account then all write to this row, and every
+ * look-up of it must read which transactions have locked it. The keys are not needed. A payment refers to a
+ * debtor of the account, and idempotency keys and events are inserted only in a transaction that has read the
+ * account.
  *
- * SQLite takes no such locks, and could not remove the references without copying the tables.
+ * SQLite takes no such locks, and could not remove the foreign keys without copying the tables.
  */
 import { type Kysely, PostgresAdapter, sql } from 'kysely'
 
