@@ -13,7 +13,7 @@ import {
   Connections,
 } from './connections.ts'
 import {
-  HeldMemory,
+  ConnectionMemory,
   Memory,
   type MemoryEviction,
   type MemoryLimits,
@@ -84,8 +84,8 @@ export class Budget {
     return this.#clients.of(network, isLimited)
   }
 
-  createHeldMemory(client: Client): HeldMemory {
-    return new HeldMemory(this.#memory, client)
+  createConnectionMemory(client: Client): ConnectionMemory {
+    return new ConnectionMemory(this.#memory, client)
   }
 
   /** Adds a new connection. Returns false if the limit is reached and every other one has a call in progress. */

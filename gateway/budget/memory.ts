@@ -19,15 +19,15 @@ const SMALL_SHARE = 1 / 16
  */
 const FREED_SHARE = 1 / 8
 /** A connection that has used memory for less time than this counts as having used it for this long. */
-const HELD_MS_MIN = 1
+const USED_MS_MIN = 1
 
 /** A connection that uses memory. */
 export interface MemoryUser {
-  readonly memory: HeldMemory
+  readonly memory: ConnectionMemory
   /** The number of bytes that `evict` would release. */
   readonly evictableBytes: number
   /** `performance.now()` when the connection began to use memory. */
-  readonly heldSince: number
+  readonly usesMemorySince: number
   /** Releases `evictableBytes`. */
   evict(): void
 }
@@ -86,10 +86,14 @@ export class Memory {
    * Adds `bytes`, which may be negative, to the memory in use. Returns false if there is no memory for
    * them.
    */
-  add(held: HeldMemory, bytes: number): boolean {
-    const partition = this.#partitions[held.partition]
-    const { client } = held
-    if (bytes > 0 && !this.#fits(partition, held, bytes) && !this.#free(partition, held, bytes)) {
+  add(memory: ConnectionMemory, bytes: number): boolean {
+    const partition = this.#partitions[memory.partition]
+    const { client } = memory
+    if (
+      bytes > 0 &&
+      !this.#fits(partition, memory, bytes) &&
+      !this.#makeRoom(partition, memory, bytes)
+    ) {
       return false
     }
     partition.bytes += bytes
@@ -98,7 +102,7 @@ export class Memory {
     return true
   }
 
-  #fits(partition: Partition, { client, bytes }: HeldMemory, more: number): boolean {
+  #fits(partition: Partition, { client, bytes }: ConnectionMemory, more: number): boolean {
     const { name, bytesMax } = partition
     const reserved = bytes + more > SMALL_BYTES ? bytesMax * SMALL_SHARE : 0
     if (partition.bytes + more > bytesMax - reserved) return false
@@ -106,9 +110,9 @@ export class Memory {
   }
 
   /** Evicts connections until `FREED_SHARE` of the limit is free. Returns whether the bytes then fit. */
-  #free(partition: Partition, held: HeldMemory, bytes: number): boolean {
+  #makeRoom(partition: Partition, memory: ConnectionMemory, bytes: number): boolean {
     const { name, bytesMax, clientBytesMax } = partition
-    const { client } = held
+    const { client } = memory
     const isOfClient = client.isLimited && client.bytes[name] + bytes > clientBytesMax
     const target = partition.bytes - FREED_SHARE * (isOfClient ? clientBytesMax : bytesMax)
     let evicted = 0
@@ -116,13 +120,13 @@ export class Memory {
     do {
       const users = this.#mostExpensive(name, isOfClient ? client : undefined)
       // The connection that needs memory would itself have to be evicted.
-      if (users.length === 0 || users.some(({ memory }) => memory === held)) break
+      if (users.length === 0 || users.some((user) => user.memory === memory)) break
       // Without this, evicting the client's last bytes would delete the client, which is about to use more.
       client.connections++
       for (const user of users) {
         user.evict()
         evicted++
-        fits = this.#fits(partition, held, bytes)
+        fits = this.#fits(partition, memory, bytes)
         if (fits && partition.bytes <= target) break
       }
       client.connections--
@@ -147,9 +151,9 @@ export class Memory {
       most = Math.max(most, memory.client.bytes[name])
     }
     const now = performance.now()
-    const costOf = ({ memory, evictableBytes, heldSince }: MemoryUser) =>
+    const costOf = ({ memory, evictableBytes, usesMemorySince }: MemoryUser) =>
       2 * memory.client.bytes[name] >= most
-        ? evictableBytes * Math.max(HELD_MS_MIN, now - heldSince)
+        ? evictableBytes * Math.max(USED_MS_MIN, now - usesMemorySince)
         : 0
     let highest = 0
     for (const user of users) highest = Math.max(highest, costOf(user))
@@ -158,7 +162,7 @@ export class Memory {
 }
 
 /** The memory that one connection uses. */
-export class HeldMemory {
+export class ConnectionMemory {
   readonly #memory: Memory
   #client: Client
   #partition: PartitionName = 'unknown'

@@ -22,7 +22,7 @@ export class BodyReceiver {
   readonly #onBytes: () => boolean
   #pending: PendingBody | undefined
   #isRead = false
-  #isLost = false
+  #isAbandoned = false
   #bytes = 0
 
   /** `onBytes` is called when `bytes` has changed. It returns false if there is no memory for them. */
@@ -40,9 +40,9 @@ export class BodyReceiver {
     return this.#pending !== undefined
   }
 
-  /** Whether the body was not read to its end: the beginning of the next request is then unknown. */
-  get isLost(): boolean {
-    return this.#isLost
+  /** Whether reading stopped before the end of the body. The beginning of the next request is then unknown. */
+  get isAbandoned(): boolean {
+    return this.#isAbandoned
   }
 
   /**
@@ -60,7 +60,7 @@ export class BodyReceiver {
         call.abort.listen(undefined)
         this.#pending = undefined
         this.#isRead = result instanceof Buffer
-        this.#isLost = !this.#isRead
+        this.#isAbandoned = !this.#isRead
         if (!(result instanceof Error)) return resolve(result)
         reader.discard()
         reject(result)
@@ -102,7 +102,7 @@ export class BodyReceiver {
    */
   skip(framing: BodyFraming | undefined, requests: RequestReader): boolean {
     if (framing === undefined || this.#isRead) return true
-    if (this.#isLost) return false
+    if (this.#isAbandoned) return false
     try {
       const rest = createBodyDecoder(framing).decode(requests.takeAll(), () => {})
       if (rest === undefined) return false

@@ -8,7 +8,7 @@ import { Problem } from '../../shared/contract/problem.ts'
 import { releaseBuffer } from '../../shared/process/buffers.ts'
 import type { Budget, BudgetMember } from '../budget/budget.ts'
 import type { Client } from '../budget/clients.ts'
-import type { HeldMemory } from '../budget/memory.ts'
+import type { ConnectionMemory } from '../budget/memory.ts'
 import type { Body, Call, CallConnection } from '../call/call.ts'
 import type { BodyFraming } from '../http1/body-decoder.ts'
 import { Http1Error, malformed } from '../http1/errors.ts'
@@ -71,7 +71,7 @@ export interface ConnectionOptions {
 export class Connection implements CallConnection, BudgetMember {
   readonly isHandshake = false
   readonly peer: Client
-  readonly memory: HeldMemory
+  readonly memory: ConnectionMemory
   /** Empty if the client closed the connection at once. */
   readonly address: string
   readonly #socket: Socket
@@ -84,7 +84,7 @@ export class Connection implements CallConnection, BudgetMember {
   #client: Client | undefined
   #isKnown = false
   /** Whether requests after the call in progress were dropped: the connection must then close. */
-  #isReadAheadLost = false
+  #isReadAheadDropped = false
   readonly #openedAt = performance.now()
   /**
    * `performance.now()` when the first byte after the last response arrived. Before it has arrived: when that
@@ -114,7 +114,7 @@ export class Connection implements CallConnection, BudgetMember {
     this.#host = host
     this.address = address
     this.peer = peer
-    this.memory = host.budget.createHeldMemory(peer)
+    this.memory = host.budget.createConnectionMemory(peer)
     this.#socket = readAccepted(accepted, (bytes) => this.#guard(() => this.#read(bytes)))
     const onBytes = () => this.#updateMemory()
     this.#body = new BodyReceiver(host.bodyRateMin, onBytes)
@@ -152,8 +152,8 @@ export class Connection implements CallConnection, BudgetMember {
     return this.#isOld
   }
 
-  get isReadAheadLost(): boolean {
-    return this.#isReadAheadLost
+  get isReadAheadDropped(): boolean {
+    return this.#isReadAheadDropped
   }
 
   /** Whether the client has closed its half of the connection. */
@@ -182,7 +182,7 @@ export class Connection implements CallConnection, BudgetMember {
     return isAllEvictable ? this.memory.bytes : this.#requests.length
   }
 
-  get heldSince(): number {
+  get usesMemorySince(): number {
     return this.#writer.bufferedAt ?? this.#begunAt
   }
 
@@ -222,9 +222,9 @@ export class Connection implements CallConnection, BudgetMember {
       this.#begin(now)
     } else if (this.#body.isPending) {
       this.#readBody(bytes)
-    } else if (!this.#body.isLost) {
+    } else if (!this.#body.isAbandoned) {
       this.#requests.push(bytes)
-      if (this.#isReadAheadLost || !this.#updateMemory()) this.#dropReadAhead()
+      if (this.#isReadAheadDropped || !this.#updateMemory()) this.#dropReadAhead()
       else if (this.#requests.length > READ_AHEAD_BYTES_MAX) this.#socket.pause()
     }
   }
@@ -267,7 +267,7 @@ export class Connection implements CallConnection, BudgetMember {
     this.#client = undefined
     this.#body.end()
     this.#writer.end()
-    if (closes || this.#isReadAheadLost) this.#closeSoon()
+    if (closes || this.#isReadAheadDropped) this.#closeSoon()
     // Further requests of a client that has disconnected are ignored.
     if (this.#isClosing || !this.isOpen) return void this.#updateMemory()
     const now = performance.now()
@@ -390,7 +390,7 @@ export class Connection implements CallConnection, BudgetMember {
    * connection.
    */
   #dropReadAhead(): void {
-    this.#isReadAheadLost = true
+    this.#isReadAheadDropped = true
     releaseBuffer(this.#requests.takeAll())
     this.#updateMemory()
   }

@@ -2,25 +2,25 @@
 import type { Socket } from 'node:net'
 import type { Budget, BudgetMember } from '../budget/budget.ts'
 import type { Client } from '../budget/clients.ts'
-import type { HeldMemory } from '../budget/memory.ts'
+import type { ConnectionMemory } from '../budget/memory.ts'
 
 export class Handshake implements BudgetMember {
   readonly address: string
   readonly peer: Client
-  readonly memory: HeldMemory
+  readonly memory: ConnectionMemory
   readonly isHandshake = true
   readonly isKnown = false
   readonly hasServed = false
   readonly isWaiting = true
   readonly evictableBytes = 0
-  readonly heldSince = performance.now()
+  readonly usesMemorySince = performance.now()
   readonly #socket: Socket
 
   constructor(socket: Socket, address: string, peer: Client, budget: Budget) {
     this.#socket = socket
     this.address = address
     this.peer = peer
-    this.memory = budget.createHeldMemory(peer)
+    this.memory = budget.createConnectionMemory(peer)
   }
 
   evict(): void {

@@ -313,7 +313,7 @@ export class Listener {
     if (head.version === '1.0' && body !== undefined && !Buffer.isBuffer(body)) return true
     // Without `100 Continue`, it is unknown whether the client sends its body.
     if (head.expectsContinue && !sentContinue) return true
-    if (!connection.skipBody(head.framing) || connection.isReadAheadLost) return true
+    if (!connection.skipBody(head.framing) || connection.isReadAheadDropped) return true
     const { hasEnded, isOld, isReadAheadEmpty } = connection
     return (this.#draining || hasEnded || isOld) && isReadAheadEmpty
   }

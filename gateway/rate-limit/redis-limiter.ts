@@ -125,7 +125,7 @@ export class RedisRateLimiter implements RateLimiter {
   async #consumeWithoutStore(
     keyId: string,
     limit: number,
-    fate: 'unreported' | 'lost',
+    outcome: 'unreported' | 'lost',
   ): Promise<Allowance> {
     if (this.#onOutage === 'deny') {
       throw new Problem(
@@ -140,7 +140,7 @@ export class RedisRateLimiter implements RateLimiter {
     const allowance = consumeIn(window, this.#storeNow(), true)
     if (isOverLimit(allowance)) return allowance
     this.#localAdmissions++
-    if (fate === 'unreported') window.unreported++
+    if (outcome === 'unreported') window.unreported++
     return allowance
   }
 
@@ -168,11 +168,12 @@ export class RedisRateLimiter implements RateLimiter {
     } catch (error) {
       this.#breakers.open(partition, batches[0]?.keyId ?? '', error)
       // If the script counted nothing, the earlier calls must still be reported.
-      const fate = isNotExecuted(error) ? 'unreported' : 'lost'
+      const outcome = isNotExecuted(error) ? 'unreported' : 'lost'
       batches.forEach(({ keyId, limit, waiting }, index) => {
         const window = windows[index]
-        if (fate === 'unreported' && window !== undefined) window.unreported += reported[index] ?? 0
-        for (const resolve of waiting) resolve(this.#consumeWithoutStore(keyId, limit, fate))
+        if (outcome === 'unreported' && window !== undefined)
+          window.unreported += reported[index] ?? 0
+        for (const resolve of waiting) resolve(this.#consumeWithoutStore(keyId, limit, outcome))
       })
     }
   }

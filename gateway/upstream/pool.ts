@@ -50,7 +50,8 @@ export class BackendPool {
   /** The connection that was used last is used first. */
   #idle: Idle[] = []
   #queue: QueuedRequest[] = []
-  #freed: BackendConnection[] = []
+  /** Connections that are released in the next turn of the event loop. */
+  #unused: BackendConnection[] = []
   #connecting = 0
   #isClosed = false
   readonly #checking: NodeJS.Timeout
@@ -82,7 +83,7 @@ export class BackendPool {
       this.#queue.push({ request, handler })
       this.#serveQueue()
     } else if (handler.onSend(idle)) idle.send(request, handler)
-    else this.#free(idle)
+    else this.#release(idle)
   }
 
   /** The number of requests that wait for a connection. */
@@ -127,7 +128,7 @@ export class BackendPool {
       if (idle === undefined) break
       const next = this.#queue.shift()
       if (next?.handler.onSend(idle)) idle.send(next.request, next.handler)
-      else this.#free(idle)
+      else this.#release(idle)
     }
     // A closed pool keeps connections only for queued requests.
     if (this.#isClosed) this.closeIdle()
@@ -155,7 +156,7 @@ export class BackendPool {
     const connection = new BackendConnection({
       socket,
       host: this.#url.host,
-      onFree: () => this.#freeSoon(connection),
+      onFree: () => this.#releaseSoon(connection),
       onLastResponse: this.#options.onLastResponse,
       onClose: () => {
         this.#connections.delete(connection)
@@ -164,23 +165,23 @@ export class BackendPool {
     })
     this.#connections.add(connection)
     this.#bySocket.set(socket, connection)
-    this.#free(connection)
+    this.#release(connection)
   }
 
   /**
-   * Frees the connection in the next turn of the event loop. If the backend closes the connection after its
+   * Releases the connection in the next turn of the event loop. If the backend closes the connection after its
    * response without announcing it, the pool detects this before another request is lost on the connection.
    */
-  #freeSoon(connection: BackendConnection): void {
-    this.#freed.push(connection)
-    if (this.#freed.length > 1) return
+  #releaseSoon(connection: BackendConnection): void {
+    this.#unused.push(connection)
+    if (this.#unused.length > 1) return
     setImmediate(() => {
-      for (const freed of this.#freed.splice(0)) this.#free(freed)
+      for (const unused of this.#unused.splice(0)) this.#release(unused)
       this.#serveQueue()
     })
   }
 
-  #free(connection: BackendConnection): void {
+  #release(connection: BackendConnection): void {
     const { keepAliveMs } = this.#options
     const ms = Math.min(keepAliveMs, connection.keepAliveMs - KEEP_ALIVE_RESERVE_MS)
     if (ms <= 0) connection.abort(new Error('the backend does not keep the connection open'))
