@@ -8,6 +8,7 @@ const SYNONYMS = {
   bill: ['invoice'],
   callback: ['webhook'],
   breaks: ['break', 'deprecation'],
+  changed: ['sync', 'updated_at'],
   client: ['debtor', 'customer', 'clients'],
   cent: ['minor'],
   cents: ['minor'],
