@@ -41,7 +41,7 @@ const NEVER_SHED_MAX = 16
  */
 const KEY_SHARE = 1 / 4
 const KEY_CONNECTIONS_MIN = 4
-/** A key may use all connections if no other key has sent a call for this long. */
+/** A key may use all connections if no call of another key is in flight or was sent within this time. */
 const ALONE_MS = 1_000
 /** A queue that forms sooner than this after the previous one was empty counts as the same queue. */
 const CALM_MS = 500
@@ -188,8 +188,9 @@ export class Admission {
   /** Whether the key may use one more connection. */
   #mayServe(keyId: unknown, now: number): boolean {
     const inFlight = this.#inFlight.get(keyId) ?? 0
-    if (inFlight < KEY_CONNECTIONS_MIN || now - this.#keyChangedAt > ALONE_MS) return true
-    return inFlight < KEY_SHARE * this.#connections().size
+    if (inFlight < KEY_CONNECTIONS_MIN) return true
+    const isAlone = this.#inFlight.size === 1 && now - this.#keyChangedAt > ALONE_MS
+    return isAlone || inFlight < KEY_SHARE * this.#connections().size
   }
 
   /** Whether a queued call could be admitted if a connection were free. */

@@ -131,20 +131,23 @@ t.test('a flood of one key does not displace the calls of another', async (t) =>
 
 // A key with many calls at once used every connection, and the calls of others were slow at the backend.
 t.test('one key leaves connections to others, and uses them all when it is alone', async (t) => {
-  const { backend, url, untilWaiting } = await startSlow(t, { BACKEND_CONNECTIONS: '16' })
+  const { backend, url, untilWaiting } = await startNarrow(t, { BACKEND_CONNECTIONS: '16' })
   const share = 4
   const [greedy, other] = [backend.issue(), backend.issue()]
   for (const key of [greedy, other]) t.equal((await call(url, { key })).status, 200)
   const held: ServerResponse[] = []
   backend.respondWith((_, res) => void held.push(res))
+  const beside = [call(url, { key: other })]
+  await until(() => held.length === 1, 'the other key has a call in flight')
   const calls = Array.from({ length: 15 }, () => call(url, { key: greedy }))
   await untilWaiting(15 - share)
-  t.equal(held.length, share)
-  const beside = call(url, { key: other })
-  await until(() => held.length === share + 1, 'the call of the other key is at the backend')
-  await until(() => held.length === 16, 'so are all others, once their key is alone')
+  beside.push(call(url, { key: other }))
+  await until(() => held.length === share + 2, 'its next call is sent before those that wait')
+  for (const res of held.splice(0)) res.end('{}')
+  for (const { status } of await Promise.all(beside)) t.equal(status, 200)
+  await until(() => held.length === 15 - share, 'the others are sent when their key is alone')
   for (const res of held) res.end('{}')
-  for (const { status } of await Promise.all([beside, ...calls])) t.equal(status, 200)
+  for (const { status } of await Promise.all(calls)) t.equal(status, 200)
 })
 
 t.test('many keys that call at once share a slow backend', async (t) => {
