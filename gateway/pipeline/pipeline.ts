@@ -220,7 +220,7 @@ function createDecideAndForward(
     }
     log.error(
       { keyId: key.keyId },
-      'the backend rejects fresh principals: compare the clocks and secrets of both',
+      'the backend rejects fresh principals: compare the clocks and secrets of gateway and backend',
     )
     throw keyNotChecked()
   }
