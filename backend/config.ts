@@ -246,7 +246,7 @@ function socketPath(description: string): Setting<string> {
   return {
     ...text(description),
     parse(path) {
-      if (!path.startsWith('/')) throw new Error(`must be a path from the root, not "${path}"`)
+      if (!path.startsWith('/')) throw new Error(`must be an absolute path, not "${path}"`)
       if (Buffer.byteLength(path) > SOCKET_PATH_BYTES_MAX) {
         throw new Error(`must have at most ${SOCKET_PATH_BYTES_MAX} bytes`)
       }

@@ -40,7 +40,7 @@ export async function setApplyCredit(
 
 export async function readApplyCredit(reader: Reader, accountId: string): Promise<ApplyCredit> {
   const [account] = await selectApplyCredit(reader, { accountId })
-  assert(account !== undefined, 'the account of a payment exists')
+  assert(account !== undefined, 'the account of a payment must exist')
   return account.apply_credit
 }
 
