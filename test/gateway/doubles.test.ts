@@ -6,6 +6,7 @@ import { digestApiKey, mintApiKey } from '../../shared/contract/api-key.ts'
 import { PRINCIPAL_HEADER, REFUSAL_HEADER } from '../../shared/contract/principal.ts'
 import { startBackend } from '../fixtures/service/backend.ts'
 import { startCapturingBackend } from '../fixtures/service/capturing-backend.ts'
+import { until } from '../fixtures/service/until.ts'
 import { startRawBackend } from './fixtures/raw-backend.ts'
 
 const LOOK_UP = '/internal/api-keys/look-up'
@@ -58,7 +59,11 @@ t.test('a double responds to a look-up of an unknown key like the backend', asyn
 })
 
 t.test('the doubles respond to a readiness probe like the backend', async (t) => {
-  const { status, text } = await real.request('GET', '/internal/ready')
+  // On a busy machine, the database may respond too late to the first probe.
+  const { status, text } = await until(async () => {
+    const response = await real.request('GET', '/internal/ready')
+    return response.status === 200 && response
+  }, 'the backend is ready')
   for (const { url } of [capturing, raw]) {
     const response = await fetch(`${url}/internal/ready`)
     t.strictSame([response.status, await response.text()], [status, text])

@@ -100,11 +100,12 @@ t.test(
 t.test('a frozen backend gets no more calls once it misses a readiness probe', async (t) => {
   const { one, statuses } = await startBoth(t)
   one.freeze()
-  await until(
-    async () => (await statuses(20)).join() === '200',
-    'only the other backend gets calls',
-  )
-  for (let round = 0; round < 5; round++) t.strictSame(await statuses(20), [200])
+  // On a busy machine, the other backend may miss a probe too. Calls then go to both for a while.
+  let rounds = 0
+  await until(async () => {
+    rounds = (await statuses(20)).join() === '200' ? rounds + 1 : 0
+    return rounds === 6
+  }, 'only the other backend gets calls, for six rounds in a row')
 })
 
 t.test('a backend that fails every call does not get twice as many requests', async (t) => {
