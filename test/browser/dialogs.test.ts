@@ -1,13 +1,13 @@
-// Acts that ask first: a dialog where scripts run, a page where they do not.
+// Actions that need a confirmation: in a dialog with scripts, on a page without them.
 import t from 'tap'
-import { logIn, openOffice, photograph, violationsOf } from '../fixtures/servers/browser.ts'
+import { logIn, startSite, takeScreenshots, violationsOf } from '../fixtures/servers/browser.ts'
 import { call } from '../fixtures/service/call.ts'
 
-// A browser on a busy machine is slow.
+// On a busy machine a browser is slow.
 t.setTimeout(300_000)
 
-const office = await openOffice(t)
-const { url, system, accountId } = office
+const site = await startSite(t)
+const { url, system, accountId } = site
 const { secret: key } = await system.operator.issueKey(accountId)
 
 async function createCustomer(name: string): Promise<string> {
@@ -16,9 +16,9 @@ async function createCustomer(name: string): Promise<string> {
   return `/settings/customers/${response.json.id}`
 }
 
-t.test('archiving asks in a dialog, which the keyboard opens, closes and confirms', async (t) => {
+t.test('archiving is confirmed in a dialog, which works by keyboard', async (t) => {
   const path = await createCustomer('Café Zoë')
-  const context = await office.open()
+  const context = await site.newContext()
   const page = await context.newPage()
   const faults: string[] = []
   page.on('console', (message) => {
@@ -34,7 +34,7 @@ t.test('archiving asks in a dialog, which the keyboard opens, closes and confirm
   await dialog.getByText('This customer owes nothing.').waitFor()
   t.equal(await page.evaluate('document.activeElement.textContent'), 'Cancel')
   t.strictSame(await violationsOf(page), [])
-  await photograph(page, 'dialog-archive')
+  await takeScreenshots(page, 'dialog-archive')
   await page.keyboard.press('Escape')
   await dialog.waitFor({ state: 'detached' })
   t.equal(await page.evaluate('document.activeElement.textContent'), 'Archive…')
@@ -46,14 +46,18 @@ t.test('archiving asks in a dialog, which the keyboard opens, closes and confirm
 
   await page.goto(`${path}x/archive`)
   await page.getByRole('heading', { name: 'Not found' }).waitFor()
-  t.equal(await page.getByRole('link', { name: 'Customers' }).count(), 1, 'errors can be left')
+  t.equal(
+    await page.getByRole('link', { name: 'Customers' }).count(),
+    1,
+    'the error page has the navigation',
+  )
   t.strictSame(await violationsOf(page), [])
   await context.close()
 })
 
-t.test('without script the same link leads to a page that asks', async (t) => {
+t.test('without scripts the same link leads to a confirmation page', async (t) => {
   const path = await createCustomer('Bakker')
-  const context = await office.open({ javaScriptEnabled: false })
+  const context = await site.newContext({ javaScriptEnabled: false })
   const page = await context.newPage()
   await logIn(page, 'ada@acme.example')
   await page.goto(path)
@@ -67,12 +71,12 @@ t.test('without script the same link leads to a page that asks', async (t) => {
   await context.close()
 })
 
-t.test('an endpoint is deleted for good, and its deliveries stay in the log', async (t) => {
-  const context = await office.open()
+t.test('a deleted endpoint is gone, and its deliveries stay in the log', async (t) => {
+  const context = await site.newContext()
   const page = await context.newPage()
   await logIn(page, 'ada@acme.example')
   await page.goto('/settings/webhook-endpoints/new')
-  await page.getByLabel('Address').fill('https://hooks.example/receivables')
+  await page.getByLabel('Endpoint URL').fill('https://hooks.example/receivables')
   await page.getByLabel('invoice.paid').check()
   await page.getByRole('button', { name: 'Add endpoint' }).click()
   await page.getByLabel('I have stored it').check()
@@ -85,7 +89,7 @@ t.test('an endpoint is deleted for good, and its deliveries stay in the log', as
   await page.getByRole('button', { name: 'Delete…' }).click()
   const dialog = page.getByRole('alertdialog', { name: 'Delete this endpoint?' })
   await dialog.getByText('1 attempt in the last 24 hours').waitFor()
-  await photograph(page, 'dialog-delete-endpoint')
+  await takeScreenshots(page, 'dialog-delete-endpoint')
   await dialog.getByRole('button', { name: 'Delete endpoint' }).click()
   await page.getByText('Endpoint deleted.').waitFor()
   await page.getByText('There is no endpoint yet.').waitFor()

@@ -1,12 +1,12 @@
-// A CSV file imported in Settings, as an Admin does it: with and without script.
+// An Admin imports a CSV file in Settings, with and without scripts.
 import type { Page } from 'playwright-core'
 import t from 'tap'
-import { checking, logIn, openOffice } from '../fixtures/servers/browser.ts'
+import { createPageCheck, logIn, startSite } from '../fixtures/servers/browser.ts'
 
-// A browser on a busy machine is slow.
+// On a busy machine a browser is slow.
 t.setTimeout(300_000)
 
-const office = await openOffice(t)
+const site = await startSite(t)
 
 const fileOf = (name: string, rows: readonly string[]) => ({
   name,
@@ -26,79 +26,82 @@ async function choose(page: Page, file: ReturnType<typeof fileOf>) {
   await page.getByRole('button', { name: 'Check the file' }).click()
 }
 
-t.test('from a faulty file to a corrected import', async (t) => {
-  const context = await office.open()
-  const page = await context.newPage()
-  const check = checking(t, page)
-  const violations: string[] = []
-  page.on('console', (message) => {
-    if (/content security policy/i.test(message.text())) violations.push(message.text())
-  })
-  await logIn(page, 'ada@acme.example')
-  await page.getByRole('link', { name: 'Import a CSV file' }).click()
-  await page.getByRole('heading', { name: 'Import a file' }).waitFor()
-  await check('import-form')
+t.test(
+  'a faulty file is rejected, a corrected one is imported, and an import is taken back',
+  async (t) => {
+    const context = await site.newContext()
+    const page = await context.newPage()
+    const check = createPageCheck(t, page)
+    const violations: string[] = []
+    page.on('console', (message) => {
+      if (/content security policy/i.test(message.text())) violations.push(message.text())
+    })
+    await logIn(page, 'ada@acme.example')
+    await page.getByRole('link', { name: 'Import a CSV file' }).click()
+    await page.getByRole('heading', { name: 'Import a file' }).waitFor()
+    await check('import-form')
 
-  await choose(page, fileOf('wrong.csv', [rowOf(1), rowOf(2, '31/31/2026')]))
-  await page
-    .getByRole('alert')
-    .getByText(/^Line 3: due "31\/31\/2026"/)
-    .waitFor()
-  await check('import-faults')
+    await choose(page, fileOf('wrong.csv', [rowOf(1), rowOf(2, '31/31/2026')]))
+    await page
+      .getByRole('alert')
+      .getByText(/^Line 3: due "31\/31\/2026"/)
+      .waitFor()
+    await check('import-faults')
 
-  const rows = Array.from({ length: 1500 }, (_, at) => rowOf(at + 1))
-  await page.getByLabel('CSV file').setInputFiles(fileOf('ledger.csv', rows))
-  await page.getByLabel('Dates are written as').selectOption('YYYY-MM-DD')
-  await page.getByRole('button', { name: 'Check the file' }).click()
-  await page
-    .getByRole('alert')
-    .getByText(/^Line 2: issued/)
-    .waitFor()
-  t.equal(
-    await page.getByLabel('CSV file').inputValue(),
-    'C:\\fakepath\\ledger.csv',
-    'still chosen',
-  )
-  await page.getByLabel('Dates are written as').selectOption('D/M/YYYY')
-  await page.getByRole('button', { name: 'Check the file' }).click()
-  await page.getByText('The file has 1,500 invoices of 7 customers.').waitFor()
-  await check('import-preview')
-  await page.setViewportSize({ width: 320, height: 640 })
-  const caption = await page.locator('caption', { hasText: 'EUR' }).boundingBox()
-  t.ok(Number(caption?.width) > 200, 'the caption is as wide as a phone')
-  await page.setViewportSize({ width: 1280, height: 720 })
-  t.equal(await page.locator('textarea').isVisible(), false, 'the text of the file is hidden')
-  await page.getByRole('button', { name: 'Record 1,507 records' }).click()
-  await page.getByRole('heading', { name: 'Imported ledger.csv' }).waitFor()
-  await page.getByText('1,507 records recorded or changed.').waitFor()
-  await check('import-report')
+    const rows = Array.from({ length: 1500 }, (_, at) => rowOf(at + 1))
+    await page.getByLabel('CSV file').setInputFiles(fileOf('ledger.csv', rows))
+    await page.getByLabel('Dates are written as').selectOption('YYYY-MM-DD')
+    await page.getByRole('button', { name: 'Check the file' }).click()
+    await page
+      .getByRole('alert')
+      .getByText(/^Line 2: issued/)
+      .waitFor()
+    t.equal(
+      await page.getByLabel('CSV file').inputValue(),
+      'C:\\fakepath\\ledger.csv',
+      'the file is still selected',
+    )
+    await page.getByLabel('Dates are written as').selectOption('D/M/YYYY')
+    await page.getByRole('button', { name: 'Check the file' }).click()
+    await page.getByText('The file has 1,500 invoices of 7 customers.').waitFor()
+    await check('import-preview')
+    await page.setViewportSize({ width: 320, height: 640 })
+    const caption = await page.locator('caption', { hasText: 'EUR' }).boundingBox()
+    t.ok(Number(caption?.width) > 200, 'the caption is as wide as a phone')
+    await page.setViewportSize({ width: 1280, height: 720 })
+    t.equal(await page.locator('textarea').isVisible(), false, 'the text of the file is hidden')
+    await page.getByRole('button', { name: 'Record 1,507 records' }).click()
+    await page.getByRole('heading', { name: 'Imported ledger.csv' }).waitFor()
+    await page.getByText('1,507 records recorded or changed.').waitFor()
+    await check('import-report')
 
-  await page.getByRole('link', { name: 'Import another file' }).click()
-  await choose(page, fileOf('mistake.csv', [rowOf(7001), rowOf(7002)]))
-  await page.getByRole('button', { name: 'Record 2 records' }).click()
-  await page.getByRole('link', { name: 'Take this import back…' }).click()
-  await page.getByText('2 invoices are voided').waitFor()
-  await check('import-take-back')
-  await page.getByRole('button', { name: 'Take back' }).click()
-  await page.getByText('2 records taken back.').waitFor()
-  await check('import-taken-back')
-  await page.goto('/settings/imports')
-  await page.getByRole('row', { name: /^mistake\.csv .* Taken back$/ }).waitFor()
-  await check('imports')
+    await page.getByRole('link', { name: 'Import another file' }).click()
+    await choose(page, fileOf('mistake.csv', [rowOf(7001), rowOf(7002)]))
+    await page.getByRole('button', { name: 'Record 2 records' }).click()
+    await page.getByRole('link', { name: 'Take this import back…' }).click()
+    await page.getByText('2 invoices are voided').waitFor()
+    await check('import-take-back')
+    await page.getByRole('button', { name: 'Take back' }).click()
+    await page.getByText('2 records taken back.').waitFor()
+    await check('import-taken-back')
+    await page.goto('/settings/imports')
+    await page.getByRole('row', { name: /^mistake\.csv .* Taken back$/ }).waitFor()
+    await check('imports')
 
-  await page.goto('/settings/import')
-  await choose(page, fileOf('corrected.csv', [rowOf(1), rowOf(2, '30/11/2026')]))
-  await page.getByText('due on 2026-11-30 instead of 2026-10-31').waitFor()
-  await check('import-corrections')
-  await page.getByLabel('Change 1 record to what the file says').check()
-  await page.getByRole('button', { name: 'Change the records' }).click()
-  await page.getByText('1 record recorded or changed.').waitFor()
-  t.strictSame(violations, [])
-  await context.close()
-})
+    await page.goto('/settings/import')
+    await choose(page, fileOf('corrected.csv', [rowOf(1), rowOf(2, '30/11/2026')]))
+    await page.getByText('due on 2026-11-30 instead of 2026-10-31').waitFor()
+    await check('import-corrections')
+    await page.getByLabel('Change 1 record to the values in the file').check()
+    await page.getByRole('button', { name: 'Change the records' }).click()
+    await page.getByText('1 record recorded or changed.').waitFor()
+    t.strictSame(violations, [])
+    await context.close()
+  },
+)
 
-t.test('a file is imported without script, with columns that are chosen', async (t) => {
-  const context = await office.open({ javaScriptEnabled: false })
+t.test('without scripts, a file is imported with columns that the Admin chooses', async (t) => {
+  const context = await site.newContext({ javaScriptEnabled: false })
   const page = await context.newPage()
   await logIn(page, 'ada@acme.example')
   await page.goto('/settings/import')

@@ -1,16 +1,16 @@
-// What reminders say: how to pay, the wording with its preview, and the whole mail before it is approved.
+// The content of reminders: how to pay, the wording with its preview, and the whole mail before its approval.
 import t from 'tap'
 import type { Json } from '../fixtures/books/books.ts'
 import { PNG } from '../fixtures/reminders/images.ts'
-import { checking, follow, logIn, openOffice } from '../fixtures/servers/browser.ts'
+import { clickAndLoad, createPageCheck, logIn, startSite } from '../fixtures/servers/browser.ts'
 import { call } from '../fixtures/service/call.ts'
 
-// A browser on a busy machine is slow.
+// On a busy machine a browser is slow.
 t.setTimeout(300_000)
 
-// The backend sends nothing by itself; the test runs reminders as at an instant.
-const office = await openOffice(t, { REHEARSAL: 'on' })
-const { url, system, accountId } = office
+// The backend sends no reminders by itself; the test sends them as of a given time.
+const site = await startSite(t, { REHEARSAL: 'on' })
+const { url, system, accountId } = site
 const { secret: key } = await system.operator.issueKey(accountId)
 
 async function create(path: string, body: Json): Promise<Json> {
@@ -28,38 +28,38 @@ await create('invoices', {
   ...{ issue_date: dayIn(-60), due_date: dayIn(-40), chase_if_overdue: true },
 })
 
-t.test('an Admin enters how to pay, where the page says that it is missing', async (t) => {
-  const context = await office.open()
+t.test('the page says that payment details are missing, and an Admin enters them', async (t) => {
+  const context = await site.newContext()
   const page = await context.newPage()
-  const check = checking(t, page)
+  const check = createPageCheck(t, page)
   await logIn(page, 'ada@acme.example')
   await page.getByText('Reminders in EUR do not say how to pay.').waitFor()
   await page.goto('/settings/payment-details')
   await check('payment-details-missing')
-  await follow(page, page.getByRole('link', { name: 'Enter how to pay in EUR' }))
+  await clickAndLoad(page, page.getByRole('link', { name: 'Enter how to pay in EUR' }))
   t.equal(await page.getByLabel('Currency').inputValue(), 'EUR')
   await page.getByLabel('Account holder').fill('Acme Ltd')
   await page.getByLabel('IBAN or account number').fill('NL92 ABNA 0417 1643 00')
-  await follow(page, page.getByRole('button', { name: 'Save' }))
+  await clickAndLoad(page, page.getByRole('button', { name: 'Save' }))
   await check('payment-details-fault')
   await page.getByLabel('IBAN or account number').fill('NL91 ABNA 0417 1643 00')
   await page.getByLabel('Payment link').fill('https://pay.acme.nl/')
-  await follow(page, page.getByRole('button', { name: 'Save' }))
+  await clickAndLoad(page, page.getByRole('button', { name: 'Save' }))
   await page.getByText('NL91 ABNA 0417 1643 00').first().waitFor()
   await check('payment-details')
   await context.close()
 })
 
 t.test(
-  'the preview follows what an Admin types, and the history of the page does not',
+  'the preview updates while an Admin types, without entries in the browser history',
   async (t) => {
-    const context = await office.open()
+    const context = await site.newContext()
     const page = await context.newPage()
-    const check = checking(t, page)
+    const check = createPageCheck(t, page)
     await logIn(page, 'ada@acme.example')
     await page.goto('/settings/wording')
     await check('wordings')
-    await follow(page, page.getByRole('link', { name: /Default.*Firm, English/ }))
+    await clickAndLoad(page, page.getByRole('link', { name: /Default.*Firm, English/ }))
     const preview = page.frameLocator('.preview iframe:not(.loading)')
     await preview.getByText('R-7', { exact: true }).first().waitFor()
     const steps = await page.evaluate('history.length')
@@ -71,7 +71,7 @@ t.test(
     await preview.getByText('Please pay €1,234.50 today.').waitFor()
     t.equal(await page.evaluate('history.length'), steps)
     await check('wording')
-    await follow(page, page.getByRole('button', { name: 'Send me a test' }))
+    await clickAndLoad(page, page.getByRole('button', { name: 'Send me a test' }))
     await page.getByText('The test mail waits').waitFor()
     t.equal(await page.getByLabel('Greeting').inputValue(), 'Good morning {customer},')
     await preview.getByText('Good morning Zoë & Söhne <b>GmbH</b>,').waitFor()
@@ -79,38 +79,38 @@ t.test(
     t.equal(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), true)
     await page.setViewportSize({ width: 1280, height: 800 })
     await page.getByLabel('Subject').fill('Pay')
-    await follow(page, page.getByRole('button', { name: 'Save' }))
+    await clickAndLoad(page, page.getByRole('button', { name: 'Save' }))
     await check('wording-fault')
     await page.getByLabel('Subject').fill('Please pay {invoices}')
-    await follow(page, page.getByRole('button', { name: 'Save' }))
-    await page.getByRole('button', { name: 'Bring the default back' }).waitFor()
+    await clickAndLoad(page, page.getByRole('button', { name: 'Save' }))
+    await page.getByRole('button', { name: 'Restore the default' }).waitFor()
     await preview.getByText('Please pay €1,234.50 today.').waitFor()
     await context.close()
   },
 )
 
-t.test('an Admin chooses the sender’s name and a logo, also without a script', async (t) => {
-  const context = await office.open({ javaScriptEnabled: false })
+t.test('an Admin chooses the sender’s name and a logo, also without scripts', async (t) => {
+  const context = await site.newContext({ javaScriptEnabled: false })
   const page = await context.newPage()
   await logIn(page, 'ada@acme.example')
   await page.goto('/settings/reminders')
-  await follow(page, page.getByRole('link', { name: 'Sender' }))
+  await clickAndLoad(page, page.getByRole('link', { name: 'Sender' }))
   await page.getByLabel('Name').fill('Acme Billing')
-  await follow(page, page.getByRole('button', { name: 'Save the name' }))
+  await clickAndLoad(page, page.getByRole('button', { name: 'Save the name' }))
   const logo = { name: 'logo.svg', mimeType: 'image/svg+xml', buffer: Buffer.from('<svg/>') }
   await page.getByLabel('Image', { exact: true }).setInputFiles(logo)
-  await follow(page, page.getByRole('button', { name: 'Save the logo' }))
+  await clickAndLoad(page, page.getByRole('button', { name: 'Save the logo' }))
   await page.getByText('Logo must be a PNG or JPEG image').first().waitFor()
   await page
     .getByLabel('Image', { exact: true })
     .setInputFiles({ name: 'logo.png', mimeType: 'image/png', buffer: PNG })
-  await follow(page, page.getByRole('button', { name: 'Save the logo' }))
+  await clickAndLoad(page, page.getByRole('button', { name: 'Save the logo' }))
   await page.getByRole('button', { name: 'Remove the logo' }).waitFor()
   await context.close()
 
-  const enhanced = await office.open()
+  const enhanced = await site.newContext()
   const shown = await enhanced.newPage()
-  const check = checking(t, shown)
+  const check = createPageCheck(t, shown)
   await logIn(shown, 'ada@acme.example')
   await shown.goto('/settings/sender')
   const mail = shown.frameLocator('.preview iframe')
@@ -121,34 +121,34 @@ t.test('an Admin chooses the sender’s name and a logo, also without a script',
   t.equal(await frame?.evaluate(width), 320)
   await check('sender')
   await shown.getByLabel('Name').fill('x@y.nl')
-  await follow(shown, shown.getByRole('button', { name: 'Save the name' }))
+  await clickAndLoad(shown, shown.getByRole('button', { name: 'Save the name' }))
   await check('sender-fault')
   await enhanced.close()
 })
 
 t.test('an Admin chooses by keyboard which notices are mailed', async (t) => {
-  const context = await office.open()
+  const context = await site.newContext()
   const page = await context.newPage()
-  const check = checking(t, page)
+  const check = createPageCheck(t, page)
   await logIn(page, 'ada@acme.example')
   await page.goto('/settings/login-details')
   await check('login-details')
-  await follow(page, page.getByRole('link', { name: 'Choose notices by mail' }))
+  await clickAndLoad(page, page.getByRole('link', { name: 'Choose notices by mail' }))
   const issued = page.getByLabel('An API key was issued')
   await issued.focus()
   await page.keyboard.press('Space')
   const loaded = page.waitForEvent('load')
   await page.keyboard.press('Enter')
   await loaded
-  await page.getByText('Saved. It applies from the next notice on.').waitFor()
+  await page.getByText('Saved. The choice applies from the next notice on.').waitFor()
   t.equal(await page.getByLabel('An API key was issued').isChecked(), false)
   t.equal(await page.getByLabel('A customer replied').isChecked(), true)
   await check('notices')
   await context.close()
 })
 
-t.test('without a script the preview is a press of a button away', async (t) => {
-  const context = await office.open({ javaScriptEnabled: false })
+t.test('without scripts, a button shows the preview', async (t) => {
+  const context = await site.newContext({ javaScriptEnabled: false })
   const page = await context.newPage()
   await logIn(page, 'ada@acme.example')
   await page.goto('/settings/wording/reminder-nl')
@@ -160,18 +160,18 @@ t.test('without a script the preview is a press of a button away', async (t) => 
   await context.close()
 })
 
-t.test('an approval shows the whole mail, without scrolling in it', async (t) => {
+t.test('the page of an approval shows the whole mail without a scrollbar', async (t) => {
   for (const days of [0, 7, 14]) {
     const at = new Date(`${dayIn(days)}T10:00:00Z`)
     while (at.getUTCDay() % 6 === 0) at.setUTCDate(at.getUTCDate() + 1)
     await system.operator.cli('reminders', 'run', '--now', at.toISOString(), '--account', accountId)
   }
-  const context = await office.open()
+  const context = await site.newContext()
   const page = await context.newPage()
-  const check = checking(t, page)
+  const check = createPageCheck(t, page)
   await logIn(page, 'ada@acme.example')
   await page.goto('/settings/approvals')
-  await follow(page, page.getByRole('link', { name: 'Zoë & Söhne' }))
+  await clickAndLoad(page, page.getByRole('link', { name: 'Zoë & Söhne' }))
   await page.getByText('Please pay invoice R-7 – Acme Billing').first().waitFor()
   const mail = page.frameLocator('iframe.letter-html')
   await mail.getByText('Please pay €1,234.50 today.').waitFor()

@@ -1,29 +1,35 @@
-// What people do with their login, without script: a second factor, its recovery codes, a forgotten password.
+// What people do with their login without scripts: a second factor, its recovery codes, a forgotten password.
 import type { Page } from 'playwright-core'
 import t, { type Test } from 'tap'
 import { totpCode, totpStep } from '../../backend/users/totp.ts'
-import { checking, follow, logIn, openOffice, PASSWORD } from '../fixtures/servers/browser.ts'
+import {
+  clickAndLoad,
+  createPageCheck,
+  logIn,
+  PASSWORD,
+  startSite,
+} from '../fixtures/servers/browser.ts'
 import { startSmtpServer } from '../fixtures/servers/smtp.ts'
 import { until } from '../fixtures/service/until.ts'
 
-// A browser on a busy machine is slow.
+// On a busy machine a browser is slow.
 t.setTimeout(300_000)
 
 const smtp = await startSmtpServer(t)
 const MAIL_FROM = 'Receivables <receivables@acme-shop.nl>'
-const office = await openOffice(t, { SMTP_URL: smtp.url, MAIL_FROM })
-const { system, accountId } = office
+const site = await startSite(t, { SMTP_URL: smtp.url, MAIL_FROM })
+const { system, accountId } = site
 const REACHABLE = 'eva@acme-shop.nl'
 const CHOSEN = 'a walk along the canal'
 const reachable = ['--email', REACHABLE, '--role', 'member', '--password', PASSWORD]
 await system.operator.cli('users', 'create', '--account', accountId, ...reachable)
 
-/** Checks pages that were loaded without script. axe itself needs script, and therefore checks a copy. */
-async function checkingWithoutScript(t: Test, page: Page) {
-  const copy = await (await office.open()).newPage()
+/** Checks pages that were loaded without scripts. axe itself is a script and therefore checks a copy. */
+async function createPageCheckWithoutScripts(t: Test, page: Page) {
+  const copy = await (await site.newContext()).newPage()
   let body = ''
   await copy.route('**/copy', (route) => route.fulfill({ body, contentType: 'text/html' }))
-  const check = checking(t, copy)
+  const check = createPageCheck(t, copy)
   return async (name: string) => {
     body = (await page.content()).replaceAll(/<script[^>]*><\/script>/g, '')
     await copy.goto('/settings/copy')
@@ -32,75 +38,75 @@ async function checkingWithoutScript(t: Test, page: Page) {
 }
 
 t.test('a second factor is set up and used, and a recovery code replaces it', async (t) => {
-  const context = await office.open({ javaScriptEnabled: false })
+  const context = await site.newContext({ javaScriptEnabled: false })
   const page = await context.newPage()
-  const check = await checkingWithoutScript(t, page)
+  const check = await createPageCheckWithoutScripts(t, page)
   const button = (name: string) => page.getByRole('button', { name, exact: true })
   await logIn(page, 'max@acme.example')
-  await follow(page, page.getByRole('link', { name: 'Your login' }))
-  await follow(page, page.getByRole('link', { name: 'Set up two-factor authentication' }))
+  await clickAndLoad(page, page.getByRole('link', { name: 'Your login' }))
+  await clickAndLoad(page, page.getByRole('link', { name: 'Set up two-factor authentication' }))
   await check('no-script-two-factor')
-  await follow(page, button('Set up'))
+  await clickAndLoad(page, button('Set up'))
   await page.getByRole('img', { name: 'QR code with the key below' }).waitFor()
   t.equal(await page.getByRole('button', { name: /Copy/ }).count(), 0)
   const secret = (await page.getByLabel('Key', { exact: true }).inputValue()).replaceAll(' ', '')
   await page.getByLabel('Code', { exact: true }).fill('000000')
-  await follow(page, button('Turn on'))
+  await clickAndLoad(page, button('Turn on'))
   await page.getByRole('alert').waitFor()
   await check('no-script-two-factor-fault')
   t.equal((await page.getByLabel('Key', { exact: true }).inputValue()).replaceAll(' ', ''), secret)
   await page.getByLabel('Code', { exact: true }).fill(totpCode(secret, totpStep(new Date())))
-  await follow(page, button('Turn on'))
+  await clickAndLoad(page, button('Turn on'))
   const [recovery = ''] = (await page.getByLabel('Recovery codes').inputValue()).split('\n')
   await check('no-script-recovery-codes')
-  await follow(page, page.getByRole('link', { name: 'I have stored them' }))
-  await page.getByText('You log in with your password and a code of your app.').waitFor()
+  await clickAndLoad(page, page.getByRole('link', { name: 'I have stored them' }))
+  await page.getByText('You log in with your password and a code from your app.').waitFor()
 
   const enterPassword = async () => {
-    await follow(page, button('Log out'))
+    await clickAndLoad(page, button('Log out'))
     await page.getByRole('status').getByText('You are logged out.').waitFor()
     await page.getByLabel('E-mail').fill('max@acme.example')
     await page.getByLabel('Password').fill(PASSWORD)
-    await follow(page, button('Log in'))
+    await clickAndLoad(page, button('Log in'))
     await page.getByRole('heading', { name: 'Enter your code' }).waitFor()
   }
   await enterPassword()
   await page.getByLabel('Code', { exact: true }).fill('000000')
-  await follow(page, button('Log in'))
+  await clickAndLoad(page, button('Log in'))
   await page.getByRole('alert').waitFor()
   await check('no-script-code-fault')
   // The setup has used the code of this step; the next one is accepted early.
   await page.getByLabel('Code', { exact: true }).fill(totpCode(secret, totpStep(new Date()) + 1))
-  await follow(page, button('Log in'))
+  await clickAndLoad(page, button('Log in'))
   await page.getByRole('heading', { name: 'Home', exact: true }).waitFor()
 
   await enterPassword()
   await page.getByLabel('Code', { exact: true }).fill(recovery)
-  await follow(page, button('Log in'))
+  await clickAndLoad(page, button('Log in'))
   await page.getByRole('heading', { name: 'Home', exact: true }).waitFor()
-  await follow(page, page.getByRole('link', { name: 'Your login' }))
-  await follow(page, page.getByRole('link', { name: 'Manage two-factor authentication' }))
-  await follow(page, button('New recovery codes'))
+  await clickAndLoad(page, page.getByRole('link', { name: 'Your login' }))
+  await clickAndLoad(page, page.getByRole('link', { name: 'Manage two-factor authentication' }))
+  await clickAndLoad(page, button('New recovery codes'))
   t.notMatch(await page.getByLabel('Recovery codes').inputValue(), recovery)
-  await follow(page, page.getByRole('link', { name: 'I have stored them' }))
-  await follow(page, button('Turn off'))
+  await clickAndLoad(page, page.getByRole('link', { name: 'I have stored them' }))
+  await clickAndLoad(page, button('Turn off'))
   await page.getByText('Two-factor authentication is off.').waitFor()
   await context.close()
 })
 
-t.test('a forgotten password is replaced through the mailed link', async (t) => {
-  const context = await office.open({ javaScriptEnabled: false })
+t.test('a forgotten password is reset through the mailed link', async (t) => {
+  const context = await site.newContext({ javaScriptEnabled: false })
   const page = await context.newPage()
-  const check = await checkingWithoutScript(t, page)
+  const check = await createPageCheckWithoutScripts(t, page)
   await page.goto('/settings/login')
-  await follow(page, page.getByRole('link', { name: 'Forgot your password?' }))
+  await clickAndLoad(page, page.getByRole('link', { name: 'Forgot your password?' }))
   await page.getByLabel('E-mail').fill('max@acme.example')
-  await follow(page, page.getByRole('button', { name: 'Send link' }))
+  await clickAndLoad(page, page.getByRole('button', { name: 'Send link' }))
   await page.getByText('reserved for examples').waitFor()
   await check('no-script-reset-no-mail')
-  await follow(page, page.getByRole('link', { name: 'Enter another address' }))
+  await clickAndLoad(page, page.getByRole('link', { name: 'Enter another address' }))
   await page.getByLabel('E-mail').fill(REACHABLE)
-  await follow(page, page.getByRole('button', { name: 'Send link' }))
+  await clickAndLoad(page, page.getByRole('button', { name: 'Send link' }))
   await page.getByRole('heading', { name: 'Check your e-mail' }).waitFor()
   await check('no-script-reset-requested')
   let link = ''
@@ -111,18 +117,18 @@ t.test('a forgotten password is replaced through the mailed link', async (t) => 
   }, 'the link is mailed')
   await page.goto(link)
   await check('no-script-new-password')
-  await page.getByLabel('Code of your link').fill(new URL(link).hash.slice(1))
+  await page.getByLabel('Code from your link').fill(new URL(link).hash.slice(1))
   await page.getByLabel('New password').fill('password')
-  await follow(page, page.getByRole('button', { name: 'Set password' }))
+  await clickAndLoad(page, page.getByRole('button', { name: 'Set password' }))
   await page.getByRole('alert').waitFor()
   await check('no-script-new-password-fault')
   await page.getByLabel('New password').fill(CHOSEN)
-  await follow(page, page.getByRole('button', { name: 'Set password' }))
+  await clickAndLoad(page, page.getByRole('button', { name: 'Set password' }))
   await page.getByRole('heading', { name: 'Your password is changed' }).waitFor()
-  await follow(page, page.getByRole('link', { name: 'Log in' }))
+  await clickAndLoad(page, page.getByRole('link', { name: 'Log in' }))
   await page.getByLabel('E-mail').fill(REACHABLE)
   await page.getByLabel('Password').fill(CHOSEN)
-  await follow(page, page.getByRole('button', { name: 'Log in', exact: true }))
+  await clickAndLoad(page, page.getByRole('button', { name: 'Log in', exact: true }))
   await page.getByRole('heading', { name: 'Home', exact: true }).waitFor()
   await context.close()
 })

@@ -2,14 +2,20 @@
 import type { CDPSession, Page } from 'playwright-core'
 import t from 'tap'
 import { matches } from '../fixtures/matches.ts'
-import { checking, follow, logIn, openOffice, PASSWORD } from '../fixtures/servers/browser.ts'
+import {
+  clickAndLoad,
+  createPageCheck,
+  logIn,
+  PASSWORD,
+  startSite,
+} from '../fixtures/servers/browser.ts'
 
-// A browser on a busy machine is slow.
+// On a busy machine a browser is slow.
 t.setTimeout(300_000)
 
-const office = await openOffice(t)
-/** Passkeys need a name: a loopback address has none. */
-const url = office.url.replace('127.0.0.1', 'localhost')
+const site = await startSite(t)
+/** Passkeys need a host name, which a loopback address does not have. */
+const url = site.url.replace('127.0.0.1', 'localhost')
 
 async function addAuthenticator(page: Page): Promise<CDPSession> {
   const session = await page.context().newCDPSession(page)
@@ -27,97 +33,94 @@ async function addAuthenticator(page: Page): Promise<CDPSession> {
   return session
 }
 
-t.test(
-  'a passkey is added by keyboard, and then logs in alone and after the password',
-  async (t) => {
-    const context = await office.open({ baseURL: url })
-    const page = await context.newPage()
-    const faults: string[] = []
-    page.on('pageerror', (error) => faults.push(String(error)))
-    page.on('console', (message) => {
-      if (message.type() === 'error' && !/status of 4/.test(message.text()))
-        faults.push(message.text())
-    })
-    const check = checking(t, page)
-    await addAuthenticator(page)
-    await page.goto('/settings/login')
-    await page.getByRole('button', { name: 'Log in with a passkey' }).waitFor()
-    await check('passkey-login')
-    await logIn(page, 'ada@acme.example')
-    await page.goto('/settings/two-factor')
-    await check('passkeys-none')
-    await follow(page, page.getByRole('link', { name: 'Add a passkey' }))
-    await page.getByLabel('Name').waitFor()
-    await check('passkey-new')
-    await page.getByLabel('Name').focus()
-    await page.keyboard.press('Enter')
-    await page.getByRole('alert').getByText('Give the passkey a name').first().waitFor()
-    await check('passkey-no-name')
-    await page.getByLabel('Name').focus()
-    await page.keyboard.type('Work laptop of Ada')
-    await page.keyboard.press('Enter')
-    await page.getByRole('heading', { name: 'Store your recovery codes' }).waitFor()
-    await page.getByRole('button', { name: 'Copy recovery codes' }).waitFor()
-    const codes = await page.getByLabel('Recovery codes', { exact: true }).inputValue()
-    t.equal(codes.split('\n').length, 10, 'a code on each line')
-    await check('passkey-codes')
-    await follow(page, page.getByRole('link', { name: 'I have stored them' }))
-    const row = page.getByRole('row', { name: /Work laptop of Ada/ })
-    await row.getByText('Never').waitFor()
-    await check('passkeys-one')
-
-    await page.goto('/settings/passkeys/new')
-    await page.getByLabel('Name').fill('Again')
-    await page.getByRole('button', { name: 'Add passkey' }).click()
-    await page.getByText('This device has a passkey for your login already.').waitFor()
-    await check('passkey-again')
-
-    await page.getByRole('button', { name: 'Log out' }).click()
-    await page.getByRole('button', { name: 'Log in with a passkey' }).focus()
-    await page.keyboard.press('Enter')
-    await page.getByRole('heading', { name: 'Home', exact: true }).waitFor()
-    await page.goto('/settings/two-factor')
-    await row.getByText('just now').waitFor()
-
-    await page.getByRole('button', { name: 'Log out' }).click()
-    await page.getByLabel('E-mail').fill('ada@acme.example')
-    await page.getByLabel('Password').fill(PASSWORD)
-    await page.getByRole('button', { name: 'Log in', exact: true }).click()
-    await page.getByRole('heading', { name: 'Use your passkey' }).waitFor()
-    await check('passkey-step')
-    await page.getByRole('button', { name: 'Log in with a passkey' }).click()
-    await page.getByRole('heading', { name: 'Home', exact: true }).waitFor()
-
-    await page.goto('/settings/two-factor')
-    await page.getByRole('button', { name: 'Rename Work laptop of Ada' }).click()
-    const dialog = page.getByRole('dialog')
-    await dialog.getByLabel('Name').fill('Old laptop')
-    await dialog.getByRole('button', { name: 'Rename' }).click()
-    await page.getByRole('row', { name: /Old laptop/ }).waitFor()
-    await page.getByRole('button', { name: 'Remove Old laptop' }).click()
-    const removal = page.getByRole('alertdialog')
-    await removal.getByText('It is your only second factor.').waitFor()
-    await check('passkey-remove')
-    await removal.getByRole('button', { name: 'Remove passkey' }).click()
-    await page.getByText('Removed. Nobody can log in with this passkey any more.').waitFor()
-    t.strictSame(faults, [])
-    await context.close()
-  },
-)
-
-t.test('a passkey that was not accepted, and a cancelled one, say what to do', async (t) => {
-  const context = await office.open({ baseURL: url })
+t.test('a passkey is added by keyboard, and logs in by itself or after the password', async (t) => {
+  const context = await site.newContext({ baseURL: url })
   const page = await context.newPage()
-  const check = checking(t, page)
+  const faults: string[] = []
+  page.on('pageerror', (error) => faults.push(String(error)))
+  page.on('console', (message) => {
+    if (message.type() === 'error' && !/status of 4/.test(message.text()))
+      faults.push(message.text())
+  })
+  const check = createPageCheck(t, page)
+  await addAuthenticator(page)
+  await page.goto('/settings/login')
+  await page.getByRole('button', { name: 'Log in with a passkey' }).waitFor()
+  await check('passkey-login')
+  await logIn(page, 'ada@acme.example')
+  await page.goto('/settings/two-factor')
+  await check('passkeys-none')
+  await clickAndLoad(page, page.getByRole('link', { name: 'Add a passkey' }))
+  await page.getByLabel('Name').waitFor()
+  await check('passkey-new')
+  await page.getByLabel('Name').focus()
+  await page.keyboard.press('Enter')
+  await page.getByRole('alert').getByText('Give the passkey a name').first().waitFor()
+  await check('passkey-no-name')
+  await page.getByLabel('Name').focus()
+  await page.keyboard.type('Work laptop of Ada')
+  await page.keyboard.press('Enter')
+  await page.getByRole('heading', { name: 'Store your recovery codes' }).waitFor()
+  await page.getByRole('button', { name: 'Copy recovery codes' }).waitFor()
+  const codes = await page.getByLabel('Recovery codes', { exact: true }).inputValue()
+  t.equal(codes.split('\n').length, 10, 'a code on each line')
+  await check('passkey-codes')
+  await clickAndLoad(page, page.getByRole('link', { name: 'I have stored them' }))
+  const row = page.getByRole('row', { name: /Work laptop of Ada/ })
+  await row.getByText('Never').waitFor()
+  await check('passkeys-one')
+
+  await page.goto('/settings/passkeys/new')
+  await page.getByLabel('Name').fill('Again')
+  await page.getByRole('button', { name: 'Add passkey' }).click()
+  await page.getByText('This device already has a passkey for your login.').waitFor()
+  await check('passkey-again')
+
+  await page.getByRole('button', { name: 'Log out' }).click()
+  await page.getByRole('button', { name: 'Log in with a passkey' }).focus()
+  await page.keyboard.press('Enter')
+  await page.getByRole('heading', { name: 'Home', exact: true }).waitFor()
+  await page.goto('/settings/two-factor')
+  await row.getByText('just now').waitFor()
+
+  await page.getByRole('button', { name: 'Log out' }).click()
+  await page.getByLabel('E-mail').fill('ada@acme.example')
+  await page.getByLabel('Password').fill(PASSWORD)
+  await page.getByRole('button', { name: 'Log in', exact: true }).click()
+  await page.getByRole('heading', { name: 'Use your passkey' }).waitFor()
+  await check('passkey-step')
+  await page.getByRole('button', { name: 'Log in with a passkey' }).click()
+  await page.getByRole('heading', { name: 'Home', exact: true }).waitFor()
+
+  await page.goto('/settings/two-factor')
+  await page.getByRole('button', { name: 'Rename Work laptop of Ada' }).click()
+  const dialog = page.getByRole('dialog')
+  await dialog.getByLabel('Name').fill('Old laptop')
+  await dialog.getByRole('button', { name: 'Rename' }).click()
+  await page.getByRole('row', { name: /Old laptop/ }).waitFor()
+  await page.getByRole('button', { name: 'Remove Old laptop' }).click()
+  const removal = page.getByRole('alertdialog')
+  await removal.getByText('It is your only second factor.').waitFor()
+  await check('passkey-remove')
+  await removal.getByRole('button', { name: 'Remove passkey' }).click()
+  await page.getByText('Removed. This passkey can no longer be used to log in.').waitFor()
+  t.strictSame(faults, [])
+  await context.close()
+})
+
+t.test('after a rejected passkey or a cancelled attempt, a message says what to do', async (t) => {
+  const context = await site.newContext({ baseURL: url })
+  const page = await context.newPage()
+  const check = createPageCheck(t, page)
   const session = await addAuthenticator(page)
   await logIn(page, 'max@acme.example')
   await page.goto('/settings/passkeys/new')
   await page.getByLabel('Name').fill('Phone')
   await page.getByRole('button', { name: 'Add passkey' }).click()
-  await follow(page, page.getByRole('link', { name: 'I have stored them' }))
+  await clickAndLoad(page, page.getByRole('link', { name: 'I have stored them' }))
   await page.getByRole('button', { name: 'Remove Phone' }).click()
   await page.getByRole('button', { name: 'Remove passkey' }).click()
-  await page.getByText('Nobody can log in with this passkey any more.').waitFor()
+  await page.getByText('Removed. This passkey can no longer').waitFor()
   await page.getByRole('button', { name: 'Log out' }).click()
   const button = page.getByRole('button', { name: 'Log in with a passkey' })
   await button.click()
@@ -135,21 +138,21 @@ t.test('a passkey that was not accepted, and a cancelled one, say what to do', a
 })
 
 t.test('where passkeys do not work, a sentence says why', async (t) => {
-  const context = await office.open()
+  const context = await site.newContext()
   const page = await context.newPage()
-  const check = checking(t, page)
+  const check = createPageCheck(t, page)
   await page.goto('/settings/login')
   await page.getByText(`Passkeys work at another address of this service: ${url}`).waitFor()
   t.equal(await page.getByRole('button', { name: 'Log in with a passkey' }).count(), 0)
   await check('passkey-elsewhere')
-  const old = await office.open({ baseURL: url })
+  const old = await site.newContext({ baseURL: url })
   await old.addInitScript('delete PublicKeyCredential.parseRequestOptionsFromJSON')
   const oldPage = await old.newPage()
   await oldPage.goto('/settings/login')
   await oldPage.getByText('This browser does not support passkeys').waitFor()
   t.equal(await oldPage.getByRole('button', { name: 'Log in with a passkey' }).count(), 0)
 
-  const plain = await office.open({ baseURL: url, javaScriptEnabled: false })
+  const plain = await site.newContext({ baseURL: url, javaScriptEnabled: false })
   const plainPage = await plain.newPage()
   await logIn(plainPage, 'ada@acme.example')
   t.equal(await plainPage.getByRole('button', { name: 'passkey' }).count(), 0)

@@ -1,21 +1,21 @@
-// The reference as integrators use it: in both schemes, on a telephone, by keyboard.
+// The API reference as integrators use it: in both color schemes, on a phone, by keyboard.
 import t from 'tap'
-import { openOffice, photograph, violationsOf } from '../fixtures/servers/browser.ts'
+import { startSite, takeScreenshots, violationsOf } from '../fixtures/servers/browser.ts'
 import { untilDocumented } from '../fixtures/service/documentation.ts'
 
-// axe looks at 15,000 elements, twice.
+// axe checks 15,000 elements twice, which takes minutes.
 t.setTimeout(300_000)
 
-const office = await openOffice(t)
-await untilDocumented(office.url)
+const site = await startSite(t)
+await untilDocumented(site.url)
 
 for (const [colorScheme, width] of [
   ['light', 1280],
   ['dark', 390],
 ] as const) {
-  t.test(`the reference can be read by everyone, ${colorScheme}, at ${width} px`, async (t) => {
+  t.test(`the reference is accessible, ${colorScheme}, at ${width} px`, async (t) => {
     const page = await (
-      await office.open({ colorScheme, viewport: { width, height: 800 } })
+      await site.newContext({ colorScheme, viewport: { width, height: 800 } })
     ).newPage()
     const faults: string[] = []
     page.on('pageerror', (error) => faults.push(String(error)))
@@ -23,19 +23,19 @@ for (const [colorScheme, width] of [
       if (message.type() === 'error') faults.push(message.text())
     })
     page.on('request', (request) => {
-      if (!request.url().startsWith(`${office.url}/`) && !request.url().startsWith('data:'))
-        faults.push(`a request to elsewhere: ${request.url()}`)
+      if (!request.url().startsWith(`${site.url}/`) && !request.url().startsWith('data:'))
+        faults.push(`request to another origin: ${request.url()}`)
     })
     await page.goto('/docs/reference')
     t.equal(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), true)
-    await photograph(page, `docs-reference-${width}`)
+    await takeScreenshots(page, `docs-reference-${width}`)
     t.strictSame(await violationsOf(page), [])
     t.strictSame(faults, [])
   })
 }
 
 t.test('the language that a reader chooses by keyboard stays chosen', async (t) => {
-  const page = await (await office.open()).newPage()
+  const page = await (await site.newContext()).newPage()
   await page.goto('/docs/reference#createDebtor')
   const request = page
     .locator('.operation', { has: page.locator('#createDebtor') })
@@ -55,8 +55,8 @@ t.test('the language that a reader chooses by keyboard stays chosen', async (t) 
   t.ok((await selected.count()) >= 10)
 })
 
-t.test('a response of each status can be looked at beside the operation', async (t) => {
-  const page = await (await office.open()).newPage()
+t.test('the sample response of each status is shown beside the operation', async (t) => {
+  const page = await (await site.newContext()).newPage()
   await page.goto('/docs/reference#createPayment')
   const statuses = page.getByRole('tablist', { name: 'Response: Record a payment' })
   await statuses.getByRole('tab', { name: '423' }).click()
@@ -67,7 +67,7 @@ t.test('a response of each status can be looked at beside the operation', async 
 })
 
 t.test('a field can be linked to, and the contents show where the reader is', async (t) => {
-  const page = await (await office.open()).newPage()
+  const page = await (await site.newContext()).newPage()
   await page.goto('/docs/reference#Invoice.amount_due')
   t.equal(await page.locator('[id="Invoice.amount_due"]:target').count(), 1)
   await page.goto('/docs/reference#listMessages')

@@ -2,15 +2,21 @@
 import type { Page } from 'playwright-core'
 import t, { type Test } from 'tap'
 import type { Json } from '../fixtures/books/books.ts'
-import { follow, logIn, openOffice, photograph, violationsOf } from '../fixtures/servers/browser.ts'
+import {
+  clickAndLoad,
+  logIn,
+  startSite,
+  takeScreenshots,
+  violationsOf,
+} from '../fixtures/servers/browser.ts'
 import { call } from '../fixtures/service/call.ts'
 
-// A browser on a busy machine is slow.
+// On a busy machine a browser is slow.
 t.setTimeout(300_000)
 
-// The backend sends nothing by itself; the test runs reminders as at an instant.
-const office = await openOffice(t, { REHEARSAL: 'on' })
-const { url, system, accountId } = office
+// The backend sends no reminders by itself; the test sends them as of a given time.
+const site = await startSite(t, { REHEARSAL: 'on' })
+const { url, system, accountId } = site
 const { secret: key } = await system.operator.issueKey(accountId)
 let keys = 0
 
@@ -31,26 +37,26 @@ function dayIn(days: number): string {
   return new Date(Date.now() + days * 86_400_000).toISOString().slice(0, 10)
 }
 
-/** Plans and sends as at 10:00 of the first business day from then on. */
+/** Schedules and sends reminders as of 10:00 on the first business day at or after `days` from now. */
 async function rehearse(days: number): Promise<void> {
   const at = new Date(`${dayIn(days)}T10:00:00Z`)
   while (at.getUTCDay() % 6 === 0) at.setUTCDate(at.getUTCDate() + 1)
   await system.operator.cli('reminders', 'run', '--now', at.toISOString(), '--account', accountId)
 }
 
-/** Looks at the page as it is, with axe and by photograph. */
-function checking(t: Test, page: Page) {
+/** Returns a function that checks the page in its present state with axe, and takes screenshots. */
+function createPageCheck(t: Test, page: Page) {
   return async (name: string) => {
-    await photograph(page, name)
+    await takeScreenshots(page, name)
     t.strictSame(await violationsOf(page), [], `${name}: no violations`)
     t.equal(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), true, name)
   }
 }
 
-t.test('an Admin finds a customer, edits it, pauses it and acts on its invoices', async (t) => {
-  const context = await office.open()
+t.test('an Admin finds, edits and pauses a customer, and changes its invoices', async (t) => {
+  const context = await site.newContext()
   const page = await context.newPage()
-  const check = checking(t, page)
+  const check = createPageCheck(t, page)
   await logIn(page, 'ada@acme.example')
   await page.goto('/settings/customers')
   await page.getByText('There are no customers yet.').waitFor()
@@ -108,7 +114,7 @@ t.test('an Admin finds a customer, edits it, pauses it and acts on its invoices'
   await check('invoice-disputed')
   await page.goto(`/settings/invoices/${draft.id}`)
   await page.getByRole('button', { name: 'Finalise…' }).click()
-  await page.getByRole('dialog').getByText('It cannot be a draft again.').waitFor()
+  await page.getByRole('dialog').getByText('This cannot be undone.').waitFor()
   await check('invoice-finalise')
   await page.getByRole('button', { name: 'Finalise', exact: true }).click()
   await page.getByText('Finalised. The invoice is owed now.').waitFor()
@@ -122,7 +128,7 @@ t.test('an Admin finds a customer, edits it, pauses it and acts on its invoices'
   await check('payment-reverse')
   await page.getByRole('alertdialog').getByLabel('Reason').fill('It bounced')
   await page.getByRole('button', { name: 'Reverse payment' }).click()
-  await page.getByText('Reversed. What it paid is owed again.').waitFor()
+  await page.getByText('Reversed. The invoices that it paid are owed again.').waitFor()
   await check('payment-reversed')
   await page.goto('/settings/invoices')
   await check('invoices')
@@ -149,9 +155,9 @@ t.test('an Admin previews, approves and rejects reminders, and stops all of them
     const email = `ap@${name.toLowerCase().replaceAll(' ', '-')}.nl`
     await invoiceOf(await create('debtors', { name, email }), amount, days)
   }
-  const context = await office.open()
+  const context = await site.newContext()
   const page = await context.newPage()
-  const check = checking(t, page)
+  const check = createPageCheck(t, page)
   await logIn(page, 'ada@acme.example')
   await page.getByRole('link', { name: 'Reminders' }).click()
   await page.getByRole('heading', { name: 'Blocked' }).waitFor()
@@ -161,7 +167,7 @@ t.test('an Admin previews, approves and rejects reminders, and stops all of them
   await page.getByRole('link', { name: 'All days' }).waitFor()
   await check('reminders-day')
 
-  await follow(page, page.getByRole('link', { name: 'Approvals 2' }))
+  await clickAndLoad(page, page.getByRole('link', { name: 'Approvals 2' }))
   await check('approvals')
   await page.getByRole('link', { name: 'De Vries Installatie' }).click()
   const letter = page.frameLocator('iframe')
@@ -172,7 +178,7 @@ t.test('an Admin previews, approves and rejects reminders, and stops all of them
   await page.getByRole('dialog').getByText('crediteuren@devries-installatie.nl').waitFor()
   await check('approval-approve')
   await page.getByRole('button', { name: 'Approve and send', exact: true }).click()
-  await page.getByText('Approved. It is').waitFor()
+  await page.getByText('Approved. The reminder is').waitFor()
   await page.getByRole('link', { name: 'Smit & Co' }).click()
   await page.getByText('Reject…').click()
   await page.getByRole('button', { name: 'Reject', exact: true }).click()
@@ -184,15 +190,15 @@ t.test('an Admin previews, approves and rejects reminders, and stops all of them
   await check('approvals-decided')
 
   await page.getByRole('link', { name: 'Log', exact: true }).click()
-  await page.getByLabel('What').selectOption('Not sent')
+  await page.getByLabel('Status').selectOption('Not sent')
   await page.getByRole('button', { name: 'Show' }).click()
   await page.getByRole('cell', { name: 'the reminder was rejected' }).waitFor()
   await check('log')
-  await follow(page, page.getByRole('link', { name: 'Firm reminder' }))
+  await clickAndLoad(page, page.getByRole('link', { name: 'Firm reminder' }))
   await check('message')
 
   await page.getByRole('link', { name: 'Reminders' }).click()
-  await follow(page, page.getByRole('link', { name: 'Schedule' }))
+  await clickAndLoad(page, page.getByRole('link', { name: 'Schedule' }))
   await check('schedule')
   await page.getByLabel('Firm').fill('9')
   await page.getByLabel('Holidays').fill('2026-12-25\nBoxing day')
@@ -225,13 +231,13 @@ t.test('an Admin previews, approves and rejects reminders, and stops all of them
   await context.close()
 })
 
-t.test('a Member reads, and an Admin stops reminders without script', async (t) => {
-  const context = await office.open({ javaScriptEnabled: false })
+t.test('without scripts, a Member reads the reminders and an Admin stops them', async (t) => {
+  const context = await site.newContext({ javaScriptEnabled: false })
   const member = await context.newPage()
   await logIn(member, 'max@acme.example')
   await member.getByRole('link', { name: 'Reminders' }).click()
   t.equal(await member.getByText('Stop all reminders').count(), 0)
-  await photograph(member, 'member-reminders')
+  await takeScreenshots(member, 'member-reminders')
   await member.getByRole('button', { name: 'Log out' }).click()
   const page = await context.newPage()
   await logIn(page, 'ada@acme.example')
@@ -239,7 +245,7 @@ t.test('a Member reads, and an Admin stops reminders without script', async (t) 
   await page.getByRole('link', { name: 'Stop all reminders' }).click()
   await page.getByRole('button', { name: 'Stop all reminders' }).click()
   await page.getByText('Enter a reason.').first().waitFor()
-  await photograph(page, 'stop-without-script')
+  await takeScreenshots(page, 'stop-without-script')
   await page.getByLabel('Reason').fill('A rehearsal')
   await page.getByRole('button', { name: 'Stop all reminders' }).click()
   await page.getByText('Reminders are stopped.').first().waitFor()

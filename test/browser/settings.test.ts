@@ -1,26 +1,26 @@
-// The whole life of a key, as people see it.
+// The whole life of a key, as people see it, and the people of an account.
 import t from 'tap'
 import { containing, matches } from '../fixtures/matches.ts'
 import {
-  follow,
+  clickAndLoad,
   logIn,
-  openOffice,
   PASSWORD,
-  photograph,
+  startSite,
+  takeScreenshots,
   violationsOf,
 } from '../fixtures/servers/browser.ts'
 import { call } from '../fixtures/service/call.ts'
 import { until } from '../fixtures/service/until.ts'
 
-// A browser on a busy machine is slow.
+// On a busy machine a browser is slow.
 t.setTimeout(300_000)
 
-const office = await openOffice(t)
-const { url, system } = office
+const site = await startSite(t)
+const { url, system } = site
 const me = (key: string) => call(`${url}/api/v1/me`, { key })
 
 t.test('an Admin issues a key, uses it, and revokes it', async (t) => {
-  const context = await office.open()
+  const context = await site.newContext()
   await context.grantPermissions(['clipboard-read', 'clipboard-write'])
   const page = await context.newPage()
   const urls: string[] = []
@@ -28,12 +28,12 @@ t.test('an Admin issues a key, uses it, and revokes it', async (t) => {
   const faults: string[] = []
   page.on('pageerror', (error) => faults.push(String(error)))
   page.on('console', (message) => {
-    // The browser reports every 4xx response; a refused style or script is another matter.
+    // The browser reports every 4xx response as an error, which is expected. A blocked style or script is not.
     if (message.type() === 'error' && !/status of 4/.test(message.text()))
       faults.push(message.text())
   })
   const check = async (name: string) => {
-    await photograph(page, name)
+    await takeScreenshots(page, name)
     t.strictSame(await violationsOf(page), [], `${name}: no violations`)
     t.equal(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), true)
   }
@@ -48,11 +48,11 @@ t.test('an Admin issues a key, uses it, and revokes it', async (t) => {
   await page.getByLabel('Password').fill(PASSWORD)
   await page.getByRole('button', { name: 'Log in' }).click()
   await page.getByRole('heading', { name: 'Home', exact: true }).waitFor()
-  await follow(page, page.getByRole('link', { name: 'API & webhooks' }))
+  await clickAndLoad(page, page.getByRole('link', { name: 'API & webhooks' }))
   await page.getByText('There is no API key yet.').waitFor()
   await check('no-keys')
 
-  await follow(page, page.getByRole('link', { name: 'Issue key' }))
+  await clickAndLoad(page, page.getByRole('link', { name: 'Issue key' }))
   await check('issue')
   await page.getByRole('button', { name: 'Issue key' }).click()
   await page.getByRole('alert').getByText('Give the key a name.').waitFor()
@@ -81,7 +81,7 @@ t.test('an Admin issues a key, uses it, and revokes it', async (t) => {
   const requested = page.waitForEvent('dialog')
   await page.evaluate("void setTimeout(() => { location.href = '/settings/audit-log' })")
   const warning = await requested
-  t.equal(warning.type(), 'beforeunload', 'leaving asks again')
+  t.equal(warning.type(), 'beforeunload', 'leaving the page needs a confirmation')
   await warning.dismiss()
   await page.keyboard.press('Escape')
   const curl = await page.getByLabel('Try it').inputValue()
@@ -98,7 +98,7 @@ t.test('an Admin issues a key, uses it, and revokes it', async (t) => {
   )
   t.notMatch(await page.content(), secret)
   await page.reload()
-  t.equal(await page.getByRole('status').textContent(), '', 'said once')
+  t.equal(await page.getByRole('status').textContent(), '', 'the message is shown once')
   await check('never-used')
 
   matches(t, await me(secret), { status: 200, json: { key: { label: 'ERP in Utrecht' } } })
@@ -117,7 +117,7 @@ t.test('an Admin issues a key, uses it, and revokes it', async (t) => {
 
   await page.getByRole('button', { name: 'Revoke ERP in Utrecht' }).click()
   const dialog = page.getByRole('alertdialog')
-  await dialog.getByText(/It was used just now/).waitFor()
+  await dialog.getByText(/This key was used just now/).waitFor()
   t.equal(await page.evaluate('document.activeElement.textContent'), 'Cancel')
   await check('revoke')
   await page.keyboard.press('Escape')
@@ -130,11 +130,11 @@ t.test('an Admin issues a key, uses it, and revokes it', async (t) => {
   matches(t, await row.textContent(), /Revoked .+ by ada@acme\.example/)
   await check('revoked')
 
-  await follow(page, page.getByRole('link', { name: 'Change what keys may do at most' }))
+  await clickAndLoad(page, page.getByRole('link', { name: 'Change account-wide permissions' }))
   await check('allowance')
   await page.getByLabel('Create customers').uncheck()
   await page.getByRole('button', { name: 'Save' }).click()
-  await page.getByText('Only 6 things').waitFor()
+  await page.getByText('Keys are limited to 6 permissions').waitFor()
   await check('narrowed')
   t.strictSame(faults, [])
 
@@ -145,7 +145,7 @@ t.test('an Admin issues a key, uses it, and revokes it', async (t) => {
   )
   t.equal(stored, '[{},{}]')
   const logs = [system.backend.log(), ...system.gateways.map((gateway) => gateway.log())].join('')
-  matches(t, logs, containing('not_found'), 'there is something in the logs')
+  matches(t, logs, containing('not_found'), 'the logs are not empty')
   for (const canary of [secret, secret.slice('rcv_12345678_'.length), PASSWORD]) {
     t.notOk(logs.includes(canary), 'no secret is logged')
     t.notOk(JSON.stringify([urls, cookies]).includes(canary), 'nor in an address or a cookie')
@@ -154,22 +154,22 @@ t.test('an Admin issues a key, uses it, and revokes it', async (t) => {
   await context.close()
 })
 
-t.test('a Member sees the keys and nothing to change them with', async (t) => {
-  await system.operator.issueKey(office.accountId, { name: 'Shop', scopes: ['debtors:write'] })
-  const context = await office.open()
+t.test('a Member sees the keys and cannot change them', async (t) => {
+  await system.operator.issueKey(site.accountId, { name: 'Shop', scopes: ['debtors:write'] })
+  const context = await site.newContext()
   const page = await context.newPage()
   await logIn(page, 'max@acme.example')
   await page.goto('/settings/api-keys')
   await page.getByRole('row', { name: /Shop/ }).waitFor()
   t.equal(await page.getByText(/issue key|revoke$/i).count(), 0)
   t.equal(await page.getByRole('link', { name: /people|audit/i }).count(), 0)
-  await photograph(page, 'member')
+  await takeScreenshots(page, 'member')
   t.strictSame(await violationsOf(page), [])
   await page.goto('/settings/api-keys/new')
   await page.getByText('Only an Admin can issue or revoke API keys.').waitFor()
-  await photograph(page, 'member-refused')
+  await takeScreenshots(page, 'member-refused')
   t.strictSame(await violationsOf(page), [])
-  // The page's own policy forbids it to fetch; whoever has the cookie can ask without the page.
+  // The page's policy forbids scripts that would send this; a client with the cookie can send it without the page.
   const forged = await context.request.post('/settings/api-keys', {
     form: { name: 'Mine', scopes: 'debtors:read' },
     headers: { accept: 'text/html' },
@@ -179,84 +179,91 @@ t.test('a Member sees the keys and nothing to change them with', async (t) => {
   await context.close()
 })
 
-t.test('people are invited, made Admin and deactivated, and the log has all of it', async (t) => {
-  const context = await office.open()
-  const page = await context.newPage()
-  const check = async (name: string) => {
-    await photograph(page, name)
-    t.strictSame(await violationsOf(page), [], `${name}: no violations`)
-  }
-  await logIn(page, 'ada@acme.example')
-  await page.getByRole('link', { name: 'People' }).click()
-  await page.getByText('The last Admin keeps the role.').waitFor()
-  await check('last-admin')
-  await page.getByRole('button', { name: 'Invite' }).click()
-  await page.getByRole('alert').getByText('Name the e-mail address to invite.').waitFor()
-  await check('invite-fault')
-  await page.getByLabel('E-mail').fill('eve@acme.example')
-  await page.getByRole('button', { name: 'Invite' }).click()
-  const link = await page.getByLabel('Invitation link').inputValue()
-  await check('invited')
-  await follow(page, page.getByRole('link', { name: 'Done' }))
-  await check('people')
+t.test(
+  'people are invited, promoted and deactivated, and the audit log records all of it',
+  async (t) => {
+    const context = await site.newContext()
+    const page = await context.newPage()
+    const check = async (name: string) => {
+      await takeScreenshots(page, name)
+      t.strictSame(await violationsOf(page), [], `${name}: no violations`)
+    }
+    await logIn(page, 'ada@acme.example')
+    await page.getByRole('link', { name: 'People' }).click()
+    await page.getByText('The last Admin must keep the role.').waitFor()
+    await check('last-admin')
+    await page.getByRole('button', { name: 'Invite' }).click()
+    await page.getByRole('alert').getByText('Enter the e-mail address to invite.').waitFor()
+    await check('invite-fault')
+    await page.getByLabel('E-mail').fill('eve@acme.example')
+    await page.getByRole('button', { name: 'Invite' }).click()
+    const link = await page.getByLabel('Invitation link').inputValue()
+    await check('invited')
+    await clickAndLoad(page, page.getByRole('link', { name: 'Done' }))
+    await check('people')
 
-  await follow(page, page.getByRole('link', { name: 'Account', exact: true }))
-  await check('account')
-  await page.getByLabel('Time zone').fill('Mars')
-  await page.getByRole('button', { name: 'Save' }).click()
-  await page.getByRole('alert').getByText('Time zone must be').waitFor()
-  await check('account-fault')
-  await page.getByLabel('Time zone').fill('Europe/Lisbon')
-  await follow(page, page.getByRole('button', { name: 'Save' }))
-  await page.getByText('Saved.').waitFor()
-  await follow(page, page.getByRole('link', { name: 'People' }))
+    await clickAndLoad(page, page.getByRole('link', { name: 'Account', exact: true }))
+    await check('account')
+    await page.getByLabel('Time zone').fill('Mars')
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByRole('alert').getByText('Time zone must be').waitFor()
+    await check('account-fault')
+    await page.getByLabel('Time zone').fill('Europe/Lisbon')
+    await clickAndLoad(page, page.getByRole('button', { name: 'Save' }))
+    await page.getByText('Saved.').waitFor()
+    await clickAndLoad(page, page.getByRole('link', { name: 'People' }))
 
-  const other = await office.open()
-  const guest = await other.newPage()
-  await guest.goto(link)
-  t.equal(guest.url(), `${url}/settings/invitation`, 'the code leaves the address')
-  await guest.getByLabel('Password').fill('password123')
-  await guest.getByRole('button', { name: 'Accept' }).click()
-  await guest
-    .getByRole('alert')
-    .getByText(/among the first that are guessed/)
-    .waitFor()
-  await photograph(guest, 'invitation')
-  t.strictSame(await violationsOf(guest), [])
-  await guest.getByLabel('Password').fill('a walk along the canal')
-  await guest.getByRole('button', { name: 'Accept' }).click()
-  await guest.getByRole('heading', { name: 'API & webhooks' }).waitFor()
-  await guest.goto(link)
-  await guest.reload()
-  await other.close()
+    const other = await site.newContext()
+    const guest = await other.newPage()
+    await guest.goto(link)
+    t.equal(
+      guest.url(),
+      `${url}/settings/invitation`,
+      'the script removes the code from the address',
+    )
+    await guest.getByLabel('Password').fill('password123')
+    await guest.getByRole('button', { name: 'Accept' }).click()
+    await guest
+      .getByRole('alert')
+      .getByText(/among the first that are guessed/)
+      .waitFor()
+    await takeScreenshots(guest, 'invitation')
+    t.strictSame(await violationsOf(guest), [])
+    await guest.getByLabel('Password').fill('a walk along the canal')
+    await guest.getByRole('button', { name: 'Accept' }).click()
+    await guest.getByRole('heading', { name: 'API & webhooks' }).waitFor()
+    await guest.goto(link)
+    await guest.reload()
+    await other.close()
 
-  await page.reload()
-  await page.getByRole('button', { name: 'Make Admin eve@acme.example' }).click()
-  await check('make-admin')
-  await page.getByRole('button', { name: 'Make Admin', exact: true }).click()
-  await page.getByText('Role changed.').waitFor()
-  await page.getByRole('button', { name: 'Deactivate eve@acme.example' }).click()
-  await page.getByText('API keys that they issued keep working.').waitFor()
-  await check('deactivate')
-  await page.getByRole('button', { name: 'Deactivate', exact: true }).click()
-  await page.getByText('Deactivated.').waitFor()
-  await page.getByRole('link', { name: 'Audit log' }).click()
-  await page.getByText('Deactivated a login').first().waitFor()
-  await check('audit-log')
-  await follow(page, page.getByRole('link', { name: 'Your login' }))
-  await check('your-login')
-  await page.getByLabel('Current password').fill('wrong wrong wrong')
-  await page.getByLabel('New password').fill('another good one')
-  await page.getByRole('button', { name: 'Change password' }).click()
-  await page.getByRole('alert').getByText('This is not your current password.').waitFor()
-  await check('your-login-fault')
-  await page.goto('/settings/nowhere')
-  await check('not-found')
-  await context.close()
-})
+    await page.reload()
+    await page.getByRole('button', { name: 'Make Admin eve@acme.example' }).click()
+    await check('make-admin')
+    await page.getByRole('button', { name: 'Make Admin', exact: true }).click()
+    await page.getByText('Role changed.').waitFor()
+    await page.getByRole('button', { name: 'Deactivate eve@acme.example' }).click()
+    await page.getByText('API keys that they issued keep working.').waitFor()
+    await check('deactivate')
+    await page.getByRole('button', { name: 'Deactivate', exact: true }).click()
+    await page.getByText('Deactivated.').waitFor()
+    await page.getByRole('link', { name: 'Audit log' }).click()
+    await page.getByText('Deactivated a login').first().waitFor()
+    await check('audit-log')
+    await clickAndLoad(page, page.getByRole('link', { name: 'Your login' }))
+    await check('your-login')
+    await page.getByLabel('Current password').fill('wrong wrong wrong')
+    await page.getByLabel('New password').fill('another good one')
+    await page.getByRole('button', { name: 'Change password' }).click()
+    await page.getByRole('alert').getByText('This is not your current password.').waitFor()
+    await check('your-login-fault')
+    await page.goto('/settings/nowhere')
+    await check('not-found')
+    await context.close()
+  },
+)
 
-t.test('everything works without script', async (t) => {
-  const context = await office.open({ javaScriptEnabled: false })
+t.test('a key is issued and revoked without scripts', async (t) => {
+  const context = await site.newContext({ javaScriptEnabled: false })
   const page = await context.newPage()
   await logIn(page, 'ada@acme.example')
   await page.getByRole('link', { name: 'Issue key' }).click()
@@ -266,15 +273,15 @@ t.test('everything works without script', async (t) => {
   await page.getByText('Key issued. It cannot be shown again.').waitFor()
   const secret = await page.getByLabel('API key').inputValue()
   t.equal(await page.getByRole('button', { name: /Copy/ }).count(), 0)
-  await photograph(page, 'reveal-without-script')
+  await takeScreenshots(page, 'reveal-without-script')
   t.equal((await me(secret)).status, 200)
   await page.reload()
   await page.getByText('This key was already issued.').waitFor()
   t.notMatch(await page.content(), secret)
-  await photograph(page, 'already-issued')
+  await takeScreenshots(page, 'already-issued')
   await page.goto('/settings/api-keys')
   await page.getByRole('link', { name: 'Revoke No script' }).click()
-  await photograph(page, 'revoke-without-script')
+  await takeScreenshots(page, 'revoke-without-script')
   await page.getByRole('button', { name: 'Revoke key' }).click()
   await page.getByText('Key revoked.').waitFor()
   t.equal((await me(secret)).status, 401)
@@ -285,8 +292,8 @@ t.test('everything works without script', async (t) => {
   await context.close()
 })
 
-t.test('a form posted twice says that the key was issued already', async (t) => {
-  const context = await office.open()
+t.test('a form that is sent twice issues one key, and the second response says so', async (t) => {
+  const context = await site.newContext()
   const page = await context.newPage()
   await logIn(page, 'ada@acme.example')
   await page.goto('/settings/api-keys/new')
@@ -302,7 +309,7 @@ t.test('a form posted twice says that the key was issued already', async (t) => 
 })
 
 t.test('a key is issued and revoked by keyboard alone', async () => {
-  const context = await office.open()
+  const context = await site.newContext()
   const page = await context.newPage()
   await logIn(page, 'ada@acme.example')
   const tabTo = async (name: string) => {
@@ -312,7 +319,7 @@ t.test('a key is issued and revoked by keyboard alone', async () => {
       const text = (await focused.getAttribute('name')) ?? (await focused.textContent()) ?? ''
       if (text.trim() === name) return
     }
-    throw new Error(`no way to ${name}`)
+    throw new Error(`the Tab key does not reach ${name}`)
   }
   await tabTo('Skip to content')
   await tabTo('Issue key')

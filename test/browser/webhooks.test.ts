@@ -1,17 +1,23 @@
 // The life of a webhook endpoint, as people see it.
 import t from 'tap'
 import { matches } from '../fixtures/matches.ts'
-import { follow, logIn, openOffice, photograph, violationsOf } from '../fixtures/servers/browser.ts'
+import {
+  clickAndLoad,
+  logIn,
+  startSite,
+  takeScreenshots,
+  violationsOf,
+} from '../fixtures/servers/browser.ts'
 
-// A browser on a busy machine is slow.
+// On a busy machine a browser is slow.
 t.setTimeout(300_000)
 
 t.test('an Admin adds an endpoint, tests it, pauses it and rotates its secret', async (t) => {
-  const office = await openOffice(t)
-  const context = await office.open()
+  const site = await startSite(t)
+  const context = await site.newContext()
   const page = await context.newPage()
   const check = async (name: string) => {
-    await photograph(page, name)
+    await takeScreenshots(page, name)
     t.strictSame(await violationsOf(page), [], `${name}: no violations`)
     t.equal(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), true, name)
   }
@@ -19,13 +25,13 @@ t.test('an Admin adds an endpoint, tests it, pauses it and rotates its secret', 
   await page.goto('/settings/webhook-endpoints')
   await page.getByText('There is no endpoint yet.').waitFor()
   await check('webhooks-none')
-  await follow(page, page.getByRole('link', { name: 'Add endpoint' }))
+  await clickAndLoad(page, page.getByRole('link', { name: 'Add endpoint' }))
   await check('webhooks-add')
   await page.getByRole('button', { name: 'Add endpoint' }).click()
   await page.getByRole('alert').getByText('Choose at least one event').waitFor()
-  t.equal(await page.getByLabel('Address').getAttribute('aria-invalid'), 'true')
+  t.equal(await page.getByLabel('Endpoint URL').getAttribute('aria-invalid'), 'true')
   await check('webhooks-add-refused')
-  await page.getByLabel('Address').fill('https://hooks.example/receivables')
+  await page.getByLabel('Endpoint URL').fill('https://hooks.example/receivables')
   await page.getByLabel('Description').fill('The ERP')
   await page.getByLabel('invoice.paid').check()
   await page.getByLabel('payment.recorded').check()
@@ -41,20 +47,20 @@ t.test('an Admin adds an endpoint, tests it, pauses it and rotates its secret', 
   await page.getByRole('button', { name: 'Send test event' }).click()
   await page.getByRole('heading', { name: 'webhook.test' }).waitFor({ timeout: 60_000 })
   await check('webhooks-delivery')
-  await follow(page, page.getByRole('link', { name: 'Delivery log' }))
+  await clickAndLoad(page, page.getByRole('link', { name: 'Delivery log' }))
   await check('webhooks-log')
   await page.locator('.back a').click()
   await page.getByRole('link', { name: 'https://hooks.example/receivables' }).click()
   await page.getByRole('button', { name: 'Pause' }).click()
   await page.getByText('Paused. Events wait until you resume the endpoint.').waitFor()
   await page.getByRole('button', { name: 'Rotate secret' }).click()
-  await page.getByText('For 24 hours the old one signs as well').waitFor()
+  await page.getByText('For 24 hours, webhooks are also signed').waitFor()
   await page.getByLabel('I have stored it').check()
   await page.getByRole('button', { name: 'Done' }).click()
-  await page.getByRole('button', { name: 'Expire the old one now' }).click()
+  await page.getByRole('button', { name: 'Expire the old secret now' }).click()
   await page.getByText('The old secret has expired.').waitFor()
   await page.setViewportSize({ width: 320, height: 900 })
   await check('webhooks-endpoint-narrow')
-  await follow(page, page.locator('.back a'))
+  await clickAndLoad(page, page.locator('.back a'))
   await check('webhooks-narrow')
 })
