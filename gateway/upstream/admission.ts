@@ -35,9 +35,9 @@ const WAITING_MIN = 16
  */
 const NEVER_SHED_MAX = 16
 /**
- * The share of the connections that one key may use while other keys send calls. All calls at a backend slow
- * each other down, so a key that used every connection would delay the calls of the others even if these never
- * wait here.
+ * The share of the connections that one key may use while other keys make calls, but at least
+ * `KEY_CONNECTIONS_MIN`. Calls at a backend slow each other down: if one key used every connection, it would
+ * delay the calls of other keys even if these never waited in the queue.
  */
 const KEY_SHARE = 1 / 4
 const KEY_CONNECTIONS_MIN = 4
@@ -102,8 +102,9 @@ export class Admission {
   #rate = RATE_AT_START
   /** The number of admitted calls of each key that have not finished. */
   readonly #inFlight = new Map<unknown, number>()
-  /** The key of the previous call, and when a call of another key last followed. */
-  #previousKey = ''
+  /** The key of the last call. */
+  #lastKey = ''
+  /** When a call last came from another key than the call before it. */
   #keyChangedAt = Number.NEGATIVE_INFINITY
   /** The number of calls that were admitted from the queue since `#measuredFrom`. */
   #served = 0
@@ -128,12 +129,12 @@ export class Admission {
    */
   admit(keyId: string, abort: Abort): Promise<void> | undefined {
     const now = performance.now()
-    if (keyId !== this.#previousKey) {
-      this.#previousKey = keyId
+    if (keyId !== this.#lastKey) {
+      this.#lastKey = keyId
       this.#keyChangedAt = now
     }
     if (this.#mayServe(keyId, now) && this.#hasRoom(now) && !this.#hasTurn(now)) {
-      this.#admitted(keyId, now)
+      this.#recordAdmission(keyId, now)
       return undefined
     }
     if (this.#queue.length === 0) this.#beginQueue(now)
@@ -154,10 +155,10 @@ export class Admission {
     this.serve()
   }
 
-  /** Must be called when the admitted call has its response, or has failed. */
+  /** Must be called when an admitted call has its response, or has failed. */
   finish(keyId: string): void {
-    const others = (this.#inFlight.get(keyId) ?? 1) - 1
-    if (others > 0) this.#inFlight.set(keyId, others)
+    const remaining = (this.#inFlight.get(keyId) ?? 1) - 1
+    if (remaining > 0) this.#inFlight.set(keyId, remaining)
     else this.#inFlight.delete(keyId)
     if (this.#queue.length > 0) this.serve()
   }
@@ -175,17 +176,17 @@ export class Admission {
       if (call === undefined) return
       if (!call.isWaiting) continue
       this.#served++
-      this.#admitted(call.keyId, now)
+      this.#recordAdmission(call.keyId, now)
       call.admit()
     }
   }
 
-  #admitted(keyId: string, now: number): void {
+  #recordAdmission(keyId: string, now: number): void {
     this.#admittedAt.push(now)
     this.#inFlight.set(keyId, (this.#inFlight.get(keyId) ?? 0) + 1)
   }
 
-  /** Whether the key may use one more connection. */
+  /** Whether the key may use another connection. */
   #mayServe(keyId: unknown, now: number): boolean {
     const inFlight = this.#inFlight.get(keyId) ?? 0
     if (inFlight < KEY_CONNECTIONS_MIN) return true
@@ -215,7 +216,7 @@ export class Admission {
     const turns = (this.#queue.lengthOf(keyId) + 1) * this.#queue.flows
     const ahead = Math.min(this.#queue.length, turns)
     const { size } = this.#connections()
-    // A call beyond its key's share waits here instead of at the backend. It is not shed for that.
+    // A call beyond the share of its key waits for a call of this key to end, and is not shed for this reason.
     if ((this.#inFlight.get(keyId) ?? 0) + this.#queue.lengthOf(keyId) < size) {
       if (!this.#mayServe(keyId, now)) return true
     }

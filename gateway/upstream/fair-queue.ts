@@ -28,7 +28,7 @@ export class FairQueue<T> {
     else items.push(item)
   }
 
-  /** Whether a flow has items and may be served. */
+  /** Whether any flow with items may be served. */
   hasTurn(mayServe: (flow: unknown) => boolean): boolean {
     for (const flow of this.#flows.keys()) if (mayServe(flow)) return true
     return false

@@ -28,7 +28,8 @@ const RETRY_BUDGET_MAX = 10
 export interface Forwarder {
   /**
    * See `Admission.admit`. Also throws `Problem` 503 if no backend is known. `release` must be called once for
-   * each admitted call, after `forward` was called or the call was rejected, and `finish` when it has ended.
+   * each admitted call, after `forward` was called or the call was rejected; then `finish`, when the call has
+   * its response or has failed.
    */
   admit(keyId: string, abort: Abort): Promise<void> | undefined
   release(): void
