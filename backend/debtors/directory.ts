@@ -128,7 +128,7 @@ async function idsByName(
     .selectFrom('debtors')
     .select('id')
     .where('account_id', '=', accountId)
-    // Literals, because a partial index is used only if the statement's text implies its condition.
+    // Literals, because a partial index is used only if the text of the statement contains the index's condition.
     .where(
       view === 'archived' ? sql<SqlBool>`status = 'archived'` : sql<SqlBool>`status = 'active'`,
     )

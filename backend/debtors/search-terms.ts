@@ -3,7 +3,7 @@ import type { DebtorRow } from '../database/tables.ts'
 import { normalizeForSearch } from './debtors.ts'
 import { addressOf } from './details.ts'
 
-/** More words than any real name has; bounds the index entries of one debtor. */
+/** Limits the index entries of one debtor. No real name has so many words. */
 const TERMS_MAX = 24
 const TERM_LENGTH_MAX = 100
 

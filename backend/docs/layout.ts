@@ -69,7 +69,7 @@ ${renderAdjacentPages(page, pages)}
 `.text
 }
 
-/** Links to the previous and the next page. */
+/** Renders links to the previous and the next page. */
 function renderAdjacentPages(page: Page, pages: readonly Page[]): Html | undefined {
   const at = pages.indexOf(page)
   if (at < 1) return undefined

@@ -10,6 +10,6 @@ export interface Page {
   readonly headings: readonly Heading[]
   /** The page's group in the list of pages. */
   readonly group?: string
-  /** Whether samples are shown beside the text on wide screens. */
+  /** Whether samples are shown next to the text on wide screens. */
   readonly isWide?: true
 }

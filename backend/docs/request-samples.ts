@@ -72,7 +72,7 @@ function python({ method, url, headers, body }: Call): string {
     '        "Authorization": f"Bearer {os.environ[\'KEY\']}",',
     ...own,
     '    },',
-    ...(body === undefined ? [] : [`    json=${indent(wide(body), 4)},`]),
+    ...(body === undefined ? [] : [`    json=${indent(indentByFour(body), 4)},`]),
     '    timeout=30,',
   ]
   return `import os
@@ -217,7 +217,7 @@ function indent(text: string, spaces: number): string {
 }
 
 /** Indents by four spaces. */
-function wide(json: string): string {
+function indentByFour(json: string): string {
   return json.replace(/^ +/gm, (spaces) => spaces.repeat(2))
 }
 
@@ -227,5 +227,5 @@ function phpArray(json: string): string {
     .replace(/^(\s*)"([^"]+)": /gm, "$1'$2' => ")
     .replaceAll('{', '[')
     .replaceAll('}', ']')
-  return indent(wide(code), 4)
+  return indent(indentByFour(code), 4)
 }

@@ -28,7 +28,7 @@ export interface LedgerCustomer {
   readonly externalId: string
   /** The id in the file. A customer without a name is given the id as its name. */
   readonly id: string
-  /** The first name that the customer's rows contain. The same applies to `email`. */
+  /** The name in the first of the customer's rows that contains one. The same applies to `email`. */
   readonly name: string | undefined
   readonly email: string | undefined
 }

@@ -42,7 +42,7 @@ export async function editInvoice(
     detail: { number: invoice.number, changed: names },
   })
   const isMoved = 'due_date' in change
-  // Webhook endpoints are notified once for each due date.
+  // With a new due date, the invoice is announced again once it is overdue.
   const announced = isMoved ? ({ overdue_announced: 0 } as const) : {}
   const row = await changeInvoice(
     tx,

@@ -46,7 +46,7 @@ export function holdAfterFullPayment(invoice: InvoiceRow): Hold {
   return hold.chasing_hold === PAYMENT_RECEIVED ? NO_HOLD : hold
 }
 
-/** Returns the chasing fields of an open invoice to which only `hold` applies. */
+/** Returns the chasing fields of an open invoice that nothing but `hold` blocks. */
 export function chasingFieldsFor(
   { chasing_hold: hold, chasing_hold_until: until }: Hold,
   now: Date,

@@ -28,7 +28,7 @@ export interface Totals {
 /** The reasons why the lines or the amount are rejected. */
 export interface TotalsRejection {
   readonly errors: readonly FieldError[]
-  /** Members of the problem document, if there is no other error. */
+  /** The members that the problem document has if there is no other error. */
   readonly members: Readonly<Record<string, unknown>>
 }
 

@@ -50,7 +50,7 @@ export async function recordAccountBlocks(
 /** Returns what blocks all reminders of the account now; null if nothing does. */
 export function blockOf({ row, switches }: ChasingAccount): ChasingSettingsRow['blocked_by'] {
   if (switches.some(({ isOn }) => isOn)) return 'kill_switch'
-  // Being a demo account is not a block, because it never changes.
+  // A demo account is not recorded as blocked, because it is a demo account forever.
   return isReadOnly(row.status) ? 'account_read_only' : null
 }
 

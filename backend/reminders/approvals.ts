@@ -1,6 +1,6 @@
 /**
  * Firm and final reminders are sent only after a person has approved them. An approval is bound to the
- * text, recipient, stage, invoices and amounts that the person saw. Before it sends, the gate compares them.
+ * text, recipient, stage, invoices and amounts that the person saw, which the gate compares before sending.
  */
 
 import { createHash } from 'node:crypto'

@@ -87,8 +87,8 @@ export async function readClaimed(reader: Reader, ids: readonly string[], lease:
 }
 
 /**
- * Marks the pending deliveries to an endpoint that was disabled or deleted as failed. Attempts in progress
- * are finished.
+ * Marks as failed the pending deliveries to an endpoint that was disabled or deleted. Attempts in progress are
+ * finished.
  */
 export async function failPendingDeliveries(
   tx: Transaction,

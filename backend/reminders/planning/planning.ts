@@ -104,7 +104,7 @@ function isBlockUnrecorded(account: ChasingAccount): boolean {
   return blockOf(account) !== null && account.recordedBlock === null
 }
 
-/** The debtor is due for the next run, which first records the block, but not for this run once more. */
+/** Makes the debtor due for the next run, which first records the block, but not for this run again. */
 function afterThisRun(now: Date): Date {
   return new Date(now.getTime() + 1)
 }
