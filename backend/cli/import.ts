@@ -169,7 +169,7 @@ async function readKey(path: string | undefined, env: Context['env']): Promise<s
   return key.secret
 }
 
-/** The first Ctrl-C lets requests in flight finish; a second one ends the process at once. */
+/** The first Ctrl-C lets requests in flight finish; a second one ends the process immediately. */
 async function untilSignalled(
   progress: Progress,
   work: (stop: AbortSignal) => Promise<Output>,

@@ -127,7 +127,7 @@ export function createApi({
     }
   }
 
-  /** Throws at once if the import is stopped, even during a wait. */
+  /** Throws immediately if the import is stopped, even during a wait. */
   async function pause(waitMs: number): Promise<void> {
     try {
       stop.throwIfAborted()

@@ -42,7 +42,7 @@ export const invoicePages: readonly SessionPage[] = [
     admins: ADMINS_ONLY,
     async handle(request, { database }) {
       const { row, customer, today } = await readInvoice(database.read, request)
-      // A draft that was finalised meanwhile is shown as it is.
+      // An invoice that was finalised in the meantime has nothing to confirm.
       if (row.status !== 'draft') return { location: `${PATH}/${row.id}` }
       return { page: (frame) => renderFinalise(frame, row, customer, today) }
     },

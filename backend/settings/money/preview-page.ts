@@ -64,7 +64,7 @@ function renderSentences(effects: Effects): Html {
   const sentences = [
     ...onAccount.map(({ currency, before, after }) =>
       after > before
-        ? html`${renderMoney(after - before, currency)} more is on account: ${renderMoney(after, currency)} in all. This money is not allocated to an invoice.`
+        ? html`${renderMoney(after - before, currency)} more is on account: ${renderMoney(after, currency)} in total. This money is not allocated to an invoice.`
         : html`${renderMoney(before - after, currency)} less is on account: ${renderMoney(after, currency)} is left.`,
     ),
     ...(messagesCancelled === 0

@@ -65,7 +65,7 @@ export function renderMissingPayment(
   if (missing.length === 0) return undefined
   return html`<div class="card warning" role="region" aria-label="How to pay is missing">${missing.map(
     (currency) => html`<p><strong>Reminders in ${currency} do not say how to pay.</strong>
-Customers are asked for money without a bank account or a payment link.
+They demand money without naming a bank account or a payment link.
 ${isAdmin && html`<a href="${PATH}/new?currency=${currency}">Enter how to pay in ${currency}</a>`}</p>`,
   )}</div>`
 }
