@@ -1,4 +1,4 @@
-// Migrations run while another process serves calls, and may be cut off anywhere.
+// Migrations run while another process serves calls, and may be interrupted at any point.
 import { readdirSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { sql } from 'kysely'
@@ -25,10 +25,12 @@ const NOTES = 1000
 const LATER: Migrations = {
   '9998-notes': {
     steps: [
-      transaction('alter table audit_log add column shout text'),
-      column('audit_log', 'volume', 'integer not null default 1', 'volume > 0'),
-      index('create index audit_log_shouted on audit_log (shout, id) where shout is not null'),
-      backfill({ table: 'audit_log', set: 'shout = upper(id)', where: 'shout is null' }),
+      transaction('alter table audit_log add column upper_id text'),
+      column('audit_log', 'weight', 'integer not null default 1', 'weight > 0'),
+      index(
+        'create index audit_log_by_upper_id on audit_log (upper_id, id) where upper_id is not null',
+      ),
+      backfill({ table: 'audit_log', set: 'upper_id = upper(id)', where: 'upper_id is null' }),
     ],
   },
   '9999-keys': {
@@ -43,7 +45,7 @@ const LATER: Migrations = {
   },
 }
 
-/** With rows whose order of insertion is unknown. */
+/** Opens a database with rows that were not inserted in the order of their ids. */
 async function openWithNotes(t: Test) {
   const path = join(t.testdir(), 'test.db')
   await copySqliteTemplate(path)
@@ -73,8 +75,8 @@ const ALL: Migrations = { ...MIGRATIONS, ...LATER }
 
 async function counts(tx: Transaction) {
   const { rows } = await sql`
-    select (select count(*) from audit_log where shout = upper(id) and volume = 1) as filled,
-      (select count(*) from notes_by_day where detail = '{}.') as keyed
+    select (select count(*) from audit_log where upper_id = upper(id) and weight = 1) as filled,
+      (select count(*) from notes_by_day where detail = '{}.') as suffixed
   `.execute(tx)
   return rows
 }
@@ -82,21 +84,21 @@ async function counts(tx: Transaction) {
 t.test('each step of a migration runs, and a backfill reaches every row', async (t) => {
   const { path, database } = await openWithNotes(t)
   t.strictSame(await migrateTo(path, ALL), ['9998-notes', '9999-keys'])
-  t.strictSame(await database.transaction(counts), [{ filled: NOTES, keyed: NOTES }])
-  t.strictSame(await migrateTo(path, ALL), [], 'once')
+  t.strictSame(await database.transaction(counts), [{ filled: NOTES, suffixed: NOTES }])
+  t.strictSame(await migrateTo(path, ALL), [], 'a second run applies nothing')
   const plan = await database.transaction((tx) =>
     sql<{ detail: string }>`explain query plan
-      select id from audit_log where shout = 'N1' order by id`.execute(tx),
+      select id from audit_log where upper_id = 'N1' order by id`.execute(tx),
   )
-  t.ok(plan.rows[0]?.detail.includes('audit_log_shouted'))
+  t.ok(plan.rows[0]?.detail.includes('audit_log_by_upper_id'))
 })
 
-/** Those from before migrations had steps. */
+/** The migrations that were written before migrations had steps. */
 const RELEASED: Migrations = Object.fromEntries(
   Object.entries(MIGRATIONS).filter(([name]) => name < '0013'),
 )
 
-async function openSqliteBare(t: Test, path: string): Promise<SqliteConnection> {
+async function openSqliteConnection(t: Test, path: string): Promise<SqliteConnection> {
   const connection = await SqliteConnection.open(path, 'write')
   t.teardown(() => connection.close())
   return connection
@@ -104,7 +106,7 @@ async function openSqliteBare(t: Test, path: string): Promise<SqliteConnection> 
 
 class Killed extends Error {}
 
-t.test('a migration continues where it was cut off, at any step and batch', async (t) => {
+t.test('a migration continues where it was interrupted, at any step and batch', async (t) => {
   const { path, database } = await openWithNotes(t)
   const begun: string[] = []
   // Each attempt gets one batch further than the last.
@@ -122,18 +124,22 @@ t.test('a migration continues where it was cut off, at any step and batch', asyn
     if (!(outcome instanceof Killed)) break
     kills += 1
   }
-  t.equal(kills, 12, 'five batches of 200 rows in each of two tables, and one that finds no more')
+  t.equal(
+    kills,
+    12,
+    'in each of two tables five batches of 200 rows, and one that finds no more rows',
+  )
   t.strictSame(
     [...new Set(begun)],
     ['9998-notes: backfill of audit_log', '9999-keys: backfill of notes_by_day'],
   )
-  t.strictSame(await database.transaction(counts), [{ filled: NOTES, keyed: NOTES }])
+  t.strictSame(await database.transaction(counts), [{ filled: NOTES, suffixed: NOTES }])
 })
 
-t.test('two processes that migrate at once share the steps', async (t) => {
+t.test('two processes can migrate at the same time', async (t) => {
   const { path, database } = await openWithNotes(t)
   await Promise.all([migrateTo(path, ALL), migrateTo(path, ALL)])
-  t.strictSame(await database.transaction(counts), [{ filled: NOTES, keyed: NOTES }])
+  t.strictSame(await database.transaction(counts), [{ filled: NOTES, suffixed: NOTES }])
 })
 
 t.test('a step that fails is rolled back completely, and runs again', async (t) => {
@@ -164,7 +170,7 @@ t.test('a database from before migrations had steps gets the schema of a new one
   const path = join(directory, 'released.db')
   writeFileSync(path, '')
   await migrateTo(path, RELEASED)
-  const database = await openSqliteBare(t, path)
+  const database = await openSqliteConnection(t, path)
   for (const statement of [
     'create table kysely_migration (name text primary key, timestamp text not null)',
     `insert into kysely_migration select name, 'x' from schema_migrations`,
@@ -180,14 +186,14 @@ t.test('a database from before migrations had steps gets the schema of a new one
   t.strictSame(await migrateTo(path, RELEASED), [], 'and the older program still works with it')
 })
 
-t.test('every migration is a file, and every file a migration', (t) => {
+t.test('the list of migrations has every file of the folder', (t) => {
   const directory = join(import.meta.dirname, '../../../backend/database/migrations')
   const files = readdirSync(directory).map((file) => basename(file, '.ts'))
   t.strictSame(Object.keys(MIGRATIONS), files.toSorted())
   t.end()
 })
 
-t.test('no step blocks those who write, or what older programs use', (t) => {
+t.test('no step blocks writers or removes what the previous version uses', (t) => {
   for (const [name, { steps, requires }] of Object.entries(MIGRATIONS)) {
     if (name in RELEASED) continue
     for (const fault of faultsOf(steps, requires)) t.fail(`${name}: ${fault}`)
@@ -207,10 +213,10 @@ t.test('no step blocks those who write, or what older programs use', (t) => {
 
 function faultsOf(steps: readonly Step[], requires: string | undefined): string[] {
   const statements = steps.flatMap((step) => (step.kind === 'transaction' ? step.statements : []))
-  const made = new Set(statements.map((text) => /^\s*create table (\w+)/.exec(text)?.[1]))
+  const created = new Set(statements.map((text) => /^\s*create table (\w+)/.exec(text)?.[1]))
   return statements.flatMap((text) => {
     const indexed = /^\s*create (?:unique )?index \w+ on (\w+)/.exec(text)?.[1]
-    if (indexed !== undefined && !made.has(indexed)) return [`use index(): ${text}`]
+    if (indexed !== undefined && !created.has(indexed)) return [`use index(): ${text}`]
     if (/^\s*(?:update|delete)\b/.test(text)) return [`use backfill(): ${text}`]
     if (/^\s*alter table \w+ add column.*\bcheck\b/s.test(text)) return [`use column(): ${text}`]
     const removes = /^\s*(?:drop|alter table \w+ (?:drop|rename|alter))\b/.test(text)

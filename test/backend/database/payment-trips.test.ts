@@ -1,18 +1,18 @@
-// How often a payment waits for PostgreSQL: once for what it decides on, and once for all that it writes.
+// A payment needs two round trips to PostgreSQL: one for what it reads, and one for all that it writes.
 import t from 'tap'
 import { startRecordingProxy } from '../../fixtures/servers/recording-proxy.ts'
 import { startBackend } from '../../fixtures/service/backend.ts'
 import { openTestDatabase } from '../../fixtures/service/database.ts'
 import { newPostgresUrl } from '../../fixtures/service/database-url.ts'
 
-/** What a statement does, and to which table. */
+/** Returns the verb of a statement and the name of its table. */
 function summaryOf(text: string): string {
   const [verb = ''] = /^\w+/.exec(text) ?? []
   const [, table] = /^(?:insert into|update|select .*? from) "(\w+)"/.exec(text) ?? []
   return table === undefined ? verb : `${verb} ${table}`
 }
 
-t.test('a payment to an invoice waits for PostgreSQL twice', async (t) => {
+t.test('a payment to an invoice needs two round trips to PostgreSQL', async (t) => {
   const url = new URL(await newPostgresUrl(t))
   const proxy = await startRecordingProxy(t, Number(url.port))
   url.port = String(proxy.port)

@@ -1,5 +1,5 @@
 // Migrations on PostgreSQL while payments are recorded: no call fails, wherever the migration is killed.
-// By hand on a larger table:
+// To run it on a larger table:
 // MIGRATION_ROWS=1000000 npm run -s test:postgres -- test/backend/database/postgres-migrations.test.ts
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -18,10 +18,10 @@ import { until } from '../../fixtures/service/until.ts'
 
 const ROWS = Number(process.env['MIGRATION_ROWS'] ?? 20_000)
 const PAYERS = 4
-/** What payments may take with a million rows, on a busy machine. */
-const PATIENCE_MS = 600_000
+/** Enough for each step of the migration of a million rows on a busy machine. */
+const STEP_TIMEOUT_MS = 600_000
 
-/** A ledger with so many payments, and a session of someone else. */
+/** Starts a backend with `ROWS` payments, and opens a session of an operator. */
 async function startWithPayments(t: Test) {
   const url = await newBarePostgresUrl(t)
   const backend = await startBackend(t, { database: await openTestDatabase(t, { url }) })
@@ -36,7 +36,7 @@ async function startWithPayments(t: Test) {
     return client
   }
   const operator = await connect()
-  // The guard of tests refuses a backfill of what the API would show.
+  // This trigger, which exists only in tests, rejects a backfill of a column that the API may return.
   await operator.query('drop trigger guard_change on payments')
   await operator.query(
     `insert into payments (id, account_id, debtor_id, amount, currency, unapplied_amount,
@@ -52,7 +52,7 @@ async function startWithPayments(t: Test) {
 
 type Ledger = Awaited<ReturnType<typeof startWithPayments>>
 
-/** Payments and reads, one after the other at several clients; resolves to what became of them. */
+/** Lets several clients record payments and read lists in turn, until `stop` resolves with all calls. */
 function startPaying({ backend, key, debtorId }: Ledger) {
   const calls: { readonly status: number; readonly ms: number }[] = []
   let isPaying = true
@@ -75,7 +75,7 @@ function startPaying({ backend, key, debtorId }: Ledger) {
   }
   const paying = Promise.all(Array.from({ length: PAYERS }, pay))
   return {
-    /** Resolves when so many more payments were begun and ended. */
+    /** Resolves after `count` more payments and as many reads. */
     async more(count: number) {
       const wanted = calls.length + 2 * count
       await until(() => calls.length >= wanted, `${count} payments`)
@@ -102,7 +102,7 @@ function startMigrator(t: Test, url: string) {
   return {
     exited,
     output: () => output,
-    printed: (line: string) => until(() => output.includes(line), line, PATIENCE_MS),
+    printed: (line: string) => until(() => output.includes(line), line, STEP_TIMEOUT_MS),
     async kill() {
       child.kill('SIGKILL')
       await exited
@@ -110,14 +110,17 @@ function startMigrator(t: Test, url: string) {
   }
 }
 
-async function request<R extends pg.QueryResultRow>(client: pg.Client, text: string): Promise<R[]> {
+async function queryRows<R extends pg.QueryResultRow>(
+  client: pg.Client,
+  text: string,
+): Promise<R[]> {
   return (await client.query<R>(text)).rows
 }
 
-/** The place of a share of the calls, in milliseconds. */
-function quantile(calls: readonly { readonly ms: number }[], share: number): number {
+/** Returns a quantile of the durations, in milliseconds. */
+function quantile(calls: readonly { readonly ms: number }[], q: number): number {
   const sorted = calls.map(({ ms }) => ms).toSorted((a, b) => a - b)
-  return Math.round(sorted[Math.floor(share * (sorted.length - 1))] ?? 0)
+  return Math.round(sorted[Math.floor(q * (sorted.length - 1))] ?? 0)
 }
 
 t.test(
@@ -127,27 +130,27 @@ t.test(
     const { url, operator, connect } = ledger
     const payers = startPaying(ledger)
 
-    t.comment('a table that another transaction uses: the migration waits, payments do not')
-    const user = await connect()
-    await user.query('begin; lock table payments in row exclusive mode')
+    t.comment('the migration waits for a table that another transaction uses; payments do not wait')
+    const lockHolder = await connect()
+    await lockHolder.query('begin; lock table payments in row exclusive mode')
     const first = startMigrator(t, url)
     await first.printed('waits for a lock')
     await payers.more(100)
 
-    t.comment('an index whose build waits for an old snapshot is killed')
+    t.comment('the migration is killed while the build of an index waits for an old snapshot')
     const snapshot = await connect()
     await snapshot.query('begin isolation level repeatable read; select count(*) from accounts')
-    await user.query('commit')
+    await lockHolder.query('commit')
     const build = await until(
       async () => {
-        const builds = await request<{ pid: number }>(
+        const builds = await queryRows<{ pid: number }>(
           operator,
           `select pid from pg_stat_progress_create_index where phase = 'waiting for old snapshots'`,
         )
         return builds[0]
       },
-      'the build',
-      PATIENCE_MS,
+      'the build of the index',
+      STEP_TIMEOUT_MS,
     )
     const second = startMigrator(t, url)
     await second.printed('Another process migrates this database')
@@ -156,34 +159,34 @@ t.test(
     await first.kill()
     await operator.query('select pg_terminate_backend($1)', [build.pid])
     await until(async () => {
-      const locks = await request(operator, `select 1 from pg_locks where locktype = 'advisory'`)
+      const locks = await queryRows(operator, `select 1 from pg_locks where locktype = 'advisory'`)
       return locks.length === 0
-    }, 'the session to end')
+    }, 'the session has ended')
     const INVALID = 'select indexrelid::regclass::text as name from pg_index where not indisvalid'
-    t.strictSame(await request(operator, INVALID), [{ name: 'payments_by_label' }])
+    t.strictSame(await queryRows(operator, INVALID), [{ name: 'payments_by_label' }])
     await snapshot.query('commit')
 
-    t.comment('it is built again, and the backfill is killed')
+    t.comment('the next run builds the index again, and is killed during the backfill')
     const third = startMigrator(t, url)
     await third.printed('payments_by_label was left unfinished')
     const RECORD = `select * from schema_migrations where name = '9999-later'`
     await until(
       async () =>
-        (await request<{ position: string | null }>(operator, RECORD))[0]?.position !== null,
+        (await queryRows<{ position: string | null }>(operator, RECORD))[0]?.position !== null,
       'a batch',
-      PATIENCE_MS,
+      STEP_TIMEOUT_MS,
     )
     await third.kill()
 
-    t.comment('the last one ends it')
+    t.comment('the last run completes the migration')
     const last = startMigrator(t, url)
     await last.exited
     t.ok(last.output().endsWith('migrated 9999-later\n'), last.output())
     const { calls, payments } = await payers.stop()
     t.strictSame([...new Set(calls.map(({ status }) => status))].sort(), [200, 201])
-    t.strictSame(await request(operator, INVALID), [])
+    t.strictSame(await queryRows(operator, INVALID), [])
     t.strictSame(
-      await request(
+      await queryRows(
         operator,
         `select count(case when label = reference then 1 end)::integer as filled,
         (select convalidated from pg_constraint where conname = 'payments_share_check') as checked
@@ -191,7 +194,7 @@ t.test(
       ),
       [{ filled: ROWS, checked: true }],
     )
-    t.equal((await request(operator, 'select from payments')).length, ROWS + payments)
+    t.equal((await queryRows(operator, 'select from payments')).length, ROWS + payments)
     t.comment(
       `${ROWS} rows; ${calls.length} calls: median ${quantile(calls, 0.5)} ms, ` +
         `p99 ${quantile(calls, 0.99)} ms, longest ${quantile(calls, 1)} ms`,
@@ -201,7 +204,7 @@ t.test(
 
 const QUIET: MigrationProgress = { note() {}, begin() {}, advance() {}, end() {} }
 
-/** Columns, indexes and constraints. */
+/** Selects columns, indexes and constraints. */
 const SCHEMA = `
   select table_name || '.' || column_name as name,
     concat_ws(' ', data_type, collation_name, is_nullable, column_default) as definition
@@ -223,7 +226,7 @@ t.test('a database from before migrations had steps gets the schema of a new one
   const schemaOf = async (url: string) => {
     const client = new pg.Client({ connectionString: url })
     await client.connect()
-    const rows = await request(client, SCHEMA)
+    const rows = await queryRows(client, SCHEMA)
     await client.end()
     return rows
   }
