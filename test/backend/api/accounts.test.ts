@@ -14,7 +14,7 @@ import { matches, rejectsWith } from '../../fixtures/matches.ts'
 import { openTestDatabase } from '../../fixtures/service/database.ts'
 
 const ACT: Act = { actor: OPERATOR, now: new Date('2026-11-21T10:15:00.000Z') }
-const BY_THE_PRODUCT: Act = { ...ACT, actor: { ...OPERATOR, type: 'system', label: 'trials' } }
+const SYSTEM_ACT: Act = { ...ACT, actor: { ...OPERATOR, type: 'system', label: 'trials' } }
 
 async function openWithAccount(t: Parameters<typeof openTestDatabase>[0], status?: AccountStatus) {
   const database = await openTestDatabase(t)
@@ -24,7 +24,7 @@ async function openWithAccount(t: Parameters<typeof openTestDatabase>[0], status
   return { database, account }
 }
 
-t.test('an account is created active, with what was not said filled in', async (t) => {
+t.test('a new account is active, and omitted fields have default values', async (t) => {
   const { database, account } = await openWithAccount(t)
   matches(t, account, { name: 'Acme', status: 'active', timezone: 'UTC', default_currency: 'EUR' })
   t.strictSame(await getAccount(database.read, account.id), account)
@@ -46,12 +46,17 @@ t.test('an invalid name, time zone or currency is rejected', async (t) => {
   })
 })
 
-t.test('a change of state raises the revision, and is written down', async (t) => {
+t.test('a change of status raises the revision, and is recorded in the audit log', async (t) => {
   const { database, account } = await openWithAccount(t)
   const change = (status: AccountStatus) =>
     database.transaction((tx) => setStatus(tx, account.id, status, ACT))
   matches(t, await change('suspended'), { status: 'suspended', revision: account.revision + 1 })
-  matches(t, await change('suspended'), { revision: account.revision + 1 }, 'again changes nothing')
+  matches(
+    t,
+    await change('suspended'),
+    { revision: account.revision + 1 },
+    'the same status changes nothing',
+  )
   const audit = await database.read
     .selectFrom('audit_log')
     .select(['action', 'actor_label', 'detail'])
@@ -66,26 +71,23 @@ t.test('a change of state raises the revision, and is written down', async (t) =
   ])
 })
 
-t.test(
-  'the product keeps to the transitions; an operator may put right what is wrong',
-  async (t) => {
-    const { database, account } = await openWithAccount(t, 'trial')
-    const change = (status: AccountStatus, act: Act) =>
-      database.transaction((tx) => setStatus(tx, account.id, status, act))
-    await rejectsWith(t, change('suspended', BY_THE_PRODUCT), { code: 'validation_failed' })
-    matches(t, await change('trial_paused', BY_THE_PRODUCT), { status: 'trial_paused' })
-    matches(t, await change('cancelled', BY_THE_PRODUCT), { status: 'cancelled' })
-    await rejectsWith(t, change('trial', BY_THE_PRODUCT), { code: 'validation_failed' })
-    matches(t, await change('trial', ACT), { status: 'trial' })
-  },
-)
+t.test('the product makes only allowed changes of status; an operator can make any', async (t) => {
+  const { database, account } = await openWithAccount(t, 'trial')
+  const change = (status: AccountStatus, act: Act) =>
+    database.transaction((tx) => setStatus(tx, account.id, status, act))
+  await rejectsWith(t, change('suspended', SYSTEM_ACT), { code: 'validation_failed' })
+  matches(t, await change('trial_paused', SYSTEM_ACT), { status: 'trial_paused' })
+  matches(t, await change('cancelled', SYSTEM_ACT), { status: 'cancelled' })
+  await rejectsWith(t, change('trial', SYSTEM_ACT), { code: 'validation_failed' })
+  matches(t, await change('trial', ACT), { status: 'trial' })
+})
 
 t.test('suspended, cancelled and paused accounts are read-only', async (t) => {
   const states = ['trial', 'trial_paused', 'active', 'suspended', 'cancelled'] as const
   t.strictSame(states.filter(isReadOnly), ['trial_paused', 'suspended', 'cancelled'])
 })
 
-t.test('an allowance holds known scopes, each once, in the order of the document', async (t) => {
+t.test('an allowance has only known scopes, each once, in the order of the contract', async (t) => {
   const { database, account } = await openWithAccount(t)
   const allow = (scopes: readonly string[] | null) =>
     database.transaction((tx) => setScopeAllowance(tx, account.id, scopes, ACT))
@@ -102,7 +104,7 @@ t.test('the scopes are those of the contract, in its order', async (t) => {
   t.strictSame(SCOPES, loadContract().scopes)
 })
 
-t.test('an account that does not exist is not found', async (t) => {
+t.test('a change of an unknown account fails with not_found', async (t) => {
   const database = await openTestDatabase(t)
   await rejectsWith(
     t,

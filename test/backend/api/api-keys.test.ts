@@ -34,7 +34,7 @@ async function openWithKeys(...[t, options]: Parameters<typeof openTestDatabase>
   return { database, account, issue }
 }
 
-t.test('a key is issued with its secret, and only a digest stays', async (t) => {
+t.test('only a peppered digest of an issued secret is stored', async (t) => {
   const { database, issue } = await openWithKeys(t)
   const { row, secret } = await issue({
     name: '  Cafe\u0301  ',
@@ -56,7 +56,7 @@ t.test('a key is issued with its secret, and only a digest stays', async (t) => 
   t.notMatch(JSON.stringify([stored, audit]), digestApiKey(secret))
 })
 
-t.test('a key needs a name and something it may do', async (t) => {
+t.test('a key needs a name and at least one scope', async (t) => {
   const { issue } = await openWithKeys(t)
   await rejectsWith(t, issue({ name: ' \n', scopes: [] }), {
     code: 'validation_failed',
@@ -75,30 +75,30 @@ t.test('a key needs a name and something it may do', async (t) => {
   matches(t, await issue({ name: '😀'.repeat(80) }), { row: { name: '😀'.repeat(80) } })
 })
 
-t.test('a key is found by its digest under any pepper that is configured', async (t) => {
+t.test('a key is found by its digest with any configured pepper', async (t) => {
   const { database, issue } = await openWithKeys(t)
   const old = await issue()
-  const young = await issue({}, [NEW, OLD])
+  const recent = await issue({}, [NEW, OLD])
   const find = async (secret: string, peppers = [NEW, OLD]) =>
     (await findKeysByDigest(database.read, [digestApiKey(secret)], peppers))[0]
   matches(t, await find(old.secret), { key_id: old.row.id, pepper_version: 'v1' })
-  matches(t, await find(young.secret), { key_id: young.row.id, pepper_version: 'v2' })
+  matches(t, await find(recent.secret), { key_id: recent.row.id, pepper_version: 'v2' })
   t.equal(await find(old.secret, [NEW]), undefined)
   t.equal(await find(`${old.secret}x`), undefined)
   t.equal(
     await find(old.secret, [{ ...OLD, version: 'v3' }]),
     undefined,
-    'a pepper under another version is another pepper',
+    'the same secret with another version is another pepper',
   )
-  const digests = [young.secret, `${old.secret}x`, old.secret].map(digestApiKey)
+  const digests = [recent.secret, `${old.secret}x`, old.secret].map(digestApiKey)
   const several = await findKeysByDigest(database.read, digests, [NEW, OLD])
   t.strictSame(
     several.map((row) => row?.key_id),
-    [young.row.id, undefined, old.row.id],
+    [recent.row.id, undefined, old.row.id],
   )
 })
 
-t.test('a revocation is stamped once, and the key stays', async (t) => {
+t.test('a revocation is recorded once, and the key stays in the list', async (t) => {
   const { database, account, issue } = await openWithKeys(t)
   const { row } = await issue()
   const revoke = (act: Act, accountId?: string) =>
@@ -111,19 +111,22 @@ t.test('a revocation is stamped once, and the key stays', async (t) => {
   t.strictSame(await listApiKeys(database.read, account.id), [revoked])
 })
 
-t.test('what a key may do is what it was granted and the account allows', async (t) => {
-  t.strictSame(effectiveScopes(['debtors:read', 'payments:write'], null), [
-    'debtors:read',
-    'payments:write',
-  ])
-  t.strictSame(
-    effectiveScopes(['debtors:read', 'payments:write'], '["payments:write","messages:read"]'),
-    ['payments:write'],
-  )
-  t.strictSame(effectiveScopes(['debtors:read'], '[]'), [])
-})
+t.test(
+  'the effective scopes of a key are those that it was granted and its account allows',
+  async (t) => {
+    t.strictSame(effectiveScopes(['debtors:read', 'payments:write'], null), [
+      'debtors:read',
+      'payments:write',
+    ])
+    t.strictSame(
+      effectiveScopes(['debtors:read', 'payments:write'], '["payments:write","messages:read"]'),
+      ['payments:write'],
+    )
+    t.strictSame(effectiveScopes(['debtors:read'], '[]'), [])
+  },
+)
 
-t.test('last uses are written together, and only move forward', async (t) => {
+t.test('times of last use are written together, and only move forward', async (t) => {
   const { database, account, issue } = await openWithKeys(t)
   const [a, b] = [await issue(), await issue()]
   const lastUsed = createLastUsed(database, SILENT)
@@ -142,7 +145,7 @@ t.test('last uses are written together, and only move forward', async (t) => {
   ])
 })
 
-t.test('last uses that could not be written are kept for the next time', async (t) => {
+t.test('times of last use that could not be written are kept for the next attempt', async (t) => {
   const path = join(t.testdir(), 'test.db')
   const { database, account, issue } = await openWithKeys(t, {
     url: `sqlite:${path}`,

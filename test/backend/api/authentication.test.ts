@@ -12,10 +12,11 @@ import {
 import { matches } from '../../fixtures/matches.ts'
 import { GATEWAY_SECRETS, startBackend, type TestBackend } from '../../fixtures/service/backend.ts'
 import { lockDatabase, openTestDatabase } from '../../fixtures/service/database.ts'
+import { until } from '../../fixtures/service/until.ts'
 
 const act = (backend: TestBackend) => ({ actor: OPERATOR, now: backend.now })
 
-t.test('a call with a principal acts for its key', async (t) => {
+t.test('a call with a principal is authenticated as its key', async (t) => {
   const backend = await startBackend(t)
   const key = await backend.createKey()
   const { status, json } = await backend.call(key, 'GET', '/api/v1/me')
@@ -23,7 +24,7 @@ t.test('a call with a principal acts for its key', async (t) => {
   matches(t, json, { key: { id: key.row.id, label: 'Test' }, account: { name: 'Acme Ltd' } })
 })
 
-t.test('a request without proof gets the same bare 404, whatever it requests', async (t) => {
+t.test('every request without a signature or a principal gets the same empty 404', async (t) => {
   const backend = await startBackend(t)
   const requested = [
     ['GET', '/api/v1/me'],
@@ -45,13 +46,13 @@ t.test('a request without proof gets the same bare 404, whatever it requests', a
   matches(t, first, { status: 404, text: '' })
   const headers = (response: typeof first) =>
     [...(response?.headers.keys() ?? [])].filter((name) => !/^(connection|keep-alive)$/.test(name))
-  for (const [at, response] of responses.entries()) {
-    t.strictSame([response.status, response.text], [404, ''], requested[at]?.join(' ') ?? '')
+  for (const [n, response] of responses.entries()) {
+    t.strictSame([response.status, response.text], [404, ''], requested[n]?.join(' ') ?? '')
     t.strictSame(headers(response), headers(first), 'same headers')
   }
 })
 
-t.test('a route that does not exist is a bare 404 for a gateway too', async (t) => {
+t.test('an authenticated request to an unknown route gets an empty 404 too', async (t) => {
   const backend = await startBackend(t)
   const key = await backend.createKey()
   matches(t, await backend.call(key, 'GET', '/api/v1/nothing'), { status: 404, text: '' })
@@ -71,11 +72,11 @@ t.test('an invalid or outdated principal is rejected with the reason', async (t)
   const principal = await backend.principalOf(key)
 
   await t.test('expired', async (t) => {
-    const begun = backend.now
-    matches(t, await refusalOf(principal), [200, null, String], 'also one that was known')
-    backend.now = new Date(begun.getTime() + 60_001)
+    const start = backend.now
+    matches(t, await refusalOf(principal), [200, null, String], 'accepted until it expires')
+    backend.now = new Date(start.getTime() + 60_001)
     t.strictSame(await refusalOf(principal), [401, 'principal_expired', ''])
-    backend.now = begun
+    backend.now = start
   })
 
   await t.test('forged, or of a key that does not exist', async (t) => {
@@ -85,23 +86,26 @@ t.test('an invalid or outdated principal is rejected with the reason', async (t)
     t.strictSame(await refusalOf('x'), invalid)
     t.strictSame(await refusalOf(signPrincipal(claims, expiresAt, ['another secret'])), invalid)
     t.strictSame(await refusalOf(signPrincipal(claims, expiresAt, GATEWAY_SECRETS)), invalid)
-    const none = { ...claims, keyId: 'key_none' }
-    t.strictSame(await refusalOf(signPrincipal(none, expiresAt, GATEWAY_SECRETS)), invalid)
+    const unknownKey = { ...claims, keyId: 'key_none' }
+    t.strictSame(await refusalOf(signPrincipal(unknownKey, expiresAt, GATEWAY_SECRETS)), invalid)
   })
 
-  await t.test('the account was narrowed or suspended since', async (t) => {
-    const { account_id: id } = key.row
-    await backend.database.transaction((tx) =>
-      setScopeAllowance(tx, id, ['debtors:read'], act(backend)),
-    )
-    t.strictSame(await refusalOf(principal), [401, 'revision_changed', ''])
-    const narrowed = await backend.principalOf(key)
-    matches(t, await refusalOf(narrowed), [200, null, String])
-    await backend.database.transaction((tx) => setStatus(tx, id, 'suspended', act(backend)))
-    t.strictSame(await refusalOf(narrowed), [401, 'revision_changed', ''])
-  })
+  await t.test(
+    'older than a restriction of the scopes, or the suspension, of its account',
+    async (t) => {
+      const { account_id: id } = key.row
+      await backend.database.transaction((tx) =>
+        setScopeAllowance(tx, id, ['debtors:read'], act(backend)),
+      )
+      t.strictSame(await refusalOf(principal), [401, 'revision_changed', ''])
+      const narrowed = await backend.principalOf(key)
+      matches(t, await refusalOf(narrowed), [200, null, String])
+      await backend.database.transaction((tx) => setStatus(tx, id, 'suspended', act(backend)))
+      t.strictSame(await refusalOf(narrowed), [401, 'revision_changed', ''])
+    },
+  )
 
-  await t.test('the key was revoked since', async (t) => {
+  await t.test('older than the revocation of its key', async (t) => {
     const latest = await backend.principalOf(key)
     await backend.database.transaction((tx) => revokeApiKey(tx, key.row.id, act(backend)))
     t.strictSame(await refusalOf(latest), [401, 'key_revoked', ''])
@@ -109,14 +113,14 @@ t.test('an invalid or outdated principal is rejected with the reason', async (t)
   })
 })
 
-t.test('a second secret of the gateways is accepted while they rotate it', async (t) => {
+t.test('gateways may use either secret while it is rotated', async (t) => {
   const backend = await startBackend(t, { gatewaySecrets: ['a new one', ...GATEWAY_SECRETS] })
   const key = await backend.createKey()
   matches(t, await backend.call(key, 'GET', '/api/v1/me'), { status: 200 })
   matches(t, await backend.request('GET', '/internal/ready'), { status: 200 })
 })
 
-t.test('a scope is checked again, whatever the gateway let through', async (t) => {
+t.test('the backend checks scopes again, after the gateway', async (t) => {
   const backend = await startBackend(t)
   const account = await backend.createAccount()
   const key = await backend.issueKey(account.id, { scopes: ['payments:read', 'debtors:read'] })
@@ -143,15 +147,15 @@ t.test('a scope is checked again, whatever the gateway let through', async (t) =
 t.test('the scope allowance of an account limits its keys, except for /me', async (t) => {
   const backend = await startBackend(t)
   const key = await backend.createKey()
-  const narrow = (scopes: string[] | null) =>
+  const setAllowance = (scopes: string[] | null) =>
     backend.database.transaction((tx) =>
       setScopeAllowance(tx, key.row.account_id, scopes, act(backend)),
     )
-  await narrow([])
+  await setAllowance([])
   matches(t, await backend.call(key, 'GET', '/api/v1/debtors'), { status: 403 })
   const me = await backend.call(key, 'GET', '/api/v1/me')
   matches(t, me, { status: 200, json: { key: { scopes: [] } } })
-  await narrow(null)
+  await setAllowance(null)
   matches(t, await backend.call(key, 'GET', '/api/v1/debtors'), { status: 200 })
 })
 
@@ -195,15 +199,20 @@ t.test('calls in progress get their response while the backend drains', async (t
   const key = await backend.createKey()
   const principal = await backend.principalOf(key)
   const unlock = await lockDatabase(t, path)
-  const call = backend.send('POST', '/api/v1/debtors', {
-    headers: { [PRINCIPAL_HEADER]: principal },
-    body: { name: 'Debtor' },
-  })
-  // The response arrives after the call above has reached the writer, which waits for the lock.
-  await backend.call(key, 'GET', '/api/v1/me')
+  const create = (name: string) =>
+    backend.send('POST', '/api/v1/debtors', {
+      headers: { [PRINCIPAL_HEADER]: principal },
+      body: { name },
+    })
+  const calls = [create('Globex'), create('Initech')]
+  await until(
+    () => database.activity().waiting === 1,
+    'one call waits for the lock, and the other one in the queue',
+  )
   const drained = backend.drain()
   await unlock()
-  matches(t, await call, { status: 201, json: { name: 'Debtor' } })
+  const statuses = (await Promise.all(calls)).map(({ status }) => status)
+  t.strictSame(statuses, [201, 201])
   await drained
   await t.rejects(backend.send('GET', '/internal/ready'))
 })

@@ -12,7 +12,7 @@ const SCOPE = {
 }
 const POSITION = { value: '2026-11-21T10:15:00.000Z', id: 'deb_1' }
 
-t.test('a cursor opens to the position it was made from', async (t) => {
+t.test('a cursor opens to the position that it was made from', async (t) => {
   t.strictSame(verifyCursor(KEY, SCOPE, signCursor(KEY, SCOPE, POSITION)), POSITION)
   const reordered = { ...SCOPE, filters: { q: 'a', status: 'active' } }
   t.strictSame(verifyCursor(KEY, reordered, signCursor(KEY, SCOPE, POSITION)), POSITION)
@@ -33,7 +33,7 @@ t.test('a cursor of another account, list, sort, filter or key does not open', a
   throwsWith(t, () => verifyCursor(Buffer.alloc(32, 2), SCOPE, cursor), { code: 'invalid_cursor' })
 })
 
-t.test('no text but the one that was made opens', async () => {
+t.test('no text other than the unchanged cursor opens', async () => {
   const cursor = signCursor(KEY, SCOPE, POSITION)
   const opens = (text: string) => {
     try {

@@ -1,4 +1,4 @@
-/** On a busy machine the first reader waited until the gateway gave up with 504. */
+/** Regression: on a busy machine, the first reader waited until the gateway timed out with 504. */
 import { server as createHapi } from '@hapi/hapi'
 import t from 'tap'
 import { createFile } from '../../../backend/docs/assets.ts'
@@ -33,10 +33,13 @@ t.test('while the documentation is rendered, readers get 503 with Retry-After', 
   t.equal((await get('/docs')).statusCode, 200)
 })
 
-t.test('a reader who comes shortly before it is rendered waits for it', async (t) => {
-  const rendering = Promise.withResolvers<RenderedDocs>()
-  const get = serve(() => rendering.promise)
-  const response = get('/docs')
-  rendering.resolve(DOCS)
-  matches(t, await response, { statusCode: 200, payload: '<title>Documentation</title>' })
-})
+t.test(
+  'a request that arrives shortly before the documentation is rendered waits for it',
+  async (t) => {
+    const rendering = Promise.withResolvers<RenderedDocs>()
+    const get = serve(() => rendering.promise)
+    const response = get('/docs')
+    rendering.resolve(DOCS)
+    matches(t, await response, { statusCode: 200, payload: '<title>Documentation</title>' })
+  },
+)

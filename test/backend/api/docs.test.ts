@@ -11,8 +11,8 @@ import { BASE_URL, startBackend } from '../../fixtures/service/backend.ts'
 
 const backend = await startBackend(t)
 await renderedDocs(BASE_URL)
-const start = await backend.request('GET', '/docs')
-const paths = [...start.text.matchAll(/<li><a href="(\/docs[\w/-]*)"/g)].map(([, path]) => path)
+const startPage = await backend.request('GET', '/docs')
+const paths = [...startPage.text.matchAll(/<li><a href="(\/docs[\w/-]*)"/g)].map(([, path]) => path)
 const pages = new Map<string, string>()
 for (const path of new Set(['/docs', ...paths.filter((path) => path !== undefined)])) {
   pages.set(path, (await backend.request('GET', path)).text)
@@ -20,7 +20,7 @@ for (const path of new Set(['/docs', ...paths.filter((path) => path !== undefine
 
 const idsOf = (page: string) => [...page.matchAll(/ id="([^"]+)"/g)].map(([, id]) => id)
 
-t.test('the documentation has its pages', async (t) => {
+t.test('the documentation has every guide', async (t) => {
   const guides = [
     'first-call',
     'authentication',
@@ -44,7 +44,7 @@ t.test('the documentation has its pages', async (t) => {
   }
 })
 
-t.test('every link leads somewhere', async (t) => {
+t.test('every link has a target', async (t) => {
   const ids = new Map<string, ReadonlySet<string | undefined>>()
   const texts = new Map(pages)
   for (const [path, page] of pages) {
@@ -58,12 +58,12 @@ t.test('every link leads somewhere', async (t) => {
         continue
       }
       const [file = '', id] = href.split('#')
-      const at = file === '' ? path : file
-      const target = texts.get(at) ?? (await textOf(at))
+      const targetPath = file === '' ? path : file
+      const target = texts.get(targetPath) ?? (await textOf(targetPath))
       if (target === undefined) broken.push(href)
-      texts.set(at, target ?? '')
-      const known = ids.get(at) ?? new Set(idsOf(target ?? ''))
-      ids.set(at, known)
+      texts.set(targetPath, target ?? '')
+      const known = ids.get(targetPath) ?? new Set(idsOf(target ?? ''))
+      ids.set(targetPath, known)
       if (id !== undefined && !known.has(id)) broken.push(href)
     }
     t.strictSame(broken, [], `links of ${path}`)
@@ -72,11 +72,11 @@ t.test('every link leads somewhere', async (t) => {
 
 async function textOf(path: string): Promise<string | undefined> {
   const { status, text } = await backend.request('GET', path)
-  // Settings lead to their login.
+  // Settings redirects to its login.
   return status === 200 || (path === '/settings' && status === 303) ? text : undefined
 }
 
-t.test('each error code has its section, and no other has one', async (t) => {
+t.test('the page of errors has one section for each error code, and no others', async (t) => {
   const errors = pages.get('/docs/errors') ?? ''
   const sections = [...errors.matchAll(/<h3 id="([^"]+)">[^\n]+\n<p class="facts">(\d+) · /g)]
   const types = { ...PROBLEM_TYPES, ...SETTINGS_PROBLEM_TYPES }
@@ -110,7 +110,7 @@ t.test('the reference has every operation and every field of the document', asyn
 })
 
 t.test(
-  'every operation has a request in eight languages and a response of each status',
+  'every operation has an example request in eight languages and a response of each status',
   async (t) => {
     const reference = pages.get('/docs/reference') ?? ''
     const { json } = await backend.request('GET', '/docs/openapi.json')
@@ -134,7 +134,7 @@ t.test(
 )
 
 t.test(
-  'every event has a sample that is what a test event says, with a signature that verifies',
+  'every event type has a sample with the payload of a test event and a valid signature',
   async (t) => {
     const reference = pages.get('/docs/reference') ?? ''
     for (const type of EVENT_TYPES) {
@@ -144,10 +144,14 @@ t.test(
         ([, code = '']) => unescaped(code),
       )
       const webhook = new Webhook(SAMPLE_SECRET)
-      const given = Object.fromEntries(headers.split('\n').map((line) => line.split(': ')))
-      // The library rejects old timestamps, so the test compares the signature that it makes.
-      const at = new Date(Number(given['webhook-timestamp']) * 1000)
-      t.equal(given['webhook-signature'], webhook.sign(given['webhook-id'], at, body), type)
+      const sampleHeaders = Object.fromEntries(headers.split('\n').map((line) => line.split(': ')))
+      // `verify` rejects old timestamps, so the test compares the signature with that of `sign`.
+      const at = new Date(Number(sampleHeaders['webhook-timestamp']) * 1000)
+      t.equal(
+        sampleHeaders['webhook-signature'],
+        webhook.sign(sampleHeaders['webhook-id'], at, body),
+        type,
+      )
       const event = JSON.parse(body)
       t.equal(event.type, type)
       t.strictSame(event.data, JSON.parse(JSON.stringify(withRevision(sampleOf(type)))))
@@ -155,8 +159,8 @@ t.test(
   },
 )
 
-t.test('the search has every section, as text', async (t) => {
-  const [, path = ''] = /data-index="([^"]+)"/.exec(start.text) ?? []
+t.test('the search index has every section, as plain text', async (t) => {
+  const [, path = ''] = /data-index="([^"]+)"/.exec(startPage.text) ?? []
   const response = await backend.request('GET', path)
   matches(t, response.headers.get('cache-control'), /immutable/)
   const { storedFields } = JSON.parse(response.text)
@@ -177,8 +181,8 @@ t.test('the search has every section, as text', async (t) => {
   t.notMatch(JSON.stringify(sections), /<\/|&amp;|&quot;/)
 })
 
-t.test('pages name the address that they are served from, and no other', async (t) => {
-  // The reader's own receivers of webhooks.
+t.test('pages contain the address that they are served from, and no other', async (t) => {
+  // Examples of the reader's own webhook receiver run on localhost.
   const receivers = /http:\/\/127\.0\.0\.1:3000\/|&quot;localhost&quot;/g
   for (const [path, page] of pages) {
     t.notMatch(page.replaceAll(receivers, ''), /localhost|127\.0\.0\.1/, path)
@@ -188,25 +192,32 @@ t.test('pages name the address that they are served from, and no other', async (
   matches(t, yaml.text, containing(`default: ${BASE_URL}`))
 })
 
-t.test('nothing in a page is a script or a style, and the policy holds it to that', async (t) => {
-  for (const [path, page] of pages) {
-    t.notMatch(page, /<script(?! type="module" src=)|<style|\sstyle=|\son\w+=|javascript:/, path)
-  }
-  const { headers } = start
-  matches(t, headers.get('content-security-policy'), /^default-src 'none'; script-src 'self'; /)
-  t.notMatch(headers.get('content-security-policy'), /unsafe|https?:|\*/)
-  t.equal(headers.get('x-content-type-options'), 'nosniff')
-  t.equal(headers.get('strict-transport-security'), 'max-age=31536000', 'as those of Settings')
-})
+t.test(
+  'no page has inline scripts or styles, and its content security policy forbids them',
+  async (t) => {
+    for (const [path, page] of pages) {
+      t.notMatch(page, /<script(?! type="module" src=)|<style|\sstyle=|\son\w+=|javascript:/, path)
+    }
+    const { headers } = startPage
+    matches(t, headers.get('content-security-policy'), /^default-src 'none'; script-src 'self'; /)
+    t.notMatch(headers.get('content-security-policy'), /unsafe|https?:|\*/)
+    t.equal(headers.get('x-content-type-options'), 'nosniff')
+    t.equal(
+      headers.get('strict-transport-security'),
+      'max-age=31536000',
+      'the same as for Settings',
+    )
+  },
+)
 
 t.test('a page that has not changed gets 304', async (t) => {
-  const tag = start.headers.get('etag') ?? ''
-  t.equal(start.headers.get('cache-control'), 'no-cache')
+  const tag = startPage.headers.get('etag') ?? ''
+  t.equal(startPage.headers.get('cache-control'), 'no-cache')
   const again = await backend.request('GET', '/docs', { headers: { 'if-none-match': tag } })
   matches(t, again, { status: 304, text: '' })
 })
 
-t.test('the collection has every example call, as the reference shows it', async (t) => {
+t.test('the Postman collection has every example call, as in the reference', async (t) => {
   const { text } = await backend.request('GET', '/docs/receivables.postman_collection.json')
   const { info, variable, item: folders } = JSON.parse(text)
   matches(t, info.schema, /v2\.1\.0/)
@@ -250,13 +261,13 @@ t.test('a client that accepts gzip gets a compressed page with its own ETag', as
   matches(t, await backend.request('GET', path, { headers }), { status: 304, text: '' })
 })
 
-t.test('an unknown path gets 404 as a page', async (t) => {
+t.test('an unknown path gets a page with 404', async (t) => {
   const response = await backend.request('GET', '/docs/nowhere')
   matches(t, response, { status: 404, text: /There is no such page/ })
   matches(t, response.headers.get('content-security-policy'), /^default-src 'none'/)
 })
 
-t.test('the guide to messages names every status and every reason', async (t) => {
+t.test('the guide to messages has every status and every reason for suppression', async (t) => {
   const { json } = await backend.request('GET', '/docs/openapi.json')
   const { schemas } = JSON.parse(JSON.stringify(json)).components
   const { reason } = schemas.Message.properties.suppression.properties

@@ -33,7 +33,7 @@ async function open(t: Test, waitMsMax = 60_000): Promise<Fixture> {
   }
 }
 
-/** A write that counts how often its work is done, and ends with `end`. */
+/** Returns a write whose result is that of `end`, and which counts its runs. */
 function counted(end: () => Promise<string>) {
   const runs: number[] = []
   const prepare = () => async () => {
@@ -48,11 +48,11 @@ t.test('a repeat during the first call waits for its response', async (t) => {
   const { promise, resolve } = Promise.withResolvers<string>()
   const { runs, write } = counted(() => promise)
   const calls = [1, 2, 3].map(() => idempotency.once(attempt, write))
-  resolve('the answer')
+  resolve('the response')
   const outcomes = await Promise.all(calls)
   t.strictSame(
     outcomes.map(({ body }) => body),
-    ['the answer', 'the answer', 'the answer'],
+    ['the response', 'the response', 'the response'],
   )
   t.strictSame(
     outcomes.map(({ replayed }) => replayed),
@@ -61,7 +61,7 @@ t.test('a repeat during the first call waits for its response', async (t) => {
   t.equal(runs.length, 1)
 })
 
-t.test('if the first call is rejected, one of those that wait is carried out', async (t) => {
+t.test('if the first call is rejected, one of the waiting calls runs', async (t) => {
   const { idempotency, attempt } = await open(t)
   let refusals = 2
   const { runs, write } = counted(async () => {
@@ -73,7 +73,7 @@ t.test('if the first call is rejected, one of those that wait is carried out', a
   )
   const fulfilled = results.filter(({ status }) => status === 'fulfilled')
   t.equal(fulfilled.length, 3)
-  t.equal(runs.length, 3, 'two refused, one recorded, two replayed')
+  t.equal(runs.length, 3, 'two rejected and one recorded; two are replays, which do not run')
 })
 
 t.test(
@@ -93,7 +93,7 @@ t.test(
   },
 )
 
-t.test('another key or operation does not wait', async (t) => {
+t.test('a call with another key or operation is not a repeat', async (t) => {
   const { idempotency, attempt, database } = await open(t)
   const { write } = counted(async () => 'done')
   const others = [{ ...attempt, key: 'l' }, { ...attempt, operation: 'createInvoice' }, attempt]
@@ -104,29 +104,29 @@ t.test('another key or operation does not wait', async (t) => {
   t.equal(rows.length, 3)
 })
 
-t.test('where two processes race, the row decides', async (t) => {
-  const ends = {
-    records: async () => ({ resourceId: 'deb_2', body: 'another answer' }),
+t.test('if two processes race, the row that is committed first decides', async (t) => {
+  const outcomes = {
+    records: async () => ({ resourceId: 'deb_2', body: 'another response' }),
     refuses: async () => {
-      throw new Problem('payment_exceeds_balance', 'for what the other has just paid')
+      throw new Problem('payment_exceeds_balance', 'the other process has just paid it')
     },
   }
-  for (const [name, end] of Object.entries(ends)) {
+  for (const [name, end] of Object.entries(outcomes)) {
     const { idempotency: other, database, attempt } = await open(t)
-    const { write } = counted(async () => 'the answer')
-    const late: Database = {
+    const { write } = counted(async () => 'the response')
+    const lateDatabase: Database = {
       read: database.read,
       isConcurrent: database.isConcurrent,
       listen: database.listen,
-      // After the look-up and before the transaction, the other process commits.
+      // The other process commits after this one's look-up and before its transaction.
       async transaction(work) {
         await other.once(attempt, write)
         return database.transaction(work)
       },
       close: () => database.close(),
     }
-    const idempotency = createIdempotency({ database: late, clock })
-    const outcome = await idempotency.once(attempt, { ...write, prepare: () => end })
-    matches(t, outcome, { resourceId: 'deb_1', body: 'the answer', replayed: true }, name)
+    const idempotency = createIdempotency({ database: lateDatabase, clock })
+    const response = await idempotency.once(attempt, { ...write, prepare: () => end })
+    matches(t, response, { resourceId: 'deb_1', body: 'the response', replayed: true }, name)
   }
 })

@@ -73,7 +73,7 @@ t.test('a look-up that begins after a revocation sees it', async (t) => {
   t.strictSame((await lookUp(backend, `${key.secret}x`)).json, { found: false })
 })
 
-t.test('several keys are looked up at once, with results in their order', async (t) => {
+t.test('one request looks up several keys, with results in the order of the request', async (t) => {
   const backend = await startBackend(t)
   const live = await backend.createKey()
   const revoked = await backend.createKey()
@@ -113,7 +113,7 @@ t.test('a look-up with another body is rejected', async (t) => {
   }
 })
 
-t.test('a signature holds for its method, path and body, and for a minute', async (t) => {
+t.test('a signature is valid for one method, path and body, and for one minute', async (t) => {
   const backend = await startBackend(t)
   const body = JSON.stringify({ digest: digestApiKey('x') })
   const signed = { method: 'POST', path: LOOK_UP, body }
@@ -124,6 +124,8 @@ t.test('a signature holds for its method, path and body, and for a minute', asyn
   matches(t, await send(good), { status: 200 })
   matches(t, await send(good, `${LOOK_UP}?x`), { status: 404, text: '' })
   matches(t, await send(good, LOOK_UP, `${body} `), { status: 404, text: '' })
+  const otherMethod = signRequest({ ...signed, method: 'PUT' }, now, GATEWAY_SECRETS)
+  matches(t, await send(otherMethod), { status: 404, text: '' })
   matches(t, await send(signRequest(signed, now, ['other'])), { status: 404, text: '' })
   matches(t, await send(signRequest(signed, now - 60_001, GATEWAY_SECRETS)), {
     status: 404,
@@ -139,7 +141,7 @@ t.test('a body that is too large is rejected before its end', async (t) => {
   })
   t.teardown(() => unending.destroy())
   unending.write('x'.repeat(1024 * 1024 + 1))
-  // A backend that reads on would never respond.
+  // A backend that waits for the end of the body would never respond.
   const signal = AbortSignal.timeout(30_000)
   const [response] = await once(unending, 'response', { signal })
   t.equal(response.statusCode, 413)
@@ -147,7 +149,7 @@ t.test('a body that is too large is rejected before its end', async (t) => {
   matches(t, await lookUp(backend, 'nothing'), { status: 200, json: { found: false } })
 })
 
-t.test('readiness and the settings page are there for gateways', async (t) => {
+t.test('gateways reach the readiness check and the pages of Settings', async (t) => {
   const backend = await startBackend(t)
   matches(t, await backend.request('GET', '/internal/ready'), {
     status: 200,

@@ -1,5 +1,6 @@
 import t from 'tap'
 import { canonicalJson, parseJsonObject } from '../../../backend/validation/json.ts'
+import { Problem } from '../../../shared/contract/problem.ts'
 import { throwsWith } from '../../fixtures/matches.ts'
 import { fc } from '../../fixtures/properties.ts'
 
@@ -17,7 +18,7 @@ t.test('a JSON object is read as JSON.parse reads it', async () => {
   )
 })
 
-t.test('what is not one JSON object in UTF-8 is malformed', async (t) => {
+t.test('anything other than one JSON object in UTF-8 is malformed', async (t) => {
   const texts = [
     '',
     ' ',
@@ -37,20 +38,23 @@ t.test('what is not one JSON object in UTF-8 is malformed', async (t) => {
   throwsWith(t, () => parseJsonObject(invalidUtf8), { code: 'malformed_json' })
 })
 
-t.test('a name that occurs twice is named, at any depth and however it is written', async (t) => {
-  const cases = [
-    ['{"amount":1,"amount":2}', '/amount'],
-    ['{"amount":1,"\\u0061mount":2}', '/amount'],
-    ['{"a":[{"b":1},{"c":{"d/e":1,"x":[],"d/e":2}}]}', '/a/1/c/d~1e'],
-    ['{"":1,"":2}', '/'],
-    ['{"a":{},"b":"\\"a\\":","a":1}', '/a'],
-  ] as const
-  for (const [text, pointer] of cases) {
-    throwsWith(t, () => parse(text), { code: 'duplicate_json_key', members: { pointer } }, text)
-  }
-})
+t.test(
+  'a duplicate name is reported with its pointer, at any depth and in any escaping',
+  async (t) => {
+    const cases = [
+      ['{"amount":1,"amount":2}', '/amount'],
+      ['{"amount":1,"\\u0061mount":2}', '/amount'],
+      ['{"a":[{"b":1},{"c":{"d/e":1,"x":[],"d/e":2}}]}', '/a/1/c/d~1e'],
+      ['{"":1,"":2}', '/'],
+      ['{"a":{},"b":"\\"a\\":","a":1}', '/a'],
+    ] as const
+    for (const [text, pointer] of cases) {
+      throwsWith(t, () => parse(text), { code: 'duplicate_json_key', members: { pointer } }, text)
+    }
+  },
+)
 
-t.test('the same name in different objects is no duplicate', async (t) => {
+t.test('the same name in different objects is not a duplicate', async (t) => {
   t.strictSame(parse('{"a":{"a":{"a":1}},"b":[{"a":1},{"a":2}],"c":"a"}'), {
     a: { a: { a: 1 } },
     b: [{ a: 1 }, { a: 2 }],
@@ -58,7 +62,7 @@ t.test('the same name in different objects is no duplicate', async (t) => {
   })
 })
 
-t.test('wherever a name is doubled, it is found', async () => {
+t.test('a duplicate name is found at any position', async () => {
   const nested = fc.array(fc.constantFrom('object', 'array'), { maxLength: 10 })
   fc.assert(
     fc.property(nested, fc.string(), fc.jsonValue({ maxDepth: 2 }), (path, name, value) => {
@@ -71,20 +75,20 @@ t.test('wherever a name is doubled, it is found', async () => {
         parse(`{"root":${text}}`)
         return false
       } catch (error) {
-        return error instanceof Error && 'code' in error && error.code !== 'malformed_json'
+        return error instanceof Problem && error.code === 'duplicate_json_key'
       }
     }),
   )
 })
 
-t.test('nesting has an end, and what is far beyond it does no harm', async (t) => {
+t.test('nesting is limited, and extreme nesting does no harm', async (t) => {
   const nest = (depth: number) => `{"a":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}}`
   t.doesNotThrow(() => parse(nest(20)))
   throwsWith(t, () => parse(nest(21)), { code: 'malformed_json' })
   throwsWith(t, () => parse(nest(100_000)), { code: 'malformed_json' })
 })
 
-t.test('names that mean something to JavaScript mean nothing', async (t) => {
+t.test('names that are special in JavaScript have no special effect', async (t) => {
   throwsWith(t, () => parse('{"a":{"__proto__":{"admin":true}}}'), {
     code: 'validation_failed',
     members: { errors: [{ pointer: '/a/__proto__', code: 'unknown_field' }] },
@@ -95,12 +99,12 @@ t.test('names that mean something to JavaScript mean nothing', async (t) => {
   t.notOk('x' in {})
 })
 
-t.test('bodies that mean the same have one canonical form', async (t) => {
+t.test('equivalent bodies have the same canonical form', async (t) => {
   const same = ['{"b":1e2,"a":{"d":null,"c":-0}}', '{ "a": {"c": 0}, "b": 100.0, "e": null }']
   t.equal(new Set(same.map((text) => canonicalJson(parse(text)))).size, 1)
 })
 
-t.test('bodies that differ have different ones', async (t) => {
+t.test('different bodies have different canonical forms', async (t) => {
   const different = [
     '{"a":1}',
     '{"a":"1"}',
@@ -115,7 +119,7 @@ t.test('bodies that differ have different ones', async (t) => {
   t.equal(new Set(different.map((text) => canonicalJson(parse(text)))).size, different.length)
 })
 
-t.test('canonical form does not depend on the order of names', async () => {
+t.test('the canonical form does not depend on the order of names', async () => {
   fc.assert(
     fc.property(fc.dictionary(fc.string(), fc.jsonValue()), (value) => {
       const reversed = Object.fromEntries(Object.entries(value).reverse())

@@ -24,7 +24,7 @@ const START = backend.now.getTime()
 
 const act = () => ({ actor: OPERATOR, now: backend.now })
 const at = (ms: number) => new Date(START + ms)
-const inTx: typeof database.transaction = (work) => database.transaction(work)
+const inTransaction: typeof database.transaction = (work) => database.transaction(work)
 
 async function eventsOf(id: string) {
   const rows = await database.read
@@ -45,9 +45,11 @@ async function noticesOf(id: string) {
   return rows.map(({ kind, detail }) => ({ kind, ...JSON.parse(detail) }))
 }
 
-async function refusalAt(now: Date, key: Parameters<typeof backend.principalOf>[0]) {
+async function outcomeAt(now: Date, key: Parameters<typeof backend.principalOf>[0]) {
   backend.now = now
-  const { status, headers } = await backend.call(key, 'GET', '/api/v1/me')
+  const { status, headers } = await backend.call(key, 'GET', '/api/v1/me', {
+    headers: { [CLIENT_ADDRESS_HEADER]: '203.0.113.9' },
+  })
   return headers.get(REFUSAL_HEADER) ?? status
 }
 
@@ -56,7 +58,7 @@ t.afterEach(() => {
 })
 
 t.test(
-  'a key is warned of 14 days and 1 day before, and recorded as expired, once each',
+  'the expiry of a key is announced 14 days and 1 day before, and recorded, once each',
   async (t) => {
     const expiresAt = at(30 * DAY_MS)
     const key = await backend.issueKey(accountId, { name: 'Shop', expiresAt })
@@ -81,7 +83,7 @@ t.test(
   },
 )
 
-t.test('a worker that was down skips the warnings it missed', async (t) => {
+t.test('a worker that was not running skips the warnings that it missed', async (t) => {
   const { row } = await backend.issueKey(accountId, { expiresAt: at(30 * DAY_MS) })
   await recordKeyExpiry(database, at(31 * DAY_MS))
   const types = (await eventsOf(row.id)).map(({ type }) => type)
@@ -89,26 +91,26 @@ t.test('a worker that was down skips the warnings it missed', async (t) => {
   t.strictSame(await noticesOf(row.id), [])
 })
 
-t.test('a revoked key is not warned of', async (t) => {
+t.test('the expiry of a revoked key is not announced', async (t) => {
   const { row } = await backend.issueKey(accountId, { expiresAt: at(DAY_MS) })
-  await inTx((tx) => revokeApiKey(tx, row.id, act()))
+  await inTransaction((tx) => revokeApiKey(tx, row.id, act()))
   await recordKeyExpiry(database, at(2 * DAY_MS))
   const types = (await eventsOf(row.id)).map(({ type }) => type)
   t.strictSame(types, ['api_key.issued', 'api_key.revoked'])
 })
 
-t.test('the backend refuses a key from the instant of its expiry on', async (t) => {
+t.test('the backend rejects a key from the instant of its expiry', async (t) => {
   const key = await backend.issueKey(accountId, { expiresAt: at(HOUR_MS) })
-  t.equal(await refusalAt(at(HOUR_MS - 1), key), 200)
-  t.equal(await refusalAt(at(HOUR_MS), key), 'key_expired')
+  t.equal(await outcomeAt(at(HOUR_MS - 1), key), 200)
+  t.equal(await outcomeAt(at(HOUR_MS), key), 'key_expired')
   const digest = { digest: digestApiKey(key.secret) }
   const lookUp = await backend.request('POST', '/internal/api-keys/look-up', { body: digest })
   t.strictSame(lookUp.json, { found: true, revoked: false, expired: true })
   await recordKeyExpiry(database, at(HOUR_MS))
-  t.equal(await refusalAt(at(HOUR_MS - 1), key), 'key_expired', 'also for a clock that is behind')
+  t.equal(await outcomeAt(at(HOUR_MS - 1), key), 'key_expired', 'even if the clock is behind')
 })
 
-t.test('the backend checks the address itself', async (t) => {
+t.test('the backend checks the address of the client again, after the gateway', async (t) => {
   const key = await backend.issueKey(accountId, { allowedAddresses: ['203.0.113.0/24'] })
   const statusFrom = async (address: string | undefined) => {
     const headers = address === undefined ? {} : { [CLIENT_ADDRESS_HEADER]: address }
@@ -120,7 +122,7 @@ t.test('the backend checks the address itself', async (t) => {
   t.equal(await statusFrom(undefined), 'address_not_allowed')
 })
 
-t.test('an outdated principal is rejected after each change that decides', async (t) => {
+t.test('only changes that affect authentication raise the revision of a key', async (t) => {
   const { row } = await backend.issueKey(accountId)
   const revisions = [row.revision]
   for (const change of [
@@ -129,15 +131,15 @@ t.test('an outdated principal is rejected after each change that decides', async
     { expiresAt: at(HOUR_MS) },
     { expiresAt: at(HOUR_MS) },
   ]) {
-    revisions.push((await inTx((tx) => changeApiKey(tx, row.id, change, act()))).revision)
+    revisions.push((await inTransaction((tx) => changeApiKey(tx, row.id, change, act()))).revision)
   }
   t.strictSame(revisions, [1, 1, 2, 3, 3])
 })
 
-t.test('an expiry is only brought forward', async (t) => {
+t.test('an expiry can only be moved to an earlier time', async (t) => {
   const { row } = await backend.issueKey(accountId, { expiresAt: at(2 * DAY_MS) })
   const change = (expiresAt: Date | null) =>
-    inTx((tx) => changeApiKey(tx, row.id, { expiresAt }, act()))
+    inTransaction((tx) => changeApiKey(tx, row.id, { expiresAt }, act()))
   for (const later of [at(3 * DAY_MS), null]) {
     await rejectsWith(t, change(later), { code: 'validation_failed' })
   }
@@ -145,39 +147,42 @@ t.test('an expiry is only brought forward', async (t) => {
   t.equal((await change(at(DAY_MS))).expires_at, at(DAY_MS).toISOString())
 })
 
-t.test('a rotation hands over scopes, limit and addresses, and ends the old key', async (t) => {
-  const graces: [grace: GracePeriod, refusals: unknown[]][] = [
+t.test('a rotation copies scopes, rate limit and addresses, and ends the old key', async (t) => {
+  const graces: [grace: GracePeriod, outcomes: unknown[]][] = [
     ['now', ['key_revoked', 'key_revoked', 'key_revoked']],
     ['1h', [200, 'key_expired', 'key_expired']],
     ['24h', [200, 200, 'key_expired']],
   ]
-  for (const [grace, refusals] of graces) {
+  for (const [grace, outcomes] of graces) {
     const old = await backend.issueKey(accountId, {
       scopes: ['invoices:read'],
       rateLimit: 7,
+      allowedAddresses: ['203.0.113.0/24'],
     })
     const rotation = { name: 'Next', expiresAt: null, grace }
-    const { row, replaced } = await inTx((tx) =>
+    const { row, replaced } = await inTransaction((tx) =>
       rotateApiKey(tx, old.row.id, rotation, PEPPERS, act()),
     )
     t.strictSame(
       [row.name, row.granted_scopes, row.rate_limit, row.allowed_addresses, row.expires_at],
-      ['Next', '["invoices:read"]', 7, null, null],
+      ['Next', '["invoices:read"]', 7, '["203.0.113.0/24"]', null],
     )
     t.equal(replaced.replaced_by, row.id)
     const times = [at(HOUR_MS - 1), at(HOUR_MS), at(DAY_MS)]
     const seen: unknown[] = []
-    for (const time of times) seen.push(await refusalAt(time, old))
-    t.strictSame(seen, refusals, grace)
+    for (const time of times) seen.push(await outcomeAt(time, old))
+    t.strictSame(seen, outcomes, grace)
     backend.now = at(0)
-    const again = inTx((tx) => rotateApiKey(tx, old.row.id, rotation, PEPPERS, act()))
+    const again = inTransaction((tx) => rotateApiKey(tx, old.row.id, rotation, PEPPERS, act()))
     await rejectsWith(t, again, { code: 'key_not_active' })
   }
 })
 
-t.test('a grace never lengthens the life of the old key', async (t) => {
+t.test('a grace period never postpones the expiry of the old key', async (t) => {
   const old = await backend.issueKey(accountId, { expiresAt: at(HOUR_MS) })
   const rotation = { name: 'Next', expiresAt: null, grace: '7d' } as const
-  const { replaced } = await inTx((tx) => rotateApiKey(tx, old.row.id, rotation, PEPPERS, act()))
+  const { replaced } = await inTransaction((tx) =>
+    rotateApiKey(tx, old.row.id, rotation, PEPPERS, act()),
+  )
   t.equal(replaced.expires_at, at(HOUR_MS).toISOString())
 })

@@ -9,7 +9,7 @@ const PAYMENTS = '/api/v1/payments'
 const raw = (books: Books, path: string, headers: Record<string, string>, body: string) =>
   books.call('POST', path, { headers, body })
 
-t.test('GET /me proves the key', async (t) => {
+t.test('GET /me describes the key and its account', async (t) => {
   const books = await openBooks(t)
   const { row } = books.key
   const me = await books.read('/api/v1/me')
@@ -48,7 +48,7 @@ t.test('HEAD has the response of GET, without a body', async (t) => {
   }
 })
 
-t.test('the check that comes first decides the response', async (t) => {
+t.test('if several checks fail, the first one decides the response', async (t) => {
   const books = await openBooks(t)
   const setStatus = (status: 'active' | 'suspended') =>
     books.backend.database.transaction((tx) =>
@@ -64,7 +64,7 @@ t.test('the check that comes first decides the response', async (t) => {
     account_status: 'suspended',
     resume_url: 'https://receivables.test/settings/account-state',
   })
-  t.equal((await books.get(PAYMENTS)).status, 200, 'reads go on')
+  t.equal((await books.get(PAYMENTS)).status, 200, 'reads continue')
   await setStatus('active')
   const steps = [
     [form, '{', 415, 'unsupported_media_type'],
@@ -81,7 +81,7 @@ t.test('the check that comes first decides the response', async (t) => {
   }
 })
 
-t.test('every state that is read-only refuses writes and says which it is', async (t) => {
+t.test('writes to a read-only account are rejected with its status', async (t) => {
   for (const status of ['trial_paused', 'suspended', 'cancelled'] as const) {
     const books = await openBooks(t, { status })
     for (const path of [DEBTORS, '/api/v1/invoices', PAYMENTS]) {
@@ -93,7 +93,7 @@ t.test('every state that is read-only refuses writes and says which it is', asyn
   }
 })
 
-t.test('a body is application/json in UTF-8, as it is', async (t) => {
+t.test('a body is accepted only as uncompressed application/json in UTF-8', async (t) => {
   const books = await openBooks(t)
   const types = [
     'application/json',
@@ -143,20 +143,23 @@ t.test(
   },
 )
 
-t.test('an Idempotency-Key is 1 to 255 visible characters, one pair of quotes aside', async (t) => {
-  const books = await openBooks(t)
-  const post = (key: string) => books.post(DEBTORS, { name: 'a' }, { 'idempotency-key': key })
-  for (const key of ['a', '!~', 'x'.repeat(255), `"${'y'.repeat(255)}"`, '"', '""""']) {
-    t.equal((await post(key)).status, 201, key)
-  }
-  for (const key of ['', '""', 'a b', 'a, a', 'x'.repeat(256), 'ä']) {
-    const response = await post(key)
-    t.equal(response.status, 400, key)
-    matches(t, response.json, { code: 'idempotency_key_invalid' })
-  }
-})
+t.test(
+  'an Idempotency-Key is 1 to 255 visible characters, optionally in one pair of quotes',
+  async (t) => {
+    const books = await openBooks(t)
+    const post = (key: string) => books.post(DEBTORS, { name: 'a' }, { 'idempotency-key': key })
+    for (const key of ['a', '!~', 'x'.repeat(255), `"${'y'.repeat(255)}"`, '"', '""""']) {
+      t.equal((await post(key)).status, 201, key)
+    }
+    for (const key of ['', '""', 'a b', 'a, a', 'x'.repeat(256), 'ä']) {
+      const response = await post(key)
+      t.equal(response.status, 400, key)
+      matches(t, response.json, { code: 'idempotency_key_invalid' })
+    }
+  },
+)
 
-t.test('names that mean something to JavaScript change nothing', async (t) => {
+t.test('names that are special in JavaScript have no special effect', async (t) => {
   const books = await openBooks(t)
   const json = { 'content-type': 'application/json' }
   const proto = await raw(books, DEBTORS, json, '{"name":"a","__proto__":{"status":"archived"}}')
