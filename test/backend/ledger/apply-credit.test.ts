@@ -1,4 +1,4 @@
-// If an account has chosen so, the surplus of a payment is allocated to the oldest invoices automatically.
+// If an account has chosen this mode, the surplus of a payment is allocated to the oldest invoices.
 import t, { type Test } from 'tap'
 import { setApplyCredit } from '../../../backend/accounts/apply-credit.ts'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
@@ -7,23 +7,23 @@ import { rejectsWith } from '../../fixtures/matches.ts'
 
 const PAYMENTS = '/api/v1/payments'
 
-async function openApplying(t: Test, mode = 'oldest_first') {
+async function openWithMode(t: Test, mode = 'oldest_first') {
   const books = await openBooks(t)
   const act = { actor: OPERATOR, now: books.backend.now }
   await books.backend.database.transaction((tx) => setApplyCredit(tx, books.accountId, mode, act))
   const { id: debtor_id } = await books.debtor()
-  const due = (due_date: string, fields = {}) =>
+  const invoiceDue = (due_date: string, fields = {}) =>
     books.invoice({ debtor_id, issue_date: '2026-09-01', due_date, ...fields })
-  return { books, debtor_id, due }
+  return { books, debtor_id, invoiceDue }
 }
 
 t.test('money on account pays open invoices, the oldest due date first', async (t) => {
-  const { books, debtor_id, due } = await openApplying(t)
-  const newest = await due('2026-11-30')
-  const oldest = await due('2026-10-01')
-  const dollars = await due('2026-09-02', { currency: 'USD' })
-  await due('2026-09-02', { status: 'draft' })
-  const middle = await due('2026-10-02')
+  const { books, debtor_id, invoiceDue } = await openWithMode(t)
+  const newest = await invoiceDue('2026-11-30')
+  const oldest = await invoiceDue('2026-10-01')
+  const dollars = await invoiceDue('2026-09-02', { currency: 'USD' })
+  await invoiceDue('2026-09-02', { status: 'draft' })
+  const middle = await invoiceDue('2026-10-02')
   const payment = await books.create(PAYMENTS, { debtor_id, currency: 'EUR', amount: 25_000 })
   t.strictSame(payment.allocations, [
     { invoice_id: oldest.id, amount: 10_000 },
@@ -40,9 +40,9 @@ t.test('money on account pays open invoices, the oldest due date first', async (
 })
 
 t.test('a surplus pays other invoices, after the one that the payment names', async (t) => {
-  const { books, due } = await openApplying(t)
-  const named = await due('2026-10-01')
-  const other = await due('2026-10-02')
+  const { books, invoiceDue } = await openWithMode(t)
+  const named = await invoiceDue('2026-10-01')
+  const other = await invoiceDue('2026-10-02')
   const payment = await books.create(PAYMENTS, {
     ...{ currency: 'EUR', amount: 25_000 },
     allocations: [{ invoice_id: named.id, amount: 4000 }],
@@ -54,10 +54,10 @@ t.test('a surplus pays other invoices, after the one that the payment names', as
   t.equal(payment.unapplied_amount, 5000)
 })
 
-t.test('by default it stays on account, and the mode is checked', async (t) => {
-  const { books, debtor_id, due } = await openApplying(t, 'manual')
-  await due('2026-10-01')
+t.test('in manual mode, money stays on account; an unknown mode is rejected', async (t) => {
+  const { books, debtor_id, invoiceDue } = await openWithMode(t, 'manual')
+  await invoiceDue('2026-10-01')
   const payment = await books.create(PAYMENTS, { debtor_id, currency: 'EUR', amount: 100 })
   t.strictSame([payment.allocations, payment.unapplied_amount], [[], 100])
-  await rejectsWith(t, openApplying(t, 'newest_first'), { code: 'validation_failed' })
+  await rejectsWith(t, openWithMode(t, 'newest_first'), { code: 'validation_failed' })
 })

@@ -27,7 +27,7 @@ t.test('only days that exist are dates', async (t) => {
   }
 })
 
-t.test('today is judged where the account is', async (t) => {
+t.test('today is the date in the time zone of the account', async (t) => {
   const now = new Date('2026-11-21T23:30:00Z')
   t.equal(todayIn('UTC', now), '2026-11-21')
   t.equal(todayIn('Europe/Amsterdam', now), '2026-11-22')
@@ -35,7 +35,7 @@ t.test('today is judged where the account is', async (t) => {
   t.equal(todayIn('America/Los_Angeles', now), '2026-11-21')
 })
 
-t.test('days are added and counted over months, leap days and changes of the clock', async (t) => {
+t.test('days are added and counted across months, leap days and clock changes', async (t) => {
   t.equal(addDays('2026-01-31', 30), '2026-03-02')
   t.equal(addDays('2024-02-28', 1), '2024-02-29')
   t.equal(addDays('9999-12-01', 365), '9999-12-31')
@@ -43,7 +43,7 @@ t.test('days are added and counted over months, leap days and changes of the clo
   t.equal(daysBetween('2026-03-30', '2026-03-28'), -2)
 })
 
-t.test('a day begins where the account is, also where clocks skip midnight', async (t) => {
+t.test('a day begins at midnight in the time zone, or later if clocks skip midnight', async (t) => {
   const begins = (date: string, timezone: string) => startOfDay(date, timezone).toISOString()
   t.equal(begins('2026-03-08', 'UTC'), '2026-03-08T00:00:00.000Z')
   t.equal(begins('2026-12-01', 'Europe/Amsterdam'), '2026-11-30T23:00:00.000Z')
@@ -80,12 +80,15 @@ t.test('a time zone is an IANA name, not an offset', async (t) => {
   }
 })
 
-t.test('an hour of a day is when the clocks there show it, later where they skip it', async (t) => {
-  const at = (date: string, hour: number, timezone: string) =>
-    instantOf(date, hour, timezone).toISOString()
-  t.equal(at('2026-11-21', 8, 'Europe/Amsterdam'), '2026-11-21T07:00:00.000Z')
-  t.equal(at('2026-07-01', 8, 'Europe/Amsterdam'), '2026-07-01T06:00:00.000Z')
-  t.equal(at('2026-11-21', 18, 'Pacific/Kiritimati'), '2026-11-21T04:00:00.000Z')
-  t.equal(at('2026-11-21', 8, 'Asia/Kathmandu'), '2026-11-21T02:15:00.000Z')
-  t.equal(at('2026-03-29', 2, 'Europe/Amsterdam'), '2026-03-29T01:00:00.000Z', 'shows three')
-})
+t.test(
+  'an hour of a day is the instant at which clocks show it, or later if they skip it',
+  async (t) => {
+    const at = (date: string, hour: number, timezone: string) =>
+      instantOf(date, hour, timezone).toISOString()
+    t.equal(at('2026-11-21', 8, 'Europe/Amsterdam'), '2026-11-21T07:00:00.000Z')
+    t.equal(at('2026-07-01', 8, 'Europe/Amsterdam'), '2026-07-01T06:00:00.000Z')
+    t.equal(at('2026-11-21', 18, 'Pacific/Kiritimati'), '2026-11-21T04:00:00.000Z')
+    t.equal(at('2026-11-21', 8, 'Asia/Kathmandu'), '2026-11-21T02:15:00.000Z')
+    t.equal(at('2026-03-29', 2, 'Europe/Amsterdam'), '2026-03-29T01:00:00.000Z', 'clocks show 3:00')
+  },
+)

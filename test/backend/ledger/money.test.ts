@@ -10,7 +10,7 @@ import {
 import { moneyText } from '../../../backend/money/money-text.ts'
 import { fc } from '../../fixtures/properties.ts'
 
-t.test('exponents are those of ISO 4217, also where ICU shows fewer decimals', async (t) => {
+t.test('exponents are those of ISO 4217, even if ICU shows fewer decimals', async (t) => {
   const expected = { EUR: 2, HUF: 2, IDR: 2, COP: 2, JPY: 0, KRW: 0, UGX: 0, ISK: 0 }
   for (const [code, exponent] of Object.entries({ ...expected, KWD: 3, IQD: 3, CLF: 4, UYW: 4 })) {
     t.equal(currencyExponent(code), exponent, code)
@@ -48,7 +48,7 @@ t.test('a line is rounded once, halves away from zero', async (t) => {
   t.equal(lineAmount(1_000_000, AMOUNT_MAX), 999_999_999_999_000_000n)
 })
 
-t.test('a quantity is more than nothing and at most a million', async (t) => {
+t.test('a quantity is greater than zero and at most a million', async (t) => {
   for (const quantity of [1, 1_000_000, '0.000001', '1000000', '1000000.000000', '007']) {
     t.ok(isQuantity(quantity), String(quantity))
   }
@@ -85,7 +85,7 @@ t.test('for every line, the amount is the nearest integer to the exact product',
   )
 })
 
-t.test('for every line, the discount that mirrors it cancels it exactly', async () => {
+t.test('for every line, the same line with a negated amount cancels it exactly', async () => {
   fc.assert(
     fc.property(micros, unitAmount, (quantity, unit) => {
       const text = `${quantity / 1_000_000n}.${String(quantity % 1_000_000n).padStart(6, '0')}`
@@ -94,12 +94,12 @@ t.test('for every line, the discount that mirrors it cancels it exactly', async 
   )
 })
 
-t.test('amounts are written with the decimals of our table, exactly', async (t) => {
+t.test('amounts are formatted exactly, with the decimals of our table', async (t) => {
   t.equal(moneyText(123_450, 'EUR'), '€1,234.50')
   t.equal(moneyText(5, 'EUR'), '€0.05')
   t.equal(moneyText(-5, 'EUR'), '-€0.05')
   t.equal(moneyText(1_000, 'JPY'), '¥1,000')
-  // The runtime's own table has none.
+  // The runtime's own table has no decimals for HUF.
   t.equal(moneyText(123_450, 'HUF').replace(/\s/, ' '), 'HUF 1,234.50')
   t.equal(moneyText(1_234, 'KWD').replace(/\s/, ' '), 'KWD 1.234')
   t.equal(moneyText(9_007_199_254_740_991, 'EUR'), '€90,071,992,547,409.91')

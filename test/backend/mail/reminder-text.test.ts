@@ -1,4 +1,4 @@
-// What reminders say: the same in text and HTML, in the debtor's language, whatever names hold.
+// Reminders have the same content as text and as HTML, in the debtor's language, and escape all names.
 import t from 'tap'
 import { chooseLanguage, LANGUAGES } from '../../../backend/mail/wording/languages.ts'
 import { type ReminderContent, writeReminder } from '../../../backend/mail/wording/reminder-text.ts'
@@ -41,8 +41,8 @@ function invoiceIn(over: Partial<ReminderContent['invoices'][number]> = {}) {
   }
 }
 
-/** As a reader of the HTML sees it, links by their addresses. */
-function shown(html: string): string {
+/** Returns the text that the HTML shows, with the addresses of its links. */
+function visibleTextOf(html: string): string {
   return html
     .replace(/<style>.*?<\/style>/s, '')
     .replace(/<a [^>]*href="([^"]*)"[^>]*>/g, ' $1 ')
@@ -55,7 +55,7 @@ function shown(html: string): string {
     .replace(/\s+/g, ' ')
 }
 
-t.test('text and HTML say the same, at every stage and in every language', async (t) => {
+t.test('text and HTML have the same content, at every stage and in every language', async (t) => {
   const urls = { paymentUrl: 'https://pay.acme.nl/1?a=1&b=2' }
   for (const language of LANGUAGES) {
     for (const stage of STAGES) {
@@ -70,7 +70,7 @@ t.test('text and HTML say the same, at every stage and in every language', async
         )
         matches(t, html, containing(`<html lang="${language}">`))
         matches(t, subject, /INV-1|2 \S+ – Acme Ltd$/)
-        const seen = shown(html)
+        const seen = visibleTextOf(html)
         const parts = text.split(/\n|: |:$/m).map((part) => part.replace(/\s+/g, ' ').trim())
         const missing = parts.filter((part) => part !== '--' && !seen.includes(part))
         t.strictSame(missing, [], `${language} ${stage}`)
@@ -79,7 +79,7 @@ t.test('text and HTML say the same, at every stage and in every language', async
   }
 })
 
-t.test('a reminder names the creditor, who remains it, and how to stop the next one', async (t) => {
+t.test('a reminder says who the creditor is, and how to stop further reminders', async (t) => {
   const { text } = writeReminder(contentIn())
   matches(t, text, containing('on behalf of Acme Ltd. Acme Ltd remains the creditor'))
   matches(t, text, containing('https://receivables.io/mail/unsubscribe/token'))
@@ -93,7 +93,7 @@ t.test('a reminder names the creditor, who remains it, and how to stop the next 
 })
 
 t.test(
-  'amounts have the decimals of their currency and are never added over currencies',
+  'amounts have the decimals of their currency and are never added across currencies',
   async (t) => {
     const amount = (currency: string, amountDue: number, language = 'en') =>
       writeReminder(contentIn({ language, invoices: [invoiceIn({ currency, amountDue })] })).text
@@ -114,7 +114,7 @@ t.test(
   },
 )
 
-t.test('days are counted as people do', async (t) => {
+t.test('days until and after the due date are worded in each language', async (t) => {
   const late = (daysPastDue: number, language: string) =>
     writeReminder(contentIn({ language, invoices: [invoiceIn({ daysPastDue })] })).text
   matches(t, late(1, 'en'), containing('1 day overdue'))
@@ -127,7 +127,7 @@ t.test('days are counted as people do', async (t) => {
   matches(t, late(2, 'fr'), containing('2 jours de retard'))
 })
 
-t.test('one invoice can be paid by a button, several each by its own link', async (t) => {
+t.test('a single invoice has a button to pay; each of several has its own link', async (t) => {
   const links = (html: string) =>
     [...html.matchAll(/href="(https:\/\/pay[^"]*)"/g)].map(([, url]) => url)
   const payable = (n: number) => invoiceIn({ paymentUrl: `https://pay.acme.nl/${n}` })
@@ -138,7 +138,7 @@ t.test('one invoice can be paid by a button, several each by its own link', asyn
   t.strictSame(links(html), ['https://pay.acme.nl/1', 'https://pay.acme.nl/3'])
 })
 
-t.test('the account’s link is the button unless invoices have their own', async (t) => {
+t.test('the account’s payment link is shown unless every invoice has its own', async (t) => {
   const urls = (invoices: ReminderContent['invoices']) => {
     const { text } = writeReminder(contentIn({ invoices, payment: [DETAILS] }))
     return [...text.matchAll(/https:\/\/pay\S+/g)].map(([url]) => url)
@@ -150,7 +150,7 @@ t.test('the account’s link is the button unless invoices have their own', asyn
   t.strictSame(urls([invoiceIn(), invoiceIn({ currency: 'USD' })]), [DETAILS.payment_link])
 })
 
-t.test('what names and numbers hold is shown, never obeyed', async (t) => {
+t.test('markup and line breaks in names and numbers have no effect', async (t) => {
   const evil = `"'><script>alert(1)</script><img src=x onerror=alert(1)>\r\nBcc: x@y.z`
   const { subject, html, text } = writeReminder(
     contentIn({
@@ -162,10 +162,10 @@ t.test('what names and numbers hold is shown, never obeyed', async (t) => {
   t.notMatch(html, /<script|<img/)
   t.notMatch(subject, /[\r\n]/)
   t.notMatch(text, /^Bcc:/m)
-  matches(t, shown(html), containing('<script>alert(1)</script>'))
+  matches(t, visibleTextOf(html), containing('<script>alert(1)</script>'))
 })
 
-t.test('a debtor is written to in a language we speak', async (t) => {
+t.test('a reminder is in the debtor’s language if the service supports it', async (t) => {
   t.equal(chooseLanguage('de-AT'), 'de')
   t.equal(chooseLanguage('NL'), 'nl')
   t.equal(chooseLanguage('pt-BR'), 'en')

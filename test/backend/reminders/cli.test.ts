@@ -1,4 +1,4 @@
-// Operators' commands, on a data directory of their own, while no backend runs.
+// The operators' commands for reminders, on a data directory that no backend uses.
 import { readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
@@ -32,17 +32,17 @@ t.test('a rehearsal previews, runs and approves, and writes a file for each mail
     messages.map(({ stage }: { stage: string }) => stage),
     ['friendly', 'reminder', 'firm', 'final'],
   )
-  const at = (now: string) => json('reminders', 'run', '--now', now, '--account', accountId)
-  matches(t, await at('2026-11-05T10:00:00+01:00'), {
+  const runAt = (now: string) => json('reminders', 'run', '--now', now, '--account', accountId)
+  matches(t, await runAt('2026-11-05T10:00:00+01:00'), {
     messages: [{ stage: 'friendly', status: 'sent' }],
   })
-  await at('2026-11-12T10:00:00+01:00')
-  const firm = await at('2026-11-23T10:00:00+01:00')
+  await runAt('2026-11-12T10:00:00+01:00')
+  const firm = await runAt('2026-11-23T10:00:00+01:00')
   matches(t, firm.messages, [{ stage: 'firm', status: 'awaiting_approval' }])
   const [approval] = await json('reminders', 'approvals', '--account', accountId)
   matches(t, approval, { id: firm.messages[0].id, body: /F-1/ })
   matches(t, (await run(['reminders', 'approve', approval.id])).stdout, containing('is approved'))
-  matches(t, await at('2026-11-24T10:00:00+01:00'), {
+  matches(t, await runAt('2026-11-24T10:00:00+01:00'), {
     messages: [{ stage: 'firm', status: 'sent' }],
   })
   t.equal(readdirSync(join(directory, 'mail')).length, 3)
@@ -62,7 +62,7 @@ t.test('a rehearsal is rejected unless REHEARSAL is on', async (t) => {
   matches(t, stderr, containing('REHEARSAL=on'))
 })
 
-t.test('the kill switches of one account and of all accounts', async (t) => {
+t.test('the kill switches of one account and of all accounts suppress reminders', async (t) => {
   const cli = await prepareReminderCli(t)
   const { accountId, json } = cli
   matches(t, await json('kill-switch', 'on', '--reason', 'An audit', '--account', accountId), {
@@ -103,10 +103,10 @@ t.test('the schedule is shown and changed', async (t) => {
     holidays: ['2026-12-24', '2026-12-25'],
     chase_from: '2026-11-01',
   })
-  const bad = ['--ladder', '5,5,25,40', '--account', accountId]
+  const tooClose = ['--ladder', '5,5,25,40', '--account', accountId]
   matches(
     t,
-    (await run(['reminders', 'schedule', ...bad])).stderr,
+    (await run(['reminders', 'schedule', ...tooClose])).stderr,
     containing('at least 5 days after friendly'),
   )
 })
@@ -114,26 +114,26 @@ t.test('the schedule is shown and changed', async (t) => {
 t.test('sender, wording and payment details are shown, changed and reset', async (t) => {
   const cli = await prepareReminderCli(t)
   const { accountId, directory, json, run } = cli
-  const letters = (command: string, ...args: string[]) =>
+  const reminders = (command: string, ...args: string[]) =>
     json('reminders', command, '--account', accountId, ...args)
-  t.strictSame(await letters('sender'), { name: 'Acme', is_default: true, logo: null })
+  t.strictSame(await reminders('sender'), { name: 'Acme', is_default: true, logo: null })
   const logo = join(directory, 'logo.png')
   writeFileSync(logo, PNG)
-  matches(t, await letters('sender', '--name', 'Acme Billing', '--logo', logo), {
+  matches(t, await reminders('sender', '--name', 'Acme Billing', '--logo', logo), {
     ...{ name: 'Acme Billing', is_default: false, logo: { width: 320, height: 80 } },
   })
-  matches(t, await letters('sender', '--name', 'none', '--logo', 'none'), {
+  matches(t, await reminders('sender', '--name', 'none', '--logo', 'none'), {
     ...{ name: 'Acme', is_default: true, logo: null },
   })
 
   const firm = ['--stage', 'firm', '--language', 'nl']
-  const usual = await letters('wording', ...firm)
+  const standard = await reminders('wording', ...firm)
   const file = join(directory, 'firm-nl.json')
   writeFileSync(file, JSON.stringify({ sign_off: 'Groeten,' }))
-  const changed = { ...usual, sign_off: 'Groeten,' }
-  t.strictSame(await letters('wording', ...firm, '--from', file), changed)
-  t.strictSame(await letters('wording', ...firm), changed)
-  t.strictSame(await letters('wording', ...firm, '--reset'), usual)
+  const changed = { ...standard, sign_off: 'Groeten,' }
+  t.strictSame(await reminders('wording', ...firm, '--from', file), changed)
+  t.strictSame(await reminders('wording', ...firm), changed)
+  t.strictSame(await reminders('wording', ...firm, '--reset'), standard)
   writeFileSync(file, JSON.stringify({ signature: 'X' }))
   const command = ['reminders', 'wording', '--account', accountId, ...firm, '--from', file]
   matches(t, await run(command), {
@@ -141,12 +141,12 @@ t.test('sender, wording and payment details are shown, changed and reset', async
     stderr: /must contain a JSON object with texts as members, named subject/,
   })
 
-  t.strictSame(await letters('payment'), [])
+  t.strictSame(await reminders('payment'), [])
   const bank = ['--currency', 'eur', '--holder', 'Acme B.V.', '--number', 'NL91 ABNA 0417 1643 00']
-  matches(t, await letters('payment', ...bank), [
+  matches(t, await reminders('payment', ...bank), [
     { currency: 'EUR', account_holder: 'Acme B.V.', account_number: 'NL91ABNA0417164300' },
   ])
-  t.strictSame(await letters('payment', '--currency', 'EUR', '--remove'), [])
+  t.strictSame(await reminders('payment', '--currency', 'EUR', '--remove'), [])
   t.strictSame((await auditOf(cli)).slice(1), [
     'operator account.sender_changed',
     'operator account.logo_changed',

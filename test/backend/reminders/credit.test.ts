@@ -1,4 +1,4 @@
-// Money on account: a customer who has paid is not chased, on whichever invoice the money is put later.
+// Money on account: a customer who has paid is not chased, whichever invoice the money will be allocated to.
 
 import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
@@ -9,7 +9,7 @@ import type { Json } from '../../fixtures/books/books.ts'
 import { containing, matches, rejectsWith } from '../../fixtures/matches.ts'
 import { type Engine, startEngine } from '../../fixtures/reminders/engine.ts'
 
-/** A Tuesday morning in Amsterdam, a minute before reminders may be sent and just after. */
+/** A Tuesday morning in Amsterdam, just before and just after the time from which reminders are sent. */
 const BEFORE = '2026-11-24T06:59:32.000Z'
 const MORNING = '2026-11-24T07:00:02.000Z'
 const A_WEEK_LATER = '2026-12-01T09:00:00.000Z'
@@ -36,7 +36,7 @@ const log = async (engine: Engine) =>
     ({ stage, status, suppression_reason: reason }) => `${stage}:${reason ?? status}`,
   )
 
-t.test('money that came before the planner looked stops every stage', async (t) => {
+t.test('money that arrives before planning stops every stage', async (t) => {
   const engine = await startEngine(t)
   engine.books.backend.now = new Date(BEFORE)
   const invoice = await engine.invoice('2026-11-19')
@@ -51,7 +51,7 @@ t.test('money that came before the planner looked stops every stage', async (t) 
   })
 })
 
-t.test('money that comes after it was planned stops it in its own transaction', async (t) => {
+t.test('a payment on account cancels planned reminders in its own transaction', async (t) => {
   const engine = await startEngine(t)
   const invoice = await engine.invoice('2026-11-19')
   await engine.plan(MORNING)
@@ -74,7 +74,7 @@ t.test('a surplus on one invoice covers the others, the oldest due date first', 
   const newer = await engine.invoice('2026-11-18', { debtor_id })
   const older = await engine.invoice('2026-11-17', { debtor_id })
   const paid = await engine.invoice('2026-11-10', { debtor_id })
-  const foreign = await engine.invoice('2026-11-01', { debtor_id, currency: 'USD' })
+  const dollars = await engine.invoice('2026-11-01', { debtor_id, currency: 'USD' })
   await payOnAccount(engine, debtor_id, 25_000, {
     ...{ debtor_id: null, invoice_id: paid.id, allow_overpayment: true },
   })
@@ -82,11 +82,13 @@ t.test('a surplus on one invoice covers the others, the oldest due date first', 
   const [mail, ...others] = engine.smtp.mails
   t.strictSame(others, [])
   matches(t, mail?.mail.text, new RegExp(`${newer.number}: €100.00`))
-  matches(t, mail?.mail.text, new RegExp(`${foreign.number}: \\$100.00`))
+  matches(t, mail?.mail.text, new RegExp(`${dollars.number}: \\$100.00`))
   t.notMatch(mail?.mail.text, new RegExp(older.number))
   matches(t, mail?.mail.text, /Received on account: -€50.00\nStill to pay: €50.00/)
   const blocked = await Promise.all(
-    [newer, older, foreign].map(async (one) => (await chasingOf(engine, one)).blocked_reason),
+    [newer, older, dollars].map(
+      async (invoice) => (await chasingOf(engine, invoice)).blocked_reason,
+    ),
   )
   t.strictSame(blocked, [null, 'credit_on_account', null])
 })
@@ -111,7 +113,7 @@ t.test(
   },
 )
 
-t.test('after a reversal chasing continues where it stood', async (t) => {
+t.test('after a reversal, chasing continues with the suppressed stage', async (t) => {
   const engine = await startEngine(t)
   const invoice = await engine.invoice('2026-11-13')
   await engine.at('2026-11-16T08:00:00.000Z')
@@ -126,53 +128,61 @@ t.test('after a reversal chasing continues where it stood', async (t) => {
   t.equal((await chasingOf(engine, invoice)).blocked_reason, null)
 })
 
-t.test('a message that states what is on account is written anew once that is gone', async (t) => {
-  const engine = await startEngine(t)
-  engine.books.backend.now = new Date(BEFORE)
-  const invoice = await engine.invoice('2026-11-19')
-  const { id } = await payOnAccount(engine, invoice.debtor_id, 4000)
-  await engine.plan(MORNING)
-  await reverse(engine, id)
-  await engine.at('2026-11-24T09:00:00.000Z')
-  t.strictSame(await log(engine), ['friendly:cancelled', 'friendly:sent'])
-  t.notMatch(engine.smtp.mails[0]?.mail.text, /account/)
-})
+t.test(
+  'a message that mentions money on account is replaced after its payment is reversed',
+  async (t) => {
+    const engine = await startEngine(t)
+    engine.books.backend.now = new Date(BEFORE)
+    const invoice = await engine.invoice('2026-11-19')
+    const { id } = await payOnAccount(engine, invoice.debtor_id, 4000)
+    await engine.plan(MORNING)
+    await reverse(engine, id)
+    await engine.at('2026-11-24T09:00:00.000Z')
+    t.strictSame(await log(engine), ['friendly:cancelled', 'friendly:sent'])
+    t.notMatch(engine.smtp.mails[0]?.mail.text, /account/)
+  },
+)
 
-t.test('the gate looks at it: an older invoice was voided since the plan', async (t) => {
-  const engine = await startEngine(t)
-  engine.books.backend.now = new Date(BEFORE)
-  const { id: debtor_id } = await engine.debtor()
-  const older = await engine.invoice('2026-10-01', { debtor_id })
-  const newer = await engine.invoice('2026-11-19', { debtor_id })
-  await payOnAccount(engine, debtor_id, 10_000)
-  await engine.plan(MORNING)
-  t.strictSame(await log(engine), ['friendly:credit_on_account', 'friendly:scheduled'])
-  const { books, deps } = engine
-  await books.backend.database.transaction((tx) =>
-    voidInvoice(tx, books.accountId, older.id, 'a mistake', {
-      ...{ actor: OPERATOR, now: deps.clock() },
-    }),
-  )
-  await engine.send('2026-11-24T09:00:00.000Z')
-  await engine.at('2026-11-24T09:30:00.000Z')
-  t.equal(engine.smtp.mails.length, 0)
-  t.strictSame((await log(engine)).slice(1), ['friendly:credit_on_account'])
-  t.equal((await chasingOf(engine, newer)).blocked_reason, 'credit_on_account')
-})
+t.test(
+  'the gate blocks a reminder that money on account covers after an older invoice was voided',
+  async (t) => {
+    const engine = await startEngine(t)
+    engine.books.backend.now = new Date(BEFORE)
+    const { id: debtor_id } = await engine.debtor()
+    const older = await engine.invoice('2026-10-01', { debtor_id })
+    const newer = await engine.invoice('2026-11-19', { debtor_id })
+    await payOnAccount(engine, debtor_id, 10_000)
+    await engine.plan(MORNING)
+    t.strictSame(await log(engine), ['friendly:credit_on_account', 'friendly:scheduled'])
+    const { books, deps } = engine
+    await books.backend.database.transaction((tx) =>
+      voidInvoice(tx, books.accountId, older.id, 'a mistake', {
+        ...{ actor: OPERATOR, now: deps.clock() },
+      }),
+    )
+    await engine.send('2026-11-24T09:00:00.000Z')
+    await engine.at('2026-11-24T09:30:00.000Z')
+    t.equal(engine.smtp.mails.length, 0)
+    t.strictSame((await log(engine)).slice(1), ['friendly:credit_on_account'])
+    t.equal((await chasingOf(engine, newer)).blocked_reason, 'credit_on_account')
+  },
+)
 
-t.test('what awaits approval is not approved any more', async (t) => {
+t.test('a payment on account cancels a reminder that awaits approval', async (t) => {
   const engine = await startEngine(t)
   const invoice = await engine.invoice('2026-11-01')
   await engine.at('2026-11-04T08:00:00.000Z')
   await engine.at('2026-11-11T08:00:00.000Z')
   await engine.at('2026-11-24T08:00:00.000Z')
   await payOnAccount(engine, invoice.debtor_id, 10_000)
-  await rejectsWith(t, engine.decide({ approve: true }), { message: 'nothing waits for approval' })
+  await rejectsWith(t, engine.decide({ approve: true }), {
+    message: 'no message waits for approval',
+  })
   await engine.at('2026-11-24T09:00:00.000Z')
   t.strictSame((await log(engine)).slice(2), ['firm:cancelled', 'firm:credit_on_account'])
 })
 
-t.test('the preview foresees it', async (t) => {
+t.test('the preview deducts money on account', async (t) => {
   const engine = await startEngine(t)
   engine.books.backend.now = new Date(BEFORE)
   const { id: debtor_id } = await engine.debtor()

@@ -1,5 +1,5 @@
-// What a person decided survives a dispute and a payment that is reversed, and a reminder keeps its distance from one
-// that may have arrived.
+// A person's decision outlasts disputes and reversed payments, and a reminder keeps its distance from an
+// earlier one that may have arrived.
 import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { disputeInvoice, resolveDispute, resumeInvoice } from '../../../backend/invoices/acts.ts'
@@ -34,19 +34,22 @@ async function resume(engine: Engine, { id }: Json): Promise<void> {
 }
 
 for (const amounts of [[10_000], [4000, 6000]]) {
-  t.test(`history stays history after ${amounts.length} payments are reversed`, async (t) => {
-    const engine = await startEngine(t)
-    engine.books.backend.now = new Date('2026-11-24T06:00:00.000Z')
-    const invoice = await engine.invoice('2026-11-01', { chase_if_overdue: false })
-    await payAndReverse(engine, invoice, amounts)
-    t.strictSame(await chasingOf(engine, invoice), ['stopped', 'history'])
-    await engine.at('2026-11-24T08:00:00.000Z')
-    await engine.at('2027-01-12T08:00:00.000Z')
-    t.equal(engine.smtp.mails.length, 0)
-    await resume(engine, invoice)
-    await engine.at('2027-01-12T09:00:00.000Z')
-    t.equal(engine.smtp.mails.length, 1)
-  })
+  t.test(
+    `an invoice stays blocked as history after ${amounts.length} payments are reversed`,
+    async (t) => {
+      const engine = await startEngine(t)
+      engine.books.backend.now = new Date('2026-11-24T06:00:00.000Z')
+      const invoice = await engine.invoice('2026-11-01', { chase_if_overdue: false })
+      await payAndReverse(engine, invoice, amounts)
+      t.strictSame(await chasingOf(engine, invoice), ['stopped', 'history'])
+      await engine.at('2026-11-24T08:00:00.000Z')
+      await engine.at('2027-01-12T08:00:00.000Z')
+      t.equal(engine.smtp.mails.length, 0)
+      await resume(engine, invoice)
+      await engine.at('2027-01-12T09:00:00.000Z')
+      t.equal(engine.smtp.mails.length, 1)
+    },
+  )
 
   t.test(`a rejection stands after ${amounts.length} payments are reversed`, async (t) => {
     const engine = await startEngine(t)
@@ -79,13 +82,13 @@ async function resolve(engine: Engine, { id }: Json): Promise<void> {
   )
 }
 
-// Resolving a dispute resumed chasing, whatever had blocked it before.
+// Regression: resolving a dispute resumed chasing, even if something else had blocked it before.
 for (const isPaid of [false, true]) {
   const title = isPaid ? 'that outlived a payment' : 'that is resolved'
   const pay = (engine: Engine, invoice: Json) =>
     isPaid ? payAndReverse(engine, invoice, [10_000]) : undefined
 
-  t.test(`history stays history after a dispute ${title}`, async (t) => {
+  t.test(`an invoice stays blocked as history after a dispute ${title}`, async (t) => {
     const engine = await startEngine(t)
     engine.books.backend.now = new Date('2026-11-24T06:00:00.000Z')
     const invoice = await engine.invoice('2026-11-01', { chase_if_overdue: false })
@@ -122,41 +125,44 @@ for (const isPaid of [false, true]) {
 t.test('a dispute neither shortens nor prolongs the pause after a payment', async (t) => {
   const engine = await startEngine(t)
   engine.books.backend.now = new Date('2026-11-24T06:00:00.000Z')
-  const [before, during, reversed] = await Promise.all(
+  const [paidBefore, paidDuring, reversed] = await Promise.all(
     [1, 2, 3].map(() => engine.invoice('2026-11-13')),
   )
   const part = ({ id }: Json) => ({ invoice_id: id, currency: 'EUR', amount: 4000 })
-  await engine.books.create('/api/v1/payments', part(before))
-  for (const invoice of [before, during, reversed]) await dispute(engine, invoice)
-  await engine.books.create('/api/v1/payments', part(during))
+  await engine.books.create('/api/v1/payments', part(paidBefore))
+  for (const invoice of [paidBefore, paidDuring, reversed]) await dispute(engine, invoice)
+  await engine.books.create('/api/v1/payments', part(paidDuring))
   await payAndReverse(engine, reversed, [4000])
-  for (const invoice of [before, during, reversed]) await resolve(engine, invoice)
-  t.strictSame(await chasingOf(engine, before), ['paused', 'payment_received'])
-  t.strictSame(await chasingOf(engine, during), ['paused', 'payment_received'])
+  for (const invoice of [paidBefore, paidDuring, reversed]) await resolve(engine, invoice)
+  t.strictSame(await chasingOf(engine, paidBefore), ['paused', 'payment_received'])
+  t.strictSame(await chasingOf(engine, paidDuring), ['paused', 'payment_received'])
   t.strictSame(await chasingOf(engine, reversed), ['active', null])
   await engine.at('2026-11-27T08:00:00.000Z')
-  t.equal(engine.smtp.mails.length, 1, 'about the third')
-  await dispute(engine, before)
+  t.equal(engine.smtp.mails.length, 1, 'about the invoice whose payment was reversed')
+  await dispute(engine, paidBefore)
   await engine.at('2026-12-02T08:00:00.000Z')
-  await resolve(engine, before)
-  t.strictSame(await chasingOf(engine, before), ['active', null], 'the pause is over')
+  await resolve(engine, paidBefore)
+  t.strictSame(await chasingOf(engine, paidBefore), ['active', null], 'the pause is over')
 })
 
-t.test('the next stage keeps five days from a hand-over that may have arrived', async (t) => {
-  const engine = await startEngine(t)
-  await engine.invoice('2026-11-13')
-  engine.smtp.failAt('data', 'drop', 2)
-  await engine.at('2026-11-24T08:00:00.000Z')
-  await engine.at('2026-11-24T09:00:00.000Z')
-  t.strictSame(await engine.log(), ['friendly:failed'])
-  await engine.at('2026-11-25T08:00:00.000Z')
-  await engine.at('2026-11-27T08:00:00.000Z')
-  t.strictSame(await engine.log(), ['friendly:failed'])
-  await engine.at('2026-11-30T08:00:00.000Z')
-  t.strictSame(await engine.log(), ['friendly:failed', 'reminder:sent'])
-})
+t.test(
+  'the next stage is sent five days after a message that may have arrived, or later',
+  async (t) => {
+    const engine = await startEngine(t)
+    await engine.invoice('2026-11-13')
+    engine.smtp.failAt('data', 'drop', 2)
+    await engine.at('2026-11-24T08:00:00.000Z')
+    await engine.at('2026-11-24T09:00:00.000Z')
+    t.strictSame(await engine.log(), ['friendly:failed'])
+    await engine.at('2026-11-25T08:00:00.000Z')
+    await engine.at('2026-11-27T08:00:00.000Z')
+    t.strictSame(await engine.log(), ['friendly:failed'])
+    await engine.at('2026-11-30T08:00:00.000Z')
+    t.strictSame(await engine.log(), ['friendly:failed', 'reminder:sent'])
+  },
+)
 
-t.test('no other message is sent on the day of one that may have arrived', async (t) => {
+t.test('no other message is sent on the same day as one that may have arrived', async (t) => {
   const engine = await startEngine(t)
   const first = await engine.invoice('2026-11-19')
   engine.smtp.failAt('data', 'drop', 1)

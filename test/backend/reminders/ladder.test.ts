@@ -5,7 +5,7 @@ import { startEngine } from '../../fixtures/reminders/engine.ts'
 t.test('a reminder of each stage is sent once about an overdue invoice', async (t) => {
   const engine = await startEngine(t)
   const invoice = await engine.invoice('2026-11-02')
-  // Every day of seven weeks, twice a day; Amsterdam is one hour ahead.
+  // The engine runs twice a day for seven weeks. Amsterdam is one hour ahead of UTC.
   for (let day = 3; day < 52; day++) {
     for (const hour of ['08', '14']) {
       const date = new Date(Date.UTC(2026, 10, day)).toISOString().slice(0, 10)
