@@ -9,7 +9,7 @@ import {
   startService,
 } from '../../fixtures/service/import-service.ts'
 
-t.test('records every row once, and says that file and service agree', async (t) => {
+t.test('an import records every row once, and reports that file and service agree', async (t) => {
   const service = await startService(t)
   const { json, text: report, failed, shown } = await runImport(service)
   t.equal(failed, false)
@@ -19,7 +19,7 @@ t.test('records every row once, and says that file and service agree', async (t)
   })
   t.ok(
     service.rows.invoices.every((row) => row['chase_if_overdue'] === false),
-    'what is past due is history',
+    'overdue invoices will not be chased',
   )
   matches(t, json, {
     ...{
@@ -54,7 +54,7 @@ t.test('a second run posts nothing', async (t) => {
   )
 })
 
-t.test('two imports at once record nothing twice, and each counts what it did', async (t) => {
+t.test('two imports at once record nothing twice, and each counts its own records', async (t) => {
   const service = await startService(t)
   const runs = await Promise.all([runImport(service), runImport(service)])
   t.strictSame(countsOf(service.rows), { debtors: 7, invoices: 30, payments: 20 })
@@ -106,7 +106,7 @@ t.test('differences are reported, and no money is recorded on such invoices', as
   )
 })
 
-t.test('a record that is rejected is named, and the others are recorded', async (t) => {
+t.test('a rejected record is reported, and the others are recorded', async (t) => {
   const service = await startService(t, {
     trouble: ({ key }) =>
       key === 'import-invoices-F-2' ? { status: 422, code: 'validation_failed' } : undefined,

@@ -23,7 +23,7 @@ function environment(t: Test, over: Record<string, string> = {}): Record<string,
   }
 }
 
-t.test('a backend says where it listens, is ready, and drains on a signal', async (t) => {
+t.test('a backend reports its ports, is ready, and drains on a signal', async (t) => {
   const backend = await startProcess(t, 'backend/main.ts', environment(t))
   const operations = `http://127.0.0.1:${backend.operationsPort}`
   const readyz = await fetch(`${operations}/readyz`)
@@ -39,7 +39,7 @@ t.test('a backend says where it listens, is ready, and drains on a signal', asyn
   t.equal(await backend.stop(), 0)
 })
 
-// The connection of a request that was in progress stayed open, and the next request on it could be lost.
+// Regression: the connection of a request in progress stayed open, and the next request on it could be lost.
 t.test('each response of a backend that drains closes its connection', async (t) => {
   const backend = await startProcess(t, 'backend/main.ts', environment(t))
   const open = async () => {
@@ -59,7 +59,7 @@ t.test('each response of a backend that drains closes its connection', async (t)
   busy.write(unfinished)
   matches(t, await exchange(idle, request), /^HTTP\/1\.1 404 .*\r\nconnection: keep-alive\r\n/is)
   backend.signal('SIGTERM')
-  await until(() => backend.log().includes('"draining"'), 'it drains')
+  await until(() => backend.log().includes('"draining"'), 'the backend drains')
   const last = /^HTTP\/1\.1 404 .*\r\nconnection: close\r\n/is
   matches(t, await exchange(idle, request), last)
   matches(t, await exchange(busy, '}'), last)
@@ -76,7 +76,7 @@ t.test('a second backend on the same data does not start', async (t) => {
   await startProcess(t, 'backend/main.ts', env)
 })
 
-t.test('a missing or wrong setting stops the start and is named', async (t) => {
+t.test('a missing or invalid setting prevents the start, and the error names it', async (t) => {
   const start = async (env: Record<string, string>) => {
     const error = await promisify(execFile)(process.execPath, ['backend/main.ts'], {
       env: { ...SCRIPT_ENV, ...env },
