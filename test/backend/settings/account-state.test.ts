@@ -1,4 +1,4 @@
-// The page that the 423 of a read-only account names.
+// The page whose URL is in the 423 response of a read-only account.
 import t from 'tap'
 import { setStatus } from '../../../backend/accounts/accounts.ts'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
@@ -12,22 +12,22 @@ const key = await backend.issueKey(account.id)
 const ada = await logIn(backend, ADMIN)
 const max = await logIn(backend, MEMBER)
 
-const become = (status: AccountStatus) =>
+const changeStatus = (status: AccountStatus) =>
   backend.database.transaction((tx) =>
     setStatus(tx, account.id, status, { actor: OPERATOR, now: backend.now }),
   )
 
 const create = () => backend.call(key, 'POST', '/api/v1/debtors', { body: { name: 'Globex' } })
 
-t.test('an Admin resumes a paused trial where the 423 says', async (t) => {
-  await become('trial_paused')
+t.test('an Admin resumes a paused trial on the page that the 423 response names', async (t) => {
+  await changeStatus('trial_paused')
   const { status, json } = await create()
   t.equal(status, 423)
   const path = String(json['resume_url']).slice(BASE_URL.length)
   const page = await ada.page(path)
   matches(t, page.text, /The trial of this account is paused/)
   matches(t, page.text, /Resume the trial/)
-  matches(t, page.text, /Its trial is paused\./, 'the notice is a sentence')
+  matches(t, page.text, /Its trial is paused\./, 'the notice is a whole sentence')
   const seen = await max.page(path)
   matches(t, seen.text, /An Admin of your account can resume the trial/)
   t.notMatch(seen.text, /Resume the trial<\/button>/)
@@ -41,10 +41,10 @@ t.test('an Admin resumes a paused trial where the 423 says', async (t) => {
 })
 
 t.test(
-  'a suspended or cancelled account says whom to contact, and is not resumed here',
+  'a suspended or cancelled account cannot be resumed here; the page says whom to contact',
   async (t) => {
     for (const status of ['suspended', 'cancelled'] as const) {
-      await become(status)
+      await changeStatus(status)
       const { text } = await ada.page('/settings/account-state')
       matches(t, text, new RegExp(`This account is ${status}`))
       matches(t, text, /contact/)

@@ -51,7 +51,7 @@ t.test('every invalid limit is reported beside its field', async (t) => {
     ],
   )
   t.strictSame(await faults({ expires_at: 'tomorrow' }), [
-    ['/expires_at', 'The expiry must be an instant with an offset.'],
+    ['/expires_at', 'The expiry must be a time with a UTC offset.'],
   ])
   const many = Array.from({ length: 51 }, (_, n) => `10.0.0.${n}`)
   t.strictSame(await faults({ allowed_addresses: many }), [

@@ -1,4 +1,4 @@
-// What the pages say, to whom, with which headers; and what they never say.
+// The pages of Settings: what they show to whom, their headers, and secrets that they never contain.
 import { readFileSync } from 'node:fs'
 import { load } from 'js-yaml'
 import t from 'tap'
@@ -57,7 +57,7 @@ t.test('every page, error and redirect has the headers that protect it', async (
   }
 })
 
-t.test('styles and scripts are files of our own that may be kept', async (t) => {
+t.test('styles and scripts are files of the service, which browsers may cache', async (t) => {
   const { backend } = await startSettings(t)
   const { text } = await backend.request('GET', '/settings/login', {
     headers: { accept: 'text/html' },
@@ -89,7 +89,7 @@ t.test('without a session, pages redirect to the login and changes are rejected'
   matches(t, [posted.status, posted.text], [401, /Log in first/])
 })
 
-t.test('what people type is shown and never run', async (t) => {
+t.test('entered text is escaped on every page', async (t) => {
   const { backend, account } = await startSettings(t)
   const ada = await logIn(backend, ADMIN)
   const payloads = [
@@ -143,7 +143,7 @@ t.test('a form that is sent twice issues one key', async (t) => {
   matches(t, (await ada.get('/settings/api-keys')).json['data'], [{ name: 'ERP' }])
 })
 
-t.test('the flash is said by one page', async (t) => {
+t.test('a flash message is shown on one page only', async (t) => {
   const { backend } = await startSettings(t)
   const ada = await logIn(backend, ADMIN)
   const issued = await ada.submit('/settings/api-keys', { name: 'ERP', scopes: 'debtors:read' })
@@ -157,7 +157,7 @@ t.test('the flash is said by one page', async (t) => {
   t.notMatch((await ada.page('/settings/api-keys')).text, 'Key issued.')
 })
 
-t.test('bad forms are rejected', async (t) => {
+t.test('malformed forms are rejected', async (t) => {
   const { backend } = await startSettings(t)
   const ada = await logIn(backend, ADMIN)
   const send = (body: string) =>
@@ -179,7 +179,7 @@ t.test('bad forms are rejected', async (t) => {
   matches(t, await ada.get('/settings/api-keys/new'), { status: 406 })
 })
 
-t.test('a Member sees the same pages without what is for Admins', async (t) => {
+t.test('a Member sees the same pages without the actions of Admins', async (t) => {
   const { backend, account } = await startSettings(t)
   const { row } = await backend.issueKey(account.id)
   const max = await logIn(backend, MEMBER)
@@ -259,7 +259,7 @@ interface Document {
   readonly paths: Readonly<Record<string, Readonly<Record<string, unknown>>>>
 }
 
-t.test('the document describes what scripts may do, and nothing that does not exist', async (t) => {
+t.test('the OpenAPI document of Settings has only codes and operations that exist', async (t) => {
   const { backend } = await startSettings(t)
   const file = readFileSync(
     new URL('../../../shared/contract/settings-openapi.yaml', import.meta.url),
@@ -284,7 +284,7 @@ t.test('the document describes what scripts may do, and nothing that does not ex
     t.equal(
       (await backend.request('DELETE', path.replace('{id}', 'x'), { headers: JSON_ONLY })).status,
       404,
-      'nothing is deleted',
+      'no path accepts DELETE',
     )
   }
 })

@@ -19,13 +19,13 @@ t.test(
     const other = previews.get('a', NOW, work)
     finish[1]?.([])
     await other
-    t.equal(finish.length, 2, 'a quick result is not kept')
+    t.equal(finish.length, 2, 'a quick result is not cached')
   },
 )
 
 t.test('a failed computation is repeated at the next request', async (t) => {
   const previews = createPreviews()
-  const fail = () => Promise.reject(new Error('the database is away'))
-  await rejectsWith(t, previews.get('a', NOW, fail), { message: 'the database is away' })
+  const fail = () => Promise.reject(new Error('the database is unavailable'))
+  await rejectsWith(t, previews.get('a', NOW, fail), { message: 'the database is unavailable' })
   t.strictSame(await previews.get('a', NOW, async () => []), { messages: [], at: NOW })
 })

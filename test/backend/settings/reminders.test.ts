@@ -5,7 +5,7 @@ import { containing, matches } from '../../fixtures/matches.ts'
 import { startEngine } from '../../fixtures/reminders/engine.ts'
 import { ADMIN, createUserIn, logIn, MEMBER } from '../../fixtures/service/settings.ts'
 
-/** With a firm reminder that waits for approval, on 23 November. */
+/** Starts with a firm reminder that waits for approval, on 23 November. */
 async function openQueue(t: Test) {
   const engine = await startEngine(t)
   const { backend, accountId } = engine.books
@@ -63,7 +63,7 @@ t.test('an approval shows what would be sent, and applies only to that text', as
     (await ada.page('/settings/approvals')).text,
     /No reminder waits for approval.*Approved/s,
   )
-  t.equal((await ada.page(path)).status, 303, 'what is decided is in the log')
+  t.equal((await ada.page(path)).status, 303, 'a decided approval redirects to the log')
   await engine.at('2026-11-23T11:00:00.000Z')
   t.strictSame((await engine.log()).at(-1), 'firm:sent')
 })
@@ -74,8 +74,8 @@ t.test(
     const { messageId, invoice, ada, engine } = await openQueue(t)
     const path = `/settings/approvals/${messageId}`
     const { json } = await ada.get(path)
-    const again = await ada.submit(`${path}/reject`, { seen: String(json['seen']), reason: '' })
-    matches(t, again, { status: 422, text: /open>.*Enter a reason\./s })
+    const refused = await ada.submit(`${path}/reject`, { seen: String(json['seen']), reason: '' })
+    matches(t, refused, { status: 422, text: /open>.*Enter a reason\./s })
     matches(t, await ada.send('POST', `${path}/reject`, { reason: 'They called' }), {
       json: {
         status: 'suppressed',
@@ -94,11 +94,11 @@ t.test(
       json: { chasing: { status: 'active', blocked_reason: null } },
     })
     await engine.at('2026-11-24T10:00:00.000Z')
-    t.equal((await engine.log()).at(-1), 'firm:awaiting_approval', 'it is asked anew')
+    t.equal((await engine.log()).at(-1), 'firm:awaiting_approval', 'approval is requested again')
   },
 )
 
-t.test('an approval ends with the reason when a payment or a pause precedes it', async (t) => {
+t.test('an approval lapses with the reason if a pause or a payment comes first', async (t) => {
   const { engine, debtor, ada, invoice } = await openQueue(t)
   await ada.send('POST', `/settings/customers/${debtor.id}/pause`, { reason: 'A plan' })
   const lapsed = await ada.page('/settings/approvals')
@@ -118,16 +118,16 @@ t.test('an approval ends with the reason when a payment or a pause precedes it',
 t.test('the log shows sent messages, and unsent ones with the reason', async (t) => {
   const { messageId, debtor, ada } = await openQueue(t)
   await ada.send('POST', `/settings/approvals/${messageId}/reject`, { reason: 'They called' })
-  const ids = async (query: string) =>
+  const stages = async (query: string) =>
     ((await ada.get(`/settings/messages?${query}`)).json['data'] as Json[]).map(
       ({ stage }) => stage,
     )
-  t.strictSame(await ids(''), ['firm', 'reminder', 'friendly'])
-  t.strictSame(await ids('view=sent'), ['reminder', 'friendly'])
-  t.strictSame(await ids('view=not_sent'), ['firm'])
-  t.strictSame(await ids('reason=approval_rejected'), ['firm'])
-  t.strictSame(await ids(`stage=friendly&debtor_id=${debtor.id}`), ['friendly'])
-  t.strictSame(await ids('debtor_id=deb_none'), [])
+  t.strictSame(await stages(''), ['firm', 'reminder', 'friendly'])
+  t.strictSame(await stages('view=sent'), ['reminder', 'friendly'])
+  t.strictSame(await stages('view=not_sent'), ['firm'])
+  t.strictSame(await stages('reason=approval_rejected'), ['firm'])
+  t.strictSame(await stages(`stage=friendly&debtor_id=${debtor.id}`), ['friendly'])
+  t.strictSame(await stages('debtor_id=deb_none'), [])
   t.equal((await ada.get('/settings/messages?view=none')).status, 400)
   const page = await ada.page('/settings/messages?reason=approval_rejected')
   matches(t, page.text, /the reminder was rejected/)
@@ -148,15 +148,15 @@ t.test('the log shows sent messages, and unsent ones with the reason', async (t)
   t.equal((await ada.page('/settings/messages/msg_none/html')).status, 404)
 })
 
-t.test('the kill switch needs a reason, is shown on every page, and is released', async (t) => {
+t.test('the kill switch needs a reason, is shown on every page, and can be released', async (t) => {
   const { ada, engine } = await openQueue(t)
-  const on = (body: object) => ada.send('POST', '/settings/kill-switch/on', body)
-  matches(t, await on({}), { status: 422, json: { errors: [{ pointer: '/reason' }] } })
+  const activate = (body: object) => ada.send('POST', '/settings/kill-switch/on', body)
+  matches(t, await activate({}), { status: 422, json: { errors: [{ pointer: '/reason' }] } })
   matches(t, await ada.submit('/settings/kill-switch/on', { reason: '' }), {
     status: 422,
     text: /Enter a reason\./,
   })
-  matches(t, await on({ reason: 'Wrong <amounts>' }), {
+  matches(t, await activate({ reason: 'Wrong <amounts>' }), {
     status: 200,
     json: { on: true, reason: 'Wrong <amounts>', changed_by: ADMIN, installation: { on: false } },
   })
@@ -176,7 +176,7 @@ t.test('the kill switch needs a reason, is shown on every page, and is released'
   )
 })
 
-t.test('the schedule is shown and changed, the account’s and a customer’s own', async (t) => {
+t.test('the schedules of the account and of a customer are shown and changed', async (t) => {
   const { ada, debtor } = await openQueue(t)
   const put = (body: object) => ada.send('PUT', '/settings/schedule', body)
   matches(t, await ada.get('/settings/schedule'), {
@@ -227,17 +227,17 @@ t.test('the schedule is shown and changed, the account’s and a customer’s ow
   matches(t, faulty.text, /href="#holidays">Line 3, “2026-13-01”, is not a date/)
   matches(t, faulty.text, /id="holidays-fault">Line 3, [^<]*<br>Line 4, “25\.12\.2026”, is not/)
   matches(t, faulty.text, /id="ladder\/friendly-fault">friendly must be 1 to 365/)
-  const close = await ada.submit('/settings/schedule', { ...form, 'ladder/firm': '11' })
-  matches(t, close.text, /id="ladder\/firm-fault">firm must be at least 5 days after reminder\./)
-  const good = { ...form, 'ladder/friendly': '4', holidays: '2026-12-26\r\n2026-12-25' }
-  t.equal((await ada.submit('/settings/schedule', good)).status, 303)
+  const tooClose = await ada.submit('/settings/schedule', { ...form, 'ladder/firm': '11' })
+  matches(t, tooClose.text, /id="ladder\/firm-fault">firm must be at least 5 days after reminder\./)
+  const valid = { ...form, 'ladder/friendly': '4', holidays: '2026-12-26\r\n2026-12-25' }
+  t.equal((await ada.submit('/settings/schedule', valid)).status, 303)
   matches(t, (await ada.get('/settings/schedule')).json, {
     ladder: { friendly: 4 },
     holidays: ['2026-12-25', '2026-12-26'],
   })
-  const own = `/settings/customers/${debtor.id}/schedule`
-  matches(t, (await ada.get(own)).json, { own: false, ladder: { friendly: 4 } })
-  matches(t, await ada.send('PUT', own, { ladder: { friendly: 5 } }), {
+  const ownPath = `/settings/customers/${debtor.id}/schedule`
+  matches(t, (await ada.get(ownPath)).json, { own: false, ladder: { friendly: 4 } })
+  matches(t, await ada.send('PUT', ownPath, { ladder: { friendly: 5 } }), {
     json: { own: true, ladder: { friendly: 5 } },
   })
   matches(
@@ -245,10 +245,10 @@ t.test('the schedule is shown and changed, the account’s and a customer’s ow
     (await ada.page(`/settings/customers/${debtor.id}`)).text,
     containing('Friendly after 5 days'),
   )
-  matches(t, await ada.send('PUT', own, { own: 'no' }), {
+  matches(t, await ada.send('PUT', ownPath, { own: 'no' }), {
     json: { own: false, ladder: { friendly: 4 } },
   })
-  t.equal((await ada.page(own)).status, 200)
+  t.equal((await ada.page(ownPath)).status, 200)
 })
 
 t.test('the overview shows planned reminders, and blocked ones with the reason', async (t) => {
@@ -287,7 +287,11 @@ t.test('a Member reads everything and decides nothing', async (t) => {
   ]) {
     const page = await max.page(`/settings/${path}`)
     t.equal(page.status, 200, path)
-    t.notMatch(page.text, /<button(?![^<]*(?:Log out|Show|Search))/, `${path}: nothing to press`)
+    t.notMatch(
+      page.text,
+      /<button(?![^<]*(?:Log out|Show|Search))/,
+      `${path}: no button that changes anything`,
+    )
   }
   t.notMatch(
     (await max.page(`/settings/messages/${messageId}`)).text,

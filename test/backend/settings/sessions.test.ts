@@ -1,4 +1,4 @@
-// OWASP's list for sessions, tried.
+// Logins and sessions, tested against OWASP's recommendations for session management.
 import t from 'tap'
 import { createPasswords } from '../../../backend/users/passwords.ts'
 import { matches } from '../../fixtures/matches.ts'
@@ -17,25 +17,28 @@ import {
 const MINUTE_MS = 60_000
 const CREDENTIALS = { email: ADMIN, password: PASSWORD }
 
-t.test('each cookie is bound to this host over https, and to this machine without', async (t) => {
-  const { backend } = await startSettings(t)
-  const secure = (await logIn(backend, ADMIN)).response.headers.getSetCookie()
-  matches(t, secure, [
-    /^__Host-session=[\w-]{43}; Path=\/; HttpOnly; SameSite=Lax; Secure$/,
-    /^__Host-browser=[\w-]{43}; Path=\/; HttpOnly; SameSite=Lax; Secure; Max-Age=34560000$/,
-  ])
-  const local = await startSettings(t, { baseUrl: 'http://127.0.0.1:8080' })
-  const plain = (await logIn(local.backend, ADMIN)).response.headers.getSetCookie()
-  matches(t, plain, [
-    /^session=[\w-]{43}; Path=\/; HttpOnly; SameSite=Lax$/,
-    /^browser=[\w-]{43}; Path=\/; HttpOnly; SameSite=Lax; Max-Age=34560000$/,
-  ])
-  const open = await startBackend(t, { baseUrl: 'http://receivables.test' })
-  t.equal((await open.request('GET', '/settings')).status, 503)
-  t.equal((await open.request('POST', '/settings/login', { body: CREDENTIALS })).status, 503)
-})
+t.test(
+  'cookies are bound to the host over https; without https, only this machine can log in',
+  async (t) => {
+    const { backend } = await startSettings(t)
+    const secure = (await logIn(backend, ADMIN)).response.headers.getSetCookie()
+    matches(t, secure, [
+      /^__Host-session=[\w-]{43}; Path=\/; HttpOnly; SameSite=Lax; Secure$/,
+      /^__Host-browser=[\w-]{43}; Path=\/; HttpOnly; SameSite=Lax; Secure; Max-Age=34560000$/,
+    ])
+    const local = await startSettings(t, { baseUrl: 'http://127.0.0.1:8080' })
+    const plain = (await logIn(local.backend, ADMIN)).response.headers.getSetCookie()
+    matches(t, plain, [
+      /^session=[\w-]{43}; Path=\/; HttpOnly; SameSite=Lax$/,
+      /^browser=[\w-]{43}; Path=\/; HttpOnly; SameSite=Lax; Max-Age=34560000$/,
+    ])
+    const open = await startBackend(t, { baseUrl: 'http://receivables.test' })
+    t.equal((await open.request('GET', '/settings')).status, 503)
+    t.equal((await open.request('POST', '/settings/login', { body: CREDENTIALS })).status, 503)
+  },
+)
 
-t.test('a login takes no session that was planted and ends the one before', async (t) => {
+t.test('a login ignores a planted session, and ends the previous one', async (t) => {
   const { backend } = await startSettings(t)
   const planted = `__Host-session=${'A'.repeat(43)}`
   const response = await backend.request('POST', '/settings/login', {
@@ -54,7 +57,11 @@ t.test('a login takes no session that was planted and ends the one before', asyn
   })
   t.equal((await session(first)).status, 401)
   t.equal((await session(cookieOf(again))).status, 200)
-  t.equal((await session(`${cookieOf(again)}; ${planted}`)).status, 401, 'two of one name')
+  t.equal(
+    (await session(`${cookieOf(again)}; ${planted}`)).status,
+    401,
+    'two cookies with one name',
+  )
 })
 
 t.test('only a hash of the token is stored', async (t) => {
@@ -66,47 +73,52 @@ t.test('only a hash of the token is stored', async (t) => {
 })
 
 t.test(
-  'a session ends after half an hour of nothing and after half a day of anything',
+  'a session ends after half an hour without requests, and after half a day in any case',
   async (t) => {
     const { backend } = await startSettings(t)
-    const begun = backend.now.getTime()
+    const startMs = backend.now.getTime()
     const ada = await logIn(backend, ADMIN)
-    const at = async (minutes: number) => {
-      backend.now = new Date(begun + minutes * MINUTE_MS)
+    const statusAfter = async (minutes: number) => {
+      backend.now = new Date(startMs + minutes * MINUTE_MS)
       return (await ada.get('/settings/session')).status
     }
-    for (let minutes = 25; minutes < 12 * 60; minutes += 25) t.equal(await at(minutes), 200)
-    t.equal(await at(12 * 60), 401)
-    backend.now = new Date(begun)
+    for (let minutes = 25; minutes < 12 * 60; minutes += 25)
+      t.equal(await statusAfter(minutes), 200)
+    t.equal(await statusAfter(12 * 60), 401)
+    backend.now = new Date(startMs)
     const idle = await logIn(backend, ADMIN)
-    backend.now = new Date(begun + 31 * MINUTE_MS)
+    backend.now = new Date(startMs + 31 * MINUTE_MS)
     t.equal((await idle.get('/settings/session')).status, 401)
   },
 )
 
 t.test('logging out everywhere and a new password end the other sessions', async (t) => {
   const { backend } = await startSettings(t)
-  const [desk, phone] = [await logIn(backend, ADMIN), await logIn(backend, ADMIN)]
+  const [laptop, phone] = [await logIn(backend, ADMIN), await logIn(backend, ADMIN)]
   const chosen = 'a walk along the canal'
   const change = { current_password: PASSWORD, new_password: chosen }
-  matches(t, await desk.send('POST', '/settings/password', { ...change, current_password: 'no' }), {
-    status: 422,
-    json: { errors: [{ pointer: '/current_password' }] },
-  })
+  matches(
+    t,
+    await laptop.send('POST', '/settings/password', { ...change, current_password: 'no' }),
+    {
+      status: 422,
+      json: { errors: [{ pointer: '/current_password' }] },
+    },
+  )
   for (const guessed of ['short', 'Password123', ADMIN]) {
     matches(
       t,
-      await desk.send('POST', '/settings/password', { ...change, new_password: guessed }),
+      await laptop.send('POST', '/settings/password', { ...change, new_password: guessed }),
       {
         status: 422,
         json: { errors: [{ pointer: '/new_password' }] },
       },
     )
   }
-  const changed = await desk.send('POST', '/settings/password', change)
+  const changed = await laptop.send('POST', '/settings/password', change)
   t.equal(changed.status, 200)
   t.equal((await phone.get('/settings/session')).status, 401)
-  t.equal((await desk.get('/settings/session')).status, 401, 'the token is another one')
+  t.equal((await laptop.get('/settings/session')).status, 401, 'the session has a new token')
   const kept = { headers: { ...JSON_ONLY, cookie: cookieOf(changed) } }
   t.equal((await backend.request('GET', '/settings/session', kept)).status, 200)
   t.equal((await logIn(backend, ADMIN)).response.status, 401)
@@ -117,13 +129,13 @@ t.test('logging out everywhere and a new password end the other sessions', async
 
 t.test('the page after a logout says that the session has ended', async (t) => {
   const { backend } = await startSettings(t)
-  const acts: [act: string, words: string][] = [
+  const logouts: [path: string, words: string][] = [
     ['/settings/logout', 'You are logged out.'],
     ['/settings/logout-everywhere', 'You are logged out everywhere.'],
   ]
-  for (const [act, words] of acts) {
+  for (const [path, words] of logouts) {
     const ada = await logIn(backend, ADMIN)
-    const { status, headers } = await ada.submit(act, {})
+    const { status, headers } = await ada.submit(path, {})
     t.equal(status, 303)
     const { text } = await ada.page(String(headers.get('location')))
     t.ok(text.includes(`id="flash">${words}<`), words)
@@ -134,7 +146,7 @@ t.test('the page after a logout says that the session has ended', async (t) => {
   t.ok(other.text.includes('id="flash"></div>'), 'an address cannot choose another message')
 })
 
-t.test('a role holds from the next request on, under another token', async (t) => {
+t.test('a new role applies from the next request, with a new token', async (t) => {
   const { backend, member } = await startSettings(t)
   const [ada, max] = [await logIn(backend, ADMIN), await logIn(backend, MEMBER)]
   const body = { name: 'ERP', scopes: ['debtors:read'] }
@@ -145,31 +157,34 @@ t.test('a role holds from the next request on, under another token', async (t) =
   t.equal(issued.status, 201)
   matches(t, cookieOf(issued), /session=/)
   t.not(cookieOf(issued), max.cookie)
-  t.equal((await max.get('/settings/session')).status, 401, 'the old token is nothing')
+  t.equal((await max.get('/settings/session')).status, 401, 'the old token is invalid')
   const again = await logIn(backend, MEMBER)
   t.equal((await promote('member')).status, 200)
   t.equal((await again.send('POST', '/settings/api-keys', body)).status, 403)
   matches(t, await promote('owner'), { status: 422 })
 })
 
-t.test('who is deactivated is out at once; the last Admin cannot be', async (t) => {
-  const { backend, admin, member } = await startSettings(t)
-  const [ada, max] = [await logIn(backend, ADMIN), await logIn(backend, MEMBER)]
-  const people = `/settings/people`
-  t.equal((await ada.send('POST', `${people}/${member.id}/deactivate`)).status, 200)
-  t.equal((await max.get('/settings/session')).status, 401)
-  matches(t, (await logIn(backend, MEMBER)).response, {
-    status: 401,
-    json: { code: 'login_failed' },
-  })
-  const lastAdmin = { status: 409, json: { code: 'last_admin' } }
-  matches(t, await ada.send('POST', `${people}/${admin.id}/deactivate`), lastAdmin)
-  matches(t, await ada.send('POST', `${people}/${admin.id}/role`, { role: 'member' }), lastAdmin)
-  t.equal((await ada.send('POST', `${people}/${member.id}/reactivate`)).status, 200)
-  t.equal((await logIn(backend, MEMBER)).response.status, 200)
-})
+t.test(
+  'a deactivated person is logged out at once; the last Admin cannot be deactivated',
+  async (t) => {
+    const { backend, admin, member } = await startSettings(t)
+    const [ada, max] = [await logIn(backend, ADMIN), await logIn(backend, MEMBER)]
+    const people = `/settings/people`
+    t.equal((await ada.send('POST', `${people}/${member.id}/deactivate`)).status, 200)
+    t.equal((await max.get('/settings/session')).status, 401)
+    matches(t, (await logIn(backend, MEMBER)).response, {
+      status: 401,
+      json: { code: 'login_failed' },
+    })
+    const lastAdmin = { status: 409, json: { code: 'last_admin' } }
+    matches(t, await ada.send('POST', `${people}/${admin.id}/deactivate`), lastAdmin)
+    matches(t, await ada.send('POST', `${people}/${admin.id}/role`, { role: 'member' }), lastAdmin)
+    t.equal((await ada.send('POST', `${people}/${member.id}/reactivate`)).status, 200)
+    t.equal((await logIn(backend, MEMBER)).response.status, 200)
+  },
+)
 
-t.test('an invitation is accepted once, by who has its code', async (t) => {
+t.test('an invitation is accepted once, with its code', async (t) => {
   const { backend } = await startSettings(t)
   const ada = await logIn(backend, ADMIN)
   const invite = (email: string) => ada.send('POST', '/settings/people', { email, role: 'member' })
@@ -208,46 +223,49 @@ t.test('an invitation is accepted once, by who has its code', async (t) => {
   matches(t, await accept(codeOf(fourth)), invalid, 'withdrawn')
 })
 
-t.test('guesses wait longer and longer, whether or not there is such a user', async (t) => {
-  const { backend } = await startSettings(t)
-  const begun = backend.now.getTime()
-  const guess = (email: string, password = 'wrong wrong wrong') =>
-    backend.request('POST', '/settings/login', { headers: JSON_ONLY, body: { email, password } })
-  const seen: Record<string, unknown[]> = {}
-  for (const email of [ADMIN, 'nobody@acme.example']) {
-    backend.now = new Date(begun)
-    const responses: unknown[] = []
-    let guesses = 0
-    for (let seconds = 0; seconds < 15 * 60; ) {
-      backend.now = new Date(begun + seconds * 1000)
-      const response = await guess(email)
-      const wait = Number(response.headers.get('retry-after') ?? 0)
-      const { request_id: _, ...problem } = response.json
-      responses.push([response.status, wait, problem])
-      if (response.status === 401) guesses++
-      seconds += wait
+t.test(
+  'guesses at a password must wait longer each time, whether or not the user exists',
+  async (t) => {
+    const { backend } = await startSettings(t)
+    const startMs = backend.now.getTime()
+    const guess = (email: string, password = 'wrong wrong wrong') =>
+      backend.request('POST', '/settings/login', { headers: JSON_ONLY, body: { email, password } })
+    const seen: Record<string, unknown[]> = {}
+    for (const email of [ADMIN, 'nobody@acme.example']) {
+      backend.now = new Date(startMs)
+      const responses: unknown[] = []
+      let guesses = 0
+      for (let seconds = 0; seconds < 15 * 60; ) {
+        backend.now = new Date(startMs + seconds * 1000)
+        const response = await guess(email)
+        const wait = Number(response.headers.get('retry-after') ?? 0)
+        const { request_id: _, ...problem } = response.json
+        responses.push([response.status, wait, problem])
+        if (response.status === 401) guesses++
+        seconds += wait
+      }
+      t.equal(guesses, 10, 'in a quarter of an hour')
+      seen[email] = responses
     }
-    t.equal(guesses, 10, 'in a quarter of an hour')
-    seen[email] = responses
-  }
-  t.strictSame(seen['nobody@acme.example'], seen[ADMIN])
-  const waits = Object(seen[ADMIN])
-    .filter(([status]: [number]) => status === 429)
-    .map(([, wait]: [number, number]) => wait)
-  t.strictSame(waits.slice(0, 5), [2, 4, 8, 16, 32])
-  backend.now = new Date(begun + 14 * MINUTE_MS)
-  t.equal((await guess(ADMIN, PASSWORD)).status, 429, 'the right one waits too')
-  backend.now = new Date(begun + 15 * MINUTE_MS)
-  t.equal((await guess(ADMIN, PASSWORD)).status, 200)
-})
+    t.strictSame(seen['nobody@acme.example'], seen[ADMIN])
+    const waits = Object(seen[ADMIN])
+      .filter(([status]: [number]) => status === 429)
+      .map(([, wait]: [number, number]) => wait)
+    t.strictSame(waits.slice(0, 5), [2, 4, 8, 16, 32])
+    backend.now = new Date(startMs + 14 * MINUTE_MS)
+    t.equal((await guess(ADMIN, PASSWORD)).status, 429, 'the right password must wait too')
+    backend.now = new Date(startMs + 15 * MINUTE_MS)
+    t.equal((await guess(ADMIN, PASSWORD)).status, 200)
+  },
+)
 
 t.test(
-  'failed logins are in the log, without the text that was typed as an unknown address',
+  'failed logins are in the audit log, without the text that was entered as an unknown address',
   async (t) => {
     const { backend, account, admin } = await startSettings(t)
-    const typed = 'my-password-by-mistake'
+    const entered = 'my-password-by-mistake'
     await logIn(backend, ADMIN, 'wrong wrong wrong')
-    await logIn(backend, typed, 'wrong wrong wrong')
+    await logIn(backend, entered, 'wrong wrong wrong')
     const failed = await backend.database.read
       .selectFrom('audit_log')
       .selectAll()
@@ -267,11 +285,11 @@ t.test(
       { action: 'user.created' },
       { action: 'account.created' },
     ])
-    t.notMatch(log.text, typed)
+    t.notMatch(log.text, entered)
   },
 )
 
-t.test('guesses at once are all counted, and by where they come from', async (t) => {
+t.test('concurrent guesses are all counted, by user and by network', async (t) => {
   const { backend } = await startSettings(t)
   const from = (address: string, email: string) =>
     backend.request('POST', '/settings/login', {
@@ -282,22 +300,18 @@ t.test('guesses at once are all counted, and by where they come from', async (t)
     (await Promise.all(responses)).map(({ status }) => status).toSorted()
   const many = await statuses(Array.from({ length: 12 }, () => from('192.0.2.1', ADMIN)))
   t.strictSame(many, [...Array(5).fill(401), ...Array(7).fill(429)])
-  const spray = Array.from({ length: 8 }, (_, at) =>
-    from(`2001:db8:1:2::${at}`, `a${at}@b.example`),
-  )
+  const spray = Array.from({ length: 8 }, (_, n) => from(`2001:db8:1:2::${n}`, `a${n}@b.example`))
   t.strictSame(await statuses(spray), [...Array(5).fill(401), ...Array(3).fill(429)], 'one network')
-  t.equal((await from('2001:db8:1:3::1', 'c@b.example')).status, 401, 'another one')
-  const short = Array.from({ length: 8 }, (_, at) =>
-    from(`2001:db8::${at + 1}`, `d${at}@b.example`),
-  )
+  t.equal((await from('2001:db8:1:3::1', 'c@b.example')).status, 401, 'another network')
+  const short = Array.from({ length: 8 }, (_, n) => from(`2001:db8::${n + 1}`, `d${n}@b.example`))
   t.strictSame(
     await statuses(short),
     [...Array(5).fill(401), ...Array(3).fill(429)],
-    'written short',
+    'in the short notation',
   )
 })
 
-t.test('a password that was hashed more cheaply is hashed anew at login', async (t) => {
+t.test('a password with a cheaper hash is hashed again at login', async (t) => {
   const { backend, admin } = await startSettings(t, { passwords: createPasswords() })
   matches(t, admin.password_hash, /^\$argon2id\$v=19\$m=64,t=1,p=1\$/)
   const { response } = await logIn(backend, ADMIN)
@@ -351,13 +365,17 @@ t.test('a change needs the token of its own session', async (t) => {
   t.strictSame((await keys()).json['data'], [])
   const own = { origin: 'https://receivables.test', 'sec-fetch-site': 'same-origin' }
   t.equal((await issue(own, token(ada.csrf))).status, 201)
-  t.equal((await issue({ ...own, origin: 'null' }, token(ada.csrf))).status, 201, 'our no-referrer')
+  t.equal(
+    (await issue({ ...own, origin: 'null' }, token(ada.csrf))).status,
+    201,
+    'as browsers send it under our no-referrer policy',
+  )
   await ada.send('POST', '/settings/logout')
-  t.equal((await issue({}, token(ada.csrf))).status, 401, 'replayed')
+  t.equal((await issue({}, token(ada.csrf))).status, 401, 'after the logout')
 })
 
 t.test(
-  'the login of a form needs the token of its page, that of JSON its exact type',
+  'a login by form needs the token of its page; a login by JSON needs the exact media type',
   async (t) => {
     const { backend } = await startSettings(t)
     const page = await backend.request('GET', '/settings/login', {

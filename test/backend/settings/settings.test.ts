@@ -81,7 +81,7 @@ t.test('a long list of keys has pages, with active keys first', async (t) => {
   t.notMatch(next.text, /Key 0|More active keys/)
 })
 
-t.test('the messages are those of the specification', async (t) => {
+t.test('validation errors have the specified messages', async (t) => {
   const { backend } = await startSettings(t)
   const ada = await logIn(backend, ADMIN)
   const max = await logIn(backend, MEMBER)
@@ -149,7 +149,7 @@ t.test('a Member gets 403 for everything that only Admins may do', async (t) => 
   }
 })
 
-t.test("an account's keys, people and log are its own", async (t) => {
+t.test('keys and people of other accounts are not found', async (t) => {
   const { backend, member, createUser } = await startSettings(t)
   const ada = await logIn(backend, ADMIN)
   const { row } = await backend.createKey()
@@ -162,25 +162,28 @@ t.test("an account's keys, people and log are its own", async (t) => {
   matches(t, await ada.send('POST', `/settings/people/${member.id}/deactivate`), { status: 200 })
 })
 
-t.test('narrowing applies from the next call on; its end restores granted scopes', async (t) => {
+t.test('a restriction of scopes applies from the next call on', async (t) => {
   const { backend, account } = await startSettings(t)
   const ada = await logIn(backend, ADMIN)
   const key = await backend.issueKey(account.id, { scopes: ['debtors:read', 'invoices:read'] })
-  const narrow = (scopes: unknown) => ada.send('PUT', '/settings/scope-allowance', { scopes })
-  matches(t, await narrow(['invoices:read']), { status: 200, json: { scopes: ['invoices:read'] } })
+  const restrictTo = (scopes: unknown) => ada.send('PUT', '/settings/scope-allowance', { scopes })
+  matches(t, await restrictTo(['invoices:read']), {
+    status: 200,
+    json: { scopes: ['invoices:read'] },
+  })
   t.equal((await backend.call(key, 'GET', '/api/v1/debtors')).status, 403)
   matches(t, (await ada.get('/settings/api-keys')).json['data'], [
     { scopes: ['debtors:read', 'invoices:read'], effective_scopes: ['invoices:read'] },
   ])
-  matches(t, await narrow([]), { status: 200, json: { scopes: [] } })
+  matches(t, await restrictTo([]), { status: 200, json: { scopes: [] } })
   t.equal((await backend.call(key, 'GET', '/api/v1/me')).status, 200)
   matches(t, await ada.send('PUT', '/settings/scope-allowance', {}), { status: 422 })
-  matches(t, await narrow(['nothing']), { status: 422 })
+  matches(t, await restrictTo(['nothing']), { status: 422 })
   const { json } = await ada.get('/settings/scope-allowance')
   t.strictSame(json, { scopes: [] })
 })
 
-t.test('usage is counted by hour and by class of status', async (t) => {
+t.test('usage is counted by hour and by status class', async (t) => {
   const { backend, account } = await startSettings(t)
   const ada = await logIn(backend, ADMIN)
   const key = await backend.issueKey(account.id)
@@ -191,7 +194,7 @@ t.test('usage is counted by hour and by class of status', async (t) => {
   const usage = Object(json['usage'])
   t.equal(usage.calls_by_hour.length, 24)
   t.equal(usage.calls_by_day.length, 30)
-  const bar = { succeeded: 2, refused: 1, failed: 0 }
-  matches(t, usage.calls_by_hour.at(-1), { at: '2026-11-21T10:00:00.000Z', ...bar })
-  matches(t, usage.calls_by_day.at(-1), { at: '2026-11-21T00:00:00.000Z', ...bar })
+  const counts = { succeeded: 2, refused: 1, failed: 0 }
+  matches(t, usage.calls_by_hour.at(-1), { at: '2026-11-21T10:00:00.000Z', ...counts })
+  matches(t, usage.calls_by_day.at(-1), { at: '2026-11-21T00:00:00.000Z', ...counts })
 })

@@ -12,7 +12,7 @@ import { openTestDatabase } from '../../fixtures/service/database.ts'
 
 const ACT: Act = { actor: OPERATOR, now: new Date('2026-11-21T10:15:00.000Z') }
 
-t.test('an e-mail address is one user, however it is written', async (t) => {
+t.test('an e-mail address belongs to one user, regardless of case', async (t) => {
   const database = await openTestDatabase(t)
   const { id } = await database.transaction((tx) => createAccount(tx, { name: 'Acme' }, ACT))
   const create = (input: Partial<NewUser>) =>
@@ -43,7 +43,7 @@ t.test('an e-mail address is one user, however it is written', async (t) => {
   await rejectsWith(t, create({ accountId: 'acct_none' }), { code: 'not_found' })
 })
 
-t.test('a password has eight characters at least', async (t) => {
+t.test('a password has 8 to 256 characters', async (t) => {
   throwsWith(t, () => checkPassword('1234567'), { code: 'validation_failed' })
   throwsWith(t, () => checkPassword('x'.repeat(257)), { code: 'validation_failed' })
   t.doesNotThrow(() => checkPassword('12345678'))
