@@ -1,4 +1,4 @@
-// A worker that listens runs when work is announced: its poll is only the net below.
+// A listening worker runs when work is announced; its poll is only a fallback.
 import t from 'tap'
 import { startListeningWorker } from '../../../backend/background/worker.ts'
 import { announce } from '../../../backend/database/announcements.ts'

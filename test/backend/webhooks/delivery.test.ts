@@ -16,7 +16,7 @@ const MINUTE_MS = 60_000
 const HOUR_MS = 60 * MINUTE_MS
 const isDelivered = ({ status }: { status: string }) => status === 'delivered'
 
-t.test('an event arrives signed, and the log says so', async (t) => {
+t.test('an event is delivered with a signature, and logged', async (t) => {
   const webhooks = await openWebhooks(t)
   const receiver = await startReceiver(t, {
     respond: (_, res) => res.writeHead(201, { 'x-note': 'seen' }).end('thank you'),
@@ -26,7 +26,7 @@ t.test('an event arrives signed, and the log says so', async (t) => {
   const debtor = await webhooks.books.debtor()
   const [delivery] = await webhooks.untilAll(isDelivered, 'delivered')
   const [webhook] = receiver.webhooks
-  if (webhook === undefined || delivery === undefined) throw new Error('nothing arrived')
+  if (webhook === undefined || delivery === undefined) throw new Error('nothing was delivered')
   t.equal(webhook.path, '/hook?a=b')
   matches(t, webhook.headers, {
     'content-type': 'application/json',
@@ -53,14 +53,14 @@ t.test('an event arrives signed, and the log says so', async (t) => {
   t.notMatch(JSON.stringify(await webhooks.readEndpoint(row.id)), secret, 'sealed at rest')
 })
 
-t.test('while a secret is rotated either is accepted, until the old one expires', async (t) => {
+t.test('while a secret is rotated, both secrets sign, until the old one expires', async (t) => {
   const webhooks = await openWebhooks(t)
   const { backend } = webhooks.books
   const receiver = await startReceiver(t)
   const { row, secret: old } = await webhooks.endpoint(receiver.url)
   webhooks.startWorker()
   const act = () => ({ actor: OPERATOR, now: backend.now })
-  const { row: rotated, secret: young } = await backend.database.transaction((tx) =>
+  const { row: rotated, secret: current } = await backend.database.transaction((tx) =>
     rotateSecret(tx, row, BOX, act()),
   )
   const next = async () => {
@@ -70,7 +70,7 @@ t.test('while a secret is rotated either is accepted, until the old one expires'
   }
   const overlapping = await next()
   t.ok(verify(overlapping, old))
-  t.ok(verify(overlapping, young))
+  t.ok(verify(overlapping, current))
   await rejectsWith(
     t,
     backend.database.transaction((tx) => rotateSecret(tx, rotated, BOX, act())),
@@ -79,7 +79,7 @@ t.test('while a secret is rotated either is accepted, until the old one expires'
   await backend.database.transaction((tx) => expireOldSecret(tx, rotated, act()))
   const after = await next()
   t.throws(() => verify(after, old))
-  t.ok(verify(after, young))
+  t.ok(verify(after, current))
   t.equal(String(after.headers['webhook-signature']).split(' ').length, 1)
 
   const again = await backend.database.transaction((tx) =>
@@ -91,37 +91,34 @@ t.test('while a secret is rotated either is accepted, until the old one expires'
   t.equal(String(nextDay.headers['webhook-signature']).split(' ').length, 1, 'expired by itself')
 })
 
-t.test(
-  'a delivery that fails is tried ten times in three days, then only when asked',
-  async (t) => {
-    const webhooks = await openWebhooks(t)
-    const receiver = await startReceiver(t, { respond: (_, res) => res.writeHead(500).end('no') })
-    await webhooks.endpoint(receiver.url)
-    webhooks.startWorker()
-    await webhooks.books.debtor()
-    const delays = [5000, 5 * MINUTE_MS, 30 * MINUTE_MS]
-    delays.push(...[2, 5, 10, 14, 20, 24].map((hours) => hours * HOUR_MS))
-    for (const [at, delay] of delays.entries()) {
-      const [delivery] = await webhooks.untilAll(
-        ({ attempts, status }) => attempts === at + 1 && status === 'pending',
-        `attempt ${at + 1}`,
-      )
-      // Half of the jitter is none.
-      const dueIn = Date.parse(delivery?.run_at ?? '') - +webhooks.books.backend.now
-      t.equal(dueIn, delay, `attempt ${at + 2} is due in ${delay} ms`)
-      webhooks.wait(delay)
-    }
-    await webhooks.untilAll(({ status }) => status === 'failed', 'given up')
-    t.equal(receiver.webhooks.length, 10)
-    t.equal(new Set(receiver.webhooks.map(({ headers }) => headers['webhook-id'])).size, 1)
-    const stamps = receiver.webhooks.map(({ headers }) => Number(headers['webhook-timestamp']))
-    t.equal(new Set(stamps).size, 10, 'each attempt has its own timestamp')
-    t.strictSame(
-      (await webhooks.attempts()).map(({ number, status_code }) => [number, status_code]),
-      Array.from({ length: 10 }, (_, at) => [at + 1, 500]),
+t.test('a delivery that fails is attempted ten times in three days', async (t) => {
+  const webhooks = await openWebhooks(t)
+  const receiver = await startReceiver(t, { respond: (_, res) => res.writeHead(500).end('no') })
+  await webhooks.endpoint(receiver.url)
+  webhooks.startWorker()
+  await webhooks.books.debtor()
+  const delays = [5000, 5 * MINUTE_MS, 30 * MINUTE_MS]
+  delays.push(...[2, 5, 10, 14, 20, 24].map((hours) => hours * HOUR_MS))
+  for (const [n, delay] of delays.entries()) {
+    const [delivery] = await webhooks.untilAll(
+      ({ attempts, status }) => attempts === n + 1 && status === 'pending',
+      `attempt ${n + 1}`,
     )
-  },
-)
+    // The random number of these tests is 0.5, which means no jitter.
+    const dueIn = Date.parse(delivery?.run_at ?? '') - +webhooks.books.backend.now
+    t.equal(dueIn, delay, `attempt ${n + 2} is due in ${delay} ms`)
+    webhooks.wait(delay)
+  }
+  await webhooks.untilAll(({ status }) => status === 'failed', 'the delivery has failed')
+  t.equal(receiver.webhooks.length, 10)
+  t.equal(new Set(receiver.webhooks.map(({ headers }) => headers['webhook-id'])).size, 1)
+  const stamps = receiver.webhooks.map(({ headers }) => Number(headers['webhook-timestamp']))
+  t.equal(new Set(stamps).size, 10, 'each attempt has its own timestamp')
+  t.strictSame(
+    (await webhooks.attempts()).map(({ number, status_code }) => [number, status_code]),
+    Array.from({ length: 10 }, (_, n) => [n + 1, 500]),
+  )
+})
 
 t.test('410 disables the endpoint and notifies the Admins', async (t) => {
   const webhooks = await openWebhooks(t)
@@ -139,29 +136,29 @@ t.test('410 disables the endpoint and notifies the Admins', async (t) => {
 })
 
 t.test(
-  'five days without a success disable the endpoint; a success begins them anew',
+  'an endpoint without a success for five days is disabled; a success restarts the period',
   async (t) => {
     const webhooks = await openWebhooks(t)
     let status = 500
     const receiver = await startReceiver(t, { respond: (_, res) => res.writeHead(status).end() })
     const { row } = await webhooks.endpoint(receiver.url)
     webhooks.startWorker()
-    const happen = async (as: 'delivered' | 'failing') => {
+    const sendEvent = async (outcome: 'delivered' | 'failing') => {
       const before = (await webhooks.attempts()).length
       await webhooks.books.debtor()
       await until(async () => (await webhooks.attempts()).length > before, 'attempted')
       const { failing_since } = await webhooks.readEndpoint(row.id)
-      t.equal(failing_since === null, as === 'delivered')
+      t.equal(failing_since === null, outcome === 'delivered')
     }
-    await happen('failing')
+    await sendEvent('failing')
     webhooks.wait(4 * 24 * HOUR_MS)
     status = 200
-    await webhooks.untilAll(isDelivered, 'delivered after all')
+    await webhooks.untilAll(isDelivered, 'delivered')
     matches(t, await webhooks.readEndpoint(row.id), { status: 'enabled', failing_since: null })
     status = 500
-    await happen('failing')
+    await sendEvent('failing')
     webhooks.wait(5 * 24 * HOUR_MS - 1000)
-    await until(async () => (await webhooks.deliveries()).at(-1)?.attempts === 2, 'tried again')
+    await until(async () => (await webhooks.deliveries()).at(-1)?.attempts === 2, 'attempted again')
     matches(t, await webhooks.readEndpoint(row.id), { status: 'enabled' })
     webhooks.wait(1000 + 24 * HOUR_MS)
     await until(
@@ -172,7 +169,7 @@ t.test(
   },
 )
 
-t.test('Retry-After is honoured, and holds back all that goes there', async (t) => {
+t.test('Retry-After delays all deliveries to the endpoint', async (t) => {
   const webhooks = await openWebhooks(t)
   const { backend } = webhooks.books
   const receiver = await startReceiver(t, {
@@ -185,17 +182,20 @@ t.test('Retry-After is honoured, and holds back all that goes there', async (t) 
   const inAnHour = new Date(+backend.now + HOUR_MS).toISOString()
   t.equal(delivery?.run_at, inAnHour)
   t.equal((await webhooks.readEndpoint(row.id)).hold_until, inAnHour)
-  await webhooks.books.debtor()
+  const other = await startReceiver(t)
+  await webhooks.endpoint(other.url)
   webhooks.wait(HOUR_MS - 1)
   receiver.respondWith((_, res) => void res.writeHead(204).end())
+  await webhooks.books.debtor()
+  await until(() => other.webhooks.length === 1, 'the worker has run')
   t.equal(receiver.webhooks.length, 1)
   webhooks.wait(1)
-  await webhooks.untilAll(isDelivered, 'both delivered')
+  await webhooks.untilAll(isDelivered, 'all are delivered')
   t.equal(receiver.webhooks.length, 3)
   matches(t, await webhooks.readEndpoint(row.id), { hold_until: null, failing_since: null })
 })
 
-t.test('what happens while an endpoint is paused waits for it', async (t) => {
+t.test('events wait while their endpoint is paused', async (t) => {
   const webhooks = await openWebhooks(t)
   const { backend } = webhooks.books
   const receiver = await startReceiver(t)
@@ -206,28 +206,28 @@ t.test('what happens while an endpoint is paused waits for it', async (t) => {
   const paused = await backend.database.transaction((tx) => pauseEndpoint(tx, row, act))
   webhooks.startWorker()
   await webhooks.books.debtor()
-  await until(() => other.webhooks.length === 1, 'the other one has it')
+  await until(() => other.webhooks.length === 1, 'the other endpoint has received the event')
   t.equal(receiver.webhooks.length, 0)
   await backend.database.transaction((tx) => resumeEndpoint(tx, paused, act))
   await webhooks.untilAll(isDelivered, 'delivered')
   t.equal(receiver.webhooks.length, 1)
 })
 
-t.test('a worker that drains gives back what it could not finish', async (t) => {
+t.test('a worker that drains returns its unfinished deliveries', async (t) => {
   const webhooks = await openWebhooks(t, { attemptMsMax: 60_000 })
   const receiver = await startReceiver(t, { respond: () => {} })
   await webhooks.endpoint(receiver.url)
   const worker = webhooks.startWorker()
   await webhooks.books.debtor()
-  await until(() => receiver.webhooks.length === 1, 'under way')
+  await until(() => receiver.webhooks.length === 1, 'the delivery is in progress')
   await worker.drain()
   matches(t, await webhooks.deliveries(), [{ status: 'pending', attempts: 0, lease: null }])
   receiver.respondWith((_, res) => void res.writeHead(204).end())
   webhooks.startWorker()
-  await webhooks.untilAll(isDelivered, 'delivered by the next one')
+  await webhooks.untilAll(isDelivered, 'delivered by the next worker')
 })
 
-t.test('of several workers one sends each delivery', async (t) => {
+t.test('several workers send each delivery once', async (t) => {
   const webhooks = await openWebhooks(t)
   const receiver = await startReceiver(t)
   await webhooks.endpoint(receiver.url)
@@ -239,7 +239,7 @@ t.test('of several workers one sends each delivery', async (t) => {
   t.equal(new Set(receiver.webhooks.map(({ event }) => event.id)).size, 50)
 })
 
-t.test('what a dead worker held is sent when its lease has passed', async (t) => {
+t.test('a delivery of a dead worker is sent when its lease has expired', async (t) => {
   const webhooks = await openWebhooks(t)
   const { backend } = webhooks.books
   const receiver = await startReceiver(t)
@@ -253,26 +253,29 @@ t.test('what a dead worker held is sent when its lease has passed', async (t) =>
   const other = await startReceiver(t)
   await webhooks.endpoint(other.url)
   await webhooks.books.debtor()
-  await until(() => other.webhooks.length === 1, 'the worker works')
-  const [held] = await webhooks.deliveries()
-  matches(t, held, { id: delivery?.id ?? '', status: 'sending' })
+  await until(() => other.webhooks.length === 1, 'the worker has run')
+  const [leased] = await webhooks.deliveries()
+  matches(t, leased, { id: delivery?.id ?? '', status: 'sending' })
   webhooks.wait(LEASE_MS)
-  await webhooks.untilAll(isDelivered, 'delivered after all')
+  await webhooks.untilAll(isDelivered, 'delivered')
 })
 
-// A killed backend's deliveries once broke a constraint when the next one reclaimed them, and nothing was
-// delivered.
-t.test('what a killed backend was sending is sent at once by the only one', async (t) => {
-  const webhooks = await openWebhooks(t)
-  const { backend } = webhooks.books
-  const receiver = await startReceiver(t)
-  await webhooks.endpoint(receiver.url)
-  await webhooks.books.debtor()
-  const [delivery] = await webhooks.deliveries()
-  await backend.database.transaction((tx) =>
-    DELIVERIES.claim(tx, [delivery?.id ?? ''], backend.now, { status: 'sending' }),
-  )
-  webhooks.startWorker({ isOnlyBackend: true })
-  await webhooks.untilAll(isDelivered, 'delivered')
-  t.equal(receiver.webhooks.length, 1)
-})
+// Regression: the deliveries of a killed backend broke a constraint when the next one reclaimed them, and
+// nothing was delivered.
+t.test(
+  'if there is only one backend, it sends the deliveries of a killed one at once',
+  async (t) => {
+    const webhooks = await openWebhooks(t)
+    const { backend } = webhooks.books
+    const receiver = await startReceiver(t)
+    await webhooks.endpoint(receiver.url)
+    await webhooks.books.debtor()
+    const [delivery] = await webhooks.deliveries()
+    await backend.database.transaction((tx) =>
+      DELIVERIES.claim(tx, [delivery?.id ?? ''], backend.now, { status: 'sending' }),
+    )
+    webhooks.startWorker({ isOnlyBackend: true })
+    await webhooks.untilAll(isDelivered, 'delivered')
+    t.equal(receiver.webhooks.length, 1)
+  },
+)

@@ -1,4 +1,4 @@
-/** The guide's receiver, run as it is written. */
+/** Runs the receivers of the guide exactly as they are written. */
 
 import { execFile } from 'node:child_process'
 import { createHmac } from 'node:crypto'
@@ -10,7 +10,7 @@ import { createSender } from '../../../backend/webhooks/sender.ts'
 import { signMessage } from '../../../backend/webhooks/signature.ts'
 import { matches } from '../../fixtures/matches.ts'
 import { reservePort } from '../../fixtures/servers/ports.ts'
-import { lackOfCommand } from '../../fixtures/service/languages.ts'
+import { missingCommand } from '../../fixtures/service/languages.ts'
 import { until } from '../../fixtures/service/until.ts'
 
 const guide = readFileSync(new URL('../../../docs/webhooks.md', import.meta.url), 'utf8')
@@ -22,8 +22,8 @@ function codeOf(language: string): string {
   return code
 }
 
-/** What we would send now. */
-function signedNow(body: Buffer) {
+/** Returns the headers with which the service would send the body now. */
+function headersOf(body: Buffer) {
   const timestampSeconds = Math.floor(Date.now() / 1000)
   const message = { id: 'evt_1', timestampSeconds, body }
   return {
@@ -33,7 +33,7 @@ function signedNow(body: Buffer) {
   }
 }
 
-t.test("the guide's test vector is what our signatures are made of", async (t) => {
+t.test("the guide's test vector has a valid signature", async (t) => {
   const cell = (name: string) => new RegExp(`^\\| ${name} \\| \`(.+)\` \\|`, 'm').exec(guide)?.[1]
   const key = Buffer.from(String(cell('secret')).slice(6), 'base64')
   const signed = `${cell('`webhook-id`')}.${cell('`webhook-timestamp`')}.${cell('body')}`
@@ -48,7 +48,7 @@ t.test("the guide's Node receiver accepts what we send and nothing else", async 
   const send = (headers: Record<string, string>, body: Buffer) =>
     sender.send({ url: `http://127.0.0.1:${port}/`, headers, body })
   const body = Buffer.from('{"id":"evt_1","type":"invoice.paid","note":"é"}')
-  const headers = signedNow(body)
+  const headers = headersOf(body)
   const isListening = async () => (await send({}, body)).error !== 'connection_refused'
   await until(isListening, 'the receiver listens')
   matches(t, await send(headers, body), { statusCode: 204 })
@@ -59,8 +59,8 @@ t.test("the guide's Node receiver accepts what we send and nothing else", async 
   matches(t, await send({}, body), { statusCode: 400 })
 })
 
-/** How each language takes the guide's `verify`, a file's name and the command that runs it. */
-const OTHERS = {
+/** For each language, the file, the command that runs it, and a program around the guide's `verify`. */
+const LANGUAGES = {
   python: {
     file: 'verify.py',
     command: ['python3', 'verify.py'],
@@ -81,7 +81,7 @@ puts [[headers, body], [headers, body + " "], [{}, body]].map { |h, b| verify(se
   php: {
     file: 'verify.php',
     command: ['php', 'verify.php'],
-    // Its last lines read a request, which the command line has not.
+    // The guide's last lines, which read a request, are removed.
     program: (code: string) => `${code.replace(/\n\$headers = [\s\S]*/, '')}
 [, $secret, $json, $body] = $argv;
 $headers = json_decode($json, true);
@@ -105,13 +105,13 @@ func main() {
   },
 }
 
-for (const [language, { file, command, program }] of Object.entries(OTHERS)) {
+for (const [language, { file, command, program }] of Object.entries(LANGUAGES)) {
   const [interpreter = '', ...args] = command
-  const skip = lackOfCommand(interpreter)
+  const skip = missingCommand(interpreter)
   t.test(`the guide's ${language} accepts what we send and nothing else`, { skip }, async (t) => {
     const cwd = t.testdir({ [file]: program(codeOf(language)) })
     const body = '{"id":"evt_1"}'
-    const headers = JSON.stringify(signedNow(Buffer.from(body)))
+    const headers = JSON.stringify(headersOf(Buffer.from(body)))
     const options = { cwd, env: { ...process.env, GOCACHE: join(cwd, 'cache') } }
     const { stdout } = await promisify(execFile)(
       interpreter,
@@ -122,7 +122,7 @@ for (const [language, { file, command, program }] of Object.entries(OTHERS)) {
   })
 }
 
-/** The guide's code in a process of its own, listening. */
+/** Starts the guide's receiver in its own process. */
 async function startGuideReceiver(t: Test): Promise<number> {
   const port = await reservePort()
   const directory = t.testdir({ 'receiver.mjs': codeOf('js') })

@@ -3,17 +3,17 @@ import { announceOverdue } from '../../../backend/invoices/overdue-events.ts'
 import { openWebhooks, type Webhooks } from '../../fixtures/books/webhooks.ts'
 import { matches } from '../../fixtures/matches.ts'
 
-t.test('an invoice becomes overdue once, where the account is', async (t) => {
+t.test('an invoice becomes overdue once, at midnight in the account’s time zone', async (t) => {
   const webhooks = await openWebhooks(t)
   const { books } = webhooks
   await webhooks.endpoint('https://example.com/hook', ['invoice.overdue'])
-  // 23:30 on the 21st in Amsterdam.
+  // It is 23:30 on the 21st in Amsterdam.
   books.backend.now = new Date('2026-11-21T22:30:00Z')
   const fields = { issue_date: '2026-11-01', due_date: '2026-11-21' }
   const invoice = await books.invoice(fields)
   await books.invoice({ ...fields, status: 'draft' })
   await announce(webhooks)
-  t.strictSame(await webhooks.eventTypes(), [], 'not while it is the day it is due')
+  t.strictSame(await webhooks.eventTypes(), [], 'not on the due date')
   webhooks.wait(3_600_000)
   await announce(webhooks)
   await announce(webhooks)

@@ -19,9 +19,7 @@ const secondsTo = (at: Date | undefined) => at && (at.getTime() - NOW.getTime())
 
 t.test('each delay varies by a tenth, and all of them take about three days', async (t) => {
   const delays = (random: number) =>
-    Array.from({ length: 10 }, (_, at) =>
-      secondsTo(nextAttemptAt(at + 1, failure(500), NOW, random)),
-    )
+    Array.from({ length: 10 }, (_, n) => secondsTo(nextAttemptAt(n + 1, failure(500), NOW, random)))
   t.strictSame(delays(0.5), [5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400, undefined])
   t.equal(delays(0)[1], 270)
   t.equal(delays(1)[1], 330)
@@ -30,7 +28,7 @@ t.test('each delay varies by a tenth, and all of them take about three days', as
 })
 
 t.test(
-  'Retry-After is seconds or a date, puts off and never hastens, for a day at most',
+  'Retry-After, in seconds or as a date, can only prolong a delay, and to a day at most',
   async (t) => {
     const cases: [text: string, seconds: number][] = [
       ['120', 120],

@@ -1,4 +1,4 @@
-// Due work wakes its worker: a slow poll is only the net below.
+// Due work wakes its worker; the slow poll is only a fallback.
 import t, { type Test } from 'tap'
 import { announce } from '../../../backend/database/announcements.ts'
 import { startDeliveryWorker } from '../../../backend/webhooks/delivery-worker.ts'
@@ -12,7 +12,7 @@ import { until } from '../../fixtures/service/until.ts'
 const HOUR_MS = 3_600_000
 
 /** A worker that polls once an hour, on the real clock. */
-function startPatientWorker(t: Test, { sender, books }: Webhooks) {
+function startHourlyWorker(t: Test, { sender, books }: Webhooks) {
   const worker = startDeliveryWorker({
     database: books.backend.database,
     sender,
@@ -28,12 +28,12 @@ function startPatientWorker(t: Test, { sender, books }: Webhooks) {
   t.teardown(() => worker.drain())
 }
 
-/** The first round, which finds what is due at the start, is over. */
+/** Starts a worker. Resolves after its first round, which finds everything that is due already. */
 async function startIdle(t: Test, webhooks: Webhooks) {
   const { database } = webhooks.books.backend
   const before = database.activity().committed
-  startPatientWorker(t, webhooks)
-  await until(() => database.activity().committed > before, 'the worker to be prepared')
+  startHourlyWorker(t, webhooks)
+  await until(() => database.activity().committed > before, 'the first round is over')
 }
 
 t.test('an event wakes the worker', async (t) => {
@@ -42,7 +42,7 @@ t.test('an event wakes the worker', async (t) => {
   await webhooks.endpoint(receiver.url)
   await startIdle(t, webhooks)
   await webhooks.books.debtor()
-  await until(() => receiver.webhooks.length === 1, 'the event')
+  await until(() => receiver.webhooks.length === 1, 'the event is delivered')
 })
 
 t.test('a failed delivery is repeated at its time', async (t) => {
@@ -76,19 +76,20 @@ t.test('resuming an endpoint wakes the worker', async (t) => {
   await startIdle(t, webhooks)
   t.equal(receiver.webhooks.length, 0)
   await backend.database.transaction((tx) => resumeEndpoint(tx, paused, act))
-  await until(() => receiver.webhooks.length === 1, 'the event')
+  await until(() => receiver.webhooks.length === 1, 'the event is delivered')
 })
 
 t.test(
-  'what is announced is heard after the commit, and not where it is rolled back',
+  'an announcement calls its listeners after the commit, and not after a rollback',
   async (t) => {
     const { books } = await openWebhooks(t)
     const { database } = books.backend
-    const heard: string[] = []
-    const end = database.listen('a', () => heard.push('a'))
-    database.listen('b', () => heard.push('b'))
-    // On PostgreSQL a new connection calls all: what was announced before is unknown.
-    if (database.isConcurrent) await until(() => heard.splice(0).length > 0, 'the connection')
+    const calls: string[] = []
+    const end = database.listen('a', () => calls.push('a'))
+    database.listen('b', () => calls.push('b'))
+    // On PostgreSQL, a new connection calls all listeners, because earlier announcements are unknown.
+    if (database.isConcurrent)
+      await until(() => calls.splice(0).length > 0, 'the call after connecting')
     await database
       .transaction(async (tx) => {
         announce(tx, 'a')
@@ -97,38 +98,35 @@ t.test(
       .catch(() => {})
     await database.transaction(async (tx) => {
       announce(tx, 'b')
-      t.strictSame(heard, [])
+      t.strictSame(calls, [])
     })
-    t.strictSame(heard, ['b'])
+    t.strictSame(calls, ['b'])
     await database.transaction(async (tx) => announce(tx, 'a'))
     end()
     await database.transaction(async (tx) => announce(tx, 'a'))
-    t.strictSame(heard, ['b', 'a'])
+    t.strictSame(calls, ['b', 'a'])
   },
 )
 
-t.test(
-  'deliveries that wait for an endpoint that was disabled fail, and are deleted',
-  async (t) => {
-    const webhooks = await openWebhooks(t)
-    const { database } = webhooks.books.backend
-    const receiver = await startReceiver(t)
-    const { row } = await webhooks.endpoint(receiver.url)
-    await webhooks.books.debtor()
-    // As where an event was recorded by a transaction that did not see the endpoint disabled.
-    await database.transaction((tx) =>
-      tx
-        .updateTable('webhook_endpoints')
-        .set({ status: 'disabled', disabled_reason: 'gone' })
-        .where('id', '=', row.id)
-        .execute(),
-    )
-    const now = new Date(webhooks.books.backend.now.getTime() + 31 * 24 * HOUR_MS)
-    for (const { findExpired, deleteExpired } of WEBHOOK_RETENTION) {
-      const keys = await findExpired(database.read, now)
-      if (keys.length > 0) await database.transaction((tx) => deleteExpired(tx, keys))
-    }
-    t.strictSame(await webhooks.deliveries(), [])
-    t.strictSame(await webhooks.eventTypes(), [])
-  },
-)
+t.test('pending deliveries of a disabled endpoint fail, and are deleted', async (t) => {
+  const webhooks = await openWebhooks(t)
+  const { database } = webhooks.books.backend
+  const receiver = await startReceiver(t)
+  const { row } = await webhooks.endpoint(receiver.url)
+  await webhooks.books.debtor()
+  // A transaction that does not see the endpoint disabled yet may record such a delivery.
+  await database.transaction((tx) =>
+    tx
+      .updateTable('webhook_endpoints')
+      .set({ status: 'disabled', disabled_reason: 'gone' })
+      .where('id', '=', row.id)
+      .execute(),
+  )
+  const now = new Date(webhooks.books.backend.now.getTime() + 31 * 24 * HOUR_MS)
+  for (const { findExpired, deleteExpired } of WEBHOOK_RETENTION) {
+    const keys = await findExpired(database.read, now)
+    if (keys.length > 0) await database.transaction((tx) => deleteExpired(tx, keys))
+  }
+  t.strictSame(await webhooks.deliveries(), [])
+  t.strictSame(await webhooks.eventTypes(), [])
+})
