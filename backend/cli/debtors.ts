@@ -67,7 +67,7 @@ export const debtorCommands: readonly Command[] = [
       reason: REASON,
       until: textOption(
         'D',
-        'When the pause ends: a date as YYYY-MM-DD in the account’s time zone, or an instant with an offset.',
+        'When the pause ends: a date as YYYY-MM-DD in the account’s time zone, or a time with a UTC offset.',
       ),
     },
     async run({ ID, reason, until }, context) {
@@ -167,5 +167,5 @@ async function represent({ read }: Database, row: DebtorRow, now: Date) {
 function parseUntil(given: string, timezone: string): Date {
   const until = isCalendarDate(given) ? startOfDay(given, timezone) : parseInstant(given)
   if (until !== undefined) return until
-  throw new UsageError('--until must be a date as YYYY-MM-DD, or an instant with an offset')
+  throw new UsageError('--until must be a date as YYYY-MM-DD, or a time with a UTC offset')
 }

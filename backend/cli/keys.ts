@@ -215,9 +215,7 @@ function readLimits(given: {
   const { 'expires-at': expiresAt, addresses } = given
   const instant = expiresAt === undefined ? undefined : parseInstant(expiresAt)
   if (expiresAt !== undefined && instant === undefined) {
-    throw new UsageError(
-      '--expires-at must be an instant with an offset, e.g. 2027-01-01T00:00:00Z',
-    )
+    throw new UsageError('--expires-at must be a time with a UTC offset, e.g. 2027-01-01T00:00:00Z')
   }
   return {
     ...(instant === undefined ? {} : { expiresAt: instant }),

@@ -73,7 +73,7 @@ export const reminderCommands: readonly Command[] = [
         type: 'string',
         required: true,
         value: 'T',
-        description: 'An instant with an offset, e.g. 2026-11-23T10:00:00+01:00.',
+        description: 'A time with a UTC offset, e.g. 2026-11-23T10:00:00+01:00.',
       },
       account: {
         type: 'string',
@@ -133,8 +133,7 @@ export const reminderCommands: readonly Command[] = [
 
 async function run(text: string, accountId: string | undefined, context: Context): Promise<Output> {
   const now = parseInstant(text)
-  if (now === undefined)
-    throw new UsageError(`--now must be an instant with an offset, not ${text}`)
+  if (now === undefined) throw new UsageError(`--now must be a time with a UTC offset, not ${text}`)
   const settings = context.settings()
   const { REHEARSAL, ...mail } = settings.read(REMINDER_SETTINGS)
   if (REHEARSAL !== 'on') {

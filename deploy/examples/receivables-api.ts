@@ -53,13 +53,13 @@ export interface paths {
           cursor?: string
           /** The sort order; a leading `-` means descending. Objects with equal values are ordered by `id`. */
           sort?: 'created_at' | '-created_at' | 'updated_at' | '-updated_at'
-          /** Only objects created at this time or later. RFC 3339 with an offset. */
+          /** Only objects created at this time or later. An RFC 3339 time with a UTC offset. */
           created_since?: string
-          /** Only objects created before this time. RFC 3339 with an offset. */
+          /** Only objects created before this time. An RFC 3339 time with a UTC offset. */
           created_before?: string
-          /** Only objects changed at this time or later. RFC 3339 with an offset. */
+          /** Only objects changed at this time or later. An RFC 3339 time with a UTC offset. */
           updated_since?: string
-          /** Only objects last changed before this time. RFC 3339 with an offset. */
+          /** Only objects last changed before this time. An RFC 3339 time with a UTC offset. */
           updated_before?: string
           /** Only the object with exactly this external id. */
           external_id?: string
@@ -191,13 +191,13 @@ export interface paths {
           cursor?: string
           /** The sort order; a leading `-` means descending. Objects with equal values are ordered by `id`. */
           sort?: 'created_at' | '-created_at' | 'updated_at' | '-updated_at' | 'due_date' | '-due_date'
-          /** Only objects created at this time or later. RFC 3339 with an offset. */
+          /** Only objects created at this time or later. An RFC 3339 time with a UTC offset. */
           created_since?: string
-          /** Only objects created before this time. RFC 3339 with an offset. */
+          /** Only objects created before this time. An RFC 3339 time with a UTC offset. */
           created_before?: string
-          /** Only objects changed at this time or later. RFC 3339 with an offset. */
+          /** Only objects changed at this time or later. An RFC 3339 time with a UTC offset. */
           updated_since?: string
-          /** Only objects last changed before this time. RFC 3339 with an offset. */
+          /** Only objects last changed before this time. An RFC 3339 time with a UTC offset. */
           updated_before?: string
           /** Only the object with exactly this external id. */
           external_id?: string
@@ -337,13 +337,13 @@ export interface paths {
           cursor?: string
           /** The sort order; a leading `-` means descending. Objects with equal values are ordered by `id`. */
           sort?: 'created_at' | '-created_at' | 'updated_at' | '-updated_at'
-          /** Only objects created at this time or later. RFC 3339 with an offset. */
+          /** Only objects created at this time or later. An RFC 3339 time with a UTC offset. */
           created_since?: string
-          /** Only objects created before this time. RFC 3339 with an offset. */
+          /** Only objects created before this time. An RFC 3339 time with a UTC offset. */
           created_before?: string
-          /** Only objects changed at this time or later. RFC 3339 with an offset. */
+          /** Only objects changed at this time or later. An RFC 3339 time with a UTC offset. */
           updated_since?: string
-          /** Only objects last changed before this time. RFC 3339 with an offset. */
+          /** Only objects last changed before this time. An RFC 3339 time with a UTC offset. */
           updated_before?: string
           /** Only the object with exactly this external id. */
           external_id?: string
@@ -442,13 +442,13 @@ export interface paths {
           cursor?: string
           /** The sort order; a leading `-` means descending. Objects with equal values are ordered by `id`. */
           sort?: 'created_at' | '-created_at' | 'updated_at' | '-updated_at'
-          /** Only objects created at this time or later. RFC 3339 with an offset. */
+          /** Only objects created at this time or later. An RFC 3339 time with a UTC offset. */
           created_since?: string
-          /** Only objects created before this time. RFC 3339 with an offset. */
+          /** Only objects created before this time. An RFC 3339 time with a UTC offset. */
           created_before?: string
-          /** Only objects changed at this time or later. RFC 3339 with an offset. */
+          /** Only objects changed at this time or later. An RFC 3339 time with a UTC offset. */
           updated_since?: string
-          /** Only objects last changed before this time. RFC 3339 with an offset. */
+          /** Only objects last changed before this time. An RFC 3339 time with a UTC offset. */
           updated_before?: string
           /** Only objects of this debtor. If the id does not exist, the list is empty. */
           debtor_id?: string

@@ -213,7 +213,5 @@ function valuesOf(row: DebtorRow): Details {
 function untilOf(text: string, timezone: string): Date | null {
   if (text === '') return null
   const until = isCalendarDate(text) ? startOfDay(text, timezone) : parseInstant(text)
-  return (
-    until ?? invalid('until', 'until must be a date, YYYY-MM-DD, or an instant with an offset.')
-  )
+  return until ?? invalid('until', 'until must be a date, YYYY-MM-DD, or a time with a UTC offset.')
 }

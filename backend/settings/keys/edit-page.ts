@@ -25,7 +25,7 @@ ${csrfField(frame)}
 <input id="name" name="name" value="${view.name}" autocomplete="off" required data-count="80"${describedBy(problem, 'name', 'name-hint')}></p>
 <p class="hint" id="name-hint">At most 80 characters. <span data-counter="name"></span></p>
 ${renderFault(problem, 'name')}
-${renderExpiryField(view, problem, 'An expiry can be brought forward, not postponed.')}
+${renderExpiryField(view, problem, 'The expiry can only be moved to an earlier time.')}
 ${renderAddressField(view, problem)}
 </div>
 <p class="row"><button class="primary">Save</button> <a class="button" href="${path}">Cancel</a></p>

@@ -24,7 +24,7 @@ export const LIMIT_FIELDS = {
 export function readExpiry(fields: Fields, timezone: string): Date | null | undefined {
   if (fields.has('expires_at')) {
     const text = fields.text('expires_at')
-    return text === '' ? null : (parseInstant(text) ?? invalidExpiry('an instant with an offset'))
+    return text === '' ? null : (parseInstant(text) ?? invalidExpiry('a time with a UTC offset'))
   }
   if (!fields.has('expires_on')) return undefined
   const date = fields.text('expires_on')

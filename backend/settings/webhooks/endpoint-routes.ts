@@ -317,7 +317,7 @@ function parseSince(text: string, timezone: string): Date {
       ? instantOf(date, Number(hours) + Number(minutes) / 60, timezone)
       : parseInstant(text)
   if (since !== undefined) return since
-  const detail = 'since must be an instant with an offset, such as 2026-11-21T10:15:00Z.'
+  const detail = 'since must be a time with a UTC offset, such as 2026-11-21T10:15:00Z.'
   throw new Problem('validation_failed', detail, {
     members: { errors: [{ pointer: '/since', code: 'invalid_format', detail }] },
   })
