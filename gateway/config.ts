@@ -80,7 +80,7 @@ export const GATEWAY_SETTINGS = {
   ),
   BACKEND_URLS: list(
     backendUrl(
-      'The backends, separated by commas: http://host:port, or unix:/path on this machine. Each address of a host name is one backend.',
+      'The backends, separated by commas: http://host:port, https://host:port, or unix:/path on this machine. Each address of a host name is one backend.',
       { fallback: 'http://127.0.0.1:8081' },
     ),
   ),

@@ -43,8 +43,11 @@ const RECENT_MAX = 10
 
 /** An endpoint with its secret, which is shown once. */
 interface Revealed extends EndpointWithSecret {
+  readonly record: EndpointRecord
   readonly status: number
 }
+
+const NO_ATTEMPTS: EndpointRecord = { hours: [], lastAttemptAt: undefined }
 
 const NEW_ENDPOINT: EndpointForm = { id: undefined, url: '', description: '', events: [] }
 
@@ -81,7 +84,7 @@ export function webhookEndpointPages(webhooks: WebhookServices): readonly Sessio
         const created = await database.transaction((tx) =>
           createEndpoint(tx, session.account.id, input, webhooks, act),
         )
-        return reveal({ ...created, status: 201 })
+        return reveal({ ...created, record: NO_ATTEMPTS, status: 201 })
       },
       rerender: async ({ fields }, problem) =>
         rerenderForm(undefined, fields, privateTargets, problem),
@@ -157,12 +160,15 @@ function actPages(webhooks: WebhookServices): SessionPage[] {
       method: 'POST',
       path: `${ENDPOINTS_PATH}/{id}/rotate-secret`,
       admins: WEBHOOK_ADMINS_ONLY,
-      async handle({ session, id, act }, { database }) {
+      async handle({ session, id, act, now }, { database }) {
+        // The record is read first: if this failed after the rotation, nobody would see the new secret.
+        const endpoint = await getEndpoint(database.read, session.account.id, id)
+        const record = await readOne(database.read, endpoint, now)
         const rotated = await database.transaction(async (tx) => {
           const row = await lockEndpoint(tx, session.account.id, id)
           return rotateSecret(tx, row, webhooks.box, act)
         })
-        return reveal({ ...rotated, status: 200 })
+        return reveal({ ...rotated, record, status: 200 })
       },
     },
     {
@@ -259,9 +265,9 @@ function changePage(
   }
 }
 
-/** Shows a new secret. The endpoint's JSON leaves out its past attempts. */
-function reveal({ row, secret, status }: Revealed) {
-  const endpoint = renderEndpoint(row, { hours: [], lastAttemptAt: undefined })
+/** Shows a new secret, in the page or in the JSON. */
+function reveal({ row, secret, record, status }: Revealed) {
+  const endpoint = renderEndpoint(row, record)
   const page: RenderPage = (frame) => renderSecret(frame, row, secret)
   return { status, json: { ...endpoint, secret }, page }
 }
@@ -329,5 +335,5 @@ async function readOne(
   now: Date,
 ): Promise<EndpointRecord> {
   const [found] = await readHealth(reader, [row], now)
-  return found?.record ?? { hours: [], lastAttemptAt: undefined }
+  return found?.record ?? NO_ATTEMPTS
 }

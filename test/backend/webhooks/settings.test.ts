@@ -168,6 +168,10 @@ t.test('a test event shows its result at once', async (t) => {
   const [webhook] = receiver.webhooks
   t.ok(webhook && verify(webhook, secret))
   matches(t, await admin.send('POST', `${ENDPOINTS}/${id}/test`, { type: 'a.b' }), { status: 422 })
+  const before: Json = (await admin.send('GET', `${ENDPOINTS}/${id}`)).json
+  t.type(before.last_delivery_at, 'string')
+  const rotated: Json = (await admin.send('POST', `${ENDPOINTS}/${id}/rotate-secret`)).json
+  t.equal(rotated.last_delivery_at, before.last_delivery_at, 'a rotation keeps past deliveries')
 })
 
 t.test('an endpoint is changed, paused and resumed, and its secret is rotated', async (t) => {
