@@ -67,7 +67,7 @@ t.test('the checker finds a caller that uses a new key for a retry', async (t: T
   t.ok(violations.some(({ invariant }) => invariant === 'I2'))
 })
 
-/** Makes concurrent calls, repeats, calls with another body, and calls that are rejected. Each bug affects one of them. */
+/** Makes concurrent calls, repeats, calls with another body, and rejected calls. Each bug affects one of them. */
 async function makeCalls(ledger: Ledger): Promise<void> {
   const invoiceId = await ledger.invoice(10_000)
   const payer = ledger.payer('one')

@@ -24,7 +24,7 @@ async function open(t: Test) {
   return { cluster, rateLimiter }
 }
 
-/** Counts calls of every key, round after round, until stopped. `alone` has the keys that the gateway counted itself. */
+/** Counts calls of every key in rounds until stopped. `alone` has the keys that the gateway counted itself. */
 function startCalls(rateLimiter: RateLimiter) {
   const alone = new Set<string>()
   const numbers = new Map(KEYS.map((key) => [key, [] as number[]]))

@@ -51,7 +51,7 @@ const KEYS_FOR_MEMORY = 100_000
  * Calls a second of the first open loop, as many as a busy integration makes. Every subject is idle most of the time.
  */
 const CALM_RATE = 2_000
-/** Calls a second of the second open loop if this gateway is not measured. Otherwise, the rate is half of its maximum. */
+/** Calls a second of the second open loop if this gateway is not measured. Otherwise, it is half of its maximum. */
 const RATE_WITHOUT_OURS = 5_000
 /** The lowest of several measurements is used, because a shared host is slower at times. */
 const MEASUREMENTS_FOR_RATE = 5
@@ -60,7 +60,7 @@ const MEASUREMENTS_FOR_RATE = 5
  * load.
  */
 const OPEN_WARM_UP_SECONDS = 4
-/** How often a measurement at a fixed rate is repeated while other work disturbs it. */
+/** The maximum number of measurements at a fixed rate, which are repeated if other work disturbs them. */
 const OPEN_TRIES_MAX = 4
 
 const HELP = `Compares gateways: calls a second, CPU time of a call, latency, memory.
@@ -189,7 +189,7 @@ async function measureClosed(running: RunningSubject, keys: Keys) {
   return await runClosedLoop(running, { ...requesting, seconds })
 }
 
-/** Repeats a disturbed measurement and returns the least disturbed, because a shared host may stall a core for longer than a p99. */
+/** Repeats a disturbed measurement. A shared host may stall a core for longer than a p99, so the least disturbed counts. */
 async function measureOpen(running: RunningSubject, requests: readonly Buffer[], rate: number) {
   const measure = async () => {
     const endWatch = watchCores(running)

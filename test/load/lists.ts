@@ -45,7 +45,7 @@ Usage: npm run bench -- lists [options]
 `
 /** The number of repetitions of a call for each size in a round. */
 const REPETITIONS = 20
-/** The number of different invoices that calls concern. An integration, too, requests the same few records repeatedly. */
+/** The number of different invoices that calls concern. An integration also requests a few records repeatedly. */
 const HOT_INVOICES = 20
 const WARM_UP_ROUNDS = 2
 /** The time after which a call is not repeated again: if it is slow in large databases, it may take seconds. */

@@ -326,7 +326,7 @@ async function measure(subject: Subject, { kind, connections }: Load): Promise<F
   }
 }
 
-/** Resolves with the number of consecutive commits of one row per second, the upper limit for payments of one caller. */
+/** Resolves with the number of one-row commits per second, the upper limit for payments of one caller. */
 async function measureCommits(path: string): Promise<number> {
   const database = new sqlite3.Database(path)
   const run = (sql: string) =>

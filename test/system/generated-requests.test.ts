@@ -1,7 +1,7 @@
 /**
  * Sends requests that are generated from the OpenAPI document to the running service: none may get a 5xx, and each must
- * be accepted or rejected, and get a response, as the document says. GENERATED_REQUESTS sets the number of requests for each
- * operation (default 200; high numbers need a longer --timeout of tap), and SEED selects others.
+ * be accepted or rejected, and get a response, as the document says. GENERATED_REQUESTS sets the number of requests for
+ * each operation (default 200; high numbers need a longer --timeout of tap), and SEED selects others.
  */
 import assert from 'node:assert/strict'
 import t from 'tap'

@@ -92,7 +92,7 @@ async function run(
   return { code, output: output.join('') }
 }
 
-/** Kills the program during its first call, the next run during its third, and the next during its sixth. The last run completes. */
+/** Kills the program during its first call, the next runs during their third and sixth, and lets the last run complete. */
 async function runThroughKills(
   network: Awaited<ReturnType<typeof startNetwork>>,
   command: readonly string[],

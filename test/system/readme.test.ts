@@ -1,6 +1,6 @@
 /**
  * Runs the commands of the README and of the guides to Settings as JSON and to the command line, in their order,
- * against the service of `npm start`. A value that the reader fills in ends in `…`; an earlier command has printed it.
+ * against the service of `npm start`. A value that the reader fills in ends in `…`, and an earlier command prints it.
  */
 
 import { type ChildProcess, execFile, spawn } from 'node:child_process'

@@ -14,7 +14,7 @@ export interface Keys {
   readonly all: readonly string[]
   /** A file with one secret per line. */
   readonly file: string
-  /** Serves the look-ups of the peers, which are a `POST` with the secret as its body, and those of our own gateways. */
+  /** Serves the look-ups of the peers, each a `POST` with the secret as its body, and those of our own gateways. */
   readonly lookUpUrl: string
 }
 

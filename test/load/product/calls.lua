@@ -1,6 +1,6 @@
 -- Makes the calls of an integration: `read`, `list`, `pay` (on account), `settle` (an invoice), `browse` (as many lists
--- as reads), or `mixed` (14 reads, 4 lists and 2 payments on account). Each line of the file has the ids of a debtor and
--- an invoice.
+-- as reads), or `mixed` (14 reads, 4 lists and 2 payments on account). Each line of the file has the ids of a debtor
+-- and an invoice.
 require 'summary'
 
 local headers, ids, invoices, kind, run, counter = {}, {}, {}, nil, nil, 0
