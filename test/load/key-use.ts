@@ -27,7 +27,7 @@ import {
 import { USAGE_REPORT_ENTRIES_MAX, USAGE_REPORT_PATH } from '../../shared/contract/usage-report.ts'
 import { createLogger } from '../../shared/process/log.ts'
 import { readOptions } from '../fixtures/runner/options.ts'
-import { startPostgres } from '../fixtures/servers/postgres.ts'
+import { startPostgres, TEMPLATE } from '../fixtures/servers/postgres.ts'
 import { startProcess } from '../fixtures/service/process.ts'
 import { Cleanup } from './machine.ts'
 
@@ -105,7 +105,7 @@ async function measure(kind: string, rounds: number): Promise<void> {
 async function startPostgresDatabase(): Promise<string> {
   const postgres = await startPostgres({ durable: true })
   cleanup.teardown(() => postgres.remove())
-  return postgres.url('receivables_template')
+  return postgres.url(TEMPLATE)
 }
 
 interface Ledger {

@@ -12,7 +12,7 @@ import { issueApiKey } from '../../backend/api-keys/api-keys.ts'
 import { openDatabase } from '../../backend/database/open.ts'
 import { createLogger } from '../../shared/process/log.ts'
 import { readOptions } from '../fixtures/runner/options.ts'
-import { startPostgres } from '../fixtures/servers/postgres.ts'
+import { startPostgres, TEMPLATE } from '../fixtures/servers/postgres.ts'
 import { startRedis } from '../fixtures/servers/redis.ts'
 import { call } from '../fixtures/service/call.ts'
 import { type System, startSystem } from '../fixtures/service/system.ts'
@@ -179,7 +179,7 @@ async function start(own: Cleanup, engine: string): Promise<System> {
   if (engine === 'PostgreSQL') {
     const postgres = await startPostgres({ durable: true })
     own.teardown(() => postgres.remove())
-    databaseUrl = postgres.url('receivables_template')
+    databaseUrl = postgres.url(TEMPLATE)
   }
   return startSystem(host, {
     redisUrl: redis.url,
