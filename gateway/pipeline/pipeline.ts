@@ -132,14 +132,6 @@ function createApi(dependencies: GatewayDependencies) {
   }
 
   async function countAndForward(read: ReadCall, key: KnownKey): Promise<Response> {
-    try {
-      return await countAndSend(read, key)
-    } finally {
-      forwarder.finish(key.keyId)
-    }
-  }
-
-  async function countAndSend(read: ReadCall, key: KnownKey): Promise<Response> {
     const { call } = read
     let responding: Promise<Response>
     try {

@@ -34,15 +34,6 @@ const WAITING_MIN = 16
  * rate is then too low.
  */
 const NEVER_SHED_MAX = 16
-/**
- * The share of the connections that one key may use while other keys make calls, but at least
- * `KEY_CONNECTIONS_MIN`. Calls at a backend slow each other down: if one key used every connection, it would
- * delay the calls of other keys even if these never waited in the queue.
- */
-const KEY_SHARE = 1 / 4
-const KEY_CONNECTIONS_MIN = 4
-/** A key may use all connections if no call of another key is in flight or was sent within this time. */
-const ALONE_MS = 1_000
 /** A queue that forms sooner than this after the previous one was empty counts as the same queue. */
 const CALM_MS = 500
 /** A call that has waited for this long is shed: the backends have become slower than measured. */
@@ -80,7 +71,6 @@ export interface AdmissionOptions {
 }
 
 interface WaitingCall {
-  readonly keyId: string
   readonly since: number
   readonly abort: Abort
   isWaiting: boolean
@@ -100,12 +90,6 @@ export class Admission {
   /** Whether a call was shed because the queue was too long. Reset when a new queue begins. */
   #isOverload = false
   #rate = RATE_AT_START
-  /** The number of admitted calls of each key that have not finished. */
-  readonly #inFlight = new Map<unknown, number>()
-  /** The key of the last call. */
-  #lastKey = ''
-  /** When a call last came from another key than the call before it. */
-  #keyChangedAt = Number.NEGATIVE_INFINITY
   /** The number of calls that were admitted from the queue since `#measuredFrom`. */
   #served = 0
   #measuredFrom = 0
@@ -125,16 +109,12 @@ export class Admission {
   /**
    * Admits a call of the key. Returns undefined if the call may be sent immediately; otherwise a promise that
    * resolves when the call may be sent, and rejects if it is shed or aborted. Throws `Problem` 503 if the call
-   * is shed immediately. `release` and `finish` must be called for each admitted call.
+   * is shed immediately. `release` must be called for each admitted call.
    */
   admit(keyId: string, abort: Abort): Promise<void> | undefined {
     const now = performance.now()
-    if (keyId !== this.#lastKey) {
-      this.#lastKey = keyId
-      this.#keyChangedAt = now
-    }
-    if (this.#mayServe(keyId, now) && this.#hasRoom(now) && !this.#hasTurn(now)) {
-      this.#recordAdmission(keyId, now)
+    if (this.#queue.length === 0 && this.#hasRoom(now)) {
+      this.#admittedAt.push(now)
       return undefined
     }
     if (this.#queue.length === 0) this.#beginQueue(now)
@@ -155,14 +135,6 @@ export class Admission {
     this.serve()
   }
 
-  /** Must be called when an admitted call has its response, or has failed. */
-  finish(keyId: string): void {
-    const remaining = (this.#inFlight.get(keyId) ?? 1) - 1
-    if (remaining > 0) this.#inFlight.set(keyId, remaining)
-    else this.#inFlight.delete(keyId)
-    if (this.#queue.length > 0) this.serve()
-  }
-
   /** Admits the queued calls for which connections have become free. */
   serve(): void {
     if (this.#queue.length > 0) this.#serveQueue(performance.now())
@@ -170,33 +142,13 @@ export class Admission {
   }
 
   #serveQueue(now: number): void {
-    const mayServe = (keyId: unknown) => this.#mayServe(keyId, now)
-    while (this.#hasRoom(now)) {
-      const call = this.#queue.shift(mayServe)
-      if (call === undefined) return
-      if (!call.isWaiting) continue
+    while (this.#queue.length > 0 && this.#hasRoom(now)) {
+      const call = this.#queue.shift()
+      if (call?.isWaiting !== true) continue
       this.#served++
-      this.#recordAdmission(call.keyId, now)
+      this.#admittedAt.push(now)
       call.admit()
     }
-  }
-
-  #recordAdmission(keyId: string, now: number): void {
-    this.#admittedAt.push(now)
-    this.#inFlight.set(keyId, (this.#inFlight.get(keyId) ?? 0) + 1)
-  }
-
-  /** Whether the key may use another connection. */
-  #mayServe(keyId: unknown, now: number): boolean {
-    const inFlight = this.#inFlight.get(keyId) ?? 0
-    if (inFlight < KEY_CONNECTIONS_MIN) return true
-    const isAlone = this.#inFlight.size === 1 && now - this.#keyChangedAt > ALONE_MS
-    return isAlone || inFlight < KEY_SHARE * this.#connections().size
-  }
-
-  /** Whether a queued call could be admitted if a connection were free. */
-  #hasTurn(now: number): boolean {
-    return this.#queue.length > 0 && this.#queue.hasTurn((keyId) => this.#mayServe(keyId, now))
   }
 
   #hasRoom(now: number): boolean {
@@ -216,10 +168,6 @@ export class Admission {
     const turns = (this.#queue.lengthOf(keyId) + 1) * this.#queue.flows
     const ahead = Math.min(this.#queue.length, turns)
     const { size } = this.#connections()
-    // A call beyond the share of its key waits for a call of this key to end, and is not shed for this reason.
-    if ((this.#inFlight.get(keyId) ?? 0) + this.#queue.lengthOf(keyId) < size) {
-      if (!this.#mayServe(keyId, now)) return true
-    }
     if (ahead === 0 || ahead < Math.min(NEVER_SHED_MAX, size)) return true
     const waitsForRedis = this.#unreserved(now) > 0
     const age = now - this.#queueBeganAt
@@ -240,7 +188,6 @@ export class Admission {
   #wait(keyId: string, abort: Abort, since: number): Promise<void> {
     return new Promise((resolve, reject) => {
       const call: WaitingCall = {
-        keyId,
         since,
         abort,
         isWaiting: true,

@@ -28,16 +28,9 @@ export class FairQueue<T> {
     else items.push(item)
   }
 
-  /** Whether any flow with items may be served. */
-  hasTurn(mayServe: (flow: unknown) => boolean): boolean {
-    for (const flow of this.#flows.keys()) if (mayServe(flow)) return true
-    return false
-  }
-
-  /** Removes and returns the first item of the flow whose turn it is, among those that may be served. */
-  shift(mayServe: (flow: unknown) => boolean = () => true): T | undefined {
+  /** Removes and returns the first item of the flow whose turn it is. */
+  shift(): T | undefined {
     for (const [flow, items] of this.#flows) {
-      if (!mayServe(flow)) continue
       this.#length--
       this.#flows.delete(flow)
       const item = items.shift()

@@ -28,12 +28,10 @@ const RETRY_BUDGET_MAX = 10
 export interface Forwarder {
   /**
    * See `Admission.admit`. Also throws `Problem` 503 if no backend is known. `release` must be called once for
-   * each admitted call, after `forward` was called or the call was rejected; then `finish`, when the call has
-   * its response or has failed.
+   * each admitted call, after `forward` was called or the call was rejected.
    */
   admit(keyId: string, abort: Abort): Promise<void> | undefined
   release(): void
-  finish(keyId: string): void
   /**
    * Rejects with `Problem` 503 if nothing was sent, 504 after a deadline, 502 if the response was lost or is
    * malformed. Stops when the call is aborted. Records the backend and the duration of the attempts in
@@ -139,7 +137,6 @@ export function createForwarder(options: ForwarderOptions): Forwarder {
       return admission.admit(keyId, abort)
     },
     release: () => admission.release(),
-    finish: (keyId) => admission.finish(keyId),
     forward,
     failures,
     get retries() {
