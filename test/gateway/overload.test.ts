@@ -129,37 +129,6 @@ t.test('a flood of one key does not displace the calls of another', async (t) =>
   t.equal(counted, admitted.length + 2, 'shed calls are not counted')
 })
 
-// Before the fix, a key with many calls used every connection, and the calls of other keys were slow at the
-// backend.
-t.test(
-  'one key leaves connections free for other keys, and uses all when no other key calls',
-  async (t) => {
-    const { backend, url, untilWaiting } = await startNarrow(t, { BACKEND_CONNECTIONS: '16' })
-    const share = 4
-    const [greedy, other] = [backend.issue(), backend.issue()]
-    for (const key of [greedy, other]) t.equal((await call(url, { key })).status, 200)
-    const pending: ServerResponse[] = []
-    backend.respondWith((_, res) => void pending.push(res))
-    const otherCalls = [call(url, { key: other })]
-    await until(() => pending.length === 1, 'the other key has a call in flight')
-    const calls = Array.from({ length: 15 }, () => call(url, { key: greedy }))
-    await untilWaiting(15 - share)
-    otherCalls.push(call(url, { key: other }))
-    await until(
-      () => pending.length === share + 2,
-      'the next call of the other key is sent before the queued calls',
-    )
-    for (const res of pending.splice(0)) res.end('{}')
-    for (const { status } of await Promise.all(otherCalls)) t.equal(status, 200)
-    await until(
-      () => pending.length === 15 - share,
-      'the queued calls are sent when only their key calls',
-    )
-    for (const res of pending) res.end('{}')
-    for (const { status } of await Promise.all(calls)) t.equal(status, 200)
-  },
-)
-
 t.test('many keys that call at once share a slow backend', async (t) => {
   const { backend, url } = await startNarrow(t)
   const keys = Array.from({ length: 40 }, () => backend.issue())
