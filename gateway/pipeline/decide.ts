@@ -6,7 +6,8 @@ import { BODY_BYTES_MAX } from '../downstream/request-body.ts'
 import type { Response } from '../downstream/response.ts'
 import { insufficientScopeChallenge } from '../keys/authenticator.ts'
 import type { KnownKey } from '../keys/look-up.ts'
-import { type Allowance, isOverLimit, secondsToReset } from '../rate-limit/limiter.ts'
+import { limitReached } from '../rate-limit/headers.ts'
+import { type Allowance, isOverLimit } from '../rate-limit/limiter.ts'
 import type { Routing } from './route.ts'
 
 export type Decision =
@@ -34,15 +35,6 @@ export function decide(
 
 function reject(problem: Problem): Decision {
   return { kind: 'reject', problem }
-}
-
-function limitReached(allowance: Allowance): Problem {
-  const seconds = secondsToReset(allowance)
-  return new Problem(
-    'rate_limit_exceeded',
-    `Too many requests: rate limit of ${allowance.limit} requests per hour reached, try again in ${seconds} seconds.`,
-    { headers: { 'retry-after': String(seconds) } },
-  )
 }
 
 function scopeMissing(scope: string, key: KnownKey): Problem {

@@ -1,7 +1,5 @@
-/**
- * The rate-limit headers: `X-RateLimit-*` and those of the IETF draft. `pipeline/decide.ts` adds
- * `Retry-After` to a 429.
- */
+/** What clients learn of their rate limit: `X-RateLimit-*`, the headers of the IETF draft, and `Retry-After`. */
+import { Problem } from '../../shared/contract/problem.ts'
 import { type Allowance, secondsToReset, WINDOW_MS } from './limiter.ts'
 
 const NOT_AUTHENTICATED: readonly string[] = ['x-ratelimit-remaining', '0']
@@ -26,4 +24,14 @@ export function rateLimitHeaders(allowance: Allowance | undefined): readonly str
     'ratelimit',
     `"hour";r=${remaining};t=${secondsToReset(allowance)}`,
   ]
+}
+
+/** The 429 of a call beyond the limit; `Retry-After` is the time until the window ends. */
+export function limitReached(allowance: Allowance): Problem {
+  const seconds = secondsToReset(allowance)
+  return new Problem(
+    'rate_limit_exceeded',
+    `Too many requests: rate limit of ${allowance.limit} requests per hour reached, try again in ${seconds} seconds.`,
+    { headers: { 'retry-after': String(seconds) } },
+  )
 }
