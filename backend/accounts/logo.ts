@@ -19,9 +19,9 @@ export const LOGO_PIXELS_MAX = 2000
 const UPRIGHT = 1
 
 /** The properties of a logo that the HTML of a mail needs. */
-export type LogoFacts = Pick<AccountLogoRow, 'id' | 'width' | 'height'>
+export type LogoProperties = Pick<AccountLogoRow, 'id' | 'width' | 'height'>
 
-export interface Logo extends LogoFacts {
+export interface Logo extends LogoProperties {
   readonly mediaType: AccountLogoRow['media_type']
   readonly content: Buffer
 }
@@ -52,7 +52,7 @@ const FORMATS: readonly Format[] = [
 export function parseLogo(given: Buffer): Logo {
   if (given.length === 0) throw invalidLogo('required', 'is required: choose a file')
   if (given.length > LOGO_BYTES_MAX) {
-    throw invalidLogo('too_large', `must have at most ${LOGO_BYTES_MAX / 1024} KiB`)
+    throw invalidLogo('too_large', `must be at most ${LOGO_BYTES_MAX / 1024} KiB`)
   }
   const format = FORMATS.find(({ start }) => given.subarray(0, start.length).equals(start))
   if (format === undefined) {
@@ -69,7 +69,7 @@ export function parseLogo(given: Buffer): Logo {
   if (orientation !== UPRIGHT) {
     throw invalidLogo(
       'invalid_format',
-      'is upright only because of its metadata, which is removed: rotate the image itself',
+      'is displayed correctly only with its metadata, which is removed: save the image in its final orientation',
     )
   }
   if (Math.min(width, height) < LOGO_PIXELS_MIN || Math.max(width, height) > LOGO_PIXELS_MAX) {
@@ -102,11 +102,11 @@ function invalidLogo(code: string, detail: string) {
 }
 
 /** Returns undefined for null, and for a logo that does not exist. */
-export async function findLogoFacts(
+export async function findLogoProperties(
   reader: Reader,
   accountId: string,
   id: string | null,
-): Promise<LogoFacts | undefined> {
+): Promise<LogoProperties | undefined> {
   if (id === null) return undefined
   return reader
     .selectFrom('account_logos')

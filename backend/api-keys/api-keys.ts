@@ -14,7 +14,7 @@ import type { ApiKeyRow, Reader, Transaction } from '../database/tables.ts'
 import { recordEvent } from '../events/events.ts'
 import { noticeActorOf, recordNotice } from '../mail/notices.ts'
 import { checkKeyInput } from './key-input.ts'
-import { nextExpiryStep, readAllowedAddresses } from './key-status.ts'
+import { nextWarningOrExpiry, readAllowedAddresses } from './key-status.ts'
 import { type Pepper, pepperDigest } from './peppers.ts'
 import { renderApiKey } from './representation.ts'
 
@@ -76,7 +76,7 @@ export async function issueApiKey(
     revoked_by: null,
     expires_at: expiresAt,
     expired_at: null,
-    expiry_due_at: nextExpiryStep(expiresAt, act.now),
+    expiry_due_at: nextWarningOrExpiry(expiresAt, act.now),
     allowed_addresses: allowedAddresses,
     replaced_by: null,
   }

@@ -12,7 +12,7 @@ import {
   normalizeName,
   throwFieldErrors,
 } from './key-input.ts'
-import { keyStatus, nextExpiryStep, readAllowedAddresses } from './key-status.ts'
+import { keyStatus, nextWarningOrExpiry, readAllowedAddresses } from './key-status.ts'
 import type { Pepper } from './peppers.ts'
 import { renderApiKey } from './representation.ts'
 
@@ -53,7 +53,7 @@ export async function changeApiKey(
     .updateTable('api_keys')
     .set({ name, expires_at: expiresAt, allowed_addresses: addresses.stored })
     .$if(expiresAt !== key.expires_at, (update) =>
-      update.set({ expiry_due_at: nextExpiryStep(expiresAt, act.now) }),
+      update.set({ expiry_due_at: nextWarningOrExpiry(expiresAt, act.now) }),
     )
     .$if(affectsCalls, (update) => update.set((set) => ({ revision: set('revision', '+', 1) })))
     .where('id', '=', id)
@@ -116,7 +116,7 @@ export async function rotateApiKey(
     .updateTable('api_keys')
     .set({ replaced_by: issued.row.id })
     .$if(isEarlier, (update) =>
-      update.set({ expires_at: end, expiry_due_at: nextExpiryStep(end, act.now) }),
+      update.set({ expires_at: end, expiry_due_at: nextWarningOrExpiry(end, act.now) }),
     )
     .set((set) => ({ revision: set('revision', '+', 1) }))
     .where('id', '=', id)

@@ -7,7 +7,7 @@ import type { Database, Transaction } from '../database/database.ts'
 import type { ApiKeyRow } from '../database/tables.ts'
 import { recordEvent } from '../events/events.ts'
 import { recordNotice } from '../mail/notices.ts'
-import { isExpired, nextExpiryStep } from './key-status.ts'
+import { isExpired, nextWarningOrExpiry } from './key-status.ts'
 import { renderApiKey } from './representation.ts'
 
 const EVERY_MS = 30_000
@@ -42,13 +42,13 @@ export async function recordKeyExpiry(
     found = due.length
     for (const { id } of due) {
       if (signal?.aborted) return
-      await database.transaction((tx) => recordStep(tx, id, now))
+      await database.transaction((tx) => recordWarningOrExpiry(tx, id, now))
     }
   }
 }
 
-/** Does nothing if another backend has recorded the step. */
-async function recordStep(tx: Transaction, id: string, now: Date): Promise<void> {
+/** Does nothing if another backend has recorded the warning or the expiry that was due. */
+async function recordWarningOrExpiry(tx: Transaction, id: string, now: Date): Promise<void> {
   const row = await tx
     .selectFrom('api_keys')
     .selectAll()
@@ -82,7 +82,7 @@ async function recordWarning(tx: Transaction, row: ApiKeyRow, now: Date): Promis
   const { id, account_id: accountId, name, prefix, expires_at } = row
   await tx
     .updateTable('api_keys')
-    .set({ expiry_due_at: nextExpiryStep(expires_at, now) })
+    .set({ expiry_due_at: nextWarningOrExpiry(expires_at, now) })
     .where('id', '=', id)
     .execute()
   const render = () => renderApiKey(row, now)

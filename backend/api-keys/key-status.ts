@@ -38,7 +38,7 @@ export function isUnused(row: ApiKeyRow, now: Date): boolean {
 const WARNINGS_BEFORE_MS = [14 * DAY_MS, DAY_MS]
 
 /** The instant of the next warning after `after`, or of the expiry itself; null if there is none. */
-export function nextExpiryStep(expiresAt: string | null, after: Date): string | null {
+export function nextWarningOrExpiry(expiresAt: string | null, after: Date): string | null {
   if (expiresAt === null) return null
   const warnings = WARNINGS_BEFORE_MS.map((ms) => Date.parse(expiresAt) - ms)
   const next = warnings.find((at) => at > after.getTime())

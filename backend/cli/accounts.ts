@@ -96,7 +96,7 @@ export const accountCommands: readonly Command[] = [
   defineCommand({
     name: 'accounts change',
     summary:
-      'Change the name, time zone, default currency or payment terms of an account. Only the given options change.',
+      'Change the name, time zone, default currency or payment terms of an account. Fields without an option stay as they are.',
     arguments: ['ID'],
     options: {
       name: { type: 'string', value: 'N', description: 'The new name.' },

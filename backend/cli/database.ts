@@ -35,7 +35,7 @@ export const databaseCommands: readonly Command[] = [
   defineCommand({
     name: 'database backup',
     summary:
-      'Back up the SQLite database while the backend runs. The copy shows the database at one instant, is verified, and contains no deleted data.',
+      'Back up the SQLite database while the backend runs. The copy is a consistent snapshot, is verified, and contains no deleted data.',
     arguments: [],
     options: {
       to: {
@@ -61,7 +61,7 @@ export const databaseCommands: readonly Command[] = [
   defineCommand({
     name: 'database copy',
     summary:
-      'Copy all records from SQLite to PostgreSQL or back, and compare the two. Stop every backend first. After an interruption, run the command again: it continues where it stopped.',
+      'Copy all records from SQLite to PostgreSQL or vice versa, and compare the two. Stop every backend first. After an interruption, run the command again: it continues where it stopped.',
     arguments: [],
     options: {
       from: {
@@ -131,7 +131,7 @@ function describe({ name, rows, differing }: CopiedTable) {
   return { table: name, rows: rows.toLocaleString('en-US'), outcome }
 }
 
-/** Opens SQLite as its only backend, or PostgreSQL as the migrator, without time limits. */
+/** Opens SQLite as a backend, which rejects a file that another backend uses, or PostgreSQL without time limits. */
 function openForCopy(url: string): Promise<OpenDatabase> {
   const user = isPostgres(url) ? 'migrator' : 'backend'
   return openDatabase({ url, log: createLogger('cli', 'silent'), user })

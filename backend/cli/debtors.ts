@@ -9,7 +9,7 @@ import { archiveDebtor, pauseChasing, restoreDebtor, resumeChasing } from '../de
 import { clearSuppression } from '../debtors/contactability.ts'
 import { renderDebtor } from '../debtors/representation.ts'
 import { resumeInvoicesOf } from '../invoices/acts.ts'
-import { changeDetails } from '../reminders/reminder-content.ts'
+import { changeDebtorDetails } from '../reminders/reminder-content.ts'
 import {
   type Command,
   type Context,
@@ -27,7 +27,7 @@ export const debtorCommands: readonly Command[] = [
   defineCommand({
     name: 'debtors edit',
     summary:
-      'Change a customer’s name, contact details or address. Only the given options change; an empty value deletes the field.',
+      'Change a customer’s name, contact details or address. Fields without an option stay as they are; an empty value deletes the field.',
     arguments: ['ID'],
     options: {
       name: textOption('N', 'The name of the customer.'),
@@ -54,7 +54,7 @@ export const debtorCommands: readonly Command[] = [
         Object.entries(given).filter(([, value]) => value !== undefined),
       )
       return change(context, ID, 'was changed', ({ tx, accountId, act }) =>
-        changeDetails(tx, accountId, ID, details, act),
+        changeDebtorDetails(tx, accountId, ID, details, act),
       )
     },
   }),
@@ -86,7 +86,7 @@ export const debtorCommands: readonly Command[] = [
     arguments: ['ID'],
     options: {},
     run: ({ ID }, context) =>
-      change(context, ID, 'receives reminders again', ({ tx, accountId, act }) =>
+      change(context, ID, 'is no longer paused', ({ tx, accountId, act }) =>
         resumeChasing(tx, accountId, ID, act),
       ),
   }),
@@ -94,20 +94,25 @@ export const debtorCommands: readonly Command[] = [
   defineCommand({
     name: 'debtors chase-held',
     summary:
-      'Send reminders again for all open invoices of a customer, including those that are blocked by a payment, by a rejected reminder, or because they were old when they were recorded. Disputed invoices stay blocked.',
+      'Resume the reminders of all open invoices of a customer that are blocked by a payment, by a rejected reminder, or because the invoices were old when they were recorded. Disputed invoices stay blocked. A customer that is paused or archived still receives no reminders.',
     arguments: ['ID'],
     options: {},
     run: ({ ID }, context) =>
-      change(context, ID, 'receives reminders again', async ({ tx, accountId, act }) => {
-        await resumeInvoicesOf(tx, accountId, ID, act)
-        return getLockedDebtor(tx, accountId, ID)
-      }),
+      change(
+        context,
+        ID,
+        'had its blocked invoices resumed, except disputed ones',
+        async ({ tx, accountId, act }) => {
+          await resumeInvoicesOf(tx, accountId, ID, act)
+          return getLockedDebtor(tx, accountId, ID)
+        },
+      ),
   }),
 
   defineCommand({
     name: 'debtors clear-contact',
     summary:
-      'Confirm that a customer’s e-mail address works. After a bounce, no mail is sent to it until then.',
+      'Confirm that a customer’s e-mail address works. After a bounce, no mail is sent to the address until you run this command.',
     arguments: ['ID'],
     options: {},
     run: ({ ID }, context) =>

@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises'
 import { getAccount } from '../accounts/accounts.ts'
 import { OPERATOR } from '../accounts/audit.ts'
-import { findLogoFacts } from '../accounts/logo.ts'
+import { findLogoProperties } from '../accounts/logo.ts'
 import {
   PAYMENT_FIELDS,
   type PaymentDetails,
@@ -153,7 +153,7 @@ export const reminderContentCommands: readonly Command[] = [
 
 async function showSender(reader: Reader, id: string) {
   const account = await getAccount(reader, id)
-  const logo = await findLogoFacts(reader, id, account.logo_id)
+  const logo = await findLogoProperties(reader, id, account.logo_id)
   const size = logo === undefined ? 'none' : `${logo.width} × ${logo.height} pixels`
   const source = account.sender_name === null ? ' (the account’s name)' : ''
   return {

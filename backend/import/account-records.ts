@@ -2,7 +2,7 @@
 import type { Reader } from '../database/tables.ts'
 import { inParts } from './in-parts.ts'
 import { type Ledger, settlementId } from './ledger.ts'
-import type { Books, PaymentRecord } from './records.ts'
+import type { PaymentRecord, ServiceRecords } from './records.ts'
 
 /** A customer of the account, which is compared with the file. */
 export interface KnownCustomer {
@@ -14,7 +14,7 @@ export interface KnownCustomer {
 
 export interface AccountRecords {
   /** The records that the file names, and the customers of its invoices. */
-  readonly books: Books
+  readonly records: ServiceRecords
   readonly customers: readonly KnownCustomer[]
 }
 
@@ -27,26 +27,26 @@ export async function readAccountRecords(
   const byId = await inParts(externalIds, (names) =>
     invoicesOf(reader, accountId).where('external_id', 'in', names).execute(),
   )
-  const found = new Set(byId.map(({ external_id }) => external_id))
+  const foundById = new Set(byId.map(({ external_id }) => external_id))
   // An invoice with this number may exist without the external id, if it was not imported.
-  const others = invoices.filter(({ externalId }) => !found.has(externalId))
+  const others = invoices.filter(({ externalId }) => !foundById.has(externalId))
   const byNumber = await inParts(
     others.map(({ number }) => number),
     (names) => invoicesOf(reader, accountId).where('number', 'in', names).execute(),
   )
-  const records = [...new Map([...byId, ...byNumber].map((row) => [row.id, row])).values()]
+  const found = [...new Map([...byId, ...byNumber].map((row) => [row.id, row])).values()]
   const named = await inParts([...customers.keys()], (names) =>
     debtorsOf(reader, accountId).where('external_id', 'in', names).execute(),
   )
   const known = new Set(named.map(({ id }) => id))
-  const owners = [...new Set(records.map(({ debtor_id }) => debtor_id))]
+  const owners = [...new Set(found.map(({ debtor_id }) => debtor_id))]
   const debtors = await inParts(
     owners.filter((id) => !known.has(id)),
     (names) => debtorsOf(reader, accountId).where('id', 'in', names).execute(),
   )
   const payments = await readPayments(reader, accountId, invoices.map(settlementId))
   return {
-    books: { debtors: [...named, ...debtors], invoices: records, payments },
+    records: { debtors: [...named, ...debtors], invoices: found, payments },
     customers: named,
   }
 }

@@ -2,7 +2,7 @@
 import { currencyExponent } from '../money/money.ts'
 import { formatMinor } from './decimal.ts'
 import { type Ledger, type LedgerCustomer, type LedgerInvoice, settlementId } from './ledger.ts'
-import type { Books, InvoiceRecord, PaymentRecord } from './records.ts'
+import type { InvoiceRecord, PaymentRecord, ServiceRecords } from './records.ts'
 
 /** An invoice that the service does not have, or whose payment it does not have. */
 export interface MissingRow {
@@ -42,12 +42,12 @@ export interface Comparison {
 
 const PAYABLE = ['open', 'partially_paid']
 
-export function compare(ledger: Ledger, books: Books): Comparison {
-  const debtors = new Map(books.debtors.map((debtor) => [debtor.external_id, debtor]))
-  const customers = new Map(books.debtors.map((debtor) => [debtor.id, debtor.external_id]))
-  const invoices = new Map(books.invoices.map((invoice) => [invoice.external_id, invoice]))
-  const numbers = new Map(books.invoices.map((invoice) => [invoice.number, invoice]))
-  const payments = new Map(books.payments.map((payment) => [payment.external_id, payment]))
+export function compare(ledger: Ledger, records: ServiceRecords): Comparison {
+  const debtors = new Map(records.debtors.map((debtor) => [debtor.external_id, debtor]))
+  const customers = new Map(records.debtors.map((debtor) => [debtor.id, debtor.external_id]))
+  const invoices = new Map(records.invoices.map((invoice) => [invoice.external_id, invoice]))
+  const numbers = new Map(records.invoices.map((invoice) => [invoice.number, invoice]))
+  const payments = new Map(records.payments.map((payment) => [payment.external_id, payment]))
 
   const rows: MissingRow[] = []
   const differences: Difference[] = []
@@ -88,7 +88,7 @@ export function compare(ledger: Ledger, books: Books): Comparison {
     rows,
     differences,
     totals,
-    otherInvoices: books.invoices.length - found.size,
+    otherInvoices: records.invoices.length - found.size,
   }
 }
 

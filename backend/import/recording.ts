@@ -10,7 +10,7 @@ import { invoiceBody, newInvoice } from '../invoices/invoice-body.ts'
 import { createInvoice } from '../invoices/invoices.ts'
 import { newPayment, paymentBody } from '../payments/payment-body.ts'
 import { type Recording, recordPayment } from '../payments/payments.ts'
-import { changeDetails } from '../reminders/reminder-content.ts'
+import { changeDebtorDetails } from '../reminders/reminder-content.ts'
 import { validateBody } from '../validation/body.ts'
 import type { KnownCustomer } from './account-records.ts'
 import { debtorOf, invoiceOf, paymentOf } from './bodies.ts'
@@ -156,6 +156,6 @@ export async function correctRecord(
     return [{ id: correction.invoiceId, kind: 'correction' }]
   }
   const { debtorId, kind: _, ...details } = correction
-  await changeDetails(tx, account.id, debtorId, details, act)
+  await changeDebtorDetails(tx, account.id, debtorId, details, act)
   return [{ id: debtorId, kind: 'correction' }]
 }

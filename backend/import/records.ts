@@ -1,4 +1,4 @@
-/** The records of an account with which a file is compared, as the API represents them. */
+/** The records of the service with which a file is compared, as the API represents them. */
 
 export interface DebtorRecord {
   readonly id: string
@@ -28,7 +28,7 @@ export interface PaymentRecord {
   readonly allocations: readonly { readonly invoice_id: string }[]
 }
 
-export interface Books {
+export interface ServiceRecords {
   readonly debtors: readonly DebtorRecord[]
   readonly invoices: readonly InvoiceRecord[]
   readonly payments: readonly PaymentRecord[]

@@ -14,7 +14,7 @@ import { type NoticeTextDeps, writeNotice } from './wording/notice-texts.ts'
 const BATCH_MAX = 10
 const START_MS_MAX = 5000
 
-const OUTBOX = leasesOf({
+const OUTBOX_LEASES = leasesOf({
   table: 'mail_outbox',
   key: 'id',
   leaseMs: START_MS_MAX + HAND_OVER_MS_MAX + 30_000,
@@ -82,7 +82,7 @@ export function startOutbox(deps: OutboxDeps): Worker {
     async round() {
       if (await sendNotices(deps)) return 0
       const now = clock()
-      const next = await OUTBOX.findNextRun(database.read, now, POLL_MS)
+      const next = await OUTBOX_LEASES.findNextRun(database.read, now, POLL_MS)
       return next && next.getTime() - now.getTime()
     },
   })
@@ -95,7 +95,7 @@ export async function sendNotices(deps: OutboxDeps): Promise<boolean> {
   for (const notice of notices) {
     await database.transaction((tx) => dispatchNotice(tx, notice, clock()))
   }
-  const due = await OUTBOX.findDue(database.read, clock(), { limit: BATCH_MAX })
+  const due = await OUTBOX_LEASES.findDue(database.read, clock(), { limit: BATCH_MAX })
   await Promise.all(due.map((id) => sendOne(deps, id)))
   return notices.length === BATCH_MAX || due.length === BATCH_MAX
 }
@@ -110,7 +110,10 @@ async function claim({ database, clock }: OutboxDeps, id: string) {
   const now = clock()
   return database.transaction(async (tx) => {
     const attempts = sql<number>`attempts + 1`
-    const lease = await OUTBOX.claim(tx, [id], now, { attempts, updated_at: now.toISOString() })
+    const lease = await OUTBOX_LEASES.claim(tx, [id], now, {
+      attempts,
+      updated_at: now.toISOString(),
+    })
     return tx
       .selectFrom('mail_outbox')
       .selectAll()
@@ -158,7 +161,7 @@ async function settle(
   const status = isSent ? 'sent' : retryAt === null ? 'failed' : 'pending'
   const last_error = isSent ? null : result.detail
   await database.transaction((tx) =>
-    OUTBOX.finish(tx, row, retryAt, { status, last_error, updated_at: now.toISOString() }),
+    OUTBOX_LEASES.finish(tx, row, retryAt, { status, last_error, updated_at: now.toISOString() }),
   )
   if (status === 'failed') log.warn({ id, attempts }, 'notice dropped')
 }

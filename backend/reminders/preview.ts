@@ -121,12 +121,12 @@ function predictMessages(
 function shownRefusal(
   debtor: DebtorRow,
   { row, switches }: ChasingAccount,
-  { suppressed }: ChasedDebtor,
+  { suppressionReason }: ChasedDebtor,
   refusal: Refusal | null,
   now: Date,
 ): Refusal | null {
   if (refusal?.reason !== 'demo') return refusal
-  const situation = { now, account: { ...row, switches }, debtor, suppressed }
+  const situation = { now, account: { ...row, switches }, debtor, suppressionReason }
   return findRefusalIgnoringDemo(situation) ?? refusal
 }
 

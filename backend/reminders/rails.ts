@@ -51,11 +51,12 @@ export interface Situation {
     | 'chasing_reason'
     | 'chasing_until'
   >
-  /** Why the debtor's address is suppressed. */
-  readonly suppressed: SuppressedAddressRow['reason'] | undefined
-  /** If it is absent, only what blocks every message to the debtor is checked. */
+  /** Why the debtor's address is suppressed; undefined if it is not. */
+  readonly suppressionReason: SuppressedAddressRow['reason'] | undefined
+  /** Without a message, only the rails that would block every message to the debtor apply. */
   readonly message?: {
     readonly row: Pick<MessageRow, 'approval_status'>
+    /** What the planner assumed when it planned the message. */
     readonly facts: Facts
     readonly invoices: ReadonlyMap<string, InvoiceState>
     /** The part of each invoice that money on account covers now, in minor units, by invoice id. */
@@ -91,12 +92,12 @@ const RAILS: readonly Rail[] = [
   approvalExpired,
 ]
 
-/** Returns the block of the first rail that fails. */
+/** Returns the refusal of the first rail that blocks; undefined if none does. */
 export function findRefusal(situation: Situation): Refusal | undefined {
   return firstOf(RAILS, situation)
 }
 
-/** Returns the block of the first rail that would fail if account, debtor and address were not sample data. */
+/** Like `findRefusal`, but does not block sample data. */
 export function findRefusalIgnoringDemo(situation: Situation): Refusal | undefined {
   return firstOf(
     RAILS.filter((rail) => rail !== demo),
@@ -121,19 +122,19 @@ export function isPauseOver(
 }
 
 function killSwitch(scope: KillSwitch['scope']): Rail {
-  const whose = scope === 'account' ? 'the kill switch' : 'the kill switch of the installation'
+  const switchName = scope === 'account' ? 'the kill switch' : 'the kill switch of the installation'
   return ({ account }) => {
     const found = account.switches.find((candidate) => candidate.scope === scope)
     if (found === undefined || !found.isOn) return undefined
-    return { reason: 'kill_switch', detail: `stopped by ${whose}: ${found.reason ?? ''}` }
+    return { reason: 'kill_switch', detail: `stopped by ${switchName}: ${found.reason ?? ''}` }
   }
 }
 
-/** A message that was waiting when a kill switch was activated is not sent, even after the release. */
+/** A message that was waiting when a kill switch was activated is not sent, even after the switch is released. */
 function activatedSince({ account, message }: Situation): Refusal | undefined {
-  if (message === undefined || message.facts.timesPutOn === activationCountOf(account.switches)) {
-    return undefined
-  }
+  if (message === undefined) return undefined
+  const { timesPutOn: plannedCount } = message.facts
+  if (plannedCount === activationCountOf(account.switches)) return undefined
   return { reason: 'kill_switch', detail: 'a kill switch was activated after it was planned' }
 }
 
@@ -149,6 +150,7 @@ function demo({ account, debtor }: Situation): Refusal | undefined {
   return { reason: 'demo', detail: 'the address is in a domain for documentation and tests' }
 }
 
+/** The reason `debtor_paused` is public and fixed; it also means that the debtor is archived, or an invoice paused. */
 function debtorPaused(situation: Situation): Refusal | undefined {
   const { debtor, message, now } = situation
   const { status, chasing_status: chasing, chasing_reason: why } = debtor
@@ -160,24 +162,24 @@ function debtorPaused(situation: Situation): Refusal | undefined {
     // A bounce also pauses the debtor, but the state of the address explains more than the pause.
     return addressSuppressed(situation) ?? { reason: 'debtor_paused', detail }
   }
-  const held = coveredBy(message).find(
+  const paused = invoicesIn(message).find(
     ({ state }) => state?.chasing_status === 'paused' && !isDisputed(state),
   )
-  if (held === undefined) return undefined
-  return { reason: 'debtor_paused', detail: `reminders about invoice ${held.number} are paused` }
+  if (paused === undefined) return undefined
+  return { reason: 'debtor_paused', detail: `reminders about invoice ${paused.number} are paused` }
 }
 
 function disputed({ message }: Situation): Refusal | undefined {
-  const found = coveredBy(message).find(({ state }) => state !== undefined && isDisputed(state))
+  const found = invoicesIn(message).find(({ state }) => state !== undefined && isDisputed(state))
   return found && { reason: 'disputed', detail: `invoice ${found.number} is disputed` }
 }
 
-function addressSuppressed({ debtor, suppressed }: Situation): Refusal | undefined {
+function addressSuppressed({ debtor, suppressionReason }: Situation): Refusal | undefined {
   const { email, contactability_email: contactability } = debtor
   if (email === null || contactability === 'missing') {
     return { reason: 'no_contact', detail: 'the customer has no e-mail address' }
   }
-  const reason = suppressed ?? (contactability === 'ok' ? undefined : contactability)
+  const reason = suppressionReason ?? (contactability === 'ok' ? undefined : contactability)
   return reason && { reason, detail: ADDRESS_DETAILS[reason] }
 }
 
@@ -187,8 +189,9 @@ const ADDRESS_DETAILS = {
   unsubscribed: 'the recipient unsubscribed from reminders',
 }
 
+/** The reason `invoice_paid` is public and fixed; it also means that an invoice is void, written off or gone. */
 function notPayable({ message }: Situation): Refusal | undefined {
-  const found = coveredBy(message).find(
+  const found = invoicesIn(message).find(
     ({ state }) =>
       state === undefined ||
       (state.status !== 'open' && state.status !== 'partially_paid') ||
@@ -199,8 +202,9 @@ function notPayable({ message }: Situation): Refusal | undefined {
   return { reason: 'invoice_paid', detail: `invoice ${found.number} is ${status}` }
 }
 
+/** The reason `payment_received` is public and fixed; it also means that a credit note reduced the amount due. */
 function paymentReceived({ message }: Situation): Refusal | undefined {
-  const found = coveredBy(message).find(
+  const found = invoicesIn(message).find(
     ({ state, amountDue }) => state !== undefined && state.amount_due < amountDue,
   )
   if (found !== undefined) {
@@ -209,7 +213,7 @@ function paymentReceived({ message }: Situation): Refusal | undefined {
   return undefined
 }
 
-/** Blocks if money on account now covers more of the invoices than the message assumes. */
+/** Blocks if money on account covers an invoice in full, or covers more than the planner assumed. */
 function creditOnAccount({ message }: Situation): Refusal | undefined {
   if (message === undefined) return undefined
   if (coveredInFull(message).length > 0) return CREDIT_ON_ACCOUNT
@@ -236,7 +240,8 @@ function approvalExpired({ message, now }: Situation): Refusal | undefined {
   return { reason: 'approval_expired', detail: 'it was not approved in time' }
 }
 
-function coveredBy(
+/** Returns the invoices about which the message is, each with its current state. */
+function invoicesIn(
   message: Situation['message'],
 ): readonly (CoveredInvoice & { readonly state: InvoiceState | undefined })[] {
   if (message === undefined) return []

@@ -7,7 +7,7 @@ import { createId } from '../../shared/contract/id.ts'
 import { isOrphaned } from '../background/leases.ts'
 import type { MessageRow } from '../database/tables.ts'
 import { runPlanning } from './planning/planning-run.ts'
-import { REMINDERS } from './sending/leases.ts'
+import { REMINDER_LEASES } from './sending/leases.ts'
 import { type SendDeps, sendRound } from './sending/send-worker.ts'
 
 /** A round can cause another round, e.g. if an approval has expired and is requested again. */
@@ -20,7 +20,7 @@ const ROUNDS_MAX = 20
 export async function rehearse(deps: SendDeps, accountId?: string): Promise<MessageRow[]> {
   const { database, clock, log } = deps
   const begin = createId('mtr')
-  await database.transaction((tx) => REMINDERS.reclaim(tx, clock(), isOrphaned))
+  await database.transaction((tx) => REMINDER_LEASES.reclaim(tx, clock(), isOrphaned))
   for (let round = 0; round < ROUNDS_MAX; round++) {
     const { messages } = await runPlanning({ database, log }, clock(), {
       allDebtors: round === 0,

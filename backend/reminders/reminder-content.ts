@@ -36,7 +36,7 @@ export async function changePaymentDetails(
   if (input === null) await removePaymentDetails(tx, accountId, currency, act)
   else if (!(await setPaymentDetails(tx, accountId, currency, input, act))) return
   await notifyOfPaymentDetails(tx, accountId, currency.toUpperCase(), act)
-  await rewriteUnapprovedTexts(tx, accountId, act.now)
+  await rescheduleUnapprovedMessages(tx, accountId, act.now)
 }
 
 /** How many of the last digits of an account number the notice contains, so that people can recognize it. */
@@ -50,14 +50,14 @@ async function notifyOfPaymentDetails(
 ): Promise<void> {
   const all = await readPaymentDetails(tx, accountId)
   const stored = all.find((details) => details.currency === currency)
-  const now =
+  const current =
     stored === undefined
       ? null
       : {
           account_ending: stored.account_number?.slice(-ENDING_LENGTH) ?? null,
           has_link: stored.payment_link !== null,
         }
-  const detail = { currency, now, by: noticeActorOf(act) }
+  const detail = { currency, now: current, by: noticeActorOf(act) }
   await recordNotice(
     tx,
     { accountId, kind: 'payment_details.changed', subjectId: accountId, detail },
@@ -77,7 +77,7 @@ export async function changeWording(
   act: Act,
 ): Promise<void> {
   if (await setWording(tx, accountId, key, input, act))
-    await rewriteUnapprovedTexts(tx, accountId, act.now)
+    await rescheduleUnapprovedMessages(tx, accountId, act.now)
 }
 
 /**
@@ -92,7 +92,7 @@ export async function changeProfile(
 ): Promise<AccountRow> {
   const before = await lockAccount(tx, accountId)
   const after = await changeAccountProfile(tx, accountId, input, act)
-  if (after.name !== before.name) await rewriteUnapprovedTexts(tx, accountId, act.now)
+  if (after.name !== before.name) await rescheduleUnapprovedMessages(tx, accountId, act.now)
   return after
 }
 
@@ -100,7 +100,7 @@ export async function changeProfile(
 const DETAILS_OF_REMINDERS = ['name', 'email', 'language', 'timezone'] as const
 
 /** Throws the same problems as `editDebtor`. */
-export async function changeDetails(
+export async function changeDebtorDetails(
   tx: Transaction,
   accountId: string,
   debtorId: string,
@@ -110,7 +110,7 @@ export async function changeDetails(
   const before = await getLockedDebtor(tx, accountId, debtorId)
   const after = await editDebtor(tx, accountId, debtorId, details, act)
   const isOutdated = DETAILS_OF_REMINDERS.some((name) => after[name] !== before[name])
-  if (isOutdated) await rewriteUnapprovedTexts(tx, accountId, act.now, debtorId)
+  if (isOutdated) await rescheduleUnapprovedMessages(tx, accountId, act.now, debtorId)
   return after
 }
 
@@ -125,7 +125,7 @@ export async function changeSenderName(
   act: Act,
 ): Promise<void> {
   if (await setSenderName(tx, accountId, name, act))
-    await rewriteUnapprovedTexts(tx, accountId, act.now)
+    await rescheduleUnapprovedMessages(tx, accountId, act.now)
 }
 
 /**
@@ -139,14 +139,14 @@ export async function changeLogo(
   act: Act,
 ): Promise<void> {
   if (await setLogo(tx, accountId, content, act))
-    await rewriteUnapprovedTexts(tx, accountId, act.now)
+    await rescheduleUnapprovedMessages(tx, accountId, act.now)
 }
 
 /**
- * Makes the gate write the texts of messages again that await approval, for one debtor or all debtors. The
- * caller has locked the debtor or the account, which the gate locks too before it reads a text.
+ * Makes the messages that await approval due now, for one debtor or all debtors: the gate then writes their texts
+ * again. The caller has locked the debtor or the account, which the gate locks too before it reads a text.
  */
-async function rewriteUnapprovedTexts(
+async function rescheduleUnapprovedMessages(
   tx: Transaction,
   accountId: string,
   now: Date,
@@ -181,7 +181,7 @@ const INVOICES_MAX = 500
  * Returns the currencies in which reminders demand money without saying how to pay, because the account has no
  * payment details for them, and an open invoice has no payment link of its own.
  */
-export async function listCurrenciesWithoutPayment(
+export async function listCurrenciesWithoutPaymentDetails(
   reader: Reader,
   accountId: string,
 ): Promise<string[]> {

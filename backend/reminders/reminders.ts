@@ -7,7 +7,10 @@ import type { UnsubscribeLinks } from '../mail/unsubscribe-links.ts'
 import { runPlanning } from './planning/planning-run.ts'
 import { startSendWorker } from './sending/send-worker.ts'
 
-/** How often the planner looks for debtors that have changed or become due, which takes a millisecond. */
+/**
+ * How often the planner searches for debtors that have changed or become due. A search that finds none takes a
+ * millisecond.
+ */
 const PLAN_EVERY_MS = 15_000
 
 export interface RemindersOptions {

@@ -1,18 +1,18 @@
 /** The codes of rejected and failed calls of a key, which help to diagnose an integration. */
 import type { Reader, Transaction } from '../database/database.ts'
 import type { KeyErrorRow } from '../database/tables.ts'
-import { sumByName } from './sum-by-name.ts'
+import { sumByRowKey } from './sum-by-row-key.ts'
 
 const DAY_MS = 86_400_000
 const DAYS = 30
 const TOP_MAX = 5
 
 /**
- * Adds to the stored counts, in one statement of at most a thousand rows. The rows are sorted, so that two
- * concurrent calls do not deadlock.
+ * Adds to the stored counts in one statement; the callers limit the number of rows. The rows are sorted, so that
+ * two concurrent transactions do not deadlock.
  */
 export async function addErrors(tx: Transaction, rows: readonly KeyErrorRow[]): Promise<void> {
-  const counted = sumByName(rows, (row) => `${row.key_id} ${row.day} ${row.code}`)
+  const counted = sumByRowKey(rows, (row) => `${row.key_id} ${row.day} ${row.code}`)
   if (counted.length === 0) return
   await tx
     .insertInto('key_errors')

@@ -4,13 +4,13 @@ import type { KeyOperationRow, Reader, Transaction } from '../database/tables.ts
 const HOURS = 24
 const HOUR_MS = 3_600_000
 
-export function nameOfOperation({ key_id, hour, operation }: KeyOperationRow): string {
+export function rowKeyOfOperation({ key_id, hour, operation }: KeyOperationRow): string {
   return `${key_id} ${hour} ${operation}`
 }
 
 /**
- * Adds to the stored counts, in one statement of at most a thousand rows, each of another name. The rows are
- * sorted, so that two concurrent calls do not deadlock.
+ * Adds to the stored counts in one statement. Each row must have a different key, and the caller limits their
+ * number. The rows are sorted, so that two concurrent transactions do not deadlock.
  */
 export async function addOperations(
   tx: Transaction,
@@ -19,7 +19,7 @@ export async function addOperations(
   if (rows.length === 0) return
   await tx
     .insertInto('key_operations')
-    .values(rows.toSorted((a, b) => (nameOfOperation(a) < nameOfOperation(b) ? -1 : 1)))
+    .values(rows.toSorted((a, b) => (rowKeyOfOperation(a) < rowKeyOfOperation(b) ? -1 : 1)))
     .onConflict((conflict) =>
       conflict.columns(['key_id', 'hour', 'operation']).doUpdateSet((set) => ({
         calls: set('key_operations.calls', '+', set.ref('excluded.calls')),

@@ -1,6 +1,7 @@
 /**
- * Counts the calls of keys by hour and status, and by operation. The counts are collected in memory and written
- * together every few seconds. A crash loses those of the last seconds, which only charts need.
+ * Counts the calls of each key by hour and status, and by hour and operation, and its errors by day and code. The
+ * counts are collected in memory and written together every few seconds. A crash loses the counts of the last
+ * seconds, which matters only to charts and tables.
  */
 
 import type { ProblemCode } from '../../shared/contract/problem.ts'
@@ -10,8 +11,8 @@ import { type DeferredWrites, deferWrites } from '../background/deferred-writes.
 import type { Database, Reader, Transaction } from '../database/database.ts'
 import type { KeyErrorRow, KeyOperationRow, KeyUsageRow } from '../database/tables.ts'
 import { addErrors } from './key-errors.ts'
-import { addOperations, nameOfOperation } from './key-operations.ts'
-import { sumByName } from './sum-by-name.ts'
+import { addOperations, rowKeyOfOperation } from './key-operations.ts'
+import { sumByRowKey } from './sum-by-row-key.ts'
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
@@ -45,7 +46,7 @@ export function createUsage(database: Database, log: Logger): Usage {
     (row) => `${row.key_id} ${row.day} ${row.code}`,
     addErrors,
   )
-  const operations = createCounter<KeyOperationRow>(database, nameOfOperation, addOperations)
+  const operations = createCounter<KeyOperationRow>(database, rowKeyOfOperation, addOperations)
 
   async function write(): Promise<boolean> {
     const wrote = [await calls.write(), await errors.write(), await operations.write()]
@@ -77,14 +78,14 @@ interface Counter<Row> {
 
 function createCounter<Row extends { calls: number; errors?: number }>(
   database: Database,
-  nameOf: (row: Row) => string,
+  rowKeyOf: (row: Row) => string,
   store: (tx: Transaction, rows: readonly Row[]) => Promise<void>,
 ): Counter<Row> {
   let counted = new Map<string, Row>()
   function add(row: Row): void {
-    const known = counted.get(nameOf(row))
+    const known = counted.get(rowKeyOf(row))
     if (known === undefined) {
-      counted.set(nameOf(row), { ...row })
+      counted.set(rowKeyOf(row), { ...row })
       return
     }
     known.calls += row.calls
@@ -105,7 +106,7 @@ function createCounter<Row extends { calls: number; errors?: number }>(
               batch.map(([, row]) => row),
             ),
           )
-          for (const [name] of batch) pending.delete(name)
+          for (const [rowKey] of batch) pending.delete(rowKey)
         })
         return true
       } catch (error) {
@@ -117,11 +118,11 @@ function createCounter<Row extends { calls: number; errors?: number }>(
 }
 
 /**
- * Adds to the stored counts, in one statement of at most a thousand rows. The rows are sorted, so that two
- * concurrent calls do not deadlock.
+ * Adds to the stored counts in one statement; the callers limit the number of rows. The rows are sorted, so that
+ * two concurrent transactions do not deadlock.
  */
 export async function addUsage(tx: Transaction, rows: readonly KeyUsageRow[]): Promise<void> {
-  const counted = sumByName(rows, (row) => `${row.key_id} ${row.hour} ${row.status_class}`)
+  const counted = sumByRowKey(rows, (row) => `${row.key_id} ${row.hour} ${row.status_class}`)
   if (counted.length === 0) return
   await tx
     .insertInto('key_usage')

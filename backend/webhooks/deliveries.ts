@@ -5,7 +5,11 @@ import type { Reader, Transaction } from '../database/tables.ts'
 /** Long enough for an attempt of 15 s, the wait for a transaction, and differences between clocks. */
 export const LEASE_MS = 30_000
 
-export const DELIVERIES = leasesOf({ table: 'webhook_deliveries', key: 'id', leaseMs: LEASE_MS })
+export const DELIVERY_LEASES = leasesOf({
+  table: 'webhook_deliveries',
+  key: 'id',
+  leaseMs: LEASE_MS,
+})
 
 /** How many endpoints one round considers, which bounds the number of its queries. */
 const ENDPOINTS_MAX = 100

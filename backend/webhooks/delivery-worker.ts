@@ -8,7 +8,12 @@ import { startWorker } from '../background/worker.ts'
 import type { Database } from '../database/database.ts'
 import { DELIVERIES_DUE } from '../events/events.ts'
 import { type AttemptDeps, attemptDelivery } from './attempt.ts'
-import { type ClaimedDelivery, DELIVERIES, findDueEndpoints, readClaimed } from './deliveries.ts'
+import {
+  type ClaimedDelivery,
+  DELIVERY_LEASES,
+  findDueEndpoints,
+  readClaimed,
+} from './deliveries.ts'
 import { type Outcome, recordOutcomes } from './outcomes.ts'
 
 /**
@@ -71,7 +76,7 @@ export function startDeliveryWorker(deps: DeliveryWorkerDeps): DeliveryWorker {
     log,
     async prepare() {
       if (!isOnlyBackend) return
-      await database.transaction((tx) => DELIVERIES.reclaim(tx, clock(), () => true))
+      await database.transaction((tx) => DELIVERY_LEASES.reclaim(tx, clock(), () => true))
     },
     round: () => deliverer.startDue(pollMs),
   })
@@ -126,7 +131,7 @@ class Deliverer {
     const { ids, nextAt } = await this.#findWork(now, pollMs)
     if (ids.length === 0) return nextAt && Math.min(pollMs, nextAt.getTime() - now.getTime())
     const lease = await database.transaction((tx) =>
-      DELIVERIES.claim(tx, ids, now, { status: 'sending', updated_at: now.toISOString() }),
+      DELIVERY_LEASES.claim(tx, ids, now, { status: 'sending', updated_at: now.toISOString() }),
     )
     const claimed = await readClaimed(database.read, ids, lease)
     for (const delivery of claimed) this.#start(delivery)
@@ -152,7 +157,7 @@ class Deliverer {
         const limit = Math.min(free, share)
         return limit <= 0
           ? []
-          : DELIVERIES.findDue(read, now, { limit, where: { endpoint_id: id } })
+          : DELIVERY_LEASES.findDue(read, now, { limit, where: { endpoint_id: id } })
       }),
     )
     return { ids: found.flat().slice(0, capacity), nextAt }
@@ -185,7 +190,7 @@ class Deliverer {
       this.#deps.onAttempt?.(outcome)
       if (outcome.result.error === 'cut_off') {
         await database.transaction((tx) =>
-          DELIVERIES.finish(tx, delivery, clock(), { status: 'pending' }),
+          DELIVERY_LEASES.finish(tx, delivery, clock(), { status: 'pending' }),
         )
         return
       }

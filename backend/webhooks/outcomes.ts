@@ -10,7 +10,7 @@ import type {
   WebhookEndpointRow,
 } from '../database/tables.ts'
 import { recordNotice } from '../mail/notices.ts'
-import { type ClaimedDelivery, DELIVERIES, failPendingDeliveries } from './deliveries.ts'
+import { type ClaimedDelivery, DELIVERY_LEASES, failPendingDeliveries } from './deliveries.ts'
 import { holdUntil, nextAttemptAt } from './schedule.ts'
 import type { AttemptResult } from './sender.ts'
 
@@ -77,7 +77,7 @@ async function settleDelivery(
   const next =
     result.succeeded || !mayRetry ? undefined : nextAttemptAt(step, result, endedAt, random)
   const settled = result.succeeded ? 'delivered' : 'failed'
-  const isRecorded = await DELIVERIES.finish(tx, delivery, next ?? null, {
+  const isRecorded = await DELIVERY_LEASES.finish(tx, delivery, next ?? null, {
     status: next === undefined ? settled : 'pending',
     attempts,
     step,

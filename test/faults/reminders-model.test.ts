@@ -23,7 +23,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 6, arbitrary: fc.record({ do: fc.constant('send') }) },
   { weight: 3, arbitrary: fc.record({ do: fc.constant('approve') }) },
   fc.record({ do: fc.constantFrom('reject', 'withdraw', 'restart', 'reverse') }),
-  { weight: 2, arbitrary: fc.record({ do: fc.constant('kill'), handedOver: on }) },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant('crash'), isReceived: on }) },
   {
     weight: 3,
     arbitrary: fc.record({
@@ -55,7 +55,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
     weight: 4,
     arbitrary: fc.record({ do: fc.constantFrom('dispute', 'resolve', 'pause', 'resume'), which }),
   },
-  { weight: 2, arbitrary: fc.record({ do: fc.constant('switch'), on, everywhere: on }) },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant('kill switch'), on, everywhere: on }) },
   { weight: 2, arbitrary: fc.record({ do: fc.constant('suspend'), on }) },
   { weight: 3, arbitrary: fc.record({ do: fc.constantFrom('reword', 'change bank account') }) },
 )
@@ -65,7 +65,7 @@ const FAILED_BEFORE: Step[][] = [
   // The clock was set back before the outcome of a hand-over was noticed to be unknown.
   [
     { do: 'plan' },
-    { do: 'kill', handedOver: false },
+    { do: 'crash', isReceived: false },
     { do: 'wait', hours: -25 },
     { do: 'restart' },
     { do: 'suspend', on: true },
@@ -82,16 +82,16 @@ const FAILED_BEFORE: Step[][] = [
   // A credit note closed an invoice of a customer whose next reminder the kill switch blocked.
   [
     { do: 'plan' },
-    { do: 'switch', on: true, everywhere: true },
+    { do: 'kill switch', on: true, everywhere: true },
     { do: 'credit note', which: 1, inFull: true },
   ],
-  // The clock was set back by a day while a killed process seemed to be sending, so the customer's next reminder waited
-  // for that day.
+  // The clock was set back by a day while a crashed process seemed to be sending, so the customer's next reminder
+  // waited for that day.
   [
     { do: 'dispute', which: 0 },
     { do: 'wait', hours: 50 },
     { do: 'plan' },
-    { do: 'kill', handedOver: false },
+    { do: 'crash', isReceived: false },
     { do: 'credit note', which: 1, inFull: true },
     { do: 'wait', hours: -25 },
   ],

@@ -1,7 +1,7 @@
 /**
- * A patient client of the public API. A request waits while the key's hourly limit is used up, is retried
- * with the same Idempotency-Key if its outcome is unknown, and fails only for a cause that a retry cannot
- * resolve. Responses that concern one record (201, 409, 422) are returned as values.
+ * A patient client of the public API. A request waits while the key's hourly limit is used up, and is retried
+ * with the same Idempotency-Key if its outcome is unknown. It fails after eight failed tries, or at once for a
+ * cause that a retry cannot resolve. Responses that concern one record (201, 409, 422) are returned as values.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Dispatcher, Pool } from 'undici'
@@ -16,8 +16,8 @@ export type Json = Readonly<Record<string, unknown>>
 export interface ApiResponse {
   readonly status: number
   /**
-   * Whether another run has created the record, earlier or concurrently; an earlier try of this request
-   * does not count.
+   * Whether another run has created the record, earlier or concurrently. After a failed try of this request it
+   * is false, because that try may have created the record.
    */
   readonly replayed: boolean
   readonly body: Json
@@ -32,8 +32,11 @@ export interface RateLimitWindow {
 }
 
 export interface Api {
-  /** Returns the body of the response, whose status is 200. */
-  get(path: string, options?: { readonly tries?: number }): Promise<Json>
+  /**
+   * Returns the body of the response, whose status is 200. `triesMax` can only lower the number of tries that
+   * `retryDelaysMs` allows.
+   */
+  get(path: string, options?: { readonly triesMax?: number }): Promise<Json>
   /** Returns a 201, or a 409 or 422 that rejects this record. */
   post(path: string, idempotencyKey: string, body: Json): Promise<ApiResponse>
   readonly window: RateLimitWindow | undefined
@@ -50,13 +53,11 @@ export interface ApiOptions {
   readonly stop: AbortSignal
   /** Called before each wait for the hourly limit or for a retry. */
   readonly onWait: (reason: string, untilMs: number) => void
-  /**
-   * The delays before the second try, the third, and so on. There is one try more than delays.
-   */
+  /** The delays before the second try, the third, and so on. There is one more try than there are delays. */
   readonly retryDelaysMs?: readonly number[]
 }
 
-/** Eight tries over three to four minutes, which outlast a restart or a deployment. */
+/** Eight tries over about three minutes, which outlast a restart or a deployment. */
 const RETRY_DELAYS_MS = [500, 2000, 5000, 10_000, 30_000, 60_000, 90_000]
 /** Longer than the gateway's own timeout of 20 s, so that its 504 arrives first. */
 const RESPONSE_TIMEOUT_MS = 40_000
@@ -101,7 +102,7 @@ export function createApi({
   /** The limit applies to the key: one 429 therefore delays all requests. */
   let limitedUntilMs = 0
 
-  async function call(request: Call, tries: number): Promise<ApiResponse> {
+  async function call(request: Call, triesMax: number): Promise<ApiResponse> {
     for (let failures = 0; ; ) {
       if (limitedUntilMs > Date.now()) onWait(LIMITED, limitedUntilMs)
       await pause(limitedUntilMs - Date.now())
@@ -115,7 +116,7 @@ export function createApi({
         continue
       }
       const delayMs = retryDelaysMs[failures++]
-      if (delayMs === undefined || failures >= tries) {
+      if (delayMs === undefined || failures >= triesMax) {
         throw new ImportStopped(
           `${request.method} ${request.path} failed ${failures} times: ${outcome.reason}.`,
         )
@@ -165,8 +166,8 @@ export function createApi({
   }
 
   return {
-    async get(path, { tries = Number.POSITIVE_INFINITY } = {}) {
-      const { status, body } = await call({ method: 'GET', path, headers: {} }, tries)
+    async get(path, { triesMax = Number.POSITIVE_INFINITY } = {}) {
+      const { status, body } = await call({ method: 'GET', path, headers: {} }, triesMax)
       if (status !== 200) throw unexpected(`GET ${path}`, status, body)
       return body
     },
@@ -205,8 +206,8 @@ function classify({ what, status, retryAfter, replayed, body }: Received): Outco
       waitMs: (seconds ?? 0) * 1000,
     }
   }
-  const responded = status === 200 || status === 201 || status === 409 || status === 422
-  if (responded && body !== undefined)
+  const isExpected = status === 200 || status === 201 || status === 409 || status === 422
+  if (isExpected && body !== undefined)
     return { kind: 'response', response: { status, replayed, body } }
   throw unexpected(what, status, body)
 }

@@ -5,14 +5,14 @@
 import joi from 'joi'
 import { type Comparison, compare, countMissing } from '../../import/comparison.ts'
 import type { Ledger } from '../../import/ledger.ts'
-import type { Books } from '../../import/records.ts'
+import type { ServiceRecords } from '../../import/records.ts'
 import type { Output } from '../command.ts'
 import { type Api, ImportStopped } from './api.ts'
-import { PAGE_SIZE, readBooks } from './books.ts'
 import { formatDuration, secondsAtLimit } from './forecast.ts'
 import { type Posted, postMissing } from './posting.ts'
 import type { Progress } from './progress.ts'
 import { count, renderReport } from './report.ts'
+import { PAGE_SIZE, readServiceRecords } from './service-records.ts'
 
 export interface ImportOptions {
   readonly file: string
@@ -26,7 +26,8 @@ export interface ImportOptions {
   readonly dryRun: boolean
 }
 
-interface Probe {
+/** The account and the key with which the import works. */
+interface Identity {
   readonly account: { readonly id: string; readonly name: string; readonly read_only: boolean }
   readonly key: {
     readonly label: string
@@ -37,8 +38,8 @@ interface Probe {
 }
 
 const text = joi.string().required()
-const probeSchema = joi
-  .object<Probe, true>({
+const identitySchema = joi
+  .object<Identity, true>({
     account: joi.object({ id: text, name: text, read_only: joi.boolean().required() }).unknown(),
     key: joi
       .object({
@@ -51,7 +52,7 @@ const probeSchema = joi
   .unknown()
 
 /** With only a few tries, the command fails quickly if the base URL is wrong. */
-const FIRST_CALL_TRIES = 3
+const FIRST_CALL_TRIES_MAX = 3
 const READ_SCOPES = ['debtors:read', 'invoices:read', 'payments:read']
 const WRITE_SCOPES = ['debtors:write', 'invoices:write', 'payments:write']
 
@@ -59,7 +60,7 @@ const WRITE_SCOPES = ['debtors:write', 'invoices:write', 'payments:write']
 export async function importLedger(options: ImportOptions): Promise<Output> {
   const { file, ledger, api, progress, dryRun } = options
   const startedAtMs = Date.now()
-  const { account, key } = await probe(api)
+  const { account, key } = await identify(api)
   checkAccess({ account, key }, dryRun)
   progress.note(
     `Importing into account ${account.name} (${account.id}) with the key ${key.label} (${key.prefix}).`,
@@ -68,16 +69,16 @@ export async function importLedger(options: ImportOptions): Promise<Output> {
   const columns = [...ledger.headers].map(([field, header]) => `${field}=${header}`)
   progress.note(`The columns of the file: ${columns.join(', ')}.`)
 
-  const books = await listBooks(api, progress)
-  const before = compare(ledger, books)
-  const calls = countCalls(before, books)
+  const records = await readWithProgress(api, progress)
+  const before = compare(ledger, records)
+  const calls = countCalls(before, records)
   progress.note(describeWork(before, calls, api))
 
   let posted: Posted = { debtors: 0, invoices: 0, payments: 0, refusals: [] }
   let comparison = before
   if (calls > 0 && !dryRun) {
-    posted = await postAll(options, before, calls)
-    comparison = compare(ledger, await listBooks(api, progress))
+    posted = await postAll(options, before)
+    comparison = compare(ledger, await readWithProgress(api, progress))
   }
   const seconds = (Date.now() - startedAtMs) / 1000
   const result = { file, account, dryRun, posted, comparison, calls: api.calls, seconds }
@@ -87,16 +88,16 @@ export async function importLedger(options: ImportOptions): Promise<Output> {
   return { json, text: report, failed }
 }
 
-async function probe(api: Api): Promise<Probe> {
-  const body = await api.get('/api/v1/me', { tries: FIRST_CALL_TRIES })
-  const { value, error } = probeSchema.validate(body, { convert: false })
+async function identify(api: Api): Promise<Identity> {
+  const body = await api.get('/api/v1/me', { triesMax: FIRST_CALL_TRIES_MAX })
+  const { value, error } = identitySchema.validate(body, { convert: false })
   if (error === undefined) return value
   throw new ImportStopped(
     `The response of GET /api/v1/me does not match the API's documentation: ${error.message}. Check the base URL.`,
   )
 }
 
-function checkAccess({ account, key }: Probe, dryRun: boolean): void {
+function checkAccess({ account, key }: Identity, dryRun: boolean): void {
   const needed = dryRun ? READ_SCOPES : [...READ_SCOPES, ...WRITE_SCOPES]
   const lacking = needed.filter((scope) => !key.scopes.includes(scope))
   if (lacking.length > 0) {
@@ -109,10 +110,10 @@ function checkAccess({ account, key }: Probe, dryRun: boolean): void {
   }
 }
 
-async function listBooks(api: Api, progress: Progress): Promise<Books> {
+async function readWithProgress(api: Api, progress: Progress): Promise<ServiceRecords> {
   progress.begin('Reading the records of the service')
   try {
-    return await readBooks(api, (records) => progress.advance(records))
+    return await readServiceRecords(api, (records) => progress.advance(records))
   } finally {
     progress.end()
   }
@@ -121,11 +122,12 @@ async function listBooks(api: Api, progress: Progress): Promise<Books> {
 async function postAll(
   { api, concurrency, chaseOverdue, progress }: ImportOptions,
   before: Comparison,
-  calls: number,
 ): Promise<Posted> {
   const { customers, rows } = before
   const missing = countMissing(before)
-  progress.begin('Recording', missing.customers + missing.invoices + missing.payments, (rest) =>
+  const total = missing.customers + missing.invoices + missing.payments
+  let done = 0
+  progress.begin('Recording', total, (rest) =>
     api.window === undefined ? 0 : secondsAtLimit(rest, api.window, Date.now()),
   )
   try {
@@ -135,12 +137,15 @@ async function postAll(
       rows,
       concurrency,
       chaseOverdue,
-      onDone: () => progress.advance(),
+      onDone() {
+        done++
+        progress.advance()
+      },
     })
   } catch (error) {
     if (!(error instanceof ImportStopped)) throw error
     throw new ImportStopped(
-      `${error.message} The import made ${count(api.calls, 'call')} of about ${calls.toLocaleString('en-US')}. Run the same command again: it continues where it stopped, and records nothing twice.`,
+      `${error.message} The import processed ${done.toLocaleString('en-US')} of ${count(total, 'missing record')}. Run the same command again: it continues where it stopped, and records nothing twice.`,
       { cause: error },
     )
   } finally {
@@ -149,15 +154,15 @@ async function postAll(
 }
 
 /** Counts the POST requests and the pages of the second comparison; 0 if nothing is missing. */
-function countCalls(comparison: Comparison, books: Books): number {
+function countCalls(comparison: Comparison, records: ServiceRecords): number {
   const { customers, invoices, payments } = countMissing(comparison)
   const posts = customers + invoices + payments
   if (posts === 0) return 0
   const pages = [
-    books.debtors.length + customers,
-    books.invoices.length + invoices,
-    books.payments.length + payments,
-  ].map((records) => Math.max(Math.ceil(records / PAGE_SIZE), 1))
+    records.debtors.length + customers,
+    records.invoices.length + invoices,
+    records.payments.length + payments,
+  ].map((length) => Math.max(Math.ceil(length / PAGE_SIZE), 1))
   return pages.reduce((sum, next) => sum + next, posts)
 }
 
@@ -171,9 +176,9 @@ function describeLimit({ window }: Api, rateLimit: number): string {
 function describeWork(comparison: Comparison, calls: number, { window }: Api): string {
   if (calls === 0) return 'Nothing is missing.'
   const { customers, invoices, payments } = countMissing(comparison)
-  const work = `Missing: ${count(customers, 'customer')}, ${count(invoices, 'invoice')}, ${count(payments, 'payment')}: ${count(calls, 'call')}`
+  const work = `Missing: ${count(customers, 'customer')}, ${count(invoices, 'invoice')}, ${count(payments, 'payment')}. Recording and checking them requires ${count(calls, 'call')}`
   if (window === undefined) return `${work}.`
   const seconds = secondsAtLimit(calls, window, Date.now())
-  if (seconds === 0) return `${work}, which fit into the rest of this hour's limit.`
+  if (seconds === 0) return `${work}, which the rest of this hour's limit allows.`
   return `${work}. At ${window.limit.toLocaleString('en-US')} an hour, this takes about ${formatDuration(seconds)}, or less with a key that has a higher limit (keys issue --rate-limit).`
 }

@@ -2,7 +2,7 @@
  * Renders the body of a mail as text and as HTML, with the same content in the same order. The HTML suits mail
  * programs: it has tables and inline styles, loads nothing, is readable without styles, and has a dark scheme.
  */
-import type { Logo, LogoFacts } from '../../accounts/logo.ts'
+import type { Logo, LogoProperties } from '../../accounts/logo.ts'
 import { Html, html } from '../../html/html.ts'
 
 export interface MailBody {
@@ -13,7 +13,7 @@ export interface MailBody {
   /** The sender's name, above the title. */
   readonly sender: string
   /** The logo, which replaces the sender's name above the title. */
-  readonly logo?: LogoFacts | undefined
+  readonly logo?: LogoProperties | undefined
   readonly title: string
   /** If it is absent, the subject is the title. */
   readonly subject?: string
@@ -177,7 +177,7 @@ ${unsubscribe && html`<p style="margin:0"><a href="${unsubscribe.url}" style="${
 }
 
 /** The logo's background is white even in the dark scheme, because most logos are made for white paper. */
-function renderLogo({ width, height }: LogoFacts, sender: string): Html {
+function renderLogo({ width, height }: LogoProperties, sender: string): Html {
   const scale = Math.min(1, LOGO_WIDTH_MAX / width, LOGO_HEIGHT_MAX / height)
   const size = (pixels: number) => Math.max(1, Math.round(pixels * scale))
   return html`<p class="logo" style="margin:0 0 20px;font-size:14px;line-height:1.4;font-weight:600"><img src="cid:${LOGO_CID}" alt="${sender}" width="${size(width)}" height="${size(height)}" style="display:inline-block;vertical-align:top;border:0;max-width:100%;height:auto;background:#ffffff;${INK}"></p>`

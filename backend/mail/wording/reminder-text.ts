@@ -1,5 +1,5 @@
 /** Writes a reminder: its subject, and its content as text and as HTML. */
-import type { LogoFacts } from '../../accounts/logo.ts'
+import type { LogoProperties } from '../../accounts/logo.ts'
 import { ibanText, type PaymentDetails } from '../../accounts/payment-details.ts'
 import type { ReminderStage } from '../../database/tables.ts'
 import { moneyText } from '../../money/money-text.ts'
@@ -23,7 +23,7 @@ export interface ReminderContent {
   readonly creditor: {
     /** The sender's name, as returned by `senderNameOf`. */
     readonly name: string
-    readonly logo: LogoFacts | undefined
+    readonly logo: LogoProperties | undefined
     /** The address for questions; null if customers are only to reply to the mail. */
     readonly replyTo: string | null
   }

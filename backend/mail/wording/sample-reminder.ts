@@ -1,6 +1,6 @@
 /** Creates the content of a sample reminder in any stage and language, for previews and test mails. */
 import { type SqlBool, sql } from 'kysely'
-import { findLogoFacts } from '../../accounts/logo.ts'
+import { findLogoProperties } from '../../accounts/logo.ts'
 import { readPaymentDetails } from '../../accounts/payment-details.ts'
 import { senderNameOf } from '../../accounts/sender.ts'
 import { addDays, daysBetween, todayIn } from '../../calendar/calendar.ts'
@@ -66,7 +66,7 @@ export async function sampleReminder(
     stage,
     creditor: {
       name: senderNameOf(account),
-      logo: await findLogoFacts(reader, account.id, account.logo_id),
+      logo: await findLogoProperties(reader, account.id, account.logo_id),
       replyTo: account.reply_to,
     },
     debtor: { name: found?.customer ?? FICTITIOUS.customer },

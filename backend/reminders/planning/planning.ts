@@ -74,11 +74,11 @@ export async function replanUnsettledInvoices(
 export function decide(
   debtor: DebtorRow,
   { row, settings, switches, timeOf }: ChasingAccount,
-  { invoices, suppressed, lastSentAt, hasScheduledMessage }: ChasedDebtor,
+  { invoices, suppressionReason, lastSentAt, hasScheduledMessage }: ChasedDebtor,
   now: Date,
   replaced: ReadonlySet<string> = new Set(),
 ): { readonly refusal: Refusal | undefined; readonly plan: Plan } {
-  const refusal = findRefusal({ now, account: { ...row, switches }, debtor, suppressed })
+  const refusal = findRefusal({ now, account: { ...row, switches }, debtor, suppressionReason })
   const time = timeOf(debtor)
   const plan = planDebtor(
     {

@@ -43,7 +43,7 @@ export type ChasedInvoice = PlannedInvoice &
 
 export interface ChasedDebtor {
   readonly invoices: readonly ChasedInvoice[]
-  readonly suppressed: Situation['suppressed']
+  readonly suppressionReason: Situation['suppressionReason']
   readonly lastSentAt: string | null
   readonly hasScheduledMessage: boolean
 }
@@ -91,7 +91,7 @@ export async function readChasedDebtors(
   const invoices = Map.groupBy(await readOpenInvoices(reader, ids), (row) => row.debtor_id)
   const taken = Map.groupBy(await readPlannedStages(reader, ids), (row) => row.debtor_id)
   const sentAt = await readLastSent(reader, ids)
-  const suppressed = await readSuppressions(reader, debtors)
+  const suppressionOf = await readSuppressions(reader, debtors)
   const moneyOnAccount = await readMoneyOnAccount(reader, ids)
   return new Map(
     debtors.map((debtor) => {
@@ -119,7 +119,7 @@ export async function readChasedDebtors(
       ])
       const chased = {
         invoices: own,
-        suppressed: suppressed(debtor),
+        suppressionReason: suppressionOf(debtor),
         lastSentAt,
         hasScheduledMessage,
       }

@@ -24,7 +24,7 @@ import {
   type Refusal,
   type Situation,
 } from '../rails.ts'
-import { REMINDERS, START_MS_MAX, scheduleNextRun } from './leases.ts'
+import { REMINDER_LEASES, START_MS_MAX, scheduleNextRun } from './leases.ts'
 import { ensureText, readMessageHtml, showsOldDetails, writeText } from './text.ts'
 import {
   countUnknownOutcome,
@@ -293,7 +293,7 @@ async function startSending(
     throw new Error(`message ${id} has no recipient or no text`)
   }
   const attempts = sql<number>`attempts + 1`
-  const lease = await REMINDERS.claim(tx, [id], now, { attempts })
+  const lease = await REMINDER_LEASES.claim(tx, [id], now, { attempts })
   await changeMessage(tx, message, { status: 'sending' }, null, now)
   const { row: account } = waiting.account
   const { html, sender_name, logo_id } = await readMessageHtml(tx, id)

@@ -6,7 +6,7 @@ import { HAND_OVER_MS_MAX } from '../../mail/mail.ts'
 /** A hand-over that has not started after this time does not start any more. */
 export const START_MS_MAX = 5000
 
-export const REMINDERS = leasesOf({
+export const REMINDER_LEASES = leasesOf({
   table: 'reminders',
   key: 'message_id',
   leaseMs: START_MS_MAX + HAND_OVER_MS_MAX + 30_000,

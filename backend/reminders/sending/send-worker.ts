@@ -13,7 +13,7 @@ import type { HandOverResult, Mailer } from '../../mail/mail.ts'
 import { REMINDERS_DUE } from '../../messages/lifecycle.ts'
 import { type GateDeps, type HandOver, passGate } from './gate.ts'
 import { recordHandOverResult } from './hand-over-result.ts'
-import { REMINDERS } from './leases.ts'
+import { REMINDER_LEASES } from './leases.ts'
 
 /** With this concurrency, a mail server that needs 100 ms for a message accepts 40 messages a second. */
 const IN_FLIGHT_MAX = 4
@@ -69,7 +69,7 @@ export function startSendWorker(deps: SendWorkerDeps): Worker {
     log,
     async prepare() {
       if (isOnlyBackend)
-        await database.transaction((tx) => REMINDERS.reclaim(tx, clock(), () => true))
+        await database.transaction((tx) => REMINDER_LEASES.reclaim(tx, clock(), () => true))
     },
     async round(signal) {
       const waitMs = Math.ceil((unavailableUntil ?? 0) - performance.now())
@@ -81,7 +81,7 @@ export function startSendWorker(deps: SendWorkerDeps): Worker {
       if (isUnavailable) return unavailableMs
       if (isFull) return 0
       const now = clock()
-      const next = await REMINDERS.findNextRun(database.read, now, pollMs)
+      const next = await REMINDER_LEASES.findNextRun(database.read, now, pollMs)
       return next && next.getTime() - now.getTime()
     },
   })
@@ -107,7 +107,7 @@ export async function sendRound(
   concurrency: number,
   { accountId, signal }: RoundOptions = {},
 ): Promise<Round> {
-  const ids = await REMINDERS.findDue(deps.database.read, deps.clock(), {
+  const ids = await REMINDER_LEASES.findDue(deps.database.read, deps.clock(), {
     limit: DUE_MAX,
     ...(accountId !== undefined && { where: { account_id: accountId } }),
   })

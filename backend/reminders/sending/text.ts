@@ -2,7 +2,7 @@
  * Writes the text of a message, before the message is sent or approved. While it awaits approval, the text is
  * written again if its data or the wording changes. An approved text never changes.
  */
-import { findLogoFacts } from '../../accounts/logo.ts'
+import { findLogoProperties } from '../../accounts/logo.ts'
 import {
   digestOf,
   type PaymentDetails,
@@ -64,7 +64,7 @@ export async function writeText(
     stage: facts.stage,
     creditor: {
       name: senderNameOf(account.row),
-      logo: await findLogoFacts(tx, accountId, logo_id),
+      logo: await findLogoProperties(tx, accountId, logo_id),
       replyTo: account.row.reply_to,
     },
     debtor: { name: debtor.name },

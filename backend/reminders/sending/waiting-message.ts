@@ -155,7 +155,7 @@ export async function situationOf(
     now,
     account: { ...account.row, switches: account.switches },
     debtor,
-    suppressed: suppressionOf(debtor),
+    suppressionReason: suppressionOf(debtor),
     message: {
       row: message,
       facts,

@@ -18,18 +18,19 @@ const WORDS: Readonly<Record<AuditAction, string>> = {
   'account.logo_removed': 'Removed the logo of reminders',
   'account.wording_changed': 'Changed the wording of a reminder',
   'account.wording_reset': 'Restored the default wording of a reminder',
-  'account.payment_details_changed': 'Changed how customers pay',
-  'account.payment_details_removed': 'Removed how customers pay',
+  'account.payment_details_changed': 'Changed the payment details',
+  'account.payment_details_removed': 'Removed the payment details',
   'account.second_factor_policy_changed': 'Changed whether Admins need a second factor',
   'account.exported': 'Exported the account',
-  'reminders.rehearsed': 'Rehearsed reminders',
+  'reminders.rehearsed': 'Ran a rehearsal of reminders',
+  // The stored names mean that the kill switch was activated and released.
   'kill_switch.put_on': 'Stopped all reminders',
   'kill_switch.put_off': 'Resumed reminders',
   'message.approved': 'Approved a reminder',
   'message.rejected': 'Rejected a reminder',
-  'message.approval_taken_back': 'Took an approval back',
+  'message.approval_taken_back': 'Took back an approval',
   'ledger.imported': 'Imported a file',
-  'ledger.import_taken_back': 'Took an import back',
+  'ledger.import_taken_back': 'Took back an import',
   'debtor.edited': 'Changed a customer',
   'debtor.archived': 'Archived a customer',
   'debtor.restored': 'Restored a customer',
@@ -54,7 +55,7 @@ const WORDS: Readonly<Record<AuditAction, string>> = {
   'invoice.chasing_resumed': 'Resumed reminders about an invoice',
   'invoice.credited': 'Credited an invoice',
   'payment.allocated': 'Allocated money on account',
-  'payment.allocation_taken_back': 'Took an allocation back',
+  'payment.allocation_taken_back': 'Took back an allocation',
   'payment.reversed': 'Reversed a payment',
   'api_key.issued': 'Issued a key',
   'api_key.updated': 'Changed a key',
@@ -68,7 +69,7 @@ const WORDS: Readonly<Record<AuditAction, string>> = {
   'webhook_endpoint.deleted': 'Deleted a webhook endpoint',
   'webhook_endpoint.tested': 'Sent a test event',
   'webhook_endpoint.secret_rotated': 'Rotated a webhook secret',
-  'webhook_endpoint.old_secret_expired': 'Expired an old webhook secret',
+  'webhook_endpoint.old_secret_expired': 'Expired the old webhook secret early',
   'webhook_endpoint.redelivered_failed': 'Resent failed webhooks',
   'webhook_delivery.redelivered': 'Resent a webhook',
   'user.created': 'Joined',
@@ -77,8 +78,8 @@ const WORDS: Readonly<Record<AuditAction, string>> = {
   'user.role_changed': 'Changed a role',
   'user.deactivated': 'Deactivated a login',
   'user.reactivated': 'Reactivated a login',
-  'user.password_reset': 'Reset the password',
-  'user.password_changed': 'Changed the password',
+  'user.password_reset': 'Reset a forgotten password',
+  'user.password_changed': 'Changed their password',
   'user.logged_in': 'Logged in',
   'user.second_factor_enabled': 'Set up a second factor',
   'user.second_factor_disabled': 'Removed a second factor',
@@ -108,9 +109,9 @@ const SHOWN_DETAILS = [
   ...['changed', 'reason', 'until', 'reply_to', 'apply_credit', 'file'],
 ]
 
-/** Renders the details of an audit entry, e.g. `ERP, rcv_7Qd4xK2m`. */
-export function detailWords(column: string): string {
-  const detail: unknown = JSON.parse(column)
+/** Renders the details of an audit entry, which are stored as JSON, e.g. `ERP · rcv_7Qd4xK2m`. */
+export function detailWords(json: string): string {
+  const detail: unknown = JSON.parse(json)
   if (typeof detail !== 'object' || detail === null) return ''
   return Object.entries(detail)
     .filter(([name, value]) => SHOWN_DETAILS.includes(name) && value !== null)

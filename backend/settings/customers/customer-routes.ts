@@ -9,7 +9,7 @@ import { findDebtor } from '../../debtors/debtors.ts'
 import { ADDRESS_PARTS, addressOf, DETAILS, type Details } from '../../debtors/details.ts'
 import { renderDebtor } from '../../debtors/representation.ts'
 import { resumeInvoicesOf } from '../../invoices/acts.ts'
-import { changeDetails } from '../../reminders/reminder-content.ts'
+import { changeDebtorDetails } from '../../reminders/reminder-content.ts'
 import { type Session, setFlash, type Undo } from '../../sessions/sessions.ts'
 import type { FailedAct } from '../shell/acts.ts'
 import { invalid, notFound } from '../shell/faults.ts'
@@ -105,7 +105,7 @@ function editPage(method: 'POST' | 'PUT'): SessionPage {
       const { session, id, fields, act } = request
       await database.transaction(async (tx) => {
         if (!request.wantsJson) await setFlash(tx, session.token, 'customer_changed')
-        return changeDetails(tx, session.account.id, id, detailsOf(fields), act)
+        return changeDebtorDetails(tx, session.account.id, id, detailsOf(fields), act)
       })
       return changed(request, database.read)
     },

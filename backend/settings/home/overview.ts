@@ -13,7 +13,7 @@ import { listUpcomingReminders } from '../../invoices/upcoming-reminders.ts'
 import { countAwaitingApproval } from '../../messages/approval-log.ts'
 import { listMessages } from '../../messages/messages.ts'
 import { listPayments } from '../../payments/payment-list.ts'
-import { listCurrenciesWithoutPayment } from '../../reminders/reminder-content.ts'
+import { listCurrenciesWithoutPaymentDetails } from '../../reminders/reminder-content.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import { type BusyKey, listBusyKeys } from '../../usage/busy-keys.ts'
 import { listEndpoints } from '../../webhooks/endpoints.ts'
@@ -88,7 +88,7 @@ export async function readOverview(reader: Reader, session: Session, now: Date):
     readReminderDays(reader, session, now, today),
     readOldInvoices(reader, accountId),
     countAwaitingApproval(reader, accountId),
-    listCurrenciesWithoutPayment(reader, accountId),
+    listCurrenciesWithoutPaymentDetails(reader, accountId),
     listEndpoints(reader, accountId),
     countUnreachableOwing(reader, accountId, UNREACHABLE_MAX + 1),
     listBusyKeys(reader, accountId, now),

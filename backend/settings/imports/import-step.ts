@@ -56,10 +56,10 @@ export async function compareFile(
   accountId: string,
   ledger: Ledger,
 ): Promise<Finding> {
-  const { books, customers } = await readAccountRecords(read, accountId, ledger)
+  const { records, customers } = await readAccountRecords(read, accountId, ledger)
   return {
-    comparison: compare(ledger, books),
-    corrections: findCorrections(ledger.customers, customers, ledger.invoices, books.invoices),
+    comparison: compare(ledger, records),
+    corrections: findCorrections(ledger.customers, customers, ledger.invoices, records.invoices),
   }
 }
 

@@ -12,7 +12,7 @@ import { updateTotalsOf } from '../../debtors/ledger-totals.ts'
 import { countAwaitingApproval } from '../../messages/approval-log.ts'
 import {
   changePaymentDetails,
-  listCurrenciesWithoutPayment,
+  listCurrenciesWithoutPaymentDetails,
 } from '../../reminders/reminder-content.ts'
 import { setFlash } from '../../sessions/sessions.ts'
 import { notFound } from '../shell/faults.ts'
@@ -40,7 +40,7 @@ export const paymentDetailsPages: readonly SessionPage[] = [
       await updateTotalsOf(database, accountId)
       const [details, missing, waiting] = await Promise.all([
         readPaymentDetails(read, accountId),
-        listCurrenciesWithoutPayment(read, accountId),
+        listCurrenciesWithoutPaymentDetails(read, accountId),
         countAwaitingApproval(read, accountId),
       ])
       return {

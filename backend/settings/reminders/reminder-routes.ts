@@ -5,7 +5,7 @@ import { updateTotalsOf } from '../../debtors/ledger-totals.ts'
 import { readOldInvoices } from '../../invoices/old-invoices.ts'
 import { countAwaitingApproval } from '../../messages/approval-log.ts'
 import { previewReminders } from '../../reminders/preview.ts'
-import { listCurrenciesWithoutPayment } from '../../reminders/reminder-content.ts'
+import { listCurrenciesWithoutPaymentDetails } from '../../reminders/reminder-content.ts'
 import { renderPreviewed } from '../../reminders/representation.ts'
 import { readChasingSettings } from '../../reminders/settings.ts'
 import { listOf } from '../shell/list-query.ts'
@@ -34,7 +34,7 @@ export function reminderPages(previews: Previews = createPreviews()): readonly S
         const waiting = await countAwaitingApproval(read, accountId)
         await updateTotalsOf(database, accountId)
         const old = await readOldInvoices(read, accountId)
-        const unpayable = await listCurrenciesWithoutPayment(read, accountId)
+        const unpayable = await listCurrenciesWithoutPaymentDetails(read, accountId)
         const view = {
           ...{ session, now, days, day, preview, holidays, chaseFrom, waiting },
           ...{ unpayable, old },

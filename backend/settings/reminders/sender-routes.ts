@@ -1,7 +1,7 @@
 /** The routes of the sender of reminders: a name and a logo. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { getAccount } from '../../accounts/accounts.ts'
-import { findLogo, findLogoFacts } from '../../accounts/logo.ts'
+import { findLogo, findLogoProperties } from '../../accounts/logo.ts'
 import { senderNameOf } from '../../accounts/sender.ts'
 import type { Reader } from '../../database/database.ts'
 import { countAwaitingApproval } from '../../messages/approval-log.ts'
@@ -111,7 +111,7 @@ async function readView(
     waiting: await countAwaitingApproval(read, account.id),
     name: account.sender_name ?? '',
     accountName: account.name,
-    logo: await findLogoFacts(read, account.id, account.logo_id),
+    logo: await findLogoProperties(read, account.id, account.logo_id),
   }
 }
 

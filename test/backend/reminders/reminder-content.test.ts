@@ -6,7 +6,7 @@ import type { WordingKey } from '../../../backend/mail/wording/account-wordings.
 import { defaultWording } from '../../../backend/mail/wording/wording.ts'
 import { type Approval, listApprovals } from '../../../backend/reminders/approvals.ts'
 import {
-  changeDetails,
+  changeDebtorDetails,
   changePaymentDetails,
   changeProfile,
   changeWording,
@@ -164,7 +164,7 @@ t.test('a wording of another stage, language or account changes nothing', async 
 function editDebtor({ books }: Engine, debtorId: string, details: Details): Promise<unknown> {
   const act = { actor: OPERATOR, now: books.backend.now }
   return books.backend.database.transaction((tx) =>
-    changeDetails(tx, books.accountId, debtorId, details, act),
+    changeDebtorDetails(tx, books.accountId, debtorId, details, act),
   )
 }
 

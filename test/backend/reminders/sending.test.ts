@@ -4,7 +4,7 @@ import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { reversePayment } from '../../../backend/payments/reversal.ts'
 import { passGate } from '../../../backend/reminders/sending/gate.ts'
 import { recordHandOverResult } from '../../../backend/reminders/sending/hand-over-result.ts'
-import { REMINDERS } from '../../../backend/reminders/sending/leases.ts'
+import { REMINDER_LEASES } from '../../../backend/reminders/sending/leases.ts'
 import { sendRound, startSendWorker } from '../../../backend/reminders/sending/send-worker.ts'
 import { matches } from '../../fixtures/matches.ts'
 import { type Engine, startEngine } from '../../fixtures/reminders/engine.ts'
@@ -264,7 +264,7 @@ t.test('the worker knows when the next message is due', async (t) => {
     tx.updateTable('reminders').set({ run_at: due.toISOString() }).execute(),
   )
   const next = (at: string, horizonMs: number) =>
-    REMINDERS.findNextRun(database.read, new Date(at), horizonMs)
+    REMINDER_LEASES.findNextRun(database.read, new Date(at), horizonMs)
   t.strictSame(await next(MORNING, 2500), due)
   t.equal(await next(MORNING, 2499), undefined, 'later than the next poll')
   t.equal(await next(due.toISOString(), 2500), undefined, 'due now')

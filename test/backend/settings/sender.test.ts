@@ -194,7 +194,7 @@ t.test('metadata is removed from a logo before it is stored', async (t) => {
   const rotated = Buffer.concat([start, turned, rest, end])
   const refused = await ada.send('POST', LOGO, encoded(rotated))
   matches(t, refused, { status: 422, json: { errors: [{ pointer: '/logo' }] } })
-  matches(t, refused.text, /rotate the image itself/)
+  matches(t, refused.text, /save the image in its final orientation/)
 })
 
 t.test('a form uploads the file, which is served as a picture and nothing else', async (t) => {

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
-import { DELIVERIES, LEASE_MS } from '../../../backend/webhooks/deliveries.ts'
+import { DELIVERY_LEASES, LEASE_MS } from '../../../backend/webhooks/deliveries.ts'
 import {
   expireOldSecret,
   pauseEndpoint,
@@ -247,7 +247,7 @@ t.test('a delivery of a dead worker is sent when its lease has expired', async (
   await webhooks.books.debtor()
   const [delivery] = await webhooks.deliveries()
   await backend.database.transaction((tx) =>
-    DELIVERIES.claim(tx, [delivery?.id ?? ''], backend.now, { status: 'sending' }),
+    DELIVERY_LEASES.claim(tx, [delivery?.id ?? ''], backend.now, { status: 'sending' }),
   )
   webhooks.startWorker({ isOnlyBackend: false })
   const other = await startReceiver(t)
@@ -272,7 +272,7 @@ t.test(
     await webhooks.books.debtor()
     const [delivery] = await webhooks.deliveries()
     await backend.database.transaction((tx) =>
-      DELIVERIES.claim(tx, [delivery?.id ?? ''], backend.now, { status: 'sending' }),
+      DELIVERY_LEASES.claim(tx, [delivery?.id ?? ''], backend.now, { status: 'sending' }),
     )
     webhooks.startWorker({ isOnlyBackend: true })
     await webhooks.untilAll(isDelivered, 'delivered')

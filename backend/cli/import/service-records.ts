@@ -1,6 +1,11 @@
 /** Reads all debtors, invoices and payments of the account, page by page. */
 import joi from 'joi'
-import type { Books, DebtorRecord, InvoiceRecord, PaymentRecord } from '../../import/records.ts'
+import type {
+  DebtorRecord,
+  InvoiceRecord,
+  PaymentRecord,
+  ServiceRecords,
+} from '../../import/records.ts'
 import { type Api, ImportStopped } from './api.ts'
 
 /** The API's maximum: an account of 100,000 invoices takes 500 requests. */
@@ -30,7 +35,10 @@ const payment = joi
   .unknown()
 
 /** `onPage` receives the number of records of each page. */
-export async function readBooks(api: Api, onPage: (count: number) => void): Promise<Books> {
+export async function readServiceRecords(
+  api: Api,
+  onPage: (count: number) => void,
+): Promise<ServiceRecords> {
   const debtors = await listAll<DebtorRecord>(api, 'debtors', debtor, onPage)
   // Every invoice and payment has a debtor: without debtors there is nothing to list.
   if (debtors.length === 0) return { debtors, invoices: [], payments: [] }
