@@ -1,7 +1,7 @@
 /**
  * Records each finished call in the log, in metrics, and as spans if it is traced. The log contains no
- * secrets and no personal data except the client's address: it has the route instead of the path, ids
- * instead of keys, and neither the query nor other headers of the client.
+ * secrets and no personal data except the client's address: it has the route instead of the path and the query,
+ * and ids instead of keys. Of the headers, it has only the client's address, the request id and the trace id.
  */
 import type { Problem } from '../../shared/contract/problem.ts'
 import { type Logger, withoutRedaction } from '../../shared/process/log.ts'
@@ -13,9 +13,9 @@ import type { CallMetrics } from './metrics.ts'
 import { spanOfCall, spansOfSteps } from './spans.ts'
 
 export interface AccessLog {
-  logCall(call: Call, status: number): void
-  /** Logs bytes that were rejected because they are not a valid request. */
-  logRejectedBytes(requestId: string, address: string, problem: Problem): void
+  recordCall(call: Call, status: number): void
+  /** Records bytes that were rejected because they are not a valid request. */
+  recordRejectedBytes(requestId: string, address: string, problem: Problem): void
 }
 
 export interface AccessLogOptions {
@@ -31,7 +31,7 @@ export function createAccessLog(options: AccessLogOptions): AccessLog {
   const { logsCalls, callMetrics, tracing, trustedProxies } = options
   const log = withoutRedaction(options.log)
 
-  function logCall(call: Call, status: number): void {
+  function recordCall(call: Call, status: number): void {
     const { record } = call
     const now = performance.now()
     const ms = now - call.arrivedAt
@@ -40,7 +40,7 @@ export function createAccessLog(options: AccessLogOptions): AccessLog {
       log.info(
         {
           requestId: call.requestId,
-          // The method of a rejected head can be any text.
+          // If the head was rejected, no method is logged, because it could be any text.
           method: record.head?.method,
           // This is the template, since the path itself may contain personal data.
           route: record.operation?.path,
@@ -63,7 +63,11 @@ export function createAccessLog(options: AccessLogOptions): AccessLog {
     }
   }
 
-  function logRejectedBytes(requestId: string, address: string, { status, code }: Problem): void {
+  function recordRejectedBytes(
+    requestId: string,
+    address: string,
+    { status, code }: Problem,
+  ): void {
     callMetrics.recordRejectedBytes(status, code)
     if (logsCalls) log.info({ requestId, status, code, client: address }, 'call')
   }
@@ -72,7 +76,7 @@ export function createAccessLog(options: AccessLogOptions): AccessLog {
     return head === undefined ? address : clientAddress(address, head.headers, trustedProxies)
   }
 
-  return { logCall, logRejectedBytes }
+  return { recordCall, recordRejectedBytes }
 }
 
 function rounded(ms: number): number {

@@ -78,8 +78,8 @@ export function createGateway(dependencies: GatewayDependencies): Listener {
       rateLimitHeaders(call && allowanceToShow(rateLimiter, call, status)),
     onInvalidHead: (call, fields) => recordCachedKey(authenticator, call, fields),
     onResponse: (call, status) => usage.record(finishedCall(call, status), status),
-    onSettled: accessLog.logCall,
-    onRejectedBytes: accessLog.logRejectedBytes,
+    onSettled: accessLog.recordCall,
+    onRejectedBytes: accessLog.recordRejectedBytes,
   })
 }
 
