@@ -38,7 +38,7 @@ t.test('the image builds, and Compose runs two gateways and two backends', { ski
     t.equal(
       addon,
       '/app/node_modules/sqlite3/build/Release/node_sqlite3.node',
-      'the output lists one addon, and no npm, compiler or test',
+      'npm, compilers, TypeScript and tap are absent: the first path found is the native addon',
     )
     t.comment(`${(image.Size / 1e6).toFixed(0)} MB; in MB: ${sizes}`)
   })
@@ -112,8 +112,8 @@ t.test('the image builds, and Compose runs two gateways and two backends', { ski
     const json = ['-H', 'Content-Type: application/json', '-d', '{"name":"Globex"}']
     matches(t, await curl(8080, '/api/v1/debtors', ...json), /^HTTP\/1\.1 201 /)
     matches(t, await curl(8090, '/api/v1/debtors'), /"name":"Globex"/)
-    const isDocumented = async () => (await curl(8080, '/docs')).startsWith('HTTP/1.1 200 ')
-    await until(isDocumented, 'the documentation is rendered')
+    const areDocsServed = async () => (await curl(8080, '/docs')).startsWith('HTTP/1.1 200 ')
+    await until(areDocsServed, 'the documentation is served')
   })
 
   await t.test(
@@ -155,7 +155,7 @@ t.test('the image builds, and Compose runs two gateways and two backends', { ski
           statuses.set(status, (statuses.get(status) ?? 0) + 1)
         }
       })()
-      await until(() => (statuses.get('200') ?? 0) > 2, 'calls flow')
+      await until(() => (statuses.get('200') ?? 0) > 2, 'more than two calls have succeeded')
       await host.podman('stop', '-t', '15', container(service))
       const exitCode = await host.podman(
         'inspect',

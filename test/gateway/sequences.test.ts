@@ -1,7 +1,8 @@
 /**
  * Random sequences of requests on one connection, split at random positions. The client reads fast or slowly, and
- * may disconnect early. Exactly the valid requests reach the backend, byte for byte, and get responses in order,
- * up to the first that closes the connection. `SEED` selects other sequences, `PROPERTY_RUNS` their number.
+ * may disconnect early. Up to the first request that closes the connection, only requests that the gateway accepts
+ * reach the backend, with unchanged bodies, and responses arrive in order. If the client resets the connection, only
+ * the requests that reach the backend are checked. `SEED` selects other sequences, `PROPERTY_RUNS` their number.
  */
 import { connect } from 'node:net'
 import { setTimeout as delay, setImmediate as turn } from 'node:timers/promises'
@@ -16,7 +17,7 @@ import { parseResponses } from './fixtures/responses.ts'
 
 const numRuns = Number(process.env['PROPERTY_RUNS'] ?? 200)
 const BODY_BYTES_MAX = 256 * 1024
-/** More than a connection buffers for a client that does not read, and than is sent in one part. */
+/** More than the gateway buffers for a client that does not read, and more than it sends in one write. */
 const LARGE_RESPONSE_BYTES = 700_000
 
 const backend = await startCapturingBackend(t)
@@ -51,7 +52,7 @@ interface Item extends Expected {
 const AUTH = `Authorization: Bearer ${key}\r\n`
 const HOST = 'Host: api.test\r\n'
 
-/** Headers that have no effect, although some look as if they had. */
+/** Headers that do not change how the gateway handles a request, although some resemble headers that do. */
 const noise = fc
   .array(
     fc.constantFrom(
@@ -201,7 +202,7 @@ const closing: fc.Arbitrary<Item> = fc
   }))
 
 /** How the connection ends: after its last request, in the middle of it, or by a reset at any point. */
-type Ending = 'last request' | 'broken off' | 'reset'
+type Ending = 'last request' | 'truncated' | 'reset'
 
 const sequence = fc.record({
   items: fc.array(
@@ -214,8 +215,8 @@ const sequence = fc.record({
     { maxLength: 6 },
   ),
   last: closing,
-  ending: fc.constantFrom<Ending[]>('last request', 'last request', 'broken off', 'reset'),
-  /** The positions of cuts, as shares of the bytes. */
+  ending: fc.constantFrom<Ending[]>('last request', 'last request', 'truncated', 'reset'),
+  /** The positions of cuts, as fractions of the length. */
   cuts: fc.array(fc.double({ min: 0, max: 1, noNaN: true }), { maxLength: 8 }),
   isByteByByte: fc.boolean(),
   /** The number of turns of the event loop between two packets. */
@@ -231,7 +232,7 @@ type Sequence = typeof sequence extends fc.Arbitrary<infer S> ? S : never
 let connections = 0
 
 t.test(
-  'valid requests are forwarded and get responses, whatever the other requests are',
+  'only accepted requests are forwarded, with unchanged bodies, and responses arrive in order',
   async (t) => {
     await fc.assert(
       fc.asyncProperty(sequence, async (drawn) => {
@@ -251,7 +252,7 @@ t.test(
         compareUpstream(expected, targets, upstream, drawn.ending)
         if (drawn.ending !== 'reset') compareResponses(expected, targets, text, drawn)
       }),
-      // After a failure nothing is shrunk: each attempt with a hang would take five seconds.
+      // A failed sequence is not shrunk, because each attempt that hangs would take `EXCHANGE_MS_MAX`.
       { numRuns, endOnFailure: true },
     )
     t.notMatch(gateway.log(), /"level":(?:50|60)|uncaught/)
@@ -264,8 +265,8 @@ function upToClosing(items: readonly Item[]): readonly Item[] {
   return last < 0 ? items : items.slice(0, last + 1)
 }
 
-function isBrokenOff(expected: readonly Item[], { ending, items }: Sequence): boolean {
-  return ending === 'broken off' && expected.length > items.length
+function isTruncated(expected: readonly Item[], { ending, items }: Sequence): boolean {
+  return ending === 'truncated' && expected.length > items.length
 }
 
 function compareUpstream(
@@ -287,7 +288,7 @@ function compareUpstream(
   const missing = wanted.length - upstream.length
   if (ending === 'last request' && missing !== 0)
     throw new Error(`${missing} requests did not reach the backend`)
-  if (ending === 'broken off' && missing > 1)
+  if (ending === 'truncated' && missing > 1)
     throw new Error(`${missing} requests did not reach the backend`)
 }
 
@@ -297,12 +298,12 @@ function compareResponses(
   text: string,
   drawn: Sequence,
 ): void {
-  const broken = isBrokenOff(expected, drawn)
+  const truncated = isTruncated(expected, drawn)
   const heads = expected.map(({ isHead }) => isHead === true)
-  const responses = parseResponses(text, broken ? heads.slice(0, -1) : heads)
+  const responses = parseResponses(text, truncated ? heads.slice(0, -1) : heads)
   const seen = responses.map(({ status }) => status)
   const wanted = expected.flatMap((item, n) => {
-    if (broken && n === expected.length - 1) return [400]
+    if (truncated && n === expected.length - 1) return [400]
     return item.sendsContinue ? [100, item.status] : [item.status]
   })
   if (String(seen) !== String(wanted)) throw new Error(`statuses ${seen} instead of ${wanted}`)
@@ -322,11 +323,11 @@ function exchange(parts: readonly string[], drawn: Sequence): Promise<string> {
   const { ending, readsAfter } = drawn
   const whole = parts.join('')
   const last = parts.at(-1)?.length ?? 0
-  const sentBytes =
-    ending === 'broken off' ? whole.length - 1 - Math.floor((last - 2) * share(drawn)) : 0
-  const bytes = ending === 'broken off' ? whole.slice(0, sentBytes) : whole
+  const truncatedLength = whole.length - 1 - Math.floor((last - 2) * fraction(drawn))
+  const bytes = ending === 'truncated' ? whole.slice(0, truncatedLength) : whole
   const pieces = cut(bytes, drawn)
-  const closesAt = ending === 'reset' ? Math.floor(share(drawn) * (pieces.length + 1)) : undefined
+  const resetsAt =
+    ending === 'reset' ? Math.floor(fraction(drawn) * (pieces.length + 1)) : undefined
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = []
     const settle = () => {
@@ -336,14 +337,14 @@ function exchange(parts: readonly string[], drawn: Sequence): Promise<string> {
     const socket = connect({ port: gateway.port, host: '127.0.0.1', noDelay: true }, async () => {
       for (const [n, piece] of pieces.entries()) {
         if (socket.destroyed) return
-        if (n === closesAt) break
+        if (n === resetsAt) break
         socket.write(piece, 'latin1')
         for (let gap = 0; gap < drawn.gap; gap++) await turn()
       }
       if (ending === 'reset') {
         socket.resetAndDestroy()
         settle()
-      } else if (ending === 'broken off') {
+      } else if (ending === 'truncated') {
         socket.end()
       }
       for (let n = 0; n < readsAfter; n++) await turn()
@@ -360,7 +361,7 @@ function exchange(parts: readonly string[], drawn: Sequence): Promise<string> {
   })
 }
 
-function share({ cuts }: Sequence): number {
+function fraction({ cuts }: Sequence): number {
   return cuts[0] ?? 0.5
 }
 

@@ -1,4 +1,5 @@
-// Third-party validators accept the contracts. `npm run check` also runs Redocly.
+// Third-party validators accept the contracts: Spectral both, and the schema of OpenAPI 3.1 the public one.
+// `npm run check` also runs Redocly on them.
 import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
@@ -10,20 +11,20 @@ import { readContractDocument } from '../../shared/contract/contract.ts'
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 const CONTRACTS = ['shared/contract/openapi.yaml', 'shared/contract/settings-openapi.yaml']
 
-t.test('Spectral reports no faults', async (t) => {
+t.test('Spectral reports no problems', async (t) => {
   const args = ['node_modules/.bin/spectral', 'lint', '--format=json', '--quiet', ...CONTRACTS]
   const finished = await promisify(execFile)(process.execPath, args, { cwd: ROOT }).catch(
-    (fault: { stdout: string }) => fault,
+    (error: { stdout: string }) => error,
   )
   t.strictSame(JSON.parse(finished.stdout), [])
 })
 
-t.test('the schema of OpenAPI 3.1 accepts the document', async (t) => {
+t.test('the schema of OpenAPI 3.1 accepts the public contract', async (t) => {
   const result = await new Validator().validate(JSON.parse(readContractDocument().json))
   t.strictSame(result, { valid: true })
 })
 
-t.test('every detail is a sentence; in errors, the name of the field may precede it', async (t) => {
+t.test('in problem examples, details are sentences; field errors end with a period', async (t) => {
   const { components } = membersOf(JSON.parse(readContractDocument().json))
   const problems = Object.values(membersOf(membersOf(components)['examples']))
     .map((example) => membersOf(membersOf(example)['value']))

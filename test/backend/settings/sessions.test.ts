@@ -32,9 +32,9 @@ t.test(
       /^session=[\w-]{43}; Path=\/; HttpOnly; SameSite=Lax$/,
       /^browser=[\w-]{43}; Path=\/; HttpOnly; SameSite=Lax; Max-Age=34560000$/,
     ])
-    const open = await startBackend(t, { baseUrl: 'http://receivables.test' })
-    t.equal((await open.request('GET', '/settings')).status, 503)
-    t.equal((await open.request('POST', '/settings/login', { body: CREDENTIALS })).status, 503)
+    const insecure = await startBackend(t, { baseUrl: 'http://receivables.test' })
+    t.equal((await insecure.request('GET', '/settings')).status, 503)
+    t.equal((await insecure.request('POST', '/settings/login', { body: CREDENTIALS })).status, 503)
   },
 )
 
@@ -64,7 +64,7 @@ t.test('a login ignores a planted session, and ends the previous one', async (t)
   )
 })
 
-t.test('only a hash of the token is stored', async (t) => {
+t.test('only a hash of the session token is stored', async (t) => {
   const { backend } = await startSettings(t)
   const { cookie } = await logIn(backend, ADMIN)
   const rows = await backend.database.read.selectFrom('sessions').selectAll().execute()
@@ -105,20 +105,16 @@ t.test('logging out everywhere and a new password end the other sessions', async
       json: { errors: [{ pointer: '/current_password' }] },
     },
   )
-  for (const guessed of ['short', 'Password123', ADMIN]) {
-    matches(
-      t,
-      await laptop.send('POST', '/settings/password', { ...change, new_password: guessed }),
-      {
-        status: 422,
-        json: { errors: [{ pointer: '/new_password' }] },
-      },
-    )
+  for (const weak of ['short', 'Password123', ADMIN]) {
+    matches(t, await laptop.send('POST', '/settings/password', { ...change, new_password: weak }), {
+      status: 422,
+      json: { errors: [{ pointer: '/new_password' }] },
+    })
   }
   const changed = await laptop.send('POST', '/settings/password', change)
   t.equal(changed.status, 200)
   t.equal((await phone.get('/settings/session')).status, 401)
-  t.equal((await laptop.get('/settings/session')).status, 401, 'the session has a new token')
+  t.equal((await laptop.get('/settings/session')).status, 401, 'the old session token is invalid')
   const kept = { headers: { ...JSON_ONLY, cookie: cookieOf(changed) } }
   t.equal((await backend.request('GET', '/settings/session', kept)).status, 200)
   t.equal((await logIn(backend, ADMIN)).response.status, 401)
@@ -143,25 +139,25 @@ t.test('the page after a logout says that the session has ended', async (t) => {
   const other = await backend.request('GET', '/settings/login?after=key_issued', {
     headers: { accept: 'text/html' },
   })
-  t.ok(other.text.includes('id="flash"></div>'), 'an address cannot choose another message')
+  t.ok(other.text.includes('id="flash"></div>'), 'a URL cannot choose another message')
 })
 
-t.test('a new role applies from the next request, with a new token', async (t) => {
+t.test('a new role applies from the next request, with a new session token', async (t) => {
   const { backend, member } = await startSettings(t)
   const [ada, max] = [await logIn(backend, ADMIN), await logIn(backend, MEMBER)]
   const body = { name: 'ERP', scopes: ['debtors:read'] }
   t.equal((await max.send('POST', '/settings/api-keys', body)).status, 403)
-  const promote = (role: string) => ada.send('POST', `/settings/people/${member.id}/role`, { role })
-  matches(t, await promote('admin'), { status: 200, json: { role: 'admin' } })
+  const setRole = (role: string) => ada.send('POST', `/settings/people/${member.id}/role`, { role })
+  matches(t, await setRole('admin'), { status: 200, json: { role: 'admin' } })
   const issued = await max.send('POST', '/settings/api-keys', body)
   t.equal(issued.status, 201)
   matches(t, cookieOf(issued), /session=/)
   t.not(cookieOf(issued), max.cookie)
-  t.equal((await max.get('/settings/session')).status, 401, 'the old token is invalid')
+  t.equal((await max.get('/settings/session')).status, 401, 'the old session token is invalid')
   const again = await logIn(backend, MEMBER)
-  t.equal((await promote('member')).status, 200)
+  t.equal((await setRole('member')).status, 200)
   t.equal((await again.send('POST', '/settings/api-keys', body)).status, 403)
-  matches(t, await promote('owner'), { status: 422 })
+  matches(t, await setRole('owner'), { status: 422 })
 })
 
 t.test(
@@ -260,7 +256,7 @@ t.test(
 )
 
 t.test(
-  'failed logins are in the audit log, without the text that was entered as an unknown address',
+  'failed logins are in the audit log, but without the address if it is unknown',
   async (t) => {
     const { backend, account, admin } = await startSettings(t)
     const entered = 'my-password-by-mistake'
@@ -291,19 +287,23 @@ t.test(
 
 t.test('concurrent guesses are all counted, by user and by network', async (t) => {
   const { backend } = await startSettings(t)
-  const from = (address: string, email: string) =>
+  const attemptLogin = (address: string, email: string) =>
     backend.request('POST', '/settings/login', {
       headers: { ...JSON_ONLY, 'x-receivables-client-address': address },
       body: { email, password: 'wrong wrong wrong' },
     })
   const statuses = async (responses: Promise<{ status: number }>[]) =>
     (await Promise.all(responses)).map(({ status }) => status).toSorted()
-  const many = await statuses(Array.from({ length: 12 }, () => from('192.0.2.1', ADMIN)))
+  const many = await statuses(Array.from({ length: 12 }, () => attemptLogin('192.0.2.1', ADMIN)))
   t.strictSame(many, [...Array(5).fill(401), ...Array(7).fill(429)])
-  const spray = Array.from({ length: 8 }, (_, n) => from(`2001:db8:1:2::${n}`, `a${n}@b.example`))
+  const spray = Array.from({ length: 8 }, (_, n) =>
+    attemptLogin(`2001:db8:1:2::${n}`, `a${n}@b.example`),
+  )
   t.strictSame(await statuses(spray), [...Array(5).fill(401), ...Array(3).fill(429)], 'one network')
-  t.equal((await from('2001:db8:1:3::1', 'c@b.example')).status, 401, 'another network')
-  const short = Array.from({ length: 8 }, (_, n) => from(`2001:db8::${n + 1}`, `d${n}@b.example`))
+  t.equal((await attemptLogin('2001:db8:1:3::1', 'c@b.example')).status, 401, 'another network')
+  const short = Array.from({ length: 8 }, (_, n) =>
+    attemptLogin(`2001:db8::${n + 1}`, `d${n}@b.example`),
+  )
   t.strictSame(
     await statuses(short),
     [...Array(5).fill(401), ...Array(3).fill(429)],
@@ -325,7 +325,7 @@ t.test('a password with a cheaper hash is hashed again at login', async (t) => {
   t.equal((await logIn(backend, ADMIN)).response.status, 200, 'with the same password')
 })
 
-t.test('a change needs the token of its own session', async (t) => {
+t.test('a change needs the CSRF token of its own session', async (t) => {
   const { backend } = await startSettings(t)
   const [ada, max] = [await logIn(backend, ADMIN), await logIn(backend, MEMBER)]
   const other = await logIn(backend, ADMIN)
@@ -334,48 +334,48 @@ t.test('a change needs the token of its own session', async (t) => {
       headers: { ...FORM, cookie: ada.cookie, ...headers },
       body,
     })
-  const token = (value: string) =>
-    `name=ERP&same_name=yes&scopes=debtors%3Aread&csrf_token=${value}`
+  const formWith = (csrfToken: string) =>
+    `name=ERP&same_name=yes&scopes=debtors%3Aread&csrf_token=${csrfToken}`
   const json = { 'content-type': 'application/json', accept: 'application/json' }
   const refused: [string, ReturnType<typeof issue>][] = [
     ['missing', issue({})],
-    ['empty', issue({}, token(''))],
-    ["another person's", issue({}, token(max.csrf))],
-    ["another session's", issue({}, token(other.csrf))],
-    ['the cookie itself', issue({}, token(ada.cookie.split('=')[1] ?? ''))],
+    ['empty', issue({}, formWith(''))],
+    ["another person's", issue({}, formWith(max.csrf))],
+    ["another session's", issue({}, formWith(other.csrf))],
+    ['the cookie itself', issue({}, formWith(ada.cookie.split('=')[1] ?? ''))],
     ['missing, as JSON', issue(json, '{"name":"ERP","scopes":["debtors:read"]}')],
-    ['in the body of JSON', issue(json, `{"name":"ERP","csrf_token":"${ada.csrf}"}`)],
-    ['from another origin', issue({ origin: 'https://evil.example' }, token(ada.csrf))],
-    ['from no origin', issue({ origin: 'null' }, token(ada.csrf))],
-    ['from a subdomain', issue({ 'sec-fetch-site': 'same-site' }, token(ada.csrf))],
-    ['from another site', issue({ 'sec-fetch-site': 'cross-site' }, token(ada.csrf))],
+    ['in a JSON body', issue(json, `{"name":"ERP","csrf_token":"${ada.csrf}"}`)],
+    ['from another origin', issue({ origin: 'https://evil.example' }, formWith(ada.csrf))],
+    ['from no origin', issue({ origin: 'null' }, formWith(ada.csrf))],
+    ['from a subdomain', issue({ 'sec-fetch-site': 'same-site' }, formWith(ada.csrf))],
+    ['from another site', issue({ 'sec-fetch-site': 'cross-site' }, formWith(ada.csrf))],
     [
       'from another site without an origin',
-      issue({ 'sec-fetch-site': 'cross-site', origin: 'null' }, token(ada.csrf)),
+      issue({ 'sec-fetch-site': 'cross-site', origin: 'null' }, formWith(ada.csrf)),
     ],
   ]
   for (const [name, response] of refused) {
     const { status, json: problem } = await response
     t.ok([403, 422].includes(status), `${name}: ${status} ${problem['code']}`)
   }
-  t.equal((await issue({ 'content-type': 'text/plain' }, token(ada.csrf))).status, 415)
-  t.equal((await issue({ 'content-type': 'multipart/form-data' }, token(ada.csrf))).status, 415)
-  t.equal((await issue({ 'content-type': '' }, token(ada.csrf))).status, 415)
+  t.equal((await issue({ 'content-type': 'text/plain' }, formWith(ada.csrf))).status, 415)
+  t.equal((await issue({ 'content-type': 'multipart/form-data' }, formWith(ada.csrf))).status, 415)
+  t.equal((await issue({ 'content-type': '' }, formWith(ada.csrf))).status, 415)
   const keys = async () => (await logIn(backend, ADMIN)).get('/settings/api-keys')
   t.strictSame((await keys()).json['data'], [])
   const own = { origin: 'https://receivables.test', 'sec-fetch-site': 'same-origin' }
-  t.equal((await issue(own, token(ada.csrf))).status, 201)
+  t.equal((await issue(own, formWith(ada.csrf))).status, 201)
   t.equal(
-    (await issue({ ...own, origin: 'null' }, token(ada.csrf))).status,
+    (await issue({ ...own, origin: 'null' }, formWith(ada.csrf))).status,
     201,
     'as browsers send it under our no-referrer policy',
   )
   await ada.send('POST', '/settings/logout')
-  t.equal((await issue({}, token(ada.csrf))).status, 401, 'after the logout')
+  t.equal((await issue({}, formWith(ada.csrf))).status, 401, 'after the logout')
 })
 
 t.test(
-  'a login by form needs the token of its page; a login by JSON needs the exact media type',
+  'a login by form needs the CSRF token of its page; a login by JSON needs application/json',
   async (t) => {
     const { backend } = await startSettings(t)
     const page = await backend.request('GET', '/settings/login', {
@@ -388,7 +388,7 @@ t.test(
         headers: { ...FORM, ...headers },
         body: `${new URLSearchParams(CREDENTIALS)}${more}`,
       })
-    t.equal((await submit({ cookie })).status, 403, 'no token')
+    t.equal((await submit({ cookie })).status, 403, 'no CSRF token')
     t.equal((await submit({}, `&csrf_token=${csrf}`)).status, 403, 'no cookie')
     t.equal(
       (await submit({ cookie: `__Host-login=${'A'.repeat(43)}` }, `&csrf_token=${csrf}`)).status,
