@@ -1,12 +1,13 @@
 /**
  * Client connections, with a total limit, a limit per client, and a limit on TLS handshakes. A new connection
- * beyond a limit is still accepted, and waiting connections of the client that has the most are closed
- * instead. A client that opens thousands of connections therefore loses its own, and no other client starves.
+ * beyond a limit is still accepted if connections without a call in progress can be closed instead, those of
+ * the clients that have the most. A client that opens thousands of connections therefore loses its own, and no other client starves.
  */
 import type { Client } from './clients.ts'
 
 /**
- * The maximum number of connections that are closed at once. Choosing them takes time, so closing them one by
+ * The maximum number of connections that are closed at once, and the divisor of the limit: at most 1/32 of a
+ * limit is closed at once, but always one. Choosing them takes time, so closing them one by
  * one would be slower. nginx also closes up to 32 idle connections at once.
  */
 const CLOSED_AT_ONCE = 32
@@ -107,7 +108,8 @@ export class Connections<T extends ClientConnection> {
   }
 
   /**
-   * Returns waiting connections of the clients that have the most, or of `only`. Within a rank, the oldest
+   * Returns waiting connections of `only`, or of the clients that have at least half as many as the client with
+   * the most. Within a rank, the oldest
    * come first.
    */
   #choose(amongHandshakes: boolean, countMax: number, only: Client | undefined): T[] {

@@ -109,7 +109,10 @@ export class Memory {
     return !client.isLimited || client.bytes[name] + more <= partition.clientBytesMax
   }
 
-  /** Evicts connections until `FREED_SHARE` of the limit is free. Returns whether the bytes then fit. */
+  /**
+   * Evicts connections until the bytes fit, and further ones of the last selection until `FREED_SHARE` of the
+   * limit is released. Stops if the connection that needs memory would be next. Returns whether the bytes fit.
+   */
   #makeRoom(partition: Partition, memory: ConnectionMemory, bytes: number): boolean {
     const { name, bytesMax, clientBytesMax } = partition
     const { client } = memory
@@ -136,8 +139,8 @@ export class Memory {
   }
 
   /**
-   * Among the connections of the clients that use the most, returns those whose cost (bytes × time) is at
-   * least half of the highest cost. They are not sorted: under a flood, the gateway often chooses among
+   * Among the connections of clients that use at least half as much as the heaviest client, returns those
+   * whose cost (bytes × time) is at least half of the highest cost. They are not sorted: under a flood, the gateway often chooses among
    * thousands.
    */
   #mostExpensive(name: PartitionName, only: Client | undefined): MemoryUser[] {

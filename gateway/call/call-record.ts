@@ -24,11 +24,11 @@ export interface CallRecord {
    * The number of bytes of the response's body. For a streamed response, head and chunk sizes are included.
    */
   sentBytes: number
-  /** The steps are recorded only if a trace needs them. */
+  /** Undefined if the gateway exports no traces. */
   readonly steps: CallStep[] | undefined
 }
 
-/** A step that waited for another process. Times are `performance.now()`. */
+/** A step that waited, e.g. for Redis or for a backend. Times are `performance.now()`. */
 export interface CallStep {
   readonly name: string
   readonly spanId: string
@@ -53,7 +53,7 @@ export function createCallRecord(address: string, recordsSteps: boolean): CallRe
   }
 }
 
-/** Returns `work`. If the call is traced, records the timings of `work` once it has settled. */
+/** Returns `work`. If steps are recorded and `work` is a promise, records its timings once it has settled. */
 export function recordStep<T>(
   { steps }: CallRecord,
   name: string,

@@ -41,7 +41,7 @@ export class Call {
   readonly arrivedAt: number
   readonly abort = new Abort()
   readonly record: CallRecord
-  /** Set once the key is authenticated and the call counted. */
+  /** Set once the rate limit has been consumed. If `isOverLimit` applies, the call was not counted. */
   allowance: Allowance | undefined = undefined
   /** The key whose limit the response shows if the call was not counted. */
   limitedKey: { readonly keyId: string; readonly rateLimit: number } | undefined = undefined

@@ -50,7 +50,10 @@ const BACKLOG = 4096
 const LISTENING_SOCKETS = 16
 /** The status that is recorded for a call whose client closed its connection. Nothing is sent. */
 const CLIENT_GONE = 499
-/** While the gateway drains, each open connection has this long to carry one last call. */
+/**
+ * While the gateway drains, idle connections stay open for this long, so that each can carry one last call. A
+ * request that has begun to arrive by then has as long again.
+ */
 const DRAIN_GRACE_MS = 3_000
 /** How often deadlines are checked. */
 const CHECK_INTERVAL_MS = 250
@@ -172,7 +175,7 @@ export class Listener {
     this.#tls?.setSecureContext({ ...tls, minVersion: TLS_VERSION_MIN })
   }
 
-  /** Accepts no more connections. Resolves when every accepted call has its response. */
+  /** Accepts no more connections. Resolves when every accepted connection is closed. */
   async drain(): Promise<void> {
     this.#draining = true
     const closed = Promise.all(this.#acceptors.map(closeServer))

@@ -29,7 +29,7 @@ const PAGES: readonly PageRoute[] = [
   { prefix: '/docs', methods: ['GET', 'HEAD'], headers: ['accept-encoding'] },
 ]
 
-/** Every gateway serves these paths, because links in mails lead to them. */
+/** Every gateway serves these paths: links in mails lead to them, or the mail server posts to them. */
 const MAIL: readonly PageRoute[] = [
   { prefix: '/mail/unsubscribe', methods: ['GET', 'HEAD', 'POST'] },
   {
@@ -43,8 +43,8 @@ const MAIL: readonly PageRoute[] = [
 const ALL: readonly PageRoute[] = [...PAGES, ...MAIL]
 
 /**
- * Returns undefined if no page has this path. If `servesPages` is false, only the links in mails are
- * served.
+ * Returns undefined if no page has this path. If `servesPages` is false, only the paths below
+ * `/mail` are served.
  */
 export function pageRouteOf(path: string, servesPages: boolean): PageRoute | undefined {
   const routes = servesPages ? ALL : MAIL

@@ -50,7 +50,7 @@ export interface PagesProxy {
   /** Undefined if no page has this path. */
   routeOf(path: string): PageRoute | undefined
   /**
-   * Rejects with `Problem` 503 if no backend is reachable, 504 after a deadline, 502 if the response was
+   * Rejects with `Problem` 503 if no backend is reachable or too many pages wait, 504 after a deadline, 502 if the response was
    * lost.
    */
   forward(request: PageRequest): Promise<Response>
@@ -71,7 +71,7 @@ export interface PagesProxyOptions {
   readonly backends: Backends
   readonly gatewaySecrets: readonly string[]
   readonly timeoutMs: number
-  /** If it is false, only the links in mails are served. */
+  /** If it is false, only the paths below `/mail` are served. */
   readonly servesPages: boolean
   /** The number of trusted proxies in front of the gateway that add to `X-Forwarded-For`. */
   readonly trustedProxies: number

@@ -44,7 +44,10 @@ export function allowanceToShow(
   return allowance ?? (limitedKey && rateLimiter.peek(limitedKey.keyId, limitedKey.rateLimit))
 }
 
-/** Returns undefined if the call was not counted, or if its key became unusable. */
+/**
+ * Returns the allowance that was consumed, also if the call is over its limit. It is undefined if the call never
+ * reached the rate limiter, or if its key became unusable.
+ */
 export function countedAllowance({ allowance }: Call, status: number): Allowance | undefined {
   return status === 401 ? undefined : allowance
 }

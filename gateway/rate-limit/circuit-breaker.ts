@@ -1,6 +1,6 @@
 /**
- * The circuit breakers for Redis, one per partition. The first lost reply of a partition opens its breaker,
- * so that not every call has to time out. A successful probe closes it; the probe runs the same script as a
+ * The circuit breakers for Redis, one per partition. The first lost reply or error of a partition opens its
+ * breaker, so that not every call has to time out. A successful probe closes it; the probe runs the same script as a
  * call.
  */
 import type { Logger } from '../../shared/process/log.ts'

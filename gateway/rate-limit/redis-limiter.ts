@@ -33,7 +33,7 @@ export interface RedisRateLimiterOptions {
   readonly tls: RedisTls
   readonly onOutage: 'local' | 'deny'
   readonly log: Logger
-  /** Records the duration of each script call that Redis replied to. */
+  /** Records the duration of each script call that succeeded. */
   readonly durations?: { observe(seconds: number): void }
 }
 

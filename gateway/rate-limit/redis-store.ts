@@ -62,8 +62,8 @@ export interface RedisStore {
   /** Runs `consume.lua` at most once. Has no timeout. */
   consume(names: readonly string[], values: readonly (string | number)[]): Promise<unknown>
   /**
-   * Reconnects after a timeout. Without this, a late reply would be taken for the reply to the next
-   * command.
+   * Reconnects if `error` is a `RedisTimeout`. Without this, a late reply would be taken for the reply to the
+   * next command. In a cluster, also refreshes the slots, whatever the error.
    */
   reconnect(partition: string, error: unknown): void
   /** Adds a listener for connection errors. `partition` is given if it is now unavailable. */

@@ -9,7 +9,7 @@ const SWEEP_MS = 60_000
 
 export interface Window {
   readonly keyId: string
-  /** The number of calls that all gateways have counted. */
+  /** The number of calls that all gateways have counted, as far as this process knows. Includes `unreported`. */
   used: number
   /** The limit when a call was last counted. */
   limit: number

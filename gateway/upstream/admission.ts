@@ -29,8 +29,8 @@ const SMALL_BURST_WAIT_MS = 1_000
 const WAITING_PER_CONNECTION = 1 / 4
 const WAITING_MIN = 16
 /**
- * Calls in a queue with fewer calls than this, and fewer than there are connections, are never shed: each waits
- * for about one response. Without this, calls would be shed after a pause of the machine, since the measured
+ * A call with fewer calls ahead of it than this, and fewer than there are connections, is never shed on arrival:
+ * it waits for about one response. Without this, calls would be shed after a pause of the machine, since the measured
  * rate is then too low.
  */
 const NEVER_SHED_MAX = 16

@@ -37,7 +37,7 @@ export type Progress = 'nothing_sent' | 'sent' | 'response_begun'
 
 export class AttemptFailed extends Error {
   readonly progress: Progress
-  /** Attempts that exceeded a deadline are not retried. */
+  /** Whether a deadline passed or too many responses were being streamed. Such an attempt is not retried. */
   readonly isDeadline: boolean
   /** The error code of the cause, see `isUnreachable`. */
   readonly code: unknown

@@ -3,7 +3,7 @@ import type { Backend, Backends } from './backends.ts'
 
 /**
  * Resolves with the first success. A backend that accepts no connection is skipped, since nothing was sent
- * to it. Any other failure is retried at most once, if `mayRetry` allows it. Rejects with the error of the
+ * to it. A request that `MovedToOtherBackend` rejects is sent to another backend. Any other failure is retried at most once, if `mayRetry` allows it. Rejects with the error of the
  * last attempt.
  */
 export async function sendWithFailover<T>(

@@ -1,6 +1,6 @@
 /**
  * Forwards an authorized call to a backend. An unreachable backend is skipped, and a call whose response is
- * lost is retried once if that is safe. The problem of a failed call says whether a backend may have
+ * lost is retried once if that is safe and the retry budget allows it. The problem of a failed call says whether a backend may have
  * processed it.
  */
 import { Problem } from '../../shared/contract/problem.ts'

@@ -14,7 +14,7 @@ export function isLogLevel(text: string): text is LogLevel {
   return LOG_LEVELS.some((level) => level === text)
 }
 
-/** Fields that could contain a secret by mistake, at the top level or one level below. */
+/** Fields that could contain a secret by mistake, at the top level, one level below, or in `headers` there. */
 const SECRET_FIELDS = [
   'authorization',
   'cookie',
