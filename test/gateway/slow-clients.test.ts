@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { matches } from '../fixtures/matches.ts'
+import { untilClosed } from '../fixtures/servers/until-closed.ts'
 import { call } from '../fixtures/service/call.ts'
 import { startCapturingBackend } from '../fixtures/service/capturing-backend.ts'
 import { exchangeBytes, startGateway } from '../fixtures/service/gateway.ts'
@@ -45,7 +46,7 @@ async function drip(t: Test, begin: string, more: string): Promise<string> {
   socket.on('data', (chunk: Buffer) => {
     text += chunk.toString('latin1')
   })
-  await once(socket, 'close')
+  await untilClosed(socket)
   clearInterval(timer)
   return text
 }

@@ -6,6 +6,7 @@ import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import t from 'tap'
 import { mintApiKey } from '../../shared/contract/api-key.ts'
+import { untilClosed } from '../fixtures/servers/until-closed.ts'
 import { call } from '../fixtures/service/call.ts'
 import { startCapturingBackend } from '../fixtures/service/capturing-backend.ts'
 import { startGateway } from '../fixtures/service/gateway.ts'
@@ -34,7 +35,7 @@ async function stall(addresses: number, secretOf: () => string): Promise<void> {
       const head = `POST /api/v1/debtors HTTP/1.1\r\nHost: api.test\r\nAuthorization: Bearer ${secretOf()}\r\nContent-Length: ${BODY_BYTES}\r\n\r\n`
       socket.write(head)
       const written = new Promise((resolve) => socket.write(half, resolve))
-      await Promise.race([written, once(socket, 'close')])
+      await Promise.race([written, untilClosed(socket)])
     }),
   )
 }

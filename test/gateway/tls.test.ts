@@ -8,6 +8,7 @@ import t, { type Test } from 'tap'
 import { Agent } from 'undici'
 import { containing, matches, rejectsWith } from '../fixtures/matches.ts'
 import { createCertificate } from '../fixtures/servers/certificate.ts'
+import { untilClosed } from '../fixtures/servers/until-closed.ts'
 import { call } from '../fixtures/service/call.ts'
 import { startCapturingBackend } from '../fixtures/service/capturing-backend.ts'
 import { startGateway } from '../fixtures/service/gateway.ts'
@@ -112,13 +113,12 @@ t.test('a handshake that is never completed is ended, even if bytes keep arrivin
   const { gateway } = await startTls(t)
   const silent = connectPlain(gateway.port, '127.0.0.1')
   const dripping = connectPlain(gateway.port, '127.0.0.1')
-  dripping.on('error', () => {})
   // A TLS record of 512 bytes, which would take more than four minutes.
   const hello = Buffer.concat([Buffer.from([22, 3, 1, 2, 0]), Buffer.alloc(512, 1)])
   let sent = 0
   const drip = setInterval(() => dripping.write(hello.subarray(sent, ++sent)), 500)
   t.teardown(() => clearInterval(drip))
-  await Promise.all([once(silent.resume(), 'close'), once(dripping.resume(), 'close')])
+  await Promise.all([untilClosed(silent.resume()), untilClosed(dripping.resume())])
   t.notMatch(gateway.log(), /uncaught/)
   t.equal(await gateway.stop(), 0)
 })
@@ -128,7 +128,7 @@ t.test('a gateway drains although a handshake is in progress', async (t) => {
   const idle = await open()
   const half = connectPlain(gateway.port, '127.0.0.1')
   await once(half, 'connect')
-  const closed = Promise.all([once(half.resume(), 'close'), once(idle.resume(), 'close')])
+  const closed = Promise.all([untilClosed(half.resume()), untilClosed(idle.resume())])
   t.equal(await gateway.stop(), 0)
   await closed
 })
