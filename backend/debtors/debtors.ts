@@ -12,19 +12,21 @@ import { DEBTOR_COLUMNS } from '../database/tables/debtors.ts'
 import type { DebtorRow } from '../database/tables.ts'
 import { recordEvent } from '../events/events.ts'
 import {
-  afterPosition,
   equals,
   equalsLiteral,
   ignoreSortIndex,
   joinPage,
   orderOf,
   type Page,
+  type PageBounds,
   type PageForm,
-  type PageStart,
-  splitPage,
+  type TimeFilters,
   unindexedIfNarrowedBy,
   within,
+  withinBounds,
+  withinTimes,
 } from '../lists/keyset.ts'
+import { readPage } from '../lists/page.ts'
 import { insertWithUniqueExternalId } from '../validation/external-id.ts'
 import { renderDebtor } from './representation.ts'
 import { readContactability } from './suppressed-addresses.ts'
@@ -227,11 +229,7 @@ export async function replanDebtor(
     .execute()
 }
 
-export interface DebtorFilters {
-  readonly created_since?: string
-  readonly created_before?: string
-  readonly updated_since?: string
-  readonly updated_before?: string
+export interface DebtorFilters extends TimeFilters {
   readonly external_id?: string
   readonly email?: string
   /** A prefix of the name. */
@@ -245,9 +243,15 @@ export async function listDebtors(
   { status, q, ...filters }: DebtorFilters,
   page: Page,
 ): Promise<DebtorRow[]> {
-  const { form, start } = splitPage(page)
-  const values = { ...filters, ...(q === undefined ? {} : nameRangeOf(q)), ...start, accountId }
-  return await readDebtors(reader, values, { ...form, status })
+  const values = { ...filters, ...(q === undefined ? {} : nameRangeOf(q)), accountId }
+  const list = {
+    table: 'debtors',
+    values,
+    narrowFilters: [filters.external_id, filters.email, q],
+  } as const
+  return await readPage(reader, list, page, (bounded, form) =>
+    readDebtors(reader, bounded, { ...form, status }),
+  )
 }
 
 /** Returns the range of names with a prefix. It ends with the last code point, which sorts after all others. */
@@ -259,7 +263,7 @@ function nameRangeOf(prefix: string) {
 /** What the parameters of the statement contain. */
 type Values = Omit<DebtorFilters, 'status' | 'q'> &
   Partial<ReturnType<typeof nameRangeOf>> &
-  PageStart & { readonly accountId: string }
+  PageBounds & { readonly accountId: string }
 
 /** What determines the text of the statement. */
 type Form = PageForm & { readonly status: string | undefined }
@@ -273,8 +277,7 @@ const readDebtors = preparedPage((reader: Reader, filters: Values, form: Form) =
     .where((eb) =>
       eb.and([
         eb('account_id', '=', filters.accountId),
-        ...within('created_at', filters.created_since, filters.created_before),
-        ...within('updated_at', filters.updated_since, filters.updated_before),
+        ...withinTimes(filters, page),
         ...equals('external_id', filters.external_id),
         ...equals('email', filters.email),
         ...equalsLiteral(
@@ -282,7 +285,7 @@ const readDebtors = preparedPage((reader: Reader, filters: Values, form: Form) =
           form.status,
         ),
         ...within('name_search', filters.firstName, filters.namesEnd),
-        ...afterPosition(own),
+        ...withinBounds(own),
       ]),
     )
     .orderBy(orderOf(own))

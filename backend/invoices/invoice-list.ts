@@ -5,7 +5,6 @@ import { preparedPage } from '../database/prepared.ts'
 import { INVOICE_COLUMNS } from '../database/tables/invoices.ts'
 import type { InvoiceRow } from '../database/tables.ts'
 import {
-  afterPosition,
   type Column,
   type Condition,
   equals,
@@ -15,27 +14,24 @@ import {
   joinPage,
   orderOf,
   type Page,
+  type PageBounds,
   type PageForm,
-  type PageStart,
-  splitPage,
+  type TimeFilters,
   unindexed,
   unindexedIfNarrowedBy,
   within,
+  withinBounds,
+  withinTimes,
 } from '../lists/keyset.ts'
+import { readPage } from '../lists/page.ts'
 
-export interface InvoiceFilters {
-  readonly created_since?: string
-  readonly created_before?: string
-  readonly updated_since?: string
-  readonly updated_before?: string
+export interface InvoiceFilters extends TimeFilters {
   readonly external_id?: string
   readonly debtor_id?: string
   readonly number?: string
   readonly status?: readonly string[]
   readonly currency?: string
   readonly overdue?: boolean
-  readonly due_since?: string
-  readonly due_before?: string
 }
 
 export async function listInvoices(
@@ -46,10 +42,17 @@ export async function listInvoices(
   page: Page,
 ): Promise<InvoiceRow[]> {
   const { status, currency, overdue, ...others } = filters
-  const { form, start } = splitPage(page)
-  const values = { ...others, ...start, accountId, today }
-  if (isAllOverdue(filters, page)) return await readOverdue(reader, values, form)
-  return await readInvoices(reader, values, { ...form, status, currency, overdue })
+  const narrowFilters = [filters.external_id, filters.debtor_id, filters.number]
+  const list = {
+    table: 'invoices',
+    values: { ...others, accountId, today },
+    narrowFilters,
+  } as const
+  return await readPage(reader, list, page, (values, form) =>
+    isAllOverdue(filters, page)
+      ? readOverdue(reader, values, form)
+      : readInvoices(reader, values, { ...form, status, currency, overdue }),
+  )
 }
 
 /** Filters whose values are part of the statement's text, see `equalsLiteral`. */
@@ -57,7 +60,7 @@ type LiteralFilter = 'status' | 'currency' | 'overdue'
 
 /** What the parameters of the statement contain. */
 type Values = Omit<InvoiceFilters, LiteralFilter> &
-  PageStart & { readonly accountId: string; readonly today: string }
+  PageBounds & { readonly accountId: string; readonly today: string }
 
 /** What determines the text of the statement. */
 type Form = PageForm & { readonly [F in LiteralFilter]: InvoiceFilters[F] | undefined }
@@ -73,8 +76,7 @@ const readInvoices = preparedPage((reader: Reader, values: Values, form: Form) =
     .where((eb) =>
       eb.and([
         eb('account_id', '=', filters.accountId),
-        ...within('created_at', filters.created_since, filters.created_before),
-        ...within('updated_at', filters.updated_since, filters.updated_before),
+        ...withinTimes(filters, page),
         ...equals('external_id', filters.external_id),
         ...equals('debtor_id', filters.debtor_id),
         ...equals('number', filters.number),
@@ -84,8 +86,7 @@ const readInvoices = preparedPage((reader: Reader, values: Values, form: Form) =
           filters.currency,
         ),
         ...isOverdue(filters.overdue, dueDate, filters.today),
-        ...within('due_date', filters.due_since, filters.due_before),
-        ...afterPosition(sorting),
+        ...withinBounds(sorting),
       ]),
     )
     .orderBy(orderOf(sorting))
@@ -135,7 +136,7 @@ const readOverdue = preparedPage((reader: Reader, values: Values, form: PageForm
           ...isOverdue(true, dueDate, today),
           sql<SqlBool>`overdue_announced = ${sql.lit(announced)}`,
           ...within('created_at', created_since, created_before),
-          ...afterPosition(sorting),
+          ...withinBounds(sorting),
         ]),
       )
       .orderBy(orderOf(sorting))

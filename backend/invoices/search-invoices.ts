@@ -4,12 +4,12 @@ import { Problem } from '../../shared/contract/problem.ts'
 import type { Reader } from '../database/database.ts'
 import type { InvoiceRow } from '../database/tables.ts'
 import {
-  afterPosition,
   type Condition,
   equals,
   orderOf,
   type Page,
   within,
+  withinBounds,
 } from '../lists/keyset.ts'
 import { pageOfScan, SCAN_MAX, type ScannedPage, withWholeRows } from '../lists/scan.ts'
 import { type AmountRange, isInRange } from '../money/amount-range.ts'
@@ -68,7 +68,7 @@ export async function searchInvoices(
   const light = await reader
     .selectFrom('invoices')
     .select(['id', 'amount', 'currency'])
-    .where((eb) => eb.and([...conditionsOf(accountId, search, today), ...afterPosition(page)]))
+    .where((eb) => eb.and([...conditionsOf(accountId, search, today), ...withinBounds(page)]))
     .orderBy(orderOf(page))
     .limit(read)
     .execute()

@@ -12,6 +12,8 @@ export interface Position {
 
 export interface Page extends PageForm {
   readonly after: Position | undefined
+  /** The last position that is read, see `readPage`. */
+  readonly end?: Position
 }
 
 /** The properties of a page that become part of the SQL text. */
@@ -22,21 +24,30 @@ export interface PageForm {
   readonly fetch: number
   /** Set by `ignoreSortIndex`. */
   readonly ignoresSortIndex?: true
+  /** Whether only the index of the sort is used, not those of the times by which the list is filtered. */
+  readonly ignoresTimeIndexes?: true
 }
 
-/** The position after which a page starts, for `preparedPage`; empty for the first page. */
-export interface PageStart {
+/** The positions between which a page is read, for `preparedPage`; empty for the whole list. */
+export interface PageBounds {
   readonly startValue?: string
   readonly startId?: string
+  readonly endValue?: string
+  readonly endId?: string
 }
 
-export function splitPage({ after, ...form }: Page): { form: PageForm; start: PageStart } {
-  return { form, start: after === undefined ? {} : { startValue: after.value, startId: after.id } }
+export function splitPage({ after, end, ...form }: Page): { form: PageForm; bounds: PageBounds } {
+  const start = after && { startValue: after.value, startId: after.id }
+  return { form, bounds: { ...start, ...(end && { endValue: end.value, endId: end.id }) } }
 }
 
-export function joinPage(form: PageForm, { startValue, startId }: PageStart): Page {
-  const isFirst = startValue === undefined || startId === undefined
-  return { ...form, after: isFirst ? undefined : { value: startValue, id: startId } }
+export function joinPage(form: PageForm, bounds: PageBounds): Page {
+  const end = positionOf(bounds.endValue, bounds.endId)
+  return { ...form, after: positionOf(bounds.startValue, bounds.startId), ...(end && { end }) }
+}
+
+function positionOf(value: string | undefined, id: string | undefined): Position | undefined {
+  return value === undefined || id === undefined ? undefined : { value, id }
 }
 
 /**
@@ -45,23 +56,27 @@ export function joinPage(form: PageForm, { startValue, startId }: PageStart): Pa
  * for a list that is sorted by creation, because an index serves this combination.
  */
 export function ignoreSortIndex(page: Page, ...filters: readonly (string | undefined)[]): Page {
-  return filters.every((filter) => filter === undefined)
-    ? page
-    : { ...page, ignoresSortIndex: true }
+  return isAnyDefined(...filters) ? { ...page, ignoresSortIndex: true } : page
+}
+
+export function isAnyDefined(...filters: readonly unknown[]): boolean {
+  return filters.some((filter) => filter !== undefined)
 }
 
 export type Condition = Expression<SqlBool>
 
 /**
- * The condition for rows after the page's start. The sort column and the id have no table name, so callers
- * must filter by subquery, not by join.
+ * The conditions for rows after the page's start and not after its end. The sort column and the id have no
+ * table name, so callers must filter by subquery, not by join.
  */
-export function afterPosition(page: Page): Condition[] {
-  const { direction, after } = page
-  if (after === undefined) return []
+export function withinBounds(page: Page): Condition[] {
+  const { after, end } = page
   const key = sql`(${sortOf(page)}, id)`
-  const start = sql`(${after.value}, ${after.id})`
-  return [direction === 'asc' ? sql`${key} > ${start}` : sql`${key} < ${start}`]
+  const [later, notLater] = page.direction === 'asc' ? ['>', '<='] : ['<', '>=']
+  const conditions: Condition[] = []
+  if (after) conditions.push(sql`${key} ${sql.raw(later)} (${after.value}, ${after.id})`)
+  if (end) conditions.push(sql`${key} ${sql.raw(notLater)} (${end.value}, ${end.id})`)
+  return conditions
 }
 
 /** The expressions of `order by`. */
@@ -88,7 +103,7 @@ export function unindexed(column: string): Expression<unknown> {
 
 /** The column, `unindexed` if one of these more selective filters was sent. */
 export function unindexedIfNarrowedBy(column: string, ...narrower: readonly unknown[]): Column {
-  return narrower.some((filter) => filter !== undefined) ? unindexed(column) : column
+  return isAnyDefined(...narrower) ? unindexed(column) : column
 }
 
 function expressionOf(column: Column): Expression<unknown> {
@@ -114,6 +129,36 @@ export function isInLiterals(column: Column, values: readonly string[] | undefin
 /** Returns no condition if the client sent no value. */
 export function equals(column: Column, value: Value): Condition[] {
   return value === undefined ? [] : [sql`${expressionOf(column)} = ${value}`]
+}
+
+/** The times by which API lists are filtered, e.g. invoices by their due date. */
+export interface TimeFilters {
+  readonly created_since?: string
+  readonly created_before?: string
+  readonly updated_since?: string
+  readonly updated_before?: string
+  readonly due_since?: string
+  readonly due_before?: string
+}
+
+/** A column with its inclusive lower and exclusive upper limit. */
+type TimeRange = readonly [string, string | undefined, string | undefined]
+
+/** Returns the columns of the times that are filtered. */
+export function timeRangesOf(filters: TimeFilters): readonly TimeRange[] {
+  const ranges = [
+    ['created_at', filters.created_since, filters.created_before],
+    ['updated_at', filters.updated_since, filters.updated_before],
+    ['due_date', filters.due_since, filters.due_before],
+  ] as const
+  return ranges.filter(([, since, before]) => since !== undefined || before !== undefined)
+}
+
+export function withinTimes(filters: TimeFilters, page: PageForm): Condition[] {
+  return timeRangesOf(filters).flatMap(([column, since, before]) => {
+    const ignoresIndex = page.ignoresTimeIndexes && column !== page.sort
+    return within(ignoresIndex ? unindexed(column) : column, since, before)
+  })
 }
 
 /** From `since` (inclusive) to `before` (exclusive); each is optional. */

@@ -7,7 +7,6 @@ import { stampOf } from '../database/stamp.ts'
 import { MESSAGE_COLUMNS } from '../database/tables/messages.ts'
 import type { DebtorRow, MessageRow, MessageStatus } from '../database/tables.ts'
 import {
-  afterPosition,
   equals,
   equalsLiteral,
   ignoreSortIndex,
@@ -15,12 +14,15 @@ import {
   joinPage,
   orderOf,
   type Page,
+  type PageBounds,
   type PageForm,
-  type PageStart,
-  splitPage,
+  type TimeFilters,
   unindexedIfNarrowedBy,
   within,
+  withinBounds,
+  withinTimes,
 } from '../lists/keyset.ts'
+import { readPage } from '../lists/page.ts'
 import { recordTransitions } from './transitions.ts'
 
 /** Messages in these statuses can be cancelled, because their hand-over has not started. */
@@ -142,11 +144,7 @@ export async function cancelMessages(
   await recordTransitions(tx, moved, detail, now)
 }
 
-export interface MessageFilters {
-  readonly created_since?: string
-  readonly created_before?: string
-  readonly updated_since?: string
-  readonly updated_before?: string
+export interface MessageFilters extends TimeFilters {
   readonly debtor_id?: string
   readonly invoice_id?: string
   readonly channel?: string
@@ -163,16 +161,19 @@ export async function listMessages(
   { channel, stage, statuses, suppression_reason, ...filters }: MessageFilters,
   page: Page,
 ): Promise<MessageRow[]> {
-  const { form, start } = splitPage(page)
   const literals = { channel, stage, statuses, suppression_reason }
-  return await readMessages(reader, { ...filters, ...start, accountId }, { ...form, ...literals })
+  const narrowFilters = [filters.debtor_id, filters.invoice_id]
+  const list = { table: 'messages', values: { ...filters, accountId }, narrowFilters } as const
+  return await readPage(reader, list, page, (values, form) =>
+    readMessages(reader, values, { ...form, ...literals }),
+  )
 }
 
 /** Filters whose values are part of the statement's text, see `equalsLiteral`. */
 type LiteralFilter = 'channel' | 'stage' | 'statuses' | 'suppression_reason'
 
 /** What the parameters of the statement contain. */
-type Values = Omit<MessageFilters, LiteralFilter> & PageStart & { readonly accountId: string }
+type Values = Omit<MessageFilters, LiteralFilter> & PageBounds & { readonly accountId: string }
 
 /** What determines the text of the statement. */
 type Form = PageForm & { readonly [F in LiteralFilter]: MessageFilters[F] | undefined }
@@ -189,8 +190,7 @@ const readMessages = preparedPage((reader: Reader, filters: Values, form: Form) 
     .where((eb) =>
       eb.and([
         eb('account_id', '=', accountId),
-        ...within('created_at', filters.created_since, filters.created_before),
-        ...within('updated_at', filters.updated_since, filters.updated_before),
+        ...withinTimes(filters, page),
         ...equals('debtor_id', filters.debtor_id),
         ...coversInvoice(accountId, filters.invoice_id),
         ...equalsLiteral('channel', form.channel),
@@ -198,7 +198,7 @@ const readMessages = preparedPage((reader: Reader, filters: Values, form: Form) 
         ...isInLiterals(unindexedIfNarrowedBy('status', ...narrow), form.statuses),
         ...equalsLiteral('suppression_reason', form.suppression_reason),
         ...within('sent_at', filters.sent_since, filters.sent_before),
-        ...afterPosition(sorting),
+        ...withinBounds(sorting),
       ]),
     )
     .orderBy(orderOf(sorting))

@@ -5,25 +5,23 @@ import { prepared, preparedPage } from '../database/prepared.ts'
 import { PAYMENT_COLUMNS } from '../database/tables/payments.ts'
 import type { AllocationRow, PaymentRow } from '../database/tables.ts'
 import {
-  afterPosition,
   equals,
   equalsLiteral,
   ignoreSortIndex,
   joinPage,
   orderOf,
   type Page,
+  type PageBounds,
   type PageForm,
-  type PageStart,
-  splitPage,
+  type TimeFilters,
   unindexedIfNarrowedBy,
   within,
+  withinBounds,
+  withinTimes,
 } from '../lists/keyset.ts'
+import { readPage } from '../lists/page.ts'
 
-export interface PaymentFilters {
-  readonly created_since?: string
-  readonly created_before?: string
-  readonly updated_since?: string
-  readonly updated_before?: string
+export interface PaymentFilters extends TimeFilters {
   readonly external_id?: string
   readonly debtor_id?: string
   readonly invoice_id?: string
@@ -39,12 +37,16 @@ export async function listPayments(
   { currency, ...filters }: PaymentFilters,
   page: Page,
 ): Promise<PaymentRow[]> {
-  const { form, start } = splitPage(page)
-  return await readPayments(reader, { ...filters, ...start, accountId }, { ...form, currency })
+  const { external_id, debtor_id, invoice_id, idempotency_key } = filters
+  const narrowFilters = [external_id, debtor_id, invoice_id, idempotency_key]
+  const list = { table: 'payments', values: { ...filters, accountId }, narrowFilters } as const
+  return await readPage(reader, list, page, (values, form) =>
+    readPayments(reader, values, { ...form, currency }),
+  )
 }
 
 /** What the parameters of the statement contain. */
-type Values = Omit<PaymentFilters, 'currency'> & PageStart & { readonly accountId: string }
+type Values = Omit<PaymentFilters, 'currency'> & PageBounds & { readonly accountId: string }
 
 /** What determines the text of the statement. */
 type Form = PageForm & { readonly currency: string | undefined }
@@ -60,8 +62,7 @@ const readPayments = preparedPage((reader: Reader, filters: Values, form: Form) 
     .where((eb) =>
       eb.and([
         eb('account_id', '=', accountId),
-        ...within('created_at', filters.created_since, filters.created_before),
-        ...within('updated_at', filters.updated_since, filters.updated_before),
+        ...withinTimes(filters, page),
         ...equals('external_id', filters.external_id),
         ...equals('debtor_id', filters.debtor_id),
         ...paysInvoice(accountId, filters.invoice_id),
@@ -71,7 +72,7 @@ const readPayments = preparedPage((reader: Reader, filters: Values, form: Form) 
         ),
         ...within('received_on', filters.received_since, filters.received_before),
         ...equals('idempotency_key', filters.idempotency_key),
-        ...afterPosition(sorting),
+        ...withinBounds(sorting),
       ]),
     )
     .orderBy(orderOf(sorting))

@@ -4,12 +4,12 @@ import { Problem } from '../../shared/contract/problem.ts'
 import type { Reader } from '../database/database.ts'
 import type { PaymentRow } from '../database/tables.ts'
 import {
-  afterPosition,
   type Condition,
   equals,
   orderOf,
   type Page,
   within,
+  withinBounds,
 } from '../lists/keyset.ts'
 import { pageOfScan, SCAN_MAX, type ScannedPage, withWholeRows } from '../lists/scan.ts'
 import { type AmountRange, isInRange } from '../money/amount-range.ts'
@@ -40,7 +40,7 @@ export async function searchPayments(
   const light = await reader
     .selectFrom('payments')
     .select(['id', 'amount', 'currency', 'status', 'received_on'])
-    .where((eb) => eb.and([...conditionsOf(accountId, search), ...afterPosition(page)]))
+    .where((eb) => eb.and([...conditionsOf(accountId, search), ...withinBounds(page)]))
     .orderBy(orderOf(page))
     .limit(read)
     .execute()

@@ -133,6 +133,63 @@ t.test('updated_since and updated_before select the rows that changed in between
   t.strictSame(idsOf((await books.read(`/api/v1/debtors?${query}`)).data), [first.id])
 })
 
+/**
+ * Inserts debtors that are updated in the reverse order of their creation, so that the rows of one time are far
+ * away in the order of the other.
+ */
+async function insertDebtors({ backend, accountId, debtor }: Books, count: number): Promise<void> {
+  const { id } = await debtor({ name: 'Original' })
+  const [original] = await backend.database.read
+    .selectFrom('debtors')
+    .selectAll()
+    .where('id', '=', id)
+    .execute()
+  const at = (second: number) => new Date(Date.UTC(2026, 10, 1, 0, 0, second)).toISOString()
+  const rows = Array.from({ length: count }, (_, index) => ({
+    ...(original as NonNullable<typeof original>),
+    account_id: accountId,
+    id: `deb_${String(index).padStart(26, '0')}`,
+    // Pairs share their time of creation.
+    created_at: at(Math.floor(index / 2)),
+    updated_at: at(count - index),
+  }))
+  await backend.database.transaction(async (tx) => {
+    await tx.deleteFrom('debtors').where('id', '=', id).execute()
+    for (let first = 0; first < count; first += 200) {
+      await tx
+        .insertInto('debtors')
+        .values(rows.slice(first, first + 200))
+        .execute()
+    }
+  })
+}
+
+t.test('a filter by another time than that of the sort finds rows at any distance', async (t) => {
+  const books = await openBooks(t)
+  const count = 6_000
+  await insertDebtors(books, count)
+  const idAt = (index: number) => `deb_${String(index).padStart(26, '0')}`
+  const at = (second: number) => new Date(Date.UTC(2026, 10, 1, 0, 0, second)).toISOString()
+  const cases = [
+    ['none', 'created_at', 'updated_since=2026-11-02T00:00:00Z', []],
+    ['few, close', '-created_at', `updated_before=${at(4)}`, [5999, 5998, 5997]],
+    ['few, distant', 'created_at', `updated_before=${at(4)}`, [5997, 5998, 5999]],
+    ['few, distant, newest first', '-created_at', `updated_since=${at(5998)}`, [2, 1, 0]],
+    ['of both times', 'created_at', `updated_since=${at(2)}&created_since=${at(2999)}`, [5998]],
+    ['by the other time', '-updated_at', `created_since=${at(2999)}`, [5998, 5999]],
+  ] as const
+  for (const [name, sort, filter, indexes] of cases) {
+    const rows = await readAllPages(books, `/api/v1/debtors?limit=2&sort=${sort}&${filter}`)
+    t.strictSame(idsOf(rows), indexes.map(idAt), name)
+  }
+  const half = await readAllPages(books, `/api/v1/debtors?limit=200&updated_since=${at(3001)}`)
+  t.strictSame(
+    idsOf(half),
+    Array.from({ length: 3_000 }, (_, index) => idAt(2_999 - index)),
+    'many, which begin in the middle',
+  )
+})
+
 t.test('invalid parameters are rejected by name', async (t) => {
   const books = await openBooks(t)
   const cases = [

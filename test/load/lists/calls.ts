@@ -47,6 +47,7 @@ export const CALLS: readonly Call[] = [
   list('debtors', 'email=…', (books) => `email=${emailOf(anyDebtor(books))}`),
   list('debtors', 'external_id=…', (books) => `external_id=C-${anyDebtor(books)}`),
   list('debtors', 'updated_since=…, sort=updated_at', changedLately),
+  list('debtors', 'updated_since=…, half', updatedInNewerHalf),
   list('debtors', 'status=archived: none', () => 'status=archived'),
   list('debtors', 'a page halfway', ({ ledger, cursorKey }) =>
     from(cursorKey, ledger, 'listDebtors', {
@@ -70,6 +71,16 @@ export const CALLS: readonly Call[] = [
   list('invoices', 'due_since=…, sort=due_date', ({ ledger }) => {
     return `due_since=${ledger.now.toISOString().slice(0, 10)}&sort=due_date`
   }),
+  list('invoices', 'due_before=…, nearly all', ({ ledger }) => {
+    return `due_before=${ledger.now.toISOString().slice(0, 10)}`
+  }),
+  list('invoices', 'due_since=…, the newest', ({ ledger }) => {
+    return `due_since=${ledger.now.toISOString().slice(0, 10)}`
+  }),
+  list('invoices', 'created_since=…, half, sort=due_date', (books) => {
+    return `${createdInNewerHalf(books)}&sort=due_date`
+  }),
+  list('invoices', 'updated_since=…, half', updatedInNewerHalf),
   list('invoices', 'currency=USD: none', () => 'currency=USD'),
   list('invoices', 'number=…', (books) => `number=INV-${anyInvoice(books)}`),
   list('invoices', 'external_id=…', (books) => `external_id=E-${anyInvoice(books)}`),
@@ -91,6 +102,12 @@ export const CALLS: readonly Call[] = [
       .toISOString()
       .slice(0, 10)}`
   }),
+  list('payments', 'received_since=…, half', ({ ledger }) => {
+    return `received_since=${createdAt(ledger, ledger.invoices / 2)
+      .toISOString()
+      .slice(0, 10)}`
+  }),
+  list('payments', 'updated_since=…, half', updatedInNewerHalf),
   list('payments', 'currency=USD: none', () => 'currency=USD'),
   list('payments', 'updated_since=…, sort=updated_at', changedLately),
   list('payments', 'a page halfway', ({ ledger, cursorKey }) => {
@@ -101,6 +118,7 @@ export const CALLS: readonly Call[] = [
   list('messages'),
   list('messages', 'debtor_id=…', ofDebtor),
   list('messages', 'invoice_id=…', ofInvoice),
+  list('messages', 'updated_since=…, half', updatedInNewerHalf),
   list('messages', 'status=bounced', () => 'status=bounced'),
   list('messages', 'status=failed: none', () => 'status=failed'),
   list('messages', 'stage=final: none', () => 'stage=final'),
@@ -141,6 +159,14 @@ function ofInvoice(books: Books): string {
 /** Requests the changes of the newest 500 invoices, as many in books of any size. */
 function changedLately({ ledger }: Books): string {
   return `updated_since=${createdAt(ledger, ledger.invoices - 500).toISOString()}&sort=updated_at`
+}
+
+function createdInNewerHalf({ ledger }: Books): string {
+  return `created_since=${createdAt(ledger, ledger.invoices / 2).toISOString()}`
+}
+
+function updatedInNewerHalf({ ledger }: Books): string {
+  return `updated_since=${createdAt(ledger, ledger.invoices / 2).toISOString()}`
 }
 
 /** Returns the first payment or message in the newer half of the books. */

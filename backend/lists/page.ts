@@ -1,0 +1,89 @@
+/**
+ * Reads a page of a list that is filtered by another time than the one that it is sorted by, e.g. the newest
+ * invoices that were updated since yesterday. Reading and sorting all rows of that time would take seconds in a
+ * large account, and reading the rows in order would too if the first that match are far away.
+ *
+ * The first `SCAN_MAX` rows are therefore read in order, which takes some milliseconds. Usually they fill the page.
+ * Only if they do not, the database finds the rows by the filter. After such a page the next ones are quick
+ * again, because their first row is close to the last one.
+ */
+import { sql } from 'kysely'
+import type { Reader } from '../database/database.ts'
+import { preparedPage } from '../database/prepared.ts'
+import {
+  isAnyDefined,
+  joinPage,
+  orderOf,
+  type Page,
+  type PageBounds,
+  type PageForm,
+  type Position,
+  splitPage,
+  type TimeFilters,
+  timeRangesOf,
+  within,
+  withinBounds,
+} from './keyset.ts'
+import { SCAN_MAX } from './scan.ts'
+
+interface List<V> {
+  readonly table: 'debtors' | 'invoices' | 'payments' | 'messages'
+  /** The values of the statement's parameters, among them the times by which the list is filtered. */
+  readonly values: V
+  /** The filters that only a few rows match, such as the customer. They make the rest of this unnecessary. */
+  readonly narrowFilters: readonly unknown[]
+}
+
+/** `read` returns up to `form.fetch` rows in the order of `form` and between the bounds that it receives. */
+export async function readPage<V extends TimeFilters & { readonly accountId: string }, Row>(
+  reader: Reader,
+  { table, values, narrowFilters }: List<V>,
+  page: Page,
+  read: (values: V & PageBounds, form: PageForm) => Promise<Row[]>,
+): Promise<Row[]> {
+  const { form, bounds } = splitPage(page)
+  const readUsingAnyIndex = async () => await read({ ...values, ...bounds }, form)
+  const ranges = timeRangesOf(values)
+  if (isAnyDefined(...narrowFilters) || ranges.every(([column]) => column === page.sort)) {
+    return await readUsingAnyIndex()
+  }
+  const [, since, before] = ranges.find(([column]) => column === page.sort) ?? []
+  const scan = {
+    ...bounds,
+    accountId: values.accountId,
+    ...(since !== undefined && { since }),
+    ...(before !== undefined && { before }),
+  }
+  const [end] = await readEnd(reader, scan, { ...form, table })
+  const scanned = splitPage({ ...page, ...(end && { end }) })
+  const inOrder: PageForm = { ...scanned.form, ignoresTimeIndexes: true }
+  const rows = await read({ ...values, ...scanned.bounds }, inOrder)
+  return end === undefined || rows.length === page.fetch ? rows : await readUsingAnyIndex()
+}
+
+type ScanValues = PageBounds & {
+  readonly accountId: string
+  readonly since?: string
+  readonly before?: string
+}
+
+/** Returns the position of the last row of the scan, none if the list ends before it. */
+const readEnd = preparedPage(
+  (reader: Reader, values: ScanValues, form: PageForm & Pick<List<unknown>, 'table'>) => {
+    const page = joinPage(form, values)
+    return reader
+      .selectFrom(form.table)
+      .select([sql<string>`${sql.ref(page.sort)}`.as('value'), 'id'])
+      .where((eb) =>
+        eb.and([
+          eb('account_id', '=', values.accountId),
+          ...within(page.sort, values.since, values.before),
+          ...withinBounds(page),
+        ]),
+      )
+      .orderBy(orderOf(page))
+      .limit(sql.lit(1))
+      .offset(sql.lit(SCAN_MAX - 1))
+      .$castTo<Position>()
+  },
+)
