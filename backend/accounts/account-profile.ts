@@ -4,7 +4,7 @@ import { object, optional, validateBody } from '../validation/body.ts'
 import { currency, integer, text, timezone } from '../validation/fields.ts'
 import type { JsonObject } from '../validation/json.ts'
 import { lockAccount } from './accounts.ts'
-import { type Act, recordAudit } from './audit.ts'
+import { type ActionContext, recordAudit } from './audit.ts'
 
 export const PROFILE_FIELDS = [
   'name',
@@ -35,16 +35,16 @@ export async function changeAccountProfile(
   tx: Transaction,
   accountId: string,
   input: JsonObject,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<AccountRow> {
   const wanted = validateBody(schema, input)
   const account = await lockAccount(tx, accountId)
   const changed = PROFILE_FIELDS.filter((name) => (wanted[name] ?? account[name]) !== account[name])
   if (changed.length === 0) return account
-  const change = { ...wanted, updated_at: act.now.toISOString() }
+  const change = { ...wanted, updated_at: actionContext.now.toISOString() }
   await tx.updateTable('accounts').set(change).where('id', '=', accountId).execute()
   const detail = changed.map((name) => [name, { from: account[name], to: wanted[name] }])
-  await recordAudit(tx, act, {
+  await recordAudit(tx, actionContext, {
     accountId,
     action: 'account.changed',
     subjectId: accountId,

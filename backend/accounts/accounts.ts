@@ -8,7 +8,7 @@ import { isTimezone } from '../calendar/calendar.ts'
 import type { AccountRow, AccountStatus, Reader, Transaction } from '../database/tables.ts'
 import { recordEvent } from '../events/events.ts'
 import { parseCurrency } from '../money/money.ts'
-import { type Act, recordAudit } from './audit.ts'
+import { type ActionContext, recordAudit } from './audit.ts'
 import { renderAccount } from './representation.ts'
 import { parseScopes, type Scope } from './scopes.ts'
 
@@ -51,9 +51,9 @@ export function isReadOnly(status: AccountStatus): boolean {
 export async function createAccount(
   tx: Transaction,
   input: NewAccount,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<AccountRow> {
-  const now = act.now.toISOString()
+  const now = actionContext.now.toISOString()
   const account: AccountRow = {
     id: createId('acct'),
     name: parseName(input.name),
@@ -74,7 +74,7 @@ export async function createAccount(
     updated_at: now,
   }
   await tx.insertInto('accounts').values(account).execute()
-  await recordAudit(tx, act, {
+  await recordAudit(tx, actionContext, {
     accountId: account.id,
     action: 'account.created',
     subjectId: account.id,
@@ -111,19 +111,19 @@ export async function setStatus(
   tx: Transaction,
   id: string,
   status: AccountStatus,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<AccountRow> {
   const account = await lockAccount(tx, id)
   if (account.status === status) return account
   const allowed = TRANSITIONS[account.status]
-  if (act.actor.type !== 'operator' && !allowed.includes(status)) {
+  if (actionContext.actor.type !== 'operator' && !allowed.includes(status)) {
     throw new Problem(
       'validation_failed',
       `An account that is ${account.status} can become ${allowed.join(' or ')}, not ${status}.`,
     )
   }
-  const changed = await update(tx, account, { status }, act)
-  await recordAudit(tx, act, {
+  const changed = await update(tx, account, { status }, actionContext)
+  await recordAudit(tx, actionContext, {
     accountId: id,
     action: 'account.status_changed',
     subjectId: id,
@@ -137,7 +137,7 @@ export async function setStatus(
       render: () => renderAccount(changed, isReadOnly(status)),
       renderBefore: () => renderAccount(account, isReadOnly(account.status)),
     } as const
-    await recordEvent(tx, event, act.now)
+    await recordEvent(tx, event, actionContext.now)
   }
   return changed
 }
@@ -150,7 +150,7 @@ export async function setScopeAllowance(
   tx: Transaction,
   id: string,
   scopes: readonly string[] | null,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<AccountRow> {
   const account = await getAccount(tx, id)
   const allowance: readonly Scope[] | null = scopes === null ? null : parseScopes(scopes)
@@ -158,9 +158,9 @@ export async function setScopeAllowance(
     tx,
     account,
     { scope_allowance: allowance === null ? null : JSON.stringify(allowance) },
-    act,
+    actionContext,
   )
-  await recordAudit(tx, act, {
+  await recordAudit(tx, actionContext, {
     accountId: id,
     action: 'account.scopes_changed',
     subjectId: id,
@@ -173,7 +173,7 @@ async function update(
   tx: Transaction,
   account: AccountRow,
   change: Pick<AccountRow, 'status'> | Pick<AccountRow, 'scope_allowance'>,
-  { now }: Act,
+  { now }: ActionContext,
 ): Promise<AccountRow> {
   return tx
     .updateTable('accounts')
@@ -214,17 +214,17 @@ export async function setSecondFactorPolicy(
   tx: Transaction,
   id: string,
   isRequired: boolean,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<void> {
   const account = await getAccount(tx, id)
   if ((account.second_factor_required_at !== null) === isRequired) return
-  const at = act.now.toISOString()
+  const at = actionContext.now.toISOString()
   await tx
     .updateTable('accounts')
     .set({ second_factor_required_at: isRequired ? at : null, updated_at: at })
     .where('id', '=', id)
     .execute()
-  await recordAudit(tx, act, {
+  await recordAudit(tx, actionContext, {
     accountId: id,
     action: 'account.second_factor_policy_changed',
     subjectId: id,

@@ -4,7 +4,7 @@ import { prepared } from '../database/prepared.ts'
 import type { AccountRow, Reader, Transaction } from '../database/tables.ts'
 import { fieldErrorsProblem } from '../validation/field-errors.ts'
 import { lockAccount } from './accounts.ts'
-import { type Act, recordAudit } from './audit.ts'
+import { type ActionContext, recordAudit } from './audit.ts'
 
 export const APPLY_CREDIT = ['manual', 'oldest_first'] as const satisfies readonly ApplyCredit[]
 
@@ -18,7 +18,7 @@ export async function setApplyCredit(
   tx: Transaction,
   accountId: string,
   text: string,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<AccountRow> {
   const applyCredit = APPLY_CREDIT.find((candidate) => candidate === text)
   if (applyCredit === undefined) {
@@ -27,9 +27,9 @@ export async function setApplyCredit(
   }
   const account = await lockAccount(tx, accountId)
   if (account.apply_credit === applyCredit) return account
-  const change = { apply_credit: applyCredit, updated_at: act.now.toISOString() }
+  const change = { apply_credit: applyCredit, updated_at: actionContext.now.toISOString() }
   await tx.updateTable('accounts').set(change).where('id', '=', accountId).execute()
-  await recordAudit(tx, act, {
+  await recordAudit(tx, actionContext, {
     accountId,
     action: 'account.apply_credit_changed',
     subjectId: accountId,

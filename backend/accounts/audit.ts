@@ -1,4 +1,4 @@
-/** The audit log: one row for each act, written in the transaction of the act. */
+/** The audit log: one row for each action, written in the transaction of the action. */
 import { createId } from '../../shared/contract/id.ts'
 import type { AuditRow, Reader, Transaction } from '../database/tables.ts'
 
@@ -7,15 +7,15 @@ export interface Actor {
   readonly id: string | null
   /** The name of the actor in pages and reports. */
   readonly label: string
-  /** The client's address, if the act came over the network. */
+  /** The client's address, if the action came over the network. */
   readonly address: string | null
 }
 
 /** A person with access to the command line on the server. */
 export const OPERATOR: Actor = { type: 'operator', id: null, label: 'operator', address: null }
 
-/** Who acts, and when. */
-export interface Act {
+/** Who performs an action, and when. */
+export interface ActionContext {
   readonly actor: Actor
   readonly now: Date
 }
@@ -124,7 +124,7 @@ export interface AuditEntry {
 
 export async function recordAudit(
   tx: Transaction,
-  { actor, now }: Act,
+  { actor, now }: ActionContext,
   { accountId, action, subjectId, detail = {} }: AuditEntry,
 ): Promise<void> {
   await tx
@@ -156,8 +156,8 @@ export async function listAudit(
   return page.orderBy('id', 'desc').limit(limit).execute()
 }
 
-/** Lists the acts on a record, the latest first; at most `limit`. */
-export async function listActsOn(
+/** Lists the actions on a record, the latest first; at most `limit`. */
+export async function listActionsOn(
   reader: Reader,
   accountId: string,
   subjectId: string,

@@ -9,7 +9,7 @@ import { type FieldError, fieldErrorsProblem } from '../validation/field-errors.
 import { currency as currencyRule, httpsUrl, matching, parsed, text } from '../validation/fields.ts'
 import { type Check, check, Rejection } from '../validation/rejections.ts'
 import { lockAccount } from './accounts.ts'
-import { type Act, recordAudit } from './audit.ts'
+import { type ActionContext, recordAudit } from './audit.ts'
 
 export const PAYMENT_FIELDS = [
   'account_holder',
@@ -64,7 +64,7 @@ export async function setPaymentDetails(
   accountId: string,
   currency: string,
   input: PaymentDetailsInput,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<boolean> {
   const details = checkDetails(checkCurrency(currency), input)
   await lockAccount(tx, accountId)
@@ -72,13 +72,13 @@ export async function setPaymentDetails(
   if (before !== undefined && PAYMENT_FIELDS.every((name) => before[name] === details[name])) {
     return false
   }
-  const values = { ...details, updated_at: act.now.toISOString() }
+  const values = { ...details, updated_at: actionContext.now.toISOString() }
   await tx
     .insertInto('payment_details')
     .values({ account_id: accountId, ...values })
     .onConflict((conflict) => conflict.columns(['account_id', 'currency']).doUpdateSet(values))
     .execute()
-  await recordAudit(tx, act, {
+  await recordAudit(tx, actionContext, {
     accountId,
     action: 'account.payment_details_changed',
     subjectId: accountId,
@@ -92,7 +92,7 @@ export async function removePaymentDetails(
   tx: Transaction,
   accountId: string,
   currency: string,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<void> {
   await lockAccount(tx, accountId)
   const before = await findDetails(tx, accountId, currency)
@@ -104,7 +104,7 @@ export async function removePaymentDetails(
     .where('account_id', '=', accountId)
     .where('currency', '=', currency)
     .execute()
-  await recordAudit(tx, act, {
+  await recordAudit(tx, actionContext, {
     accountId,
     action: 'account.payment_details_removed',
     subjectId: accountId,

@@ -2,7 +2,7 @@ import { Problem } from '../../shared/contract/problem.ts'
 
 const REASON_MAX = 500
 
-/** Validates the reason of an act. Throws `validation_failed` at `/reason`. */
+/** Validates the reason of an action. Throws `validation_failed` at `/reason`. */
 export function checkReason(text: string): string {
   const reason = text.trim().normalize('NFC')
   if (reason === '') throw invalidReason('required', 'Enter a reason.')

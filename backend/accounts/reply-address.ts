@@ -6,7 +6,7 @@ import { Problem } from '../../shared/contract/problem.ts'
 import type { AccountRow, Transaction } from '../database/tables.ts'
 import { parseEmail } from '../validation/contact.ts'
 import { lockAccount } from './accounts.ts'
-import { type Act, recordAudit } from './audit.ts'
+import { type ActionContext, recordAudit } from './audit.ts'
 
 /**
  * If it is null, only the service receives replies, and it notifies Admins by mail. Throws `not_found`,
@@ -16,14 +16,14 @@ export async function setReplyAddress(
   tx: Transaction,
   accountId: string,
   address: string | null,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<AccountRow> {
   const replyTo = address === null ? null : checkAddress(address)
   const account = await lockAccount(tx, accountId)
   if (account.reply_to === replyTo) return account
-  const change = { reply_to: replyTo, updated_at: act.now.toISOString() }
+  const change = { reply_to: replyTo, updated_at: actionContext.now.toISOString() }
   await tx.updateTable('accounts').set(change).where('id', '=', accountId).execute()
-  await recordAudit(tx, act, {
+  await recordAudit(tx, actionContext, {
     accountId,
     action: 'account.reply_address_changed',
     subjectId: accountId,

@@ -7,7 +7,7 @@ import { fieldErrorsProblem } from '../validation/field-errors.ts'
 import { matching } from '../validation/fields.ts'
 import { check, Rejection } from '../validation/rejections.ts'
 import { lockAccount } from './accounts.ts'
-import { type Act, recordAudit } from './audit.ts'
+import { type ActionContext, recordAudit } from './audit.ts'
 import { deleteUnusedLogos, insertLogo, parseLogo } from './logo.ts'
 
 /** Returns the name in reminders: the sender's name if one is set, else the account's name. */
@@ -35,14 +35,14 @@ export async function setSenderName(
   tx: Transaction,
   accountId: string,
   input: string | null,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<boolean> {
   const wanted = input === null || input.trim() === '' ? null : checkName(input)
   const account = await lockAccount(tx, accountId)
   const name = wanted === account.name ? null : wanted
   if (account.sender_name === name) return false
-  await change(tx, accountId, { sender_name: name }, act)
-  await recordAudit(tx, act, {
+  await change(tx, accountId, { sender_name: name }, actionContext)
+  await recordAudit(tx, actionContext, {
     accountId,
     action: 'account.sender_changed',
     subjectId: accountId,
@@ -56,16 +56,16 @@ export async function setLogo(
   tx: Transaction,
   accountId: string,
   content: Buffer | null,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<boolean> {
   const logo = content === null ? null : parseLogo(content)
   const account = await lockAccount(tx, accountId)
   const id = logo?.id ?? null
   if (account.logo_id === id) return false
-  if (logo !== null) await insertLogo(tx, accountId, logo, act.now)
-  await change(tx, accountId, { logo_id: id }, act)
+  if (logo !== null) await insertLogo(tx, accountId, logo, actionContext.now)
+  await change(tx, accountId, { logo_id: id }, actionContext)
   await deleteUnusedLogos(tx, accountId, id)
-  await recordAudit(tx, act, {
+  await recordAudit(tx, actionContext, {
     accountId,
     action: logo === null ? 'account.logo_removed' : 'account.logo_changed',
     subjectId: accountId,
@@ -89,7 +89,7 @@ async function change(
   tx: Transaction,
   accountId: string,
   values: Partial<Pick<AccountRow, 'sender_name' | 'logo_id'>>,
-  { now }: Act,
+  { now }: ActionContext,
 ): Promise<void> {
   await tx
     .updateTable('accounts')

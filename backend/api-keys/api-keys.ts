@@ -8,7 +8,7 @@ import { digestApiKey, mintApiKey } from '../../shared/contract/api-key.ts'
 import { createId } from '../../shared/contract/id.ts'
 import { Problem } from '../../shared/contract/problem.ts'
 import { getAccount } from '../accounts/accounts.ts'
-import { type Act, recordAudit } from '../accounts/audit.ts'
+import { type ActionContext, recordAudit } from '../accounts/audit.ts'
 import { prepared } from '../database/prepared.ts'
 import type { ApiKeyRow, Reader, Transaction } from '../database/tables.ts'
 import { recordEvent } from '../events/events.ts'
@@ -44,13 +44,13 @@ export async function issueApiKey(
   tx: Transaction,
   input: NewApiKey,
   [pepper]: readonly Pepper[],
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<IssuedApiKey> {
   assert(pepper !== undefined, 'There is no pepper')
   const { accountId, rateLimit = RATE_LIMIT_DEFAULT } = input
   const { expiresAt: expiry = null, allowedAddresses: addresses = [] } = input
   const given = { ...input, expiresAt: expiry, allowedAddresses: addresses }
-  const { name, scopes, expiresAt, allowedAddresses } = checkKeyInput(given, act.now)
+  const { name, scopes, expiresAt, allowedAddresses } = checkKeyInput(given, actionContext.now)
   if (!Number.isInteger(rateLimit) || rateLimit < 1 || rateLimit > RATE_LIMIT_MAX) {
     throw new Problem(
       'validation_failed',
@@ -69,19 +69,19 @@ export async function issueApiKey(
     granted_scopes: JSON.stringify(scopes),
     rate_limit: rateLimit,
     revision: 1,
-    created_at: act.now.toISOString(),
-    created_by: act.actor.label,
+    created_at: actionContext.now.toISOString(),
+    created_by: actionContext.actor.label,
     last_used_at: null,
     revoked_at: null,
     revoked_by: null,
     expires_at: expiresAt,
     expired_at: null,
-    expiry_due_at: nextWarningOrExpiry(expiresAt, act.now),
+    expiry_due_at: nextWarningOrExpiry(expiresAt, actionContext.now),
     allowed_addresses: allowedAddresses,
     replaced_by: null,
   }
   await tx.insertInto('api_keys').values(row).execute()
-  await recordAudit(tx, act, {
+  await recordAudit(tx, actionContext, {
     accountId,
     action: 'api_key.issued',
     subjectId: row.id,
@@ -95,16 +95,20 @@ export async function issueApiKey(
     },
   })
   // Admins need no notice of keys that an operator issues, since they requested these.
-  if (act.actor.type === 'user') {
-    const detail = { name, prefix, by: noticeActorOf(act) }
+  if (actionContext.actor.type === 'user') {
+    const detail = { name, prefix, by: noticeActorOf(actionContext) }
     await recordNotice(
       tx,
       { accountId, kind: 'api_key.issued', subjectId: row.id, detail },
-      act.now,
+      actionContext.now,
     )
   }
-  const render = () => renderApiKey(row, act.now)
-  await recordEvent(tx, { accountId, type: 'api_key.issued', subjectId: row.id, render }, act.now)
+  const render = () => renderApiKey(row, actionContext.now)
+  await recordEvent(
+    tx,
+    { accountId, type: 'api_key.issued', subjectId: row.id, render },
+    actionContext.now,
+  )
   return { row, secret }
 }
 
@@ -126,7 +130,7 @@ export async function listApiKeys(reader: Reader, accountId: string): Promise<Ap
 export async function revokeApiKey(
   tx: Transaction,
   id: string,
-  act: Act,
+  actionContext: ActionContext,
   accountId?: string,
 ): Promise<ApiKeyRow> {
   const key = await lockApiKey(tx, id, accountId)
@@ -134,15 +138,15 @@ export async function revokeApiKey(
   const revoked = await tx
     .updateTable('api_keys')
     .set({
-      revoked_at: act.now.toISOString(),
-      revoked_by: act.actor.label,
+      revoked_at: actionContext.now.toISOString(),
+      revoked_by: actionContext.actor.label,
       expiry_due_at: null,
     })
     .set((set) => ({ revision: set('revision', '+', 1) }))
     .where('id', '=', id)
     .returningAll()
     .executeTakeFirstOrThrow()
-  await recordAudit(tx, act, {
+  await recordAudit(tx, actionContext, {
     accountId: key.account_id,
     action: 'api_key.revoked',
     subjectId: id,
@@ -152,10 +156,10 @@ export async function revokeApiKey(
     accountId: key.account_id,
     type: 'api_key.revoked',
     subjectId: id,
-    render: () => renderApiKey(revoked, act.now),
-    renderBefore: () => renderApiKey(key, act.now),
+    render: () => renderApiKey(revoked, actionContext.now),
+    renderBefore: () => renderApiKey(key, actionContext.now),
   } as const
-  await recordEvent(tx, event, act.now)
+  await recordEvent(tx, event, actionContext.now)
   return revoked
 }
 

@@ -1,6 +1,6 @@
 /** Changes of a key after its issue: its name, its expiry and its allowed addresses. */
 import { type FieldError, Problem } from '../../shared/contract/problem.ts'
-import { type Act, recordAudit } from '../accounts/audit.ts'
+import { type ActionContext, recordAudit } from '../accounts/audit.ts'
 import { readScopes } from '../accounts/scopes.ts'
 import type { ApiKeyRow, Transaction } from '../database/tables.ts'
 import { recordEvent } from '../events/events.ts'
@@ -36,12 +36,12 @@ export async function changeApiKey(
   tx: Transaction,
   id: string,
   change: KeyChange,
-  act: Act,
+  actionContext: ActionContext,
   accountId?: string,
 ): Promise<ApiKeyRow> {
-  const key = await lockActiveKey(tx, id, act.now, accountId)
+  const key = await lockActiveKey(tx, id, actionContext.now, accountId)
   const name = change.name === undefined ? key.name : normalizeName(change.name)
-  const { expiresAt, errors } = changedExpiry(key, change.expiresAt, act.now)
+  const { expiresAt, errors } = changedExpiry(key, change.expiresAt, actionContext.now)
   const addresses =
     change.allowedAddresses === undefined
       ? { stored: key.allowed_addresses, errors: [] }
@@ -53,13 +53,13 @@ export async function changeApiKey(
     .updateTable('api_keys')
     .set({ name, expires_at: expiresAt, allowed_addresses: addresses.stored })
     .$if(expiresAt !== key.expires_at, (update) =>
-      update.set({ expiry_due_at: nextWarningOrExpiry(expiresAt, act.now) }),
+      update.set({ expiry_due_at: nextWarningOrExpiry(expiresAt, actionContext.now) }),
     )
     .$if(affectsCalls, (update) => update.set((set) => ({ revision: set('revision', '+', 1) })))
     .where('id', '=', id)
     .returningAll()
     .executeTakeFirstOrThrow()
-  await recordKeyChange(tx, key, changed, act)
+  await recordKeyChange(tx, key, changed, actionContext)
   return changed
 }
 
@@ -90,10 +90,10 @@ export async function rotateApiKey(
   id: string,
   { name, expiresAt, grace }: Rotation,
   peppers: readonly Pepper[],
-  act: Act,
+  actionContext: ActionContext,
   accountId?: string,
 ): Promise<IssuedApiKey & { readonly replaced: ApiKeyRow }> {
-  const key = await lockActiveKey(tx, id, act.now, accountId)
+  const key = await lockActiveKey(tx, id, actionContext.now, accountId)
   if (key.replaced_by !== null) {
     throw new Problem('key_not_active', `The API key ${key.name} was already rotated.`)
   }
@@ -108,28 +108,28 @@ export async function rotateApiKey(
       allowedAddresses: readAllowedAddresses(key.allowed_addresses) ?? [],
     },
     peppers,
-    act,
+    actionContext,
   )
-  const end = new Date(act.now.getTime() + GRACE_PERIODS_MS[grace]).toISOString()
+  const end = new Date(actionContext.now.getTime() + GRACE_PERIODS_MS[grace]).toISOString()
   const isEarlier = grace !== 'now' && (key.expires_at === null || end < key.expires_at)
   const replaced = await tx
     .updateTable('api_keys')
     .set({ replaced_by: issued.row.id })
     .$if(isEarlier, (update) =>
-      update.set({ expires_at: end, expiry_due_at: nextWarningOrExpiry(end, act.now) }),
+      update.set({ expires_at: end, expiry_due_at: nextWarningOrExpiry(end, actionContext.now) }),
     )
     .set((set) => ({ revision: set('revision', '+', 1) }))
     .where('id', '=', id)
     .returningAll()
     .executeTakeFirstOrThrow()
-  await recordAudit(tx, act, {
+  await recordAudit(tx, actionContext, {
     accountId: key.account_id,
     action: 'api_key.rotated',
     subjectId: id,
     detail: { name: key.name, prefix: key.prefix, replaced_by: issued.row.id, grace },
   })
-  await recordKeyUpdated(tx, key, replaced, act)
-  const ended = grace === 'now' ? await revokeApiKey(tx, id, act) : replaced
+  await recordKeyUpdated(tx, key, replaced, actionContext)
+  const ended = grace === 'now' ? await revokeApiKey(tx, id, actionContext) : replaced
   return { ...issued, replaced: ended }
 }
 
@@ -153,28 +153,38 @@ function changedExpiry(key: ApiKeyRow, wanted: Date | null | undefined, now: Dat
   return { expiresAt, errors: isLater ? [later] : expiryErrors(wanted ?? null, now) }
 }
 
-async function recordKeyChange(tx: Transaction, before: ApiKeyRow, after: ApiKeyRow, act: Act) {
+async function recordKeyChange(
+  tx: Transaction,
+  before: ApiKeyRow,
+  after: ApiKeyRow,
+  actionContext: ActionContext,
+) {
   const summary = ({ name, expires_at, allowed_addresses }: ApiKeyRow) => ({
     name,
     expires_at,
     allowed_addresses: readAllowedAddresses(allowed_addresses),
   })
-  await recordAudit(tx, act, {
+  await recordAudit(tx, actionContext, {
     accountId: after.account_id,
     action: 'api_key.updated',
     subjectId: after.id,
     detail: { prefix: after.prefix, before: summary(before), after: summary(after) },
   })
-  await recordKeyUpdated(tx, before, after, act)
+  await recordKeyUpdated(tx, before, after, actionContext)
 }
 
-async function recordKeyUpdated(tx: Transaction, before: ApiKeyRow, after: ApiKeyRow, act: Act) {
+async function recordKeyUpdated(
+  tx: Transaction,
+  before: ApiKeyRow,
+  after: ApiKeyRow,
+  actionContext: ActionContext,
+) {
   const event = {
     accountId: after.account_id,
     type: 'api_key.updated',
     subjectId: after.id,
-    render: () => renderApiKey(after, act.now),
-    renderBefore: () => renderApiKey(before, act.now),
+    render: () => renderApiKey(after, actionContext.now),
+    renderBefore: () => renderApiKey(before, actionContext.now),
   } as const
-  await recordEvent(tx, event, act.now)
+  await recordEvent(tx, event, actionContext.now)
 }

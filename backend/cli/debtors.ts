@@ -8,7 +8,7 @@ import { getLockedDebtor } from '../debtors/change.ts'
 import { archiveDebtor, pauseChasing, restoreDebtor, resumeChasing } from '../debtors/chasing.ts'
 import { clearSuppression } from '../debtors/contactability.ts'
 import { renderDebtor } from '../debtors/representation.ts'
-import { resumeInvoicesOf } from '../invoices/acts.ts'
+import { resumeInvoicesOf } from '../invoices/actions.ts'
 import { changeDebtorDetails } from '../reminders/reminder-content.ts'
 import {
   type Command,
@@ -53,8 +53,8 @@ export const debtorCommands: readonly Command[] = [
       const details = Object.fromEntries(
         Object.entries(given).filter(([, value]) => value !== undefined),
       )
-      return change(context, ID, 'was changed', ({ tx, accountId, act }) =>
-        changeDebtorDetails(tx, accountId, ID, details, act),
+      return change(context, ID, 'was changed', ({ tx, accountId, actionContext }) =>
+        changeDebtorDetails(tx, accountId, ID, details, actionContext),
       )
     },
   }),
@@ -74,8 +74,11 @@ export const debtorCommands: readonly Command[] = [
       const database = await context.database()
       const { timezone } = await getAccount(database.read, await accountOf(database, 'debtors', ID))
       const pause = { reason, until: until === undefined ? null : parseUntil(until, timezone) }
-      return change(context, ID, 'no longer receives reminders', ({ tx, accountId, act }) =>
-        pauseChasing(tx, accountId, ID, pause, act),
+      return change(
+        context,
+        ID,
+        'no longer receives reminders',
+        ({ tx, accountId, actionContext }) => pauseChasing(tx, accountId, ID, pause, actionContext),
       )
     },
   }),
@@ -86,8 +89,8 @@ export const debtorCommands: readonly Command[] = [
     arguments: ['ID'],
     options: {},
     run: ({ ID }, context) =>
-      change(context, ID, 'is no longer paused', ({ tx, accountId, act }) =>
-        resumeChasing(tx, accountId, ID, act),
+      change(context, ID, 'is no longer paused', ({ tx, accountId, actionContext }) =>
+        resumeChasing(tx, accountId, ID, actionContext),
       ),
   }),
 
@@ -102,8 +105,8 @@ export const debtorCommands: readonly Command[] = [
         context,
         ID,
         'had its blocked invoices resumed, except disputed ones',
-        async ({ tx, accountId, act }) => {
-          await resumeInvoicesOf(tx, accountId, ID, act)
+        async ({ tx, accountId, actionContext }) => {
+          await resumeInvoicesOf(tx, accountId, ID, actionContext)
           return getLockedDebtor(tx, accountId, ID)
         },
       ),
@@ -116,8 +119,8 @@ export const debtorCommands: readonly Command[] = [
     arguments: ['ID'],
     options: {},
     run: ({ ID }, context) =>
-      change(context, ID, 'receives mail again', ({ tx, accountId, act }) =>
-        clearSuppression(tx, accountId, ID, act),
+      change(context, ID, 'receives mail again', ({ tx, accountId, actionContext }) =>
+        clearSuppression(tx, accountId, ID, actionContext),
       ),
   }),
 
@@ -127,8 +130,8 @@ export const debtorCommands: readonly Command[] = [
     arguments: ['ID'],
     options: {},
     run: ({ ID }, context) =>
-      change(context, ID, 'was archived', ({ tx, accountId, act }) =>
-        archiveDebtor(tx, accountId, ID, act),
+      change(context, ID, 'was archived', ({ tx, accountId, actionContext }) =>
+        archiveDebtor(tx, accountId, ID, actionContext),
       ),
   }),
 
@@ -138,8 +141,8 @@ export const debtorCommands: readonly Command[] = [
     arguments: ['ID'],
     options: {},
     run: ({ ID }, context) =>
-      change(context, ID, 'was restored', ({ tx, accountId, act }) =>
-        restoreDebtor(tx, accountId, ID, act),
+      change(context, ID, 'was restored', ({ tx, accountId, actionContext }) =>
+        restoreDebtor(tx, accountId, ID, actionContext),
       ),
   }),
 ]
@@ -147,7 +150,7 @@ export const debtorCommands: readonly Command[] = [
 interface ChangeContext {
   readonly tx: Parameters<typeof archiveDebtor>[0]
   readonly accountId: string
-  readonly act: Parameters<typeof archiveDebtor>[3]
+  readonly actionContext: Parameters<typeof archiveDebtor>[3]
 }
 
 async function change(
@@ -158,8 +161,8 @@ async function change(
 ): Promise<Output> {
   const database = await context.database()
   const accountId = await accountOf(database, 'debtors', id)
-  const act = { actor: OPERATOR, now: context.now }
-  const row = await database.transaction((tx) => work({ tx, accountId, act }))
+  const actionContext = { actor: OPERATOR, now: context.now }
+  const row = await database.transaction((tx) => work({ tx, accountId, actionContext }))
   return { json: await represent(database, row, context.now), text: `${row.name} (${id}) ${done}.` }
 }
 

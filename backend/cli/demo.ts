@@ -25,16 +25,16 @@ export const demoCommands: readonly Command[] = [
     },
     async run({ password }, context) {
       const database = await context.database()
-      const act = { actor: OPERATOR, now: context.now }
+      const actionContext = { actor: OPERATOR, now: context.now }
       const found = await findDemoAccount(database.read)
       const account = found ?? (await createDemo(password))
       const { row, secret } = await database.transaction(async (tx) => {
         for (const { id, name, created_by, revoked_at } of await listApiKeys(tx, account.id)) {
           const isFromPreviousRun = name === KEY_NAME && created_by === OPERATOR.label
-          if (isFromPreviousRun && revoked_at === null) await revokeApiKey(tx, id, act)
+          if (isFromPreviousRun && revoked_at === null) await revokeApiKey(tx, id, actionContext)
         }
         const key = { accountId: account.id, name: KEY_NAME, scopes: SCOPES }
-        return issueApiKey(tx, key, context.peppers(), act)
+        return issueApiKey(tx, key, context.peppers(), actionContext)
       })
       const invoice = await findOpenInvoice(database.read, account.id)
       return {
@@ -50,7 +50,7 @@ export const demoCommands: readonly Command[] = [
       async function createDemo(password: string) {
         checkPassword(password)
         const passwordHash = await createPasswords().hash(password)
-        return database.transaction((tx) => createDemoAccount(tx, passwordHash, act))
+        return database.transaction((tx) => createDemoAccount(tx, passwordHash, actionContext))
       }
     },
   }),

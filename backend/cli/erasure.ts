@@ -19,8 +19,8 @@ export const erasureCommands: readonly Command[] = [
     },
     async run({ ID, reason }, context) {
       const database = await context.database()
-      const act = { actor: OPERATOR, now: context.now, reason }
-      const { debtor, wasErased, erased } = await eraseDebtor(database, ID, act)
+      const actionContext = { actor: OPERATOR, now: context.now, reason }
+      const { debtor, wasErased, erased } = await eraseDebtor(database, ID, actionContext)
       const isLogEmpty = await database.emptyLog()
       const json = {
         id: ID,

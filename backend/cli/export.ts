@@ -72,8 +72,12 @@ async function writeExport(
   const database = await context.database()
   await database.transaction(async (tx) => {
     await getAccount(tx, id)
-    const act = { actor: OPERATOR, now: context.now }
-    await recordAudit(tx, act, { accountId: id, action: 'account.exported', subjectId: id })
+    const actionContext = { actor: OPERATOR, now: context.now }
+    await recordAudit(tx, actionContext, {
+      accountId: id,
+      action: 'account.exported',
+      subjectId: id,
+    })
   })
   const progress = createProgress(context.stderr)
   await database.snapshot(async (read) => {

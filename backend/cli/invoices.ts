@@ -1,5 +1,5 @@
 import { getAccount } from '../accounts/accounts.ts'
-import { type Act, OPERATOR } from '../accounts/audit.ts'
+import { type ActionContext, OPERATOR } from '../accounts/audit.ts'
 import { todayIn } from '../calendar/calendar.ts'
 import type { InvoiceRow, Transaction } from '../database/tables.ts'
 import {
@@ -8,7 +8,7 @@ import {
   resolveDispute,
   voidInvoice,
   writeOffInvoice,
-} from '../invoices/acts.ts'
+} from '../invoices/actions.ts'
 import { creditInvoice } from '../invoices/credit-invoice.ts'
 import { renderInvoice } from '../invoices/representation.ts'
 import { parseAmount } from './amount.ts'
@@ -52,8 +52,8 @@ export const invoiceCommands: readonly Command[] = [
     },
     run: async ({ ID, amount, reason }, context) => {
       const credit = { amount: parseAmount('--amount', amount), reason }
-      return perform(context, ID, 'is credited', (tx, accountId, id, act) =>
-        creditInvoice(tx, accountId, id, credit, act),
+      return perform(context, ID, 'is credited', (tx, accountId, id, actionContext) =>
+        creditInvoice(tx, accountId, id, credit, actionContext),
       )
     },
   }),
@@ -71,14 +71,21 @@ export const invoiceCommands: readonly Command[] = [
   ),
 ]
 
-function reasoned(verb: string, summary: string, done: string, act: typeof voidInvoice): Command {
+function reasoned(
+  verb: string,
+  summary: string,
+  done: string,
+  action: typeof voidInvoice,
+): Command {
   return defineCommand({
     name: `invoices ${verb}`,
     summary,
     arguments: ['ID'],
     options: { reason: REASON },
     run: ({ ID, reason }, context) =>
-      perform(context, ID, done, (tx, accountId, id, by) => act(tx, accountId, id, reason, by)),
+      perform(context, ID, done, (tx, accountId, id, actionContext) =>
+        action(tx, accountId, id, reason, actionContext),
+      ),
   })
 }
 
@@ -86,13 +93,18 @@ async function perform(
   context: Context,
   id: string,
   done: string,
-  work: (tx: Transaction, accountId: string, id: string, act: Act) => Promise<InvoiceRow>,
+  work: (
+    tx: Transaction,
+    accountId: string,
+    id: string,
+    actionContext: ActionContext,
+  ) => Promise<InvoiceRow>,
 ): Promise<Output> {
   const database = await context.database()
   const accountId = await accountOf(database, 'invoices', id)
   const { timezone } = await getAccount(database.read, accountId)
-  const act = { actor: OPERATOR, now: context.now }
-  const row = await database.transaction((tx) => work(tx, accountId, id, act))
+  const actionContext = { actor: OPERATOR, now: context.now }
+  const row = await database.transaction((tx) => work(tx, accountId, id, actionContext))
   return {
     json: renderInvoice(row, todayIn(timezone, context.now)),
     text: `Invoice ${row.number} (${id}) ${done}.`,

@@ -188,11 +188,11 @@ export const keyCommands: readonly Command[] = [
         throw new UsageError(`--grace must be one of ${Object.keys(GRACE_PERIODS_MS).join(', ')}`)
       const { expiresAt = null } = readLimits(limits)
       const peppers = context.peppers()
-      const act = { actor: OPERATOR, now: context.now }
+      const actionContext = { actor: OPERATOR, now: context.now }
       const { row, secret, replaced } = await (await context.database()).transaction(async (tx) => {
         const old = await lockApiKey(tx, ID)
         const rotation = { name: name ?? old.name, expiresAt, grace: known }
-        return rotateApiKey(tx, ID, rotation, peppers, act)
+        return rotateApiKey(tx, ID, rotation, peppers, actionContext)
       })
       const end = replaced.revoked_at ?? replaced.expires_at
       return {

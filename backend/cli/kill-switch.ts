@@ -75,9 +75,9 @@ async function change(
   accountId: string | undefined,
   wanted: KillSwitchChange,
 ): Promise<Output> {
-  const act = { actor: OPERATOR, now: context.now }
+  const actionContext = { actor: OPERATOR, now: context.now }
   const changed = await (await context.database()).transaction((tx) =>
-    setKillSwitch(tx, accountId ?? null, wanted, act),
+    setKillSwitch(tx, accountId ?? null, wanted, actionContext),
   )
   const scope = accountId === undefined ? 'the whole installation' : `account ${accountId}`
   const effect = changed.isOn ? 'no reminder is sent' : 'reminders are sent again'

@@ -1,4 +1,4 @@
-import type { Act } from '../accounts/audit.ts'
+import type { ActionContext } from '../accounts/audit.ts'
 import { OPERATOR } from '../accounts/audit.ts'
 import type { PaymentRow, Transaction } from '../database/tables.ts'
 import { readAllocations } from '../payments/payment-list.ts'
@@ -35,8 +35,8 @@ export const paymentCommands: readonly Command[] = [
     async run({ ID, to }, context) {
       const wanted = splitList(to).map(parseAllocation)
       if (wanted.length === 0) throw new UsageError('--to must name an invoice')
-      return perform(context, ID, 'was allocated', async (tx, accountId, act) => {
-        const { payment } = await allocatePayment(tx, accountId, ID, wanted, act)
+      return perform(context, ID, 'was allocated', async (tx, accountId, actionContext) => {
+        const { payment } = await allocatePayment(tx, accountId, ID, wanted, actionContext)
         return payment
       })
     },
@@ -56,11 +56,16 @@ export const paymentCommands: readonly Command[] = [
       reason: REASON,
     },
     run: ({ ID, invoice, reason }, context) =>
-      perform(context, ID, `is no longer allocated to ${invoice}`, async (tx, accountId, act) => {
-        const from = { invoiceId: invoice, reason }
-        const { payment } = await takeBackAllocation(tx, accountId, ID, from, act)
-        return payment
-      }),
+      perform(
+        context,
+        ID,
+        `is no longer allocated to ${invoice}`,
+        async (tx, accountId, actionContext) => {
+          const from = { invoiceId: invoice, reason }
+          const { payment } = await takeBackAllocation(tx, accountId, ID, from, actionContext)
+          return payment
+        },
+      ),
   }),
   defineCommand({
     name: 'payments reverse',
@@ -69,8 +74,8 @@ export const paymentCommands: readonly Command[] = [
     arguments: ['ID'],
     options: { reason: REASON },
     run: ({ ID, reason }, context) =>
-      perform(context, ID, 'was reversed', (tx, accountId, act) =>
-        reversePayment(tx, accountId, ID, reason, act),
+      perform(context, ID, 'was reversed', (tx, accountId, actionContext) =>
+        reversePayment(tx, accountId, ID, reason, actionContext),
       ),
   }),
 ]
@@ -79,12 +84,12 @@ async function perform(
   context: Context,
   id: string,
   done: string,
-  work: (tx: Transaction, accountId: string, act: Act) => Promise<PaymentRow>,
+  work: (tx: Transaction, accountId: string, actionContext: ActionContext) => Promise<PaymentRow>,
 ): Promise<Output> {
   const database = await context.database()
   const accountId = await accountOf(database, 'payments', id)
-  const act = { actor: OPERATOR, now: context.now }
-  const row = await database.transaction((tx) => work(tx, accountId, act))
+  const actionContext = { actor: OPERATOR, now: context.now }
+  const row = await database.transaction((tx) => work(tx, accountId, actionContext))
   const allocations = (await readAllocations(database.read, accountId, [id])).get(id) ?? []
   return {
     json: renderPayment(row, allocations),

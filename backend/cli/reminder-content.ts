@@ -43,11 +43,12 @@ export const reminderContentCommands: readonly Command[] = [
     async run({ account: id, name, logo }, context) {
       const database = await context.database()
       const content = logo === undefined || logo === 'none' ? null : await readFile(logo)
-      const act = { actor: OPERATOR, now: context.now }
+      const actionContext = { actor: OPERATOR, now: context.now }
       await getAccount(database.read, id)
       await database.transaction(async (tx) => {
-        if (name !== undefined) await changeSenderName(tx, id, name === 'none' ? null : name, act)
-        if (logo !== undefined) await changeLogo(tx, id, content, act)
+        if (name !== undefined)
+          await changeSenderName(tx, id, name === 'none' ? null : name, actionContext)
+        if (logo !== undefined) await changeLogo(tx, id, content, actionContext)
       })
       return showSender(database.read, id)
     },
@@ -85,12 +86,12 @@ export const reminderContentCommands: readonly Command[] = [
       const change = from === undefined ? {} : await readWording(from)
       const database = await context.database()
       await getAccount(database.read, id)
-      const act = { actor: OPERATOR, now: context.now }
+      const actionContext = { actor: OPERATOR, now: context.now }
       if (reset || from !== undefined) {
         await database.transaction(async (tx) => {
           const current = await findWording(tx, id, key)
           const whole = { ...(current ?? defaultWording(key.stage, key.language)), ...change }
-          await changeWording(tx, id, key, reset ? null : whole, act)
+          await changeWording(tx, id, key, reset ? null : whole, actionContext)
         })
       }
       return showWording(database.read, id, key)
@@ -130,7 +131,7 @@ export const reminderContentCommands: readonly Command[] = [
       if (isChange && remove) throw new UsageError('Use either --remove or new details')
       const database = await context.database()
       await getAccount(database.read, id)
-      const act = { actor: OPERATOR, now: context.now }
+      const actionContext = { actor: OPERATOR, now: context.now }
       if (currency !== undefined && (isChange || remove)) {
         await database.transaction((tx) =>
           changePaymentDetails(
@@ -138,7 +139,7 @@ export const reminderContentCommands: readonly Command[] = [
             id,
             remove ? currency.toUpperCase() : currency,
             remove ? null : input,
-            act,
+            actionContext,
           ),
         )
       }

@@ -183,8 +183,8 @@ async function representRun({ read }: Database, now: Date, messages: readonly Me
 async function decide(context: Context, id: string, decision: Decision): Promise<Output> {
   const database = await context.database()
   const accountId = await accountOf(database, 'messages', id)
-  const act = { actor: OPERATOR, now: context.now }
-  await database.transaction((tx) => decideApproval(tx, accountId, id, decision, act))
+  const actionContext = { actor: OPERATOR, now: context.now }
+  await database.transaction((tx) => decideApproval(tx, accountId, id, decision, actionContext))
   const status = decision.approve ? 'approved' : 'rejected'
   return { json: { id, approval: status }, text: `Message ${id} is ${status}.` }
 }

@@ -47,11 +47,11 @@ export const scheduleCommands: readonly Command[] = [
       await getAccount(database.read, id)
       const before = await readChasingSettings(database.read, id)
       const change = changeOf(before, wanted)
-      const act = { actor: OPERATOR, now: context.now }
+      const actionContext = { actor: OPERATOR, now: context.now }
       const settings =
         Object.keys(change).length === 0
           ? before
-          : await database.transaction((tx) => changeChasingSettings(tx, id, change, act))
+          : await database.transaction((tx) => changeChasingSettings(tx, id, change, actionContext))
       const { ladder, holidays, chaseFrom } = settings
       return { json: { ladder, holidays, chase_from: chaseFrom }, text: renderSchedule(settings) }
     },

@@ -62,8 +62,8 @@ export const userCommands: readonly Command[] = [
       const user = await findUserByEmail(database.read, EMAIL)
       if (user === undefined)
         throw new Problem('not_found', `There is no user with the e-mail address ${EMAIL}.`)
-      const act = { actor: OPERATOR, now: context.now }
-      await database.transaction((tx) => removeSecondFactors(tx, user.id, act))
+      const actionContext = { actor: OPERATOR, now: context.now }
+      await database.transaction((tx) => removeSecondFactors(tx, user.id, actionContext))
       return {
         json: { id: user.id, email: user.email, second_factor: false },
         text: `${user.email} now logs in with the password alone.`,

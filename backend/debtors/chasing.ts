@@ -4,7 +4,7 @@
  * approved.
  */
 import { Problem } from '../../shared/contract/problem.ts'
-import { type Act, type AuditAction, recordAudit } from '../accounts/audit.ts'
+import { type ActionContext, type AuditAction, recordAudit } from '../accounts/audit.ts'
 import { checkReason } from '../accounts/reason.ts'
 import type { Transaction } from '../database/database.ts'
 import type { DebtorRow } from '../database/tables.ts'
@@ -23,10 +23,10 @@ export async function pauseChasing(
   accountId: string,
   id: string,
   pause: Pause,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<DebtorRow> {
   const reason = checkReason(pause.reason)
-  if (pause.until !== null && pause.until <= act.now) {
+  if (pause.until !== null && pause.until <= actionContext.now) {
     const detail = 'until must be in the future.'
     const errors = [{ pointer: '/until', code: 'out_of_range', detail }]
     throw new Problem('validation_failed', detail, { members: { errors } })
@@ -34,10 +34,10 @@ export async function pauseChasing(
   const debtor = await getLockedDebtor(tx, accountId, id)
   refuseArchived(debtor)
   const until = pause.until?.toISOString() ?? null
-  await auditChasing(tx, debtor, 'debtor.chasing_paused', act, { reason, until })
-  await stopMessagesTo(tx, debtor, `the customer was paused: ${reason}`, act.now)
+  await auditChasing(tx, debtor, 'debtor.chasing_paused', actionContext, { reason, until })
+  await stopMessagesTo(tx, debtor, `the customer was paused: ${reason}`, actionContext.now)
   const change = { chasing_status: 'paused', chasing_reason: reason, chasing_until: until } as const
-  return changeDebtor(tx, debtor, change, act.now)
+  return changeDebtor(tx, debtor, change, actionContext.now)
 }
 
 /** Idempotent. Throws `debtor_state_conflict`, `not_found`. */
@@ -45,13 +45,13 @@ export async function resumeChasing(
   tx: Transaction,
   accountId: string,
   id: string,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<DebtorRow> {
   const debtor = await getLockedDebtor(tx, accountId, id)
   refuseArchived(debtor)
   if (debtor.chasing_status === 'active') return debtor
-  await auditChasing(tx, debtor, 'debtor.chasing_resumed', act)
-  return changeDebtor(tx, debtor, ACTIVE_CHASING, act.now)
+  await auditChasing(tx, debtor, 'debtor.chasing_resumed', actionContext)
+  return changeDebtor(tx, debtor, ACTIVE_CHASING, actionContext.now)
 }
 
 /** Ends reminders. Invoices stay due, and payments can still be recorded. */
@@ -59,19 +59,19 @@ export async function archiveDebtor(
   tx: Transaction,
   accountId: string,
   id: string,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<DebtorRow> {
   const debtor = await getLockedDebtor(tx, accountId, id)
   if (debtor.status === 'archived') return debtor
-  await auditChasing(tx, debtor, 'debtor.archived', act)
-  await stopMessagesTo(tx, debtor, 'the customer was archived', act.now)
+  await auditChasing(tx, debtor, 'debtor.archived', actionContext)
+  await stopMessagesTo(tx, debtor, 'the customer was archived', actionContext.now)
   const change = {
     status: 'archived',
     chasing_status: 'stopped',
     chasing_reason: ARCHIVED,
     chasing_until: null,
   } as const
-  return changeDebtor(tx, debtor, change, act.now)
+  return changeDebtor(tx, debtor, change, actionContext.now)
 }
 
 /** Restores an archived debtor and resumes chasing. */
@@ -79,12 +79,12 @@ export async function restoreDebtor(
   tx: Transaction,
   accountId: string,
   id: string,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<DebtorRow> {
   const debtor = await getLockedDebtor(tx, accountId, id)
   if (debtor.status === 'active') return debtor
-  await auditChasing(tx, debtor, 'debtor.restored', act)
-  return changeDebtor(tx, debtor, { status: 'active', ...ACTIVE_CHASING }, act.now)
+  await auditChasing(tx, debtor, 'debtor.restored', actionContext)
+  return changeDebtor(tx, debtor, { status: 'active', ...ACTIVE_CHASING }, actionContext.now)
 }
 
 const ARCHIVED = 'archived'
@@ -98,10 +98,15 @@ async function auditChasing(
   tx: Transaction,
   { id, account_id: accountId, name }: DebtorRow,
   action: AuditAction,
-  act: Act,
+  actionContext: ActionContext,
   detail: Readonly<Record<string, unknown>> = {},
 ): Promise<void> {
-  await recordAudit(tx, act, { accountId, action, subjectId: id, detail: { name, ...detail } })
+  await recordAudit(tx, actionContext, {
+    accountId,
+    action,
+    subjectId: id,
+    detail: { name, ...detail },
+  })
 }
 
 function refuseArchived({ name, status }: DebtorRow): void {

@@ -3,7 +3,7 @@
  * debtor with this address.
  */
 import { Problem } from '../../shared/contract/problem.ts'
-import { type Act, type Actor, recordAudit } from '../accounts/audit.ts'
+import { type ActionContext, type Actor, recordAudit } from '../accounts/audit.ts'
 import type { DebtorRow, Transaction } from '../database/tables.ts'
 import { maskRecipient } from '../messages/shown-text.ts'
 import { changeDebtor, type DebtorChange, getLockedDebtor } from './change.ts'
@@ -83,7 +83,7 @@ export async function clearSuppression(
   tx: Transaction,
   accountId: string,
   debtorId: string,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<DebtorRow> {
   const debtor = await getLockedDebtor(tx, accountId, debtorId)
   const { email } = debtor
@@ -96,7 +96,7 @@ export async function clearSuppression(
   const isPausedByBounce =
     debtor.chasing_reason === PAUSE_REASONS.bounced && debtor.chasing_status === 'paused'
   if (contactability === debtor.contactability_email && !isPausedByBounce) return debtor
-  await recordAudit(tx, act, {
+  await recordAudit(tx, actionContext, {
     accountId,
     action: 'debtor.contactability_cleared',
     subjectId: debtorId,
@@ -115,7 +115,7 @@ export async function clearSuppression(
         chasing_until: null,
       }),
     },
-    act.now,
+    actionContext.now,
   )
 }
 

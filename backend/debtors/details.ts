@@ -3,7 +3,7 @@
  * old one: an Admin must do so.
  */
 import { type FieldError, Problem } from '../../shared/contract/problem.ts'
-import { type Act, recordAudit } from '../accounts/audit.ts'
+import { type ActionContext, recordAudit } from '../accounts/audit.ts'
 import type { Transaction } from '../database/database.ts'
 import type { DebtorRow } from '../database/tables.ts'
 import { country, email, language, phone } from '../validation/contact.ts'
@@ -69,20 +69,20 @@ export async function editDebtor(
   accountId: string,
   id: string,
   details: Details,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<DebtorRow> {
   const debtor = await getLockedDebtor(tx, accountId, id)
   const change = changedOnly(debtor, checkDetails(debtor, details))
   const names = Object.keys(change).filter((name) => name !== 'name_search')
   if (names.length === 0) return debtor
-  await recordAudit(tx, act, {
+  await recordAudit(tx, actionContext, {
     accountId,
     action: 'debtor.edited',
     subjectId: id,
     detail: { name: change.name ?? debtor.name, changed: names },
   })
   const contactability = await contactabilityAfter(tx, debtor, change)
-  return changeDebtor(tx, debtor, { ...change, ...contactability }, act.now)
+  return changeDebtor(tx, debtor, { ...change, ...contactability }, actionContext.now)
 }
 
 /**

@@ -1,6 +1,6 @@
 /** The demo account of `npm start`, which has an Admin, a Member and a sample ledger. It is created once. */
 import { createAccount } from '../accounts/accounts.ts'
-import type { Act } from '../accounts/audit.ts'
+import type { ActionContext } from '../accounts/audit.ts'
 import { setPaymentDetails } from '../accounts/payment-details.ts'
 import { addDays, todayIn } from '../calendar/calendar.ts'
 import type { Reader, Transaction } from '../database/database.ts'
@@ -37,17 +37,17 @@ export async function findDemoAccount(reader: Reader): Promise<AccountRow | unde
 export async function createDemoAccount(
   tx: Transaction,
   passwordHash: string,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<AccountRow> {
   const account = await createAccount(
     tx,
     { name: 'Demo Trading', timezone: TIMEZONE, defaultCurrency: 'EUR', isDemo: true },
-    act,
+    actionContext,
   )
   for (const { role, email } of DEMO_LOGINS) {
-    await createUser(tx, { accountId: account.id, role, email, passwordHash }, act)
+    await createUser(tx, { accountId: account.id, role, email, passwordHash }, actionContext)
   }
-  await setPaymentDetails(tx, account.id, 'EUR', BANK_ACCOUNT, act)
+  await setPaymentDetails(tx, account.id, 'EUR', BANK_ACCOUNT, actionContext)
   for (const sample of SAMPLE_LEDGER) {
     const debtor = await createDebtor(
       tx,
@@ -73,10 +73,10 @@ export async function createDemoAccount(
         companyNumber: null,
         metadata: {},
       },
-      act.now,
+      actionContext.now,
     )
     for (const invoice of sample.invoices) {
-      await createSampleInvoice(tx, account, debtor.id, invoice, act)
+      await createSampleInvoice(tx, account, debtor.id, invoice, actionContext)
     }
   }
   return account
@@ -99,7 +99,7 @@ async function createSampleInvoice(
   account: AccountRow,
   debtorId: string,
   sample: SampleInvoice,
-  { now }: Act,
+  { now }: ActionContext,
 ): Promise<void> {
   const today = todayIn(account.timezone, now)
   const issueDate = addDays(today, -sample.issuedDaysAgo)

@@ -9,7 +9,7 @@
  */
 
 import { Problem } from '../../shared/contract/problem.ts'
-import { type Act, recordAudit } from '../accounts/audit.ts'
+import { type ActionContext, recordAudit } from '../accounts/audit.ts'
 import { checkReason } from '../accounts/reason.ts'
 import type { OpenDatabase, Transaction } from '../database/database.ts'
 import { stampOf } from '../database/stamp.ts'
@@ -35,7 +35,7 @@ export interface Erasure {
 export async function eraseDebtor(
   database: OpenDatabase,
   id: string,
-  { reason, ...act }: Act & { readonly reason: string },
+  { reason, ...actionContext }: ActionContext & { readonly reason: string },
 ): Promise<Erasure> {
   const why = checkReason(reason)
   const found = await database.read
@@ -45,10 +45,10 @@ export async function eraseDebtor(
     .executeTakeFirst()
   if (found === undefined) throw new Problem('not_found', `There is no debtor ${id}.`)
   const owner = { accountId: found.account_id, debtorId: id }
-  const debtor = await database.transaction((tx) => eraseRow(tx, owner, why, act))
+  const debtor = await database.transaction((tx) => eraseRow(tx, owner, why, actionContext))
   const erased: Record<string, number> = {}
   for (const trace of TRACES) {
-    const count = await eraseTrace(database, trace, owner, act.now)
+    const count = await eraseTrace(database, trace, owner, actionContext.now)
     if (count > 0) erased[trace.table] = count
   }
   return { debtor, wasErased: found.erased_at !== null, erased }
@@ -59,13 +59,13 @@ async function eraseRow(
   tx: Transaction,
   { accountId, debtorId }: Owner,
   reason: string,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<DebtorRow> {
   const before = await lockDebtor(tx, accountId, debtorId)
   if (before === undefined) throw new Problem('not_found', `There is no debtor ${debtorId}.`)
   if (before.erased_at !== null) return before
   await deleteSuppressions(tx, before)
-  await stopMessagesTo(tx, before, 'the customer was erased', act.now)
+  await stopMessagesTo(tx, before, 'the customer was erased', actionContext.now)
   const debtor = await tx
     .updateTable('debtors')
     .set({
@@ -83,20 +83,20 @@ async function eraseRow(
       chasing_reason: 'erased',
       chasing_until: null,
       plan_at: null,
-      erased_at: act.now.toISOString(),
-      ...stampOf(tx, act.now.toISOString()),
+      erased_at: actionContext.now.toISOString(),
+      ...stampOf(tx, actionContext.now.toISOString()),
     })
     .where('account_id', '=', accountId)
     .where('id', '=', debtorId)
     .returningAll()
     .executeTakeFirstOrThrow()
-  await recordAudit(tx, act, {
+  await recordAudit(tx, actionContext, {
     accountId,
     action: 'debtor.erased',
     subjectId: debtorId,
     detail: { reason },
   })
-  await recordEvents(tx, before, debtor, act.now)
+  await recordEvents(tx, before, debtor, actionContext.now)
   return debtor
 }
 

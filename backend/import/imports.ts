@@ -1,6 +1,6 @@
 /** Stores imports, with the records that each import created or corrected, so that it can be taken back. */
 import { createId } from '../../shared/contract/id.ts'
-import type { Act } from '../accounts/audit.ts'
+import type { ActionContext } from '../accounts/audit.ts'
 import type { ImportRecordRow, ImportRow, Reader, Transaction } from '../database/tables.ts'
 
 export type ImportKind = ImportRecordRow['kind']
@@ -9,7 +9,7 @@ export async function startImport(
   tx: Transaction,
   accountId: string,
   fileName: string,
-  { actor, now }: Act,
+  { actor, now }: ActionContext,
 ): Promise<string> {
   const id = createId('imp')
   const row = { account_id: accountId, file_name: fileName, imported_by: actor.label }

@@ -1,6 +1,6 @@
 /** Creates and corrects the records that a file contains, with the functions that the API uses too. */
 import { getAccount } from '../accounts/accounts.ts'
-import type { Act } from '../accounts/audit.ts'
+import type { ActionContext } from '../accounts/audit.ts'
 import { todayIn } from '../calendar/calendar.ts'
 import type { Transaction } from '../database/tables.ts'
 import { debtorBody, newDebtor } from '../debtors/debtor-body.ts'
@@ -29,18 +29,18 @@ export interface Importing {
   readonly account: ImportAccount
   /** Whether invoices that are already past due are chased. */
   readonly chaseOverdue: boolean
-  readonly act: Act
+  readonly actionContext: ActionContext
 }
 
 /** Returns the created record. Throws `duplicate_external_id` if the customer exists. */
 export async function recordCustomer(
   tx: Transaction,
-  { account, act }: Importing,
+  { account, actionContext }: Importing,
   customer: LedgerCustomer,
 ): Promise<ImportedRecord[]> {
   const input = newDebtor(validateBody(debtorBody, debtorOf(customer)))
   const owner = { accountId: account.id, isDemo: account.isDemo }
-  const { id } = await createDebtor(tx, owner, input, act.now)
+  const { id } = await createDebtor(tx, owner, input, actionContext.now)
   return [{ id, kind: 'customer' }]
 }
 
@@ -50,11 +50,11 @@ export async function recordCustomer(
  */
 export async function recordInvoice(
   tx: Transaction,
-  { account, act, chaseOverdue }: Importing,
+  { account, actionContext, chaseOverdue }: Importing,
   { invoice, invoiceId, paymentMissing }: MissingRow,
 ): Promise<ImportedRecord[]> {
   const { id: accountId, timezone } = account
-  const { now, actor } = act
+  const { now, actor } = actionContext
   const today = todayIn(timezone, now)
   const id = invoiceId ?? (await createInvoiceFrom(tx, account, invoice, chaseOverdue, now))
   const created = invoiceId === undefined ? [{ id, kind: 'invoice' } as const] : []
@@ -148,14 +148,20 @@ function contactOf(customer: LedgerCustomer | undefined, row: KnownCustomer): Fo
 /** Returns the changed record. Throws `not_found`, `invoice_state_conflict`, `validation_failed`. */
 export async function correctRecord(
   tx: Transaction,
-  { account, act }: Importing,
+  { account, actionContext }: Importing,
   correction: Correction,
 ): Promise<ImportedRecord[]> {
   if (correction.kind === 'due_date') {
-    await editInvoice(tx, account.id, correction.invoiceId, { dueDate: correction.dueOn }, act)
+    await editInvoice(
+      tx,
+      account.id,
+      correction.invoiceId,
+      { dueDate: correction.dueOn },
+      actionContext,
+    )
     return [{ id: correction.invoiceId, kind: 'correction' }]
   }
   const { debtorId, kind: _, ...details } = correction
-  await changeDebtorDetails(tx, account.id, debtorId, details, act)
+  await changeDebtorDetails(tx, account.id, debtorId, details, actionContext)
   return [{ id: debtorId, kind: 'correction' }]
 }

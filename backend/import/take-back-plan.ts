@@ -79,7 +79,7 @@ export async function planTakeBack(
   }
 }
 
-/** Returns the records on which a person or an integration has acted. The audit log contains every such act. */
+/** Returns the records on which a person or an integration has acted. The audit log contains every such action. */
 async function findChanged(
   reader: Reader,
   accountId: string,

@@ -3,12 +3,12 @@
  * or used since. These records lose their external ids, and invoices their numbers, so that a corrected file can
  * be imported.
  */
-import type { Act } from '../accounts/audit.ts'
+import type { ActionContext } from '../accounts/audit.ts'
 import { recordAudit } from '../accounts/audit.ts'
 import type { ImportRow, InvoiceRow, Transaction } from '../database/tables.ts'
 import { changeDebtor, getLockedDebtor } from '../debtors/change.ts'
 import { archiveDebtor } from '../debtors/chasing.ts'
-import { lockInvoice, voidInvoice } from '../invoices/acts.ts'
+import { lockInvoice, voidInvoice } from '../invoices/actions.ts'
 import { changeInvoice } from '../invoices/change.ts'
 import { lockRecordedPayment } from '../payments/locked-payment.ts'
 import { reversePayment } from '../payments/reversal.ts'
@@ -21,7 +21,7 @@ export async function auditTakeBack(
   tx: Transaction,
   { id, account_id: accountId, file_name: file }: ImportRow,
   steps: readonly TakeBackStep[],
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<void> {
   const count = (member: keyof TakeBackStep) =>
     steps.filter((step) => step[member] !== undefined).length
@@ -30,7 +30,7 @@ export async function auditTakeBack(
     invoices: count('invoiceId'),
     payments: count('paymentId'),
   }
-  await recordAudit(tx, act, {
+  await recordAudit(tx, actionContext, {
     accountId,
     action: 'ledger.import_taken_back',
     subjectId: id,
@@ -43,7 +43,7 @@ export async function takeBack(
   tx: Transaction,
   row: ImportRow,
   step: TakeBackStep,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<boolean> {
   const { account_id: accountId } = row
   await lockOwner(tx, accountId, step)
@@ -53,20 +53,20 @@ export async function takeBack(
   const reason = `The import of ${row.file_name} was taken back.`
   const { paymentId, invoiceId, customerId } = step
   if (paymentId !== undefined) {
-    await reversePayment(tx, accountId, paymentId, reason, act, { external_id: null })
+    await reversePayment(tx, accountId, paymentId, reason, actionContext, { external_id: null })
   }
   if (invoiceId !== undefined) {
-    const voided = await voidInvoice(tx, accountId, invoiceId, reason, act)
+    const voided = await voidInvoice(tx, accountId, invoiceId, reason, actionContext)
     const change = { number: releasedNumber(voided, row.id), external_id: null }
-    await changeInvoice(tx, voided, change, 'invoice.updated', act.now)
+    await changeInvoice(tx, voided, change, 'invoice.updated', actionContext.now)
   }
   if (customerId !== undefined) {
-    const archived = await archiveDebtor(tx, accountId, customerId, act)
-    await changeDebtor(tx, archived, { external_id: null }, act.now)
+    const archived = await archiveDebtor(tx, accountId, customerId, actionContext)
+    await changeDebtor(tx, archived, { external_id: null }, actionContext.now)
   }
   await tx
     .updateTable('import_records')
-    .set({ taken_back_at: act.now.toISOString() })
+    .set({ taken_back_at: actionContext.now.toISOString() })
     .where('import_id', '=', row.id)
     .where(
       'record_id',

@@ -2,7 +2,7 @@
  * Credits reduce what is owed on an invoice, for a stated reason. A credit never exceeds the amount due, so
  * that it can neither undo a payment nor make the debtor a creditor.
  */
-import { type Act, recordAudit } from '../accounts/audit.ts'
+import { type ActionContext, recordAudit } from '../accounts/audit.ts'
 import { checkReason } from '../accounts/reason.ts'
 import type { InvoiceRow, Transaction } from '../database/tables.ts'
 import { touchDebtor } from '../debtors/debtors.ts'
@@ -10,7 +10,7 @@ import { stopMessages } from '../messages/messages.ts'
 import { replanUnsettledInvoices } from '../reminders/planning/planning.ts'
 import { stopCoveredReminders } from '../reminders/planning/stop-covered-reminders.ts'
 import { fieldErrorsProblem } from '../validation/field-errors.ts'
-import { conflict, isOpen, lockInvoice } from './acts.ts'
+import { conflict, isOpen, lockInvoice } from './actions.ts'
 import { announceChange, changeInvoice } from './change.ts'
 import { paidInFull } from './settlement.ts'
 
@@ -29,14 +29,14 @@ export async function creditInvoice(
   accountId: string,
   id: string,
   { amount, reason: given }: Credit,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<InvoiceRow> {
   const reason = checkReason(given)
   const invoice = await lockInvoice(tx, accountId, id)
   if (!isOpen(invoice)) throw conflict(invoice, 'credited')
   refuseSurplus(invoice, amount)
   const { number, currency, debtor_id: debtorId } = invoice
-  await recordAudit(tx, act, {
+  await recordAudit(tx, actionContext, {
     accountId,
     action: 'invoice.credited',
     subjectId: id,
@@ -46,12 +46,12 @@ export async function creditInvoice(
   const change = {
     amount_credited: invoice.amount_credited + amount,
     amount_due: amountDue,
-    ...(amountDue === 0 && paidInFull(invoice, act.now)),
+    ...(amountDue === 0 && paidInFull(invoice, actionContext.now)),
   }
-  const row = await changeInvoice(tx, invoice, change, 'invoice.credited', act.now)
-  if (amountDue === 0) await announceChange(tx, invoice, row, 'invoice.paid', act.now)
-  await touchDebtor(tx, accountId, debtorId, act.now)
-  await replanReminders(tx, row, act.now)
+  const row = await changeInvoice(tx, invoice, change, 'invoice.credited', actionContext.now)
+  if (amountDue === 0) await announceChange(tx, invoice, row, 'invoice.paid', actionContext.now)
+  await touchDebtor(tx, accountId, debtorId, actionContext.now)
+  await replanReminders(tx, row, actionContext.now)
   return row
 }
 

@@ -2,13 +2,13 @@
  * Corrects a draft or an open invoice: due date, purchase order number, notes and payment link. Only credits
  * change the amount; the number and the customer never change.
  */
-import { type Act, recordAudit } from '../accounts/audit.ts'
+import { type ActionContext, recordAudit } from '../accounts/audit.ts'
 import type { InvoiceRow, Transaction } from '../database/tables.ts'
 import { touchDebtor } from '../debtors/debtors.ts'
 import { stopMessages } from '../messages/messages.ts'
 import { replanUnsettledInvoices } from '../reminders/planning/planning.ts'
 import { fieldErrorsProblem } from '../validation/field-errors.ts'
-import { conflict, isOpen, lockInvoice } from './acts.ts'
+import { conflict, isOpen, lockInvoice } from './actions.ts'
 import { changeInvoice } from './change.ts'
 
 /** An absent member leaves its value unchanged; null removes the value. */
@@ -28,14 +28,14 @@ export async function editInvoice(
   accountId: string,
   id: string,
   edit: InvoiceEdit,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<InvoiceRow> {
   const invoice = await lockInvoice(tx, accountId, id)
   if (!isOpen(invoice) && invoice.status !== 'draft') throw conflict(invoice, 'edited')
   const change = changeOf(invoice, edit)
   const names = Object.keys(change)
   if (names.length === 0) return invoice
-  await recordAudit(tx, act, {
+  await recordAudit(tx, actionContext, {
     accountId,
     action: 'invoice.edited',
     subjectId: id,
@@ -49,13 +49,13 @@ export async function editInvoice(
     invoice,
     { ...change, ...announced },
     'invoice.updated',
-    act.now,
+    actionContext.now,
   )
-  await touchDebtor(tx, accountId, row.debtor_id, act.now)
+  await touchDebtor(tx, accountId, row.debtor_id, actionContext.now)
   const why = `invoice ${row.number} was edited`
-  const { cancelledIds } = await stopMessages(tx, accountId, [id], act.now, why)
+  const { cancelledIds } = await stopMessages(tx, accountId, [id], actionContext.now, why)
   const debtor = { id: row.debtor_id, account_id: accountId }
-  await replanUnsettledInvoices(tx, debtor, cancelledIds, [], act.now)
+  await replanUnsettledInvoices(tx, debtor, cancelledIds, [], actionContext.now)
   return row
 }
 

@@ -1,5 +1,5 @@
 /** Which notices an Admin receives. Notices that protect the account cannot be turned off. */
-import { type Act, recordAudit } from '../accounts/audit.ts'
+import { type ActionContext, recordAudit } from '../accounts/audit.ts'
 import type { Reader, Transaction, UserRow } from '../database/tables.ts'
 import type { NoticeKind } from './notices.ts'
 
@@ -33,14 +33,14 @@ export async function chooseNotices(
   tx: Transaction,
   { id: userId, account_id: accountId }: Pick<UserRow, 'id' | 'account_id'>,
   chosen: readonly ChosenNotice[],
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<void> {
   const before = await readChosenNotices(tx, userId)
   const muted = CHOSEN_NOTICES.filter((kind) => !chosen.includes(kind))
   if (CHOSEN_NOTICES.every((kind) => before.includes(kind) === chosen.includes(kind))) return
   await tx.deleteFrom('muted_notices').where('user_id', '=', userId).execute()
   if (muted.length > 0) {
-    const created_at = act.now.toISOString()
+    const created_at = actionContext.now.toISOString()
     await tx
       .insertInto('muted_notices')
       .values(muted.map((kind) => ({ account_id: accountId, user_id: userId, kind, created_at })))
@@ -48,7 +48,7 @@ export async function chooseNotices(
       .onConflict((conflict) => conflict.doNothing())
       .execute()
   }
-  await recordAudit(tx, act, {
+  await recordAudit(tx, actionContext, {
     accountId,
     action: 'user.notices_changed',
     subjectId: userId,

@@ -4,7 +4,7 @@
  */
 
 import { createId } from '../../shared/contract/id.ts'
-import type { Act } from '../accounts/audit.ts'
+import type { ActionContext } from '../accounts/audit.ts'
 import { announce } from '../database/announcements.ts'
 import type { NoticeRow, Reader, Transaction } from '../database/tables.ts'
 import type { Language } from './wording/languages.ts'
@@ -89,7 +89,7 @@ export interface NoticeActor {
   readonly label: string
 }
 
-export function noticeActorOf({ actor: { type, id, label } }: Act): NoticeActor {
+export function noticeActorOf({ actor: { type, id, label } }: ActionContext): NoticeActor {
   return { id: type === 'user' ? id : null, label: type === 'operator' ? 'the operator' : label }
 }
 

@@ -1,7 +1,7 @@
 /** Sends a user a test mail: a reminder as a customer would receive it. The test mail is a notice. */
 import { Problem } from '../../shared/contract/problem.ts'
 import { lockAccount } from '../accounts/accounts.ts'
-import { type Act, recordAudit } from '../accounts/audit.ts'
+import { type ActionContext, recordAudit } from '../accounts/audit.ts'
 import type { Transaction, UserRow } from '../database/tables.ts'
 import { recordNotice } from './notices.ts'
 import type { Sample } from './wording/sample-reminder.ts'
@@ -15,11 +15,11 @@ export async function sendTestReminder(
   tx: Transaction,
   { id: userId, account_id: accountId, email }: Pick<UserRow, 'id' | 'account_id' | 'email'>,
   sample: Sample,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<void> {
   // Serializes concurrent requests, so that the limit is exact.
   await lockAccount(tx, accountId)
-  const since = new Date(act.now.getTime() - WINDOW_MS).toISOString()
+  const since = new Date(actionContext.now.getTime() - WINDOW_MS).toISOString()
   const sent = await tx
     .selectFrom('notices')
     .select('created_at')
@@ -31,7 +31,7 @@ export async function sendTestReminder(
     .execute()
   const [oldest] = sent
   if (oldest !== undefined && sent.length >= TEST_MAILS_MAX) {
-    const waitMs = Date.parse(oldest.created_at) + WINDOW_MS - act.now.getTime()
+    const waitMs = Date.parse(oldest.created_at) + WINDOW_MS - actionContext.now.getTime()
     throw new Problem(
       'too_many_test_mails',
       `You have sent ${TEST_MAILS_MAX} test mails within an hour. Try again later.`,
@@ -43,9 +43,9 @@ export async function sendTestReminder(
   await recordNotice(
     tx,
     { accountId, kind: 'user.test_reminder', subjectId: userId, detail },
-    act.now,
+    actionContext.now,
   )
-  await recordAudit(tx, act, {
+  await recordAudit(tx, actionContext, {
     accountId,
     action: 'account.test_reminder_sent',
     subjectId: accountId,

@@ -2,7 +2,7 @@
  * Changes the allocations of a recorded payment: allocates its money on account to invoices, or undoes an
  * allocation, so that its amount is on account again. The amount of the payment never changes.
  */
-import { type Act, recordAudit } from '../accounts/audit.ts'
+import { type ActionContext, recordAudit } from '../accounts/audit.ts'
 import { checkReason } from '../accounts/reason.ts'
 import type { Transaction } from '../database/database.ts'
 import { stampOf } from '../database/stamp.ts'
@@ -41,13 +41,13 @@ export async function allocatePayment(
   accountId: string,
   id: string,
   requested: readonly NewAllocation[],
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<Reallocated> {
   const payment = await lockRecordedPayment(tx, accountId, id)
   const shares = await checkShares(tx, payment, requested)
   const debtor = { id: payment.debtor_id, account_id: accountId }
   const sum = shares.reduce((total, { amount }) => total + amount, 0)
-  await recordAudit(tx, act, {
+  await recordAudit(tx, actionContext, {
     accountId,
     action: 'payment.allocated',
     subjectId: id,
@@ -57,15 +57,21 @@ export async function allocatePayment(
       invoices: shares.map(({ invoice }) => invoice.number),
     },
   })
-  await touchDebtor(tx, accountId, debtor.id, act.now)
+  await touchDebtor(tx, accountId, debtor.id, actionContext.now)
   const why = 'money on account was allocated'
-  const { settled, stopped } = await settleAndStopReminders(tx, debtor, shares, act.now, why)
+  const { settled, stopped } = await settleAndStopReminders(
+    tx,
+    debtor,
+    shares,
+    actionContext.now,
+    why,
+  )
   const before = (await readAllocations(tx, accountId, [id])).get(id) ?? []
   await addAllocations(tx, payment, shares)
-  const changed = await changeUnapplied(tx, payment, -sum, before, act.now)
+  const changed = await changeUnapplied(tx, payment, -sum, before, actionContext.now)
   const cancelledIds = stopped.flatMap((each) => each.cancelledIds)
   const settledIds = settled.map((invoice) => invoice.id)
-  await replanUnsettledInvoices(tx, debtor, cancelledIds, settledIds, act.now)
+  await replanUnsettledInvoices(tx, debtor, cancelledIds, settledIds, actionContext.now)
   return { ...changed, effects: effectsOf(settled, stopped) }
 }
 
@@ -79,7 +85,7 @@ export async function takeBackAllocation(
   accountId: string,
   id: string,
   { invoiceId, reason: given }: { readonly invoiceId: string; readonly reason: string },
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<Reallocated> {
   const reason = checkReason(given)
   const payment = await lockRecordedPayment(tx, accountId, id)
@@ -89,28 +95,28 @@ export async function takeBackAllocation(
   if (allocation === undefined || invoice === undefined) throw notAllocated()
   const { amount } = allocation
   const { currency } = payment
-  await recordAudit(tx, act, {
+  await recordAudit(tx, actionContext, {
     accountId,
     action: 'payment.allocation_taken_back',
     subjectId: id,
     detail: { amount, currency, invoice: invoice.number, reason },
   })
-  await touchDebtor(tx, accountId, payment.debtor_id, act.now)
-  const reopened = await reopenInvoice(tx, invoice, amount, act.now)
+  await touchDebtor(tx, accountId, payment.debtor_id, actionContext.now)
+  const reopened = await reopenInvoice(tx, invoice, amount, actionContext.now)
   await tx
     .deleteFrom('payment_allocations')
     .where('account_id', '=', accountId)
     .where('payment_id', '=', id)
     .where('invoice_id', '=', invoiceId)
     .execute()
-  const changed = await changeUnapplied(tx, payment, amount, before, act.now)
+  const changed = await changeUnapplied(tx, payment, amount, before, actionContext.now)
   const why = 'an allocation was taken back'
   const debtor = { id: payment.debtor_id, account_id: accountId }
-  const own = await stopMessages(tx, accountId, [invoiceId], act.now, why)
+  const own = await stopMessages(tx, accountId, [invoiceId], actionContext.now, why)
   // Money on account covers the invoices that are due first, which need not include the reopened invoice.
-  const others = await stopCoveredReminders(tx, debtor, undefined, act.now, why)
+  const others = await stopCoveredReminders(tx, debtor, undefined, actionContext.now, why)
   const cancelledIds = [...own.cancelledIds, ...others.cancelledIds]
-  await replanUnsettledInvoices(tx, debtor, cancelledIds, [], act.now)
+  await replanUnsettledInvoices(tx, debtor, cancelledIds, [], actionContext.now)
   return { ...changed, effects: effectsOf([reopened], [own, others]) }
 }
 

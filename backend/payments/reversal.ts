@@ -2,7 +2,7 @@
  * Reverses a payment that bounced or was recorded by mistake. One transaction undoes all its effects; the
  * payment and its allocations are kept, and the payment is marked as reversed.
  */
-import { type Act, recordAudit } from '../accounts/audit.ts'
+import { type ActionContext, recordAudit } from '../accounts/audit.ts'
 import { checkReason } from '../accounts/reason.ts'
 import type { Transaction } from '../database/database.ts'
 import { stampOf } from '../database/stamp.ts'
@@ -25,23 +25,23 @@ export async function reversePayment(
   accountId: string,
   id: string,
   reason: string,
-  act: Act,
+  actionContext: ActionContext,
   release: { readonly external_id?: null } = {},
 ): Promise<PaymentRow> {
   const detail = checkReason(reason)
   const payment = await lockRecordedPayment(tx, accountId, id)
-  await recordAudit(tx, act, {
+  await recordAudit(tx, actionContext, {
     accountId,
     action: 'payment.reversed',
     subjectId: id,
     detail: { amount: payment.amount, currency: payment.currency, reason: detail },
   })
   const allocations = (await readAllocations(tx, accountId, [id])).get(id) ?? []
-  await reopenInvoices(tx, accountId, allocations, act.now)
-  await touchDebtor(tx, accountId, payment.debtor_id, act.now)
+  await reopenInvoices(tx, accountId, allocations, actionContext.now)
+  await touchDebtor(tx, accountId, payment.debtor_id, actionContext.now)
   const reversed = await tx
     .updateTable('payments')
-    .set({ status: 'reversed', ...release, ...stampOf(tx, act.now.toISOString()) })
+    .set({ status: 'reversed', ...release, ...stampOf(tx, actionContext.now.toISOString()) })
     .where('account_id', '=', accountId)
     .where('id', '=', id)
     .returningAll()
@@ -53,7 +53,7 @@ export async function reversePayment(
     render: () => renderPayment(reversed, allocations),
     renderBefore: () => renderPayment(payment, allocations),
   } as const
-  await recordEvent(tx, event, act.now)
+  await recordEvent(tx, event, actionContext.now)
   return reversed
 }
 

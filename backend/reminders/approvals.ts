@@ -5,7 +5,7 @@
 
 import { createHash } from 'node:crypto'
 import { Problem } from '../../shared/contract/problem.ts'
-import { type Act, recordAudit } from '../accounts/audit.ts'
+import { type ActionContext, recordAudit } from '../accounts/audit.ts'
 import { checkReason } from '../accounts/reason.ts'
 import { announce } from '../database/announcements.ts'
 import type { Reader, Transaction } from '../database/database.ts'
@@ -89,7 +89,7 @@ export async function decideApproval(
   accountId: string,
   messageId: string,
   decision: Decision,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<void> {
   const reason = decision.approve ? null : checkReason(decision.reason)
   const found = await findMessage(tx, accountId, messageId)
@@ -97,7 +97,7 @@ export async function decideApproval(
   await lockDebtor(tx, accountId, found.debtor_id)
   const approval = await findApproval(tx, accountId, messageId)
   if (approval === undefined) throw await notAwaitingDecision(tx, accountId, messageId)
-  if (approval.expiresAt <= act.now.toISOString()) {
+  if (approval.expiresAt <= actionContext.now.toISOString()) {
     throw new Problem(
       'approval_decided',
       'The reminder can no longer be approved or rejected: there was no decision in time.',
@@ -109,8 +109,10 @@ export async function decideApproval(
       'The reminder has changed since you opened it, so nothing was decided. Review it again.',
     )
   }
-  await (reason === null ? approve(tx, approval, act) : reject(tx, approval, reason, act))
-  await recordAudit(tx, act, {
+  await (reason === null
+    ? approve(tx, approval, actionContext)
+    : reject(tx, approval, reason, actionContext))
+  await recordAudit(tx, actionContext, {
     accountId,
     action: reason === null ? 'message.approved' : 'message.rejected',
     subjectId: messageId,
@@ -138,14 +140,18 @@ export function contentDigestOf(
   return createHash('sha256').update(JSON.stringify(seen)).digest('base64url')
 }
 
-async function approve(tx: Transaction, { message, seen }: Approval, act: Act): Promise<void> {
-  const now = act.now.toISOString()
+async function approve(
+  tx: Transaction,
+  { message, seen }: Approval,
+  actionContext: ActionContext,
+): Promise<void> {
+  const now = actionContext.now.toISOString()
   const change = {
     status: 'approved',
     approval_status: 'approved',
-    ...decisionFields(act),
+    ...decisionFields(actionContext),
   } as const
-  await changeMessage(tx, message, change, act.actor.label, act.now)
+  await changeMessage(tx, message, change, actionContext.actor.label, actionContext.now)
   await tx
     .updateTable('reminders')
     .set({ approved_hash: seen, run_at: now })
@@ -158,23 +164,23 @@ async function reject(
   tx: Transaction,
   { message, invoices }: Approval,
   reason: string,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<void> {
   const change = {
     status: 'suppressed',
     suppression_reason: 'approval_rejected',
     suppression_detail: reason,
     approval_status: 'rejected',
-    ...decisionFields(act),
+    ...decisionFields(actionContext),
   } as const
-  await changeMessage(tx, message, change, reason, act.now)
+  await changeMessage(tx, message, change, reason, actionContext.now)
   await tx
     .updateTable('invoices')
     .set({
       chasing_status: 'paused',
       chasing_next_action_at: null,
       chasing_blocked_reason: 'approval_rejected',
-      ...stampOf(tx, act.now.toISOString()),
+      ...stampOf(tx, actionContext.now.toISOString()),
     })
     .where('account_id', '=', message.account_id)
     .where(
@@ -183,10 +189,10 @@ async function reject(
       invoices.map(({ id }) => id),
     )
     .execute()
-  await replanDebtor(tx, message.account_id, message.debtor_id, act.now)
+  await replanDebtor(tx, message.account_id, message.debtor_id, actionContext.now)
 }
 
-function decisionFields({ actor: { type, id, label }, now }: Act) {
+function decisionFields({ actor: { type, id, label }, now }: ActionContext) {
   return {
     approval_decided_by: JSON.stringify({ type, id, label }),
     approval_decided_at: now.toISOString(),

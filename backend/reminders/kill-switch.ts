@@ -7,7 +7,7 @@
  */
 
 import { lockAccount } from '../accounts/accounts.ts'
-import { type Act, type Actor, recordAudit } from '../accounts/audit.ts'
+import { type ActionContext, type Actor, recordAudit } from '../accounts/audit.ts'
 import { checkReason } from '../accounts/reason.ts'
 import type { Reader, Transaction } from '../database/database.ts'
 import type { KillSwitchRow } from '../database/tables.ts'
@@ -72,7 +72,7 @@ export async function setKillSwitch(
   tx: Transaction,
   accountId: string | null,
   change: KillSwitchChange,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<KillSwitch> {
   const reason = change.on ? checkReason(change.reason) : null
   // A message that is passing the gate holds a shared lock. Messages that pass after this lock see the change.
@@ -82,12 +82,12 @@ export async function setKillSwitch(
   const row = await findRow(tx, scope)
   const before = switchOf(scope, row)
   if (before.isOn === change.on) return before
-  const at = act.now.toISOString()
+  const at = actionContext.now.toISOString()
   const values = {
     is_on: change.on ? 1 : 0,
     reason,
     changed_at: at,
-    changed_by: JSON.stringify(publicActor(act.actor)),
+    changed_by: JSON.stringify(publicActor(actionContext.actor)),
     times_put_on: before.activationCount + (change.on ? 1 : 0),
   } as const
   await tx
@@ -96,14 +96,14 @@ export async function setKillSwitch(
     .onConflict((conflict) => conflict.column('scope').doUpdateSet(values))
     .execute()
   const after = switchOf(scope, { scope, ...values })
-  await recordAudit(tx, act, {
+  await recordAudit(tx, actionContext, {
     accountId,
     action: change.on ? 'kill_switch.put_on' : 'kill_switch.put_off',
     subjectId: scope,
     detail: change.reason === undefined ? {} : { reason: change.reason },
   })
   for (const id of accountId === null ? await accountsWithEndpoints(tx) : [accountId]) {
-    await announce(tx, id, before, after, act.now)
+    await announce(tx, id, before, after, actionContext.now)
   }
   return after
 }

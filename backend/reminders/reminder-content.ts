@@ -6,7 +6,7 @@
 import { type SqlBool, sql } from 'kysely'
 import { changeAccountProfile } from '../accounts/account-profile.ts'
 import { lockAccount } from '../accounts/accounts.ts'
-import type { Act } from '../accounts/audit.ts'
+import type { ActionContext } from '../accounts/audit.ts'
 import {
   type PaymentDetailsInput,
   readPaymentDetails,
@@ -31,12 +31,12 @@ export async function changePaymentDetails(
   accountId: string,
   currency: string,
   input: PaymentDetailsInput | null,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<void> {
-  if (input === null) await removePaymentDetails(tx, accountId, currency, act)
-  else if (!(await setPaymentDetails(tx, accountId, currency, input, act))) return
-  await notifyOfPaymentDetails(tx, accountId, currency.toUpperCase(), act)
-  await rescheduleUnapprovedMessages(tx, accountId, act.now)
+  if (input === null) await removePaymentDetails(tx, accountId, currency, actionContext)
+  else if (!(await setPaymentDetails(tx, accountId, currency, input, actionContext))) return
+  await notifyOfPaymentDetails(tx, accountId, currency.toUpperCase(), actionContext)
+  await rescheduleUnapprovedMessages(tx, accountId, actionContext.now)
 }
 
 /** How many of the last digits of an account number the notice contains, so that people can recognize it. */
@@ -46,7 +46,7 @@ async function notifyOfPaymentDetails(
   tx: Transaction,
   accountId: string,
   currency: string,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<void> {
   const all = await readPaymentDetails(tx, accountId)
   const stored = all.find((details) => details.currency === currency)
@@ -57,11 +57,11 @@ async function notifyOfPaymentDetails(
           account_ending: stored.account_number?.slice(-ENDING_LENGTH) ?? null,
           has_link: stored.payment_link !== null,
         }
-  const detail = { currency, now: current, by: noticeActorOf(act) }
+  const detail = { currency, now: current, by: noticeActorOf(actionContext) }
   await recordNotice(
     tx,
     { accountId, kind: 'payment_details.changed', subjectId: accountId, detail },
-    act.now,
+    actionContext.now,
   )
 }
 
@@ -74,10 +74,10 @@ export async function changeWording(
   accountId: string,
   key: WordingKey,
   input: Partial<Wording> | null,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<void> {
-  if (await setWording(tx, accountId, key, input, act))
-    await rescheduleUnapprovedMessages(tx, accountId, act.now)
+  if (await setWording(tx, accountId, key, input, actionContext))
+    await rescheduleUnapprovedMessages(tx, accountId, actionContext.now)
 }
 
 /**
@@ -88,11 +88,12 @@ export async function changeProfile(
   tx: Transaction,
   accountId: string,
   input: JsonObject,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<AccountRow> {
   const before = await lockAccount(tx, accountId)
-  const after = await changeAccountProfile(tx, accountId, input, act)
-  if (after.name !== before.name) await rescheduleUnapprovedMessages(tx, accountId, act.now)
+  const after = await changeAccountProfile(tx, accountId, input, actionContext)
+  if (after.name !== before.name)
+    await rescheduleUnapprovedMessages(tx, accountId, actionContext.now)
   return after
 }
 
@@ -105,12 +106,12 @@ export async function changeDebtorDetails(
   accountId: string,
   debtorId: string,
   details: Details,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<DebtorRow> {
   const before = await getLockedDebtor(tx, accountId, debtorId)
-  const after = await editDebtor(tx, accountId, debtorId, details, act)
+  const after = await editDebtor(tx, accountId, debtorId, details, actionContext)
   const isOutdated = DETAILS_OF_REMINDERS.some((name) => after[name] !== before[name])
-  if (isOutdated) await rescheduleUnapprovedMessages(tx, accountId, act.now, debtorId)
+  if (isOutdated) await rescheduleUnapprovedMessages(tx, accountId, actionContext.now, debtorId)
   return after
 }
 
@@ -122,10 +123,10 @@ export async function changeSenderName(
   tx: Transaction,
   accountId: string,
   name: string | null,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<void> {
-  if (await setSenderName(tx, accountId, name, act))
-    await rescheduleUnapprovedMessages(tx, accountId, act.now)
+  if (await setSenderName(tx, accountId, name, actionContext))
+    await rescheduleUnapprovedMessages(tx, accountId, actionContext.now)
 }
 
 /**
@@ -136,10 +137,10 @@ export async function changeLogo(
   tx: Transaction,
   accountId: string,
   content: Buffer | null,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<void> {
-  if (await setLogo(tx, accountId, content, act))
-    await rescheduleUnapprovedMessages(tx, accountId, act.now)
+  if (await setLogo(tx, accountId, content, actionContext))
+    await rescheduleUnapprovedMessages(tx, accountId, actionContext.now)
 }
 
 /**

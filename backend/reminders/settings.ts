@@ -3,7 +3,7 @@
  * the ladder of a single debtor.
  */
 import { lockAccount } from '../accounts/accounts.ts'
-import { type Act, recordAudit } from '../accounts/audit.ts'
+import { type ActionContext, recordAudit } from '../accounts/audit.ts'
 import { isCalendarDate } from '../calendar/calendar.ts'
 import type { Reader, Transaction } from '../database/database.ts'
 import type { ChasingSettingsRow } from '../database/tables.ts'
@@ -62,7 +62,7 @@ export async function changeChasingSettings(
   tx: Transaction,
   accountId: string,
   change: ChasingSettingsChange,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<ChasingSettings> {
   // Serializes concurrent changes.
   await lockAccount(tx, accountId)
@@ -82,7 +82,7 @@ export async function changeChasingSettings(
     .values({ account_id: accountId, blocked_by: null, ...row })
     .onConflict((conflict) => conflict.column('account_id').doUpdateSet(row))
     .execute()
-  await recordAudit(tx, act, {
+  await recordAudit(tx, actionContext, {
     accountId,
     action: 'account.chasing_changed',
     subjectId: accountId,
@@ -97,16 +97,16 @@ export async function setDebtorLadder(
   accountId: string,
   debtorId: string,
   ladder: Ladder | null,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<void> {
   const checked = ladder === null ? null : checkLadder(ladder)
   const debtor = await getLockedDebtor(tx, accountId, debtorId)
   const change = {
     ladder: checked === null ? null : JSON.stringify(checked),
-    plan_at: act.now.toISOString(),
+    plan_at: actionContext.now.toISOString(),
   }
-  await changeDebtor(tx, debtor, change, act.now)
-  await recordAudit(tx, act, {
+  await changeDebtor(tx, debtor, change, actionContext.now)
+  await recordAudit(tx, actionContext, {
     accountId,
     action: 'debtor.ladder_changed',
     subjectId: debtorId,

@@ -3,7 +3,7 @@
  * awaits approval again; after a rejection, its invoices are chased again.
  */
 import { Problem } from '../../shared/contract/problem.ts'
-import { type Act, recordAudit } from '../accounts/audit.ts'
+import { type ActionContext, recordAudit } from '../accounts/audit.ts'
 import { announce } from '../database/announcements.ts'
 import { stampOf } from '../database/stamp.ts'
 import type { MessageRow, ReminderRow, Transaction } from '../database/tables.ts'
@@ -17,17 +17,17 @@ export async function takeBackDecision(
   tx: Transaction,
   accountId: string,
   messageId: string,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<void> {
   const found = await findMessage(tx, accountId, messageId)
   if (found === undefined) throw new Problem('not_found', `There is no message ${messageId}.`)
   await lockDebtor(tx, accountId, found.debtor_id)
   const { message, reminder } = await readLocked(tx, accountId, messageId)
-  if (message.status === 'approved') return withdrawApproval(tx, message, act)
+  if (message.status === 'approved') return withdrawApproval(tx, message, actionContext)
   const isTakenBack =
     message.approval_status === 'rejected' &&
     !(await isFollowedByRejection(tx, message)) &&
-    (await resumeRejected(tx, message, reminder, act))
+    (await resumeRejected(tx, message, reminder, actionContext))
   if (isTakenBack) return
   const { status: message_status, approval_status } = message
   throw new Problem('approval_decided', 'It is too late to take this decision back.', {
@@ -54,7 +54,11 @@ async function readLocked(
   return { message, reminder }
 }
 
-async function withdrawApproval(tx: Transaction, message: MessageRow, act: Act): Promise<void> {
+async function withdrawApproval(
+  tx: Transaction,
+  message: MessageRow,
+  actionContext: ActionContext,
+): Promise<void> {
   const { id, account_id: accountId, stage } = message
   await changeMessage(
     tx,
@@ -65,17 +69,17 @@ async function withdrawApproval(tx: Transaction, message: MessageRow, act: Act):
       approval_decided_by: null,
       approval_decided_at: null,
     },
-    `${act.actor.label} took the approval back`,
-    act.now,
+    `${actionContext.actor.label} took the approval back`,
+    actionContext.now,
   )
   // The gate checks the rails again, and writes the text again in case the wording has changed.
   await tx
     .updateTable('reminders')
-    .set({ approved_hash: null, run_at: act.now.toISOString() })
+    .set({ approved_hash: null, run_at: actionContext.now.toISOString() })
     .where('message_id', '=', id)
     .execute()
   announce(tx, REMINDERS_DUE)
-  await recordAudit(tx, act, {
+  await recordAudit(tx, actionContext, {
     accountId,
     action: 'message.approval_taken_back',
     subjectId: id,
@@ -106,7 +110,7 @@ async function resumeRejected(
   tx: Transaction,
   { account_id: accountId, debtor_id: debtorId }: MessageRow,
   reminder: ReminderRow | undefined,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<boolean> {
   const ids = reminder === undefined ? [] : readFacts(reminder.facts).invoices.map(({ id }) => id)
   if (ids.length === 0) return false
@@ -115,7 +119,7 @@ async function resumeRejected(
     .set({
       chasing_status: 'active',
       chasing_blocked_reason: null,
-      ...stampOf(tx, act.now.toISOString()),
+      ...stampOf(tx, actionContext.now.toISOString()),
     })
     .where('account_id', '=', accountId)
     .where('id', 'in', ids)
@@ -125,8 +129,8 @@ async function resumeRejected(
     .execute()
   for (const { id, number } of resumed) {
     const entry = { accountId, action: 'invoice.chasing_resumed', subjectId: id } as const
-    await recordAudit(tx, act, { ...entry, detail: { number } })
+    await recordAudit(tx, actionContext, { ...entry, detail: { number } })
   }
-  if (resumed.length > 0) await replanDebtor(tx, accountId, debtorId, act.now)
+  if (resumed.length > 0) await replanDebtor(tx, accountId, debtorId, actionContext.now)
   return resumed.length > 0
 }

@@ -2,7 +2,7 @@
  * Functions for all kinds of second factors: the check whether a user has one, and the audit entries and
  * notices of a change.
  */
-import { type Act, type AuditAction, recordAudit } from '../accounts/audit.ts'
+import { type ActionContext, type AuditAction, recordAudit } from '../accounts/audit.ts'
 import type { Reader, Transaction, UserRow } from '../database/tables.ts'
 import { noticeActorOf, recordNotice } from '../mail/notices.ts'
 
@@ -40,14 +40,14 @@ export async function hasPasskey(reader: Reader, userId: string): Promise<boolea
   return passkey !== undefined
 }
 
-export async function recordFactorAct(
+export async function recordFactorAction(
   tx: Transaction,
   user: UserRow,
   action: AuditAction,
   { name }: Factor,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<void> {
-  await recordAudit(tx, act, {
+  await recordAudit(tx, actionContext, {
     accountId: user.account_id,
     action,
     subjectId: user.id,
@@ -59,9 +59,9 @@ export async function notifyOfAdded(
   tx: Transaction,
   user: UserRow,
   factor: Factor,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<void> {
-  await notifyUser(tx, user, 'user.second_factor_added', factor, act)
+  await notifyUser(tx, user, 'user.second_factor_added', factor, actionContext)
 }
 
 /** The other Admins receive a notice only if the password alone is now enough. */
@@ -69,13 +69,17 @@ export async function notifyOfRemoved(
   tx: Transaction,
   user: UserRow,
   factor: Factor,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<void> {
-  await notifyUser(tx, user, 'user.second_factor_removed', factor, act)
+  await notifyUser(tx, user, 'user.second_factor_removed', factor, actionContext)
   if (await hasSecondFactor(tx, user)) return
   const { account_id: accountId, email, id: subjectId } = user
-  const detail = { email, by: noticeActorOf(act) }
-  await recordNotice(tx, { accountId, kind: 'second_factor.removed', subjectId, detail }, act.now)
+  const detail = { email, by: noticeActorOf(actionContext) }
+  await recordNotice(
+    tx,
+    { accountId, kind: 'second_factor.removed', subjectId, detail },
+    actionContext.now,
+  )
 }
 
 async function notifyUser(
@@ -83,8 +87,8 @@ async function notifyUser(
   { account_id: accountId, id: subjectId, email }: UserRow,
   kind: 'user.second_factor_added' | 'user.second_factor_removed',
   { kind: factor, name }: Factor,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<void> {
-  const detail = { email, factor, name, by: noticeActorOf(act) }
-  await recordNotice(tx, { accountId, kind, subjectId, detail }, act.now)
+  const detail = { email, factor, name, by: noticeActorOf(actionContext) }
+  await recordNotice(tx, { accountId, kind, subjectId, detail }, actionContext.now)
 }

@@ -113,10 +113,10 @@ export async function completeLogin(
   // Guesses are counted by user, not by browser, because a code has only a million values.
   const guesser = { email: `second factor ${user.id}`, address }
   await database.transaction((tx) => claimGuess(tx, guesser, now))
-  const act = { actor: actorOf(user, address), now }
+  const actionContext = { actor: actorOf(user, address), now }
   const complete = await database.transaction(async (tx) => {
-    if (!(await consumeSecondFactorCode(tx, user.id, code, box, act))) {
-      await recordAudit(tx, act, {
+    if (!(await consumeSecondFactorCode(tx, user.id, code, box, actionContext))) {
+      await recordAudit(tx, actionContext, {
         accountId: user.account_id,
         action: 'user.second_factor_failed',
         subjectId: user.id,

@@ -6,7 +6,7 @@
 
 import { createId } from '../../shared/contract/id.ts'
 import { Problem } from '../../shared/contract/problem.ts'
-import type { Act } from '../accounts/audit.ts'
+import type { ActionContext } from '../accounts/audit.ts'
 import { ConstraintViolation } from '../database/constraint-violation.ts'
 import type { PasskeyRow, Reader, Transaction } from '../database/tables.ts'
 import {
@@ -14,7 +14,7 @@ import {
   lockUser,
   notifyOfAdded,
   notifyOfRemoved,
-  recordFactorAct,
+  recordFactorAction,
 } from './factors.ts'
 import { deleteRecoveryCodes, insertRecoveryCodes } from './recovery-codes.ts'
 import type { Credential } from './relying-party.ts'
@@ -34,7 +34,7 @@ export async function addPasskey(
   tx: Transaction,
   userId: string,
   given: Credential & { readonly name: string },
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<AddedPasskey> {
   // Without the lock, two first passkeys would each replace the recovery codes of the other.
   const user = await lockUser(tx, userId)
@@ -54,7 +54,7 @@ export async function addPasskey(
     public_key: given.public_key,
     sign_count: given.sign_count,
     transports: given.transports,
-    created_at: act.now.toISOString(),
+    created_at: actionContext.now.toISOString(),
     last_used_at: null,
   }
   try {
@@ -64,9 +64,11 @@ export async function addPasskey(
     throw new Problem('second_factor_conflict', 'This passkey was added before.')
   }
   const factor = { kind: 'passkey', name: passkey.name } as const
-  await recordFactorAct(tx, user, 'user.passkey_added', factor, act)
-  await notifyOfAdded(tx, user, factor, act)
-  const recoveryCodes = isFirst ? await insertRecoveryCodes(tx, userId, act.now) : undefined
+  await recordFactorAction(tx, user, 'user.passkey_added', factor, actionContext)
+  await notifyOfAdded(tx, user, factor, actionContext)
+  const recoveryCodes = isFirst
+    ? await insertRecoveryCodes(tx, userId, actionContext.now)
+    : undefined
   return { passkey, recoveryCodes }
 }
 
@@ -98,14 +100,20 @@ export async function renamePasskey(
   userId: string,
   id: string,
   newName: string,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<PasskeyRow> {
   const user = await lockUser(tx, userId)
   const passkey = await getPasskey(tx, userId, id)
   const name = checkPasskeyName(newName)
   if (name === passkey.name) return passkey
   await tx.updateTable('passkeys').set({ name }).where('id', '=', id).execute()
-  await recordFactorAct(tx, user, 'user.passkey_renamed', { kind: 'passkey', name }, act)
+  await recordFactorAction(
+    tx,
+    user,
+    'user.passkey_renamed',
+    { kind: 'passkey', name },
+    actionContext,
+  )
   return { ...passkey, name }
 }
 
@@ -114,15 +122,15 @@ export async function removePasskey(
   tx: Transaction,
   userId: string,
   id: string,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<void> {
   const user = await lockUser(tx, userId)
   const { name } = await getPasskey(tx, userId, id)
   await tx.deleteFrom('passkeys').where('id', '=', id).execute()
   if (!(await hasSecondFactor(tx, user))) await deleteRecoveryCodes(tx, userId)
   const factor = { kind: 'passkey', name } as const
-  await recordFactorAct(tx, user, 'user.passkey_removed', factor, act)
-  await notifyOfRemoved(tx, user, factor, act)
+  await recordFactorAction(tx, user, 'user.passkey_removed', factor, actionContext)
+  await notifyOfRemoved(tx, user, factor, actionContext)
 }
 
 /** Throws `validation_failed` at `/name`. */

@@ -6,7 +6,7 @@
 
 import { createId } from '../../shared/contract/id.ts'
 import { Problem } from '../../shared/contract/problem.ts'
-import { type Act, recordAudit } from '../accounts/audit.ts'
+import { type ActionContext, recordAudit } from '../accounts/audit.ts'
 import {
   POLL_MS,
   startListeningWorker,
@@ -143,7 +143,7 @@ export async function resetPassword(
   tx: Transaction,
   codeHash: string,
   passwordHash: string,
-  { actor, now }: Act,
+  { actor, now }: ActionContext,
 ): Promise<UserRow> {
   // Without the lock, two concurrent requests with one link would set two passwords.
   await tx
@@ -161,8 +161,8 @@ export async function resetPassword(
     .execute()
   await setPasswordHash(tx, user.id, passwordHash, now)
   await endSessionsOf(tx, user.id)
-  const act = { actor: { ...actor, id: user.id, label: user.email }, now }
-  await recordAudit(tx, act, {
+  const actionContext = { actor: { ...actor, id: user.id, label: user.email }, now }
+  await recordAudit(tx, actionContext, {
     accountId: user.account_id,
     action: 'user.password_reset',
     subjectId: user.id,

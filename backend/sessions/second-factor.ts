@@ -3,7 +3,7 @@
  * passkeys.ts.) The app's secret is stored encrypted, since codes are computed from it.
  */
 import { Problem } from '../../shared/contract/problem.ts'
-import type { Act } from '../accounts/audit.ts'
+import type { ActionContext } from '../accounts/audit.ts'
 import type { Transaction, UserRow } from '../database/tables.ts'
 import { createTotpSecret, matchTotp, totpUri } from '../users/totp.ts'
 import {
@@ -12,7 +12,7 @@ import {
   lockUser,
   notifyOfAdded,
   notifyOfRemoved,
-  recordFactorAct,
+  recordFactorAction,
 } from './factors.ts'
 import { listPasskeys, removePasskey } from './passkeys.ts'
 import { consumeRecoveryCode, deleteRecoveryCodes, insertRecoveryCodes } from './recovery-codes.ts'
@@ -67,7 +67,7 @@ export async function enableApp(
   userId: string,
   code: string,
   box: SecondFactorBox,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<readonly string[]> {
   const user = await lockUser(tx, userId)
   if (user.totp_enabled_at !== null) throw alreadyEnabled()
@@ -75,7 +75,7 @@ export async function enableApp(
     throw new Problem('second_factor_conflict', 'Begin the setup of your authenticator app first.')
   }
   const step = matchTotp(box.open(user.totp_secret, ownerOf(user)), code, {
-    now: act.now,
+    now: actionContext.now,
     lastStep: null,
   })
   if (step === undefined) {
@@ -83,43 +83,48 @@ export async function enableApp(
     const errors = [{ pointer: '/code', code: 'invalid_format', detail }]
     throw new Problem('validation_failed', detail, { members: { errors } })
   }
-  const enabled = { totp_enabled_at: act.now.toISOString(), totp_last_step: step }
-  await change(tx, userId, enabled, act.now)
-  await recordFactorAct(tx, user, 'user.second_factor_enabled', APP, act)
-  await notifyOfAdded(tx, user, APP, act)
-  return insertRecoveryCodes(tx, userId, act.now)
+  const enabled = { totp_enabled_at: actionContext.now.toISOString(), totp_last_step: step }
+  await change(tx, userId, enabled, actionContext.now)
+  await recordFactorAction(tx, user, 'user.second_factor_enabled', APP, actionContext)
+  await notifyOfAdded(tx, user, APP, actionContext)
+  return insertRecoveryCodes(tx, userId, actionContext.now)
 }
 
 /** Invalidates the previous codes. Throws `second_factor_conflict`. */
 export async function replaceRecoveryCodes(
   tx: Transaction,
   userId: string,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<readonly string[]> {
   const user = await lockUser(tx, userId)
   if (!(await hasSecondFactor(tx, user))) {
     throw new Problem('second_factor_conflict', 'Your login has no second factor.')
   }
-  await recordFactorAct(tx, user, 'user.recovery_codes_replaced', APP, act)
-  return insertRecoveryCodes(tx, userId, act.now)
+  await recordFactorAction(tx, user, 'user.recovery_codes_replaced', APP, actionContext)
+  return insertRecoveryCodes(tx, userId, actionContext.now)
 }
 
 /** Disables the authenticator app. The recovery codes remain if the user has a passkey. */
-export async function disableApp(tx: Transaction, userId: string, act: Act) {
+export async function disableApp(tx: Transaction, userId: string, actionContext: ActionContext) {
   const user = await lockUser(tx, userId)
   const none = { totp_secret: null, totp_enabled_at: null, totp_last_step: null }
-  await change(tx, userId, none, act.now)
+  await change(tx, userId, none, actionContext.now)
   const changed = { ...user, ...none }
   if (!(await hasSecondFactor(tx, changed))) await deleteRecoveryCodes(tx, userId)
   if (user.totp_enabled_at === null) return
-  await recordFactorAct(tx, user, 'user.second_factor_disabled', APP, act)
-  await notifyOfRemoved(tx, changed, APP, act)
+  await recordFactorAction(tx, user, 'user.second_factor_disabled', APP, actionContext)
+  await notifyOfRemoved(tx, changed, APP, actionContext)
 }
 
 /** Removes the app, the passkeys and the recovery codes: the user logs in with the password alone. */
-export async function removeSecondFactors(tx: Transaction, userId: string, act: Act) {
-  await disableApp(tx, userId, act)
-  for (const { id } of await listPasskeys(tx, userId)) await removePasskey(tx, userId, id, act)
+export async function removeSecondFactors(
+  tx: Transaction,
+  userId: string,
+  actionContext: ActionContext,
+) {
+  await disableApp(tx, userId, actionContext)
+  for (const { id } of await listPasskeys(tx, userId))
+    await removePasskey(tx, userId, id, actionContext)
 }
 
 /** Consumes a code of the app or a recovery code. Returns false if the code is wrong or was used before. */
@@ -128,17 +133,17 @@ export async function consumeSecondFactorCode(
   userId: string,
   code: string,
   box: SecondFactorBox,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<boolean> {
   // Without the lock, two concurrent requests with one code would both be accepted.
   const user = await lockUser(tx, userId)
-  const step = matchApp(user, code, box, act.now)
+  const step = matchApp(user, code, box, actionContext.now)
   if (step !== undefined) {
-    await change(tx, userId, { totp_last_step: step }, act.now)
+    await change(tx, userId, { totp_last_step: step }, actionContext.now)
     return true
   }
-  if (!(await consumeRecoveryCode(tx, userId, code, act.now))) return false
-  await recordFactorAct(tx, user, 'user.recovery_code_used', APP, act)
+  if (!(await consumeRecoveryCode(tx, userId, code, actionContext.now))) return false
+  await recordFactorAction(tx, user, 'user.recovery_code_used', APP, actionContext)
   return true
 }
 

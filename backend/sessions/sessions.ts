@@ -286,7 +286,7 @@ function listedId(tokenHash: string): string {
   return `ses_${hashToken(tokenHash).slice(0, 22)}`
 }
 
-/** The request that undoes an act: a form of Settings, without its CSRF token. */
+/** The request that undoes an action: a form of Settings, without its CSRF token. */
 export interface Undo {
   readonly path: string
   readonly fields: readonly (readonly [name: string, value: string])[]

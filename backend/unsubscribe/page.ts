@@ -5,16 +5,16 @@ import type { Language } from '../mail/wording/languages.ts'
 import { UNSUBSCRIBE_WORDS } from './words.ts'
 
 const STYLE = `
-:root { color-scheme: light dark; --ink: #1c2330; --soft: #56606f; --paper: #fff; --ground: #f3f5f8; --line: #dfe4ea; --act: #1f4fd8; --on-act: #fff }
-@media (prefers-color-scheme: dark) { :root { --ink: #e8ebf0; --soft: #a8b1be; --paper: #1a202b; --ground: #11151c; --line: #2e3745; --act: #9bb5ff; --on-act: #11151c } }
+:root { color-scheme: light dark; --ink: #1c2330; --soft: #56606f; --paper: #fff; --ground: #f3f5f8; --line: #dfe4ea; --accent: #1f4fd8; --on-accent: #fff }
+@media (prefers-color-scheme: dark) { :root { --ink: #e8ebf0; --soft: #a8b1be; --paper: #1a202b; --ground: #11151c; --line: #2e3745; --accent: #9bb5ff; --on-accent: #11151c } }
 * { box-sizing: border-box }
 body { margin: 0; min-height: 100vh; display: grid; place-items: center; padding: 1rem; background: var(--ground); color: var(--ink); font: 1rem/1.55 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif }
 main { width: 100%; max-width: 30rem; padding: clamp(1.5rem, 6vw, 2.5rem); background: var(--paper); border: 1px solid var(--line); border-radius: .75rem; overflow-wrap: anywhere }
 h1 { margin: 0 0 .75rem; font-size: 1.375rem; line-height: 1.25; text-wrap: balance }
 p { margin: 0 0 1rem } form { margin: 1.5rem 0 0 } .soft { color: var(--soft) }
-button { width: 100%; min-height: 2.75rem; padding: .6rem 1rem; font: inherit; font-weight: 600; border: 1px solid var(--act); border-radius: .5rem; background: var(--act); color: var(--on-act); cursor: pointer }
-button.quiet { background: transparent; color: var(--act) }
-button:focus-visible { outline: 3px solid var(--act); outline-offset: 3px }
+button { width: 100%; min-height: 2.75rem; padding: .6rem 1rem; font: inherit; font-weight: 600; border: 1px solid var(--accent); border-radius: .5rem; background: var(--accent); color: var(--on-accent); cursor: pointer }
+button.quiet { background: transparent; color: var(--accent) }
+button:focus-visible { outline: 3px solid var(--accent); outline-offset: 3px }
 `
 
 const HASH = createHash('sha256').update(STYLE).digest('base64')

@@ -2,7 +2,7 @@
  * Invitations: an Admin enters an e-mail address and a role, and the holder of the code chooses a password.
  */
 import { Problem } from '../../shared/contract/problem.ts'
-import { type Act, recordAudit } from '../accounts/audit.ts'
+import { type ActionContext, recordAudit } from '../accounts/audit.ts'
 import type { InvitationRow, Reader, Transaction, UserRow } from '../database/tables.ts'
 import { createUser, findUserByEmail, invalidEmail, parseEmail } from './users.ts'
 
@@ -22,7 +22,7 @@ export interface NewInvitation {
 export async function createInvitation(
   tx: Transaction,
   { id, accountId, role, codeHash, ...input }: NewInvitation,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<InvitationRow> {
   const email = parseEmail(input.email)
   const user = await findUserByEmail(tx, email)
@@ -30,7 +30,7 @@ export async function createInvitation(
   if (user?.account_id === accountId) {
     throw invalidEmail(`${email} is a user of this account already.`)
   }
-  const now = act.now.toISOString()
+  const now = actionContext.now.toISOString()
   await tx
     .updateTable('invitations')
     .set({ ended_at: now })
@@ -44,13 +44,13 @@ export async function createInvitation(
     email,
     role,
     code_hash: codeHash,
-    invited_by: act.actor.label,
+    invited_by: actionContext.actor.label,
     created_at: now,
-    expires_at: new Date(act.now.getTime() + LIFETIME_MS).toISOString(),
+    expires_at: new Date(actionContext.now.getTime() + LIFETIME_MS).toISOString(),
     ended_at: null,
   }
   await tx.insertInto('invitations').values(row).execute()
-  await recordAudit(tx, act, {
+  await recordAudit(tx, actionContext, {
     accountId,
     action: 'user.invited',
     subjectId: row.id,
@@ -101,7 +101,7 @@ export async function acceptInvitation(
   tx: Transaction,
   codeHash: string,
   passwordHash: string,
-  { actor, now }: Act,
+  { actor, now }: ActionContext,
 ): Promise<UserRow> {
   // The lock serializes acceptance and withdrawal.
   await tx
@@ -112,11 +112,11 @@ export async function acceptInvitation(
     .execute()
   const row = await getInvitation(tx, codeHash, now)
   await end(tx, row.id, now)
-  const act = { actor: { ...actor, label: row.email }, now }
+  const actionContext = { actor: { ...actor, label: row.email }, now }
   return createUser(
     tx,
     { accountId: row.account_id, email: row.email, role: row.role, passwordHash },
-    act,
+    actionContext,
   )
 }
 
@@ -124,7 +124,7 @@ export async function acceptInvitation(
 export async function withdrawInvitation(
   tx: Transaction,
   { accountId, id }: { readonly accountId: string; readonly id: string },
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<void> {
   const row = await tx
     .selectFrom('invitations')
@@ -135,8 +135,8 @@ export async function withdrawInvitation(
     .executeTakeFirst()
   if (row === undefined) throw new Problem('not_found', `There is no invitation ${id}.`)
   if (row.ended_at !== null) return
-  await end(tx, id, act.now)
-  await recordAudit(tx, act, {
+  await end(tx, id, actionContext.now)
+  await recordAudit(tx, actionContext, {
     accountId,
     action: 'user.invitation_withdrawn',
     subjectId: id,

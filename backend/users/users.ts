@@ -2,7 +2,7 @@
 import { createId } from '../../shared/contract/id.ts'
 import { type FieldError, Problem } from '../../shared/contract/problem.ts'
 import { getAccount, lockAccount } from '../accounts/accounts.ts'
-import { type Act, recordAudit } from '../accounts/audit.ts'
+import { type ActionContext, recordAudit } from '../accounts/audit.ts'
 import { ConstraintViolation } from '../database/constraint-violation.ts'
 import type { Reader, Transaction, UserRow } from '../database/tables.ts'
 import { COMMON_PASSWORDS } from './common-passwords.ts'
@@ -22,8 +22,12 @@ export interface NewUser {
 }
 
 /** Throws `Problem` `validation_failed`, `not_found` for the account. */
-export async function createUser(tx: Transaction, input: NewUser, act: Act): Promise<UserRow> {
-  const now = act.now.toISOString()
+export async function createUser(
+  tx: Transaction,
+  input: NewUser,
+  actionContext: ActionContext,
+): Promise<UserRow> {
+  const now = actionContext.now.toISOString()
   const user: UserRow = {
     id: createId('usr'),
     account_id: (await getAccount(tx, input.accountId)).id,
@@ -44,7 +48,7 @@ export async function createUser(tx: Transaction, input: NewUser, act: Act): Pro
       throw error
     throw new Problem('validation_failed', `There is a user ${user.email} already.`)
   }
-  await recordAudit(tx, act, {
+  await recordAudit(tx, actionContext, {
     accountId: user.account_id,
     action: 'user.created',
     subjectId: user.id,
@@ -89,13 +93,13 @@ export async function changeRole(
   tx: Transaction,
   { accountId, id }: Pick<UserRow, 'id'> & { readonly accountId: string },
   role: UserRow['role'],
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<UserRow> {
   const user = await getUser(tx, accountId, id)
   if (user.role === role) return user
   await requireOtherAdmin(tx, user)
-  await update(tx, id, { role }, act.now)
-  await recordAudit(tx, act, {
+  await update(tx, id, { role }, actionContext.now)
+  await recordAudit(tx, actionContext, {
     accountId,
     action: 'user.role_changed',
     subjectId: id,
@@ -112,13 +116,13 @@ export async function setUserStatus(
   tx: Transaction,
   { accountId, id }: Pick<UserRow, 'id'> & { readonly accountId: string },
   status: UserRow['status'],
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<UserRow> {
   const user = await getUser(tx, accountId, id)
   if (user.status === status) return user
   if (status === 'deactivated') await requireOtherAdmin(tx, user)
-  await update(tx, id, { status }, act.now)
-  await recordAudit(tx, act, {
+  await update(tx, id, { status }, actionContext.now)
+  await recordAudit(tx, actionContext, {
     accountId,
     action: status === 'active' ? 'user.reactivated' : 'user.deactivated',
     subjectId: id,

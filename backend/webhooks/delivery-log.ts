@@ -2,7 +2,7 @@
 
 import { sql } from 'kysely'
 import { Problem } from '../../shared/contract/problem.ts'
-import { type Act, recordAudit } from '../accounts/audit.ts'
+import { type ActionContext, recordAudit } from '../accounts/audit.ts'
 import { announce } from '../database/announcements.ts'
 import type { Database } from '../database/database.ts'
 import type {
@@ -96,7 +96,7 @@ export async function redeliver(
   tx: Transaction,
   accountId: string,
   id: string,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<WebhookDeliveryRow> {
   const delivery = await readDelivery(tx, accountId, id)
   const endpoint = await tx
@@ -105,13 +105,13 @@ export async function redeliver(
     .where('id', '=', delivery.endpoint_id)
     .executeTakeFirstOrThrow()
   refuseDisabled(endpoint)
-  await recordAudit(tx, act, {
+  await recordAudit(tx, actionContext, {
     accountId,
     action: 'webhook_delivery.redelivered',
     subjectId: id,
     detail: { event_id: delivery.event_id, endpoint_id: delivery.endpoint_id },
   })
-  await makeDue(tx, [id], act.now)
+  await makeDue(tx, [id], actionContext.now)
   return readDelivery(tx, accountId, id)
 }
 
@@ -123,7 +123,7 @@ export async function redeliverFailed(
   database: Database,
   endpoint: WebhookEndpointRow,
   since: Date,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<number> {
   refuseDisabled(endpoint)
   const { id, account_id: accountId } = endpoint
@@ -136,16 +136,16 @@ export async function redeliverFailed(
       .where('status', '=', 'failed')
       .where('created_at', '>=', since.toISOString())
       // A delivery that fails again meanwhile is not redelivered twice.
-      .where('updated_at', '<', act.now.toISOString())
+      .where('updated_at', '<', actionContext.now.toISOString())
       .limit(BATCH_MAX)
       .execute()
     if (rows.length === 0) break
     const ids = rows.map((row) => row.id)
-    await database.transaction((tx) => makeDue(tx, ids, act.now))
+    await database.transaction((tx) => makeDue(tx, ids, actionContext.now))
     count += ids.length
   }
   await database.transaction((tx) =>
-    recordAudit(tx, act, {
+    recordAudit(tx, actionContext, {
       accountId,
       action: 'webhook_endpoint.redelivered_failed',
       subjectId: id,

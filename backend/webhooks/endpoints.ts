@@ -5,7 +5,7 @@
 import { createId } from '../../shared/contract/id.ts'
 import { Problem } from '../../shared/contract/problem.ts'
 import { lockAccount } from '../accounts/accounts.ts'
-import { type Act, type AuditAction, recordAudit } from '../accounts/audit.ts'
+import { type ActionContext, type AuditAction, recordAudit } from '../accounts/audit.ts'
 import { announce } from '../database/announcements.ts'
 import type { Reader, Transaction, WebhookEndpointRow } from '../database/tables.ts'
 import { type EventType, isEventType } from '../events/event-types.ts'
@@ -45,7 +45,7 @@ export async function createEndpoint(
   accountId: string,
   input: EndpointSettings,
   { box, privateTargets }: EndpointDeps,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<EndpointWithSecret> {
   const settings = checkSettings(input, privateTargets)
   await lockAccount(tx, accountId)
@@ -58,7 +58,7 @@ export async function createEndpoint(
   }
   const id = createId('whe')
   const secret = createSigningSecret()
-  const now = act.now.toISOString()
+  const now = actionContext.now.toISOString()
   const row: WebhookEndpointRow = {
     id,
     account_id: accountId,
@@ -72,12 +72,12 @@ export async function createEndpoint(
     old_secret: null,
     old_secret_expires_at: null,
     created_at: now,
-    created_by: act.actor.label,
+    created_by: actionContext.actor.label,
     updated_at: now,
     deleted_at: null,
   }
   await tx.insertInto('webhook_endpoints').values(row).execute()
-  await audit(tx, row, 'webhook_endpoint.created', act, {
+  await audit(tx, row, 'webhook_endpoint.created', actionContext, {
     url: row.url,
     events: input.eventTypes ?? 'all',
   })
@@ -88,10 +88,10 @@ export async function updateEndpoint(
   tx: Transaction,
   { row, input }: { readonly row: WebhookEndpointRow; readonly input: EndpointSettings },
   privateTargets: PrivateTargets,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<WebhookEndpointRow> {
-  const changed = await change(tx, row, checkSettings(input, privateTargets), act)
-  await audit(tx, row, 'webhook_endpoint.updated', act, {
+  const changed = await change(tx, row, checkSettings(input, privateTargets), actionContext)
+  await audit(tx, row, 'webhook_endpoint.updated', actionContext, {
     url: changed.url,
     events: input.eventTypes ?? 'all',
   })
@@ -102,9 +102,9 @@ export async function updateEndpoint(
 export async function pauseEndpoint(
   tx: Transaction,
   row: WebhookEndpointRow,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<WebhookEndpointRow> {
-  return row.status === 'paused' ? row : setStatus(tx, row, 'paused', act)
+  return row.status === 'paused' ? row : setStatus(tx, row, 'paused', actionContext)
 }
 
 /**
@@ -114,11 +114,11 @@ export async function pauseEndpoint(
 export async function resumeEndpoint(
   tx: Transaction,
   row: WebhookEndpointRow,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<WebhookEndpointRow> {
   if (row.status === 'enabled') return row
   announce(tx, DELIVERIES_DUE)
-  return setStatus(tx, row, 'enabled', act)
+  return setStatus(tx, row, 'enabled', actionContext)
 }
 
 /**
@@ -129,10 +129,10 @@ export async function rotateSecret(
   tx: Transaction,
   row: WebhookEndpointRow,
   box: SecretBox,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<EndpointWithSecret> {
   const expiresAt = row.old_secret_expires_at
-  if (expiresAt !== null && expiresAt > act.now.toISOString()) {
+  if (expiresAt !== null && expiresAt > actionContext.now.toISOString()) {
     throw new Problem(
       'webhook_secret_overlap',
       `Deliveries are still signed with the previous secret too, until ${expiresAt}. Expire it first.`,
@@ -145,11 +145,11 @@ export async function rotateSecret(
     {
       secret: box.seal(secret, { accountId: row.account_id, recordId: row.id }),
       old_secret: row.secret,
-      old_secret_expires_at: new Date(act.now.getTime() + OVERLAP_MS).toISOString(),
+      old_secret_expires_at: new Date(actionContext.now.getTime() + OVERLAP_MS).toISOString(),
     },
-    act,
+    actionContext,
   )
-  await audit(tx, row, 'webhook_endpoint.secret_rotated', act)
+  await audit(tx, row, 'webhook_endpoint.secret_rotated', actionContext)
   return { row: rotated, secret }
 }
 
@@ -157,11 +157,11 @@ export async function rotateSecret(
 export async function expireOldSecret(
   tx: Transaction,
   row: WebhookEndpointRow,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<WebhookEndpointRow> {
   if (row.old_secret === null) return row
-  await audit(tx, row, 'webhook_endpoint.old_secret_expired', act)
-  return change(tx, row, { old_secret: null, old_secret_expires_at: null }, act)
+  await audit(tx, row, 'webhook_endpoint.old_secret_expired', actionContext)
+  return change(tx, row, { old_secret: null, old_secret_expires_at: null }, actionContext)
 }
 
 /**
@@ -171,10 +171,10 @@ export async function expireOldSecret(
 export async function deleteEndpoint(
   tx: Transaction,
   row: WebhookEndpointRow,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<void> {
-  const now = act.now.toISOString()
-  await audit(tx, row, 'webhook_endpoint.deleted', act)
+  const now = actionContext.now.toISOString()
+  await audit(tx, row, 'webhook_endpoint.deleted', actionContext)
   await change(
     tx,
     row,
@@ -188,9 +188,9 @@ export async function deleteEndpoint(
       old_secret_expires_at: null,
       deleted_at: now,
     },
-    act,
+    actionContext,
   )
-  await failPendingDeliveries(tx, row.id, act.now)
+  await failPendingDeliveries(tx, row.id, actionContext.now)
 }
 
 /** Returns endpoints in the order of their creation. */
@@ -274,23 +274,28 @@ async function setStatus(
   tx: Transaction,
   row: WebhookEndpointRow,
   status: 'enabled' | 'paused',
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<WebhookEndpointRow> {
   await audit(
     tx,
     row,
     status === 'paused' ? 'webhook_endpoint.paused' : 'webhook_endpoint.resumed',
-    act,
+    actionContext,
   )
   const reset = { disabled_reason: null, failing_since: null, hold_until: null }
-  return change(tx, row, { status, status_since: act.now.toISOString(), ...reset }, act)
+  return change(
+    tx,
+    row,
+    { status, status_since: actionContext.now.toISOString(), ...reset },
+    actionContext,
+  )
 }
 
 async function change(
   tx: Transaction,
   row: WebhookEndpointRow,
   values: Partial<WebhookEndpointRow>,
-  { now }: Act,
+  { now }: ActionContext,
 ): Promise<WebhookEndpointRow> {
   return await tx
     .updateTable('webhook_endpoints')
@@ -305,10 +310,10 @@ async function audit(
   tx: Transaction,
   row: Pick<WebhookEndpointRow, 'id' | 'account_id' | 'url'>,
   action: AuditAction,
-  act: Act,
+  actionContext: ActionContext,
   detail: Readonly<Record<string, unknown>> = { url: row.url },
 ): Promise<void> {
-  await recordAudit(tx, act, {
+  await recordAudit(tx, actionContext, {
     accountId: row.account_id,
     action,
     subjectId: row.id,

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { Problem } from '../../shared/contract/problem.ts'
 import type { Logger } from '../../shared/process/log.ts'
-import { type Act, recordAudit } from '../accounts/audit.ts'
+import { type ActionContext, recordAudit } from '../accounts/audit.ts'
 import type { Database } from '../database/database.ts'
 import type { WebhookEndpointRow } from '../database/tables.ts'
 import { isEventType } from '../events/event-types.ts'
@@ -31,9 +31,9 @@ export async function sendTestEvent(
   endpoint: WebhookEndpointRow,
   type: string,
   { database, webhooks, log }: TestDeps,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<string> {
-  const claimed = await recordTest(endpoint, type, database, act)
+  const claimed = await recordTest(endpoint, type, database, actionContext)
   const sending = deliver(claimed, database, webhooks).catch((error: unknown) => {
     log.error({ err: error, delivery: claimed.id }, 'test event not recorded')
   })
@@ -49,7 +49,7 @@ async function recordTest(
   endpoint: WebhookEndpointRow,
   type: string,
   database: Database,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<ClaimedDelivery> {
   if (!isEventType(type)) {
     const detail = `${type} is not an event type.`
@@ -61,14 +61,14 @@ async function recordTest(
   const lease = randomUUID()
   const id = await database.transaction(async (tx) => {
     const head = { accountId, type, subjectId: endpointId }
-    const eventId = await insertEvent(tx, head, sampleOf(type), act.now, { test: true })
-    const delivery = newDelivery({ accountId, eventId, endpointId, type }, act.now)
-    const runAt = new Date(act.now.getTime() + LEASE_MS).toISOString()
+    const eventId = await insertEvent(tx, head, sampleOf(type), actionContext.now, { test: true })
+    const delivery = newDelivery({ accountId, eventId, endpointId, type }, actionContext.now)
+    const runAt = new Date(actionContext.now.getTime() + LEASE_MS).toISOString()
     await tx
       .insertInto('webhook_deliveries')
       .values({ ...delivery, status: 'sending', lease, run_at: runAt, step: ATTEMPTS_MAX - 1 })
       .execute()
-    await recordAudit(tx, act, {
+    await recordAudit(tx, actionContext, {
       accountId,
       action: 'webhook_endpoint.tested',
       subjectId: endpointId,

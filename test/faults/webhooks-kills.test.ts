@@ -28,12 +28,18 @@ t.test('every event arrives, whenever the delivering backend is killed', async (
   })
   t.teardown(() => database.close())
   const receiver = await startReceiver(t)
-  const act = { actor: OPERATOR, now: new Date() }
+  const actionContext = { actor: OPERATOR, now: new Date() }
   const box = createSecretBox([deriveKey(BOX_KEY, 'webhook secrets')])
   const { accountId, secret } = await database.transaction(async (tx) => {
-    const { id } = await createAccount(tx, { name: 'Acme Ltd' }, act)
+    const { id } = await createAccount(tx, { name: 'Acme Ltd' }, actionContext)
     const input = { url: receiver.url, description: '', eventTypes: null }
-    const made = await createEndpoint(tx, id, input, { box, privateTargets: 'allow' }, act)
+    const made = await createEndpoint(
+      tx,
+      id,
+      input,
+      { box, privateTargets: 'allow' },
+      actionContext,
+    )
     return { accountId: id, secret: made.secret }
   })
   const recordEvents = () =>

@@ -46,8 +46,8 @@ t.test('the doubles respond to a look-up of a valid key like the backend', async
 
 t.test('a double responds to a look-up of a revoked key like the backend', async (t) => {
   const { row, secret } = await real.createKey()
-  const act = { actor: OPERATOR, now: real.now }
-  await real.database.transaction((tx) => revokeApiKey(tx, row.id, act))
+  const actionContext = { actor: OPERATOR, now: real.now }
+  await real.database.transaction((tx) => revokeApiKey(tx, row.id, actionContext))
   const revoked = capturing.issue()
   capturing.revoke(revoked)
   t.strictSame(await lookUpDouble(capturing.url, revoked), await lookUpReal(secret))

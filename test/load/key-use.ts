@@ -116,11 +116,11 @@ interface Ledger {
 
 /** Creates an account with a key of the payer, of which the other keys are copies. */
 async function fill(database: OpenDatabase): Promise<Ledger> {
-  const act = { actor: OPERATOR, now: new Date() }
+  const actionContext = { actor: OPERATOR, now: new Date() }
   return database.transaction(async (tx) => {
-    const { id: accountId } = await createAccount(tx, { name: 'Benchmark' }, act)
+    const { id: accountId } = await createAccount(tx, { name: 'Benchmark' }, actionContext)
     const input = { accountId, name: 'Benchmark', scopes: SCOPES, rateLimit: 1_000_000 }
-    const { row } = await issueApiKey(tx, input, [{ version: 'v1', secret: PEPPER }], act)
+    const { row } = await issueApiKey(tx, input, [{ version: 'v1', secret: PEPPER }], actionContext)
     const keyIds = Array.from({ length: KEYS }, (_, n) => `${row.id.slice(0, -6)}${100_000 + n}`)
     for (const [n, id] of keyIds.entries()) {
       const digest = `${n}`.padStart(64, '0')

@@ -267,21 +267,24 @@ async function lookUp(client: Client, secret: string): Promise<string> {
 async function openBooks(url: string, invoices: number) {
   const database = await openDatabase({ url, log, user: 'migrator' })
   try {
-    const act = { actor: OPERATOR, now: new Date() }
+    const actionContext = { actor: OPERATOR, now: new Date() }
     const known = await database.read
       .selectFrom('accounts')
       .select(['id', 'created_at'])
       .executeTakeFirst()
     // The books end at the time at which the account was created.
     const account =
-      known ?? (await database.transaction((tx) => createAccount(tx, { name: 'Lists' }, act)))
+      known ??
+      (await database.transaction((tx) => createAccount(tx, { name: 'Lists' }, actionContext)))
     const ledger: Ledger = { accountId: account.id, invoices, now: new Date(account.created_at) }
     if (known === undefined) await fill(ledger)
     if (known === undefined) await addReader(account.id)
     await updateAllTotals(database)
     const peppers = [{ version: 'v1', secret: SECRETS.KEY_PEPPER }]
     const key = { accountId: account.id, name: 'Caller', scopes: SCOPES }
-    const { secret } = await database.transaction((tx) => issueApiKey(tx, key, peppers, act))
+    const { secret } = await database.transaction((tx) =>
+      issueApiKey(tx, key, peppers, actionContext),
+    )
     return { ledger, secret }
   } finally {
     await database.close()

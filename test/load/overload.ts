@@ -197,11 +197,16 @@ async function seed({ url, env, operator }: System): Promise<Mix> {
   const database = await openDatabase({ url: databaseUrl, log, user: 'operator' })
   const [version = '', secret = ''] = (env['KEY_PEPPER'] ?? '').split(':')
   const keys = await database.transaction(async (tx) => {
-    const act = { actor: OPERATOR, now: new Date() }
+    const actionContext = { actor: OPERATOR, now: new Date() }
     const input = { accountId, scopes: SCOPES, rateLimit: 1_000_000_000 }
     const issued: string[] = []
     for (let n = 0; n < KEYS; n++) {
-      const key = await issueApiKey(tx, { ...input, name: `Key ${n}` }, [{ version, secret }], act)
+      const key = await issueApiKey(
+        tx,
+        { ...input, name: `Key ${n}` },
+        [{ version, secret }],
+        actionContext,
+      )
       issued.push(key.secret)
     }
     return issued

@@ -122,9 +122,13 @@ async function timed<T>(work: () => Promise<T>) {
 
 /** Creates one debtor with an invoice through the domain functions. The others are copies. */
 function seedOne(database: OpenDatabase) {
-  const act = { actor: OPERATOR, now: NOW }
+  const actionContext = { actor: OPERATOR, now: NOW }
   return database.transaction(async (tx) => {
-    const account = await createAccount(tx, { name: 'Benchmark', timezone: TIMEZONE }, act)
+    const account = await createAccount(
+      tx,
+      { name: 'Benchmark', timezone: TIMEZONE },
+      actionContext,
+    )
     const owner = {
       accountId: account.id,
       isDemo: false,

@@ -166,17 +166,17 @@ async function measureIsolation(
 }
 
 async function setUp(database: OpenDatabase, urls: readonly string[]) {
-  const act = { actor: OPERATOR, now: new Date() }
+  const actionContext = { actor: OPERATOR, now: new Date() }
   const deps = {
     box: createSecretBox([deriveKey(BOX_KEY, 'webhook secrets')]),
     privateTargets: 'allow',
   } as const
   return database.transaction(async (tx) => {
-    const { id: accountId } = await createAccount(tx, { name: 'Benchmark' }, act)
+    const { id: accountId } = await createAccount(tx, { name: 'Benchmark' }, actionContext)
     const ids: string[] = []
     for (const url of urls) {
       const input = { url, description: '', eventTypes: null }
-      ids.push((await createEndpoint(tx, accountId, input, deps, act)).row.id)
+      ids.push((await createEndpoint(tx, accountId, input, deps, actionContext)).row.id)
     }
     return { accountId, ids }
   })
@@ -197,10 +197,12 @@ async function recordEvents(
 }
 
 async function issueKey(database: OpenDatabase, accountId: string): Promise<string> {
-  const act = { actor: OPERATOR, now: new Date() }
+  const actionContext = { actor: OPERATOR, now: new Date() }
   const input = { accountId, name: 'Benchmark', scopes: SCOPES }
   const pepper = { version: 'v1', secret: PEPPER }
-  const { row } = await database.transaction((tx) => issueApiKey(tx, input, [pepper], act))
+  const { row } = await database.transaction((tx) =>
+    issueApiKey(tx, input, [pepper], actionContext),
+  )
   const principal = { keyId: row.id, keyRevision: 1, accountId, accountRevision: 1 }
   return signPrincipal(principal, Date.now() + PRINCIPAL_LIFETIME_MS, [GATEWAY_SECRET])
 }

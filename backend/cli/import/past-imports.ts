@@ -57,12 +57,12 @@ export const pastImportCommands: readonly Command[] = [
         row.account_id,
         await readImported(database.read, ID),
       )
-      const act = { actor: OPERATOR, now: context.now }
+      const actionContext = { actor: OPERATOR, now: context.now }
       let done = 0
       if (!dryRun && steps.length > 0) {
-        await database.transaction((tx) => auditTakeBack(tx, row, steps, act))
+        await database.transaction((tx) => auditTakeBack(tx, row, steps, actionContext))
         for (const step of steps) {
-          const isDone = await database.transaction((tx) => takeBack(tx, row, step, act))
+          const isDone = await database.transaction((tx) => takeBack(tx, row, step, actionContext))
           if (isDone) done += Object.keys(step).length
         }
       }

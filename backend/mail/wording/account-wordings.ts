@@ -1,6 +1,6 @@
 /** The wordings of reminders that an account has changed. */
 import { lockAccount } from '../../accounts/accounts.ts'
-import { type Act, recordAudit } from '../../accounts/audit.ts'
+import { type ActionContext, recordAudit } from '../../accounts/audit.ts'
 import type { Reader, Transaction } from '../../database/tables.ts'
 import type { Language } from './languages.ts'
 import type { Stage } from './reminder-words/words.ts'
@@ -47,7 +47,7 @@ export async function setWording(
   accountId: string,
   key: WordingKey,
   input: Partial<Wording> | null,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<boolean> {
   const wording = input === null ? null : checkWording(input)
   await lockAccount(tx, accountId)
@@ -65,7 +65,7 @@ export async function setWording(
       .where('language', '=', key.language)
       .execute()
   } else {
-    const values = { ...wording, updated_at: act.now.toISOString() }
+    const values = { ...wording, updated_at: actionContext.now.toISOString() }
     await tx
       .insertInto('reminder_wordings')
       .values({ account_id: accountId, ...key, ...values })
@@ -77,7 +77,7 @@ export async function setWording(
   const previous = before ?? standard
   const current = isDefault ? standard : wording
   const changed = WORDING_FIELDS.filter((name) => previous[name] !== current[name])
-  await recordAudit(tx, act, {
+  await recordAudit(tx, actionContext, {
     accountId,
     action: isDefault ? 'account.wording_reset' : 'account.wording_changed',
     subjectId: accountId,

@@ -28,10 +28,10 @@ export const accountPages: readonly SessionPage[] = [
     path: PATH,
     admins: 'Only an Admin can change the account.',
     expected: { texts: ['name', 'timezone', 'default_currency'], numbers: ['payment_terms_days'] },
-    async handle({ session, fields, act, wantsJson }, { database }) {
+    async handle({ session, fields, actionContext, wantsJson }, { database }) {
       const account = await database.transaction(async (tx) => {
         if (!wantsJson) await setFlash(tx, session.token, 'account_changed')
-        return changeProfile(tx, session.account.id, inputOf(fields), act)
+        return changeProfile(tx, session.account.id, inputOf(fields), actionContext)
       })
       return { json: represent(account), location: PATH }
     },

@@ -22,10 +22,10 @@ export const accountStatePages: readonly SessionPage[] = [
     method: 'POST',
     path: `${PATH}/resume`,
     admins: 'Only an Admin can resume the account.',
-    async handle({ session, act, wantsJson }, { database }) {
+    async handle({ session, actionContext, wantsJson }, { database }) {
       const account = await database.transaction(async (tx) => {
         if (!wantsJson) await setFlash(tx, session.token, 'account_resumed')
-        return setStatus(tx, session.account.id, 'trial', act)
+        return setStatus(tx, session.account.id, 'trial', actionContext)
       })
       return { json: represent(account.status), location: PATH }
     },

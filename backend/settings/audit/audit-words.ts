@@ -119,8 +119,8 @@ export function detailWords(json: string): string {
     .join(' · ')
 }
 
-/** Returns the reason and the amount of an act; each is undefined if the entry has none. */
-export function readActDetail({ detail }: Pick<AuditRow, 'detail'>): {
+/** Returns the reason and the amount of an action; each is undefined if the entry has none. */
+export function readActionDetail({ detail }: Pick<AuditRow, 'detail'>): {
   readonly reason: string | undefined
   readonly amount: Html | undefined
 } {

@@ -11,14 +11,13 @@ import { type Balance, readBalances } from '../../debtors/balances.ts'
 import { findDebtor } from '../../debtors/debtors.ts'
 import { addressOf } from '../../debtors/details.ts'
 import { type Html, html } from '../../html/html.ts'
-import { canResumeChasing } from '../../invoices/acts.ts'
+import { canResumeChasing } from '../../invoices/actions.ts'
 import { listInvoices } from '../../invoices/invoice-list.ts'
 import { listMessages } from '../../messages/messages.ts'
 import { listPayments } from '../../payments/payment-list.ts'
 import { readLadder } from '../../reminders/planning/ladder.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import { renderMessageTable } from '../reminders/messages-page.ts'
-import { type FailedAct, renderPlainAct, renderReasonedAct } from '../shell/acts.ts'
 import { notFound } from '../shell/faults.ts'
 import { describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
 import {
@@ -29,6 +28,11 @@ import {
   renderUntil,
   STAGE_WORDS,
 } from '../shell/ledger-words.ts'
+import {
+  type FailedAction,
+  renderPlainAction,
+  renderReasonedAction,
+} from '../shell/page-actions.ts'
 import type { SessionRequest } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
 import { exactTime, type TimeContext } from '../shell/words.ts'
@@ -90,7 +94,7 @@ export async function readCustomer(
   return { session, now, row, balances: balances.get(id) ?? [], open, others, payments, messages }
 }
 
-export function renderCustomer(frame: Frame, customer: Customer, failed?: FailedAct): Html {
+export function renderCustomer(frame: Frame, customer: Customer, failed?: FailedAction): Html {
   const { session, row, now, open, others, payments, messages } = customer
   const isAdmin = session.user.role === 'admin'
   const times: TimeContext = { now, timezone: session.account.timezone }
@@ -159,11 +163,11 @@ ${fact('External ID', row.external_id)}
 ${
   contact === 'bounced' &&
   html`<p class="hint">Mail to this customer bounced. Nothing is sent until an Admin confirms that the address works.</p>
-${isAdmin && renderPlainAct(frame, path, { name: 'clear-contact', title: 'The address works' })}`
+${isAdmin && renderPlainAction(frame, path, { name: 'clear-contact', title: 'The address works' })}`
 }
 ${contact === 'complained' && html`<p class="hint">The recipient reported our mail as unwanted. Contact the customer in another way, or enter another address.</p>`}
 ${contact === 'unsubscribed' && html`<p class="hint">The recipient unsubscribed from reminders. The customer still owes the money; contact them in another way.</p>`}
-${(contact === 'complained' || contact === 'unsubscribed') && isAdmin && renderPlainAct(frame, path, { name: 'clear-contact', title: 'The new address works' })}
+${(contact === 'complained' || contact === 'unsubscribed') && isAdmin && renderPlainAction(frame, path, { name: 'clear-contact', title: 'The new address works' })}
 </section>`
 }
 
@@ -171,7 +175,7 @@ function renderChasing(
   frame: Frame,
   { row, session, open }: Customer,
   path: string,
-  failed: FailedAct | undefined,
+  failed: FailedAction | undefined,
 ): Html {
   const { timezone } = session.account
   const isAdmin = session.user.role === 'admin' && row.erased_at === null
@@ -195,30 +199,30 @@ ${row.is_demo === 1 && html`<p class="hint">Sample data: no mail is sent to this
           .join(', ')
   }</p>
 ${hasBlocked && html`<p class="hint">No reminders are sent about some open invoices: a payment came in, a reminder was rejected, or the invoice was past due when it was created.</p>`}
-${isAdmin && html`<div class="acts">${hasBlocked && renderPlainAct(frame, path, { name: 'chase-held', title: 'Chase blocked invoices' })}${renderActs(frame, row, path, failed)}</div>`}
+${isAdmin && html`<div class="actions">${hasBlocked && renderPlainAction(frame, path, { name: 'chase-held', title: 'Chase blocked invoices' })}${renderActions(frame, row, path, failed)}</div>`}
 </section>`
 }
 
-function renderActs(
+function renderActions(
   frame: Frame,
   row: DebtorRow,
   path: string,
-  failed: FailedAct | undefined,
+  failed: FailedAction | undefined,
 ): Html {
   if (row.status === 'archived') {
-    return renderPlainAct(frame, path, { name: 'restore', title: 'Restore customer' })
+    return renderPlainAction(frame, path, { name: 'restore', title: 'Restore customer' })
   }
   const pause = {
     name: 'pause',
     title: row.chasing_status === 'paused' ? 'Change the pause' : 'Pause',
     hint: 'No reminder is sent during the pause. Afterwards, reminders continue where they stopped.',
-    fields: (problem: FailedAct['problem'] | undefined) =>
+    fields: (problem: FailedAction['problem'] | undefined) =>
       html`<p class="field"><label for="until">Until</label>
 <input id="until" name="until" type="date"${describedBy(problem, 'until', 'until-hint')}></p>
 <p class="hint" id="until-hint">Leave empty to pause until someone resumes.</p>${renderFault(problem, 'until')}`,
   }
-  return html`${row.chasing_status !== 'active' && renderPlainAct(frame, path, { name: 'resume', title: 'Resume' })}
-${renderReasonedAct(frame, path, pause, failed)}
+  return html`${row.chasing_status !== 'active' && renderPlainAction(frame, path, { name: 'resume', title: 'Resume' })}
+${renderReasonedAction(frame, path, pause, failed)}
 <a class="button" href="${path}/schedule">Schedule<span class="unseen"> of this customer</span></a>
 <a class="button danger" href="${path}/archive" data-dialog-page>Archive…</a>`
 }

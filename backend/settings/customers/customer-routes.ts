@@ -8,12 +8,12 @@ import { clearSuppression } from '../../debtors/contactability.ts'
 import { findDebtor } from '../../debtors/debtors.ts'
 import { ADDRESS_PARTS, addressOf, DETAILS, type Details } from '../../debtors/details.ts'
 import { renderDebtor } from '../../debtors/representation.ts'
-import { resumeInvoicesOf } from '../../invoices/acts.ts'
+import { resumeInvoicesOf } from '../../invoices/actions.ts'
 import { changeDebtorDetails } from '../../reminders/reminder-content.ts'
 import { type Session, setFlash, type Undo } from '../../sessions/sessions.ts'
-import type { FailedAct } from '../shell/acts.ts'
 import { invalid, notFound } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
+import type { FailedAction } from '../shell/page-actions.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
 import type { RenderPage, Response } from '../shell/response.ts'
 import { renderArchive } from './archive-page.ts'
@@ -41,26 +41,27 @@ export const customerPages: readonly SessionPage[] = [
   },
   editPage('POST'),
   editPage('PUT'),
-  actPage(
+  actionPage(
     'pause',
     'customer_paused',
     ['reason', 'until'],
-    (tx, { session, fields, act, id }) => {
+    (tx, { session, fields, actionContext, id }) => {
       const until = untilOf(fields.text('until'), session.account.timezone)
       const pause = { reason: fields.text('reason'), until }
-      return pauseChasing(tx, session.account.id, id, pause, act)
+      return pauseChasing(tx, session.account.id, id, pause, actionContext)
     },
     (before) => (before.chasing_status === 'active' ? { name: 'resume' } : pauseOf(before)),
   ),
-  actPage(
+  actionPage(
     'resume',
     'customer_resumed',
     [],
-    (tx, { session, act, id }) => resumeChasing(tx, session.account.id, id, act),
+    (tx, { session, actionContext, id }) =>
+      resumeChasing(tx, session.account.id, id, actionContext),
     pauseOf,
   ),
-  actPage('chase-held', 'customer_chased', [], (tx, { session, act, id }) =>
-    resumeInvoicesOf(tx, session.account.id, id, act),
+  actionPage('chase-held', 'customer_chased', [], (tx, { session, actionContext, id }) =>
+    resumeInvoicesOf(tx, session.account.id, id, actionContext),
   ),
   {
     method: 'GET',
@@ -73,24 +74,26 @@ export const customerPages: readonly SessionPage[] = [
       return { page: (frame) => renderArchive(frame, row, balances.get(id) ?? []) }
     },
   },
-  actPage(
+  actionPage(
     'archive',
     'customer_archived',
     [],
-    (tx, { session, act, id }) => archiveDebtor(tx, session.account.id, id, act),
+    (tx, { session, actionContext, id }) =>
+      archiveDebtor(tx, session.account.id, id, actionContext),
     // Restoring ends a pause, so only the archiving of a customer who was not paused can be undone.
     ({ status, chasing_status }) =>
       status === 'active' && chasing_status === 'active' ? { name: 'restore' } : undefined,
   ),
-  actPage(
+  actionPage(
     'restore',
     'customer_restored',
     [],
-    (tx, { session, act, id }) => restoreDebtor(tx, session.account.id, id, act),
+    (tx, { session, actionContext, id }) =>
+      restoreDebtor(tx, session.account.id, id, actionContext),
     ({ status }) => (status === 'archived' ? { name: 'archive' } : undefined),
   ),
-  actPage('clear-contact', 'customer_cleared', [], (tx, { session, act, id }) =>
-    clearSuppression(tx, session.account.id, id, act),
+  actionPage('clear-contact', 'customer_cleared', [], (tx, { session, actionContext, id }) =>
+    clearSuppression(tx, session.account.id, id, actionContext),
   ),
 ]
 
@@ -102,10 +105,10 @@ function editPage(method: 'POST' | 'PUT'): SessionPage {
     admins: ADMINS_ONLY,
     expected: { texts: FIELDS },
     async handle(request, { database }) {
-      const { session, id, fields, act } = request
+      const { session, id, fields, actionContext } = request
       await database.transaction(async (tx) => {
         if (!request.wantsJson) await setFlash(tx, session.token, 'customer_changed')
-        return changeDebtorDetails(tx, session.account.id, id, detailsOf(fields), act)
+        return changeDebtorDetails(tx, session.account.id, id, detailsOf(fields), actionContext)
       })
       return changed(request, database.read)
     },
@@ -118,8 +121,8 @@ function editPage(method: 'POST' | 'PUT'): SessionPage {
   }
 }
 
-/** The act that undoes another one; it is derived from the customer as it was before. */
-interface UndoAct {
+/** The action that undoes another one; it is derived from the customer as it was before. */
+interface UndoAction {
   readonly name: string
   readonly fields?: Undo['fields']
 }
@@ -128,7 +131,7 @@ function pauseOf({
   chasing_status,
   chasing_reason,
   chasing_until,
-}: DebtorRow): UndoAct | undefined {
+}: DebtorRow): UndoAction | undefined {
   if (chasing_status !== 'paused' || chasing_reason === null) return undefined
   return {
     name: 'pause',
@@ -139,12 +142,12 @@ function pauseOf({
   }
 }
 
-function actPage(
+function actionPage(
   name: string,
   flash: string,
   texts: readonly string[],
   work: (tx: Transaction, request: SessionRequest) => Promise<unknown>,
-  undoOf: (before: DebtorRow) => UndoAct | undefined = () => undefined,
+  undoOf: (before: DebtorRow) => UndoAction | undefined = () => undefined,
 ): SessionPage {
   return {
     method: 'POST',
@@ -162,12 +165,12 @@ function actPage(
       })
       return changed(request, database.read)
     },
-    rerender: (request, problem, deps) => rerenderAct(request, name, problem, deps),
+    rerender: (request, problem, deps) => rerenderAction(request, name, problem, deps),
   }
 }
 
 /** Renders the page with the rejected form open, or with the problem at its top. */
-async function rerenderAct(
+async function rerenderAction(
   request: SessionRequest,
   name: string,
   problem: Problem,
@@ -179,7 +182,7 @@ async function rerenderAct(
   return show(customer, failed).page
 }
 
-function show(customer: Customer, failed?: FailedAct) {
+function show(customer: Customer, failed?: FailedAction) {
   const page: RenderPage = (frame) => renderCustomer(frame, customer, failed)
   return { json: renderDebtor(customer.row, customer.balances), page }
 }

@@ -9,7 +9,7 @@ import { findInvoice } from '../../invoices/invoices.ts'
 import { renderInvoice } from '../../invoices/representation.ts'
 import { setFlash } from '../../sessions/sessions.ts'
 import { validateBody } from '../../validation/body.ts'
-import { refuseReadOnly } from '../money/money-act.ts'
+import { refuseReadOnly } from '../money/money-action.ts'
 import { notFound } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
 import { withFieldLabels } from '../shell/form-faults.ts'
@@ -50,13 +50,13 @@ function editPage(method: 'POST' | 'PUT'): SessionPage {
     path: PATH,
     admins: ADMINS_ONLY,
     expected: { texts: FIELDS },
-    async handle({ session, id, act, fields, now, wantsJson }, { database }) {
+    async handle({ session, id, actionContext, fields, now, wantsJson }, { database }) {
       refuseReadOnly(session)
       const { id: accountId, timezone } = session.account
       const edit = parseEdit(fields)
       const row = await database.transaction(async (tx) => {
         if (!wantsJson) await setFlash(tx, session.token, 'invoice_edited')
-        return editInvoice(tx, accountId, id, edit, act)
+        return editInvoice(tx, accountId, id, edit, actionContext)
       })
       const json = renderInvoice(row, todayIn(timezone, now))
       return { json, location: `/settings/invoices/${id}` }

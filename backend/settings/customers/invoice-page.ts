@@ -1,12 +1,11 @@
 /** The page of an invoice: the amount due, the state of its reminders, and the available actions. */
 import type { AuditRow, InvoiceRow, MessageRow, PaymentRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
-import { canResumeChasing, isDisputed, isOpen, isVoidable } from '../../invoices/acts.ts'
+import { canResumeChasing, isDisputed, isOpen, isVoidable } from '../../invoices/actions.ts'
 import { chasingFieldsFor, holdOf } from '../../invoices/holds.ts'
 import type { Session } from '../../sessions/sessions.ts'
-import { auditWords, readActDetail } from '../audit/audit-words.ts'
+import { auditWords, readActionDetail } from '../audit/audit-words.ts'
 import { renderMessageTable } from '../reminders/messages-page.ts'
-import { type FailedAct, type PageAct, renderPlainAct, renderReasonedAct } from '../shell/acts.ts'
 import { renderFaults, renderPage } from '../shell/layout.ts'
 import {
   dateWords,
@@ -15,6 +14,12 @@ import {
   renderMoney,
   STAGE_WORDS,
 } from '../shell/ledger-words.ts'
+import {
+  type FailedAction,
+  type PageAction,
+  renderPlainAction,
+  renderReasonedAction,
+} from '../shell/page-actions.ts'
 import type { Frame } from '../shell/response.ts'
 import { exactTime, timeAgo } from '../shell/words.ts'
 import { renderPaymentTable } from './payments-page.ts'
@@ -31,33 +36,33 @@ export interface InvoiceView {
   readonly payments: readonly PaymentRow[]
   readonly messages: readonly MessageRow[]
   /** Audit entries about the invoice, newest first. */
-  readonly acts: readonly AuditRow[]
+  readonly actions: readonly AuditRow[]
 }
 
-const VOID: PageAct = {
+const VOID: PageAction = {
   name: 'void',
   title: 'Void',
   hint: 'For an invoice that was created by mistake and on which nothing was paid. This cannot be undone.',
   isDangerous: true,
 }
-const WRITE_OFF: PageAct = {
+const WRITE_OFF: PageAction = {
   name: 'write-off',
   title: 'Write off',
   hint: 'You no longer expect this invoice to be paid. No more reminders are sent; a payment can still be recorded. This cannot be undone.',
   isDangerous: true,
 }
-const DISPUTE: PageAct = {
+const DISPUTE: PageAction = {
   name: 'dispute',
   title: 'Note a dispute',
   hint: 'The customer objects to this invoice. No reminder is sent about it until the dispute is resolved.',
 }
-const RESOLVE: PageAct = {
+const RESOLVE: PageAction = {
   name: 'resolve',
   title: 'Resolve the dispute',
   hint: 'Enter what was agreed as the reason. Reminders continue where they stopped.',
 }
 
-function resolveAct(row: InvoiceRow, { now, session }: InvoiceView): PageAct {
+function resolveAction(row: InvoiceRow, { now, session }: InvoiceView): PageAction {
   const { chasing_status: status, ...next } = chasingFieldsFor(holdOf(row), now)
   if (status === 'active') return RESOLVE
   const after = nextReminderText(
@@ -70,8 +75,8 @@ function resolveAct(row: InvoiceRow, { now, session }: InvoiceView): PageAct {
   }
 }
 
-export function renderInvoicePage(frame: Frame, view: InvoiceView, failed?: FailedAct): Html {
-  const { session, row, customer, today, payments, messages, acts, now } = view
+export function renderInvoicePage(frame: Frame, view: InvoiceView, failed?: FailedAction): Html {
+  const { session, row, customer, today, payments, messages, actions, now } = view
   const { timezone } = session.account
   const times = { now, timezone }
   const isShownInForm = failed?.problem.code === 'validation_failed'
@@ -95,8 +100,8 @@ ${row.external_id !== null && html`<div><dt>External ID</dt><dd translate="no">$
 ${row.po_number !== null && html`<div><dt>Purchase order</dt><dd translate="no">${row.po_number}</dd></div>`}
 ${row.notes !== null && html`<div class="whole"><dt>Notes</dt><dd>${row.notes}</dd></div>`}
 </dl></section>
-${session.user.role === 'admin' && renderActs(frame, view, isShownInForm ? failed : undefined)}
-${acts.length > 0 && renderHistory(acts, timezone)}
+${session.user.role === 'admin' && renderActions(frame, view, isShownInForm ? failed : undefined)}
+${actions.length > 0 && renderHistory(actions, timezone)}
 ${payments.length > 0 && html`<section aria-labelledby="payments"><h2 id="payments">Payments</h2>${renderPaymentTable('Payments', payments)}</section>`}
 <section aria-labelledby="messages"><h2 id="messages">Messages</h2>
 ${messages.length === 0 ? html`<p class="card hint">There are no messages about this invoice.</p>` : renderMessageTable('Messages', messages, times)}</section>`
@@ -104,16 +109,16 @@ ${messages.length === 0 ? html`<p class="card hint">There are no messages about 
 }
 
 /** Renders the audit entries of the invoice, e.g. each credit with its amount and reason. */
-function renderHistory(acts: readonly AuditRow[], timezone: string): Html {
+function renderHistory(actions: readonly AuditRow[], timezone: string): Html {
   return html`<section aria-labelledby="history"><h2 id="history">History</h2>
 <table class="keys ledger dense"><caption class="unseen">What was done to the invoice, the latest first</caption>
 <thead><tr><th scope="col">When</th><th scope="col">What</th><th scope="col">Reason</th><th scope="col">Who</th><th scope="col" class="amount">Amount</th></tr></thead>
-<tbody>${acts.map((act) => {
-    const { reason, amount } = readActDetail(act)
-    return html`<tr><td data-label="When"><time datetime="${act.created_at}">${exactTime(act.created_at, timezone)}</time></td>
-<th scope="row" data-label="What">${auditWords(act)}</th>
+<tbody>${actions.map((action) => {
+    const { reason, amount } = readActionDetail(action)
+    return html`<tr><td data-label="When"><time datetime="${action.created_at}">${exactTime(action.created_at, timezone)}</time></td>
+<th scope="row" data-label="What">${auditWords(action)}</th>
 <td data-label="Reason">${reason ?? '–'}</td>
-<td data-label="Who" translate="no">${act.actor_label}</td>
+<td data-label="Who" translate="no">${action.actor_label}</td>
 <td data-label="Amount" class="amount">${amount ?? '–'}</td></tr>`
   })}</tbody></table></section>`
 }
@@ -124,24 +129,24 @@ function stamp(name: string, at: string | null, timezone: string): Html | undefi
     : html`<div><dt>${name}</dt><dd>${exactTime(at, timezone)}</dd></div>`
 }
 
-function renderActs(
+function renderActions(
   frame: Frame,
   view: InvoiceView,
-  failed: FailedAct | undefined,
+  failed: FailedAction | undefined,
 ): Html | undefined {
   const { row } = view
   const path = `/settings/invoices/${row.id}`
   const reasoned = [
-    ...(isOpen(row) ? [isDisputed(row) ? resolveAct(row, view) : DISPUTE, WRITE_OFF] : []),
+    ...(isOpen(row) ? [isDisputed(row) ? resolveAction(row, view) : DISPUTE, WRITE_OFF] : []),
     ...(isVoidable(row) ? [VOID] : []),
   ]
   const isPayable = isOpen(row) || row.status === 'written_off'
   if (reasoned.length === 0 && !isPayable) return undefined
-  return html`<div class="acts">
+  return html`<div class="actions">
 ${isPayable && html`<a class="button primary" href="/settings/payments/new?invoice_id=${row.id}">Record a payment</a>`}
 ${isOpen(row) && html`<a class="button" href="${path}/credit">Credit</a>`}
 ${(isOpen(row) || row.status === 'draft') && html`<a class="button" href="${path}/edit">Change</a>`}
 ${row.status === 'draft' && html`<a class="button primary" href="${path}/finalise" data-dialog-page>Finalise…</a>`}
-${canResumeChasing(row) && renderPlainAct(frame, path, { name: 'resume', title: 'Chase again' })}
-${reasoned.map((act) => renderReasonedAct(frame, path, act, failed))}</div>`
+${canResumeChasing(row) && renderPlainAction(frame, path, { name: 'resume', title: 'Chase again' })}
+${reasoned.map((action) => renderReasonedAction(frame, path, action, failed))}</div>`
 }

@@ -1,5 +1,5 @@
 /** The routes of invoices: the list, one invoice, and its actions. */
-import { type Act, listActsOn } from '../../accounts/audit.ts'
+import { type ActionContext, listActionsOn } from '../../accounts/audit.ts'
 import { todayIn } from '../../calendar/calendar.ts'
 import type { InvoiceRow, Reader, Transaction } from '../../database/tables.ts'
 import { findDebtor } from '../../debtors/debtors.ts'
@@ -10,16 +10,16 @@ import {
   resumeInvoice,
   voidInvoice,
   writeOffInvoice,
-} from '../../invoices/acts.ts'
+} from '../../invoices/actions.ts'
 import { findInvoice } from '../../invoices/invoices.ts'
 import { renderInvoice } from '../../invoices/representation.ts'
 import { listMessages } from '../../messages/messages.ts'
 import { listPayments } from '../../payments/payment-list.ts'
 import { setFlash } from '../../sessions/sessions.ts'
-import type { FailedAct } from '../shell/acts.ts'
 import { notFound } from '../shell/faults.ts'
 import { blockOf } from '../shell/ledger-words.ts'
 import { newestFrom } from '../shell/list-query.ts'
+import type { FailedAction } from '../shell/page-actions.ts'
 import type { SessionPage, SessionRequest } from '../shell/page-request.ts'
 import type { RenderPage } from '../shell/response.ts'
 import { renderFinalise } from './finalise-page.ts'
@@ -27,8 +27,8 @@ import { type InvoiceView, renderInvoicePage } from './invoice-page.ts'
 
 const PATH = '/settings/invoices'
 const ADMINS_ONLY = 'Only an Admin can change invoices.'
-/** Far more acts than people perform on one invoice. */
-const ACTS_MAX = 100
+/** Far more actions than people perform on one invoice. */
+const ACTIONS_MAX = 100
 
 export const invoicePages: readonly SessionPage[] = [
   {
@@ -47,8 +47,8 @@ export const invoicePages: readonly SessionPage[] = [
       return { page: (frame) => renderFinalise(frame, row, customer, today) }
     },
   },
-  actPage('finalise', () => 'invoice_finalised', finaliseInvoice),
-  actPage('resume', () => 'invoice_resumed', resumeInvoice),
+  actionPage('finalise', () => 'invoice_finalised', finaliseInvoice),
+  actionPage('resume', () => 'invoice_resumed', resumeInvoice),
   reasonedPage('void', () => 'invoice_voided', voidInvoice),
   reasonedPage('write-off', () => 'invoice_written_off', writeOffInvoice),
   reasonedPage('dispute', () => 'invoice_disputed', disputeInvoice, 'resolve'),
@@ -65,43 +65,43 @@ function reasonedPage(
   name: string,
   flashOf: FlashOf,
   work: typeof voidInvoice,
-  undoneBy?: ActOptions['undoneBy'],
+  undoneBy?: ActionOptions['undoneBy'],
 ): SessionPage {
-  return actPage(
+  return actionPage(
     name,
     flashOf,
-    (tx, accountId, id, act, reason) => work(tx, accountId, id, reason, act),
+    (tx, accountId, id, actionContext, reason) => work(tx, accountId, id, reason, actionContext),
     { texts: ['reason'], undoneBy },
   )
 }
 
-interface ActOptions {
+interface ActionOptions {
   readonly texts?: readonly string[]
-  /** The act that undoes this one; it takes a reason too. */
+  /** The action that undoes this one; it takes a reason too. */
   readonly undoneBy?: 'dispute' | 'resolve' | undefined
 }
 
-function actPage(
+function actionPage(
   name: string,
   flashOf: FlashOf,
   work: (
     tx: Transaction,
     accountId: string,
     id: string,
-    act: Act,
+    actionContext: ActionContext,
     reason: string,
   ) => Promise<InvoiceRow>,
-  { texts = [], undoneBy }: ActOptions = {},
+  { texts = [], undoneBy }: ActionOptions = {},
 ): SessionPage {
   return {
     method: 'POST',
     path: `${PATH}/{id}/${name}`,
     admins: ADMINS_ONLY,
     expected: { texts },
-    async handle({ session, id, act, fields, now, wantsJson }, { database }) {
+    async handle({ session, id, actionContext, fields, now, wantsJson }, { database }) {
       const { id: accountId, timezone } = session.account
       const row = await database.transaction(async (tx) => {
-        const changed = await work(tx, accountId, id, act, fields.text('reason'))
+        const changed = await work(tx, accountId, id, actionContext, fields.text('reason'))
         const undo = undoneBy && {
           path: `${PATH}/${id}/${undoneBy}`,
           fields: [['reason', 'Undone']] as const,
@@ -119,7 +119,7 @@ function actPage(
   }
 }
 
-function show(view: InvoiceView, failed?: FailedAct) {
+function show(view: InvoiceView, failed?: FailedAction) {
   const page: RenderPage = (frame) => renderInvoicePage(frame, view, failed)
   return { json: renderInvoice(view.row, view.today), page }
 }
@@ -132,14 +132,14 @@ async function readInvoice(
   const row = (await findInvoice(reader, accountId, id)) ?? notFound('invoice', id)
   const newest = await newestFrom(undefined, 50, async () => undefined)
   const ofInvoice = { invoice_id: id }
-  const [debtor, payments, messages, acts] = await Promise.all([
+  const [debtor, payments, messages, actions] = await Promise.all([
     findDebtor(reader, accountId, row.debtor_id),
     listPayments(reader, accountId, ofInvoice, newest),
     listMessages(reader, accountId, ofInvoice, newest),
-    listActsOn(reader, accountId, id, ACTS_MAX),
+    listActionsOn(reader, accountId, id, ACTIONS_MAX),
   ])
   const today = todayIn(timezone, now)
   const block = debtor && blockOf(debtor)
   const customer = debtor?.name ?? ''
-  return { session, now, today, row, customer, block, payments, messages, acts }
+  return { session, now, today, row, customer, block, payments, messages, actions }
 }

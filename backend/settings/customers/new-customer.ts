@@ -8,7 +8,7 @@ import { renderDebtor } from '../../debtors/representation.ts'
 import { type Html, html } from '../../html/html.ts'
 import { validateBody } from '../../validation/body.ts'
 import type { JsonObject } from '../../validation/json.ts'
-import { KEY_FIELD, once, refuseReadOnly, renderKeyField } from '../money/money-act.ts'
+import { KEY_FIELD, once, refuseReadOnly, renderKeyField } from '../money/money-action.ts'
 import { type Fields, NO_FIELDS } from '../shell/fields.ts'
 import { withFieldLabels } from '../shell/form-faults.ts'
 import { csrfField, renderFaults, renderPage } from '../shell/layout.ts'
@@ -57,13 +57,13 @@ export const newCustomerPages: readonly SessionPage[] = [
     admins: ADMINS_ONLY,
     expected: { texts: [...TEXTS, KEY_FIELD], numbers: ['payment_terms_days'] },
     async handle(request, deps) {
-      const { session, act, now, fields } = request
+      const { session, actionContext, now, fields } = request
       const { account } = session
       const response = await once(request, deps, CREATION, async (tx) => {
         const input = newDebtor(validateBody(debtorBody, bodyOf(fields)))
         const owner = { accountId: account.id, isDemo: account.isDemo }
         const row = await createDebtor(tx, owner, input, now)
-        await recordAudit(tx, act, {
+        await recordAudit(tx, actionContext, {
           accountId: account.id,
           action: 'debtor.created',
           subjectId: row.id,

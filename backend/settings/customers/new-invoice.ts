@@ -13,7 +13,7 @@ import { parseCurrency } from '../../money/money.ts'
 import { validateBody } from '../../validation/body.ts'
 import type { JsonObject } from '../../validation/json.ts'
 import { readAmountText } from '../money/amount-field.ts'
-import { KEY_FIELD, once, refuseReadOnly, renderKeyField } from '../money/money-act.ts'
+import { KEY_FIELD, once, refuseReadOnly, renderKeyField } from '../money/money-action.ts'
 import { renderPickCustomer } from '../money/pick-customer-page.ts'
 import { invalid, notFound } from '../shell/faults.ts'
 import { Fields } from '../shell/fields.ts'
@@ -77,7 +77,7 @@ export const newInvoicePages: readonly SessionPage[] = [
     admins: ADMINS_ONLY,
     expected: { texts: [...TEXTS, 'chase_if_overdue', KEY_FIELD], numbers: ['amount'] },
     async handle(request, deps) {
-      const { session, act, now, fields } = request
+      const { session, actionContext, now, fields } = request
       const { id: accountId, timezone } = session.account
       const today = todayIn(timezone, now)
       const response = await once(request, deps, CREATION, async (tx) => {
@@ -87,7 +87,7 @@ export const newInvoicePages: readonly SessionPage[] = [
         const { payment_terms_days: paymentTermsDays } = await getAccount(tx, accountId)
         const row = await createInvoice(tx, { accountId, timezone, paymentTermsDays }, input, now)
         const { number, amount, currency } = row
-        await recordAudit(tx, act, {
+        await recordAudit(tx, actionContext, {
           accountId,
           action: 'invoice.created',
           subjectId: row.id,

@@ -55,7 +55,7 @@ ${canChange && html`<td class="amount"><a class="button small" href="${path}/tak
 }</section>
 ${
   canChange &&
-  html`<div class="acts">${row.unapplied_amount > 0 && html`<a class="button primary" href="${path}/allocate">Allocate ${renderMoney(row.unapplied_amount, row.currency)}</a>`}
+  html`<div class="actions">${row.unapplied_amount > 0 && html`<a class="button primary" href="${path}/allocate">Allocate ${renderMoney(row.unapplied_amount, row.currency)}</a>`}
 <a class="button danger" href="${path}/reverse" data-dialog-page>Reverse…</a></div>`
 }`
   return renderPage(frame, { title: 'Payment', section: '/settings/customers', main })

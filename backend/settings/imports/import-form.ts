@@ -69,7 +69,7 @@ export function readForm(fields: Fields): ImportForm {
   }
 }
 
-/** Removes control characters: the reason of an act may contain the file name, but no control characters. */
+/** Removes control characters: the reason of an action may contain the file name, but no control characters. */
 function readFileName(text: string): string {
   const shown = text.replaceAll(/\p{Cc}/gu, ' ').trim()
   return [...shown].slice(0, FILE_NAME_LENGTH_MAX).join('')

@@ -3,7 +3,7 @@ import { getAccount } from '../../accounts/accounts.ts'
 import { countMissing } from '../../import/comparison.ts'
 import { findImport } from '../../import/imports.ts'
 import { readOldInvoices } from '../../invoices/old-invoices.ts'
-import { refuseReadOnly } from '../money/money-act.ts'
+import { refuseReadOnly } from '../money/money-action.ts'
 import { invalid, notFound } from '../shell/faults.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
 import type { Response } from '../shell/response.ts'
@@ -47,7 +47,7 @@ function emptyForm(currency: string): ImportForm {
 }
 
 async function importFile(request: SessionRequest, deps: SettingsDeps): Promise<Response> {
-  const { session, fields, now, act } = request
+  const { session, fields, now, actionContext } = request
   refuseReadOnly(session)
   const text = fields.text('step') || 'preview'
   const step =
@@ -69,7 +69,7 @@ async function importFile(request: SessionRequest, deps: SettingsDeps): Promise<
   }
   const result = await recordStep({
     ...{ database: deps.database, clock: deps.clock, ledger, fileName: form.fileName, importId },
-    importing: { account, chaseOverdue: form.chaseOverdue, act },
+    importing: { account, chaseOverdue: form.chaseOverdue, actionContext },
     correct: form.correct,
   })
   const before = Math.max(0, fields.number('recorded') || 0)

@@ -76,7 +76,7 @@ interface StepOptions {
 
 export async function recordStep(options: StepOptions): Promise<StepResult> {
   const { database, ledger, importing, fileName, correct } = options
-  const { account, act } = importing
+  const { account, actionContext } = importing
   const before = await compareFile(database, account.id, ledger)
   const missing = countMissing(before.comparison)
   const corrections = correct ? before.corrections : []
@@ -85,13 +85,13 @@ export async function recordStep(options: StepOptions): Promise<StepResult> {
   if (total > 0) {
     // The audit entry is written before the first record, so that an interrupted step has one too.
     importId = await database.transaction(async (tx) => {
-      await recordAudit(tx, act, {
+      await recordAudit(tx, actionContext, {
         accountId: account.id,
         action: 'ledger.imported',
         subjectId: account.id,
         detail: { file: fileName, ...missing, corrections: corrections.length },
       })
-      return options.importId ?? (await startImport(tx, account.id, fileName, act))
+      return options.importId ?? (await startImport(tx, account.id, fileName, actionContext))
     })
   }
   const work = createWork(options, importId)

@@ -9,7 +9,7 @@ import {
 } from '../../import/imports.ts'
 import { auditTakeBack, takeBack } from '../../import/take-back.ts'
 import { planTakeBack, readImported, type TakeBackPlan } from '../../import/take-back-plan.ts'
-import { refuseReadOnly } from '../money/money-act.ts'
+import { refuseReadOnly } from '../money/money-action.ts'
 import { notFound } from '../shell/faults.ts'
 import { limitOf, listOf, pageOf } from '../shell/list-query.ts'
 import {
@@ -82,15 +82,16 @@ async function takeBackStep(request: SessionRequest, deps: SettingsDeps) {
 }
 
 /** Takes records back until the time is used up. A repeated request continues with the rest. */
-async function perform({ act }: SessionRequest, deps: SettingsDeps, row: ImportRow) {
+async function perform({ actionContext }: SessionRequest, deps: SettingsDeps, row: ImportRow) {
   const { database, clock } = deps
   const endsAtMs = clock().getTime() + STEP_MS
   const { steps } = await readPlan(database, row)
-  if (steps.length > 0) await database.transaction((tx) => auditTakeBack(tx, row, steps, act))
+  if (steps.length > 0)
+    await database.transaction((tx) => auditTakeBack(tx, row, steps, actionContext))
   let done = 0
   for (const step of steps) {
     if (clock().getTime() > endsAtMs) return { done, isComplete: false }
-    const isDone = await database.transaction((tx) => takeBack(tx, row, step, act))
+    const isDone = await database.transaction((tx) => takeBack(tx, row, step, actionContext))
     if (isDone) done += Object.keys(step).length
   }
   return { done, isComplete: true }

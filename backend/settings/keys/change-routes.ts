@@ -71,7 +71,7 @@ export const keyChangePages: readonly SessionPage[] = [
     needsConfirmation: true,
     expected: { texts: ['name', 'submission', 'grace', ...LIMIT_FIELDS.texts] },
     async handle(request, { database, peppers, baseUrl }) {
-      const { session, fields, act, id } = request
+      const { session, fields, actionContext, id } = request
       const { account } = session
       const current = await getKey(database.read, session, id)
       const rotation = {
@@ -80,13 +80,14 @@ export const keyChangePages: readonly SessionPage[] = [
         grace: graceOf(fields.text('grace')),
       }
       const { row, secret, replaced } = await database.transaction(async (tx) => {
-        const rotated = await rotateApiKey(tx, id, rotation, peppers, act, account.id)
+        const rotated = await rotateApiKey(tx, id, rotation, peppers, actionContext, account.id)
         await recordSubmission(tx, request, rotated.row)
         const flash = rotation.grace === 'now' ? 'key_replaced' : 'key_rotated'
         if (!request.wantsJson) await setFlash(tx, session.token, flash)
         return rotated
       })
-      const represent = (key: typeof row) => representKey(key, account.scopeAllowance, act.now)
+      const represent = (key: typeof row) =>
+        representKey(key, account.scopeAllowance, actionContext.now)
       return {
         status: 201,
         json: { ...represent(row), secret, replaced: represent(replaced) },
@@ -105,7 +106,7 @@ export const keyChangePages: readonly SessionPage[] = [
 ]
 
 async function changeKey(request: SessionRequest, { database }: SettingsDeps) {
-  const { session, fields, id, act, wantsJson } = request
+  const { session, fields, id, actionContext, wantsJson } = request
   const { account } = session
   const current = await getKey(database.read, session, id)
   const shownDay = lastDayOf(current.expires_at, account.timezone)
@@ -119,12 +120,12 @@ async function changeKey(request: SessionRequest, { database }: SettingsDeps) {
     ...(allowedAddresses === undefined ? {} : { allowedAddresses }),
   }
   const row = await database.transaction(async (tx) => {
-    const changed = await changeApiKey(tx, id, change, act, account.id)
+    const changed = await changeApiKey(tx, id, change, actionContext, account.id)
     if (!wantsJson) await setFlash(tx, session.token, 'key_changed')
     return changed
   })
   return {
-    json: representKey(row, account.scopeAllowance, act.now),
+    json: representKey(row, account.scopeAllowance, actionContext.now),
     location: `/settings/api-keys/${id}`,
   }
 }

@@ -33,7 +33,7 @@ export function renderKey(
   const current = usage.hours.at(-1) ?? NO_CALLS
   const main = html`<p class="back"><a href="/settings/api-keys">API &amp; webhooks</a></p>
 <div class="heading"><h1 translate="no">${row.name}</h1>
-${isAdmin && renderActs(row, now)}</div>
+${isAdmin && renderActions(row, now)}</div>
 <section class="card"><dl class="facts">
 <div><dt>Status</dt><dd>${renderStatus(row, { now, timezone })}</dd></div>
 <div><dt>Prefix</dt><dd><code translate="no">${row.prefix}</code></dd></div>
@@ -60,7 +60,7 @@ these charts yet.`
   return renderPage(frame, { title: row.name, section: '/settings/api-keys', main })
 }
 
-function renderActs(row: ApiKeyRow, now: Date): Html | undefined {
+function renderActions(row: ApiKeyRow, now: Date): Html | undefined {
   if (row.revoked_at !== null) return undefined
   const path = `/settings/api-keys/${row.id}`
   const isActive = keyStatus(row, now) === 'active'

@@ -16,7 +16,7 @@ export async function getKey(reader: Reader, { account }: Session, id: string): 
 /** Throws `key_already_issued` if the form was submitted before, by a double click or a reload. */
 export async function recordSubmission(
   tx: Transaction,
-  { fields, session, act }: SessionRequest,
+  { fields, session, actionContext }: SessionRequest,
   row: ApiKeyRow,
 ): Promise<void> {
   const submission = fields.text('submission')
@@ -28,7 +28,7 @@ export async function recordSubmission(
         submission: hashToken(`${session.user.id} ${submission}`),
         account_id: session.account.id,
         key_id: row.id,
-        created_at: act.now.toISOString(),
+        created_at: actionContext.now.toISOString(),
       })
       .execute()
   } catch (error) {

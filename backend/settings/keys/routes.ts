@@ -98,7 +98,7 @@ export const keyPages: readonly SessionPage[] = [
       lists: ['scopes', ...LIMIT_FIELDS.lists],
     },
     async handle(request, { database, peppers, baseUrl }) {
-      const { session, fields, act } = request
+      const { session, fields, actionContext } = request
       const { account } = session
       const input = {
         accountId: account.id,
@@ -108,7 +108,7 @@ export const keyPages: readonly SessionPage[] = [
         allowedAddresses: readAddresses(fields) ?? [],
       }
       const { row, secret } = await database.transaction(async (tx) => {
-        const issued = await issueApiKey(tx, input, peppers, act)
+        const issued = await issueApiKey(tx, input, peppers, actionContext)
         await recordSubmission(tx, request, issued.row)
         if (!request.wantsJson) {
           await checkName(tx, request, issued.row)
@@ -118,7 +118,7 @@ export const keyPages: readonly SessionPage[] = [
       })
       return {
         status: 201,
-        json: { ...representKey(row, account.scopeAllowance, act.now), secret },
+        json: { ...representKey(row, account.scopeAllowance, actionContext.now), secret },
         page: (frame) => renderReveal(frame, { row, secret, baseUrl }),
       }
     },
@@ -186,13 +186,13 @@ export const keyPages: readonly SessionPage[] = [
     method: 'POST',
     path: '/settings/api-keys/{id}/revoke',
     admins: ADMINS_ONLY,
-    async handle({ session, id, act, wantsJson }, { database }) {
+    async handle({ session, id, actionContext, wantsJson }, { database }) {
       const row = await database.transaction(async (tx) => {
         if (!wantsJson) await setFlash(tx, session.token, 'key_revoked')
-        return revokeApiKey(tx, id, act, session.account.id)
+        return revokeApiKey(tx, id, actionContext, session.account.id)
       })
       return {
-        json: representKey(row, session.account.scopeAllowance, act.now),
+        json: representKey(row, session.account.scopeAllowance, actionContext.now),
         location: '/settings/api-keys?show=revoked',
       }
     },
@@ -221,7 +221,7 @@ async function changeAllowance(
   { database, flushLastUsed }: Parameters<SessionPage['handle']>[1],
 ): Promise<Response> {
   await flushLastUsed()
-  const { session, fields, act } = request
+  const { session, fields, actionContext } = request
   // A form cannot send an empty list. In JSON a missing list is an error rather than an empty one.
   if (fields.isJson && !fields.has('scopes')) {
     const detail = 'scopes is required. Send an empty list to allow no scope.'
@@ -244,7 +244,7 @@ async function changeAllowance(
   const allowance = scopes.length === SCOPES.length ? null : scopes
   const account = await database.transaction(async (tx) => {
     if (!request.wantsJson) await setFlash(tx, session.token, 'scopes_changed')
-    return setScopeAllowance(tx, session.account.id, allowance, act)
+    return setScopeAllowance(tx, session.account.id, allowance, actionContext)
   })
   return {
     json: { scopes: allowedScopes(account.scope_allowance) },

@@ -84,10 +84,10 @@ export const sessionPages: readonly SessionPage[] = [
     method: 'POST',
     path: '/settings/logout',
     beforeSecondFactor: true,
-    async handle({ session, act }, { database }) {
+    async handle({ session, actionContext }, { database }) {
       await database.transaction(async (tx) => {
         await endSession(tx, session.token)
-        await recordAudit(tx, act, {
+        await recordAudit(tx, actionContext, {
           accountId: session.account.id,
           action: 'user.logged_out',
           subjectId: session.user.id,
@@ -100,10 +100,10 @@ export const sessionPages: readonly SessionPage[] = [
     method: 'POST',
     path: '/settings/logout-everywhere',
     beforeSecondFactor: true,
-    async handle({ session, act }, { database }) {
+    async handle({ session, actionContext }, { database }) {
       await database.transaction(async (tx) => {
         await endSessionsOf(tx, session.user.id)
-        await recordAudit(tx, act, {
+        await recordAudit(tx, actionContext, {
           accountId: session.account.id,
           action: 'user.logged_out_everywhere',
           subjectId: session.user.id,
@@ -129,7 +129,10 @@ export const sessionPages: readonly SessionPage[] = [
     path: '/settings/password',
     beforeSecondFactor: true,
     expected: { texts: ['current_password', 'new_password'] },
-    async handle({ session, act, fields, address, now, wantsJson }, { database, passwords }) {
+    async handle(
+      { session, actionContext, fields, address, now, wantsJson },
+      { database, passwords },
+    ) {
       const { user, account } = session
       const chosen = fields.text('new_password')
       checkChosenPassword(chosen, user.email, '/new_password')
@@ -146,7 +149,7 @@ export const sessionPages: readonly SessionPage[] = [
         await endSessionsOf(tx, user.id, session.token)
         const rotated = await rotateSession(tx, session)
         if (!wantsJson) await setFlash(tx, rotated, 'password_changed')
-        await recordAudit(tx, act, {
+        await recordAudit(tx, actionContext, {
           accountId: account.id,
           action: 'user.password_changed',
           subjectId: user.id,

@@ -28,11 +28,11 @@ export const noticePages: readonly SessionPage[] = [
     path: NOTICES_PATH,
     admins: 'Notices about the account are mailed to its Admins.',
     expected: { lists: ['kinds'] },
-    async handle({ session, fields, act, wantsJson }, { database }) {
+    async handle({ session, fields, actionContext, wantsJson }, { database }) {
       const chosen = fields.list('kinds').map(kindOf)
       const user = { id: session.user.id, account_id: session.account.id }
       await database.transaction(async (tx) => {
-        await chooseNotices(tx, user, chosen, act)
+        await chooseNotices(tx, user, chosen, actionContext)
         if (!wantsJson) await setFlash(tx, session.token, 'notices_changed')
       })
       return {

@@ -79,7 +79,7 @@ export const passkeyPages: readonly SessionPage[] = [
     beforeSecondFactor: true,
     needsConfirmation: true,
     expected: { texts: ['name', 'credential'] },
-    async handle({ session, fields, act, now, wantsJson }, deps) {
+    async handle({ session, fields, actionContext, now, wantsJson }, deps) {
       const { database } = deps
       const party = requireParty(deps)
       const { user, token } = session
@@ -95,7 +95,7 @@ export const passkeyPages: readonly SessionPage[] = [
         return invalid('credential', 'What the browser returned is not a valid passkey. Try again.')
       }
       const { passkey, recoveryCodes } = await database.transaction(async (tx) => {
-        const added = await addPasskey(tx, user.id, { ...credential, name }, act)
+        const added = await addPasskey(tx, user.id, { ...credential, name }, actionContext)
         // With the first second factor, a session that an attacker started with the password must end.
         if (added.recoveryCodes !== undefined) await endSessionsOf(tx, user.id, token)
         else if (!wantsJson) await setFlash(tx, token, 'passkey_added')
@@ -123,10 +123,10 @@ export const passkeyPages: readonly SessionPage[] = [
     method: 'POST',
     path: `${PATH}/{id}/rename`,
     expected: { texts: ['name'] },
-    async handle({ session, id, fields, act, wantsJson }, { database }) {
+    async handle({ session, id, fields, actionContext, wantsJson }, { database }) {
       const passkey = await database.transaction(async (tx) => {
         if (!wantsJson) await setFlash(tx, session.token, 'passkey_renamed')
-        return renamePasskey(tx, session.user.id, id, fields.text('name'), act)
+        return renamePasskey(tx, session.user.id, id, fields.text('name'), actionContext)
       })
       return { json: representPasskey(passkey), location: SECOND_FACTOR_PATH }
     },
@@ -149,9 +149,9 @@ export const passkeyPages: readonly SessionPage[] = [
     method: 'POST',
     path: `${PATH}/{id}/remove`,
     needsConfirmation: true,
-    async handle({ session, id, act, wantsJson }, { database }) {
+    async handle({ session, id, actionContext, wantsJson }, { database }) {
       await database.transaction(async (tx) => {
-        await removePasskey(tx, session.user.id, id, act)
+        await removePasskey(tx, session.user.id, id, actionContext)
         if (!wantsJson) await setFlash(tx, session.token, 'passkey_removed')
       })
       return { location: SECOND_FACTOR_PATH }

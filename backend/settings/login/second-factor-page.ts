@@ -100,7 +100,7 @@ can find them without your phone. Earlier recovery codes no longer work.</p>
   return renderPage(frame, { title: 'Recovery codes', isAlone: true, main })
 }
 
-function renderButton(frame: Frame, act: string, name: string, isDangerous = false): Html {
-  return html`<form method="post" action="${PATH}/${act}" data-once>${csrfField(frame)}
+function renderButton(frame: Frame, action: string, name: string, isDangerous = false): Html {
+  return html`<form method="post" action="${PATH}/${action}" data-once>${csrfField(frame)}
 <button${isDangerous && html` class="danger"`}>${name}</button></form>`
 }

@@ -56,10 +56,16 @@ export const secondFactorPages: readonly SessionPage[] = [
     beforeSecondFactor: true,
     needsConfirmation: true,
     expected: { texts: ['code'] },
-    async handle({ session, fields, act }, { database, secondFactorBox }) {
+    async handle({ session, fields, actionContext }, { database, secondFactorBox }) {
       const { user, token } = session
       const codes = await database.transaction(async (tx) => {
-        const issued = await enableApp(tx, user.id, fields.text('code'), secondFactorBox, act)
+        const issued = await enableApp(
+          tx,
+          user.id,
+          fields.text('code'),
+          secondFactorBox,
+          actionContext,
+        )
         // A session that an attacker started with the password alone must end.
         await endSessionsOf(tx, user.id, token)
         return issued
@@ -76,9 +82,9 @@ export const secondFactorPages: readonly SessionPage[] = [
     method: 'POST',
     path: `${PATH}/recovery-codes`,
     needsConfirmation: true,
-    async handle({ session, act }, { database }) {
+    async handle({ session, actionContext }, { database }) {
       const codes = await database.transaction((tx) =>
-        replaceRecoveryCodes(tx, session.user.id, act),
+        replaceRecoveryCodes(tx, session.user.id, actionContext),
       )
       return { json: { recovery_codes: codes }, page: (frame) => renderCodes(frame, codes) }
     },
@@ -87,9 +93,9 @@ export const secondFactorPages: readonly SessionPage[] = [
     method: 'POST',
     path: `${PATH}/disable`,
     needsConfirmation: true,
-    async handle({ session, act, wantsJson }, { database }) {
+    async handle({ session, actionContext, wantsJson }, { database }) {
       await database.transaction(async (tx) => {
-        await disableApp(tx, session.user.id, act)
+        await disableApp(tx, session.user.id, actionContext)
         if (!wantsJson) await setFlash(tx, session.token, 'second_factor_disabled')
       })
       return { location: PATH }
@@ -101,7 +107,7 @@ export const secondFactorPages: readonly SessionPage[] = [
     admins: 'Only an Admin can require a second factor.',
     needsConfirmation: true,
     expected: { texts: ['required'] },
-    async handle({ session, fields, act, wantsJson }, { database }) {
+    async handle({ session, fields, actionContext, wantsJson }, { database }) {
       const isRequired = fields.text('required') === 'yes'
       if (isRequired && !session.user.hasSecondFactor) {
         invalid(
@@ -110,7 +116,7 @@ export const secondFactorPages: readonly SessionPage[] = [
         )
       }
       await database.transaction(async (tx) => {
-        await setSecondFactorPolicy(tx, session.account.id, isRequired, act)
+        await setSecondFactorPolicy(tx, session.account.id, isRequired, actionContext)
         if (!wantsJson) await setFlash(tx, session.token, 'second_factor_policy')
       })
       return { location: PATH }

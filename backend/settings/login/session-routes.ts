@@ -33,11 +33,11 @@ export const ownSessionPages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: '/settings/sessions/{id}/end',
-    async handle({ session, id, act, wantsJson }, { database }) {
+    async handle({ session, id, actionContext, wantsJson }, { database }) {
       await database.transaction(async (tx) => {
         if (!(await endListedSession(tx, session, id))) notFound('session', id)
         if (!wantsJson) await setFlash(tx, session.token, 'session_ended')
-        await recordAudit(tx, act, {
+        await recordAudit(tx, actionContext, {
           accountId: session.account.id,
           action: 'user.session_ended',
           subjectId: session.user.id,

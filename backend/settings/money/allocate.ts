@@ -25,7 +25,7 @@ import {
   renderAllocationFields,
 } from './allocation-fields.ts'
 import type { Subject } from './effects.ts'
-import { KEY_FIELD, type MoneyAct, moneyActPages, type Preview } from './money-act.ts'
+import { KEY_FIELD, type MoneyAction, moneyActionPages, type Preview } from './money-action.ts'
 import { renderPreviewPage } from './preview-page.ts'
 
 const PATH = '/settings/payments'
@@ -41,12 +41,12 @@ interface AllocateForm extends Subject {
 
 type AllocateInput = readonly NewAllocation[]
 
-const act: MoneyAct<AllocateForm, AllocateInput, Reallocated> = {
+const action: MoneyAction<AllocateForm, AllocateInput, Reallocated> = {
   paths: {
     form: `${PATH}/{id}/allocate`,
     preview: `${PATH}/{id}/allocate/preview`,
     edit: `${PATH}/{id}/allocate/edit`,
-    act: `${PATH}/{id}/allocate`,
+    action: `${PATH}/{id}/allocate`,
   },
   operation: 'settings.allocatePayment',
   admins: 'Only an Admin can allocate payments.',
@@ -80,14 +80,14 @@ const act: MoneyAct<AllocateForm, AllocateInput, Reallocated> = {
     if (allocations.length > 0) return allocations
     return invalid('allocations', 'Enter an amount for at least one invoice.')
   },
-  perform: (tx, { act: by }, { accountId, payment }, input) =>
-    allocatePayment(tx, accountId, payment.id, input, by),
+  perform: (tx, { actionContext }, { accountId, payment }, input) =>
+    allocatePayment(tx, accountId, payment.id, input, actionContext),
   renderPreview,
   represent: (_form, { payment, allocations }) => renderPayment(payment, allocations),
   location: (id) => `${PATH}/${id}`,
 }
 
-export const allocatePages: readonly SessionPage[] = moneyActPages(act)
+export const allocatePages: readonly SessionPage[] = moneyActionPages(action)
 
 async function readForm(
   reader: Reader,

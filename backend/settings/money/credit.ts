@@ -5,7 +5,7 @@ import { todayIn } from '../../calendar/calendar.ts'
 import type { InvoiceRow, Reader } from '../../database/tables.ts'
 import { findDebtor } from '../../debtors/debtors.ts'
 import { type Html, html } from '../../html/html.ts'
-import { conflict, isOpen } from '../../invoices/acts.ts'
+import { conflict, isOpen } from '../../invoices/actions.ts'
 import { type Credit, creditInvoice } from '../../invoices/credit-invoice.ts'
 import { findInvoice } from '../../invoices/invoices.ts'
 import { renderInvoice } from '../../invoices/representation.ts'
@@ -20,7 +20,7 @@ import type { SessionPage, SessionRequest } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
 import { readAmountText } from './amount-field.ts'
 import type { Subject } from './effects.ts'
-import { type MoneyAct, moneyActPages, type Preview } from './money-act.ts'
+import { type MoneyAction, moneyActionPages, type Preview } from './money-action.ts'
 import { renderPreviewPage } from './preview-page.ts'
 
 const PATH = '/settings/invoices'
@@ -31,12 +31,12 @@ interface CreditForm extends Subject {
   readonly timezone: string
 }
 
-const act: MoneyAct<CreditForm, Credit, InvoiceRow> = {
+const action: MoneyAction<CreditForm, Credit, InvoiceRow> = {
   paths: {
     form: `${PATH}/{id}/credit`,
     preview: `${PATH}/{id}/credit/preview`,
     edit: `${PATH}/{id}/credit/edit`,
-    act: `${PATH}/{id}/credit`,
+    action: `${PATH}/{id}/credit`,
   },
   operation: 'settings.creditInvoice',
   admins: 'Only an Admin can change invoices.',
@@ -46,14 +46,14 @@ const act: MoneyAct<CreditForm, Credit, InvoiceRow> = {
   defaults: () => ({}),
   renderForm,
   parse: parseCredit,
-  perform: (tx, { act: by }, { accountId, invoice }, input) =>
-    creditInvoice(tx, accountId, invoice.id, input, by),
+  perform: (tx, { actionContext }, { accountId, invoice }, input) =>
+    creditInvoice(tx, accountId, invoice.id, input, actionContext),
   renderPreview,
   represent: ({ today }, row) => renderInvoice(row, today),
   location: (id) => `${PATH}/${id}`,
 }
 
-export const creditPages: readonly SessionPage[] = moneyActPages(act)
+export const creditPages: readonly SessionPage[] = moneyActionPages(action)
 
 async function readForm(reader: Reader, { session, id, now }: SessionRequest): Promise<CreditForm> {
   const { id: accountId, timezone } = session.account

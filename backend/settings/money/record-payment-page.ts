@@ -5,7 +5,7 @@ import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '.
 import { dateWords, METHOD_WORDS, renderMoney } from '../shell/ledger-words.ts'
 import type { Frame } from '../shell/response.ts'
 import { renderAllocationFields } from './allocation-fields.ts'
-import type { Preview } from './money-act.ts'
+import type { Preview } from './money-action.ts'
 import { renderPreviewPage } from './preview-page.ts'
 import type { PutTo, RecordForm, RecordInput } from './record-form.ts'
 

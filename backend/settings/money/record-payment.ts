@@ -20,18 +20,18 @@ import {
   readAllocatableInvoices,
 } from './allocation-fields.ts'
 import { amountText, readAmountText } from './amount-field.ts'
-import { type MoneyAct, moneyActPages } from './money-act.ts'
+import { type MoneyAction, moneyActionPages } from './money-action.ts'
 import { renderPickCustomer } from './pick-customer-page.ts'
 import { PUT_TO, type PutTo, type RecordForm, type RecordInput } from './record-form.ts'
 import { renderRecordForm, renderRecordPreview } from './record-payment-page.ts'
 
 const PATH = '/settings/payments'
-const act: MoneyAct<RecordForm, RecordInput, RecordedPayment> = {
+const action: MoneyAction<RecordForm, RecordInput, RecordedPayment> = {
   paths: {
     form: `${PATH}/new`,
     preview: `${PATH}/preview`,
     edit: `${PATH}/edit`,
-    act: PATH,
+    action: PATH,
   },
   operation: 'settings.recordPayment',
   admins: 'Only an Admin can record payments.',
@@ -74,8 +74,8 @@ const act: MoneyAct<RecordForm, RecordInput, RecordedPayment> = {
   location: (id) => `${PATH}/${id}`,
 }
 
-export const recordPaymentPages: readonly SessionPage[] = moneyActPages(act).map((page) =>
-  page.path === act.paths.form ? { ...page, handle: withCustomerPicker(page.handle) } : page,
+export const recordPaymentPages: readonly SessionPage[] = moneyActionPages(action).map((page) =>
+  page.path === action.paths.form ? { ...page, handle: withCustomerPicker(page.handle) } : page,
 )
 
 /** Adds the page that lets the user select a customer if the request names none. */
@@ -87,7 +87,7 @@ function withCustomerPicker(handle: SessionPage['handle']): SessionPage['handle'
     return renderPickCustomer(deps.database.read, request, search, {
       title: 'Record a payment',
       question: 'Who paid?',
-      path: act.paths.form,
+      path: action.paths.form,
     })
   }
 }

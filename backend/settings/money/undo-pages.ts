@@ -19,12 +19,12 @@ import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-re
 import type { RenderPage } from '../shell/response.ts'
 import { ALLOCATIONS } from './allocation-fields.ts'
 import { previewEffects } from './effects.ts'
-import { KEY_FIELD, once, refuseReadOnly, renderKeyField } from './money-act.ts'
+import { KEY_FIELD, once, refuseReadOnly, renderKeyField } from './money-action.ts'
 import { renderEffects } from './preview-page.ts'
 
 const PATH = '/settings/payments'
 
-interface UndoAct {
+interface UndoAction {
   /** The last segment of the path and of the form's action. */
   readonly name: string
   readonly operation: string
@@ -35,13 +35,13 @@ interface UndoAct {
   readonly hint: string
   readonly texts: readonly string[]
   perform(tx: Transaction, request: SessionRequest, reason: string): Promise<PaymentRow>
-  /** The request that undoes the act; it is derived from the allocations before the act. */
+  /** The request that undoes the action; it is derived from the allocations before the action. */
   undo?(allocations: readonly Allocation[], request: SessionRequest): Undo | undefined
   /** Invoices that may be reopened. */
   reopened(allocations: readonly Allocation[], request: SessionRequest): readonly string[]
 }
 
-const REVERSE: UndoAct = {
+const REVERSE: UndoAction = {
   name: 'reverse',
   operation: 'settings.reversePayment',
   admins: 'Only an Admin can reverse payments.',
@@ -50,12 +50,12 @@ const REVERSE: UndoAct = {
   button: 'Reverse payment',
   hint: 'For a payment that bounced or was recorded by mistake. The payment stays in the list. A reversal cannot be undone.',
   texts: [],
-  perform: (tx, { session, id, act }, reason) =>
-    reversePayment(tx, session.account.id, id, reason, act),
+  perform: (tx, { session, id, actionContext }, reason) =>
+    reversePayment(tx, session.account.id, id, reason, actionContext),
   reopened: (allocations) => allocations.map(({ invoice_id }) => invoice_id),
 }
 
-const TAKE_BACK: UndoAct = {
+const TAKE_BACK: UndoAction = {
   name: 'take-back',
   operation: 'settings.takeBackAllocation',
   admins: 'Only an Admin can take allocations back.',
@@ -65,9 +65,9 @@ const TAKE_BACK: UndoAct = {
   hint: 'The money goes back on account. You can allocate it to another invoice.',
   texts: ['invoice_id'],
   async perform(tx, request, reason) {
-    const { session, id, act } = request
+    const { session, id, actionContext } = request
     const from = { invoiceId: invoiceOf(request), reason }
-    return (await takeBackAllocation(tx, session.account.id, id, from, act)).payment
+    return (await takeBackAllocation(tx, session.account.id, id, from, actionContext)).payment
   },
   undo(allocations, request) {
     const taken = allocations.find(({ invoice_id }) => invoice_id === invoiceOf(request))
@@ -111,7 +111,10 @@ const UNDO_ALLOCATION = {
 }
 
 /** Takes back the allocations that were just made. An allocation that has changed since is rejected. */
-async function undoAllocation(tx: Transaction, { session, id, fields, act }: SessionRequest) {
+async function undoAllocation(
+  tx: Transaction,
+  { session, id, fields, actionContext }: SessionRequest,
+) {
   const { id: accountId } = session.account
   const allocated = await lockAllocations(tx, accountId, id)
   for (const { invoice_id: invoiceId, amount } of fields.rows(
@@ -126,7 +129,7 @@ async function undoAllocation(tx: Transaction, { session, id, fields, act }: Ses
         'The allocation to this invoice has changed since. Take it back on the page of the payment.',
       )
     }
-    await takeBackAllocation(tx, accountId, id, { invoiceId, reason: UNDONE }, act)
+    await takeBackAllocation(tx, accountId, id, { invoiceId, reason: UNDONE }, actionContext)
   }
   const row = (await findPayment(tx, accountId, id)) ?? notFound('payment', id)
   return represent(tx, row)
@@ -149,9 +152,18 @@ const REDO_ALLOCATION = {
 }
 
 /** Allocates again what was just taken back; the amount is in minor units. */
-async function redoAllocation(tx: Transaction, { session, id, fields, act }: SessionRequest) {
+async function redoAllocation(
+  tx: Transaction,
+  { session, id, fields, actionContext }: SessionRequest,
+) {
   const wanted = [{ invoiceId: fields.text('invoice_id'), amount: Number(fields.text('amount')) }]
-  const { payment, allocations } = await allocatePayment(tx, session.account.id, id, wanted, act)
+  const { payment, allocations } = await allocatePayment(
+    tx,
+    session.account.id,
+    id,
+    wanted,
+    actionContext,
+  )
   return renderPayment(payment, allocations)
 }
 
@@ -162,7 +174,7 @@ function invoiceOf({ fields, query }: SessionRequest): string {
   return fields.text('invoice_id') || (query.get('invoice_id') ?? '')
 }
 
-function pagesOf(undo: UndoAct): SessionPage[] {
+function pagesOf(undo: UndoAction): SessionPage[] {
   const path = `${PATH}/{id}/${undo.name}`
   const { admins, texts } = undo
   return [
@@ -198,7 +210,7 @@ function pagesOf(undo: UndoAct): SessionPage[] {
   ]
 }
 
-function optionsOf({ operation, flash }: UndoAct) {
+function optionsOf({ operation, flash }: UndoAction) {
   return { operation, flash, isKeyOptional: true, location: (id: string) => `${PATH}/${id}` }
 }
 
@@ -208,7 +220,7 @@ async function represent(reader: Reader, row: PaymentRow) {
 }
 
 async function renderQuestion(
-  undo: UndoAct,
+  undo: UndoAction,
   request: SessionRequest,
   { database }: SettingsDeps,
   problem?: Problem,

@@ -88,7 +88,7 @@ function renderUser(frame: Frame, user: UserRow, isLastAdmin: boolean): Html {
     (isLastAdmin
       ? html`<span class="hint">The last Admin must keep the role. Make someone else an Admin first.</span>`
       : html`${renderLink(`${path}/role`, `Make ${ROLE_WORDS[other]}`, user.email)}${renderLink(`${path}/deactivate`, 'Deactivate', user.email, true)}`)
-  }${!isActive && renderAct(frame, `${path}/reactivate`, 'Reactivate', user.email)}</div></td></tr>`
+  }${!isActive && renderAction(frame, `${path}/reactivate`, 'Reactivate', user.email)}</div></td></tr>`
 }
 
 function isLastAdmin(user: UserRow, users: readonly UserRow[]): boolean {
@@ -113,10 +113,10 @@ function renderInvitation(frame: Frame, row: InvitationRow, { timezone, mails }:
   return html`<tr><th scope="row" data-label="E-mail"><span translate="no">${row.email}</span>${mail && html` <span class="hint">${MAIL_WORDS[mail.status]}</span>`}</th>
 <td data-label="Role">${ROLE_WORDS[row.role]}</td>
 <td data-label="Expires">${exactTime(row.expires_at, timezone)}</td>
-<td data-label="Actions">${renderAct(frame, `/settings/invitations/${row.id}/withdraw`, 'Withdraw', row.email)}</td></tr>`
+<td data-label="Actions">${renderAction(frame, `/settings/invitations/${row.id}/withdraw`, 'Withdraw', row.email)}</td></tr>`
 }
 
-function renderAct(frame: Frame, action: string, name: string, person: string): Html {
+function renderAction(frame: Frame, action: string, name: string, person: string): Html {
   return html`<form method="post" action="${action}">${csrfField(frame)}
 <button class="small">${name}<span class="unseen"> ${person}</span></button></form>`
 }

@@ -49,7 +49,7 @@ export const peoplePages: readonly SessionPage[] = [
     admins: ADMINS_ONLY,
     needsConfirmation: true,
     expected: { texts: ['email', 'role'] },
-    async handle({ fields, session, act }, { database, baseUrl, mailedInvitations }) {
+    async handle({ fields, session, actionContext }, { database, baseUrl, mailedInvitations }) {
       const id = createId('ivt')
       const code = mailedInvitations?.codeOf(id) ?? createToken()
       const isMailed = mailedInvitations !== undefined
@@ -61,8 +61,8 @@ export const peoplePages: readonly SessionPage[] = [
         codeHash: hashToken(code),
       }
       const invitation = await database.transaction(async (tx) => {
-        const row = await createInvitation(tx, wanted, act)
-        if (isMailed) await announceInvitation(tx, row, act.now)
+        const row = await createInvitation(tx, wanted, actionContext)
+        if (isMailed) await announceInvitation(tx, row, actionContext.now)
         return row
       })
       const link = invitationLink(baseUrl, code)
@@ -106,7 +106,7 @@ export const peoplePages: readonly SessionPage[] = [
     expected: { texts: ['role'] },
     handle: (request, deps) =>
       changeUser(request, deps, 'role_changed', (tx, target) =>
-        changeRole(tx, target, roleOf(request.fields.text('role')), request.act),
+        changeRole(tx, target, roleOf(request.fields.text('role')), request.actionContext),
       ),
   },
   {
@@ -119,7 +119,7 @@ export const peoplePages: readonly SessionPage[] = [
         deps,
         'user_deactivated',
         async (tx, target) => {
-          const user = await setUserStatus(tx, target, 'deactivated', request.act)
+          const user = await setUserStatus(tx, target, 'deactivated', request.actionContext)
           await endSessionsOf(tx, user.id)
           return user
         },
@@ -135,7 +135,7 @@ export const peoplePages: readonly SessionPage[] = [
         request,
         deps,
         'user_reactivated',
-        (tx, target) => setUserStatus(tx, target, 'active', request.act),
+        (tx, target) => setUserStatus(tx, target, 'active', request.actionContext),
         'deactivate',
       ),
   },
@@ -143,10 +143,10 @@ export const peoplePages: readonly SessionPage[] = [
     method: 'POST',
     path: '/settings/invitations/{id}/withdraw',
     admins: ADMINS_ONLY,
-    async handle({ session, id, act, wantsJson }, { database }) {
+    async handle({ session, id, actionContext, wantsJson }, { database }) {
       await database.transaction(async (tx) => {
         if (!wantsJson) await setFlash(tx, session.token, 'invitation_withdrawn')
-        await withdrawInvitation(tx, { accountId: session.account.id, id }, act)
+        await withdrawInvitation(tx, { accountId: session.account.id, id }, actionContext)
       })
       return { location: PATH }
     },

@@ -20,11 +20,11 @@ import {
 import { earliestSending } from '../../reminders/sending-time.ts'
 import { takeBackDecision } from '../../reminders/take-back-decision.ts'
 import { setFlash } from '../../sessions/sessions.ts'
-import type { FailedAct } from '../shell/acts.ts'
 import { notFound } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
 import { listOf, newestFrom } from '../shell/list-query.ts'
 import { readNames } from '../shell/names.ts'
+import type { FailedAction } from '../shell/page-actions.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
 import {
   type ApprovalView,
@@ -94,10 +94,10 @@ export const approvalPages: readonly SessionPage[] = [
     path: `${PATH}/{id}/take-back`,
     admins: ADMINS_ONLY,
     async handle(request, deps) {
-      const { session, id, act } = request
+      const { session, id, actionContext } = request
       await deps.database.transaction(async (tx) => {
         if (!request.wantsJson) await setFlash(tx, session.token, 'decision_taken_back')
-        await takeBackDecision(tx, session.account.id, id, act)
+        await takeBackDecision(tx, session.account.id, id, actionContext)
       })
       return { json: await decidedJson(request, deps), location: PATH }
     },
@@ -146,18 +146,18 @@ function decisionPage(
     admins: ADMINS_ONLY,
     expected: { texts: name === 'approve' ? ['seen'] : ['seen', 'reason'] },
     async handle(request, deps) {
-      const { session, id, fields, act } = request
+      const { session, id, fields, actionContext } = request
       await deps.database.transaction(async (tx) => {
         const decision = decisionOf(fields)
         if (!request.wantsJson) await setDecisionFlash(tx, request, decision)
-        await decideApproval(tx, session.account.id, id, decision, act)
+        await decideApproval(tx, session.account.id, id, decision, actionContext)
       })
       return { json: await decidedJson(request, deps), location: PATH }
     },
     async rerender(request, problem, deps) {
       const view = await readView(request, deps)
       if (view === undefined) return undefined
-      const failed: FailedAct = { name, reason: request.fields.text('reason'), problem }
+      const failed: FailedAction = { name, reason: request.fields.text('reason'), problem }
       return (frame) => renderApproval(frame, view, failed)
     },
   }

@@ -5,10 +5,10 @@ import type { Language } from '../../mail/wording/languages.ts'
 import type { DecidedMessage } from '../../messages/approval-log.ts'
 import type { Approval } from '../../reminders/approvals.ts'
 import type { Session } from '../../sessions/sessions.ts'
-import { type FailedAct, type PageAct, renderReasonedAct } from '../shell/acts.ts'
 import { renderConfirmPage } from '../shell/confirm-page.ts'
 import { renderFaults, renderPage } from '../shell/layout.ts'
 import { dayOf, reasonWords, renderMoney, STAGE_WORDS } from '../shell/ledger-words.ts'
+import { type FailedAction, type PageAction, renderReasonedAction } from '../shell/page-actions.ts'
 import type { Frame } from '../shell/response.ts'
 import { exactTime, plural, timeAgo } from '../shell/words.ts'
 import { labelOf, renderHistory, renderMessageFacts, renderMessageText } from './message-page.ts'
@@ -112,14 +112,14 @@ function renderEnvelope({ name, replyTo }: ApprovalView['sender'], { subject }: 
 <div class="whole"><dt>Subject</dt><dd translate="no">${subject}</dd></div></dl></section>`
 }
 
-const REJECT: PageAct = {
+const REJECT: PageAction = {
   name: 'reject',
   title: 'Reject',
   hint: 'The reminder is not sent, and no reminders about its invoices are sent until someone resumes them.',
   isDangerous: true,
 }
 
-export function renderApproval(frame: Frame, view: ApprovalView, failed?: FailedAct): Html {
+export function renderApproval(frame: Frame, view: ApprovalView, failed?: FailedAction): Html {
   const { session, approval, invoices, history, earlier, unpayable, sender, now } = view
   const { message, debtorName, expiresAt, seen } = approval
   const { timezone } = session.account
@@ -136,9 +136,9 @@ ${renderEnvelope(sender, message)}
 ${renderMessageText(message, true, true)}
 ${
   session.user.role === 'admin'
-    ? html`<div class="acts"><a class="button primary" href="${path}/approve?seen=${encodeURIComponent(seen)}" data-dialog-page>Approve and send…</a>
+    ? html`<div class="actions"><a class="button primary" href="${path}/approve?seen=${encodeURIComponent(seen)}" data-dialog-page>Approve and send…</a>
 <a class="button" href="/settings/wording/${message.stage}-${view.language}">Change the wording</a>
-${renderReasonedAct(frame, path, { ...REJECT, fields: () => seenField }, isShownInForm ? failed : undefined)}</div>`
+${renderReasonedAction(frame, path, { ...REJECT, fields: () => seenField }, isShownInForm ? failed : undefined)}</div>`
     : html`<p class="hint">Only an Admin can approve or reject this reminder.</p>`
 }
 <section aria-labelledby="history"><h2 id="history">History</h2>${renderHistory(history, timezone)}</section>

@@ -38,13 +38,13 @@ function switchPage(on: boolean): SessionPage {
     path: `${PATH}/${on ? 'on' : 'off'}`,
     admins: ADMINS_ONLY,
     expected: { texts: ['reason'] },
-    async handle({ session, fields, act, wantsJson }, deps) {
+    async handle({ session, fields, actionContext, wantsJson }, deps) {
       const reason = fields.text('reason')
       const change = on ? { on, reason } : { on, ...(reason !== '' && { reason }) }
       await deps.database.transaction(async (tx) => {
         const flash = on ? 'reminders_stopped' : 'reminders_released'
         if (!wantsJson) await setFlash(tx, session.token, flash)
-        await setKillSwitch(tx, session.account.id, change, act)
+        await setKillSwitch(tx, session.account.id, change, actionContext)
       })
       const [installation, own] = await readSwitches(session, deps)
       return { json: represent(installation, own), location: PATH }

@@ -1,14 +1,14 @@
 /** The page of invoices that were past due when they were created. An Admin can resume reminders about them. */
 import type { Database } from '../../database/database.ts'
 import { type Html, html } from '../../html/html.ts'
-import { resumeOldInvoicesOf } from '../../invoices/acts.ts'
+import { resumeOldInvoicesOf } from '../../invoices/actions.ts'
 import {
   listDebtorsWithOldInvoices,
   type OldInvoices,
   readOldInvoices,
 } from '../../invoices/old-invoices.ts'
 import { setFlash } from '../../sessions/sessions.ts'
-import { refuseReadOnly } from '../money/money-act.ts'
+import { refuseReadOnly } from '../money/money-action.ts'
 import { csrfField, renderPage } from '../shell/layout.ts'
 import { renderMoney } from '../shell/ledger-words.ts'
 import {
@@ -64,7 +64,7 @@ export const oldInvoicePages: readonly SessionPage[] = [
 
 /** Resumes one customer's invoices per transaction until the time is used up. The next request continues. */
 async function resumeOldInvoices(
-  { session, act }: SessionRequest,
+  { session, actionContext }: SessionRequest,
   { database, clock }: SettingsDeps,
 ) {
   const { id: accountId } = session.account
@@ -72,7 +72,9 @@ async function resumeOldInvoices(
   let chased = 0
   for await (const debtorId of debtorsWithOldInvoices(database, accountId)) {
     if (clock().getTime() > endsAtMs) return { chased, isComplete: false }
-    chased += await database.transaction((tx) => resumeOldInvoicesOf(tx, accountId, debtorId, act))
+    chased += await database.transaction((tx) =>
+      resumeOldInvoicesOf(tx, accountId, debtorId, actionContext),
+    )
   }
   return { chased, isComplete: true }
 }

@@ -85,8 +85,8 @@ function renderCard(entry: PaymentDetails, isAdmin: boolean, frame: Frame): Html
   })}</dl>
 ${
   isAdmin &&
-  html`<div class="acts"><a class="button" href="${path}">Change<span class="unseen"> how to pay in ${currency}</span></a>
-<details class="act"><summary class="button danger">Remove…</summary>
+  html`<div class="actions"><a class="button" href="${path}">Change<span class="unseen"> how to pay in ${currency}</span></a>
+<details class="action"><summary class="button danger">Remove…</summary>
 <form method="post" action="${path}/remove" class="stack" data-once>${csrfField(frame)}
 <p class="hint">Reminders in ${currency} then do not say how to pay, unless an invoice has a payment link.</p>
 <p><button class="danger solid">Remove how to pay in ${currency}</button></p></form></details></div>`

@@ -66,12 +66,12 @@ export const paymentDetailsPages: readonly SessionPage[] = [
     admins: ADMINS_ONLY,
     needsConfirmation: true,
     expected: { texts: ['currency', ...PAYMENT_FIELDS] },
-    async handle({ session, fields, act, wantsJson }, { database }) {
+    async handle({ session, fields, actionContext, wantsJson }, { database }) {
       const { id: accountId } = session.account
       const currency = fields.text('currency').trim()
       const saved = await database.transaction(async (tx) => {
         if (!wantsJson) await setFlash(tx, session.token, 'payment_details_changed')
-        await changePaymentDetails(tx, accountId, currency, sentValues(fields), act)
+        await changePaymentDetails(tx, accountId, currency, sentValues(fields), actionContext)
         return getDetails(tx, accountId, currency.toUpperCase())
       })
       return { json: represent(saved), location: PATH }
@@ -104,10 +104,10 @@ export const paymentDetailsPages: readonly SessionPage[] = [
     path: `${PATH}/{id}/remove`,
     admins: ADMINS_ONLY,
     needsConfirmation: true,
-    async handle({ session, id, act, wantsJson }, { database }) {
+    async handle({ session, id, actionContext, wantsJson }, { database }) {
       await database.transaction(async (tx) => {
         if (!wantsJson) await setFlash(tx, session.token, 'payment_details_removed')
-        await changePaymentDetails(tx, session.account.id, id, null, act)
+        await changePaymentDetails(tx, session.account.id, id, null, actionContext)
       })
       return { location: PATH }
     },

@@ -99,7 +99,7 @@ function accountPage(method: 'PUT' | 'POST'): SessionPage {
       lists: ['holidays'],
       texts: ['chase_from', 'reply_to', 'apply_credit'],
     },
-    async handle({ session, fields, act, wantsJson }, { database }) {
+    async handle({ session, fields, actionContext, wantsJson }, { database }) {
       const accountId = session.account.id
       const schedule = await database.transaction(async (tx) => {
         const before = await readChasingSettings(tx, accountId)
@@ -109,12 +109,17 @@ function accountPage(method: 'PUT' | 'POST'): SessionPage {
           ...(fields.has('holidays') && { holidays: datesOf(fields) }),
           ...(fields.has('chase_from') && { chaseFrom: fields.text('chase_from').trim() || null }),
         }
-        await changeChasingSettings(tx, accountId, change, act)
+        await changeChasingSettings(tx, accountId, change, actionContext)
         if (fields.has('reply_to')) {
-          await setReplyAddress(tx, accountId, fields.text('reply_to').trim() || null, act)
+          await setReplyAddress(
+            tx,
+            accountId,
+            fields.text('reply_to').trim() || null,
+            actionContext,
+          )
         }
         if (fields.has('apply_credit')) {
-          await setApplyCredit(tx, accountId, fields.text('apply_credit'), act)
+          await setApplyCredit(tx, accountId, fields.text('apply_credit'), actionContext)
         }
         return readSchedule(tx, accountId)
       })
@@ -138,13 +143,13 @@ function customerPage(method: 'PUT' | 'POST'): SessionPage {
     admins: ADMINS_ONLY,
     expected: { numbers: LADDER_FIELDS, texts: ['own'] },
     async handle(request, { database }) {
-      const { session, fields, act, id } = request
+      const { session, fields, actionContext, id } = request
       await database.transaction(async (tx) => {
         const { ladder, settings } = await readCustomerSchedule(request, tx)
         const isOwn = fields.text('own') !== 'no'
         const wanted = isOwn ? ladderOf(fields, ladder ?? settings.ladder) : null
         if (!request.wantsJson) await setFlash(tx, session.token, 'customer_schedule')
-        await setDebtorLadder(tx, session.account.id, id, wanted, act)
+        await setDebtorLadder(tx, session.account.id, id, wanted, actionContext)
       })
       const { ladder, settings } = await readCustomerSchedule(request, database.read)
       return {

@@ -45,12 +45,12 @@ export const senderPages: readonly SessionPage[] = [
     path: LOGO_PATH,
     admins: ADMINS_ONLY,
     expected: { texts: ['logo', 'logo_name'], binaryFile: 'logo' },
-    async handle({ session, fields, act, wantsJson }, { database }) {
+    async handle({ session, fields, actionContext, wantsJson }, { database }) {
       const { id: accountId } = session.account
       const content = Buffer.from(fields.text('logo'), 'base64')
       const json = await database.transaction(async (tx) => {
         if (!wantsJson) await setFlash(tx, session.token, 'sender_changed')
-        await changeLogo(tx, accountId, content, act)
+        await changeLogo(tx, accountId, content, actionContext)
         return represent(tx, accountId)
       })
       return { json, location: PATH }
@@ -61,11 +61,11 @@ export const senderPages: readonly SessionPage[] = [
     method: 'POST',
     path: `${LOGO_PATH}/remove`,
     admins: ADMINS_ONLY,
-    async handle({ session, act, wantsJson }, { database }) {
+    async handle({ session, actionContext, wantsJson }, { database }) {
       const { id: accountId } = session.account
       const json = await database.transaction(async (tx) => {
         if (!wantsJson) await setFlash(tx, session.token, 'logo_removed')
-        await changeLogo(tx, accountId, null, act)
+        await changeLogo(tx, accountId, null, actionContext)
         return represent(tx, accountId)
       })
       return { json, location: PATH }
@@ -79,11 +79,11 @@ function savePage(method: 'PUT' | 'POST'): SessionPage {
     path: PATH,
     admins: ADMINS_ONLY,
     expected: { texts: ['name'] },
-    async handle({ session, fields, act, wantsJson }, { database }) {
+    async handle({ session, fields, actionContext, wantsJson }, { database }) {
       const { id: accountId } = session.account
       const json = await database.transaction(async (tx) => {
         if (!wantsJson) await setFlash(tx, session.token, 'sender_changed')
-        await changeSenderName(tx, accountId, fields.text('name'), act)
+        await changeSenderName(tx, accountId, fields.text('name'), actionContext)
         return represent(tx, accountId)
       })
       return { json, location: PATH }

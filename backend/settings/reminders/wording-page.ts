@@ -115,7 +115,7 @@ ${line('subject')}${line('greeting')}${lines('opening', 4)}${lines('opening_seve
 <p class="hint fixed">Here the mail shows the invoices with their amounts and due dates, and how to pay.</p>
 ${lines('closing', 4)}${lines('sign_off', 2)}
 <p class="hint fixed">Here the mail says on whose behalf it is sent, and how to unsubscribe.</p>
-${isAdmin && renderActs(path, session, invoice, problem)}
+${isAdmin && renderActions(path, session, invoice, problem)}
 </form>
 <section aria-labelledby="preview-title" class="stack"><h2 id="preview-title">Preview</h2>
 <p class="hint">${invoice === '' ? 'With a made-up invoice: nothing is owed to you at present.' : html`With invoice <span translate="no">${invoice}</span>.`}</p>
@@ -139,7 +139,7 @@ ${input}
 }
 
 /** Without the script the button shows the preview; with the script each change updates it. */
-function renderActs(
+function renderActions(
   path: string,
   { user }: Session,
   invoice: string,

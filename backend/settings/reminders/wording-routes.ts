@@ -91,11 +91,11 @@ export const wordingPages: readonly SessionPage[] = [
     method: 'POST',
     path: `${PATH}/{id}/reset`,
     admins: ADMINS_ONLY,
-    async handle({ session, id, act, wantsJson }, { database }) {
+    async handle({ session, id, actionContext, wantsJson }, { database }) {
       const key = keyOf(id)
       await database.transaction(async (tx) => {
         if (!wantsJson) await setFlash(tx, session.token, 'wording_reset')
-        await changeWording(tx, session.account.id, key, null, act)
+        await changeWording(tx, session.account.id, key, null, actionContext)
       })
       return { json: represent(key, undefined), location: `${PATH}/${id}` }
     },
@@ -137,7 +137,7 @@ export const wordingPages: readonly SessionPage[] = [
     admins: ADMINS_ONLY,
     expected: { texts: [...WORDING_FIELDS, 'invoice'] },
     async handle(request, deps) {
-      const { session, fields, act } = request
+      const { session, fields, actionContext } = request
       const key = keyOf(request.id)
       const wording = checkWording(sentWording(fields))
       const sample = await readSample(request, deps, key, wording, fields.text('invoice'))
@@ -145,7 +145,7 @@ export const wordingPages: readonly SessionPage[] = [
       const { id, email } = session.user
       const user = { id, email, account_id: session.account.id }
       await deps.database.transaction((tx) =>
-        sendTestReminder(tx, user, { ...key, wording, invoiceId }, act),
+        sendTestReminder(tx, user, { ...key, wording, invoiceId }, actionContext),
       )
       const view = await readSentView(request, deps)
       const route = deps.noticeRouteOf?.(email) ?? 'waiting'
@@ -166,12 +166,12 @@ function savePage(method: 'PUT' | 'POST'): SessionPage {
     path: `${PATH}/{id}`,
     admins: ADMINS_ONLY,
     expected: { texts: [...WORDING_FIELDS, 'invoice'] },
-    async handle({ session, id, fields, act, wantsJson }, { database }) {
+    async handle({ session, id, fields, actionContext, wantsJson }, { database }) {
       const { id: accountId } = session.account
       const key = keyOf(id)
       const own = await database.transaction(async (tx) => {
         if (!wantsJson) await setFlash(tx, session.token, 'wording_changed')
-        await changeWording(tx, accountId, key, sentWording(fields), act)
+        await changeWording(tx, accountId, key, sentWording(fields), actionContext)
         return findWording(tx, accountId, key)
       })
       return { json: represent(key, own), location: `${PATH}/${id}` }

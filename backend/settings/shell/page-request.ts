@@ -6,7 +6,7 @@ import type { Request, ServerRoute } from '@hapi/hapi'
 import { CLIENT_ADDRESS_HEADER } from '../../../shared/contract/principal.ts'
 import { Problem } from '../../../shared/contract/problem.ts'
 import type { Logger } from '../../../shared/process/log.ts'
-import type { Act } from '../../accounts/audit.ts'
+import type { ActionContext } from '../../accounts/audit.ts'
 import type { Pepper } from '../../api-keys/peppers.ts'
 import type { Database } from '../../database/database.ts'
 import type { Idempotency } from '../../idempotency/idempotency.ts'
@@ -38,7 +38,7 @@ import {
 import { checkSameOrigin } from './same-origin.ts'
 
 /**
- * How long one request of an act on many records works; the page then sends the next request. A gateway waits
+ * How long one request of an action on many records works; the page then sends the next request. A gateway waits
  * ten seconds for a page, and the reads before and after the work take up to four of them.
  */
 export const STEP_MS = 4000
@@ -85,7 +85,7 @@ export interface PageRequest extends Requester {
 /** A page request with a session. */
 export interface SessionRequest extends PageRequest {
   readonly session: Session
-  readonly act: Act
+  readonly actionContext: ActionContext
 }
 
 interface Page<V extends PageRequest> {
@@ -147,7 +147,7 @@ export function sessionRoute(page: SessionPage, deps: SettingsDeps): ServerRoute
     const sessionRequest = {
       ...pageRequest,
       session: { ...session, token },
-      act: { actor: actorOf(session.user, pageRequest.address), now },
+      actionContext: { actor: actorOf(session.user, pageRequest.address), now },
     }
     const response = await respondWithPage(page, sessionRequest, deps, request)
     return token === session.token ? response : { token, ...response }

@@ -1,4 +1,4 @@
-/** The button beside the message after an act that can be undone. It is a form, which needs no script. */
+/** The button beside the message after an action that can be undone. It is a form, which needs no script. */
 import { type Html, html } from '../../html/html.ts'
 import type { Undo } from '../../sessions/sessions.ts'
 

@@ -52,10 +52,10 @@ export const webhookDeliveryPages: readonly SessionPage[] = [
     method: 'POST',
     path: `${DELIVERIES_PATH}/{id}/redeliver`,
     admins: WEBHOOK_ADMINS_ONLY,
-    async handle({ session, id, act, wantsJson }, { database }) {
+    async handle({ session, id, actionContext, wantsJson }, { database }) {
       const row = await database.transaction(async (tx) => {
         if (!wantsJson) await setFlash(tx, session.token, 'webhook_redelivered')
-        return redeliver(tx, session.account.id, id, act)
+        return redeliver(tx, session.account.id, id, actionContext)
       })
       return { json: renderDelivery(row), location: `${DELIVERIES_PATH}/${id}` }
     },

@@ -40,7 +40,7 @@ ${row.description !== '' && html`<div><dt>Description</dt><dd>${row.description}
 </dl></section>
 ${renderChart(record.hours, now, timezone)}
 ${renderRecent(view)}
-${isAdmin && renderActs(frame, view, path)}`
+${isAdmin && renderActions(frame, view, path)}`
   return renderPage(frame, { title: row.url, section: '/settings/api-keys', main })
 }
 
@@ -120,13 +120,13 @@ function localInput(at: Date, timezone: string): string {
   return shown.format(at).replace(' ', 'T')
 }
 
-function renderActs(frame: Frame, { row, session, now }: EndpointView, path: string): Html {
+function renderActions(frame: Frame, { row, session, now }: EndpointView, path: string): Html {
   const { timezone } = session.account
   const hasOldSecret =
     row.old_secret_expires_at !== null && row.old_secret_expires_at > now.toISOString()
   const dayAgo = localInput(new Date(now.getTime() - 24 * HOUR_MS), timezone)
-  const form = (act: string, inner: Html) =>
-    html`<form method="post" action="${path}/${act}" class="row" data-once>${csrfField(frame)}${inner}</form>`
+  const form = (action: string, inner: Html) =>
+    html`<form method="post" action="${path}/${action}" class="row" data-once>${csrfField(frame)}${inner}</form>`
   return html`<section class="card stack" aria-labelledby="test-title">
 <h2 id="test-title">Test</h2>
 <p class="hint">Sends a sample event now, marked as a test, and shows the response.</p>

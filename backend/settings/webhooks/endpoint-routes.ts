@@ -79,10 +79,10 @@ export function webhookEndpointPages(webhooks: WebhookServices): readonly Sessio
       path: ENDPOINTS_PATH,
       admins: WEBHOOK_ADMINS_ONLY,
       expected: { texts: ['url', 'description'], lists: ['events'] },
-      async handle({ session, fields, act }, { database }) {
+      async handle({ session, fields, actionContext }, { database }) {
         const input = settingsOf(fields, { url: '', description: '', event_types: null })
         const created = await database.transaction((tx) =>
-          createEndpoint(tx, session.account.id, input, webhooks, act),
+          createEndpoint(tx, session.account.id, input, webhooks, actionContext),
         )
         return reveal({ ...created, record: NO_ATTEMPTS, status: 201 })
       },
@@ -117,11 +117,11 @@ export function webhookEndpointPages(webhooks: WebhookServices): readonly Sessio
     },
     updatePage('PUT', webhooks),
     updatePage('POST', webhooks),
-    changePage('pause', 'webhook_paused', pauseEndpoint, { act: 'resume', from: 'enabled' }),
-    changePage('resume', 'webhook_resumed', resumeEndpoint, { act: 'pause', from: 'paused' }),
+    changePage('pause', 'webhook_paused', pauseEndpoint, { action: 'resume', from: 'enabled' }),
+    changePage('resume', 'webhook_resumed', resumeEndpoint, { action: 'pause', from: 'paused' }),
     changePage('expire-old-secret', 'webhook_secret_expired', expireOldSecret),
     ...deletePages,
-    ...actPages(webhooks),
+    ...actionPages(webhooks),
   ]
 }
 
@@ -142,11 +142,11 @@ const deletePages: readonly SessionPage[] = [
     method: 'POST',
     path: `${ENDPOINTS_PATH}/{id}/remove`,
     admins: WEBHOOK_ADMINS_ONLY,
-    async handle({ session, id, act, wantsJson }, { database }) {
+    async handle({ session, id, actionContext, wantsJson }, { database }) {
       await database.transaction(async (tx) => {
         const row = await lockEndpoint(tx, session.account.id, id)
         if (!wantsJson) await setFlash(tx, session.token, 'webhook_deleted')
-        await deleteEndpoint(tx, row, act)
+        await deleteEndpoint(tx, row, actionContext)
       })
       return wantsJson ? {} : { location: ENDPOINTS_PATH }
     },
@@ -154,19 +154,19 @@ const deletePages: readonly SessionPage[] = [
 ]
 
 /** Actions on an endpoint that redirect to another page. */
-function actPages(webhooks: WebhookServices): SessionPage[] {
+function actionPages(webhooks: WebhookServices): SessionPage[] {
   return [
     {
       method: 'POST',
       path: `${ENDPOINTS_PATH}/{id}/rotate-secret`,
       admins: WEBHOOK_ADMINS_ONLY,
-      async handle({ session, id, act, now }, { database }) {
+      async handle({ session, id, actionContext, now }, { database }) {
         // The record is read first: if this failed after the rotation, nobody would see the new secret.
         const endpoint = await getEndpoint(database.read, session.account.id, id)
         const record = await readOne(database.read, endpoint, now)
         const rotated = await database.transaction(async (tx) => {
           const row = await lockEndpoint(tx, session.account.id, id)
-          return rotateSecret(tx, row, webhooks.box, act)
+          return rotateSecret(tx, row, webhooks.box, actionContext)
         })
         return reveal({ ...rotated, record, status: 200 })
       },
@@ -176,18 +176,18 @@ function actPages(webhooks: WebhookServices): SessionPage[] {
       path: `${ENDPOINTS_PATH}/{id}/test`,
       admins: WEBHOOK_ADMINS_ONLY,
       expected: { texts: ['type'] },
-      handle: ({ session, fields, id, act }, deps) =>
-        sendTest(session, fields, id, act, deps, webhooks),
+      handle: ({ session, fields, id, actionContext }, deps) =>
+        sendTest(session, fields, id, actionContext, deps, webhooks),
     },
     {
       method: 'POST',
       path: `${ENDPOINTS_PATH}/{id}/redeliver-failed`,
       admins: WEBHOOK_ADMINS_ONLY,
       expected: { texts: ['since'] },
-      async handle({ session, fields, id, act, wantsJson }, { database }) {
+      async handle({ session, fields, id, actionContext, wantsJson }, { database }) {
         const since = parseSince(fields.text('since'), session.account.timezone)
         const row = await getEndpoint(database.read, session.account.id, id)
-        const redelivered = await redeliverFailed(database, row, since, act)
+        const redelivered = await redeliverFailed(database, row, since, actionContext)
         if (!wantsJson) {
           await database.transaction((tx) => setFlash(tx, session.token, 'webhooks_redelivered'))
         }
@@ -212,12 +212,12 @@ function updatePage(method: 'PUT' | 'POST', { privateTargets }: WebhookServices)
     path: `${ENDPOINTS_PATH}/{id}`,
     admins: WEBHOOK_ADMINS_ONLY,
     expected: { texts: ['url', 'description'], lists: ['events'] },
-    async handle({ session, fields, id, act, now, wantsJson }, { database }) {
+    async handle({ session, fields, id, actionContext, now, wantsJson }, { database }) {
       const row = await database.transaction(async (tx) => {
         const before = await lockEndpoint(tx, session.account.id, id)
         if (!wantsJson) await setFlash(tx, session.token, 'webhook_changed')
         const change = { row: before, input: settingsOf(fields, before) }
-        return updateEndpoint(tx, change, privateTargets, act)
+        return updateEndpoint(tx, change, privateTargets, actionContext)
       })
       const record = await readOne(database.read, row, now)
       return { json: renderEndpoint(row, record), location: endpointPath(id) }
@@ -239,23 +239,23 @@ function rerenderForm(
   return (frame) => renderEndpointForm(frame, form, privateTargets, problem)
 }
 
-/** `undoneBy.act` undoes this act if the endpoint was in the state `undoneBy.from` before. */
+/** `undoneBy.action` undoes this action if the endpoint was in the state `undoneBy.from` before. */
 function changePage(
-  act: string,
+  action: string,
   flash: string,
   change: typeof pauseEndpoint,
-  undoneBy?: { readonly act: string; readonly from: WebhookEndpointRow['status'] },
+  undoneBy?: { readonly action: string; readonly from: WebhookEndpointRow['status'] },
 ): SessionPage {
   return {
     method: 'POST',
-    path: `${ENDPOINTS_PATH}/{id}/${act}`,
+    path: `${ENDPOINTS_PATH}/{id}/${action}`,
     admins: WEBHOOK_ADMINS_ONLY,
-    async handle({ session, id, act: by, now, wantsJson }, { database }) {
+    async handle({ session, id, actionContext, now, wantsJson }, { database }) {
       const row = await database.transaction(async (tx) => {
         const before = await lockEndpoint(tx, session.account.id, id)
-        const changed = await change(tx, before, by)
+        const changed = await change(tx, before, actionContext)
         const isUndoable = undoneBy !== undefined && before.status === undoneBy.from
-        const undo = isUndoable && { path: `${endpointPath(id)}/${undoneBy.act}`, fields: [] }
+        const undo = isUndoable && { path: `${endpointPath(id)}/${undoneBy.action}`, fields: [] }
         if (!wantsJson) await setFlash(tx, session.token, flash, undo || undefined)
         return changed
       })
@@ -276,14 +276,14 @@ async function sendTest(
   session: SessionRequest['session'],
   fields: Fields,
   id: string,
-  act: SessionRequest['act'],
+  actionContext: SessionRequest['actionContext'],
   { database, log }: SettingsDeps,
   webhooks: WebhookServices,
 ) {
   const { id: accountId } = session.account
   const row = await getEndpoint(database.read, accountId, id)
   const type = fields.text('type') || 'webhook.test'
-  const deliveryId = await sendTestEvent(row, type, { database, webhooks, log }, act)
+  const deliveryId = await sendTestEvent(row, type, { database, webhooks, log }, actionContext)
   const detail = await getDelivery(database.read, accountId, deliveryId)
   return {
     // 202 means that the delivery takes longer than a page may wait.

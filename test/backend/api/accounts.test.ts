@@ -6,20 +6,23 @@ import {
   setScopeAllowance,
   setStatus,
 } from '../../../backend/accounts/accounts.ts'
-import { type Act, OPERATOR } from '../../../backend/accounts/audit.ts'
+import { type ActionContext, OPERATOR } from '../../../backend/accounts/audit.ts'
 import { SCOPES } from '../../../backend/accounts/scopes.ts'
 import type { AccountStatus } from '../../../backend/database/tables.ts'
 import { loadContract } from '../../../shared/contract/contract.ts'
 import { matches, rejectsWith } from '../../fixtures/matches.ts'
 import { openTestDatabase } from '../../fixtures/service/database.ts'
 
-const ACT: Act = { actor: OPERATOR, now: new Date('2026-11-21T10:15:00.000Z') }
-const SYSTEM_ACT: Act = { ...ACT, actor: { ...OPERATOR, type: 'system', label: 'trials' } }
+const ACTION_CONTEXT: ActionContext = { actor: OPERATOR, now: new Date('2026-11-21T10:15:00.000Z') }
+const SYSTEM_ACTION_CONTEXT: ActionContext = {
+  ...ACTION_CONTEXT,
+  actor: { ...OPERATOR, type: 'system', label: 'trials' },
+}
 
 async function openWithAccount(t: Parameters<typeof openTestDatabase>[0], status?: AccountStatus) {
   const database = await openTestDatabase(t)
   const account = await database.transaction((tx) =>
-    createAccount(tx, { name: ' Acme ', ...(status ? { status } : {}) }, ACT),
+    createAccount(tx, { name: ' Acme ', ...(status ? { status } : {}) }, ACTION_CONTEXT),
   )
   return { database, account }
 }
@@ -33,7 +36,7 @@ t.test('a new account is active, and omitted fields have default values', async 
 t.test('an invalid name, time zone or currency is rejected', async (t) => {
   const database = await openTestDatabase(t)
   const create = (input: Parameters<typeof createAccount>[1]) =>
-    database.transaction((tx) => createAccount(tx, input, ACT))
+    database.transaction((tx) => createAccount(tx, input, ACTION_CONTEXT))
   await rejectsWith(t, create({ name: ' ' }), { code: 'validation_failed' })
   await rejectsWith(t, create({ name: 'a\u0000' }), { code: 'validation_failed' })
   await rejectsWith(t, create({ name: 'A', timezone: 'Mars/Base' }), { code: 'validation_failed' })
@@ -49,7 +52,7 @@ t.test('an invalid name, time zone or currency is rejected', async (t) => {
 t.test('a change of status raises the revision, and is recorded in the audit log', async (t) => {
   const { database, account } = await openWithAccount(t)
   const change = (status: AccountStatus) =>
-    database.transaction((tx) => setStatus(tx, account.id, status, ACT))
+    database.transaction((tx) => setStatus(tx, account.id, status, ACTION_CONTEXT))
   matches(t, await change('suspended'), { status: 'suspended', revision: account.revision + 1 })
   matches(
     t,
@@ -73,13 +76,13 @@ t.test('a change of status raises the revision, and is recorded in the audit log
 
 t.test('the product makes only allowed changes of status; an operator can make any', async (t) => {
   const { database, account } = await openWithAccount(t, 'trial')
-  const change = (status: AccountStatus, act: Act) =>
-    database.transaction((tx) => setStatus(tx, account.id, status, act))
-  await rejectsWith(t, change('suspended', SYSTEM_ACT), { code: 'validation_failed' })
-  matches(t, await change('trial_paused', SYSTEM_ACT), { status: 'trial_paused' })
-  matches(t, await change('cancelled', SYSTEM_ACT), { status: 'cancelled' })
-  await rejectsWith(t, change('trial', SYSTEM_ACT), { code: 'validation_failed' })
-  matches(t, await change('trial', ACT), { status: 'trial' })
+  const change = (status: AccountStatus, actionContext: ActionContext) =>
+    database.transaction((tx) => setStatus(tx, account.id, status, actionContext))
+  await rejectsWith(t, change('suspended', SYSTEM_ACTION_CONTEXT), { code: 'validation_failed' })
+  matches(t, await change('trial_paused', SYSTEM_ACTION_CONTEXT), { status: 'trial_paused' })
+  matches(t, await change('cancelled', SYSTEM_ACTION_CONTEXT), { status: 'cancelled' })
+  await rejectsWith(t, change('trial', SYSTEM_ACTION_CONTEXT), { code: 'validation_failed' })
+  matches(t, await change('trial', ACTION_CONTEXT), { status: 'trial' })
 })
 
 t.test('suspended, cancelled and paused accounts are read-only', async (t) => {
@@ -90,7 +93,7 @@ t.test('suspended, cancelled and paused accounts are read-only', async (t) => {
 t.test('an allowance has only known scopes, each once, in the order of the contract', async (t) => {
   const { database, account } = await openWithAccount(t)
   const allow = (scopes: readonly string[] | null) =>
-    database.transaction((tx) => setScopeAllowance(tx, account.id, scopes, ACT))
+    database.transaction((tx) => setScopeAllowance(tx, account.id, scopes, ACTION_CONTEXT))
   matches(t, await allow(['payments:read', 'debtors:read', 'payments:read']), {
     scope_allowance: '["debtors:read","payments:read"]',
     revision: account.revision + 1,
@@ -108,7 +111,7 @@ t.test('a change of an unknown account fails with not_found', async (t) => {
   const database = await openTestDatabase(t)
   await rejectsWith(
     t,
-    database.transaction((tx) => setStatus(tx, 'acct_none', 'active', ACT)),
+    database.transaction((tx) => setStatus(tx, 'acct_none', 'active', ACTION_CONTEXT)),
     { code: 'not_found' },
   )
 })

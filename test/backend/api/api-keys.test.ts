@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import t from 'tap'
 import { createAccount } from '../../../backend/accounts/accounts.ts'
-import { type Act, OPERATOR } from '../../../backend/accounts/audit.ts'
+import { type ActionContext, OPERATOR } from '../../../backend/accounts/audit.ts'
 import { effectiveScopes } from '../../../backend/accounts/scopes.ts'
 import {
   findKeysByDigest,
@@ -15,20 +15,22 @@ import { digestApiKey, parseApiKey } from '../../../shared/contract/api-key.ts'
 import { matches, rejectsWith } from '../../fixtures/matches.ts'
 import { lockDatabase, openTestDatabase, SILENT } from '../../fixtures/service/database.ts'
 
-const ACT: Act = { actor: OPERATOR, now: new Date('2026-11-21T10:15:00.000Z') }
+const ACTION_CONTEXT: ActionContext = { actor: OPERATOR, now: new Date('2026-11-21T10:15:00.000Z') }
 const OLD = { version: 'v1', secret: 'the pepper that was there from the start' }
 const NEW = { version: 'v2', secret: 'the pepper that came after it, for rotation' }
 
 async function openWithKeys(...[t, options]: Parameters<typeof openTestDatabase>) {
   const database = await openTestDatabase(t, options)
-  const account = await database.transaction((tx) => createAccount(tx, { name: 'Acme' }, ACT))
+  const account = await database.transaction((tx) =>
+    createAccount(tx, { name: 'Acme' }, ACTION_CONTEXT),
+  )
   const issue = (input: Partial<NewApiKey> = {}, peppers = [OLD]) =>
     database.transaction((tx) =>
       issueApiKey(
         tx,
         { accountId: account.id, name: 'ERP', scopes: ['debtors:read'], ...input },
         peppers,
-        ACT,
+        ACTION_CONTEXT,
       ),
     )
   return { database, account, issue }
@@ -101,11 +103,15 @@ t.test('a key is found by its digest with any configured pepper', async (t) => {
 t.test('a revocation is recorded once, and the key stays in the list', async (t) => {
   const { database, account, issue } = await openWithKeys(t)
   const { row } = await issue()
-  const revoke = (act: Act, accountId?: string) =>
-    database.transaction((tx) => revokeApiKey(tx, row.id, act, accountId))
-  await rejectsWith(t, revoke(ACT, 'acct_other'), { code: 'not_found' })
-  const revoked = await revoke(ACT, account.id)
-  matches(t, revoked, { revoked_at: ACT.now.toISOString(), revoked_by: 'operator', revision: 2 })
+  const revoke = (actionContext: ActionContext, accountId?: string) =>
+    database.transaction((tx) => revokeApiKey(tx, row.id, actionContext, accountId))
+  await rejectsWith(t, revoke(ACTION_CONTEXT, 'acct_other'), { code: 'not_found' })
+  const revoked = await revoke(ACTION_CONTEXT, account.id)
+  matches(t, revoked, {
+    revoked_at: ACTION_CONTEXT.now.toISOString(),
+    revoked_by: 'operator',
+    revision: 2,
+  })
   const later = { actor: { ...OPERATOR, label: 'another' }, now: new Date('2027-01-01T00:00:00Z') }
   t.strictSame(await revoke(later), revoked)
   t.strictSame(await listApiKeys(database.read, account.id), [revoked])
@@ -154,11 +160,11 @@ t.test('times of last use that could not be written are kept for the next attemp
   const { row } = await issue()
   const unlock = await lockDatabase(t, path)
   const lastUsed = createLastUsed(database, SILENT)
-  lastUsed.stamp(row.id, ACT.now)
+  lastUsed.stamp(row.id, ACTION_CONTEXT.now)
   await rejectsWith(t, lastUsed.flush(), { code: 'service_unavailable' })
   await unlock()
   await lastUsed.close()
   matches(t, await listApiKeys(database.read, account.id), [
-    { last_used_at: ACT.now.toISOString() },
+    { last_used_at: ACTION_CONTEXT.now.toISOString() },
   ])
 })

@@ -14,7 +14,7 @@ import { GATEWAY_SECRETS, startBackend, type TestBackend } from '../../fixtures/
 import { lockDatabase, openTestDatabase } from '../../fixtures/service/database.ts'
 import { until } from '../../fixtures/service/until.ts'
 
-const act = (backend: TestBackend) => ({ actor: OPERATOR, now: backend.now })
+const actionContext = (backend: TestBackend) => ({ actor: OPERATOR, now: backend.now })
 
 t.test('a call with a principal is authenticated as its key', async (t) => {
   const backend = await startBackend(t)
@@ -95,19 +95,21 @@ t.test('an invalid or outdated principal is rejected with the reason', async (t)
     async (t) => {
       const { account_id: id } = key.row
       await backend.database.transaction((tx) =>
-        setScopeAllowance(tx, id, ['debtors:read'], act(backend)),
+        setScopeAllowance(tx, id, ['debtors:read'], actionContext(backend)),
       )
       t.strictSame(await refusalOf(principal), [401, 'revision_changed', ''])
       const narrowed = await backend.principalOf(key)
       matches(t, await refusalOf(narrowed), [200, null, String])
-      await backend.database.transaction((tx) => setStatus(tx, id, 'suspended', act(backend)))
+      await backend.database.transaction((tx) =>
+        setStatus(tx, id, 'suspended', actionContext(backend)),
+      )
       t.strictSame(await refusalOf(narrowed), [401, 'revision_changed', ''])
     },
   )
 
   await t.test('older than the revocation of its key', async (t) => {
     const latest = await backend.principalOf(key)
-    await backend.database.transaction((tx) => revokeApiKey(tx, key.row.id, act(backend)))
+    await backend.database.transaction((tx) => revokeApiKey(tx, key.row.id, actionContext(backend)))
     t.strictSame(await refusalOf(latest), [401, 'key_revoked', ''])
     t.strictSame(await refusalOf(principal), [401, 'key_revoked', ''])
   })
@@ -149,7 +151,7 @@ t.test('the scope allowance of an account limits its keys, except for /me', asyn
   const key = await backend.createKey()
   const setAllowance = (scopes: string[] | null) =>
     backend.database.transaction((tx) =>
-      setScopeAllowance(tx, key.row.account_id, scopes, act(backend)),
+      setScopeAllowance(tx, key.row.account_id, scopes, actionContext(backend)),
     )
   await setAllowance([])
   matches(t, await backend.call(key, 'GET', '/api/v1/debtors'), { status: 403 })

@@ -22,7 +22,7 @@ const { database } = backend
 await webhooks.endpoint('https://example.com/hook')
 const START = backend.now.getTime()
 
-const act = () => ({ actor: OPERATOR, now: backend.now })
+const actionContext = () => ({ actor: OPERATOR, now: backend.now })
 const at = (ms: number) => new Date(START + ms)
 const inTransaction: typeof database.transaction = (work) => database.transaction(work)
 
@@ -93,7 +93,7 @@ t.test('a worker that was not running skips the warnings that it missed', async 
 
 t.test('the expiry of a revoked key is not announced', async (t) => {
   const { row } = await backend.issueKey(accountId, { expiresAt: at(DAY_MS) })
-  await inTransaction((tx) => revokeApiKey(tx, row.id, act()))
+  await inTransaction((tx) => revokeApiKey(tx, row.id, actionContext()))
   await recordKeyExpiry(database, at(2 * DAY_MS))
   const types = (await eventsOf(row.id)).map(({ type }) => type)
   t.strictSame(types, ['api_key.issued', 'api_key.revoked'])
@@ -131,7 +131,9 @@ t.test('only changes that affect authentication raise the revision of a key', as
     { expiresAt: at(HOUR_MS) },
     { expiresAt: at(HOUR_MS) },
   ]) {
-    revisions.push((await inTransaction((tx) => changeApiKey(tx, row.id, change, act()))).revision)
+    revisions.push(
+      (await inTransaction((tx) => changeApiKey(tx, row.id, change, actionContext()))).revision,
+    )
   }
   t.strictSame(revisions, [1, 1, 2, 3, 3])
 })
@@ -139,7 +141,7 @@ t.test('only changes that affect authentication raise the revision of a key', as
 t.test('an expiry can only be moved to an earlier time', async (t) => {
   const { row } = await backend.issueKey(accountId, { expiresAt: at(2 * DAY_MS) })
   const change = (expiresAt: Date | null) =>
-    inTransaction((tx) => changeApiKey(tx, row.id, { expiresAt }, act()))
+    inTransaction((tx) => changeApiKey(tx, row.id, { expiresAt }, actionContext()))
   for (const later of [at(3 * DAY_MS), null]) {
     await rejectsWith(t, change(later), { code: 'validation_failed' })
   }
@@ -161,7 +163,7 @@ t.test('a rotation copies scopes, rate limit and addresses, and ends the old key
     })
     const rotation = { name: 'Next', expiresAt: null, grace }
     const { row, replaced } = await inTransaction((tx) =>
-      rotateApiKey(tx, old.row.id, rotation, PEPPERS, act()),
+      rotateApiKey(tx, old.row.id, rotation, PEPPERS, actionContext()),
     )
     t.strictSame(
       [row.name, row.granted_scopes, row.rate_limit, row.allowed_addresses, row.expires_at],
@@ -173,7 +175,9 @@ t.test('a rotation copies scopes, rate limit and addresses, and ends the old key
     for (const time of times) seen.push(await outcomeAt(time, old))
     t.strictSame(seen, outcomes, grace)
     backend.now = at(0)
-    const again = inTransaction((tx) => rotateApiKey(tx, old.row.id, rotation, PEPPERS, act()))
+    const again = inTransaction((tx) =>
+      rotateApiKey(tx, old.row.id, rotation, PEPPERS, actionContext()),
+    )
     await rejectsWith(t, again, { code: 'key_not_active' })
   }
 })
@@ -182,7 +186,7 @@ t.test('a grace period never postpones the expiry of the old key', async (t) => 
   const old = await backend.issueKey(accountId, { expiresAt: at(HOUR_MS) })
   const rotation = { name: 'Next', expiresAt: null, grace: '7d' } as const
   const { replaced } = await inTransaction((tx) =>
-    rotateApiKey(tx, old.row.id, rotation, PEPPERS, act()),
+    rotateApiKey(tx, old.row.id, rotation, PEPPERS, actionContext()),
   )
   t.equal(replaced.expires_at, at(HOUR_MS).toISOString())
 })

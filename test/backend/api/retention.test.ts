@@ -119,7 +119,7 @@ t.test(
     const books = await openBooks(t)
     const { accountId, backend, key } = books
     const { database, now } = backend
-    const act = { actor: OPERATOR, now }
+    const actionContext = { actor: OPERATOR, now }
     await database.transaction(async (tx) => {
       const login = {
         accountId,
@@ -127,7 +127,7 @@ t.test(
         role: 'admin',
         passwordHash: 'x',
       } as const
-      const user = await createUser(tx, login, act)
+      const user = await createUser(tx, login, actionContext)
       await startSession(tx, user, { address: undefined, userAgent: undefined }, now)
       const invited = {
         id: 'ivt_1',
@@ -136,7 +136,7 @@ t.test(
         role: 'member',
         codeHash: 'h',
       } as const
-      await createInvitation(tx, invited, act)
+      await createInvitation(tx, invited, actionContext)
       const hour = { hour: now.toISOString().slice(0, 13), status_class: 2, calls: 5 }
       await addUsage(tx, [{ key_id: key.row.id, ...hour }])
       const errors = [

@@ -21,7 +21,7 @@ import {
 import { until } from '../../fixtures/service/until.ts'
 
 const NOW = new Date('2026-11-21T10:15:00.000Z')
-const ACT = { actor: OPERATOR, now: NOW }
+const ACTION_CONTEXT = { actor: OPERATOR, now: NOW }
 
 t.test('backends that start together on an empty database migrate it once', async (t) => {
   const url = await newBarePostgresUrl(t)
@@ -138,7 +138,7 @@ t.test(
   async (t) => {
     const [first, second] = await openTwoDatabases(t, 2000)
     const { id: accountId } = await first.transaction((tx) =>
-      createAccount(tx, { name: 'Acme' }, ACT),
+      createAccount(tx, { name: 'Acme' }, ACTION_CONTEXT),
     )
     const attempt = { accountId, operation: 'createDebtor', key: 'k', fingerprint: 'f' }
     const inserted = Promise.withResolvers<void>()
@@ -216,16 +216,22 @@ t.test('transactions that deadlock run again, without an error', async (t) => {
 
 t.test('if two Admins step down at once, one stays', async (t) => {
   const [first, second] = await openTwoDatabases(t)
-  const account = await first.transaction((tx) => createAccount(tx, { name: 'Acme' }, ACT))
+  const account = await first.transaction((tx) =>
+    createAccount(tx, { name: 'Acme' }, ACTION_CONTEXT),
+  )
   const create = (email: string) =>
     first.transaction((tx) =>
-      createUser(tx, { accountId: account.id, email, role: 'admin', passwordHash: 'x' }, ACT),
+      createUser(
+        tx,
+        { accountId: account.id, email, role: 'admin', passwordHash: 'x' },
+        ACTION_CONTEXT,
+      ),
     )
   const admins = [await create('a@acme.example'), await create('b@acme.example')]
   const outcomes = await Promise.allSettled(
     admins.map(({ id }, n) =>
       (n === 0 ? first : second).transaction((tx) =>
-        changeRole(tx, { accountId: account.id, id }, 'member', ACT),
+        changeRole(tx, { accountId: account.id, id }, 'member', ACTION_CONTEXT),
       ),
     ),
   )

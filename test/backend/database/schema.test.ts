@@ -111,10 +111,10 @@ function paymentIn(accountId: string, over: Partial<PaymentRow> = {}): PaymentRo
 async function openWithInvoice(t: Parameters<typeof openTestDatabase>[0]) {
   const database = await openTestDatabase(t)
   const [own, foreign] = await database.transaction(async (tx) => {
-    const act = { actor: OPERATOR, now: new Date(NOW) }
+    const actionContext = { actor: OPERATOR, now: new Date(NOW) }
     const accounts = [
-      await createAccount(tx, { name: 'Own' }, act),
-      await createAccount(tx, { name: 'Foreign' }, act),
+      await createAccount(tx, { name: 'Own' }, actionContext),
+      await createAccount(tx, { name: 'Foreign' }, actionContext),
     ] as const
     await tx.insertInto('debtors').values(debtorIn(accounts[0].id)).execute()
     await tx.insertInto('invoices').values(invoiceIn(accounts[0].id)).execute()

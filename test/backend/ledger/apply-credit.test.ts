@@ -9,8 +9,10 @@ const PAYMENTS = '/api/v1/payments'
 
 async function openWithMode(t: Test, mode = 'oldest_first') {
   const books = await openBooks(t)
-  const act = { actor: OPERATOR, now: books.backend.now }
-  await books.backend.database.transaction((tx) => setApplyCredit(tx, books.accountId, mode, act))
+  const actionContext = { actor: OPERATOR, now: books.backend.now }
+  await books.backend.database.transaction((tx) =>
+    setApplyCredit(tx, books.accountId, mode, actionContext),
+  )
   const { id: debtor_id } = await books.debtor()
   const invoiceDue = (due_date: string, fields = {}) =>
     books.invoice({ debtor_id, issue_date: '2026-09-01', due_date, ...fields })

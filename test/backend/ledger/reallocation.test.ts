@@ -1,7 +1,7 @@
 // Money on account that is allocated later, allocations that are taken back, and credits.
 import t, { type Test } from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
-import { voidInvoice } from '../../../backend/invoices/acts.ts'
+import { voidInvoice } from '../../../backend/invoices/actions.ts'
 import { creditInvoice } from '../../../backend/invoices/credit-invoice.ts'
 import { allocatePayment, takeBackAllocation } from '../../../backend/payments/reallocation.ts'
 import { reversePayment } from '../../../backend/payments/reversal.ts'
@@ -15,7 +15,7 @@ async function openLedger(t: Test) {
   const { books } = webhooks
   const { accountId } = books
   const { database } = books.backend
-  const act = () => ({ actor: OPERATOR, now: books.backend.now })
+  const actionContext = () => ({ actor: OPERATOR, now: books.backend.now })
   await webhooks.endpoint('https://example.com/hook')
   const debtor = await books.debtor()
   const pay = async (fields: object): Promise<Json> => {
@@ -37,18 +37,24 @@ async function openLedger(t: Test) {
     balances: async () => (await books.read(`/api/v1/debtors/${debtor.id}`)).balances,
     allocate: (id: string, ...wanted: readonly (readonly [Json, number])[]) => {
       const allocations = wanted.map(([{ id: invoiceId }, amount]) => ({ invoiceId, amount }))
-      return database.transaction((tx) => allocatePayment(tx, accountId, id, allocations, act()))
+      return database.transaction((tx) =>
+        allocatePayment(tx, accountId, id, allocations, actionContext()),
+      )
     },
     takeBack: (id: string, { id: invoiceId }: Json, reason = 'It was for another') =>
       database.transaction((tx) =>
-        takeBackAllocation(tx, accountId, id, { invoiceId, reason }, act()),
+        takeBackAllocation(tx, accountId, id, { invoiceId, reason }, actionContext()),
       ),
     credit: ({ id }: Json, amount: number, reason = 'Billed twice') =>
-      database.transaction((tx) => creditInvoice(tx, accountId, id, { amount, reason }, act())),
+      database.transaction((tx) =>
+        creditInvoice(tx, accountId, id, { amount, reason }, actionContext()),
+      ),
     reverse: (id: string) =>
-      database.transaction((tx) => reversePayment(tx, accountId, id, 'It bounced', act())),
+      database.transaction((tx) =>
+        reversePayment(tx, accountId, id, 'It bounced', actionContext()),
+      ),
     voidInvoice: ({ id }: Json) =>
-      database.transaction((tx) => voidInvoice(tx, accountId, id, 'A mistake', act())),
+      database.transaction((tx) => voidInvoice(tx, accountId, id, 'A mistake', actionContext())),
     /** Resolves with the events since the previous call, and deletes them. */
     async events(): Promise<Json[]> {
       const rows = await database.read

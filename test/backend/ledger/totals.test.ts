@@ -1,6 +1,6 @@
 // The stored totals equal the sums over the records.
 import t from 'tap'
-import type { Act } from '../../../backend/accounts/audit.ts'
+import type { ActionContext } from '../../../backend/accounts/audit.ts'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { archiveDebtor } from '../../../backend/debtors/chasing.ts'
 import {
@@ -10,7 +10,7 @@ import {
 } from '../../../backend/debtors/due-totals.ts'
 import { findDebtorsByWords } from '../../../backend/debtors/find-debtors.ts'
 import { updateAllTotals, updateTotalsOf } from '../../../backend/debtors/ledger-totals.ts'
-import { finaliseInvoice, voidInvoice, writeOffInvoice } from '../../../backend/invoices/acts.ts'
+import { finaliseInvoice, voidInvoice, writeOffInvoice } from '../../../backend/invoices/actions.ts'
 import { reversePayment } from '../../../backend/payments/reversal.ts'
 import { type Books, openBooks } from '../../fixtures/books/books.ts'
 
@@ -23,7 +23,7 @@ const invoice = (books: Books, debtor_id: string, due_date: string, amount: numb
 t.test('the amounts due by age reflect every change of an invoice', async (t) => {
   const books = await openBooks(t)
   const { database } = books.backend
-  const act: Act = { actor: OPERATOR, now: books.backend.now }
+  const actionContext: ActionContext = { actor: OPERATOR, now: books.backend.now }
   const { accountId } = books
   const ages = async () => {
     await updateAllTotals(database)
@@ -69,10 +69,10 @@ t.test('the amounts due by age reflect every change of an invoice', async (t) =>
     total(500_000, 1),
   ])
   await database.transaction(async (tx) => {
-    await reversePayment(tx, accountId, payment.id, 'It bounced', act)
-    await finaliseInvoice(tx, accountId, draft.id, act)
-    await voidInvoice(tx, accountId, draft.id, 'Sent twice', act)
-    await writeOffInvoice(tx, accountId, oldest.id, 'Bankrupt', act)
+    await reversePayment(tx, accountId, payment.id, 'It bounced', actionContext)
+    await finaliseInvoice(tx, accountId, draft.id, actionContext)
+    await voidInvoice(tx, accountId, draft.id, 'Sent twice', actionContext)
+    await writeOffInvoice(tx, accountId, oldest.id, 'Bankrupt', actionContext)
   })
   const [last] = await ages()
   t.strictSame(last?.outstanding, total(54_301, 4))
@@ -106,8 +106,8 @@ t.test(
     )
     t.equal(await countUnreachableOwing(database.read, accountId, 10), 2)
     t.equal(await countUnreachableOwing(database.read, accountId, 1), 1)
-    const act = { actor: OPERATOR, now: backend.now }
-    await database.transaction((tx) => archiveDebtor(tx, accountId, String(large), act))
+    const actionContext = { actor: OPERATOR, now: backend.now }
+    await database.transaction((tx) => archiveDebtor(tx, accountId, String(large), actionContext))
     await updateTotalsOf(database, accountId)
     t.equal(await countUnreachableOwing(database.read, accountId, 10), 1)
     const others = await books.otherAccount()

@@ -235,10 +235,10 @@ t.test(
       text: /We paid <i>last<\/i> week\.[\s\S]*settings\/customers\/deb_/,
     })
     t.notMatch(mail?.html, /<i>/)
-    const act = { actor: OPERATOR, now: books.backend.now }
+    const actionContext = { actor: OPERATOR, now: books.backend.now }
     const setTo = (address: string) =>
       books.backend.database.transaction((tx) =>
-        setReplyAddress(tx, service.accountId, address, act),
+        setReplyAddress(tx, service.accountId, address, actionContext),
       )
     await rejectsWith(t, setTo('billing@acme.nl\nBcc: x@y.nl'), { code: 'validation_failed' })
     matches(t, await setTo('billing@acme.nl'), { reply_to: 'billing@acme.nl' })

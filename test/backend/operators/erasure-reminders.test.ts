@@ -44,7 +44,7 @@ t.test(
         close: async () => {},
       },
     }
-    const act = () => ({ actor: OPERATOR, now: backend.now })
+    const actionContext = () => ({ actor: OPERATOR, now: backend.now })
     // Runs on five Mondays at noon, until a reminder waits for its approval.
     for (let week = 0; week < 5; week += 1) {
       backend.now = new Date(Date.parse('2026-11-09T11:00:00.000Z') + week * 7 * DAY_MS)
@@ -57,7 +57,7 @@ t.test(
     if (requested !== undefined) {
       const decision = { approve: false, reason: 'Jansen called' } as const
       await database.transaction((tx) =>
-        decideApproval(tx, accountId, requested.message.id, decision, act()),
+        decideApproval(tx, accountId, requested.message.id, decision, actionContext()),
       )
     }
     const [first = '', second = ''] = sent.map(({ messageId }) => messageId)
@@ -65,8 +65,8 @@ t.test(
     t.equal((await service.post(deliveryReport({ messageId: second }))).status, 200)
     await database.transaction(async (tx) => {
       const pause = { reason: 'Jansen is ill', until: null }
-      await pauseChasing(tx, accountId, debtor.id, pause, act())
-      await resumeChasing(tx, accountId, debtor.id, act())
+      await pauseChasing(tx, accountId, debtor.id, pause, actionContext())
+      await resumeChasing(tx, accountId, debtor.id, actionContext())
     })
 
     const tables = await openTestDatabase(t, { url: `sqlite:${t.testdirName}/tables.db` })
@@ -82,7 +82,7 @@ t.test(
     }
     t.ok((await rowsWithPerson()).length > 15)
     backend.now = new Date(backend.now.getTime() + DAY_MS)
-    await eraseDebtor(database, debtor.id, { ...act(), reason: 'asked' })
+    await eraseDebtor(database, debtor.id, { ...actionContext(), reason: 'asked' })
     t.strictSame(await rowsWithPerson(), [])
 
     backend.now = new Date(backend.now.getTime() + 30 * DAY_MS)

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
-import { resumeInvoice } from '../../../backend/invoices/acts.ts'
+import { resumeInvoice } from '../../../backend/invoices/actions.ts'
 import {
   type Approval,
   decideApproval,
@@ -28,9 +28,9 @@ function pendingApprovals({ books }: Engine): Promise<Approval[]> {
 }
 
 function decide({ books }: Engine, id: string, decision: Parameters<typeof decideApproval>[3]) {
-  const act = { actor: OPERATOR, now: books.backend.now }
+  const actionContext = { actor: OPERATOR, now: books.backend.now }
   return books.backend.database.transaction((tx) =>
-    decideApproval(tx, books.accountId, id, decision, act),
+    decideApproval(tx, books.accountId, id, decision, actionContext),
   )
 }
 

@@ -2,7 +2,7 @@
 
 import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
-import { voidInvoice } from '../../../backend/invoices/acts.ts'
+import { voidInvoice } from '../../../backend/invoices/actions.ts'
 import { reversePayment } from '../../../backend/payments/reversal.ts'
 import { previewReminders } from '../../../backend/reminders/preview.ts'
 import type { Json } from '../../fixtures/books/books.ts'
@@ -22,9 +22,9 @@ const payOnAccount = (engine: Engine, debtorId: string, amount: number, fields =
 
 async function reverse(engine: Engine, paymentId: string): Promise<void> {
   const { books, deps } = engine
-  const act = { actor: OPERATOR, now: deps.clock() }
+  const actionContext = { actor: OPERATOR, now: deps.clock() }
   await books.backend.database.transaction((tx) =>
-    reversePayment(tx, books.accountId, paymentId, 'it bounced', act),
+    reversePayment(tx, books.accountId, paymentId, 'it bounced', actionContext),
   )
 }
 

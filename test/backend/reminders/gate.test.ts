@@ -6,7 +6,7 @@ import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { stampOf } from '../../../backend/database/stamp.ts'
 import { pauseChasing } from '../../../backend/debtors/chasing.ts'
 import { editDebtor } from '../../../backend/debtors/details.ts'
-import { resumeInvoice } from '../../../backend/invoices/acts.ts'
+import { resumeInvoice } from '../../../backend/invoices/actions.ts'
 import { listApprovals } from '../../../backend/reminders/approvals.ts'
 import { matches } from '../../fixtures/matches.ts'
 import { type Engine, startEngine } from '../../fixtures/reminders/engine.ts'
@@ -169,9 +169,9 @@ t.test(
       blocked_reason: 'no_contact',
     })
     const { backend, accountId } = engine.books
-    const act = { actor: OPERATOR, now: backend.now }
+    const actionContext = { actor: OPERATOR, now: backend.now }
     await backend.database.transaction((tx) =>
-      editDebtor(tx, accountId, debtor_id, { email: 'ap@jansen-bouw.nl' }, act),
+      editDebtor(tx, accountId, debtor_id, { email: 'ap@jansen-bouw.nl' }, actionContext),
     )
     await engine.at('2026-11-26T08:00:00.000Z')
     t.strictSame(await engine.log(), ['friendly:suppressed', 'friendly:sent'])
@@ -182,10 +182,16 @@ t.test('a paused debtor gets no reminder until the pause ends', async (t) => {
   const engine = await startEngine(t)
   const { backend, accountId } = engine.books
   const invoice = await engine.invoice('2026-11-19')
-  const act = { actor: OPERATOR, now: backend.now }
+  const actionContext = { actor: OPERATOR, now: backend.now }
   const until = new Date('2026-12-02T09:30:00.000Z')
   await backend.database.transaction((tx) =>
-    pauseChasing(tx, accountId, invoice.debtor_id, { reason: 'A plan was agreed', until }, act),
+    pauseChasing(
+      tx,
+      accountId,
+      invoice.debtor_id,
+      { reason: 'A plan was agreed', until },
+      actionContext,
+    ),
   )
   await engine.at(MORNING)
   t.strictSame(await suppressions(engine), ['debtor_paused'])

@@ -2,14 +2,14 @@
 // earlier one that may have arrived.
 import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
-import { disputeInvoice, resolveDispute, resumeInvoice } from '../../../backend/invoices/acts.ts'
+import { disputeInvoice, resolveDispute, resumeInvoice } from '../../../backend/invoices/actions.ts'
 import { reversePayment } from '../../../backend/payments/reversal.ts'
 import type { Json } from '../../fixtures/books/books.ts'
 import { type Engine, startEngine } from '../../fixtures/reminders/engine.ts'
 
 async function payAndReverse(engine: Engine, { id }: Json, amounts: readonly number[]) {
   const { books, deps } = engine
-  const act = { actor: OPERATOR, now: deps.clock() }
+  const actionContext = { actor: OPERATOR, now: deps.clock() }
   const payments: Json[] = []
   for (const amount of amounts) {
     const body = { invoice_id: id, currency: 'EUR', amount }
@@ -17,7 +17,7 @@ async function payAndReverse(engine: Engine, { id }: Json, amounts: readonly num
   }
   for (const payment of payments.reverse()) {
     await books.backend.database.transaction((tx) =>
-      reversePayment(tx, books.accountId, payment.id, 'it bounced', act),
+      reversePayment(tx, books.accountId, payment.id, 'it bounced', actionContext),
     )
   }
 }
@@ -29,8 +29,10 @@ const chasingOf = async (engine: Engine, { id }: Json) => {
 
 async function resume(engine: Engine, { id }: Json): Promise<void> {
   const { books, deps } = engine
-  const act = { actor: OPERATOR, now: deps.clock() }
-  await books.backend.database.transaction((tx) => resumeInvoice(tx, books.accountId, id, act))
+  const actionContext = { actor: OPERATOR, now: deps.clock() }
+  await books.backend.database.transaction((tx) =>
+    resumeInvoice(tx, books.accountId, id, actionContext),
+  )
 }
 
 for (const amounts of [[10_000], [4000, 6000]]) {
@@ -68,17 +70,17 @@ for (const amounts of [[10_000], [4000, 6000]]) {
 
 async function dispute(engine: Engine, { id }: Json): Promise<void> {
   const { books, deps } = engine
-  const act = { actor: OPERATOR, now: deps.clock() }
+  const actionContext = { actor: OPERATOR, now: deps.clock() }
   await books.backend.database.transaction((tx) =>
-    disputeInvoice(tx, books.accountId, id, 'wrong price', act),
+    disputeInvoice(tx, books.accountId, id, 'wrong price', actionContext),
   )
 }
 
 async function resolve(engine: Engine, { id }: Json): Promise<void> {
   const { books, deps } = engine
-  const act = { actor: OPERATOR, now: deps.clock() }
+  const actionContext = { actor: OPERATOR, now: deps.clock() }
   await books.backend.database.transaction((tx) =>
-    resolveDispute(tx, books.accountId, id, 'a new price', act),
+    resolveDispute(tx, books.accountId, id, 'a new price', actionContext),
   )
 }
 

@@ -74,9 +74,9 @@ t.test(
     t.strictSame(await engine.log(), ['friendly:scheduled'], 'one message about both')
     await engine.killSwitch({ on: true, reason: 'An audit' })
     const credit = { amount: credited.amount_due, reason: 'billed twice' }
-    const act = { actor: OPERATOR, now: backend.now }
+    const actionContext = { actor: OPERATOR, now: backend.now }
     await backend.database.transaction((tx) =>
-      creditInvoice(tx, accountId, credited.id, credit, act),
+      creditInvoice(tx, accountId, credited.id, credit, actionContext),
     )
     t.strictSame(await engine.log(), ['friendly:cancelled', 'friendly:suppressed'])
     await engine.killSwitch({ on: false })

@@ -27,9 +27,9 @@ async function startWithApproval(t: Test) {
 }
 
 function setPaymentDetails({ books }: Engine, details: typeof OLD_DETAILS): Promise<void> {
-  const act = { actor: OPERATOR, now: books.backend.now }
+  const actionContext = { actor: OPERATOR, now: books.backend.now }
   return books.backend.database.transaction((tx) =>
-    changePaymentDetails(tx, books.accountId, 'EUR', details, act),
+    changePaymentDetails(tx, books.accountId, 'EUR', details, actionContext),
   )
 }
 
@@ -139,9 +139,9 @@ t.test('a reminder that awaits approval is updated with the name of the account'
   const engine = await startWithApproval(t)
   const { backend, accountId } = engine.books
   const before = await pendingApproval(engine)
-  const act = { actor: OPERATOR, now: backend.now }
+  const actionContext = { actor: OPERATOR, now: backend.now }
   await backend.database.transaction((tx) =>
-    changeProfile(tx, accountId, { name: 'Renamed Holding' }, act),
+    changeProfile(tx, accountId, { name: 'Renamed Holding' }, actionContext),
   )
   await engine.at('2026-11-24T08:01:00.000Z')
   const after = await pendingApproval(engine)
@@ -162,9 +162,9 @@ t.test('a wording of another stage, language or account changes nothing', async 
 })
 
 function editDebtor({ books }: Engine, debtorId: string, details: Details): Promise<unknown> {
-  const act = { actor: OPERATOR, now: books.backend.now }
+  const actionContext = { actor: OPERATOR, now: books.backend.now }
   return books.backend.database.transaction((tx) =>
-    changeDebtorDetails(tx, books.accountId, debtorId, details, act),
+    changeDebtorDetails(tx, books.accountId, debtorId, details, actionContext),
   )
 }
 
@@ -174,7 +174,9 @@ function setWording(
   key: WordingKey = { stage: 'firm', language: 'en' },
   accountId = books.accountId,
 ): Promise<void> {
-  const act = { actor: OPERATOR, now: books.backend.now }
+  const actionContext = { actor: OPERATOR, now: books.backend.now }
   const wording = { ...defaultWording(key.stage, key.language), opening }
-  return books.backend.database.transaction((tx) => changeWording(tx, accountId, key, wording, act))
+  return books.backend.database.transaction((tx) =>
+    changeWording(tx, accountId, key, wording, actionContext),
+  )
 }

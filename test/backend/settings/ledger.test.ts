@@ -129,7 +129,7 @@ t.test('an Admin edits, pauses and archives a customer; the API shows it', async
 
   const refused = await ada.submit(`${path}/pause`, { reason: ' ', until: '' })
   t.equal(refused.status, 422)
-  matches(t, refused.text, /<details class="act" open>.*Enter a reason\./s)
+  matches(t, refused.text, /<details class="action" open>.*Enter a reason\./s)
   const saved = await ada.submit(path, { name: '<b>Globex</b>', email: '' })
   matches(t, saved, { status: 303 })
   matches(t, (await ada.page(path)).text, /&lt;b&gt;Globex&lt;\/b&gt;.*No address/s)
@@ -180,33 +180,33 @@ t.test('an Admin decides on invoices and reverses payments', async (t) => {
   const invoice = await ledger.invoice(debtor)
   const draft = await ledger.invoice(debtor, { status: 'draft' })
   const ada = await logIn(ledger.backend, ADMIN)
-  const act = (id: string, name: string, reason?: string) =>
+  const perform = (id: string, name: string, reason?: string) =>
     ada.send(
       'POST',
       `/settings/invoices/${id}/${name}`,
       reason === undefined ? undefined : { reason },
     )
-  matches(t, await act(draft.id, 'finalise'), { json: { status: 'open' } })
-  matches(t, await act(draft.id, 'void', 'Sent twice'), { json: { status: 'void' } })
-  matches(t, await act(draft.id, 'void', 'Again'), {
+  matches(t, await perform(draft.id, 'finalise'), { json: { status: 'open' } })
+  matches(t, await perform(draft.id, 'void', 'Sent twice'), { json: { status: 'void' } })
+  matches(t, await perform(draft.id, 'void', 'Again'), {
     status: 409,
     json: { code: 'invoice_state_conflict', invoice_status: 'void' },
   })
-  matches(t, await act(invoice.id, 'dispute'), {
+  matches(t, await perform(invoice.id, 'dispute'), {
     status: 422,
     json: { errors: [{ pointer: '/reason' }] },
   })
-  matches(t, await act(invoice.id, 'dispute', 'Damaged'), {
+  matches(t, await perform(invoice.id, 'dispute', 'Damaged'), {
     json: { chasing: { blocked_reason: 'disputed' } },
   })
-  matches(t, await act(invoice.id, 'resume'), { status: 409 })
-  matches(t, await act(invoice.id, 'resolve', 'Replaced'), {
+  matches(t, await perform(invoice.id, 'resume'), { status: 409 })
+  matches(t, await perform(invoice.id, 'resolve', 'Replaced'), {
     json: { chasing: { status: 'active' } },
   })
   const payment = await ledger.pay(invoice, 4000)
   matches(
     t,
-    await act(invoice.id, 'resume'),
+    await perform(invoice.id, 'resume'),
     { json: { chasing: { status: 'active' } } },
     'before a payment’s pause ends',
   )
@@ -222,7 +222,9 @@ t.test('an Admin decides on invoices and reverses payments', async (t) => {
     json: { id: payment.id, status: 'reversed' },
   })
   matches(t, await reverse(payment.id), { status: 409, json: { code: 'payment_already_reversed' } })
-  matches(t, await act(invoice.id, 'write-off', 'Bankrupt'), { json: { status: 'written_off' } })
+  matches(t, await perform(invoice.id, 'write-off', 'Bankrupt'), {
+    json: { status: 'written_off' },
+  })
   matches(t, await ada.get(`/settings/payments?debtor_id=${debtor.id}`), {
     json: {
       data: [{ status: 'recorded' }, { id: payment.id, status: 'reversed' }],

@@ -56,9 +56,15 @@ t.test('a changed bank account is mailed to every other Admin, whatever they cho
   const removed = await sent()
   t.strictSame(recipients(removed), [ADA])
   matches(t, removed[0]?.mail.text, containing('ben@acme.nl removed how customers pay in EUR'))
-  const act = { actor: OPERATOR, now: backend.now }
+  const actionContext = { actor: OPERATOR, now: backend.now }
   await engine.books.backend.database.transaction((tx) =>
-    changePaymentDetails(tx, accountId, 'eur', { payment_link: 'https://pay.acme.nl/' }, act),
+    changePaymentDetails(
+      tx,
+      accountId,
+      'eur',
+      { payment_link: 'https://pay.acme.nl/' },
+      actionContext,
+    ),
   )
   const byOperator = await sent()
   t.strictSame(recipients(byOperator), [ADA, BEN])
@@ -86,8 +92,8 @@ t.test(
     matches(t, textTo(ADA), containing('It was removed from the login of ada@acme.nl, on'))
     await turnOff(OPERATOR)
     t.strictSame(recipients(await sent()), [ADA, BEN])
-    const act = { actor: OPERATOR, now: backend.now }
-    await backend.database.transaction((tx) => disableApp(tx, benRow.id, act))
+    const actionContext = { actor: OPERATOR, now: backend.now }
+    await backend.database.transaction((tx) => disableApp(tx, benRow.id, actionContext))
     t.strictSame(await sent(), [], 'there was no second factor')
   },
 )
@@ -96,11 +102,11 @@ t.test(
   'a changed passkey is mailed to its owner; removal of the last one also to the other Admins',
   async (t) => {
     const { backend, adaRow, sent } = await open(t)
-    const act = { actor: actorOf(adaRow, undefined), now: backend.now }
+    const actionContext = { actor: actorOf(adaRow, undefined), now: backend.now }
     const key = { public_key: 'AA', sign_count: 0, transports: '[]' }
     const added = await backend.database.transaction(async (tx) => [
-      await addPasskey(tx, adaRow.id, { ...key, credential_id: 'a', name: 'Phone' }, act),
-      await addPasskey(tx, adaRow.id, { ...key, credential_id: 'b', name: 'Key' }, act),
+      await addPasskey(tx, adaRow.id, { ...key, credential_id: 'a', name: 'Phone' }, actionContext),
+      await addPasskey(tx, adaRow.id, { ...key, credential_id: 'b', name: 'Key' }, actionContext),
     ])
     const mails = await sent()
     t.strictSame(recipients(mails), [ADA, ADA])
@@ -110,7 +116,7 @@ t.test(
     ])
     const [first, second] = added.map(({ passkey }) => passkey.id)
     const remove = (id = '') =>
-      backend.database.transaction((tx) => removePasskey(tx, adaRow.id, id, act))
+      backend.database.transaction((tx) => removePasskey(tx, adaRow.id, id, actionContext))
     await remove(first)
     t.strictSame(recipients(await sent()), [ADA], 'the other passkey still protects the login')
     await remove(second)

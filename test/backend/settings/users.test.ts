@@ -1,6 +1,6 @@
 import t from 'tap'
 import { createAccount } from '../../../backend/accounts/accounts.ts'
-import { type Act, OPERATOR } from '../../../backend/accounts/audit.ts'
+import { type ActionContext, OPERATOR } from '../../../backend/accounts/audit.ts'
 import {
   checkPassword,
   createUser,
@@ -10,17 +10,19 @@ import {
 import { matches, rejectsWith, throwsWith } from '../../fixtures/matches.ts'
 import { openTestDatabase } from '../../fixtures/service/database.ts'
 
-const ACT: Act = { actor: OPERATOR, now: new Date('2026-11-21T10:15:00.000Z') }
+const ACTION_CONTEXT: ActionContext = { actor: OPERATOR, now: new Date('2026-11-21T10:15:00.000Z') }
 
 t.test('an e-mail address belongs to one user, regardless of case', async (t) => {
   const database = await openTestDatabase(t)
-  const { id } = await database.transaction((tx) => createAccount(tx, { name: 'Acme' }, ACT))
+  const { id } = await database.transaction((tx) =>
+    createAccount(tx, { name: 'Acme' }, ACTION_CONTEXT),
+  )
   const create = (input: Partial<NewUser>) =>
     database.transaction((tx) =>
       createUser(
         tx,
         { accountId: id, email: 'a@b.example', role: 'member', passwordHash: 'x', ...input },
-        ACT,
+        ACTION_CONTEXT,
       ),
     )
   const user = await create({ email: ' Ada@B.example ' })

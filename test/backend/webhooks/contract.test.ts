@@ -46,9 +46,9 @@ t.test('recorded events are as documented', async (t) => {
     await books.create('/api/v1/payments', { amount, currency: 'EUR', invoice_id: invoice.id })
   }
   const { row } = await backend.issueKey(accountId)
-  const act = { actor: OPERATOR, now: backend.now }
-  await backend.database.transaction((tx) => revokeApiKey(tx, row.id, act))
-  await backend.database.transaction((tx) => setStatus(tx, accountId, 'suspended', act))
+  const actionContext = { actor: OPERATOR, now: backend.now }
+  await backend.database.transaction((tx) => revokeApiKey(tx, row.id, actionContext))
+  await backend.database.transaction((tx) => setStatus(tx, accountId, 'suspended', actionContext))
   const events = await backend.database.read.selectFrom('webhook_events').selectAll().execute()
   const types = new Set(events.map(({ type }) => type))
   t.equal(types.size, 8)

@@ -59,9 +59,9 @@ t.test('while a secret is rotated, both secrets sign, until the old one expires'
   const receiver = await startReceiver(t)
   const { row, secret: old } = await webhooks.endpoint(receiver.url)
   webhooks.startWorker()
-  const act = () => ({ actor: OPERATOR, now: backend.now })
+  const actionContext = () => ({ actor: OPERATOR, now: backend.now })
   const { row: rotated, secret: current } = await backend.database.transaction((tx) =>
-    rotateSecret(tx, row, BOX, act()),
+    rotateSecret(tx, row, BOX, actionContext()),
   )
   const next = async () => {
     const count = receiver.webhooks.length
@@ -73,17 +73,17 @@ t.test('while a secret is rotated, both secrets sign, until the old one expires'
   t.ok(verify(overlapping, current))
   await rejectsWith(
     t,
-    backend.database.transaction((tx) => rotateSecret(tx, rotated, BOX, act())),
+    backend.database.transaction((tx) => rotateSecret(tx, rotated, BOX, actionContext())),
     { code: 'webhook_secret_overlap' },
   )
-  await backend.database.transaction((tx) => expireOldSecret(tx, rotated, act()))
+  await backend.database.transaction((tx) => expireOldSecret(tx, rotated, actionContext()))
   const after = await next()
   t.throws(() => verify(after, old))
   t.ok(verify(after, current))
   t.equal(String(after.headers['webhook-signature']).split(' ').length, 1)
 
   const again = await backend.database.transaction((tx) =>
-    rotateSecret(tx, { ...rotated, old_secret_expires_at: null }, BOX, act()),
+    rotateSecret(tx, { ...rotated, old_secret_expires_at: null }, BOX, actionContext()),
   )
   t.equal(again.row.old_secret_expires_at, new Date(+backend.now + 24 * HOUR_MS).toISOString())
   webhooks.wait(24 * HOUR_MS)
@@ -202,13 +202,13 @@ t.test('events wait while their endpoint is paused', async (t) => {
   const other = await startReceiver(t)
   const { row } = await webhooks.endpoint(receiver.url)
   await webhooks.endpoint(other.url)
-  const act = { actor: OPERATOR, now: backend.now }
-  const paused = await backend.database.transaction((tx) => pauseEndpoint(tx, row, act))
+  const actionContext = { actor: OPERATOR, now: backend.now }
+  const paused = await backend.database.transaction((tx) => pauseEndpoint(tx, row, actionContext))
   webhooks.startWorker()
   await webhooks.books.debtor()
   await until(() => other.webhooks.length === 1, 'the other endpoint has received the event')
   t.equal(receiver.webhooks.length, 0)
-  await backend.database.transaction((tx) => resumeEndpoint(tx, paused, act))
+  await backend.database.transaction((tx) => resumeEndpoint(tx, paused, actionContext))
   await webhooks.untilAll(isDelivered, 'delivered')
   t.equal(receiver.webhooks.length, 1)
 })

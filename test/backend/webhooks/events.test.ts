@@ -74,12 +74,12 @@ t.test('changes to keys and to the state of the account cause events', async (t)
   const { backend, accountId } = webhooks.books
   await webhooks.endpoint(ANYWHERE)
   const { row, secret } = await backend.issueKey(accountId, { name: 'ERP' })
-  const act = { actor: OPERATOR, now: backend.now }
-  await backend.database.transaction((tx) => revokeApiKey(tx, row.id, act))
-  await backend.database.transaction((tx) => revokeApiKey(tx, row.id, act))
-  await backend.database.transaction((tx) => setStatus(tx, accountId, 'suspended', act))
-  await backend.database.transaction((tx) => setStatus(tx, accountId, 'cancelled', act))
-  await backend.database.transaction((tx) => setStatus(tx, accountId, 'active', act))
+  const actionContext = { actor: OPERATOR, now: backend.now }
+  await backend.database.transaction((tx) => revokeApiKey(tx, row.id, actionContext))
+  await backend.database.transaction((tx) => revokeApiKey(tx, row.id, actionContext))
+  await backend.database.transaction((tx) => setStatus(tx, accountId, 'suspended', actionContext))
+  await backend.database.transaction((tx) => setStatus(tx, accountId, 'cancelled', actionContext))
+  await backend.database.transaction((tx) => setStatus(tx, accountId, 'active', actionContext))
   const [issued, revoked, readOnly, writable, ...others] = await events(webhooks)
   t.strictSame(others, [], 'no event if both states are read-only')
   matches(t, issued, {

@@ -19,8 +19,8 @@ t.test('the log is deleted after 30 days, except for deliveries that still wait'
   await webhooks.untilAll(({ status }) => status === 'delivered', 'delivered')
   await worker.drain()
   const waiting = await webhooks.endpoint(receiver.url, ['debtor.created'])
-  const act = { actor: OPERATOR, now: backend.now }
-  await database.transaction((tx) => pauseEndpoint(tx, waiting.row, act))
+  const actionContext = { actor: OPERATOR, now: backend.now }
+  await database.transaction((tx) => pauseEndpoint(tx, waiting.row, actionContext))
   await webhooks.books.debtor()
 
   webhooks.wait(30 * DAY_MS - 1000)
@@ -39,8 +39,8 @@ t.test('an old secret is deleted when it expires', async (t) => {
   const webhooks = await openWebhooks(t)
   const { backend } = webhooks.books
   const { row } = await webhooks.endpoint('https://example.com/')
-  const act = { actor: OPERATOR, now: backend.now }
-  await backend.database.transaction((tx) => rotateSecret(tx, row, BOX, act))
+  const actionContext = { actor: OPERATOR, now: backend.now }
+  await backend.database.transaction((tx) => rotateSecret(tx, row, BOX, actionContext))
   await deleteAllExpired(backend.database, backend.now)
   t.type((await webhooks.readEndpoint(row.id)).old_secret, 'string')
   webhooks.wait(DAY_MS)

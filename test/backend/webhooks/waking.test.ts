@@ -67,15 +67,15 @@ t.test('resuming an endpoint wakes the worker', async (t) => {
   const { backend } = webhooks.books
   const receiver = await startReceiver(t)
   const { row } = await webhooks.endpoint(receiver.url)
-  const act = {
+  const actionContext = {
     actor: { type: 'system', id: null, label: 'test', address: null },
     now: new Date(),
   } as const
-  const paused = await backend.database.transaction((tx) => pauseEndpoint(tx, row, act))
+  const paused = await backend.database.transaction((tx) => pauseEndpoint(tx, row, actionContext))
   await webhooks.books.debtor()
   await startIdle(t, webhooks)
   t.equal(receiver.webhooks.length, 0)
-  await backend.database.transaction((tx) => resumeEndpoint(tx, paused, act))
+  await backend.database.transaction((tx) => resumeEndpoint(tx, paused, actionContext))
   await until(() => receiver.webhooks.length === 1, 'the event is delivered')
 })
 

@@ -152,7 +152,7 @@ document.addEventListener('keydown', (event) => {
 })
 
 /** Turns panels into dialogs, so that only the form of one action is open at a time. */
-for (const panel of document.querySelectorAll('details.act')) {
+for (const panel of document.querySelectorAll('details.action')) {
   const summary = panel.querySelector('summary')
   const form = panel.querySelector('form')
   const dialog = document.createElement('dialog')

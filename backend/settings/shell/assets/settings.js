@@ -108,7 +108,7 @@ addEventListener('pageshow', (event) => {
   }
 })
 
-// An act that takes several requests, such as an import, continues by itself.
+// An action that takes several requests, such as an import, continues by itself.
 document.querySelector('form[data-continue] button')?.click()
 
 for (const button of document.querySelectorAll('[data-copy]')) {

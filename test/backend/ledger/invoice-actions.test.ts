@@ -6,20 +6,20 @@ import {
   resolveDispute,
   voidInvoice,
   writeOffInvoice,
-} from '../../../backend/invoices/acts.ts'
+} from '../../../backend/invoices/actions.ts'
 import { reversePayment } from '../../../backend/payments/reversal.ts'
 import type { Json } from '../../fixtures/books/books.ts'
 import { openWebhooks } from '../../fixtures/books/webhooks.ts'
 import { faultsOf } from '../../fixtures/contract/schema.ts'
 import { matches, rejectsWith } from '../../fixtures/matches.ts'
 
-const ACTS = { finaliseInvoice, voidInvoice, writeOffInvoice, disputeInvoice, resolveDispute }
+const ACTIONS = { finaliseInvoice, voidInvoice, writeOffInvoice, disputeInvoice, resolveDispute }
 
 async function openLedger(t: Test) {
   const webhooks = await openWebhooks(t)
   const { books } = webhooks
   const { database } = books.backend
-  const act = () => ({ actor: OPERATOR, now: books.backend.now })
+  const actionContext = () => ({ actor: OPERATOR, now: books.backend.now })
   await webhooks.endpoint('https://example.com/hook')
   return {
     books,
@@ -30,11 +30,17 @@ async function openLedger(t: Test) {
         ...{ amount, currency: 'EUR', invoice_id: invoice.id, ...fields },
       }),
     finalise: (id: string) =>
-      database.transaction((tx) => finaliseInvoice(tx, books.accountId, id, act())),
-    perform: (name: Exclude<keyof typeof ACTS, 'finaliseInvoice'>, id: string, reason = 'Agreed') =>
-      database.transaction((tx) => ACTS[name](tx, books.accountId, id, reason, act())),
+      database.transaction((tx) => finaliseInvoice(tx, books.accountId, id, actionContext())),
+    perform: (
+      name: Exclude<keyof typeof ACTIONS, 'finaliseInvoice'>,
+      id: string,
+      reason = 'Agreed',
+    ) =>
+      database.transaction((tx) => ACTIONS[name](tx, books.accountId, id, reason, actionContext())),
     reverse: (id: string, reason = 'The cheque bounced') =>
-      database.transaction((tx) => reversePayment(tx, books.accountId, id, reason, act())),
+      database.transaction((tx) =>
+        reversePayment(tx, books.accountId, id, reason, actionContext()),
+      ),
     /** Resolves with the events since the previous call, and deletes them. */
     async events(): Promise<Json[]> {
       const rows = await database.read

@@ -11,11 +11,11 @@ t.test('the API shows what operators do with records that the API created', asyn
   const post = async (path: string, body: object, headers = {}) =>
     (await call(`${url}/api/v1/${path}`, { key, body, headers })).json
   const get = async (path: string) => (await call(`${url}/api/v1/${path}`, { key })).json
-  const act = async (...words: string[]) => JSON.parse(await operator.cli(...words, '--json'))
+  const run = async (...words: string[]) => JSON.parse(await operator.cli(...words, '--json'))
 
   const { id } = await post('debtors', { name: 'Globex', email: 'ap@globex.example' })
   const edit = ['--email', 'new@globex.example', '--city', 'Utrecht', '--country', 'NL']
-  t.strictSame(await act('debtors', 'edit', id, ...edit), await get(`debtors/${id}`))
+  t.strictSame(await run('debtors', 'edit', id, ...edit), await get(`debtors/${id}`))
   matches(t, await get(`debtors/${id}`), {
     name: 'Globex',
     email: 'new@globex.example',
@@ -23,30 +23,30 @@ t.test('the API shows what operators do with records that the API created', asyn
   })
   await rejectsWith(
     t,
-    act('debtors', 'edit', id, '--email', 'nowhere'),
+    run('debtors', 'edit', id, '--email', 'nowhere'),
     /E-mail must be one e-mail/,
   )
-  matches(t, await act('debtors', 'pause', id, '--reason', 'A plan', '--until', '2099-01-01'), {
+  matches(t, await run('debtors', 'pause', id, '--reason', 'A plan', '--until', '2099-01-01'), {
     chasing: { status: 'paused', reason: 'A plan', until: '2098-12-31T23:00:00.000Z' },
   })
-  matches(t, await act('debtors', 'resume', id), { chasing: { status: 'active', reason: null } })
-  matches(t, await act('debtors', 'archive', id), {
+  matches(t, await run('debtors', 'resume', id), { chasing: { status: 'active', reason: null } })
+  matches(t, await run('debtors', 'archive', id), {
     status: 'archived',
     chasing: { status: 'stopped', reason: 'archived' },
   })
-  await rejectsWith(t, act('debtors', 'resume', id), /is archived/)
-  matches(t, await act('debtors', 'restore', id), {
+  await rejectsWith(t, run('debtors', 'resume', id), /is archived/)
+  matches(t, await run('debtors', 'restore', id), {
     status: 'active',
     chasing: { status: 'active' },
   })
 
   const open = { debtor_id: id, currency: 'EUR', amount: 10_000 }
   const draft = await post('invoices', { ...open, status: 'draft' })
-  matches(t, await act('invoices', 'finalise', draft.id), { status: 'open' })
-  matches(t, await act('invoices', 'dispute', draft.id, '--reason', 'Damaged'), {
+  matches(t, await run('invoices', 'finalise', draft.id), { status: 'open' })
+  matches(t, await run('invoices', 'dispute', draft.id, '--reason', 'Damaged'), {
     chasing: { blocked_reason: 'disputed' },
   })
-  matches(t, await act('invoices', 'resolve', draft.id, '--reason', 'Replaced'), {
+  matches(t, await run('invoices', 'resolve', draft.id, '--reason', 'Replaced'), {
     chasing: { blocked_reason: null },
   })
   const payment = await post(
@@ -54,14 +54,14 @@ t.test('the API shows what operators do with records that the API created', asyn
     { amount: 10_000, currency: 'EUR', invoice_id: draft.id },
     { 'idempotency-key': 'once' },
   )
-  await rejectsWith(t, act('invoices', 'void', draft.id, '--reason', 'x'), /is paid/)
-  matches(t, await act('payments', 'reverse', payment.id, '--reason', 'It bounced'), {
+  await rejectsWith(t, run('invoices', 'void', draft.id, '--reason', 'x'), /is paid/)
+  matches(t, await run('payments', 'reverse', payment.id, '--reason', 'It bounced'), {
     id: payment.id,
     status: 'reversed',
   })
   await rejectsWith(
     t,
-    act('payments', 'reverse', payment.id, '--reason', 'x'),
+    run('payments', 'reverse', payment.id, '--reason', 'x'),
     /already reversed .* Nothing was changed/,
   )
   matches(t, await get(`invoices/${draft.id}`), { status: 'open', amount_due: 10_000 })
@@ -70,18 +70,18 @@ t.test('the API shows what operators do with records that the API created', asyn
     { amount: 8000, currency: 'EUR', debtor_id: id },
     { 'idempotency-key': 'on-account' },
   )
-  matches(t, await act('payments', 'allocate', onAccount.id, '--to', `${draft.id}=6000`), {
+  matches(t, await run('payments', 'allocate', onAccount.id, '--to', `${draft.id}=6000`), {
     unapplied_amount: 2000,
     allocations: [{ invoice_id: draft.id, amount: 6000 }],
   })
   const credit = ['invoices', 'credit', draft.id, '--reason', 'Two hours too many', '--amount']
-  await rejectsWith(t, act(...credit, '4001'), /must be at most 4000/)
-  await rejectsWith(t, act(...credit, '15.00'), /whole number of minor units/)
-  matches(t, await act(...credit, '1500'), { amount_credited: 1500, amount_due: 2500 })
+  await rejectsWith(t, run(...credit, '4001'), /must be at most 4000/)
+  await rejectsWith(t, run(...credit, '15.00'), /whole number of minor units/)
+  matches(t, await run(...credit, '1500'), { amount_credited: 1500, amount_due: 2500 })
   const takeBack = ['payments', 'unallocate', onAccount.id, '--invoice', draft.id]
-  matches(t, await act(...takeBack, '--reason', 'For another'), { unapplied_amount: 8000 })
-  await rejectsWith(t, act(...takeBack, '--reason', 'x'), /is allocated to/)
-  matches(t, await act('invoices', 'write-off', draft.id, '--reason', 'x'), {
+  matches(t, await run(...takeBack, '--reason', 'For another'), { unapplied_amount: 8000 })
+  await rejectsWith(t, run(...takeBack, '--reason', 'x'), /is allocated to/)
+  matches(t, await run('invoices', 'write-off', draft.id, '--reason', 'x'), {
     status: 'written_off',
   })
   await rejectsWith(t, operator.cli('invoices', 'void', 'inv_none', '--reason', 'x'), /inv_none/)

@@ -14,8 +14,8 @@ import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-re
 import type { Frame, Response } from '../shell/response.ts'
 import { type Effects, previewEffects, representEffects, type Subject } from './effects.ts'
 
-export interface MoneyAct<Form extends Subject, Input, Done> {
-  readonly paths: ActPaths
+export interface MoneyAction<Form extends Subject, Input, Done> {
+  readonly paths: MoneyActionPaths
   /**
    * The operation of the idempotency key. It must never change: otherwise a repeated request would act
    * again.
@@ -23,7 +23,7 @@ export interface MoneyAct<Form extends Subject, Input, Done> {
   readonly operation: string
   readonly admins: string
   readonly flash: string
-  /** The request that undoes the act. If it is absent, the act cannot be undone, and the form says so. */
+  /** The request that undoes the action. If it is absent, the action cannot be undone, and the form says so. */
   readonly undo?: (form: Form, done: Done, input: Input) => Undo | undefined
   readonly isCreation?: boolean
   readonly expected: Expected
@@ -42,11 +42,11 @@ export interface MoneyAct<Form extends Subject, Input, Done> {
   location(id: string): string
 }
 
-export interface ActPaths {
+export interface MoneyActionPaths {
   readonly form: string
   readonly preview: string
   readonly edit: string
-  readonly act: string
+  readonly action: string
 }
 
 export interface Preview<Form, Input> {
@@ -60,15 +60,15 @@ export const KEY_FIELD = 'idempotency_key'
 /** Visible ASCII, as in the API's header. */
 const KEY_PATTERN = /^[\x21-\x7e]{1,255}$/
 
-export function moneyActPages<Form extends Subject, Input, Done>(
-  act: MoneyAct<Form, Input, Done>,
+export function moneyActionPages<Form extends Subject, Input, Done>(
+  action: MoneyAction<Form, Input, Done>,
 ): readonly SessionPage[] {
-  const { admins, paths } = act
-  const expected = { ...act.expected, texts: [...(act.expected.texts ?? []), KEY_FIELD] }
+  const { admins, paths } = action
+  const expected = { ...action.expected, texts: [...(action.expected.texts ?? []), KEY_FIELD] }
   const rerender: NonNullable<SessionPage['rerender']> = async (request, problem, { database }) => {
     if (needsErrorPage(problem)) return undefined
-    const form = await act.load(database.read, request)
-    return (frame) => act.renderForm(frame, form, request.fields, problem)
+    const form = await action.load(database.read, request)
+    return (frame) => action.renderForm(frame, form, request.fields, problem)
   }
   return [
     {
@@ -77,9 +77,9 @@ export function moneyActPages<Form extends Subject, Input, Done>(
       admins,
       async handle(request, { database }) {
         refuseReadOnly(request.session)
-        const form = await act.load(database.read, request)
-        const entered = fieldsOf(act.defaults(form))
-        return { page: (frame) => act.renderForm(frame, form, entered, undefined) }
+        const form = await action.load(database.read, request)
+        const entered = fieldsOf(action.defaults(form))
+        return { page: (frame) => action.renderForm(frame, form, entered, undefined) }
       },
     },
     {
@@ -88,8 +88,8 @@ export function moneyActPages<Form extends Subject, Input, Done>(
       admins,
       expected,
       async handle(request, { database }) {
-        const form = await act.load(database.read, request)
-        return { page: (frame) => act.renderForm(frame, form, request.fields, undefined) }
+        const form = await action.load(database.read, request)
+        return { page: (frame) => action.renderForm(frame, form, request.fields, undefined) }
       },
     },
     {
@@ -100,55 +100,55 @@ export function moneyActPages<Form extends Subject, Input, Done>(
       rerender,
       async handle(request, { database }) {
         refuseReadOnly(request.session)
-        const form = await act.load(database.read, request)
-        const input = act.parse(form, request.fields)
+        const form = await action.load(database.read, request)
+        const input = action.parse(form, request.fields)
         const { effects } = await previewEffects(database, form, (tx) =>
-          act.perform(tx, request, form, input),
+          action.perform(tx, request, form, input),
         )
         const hidden = renderHidden(request.fields)
         return {
           json: representEffects(effects),
-          page: (frame) => act.renderPreview(frame, { form, input, effects, hidden }),
+          page: (frame) => action.renderPreview(frame, { form, input, effects, hidden }),
         }
       },
     },
     {
       method: 'POST',
-      path: paths.act,
+      path: paths.action,
       admins,
       expected,
       rerender,
-      handle: (request, deps) => performOnce(act, request, deps),
+      handle: (request, deps) => performOnce(action, request, deps),
     },
   ]
 }
 
 async function performOnce<Form extends Subject, Input, Done>(
-  act: MoneyAct<Form, Input, Done>,
+  action: MoneyAction<Form, Input, Done>,
   request: SessionRequest,
   deps: SettingsDeps,
 ): Promise<Response> {
   let undo: Undo | undefined
   const options = {
-    operation: act.operation,
-    flash: act.flash,
-    location: act.location,
+    operation: action.operation,
+    flash: action.flash,
+    location: action.location,
     undo: () => undo,
   }
   const response = await once(request, deps, options, async (tx) => {
-    const form = await act.load(tx, request)
-    const input = act.parse(form, request.fields)
-    const done = await act.perform(tx, request, form, input)
-    undo = act.undo?.(form, done, input)
-    return act.represent(form, done)
+    const form = await action.load(tx, request)
+    const input = action.parse(form, request.fields)
+    const done = await action.perform(tx, request, form, input)
+    undo = action.undo?.(form, done, input)
+    return action.represent(form, done)
   })
-  return act.isCreation ? { status: 201, ...response } : response
+  return action.isCreation ? { status: 201, ...response } : response
 }
 
 export interface OnceOptions {
   readonly operation: string
   readonly flash: string
-  /** Called after the act: the request that undoes it. */
+  /** Called after the action: the request that undoes it. */
   undo?(): Undo | undefined
   location(id: string): string
   /** Allowed if a repeated request is rejected because of the state after the first one. */
@@ -227,7 +227,7 @@ function enteredOf(fields: Fields) {
   return [...fields.entries()].filter(([name]) => name !== KEY_FIELD && name !== 'csrf_token')
 }
 
-/** Renders the key; each form that performs an act has its own. */
+/** Renders the key; each form that performs an action has its own. */
 export function renderKeyField(): Html {
   return html`<input type="hidden" name="${KEY_FIELD}" value="${randomUUID()}">`
 }

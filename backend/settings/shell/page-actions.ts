@@ -4,7 +4,7 @@ import { type Html, html } from '../../html/html.ts'
 import { csrfField, describedBy, renderFault, renderFaults } from './layout.ts'
 import type { Frame } from './response.ts'
 
-export interface PageAct {
+export interface PageAction {
   /** The last segment of the form's action. */
   readonly name: string
   /** The label of the button that opens the form. */
@@ -17,41 +17,41 @@ export interface PageAct {
 }
 
 /** A rejected action, and the values that were sent with it. */
-export interface FailedAct {
+export interface FailedAction {
   readonly name: string
   readonly reason: string
   readonly problem: Problem
 }
 
 /** Renders an action with a reason. Its form is open if the action was rejected. */
-export function renderReasonedAct(
+export function renderReasonedAction(
   frame: Frame,
   path: string,
-  act: PageAct,
-  failed: FailedAct | undefined,
+  action: PageAction,
+  failed: FailedAction | undefined,
 ): Html {
-  const rejected = failed?.name === act.name ? failed : undefined
+  const rejected = failed?.name === action.name ? failed : undefined
   const problem = rejected?.problem
   // A fault links to the id `reason`, which only one field of the page may have.
-  const id = rejected === undefined ? `${act.name}-reason` : 'reason'
-  return html`<details class="act"${rejected !== undefined && html` open`}>
-<summary class="button${act.isDangerous && ' danger'}">${act.title}…</summary>
-<form method="post" action="${path}/${act.name}" class="stack" data-once novalidate>${csrfField(frame)}
-<p class="hint">${act.hint}</p>
+  const id = rejected === undefined ? `${action.name}-reason` : 'reason'
+  return html`<details class="action"${rejected !== undefined && html` open`}>
+<summary class="button${action.isDangerous && ' danger'}">${action.title}…</summary>
+<form method="post" action="${path}/${action.name}" class="stack" data-once novalidate>${csrfField(frame)}
+<p class="hint">${action.hint}</p>
 ${renderFaults(problem)}
-${act.fields?.(problem)}
+${action.fields?.(problem)}
 <p class="field"><label for="${id}">Reason</label>
 <input id="${id}" name="reason" value="${rejected?.reason}" maxlength="500" autocomplete="off" required${describedBy(problem, 'reason')}></p>
 ${renderFault(problem, 'reason')}
-<p><button class="${act.isDangerous ? 'danger solid' : 'primary'}">${act.title}</button></p>
+<p><button class="${action.isDangerous ? 'danger solid' : 'primary'}">${action.title}</button></p>
 </form></details>`
 }
 
 /** Renders an action without a reason. */
-export function renderPlainAct(
+export function renderPlainAction(
   frame: Frame,
   path: string,
-  { name, title, isDangerous }: Pick<PageAct, 'name' | 'title' | 'isDangerous'>,
+  { name, title, isDangerous }: Pick<PageAction, 'name' | 'title' | 'isDangerous'>,
 ): Html {
   return html`<form method="post" action="${path}/${name}" data-once>${csrfField(frame)}
 <button${isDangerous && html` class="danger"`}>${title}</button></form>`

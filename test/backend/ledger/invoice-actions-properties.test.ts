@@ -7,13 +7,13 @@ import {
   resumeInvoice,
   voidInvoice,
   writeOffInvoice,
-} from '../../../backend/invoices/acts.ts'
+} from '../../../backend/invoices/actions.ts'
 import { reversePayment } from '../../../backend/payments/reversal.ts'
 import { Problem } from '../../../shared/contract/problem.ts'
 import { type Json, openBooks } from '../../fixtures/books/books.ts'
 import { fc } from '../../fixtures/properties.ts'
 
-const ACTS = { voidInvoice, writeOffInvoice, disputeInvoice, resolveDispute }
+const ACTIONS = { voidInvoice, writeOffInvoice, disputeInvoice, resolveDispute }
 const INVOICES = 3
 const RUNS = 30
 
@@ -21,7 +21,7 @@ type Step =
   | { readonly kind: 'pay'; readonly invoices: readonly number[]; readonly amount: number }
   | { readonly kind: 'reverse'; readonly payment: number }
   | { readonly kind: 'resume'; readonly invoice: number }
-  | { readonly kind: keyof typeof ACTS; readonly invoice: number }
+  | { readonly kind: keyof typeof ACTIONS; readonly invoice: number }
 
 const invoice = fc.nat({ max: INVOICES - 1 })
 const arbitrarySteps = fc.array(
@@ -42,7 +42,7 @@ const arbitrarySteps = fc.array(
     {
       weight: 2,
       arbitrary: fc.record({
-        kind: fc.constantFrom(...(Object.keys(ACTS) as (keyof typeof ACTS)[])),
+        kind: fc.constantFrom(...(Object.keys(ACTIONS) as (keyof typeof ACTIONS)[])),
         invoice,
       }),
     },
@@ -56,7 +56,7 @@ t.test(
     const books = await openBooks(t)
     const { accountId, backend } = books
     const { database } = backend
-    const act = () => ({ actor: OPERATOR, now: backend.now })
+    const actionContext = () => ({ actor: OPERATOR, now: backend.now })
 
     async function perform(
       step: Step,
@@ -78,11 +78,18 @@ t.test(
         .transaction(async (tx) => {
           if (step.kind === 'reverse') {
             const id = payments[step.payment]
-            if (id !== undefined) await reversePayment(tx, accountId, id, 'It bounced', act())
+            if (id !== undefined)
+              await reversePayment(tx, accountId, id, 'It bounced', actionContext())
           } else if (step.kind === 'resume') {
-            await resumeInvoice(tx, accountId, invoices[step.invoice].id, act())
+            await resumeInvoice(tx, accountId, invoices[step.invoice].id, actionContext())
           } else {
-            await ACTS[step.kind](tx, accountId, invoices[step.invoice].id, 'Why not', act())
+            await ACTIONS[step.kind](
+              tx,
+              accountId,
+              invoices[step.invoice].id,
+              'Why not',
+              actionContext(),
+            )
           }
         })
         .catch((error: unknown) => {

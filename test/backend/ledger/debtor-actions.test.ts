@@ -20,23 +20,23 @@ async function openLedger(t: Test) {
   const { database } = books.backend
   const { accountId } = books
   await endpoint('https://example.com/hook')
-  const act = () => ({ actor: OPERATOR, now: books.backend.now })
+  const actionContext = () => ({ actor: OPERATOR, now: books.backend.now })
   const perform = <T>(work: (tx: Transaction) => Promise<T>) => database.transaction(work)
   return {
     books,
     read: (id: string): Promise<Json> => books.read(`/api/v1/debtors/${id}`),
     edit: (id: string, details: Details) =>
-      perform((tx) => editDebtor(tx, accountId, id, details, act())),
+      perform((tx) => editDebtor(tx, accountId, id, details, actionContext())),
     pause: (id: string, pause: Pause) =>
-      perform((tx) => pauseChasing(tx, accountId, id, pause, act())),
-    resume: (id: string) => perform((tx) => resumeChasing(tx, accountId, id, act())),
-    archive: (id: string) => perform((tx) => archiveDebtor(tx, accountId, id, act())),
-    restore: (id: string) => perform((tx) => restoreDebtor(tx, accountId, id, act())),
+      perform((tx) => pauseChasing(tx, accountId, id, pause, actionContext())),
+    resume: (id: string) => perform((tx) => resumeChasing(tx, accountId, id, actionContext())),
+    archive: (id: string) => perform((tx) => archiveDebtor(tx, accountId, id, actionContext())),
+    restore: (id: string) => perform((tx) => restoreDebtor(tx, accountId, id, actionContext())),
     set: (id: string, values: object) =>
       perform((tx) =>
         tx
           .updateTable('debtors')
-          .set({ ...values, ...stampOf(tx, act().now.toISOString()) })
+          .set({ ...values, ...stampOf(tx, actionContext().now.toISOString()) })
           .where('id', '=', id)
           .execute(),
       ),

@@ -1,11 +1,11 @@
 /**
- * What people do to an invoice in Settings or the CLI. Each act is rejected in a state that does not allow it,
+ * What people do to an invoice in Settings or the CLI. Each action is rejected in a state that does not allow it,
  * cancels the waiting reminders about the invoice, and records an event, if there is one for it.
  */
 
 import { type RawBuilder, sql } from 'kysely'
 import { Problem } from '../../shared/contract/problem.ts'
-import { type Act, type AuditAction, recordAudit } from '../accounts/audit.ts'
+import { type ActionContext, type AuditAction, recordAudit } from '../accounts/audit.ts'
 import { checkReason } from '../accounts/reason.ts'
 import type { Transaction } from '../database/database.ts'
 import { stampOf } from '../database/stamp.ts'
@@ -19,12 +19,12 @@ import { BLOCKED_BY_DISPUTE, chasingFieldsFor, DISPUTED, holdOf } from './holds.
 import { findInvoice } from './invoices.ts'
 import { isOld } from './old-invoices.ts'
 
-interface InvoiceAct {
+interface InvoiceAction {
   /** The action in the audit log. */
-  readonly action: AuditAction
-  /** Null if the act changes nothing but the member `chasing` of the invoice in the API. */
+  readonly auditAction: AuditAction
+  /** Null if the action changes nothing but the member `chasing` of the invoice in the API. */
   readonly event: EventType | null
-  /** The past participle of the act, for messages such as "Invoice 7 cannot be finalised". */
+  /** The past participle of the action, for messages such as "Invoice 7 cannot be finalised". */
   readonly participle: string
   isAllowed(invoice: InvoiceRow): boolean
   change(now: Date, invoice: InvoiceRow): InvoiceChange
@@ -37,32 +37,32 @@ const NOT_CHASED = {
   chasing_blocked_reason: null,
 } as const
 
-const FINALISE: InvoiceAct = {
-  action: 'invoice.finalised',
+const FINALISE: InvoiceAction = {
+  auditAction: 'invoice.finalised',
   event: 'invoice.opened',
   participle: 'finalised',
   isAllowed: ({ status }) => status === 'draft',
   change: () => ({ status: 'open', chasing_status: 'active' }),
 }
 
-const VOID: InvoiceAct = {
-  action: 'invoice.voided',
+const VOID: InvoiceAction = {
+  auditAction: 'invoice.voided',
   event: 'invoice.voided',
   participle: 'voided',
   isAllowed: isVoidable,
   change: (now) => ({ status: 'void', voided_at: now.toISOString(), ...NOT_CHASED }),
 }
 
-const WRITE_OFF: InvoiceAct = {
-  action: 'invoice.written_off',
+const WRITE_OFF: InvoiceAction = {
+  auditAction: 'invoice.written_off',
   event: 'invoice.written_off',
   participle: 'written off',
   isAllowed: isOpen,
   change: (now) => ({ status: 'written_off', written_off_at: now.toISOString(), ...NOT_CHASED }),
 }
 
-const DISPUTE: InvoiceAct = {
-  action: 'invoice.disputed',
+const DISPUTE: InvoiceAction = {
+  auditAction: 'invoice.disputed',
   event: 'invoice.disputed',
   participle: 'disputed',
   isAllowed: (invoice) => isOpen(invoice) && !isDisputed(invoice),
@@ -73,8 +73,8 @@ const DISPUTE: InvoiceAct = {
   }),
 }
 
-const RESOLVE: InvoiceAct = {
-  action: 'invoice.dispute_resolved',
+const RESOLVE: InvoiceAction = {
+  auditAction: 'invoice.dispute_resolved',
   event: 'invoice.dispute_resolved',
   participle: 'resolved',
   isAllowed: (invoice) => isOpen(invoice) && isDisputed(invoice),
@@ -82,8 +82,8 @@ const RESOLVE: InvoiceAct = {
 }
 
 /** Resumes chasing that was blocked by a rejected reminder, `chase_if_overdue: false` or a payment. */
-const RESUME: InvoiceAct = {
-  action: 'invoice.chasing_resumed',
+const RESUME: InvoiceAction = {
+  auditAction: 'invoice.chasing_resumed',
   event: null,
   participle: 'resumed',
   isAllowed: canResumeChasing,
@@ -96,27 +96,27 @@ const RESUMED = { chasing_status: 'active', chasing_blocked_reason: null } as co
  * Makes a draft an open invoice: the customer owes the amount. The number does not change. Throws
  * `invoice_state_conflict`, `not_found`.
  */
-export const finaliseInvoice = defineAct(FINALISE)
-export const resumeInvoice = defineAct(RESUME)
+export const finaliseInvoice = defineAction(FINALISE)
+export const resumeInvoice = defineAction(RESUME)
 /** Voids an invoice that was a mistake and on which nothing was paid or credited. This is irreversible. */
-export const voidInvoice = defineActWithReason(VOID)
+export const voidInvoice = defineActionWithReason(VOID)
 /** Records that payment is no longer expected. The invoice can still be paid. */
-export const writeOffInvoice = defineActWithReason(WRITE_OFF)
+export const writeOffInvoice = defineActionWithReason(WRITE_OFF)
 /** Stops chasing until the customer's objection is settled. */
-export const disputeInvoice = defineActWithReason(DISPUTE)
+export const disputeInvoice = defineActionWithReason(DISPUTE)
 /** Resumes chasing, unless something else blocked it before the dispute and now blocks it again. */
-export const resolveDispute = defineActWithReason(RESOLVE)
+export const resolveDispute = defineActionWithReason(RESOLVE)
 
 /** Resumes chasing of a debtor's invoices except disputed ones, and returns their number. Throws `not_found`. */
 export function resumeInvoicesOf(
   tx: Transaction,
   accountId: string,
   debtorId: string,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<number> {
   const isUndisputed = sql<boolean>`chasing_status <> 'active' and status in ('open', 'partially_paid')
     and (chasing_blocked_reason is null or chasing_blocked_reason <> ${DISPUTED})`
-  return resumeMatching(tx, accountId, debtorId, isUndisputed, act)
+  return resumeMatching(tx, accountId, debtorId, isUndisputed, actionContext)
 }
 
 /** Resumes chasing of the debtor's old invoices, which `old-invoices.ts` defines. */
@@ -124,9 +124,9 @@ export function resumeOldInvoicesOf(
   tx: Transaction,
   accountId: string,
   debtorId: string,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<number> {
-  return resumeMatching(tx, accountId, debtorId, isOld, act)
+  return resumeMatching(tx, accountId, debtorId, isOld, actionContext)
 }
 
 async function resumeMatching(
@@ -134,20 +134,20 @@ async function resumeMatching(
   accountId: string,
   debtorId: string,
   condition: RawBuilder<boolean>,
-  act: Act,
+  actionContext: ActionContext,
 ): Promise<number> {
   const debtor = await getLockedDebtor(tx, accountId, debtorId)
   const { numUpdatedRows } = await tx
     .updateTable('invoices')
-    .set({ ...RESUMED, ...stampOf(tx, act.now.toISOString()) })
+    .set({ ...RESUMED, ...stampOf(tx, actionContext.now.toISOString()) })
     .where('account_id', '=', accountId)
     .where('debtor_id', '=', debtorId)
     .where(condition)
     .executeTakeFirstOrThrow()
   const resumed = Number(numUpdatedRows)
   if (resumed === 0) return 0
-  await replanDebtor(tx, accountId, debtorId, act.now)
-  await recordAudit(tx, act, {
+  await replanDebtor(tx, accountId, debtorId, actionContext.now)
+  await recordAudit(tx, actionContext, {
     accountId,
     action: 'debtor.invoices_resumed',
     subjectId: debtorId,
@@ -174,20 +174,29 @@ export function isVoidable({ status, amount_paid, amount_credited }: InvoiceRow)
   return status === 'draft' || (status === 'open' && amount_paid === 0 && amount_credited === 0)
 }
 
-function defineAct(invoiceAct: InvoiceAct) {
-  return (tx: Transaction, accountId: string, id: string, act: Act): Promise<InvoiceRow> =>
-    perform(tx, { accountId, id, detail: {} }, invoiceAct, act)
+function defineAction(invoiceAction: InvoiceAction) {
+  return (
+    tx: Transaction,
+    accountId: string,
+    id: string,
+    actionContext: ActionContext,
+  ): Promise<InvoiceRow> => perform(tx, { accountId, id, detail: {} }, invoiceAction, actionContext)
 }
 
-function defineActWithReason(invoiceAct: InvoiceAct) {
+function defineActionWithReason(invoiceAction: InvoiceAction) {
   return (
     tx: Transaction,
     accountId: string,
     id: string,
     reason: string,
-    act: Act,
+    actionContext: ActionContext,
   ): Promise<InvoiceRow> =>
-    perform(tx, { accountId, id, detail: { reason: checkReason(reason) } }, invoiceAct, act)
+    perform(
+      tx,
+      { accountId, id, detail: { reason: checkReason(reason) } },
+      invoiceAction,
+      actionContext,
+    )
 }
 
 interface Target {
@@ -199,21 +208,38 @@ interface Target {
 async function perform(
   tx: Transaction,
   { accountId, id, detail }: Target,
-  { action, event, participle, isAllowed, change }: InvoiceAct,
-  act: Act,
+  { auditAction, event, participle, isAllowed, change }: InvoiceAction,
+  actionContext: ActionContext,
 ): Promise<InvoiceRow> {
   const invoice = await lockInvoice(tx, accountId, id)
   if (!isAllowed(invoice)) throw conflict(invoice, participle)
-  await recordAudit(tx, act, {
+  await recordAudit(tx, actionContext, {
     accountId,
-    action,
+    action: auditAction,
     subjectId: id,
     detail: { number: invoice.number, ...detail },
   })
-  const row = await changeInvoice(tx, invoice, change(act.now, invoice), event, act.now)
-  await stopMessages(tx, accountId, [id], act.now, `invoice ${invoice.number} was ${participle}`)
+  const row = await changeInvoice(
+    tx,
+    invoice,
+    change(actionContext.now, invoice),
+    event,
+    actionContext.now,
+  )
+  await stopMessages(
+    tx,
+    accountId,
+    [id],
+    actionContext.now,
+    `invoice ${invoice.number} was ${participle}`,
+  )
   const changesBalance = row.status !== invoice.status
-  await (changesBalance ? touchDebtor : replanDebtor)(tx, accountId, row.debtor_id, act.now)
+  await (changesBalance ? touchDebtor : replanDebtor)(
+    tx,
+    accountId,
+    row.debtor_id,
+    actionContext.now,
+  )
   return row
 }
 
@@ -231,7 +257,7 @@ export async function lockInvoice(
   return invoice
 }
 
-/** `participle` names the act that was rejected, e.g. `finalised`. */
+/** `participle` names the action that was rejected, e.g. `finalised`. */
 export function conflict(invoice: InvoiceRow, participle: string): Problem {
   const { number, status, amount_paid: paid, chasing_blocked_reason: blocked } = invoice
   const state = `${status.replaceAll('_', ' ')}${isDisputed(invoice) ? ' and disputed' : ''}`
