@@ -22,8 +22,8 @@ export interface ClientConnection {
   readonly isKnown: boolean
   /** Whether a call was served on it. */
   readonly hasServed: boolean
-  /** Whether no call is in progress. */
-  readonly isWaiting: boolean
+  /** Whether a call is in progress. */
+  readonly isServing: boolean
   destroy(): void
 }
 
@@ -108,24 +108,23 @@ export class Connections<T extends ClientConnection> {
   }
 
   /**
-   * Returns waiting connections of `only`, or of the clients that have at least half as many as the client with
-   * the most. Within a rank, the oldest
-   * come first.
+   * Returns connections on which no call is in progress: those of `only`, or of the clients that have at least
+   * half as many as the client with the most. Within a rank, the oldest come first.
    */
   #choose(amongHandshakes: boolean, countMax: number, only: Client | undefined): T[] {
     const sizeOf = ({ connections, handshakes }: Client) =>
       amongHandshakes ? handshakes : connections
-    const waiting: T[] = []
+    const candidates: T[] = []
     let most = 0
     for (const connection of this.#all) {
-      if (!connection.isWaiting || (amongHandshakes && !connection.isHandshake)) continue
+      if (connection.isServing || (amongHandshakes && !connection.isHandshake)) continue
       if (only !== undefined && connection.peer !== only) continue
-      waiting.push(connection)
+      candidates.push(connection)
       most = Math.max(most, sizeOf(connection.peer))
     }
     const chosen: T[] = []
     for (let rank = 0; rank <= RANK_MAX && chosen.length < countMax; rank++) {
-      for (const connection of waiting) {
+      for (const connection of candidates) {
         // Without the factor 2, a client with one connection more than the others would lose connections that
         // have served calls before the others lose unused ones.
         const hasMost = 2 * sizeOf(connection.peer) >= most

@@ -170,9 +170,8 @@ export class Connection implements CallConnection, BudgetMember {
     return !this.#isFresh
   }
 
-  /** Whether no call is in progress. */
-  get isWaiting(): boolean {
-    return this.#call === undefined
+  get isServing(): boolean {
+    return this.#call !== undefined
   }
 
   /** See `MemoryUser`. Once a call is at the backend, its body cannot be evicted. */

@@ -11,7 +11,7 @@ export class Handshake implements BudgetMember {
   readonly isHandshake = true
   readonly isKnown = false
   readonly hasServed = false
-  readonly isWaiting = true
+  readonly isServing = false
   readonly evictableBytes = 0
   readonly usesMemorySince = performance.now()
   readonly #socket: Socket

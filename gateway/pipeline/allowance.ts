@@ -45,9 +45,9 @@ export function allowanceToShow(
 }
 
 /**
- * Returns the allowance that was consumed, also if the call is over its limit. It is undefined if the call never
+ * Returns the allowance for the usage report, also if the call is over its limit. It is undefined if the call never
  * reached the rate limiter, or if its key became unusable.
  */
-export function countedAllowance({ allowance }: Call, status: number): Allowance | undefined {
+export function allowanceToReport({ allowance }: Call, status: number): Allowance | undefined {
   return status === 401 ? undefined : allowance
 }

@@ -25,7 +25,7 @@ import type { PagesProxy } from '../pages/proxy.ts'
 import { rateLimitHeaders } from '../rate-limit/headers.ts'
 import type { RateLimiter } from '../rate-limit/limiter.ts'
 import type { Forwarder } from '../upstream/forward.ts'
-import { allowanceToShow, applyLimit, countedAllowance } from './allowance.ts'
+import { allowanceToReport, allowanceToShow, applyLimit } from './allowance.ts'
 import { type AddressCheck, createAddressCheck } from './allowed-address.ts'
 import { decide } from './decide.ts'
 import { createRouter, type Routing } from './route.ts'
@@ -255,7 +255,7 @@ function recordCachedKey(
 
 function finishedCall(call: Call, status: number): FinishedCall {
   const { keyId, code } = call.record
-  return { keyId, code, forwarded: call.forwarded, allowance: countedAllowance(call, status) }
+  return { keyId, code, forwarded: call.forwarded, allowance: allowanceToReport(call, status) }
 }
 
 /** A call whose body has been read. */

@@ -37,8 +37,8 @@ export type Progress = 'nothing_sent' | 'sent' | 'response_begun'
 
 export class AttemptFailed extends Error {
   readonly progress: Progress
-  /** Whether a deadline passed or too many responses were being streamed. Such an attempt is not retried. */
-  readonly isDeadline: boolean
+  /** See `LimitExceeded`. Such an attempt is not retried. */
+  readonly exceededLimit: boolean
   /** The error code of the cause, see `isUnreachable`. */
   readonly code: unknown
 
@@ -46,11 +46,12 @@ export class AttemptFailed extends Error {
     super('the attempt at the backend failed', { cause })
     this.code = cause instanceof Error && 'code' in cause ? cause.code : undefined
     this.progress = progress
-    this.isDeadline = cause instanceof DeadlineExceeded
+    this.exceededLimit = cause instanceof LimitExceeded
   }
 }
 
-class DeadlineExceeded extends Error {}
+/** A deadline passed, or too many responses were being streamed. */
+class LimitExceeded extends Error {}
 
 export interface AttemptLimits {
   /**
@@ -219,7 +220,7 @@ class Exchange implements ResponseHandler, Abortable {
   }
 
   checkDeadline(now: number): boolean {
-    if (now > this.#deadline) this.abort(new DeadlineExceeded(`no byte in time, ${this.#progress}`))
+    if (now > this.#deadline) this.abort(new LimitExceeded(`no byte in time, ${this.#progress}`))
     return !this.#isSettled
   }
 
@@ -234,7 +235,7 @@ class Exchange implements ResponseHandler, Abortable {
     if (this.#stream === undefined) {
       // A request that only reads has no effect, so its problem may say that nothing was done.
       if (isReadOnly) this.#progress = 'nothing_sent'
-      this.abort(new DeadlineExceeded('too many streamed responses at once'))
+      this.abort(new LimitExceeded('too many streamed responses at once'))
     } else {
       this.#resolve(this.#stream)
     }

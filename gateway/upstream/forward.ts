@@ -111,7 +111,7 @@ export function createForwarder(options: ForwarderOptions): Forwarder {
   }
 
   function mayRetry(request: UpstreamRequest, failure: AttemptFailed, abort: Abort): boolean {
-    if (failure.isDeadline || abort.reason !== undefined || retryBudget < 1) return false
+    if (failure.exceededLimit || abort.reason !== undefined || retryBudget < 1) return false
     return (
       failure.progress === 'nothing_sent' || (failure.progress === 'sent' && request.idempotent)
     )
@@ -154,18 +154,18 @@ export function createForwarder(options: ForwarderOptions): Forwarder {
 function kindOf(failure: AttemptFailed, { reason }: Abort): FailureKind {
   if (reason !== undefined) return 'client_gone'
   if (isUnreachable(failure)) return 'unreachable'
-  if (failure.isDeadline) return 'timeout'
+  if (failure.exceededLimit) return 'timeout'
   return failure.progress === 'response_begun' ? 'broken' : 'lost'
 }
 
-function problemOf({ progress, isDeadline, cause }: AttemptFailed): Problem {
+function problemOf({ progress, exceededLimit, cause }: AttemptFailed): Problem {
   if (progress === 'nothing_sent') {
     return new Problem('service_unavailable', 'Nothing was done. Try again in a second.', {
       headers: { 'retry-after': '1' },
       cause,
     })
   }
-  if (isDeadline) {
+  if (exceededLimit) {
     return new Problem(
       'gateway_timeout',
       'The response took too long. Whether the request was carried out is unknown; retry with the same Idempotency-Key.',
