@@ -14,7 +14,7 @@ import { type ChasingAccount, readChasingAccounts } from './planning/situations.
 const ROWS_MAX = 500
 
 /**
- * Detects accounts whose reminders were all blocked or unblocked. After a block, the gate suppresses waiting
+ * Detects accounts whose reminders were all blocked or unblocked. After a block, the send check suppresses waiting
  * messages now, not when they would have been sent. After an unblock, all debtors are planned again.
  */
 export async function recordAccountBlocks(

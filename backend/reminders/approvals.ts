@@ -1,6 +1,6 @@
 /**
  * Firm and final reminders are sent only after a person has approved them. An approval is bound to the
- * text, recipient, stage, invoices and amounts that the person saw, which the gate compares before sending.
+ * text, recipient, stage, invoices and amounts that the person saw, which the send check compares before sending.
  */
 
 import { createHash } from 'node:crypto'

@@ -1,5 +1,5 @@
 /**
- * Predicts the messages of the next days if nothing changes, including those that a rail would block, with the
+ * Predicts the messages of the next days if nothing changes, including those that a safety rail would block, with the
  * reason. It assumes that approvals are given immediately.
  */
 import type { Reader } from '../database/database.ts'
@@ -18,7 +18,7 @@ import {
   WAITING,
 } from './planning/situations.ts'
 import type { WorkingTime } from './planning/working-time.ts'
-import { findRefusalIgnoringDemo, type Refusal } from './rails.ts'
+import { findRefusalIgnoringDemo, type Refusal } from './safety-rails.ts'
 
 export interface PreviewedMessage {
   /** The earliest time at which it would be sent. */
@@ -39,7 +39,7 @@ export interface PreviewedMessage {
     readonly currency: string
   }[]
   readonly requiresApproval: boolean
-  /** The block of the first rail that would fail; for sample data, `demo` only if no other rail would fail. */
+  /** The refusal of the first safety rail that would block; for sample data, `demo` only if no other would. */
   readonly refusal: Refusal | null
   /** The stored message; null if the message is not planned yet. */
   readonly message: { readonly id: string; readonly status: MessageStatus } | null

@@ -144,8 +144,8 @@ export async function changeLogo(
 }
 
 /**
- * Makes the messages that await approval due now, for one debtor or all debtors: the gate then writes their texts
- * again. The caller has locked the debtor or the account, which the gate locks too before it reads a text.
+ * Makes the messages that await approval due now, for one debtor or all debtors: the send check then writes their texts
+ * again. The caller has locked the debtor or the account, which the send check locks too before it reads a text.
  */
 async function rescheduleUnapprovedMessages(
   tx: Transaction,

@@ -3,7 +3,7 @@ import { readChasingAccounts } from './planning/situations.ts'
 
 /**
  * Returns the earliest time in the debtor's send window, which may be `now`; undefined if every day is a
- * holiday. Another message on the same day, or a rail, can still delay the sending.
+ * holiday. Another message on the same day, or a safety rail, can still delay the sending.
  */
 export async function earliestSending(
   reader: Reader,

@@ -14,11 +14,11 @@ function withImports(file: string, ...targets: string[]): Imports {
 
 t.test('an import of a later folder is a fault', async (t) => {
   const found = layoutFaults(
-    withImports('backend/messages/lifecycle.ts', 'backend/reminders/rails.ts'),
+    withImports('backend/messages/lifecycle.ts', 'backend/reminders/safety-rails.ts'),
     BACKEND_LAYOUT,
   )
   t.strictSame(found.slice(0, 1), [
-    'backend/messages/lifecycle.ts imports backend/reminders/rails.ts: reminders/ is above messages/. Move what both need into a folder below messages/, or pass it in as an argument where the process is composed (operations.ts and server.ts).',
+    'backend/messages/lifecycle.ts imports backend/reminders/safety-rails.ts: reminders/ is above messages/. Move what both need into a folder below messages/, or pass it in as an argument where the process is composed (operations.ts and server.ts).',
   ])
 })
 

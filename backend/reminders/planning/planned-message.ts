@@ -3,7 +3,7 @@ import { createId } from '../../../shared/contract/id.ts'
 import { daysBetween } from '../../calendar/calendar.ts'
 import type { DebtorRow, MessageRow, ReminderRow } from '../../database/tables.ts'
 import { activationCountOf } from '../kill-switch.ts'
-import type { Refusal } from '../rails.ts'
+import type { Refusal } from '../safety-rails.ts'
 import { amountDemanded, type Facts, loggedStage } from './facts.ts'
 import { type LadderStage, needsApproval } from './ladder.ts'
 import type { Plan, PlannedMessage } from './planner.ts'
@@ -28,7 +28,7 @@ export interface NewMessage {
   readonly covered: readonly { readonly invoice: ChasedInvoice; readonly stage: LadderStage }[]
 }
 
-/** Creates the rows of a message. It is suppressed from the beginning if a rail blocks it. */
+/** Creates the rows of a message. It is suppressed from the beginning if a safety rail blocks it. */
 export function newMessage(
   { debtor, account, chased, refusal: refusalOfAll }: DebtorPlan,
   { stage, scheduledFor, invoices, refusal = refusalOfAll }: PlannedMessage,
@@ -66,7 +66,7 @@ export function newMessage(
     facts: JSON.stringify(facts),
     approved_hash: null,
     payment_digest: null,
-    // A message that needs approval passes the gate at once, which writes the text that a person approves.
+    // A message that needs approval passes the send check at once, which writes the text that a person approves.
     run_at: refusal === undefined ? runAt.toISOString() : null,
     lease: null,
     attempts: 0,

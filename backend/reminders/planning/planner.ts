@@ -9,7 +9,7 @@
  */
 import { addDays } from '../../calendar/calendar.ts'
 import type { InvoiceRow } from '../../database/tables.ts'
-import { CREDIT_ON_ACCOUNT, type Refusal } from '../rails.ts'
+import { CREDIT_ON_ACCOUNT, type Refusal } from '../safety-rails.ts'
 import {
   highestStage,
   type Ladder,
@@ -29,7 +29,7 @@ export interface PlannedDebtor {
   readonly time: WorkingTime
   /** Invoices with an earlier due date are never chased. */
   readonly chaseFrom: string | null
-  /** The rail that blocks every message to the debtor now. */
+  /** The safety rail that blocks every message to the debtor now. */
   readonly refusal: Refusal | undefined
   /** The date of the last reminder, in the debtor's time zone. */
   readonly lastSentOn: string | null

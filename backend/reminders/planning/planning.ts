@@ -7,7 +7,7 @@ import type { DebtorRow } from '../../database/tables.ts'
 import { changeDebtor } from '../../debtors/change.ts'
 import { lockDebtor } from '../../debtors/debtors.ts'
 import { blockOf } from '../account-blocks.ts'
-import { findRefusal, isPauseOver, type Refusal } from '../rails.ts'
+import { findRefusal, isPauseOver, type Refusal } from '../safety-rails.ts'
 import { readLadder } from './ladder.ts'
 import type { DebtorPlan } from './planned-message.ts'
 import { type Plan, planDebtor } from './planner.ts'
@@ -70,7 +70,7 @@ export async function replanUnsettledInvoices(
   if (debtor !== undefined) await planDebtors(tx, [debtor], now, replaced)
 }
 
-/** Returns the plan of one debtor, and the rail that blocks all its messages, if one does. */
+/** Returns the plan of one debtor, and the safety rail that blocks all its messages, if one does. */
 export function decide(
   debtor: DebtorRow,
   { row, settings, switches, timeOf }: ChasingAccount,

@@ -1,5 +1,5 @@
 /**
- * Reads the data on which the planner and the gate decide, for several debtors at a time. A caller that decides
+ * Reads the data on which the planner and the send check decide, for several debtors at a time. A caller that decides
  * on this data has locked the debtors.
  */
 import { type SqlBool, sql } from 'kysely'
@@ -14,7 +14,7 @@ import type {
 } from '../../database/tables.ts'
 import { coverInvoices, readMoneyOnAccount } from '../../on-account/cover.ts'
 import { INSTALLATION, type KillSwitch, switchesOf } from '../kill-switch.ts'
-import type { Situation } from '../rails.ts'
+import type { Situation } from '../safety-rails.ts'
 import { type ChasingSettings, settingsOf } from '../settings.ts'
 import type { LadderStage } from './ladder.ts'
 import type { PlannedInvoice } from './planner.ts'

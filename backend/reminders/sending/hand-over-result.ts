@@ -11,8 +11,8 @@ import { freeStages } from '../../messages/transitions.ts'
 import { loggedStage, readFacts } from '../planning/facts.ts'
 import { stageAfter } from '../planning/ladder.ts'
 import { bounceMessage } from './bounces.ts'
-import type { HandOver } from './gate.ts'
 import { scheduleNextRun } from './leases.ts'
+import type { HandOver } from './send-check.ts'
 import { markOutcomeUnknown, recordAttempt, UNKNOWN_MAX } from './waiting-message.ts'
 
 /** The first retry of a failed hand-over follows after a minute. Each later delay doubles, to half an hour. */

@@ -14,7 +14,7 @@ export const REMINDER_LEASES = leasesOf({
   isOrdered: true,
 })
 
-/** Schedules when the message passes the gate again (null for never), and releases its lease. */
+/** Schedules when the message passes the send check again (null for never), and releases its lease. */
 export async function scheduleNextRun(
   tx: Transaction,
   messageId: string,

@@ -11,9 +11,9 @@ import { POLL_MS, startListeningWorker, type Worker } from '../../background/wor
 import type { Database } from '../../database/database.ts'
 import type { HandOverResult, Mailer } from '../../mail/mail.ts'
 import { REMINDERS_DUE } from '../../messages/lifecycle.ts'
-import { type GateDeps, type HandOver, passGate } from './gate.ts'
 import { recordHandOverResult } from './hand-over-result.ts'
 import { REMINDER_LEASES } from './leases.ts'
+import { type HandOver, passSendCheck, type SendCheckDeps } from './send-check.ts'
 
 /** With this concurrency, a mail server that needs 100 ms for a message accepts 40 messages a second. */
 const IN_FLIGHT_MAX = 4
@@ -33,7 +33,7 @@ const UNAVAILABLE_RETRY_MS = 10_000
 /** A server that rejects this many recipients in a row is treated as unavailable. */
 const DENIED_MAX = 3
 
-export interface SendDeps extends GateDeps {
+export interface SendDeps extends SendCheckDeps {
   readonly database: Database
   readonly mailer: Mailer
   readonly clock: () => Date
@@ -132,7 +132,7 @@ async function sendOne(deps: SendDeps, id: string): Promise<HandOverResult | und
   const { database, mailer, clock, log } = deps
   let handOver: HandOver | undefined
   try {
-    handOver = await database.transaction((tx) => passGate(tx, deps, id, clock()))
+    handOver = await database.transaction((tx) => passSendCheck(tx, deps, id, clock()))
     if (handOver === undefined) return undefined
     const toSend = handOver
     const result = await mailer.send(toSend.mail, { startBefore: toSend.startBefore })
@@ -144,7 +144,7 @@ async function sendOne(deps: SendDeps, id: string): Promise<HandOverResult | und
     if (result.outcome !== 'accepted') log.info({ message: id, ...result }, 'reminder not sent')
     return result
   } catch (error) {
-    // The message is not lost: it is still due or, after the gate's commit, will be due when its lease expires.
+    // The message is not lost: it is still due or, after the send check's commit, will be due when its lease expires.
     log.error({ err: error, message: id, handed_over: handOver !== undefined }, 'reminder failed')
     if (handOver === undefined) await postponeFailed(deps, id).catch(() => {})
     return undefined

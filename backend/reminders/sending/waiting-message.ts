@@ -1,4 +1,4 @@
-/** A message that has not been sent yet, with all data that the gate needs for its decision. */
+/** A message that has not been sent yet, with all data that the send check needs for its decision. */
 
 import type { Transaction } from '../../database/database.ts'
 import { stampOf } from '../../database/stamp.ts'
@@ -13,7 +13,7 @@ import {
   readSuppressions,
   WAITING,
 } from '../planning/situations.ts'
-import type { InvoiceState, Situation } from '../rails.ts'
+import type { InvoiceState, Situation } from '../safety-rails.ts'
 import { scheduleNextRun } from './leases.ts'
 
 /** The maximum number of hand-overs with an unknown outcome. A recipient thus gets a message at most twice. */
@@ -27,7 +27,7 @@ export interface WaitingMessage {
   readonly account: ChasingAccount
 }
 
-/** Locks a message, and the data that the gate needs for its decision, until the transaction ends. */
+/** Locks a message, and the data that the send check needs for its decision, until the transaction ends. */
 export async function lockQueuedMessage(
   tx: Transaction,
   messageId: string,

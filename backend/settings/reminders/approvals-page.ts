@@ -37,7 +37,7 @@ Admin decides within seven days, or if a payment or a change makes it obsolete.<
 ${
   approvals.length === 0
     ? html`<div class="card empty"><p><strong>No reminder waits for approval.</strong></p></div>`
-    : html`<ul class="letters">${approvals.map((approval) => renderWaiting(approval, view))}</ul>`
+    : html`<ul class="messages">${approvals.map((approval) => renderWaiting(approval, view))}</ul>`
 }
 ${waiting > approvals.length && approvals.length > 0 && html`<p class="hint">These are the oldest of ${waiting}.</p>`}
 ${decided.length > 0 && renderDecided(view)}`

@@ -89,11 +89,11 @@ const WIDTH_RANGES: readonly WidthRange[] = [
  * A page cannot measure a document in a sandbox, and inline styles are forbidden. The height is therefore
  * estimated for each range of widths. The stylesheet shows one of the spacers, whose height the frame takes.
  */
-function renderLetterFrame(src: string, body: string): Html {
-  return html`<div class="letter-frame">${WIDTH_RANGES.map(
+function renderMailFrame(src: string, body: string): Html {
+  return html`<div class="mail-frame">${WIDTH_RANGES.map(
     (range) =>
       html`<svg class="${range.name}" width="1" height="${heightOf(body, range)}" aria-hidden="true"></svg>`,
-  )}<iframe class="letter-html" sandbox="" src="${src}" title="The message as the customer sees it"></iframe></div>`
+  )}<iframe class="mail-html" sandbox="" src="${src}" title="The message as the customer sees it"></iframe></div>`
 }
 
 function heightOf(body: string, { chars, linePx, basePx }: WidthRange): number {
@@ -115,10 +115,10 @@ export function renderMessageText(
   opensPlainText = false,
 ): Html | undefined {
   if (row.subject === null && row.body === null) return undefined
-  return html`<section class="card letter" aria-labelledby="subject">
+  return html`<section class="card mail" aria-labelledby="subject">
 <h2 id="subject">${row.subject ?? 'No subject'}</h2>
-${hasHtml && renderLetterFrame(`/settings/messages/${row.id}/html`, row.body ?? '')}
-${row.body !== null && html`<details${(!hasHtml || opensPlainText) && html` open`}><summary>As plain text</summary><pre class="letter-text">${row.body}</pre></details>`}
+${hasHtml && renderMailFrame(`/settings/messages/${row.id}/html`, row.body ?? '')}
+${row.body !== null && html`<details${(!hasHtml || opensPlainText) && html` open`}><summary>As plain text</summary><pre class="mail-text">${row.body}</pre></details>`}
 </section>`
 }
 

@@ -177,14 +177,14 @@ function renderAgenda(days: readonly Day[], { day, session, now }: RemindersView
 ${shown.map(
   ({ date, messages }) => html`<section class="agenda" aria-labelledby="day-${date}">
 <h2 id="day-${date}">${date === todayIn(timezone, now) ? 'Today' : longDay(date)} <span class="total">${plural(messages.length, 'reminder')}</span></h2>
-<ul class="letters">${messages.slice(0, shownMax).map((message) => renderLetter(message, timezone, null))}</ul>
+<ul class="messages">${messages.slice(0, shownMax).map((message) => renderMessage(message, timezone, null))}</ul>
 ${messages.length > shownMax && html`<p><a href="${PATH}?day=${date}#day-${date}">All ${messages.length} reminders of this day</a></p>`}
 </section>`,
 )}`
 }
 
 /** `why` is the reason of the block; null if the message will be sent. */
-function renderLetter(
+function renderMessage(
   message: PreviewedMessage,
   timezone: string,
   why: PreviewedMessage['refusal'],
@@ -231,7 +231,7 @@ ${byReason.map(
     reason,
     messages,
   ]) => html`<details class="held"><summary>${plural(messages.length, 'reminder')}: ${reasonWords(reason)}</summary>
-<ul class="letters">${messages.slice(0, SHOWN_MAX).map((message) => renderLetter(message, 'UTC', message.refusal))}</ul>
+<ul class="messages">${messages.slice(0, SHOWN_MAX).map((message) => renderMessage(message, 'UTC', message.refusal))}</ul>
 ${messages.length > SHOWN_MAX && html`<p class="hint">And ${messages.length - SHOWN_MAX} more.</p>`}</details>`,
 )}</section>`
 }

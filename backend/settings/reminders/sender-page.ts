@@ -46,7 +46,7 @@ ${renderLogoCard(frame, view, problem)}
 </div>
 <section aria-labelledby="preview-title" class="stack"><h2 id="preview-title">Preview</h2>
 <p class="hint">As saved. On the <a href="/settings/wording/reminder-en">page of a wording</a> you can send yourself a test mail.</p>
-<div class="preview"><iframe class="letter-html" sandbox="" src="${PREVIEW}" title="A reminder as customers see it" height="1100"></iframe></div></section>
+<div class="preview"><iframe class="mail-html" sandbox="" src="${PREVIEW}" title="A reminder as customers see it" height="1100"></iframe></div></section>
 </div>`
   return renderPage(frame, { title: 'Sender', section: '/settings/reminders', main })
 }

@@ -119,7 +119,7 @@ ${isAdmin && renderActions(path, session, invoice, problem)}
 </form>
 <section aria-labelledby="preview-title" class="stack"><h2 id="preview-title">Preview</h2>
 <p class="hint">${invoice === '' ? 'With a made-up invoice: nothing is owed to you at present.' : html`With invoice <span translate="no">${invoice}</span>.`}</p>
-<div class="preview"><iframe class="letter-html" name="preview" sandbox="" src="${path}/preview" title="The reminder as the customer sees it" height="1100"></iframe></div></section>
+<div class="preview"><iframe class="mail-html" name="preview" sandbox="" src="${path}/preview" title="The reminder as the customer sees it" height="1100"></iframe></div></section>
 </div>
 ${renderVariables()}
 ${

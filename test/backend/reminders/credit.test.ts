@@ -144,7 +144,7 @@ t.test(
 )
 
 t.test(
-  'the gate blocks a reminder that money on account covers after an older invoice was voided',
+  'the send check blocks a reminder that money on account covers after an older invoice was voided',
   async (t) => {
     const engine = await startEngine(t)
     engine.books.backend.now = new Date(BEFORE)

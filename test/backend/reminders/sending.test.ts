@@ -2,9 +2,9 @@
 import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { reversePayment } from '../../../backend/payments/reversal.ts'
-import { passGate } from '../../../backend/reminders/sending/gate.ts'
 import { recordHandOverResult } from '../../../backend/reminders/sending/hand-over-result.ts'
 import { REMINDER_LEASES } from '../../../backend/reminders/sending/leases.ts'
+import { passSendCheck } from '../../../backend/reminders/sending/send-check.ts'
 import { sendRound, startSendWorker } from '../../../backend/reminders/sending/send-worker.ts'
 import { matches } from '../../fixtures/matches.ts'
 import { type Engine, startEngine } from '../../fixtures/reminders/engine.ts'
@@ -15,14 +15,14 @@ const HOUR_MS = 3_600_000
 
 const messageIds = (engine: Engine) => engine.smtp.mails.map(({ mail }) => mail.messageId)
 
-/** Opens the gate for the message, like a worker that is killed immediately afterwards. */
-async function dieAfterGate(engine: Engine) {
+/** Runs the send check of the message, like a worker that is killed immediately afterwards. */
+async function crashAfterSendCheck(engine: Engine) {
   const { database } = engine.books.backend
   const [message] = await engine.messages()
   const handOver = await database.transaction((tx) =>
-    passGate(tx, engine.deps, message?.id ?? '', engine.books.backend.now),
+    passSendCheck(tx, engine.deps, message?.id ?? '', engine.books.backend.now),
   )
-  if (handOver === undefined) throw new Error('the gate did not open')
+  if (handOver === undefined) throw new Error('the send check blocked the message')
   return handOver
 }
 
@@ -55,7 +55,7 @@ t.test(
     await engine.plan(MORNING)
     for (const at of ['2026-11-24T08:00:00.000Z', '2026-11-24T08:10:00.000Z']) {
       engine.books.backend.now = new Date(at)
-      const { mail, startBefore } = await dieAfterGate(engine)
+      const { mail, startBefore } = await crashAfterSendCheck(engine)
       await engine.deps.mailer.send(mail, { startBefore })
     }
     await engine.send('2026-11-24T08:20:00.000Z')
@@ -74,7 +74,7 @@ t.test(
     const engine = await startEngine(t)
     await engine.invoice('2026-11-19')
     await engine.plan(MORNING)
-    await dieAfterGate(engine)
+    await crashAfterSendCheck(engine)
     const { data } = await engine.books.read('/api/v1/messages')
     t.equal(data[0].status, 'queued', 'clients do not see the lease')
     await engine.send('2026-11-24T08:01:00.000Z')
@@ -85,12 +85,12 @@ t.test(
 )
 
 t.test(
-  'a message whose worker was killed is checked against the rails again, and keeps its stage',
+  'a message whose worker was killed is checked against the safety rails again, and keeps its stage',
   async (t) => {
     const engine = await startEngine(t)
     await engine.invoice('2026-11-19')
     await engine.plan(MORNING)
-    await dieAfterGate(engine)
+    await crashAfterSendCheck(engine)
     await engine.killSwitch({ on: true, reason: 'A wrong bank account' })
     await engine.at('2026-11-24T08:02:00.000Z')
     matches(t, await engine.messages(), [
@@ -110,7 +110,7 @@ t.test('a payment reports a message that is being sent, which is not planned aga
   const engine = await startEngine(t)
   const invoice = await engine.invoice('2026-11-19')
   await engine.plan(MORNING)
-  const handOver = await dieAfterGate(engine)
+  const handOver = await crashAfterSendCheck(engine)
   const { effects } = await engine.books.create('/api/v1/payments', {
     invoice_id: invoice.id,
     amount: 10_000,
@@ -223,7 +223,7 @@ t.test('a message waits unchanged while another to its debtor is being sent', as
   const { id: debtor_id } = await engine.debtor()
   const { id: invoice_id } = await engine.invoice('2026-11-19', { debtor_id })
   await engine.plan(MORNING)
-  await dieAfterGate(engine)
+  await crashAfterSendCheck(engine)
   const payment = { invoice_id, amount: 10_000, currency: 'EUR' }
   await engine.books.create('/api/v1/payments', payment)
   await engine.invoice('2026-11-18', { debtor_id })
@@ -296,7 +296,7 @@ t.test(
     const engine = await startEngine(t)
     const invoice = await engine.invoice('2026-11-19')
     await engine.plan(MORNING)
-    await dieAfterGate(engine)
+    await crashAfterSendCheck(engine)
     const { backend, accountId } = engine.books
     const payment = await engine.books.create('/api/v1/payments', {
       invoice_id: invoice.id,

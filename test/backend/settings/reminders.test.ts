@@ -42,7 +42,7 @@ t.test('an approval shows what would be sent, and applies only to that text', as
   matches(
     t,
     page.text,
-    containing(`<iframe class="letter-html" sandbox="" src="/settings/messages/${messageId}/html"`),
+    containing(`<iframe class="mail-html" sandbox="" src="/settings/messages/${messageId}/html"`),
   )
   matches(t, page.text, containing(seen))
   matches(t, await ada.send('POST', `${path}/approve`, { seen: 'something else' }), {
@@ -139,12 +139,12 @@ t.test('the log shows sent messages, and unsent ones with the reason', async (t)
     (await ada.page(`/settings/messages/${messageId}`)).text,
     /They called.*History.*Awaits approval/s,
   )
-  const letter = await ada.page(`/settings/messages/${messageId}/html`)
-  matches(t, letter.text, containing('Jansen &lt;b&gt;Bouw'))
-  const policy = letter.headers.get('content-security-policy') ?? ''
+  const mail = await ada.page(`/settings/messages/${messageId}/html`)
+  matches(t, mail.text, containing('Jansen &lt;b&gt;Bouw'))
+  const policy = mail.headers.get('content-security-policy') ?? ''
   matches(t, policy, /^default-src 'none';.* sandbox; frame-ancestors 'self'$/)
   t.notMatch(policy, 'script')
-  t.equal(letter.headers.get('x-frame-options'), 'SAMEORIGIN')
+  t.equal(mail.headers.get('x-frame-options'), 'SAMEORIGIN')
   t.equal((await ada.page('/settings/messages/msg_none/html')).status, 404)
 })
 

@@ -1,9 +1,9 @@
 /**
- * The gate is the first step of sending a message. One transaction locks the debtor, checks every rail and
- * marks the message as `sending`; its commit decides that the message is sent. If the data cannot be read, the
+ * The send check is the first step of sending a message. One transaction locks the debtor, applies every safety
+ * rail and marks the message as `sending`; its commit decides that the message is sent. If the data cannot be read, the
  * transaction fails and nothing is sent.
  *
- * A message whose lease has expired passes the gate again. It may have been handed over before, and is
+ * A message whose lease has expired passes the send check again. It may have been handed over before, and is
  * therefore handed over at most once more, with the same Message-ID.
  */
 import { sql } from 'kysely'
@@ -23,7 +23,7 @@ import {
   findRefusalIgnoringDemo,
   type Refusal,
   type Situation,
-} from '../rails.ts'
+} from '../safety-rails.ts'
 import { REMINDER_LEASES, START_MS_MAX, scheduleNextRun } from './leases.ts'
 import { ensureText, readMessageHtml, showsOldDetails, writeText } from './text.ts'
 import {
@@ -33,10 +33,10 @@ import {
   type WaitingMessage,
 } from './waiting-message.ts'
 
-/** After this time, a message passes the gate again that waits for another message to the same debtor. */
+/** After this time, a message passes the send check again that waits for another message to the same debtor. */
 const WAIT_FOR_OTHER_MS = 60_000
 
-export interface GateDeps {
+export interface SendCheckDeps {
   readonly mailer: Pick<Mailer, 'messageIdOf'>
   readonly links: UnsubscribeLinks
 }
@@ -46,7 +46,7 @@ export interface HandOver {
   readonly messageId: string
   readonly lease: string
   readonly mail: Mail
-  /** The hand-over must start before this time, because the invoices could be paid after the gate's checks. */
+  /** The hand-over must start before this time, because the invoices could be paid after the send check. */
   readonly startBefore: Date
 }
 
@@ -54,9 +54,9 @@ export interface HandOver {
  * Returns undefined if the message must not be sent now: it is blocked or postponed, or another worker has
  * its lease.
  */
-export async function passGate(
+export async function passSendCheck(
   tx: Transaction,
-  deps: GateDeps,
+  deps: SendCheckDeps,
   messageId: string,
   now: Date,
 ): Promise<HandOver | undefined> {
@@ -145,7 +145,7 @@ function approvalAfterSuppression(
 
 /**
  * Whether the recipient or an amount has changed since planning, or an invoice was paid and reopened. The
- * message is then planned again. Separate rails check whether less is due or more is on account.
+ * message is then planned again. Separate safety rails check whether less is due or more is on account.
  */
 function isOutdated({ debtor, message }: Situation): boolean {
   if (message === undefined) return false
@@ -172,12 +172,12 @@ async function cancel(
 }
 
 /**
- * Writes the text that a person is to approve. The message passes the gate again when the wording or the
+ * Writes the text that a person is to approve. The message passes the send check again when the wording or the
  * payment details change, and when the approval period ends.
  */
 async function requestApproval(
   tx: Transaction,
-  deps: GateDeps,
+  deps: SendCheckDeps,
   waiting: WaitingMessage,
   now: Date,
 ): Promise<undefined> {
@@ -283,7 +283,7 @@ async function postpone(
 
 async function startSending(
   tx: Transaction,
-  { mailer, links }: GateDeps,
+  { mailer, links }: SendCheckDeps,
   waiting: WaitingMessage,
   now: Date,
 ): Promise<HandOver> {

@@ -173,7 +173,7 @@ t.test('the page of an approval shows the whole mail without a scrollbar', async
   await page.goto('/settings/approvals')
   await clickAndLoad(page, page.getByRole('link', { name: 'Zoë & Söhne' }))
   await page.getByText('Please pay invoice R-7 – Acme Billing').first().waitFor()
-  const mail = page.frameLocator('iframe.letter-html')
+  const mail = page.frameLocator('iframe.mail-html')
   await mail.getByText('Please pay €1,234.50 today.').waitFor()
   await mail.getByText('NL91 ABNA 0417 1643 00').first().waitFor()
   for (const width of [1280, 600, 390, 320]) {

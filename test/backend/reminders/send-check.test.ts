@@ -1,4 +1,4 @@
-// The rails, which are the rules that block a reminder, apply until the moment at which it is sent.
+// The safety rails, which are the rules that block a reminder, apply until the moment at which it is sent.
 
 import t from 'tap'
 import { setStatus } from '../../../backend/accounts/accounts.ts'

@@ -1,7 +1,7 @@
 /**
- * The rails are the checks that can block a reminder, in a fixed order. The planner checks whether a debtor may
- * be reminded at all; the gate checks each message again before it is sent. The send window and the daily cap
- * are not rails, because they only postpone a message.
+ * The safety rails are the checks that can block a reminder, in a fixed order. The planner applies those that
+ * concern a debtor; the send check applies all of them to each message right before it is sent. The send window
+ * and the daily cap are not safety rails, because they only postpone a message.
  */
 import { isReadOnly } from '../accounts/accounts.ts'
 import type {
@@ -53,7 +53,7 @@ export interface Situation {
   >
   /** Why the debtor's address is suppressed; undefined if it is not. */
   readonly suppressionReason: SuppressedAddressRow['reason'] | undefined
-  /** Without a message, only the rails that would block every message to the debtor apply. */
+  /** Without a message, only the safety rails that would block every message to the debtor apply. */
   readonly message?: {
     readonly row: Pick<MessageRow, 'approval_status'>
     /** What the planner assumed when it planned the message. */
@@ -75,9 +75,9 @@ export const CREDIT_ON_ACCOUNT = {
   detail: 'money on account covers what is due',
 } as const satisfies Refusal
 
-type Rail = (situation: Situation) => Refusal | undefined
+type SafetyRail = (situation: Situation) => Refusal | undefined
 
-const RAILS: readonly Rail[] = [
+const SAFETY_RAILS: readonly SafetyRail[] = [
   killSwitch('installation'),
   killSwitch('account'),
   activatedSince,
@@ -92,20 +92,20 @@ const RAILS: readonly Rail[] = [
   approvalExpired,
 ]
 
-/** Returns the refusal of the first rail that blocks; undefined if none does. */
+/** Returns the refusal of the first safety rail that blocks; undefined if none does. */
 export function findRefusal(situation: Situation): Refusal | undefined {
-  return firstOf(RAILS, situation)
+  return firstOf(SAFETY_RAILS, situation)
 }
 
 /** Like `findRefusal`, but does not block sample data. */
 export function findRefusalIgnoringDemo(situation: Situation): Refusal | undefined {
   return firstOf(
-    RAILS.filter((rail) => rail !== demo),
+    SAFETY_RAILS.filter((rail) => rail !== demo),
     situation,
   )
 }
 
-function firstOf(rails: readonly Rail[], situation: Situation): Refusal | undefined {
+function firstOf(rails: readonly SafetyRail[], situation: Situation): Refusal | undefined {
   for (const rail of rails) {
     const refusal = rail(situation)
     if (refusal !== undefined) return refusal
@@ -121,7 +121,7 @@ export function isPauseOver(
   return status === 'paused' && until !== null && until <= now.toISOString()
 }
 
-function killSwitch(scope: KillSwitch['scope']): Rail {
+function killSwitch(scope: KillSwitch['scope']): SafetyRail {
   const switchName = scope === 'account' ? 'the kill switch' : 'the kill switch of the installation'
   return ({ account }) => {
     const found = account.switches.find((candidate) => candidate.scope === scope)
