@@ -34,7 +34,10 @@ const WAITING_MIN = 16
  * rate is then too low.
  */
 const NEVER_SHED_MAX = 16
-/** A queue that forms sooner than this after the previous one was empty counts as the same queue. */
+/**
+ * Under overload, a queue that forms sooner than this after the previous one was empty counts as the same queue: what
+ * is shed makes the queue short. Without overload, an empty queue shows that the backends keep up.
+ */
 const CALM_MS = 500
 /** A call that has waited for this long is shed: the backends have become slower than measured. */
 const WAIT_MS_MAX = 5_000
@@ -209,7 +212,7 @@ export class Admission {
   }
 
   #beginQueue(now: number): void {
-    if (now - this.#queueEndedAt > CALM_MS) {
+    if (!this.#isOverload || now - this.#queueEndedAt > CALM_MS) {
       this.#queueBeganAt = now
       this.#isOverload = false
     }
