@@ -1,11 +1,10 @@
 /**
- * Reads a page of a list that is filtered by another time than the one that it is sorted by, e.g. the newest
- * invoices that were updated since yesterday. Reading and sorting all rows of that time would take seconds in a
- * large account, and reading the rows in order would too if the first that match are far away.
+ * Reads a page of a list. A list may be filtered by another time than the one that it is sorted by, e.g. the
+ * invoices that were updated since yesterday, sorted by creation. Sorting all rows that match would take seconds
+ * in a large account. Scanning the list in its order would also take seconds if the first match is far away.
  *
- * The first `SCAN_MAX` rows are therefore read in order, which takes some milliseconds. Usually they fill the page.
- * Only if they do not, the database finds the rows by the filter. After such a page the next ones are quick
- * again, because their first row is close to the last one.
+ * The first `SCAN_MAX` rows are therefore scanned, which takes some milliseconds and usually fills the page. Only
+ * if it does not, all rows that match are sorted. The next pages are fast again, because they begin at a match.
  */
 import { sql } from 'kysely'
 import type { Reader } from '../database/database.ts'
@@ -30,11 +29,11 @@ interface List<V> {
   readonly table: 'debtors' | 'invoices' | 'payments' | 'messages'
   /** The values of the statement's parameters, among them the times by which the list is filtered. */
   readonly values: V
-  /** The filters that only a few rows match, such as the customer. They make the rest of this unnecessary. */
+  /** Filters that only a few rows match, such as the customer. If one is sent, its index is fast at any time. */
   readonly narrowFilters: readonly unknown[]
 }
 
-/** `read` returns up to `form.fetch` rows in the order of `form` and between the bounds that it receives. */
+/** `read` returns up to `form.fetch` rows, in the order of `form` and within the bounds that `values` contains. */
 export async function readPage<V extends TimeFilters & { readonly accountId: string }, Row>(
   reader: Reader,
   { table, values, narrowFilters }: List<V>,
@@ -67,7 +66,7 @@ type ScanValues = PageBounds & {
   readonly before?: string
 }
 
-/** Returns the position of the last row of the scan, none if the list ends before it. */
+/** Returns the position of the last row of the scan, or no row if the list ends before that. */
 const readEnd = preparedPage(
   (reader: Reader, values: ScanValues, form: PageForm & Pick<List<unknown>, 'table'>) => {
     const page = joinPage(form, values)
