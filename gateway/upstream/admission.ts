@@ -35,8 +35,8 @@ const WAITING_MIN = 16
  */
 const NEVER_SHED_MAX = 16
 /**
- * Under overload, a queue that forms sooner than this after the previous one was empty counts as the same queue: what
- * is shed makes the queue short. Without overload, an empty queue shows that the backends keep up.
+ * The overload is over if no call was shed for this long and the queue was empty. Until then, a queue that was empty
+ * counts as the same queue, because it is short only as long as calls are shed.
  */
 const CALM_MS = 500
 /** A call that has waited for this long is shed: the backends have become slower than measured. */
@@ -87,11 +87,12 @@ export class Admission {
   readonly #queue = new FairQueue<WaitingCall>()
   /** When each admitted call that is not yet released was admitted. Calls are released in about this order. */
   readonly #admittedAt: number[] = []
-  /** When the queue last began to fill, and when it last became empty. */
+  /** When the queue last began to fill. */
   #queueBeganAt = Number.NEGATIVE_INFINITY
-  #queueEndedAt = Number.NEGATIVE_INFINITY
   /** Whether a call was shed because the queue was too long. Reset when a new queue begins. */
   #isOverload = false
+  /** When a call was last shed for this reason. */
+  #shedAt = Number.NEGATIVE_INFINITY
   #rate = RATE_AT_START
   /** The number of calls that were admitted from the queue since `#measuredFrom`. */
   #served = 0
@@ -185,6 +186,7 @@ export class Admission {
       if (ahead < Math.max(WAITING_MIN, WAITING_PER_CONNECTION * size)) return true
     }
     this.#isOverload = true
+    this.#shedAt = now
     return false
   }
 
@@ -212,7 +214,7 @@ export class Admission {
   }
 
   #beginQueue(now: number): void {
-    if (!this.#isOverload || now - this.#queueEndedAt > CALM_MS) {
+    if (now - this.#shedAt > CALM_MS) {
       this.#queueBeganAt = now
       this.#isOverload = false
     }
@@ -224,7 +226,6 @@ export class Admission {
   #endQueue(): void {
     clearInterval(this.#checking)
     this.#checking = undefined
-    this.#queueEndedAt = performance.now()
   }
 
   #checkWaitingTimes(): void {

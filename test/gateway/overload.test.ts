@@ -170,15 +170,19 @@ t.test('a call with few calls ahead of it waits, however slow the backends were'
   await Promise.all(waiting)
 })
 
-// Short queues in quick succession used to count as one long queue, so that after them a burst was shed although the
-// backend was idle most of the time.
+// Short queues in quick succession used to count as one long queue, and as the overload that preceded them. A burst
+// after them was shed although the backend was idle most of the time.
 t.test('a burst after short queues, each of which became empty, is not shed', async (t) => {
   const { backend, url } = await startNarrow(t)
   const key = backend.issue(undefined, LIMIT)
   t.equal((await call(url, { key })).status, 200)
-  respondAfter(backend, 2)
   const burst = (calls: number) =>
     Promise.all(Array.from({ length: calls }, async () => (await call(url, { key })).status))
+  respondAfter(backend, 20)
+  const { outcomes, end } = flood(t, url, key)
+  await until(() => outcomes.some(({ isShed }) => isShed), 'the flood is shed', 30_000)
+  await end()
+  respondAfter(backend, 2)
   const from = performance.now()
   while (performance.now() - from < 1_000) await burst(2 * CONNECTIONS)
   t.strictSame([...new Set(await burst(4 * WAITING_MIN))], [200])
