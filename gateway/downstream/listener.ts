@@ -51,8 +51,8 @@ const LISTENING_SOCKETS = 16
 /** The status that is recorded for a call whose client closed its connection. Nothing is sent. */
 const CLIENT_GONE = 499
 /**
- * While the gateway drains, idle connections stay open for this long, so that each can carry one last call. A
- * request that has begun to arrive by then has as long again.
+ * When the gateway starts to drain, idle connections stay open for this long, so that each can carry one last
+ * call. If part of a request has arrived by then, the rest must arrive within the same time again.
  */
 const DRAIN_GRACE_MS = 3_000
 /** How often deadlines are checked. */
@@ -60,7 +60,7 @@ const CHECK_INTERVAL_MS = 250
 /** Much shorter than the time limit of a drain, since a drain waits for handshakes. */
 const HANDSHAKE_TIMEOUT_MS = 5_000
 const TLS_VERSION_MIN = 'TLSv1.2'
-/** A connection that the gateway has closed for writing is still read, see `LINGER_MS` in `connection.ts`. */
+/** A client that has closed its half of a connection can still receive its response, see `HALF_CLOSED_MS`. */
 const SOCKET_OPTIONS = { allowHalfOpen: true, noDelay: true }
 
 export interface ListenerOptions {
@@ -83,15 +83,15 @@ export interface ListenerOptions {
   readonly tls: TlsFiles | undefined
   /** Whether calls record the timings of their steps, for traces. */
   readonly recordsSteps: boolean
-  /** Called if the head of a call is rejected. In `fields`, names in lower case and values alternate. */
+  /** Called if the head of a call is rejected. In `fields`, lower-case names alternate with values. */
   onInvalidHead(call: Call, fields: readonly string[]): void
   /** Handles a valid request. Throws `Problem` to reject it. */
   serve(head: RequestHead, call: Call): Promise<Response> | Response
-  /** Returns the headers of every response. `call` is undefined if the bytes were not a valid request. */
+  /** Returns the headers that every response has. `call` is undefined if the bytes were not a valid request. */
   commonHeaders(call: Call | undefined, status: number): readonly string[]
   /** Called when the response of a call is about to be written. */
   onResponse(call: Call, status: number): void
-  /** Called when the response is flushed to the client, or when it cannot be. */
+  /** Called when the response is flushed to the client, or can no longer be sent. */
   onSettled(call: Call, status: number): void
   /** Called for bytes that were rejected because they are not a valid request. */
   onRejectedBytes(requestId: string, address: string, problem: Problem): void
@@ -104,8 +104,8 @@ export class Listener {
   readonly #connections = new Set<Connection>()
   readonly #acceptors: Server[] = []
   /**
-   * Undefined for plain HTTP. The TLS server does not listen itself: the acceptors pass their connections
-   * to it.
+   * Undefined for plain HTTP. The TLS server does not listen on the port; it receives the connections that
+   * `#acceptors` accept.
    */
   readonly #tls: TlsServer | undefined
   /** Handshakes by the remote endpoint of the connection. */
@@ -142,20 +142,22 @@ export class Listener {
 
   /** Resolves with the port. */
   async listen(port: number, host: string): Promise<number> {
-    // The system does not report that another process uses a port that can be shared. Workers share the port
-    // instead of getting connections from their parent: if a worker is killed, its waiting connections are
-    // then reset instead of hanging.
+    // With `reusePort`, the system would not report that another process already listens on the port.
     if (port !== 0 && cluster.isPrimary) await assertPortFree(port, host)
-    const at = { host, backlog: BACKLOG, reusePort: true }
-    let shared: number
+    // Workers share the port instead of getting connections from their parent. If a worker is killed, the
+    // connections that it has not accepted yet are therefore reset; otherwise they would hang.
+    const options = { host, backlog: BACKLOG, reusePort: true }
+    let boundPort: number
     try {
-      shared = await this.#open({ ...at, port })
+      boundPort = await this.#open({ ...options, port })
     } catch (error) {
       if (!isPortSharingUnsupported(error) || cluster.isWorker) throw error
-      return this.#open({ ...at, port, reusePort: false })
+      return this.#open({ ...options, port, reusePort: false })
     }
-    while (this.#acceptors.length < LISTENING_SOCKETS) await this.#open({ ...at, port: shared })
-    return shared
+    while (this.#acceptors.length < LISTENING_SOCKETS) {
+      await this.#open({ ...options, port: boundPort })
+    }
+    return boundPort
   }
 
   async #open(options: ListenOptions): Promise<number> {
@@ -175,15 +177,15 @@ export class Listener {
     this.#tls?.setSecureContext({ ...tls, minVersion: TLS_VERSION_MIN })
   }
 
-  /** Accepts no more connections. Resolves when every accepted connection is closed. */
+  /** Stops accepting connections. Resolves when every accepted connection is closed. */
   async drain(): Promise<void> {
     this.#draining = true
     const closed = Promise.all(this.#acceptors.map(closeServer))
-    // Idle connections are not closed at once, because a request may be on its way. Responses have
-    // `Connection: close`.
+    // Idle connections are not closed at once, because a request may be on its way. From now on, responses
+    // have `Connection: close`.
     const closing = setInterval(() => {
-      const by = performance.now() + DRAIN_GRACE_MS
-      for (const connection of this.#connections) connection.closeBy(by)
+      const deadline = performance.now() + DRAIN_GRACE_MS
+      for (const connection of this.#connections) connection.closeBy(deadline)
     }, DRAIN_GRACE_MS)
     await closed
     clearInterval(closing)
@@ -197,7 +199,7 @@ export class Listener {
     const peer = budget.clientOf(clientNetwork(address), trustedProxies === 0)
     if (this.#tls === undefined) {
       const connection = new Connection(socket, { address, peer }, this.#host)
-      if (budget.open(connection)) this.#follow(connection, socket)
+      if (budget.open(connection)) this.#track(connection, socket)
       else connection.destroy()
       return
     }
@@ -225,10 +227,10 @@ export class Listener {
     const { address, peer } = handshake
     const connection = new Connection(socket, { address, peer }, this.#host)
     this.#options.budget.replace(handshake, connection)
-    this.#follow(connection, socket)
+    this.#track(connection, socket)
   }
 
-  #follow(connection: Connection, socket: Socket): void {
+  #track(connection: Connection, socket: Socket): void {
     this.#connections.add(connection)
     socket.on('close', () => {
       this.#connections.delete(connection)
@@ -303,8 +305,8 @@ export class Listener {
   }
 
   /**
-   * Whether the connection closes after this response, e.g. because the beginning of the next request is
-   * unknown, or because the gateway drains.
+   * Whether the connection closes after this response, e.g. because it is unknown where the next request
+   * begins, or because the gateway is draining.
    */
   #isLast(
     { record: { head }, sentContinue }: Call,
@@ -312,7 +314,7 @@ export class Listener {
     { body }: Response,
   ): boolean {
     if (head === undefined || head.closes) return true
-    // For HTTP/1.0 the end of the connection is the end of a body without a length.
+    // For HTTP/1.0, the client detects the end of a body without a length by the end of the connection.
     if (head.version === '1.0' && body !== undefined && !Buffer.isBuffer(body)) return true
     // Without `100 Continue`, it is unknown whether the client sends its body.
     if (head.expectsContinue && !sentContinue) return true
@@ -363,7 +365,7 @@ export class Listener {
       if (isChunked) await connection.write(`${lineEnd}${renderChunkSize(0)}\r\n`)
     } catch (error) {
       connection.reset()
-      this.#log.warn({ requestId, err: error }, 'response broke off')
+      this.#log.warn({ requestId, err: error }, 'response was cut off')
     }
     record.sentBytes = connection.bytesWritten - before
   }

@@ -6,12 +6,12 @@ import { Problem } from '../../shared/contract/problem.ts'
 import type { Abort } from '../call/abort.ts'
 import { FairQueue } from '../upstream/fair-queue.ts'
 
-const WAIT_MS = 5_000
-const WAITING_MAX = 1_000
+const WAIT_MS_MAX = 5_000
+const QUEUE_LENGTH_MAX = 1_000
 
 export class PageSlots {
   #free: number
-  /** The functions that let a waiting page begin to load. */
+  /** For each waiting page, the function that lets it begin to load. */
   readonly #queue = new FairQueue<() => void>()
 
   constructor(max: number) {
@@ -23,12 +23,12 @@ export class PageSlots {
   }
 
   /**
-   * Resolves with a function that releases the slot and may be called more than once. Rejects with `Problem`
-   * 503 if too many pages wait or this one waits for too long, or with the reason of `abort`.
+   * Resolves with a function that releases the slot; calling it again has no effect. Rejects with `Problem` 503
+   * if too many pages wait or this one waits for too long, and with `abort.reason` if the call is aborted.
    */
   async acquire(client: string, abort: Abort): Promise<() => void> {
     if (this.#free > 0) this.#free--
-    else if (this.#queue.length >= WAITING_MAX) throw tooManyPages()
+    else if (this.#queue.length >= QUEUE_LENGTH_MAX) throw tooManyPages()
     else await this.#wait(client, abort)
     let isReleased = false
     return () => {
@@ -47,7 +47,7 @@ export class PageSlots {
         this.#queue.filter((waiting) => waiting !== start)
         reject(reason)
       }
-      const timer = setTimeout(() => fail(tooManyPages()), WAIT_MS)
+      const timer = setTimeout(() => fail(tooManyPages()), WAIT_MS_MAX)
       const start = () => {
         clearTimeout(timer)
         abort.listen(undefined)
@@ -61,6 +61,6 @@ export class PageSlots {
 }
 
 function tooManyPages(): Problem {
-  const detail = 'Too many pages at once. Try again in a second.'
+  const detail = 'Too many pages are loading. Try again in a second.'
   return new Problem('service_unavailable', detail, { headers: { 'retry-after': '1' } })
 }

@@ -1,8 +1,8 @@
 /**
  * The backends with their connection pools, and the choice between them. The next request is sent to the
- * less busy of two backends: the one whose turn it is, and a random one. Without the random one, many
- * gateways would all choose the same backend. A backend that fails far more often than its peers, is not
- * ready, or has just refused a connection is chosen last.
+ * less busy of two backends: the one whose turn it is, and a random one. If every gateway chose the least busy
+ * backend instead, many gateways would choose the same one at once. A backend is chosen last if it fails far
+ * more often than its peers, is not ready, or has just refused a connection.
  */
 import { SIGNATURE_HEADER, signRequest } from '../../shared/contract/principal.ts'
 import type { Logger } from '../../shared/process/log.ts'
@@ -24,10 +24,10 @@ import type { BackendPool } from './pool.ts'
 const AVOIDED_MS = 500
 const PROBE_INTERVAL_MS = 1_000
 const PROBE_TIMEOUT_MS = 900
-/** Look-ups of unknown keys have their own connections, so that a flood does not delay those of known keys. */
+/** Unknown keys are looked up over separate connections, so that a flood of them does not delay known keys. */
 const UNKNOWN_KEY_CONNECTIONS = 8
-/** The number of connections for pages, per connection for calls. People load only a few pages at a time. */
-const PAGES_PER_CONNECTION = 1 / 4
+/** For every four connections for calls there is one for pages, since people load only a few pages at a time. */
+const PAGE_CONNECTIONS_SHARE = 1 / 4
 
 export interface BackendSetOptions {
   readonly addresses: BackendAddresses
@@ -41,7 +41,7 @@ export interface BackendSetOptions {
 
 interface TrackedBackend extends Backend {
   readonly results: BackendHealth
-  /** `performance.now()` until which the backend is chosen last, since it refused a connection. */
+  /** After it refused a connection, the backend is chosen last until this time (`performance.now()`). */
   avoidedUntil: number
   ready: boolean
   reason: string | undefined
@@ -66,7 +66,7 @@ export class BackendSet implements Backends {
     const { addresses, gatewaySecrets, connections, timeoutMs, log } = options
     this.#addresses = addresses
     this.#connections = connections
-    this.pagesMax = Math.ceil(connections * PAGES_PER_CONNECTION)
+    this.pagesMax = Math.ceil(connections * PAGE_CONNECTIONS_SHARE)
     this.#timeoutMs = timeoutMs
     this.#secrets = gatewaySecrets
     this.#log = log
@@ -184,7 +184,7 @@ export class BackendSet implements Backends {
     return candidates
   }
 
-  /** Moves the calls that wait for a connection to this backend to other backends, if one has no penalty. */
+  /** Moves the queued calls of this backend to other backends, if one of those has no penalty. */
   #requeue(backend: TrackedBackend): void {
     const now = performance.now()
     if (this.#backends.some((other) => other !== backend && penaltyOf(other, now) === 0)) {
@@ -192,7 +192,7 @@ export class BackendSet implements Backends {
     }
   }
 
-  /** Moves a call that waits for a slower backend to this one, which has an idle connection. */
+  /** Moves one call from the backend with the longest queue to this one, which has an idle connection. */
   #balance(idleUrl: string): void {
     let longest: TrackedBackend | undefined
     for (const backend of this.#backends) {
@@ -206,8 +206,8 @@ export class BackendSet implements Backends {
   }
 
   /**
-   * Adds new backends, which get calls once they are ready, and removes others after their calls in
-   * progress have ended.
+   * Adds new backends and removes those that have no address anymore. A removed backend gets no more calls; its
+   * connections are closed when its calls in progress have ended.
    */
   #updateBackends(): void {
     const before = new Map(this.#backends.map((backend) => [backend.url, backend]))
@@ -257,8 +257,8 @@ export class BackendSet implements Backends {
       backend.ready = false
       backend.reason = error instanceof Error ? error.message || error.name : String(error)
     }
-    // A draining backend soon closes its idle connections, and the connections to a backend that does not
-    // respond may be dead, e.g. after a restart of a firewall. Without this, a request could be lost on each.
+    // Otherwise, a later request could be lost on an idle connection: a draining backend soon closes it, and
+    // the connection to a backend that does not respond may be dead, e.g. after a restart of a firewall.
     if (!backend.ready) closeIdle(backend)
     this.#wasReady ||= backend.ready
     if (backend.ready) backend.avoidedUntil = 0
@@ -278,7 +278,7 @@ const PROBE: InternalRequest = {
 
 const EXCLUDED_PENALTY = 4
 
-/** Returns 0 for a backend that may be chosen. Of the others, one with the lowest penalty is chosen. */
+/** Returns 0 for a backend in good condition. Others are chosen, lowest penalty first, only if no backend has 0. */
 function penaltyOf(
   { inFlight, ready, avoidedUntil, results }: TrackedBackend,
   now: number,
