@@ -7,14 +7,14 @@ import type { AddressInfo } from 'node:net'
 import { isLogLevel, LOG_LEVELS, type Logger, type LogLevel } from './log.ts'
 import { cachedFor, type Metrics } from './metrics.ts'
 
-/** All health metrics of one scrape come from one health check. */
+/** Health is cached, so that all health metrics of a scrape come from the same health check. */
 const HEALTH_CACHED_MS = 1_000
 const BODY_BYTES_MAX = 64
 
 export interface Health {
-  /** Why the process accepts no calls; empty if it does. */
+  /** Why the process does not accept calls; empty if it accepts them. */
   readonly unready: readonly string[]
-  /** What is impaired although calls are accepted, e.g. writes on a full disk. */
+  /** What does not work while calls are still accepted, e.g. writes to a full disk. */
   readonly degraded: readonly string[]
 }
 
@@ -37,7 +37,7 @@ export interface OperationsOptions {
 /** Resolves when the listener accepts connections. */
 export async function listenForOperations(options: OperationsOptions): Promise<Operations> {
   const { host, port, metrics } = options
-  measureHealth(metrics, cachedFor(HEALTH_CACHED_MS, options.health))
+  registerHealthMetrics(metrics, cachedFor(HEALTH_CACHED_MS, options.health))
   const server = createServer((request, response) => {
     serve(request, response, options).catch(() => respond(response, 500, ''))
   })
@@ -46,9 +46,9 @@ export async function listenForOperations(options: OperationsOptions): Promise<O
     server.once('error', reject).listen({ port, host, exclusive: true }, resolve)
   })
   // The address of a TCP listener has a port.
-  const { port: listening } = server.address() as AddressInfo
+  const { port: boundPort } = server.address() as AddressInfo
   return {
-    port: listening,
+    port: boundPort,
     close: () =>
       new Promise((resolve) => {
         server.close(() => resolve())
@@ -82,7 +82,7 @@ async function serve(
   respondJson(response, ready ? 200 : 503, { ready, reasons: unready, degraded })
 }
 
-/** Changes the log level until the next start or the next change: `curl -X PUT -d debug …/log-level`. */
+/** Returns the log level. PUT changes it until the process restarts: `curl -X PUT -d debug …/log-level`. */
 async function serveLogLevel(
   request: IncomingMessage,
   response: ServerResponse,
@@ -94,7 +94,7 @@ async function serveLogLevel(
       return respond(response, 400, `The level must be one of ${LOG_LEVELS.join(', ')}.\n`)
     }
     const before = log.level
-    // The change is logged at any level, so that operators can later find when it was made.
+    // The change is logged whatever the levels are, so that operators can later find when it was made.
     log.level = 'info'
     log.info({ before, after: level }, 'log level changed')
     log.level = level
@@ -114,7 +114,7 @@ async function readText(request: IncomingMessage): Promise<string> {
   return text.trim()
 }
 
-function measureHealth(metrics: Metrics, health: () => Promise<Health>): void {
+function registerHealthMetrics(metrics: Metrics, health: () => Promise<Health>): void {
   metrics.gauge(
     'receivables_ready',
     'Whether the process accepts calls, as /readyz reports it.',
