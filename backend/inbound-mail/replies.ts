@@ -5,7 +5,7 @@ import { createId } from '../../shared/contract/id.ts'
 import type { DebtorRow, MessageRow, Transaction } from '../database/tables.ts'
 import { changeDebtor } from '../debtors/change.ts'
 import { recordNotice } from '../mail/notices.ts'
-import { announceMessage } from '../messages/lifecycle.ts'
+import { recordMessageEvent } from '../messages/lifecycle.ts'
 import { recordTransitions } from '../messages/transitions.ts'
 
 export interface Reply {
@@ -67,7 +67,7 @@ async function logReply(
     )
     .execute()
   await recordTransitions(tx, [row], null, now)
-  await announceMessage(tx, row, now)
+  await recordMessageEvent(tx, row, now)
   await notifyAdmins(tx, row, now)
 }
 

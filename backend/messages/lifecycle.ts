@@ -45,12 +45,12 @@ export async function changeMessage(
     .executeTakeFirstOrThrow()
   const moved = { ...message, ...change, ...stamped }
   await recordTransitions(tx, [moved], detail, now)
-  await announceMessage(tx, moved, now, message)
+  await recordMessageEvent(tx, moved, now, message)
   return moved
 }
 
 /** Records the event of the message's state, if that state has one. */
-export async function announceMessage(
+export async function recordMessageEvent(
   tx: Transaction,
   message: MessageRow,
   now: Date,

@@ -75,7 +75,7 @@ export async function setKillSwitch(
   actionContext: ActionContext,
 ): Promise<KillSwitch> {
   const reason = change.on ? checkReason(change.reason) : null
-  // A message that is passing the send check holds a shared lock. Messages that pass after this lock see the change.
+  // Each send check in progress has a shared lock, which this lock waits for. Later send checks see the change.
   if (accountId === null) await tx.selectFrom('accounts').select('id').forNoKeyUpdate().execute()
   else await lockAccount(tx, accountId)
   const scope = accountId ?? INSTALLATION

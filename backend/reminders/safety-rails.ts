@@ -59,7 +59,7 @@ export interface Situation {
     /** What the planner assumed when it planned the message. */
     readonly facts: Facts
     readonly invoices: ReadonlyMap<string, InvoiceState>
-    /** The part of each invoice that money on account covers now, in minor units, by invoice id. */
+    /** The amount of each invoice that money on account covers now, in minor units, by invoice id. */
     readonly onAccount: ReadonlyMap<string, number>
   }
 }
@@ -69,7 +69,7 @@ export type InvoiceState = Pick<
   'id' | 'status' | 'amount_due' | 'chasing_status' | 'chasing_blocked_reason' | 'chasing_cycle'
 >
 
-/** Blocks reminders of invoices that money on account covers. */
+/** The refusal of a reminder if money on account covers one of its invoices in full. */
 export const CREDIT_ON_ACCOUNT = {
   reason: 'credit_on_account',
   detail: 'money on account covers what is due',
@@ -80,7 +80,7 @@ type SafetyRail = (situation: Situation) => Refusal | undefined
 const SAFETY_RAILS: readonly SafetyRail[] = [
   killSwitch('installation'),
   killSwitch('account'),
-  activatedSince,
+  killSwitchActivatedSince,
   accountReadOnly,
   demo,
   debtorPaused,
@@ -97,7 +97,7 @@ export function findRefusal(situation: Situation): Refusal | undefined {
   return firstOf(SAFETY_RAILS, situation)
 }
 
-/** Like `findRefusal`, but does not block sample data. */
+/** Like `findRefusal`, but without the `demo` safety rail, which blocks sample data. */
 export function findRefusalIgnoringDemo(situation: Situation): Refusal | undefined {
   return firstOf(
     SAFETY_RAILS.filter((rail) => rail !== demo),
@@ -131,7 +131,7 @@ function killSwitch(scope: KillSwitch['scope']): SafetyRail {
 }
 
 /** A message that was waiting when a kill switch was activated is not sent, even after the switch is released. */
-function activatedSince({ account, message }: Situation): Refusal | undefined {
+function killSwitchActivatedSince({ account, message }: Situation): Refusal | undefined {
   if (message === undefined) return undefined
   const { timesPutOn: plannedCount } = message.facts
   if (plannedCount === activationCountOf(account.switches)) return undefined
@@ -150,7 +150,7 @@ function demo({ account, debtor }: Situation): Refusal | undefined {
   return { reason: 'demo', detail: 'the address is in a domain for documentation and tests' }
 }
 
-/** The reason `debtor_paused` is public and fixed; it also means that the debtor is archived, or an invoice paused. */
+/** The reason `debtor_paused` is part of the API. It also stands for an archived debtor and a paused invoice. */
 function debtorPaused(situation: Situation): Refusal | undefined {
   const { debtor, message, now } = situation
   const { status, chasing_status: chasing, chasing_reason: why } = debtor
@@ -159,10 +159,10 @@ function debtorPaused(situation: Situation): Refusal | undefined {
   }
   if (chasing !== 'active' && !isPauseOver(debtor, now)) {
     const detail = `reminders to the customer are ${chasing}${why === null ? '' : `: ${why}`}`
-    // A bounce also pauses the debtor, but the state of the address explains more than the pause.
+    // A bounce also pauses the debtor. In this case, the bounce explains more than the pause.
     return addressSuppressed(situation) ?? { reason: 'debtor_paused', detail }
   }
-  const paused = invoicesIn(message).find(
+  const paused = coveredInvoicesOf(message).find(
     ({ state }) => state?.chasing_status === 'paused' && !isDisputed(state),
   )
   if (paused === undefined) return undefined
@@ -170,7 +170,9 @@ function debtorPaused(situation: Situation): Refusal | undefined {
 }
 
 function disputed({ message }: Situation): Refusal | undefined {
-  const found = invoicesIn(message).find(({ state }) => state !== undefined && isDisputed(state))
+  const found = coveredInvoicesOf(message).find(
+    ({ state }) => state !== undefined && isDisputed(state),
+  )
   return found && { reason: 'disputed', detail: `invoice ${found.number} is disputed` }
 }
 
@@ -189,9 +191,9 @@ const ADDRESS_DETAILS = {
   unsubscribed: 'the recipient unsubscribed from reminders',
 }
 
-/** The reason `invoice_paid` is public and fixed; it also means that an invoice is void, written off or gone. */
+/** The reason `invoice_paid` is part of the API. It also stands for a void, written-off or missing invoice. */
 function notPayable({ message }: Situation): Refusal | undefined {
-  const found = invoicesIn(message).find(
+  const found = coveredInvoicesOf(message).find(
     ({ state }) =>
       state === undefined ||
       (state.status !== 'open' && state.status !== 'partially_paid') ||
@@ -202,9 +204,9 @@ function notPayable({ message }: Situation): Refusal | undefined {
   return { reason: 'invoice_paid', detail: `invoice ${found.number} is ${status}` }
 }
 
-/** The reason `payment_received` is public and fixed; it also means that a credit note reduced the amount due. */
+/** The reason `payment_received` is part of the API. It also stands for a credit note. */
 function paymentReceived({ message }: Situation): Refusal | undefined {
-  const found = invoicesIn(message).find(
+  const found = coveredInvoicesOf(message).find(
     ({ state, amountDue }) => state !== undefined && state.amount_due < amountDue,
   )
   if (found !== undefined) {
@@ -240,8 +242,8 @@ function approvalExpired({ message, now }: Situation): Refusal | undefined {
   return { reason: 'approval_expired', detail: 'it was not approved in time' }
 }
 
-/** Returns the invoices about which the message is, each with its current state. */
-function invoicesIn(
+/** Returns the invoices that the message covers, each with its current state. */
+function coveredInvoicesOf(
   message: Situation['message'],
 ): readonly (CoveredInvoice & { readonly state: InvoiceState | undefined })[] {
   if (message === undefined) return []

@@ -1,6 +1,6 @@
 /**
- * Writes the plans of debtors in a few statements: messages, their stages, the chasing fields of invoices, and
- * when to plan the debtors again.
+ * Writes the plans of debtors in a few statements: messages, the stages that they take, the chasing fields of
+ * invoices, and the time at which each debtor is planned again.
  */
 
 import { sql } from 'kysely'
@@ -8,13 +8,13 @@ import { announce } from '../../database/announcements.ts'
 import type { Transaction } from '../../database/database.ts'
 import { stampOf } from '../../database/stamp.ts'
 import type { MessageRow, TakenStageRow } from '../../database/tables.ts'
-import { announceMessage, REMINDERS_DUE } from '../../messages/lifecycle.ts'
+import { REMINDERS_DUE, recordMessageEvent } from '../../messages/lifecycle.ts'
 import { recordTransitions } from '../../messages/transitions.ts'
 import { type DebtorPlan, newMessage } from './planned-message.ts'
 import type { ChasingFields } from './planner.ts'
 import type { ChasedInvoice } from './situations.ts'
 
-/** The number of rows in one statement. Even with 33 columns, it stays below SQLite's limit of parameters. */
+/** The maximum number of rows in one statement. Even with all columns of messages, SQLite accepts the parameters. */
 const ROWS_MAX = 500
 
 /** Returns the number of messages written. */
@@ -34,18 +34,18 @@ async function writeMessages(
   debtorPlans: readonly DebtorPlan[],
   now: Date,
 ): Promise<number> {
-  const written = debtorPlans.flatMap((debtorPlan) =>
+  const newMessages = debtorPlans.flatMap((debtorPlan) =>
     debtorPlan.plan.messages.map((planned) => newMessage(debtorPlan, planned, now)),
   )
-  if (written.length === 0) return 0
-  const covered = written.flatMap(({ row, covered: invoices }) =>
+  if (newMessages.length === 0) return 0
+  const covered = newMessages.flatMap(({ row, covered: invoices }) =>
     invoices.map(({ invoice, stage }, position) => ({ row, invoice, stage, position })),
   )
-  await inParts(
-    written.map(({ row }) => row),
+  await writeInParts(
+    newMessages.map(({ row }) => row),
     (part) => tx.insertInto('messages').values(part).execute(),
   )
-  await inParts(
+  await writeInParts(
     covered.map(({ row, invoice, position }) => ({
       message_id: row.id,
       position,
@@ -54,12 +54,12 @@ async function writeMessages(
     })),
     (part) => tx.insertInto('message_invoices').values(part).execute(),
   )
-  await inParts(
-    written.map(({ reminder }) => reminder),
+  await writeInParts(
+    newMessages.map(({ reminder }) => reminder),
     (part) => tx.insertInto('reminders').values(part).execute(),
   )
   announce(tx, REMINDERS_DUE)
-  await inParts(
+  await writeInParts(
     covered
       .filter(({ row }) => row.status !== 'suppressed')
       .map(
@@ -75,10 +75,10 @@ async function writeMessages(
   )
   await logMessages(
     tx,
-    written.map(({ row }) => row),
+    newMessages.map(({ row }) => row),
     now,
   )
-  return written.length
+  return newMessages.length
 }
 
 async function logMessages(tx: Transaction, rows: readonly MessageRow[], now: Date) {
@@ -86,7 +86,7 @@ async function logMessages(tx: Transaction, rows: readonly MessageRow[], now: Da
     await recordTransitions(tx, group, detail ?? 'planned', now)
   }
   for (const row of rows) {
-    if (row.status === 'suppressed') await announceMessage(tx, row, now)
+    if (row.status === 'suppressed') await recordMessageEvent(tx, row, now)
   }
 }
 
@@ -107,7 +107,7 @@ async function writeInvoices(
       sql`(${row.id}, ${row.chasing_status}, ${row.chasing_next_stage}, ${row.chasing_next_action_at}, ${row.chasing_blocked_reason})`,
   )
   const stamp = stampOf(tx, now.toISOString())
-  await inParts(values, (part) =>
+  await writeInParts(values, (part) =>
     sql`
       update invoices set
         chasing_status = new.column2,
@@ -125,7 +125,7 @@ async function writeDebtors(tx: Transaction, debtorPlans: readonly DebtorPlan[])
   const values = debtorPlans.map(
     ({ debtor, plan }) => sql`(${debtor.id}, ${plan.planAgainAt?.toISOString() ?? null})`,
   )
-  await inParts(values, (part) =>
+  await writeInParts(values, (part) =>
     sql`
       update debtors set plan_at = new.column2
       from (values ${sql.join(part)}) as new where debtors.id = new.column1
@@ -133,7 +133,7 @@ async function writeDebtors(tx: Transaction, debtorPlans: readonly DebtorPlan[])
   )
 }
 
-async function inParts<T>(
+async function writeInParts<T>(
   rows: readonly T[],
   write: (part: readonly T[]) => Promise<unknown>,
 ): Promise<void> {

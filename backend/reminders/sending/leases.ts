@@ -14,7 +14,7 @@ export const REMINDER_LEASES = leasesOf({
   isOrdered: true,
 })
 
-/** Schedules when the message passes the send check again (null for never), and releases its lease. */
+/** Schedules the next send check of the message (null for none), and releases its lease. */
 export async function scheduleNextRun(
   tx: Transaction,
   messageId: string,

@@ -1,10 +1,10 @@
 /**
  * The send check is the first step of sending a message. One transaction locks the debtor, applies every safety
- * rail and marks the message as `sending`; its commit decides that the message is sent. If the data cannot be read, the
- * transaction fails and nothing is sent.
+ * rail and, if nothing blocks the message, marks it as `sending`. The message is handed over only after the
+ * transaction has committed. If the data cannot be read, the transaction fails and nothing is sent.
  *
- * A message whose lease has expired passes the send check again. It may have been handed over before, and is
- * therefore handed over at most once more, with the same Message-ID.
+ * If the lease of a message expires, the send check runs again. The message may already have been handed over, so
+ * it is handed over at most once more, with the same Message-ID.
  */
 import { sql } from 'kysely'
 import { findLogo } from '../../accounts/logo.ts'
@@ -15,7 +15,7 @@ import type { MessageRow } from '../../database/tables.ts'
 import { replanDebtor } from '../../debtors/debtors.ts'
 import type { Mail, Mailer } from '../../mail/mail.ts'
 import type { UnsubscribeLinks } from '../../mail/unsubscribe-links.ts'
-import { announceMessage, changeMessage } from '../../messages/lifecycle.ts'
+import { changeMessage, recordMessageEvent } from '../../messages/lifecycle.ts'
 import { contentDigestOf } from '../approvals.ts'
 import {
   coveredInFull,
@@ -33,7 +33,7 @@ import {
   type WaitingMessage,
 } from './waiting-message.ts'
 
-/** After this time, a message passes the send check again that waits for another message to the same debtor. */
+/** The send check of a message is repeated after this time if another message to the debtor is being sent. */
 const WAIT_FOR_OTHER_MS = 60_000
 
 export interface SendCheckDeps {
@@ -41,7 +41,7 @@ export interface SendCheckDeps {
   readonly links: UnsubscribeLinks
 }
 
-/** A message to hand over. */
+/** A message that has passed the send check and must be handed over. */
 export interface HandOver {
   readonly messageId: string
   readonly lease: string
@@ -51,10 +51,10 @@ export interface HandOver {
 }
 
 /**
- * Returns undefined if the message must not be sent now: it is blocked or postponed, or another worker has
- * its lease.
+ * Returns undefined if the message must not be handed over now, e.g. because it is blocked, postponed or not yet
+ * approved, or because another worker has its lease.
  */
-export async function passSendCheck(
+export async function runSendCheck(
   tx: Transaction,
   deps: SendCheckDeps,
   messageId: string,
@@ -65,16 +65,16 @@ export async function passSendCheck(
   const waiting = await countUnknownOutcome(tx, locked, now)
   if (waiting === undefined) return undefined
   const situation = await situationOf(tx, waiting, now)
-  // A message of sample data can be approved, so that users can try approvals. It is not sent afterwards.
-  const isAwaiting = waiting.message.status === 'awaiting_approval'
-  const refusal = (isAwaiting ? findRefusalIgnoringDemo : findRefusal)(situation)
+  // Users can approve messages of sample data, in order to try approvals. The `demo` safety rail then blocks them.
+  const awaitsApproval = waiting.message.status === 'awaiting_approval'
+  const refusal = (awaitsApproval ? findRefusalIgnoringDemo : findRefusal)(situation)
   if (refusal !== undefined) return suppress(tx, waiting, situation, refusal)
   if (isOutdated(situation)) return cancel(tx, waiting, 'its content is outdated', now)
-  if (isAwaiting) return requestApproval(tx, deps, waiting, now)
+  if (awaitsApproval) return requestApproval(tx, deps, waiting, now)
   if (await showsOldDetails(tx, waiting, waiting.reminder.payment_digest)) {
     return cancel(tx, waiting, 'the payment details have changed since it was written', now)
   }
-  if (!(await isApproved(tx, waiting)))
+  if (!(await isApprovedIfRequired(tx, waiting)))
     return cancel(tx, waiting, 'it differs from what was approved', now)
   const later = await nextAllowedAt(tx, waiting, now)
   if (later !== undefined) return postpone(tx, waiting, later, now)
@@ -102,7 +102,8 @@ async function suppress(
   } as const
   await changeMessage(tx, message, change, `${reason}: ${detail}${maybeSent}`, now)
   const { message: _, ...withoutMessage } = situation
-  // A block that will also apply to the next message is shown on the invoices; the planner waits for its end.
+  // If the next message would be blocked for the same reason, the invoices show the reason. The planner then waits
+  // until it no longer applies.
   const blockedIds =
     reason === 'credit_on_account'
       ? coveredInFull(situation.message)
@@ -132,20 +133,23 @@ const PAYMENT_REASONS: readonly Refusal['reason'][] = [
   'credit_on_account',
 ]
 
-/** A suppressed message keeps its approval, unless it was suppressed because the amounts due have changed. */
+/**
+ * An approval remains valid, unless a payment is the reason: the person approved other amounts. An approval that
+ * is still pending lapses or expires.
+ */
 function approvalAfterSuppression(
   { approval_status: status }: MessageRow,
   reason: Refusal['reason'],
 ) {
   if (reason === 'approval_expired') return { approval_status: 'expired' } as const
-  const isOwed = !PAYMENT_REASONS.includes(reason)
-  if (status === null || (status === 'approved' && isOwed)) return {}
+  const isPayment = PAYMENT_REASONS.includes(reason)
+  if (status === null || (status === 'approved' && !isPayment)) return {}
   return { approval_status: 'lapsed' } as const
 }
 
 /**
- * Whether the recipient or an amount has changed since planning, or an invoice was paid and reopened. The
- * message is then planned again. Separate safety rails check whether less is due or more is on account.
+ * Whether the recipient or an amount has changed since planning, or an invoice was paid and reopened. If less is
+ * due or more is on account, a safety rail has already blocked the message.
  */
 function isOutdated({ debtor, message }: Situation): boolean {
   if (message === undefined) return false
@@ -154,8 +158,8 @@ function isOutdated({ debtor, message }: Situation): boolean {
     facts.recipient !== debtor.email ||
     facts.invoices.some(({ id, amountDue, onAccount: planned = 0, cycle }) => {
       const invoice = invoices.get(id)
-      const isRequested = invoice?.amount_due === amountDue && (onAccount.get(id) ?? 0) === planned
-      return !isRequested || invoice.chasing_cycle !== cycle
+      const isUnchanged = invoice?.amount_due === amountDue && (onAccount.get(id) ?? 0) === planned
+      return !isUnchanged || invoice.chasing_cycle !== cycle
     })
   )
 }
@@ -172,8 +176,8 @@ async function cancel(
 }
 
 /**
- * Writes the text that a person is to approve. The message passes the send check again when the wording or the
- * payment details change, and when the approval period ends.
+ * Writes the text that a person must approve. The send check runs again when the wording or the payment details
+ * change, and when the approval period ends.
  */
 async function requestApproval(
   tx: Transaction,
@@ -184,10 +188,11 @@ async function requestApproval(
   const isNew = waiting.message.body === null
   const message = await writeText(tx, deps.links, waiting, now)
   await scheduleNextRun(tx, message.id, waiting.facts.expiresAt)
-  if (isNew) await announceMessage(tx, message, now)
+  if (isNew) await recordMessageEvent(tx, message, now)
 }
 
-async function isApproved(
+/** Whether the message needs no approval, or was approved with exactly its current content. */
+async function isApprovedIfRequired(
   tx: Transaction,
   { message, reminder, facts }: WaitingMessage,
 ): Promise<boolean> {
@@ -221,7 +226,7 @@ async function nextAllowedAt(
     .where('kind', '=', 'reminder')
     .where('sent_at', '>', since)
     .execute()
-  // These times also include messages with an unknown outcome, which may have arrived.
+  // The invoices also record hand-overs with an unknown outcome, which may have delivered a message.
   const attempted = await tx
     .selectFrom('invoices')
     .select('chasing_last_message_at as at')
@@ -241,8 +246,8 @@ async function nextAllowedAt(
 }
 
 /**
- * Whether another reminder to the debtor is being sent, whose outcome decides whether this one is sent today.
- * The wait is not logged, because it takes at most a minute, or a day if a clock was set back.
+ * Whether another reminder to the debtor is being sent. Its outcome decides whether this one may be sent today.
+ * The wait is not logged, because it usually ends within a minute or two.
  */
 async function isAnotherBeingSent(
   tx: Transaction,
@@ -262,7 +267,7 @@ async function isAnotherBeingSent(
   return other !== undefined
 }
 
-/** If every day is a holiday, the send window is checked again in a month. */
+/** If the send window contains no time, e.g. because every day is a holiday, it is checked again in a month. */
 function inAMonth(now: Date): Date {
   return new Date(now.getTime() + 30 * 86_400_000)
 }

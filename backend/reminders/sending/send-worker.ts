@@ -13,7 +13,7 @@ import type { HandOverResult, Mailer } from '../../mail/mail.ts'
 import { REMINDERS_DUE } from '../../messages/lifecycle.ts'
 import { recordHandOverResult } from './hand-over-result.ts'
 import { REMINDER_LEASES } from './leases.ts'
-import { type HandOver, passSendCheck, type SendCheckDeps } from './send-check.ts'
+import { type HandOver, runSendCheck, type SendCheckDeps } from './send-check.ts'
 
 /** With this concurrency, a mail server that needs 100 ms for a message accepts 40 messages a second. */
 const IN_FLIGHT_MAX = 4
@@ -132,7 +132,7 @@ async function sendOne(deps: SendDeps, id: string): Promise<HandOverResult | und
   const { database, mailer, clock, log } = deps
   let handOver: HandOver | undefined
   try {
-    handOver = await database.transaction((tx) => passSendCheck(tx, deps, id, clock()))
+    handOver = await database.transaction((tx) => runSendCheck(tx, deps, id, clock()))
     if (handOver === undefined) return undefined
     const toSend = handOver
     const result = await mailer.send(toSend.mail, { startBefore: toSend.startBefore })

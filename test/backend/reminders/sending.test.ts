@@ -4,7 +4,7 @@ import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { reversePayment } from '../../../backend/payments/reversal.ts'
 import { recordHandOverResult } from '../../../backend/reminders/sending/hand-over-result.ts'
 import { REMINDER_LEASES } from '../../../backend/reminders/sending/leases.ts'
-import { passSendCheck } from '../../../backend/reminders/sending/send-check.ts'
+import { runSendCheck } from '../../../backend/reminders/sending/send-check.ts'
 import { sendRound, startSendWorker } from '../../../backend/reminders/sending/send-worker.ts'
 import { matches } from '../../fixtures/matches.ts'
 import { type Engine, startEngine } from '../../fixtures/reminders/engine.ts'
@@ -20,7 +20,7 @@ async function crashAfterSendCheck(engine: Engine) {
   const { database } = engine.books.backend
   const [message] = await engine.messages()
   const handOver = await database.transaction((tx) =>
-    passSendCheck(tx, engine.deps, message?.id ?? '', engine.books.backend.now),
+    runSendCheck(tx, engine.deps, message?.id ?? '', engine.books.backend.now),
   )
   if (handOver === undefined) throw new Error('the send check blocked the message')
   return handOver

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { createDemoAccount, DEMO_LOGINS } from '../../../backend/demo/demo.ts'
-import { passSendCheck } from '../../../backend/reminders/sending/send-check.ts'
+import { runSendCheck } from '../../../backend/reminders/sending/send-check.ts'
 import { createPasswords } from '../../../backend/users/passwords.ts'
 import { matches } from '../../fixtures/matches.ts'
 import { CHEAP_HASHES, logIn, PASSWORD, startSettings } from '../../fixtures/service/settings.ts'
@@ -65,7 +65,7 @@ t.test('the sample approval is updated when the wording changes', async (t) => {
   matches(t, await admin.send('PUT', '/settings/wording/firm-en', body), { status: 200 })
   const links = { linkFor: () => 'https://receivables.test/stop', open: () => undefined }
   const deps = { links, mailer: { messageIdOf: (message: string) => message } }
-  await backend.database.transaction((tx) => passSendCheck(tx, deps, id, backend.now))
+  await backend.database.transaction((tx) => runSendCheck(tx, deps, id, backend.now))
   const changed = await admin.get(`/settings/approvals/${id}`)
   matches(t, changed.json, { status: 'awaiting_approval', body: /We have written twice\./ })
 })
