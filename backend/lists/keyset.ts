@@ -5,14 +5,14 @@
 import { type Expression, type SqlBool, sql } from 'kysely'
 
 export interface Position {
-  /** The last row's value in the sort column. */
+  /** The value of the row in the sort column. */
   readonly value: string
   readonly id: string
 }
 
 export interface Page extends PageForm {
   readonly after: Position | undefined
-  /** The last position that is read, see `readPage`. */
+  /** Rows after this position are not read, see `readPage`. */
   readonly end?: Position
 }
 
@@ -24,11 +24,11 @@ export interface PageForm {
   readonly fetch: number
   /** Set by `ignoreSortIndex`. */
   readonly ignoresSortIndex?: true
-  /** Whether only the index of the sort is used, not those of the times by which the list is filtered. */
+  /** Set by `readPage`: the database must not use the indexes of the times by which the list is filtered. */
   readonly ignoresTimeIndexes?: true
 }
 
-/** The positions between which a page is read, for `preparedPage`; empty for the whole list. */
+/** The positions `after` and `end` of a page as values for `preparedPage`; a missing position has no members. */
 export interface PageBounds {
   readonly startValue?: string
   readonly startId?: string
@@ -66,7 +66,7 @@ export function isAnyDefined(...filters: readonly unknown[]): boolean {
 export type Condition = Expression<SqlBool>
 
 /**
- * The conditions for rows after the page's start and not after its end. The sort column and the id have no
+ * Returns the conditions for rows after `page.after` and up to `page.end`. The sort column and the id have no
  * table name, so callers must filter by subquery, not by join.
  */
 export function withinBounds(page: Page): Condition[] {
@@ -93,15 +93,15 @@ function sortOf({ sort, ignoresSortIndex }: Page) {
 export type Column = string | Expression<unknown>
 
 /**
- * The column as an expression, for which no index is used. A database without statistics assumes that every
- * filter is selective: it would read all rows of a status to find those of one debtor, or sort all overdue
- * invoices to show the latest.
+ * Returns the column as an expression, so that the database does not use its index. Without statistics, the
+ * database assumes that every filter is selective: it would, for example, read all rows of a status to find
+ * those of one debtor.
  */
 export function unindexed(column: string): Expression<unknown> {
   return sql`(${sql.ref(column)} || '')`
 }
 
-/** The column, `unindexed` if one of these more selective filters was sent. */
+/** Returns the column: `unindexed` if a value in `narrower` is defined, i.e. if a more selective filter applies. */
 export function unindexedIfNarrowedBy(column: string, ...narrower: readonly unknown[]): Column {
   return isAnyDefined(...narrower) ? unindexed(column) : column
 }
@@ -144,7 +144,7 @@ export interface TimeFilters {
 /** A column with its inclusive lower and exclusive upper limit. */
 type TimeRange = readonly [string, string | undefined, string | undefined]
 
-/** Returns the columns of the times that are filtered. */
+/** Returns the time ranges by which the list is filtered. */
 export function timeRangesOf(filters: TimeFilters): readonly TimeRange[] {
   const ranges = [
     ['created_at', filters.created_since, filters.created_before],
@@ -161,7 +161,7 @@ export function withinTimes(filters: TimeFilters, page: PageForm): Condition[] {
   })
 }
 
-/** From `since` (inclusive) to `before` (exclusive); each is optional. */
+/** Returns the conditions for `since` (inclusive) and `before` (exclusive), if they are defined. */
 export function within(column: Column, since: Value, before: Value): Condition[] {
   const conditions: Condition[] = []
   if (since !== undefined) conditions.push(sql`${expressionOf(column)} >= ${since}`)

@@ -27,7 +27,7 @@ import { SCAN_MAX } from './scan.ts'
 
 interface List<V> {
   readonly table: 'debtors' | 'invoices' | 'payments' | 'messages'
-  /** The values of the statement's parameters, among them the times by which the list is filtered. */
+  /** The values of the statement's parameters, including the times by which the list is filtered. */
   readonly values: V
   /** Filters that only a few rows match, such as the customer. If one is sent, its index is fast at any time. */
   readonly narrowFilters: readonly unknown[]
@@ -66,7 +66,7 @@ type ScanValues = PageBounds & {
   readonly before?: string
 }
 
-/** Returns the position of the last row of the scan, or no row if the list ends before that. */
+/** Returns the position of the last row of the scan; no row if fewer than `SCAN_MAX` rows remain in the list. */
 const readEnd = preparedPage(
   (reader: Reader, values: ScanValues, form: PageForm & Pick<List<unknown>, 'table'>) => {
     const page = joinPage(form, values)
