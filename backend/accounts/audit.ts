@@ -20,7 +20,7 @@ export interface ActionContext {
   readonly now: Date
 }
 
-/** The form is `<subject>.<verb in the past tense>`. */
+/** Each name is `<subject>.<verb in the past tense>`. */
 export type AuditAction =
   | 'account.changed'
   | 'account.created'
@@ -114,7 +114,7 @@ export type AuditAction =
   | 'user.logged_out_everywhere'
 
 export interface AuditEntry {
-  /** Null if no account is concerned, e.g. a login with an unknown address. */
+  /** Null if the action concerns no account, e.g. a login with an unknown e-mail address. */
   readonly accountId: string | null
   readonly action: AuditAction
   readonly subjectId: string | null
@@ -156,7 +156,7 @@ export async function listAudit(
   return page.orderBy('id', 'desc').limit(limit).execute()
 }
 
-/** Lists the actions on a record, the latest first; at most `limit`. */
+/** Returns up to `limit` actions on a record, the latest first. */
 export async function listActionsOn(
   reader: Reader,
   accountId: string,

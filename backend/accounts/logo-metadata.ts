@@ -9,15 +9,15 @@ const PNG_KEPT = new Set([
   ...['gAMA', 'cHRM', 'sRGB', 'iCCP', 'cICP', 'sBIT'],
 ])
 const PNG_SIGNATURE_BYTES = 8
-/** Length, type and checksum. */
-const PNG_CHUNK_BYTES = 12
+/** The length, type and checksum of a chunk, without its data. */
+const PNG_CHUNK_OVERHEAD_BYTES = 12
 
 /** Returns undefined if the picture is damaged. */
 export function stripPng(content: Buffer): Buffer | undefined {
   const kept = [content.subarray(0, PNG_SIGNATURE_BYTES)]
   let at = PNG_SIGNATURE_BYTES
-  while (at + PNG_CHUNK_BYTES <= content.length) {
-    const end = at + PNG_CHUNK_BYTES + content.readUInt32BE(at)
+  while (at + PNG_CHUNK_OVERHEAD_BYTES <= content.length) {
+    const end = at + PNG_CHUNK_OVERHEAD_BYTES + content.readUInt32BE(at)
     const type = content.toString('latin1', at + 4, at + 8)
     if (end > content.length) return undefined
     if (PNG_KEPT.has(type)) kept.push(content.subarray(at, end))
@@ -31,7 +31,7 @@ const START = 0xd8
 const END = 0xd9
 const SCAN = 0xda
 const COMMENT = 0xfe
-/** JFIF, the color profile, and Adobe's marker of the color space. */
+/** The segments of JFIF, of the color profile, and of Adobe, which states the color space. */
 const APP_KEPT = [0xe0, 0xe2, 0xee]
 
 /** Returns undefined if the picture is damaged. */
@@ -42,8 +42,8 @@ export function stripJpeg(content: Buffer): Buffer | undefined {
     const marker = content[at + 1] ?? 0
     if (marker === END) return Buffer.concat([...kept, content.subarray(at, at + 2)])
     if (at + 4 > content.length) return undefined
-    const header = at + 2 + content.readUInt16BE(at + 2)
-    const end = marker === SCAN ? endOfScan(content, header) : header
+    const segmentEnd = at + 2 + content.readUInt16BE(at + 2)
+    const end = marker === SCAN ? endOfScan(content, segmentEnd) : segmentEnd
     if (end > content.length) return undefined
     const isApp = marker >= 0xe0 && marker <= 0xef
     const isKept = marker !== COMMENT && (!isApp || APP_KEPT.includes(marker))

@@ -1,7 +1,7 @@
 /**
- * The logo of reminders: a PNG or JPEG, recognized by its bytes. SVG is rejected, since it can contain
- * scripts and references. Metadata is removed before a logo is stored. Logos are stored by digest: a
- * message keeps its logo when the account changes to another one.
+ * The logo in an account's reminders: a PNG or JPEG, recognized by its bytes. SVG is rejected, since it can
+ * contain scripts and references. Metadata is removed before a logo is stored. The id of a logo is the digest of
+ * its content, so that a message keeps its logo when the account chooses another one.
  */
 import { createHash } from 'node:crypto'
 import { imageSize } from 'image-size'
@@ -69,7 +69,7 @@ export function parseLogo(given: Buffer): Logo {
   if (orientation !== UPRIGHT) {
     throw invalidLogo(
       'invalid_format',
-      'is displayed correctly only with its metadata, which is removed: save the image in its final orientation',
+      'is rotated or mirrored by its metadata, which is removed: save the image in its final orientation',
     )
   }
   if (Math.min(width, height) < LOGO_PIXELS_MIN || Math.max(width, height) > LOGO_PIXELS_MAX) {
@@ -101,7 +101,7 @@ function invalidLogo(code: string, detail: string) {
   return fieldErrorsProblem([{ pointer: '/logo', code, detail: `logo ${detail}` }])
 }
 
-/** Returns undefined for null, and for a logo that does not exist. */
+/** Returns undefined if `id` is null or the logo does not exist. */
 export async function findLogoProperties(
   reader: Reader,
   accountId: string,
@@ -116,7 +116,7 @@ export async function findLogoProperties(
     .executeTakeFirst()
 }
 
-/** Returns undefined for null, and for a logo that does not exist. */
+/** Returns undefined if `id` is null or the logo does not exist. */
 export async function findLogo(
   reader: Reader,
   accountId: string,
@@ -155,16 +155,16 @@ export async function insertLogo(
     .execute()
 }
 
-/** Deletes the logos that neither the account nor a message uses. */
+/** Deletes the logos that neither the account nor any of its messages uses. */
 export async function deleteUnusedLogos(
   tx: Transaction,
   accountId: string,
-  usedId: string | null,
+  accountLogoId: string | null,
 ): Promise<void> {
   await tx
     .deleteFrom('account_logos')
     .where('account_id', '=', accountId)
-    .where('id', '<>', usedId ?? '')
+    .where('id', '<>', accountLogoId ?? '')
     .where(({ not, exists, selectFrom }) =>
       not(
         exists(

@@ -33,7 +33,7 @@ export const accountCommands: readonly Command[] = [
       },
       demo: {
         type: 'boolean',
-        description: 'The account is for sample data: no customer in it is ever sent mail.',
+        description: 'The account is for sample data: no mail is ever sent to its customers.',
       },
     },
     async run({ name, timezone, currency, demo }, context) {
@@ -75,7 +75,7 @@ export const accountCommands: readonly Command[] = [
 
   defineCommand({
     name: 'accounts set-status',
-    summary: `Set the status of an account: ${ACCOUNT_STATUSES.join(', ')}. An account that is ${ACCOUNT_STATUSES.filter(isReadOnly).join(', ')} is read-only: the API rejects its writes.`,
+    summary: `Set the status of an account: ${ACCOUNT_STATUSES.join(', ')}. These make it read-only, so that the API rejects its writes: ${ACCOUNT_STATUSES.filter(isReadOnly).join(', ')}.`,
     arguments: ['ID', 'STATUS'],
     options: {},
     async run({ ID, STATUS }, context) {

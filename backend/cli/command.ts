@@ -1,6 +1,6 @@
 /**
  * Declares an operator command as data: its arguments, its options and its function. Parsing and help use
- * the same declaration. Each file in this folder exports a list of commands; run.ts joins them.
+ * the same declaration. Files such as accounts.ts export lists of commands; run.ts joins the lists.
  */
 
 import type { Writable } from 'node:stream'
@@ -9,7 +9,7 @@ import type { OperatorSettings } from '../config.ts'
 import type { OpenDatabase } from '../database/open.ts'
 
 export interface Context {
-  /** Opens the database on the first call. It is closed after the command. */
+  /** Opens the database on the first call, as `user`. It is closed when the command has ended. */
   database(user?: 'operator' | 'migrator'): Promise<OpenDatabase>
   /** The URL of the database. */
   url(): string
@@ -29,7 +29,7 @@ export interface Output {
   /** The output without `--json`, for people. */
   readonly text: string
   /** Whether the command has already written its result to standard output. */
-  readonly printed?: boolean
+  readonly isPrinted?: boolean
   /** Whether the command ran but found a failure; the exit code is then 1. */
   readonly failed?: boolean
 }
@@ -72,7 +72,6 @@ export const ACCOUNT = {
   description: 'The id of the account.',
 } as const
 
-/** The reason that the audit log records. */
 export const REASON = {
   type: 'string',
   required: true,
@@ -80,7 +79,7 @@ export const REASON = {
   description: 'The reason, which the audit log records.',
 } as const
 
-/** An invalid command line: exit code 2. */
+/** The command line is invalid: the command ends with exit code 2. */
 export class UsageError extends Error {
   override readonly name = 'UsageError'
 }
@@ -111,7 +110,7 @@ export function splitList(text: string): string[] {
     .filter((part) => part !== '')
 }
 
-/** Aligns columns under a header with their names. */
+/** Renders a table with aligned columns and a header. The members of the first row name the columns. */
 export function renderTable(rows: readonly Readonly<Record<string, string>>[]): string {
   const [first] = rows
   if (first === undefined) return 'None.'

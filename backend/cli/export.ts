@@ -27,7 +27,7 @@ export const exportCommands: readonly Command[] = [
         // If the reader closes the pipe, the write itself reports the error.
         context.stdout.once('error', () => {})
         await writeExport(context, ID, (lines) => print(lines, context.stdout))
-        return { json: undefined, text: '', printed: true }
+        return { json: undefined, text: '', isPrinted: true }
       }
       return writeFile(context, ID, to)
     },

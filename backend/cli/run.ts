@@ -1,7 +1,7 @@
 /**
  * Runs one command of the operators' command line, from its arguments to its exit code. Each command uses its
- * own connection and short transactions, so it works while the backend runs. Its changes apply from the next
- * call on.
+ * own connection and short transactions, so it works while the backend runs. Its changes take effect with the
+ * next call to the API.
  */
 import type { Writable } from 'node:stream'
 import { parseArgs } from 'node:util'
@@ -62,8 +62,8 @@ export async function runCommand(
 ): Promise<0 | 1 | 2> {
   const { stdout, stderr } = environment
   try {
-    const { printed, failed } = await run(args, environment)
-    if (printed !== undefined) stdout.write(`${printed}\n`)
+    const { text, failed } = await run(args, environment)
+    if (text !== undefined) stdout.write(`${text}\n`)
     return failed ? 1 : 0
   } catch (error) {
     stderr.write(`${explain(error)}\n`)
@@ -72,8 +72,8 @@ export async function runCommand(
 }
 
 interface Result {
-  /** The text to print. */
-  readonly printed?: string
+  /** The text to print; undefined if the command has already printed its result. */
+  readonly text?: string
   /** Whether the command ran but found a failure. */
   readonly failed?: boolean
 }
@@ -82,7 +82,7 @@ async function run(args: readonly string[], environment: ProcessEnvironment): Pr
   const command = COMMANDS.find(({ name }) =>
     name.split(' ').every((word, index) => args[index] === word),
   )
-  if (command === undefined) return { printed: helpOn(args) }
+  if (command === undefined) return { text: helpOn(args) }
   const rest = args.slice(command.name.split(' ').length)
   const { values, positionals } = parseArgs({
     args: [...rest],
@@ -95,12 +95,12 @@ async function run(args: readonly string[], environment: ProcessEnvironment): Pr
       help: { type: 'boolean' },
     },
   })
-  if (values.help) return { printed: renderCommandHelp(command) }
+  if (values.help) return { text: renderCommandHelp(command) }
   const input = checkUsage(command, values, positionals)
   const output = await withContext(environment, (context) => command.run(input, context))
   const { failed = false } = output
-  if (output.printed) return { failed }
-  return { printed: values.json ? JSON.stringify(output.json) : output.text, failed }
+  if (output.isPrinted) return { failed }
+  return { text: values.json ? JSON.stringify(output.json) : output.text, failed }
 }
 
 function checkUsage(
@@ -160,7 +160,9 @@ function helpOn(args: readonly string[]): string {
   const found = COMMANDS.filter(({ name }) => name.startsWith(words.join(' ')))
   if (found.length === 0) throw new UsageError(`There is no command ${words.join(' ')}`)
   if (args.length === 0 || args.includes('--help')) return renderHelp(found)
-  throw new UsageError(`The command is incomplete: ${found.map(({ name }) => name).join(', ')}`)
+  throw new UsageError(
+    `The command is incomplete. Choose one of: ${found.map(({ name }) => name).join(', ')}`,
+  )
 }
 
 function explain(error: unknown): string {

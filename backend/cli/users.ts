@@ -16,7 +16,7 @@ export const userCommands: readonly Command[] = [
         type: 'string',
         required: true,
         value: 'E',
-        description: 'The e-mail address, for the login.',
+        description: 'The e-mail address that the user logs in with.',
       },
       role: { type: 'string', required: true, value: 'R', description: `${ROLES.join(' or ')}.` },
       password: {

@@ -63,14 +63,14 @@ export function newDebtor(body: DebtorBody): NewDebtor {
     currency: body.currency ?? null,
     paymentTermsDays: body.payment_terms_days ?? null,
     address: newAddress(body.address),
-    // An empty text counts as absent.
+    // An empty text is stored as null.
     taxId: body.tax_id || null,
     companyNumber: body.company_number || null,
     metadata: body.metadata ?? {},
   }
 }
 
-/** Returns an address with all members, or null without any value. The API returns addresses as stored. */
+/** Returns null if no member has a value; otherwise all members, since the API returns addresses as stored. */
 function newAddress(body: AddressBody = {}): object | null {
   if (Object.values(body).every((part) => part === '')) return null
   return {

@@ -1,4 +1,4 @@
-/** Parses the option that names the column of each field. */
+/** Parses `--columns`, which maps the fields of an import to the columns of its file. */
 import { FIELD_NAMES, type FieldName, isFieldName } from '../../import/columns.ts'
 import { splitList, UsageError } from '../command.ts'
 
@@ -12,7 +12,7 @@ export function parseColumns(text: string): ReadonlyMap<FieldName, string> {
       const field = pair.slice(0, Math.max(at, 0)).trim()
       if (!isFieldName(field)) {
         throw new UsageError(
-          `--columns must pair fields (${FIELD_NAMES.join(', ')}) with headers of the file, e.g. ${EXAMPLE}, not ${pair}`,
+          `--columns must be a list of field=header pairs, e.g. ${EXAMPLE}, not ${pair}. The fields are ${FIELD_NAMES.join(', ')}`,
         )
       }
       return [field, pair.slice(at + 1).trim()] as const

@@ -1,4 +1,4 @@
-/** The audit log: actor, action, time and origin of each change, newest first. */
+/** The page of the audit log: the actor, time and origin of each action, newest first. */
 import { listAudit } from '../../accounts/audit.ts'
 import type { AuditRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'

@@ -1,4 +1,4 @@
-/** The file and the options of an import, as the form or JSON sends them. */
+/** The file and the options of an import, which a form or a JSON body contains. */
 import { Problem } from '../../../shared/contract/problem.ts'
 import { FIELD_NAMES, type FieldName } from '../../import/columns.ts'
 import { dateReader } from '../../import/date-format.ts'
@@ -8,7 +8,7 @@ import { parseCurrency } from '../../money/money.ts'
 import { invalid } from '../shell/faults.ts'
 import type { Expected, Fields } from '../shell/fields.ts'
 
-/** Leaves room for the other fields in a body of 1 MiB; some 10,000 invoices fit. */
+/** Enough for some 10,000 invoices. It leaves room for the other fields in a body of 1 MiB. */
 const FILE_BYTES_MAX = 950_000
 const FILE_NAME_LENGTH_MAX = 200
 
@@ -38,11 +38,11 @@ export interface ImportForm {
   readonly currency: string
   readonly isDecimalComma: boolean
   readonly chaseOverdue: boolean
-  /** Whether differing records are corrected to the values in the file. */
+  /** Whether recorded data that differs from the file is corrected. */
   readonly correct: boolean
   /** Header names by field. A field with an empty name is not imported. */
   readonly columns: ReadonlyMap<FieldName, string>
-  /** Empty until a readable file was sent. */
+  /** Empty if no file was sent, or if its headers cannot be read. */
   readonly headers: readonly string[]
 }
 
@@ -60,7 +60,7 @@ export function readForm(fields: Fields): ImportForm {
     columns: new Map(
       FIELD_NAMES.flatMap((field) => {
         const name = columnFieldOf(field)
-        // `auto` finds the column by its header.
+        // With `auto`, the import finds the column of the field by its header.
         const isChosen = fields.has(name) && fields.text(name) !== AUTO
         return isChosen ? [[field, fields.text(name).trim()] as const] : []
       }),
@@ -69,7 +69,7 @@ export function readForm(fields: Fields): ImportForm {
   }
 }
 
-/** Removes control characters: the reason of an action may contain the file name, but no control characters. */
+/** Replaces control characters, because a reason that contains the file name must not contain any of them. */
 function readFileName(text: string): string {
   const shown = text.replaceAll(/\p{Cc}/gu, ' ').trim()
   return [...shown].slice(0, FILE_NAME_LENGTH_MAX).join('')
@@ -86,8 +86,8 @@ function headersOf(content: string): readonly string[] {
   }
 }
 
-/** Rejects with `validation_failed` and every fault of the file. */
-export async function readFile(form: ImportForm, now: Date): Promise<Ledger> {
+/** Throws `validation_failed` with the errors of the file, at most `ROW_ERRORS_MAX` of them. */
+export async function parseFile(form: ImportForm, now: Date): Promise<Ledger> {
   const bytes = Buffer.from(form.content)
   if (bytes.length === 0) invalid('file', 'Choose a CSV file.')
   if (bytes.length > FILE_BYTES_MAX) {

@@ -7,7 +7,7 @@ import { refuseReadOnly } from '../money/money-action.ts'
 import { invalid, notFound } from '../shell/faults.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
 import type { Response } from '../shell/response.ts'
-import { IMPORT_FIELDS, type ImportForm, readFile, readForm, STEPS } from './import-form.ts'
+import { IMPORT_FIELDS, type ImportForm, parseFile, readForm, STEPS } from './import-form.ts'
 import { renderImportForm, renderImportPreview, renderImportReport } from './import-page.ts'
 import { compareFile, type Finding, recordStep, type StepResult } from './import-step.ts'
 
@@ -54,7 +54,7 @@ async function importFile(request: SessionRequest, deps: SettingsDeps): Promise<
     STEPS.find((one) => one === text) ?? invalid('step', `step must be one of ${STEPS.join(', ')}.`)
   const form = readForm(fields)
   if (step === 'edit') return { page: (frame) => renderImportForm(frame, form) }
-  const ledger = await readFile(form, now)
+  const ledger = await parseFile(form, now)
   const { account } = session
   if (step === 'preview') {
     const finding = await compareFile(deps.database, account.id, ledger)

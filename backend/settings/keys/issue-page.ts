@@ -6,7 +6,7 @@ import type { Frame } from '../shell/response.ts'
 import { READ_SCOPES, SCOPE_GROUPS, SCOPE_WORDS } from '../shell/words.ts'
 import { type LimitView, renderAddressField, renderExpiryField } from './limit-fields.ts'
 
-/** The code of the error for a name that another active key has. */
+/** The error code if another active key already has the name. */
 export const NAME_IN_USE = 'name_in_use'
 
 interface IssueView extends LimitView {
@@ -14,8 +14,9 @@ interface IssueView extends LimitView {
   readonly scopes: readonly string[]
   /** Identifies this form, so that a repeated submission does not issue a second key. */
   readonly submission: string
-  /** Whether a second key of the same name is wanted. */
-  readonly isSameName: boolean
+  /** Whether the user has confirmed that a second key gets the same name. */
+  readonly isSameNameConfirmed: boolean
+  /** The scopes that the account allows its keys to use. */
   readonly allowed: readonly Scope[]
 }
 
@@ -32,12 +33,12 @@ ${csrfField(frame)}
 <p class="field"><label for="name">Name</label>
 <input id="name" name="name" value="${view.name}" autocomplete="off" required
 data-count="80"${describedBy(problem, 'name', 'name-hint')}></p>
-<p class="hint" id="name-hint">Helps you recognize the key, for example the system that uses it. At most
+<p class="hint" id="name-hint">Helps you recognize the key. For example, enter the system that uses it. At most
 80 characters. <span data-counter="name"></span></p>
 ${renderFault(problem, 'name')}
 ${
-  (view.isSameName || isNameInUse(problem)) &&
-  html`<p><label class="check"><input type="checkbox" name="same_name" value="yes"${attribute('checked', view.isSameName)}>
+  (view.isSameNameConfirmed || isNameInUse(problem)) &&
+  html`<p><label class="check"><input type="checkbox" name="same_name" value="yes"${attribute('checked', view.isSameNameConfirmed)}>
 <span>Issue a second key of this name</span></label></p>`
 }
 </div>

@@ -1,4 +1,4 @@
-/** The list of invoices: unpaid ones, longest overdue first, and all others by filters. */
+/** The list of invoices. By default, it shows unpaid invoices, longest overdue first; filters show the others. */
 import { todayIn } from '../../calendar/calendar.ts'
 import type { InvoiceRow } from '../../database/tables.ts'
 import { readDueByAge } from '../../debtors/due-totals.ts'
@@ -47,6 +47,7 @@ import {
 } from './list-parts.ts'
 
 const PATH = '/settings/invoices'
+/** `parse` handles the first three separately: the view, its alias `status`, and the sort. */
 const FILTERS = [
   ...['view', 'status', 'sort', 'debtor_id', 'number', 'currency'],
   ...['due_since', 'due_before', 'amount_min', 'amount_max'],
@@ -109,7 +110,10 @@ interface Wanted {
   readonly filters: Filters
 }
 
-/** Throws `Problem` 400. The default view of JSON is all invoices, since scripts may be older than the views. */
+/**
+ * Throws `Problem` 400. JSON contains all invoices by default, because scripts may have been written before
+ * there were views.
+ */
 function parse({ query, wantsJson }: SessionRequest): Wanted {
   const list = parseListQuery(query, FILTERS)
   const { value } = list
@@ -169,7 +173,10 @@ async function readList(
   return { ...wanted, ...found, summary, customers, blocks, today, now, timezone }
 }
 
-/** Uses the stored totals if no filter narrows the view; otherwise counts up to a limit. */
+/**
+ * Uses the stored totals for the unpaid and the overdue view, if no filter but the currency applies. Otherwise
+ * counts up to `COUNTED_MAX` invoices.
+ */
 async function summarize(
   { read }: SettingsDeps['database'],
   accountId: string,
@@ -238,22 +245,22 @@ ${customerName && html`<p class="lead">Only invoices of <a href="/settings/custo
     )
   })}</ul>
 ${renderFilters(filters)}
-${rows.length === 0 ? renderNone(search) : renderInvoiceTable(`Invoices: ${VIEW_WORDS[search.view]}`, rows, table)}
+${rows.length === 0 ? renderEmpty(search) : renderInvoiceTable(`Invoices: ${VIEW_WORDS[search.view]}`, rows, table)}
 ${renderPartial(isPartial, rows.length)}
 ${renderPager(PATH, filters, view.list, view.next)}`
   return renderPage(frame, { title: 'Invoices', section: '/settings/customers', main })
 }
 
-function renderNone(search: InvoiceSearch): Html {
+function renderEmpty(search: InvoiceSearch): Html {
   const { view, currency } = search
   const isFiltered = isFilteredFurther(search) || currency !== undefined
   if (view === 'all' && !isFiltered) {
     return html`<div class="card empty"><p><strong>There is no invoice yet.</strong></p>
 <p class="hint">An Admin enters or imports invoices here; your own systems create them through the <a href="/docs">API</a>.</p></div>`
   }
-  const hasStoredTotals = view === 'unpaid' || view === 'overdue'
-  const none = isFiltered || !hasStoredTotals ? 'No invoice matches.' : `No invoice is ${view}.`
-  return html`<div class="card empty"><p><strong>${none}</strong></p><p class="hint"><a href="${PATH}?view=all">Show all invoices</a></p></div>`
+  const isUnpaid = view === 'unpaid' || view === 'overdue'
+  const text = isUnpaid && !isFiltered ? `No invoice is ${view}.` : 'No invoice matches.'
+  return html`<div class="card empty"><p><strong>${text}</strong></p><p class="hint"><a href="${PATH}?view=all">Show all invoices</a></p></div>`
 }
 
 function renderFilters(filters: Filters): Html {
@@ -269,7 +276,7 @@ ${renderAmountFields(filters)}
 <a class="button small" href="${listPath(`${PATH}.csv`, filters)}" download>CSV</a></form>`
 }
 
-/** The header of the due date reverses the sort if an index serves the list in that order. */
+/** The header “Due on” is a link that reverses the sort, if an index serves the list in the reversed order. */
 function headersOf({ search, filters }: ListView): { readonly due: Html } {
   const sorts = sortsOf(search)
   const isByDue = search.number === undefined && search.sort !== '-created'
