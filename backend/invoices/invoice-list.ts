@@ -7,6 +7,7 @@ import type { InvoiceRow } from '../database/tables.ts'
 import {
   type Column,
   type Condition,
+  type DueTimeFilters,
   equals,
   equalsLiteral,
   ignoreSortIndex,
@@ -16,7 +17,6 @@ import {
   type Page,
   type PageBounds,
   type PageForm,
-  type TimeFilters,
   unindexed,
   unindexedIfNarrowedBy,
   within,
@@ -25,7 +25,7 @@ import {
 } from '../lists/keyset.ts'
 import { readPage } from '../lists/page.ts'
 
-export interface InvoiceFilters extends TimeFilters {
+export interface InvoiceFilters extends DueTimeFilters {
   readonly external_id?: string
   readonly debtor_id?: string
   readonly number?: string

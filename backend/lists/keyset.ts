@@ -131,12 +131,15 @@ export function equals(column: Column, value: Value): Condition[] {
   return value === undefined ? [] : [sql`${expressionOf(column)} = ${value}`]
 }
 
-/** The times by which API lists are filtered, e.g. invoices by their due date. */
+/** The times by which every list of the API can be filtered. */
 export interface TimeFilters {
   readonly created_since?: string
   readonly created_before?: string
   readonly updated_since?: string
   readonly updated_before?: string
+}
+
+export interface DueTimeFilters extends TimeFilters {
   readonly due_since?: string
   readonly due_before?: string
 }
@@ -145,7 +148,7 @@ export interface TimeFilters {
 type TimeRange = readonly [string, string | undefined, string | undefined]
 
 /** Returns the time ranges by which the list is filtered. */
-export function timeRangesOf(filters: TimeFilters): readonly TimeRange[] {
+export function timeRangesOf(filters: DueTimeFilters): readonly TimeRange[] {
   const ranges = [
     ['created_at', filters.created_since, filters.created_before],
     ['updated_at', filters.updated_since, filters.updated_before],
@@ -154,7 +157,7 @@ export function timeRangesOf(filters: TimeFilters): readonly TimeRange[] {
   return ranges.filter(([, since, before]) => since !== undefined || before !== undefined)
 }
 
-export function withinTimes(filters: TimeFilters, page: PageForm): Condition[] {
+export function withinTimes(filters: DueTimeFilters, page: PageForm): Condition[] {
   return timeRangesOf(filters).flatMap(([column, since, before]) => {
     const ignoresIndex = page.ignoresTimeIndexes && column !== page.sort
     return within(ignoresIndex ? unindexed(column) : column, since, before)

@@ -4,12 +4,14 @@
  * in a large account. Scanning the list in its order would also take seconds if the first match is far away.
  *
  * The first `SCAN_MAX` rows are therefore scanned, which takes some milliseconds and usually fills the page. Only
- * if it does not, all rows that match are sorted. The next pages are fast again, because they begin at a match.
+ * if it does not, all rows that match are sorted: unlike the pages of `scan.ts`, a page of the API must be full.
+ * The next pages are fast again, because they begin at a match.
  */
 import { sql } from 'kysely'
 import type { Reader } from '../database/database.ts'
 import { preparedPage } from '../database/prepared.ts'
 import {
+  type DueTimeFilters,
   isAnyDefined,
   joinPage,
   orderOf,
@@ -18,7 +20,6 @@ import {
   type PageForm,
   type Position,
   splitPage,
-  type TimeFilters,
   timeRangesOf,
   within,
   withinBounds,
@@ -34,7 +35,7 @@ interface List<V> {
 }
 
 /** `read` returns up to `form.fetch` rows, in the order of `form` and within the bounds that `values` contains. */
-export async function readPage<V extends TimeFilters & { readonly accountId: string }, Row>(
+export async function readPage<V extends DueTimeFilters & { readonly accountId: string }, Row>(
   reader: Reader,
   { table, values, narrowFilters }: List<V>,
   page: Page,

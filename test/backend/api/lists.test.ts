@@ -133,6 +133,9 @@ t.test('updated_since and updated_before select the rows that changed in between
   t.strictSame(idsOf((await books.read(`/api/v1/debtors?${query}`)).data), [first.id])
 })
 
+const idAt = (index: number) => `deb_${String(index).padStart(26, '0')}`
+const at = (second: number) => new Date(Date.UTC(2026, 10, 1, 0, 0, second)).toISOString()
+
 /**
  * Inserts debtors that are updated in the reverse order of their creation, so that the rows of one time are far
  * away in the order of the other.
@@ -144,11 +147,10 @@ async function insertDebtors({ backend, accountId, debtor }: Books, count: numbe
     .selectAll()
     .where('id', '=', id)
     .execute()
-  const at = (second: number) => new Date(Date.UTC(2026, 10, 1, 0, 0, second)).toISOString()
   const rows = Array.from({ length: count }, (_, index) => ({
     ...(original as NonNullable<typeof original>),
     account_id: accountId,
-    id: `deb_${String(index).padStart(26, '0')}`,
+    id: idAt(index),
     // Pairs share their time of creation.
     created_at: at(Math.floor(index / 2)),
     updated_at: at(count - index),
@@ -168,8 +170,6 @@ t.test('a filter by another time than that of the sort finds rows at any distanc
   const books = await openBooks(t)
   const count = 6_000
   await insertDebtors(books, count)
-  const idAt = (index: number) => `deb_${String(index).padStart(26, '0')}`
-  const at = (second: number) => new Date(Date.UTC(2026, 10, 1, 0, 0, second)).toISOString()
   const cases = [
     ['none', 'created_at', 'updated_since=2026-11-02T00:00:00Z', []],
     ['few, close', '-created_at', `updated_before=${at(4)}`, [5999, 5998, 5997]],

@@ -78,7 +78,7 @@ export const CALLS: readonly Call[] = [
     return `due_since=${ledger.now.toISOString().slice(0, 10)}`
   }),
   list('invoices', 'created_since=…, half, sort=due_date', (books) => {
-    return `${createdInNewerHalf(books)}&sort=due_date`
+    return `created_since=${beginOfNewerHalf(books)}&sort=due_date`
   }),
   list('invoices', 'updated_since=…, half', updatedInNewerHalf),
   list('invoices', 'currency=USD: none', () => 'currency=USD'),
@@ -102,10 +102,8 @@ export const CALLS: readonly Call[] = [
       .toISOString()
       .slice(0, 10)}`
   }),
-  list('payments', 'received_since=…, half', ({ ledger }) => {
-    return `received_since=${createdAt(ledger, ledger.invoices / 2)
-      .toISOString()
-      .slice(0, 10)}`
+  list('payments', 'received_since=…, half', (books) => {
+    return `received_since=${beginOfNewerHalf(books).slice(0, 10)}`
   }),
   list('payments', 'updated_since=…, half', updatedInNewerHalf),
   list('payments', 'currency=USD: none', () => 'currency=USD'),
@@ -161,12 +159,13 @@ function changedLately({ ledger }: Books): string {
   return `updated_since=${createdAt(ledger, ledger.invoices - 500).toISOString()}&sort=updated_at`
 }
 
-function createdInNewerHalf({ ledger }: Books): string {
-  return `created_since=${createdAt(ledger, ledger.invoices / 2).toISOString()}`
+/** Returns the time after which the newer half of the invoices was created and updated. */
+function beginOfNewerHalf({ ledger }: Books): string {
+  return createdAt(ledger, ledger.invoices / 2).toISOString()
 }
 
-function updatedInNewerHalf({ ledger }: Books): string {
-  return `updated_since=${createdAt(ledger, ledger.invoices / 2).toISOString()}`
+function updatedInNewerHalf(books: Books): string {
+  return `updated_since=${beginOfNewerHalf(books)}`
 }
 
 /** Returns the first payment or message in the newer half of the books. */
