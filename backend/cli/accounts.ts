@@ -12,7 +12,8 @@ import { setReplyAddress } from '../accounts/reply-address.ts'
 import { readScopes, SCOPES } from '../accounts/scopes.ts'
 import type { AccountRow } from '../database/tables.ts'
 import { changeProfile } from '../reminders/reminder-content.ts'
-import { type Command, defineCommand, renderTable, splitList, UsageError } from './command.ts'
+import { type Command, defineCommand, renderTable, UsageError } from './command.ts'
+import { parseListOrNone, parseWholeNumber } from './option-values.ts'
 
 export const accountCommands: readonly Command[] = [
   defineCommand({
@@ -66,7 +67,7 @@ export const accountCommands: readonly Command[] = [
             status: account.status,
             timezone: account.timezone,
             currency: account.default_currency,
-            scopes: allowanceOf(account)?.join(',') ?? 'all',
+            scopes: renderAllowance(account),
           })),
         ),
       }
@@ -118,7 +119,9 @@ export const accountCommands: readonly Command[] = [
         ...(name !== undefined && { name }),
         ...(timezone !== undefined && { timezone }),
         ...(currency !== undefined && { default_currency: currency }),
-        ...(terms !== undefined && { payment_terms_days: Number(terms) }),
+        ...(terms !== undefined && {
+          payment_terms_days: parseWholeNumber('--payment-terms', terms),
+        }),
       }
       if (Object.keys(input).length === 0) throw new UsageError('At least one option is required')
       const account = await (await context.database()).transaction((tx) =>
@@ -137,7 +140,7 @@ export const accountCommands: readonly Command[] = [
     arguments: ['ID', 'SCOPES'],
     options: {},
     async run({ ID, SCOPES: text }, context) {
-      const scopes = text === 'all' ? null : text === 'none' ? [] : splitList(text)
+      const scopes = text === 'all' ? null : parseListOrNone('SCOPES', text)
       const account = await (await context.database()).transaction((tx) =>
         setScopeAllowance(tx, ID, scopes, { actor: OPERATOR, now: context.now }),
       )
@@ -200,6 +203,12 @@ function represent(account: AccountRow) {
     created_at: account.created_at,
     updated_at: account.updated_at,
   }
+}
+
+function renderAllowance(account: AccountRow): string {
+  const scopes = allowanceOf(account)
+  if (scopes === null) return 'all'
+  return scopes.length === 0 ? 'none' : scopes.join(',')
 }
 
 function allowanceOf({ scope_allowance }: AccountRow) {

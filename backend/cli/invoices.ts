@@ -11,8 +11,8 @@ import {
 } from '../invoices/actions.ts'
 import { creditInvoice } from '../invoices/credit-invoice.ts'
 import { renderInvoice } from '../invoices/representation.ts'
-import { parseAmount } from './amount.ts'
 import { type Command, type Context, defineCommand, type Output, REASON } from './command.ts'
+import { parseAmount } from './option-values.ts'
 import { accountOf } from './owner.ts'
 
 export const invoiceCommands: readonly Command[] = [

@@ -25,6 +25,7 @@ import {
   splitList,
   UsageError,
 } from './command.ts'
+import { parseListOrNone, parseWholeNumber } from './option-values.ts'
 
 const EXPIRES_AT = {
   type: 'string',
@@ -62,15 +63,12 @@ export const keyCommands: readonly Command[] = [
       addresses: ADDRESSES,
     },
     async run({ account, name, scopes, 'rate-limit': limit, ...limits }, context) {
-      if (limit !== undefined && !/^\d+$/.test(limit)) {
-        throw new UsageError('--rate-limit must be a whole number of calls per hour')
-      }
       const peppers = context.peppers()
       const input = {
         accountId: account,
         name,
         scopes: splitList(scopes),
-        ...(limit === undefined ? {} : { rateLimit: Number(limit) }),
+        ...(limit === undefined ? {} : { rateLimit: parseWholeNumber('--rate-limit', limit) }),
         ...readLimits(limits),
       }
       const { row, secret } = await (await context.database()).transaction((tx) =>
@@ -221,7 +219,7 @@ function readLimits(given: {
     ...(instant === undefined ? {} : { expiresAt: instant }),
     ...(addresses === undefined
       ? {}
-      : { allowedAddresses: addresses === 'none' ? [] : splitList(addresses) }),
+      : { allowedAddresses: parseListOrNone('--addresses', addresses) }),
   }
 }
 

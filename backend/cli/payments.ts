@@ -6,7 +6,6 @@ import { allocatePayment, takeBackAllocation } from '../payments/reallocation.ts
 import { renderPayment } from '../payments/representation.ts'
 import { reversePayment } from '../payments/reversal.ts'
 import type { NewAllocation } from '../payments/targets.ts'
-import { parseAmount } from './amount.ts'
 import {
   type Command,
   type Context,
@@ -16,6 +15,7 @@ import {
   splitList,
   UsageError,
 } from './command.ts'
+import { parseAmount } from './option-values.ts'
 import { accountOf } from './owner.ts'
 
 export const paymentCommands: readonly Command[] = [

@@ -28,6 +28,7 @@ import {
   renderTable,
   UsageError,
 } from './command.ts'
+import { parseWholeNumber } from './option-values.ts'
 import { accountOf } from './owner.ts'
 
 const DAYS = 14
@@ -190,8 +191,8 @@ async function decide(context: Context, id: string, decision: Decision): Promise
 }
 
 function parseDays(text: string | undefined): number {
-  const days = text === undefined ? DAYS : Number(text)
-  if (Number.isInteger(days) && days >= 0 && days <= DAYS_MAX) return days
+  const days = text === undefined ? DAYS : parseWholeNumber('--days', text)
+  if (days <= DAYS_MAX) return days
   throw new UsageError(`--days must be a number from 0 to ${DAYS_MAX}, not ${text}`)
 }
 

@@ -8,6 +8,7 @@ import {
   readChasingSettings,
 } from '../reminders/settings.ts'
 import { ACCOUNT, type Command, defineCommand, splitList, UsageError } from './command.ts'
+import { parseListOrNone, parseWholeNumber } from './option-values.ts'
 
 export const scheduleCommands: readonly Command[] = [
   defineCommand({
@@ -72,14 +73,16 @@ function changeOf(
   const isLadder = stages !== undefined || courtesy !== undefined
   return {
     ...(isLadder && { ladder: { ...ladder, ...parseStages(stages), ...parseCourtesy(courtesy) } }),
-    ...(holidays !== undefined && { holidays: holidays === 'none' ? [] : splitList(holidays) }),
+    ...(holidays !== undefined && { holidays: parseListOrNone('--holidays', holidays) }),
     ...(chaseFrom !== undefined && { chaseFrom: chaseFrom === 'none' ? null : chaseFrom }),
   }
 }
 
 function parseStages(text: string | undefined): Partial<Ladder> {
   if (text === undefined) return {}
-  const [friendly, reminder, firm, final, ...others] = splitList(text).map(Number)
+  const [friendly, reminder, firm, final, ...others] = splitList(text).map((days) =>
+    parseWholeNumber('--ladder', days),
+  )
   if (
     friendly === undefined ||
     reminder === undefined ||
@@ -94,7 +97,9 @@ function parseStages(text: string | undefined): Partial<Ladder> {
 
 function parseCourtesy(text: string | undefined): Partial<Ladder> {
   if (text === undefined) return {}
-  return { courtesy: text === 'none' ? null : -Math.abs(Number(text)) }
+  return {
+    courtesy: text === 'none' ? null : -parseWholeNumber('--courtesy', text.replace(/^-/, '')),
+  }
 }
 
 function renderSchedule({ ladder, holidays, chaseFrom }: ChasingSettings): string {

@@ -105,6 +105,50 @@ t.test('wrong usage is explained, with exit code 2', async (t) => {
   )
 })
 
+t.test('an empty value is rejected', async (t) => {
+  // Regression: an unset shell variable set payment terms of 0 days, took away every scope and holiday, and lifted the
+  // restriction of a key to addresses.
+  const { json, run } = prepareCli(t)
+  const { id } = await json('accounts', 'create', '--name', 'Acme')
+  const key = await json(
+    ...['keys', 'issue', '--account', id, '--name', 'ERP', '--scopes', 'debtors:read'],
+    ...['--addresses', '10.0.0.0/8'],
+  )
+  const schedule = ['reminders', 'schedule', '--account', id]
+  await json(...schedule, '--holidays', '2026-12-25')
+  const issue = ['keys', 'issue', '--account', id, '--name', 'B', '--scopes', 'debtors:read']
+  const empty: [args: string[], message: RegExp][] = [
+    [['accounts', 'change', id, '--payment-terms', ''], /--payment-terms .* number, not empty/],
+    [['accounts', 'change', id, '--payment-terms', ' '], /--payment-terms .* number, not empty/],
+    [['accounts', 'change', id, '--payment-terms', '0x10'], /number, not 0x10/],
+    [['accounts', 'set-scopes', id, ''], /SCOPES must be a list .* it is empty/],
+    [[...issue, '--addresses', ''], /--addresses must be a list .* it is empty/],
+    [[...issue, '--rate-limit', ''], /--rate-limit .* number, not empty/],
+    [['keys', 'change', key.id, '--addresses', ''], /--addresses must be a list/],
+    [['reminders', 'preview', '--account', id, '--days', ''], /--days .* number, not empty/],
+    [[...schedule, '--holidays', ''], /--holidays must be a list/],
+    [[...schedule, '--courtesy', ''], /--courtesy .* number, not empty/],
+    [[...schedule, '--ladder', '3,1e1,21,35'], /--ladder .* number, not 1e1/],
+  ]
+  for (const [args, stderr] of empty) {
+    matches(t, await run(...args), { code: 2, stdout: '', stderr }, args.join(' '))
+  }
+  matches(t, await json('accounts', 'list'), [{ payment_terms_days: 30, scope_allowance: null }])
+  matches(t, await json('keys', 'list', '--account', id), [{ allowed_addresses: ['10.0.0.0/8'] }])
+  matches(t, await json(...schedule), { holidays: ['2026-12-25'] })
+})
+
+t.test('an account whose keys may use no scope is listed with "none"', async (t) => {
+  // Regression: its scopes were shown as empty.
+  const { run } = prepareCli(t)
+  await run('accounts', 'create', '--name', 'Acme')
+  const { stdout } = await run('accounts', 'list')
+  const [id = ''] = /acct_\w+/.exec(stdout) ?? []
+  matches(t, stdout, / all\n$/)
+  await run('accounts', 'set-scopes', id, 'none')
+  matches(t, (await run('accounts', 'list')).stdout, / none\n$/)
+})
+
 t.test('a rejection is explained, with exit code 1', async (t) => {
   const { run } = prepareCli(t)
   matches(t, await run('keys', 'revoke', 'key_none'), { code: 1, stderr: /no API key key_none/ })
