@@ -2,4 +2,6 @@
 import { runCommand } from './cli/run.ts'
 
 const { env, stdout, stderr } = process
-process.exitCode = await runCommand(process.argv.slice(2), { env, stdout, stderr, now: new Date() })
+const now = new Date()
+const stdin = () => process.stdin
+process.exitCode = await runCommand(process.argv.slice(2), { env, stdin, stdout, stderr, now })

@@ -13,7 +13,7 @@ import { readScopes, SCOPES } from '../accounts/scopes.ts'
 import type { AccountRow } from '../database/tables.ts'
 import { changeProfile } from '../reminders/reminder-content.ts'
 import { type Command, defineCommand, renderTable, UsageError } from './command.ts'
-import { parseListOrNone, parseWholeNumber } from './option-values.ts'
+import { parseListOrNone, parseWholeNumber } from './input/option-values.ts'
 
 export const accountCommands: readonly Command[] = [
   defineCommand({

@@ -3,14 +3,19 @@
  * the same declaration. Files such as accounts.ts export lists of commands; run.ts joins the lists.
  */
 
-import type { Writable } from 'node:stream'
+import type { Readable, Writable } from 'node:stream'
 import type { Pepper } from '../api-keys/peppers.ts'
 import type { OperatorSettings } from '../config.ts'
 import type { OpenDatabase } from '../database/open.ts'
 
+/** Standard input. `isTTY` is true on a terminal. */
+export type InputStream = Readable & { readonly isTTY?: boolean }
+
 export interface Context {
-  /** Opens the database on the first call, as `user`. It is closed when the command has ended. */
-  database(user?: 'operator' | 'migrator'): Promise<OpenDatabase>
+  /** Opens the database on the first call. It is closed when the command has ended. */
+  database(): Promise<OpenDatabase>
+  /** Applies the pending migrations, and returns their names. */
+  migrate(): Promise<readonly string[]>
   /** The URL of the database. */
   url(): string
   /** Throws `SettingsError` if KEY_PEPPER is not set. */
@@ -19,6 +24,7 @@ export interface Context {
   settings(): OperatorSettings
   readonly now: Date
   readonly env: Readonly<Record<string, string | undefined>>
+  stdin(): InputStream
   readonly stdout: Writable
   readonly stderr: Writable
 }

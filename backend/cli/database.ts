@@ -22,7 +22,7 @@ export const databaseCommands: readonly Command[] = [
     arguments: [],
     options: {},
     async run(_values, context) {
-      const { migrated } = await context.database('migrator')
+      const migrated = await context.migrate()
       return {
         json: { migrated },
         text:

@@ -12,7 +12,7 @@ import {
 import { creditInvoice } from '../invoices/credit-invoice.ts'
 import { renderInvoice } from '../invoices/representation.ts'
 import { type Command, type Context, defineCommand, type Output, REASON } from './command.ts'
-import { parseAmount } from './option-values.ts'
+import { parseAmount } from './input/option-values.ts'
 import { accountOf } from './owner.ts'
 
 export const invoiceCommands: readonly Command[] = [

@@ -25,7 +25,7 @@ import {
   splitList,
   UsageError,
 } from './command.ts'
-import { parseListOrNone, parseWholeNumber } from './option-values.ts'
+import { parseListOrNone, parseWholeNumber } from './input/option-values.ts'
 
 const EXPIRES_AT = {
   type: 'string',

@@ -15,7 +15,7 @@ import {
   splitList,
   UsageError,
 } from './command.ts'
-import { parseAmount } from './option-values.ts'
+import { parseAmount } from './input/option-values.ts'
 import { accountOf } from './owner.ts'
 
 export const paymentCommands: readonly Command[] = [

@@ -28,7 +28,7 @@ import {
   renderTable,
   UsageError,
 } from './command.ts'
-import { parseWholeNumber } from './option-values.ts'
+import { parseWholeNumber } from './input/option-values.ts'
 import { accountOf } from './owner.ts'
 
 const DAYS = 14

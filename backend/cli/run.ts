@@ -10,7 +10,7 @@ import { createLogger } from '../../shared/process/log.ts'
 import { databaseUrl, readOperatorSettings } from '../config.ts'
 import { type OpenDatabase, openDatabase } from '../database/open.ts'
 import { accountCommands } from './accounts.ts'
-import { type Command, type Context, UsageError } from './command.ts'
+import { type Command, type Context, type InputStream, UsageError } from './command.ts'
 import { databaseCommands } from './database.ts'
 import { debtorCommands } from './debtors.ts'
 import { demoCommands } from './demo.ts'
@@ -50,6 +50,7 @@ const COMMANDS: readonly Command[] = [
 
 export interface ProcessEnvironment {
   readonly env: Readonly<Record<string, string | undefined>>
+  stdin(): InputStream
   readonly stdout: Writable
   readonly stderr: Writable
   readonly now: Date
@@ -135,14 +136,22 @@ async function withContext<T>(
 ): Promise<T> {
   const settings = () => readOperatorSettings(environment.env)
   let opened: Promise<OpenDatabase> | undefined
+  const open = (user: 'operator' | 'migrator') => {
+    const log = createLogger('cli', 'silent')
+    const progress = createProgress(environment.stderr)
+    const { DATABASE_DIRECT_URL: directUrl } = settings()
+    return openDatabase({ url: databaseUrl(settings()), directUrl, log, user, progress })
+  }
   const context: Context = {
     ...environment,
-    database(user = 'operator') {
-      const log = createLogger('cli', 'silent')
-      const progress = createProgress(environment.stderr)
-      const { DATABASE_DIRECT_URL: directUrl } = settings()
-      opened ??= openDatabase({ url: databaseUrl(settings()), directUrl, log, user, progress })
+    database() {
+      opened ??= open('operator')
       return opened
+    },
+    async migrate() {
+      const database = await open('migrator')
+      await database.close()
+      return database.migrated
     },
     url: () => databaseUrl(settings()),
     peppers: () => settings().peppers(),

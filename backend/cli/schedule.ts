@@ -8,7 +8,7 @@ import {
   readChasingSettings,
 } from '../reminders/settings.ts'
 import { ACCOUNT, type Command, defineCommand, splitList, UsageError } from './command.ts'
-import { parseListOrNone, parseWholeNumber } from './option-values.ts'
+import { parseListOrNone, parseWholeNumber } from './input/option-values.ts'
 
 export const scheduleCommands: readonly Command[] = [
   defineCommand({

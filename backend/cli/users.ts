@@ -3,7 +3,8 @@ import { OPERATOR } from '../accounts/audit.ts'
 import { removeSecondFactors } from '../sessions/second-factor.ts'
 import { createPasswords } from '../users/passwords.ts'
 import { checkPassword, createUser, findUserByEmail, ROLES } from '../users/users.ts'
-import { ACCOUNT, type Command, defineCommand, UsageError } from './command.ts'
+import { ACCOUNT, type Command, type Context, defineCommand, UsageError } from './command.ts'
+import { readPassword } from './input/password.ts'
 
 export const userCommands: readonly Command[] = [
   defineCommand({
@@ -19,16 +20,22 @@ export const userCommands: readonly Command[] = [
         description: 'The e-mail address that the user logs in with.',
       },
       role: { type: 'string', required: true, value: 'R', description: `${ROLES.join(' or ')}.` },
+      'password-stdin': {
+        type: 'boolean',
+        description:
+          'Read the password, of at least 8 characters, from standard input. Without this option, the command requests it on the terminal.',
+      },
       password: {
         type: 'string',
-        required: true,
         value: 'P',
-        description: 'The password, of at least 8 characters.',
+        description:
+          'The password. Other users of the machine can see it in the list of processes, and the shell stores it in its history.',
       },
     },
-    async run({ account, email, role: roleName, password }, context) {
+    async run({ account, email, role: roleName, ...source }, context) {
       const role = ROLES.find((candidate) => candidate === roleName)
       if (role === undefined) throw new UsageError(`--role must be ${ROLES.join(' or ')}`)
+      const password = await passwordFrom(source, context)
       checkPassword(password)
       const passwordHash = await createPasswords().hash(password)
       const user = await (await context.database()).transaction((tx) =>
@@ -71,3 +78,19 @@ export const userCommands: readonly Command[] = [
     },
   }),
 ]
+
+interface PasswordSource {
+  readonly password: string | undefined
+  readonly 'password-stdin': boolean
+}
+
+function passwordFrom(source: PasswordSource, context: Context): string | Promise<string> {
+  const { password, 'password-stdin': isPiped } = source
+  if (password === undefined) {
+    // Without this, a script that forgets the password would wait for it.
+    if (isPiped || context.stdin().isTTY) return readPassword(context)
+    throw new UsageError('Without a terminal, the command requires --password-stdin')
+  }
+  if (isPiped) throw new UsageError('Use either --password or --password-stdin')
+  return password
+}

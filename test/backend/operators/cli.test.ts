@@ -6,10 +6,18 @@ import { createPasswords } from '../../../backend/users/passwords.ts'
 import { findUserByEmail } from '../../../backend/users/users.ts'
 import { digestApiKey } from '../../../shared/contract/api-key.ts'
 import { containing, matches } from '../../fixtures/matches.ts'
-import { runCli, runCliProcess } from '../../fixtures/service/cli.ts'
+import { runCli, runCliOnTerminal, runCliProcess } from '../../fixtures/service/cli.ts'
 import { openTestDatabase } from '../../fixtures/service/database.ts'
 
 const PEPPER = 'iLqYvZcN1uXbT4wKs0dJmR8eHgA3pF6y'
+
+const PASSWORD = 'correct horse battery'
+
+async function canLogIn(t: Test, url: string, email: string): Promise<boolean> {
+  const database = await openTestDatabase(t, { url })
+  const stored = await findUserByEmail(database.read, email)
+  return createPasswords().verify(stored?.password_hash, PASSWORD)
+}
 
 /** The command line on a data directory of this test, as an operator calls it. */
 function prepareCli(t: Test, env: Record<string, string> = { KEY_PEPPER: `v1:${PEPPER}` }) {
@@ -62,12 +70,43 @@ t.test('a user can log in with the given password', async (t) => {
   const { id } = await json('accounts', 'create', '--name', 'Acme')
   const user = await json(
     ...['users', 'create', '--account', id, '--email', 'Ada@Example.org'],
-    ...['--role', 'admin', '--password', 'correct horse battery'],
+    ...['--role', 'admin', '--password', PASSWORD],
   )
   matches(t, user, { email: 'ada@example.org', role: 'admin' })
-  const database = await openTestDatabase(t, { url })
-  const stored = await findUserByEmail(database.read, 'ada@example.org')
-  t.ok(await createPasswords().verify(stored?.password_hash, 'correct horse battery'))
+  t.ok(await canLogIn(t, url, 'ada@example.org'))
+})
+
+t.test('a password is read from standard input', async (t) => {
+  // Regression: the only way to pass a password was an option, which other users see in the list of processes.
+  const { directory, url, run, json } = prepareCli(t)
+  const { id } = await json('accounts', 'create', '--name', 'Acme')
+  const create = ['users', 'create', '--account', id, '--email', 'ada@example.org']
+  const role = ['--role', 'admin']
+  const pipe = (input: string) =>
+    runCliProcess([...create, ...role, '--password-stdin'], { DATA_DIR: directory }, input)
+  matches(t, await pipe('two\nlines\n'), { code: 2, stderr: /one line/ })
+  matches(t, await pipe(''), { code: 1, stderr: /has 8 to 256 characters/ })
+  const both = [...role, '--password-stdin', '--password', PASSWORD]
+  matches(t, await run(...create, ...both), { code: 2, stderr: /either --password or/ })
+  matches(t, await run(...create, ...role), { code: 2, stderr: /requires --password-stdin/ })
+  matches(t, await pipe(`${PASSWORD}\n`), { code: 0, stderr: '' })
+  t.ok(await canLogIn(t, url, 'ada@example.org'))
+})
+
+t.test('a password is requested on a terminal, which does not show it', async (t) => {
+  const { directory, url, json } = prepareCli(t)
+  const { id } = await json('accounts', 'create', '--name', 'Acme')
+  const create = ['users', 'create', '--account', id, '--email', 'ada@example.org']
+  const type = (...entries: readonly [prompt: string, typed: string][]) =>
+    runCliOnTerminal([...create, '--role', 'admin'], { DATA_DIR: directory }, entries)
+  const differ = await type(['Password: ', PASSWORD], ['again: ', 'incorrect horse'])
+  matches(t, differ, { code: 2, screen: /The two passwords differ/ })
+  const interrupted = await type(['Password: ', '\u0003'])
+  matches(t, interrupted, { code: 2, screen: /No password was entered/ })
+  const { code, screen } = await type(['Password: ', PASSWORD], ['again: ', PASSWORD])
+  t.equal(code, 0)
+  matches(t, screen, /^Password: \r\nPassword, again: \r\nCreated user \w+, ada@example.org/)
+  t.ok(await canLogIn(t, url, 'ada@example.org'))
 })
 
 t.test('the process has an exit code, and writes errors to standard error', async (t) => {

@@ -1,6 +1,6 @@
 /** Parses the values of options. An empty value, such as that of an unset shell variable, is never a default. */
-import { AMOUNT_MAX } from '../money/money.ts'
-import { splitList, UsageError } from './command.ts'
+import { AMOUNT_MAX } from '../../money/money.ts'
+import { splitList, UsageError } from '../command.ts'
 
 /** Parses an amount in minor units. */
 export function parseAmount(option: string, text: string): number {
