@@ -9,11 +9,11 @@ import {
   violationsOf,
 } from '../fixtures/servers/browser.ts'
 import { call } from '../fixtures/service/call.ts'
-import { untilDocumented } from '../fixtures/service/documentation.ts'
+import { untilDocsAreRendered } from '../fixtures/service/documentation.ts'
 import { until } from '../fixtures/service/until.ts'
 
 const site = await startSite(t)
-await untilDocumented(site.url)
+await untilDocsAreRendered(site.url)
 const PHONE = { width: 320, height: 640 }
 
 /** The pages that the start page links to, and the page for an unknown path; the reference has tests of its own. */

@@ -1,13 +1,13 @@
 // The API reference as integrators use it: in both color schemes, on a phone, by keyboard.
 import t from 'tap'
 import { startSite, takeScreenshots, violationsOf } from '../fixtures/servers/browser.ts'
-import { untilDocumented } from '../fixtures/service/documentation.ts'
+import { untilDocsAreRendered } from '../fixtures/service/documentation.ts'
 
 // axe checks 15,000 elements twice, which takes minutes.
 t.setTimeout(300_000)
 
 const site = await startSite(t)
-await untilDocumented(site.url)
+await untilDocsAreRendered(site.url)
 
 for (const [colorScheme, width] of [
   ['light', 1280],

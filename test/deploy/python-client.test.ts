@@ -7,7 +7,7 @@ import t from 'tap'
 import { reservePort } from '../fixtures/servers/ports.ts'
 import { type Outcome, startUnreliableProxy } from '../fixtures/servers/unreliable-proxy.ts'
 import { call } from '../fixtures/service/call.ts'
-import { untilDocumented } from '../fixtures/service/documentation.ts'
+import { untilDocsAreRendered } from '../fixtures/service/documentation.ts'
 import { missingCommand } from '../fixtures/service/languages.ts'
 import { startSystem } from '../fixtures/service/system.ts'
 import { until } from '../fixtures/service/until.ts'
@@ -22,7 +22,7 @@ const system = await startSystem(t, {
 })
 const { operator, url } = system
 
-await untilDocumented(url)
+await untilDocsAreRendered(url)
 const webhook = await receiveWebhook(t, system)
 const directory = join(t.testdirName, 'integration')
 mkdirSync(directory)

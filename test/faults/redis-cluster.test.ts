@@ -55,8 +55,8 @@ function startCalls(rateLimiter: RateLimiter) {
   }
 }
 
-const keysAt = ({ homeOf, masters }: RedisCluster, index: number) =>
-  KEYS.filter((key) => homeOf(nameOf(key)) === masters[index])
+const keysAt = ({ initialMasterOf, masters }: RedisCluster, index: number) =>
+  KEYS.filter((key) => initialMasterOf(nameOf(key)) === masters[index])
 
 t.test('two gateways together admit exactly the limit', async (t) => {
   const { cluster, rateLimiter } = await open(t)

@@ -71,7 +71,7 @@ t.test('the copy equals the books, field by field', { timeout: 0 }, async (t) =>
   const writes = (await writing).reduce((sum, each) => sum + each, 0)
   for (const [index, copy] of copies.entries()) {
     await copy.run(new Date())
-    t.strictSame(byId(copy.objects), byId(await copy.readBooks()), String(TYPES[index]))
+    t.strictSame(byId(copy.objects), byId(await copy.readAll()), String(TYPES[index]))
   }
   t.comment(`${writes} rounds of writes, ${runs} runs, ${retries} calls repeated after a 503`)
 })

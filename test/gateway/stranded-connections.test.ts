@@ -13,7 +13,7 @@ const CALLS = 8
 t.test('idle connections are replaced once the backend misses a probe', async (t) => {
   const backend = await startCapturingBackend(t)
   const key = backend.issue()
-  const { port, strand } = await startLink(t, Number(new URL(backend.url).port))
+  const { port, stallOpenConnections } = await startLink(t, Number(new URL(backend.url).port))
   const gateway = await startGateway(t, `http://127.0.0.1:${port}`)
   // These writes must not be repeated.
   const statuses = async () => {
@@ -25,7 +25,7 @@ t.test('idle connections are replaced once the backend misses a probe', async (t
   await until(() => /"ready":true/.test(gateway.log()), 'the backend is ready')
   const served = new Array(CALLS).fill(200)
   t.strictSame(await statuses(), served)
-  strand()
+  stallOpenConnections()
   await until(() => /"ready":false.*"ready":true/s.test(gateway.log()), 'a probe was missed')
   t.strictSame(await statuses(), served)
 })

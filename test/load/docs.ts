@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import { readOptions } from '../fixtures/runner/options.ts'
 import { startSite } from '../fixtures/servers/browser.ts'
-import { untilDocumented } from '../fixtures/service/documentation.ts'
+import { untilDocsAreRendered } from '../fixtures/service/documentation.ts'
 import { Cleanup, describeMachine } from './machine.ts'
 import { median, rounded, tableOf } from './report.ts'
 
@@ -51,7 +51,7 @@ async function measure(rounds: number): Promise<boolean> {
     testdir: () => directory,
     teardown: (work) => cleanup.teardown(work),
   })
-  await untilDocumented(site.url)
+  await untilDocsAreRendered(site.url)
   const paths = Object.keys(FIRST_PAINT_MS_MAX)
   const empty = new Map<string, PageLoad[]>(paths.map((path) => [path, []]))
   const cached = new Map<string, PageLoad[]>(paths.map((path) => [path, []]))

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { matches, rejectsWith } from '../fixtures/matches.ts'
 import { call } from '../fixtures/service/call.ts'
-import { untilDocumented } from '../fixtures/service/documentation.ts'
+import { untilDocsAreRendered } from '../fixtures/service/documentation.ts'
 import { startSystem } from '../fixtures/service/system.ts'
 import { until } from '../fixtures/service/until.ts'
 
@@ -79,7 +79,7 @@ t.test('the gateway forwards requests for pages, but not for internal routes', a
 })
 
 t.test('the contract is served without a key', async (t) => {
-  await untilDocumented(system.url)
+  await untilDocsAreRendered(system.url)
   const document = await call(`${system.url}/docs/openapi.json`)
   matches(t, document, {
     status: 200,

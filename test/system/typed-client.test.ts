@@ -7,7 +7,7 @@ import createClient from 'openapi-fetch'
 import t from 'tap'
 import type { Invoice, paths } from '../../deploy/examples/receivables-api.ts'
 import { containing, matches, rejectsWith } from '../fixtures/matches.ts'
-import { untilDocumented } from '../fixtures/service/documentation.ts'
+import { untilDocsAreRendered } from '../fixtures/service/documentation.ts'
 import { startSystem } from '../fixtures/service/system.ts'
 
 const run = promisify(execFile)
@@ -105,7 +105,7 @@ t.test('the program of the guide compiles and runs', async (t) => {
   const guide = readFileSync(new URL('../../docs/clients.md', import.meta.url), 'utf8')
   const [, program = ''] = /^```ts\n(import createClient .*?)^```$/ms.exec(guide) ?? []
   const directory = t.testdir({ 'program.ts': program })
-  await untilDocumented(url)
+  await untilDocsAreRendered(url)
   const served = await (await fetch(`${url}/docs/receivables-api.ts`)).text()
   t.equal(
     served.replaceAll('https://api.test', 'http://localhost:8080'),

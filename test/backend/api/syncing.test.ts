@@ -119,7 +119,7 @@ t.test(
           })
         }
         await copy.run(now)
-        const expected = JSON.stringify(byId(await copy.readBooks()))
+        const expected = JSON.stringify(byId(await copy.readAll()))
         if (JSON.stringify(byId(copy.objects)) !== expected) throw new Error('the copy differs')
       }),
       { numRuns: RUNS },

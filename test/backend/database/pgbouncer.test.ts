@@ -3,7 +3,7 @@ import pg from 'pg'
 import t, { type Test } from 'tap'
 import { openDatabase } from '../../../backend/database/open.ts'
 import { rejectsWith } from '../../fixtures/matches.ts'
-import { LACKS_PGBOUNCER, startPgbouncer } from '../../fixtures/servers/pgbouncer.ts'
+import { PGBOUNCER_PROBLEM, startPgbouncer } from '../../fixtures/servers/pgbouncer.ts'
 import { copyTemplate, startPostgres } from '../../fixtures/servers/postgres.ts'
 import { startBackend } from '../../fixtures/service/backend.ts'
 import { insertRow, openTestDatabase, readRowIds, SILENT } from '../../fixtures/service/database.ts'
@@ -39,7 +39,7 @@ async function startPooled(t: Test, template?: string) {
   return { url: url.href, directUrl, run, setTimeLimits }
 }
 
-t.test('behind PgBouncer in transaction mode', { skip: LACKS_PGBOUNCER }, async (t) => {
+t.test('behind PgBouncer in transaction mode', { skip: PGBOUNCER_PROBLEM }, async (t) => {
   const { url, directUrl, run, setTimeLimits } = await startPooled(t)
 
   await t.test(
@@ -129,7 +129,7 @@ t.test('behind PgBouncer in transaction mode', { skip: LACKS_PGBOUNCER }, async 
   })
 })
 
-t.test('migrations run over the direct address', { skip: LACKS_PGBOUNCER }, async (t) => {
+t.test('migrations run over the direct address', { skip: PGBOUNCER_PROBLEM }, async (t) => {
   const { url, directUrl, setTimeLimits } = await startPooled(t, 'template1')
   await setTimeLimits()
   const opened = await Promise.all([1, 2, 3].map(() => openTestDatabase(t, { url, directUrl })))

@@ -81,7 +81,7 @@ async function canWrite(database: OpenDatabase): Promise<boolean> {
 t.test('a database that is closed while it connects leaves no connection open', async (t) => {
   const { proxy, directUrl, proxyUrl } = await startProxy(t)
   // On a busy machine, the first poll may connect before the database is open.
-  const polled = proxy.sent('poll\0')
+  const polled = proxy.untilSent('poll\0')
   const database = await openTestDatabase(t, { url: proxyUrl })
   await polled
   await database.close()
@@ -218,7 +218,7 @@ t.test('dead connections are replaced before callers notice', async (t) => {
     'the server is polled',
   )
   await readRowIds(database)
-  link.strand()
+  link.stallOpenConnections()
   const [read] = await Promise.all([
     readRowIds(database),
     ...names.map((_, place) => database.transaction((tx) => insertRow(tx, `after-${place}`))),
@@ -250,7 +250,7 @@ t.test('row locks of an unreachable backend are released before other backends f
     })
     .catch(() => {})
   await locked.promise
-  link.strand()
+  link.stallOpenConnections()
   try {
     await other.transaction((tx) => lock.execute(tx))
   } finally {

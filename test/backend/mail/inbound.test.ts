@@ -102,7 +102,7 @@ t.test(
 t.test('a report is matched to its message by any id that the report still has', async (t) => {
   const service = await startMailService(t)
   const providerMessageId = '<0102018b5c3c0a4f-77@eu-west-1.amazonses.com>'
-  for (const [names, over] of [
+  for (const [references, over] of [
     [{ envelopeId: false, header: '<changed@relay.nl>' }, {}],
     [{ envelopeId: false, ownHeader: false }, {}],
     [{ ownHeader: false, header: '<changed@relay.nl>' }, {}],
@@ -112,8 +112,8 @@ t.test('a report is matched to its message by any id that the report still has',
     ],
   ] as const) {
     const { id } = await sentReminder(service, over)
-    const response = await service.post(deliveryReport({ messageId: id, names }))
-    matches(t, response.json, { kind: 'bounce', message_id: id }, JSON.stringify(names))
+    const response = await service.post(deliveryReport({ messageId: id, references }))
+    matches(t, response.json, { kind: 'bounce', message_id: id }, JSON.stringify(references))
   }
 })
 

@@ -56,7 +56,7 @@ const HEADERS = new Set([
   'x-receivables-id',
 ])
 
-const SAMPLES = [deliveryReport(), deliveryReport({ names: {} }), complaint(ID), reply(ID)]
+const SAMPLES = [deliveryReport(), deliveryReport({ references: {} }), complaint(ID), reply(ID)]
 
 /** A sample in which some ranges are replaced by random bytes. */
 const damaged = fc
