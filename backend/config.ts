@@ -22,7 +22,9 @@ import type { Pepper } from './api-keys/peppers.ts'
 import { type NamedAddress, parseNamedAddress } from './mail/addresses.ts'
 import { parseSmtpUrl } from './mail/smtp-url.ts'
 
-/** The settings of the database and of the protection of API keys, which the command line reads too. */
+/**
+ * The settings of the database and the secrets that protect stored API keys. The command line reads them too.
+ */
 export const STORAGE_SETTINGS = {
   DATA_DIR: text(
     'The directory for the database and for the secrets that the first `npm start` creates.',
@@ -43,7 +45,7 @@ export const STORAGE_SETTINGS = {
     ),
   ),
   KEY_PEPPER: peppers(
-    'The secrets that protect stored API keys: `v2:…,v1:…`. The first protects new keys, and all of them verify keys. The backend and the command line must have the same value.',
+    'The secrets that protect stored API keys: `v2:…,v1:…`. New keys use the first; existing keys are verified with any of them. The backend and the command line must have the same value.',
   ),
 }
 
@@ -116,7 +118,7 @@ export const MAIL_SETTINGS = {
   ),
 }
 
-/** The sender of mail that is written to files, which receives no replies. */
+/** The sender of mail that is written to files instead of being sent. It cannot receive replies. */
 const FILE_SENDER: NamedAddress = { name: 'Receivables', address: 'receivables@mail.invalid' }
 
 /** Describes in a sentence without secrets where mail is sent. Throws the same errors as `mailOptions`. */

@@ -171,10 +171,10 @@ export async function createBackend(deps: BackendDeps): Promise<Backend> {
       await drainConnections(server, Math.min(drainGraceMs, drainMsMax))
       await server.stop({ timeout: Math.max(0, endsAt - performance.now()) })
       await lastUsed.close().catch((error: unknown) => {
-        log.warn({ err: error }, 'last use of keys not written')
+        log.warn({ err: error }, 'writing the last use of keys failed')
       })
       await usage.close().catch((error: unknown) => {
-        log.warn({ err: error }, 'usage of keys not written')
+        log.warn({ err: error }, 'writing the usage of keys failed')
       })
     },
   }

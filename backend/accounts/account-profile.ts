@@ -15,8 +15,9 @@ export const PROFILE_FIELDS = [
 
 /**
  * `timezone` decides when an invoice is overdue and, for debtors without a time zone of their own, when
- * reminders are sent. `payment_terms_days` is the number of days after which an invoice without a due date is
- * due, unless its debtor has other terms. `default_currency` is returned by the API and preselected in forms.
+ * reminders are sent. `payment_terms_days` sets the due date of invoices that are created without one: this
+ * many days after the issue date, unless the debtor has its own terms. `default_currency` is returned by the
+ * API and preselected in forms.
  */
 export type AccountProfile = Pick<AccountRow, (typeof PROFILE_FIELDS)[number]>
 
@@ -28,7 +29,7 @@ const schema = object<Partial<AccountProfile>>({
 })
 
 /**
- * Omitted members and null leave the profile unchanged, and existing invoices do not change. Throws
+ * A member that is omitted or null leaves its field unchanged. Existing invoices do not change. Throws
  * `not_found`, and `validation_failed` or `unsupported_currency` with the pointers of the members.
  */
 export async function changeAccountProfile(

@@ -1,6 +1,6 @@
 /**
- * Accounts, their status, and the scopes that their keys may use at present. Every change that narrows what
- * keys may do increases `revision`, which invalidates cached principals.
+ * Accounts, their status, and the scopes that their keys may use at present. Every change of the status or of
+ * these scopes increases `revision`, which invalidates cached principals.
  */
 import { createId } from '../../shared/contract/id.ts'
 import { Problem } from '../../shared/contract/problem.ts'
@@ -47,7 +47,7 @@ export function isReadOnly(status: AccountStatus): boolean {
   return status === 'suspended' || status === 'cancelled' || status === 'trial_paused'
 }
 
-/** Throws `Problem` `validation_failed`. */
+/** Throws `Problem` `validation_failed` or `unsupported_currency`. */
 export async function createAccount(
   tx: Transaction,
   input: NewAccount,

@@ -1,4 +1,7 @@
-/** The setting of an account that allocates money on account automatically, to the oldest invoices. */
+/**
+ * The account setting `apply_credit`: whether money on account is automatically allocated to the oldest
+ * invoices.
+ */
 import assert from 'node:assert'
 import { prepared } from '../database/prepared.ts'
 import type { AccountRow, Reader, Transaction } from '../database/tables.ts'

@@ -118,7 +118,7 @@ export interface AuditEntry {
   readonly accountId: string | null
   readonly action: AuditAction
   readonly subjectId: string | null
-  /** It must not contain secrets. */
+  /** The detail must not contain secrets. */
   readonly detail?: Readonly<Record<string, unknown>>
 }
 

@@ -1,6 +1,6 @@
 /**
  * Removes the metadata of a picture, such as the place and time of a photograph, authors, comments and
- * previews. Otherwise every customer would receive them.
+ * previews. Otherwise every customer would receive this metadata.
  */
 
 /** The chunks that determine how the picture is drawn; all others are removed. */
@@ -31,7 +31,7 @@ const START = 0xd8
 const END = 0xd9
 const SCAN = 0xda
 const COMMENT = 0xfe
-/** The segments of JFIF, of the color profile, and of Adobe, which states the color space. */
+/** The segments of JFIF, the color profile and Adobe. Without them, mail programs would show wrong colors. */
 const APP_KEPT = [0xe0, 0xe2, 0xee]
 
 /** Returns undefined if the picture is damaged. */

@@ -69,7 +69,7 @@ export function parseLogo(given: Buffer): Logo {
   if (orientation !== UPRIGHT) {
     throw invalidLogo(
       'invalid_format',
-      'is rotated or mirrored by its metadata, which is removed: save the image in its final orientation',
+      'is rotated or mirrored only by its metadata, which we remove: save the image in its final orientation',
     )
   }
   if (Math.min(width, height) < LOGO_PIXELS_MIN || Math.max(width, height) > LOGO_PIXELS_MAX) {

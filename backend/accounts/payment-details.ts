@@ -1,6 +1,6 @@
 /**
- * How customers pay an account, by currency: a bank account, a payment link, or both. Every reminder about an
- * invoice in that currency shows it.
+ * The payment details of an account, one set for each currency: a bank account, a payment link, or both. A
+ * reminder shows the details for the currency of its invoices.
  */
 import { createHash } from 'node:crypto'
 import { Problem } from '../../shared/contract/problem.ts'
@@ -27,7 +27,7 @@ export type PaymentDetails = Pick<PaymentDetailsRow, (typeof PAYMENT_FIELDS)[num
 /** The values as they were entered; '' and absent fields are null. */
 export type PaymentDetailsInput = Partial<Record<(typeof PAYMENT_FIELDS)[number], string>>
 
-/** Returns the details in the order of their currencies. */
+/** Returns the details, sorted by currency. */
 export async function readPaymentDetails(
   reader: Reader,
   accountId: string,
@@ -41,7 +41,7 @@ export async function readPaymentDetails(
 }
 
 /** Returns the account number as an IBAN in groups of four, or undefined if it is not an IBAN. */
-export function ibanText(accountNumber: string): string | undefined {
+export function formatIban(accountNumber: string): string | undefined {
   return isIban(accountNumber) ? accountNumber.replace(/(.{4})(?=.)/g, '$1 ') : undefined
 }
 
@@ -125,7 +125,7 @@ const CHECKS: Readonly<Record<(typeof PAYMENT_FIELDS)[number], Check<string>>> =
   account_holder: text({ max: 140, trim: true }),
   account_number: parsed(
     parseAccountNumber,
-    'an IBAN with the right check digits, or an account number of 4 to 34 letters and digits',
+    'an IBAN with correct check digits, or an account number of 4 to 34 letters and digits',
   ),
   bank_code: matching(/^[A-Z0-9][A-Z0-9 -]{0,19}$/, 'a BIC, a sort code or a routing number', {
     max: 20,
@@ -190,8 +190,8 @@ function looksLikeIban(number: string): boolean {
 }
 
 /**
- * ISO 13616: the number, rotated by four and with letters as numbers from 10, has the remainder 1 modulo
- * 97.
+ * ISO 13616: if the first four characters are moved to the end and each letter is replaced with its number (A
+ * is 10), the result modulo 97 must be 1.
  */
 function isIban(number: string): boolean {
   if (!looksLikeIban(number) || number.length > 34) return false

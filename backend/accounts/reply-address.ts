@@ -9,7 +9,7 @@ import { lockAccount } from './accounts.ts'
 import { type ActionContext, recordAudit } from './audit.ts'
 
 /**
- * If it is null, only the service receives replies, and it notifies Admins by mail. Throws `not_found`,
+ * If `address` is null, only the service receives replies, and it notifies Admins by mail. Throws `not_found`,
  * `validation_failed`.
  */
 export async function setReplyAddress(

@@ -28,7 +28,7 @@ export function parseScopes(names: readonly string[]): Scope[] {
   return SCOPES.filter((scope) => names.includes(scope))
 }
 
-/** Reads the JSON array of a column. */
+/** Parses a column that contains scopes as a JSON array. */
 export function readScopes(column: string): Scope[] {
   const names: unknown = JSON.parse(column)
   return SCOPES.filter((scope) => Array.isArray(names) && names.includes(scope))

@@ -1,6 +1,6 @@
 /**
  * The sender of reminders as customers see it: a name, and optionally a logo. The name is the display name in
- * From and the creditor's name in the text; the address is always that of `MAIL_FROM`.
+ * From and the creditor's name in the text; the address is always the one in `MAIL_FROM`.
  */
 import type { AccountRow, Transaction } from '../database/tables.ts'
 import { fieldErrorsProblem } from '../validation/field-errors.ts'

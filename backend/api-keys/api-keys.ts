@@ -1,6 +1,6 @@
 /**
- * API keys are issued once, with scopes that never change. They are looked up by digest, revoked, and never
- * deleted. The secret is returned at issue and stored nowhere.
+ * The scopes of an API key are set when it is issued and never change. Keys are looked up by digest. They can
+ * be revoked, but are never deleted. The secret is returned when the key is issued and is stored nowhere.
  */
 import assert from 'node:assert'
 import { timingSafeEqual } from 'node:crypto'
@@ -18,7 +18,7 @@ import { nextWarningOrExpiry, readAllowedAddresses } from './key-status.ts'
 import { type Pepper, pepperDigest } from './peppers.ts'
 import { renderApiKey } from './representation.ts'
 
-/** Requests per hour, the same on every plan. */
+/** Calls per hour, the same on every plan. */
 export const RATE_LIMIT_DEFAULT = 600
 export const RATE_LIMIT_MAX = 1_000_000_000
 
@@ -46,7 +46,7 @@ export async function issueApiKey(
   [pepper]: readonly Pepper[],
   actionContext: ActionContext,
 ): Promise<IssuedApiKey> {
-  assert(pepper !== undefined, 'There is no pepper')
+  assert(pepper !== undefined, 'at least one pepper must be configured')
   const { accountId, rateLimit = RATE_LIMIT_DEFAULT } = input
   const { expiresAt: expiry = null, allowedAddresses: addresses = [] } = input
   const given = { ...input, expiresAt: expiry, allowedAddresses: addresses }
@@ -94,7 +94,7 @@ export async function issueApiKey(
       allowed_addresses: readAllowedAddresses(allowedAddresses),
     },
   })
-  // Admins need no notice of keys that an operator issues, since they requested these.
+  // Operators issue keys at the request of Admins, who therefore need no notice.
   if (actionContext.actor.type === 'user') {
     const detail = { name, prefix, by: noticeActorOf(actionContext) }
     await recordNotice(
@@ -124,8 +124,8 @@ export async function listApiKeys(reader: Reader, accountId: string): Promise<Ap
 }
 
 /**
- * Takes effect with the next request. A key that is already revoked keeps its first timestamp. With
- * `accountId`, only a key of this account is found; operators omit it. Throws `Problem` `not_found`.
+ * Takes effect with the next request. A key that is already revoked keeps the time of its first revocation.
+ * With `accountId`, only a key of this account is found; operators omit it. Throws `Problem` `not_found`.
  */
 export async function revokeApiKey(
   tx: Transaction,
@@ -184,7 +184,7 @@ export async function lockApiKey(
 /** A key and its account as one row, for authentication. */
 export type KeyOfAccount = NonNullable<Awaited<ReturnType<typeof findKeyById>>>
 
-/** Finds revoked keys too. */
+/** Also finds revoked keys. */
 export async function findKeyById(reader: Reader, id: string) {
   const [row] = await findKey(reader, { id })
   return row
@@ -195,8 +195,8 @@ const findKey = prepared((reader: Reader, { id }: { id: string }) =>
 )
 
 /**
- * Returns the key of each digest (`digestApiKey` of its secret), in the same order. Revoked keys are found
- * too.
+ * Returns the key for each digest, in the same order. A digest is the `digestApiKey` of a secret. Also finds
+ * revoked keys.
  */
 export async function findKeysByDigest(
   reader: Reader,
@@ -209,17 +209,17 @@ export async function findKeysByDigest(
       digest: Buffer.from(pepperDigest(digest, pepper)),
     })),
   )
-  const stored = candidates.flat().map(({ digest }) => digest.toString())
-  const rows = await selectKeys(reader).where('api_keys.digest', 'in', stored).execute()
+  const candidateDigests = candidates.flat().map(({ digest }) => digest.toString())
+  const rows = await selectKeys(reader).where('api_keys.digest', 'in', candidateDigests).execute()
   if (rows.length === 0) return digests.map(() => undefined)
   return candidates.map((peppered) =>
     rows.find((row) => {
-      const given = Buffer.from(row.digest)
+      const stored = Buffer.from(row.digest)
       return peppered.some(
-        ({ version, digest: expected }) =>
+        ({ version, digest: candidate }) =>
           version === row.pepper_version &&
-          given.length === expected.length &&
-          timingSafeEqual(given, expected),
+          candidate.length === stored.length &&
+          timingSafeEqual(candidate, stored),
       )
     }),
   )

@@ -1,4 +1,4 @@
-/** Changes of a key after its issue: its name, its expiry and its allowed addresses. */
+/** Changes a key after it was issued: its name, its expiry and its allowed addresses. */
 import { type FieldError, Problem } from '../../shared/contract/problem.ts'
 import { type ActionContext, recordAudit } from '../accounts/audit.ts'
 import { readScopes } from '../accounts/scopes.ts'
@@ -81,8 +81,8 @@ export interface Rotation {
 }
 
 /**
- * Issues a key with the scopes, the limit and the addresses of an active one. The old key stops working
- * after the grace period: with `now` it is revoked, otherwise it expires. Throws the same problems as
+ * Issues a key with the scopes, the rate limit and the addresses of an active key. The old key is revoked at
+ * once if `grace` is `now`; otherwise it expires at the end of the grace period. Throws the same problems as
  * `changeApiKey`.
  */
 export async function rotateApiKey(

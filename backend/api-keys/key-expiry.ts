@@ -1,6 +1,6 @@
 /**
- * Warns Admins before keys expire, and records that keys have expired. Requests with an expired key are rejected
- * without this worker: authentication compares `expires_at` with the clock on every request.
+ * Warns Admins before keys expire, and records that keys have expired. Requests with an expired key are
+ * rejected even if this worker is late: authentication compares `expires_at` with the clock on every request.
  */
 import { startWorker, type Worker, type WorkerDeps } from '../background/worker.ts'
 import type { Database, Transaction } from '../database/database.ts'
@@ -47,7 +47,7 @@ export async function recordKeyExpiry(
   }
 }
 
-/** Does nothing if another backend has recorded the warning or the expiry that was due. */
+/** Does nothing if another backend has already recorded the warning or the expiry. */
 async function recordWarningOrExpiry(tx: Transaction, id: string, now: Date): Promise<void> {
   const row = await tx
     .selectFrom('api_keys')

@@ -4,14 +4,17 @@ import { type FieldError, Problem } from '../../shared/contract/problem.ts'
 import { parseScopes, type Scope } from '../accounts/scopes.ts'
 
 const NAME_LENGTH_MAX = 80
-/** No key should live longer. The limit also keeps years to four digits, so that instants sort as text. */
+/**
+ * Ten years; no key should live longer. The limit also keeps the year of an expiry to four digits, so that the
+ * stored texts sort by time.
+ */
 const LIFETIME_DAYS_MAX = 3660
 const DAY_MS = 86_400_000
 
 export interface KeyInput {
   readonly name: string
   readonly scopes: readonly string[]
-  /** If it is null, the key does not expire. */
+  /** Null if the key does not expire. */
   readonly expiresAt: Date | null
   /** Address prefixes or addresses. An empty list allows any address. */
   readonly allowedAddresses: readonly string[]

@@ -9,7 +9,7 @@ export const KEY_FILTERS = ['active', 'expired', 'revoked', 'ended'] as const
 export type KeyFilter = (typeof KEY_FILTERS)[number]
 
 export interface KeyListQuery {
-  /** If it is undefined, active keys come first, then the others. */
+  /** The keys to list; undefined lists all keys. */
   readonly status: KeyFilter | undefined
   /** The id of the last key of the previous page. */
   readonly after: string | undefined

@@ -26,7 +26,7 @@ export function keyStatus(
   return isExpired(row, now) ? 'expired' : 'active'
 }
 
-/** Whether an active key has made no request for 90 days: it should then probably be revoked. */
+/** Whether an active key has not been used for 90 days. Settings marks such keys, since they can probably be revoked. */
 export function isUnused(row: ApiKeyRow, now: Date): boolean {
   const since = row.last_used_at ?? row.created_at
   return (
@@ -34,7 +34,7 @@ export function isUnused(row: ApiKeyRow, now: Date): boolean {
   )
 }
 
-/** How long before the expiry of a key Admins are warned. */
+/** Admins are warned at these times before the expiry of a key. */
 const WARNINGS_BEFORE_MS = [14 * DAY_MS, DAY_MS]
 
 /** The instant of the next warning after `after`, or of the expiry itself; null if there is none. */
@@ -50,7 +50,7 @@ export function readAllowedAddresses(text: string | null): readonly string[] | n
   return text === null ? null : JSON.parse(text).map(String)
 }
 
-/** If the address is unknown, it is in no list. */
+/** A client whose address is unknown is allowed only if any address is allowed. */
 export function isAddressAllowed(text: string | null, address: string | undefined): boolean {
   const prefixes = readAllowedAddresses(text)
   if (prefixes === null) return true

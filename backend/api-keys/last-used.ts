@@ -14,7 +14,7 @@ export interface LastUsed extends DeferredWrites {
 
 export function createLastUsed(database: Database, log: Logger): LastUsed {
   let stamps = new Map<string, string>()
-  const { scheduleWrite, ...deferred } = deferWrites({ what: 'last use of keys', log, write })
+  const { scheduleWrite, ...deferred } = deferWrites({ subject: 'last use of keys', log, write })
 
   async function write(): Promise<boolean> {
     const pending = stamps

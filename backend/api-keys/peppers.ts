@@ -1,6 +1,7 @@
 /**
  * A stolen copy of the database is not enough to verify a guessed key, because the pepper is not in it. Peppers
- * have versions, so that they can be rotated: the first protects new keys, and all of them verify keys.
+ * have versions, so that they can be rotated: new keys use the first pepper, and existing keys are verified
+ * with any of them.
  */
 import { createHmac } from 'node:crypto'
 
@@ -10,7 +11,7 @@ export interface Pepper {
   readonly secret: string
 }
 
-/** Returns the hash of a key that is stored; `digest` is `digestApiKey` of its secret. */
+/** Returns the hash that is stored for a key. `digest` is the `digestApiKey` of its secret. */
 export function pepperDigest(digest: string, pepper: Pepper): string {
   return createHmac('sha256', pepper.secret).update(digest).digest('base64url')
 }

@@ -13,10 +13,10 @@ export interface Caller {
     readonly grantedScopes: readonly Scope[]
     /** The granted scopes that the account allows at present. */
     readonly effectiveScopes: readonly Scope[]
-    /** The number of calls per hour. */
+    /** The maximum number of calls per hour. */
     readonly rateLimit: number
     readonly createdAt: string
-    /** If it is null, the key does not expire. */
+    /** Null if the key does not expire. */
     readonly expiresAt: string | null
     /** The last use before this call, to within 5 s. */
     readonly lastUsedAt: string | null

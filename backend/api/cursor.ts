@@ -1,6 +1,6 @@
 /**
- * A cursor marks the last row of a page. It is valid for only one account, list, sort and set of filters: with
- * any other, it would silently skip rows, so it is rejected.
+ * A cursor marks the last row of a page. It is valid for only one account, list, sort and set of filters. With
+ * any other, the list would silently skip rows, so the cursor is rejected.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { Problem } from '../../shared/contract/problem.ts'

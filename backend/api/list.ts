@@ -1,6 +1,6 @@
 /**
- * The GET of a list: it parses the parameters and the cursor, and returns one page with the link to the next
- * page.
+ * Creates the operations that list objects. They parse the parameters and the cursor, and return one page with
+ * a link to the next page.
  */
 import assert from 'node:assert'
 import joi from 'joi'
@@ -46,7 +46,7 @@ export interface ListRow {
 
 export interface ListOptions<S extends QuerySchema, Row extends ListRow> {
   readonly operationId: string
-  /** The columns to sort by, each in both directions. */
+  /** The columns by which clients can sort, each in both directions. */
   readonly sorts: readonly SortColumn[]
   readonly filters: S
   /** Returns up to `page.fetch` rows, in the page's order. */
@@ -59,7 +59,7 @@ export function listOperation<S extends QuerySchema, Row extends ListRow>(
   options: ListOptions<S, Row>,
 ): Operation {
   const { operationId, sorts } = options
-  // Invalid cursors are rejected when they are opened.
+  // `verifyCursor` rejects invalid cursors.
   const cursor = joi.string().allow('')
   const pagingSchema = { limit: LIMIT, cursor, sort: sortOf(sorts) }
   const filterSchema = { ...TIME_FILTERS, ...options.filters }

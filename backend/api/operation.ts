@@ -11,7 +11,7 @@ export interface Call {
   readonly caller: Caller
   /** The path template of the contract, e.g. `/api/v1/debtors/{id}`. */
   readonly path: string
-  /** The value of `{id}`; empty if the path has none. */
+  /** The value of `{id}`; empty if the path has no `{id}`. */
   readonly id: string
   /** The raw query, without the question mark. */
   readonly query: string
@@ -35,15 +35,15 @@ export interface Services {
   readonly cursorKey: Buffer
 }
 
-/** The account and the object of a call, known once the gateway's signature is verified. */
+/** The account and the object of a call, which are known once the gateway's signature is verified. */
 export interface Target {
   readonly accountId: string
-  /** The value of `{id}`; empty if the path has none. */
+  /** The value of `{id}`; empty if the path has no `{id}`. */
   readonly id: string
   readonly now: Date
 }
 
-/** Completes the response to a call whose read has begun. */
+/** Completes the response after `begin` has started to read. */
 export type Finish = (call: Call) => Promise<Response>
 
 export type Operation =

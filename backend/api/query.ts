@@ -27,7 +27,7 @@ export function parseQuery<S extends QuerySchema>(
     if (value instanceof Rejection) throw invalidParameter(name, value.detail)
     values[name] = value
   }
-  // The loop has checked each value with the check of its name.
+  // The loop has checked each value against the schema.
   return values as QueryOf<S>
 }
 

@@ -7,10 +7,10 @@ export interface ReadOptions<Found> {
   readonly operationId: string
   /**
    * Returns undefined if the account has nothing with that id. It is called before the key is checked, so it
-   * must have no effect.
+   * must not have side effects.
    */
   find(reader: Reader, target: Target): Promise<Found | undefined>
-  /** Returns the JSON. */
+  /** Returns the representation, as an object that is serialized to JSON. */
   render(found: Found, call: Call): object
 }
 

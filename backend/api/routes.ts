@@ -1,7 +1,7 @@
 /**
- * Mounts operations on the web framework. The contract decides which operations exist and under which
- * method, path and scope; the process does not start if a handler has no operation in the contract,
- * or an operation of the contract no handler.
+ * Mounts operations on the web framework. The contract decides which operations exist and under which method,
+ * path and scope. The process does not start unless each operation of the contract has a handler, and each
+ * handler an operation.
  */
 import assert from 'node:assert'
 import type { Lifecycle, RouteOptions, ServerRoute } from '@hapi/hapi'
@@ -23,7 +23,7 @@ export interface ApiDeps {
   readonly cursorKey: Buffer
 }
 
-/** The types of a request that authentication and the route options below produce. */
+/** The types of the request properties that authentication and the route options below determine. */
 export interface ApiRefs {
   AuthCredentialsExtra: Caller
   AuthArtifactsExtra: { finish: Finish | undefined }
@@ -43,8 +43,7 @@ export function apiRoutes(deps: ApiDeps): ServerRoute<ApiRefs>[] {
   if (unknown) throw new Error(`${unknown.operationId} is not an operation of the contract`)
   return contract.operations.map(({ operationId, method, path, scope }) => {
     const operation = operations.find((candidate) => candidate.operationId === operationId)
-    if (operation === undefined)
-      throw new Error(`${method} ${path}: nothing handles ${operationId}`)
+    if (operation === undefined) throw new Error(`${method} ${path}: no handler for ${operationId}`)
     return {
       method,
       path,
@@ -76,7 +75,7 @@ function handlerOf(
 ): Lifecycle.Method<ApiRefs> {
   const respond = async (call: Call, finish: Finish | undefined) => {
     if ('respond' in operation) return operation.respond(call, services)
-    assert(finish !== undefined, 'authentication begins each read')
+    assert(finish !== undefined, 'authentication must begin each read')
     return finish(call)
   }
   return async (request, h) => {

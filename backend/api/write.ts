@@ -19,7 +19,7 @@ export interface WriteContext {
   readonly caller: Caller
   readonly now: Date
   readonly idempotencyKey: string | undefined
-  /** A digest of operation and body as sent; undefined without a key. */
+  /** A digest of the operation and the body as sent; undefined without an idempotency key. */
   readonly fingerprint: string | undefined
 }
 
@@ -32,10 +32,10 @@ export interface WriteOptions<Body> {
   readonly operationId: string
   readonly body: ObjectSchema<Body>
   readonly idempotencyKey: 'required' | 'optional'
-  /** The member of `idempotency_key_reused` that names the resource which the key created. */
+  /** The member of the problem `idempotency_key_reused` for the id of the resource that the key created. */
   readonly originalMember: string
   create(tx: Transaction, context: WriteContext, body: Body): Promise<Created>
-  /** Finds the resource that the key created, and whether the body would create an equal one. */
+  /** Finds the resource that the key created. `same` is whether the body would create an equal one. */
   recall?(
     reader: Reader,
     context: WriteContext & { readonly idempotencyKey: string },

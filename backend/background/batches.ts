@@ -1,15 +1,15 @@
-/** Writes many rows in small transactions, so that payments can be recorded in between. */
+/** Writes many rows in small transactions, so that payments can be recorded between them. */
 import { setTimeout as delay } from 'node:timers/promises'
 
-/** The maximum number of rows per transaction, which then takes two or three milliseconds. */
+/** The maximum number of rows per transaction. Writing 100 rows takes two or three milliseconds. */
 const BATCH_MAX = 100
 
 /** The longest pause between two batches. With longer pauses, thousands of rows would take seconds. */
 const PAUSE_MS_MAX = 5
 
 /**
- * Writes batches one after the other. After each it pauses for as long as the batch took, up to
- * `PAUSE_MS_MAX`, so that calls get about half of the time.
+ * Writes batches one after the other. After each batch it pauses for as long as the batch took, up to
+ * `PAUSE_MS_MAX`, so that calls get about half of the database's time.
  */
 export async function writeInBatches<T>(
   rows: readonly T[],

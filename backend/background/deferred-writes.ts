@@ -4,7 +4,7 @@
  */
 import type { Logger } from '../../shared/process/log.ts'
 
-/** Including the duration of a write, readers see data that is less than 5 s old, as documented for keys. */
+/** The API documents that `last_used_at` is accurate to 5 s. One second remains for the write itself. */
 const WRITE_EVERY_MS = 4000
 
 export interface DeferredWrites {
@@ -20,16 +20,16 @@ export interface DeferredWrites {
 }
 
 interface DeferredWritesOptions {
-  /** A name for the log. */
-  readonly what: string
+  /** The subject of log messages, e.g. `last use of keys`. */
+  readonly subject: string
   readonly log: Logger
   /** Writes the collected data, or puts it back and throws. Resolves to false if there was none. */
   write(): Promise<boolean>
 }
 
-/** `scheduleWrite` schedules a write, unless one is scheduled. A write that fails is scheduled again. */
+/** `scheduleWrite` schedules a write, unless one is already scheduled. A write that fails is scheduled again. */
 export function deferWrites({
-  what,
+  subject,
   log,
   write,
 }: DeferredWritesOptions): DeferredWrites & { scheduleWrite(): void } {
@@ -41,7 +41,7 @@ export function deferWrites({
     timer ??= setTimeout(() => {
       timer = undefined
       flush().catch((error: unknown) => {
-        log.warn({ err: error }, `${what} not written`)
+        log.warn({ err: error }, `writing the ${subject} failed`)
         scheduleWrite()
       })
     }, WRITE_EVERY_MS).unref()

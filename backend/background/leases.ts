@@ -1,8 +1,8 @@
 /**
- * Rows that workers share: `run_at` is the time at which a row is due, and `lease` identifies the worker
- * that claimed it. A claim moves `run_at` to the end of the lease, so that a row is due again if its worker
- * is killed. A worker that was too slow finds that another one has the lease. Each row is therefore
- * processed at least once, and each outcome is recorded once.
+ * Rows that workers share: `run_at` is the time at which a row is due, and `lease` identifies the worker that
+ * claimed it. A claim moves `run_at` to the end of the lease, so that a row is due again if its worker is
+ * killed. A worker that takes longer than its lease can no longer record its outcome, because another worker
+ * has the lease. Each row is therefore processed at least once, and each outcome is recorded once.
  */
 import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
@@ -26,8 +26,8 @@ export interface LeasedTable<T extends Leased> {
   readonly table: T
   readonly key: keyof Tables[T] & string
   /**
-   * The duration of a lease. It is longer than the work can take, with a margin for waiting writers and
-   * differing clocks.
+   * The duration of a lease. It is longer than the work can take, with a margin for slow writes and for clocks
+   * that differ.
    */
   readonly leaseMs: number
   /** Whether rows that are due at the same instant are sorted by their keys. */
@@ -75,7 +75,7 @@ export function leasesOf<T extends Leased>({
       return row === undefined ? undefined : new Date(String(row['run_at']))
     },
 
-    /** Claims those of the rows that are still due, and returns their lease. */
+    /** Claims the rows of `ids` that are still due, and returns their lease. */
     async claim(tx: Transaction, ids: readonly string[], now: Date, change: Change<T> = {}) {
       const lease = createLease()
       await update(tx)

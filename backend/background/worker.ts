@@ -6,19 +6,20 @@ import type { Logger } from '../../shared/process/log.ts'
 import type { Database } from '../database/database.ts'
 
 /**
- * The pause of workers that are woken by an announcement, or sleep until the next row is due. They poll as well,
- * since another process on a SQLite file announces nothing, and an announcement is lost if its process is killed.
+ * The maximum pause of workers that are woken by announcements or sleep until the next row is due. Without it,
+ * they would miss work from another process on a SQLite file, which sends no announcements, and work whose
+ * announcement was lost because its process was killed.
  */
 export const POLL_MS = 5000
 
 export interface Worker {
-  /** Starts the next round now. During a round: starts another one right after it. */
+  /** Starts the next round now or, during a round, right after this round. */
   wake(): void
   /** Aborts the signal of the current round and resolves when the round has ended. No other round starts. */
   stop(): Promise<void>
 }
 
-/** What a worker on the database needs. */
+/** The dependencies of a worker that uses the database. */
 export interface WorkerDeps {
   readonly database: Database
   readonly clock: () => Date

@@ -55,10 +55,11 @@ export function daysBetween(from: string, to: string): number {
   return (Date.parse(`${to}T00:00:00Z`) - Date.parse(`${from}T00:00:00Z`)) / DAY_MS
 }
 
-/** The first instant of the date in the time zone, also if the clocks skip midnight. */
+/** The first instant of the date in the time zone, even if the clocks skip midnight. */
 export function startOfDay(date: string, timezone: string): Date {
   const asUtc = Date.parse(`${date}T00:00:00Z`)
-  // The first instant lies between these, as no offset is larger; offsets are multiples of a quarter hour.
+  // UTC offsets are multiples of a quarter hour from -12 to +14 hours, so the first instant lies between these
+  // two.
   let early = asUtc - 15 * HOUR_MS
   let late = asUtc + 13 * HOUR_MS
   while (late - early > QUARTER_MS) {
@@ -69,7 +70,9 @@ export function startOfDay(date: string, timezone: string): Date {
   return new Date(late)
 }
 
-/** The instant at which local time is this hour of the date; an hour later if the clocks skip it. */
+/**
+ * The instant at which the local time is `hour` on the date. If the clocks skip this hour, it is an hour later.
+ */
 export function instantOf(date: string, hour: number, timezone: string): Date {
   const wanted = Date.parse(`${date}T00:00:00Z`) + hour * HOUR_MS
   // The offset depends on the instant, so it is computed a second time at the first result.
@@ -90,8 +93,8 @@ const dayFormat = formatIn(DAY)
 const clockFormat = formatIn({ ...DAY, ...TIME })
 
 /**
- * Formats are cached, since creating one costs 50 µs and using it 1 µs. There are at most as many as accounts
- * and debtors have time zones.
+ * Formats are cached, since creating one takes 50 µs and using it 1 µs. The cache has at most one format for
+ * each time zone of accounts and debtors.
  */
 function formatIn(shown: Intl.DateTimeFormatOptions): (timezone: string) => Intl.DateTimeFormat {
   const formats = new Map<string, Intl.DateTimeFormat>()

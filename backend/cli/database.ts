@@ -131,7 +131,10 @@ function describe({ name, rows, differing }: CopiedTable) {
   return { table: name, rows: rows.toLocaleString('en-US'), outcome }
 }
 
-/** Opens SQLite as a backend, which rejects a file that another backend uses, or PostgreSQL without time limits. */
+/**
+ * Opens SQLite as a backend does, which fails if another backend uses the file. Opens PostgreSQL without time
+ * limits.
+ */
 function openForCopy(url: string): Promise<OpenDatabase> {
   const user = isPostgres(url) ? 'migrator' : 'backend'
   return openDatabase({ url, log: createLogger('cli', 'silent'), user })

@@ -39,7 +39,7 @@ export const debtorCommands: readonly Command[] = [
       language: textOption('L', 'The language of mails to the customer, as a BCP 47 tag, e.g. nl.'),
       timezone: textOption(
         'T',
-        'The IANA name of the customer’s time zone. Without one, that of the account applies.',
+        'The IANA name of the customer’s time zone. Without one, the account’s time zone applies.',
       ),
       line1: textOption('A', 'The first line of the address, with street and number.'),
       line2: textOption('A', 'The second line of the address.'),

@@ -24,7 +24,7 @@ export const exportCommands: readonly Command[] = [
     },
     async run({ ID, to }, context) {
       if (to === '-') {
-        // If the reader closes the pipe, the write itself reports the error.
+        // An error event without a listener would end the process. The callback of the write reports the error.
         context.stdout.once('error', () => {})
         await writeExport(context, ID, (lines) => print(lines, context.stdout))
         return { json: undefined, text: '', isPrinted: true }

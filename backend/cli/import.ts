@@ -14,15 +14,15 @@ import { EXAMPLE, parseColumns } from './import/column-option.ts'
 import { createProgress, type Progress } from './import/progress.ts'
 
 /**
- * The file is read and checked as a whole. 50 MB are some 500,000 rows: three months at the default hourly
- * limit.
+ * The whole file is kept in memory. 50 MB are about 500,000 rows, which take about three months at the default
+ * hourly limit.
  */
 const FILE_BYTES_MAX = 50 * 1024 * 1024
 /** Enough to keep the service busy, and few enough to leave capacity to other clients. */
 const CONCURRENCY = 4
 /**
- * One Ctrl-C reaches this process twice, from the terminal and from npm. A signal within this time after the
- * first is therefore not a second Ctrl-C.
+ * One Ctrl-C reaches this process twice, from the terminal and from npm. A signal that follows the first within
+ * this time is therefore not counted as a second Ctrl-C.
  */
 const SECOND_SIGNAL_AFTER_MS = 1000
 const KEY_VARIABLE = 'RECEIVABLES_API_KEY'

@@ -24,13 +24,13 @@ export const invoiceCommands: readonly Command[] = [
     options: {},
     run: ({ ID }, context) => perform(context, ID, 'is open', finaliseInvoice),
   }),
-  reasoned(
+  commandWithReason(
     'void',
     'Void a draft, or an open invoice without payments. This cannot be undone.',
     'is void',
     voidInvoice,
   ),
-  reasoned(
+  commandWithReason(
     'write-off',
     'Write off an open invoice: reminders for it stop. It can still be paid.',
     'is written off',
@@ -39,7 +39,7 @@ export const invoiceCommands: readonly Command[] = [
   defineCommand({
     name: 'invoices credit',
     summary:
-      'Credit an amount, at most the amount due, to an open invoice: the customer no longer owes it.',
+      'Credit an amount, at most the amount due, to an open invoice: the customer no longer owes this amount.',
     arguments: ['ID'],
     options: {
       amount: {
@@ -57,21 +57,21 @@ export const invoiceCommands: readonly Command[] = [
       )
     },
   }),
-  reasoned(
+  commandWithReason(
     'dispute',
     'Record that the customer disputes an invoice: reminders for it stop.',
     'is disputed',
     disputeInvoice,
   ),
-  reasoned(
+  commandWithReason(
     'resolve',
-    'Record that a dispute is resolved: reminders continue, unless something else blocked them before.',
+    'Record that a dispute is resolved: reminders continue, unless something else blocked them before the dispute.',
     'is no longer disputed',
     resolveDispute,
   ),
 ]
 
-function reasoned(
+function commandWithReason(
   verb: string,
   summary: string,
   done: string,

@@ -62,14 +62,14 @@ export const keyCommands: readonly Command[] = [
       'expires-at': EXPIRES_AT,
       addresses: ADDRESSES,
     },
-    async run({ account, name, scopes, 'rate-limit': limit, ...limits }, context) {
+    async run({ account, name, scopes, 'rate-limit': limit, ...restrictions }, context) {
       const peppers = context.peppers()
       const input = {
         accountId: account,
         name,
         scopes: splitList(scopes),
         ...(limit === undefined ? {} : { rateLimit: parseWholeNumber('--rate-limit', limit) }),
-        ...readLimits(limits),
+        ...readRestrictions(restrictions),
       }
       const { row, secret } = await (await context.database()).transaction((tx) =>
         issueApiKey(tx, input, peppers, { actor: OPERATOR, now: context.now }),
@@ -139,22 +139,22 @@ export const keyCommands: readonly Command[] = [
   defineCommand({
     name: 'keys change',
     summary:
-      'Rename a key, bring its expiry forward, or change the addresses that it may be used from.',
+      'Rename a key, move its expiry to an earlier time, or change the addresses that it may be used from.',
     arguments: ['ID'],
     options: {
       name: { type: 'string', value: 'N', description: 'The new name.' },
       'expires-at': EXPIRES_AT,
       addresses: ADDRESSES,
     },
-    async run({ ID, name, ...limits }, context) {
-      const change = { ...(name === undefined ? {} : { name }), ...readLimits(limits) }
+    async run({ ID, name, ...restrictions }, context) {
+      const change = { ...(name === undefined ? {} : { name }), ...readRestrictions(restrictions) }
       if (Object.keys(change).length === 0) throw new UsageError('At least one option is required')
       const key = await (await context.database()).transaction((tx) =>
         changeApiKey(tx, ID, change, { actor: OPERATOR, now: context.now }),
       )
       return {
         json: represent(key, context.now),
-        text: `Key ${key.id}, ${key.name}, was changed. The change applies from its next call on.`,
+        text: `Key ${key.id}, ${key.name}, was changed. The change takes effect with its next call.`,
       }
     },
   }),
@@ -178,13 +178,13 @@ export const keyCommands: readonly Command[] = [
       },
       'expires-at': EXPIRES_AT,
     },
-    async run({ ID, grace, name, ...limits }, context) {
+    async run({ ID, grace, name, ...restrictions }, context) {
       const known = Object.keys(GRACE_PERIODS_MS).find(
         (word): word is GracePeriod => word === grace,
       )
       if (known === undefined)
         throw new UsageError(`--grace must be one of ${Object.keys(GRACE_PERIODS_MS).join(', ')}`)
-      const { expiresAt = null } = readLimits(limits)
+      const { expiresAt = null } = readRestrictions(restrictions)
       const peppers = context.peppers()
       const actionContext = { actor: OPERATOR, now: context.now }
       const { row, secret, replaced } = await (await context.database()).transaction(async (tx) => {
@@ -206,7 +206,7 @@ export const keyCommands: readonly Command[] = [
 ]
 
 /** Throws `UsageError`. An absent option has no member in the result; `none` allows any address. */
-function readLimits(given: {
+function readRestrictions(given: {
   readonly 'expires-at'?: string | undefined
   readonly addresses?: string | undefined
 }) {

@@ -25,7 +25,7 @@ export const killSwitchCommands: readonly Command[] = [
   defineCommand({
     name: 'kill-switch on',
     summary:
-      'Activate the kill switch: all reminders stop immediately. Waiting messages are suppressed, and are not sent after the switch is released either.',
+      'Activate the kill switch: all reminders stop immediately. Waiting messages are suppressed; they are not sent after the switch is released.',
     arguments: [],
     options: {
       reason: REASON,

@@ -22,7 +22,7 @@ export const paymentCommands: readonly Command[] = [
   defineCommand({
     name: 'payments allocate',
     summary:
-      'Allocate money of a payment that is on account to open invoices of the same customer.',
+      'Allocate the part of a payment that is on account to open invoices of the same customer.',
     arguments: ['ID'],
     options: {
       to: {

@@ -1,4 +1,4 @@
-/** The commands for the content of reminders: the sender, the wording, and how to pay. */
+/** The commands for the content of reminders: the sender, the wording, and the payment details. */
 import { readFile } from 'node:fs/promises'
 import { getAccount } from '../accounts/accounts.ts'
 import { OPERATOR } from '../accounts/audit.ts'
@@ -107,7 +107,7 @@ export const reminderContentCommands: readonly Command[] = [
       currency: {
         type: 'string',
         value: 'C',
-        description: 'The ISO 4217 code of the currency. A change requires it.',
+        description: 'The ISO 4217 code of the currency. It is required for a change.',
       },
       holder: { type: 'string', value: 'N', description: 'The account holder.' },
       number: { type: 'string', value: 'IBAN', description: 'The IBAN or account number.' },

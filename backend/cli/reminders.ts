@@ -31,8 +31,8 @@ import {
 import { parseWholeNumber } from './input/option-values.ts'
 import { accountOf } from './owner.ts'
 
-const DAYS = 14
-const DAYS_MAX = 366
+const PREVIEW_DAYS_DEFAULT = 14
+const PREVIEW_DAYS_MAX = 366
 
 export const reminderCommands: readonly Command[] = [
   defineCommand({
@@ -45,7 +45,7 @@ export const reminderCommands: readonly Command[] = [
       days: {
         type: 'string',
         value: 'N',
-        description: `The number of days. The default is ${DAYS}.`,
+        description: `The number of days. The default is ${PREVIEW_DAYS_DEFAULT}.`,
       },
     },
     async run({ account: id, days }, context) {
@@ -191,9 +191,9 @@ async function decide(context: Context, id: string, decision: Decision): Promise
 }
 
 function parseDays(text: string | undefined): number {
-  const days = text === undefined ? DAYS : parseWholeNumber('--days', text)
-  if (days <= DAYS_MAX) return days
-  throw new UsageError(`--days must be a number from 0 to ${DAYS_MAX}, not ${text}`)
+  const days = text === undefined ? PREVIEW_DAYS_DEFAULT : parseWholeNumber('--days', text)
+  if (days <= PREVIEW_DAYS_MAX) return days
+  throw new UsageError(`--days must be a number from 0 to ${PREVIEW_DAYS_MAX}, not ${text}`)
 }
 
 function renderPreview(

@@ -83,7 +83,7 @@ async function run(args: readonly string[], environment: ProcessEnvironment): Pr
   const command = COMMANDS.find(({ name }) =>
     name.split(' ').every((word, index) => args[index] === word),
   )
-  if (command === undefined) return { text: helpOn(args) }
+  if (command === undefined) return { text: helpFor(args) }
   const rest = args.slice(command.name.split(' ').length)
   const { values, positionals } = parseArgs({
     args: [...rest],
@@ -164,7 +164,7 @@ async function withContext<T>(
   }
 }
 
-function helpOn(args: readonly string[]): string {
+function helpFor(args: readonly string[]): string {
   const words = args.filter((word) => !word.startsWith('-'))
   const found = COMMANDS.filter(({ name }) => name.startsWith(words.join(' ')))
   if (found.length === 0) throw new UsageError(`There is no command ${words.join(' ')}`)

@@ -19,7 +19,12 @@ export const userCommands: readonly Command[] = [
         value: 'E',
         description: 'The e-mail address that the user logs in with.',
       },
-      role: { type: 'string', required: true, value: 'R', description: `${ROLES.join(' or ')}.` },
+      role: {
+        type: 'string',
+        required: true,
+        value: 'R',
+        description: `The role: ${ROLES.join(' or ')}.`,
+      },
       'password-stdin': {
         type: 'boolean',
         description:

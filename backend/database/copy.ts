@@ -30,7 +30,7 @@ export interface CopiedTable {
   readonly differing: readonly string[]
 }
 
-/** Throws if the target contains records that are not a prefix of the source's. */
+/** Throws if the target contains records that an interrupted copy cannot have left there. */
 export async function copyDatabase(options: CopyOptions): Promise<CopiedTable[]> {
   const { from, to, progress } = options
   const all = await inTransaction(options[options.sqlite], readShapes)

@@ -17,15 +17,15 @@ export interface Database {
    */
   readonly isConcurrent: boolean
   /**
-   * Runs `work` in a transaction that is durable when the promise resolves. If `work` throws, its writes
-   * are rolled back and the error is thrown here. Throws `Problem` 503 `service_unavailable` if the writer
-   * or a connection was not free within 5 s, or if an error ended the whole transaction: nothing was
-   * recorded, and the caller may retry. Throws 504 `gateway_timeout` if it is unknown whether anything was
-   * recorded. A call inside `work` throws an assertion error.
+   * Runs `work` in a transaction that is durable when the promise resolves. If `work` throws, its writes are
+   * rolled back and the error is thrown here. Throws `Problem` 503 `service_unavailable` if the writer or a
+   * connection was not free within 5 s, or if an error ended the whole transaction: nothing was recorded, and
+   * the caller may retry. Throws 504 `gateway_timeout` if it is unknown whether anything was recorded. A nested
+   * call, inside `work`, throws an assertion error.
    *
    * If transactions run concurrently, `work` sees what other transactions commit meanwhile. It must lock the
-   * rows on which its decisions depend (`forNoKeyUpdate`), and must have no effect outside of `tx`, because
-   * it may run again.
+   * rows on which its decisions depend (`forNoKeyUpdate`), and must have no effect outside of `tx`, because it
+   * may run again.
    */
   transaction<T>(work: (tx: Transaction) => Promise<T>): Promise<T>
   /**
@@ -64,19 +64,19 @@ export interface OpenDatabase extends Database {
   /** The migrations that were applied when the database was opened. */
   readonly migrated: readonly string[]
   /**
-   * Runs `work` with a reader that shows one instant, however long `work` takes and whatever is committed
-   * meanwhile. It blocks no other transaction.
+   * Runs `work` with a reader that shows the state at one instant, however long `work` takes and whatever is
+   * committed meanwhile. It blocks no other transaction.
    */
   snapshot<T>(work: (read: Reader) => Promise<T>): Promise<T>
   /**
    * Empties the log that a database keeps for recovery from a crash, so that its files no longer contain
-   * overwritten data. Returns false if a reader still uses the log, and on PostgreSQL, whose operators
-   * decide when the log is deleted.
+   * overwritten data. Returns false if a reader still uses the log. Always returns false on PostgreSQL, where
+   * operators decide when the log is deleted.
    */
   emptyLog(): Promise<boolean>
   /**
-   * Why the last transactions were lost (e.g. a full disk) or why commits wait. It is undefined once a
-   * transaction has been committed again.
+   * The reason for which the last transactions were lost (e.g. a full disk) or commits wait. It is undefined
+   * again after the next commit.
    */
   readonly fault: Error | undefined
   activity(): DatabaseActivity

@@ -53,7 +53,7 @@ export function createUsage(database: Database, log: Logger): Usage {
     return wrote.includes(true)
   }
 
-  const { scheduleWrite, ...deferred } = deferWrites({ what: 'usage of keys', log, write })
+  const { scheduleWrite, ...deferred } = deferWrites({ subject: 'usage of keys', log, write })
   return {
     ...deferred,
     count({ keyId, status, at, operation, code }) {

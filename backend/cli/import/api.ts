@@ -1,7 +1,7 @@
 /**
- * A patient client of the public API. A request waits while the key's hourly limit is used up, and is retried
- * with the same Idempotency-Key if its outcome is unknown. It fails after eight failed tries, or at once for a
- * cause that a retry cannot resolve. Responses that concern one record (201, 409, 422) are returned as values.
+ * A client of the public API. A request waits while the key's hourly limit is used up, and is retried with the
+ * same Idempotency-Key if its outcome is unknown. A request fails after eight tries, or at once if a retry
+ * cannot help. Responses that concern one record (201, 409, 422) are returned as values.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Dispatcher, Pool } from 'undici'
@@ -16,8 +16,8 @@ export type Json = Readonly<Record<string, unknown>>
 export interface ApiResponse {
   readonly status: number
   /**
-   * Whether another run has created the record, earlier or concurrently. After a failed try of this request it
-   * is false, because that try may have created the record.
+   * Whether another run has created the record, earlier or concurrently. False after a failed try of this
+   * request, because that try may have created the record.
    */
   readonly replayed: boolean
   readonly body: Json
@@ -62,10 +62,10 @@ const RETRY_DELAYS_MS = [500, 2000, 5000, 10_000, 30_000, 60_000, 90_000]
 /** Longer than the gateway's own timeout of 20 s, so that its 504 arrives first. */
 const RESPONSE_TIMEOUT_MS = 40_000
 const CONNECT_TIMEOUT_MS = 10_000
-/** A page of 200 records with all members is far smaller. */
+/** Far more than a page of 200 records. */
 const RESPONSE_BYTES_MAX = 32 * 1024 * 1024
-/** Used if a 429 has no Retry-After. */
-const LIMITED_SECONDS = 60
+/** The wait after a 429 without Retry-After. */
+const RATE_LIMIT_WAIT_SECONDS = 60
 const LIMITED = 'The hourly limit of the key is reached'
 
 interface Call {
@@ -157,7 +157,7 @@ export function createApi({
     calls++
     window = readWindow(response.headers) ?? window
     return classify({
-      what: `${method} ${path.replace(/\?.*/, '')}`,
+      request: `${method} ${path.replace(/\?.*/, '')}`,
       status: response.statusCode,
       retryAfter: response.headers['retry-after'],
       replayed: response.headers['idempotent-replayed'] === 'true',
@@ -187,7 +187,8 @@ export function createApi({
 }
 
 interface Received {
-  readonly what: string
+  /** Method and path, for messages. */
+  readonly request: string
   readonly status: number
   readonly retryAfter: string | string[] | undefined
   readonly replayed: boolean
@@ -195,31 +196,34 @@ interface Received {
   readonly body: Json | undefined
 }
 
-function classify({ what, status, retryAfter, replayed, body }: Received): Outcome {
+function classify({ request, status, retryAfter, replayed, body }: Received): Outcome {
   const seconds = /^\d{1,6}$/.test(String(retryAfter)) ? Number(retryAfter) : undefined
   const code = body?.['code']
-  if (status === 429) return { kind: 'limited', waitMs: (seconds ?? LIMITED_SECONDS) * 1000 }
+  if (status === 429)
+    return { kind: 'limited', waitMs: (seconds ?? RATE_LIMIT_WAIT_SECONDS) * 1000 }
   if (status >= 500 || status === 408 || code === 'idempotency_in_progress') {
     return {
       kind: 'failed',
-      reason: `${what}: ${status} ${code ?? ''}`,
+      reason: `${request}: ${status} ${code ?? ''}`,
       waitMs: (seconds ?? 0) * 1000,
     }
   }
   const isExpected = status === 200 || status === 201 || status === 409 || status === 422
   if (isExpected && body !== undefined)
     return { kind: 'response', response: { status, replayed, body } }
-  throw unexpected(what, status, body)
+  throw unexpected(request, status, body)
 }
 
-function unexpected(what: string, status: number, body: Json | undefined): ImportStopped {
+function unexpected(request: string, status: number, body: Json | undefined): ImportStopped {
   if (body?.['code'] === undefined) {
     return new ImportStopped(
-      `The response to ${what} has status ${status} and does not come from Receivables: check --base-url.`,
+      `The response to ${request} has status ${status} and does not come from Receivables: check --base-url.`,
     )
   }
   const { code, detail, request_id: requestId } = body
-  return new ImportStopped(`${what} was rejected with ${status} ${code}: ${detail} (${requestId})`)
+  return new ImportStopped(
+    `${request} was rejected with ${status} ${code}: ${detail} (${requestId})`,
+  )
 }
 
 function readWindow(headers: Dispatcher.ResponseData['headers']): RateLimitWindow | undefined {

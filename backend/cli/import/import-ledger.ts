@@ -1,6 +1,6 @@
 /**
- * Runs an import: identifies the account, reads its records, compares them with the file, creates what is
- * missing, and compares again.
+ * Runs an import: identifies the account, reads its records, compares them with the file, creates the missing
+ * records, and compares again.
  */
 import joi from 'joi'
 import { type Comparison, compare, countMissing } from '../../import/comparison.ts'

@@ -67,12 +67,14 @@ export const pastImportCommands: readonly Command[] = [
         }
       }
       const count = steps.reduce((sum, step) => sum + Object.keys(step).length, 0)
-      const what = dryRun ? `${count} records can be taken back` : `${done} records were taken back`
+      const summary = dryRun
+        ? `${count} records can be taken back`
+        : `${done} records were taken back`
       const keptRecords = kept.map(({ kind, name, reason }) => `${kind} ${name}: ${reason}`)
       return {
         json: { import_id: ID, dry_run: dryRun, can_take_back: count, taken_back: done, kept },
         text: [
-          `${what}, ${kept.length} cannot be taken back${kept.length > 0 ? ':' : '.'}`,
+          `${summary}, ${kept.length} cannot be taken back${kept.length > 0 ? ':' : '.'}`,
           ...keptRecords,
         ].join('\n'),
       }

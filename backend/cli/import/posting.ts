@@ -35,7 +35,10 @@ export interface PostingOptions {
   readonly onDone: () => void
 }
 
-/** The import stops after this many rejections. They usually have one cause, and each uses up the hourly limit. */
+/**
+ * The import stops after this many rejections. So many usually have one cause, and each counts against the
+ * hourly limit.
+ */
 const REFUSALS_MAX = 100
 
 /**
@@ -81,8 +84,8 @@ export async function postMissing(options: PostingOptions): Promise<Posted> {
 }
 
 /**
- * The key is the same in every run: the service then recognizes a repeated request, whether the first one
- * succeeded or not.
+ * The key is the same in every run, so that the service recognizes a repeated request whether or not the first
+ * one succeeded.
  */
 function idempotencyKey(kind: string, externalId: string): string {
   const plain = /^[!-~]{1,200}$/.test(externalId)

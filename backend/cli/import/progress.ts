@@ -35,7 +35,7 @@ export interface ProgressState {
 
 const REDRAW_MS = 200
 const LOG_LINE_MS = 5000
-/** A wait of an hour then writes 60 lines to a log, not 720. */
+/** With this interval, a wait of an hour writes 60 lines to a log instead of 720. */
 const LOG_WAIT_LINE_MS = 60_000
 const BAR_WIDTH = 24
 

@@ -145,7 +145,7 @@ function representResult(result: ImportResult, agrees: boolean) {
   }
 }
 
-/** In minor units. JSON numbers are exact up to 2^53, which no ledger of 50 MB exceeds. */
+/** Amounts are in minor units. JSON numbers are exact up to 2^53, which no ledger of 50 MB exceeds. */
 function representTotals({ invoices, invoiced, payments, paid, open }: Totals) {
   return { invoices, invoiced: Number(invoiced), payments, paid: Number(paid), open: Number(open) }
 }

@@ -8,7 +8,7 @@ import type {
 } from '../../import/records.ts'
 import { type Api, ImportStopped } from './api.ts'
 
-/** The API's maximum: an account of 100,000 invoices takes 500 requests. */
+/** The API's maximum, with which 100,000 invoices take 500 requests. */
 export const PAGE_SIZE = 200
 
 const text = joi.string().required()

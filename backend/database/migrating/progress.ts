@@ -1,4 +1,4 @@
-/** How operators see the progress of long work on a database. */
+/** Shows operators the progress of long work on a database. */
 import type { Logger } from '../../../shared/process/log.ts'
 
 export interface MigrationProgress {

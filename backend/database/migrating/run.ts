@@ -89,7 +89,7 @@ async function apply(
   await target.transaction((tx) => completeRecord(tx, name, new Date().toISOString()))
 }
 
-/** A step of a migration. */
+/** Identifies a step: the name of its migration, and its index in `steps`. */
 interface StepReference {
   readonly name: string
   readonly index: number

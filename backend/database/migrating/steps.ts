@@ -8,7 +8,8 @@
  * - `index`: builds an index, on PostgreSQL without blocking writers.
  * - `backfill`: fills a column of existing rows in batches, each in a transaction of its own.
  *
- * The runner records each step and the position of a backfill. If it is killed, the next run continues there.
+ * The runner records each step and the position of a backfill. If the runner is killed, the next run continues
+ * at the recorded position.
  */
 import assert from 'node:assert'
 import { type Kysely, sql } from 'kysely'
@@ -16,8 +17,8 @@ import { type Kysely, sql } from 'kysely'
 export interface Migration {
   readonly steps: readonly Step[]
   /**
-   * For a migration that removes something: the name of the migration since which programs work without it.
-   * A program that does not know that migration refuses to start. If absent, any program may start.
+   * For a migration that removes something: the name of a migration from the first release that no longer used
+   * it. A program that does not know the named migration refuses to start. If absent, any program may start.
    */
   readonly requires?: string
 }
@@ -64,7 +65,7 @@ export interface BackfillStep {
   readonly where: string
 }
 
-/** Runs statements in one transaction. Each must take an instant, however large the tables are. */
+/** Runs statements in one transaction. Each must be quick, however large the tables are. */
 export function transaction(...statements: readonly string[]): TransactionStep {
   return {
     kind: 'transaction',
@@ -91,7 +92,7 @@ export function check(replacement: Omit<CheckStep, 'kind'>): CheckStep {
   return { kind: 'check', ...replacement }
 }
 
-/** `create [unique] index <name> on <table> (<columns>) [where <condition>]` */
+/** Parses `create [unique] index <name> on <table> (<columns>) [where <condition>]`. */
 export function index(statement: string): IndexStep {
   const [, unique, name, definition] =
     /^create (unique )?index (\w+) (on .*)$/s.exec(statement.trim()) ?? []
@@ -102,7 +103,7 @@ export function index(statement: string): IndexStep {
 /**
  * `update <table> set <set> where <where>`, in batches in the order of the primary key. The update must be
  * repeatable. It misses rows that a process of the previous version inserts with a key before the current
- * batch: the column's default must be right for these, or the code must handle them.
+ * batch: the column's default must be correct for these rows, or the code must handle them.
  */
 export function backfill(
   work: Omit<BackfillStep, 'kind' | 'key'> & Partial<Pick<BackfillStep, 'key'>>,
@@ -110,7 +111,7 @@ export function backfill(
   return { kind: 'backfill', key: ['id'], ...work }
 }
 
-/** Returns the statement that creates an index; `concurrently`, PostgreSQL does so without blocking writers. */
+/** Returns the statement that creates an index. With `concurrently`, PostgreSQL does not block writers. */
 export function indexStatement(step: IndexStep, mode?: 'concurrently'): string {
   const words = ['create', ...(step.isUnique ? ['unique'] : []), 'index', ...(mode ? [mode] : [])]
   return [...words, step.name, step.definition].join(' ')

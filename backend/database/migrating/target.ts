@@ -7,13 +7,13 @@ export interface MigrationTarget {
   /** May be called inside or outside of a transaction. */
   hasTable(name: string): Promise<boolean>
   /**
-   * Runs `work` in a transaction, which blocks others only for a moment: if another transaction keeps a
-   * lock for longer, this one is rolled back and `work` runs again later.
+   * Runs `work` in a transaction that blocks others only for a moment: if it waits too long for a lock, it is
+   * rolled back and `work` runs again later.
    */
   transaction<T>(work: (tx: Kysely<unknown>) => Promise<T>): Promise<T>
   /**
-   * Runs a step outside of a transaction, without blocking writers. The step can be run again after a kill.
-   * Absent if the database supports the step only in a transaction.
+   * Runs a step outside of a transaction, without blocking writers. If the process is killed, the step can be
+   * run again. Absent if the database supports the step only in a transaction.
    */
   runWithoutBlocking?(step: ColumnStep | CheckStep | IndexStep): Promise<void>
   /** Replaces a check in a transaction: in an empty database, and if `runWithoutBlocking` is absent. */

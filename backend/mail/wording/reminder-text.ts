@@ -1,6 +1,6 @@
 /** Writes a reminder: its subject, and its content as text and as HTML. */
 import type { LogoProperties } from '../../accounts/logo.ts'
-import { ibanText, type PaymentDetails } from '../../accounts/payment-details.ts'
+import { formatIban, type PaymentDetails } from '../../accounts/payment-details.ts'
 import type { ReminderStage } from '../../database/tables.ts'
 import { moneyText } from '../../money/money-text.ts'
 import { headerText } from '../addresses.ts'
@@ -173,7 +173,7 @@ function paymentOf(
 ): MailPayment {
   const { currency, account_number: number, bank_code: code, payment_link: link } = details
   const invoices = all.filter((invoice) => invoice.currency === currency)
-  const iban = number === null ? undefined : ibanText(number)
+  const iban = number === null ? undefined : formatIban(number)
   const isBic = iban !== undefined && code !== null && /^[A-Z0-9]{8}(?:[A-Z0-9]{3})?$/.test(code)
   const lines = [
     { label: words.accountHolder, value: details.account_holder },

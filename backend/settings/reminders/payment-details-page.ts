@@ -1,6 +1,6 @@
 /** The pages of payment details: what reminders say about how to pay, by currency. */
 import type { Problem } from '../../../shared/contract/problem.ts'
-import { ibanText, PAYMENT_FIELDS, type PaymentDetails } from '../../accounts/payment-details.ts'
+import { formatIban, PAYMENT_FIELDS, type PaymentDetails } from '../../accounts/payment-details.ts'
 import { type Html, html } from '../../html/html.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
@@ -77,7 +77,7 @@ function renderCard(entry: PaymentDetails, isAdmin: boolean, frame: Frame): Html
   return html`<section class="card stack" aria-labelledby="${id}"><h2 id="${id}">In ${currency}</h2>
 <dl class="facts">${PAYMENT_FIELDS.map((name) => {
     const value = entry[name]
-    const shown = name === 'account_number' && value !== null ? (ibanText(value) ?? value) : value
+    const shown = name === 'account_number' && value !== null ? (formatIban(value) ?? value) : value
     return (
       value !== null &&
       html`<div><dt>${PAYMENT_WORDS[name]}</dt><dd translate="no">${shown}</dd></div>`

@@ -36,7 +36,7 @@ t.test('the API has one route for each operation of the contract, and no others'
         ...deps,
         contract: { ...contract, operations: [...contract.operations, ...unknown] },
       }),
-    { message: 'GET /api/v1/me: nothing handles getYou' },
+    { message: 'GET /api/v1/me: no handler for getYou' },
   )
 })
 
