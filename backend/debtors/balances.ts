@@ -7,15 +7,15 @@ export interface Balance {
   readonly currency: string
   /** The amount due on open and partially paid invoices. */
   outstanding: number
-  /** The part of `outstanding` whose due date has passed. */
+  /** The part of `outstanding` that is past its due date. */
   overdue: number
   /** Money on account: received, but not allocated to an invoice. */
   unapplied: number
 }
 
 /**
- * Returns the balances of several debtors by debtor id, each list sorted by currency. `today` is the current
- * date in the account's time zone. A debtor without an entry owes nothing and has no money on account.
+ * Returns the balances of each debtor, sorted by currency, in a map by debtor id. `today` is the current date
+ * in the account's time zone. A debtor without an entry owes nothing and has no money on account.
  */
 export async function readBalances(
   reader: Reader,
@@ -29,30 +29,30 @@ export async function readBalances(
     sumUnapplied(reader, { accountId, debtorIds }),
   ])
   const balances = new Map<string, Balance[]>()
-  const balanceOf = (debtorId: string, currency: string): Balance => {
+  const findOrAddBalance = (debtorId: string, currency: string): Balance => {
     const ofDebtor = balances.get(debtorId) ?? []
-    const known = ofDebtor.find((balance) => balance.currency === currency)
-    if (known !== undefined) return known
+    const existing = ofDebtor.find((balance) => balance.currency === currency)
+    if (existing !== undefined) return existing
     const balance = { currency, outstanding: 0, overdue: 0, unapplied: 0 }
     balances.set(debtorId, [...ofDebtor, balance])
     return balance
   }
   // PostgreSQL returns sums as text, because they may exceed 64 bits.
   for (const row of due) {
-    const balance = balanceOf(row.debtor_id, row.currency)
+    const balance = findOrAddBalance(row.debtor_id, row.currency)
     balance.outstanding = Number(row.outstanding)
     balance.overdue = Number(row.overdue)
   }
   for (const row of unapplied) {
-    balanceOf(row.debtor_id, row.currency).unapplied = Number(row.unapplied)
+    findOrAddBalance(row.debtor_id, row.currency).unapplied = Number(row.unapplied)
   }
   for (const list of balances.values()) list.sort((a, b) => (a.currency < b.currency ? -1 : 1))
   return balances
 }
 
 /**
- * Literals, not parameters: a partial index is used only if the text of the statement contains the index's
- * condition.
+ * These conditions contain literals instead of parameters, because a database uses a partial index only if the
+ * text of the statement contains the condition of the index.
  */
 export const INVOICE_IS_OPEN = sql<SqlBool>`invoices.status in ('open', 'partially_paid')`
 export const PAYMENT_IS_UNAPPLIED = sql<SqlBool>`payments.status = 'recorded' and payments.unapplied_amount > 0`

@@ -23,7 +23,7 @@ export async function getLockedDebtor(
   if (debtor.erased_at !== null) {
     throw new Problem(
       'debtor_state_conflict',
-      'The personal data of this customer were erased. It cannot be changed.',
+      'This customer cannot be changed, because its personal data was erased.',
       {
         members: { debtor_status: 'erased' },
       },
@@ -73,8 +73,8 @@ function eventOf(
   row: DebtorRow,
 ): DomainEvent {
   const { id, account_id: accountId } = row
-  const render = async (of: DebtorRow, today: string) =>
-    renderDebtor(of, (await readBalances(tx, accountId, [id], today)).get(id) ?? [])
+  const render = async (debtor: DebtorRow, today: string) =>
+    renderDebtor(debtor, (await readBalances(tx, accountId, [id], today)).get(id) ?? [])
   return {
     accountId,
     type,

@@ -1,7 +1,7 @@
 /**
- * Pauses, resumes, archives and restores debtors. Each function locks the debtor, so that no hand-over of a
- * message can start meanwhile. Pausing and archiving cancel waiting messages, which can then no longer be
- * approved.
+ * Pauses, resumes, archives and restores debtors. Each function locks the debtor, so that no message to the
+ * debtor is handed over to the mail server at the same time. Pausing and archiving cancel waiting messages, which
+ * can then no longer be approved.
  */
 import { Problem } from '../../shared/contract/problem.ts'
 import { type ActionContext, type AuditAction, recordAudit } from '../accounts/audit.ts'
@@ -54,7 +54,7 @@ export async function resumeChasing(
   return changeDebtor(tx, debtor, ACTIVE_CHASING, actionContext.now)
 }
 
-/** Ends reminders. Invoices stay due, and payments can still be recorded. */
+/** Stops all reminders to the debtor. Its invoices stay due, and payments can still be recorded. */
 export async function archiveDebtor(
   tx: Transaction,
   accountId: string,

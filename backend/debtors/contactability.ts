@@ -1,6 +1,6 @@
 /**
- * Contactability: what a bounce, a complaint or an unsubscribe changes for an e-mail address, and for every
- * debtor with this address.
+ * Updates the contactability of debtors. A bounce, a complaint or an unsubscribe suppresses an e-mail address,
+ * and thereby changes every debtor that has this address.
  */
 import { Problem } from '../../shared/contract/problem.ts'
 import { type ActionContext, type Actor, recordAudit } from '../accounts/audit.ts'
@@ -19,14 +19,17 @@ import {
 const MAIL: Actor = { type: 'system', id: null, label: 'mail', address: null }
 const RECIPIENT: Actor = { type: 'system', id: null, label: 'recipient', address: null }
 
-/** The reason of the pause that a suppression causes; null if it causes none. Only a person ends the pause. */
+/**
+ * The reason that is stored when a suppression pauses chasing; null if the suppression does not pause it. Only a
+ * person can end the pause.
+ */
 const PAUSE_REASONS: Readonly<Record<SuppressionReason, string | null>> = {
   bounced: 'bounced',
   complained: 'complained',
   unsubscribed: null,
 }
 
-/** Suppresses an address and updates its debtors. Idempotent. */
+/** Suppresses an address and updates the debtors that have it. Idempotent. */
 export async function suppressAddress(
   tx: Transaction,
   suppression: Suppression,
@@ -76,8 +79,8 @@ export async function resubscribeAddress(
 
 /**
  * Clears the bounce of the debtor's current address at an Admin's request, and resumes chasing if the bounce
- * paused it. Throws `not_found`, and `address_suppressed` if the recipient has complained, which is permanent,
- * or has unsubscribed, which only the recipient can undo.
+ * paused it. Throws `not_found`. Throws `address_suppressed` after a complaint, which is permanent, and after
+ * an unsubscribe, which only the recipient can undo.
  */
 export async function clearSuppression(
   tx: Transaction,
@@ -120,13 +123,13 @@ export async function clearSuppression(
 }
 
 function suppressedByRecipient(reason: SuppressionReason): Problem {
-  const what =
+  const cause =
     reason === 'complained'
       ? 'has reported our mail as unwanted'
       : 'has unsubscribed from reminders'
   return new Problem(
     'address_suppressed',
-    `The recipient at this address ${what}. Contact the customer in another way, or use another address.`,
+    `The recipient at this address ${cause}. Contact the customer in another way, or use another address.`,
     { members: { suppression_reason: reason } },
   )
 }
@@ -149,10 +152,9 @@ async function changeDebtorsAt(
     .execute()
   const contactability = await readContactability(tx, accountId, address)
   for (const debtor of debtors) {
-    const change = changeOf(debtor)
-    const isChanged = debtor.contactability_email !== contactability
-    if (!isChanged && Object.keys(change).length === 0) continue
-    const contactable = isChanged ? { contactability_email: contactability } : {}
-    await changeDebtor(tx, debtor, { ...change, ...contactable }, now)
+    const change = { ...changeOf(debtor) }
+    if (debtor.contactability_email !== contactability) change.contactability_email = contactability
+    if (Object.keys(change).length === 0) continue
+    await changeDebtor(tx, debtor, change, now)
   }
 }

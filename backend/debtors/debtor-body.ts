@@ -1,4 +1,4 @@
-/** The request body of a debtor: its validation, and the values that are stored. */
+/** Validates the request body of a debtor, and converts the body into the values to store. */
 import { metadata, object, optional, required } from '../validation/body.ts'
 import { country, email, language, phone } from '../validation/contact.ts'
 import { currency, externalId, integer, text, timezone } from '../validation/fields.ts'
@@ -70,7 +70,10 @@ export function newDebtor(body: DebtorBody): NewDebtor {
   }
 }
 
-/** Returns null if no member has a value; otherwise all members, since the API returns addresses as stored. */
+/**
+ * Returns null if no member has a value. Otherwise returns all members, because the API returns an address as it
+ * is stored.
+ */
 function newAddress(body: AddressBody = {}): object | null {
   if (Object.values(body).every((part) => part === '')) return null
   return {

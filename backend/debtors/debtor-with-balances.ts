@@ -1,4 +1,4 @@
-/** Reads a debtor and its balances in one statement, because this is the most frequent read of all. */
+/** Reads a debtor and its balances in one statement, because this read is the most frequent one. */
 import assert from 'node:assert'
 import { sql } from 'kysely'
 import { addDays } from '../calendar/calendar.ts'
@@ -10,11 +10,17 @@ import { type Balance, INVOICE_IS_OPEN, PAYMENT_IS_UNAPPLIED } from './balances.
 
 export interface DebtorWithBalances {
   readonly row: DebtorRow
-  /** Returns one balance per currency. `today` is the date, in any time zone, on which the debtor was read. */
+  /**
+   * Returns one balance per currency. `today` is the account's date at the time of the read; it determines which
+   * invoices are overdue.
+   */
   balancesOn(today: string): Balance[]
 }
 
-/** The read does not need the account's time zone, and can therefore begin before the account is known. */
+/**
+ * Reads the overdue amounts of each date that can be the account's current date. The read therefore does not need
+ * the account's time zone, and can begin before the account is known.
+ */
 export async function findDebtorWithBalances(
   reader: Reader,
   accountId: string,
@@ -52,7 +58,7 @@ function balancesOf(rows: readonly Row[], dates: Dates, date: string): Balance[]
   )
 }
 
-/** Returns a row for each currency of the debtor's balances, or one row without a currency if it has none. */
+/** Returns a row for each currency in which the debtor has a balance, or one row without a currency. */
 const readRows = prepared(
   (reader: Reader, { accountId, id, ...dates }: { accountId: string; id: string } & Dates) => {
     const overdueOn = (date: string) =>

@@ -1,6 +1,6 @@
 /**
- * Debtors owe an account money. Every transaction that changes what a debtor owes or has paid locks the
- * debtor first, so that writes about one debtor are serialized.
+ * Creates, reads, locks and lists debtors. Every transaction that changes what a debtor owes or has paid locks
+ * the debtor first, so that writes that concern the same debtor are serialized.
  */
 
 import { sql } from 'kysely'
@@ -76,7 +76,7 @@ export async function createDebtor(
     company_number: input.companyNumber,
     status: 'active',
     is_demo: isDemo ? 1 : 0,
-    // The address may be suppressed because of another debtor.
+    // The address may already be suppressed, because another debtor has or had the same address.
     contactability_email: await readContactability(tx, accountId, input.email),
     chasing_status: 'active',
     chasing_reason: null,
@@ -121,9 +121,7 @@ function selectDebtor(reader: Reader, { accountId, id }: DebtorId) {
     .where('id', '=', id)
 }
 
-/**
- * Locks the debtor until the transaction ends. Other transactions may still insert rows that reference it.
- */
+/** Locks the debtor until the transaction ends. Other transactions may still insert rows that reference the debtor. */
 export async function lockDebtor(
   tx: Transaction,
   accountId: string,
@@ -161,8 +159,8 @@ export async function findDebtorId(
 }
 
 /**
- * Marks the debtor as updated, because its balances change, and schedules planning of its reminders. This also
- * locks the debtor until the transaction ends. Returns false if there is no such debtor.
+ * Marks the debtor as updated, because its balances change, and schedules planning of its reminders. The update
+ * also locks the debtor until the transaction ends. Returns false if there is no such debtor.
  */
 export async function touchDebtor(
   tx: Transaction,
@@ -170,30 +168,30 @@ export async function touchDebtor(
   id: string,
   now: Date,
 ): Promise<boolean> {
-  const touched = await updateTouched(tx, { accountId, id, at: now.toISOString() })
+  const touched = await touchById(tx, { accountId, id, at: now.toISOString() })
   return touched.length > 0
 }
 
-const updateTouched = prepared((tx: Transaction, { accountId, id, at }: DebtorId & Touch) =>
+const touchById = prepared((tx: Transaction, { accountId, id, at }: DebtorId & Touch) =>
   touch(tx, accountId, at).where('id', '=', id).returning('id'),
 )
 
-/** Does what `touchDebtor` does for the debtor of an invoice; does nothing if there is no such invoice. */
-export async function touchDebtorOf(
+/** Like `touchDebtor`, but for the debtor of the given invoice. Does nothing if there is no such invoice. */
+export async function touchDebtorOfInvoice(
   tx: Transaction,
   accountId: string,
   invoiceId: string,
   now: Date,
 ): Promise<void> {
-  await updateTouchedOf(tx, { accountId, invoiceId, at: now.toISOString() })
+  await touchByInvoice(tx, { accountId, invoiceId, at: now.toISOString() })
 }
 
-const updateTouchedOf = prepared(
+const touchByInvoice = prepared(
   (
     tx: Transaction,
     { accountId, invoiceId, at }: { accountId: string; invoiceId: string } & Touch,
   ) =>
-    // The debtor of an invoice never changes: its id can therefore be read before it is locked.
+    // The debtor of an invoice never changes, so its id can be read before the debtor is locked.
     touch(tx, accountId, at).where('id', '=', (eb) =>
       eb
         .selectFrom('invoices')
@@ -254,23 +252,26 @@ export async function listDebtors(
   )
 }
 
-/** Returns the range of names with a prefix. It ends with the last code point, which sorts after all others. */
+/**
+ * Returns the range of the normalized names that begin with the prefix. The range ends with the last code point of
+ * Unicode, which sorts after all others.
+ */
 function nameRangeOf(prefix: string) {
   const first = normalizeForSearch(prefix)
   return { firstName: first, namesEnd: `${first}\u{10ffff}` }
 }
 
-/** What the parameters of the statement contain. */
+/** The values of the statement's parameters. */
 type Values = Omit<DebtorFilters, 'status' | 'q'> &
   Partial<ReturnType<typeof nameRangeOf>> &
   PageBounds & { readonly accountId: string }
 
-/** What determines the text of the statement. */
+/** The values that become part of the SQL text. */
 type Form = PageForm & { readonly status: string | undefined }
 
 const readDebtors = preparedPage((reader: Reader, filters: Values, form: Form) => {
   const page = joinPage(form, filters)
-  const own = ignoreSortIndex(page, filters.email)
+  const sorting = ignoreSortIndex(page, filters.email)
   return reader
     .selectFrom('debtors')
     .select(DEBTOR_COLUMNS)
@@ -285,14 +286,14 @@ const readDebtors = preparedPage((reader: Reader, filters: Values, form: Form) =
           form.status,
         ),
         ...within('name_search', filters.firstName, filters.namesEnd),
-        ...withinBounds(own),
+        ...withinBounds(sorting),
       ]),
     )
-    .orderBy(orderOf(own))
+    .orderBy(orderOf(sorting))
     .limit(sql.lit(page.fetch))
 })
 
-/** Returns the normalized form of a name, which the prefix search compares. */
-export function normalizeForSearch(name: string): string {
-  return name.normalize('NFKC').toLowerCase()
+/** Normalizes a stored text or a search query, so that searches ignore case and variants of characters. */
+export function normalizeForSearch(text: string): string {
+  return text.normalize('NFKC').toLowerCase()
 }

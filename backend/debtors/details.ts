@@ -1,6 +1,6 @@
 /**
- * Edits the name and the contact details of a debtor. A new e-mail address does not clear the bounce of the
- * old one: an Admin must do so.
+ * Edits the name and the contact details of a debtor. If the old e-mail address is suppressed, the debtor remains
+ * unreachable with a new address until an Admin clears the suppression.
  */
 import { type FieldError, Problem } from '../../shared/contract/problem.ts'
 import { type ActionContext, recordAudit } from '../accounts/audit.ts'
@@ -21,13 +21,13 @@ const CHECKS = {
   timezone,
 } satisfies Record<string, Check<string>>
 
-const line = text({ max: 200, min: 0 })
+const addressLine = text({ max: 200, min: 0 })
 const ADDRESS_CHECKS = {
-  line1: line,
-  line2: line,
-  city: line,
-  region: line,
-  postal_code: line,
+  line1: addressLine,
+  line2: addressLine,
+  city: addressLine,
+  region: addressLine,
+  postal_code: addressLine,
   country,
 } satisfies Record<string, Check<string>>
 
@@ -58,12 +58,12 @@ export const DETAIL_LABELS: Readonly<
   country: 'Country',
 }
 
-/** Omitted members leave their values unchanged; an empty text removes the value. */
+/** An omitted member leaves its value unchanged; an empty text removes the value. */
 export type Details = Partial<
   Record<(typeof DETAILS)[number] | (typeof ADDRESS_PARTS)[number], string>
 >
 
-/** Throws `validation_failed` with every error, and `not_found`. */
+/** Throws `not_found`, `debtor_state_conflict`, and `validation_failed` with all errors. */
 export async function editDebtor(
   tx: Transaction,
   accountId: string,
@@ -86,8 +86,8 @@ export async function editDebtor(
 }
 
 /**
- * If the old e-mail address is suppressed, the contactability does not change with the address. Otherwise the
- * new address determines it, because it may be suppressed too.
+ * If the old e-mail address is suppressed, a new address does not change the contactability. Otherwise the new
+ * address determines the contactability, because the new address may be suppressed too.
  */
 async function contactabilityAfter(
   tx: Transaction,
@@ -139,7 +139,7 @@ function checkDetails(debtor: DebtorRow, details: Details): DebtorChange {
 
 export type Address = Record<(typeof ADDRESS_PARTS)[number], string | null>
 
-/** Returns the address with all its members; a member that is unknown is null. */
+/** Returns the address with all its members; a member without a value is null. */
 export function addressOf({ address }: Pick<DebtorRow, 'address'>): Address {
   const stored: unknown = address === null ? {} : JSON.parse(address)
   const parts = new Map(Object.entries(typeof stored === 'object' && stored !== null ? stored : {}))

@@ -21,7 +21,7 @@ export const DIRECTORY_SORTS = ['due', 'name', '-owes'] as const
 
 export type DirectorySort = (typeof DIRECTORY_SORTS)[number]
 
-/** Returns the sorts that an index serves, so that they are fast for any number of debtors; default first. */
+/** Returns the sort orders of a view, the default first. An index serves each, so that all are fast. */
 export function directorySortsOf(view: DirectoryView): readonly DirectorySort[] {
   if (view === 'active') return ['due', 'name', '-owes']
   if (view === 'owing') return ['due', '-owes']
@@ -49,7 +49,7 @@ export async function listDirectory(
   query: DirectoryQuery,
 ): Promise<ScannedPage<DebtorRow>> {
   if (query.after !== undefined) await checkCursor(reader, accountId, query.after)
-  const ids = await idsOf(reader, accountId, query)
+  const ids = await listIds(reader, accountId, query)
   const shown = ids.slice(0, query.limit)
   const rows =
     shown.length === 0
@@ -69,18 +69,22 @@ export async function listDirectory(
 }
 
 /** Returns more ids than `limit` if there is a next page. */
-async function idsOf(reader: Reader, accountId: string, query: DirectoryQuery): Promise<string[]> {
-  if (query.ids !== undefined) return idsAmong(reader, accountId, query, query.ids)
-  if (query.sort === '-owes') return idsByDebt(reader, accountId, query)
+async function listIds(
+  reader: Reader,
+  accountId: string,
+  query: DirectoryQuery,
+): Promise<string[]> {
+  if (query.ids !== undefined) return idsOfSearchResults(reader, accountId, query, query.ids)
+  if (query.sort === '-owes') return idsByAmountOwed(reader, accountId, query)
   if (query.sort === 'name') return idsByName(reader, accountId, query)
-  return idsByAge(reader, accountId, query)
+  return idsByDueDate(reader, accountId, query)
 }
 
 /**
- * Returns debtors that owe money, the oldest due date first. In the view of all active debtors, those that owe
- * nothing follow, sorted by name.
+ * Returns debtors that owe money, the oldest due date first. In the view `active`, the debtors that owe nothing
+ * follow, sorted by name.
  */
-async function idsByAge(reader: Reader, accountId: string, query: DirectoryQuery) {
+async function idsByDueDate(reader: Reader, accountId: string, query: DirectoryQuery) {
   const { view, after, today, limit } = query
   const start = after === undefined ? undefined : await findStanding(reader, after)
   const owing =
@@ -128,7 +132,8 @@ async function idsByName(
     .selectFrom('debtors')
     .select('id')
     .where('account_id', '=', accountId)
-    // Literals, because a partial index is used only if the text of the statement contains the index's condition.
+    // The conditions contain literals, because a database uses a partial index only if the text of the statement
+    // contains the condition of the index.
     .where(
       view === 'archived' ? sql<SqlBool>`status = 'archived'` : sql<SqlBool>`status = 'active'`,
     )
@@ -144,7 +149,7 @@ async function idsByName(
   return rows.map(({ id }) => id)
 }
 
-async function idsByDebt(
+async function idsByAmountOwed(
   reader: Reader,
   accountId: string,
   { currency, after, limit }: DirectoryQuery,
@@ -178,13 +183,13 @@ async function idsByDebt(
 }
 
 /** Filters and sorts the few results of a search: the oldest due date first, then by name. */
-async function idsAmong(
+async function idsOfSearchResults(
   reader: Reader,
   accountId: string,
   { view, after, today }: DirectoryQuery,
-  among: readonly string[],
+  found: readonly string[],
 ): Promise<string[]> {
-  if (among.length === 0) return []
+  if (found.length === 0) return []
   const rows = await reader
     .selectFrom('debtors')
     .leftJoin('debtor_standings', 'debtor_standings.debtor_id', 'debtors.id')
@@ -196,7 +201,7 @@ async function idsAmong(
       'debtor_standings.oldest_due_date',
     ])
     .where('debtors.account_id', '=', accountId)
-    .where('debtors.id', 'in', among)
+    .where('debtors.id', 'in', found)
     .orderBy(sql`coalesce(debtor_standings.oldest_due_date, '9999-12-31')`)
     .orderBy('debtors.name_search')
     .orderBy('debtors.id')

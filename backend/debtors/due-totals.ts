@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import { addDays } from '../calendar/calendar.ts'
 import type { Reader } from '../database/database.ts'
 
-/** The groups of invoices by days past due, with the first and last day of each; null means unlimited. */
+/** Groups of invoices by days past due. `from` and `to` are the first and last day; null means unlimited. */
 export const AGES = [
   { name: 'not_due', from: null, to: 0 },
   { name: 'days_1_30', from: 1, to: 30 },
@@ -25,7 +25,7 @@ export interface DueByAge {
   readonly ages: readonly DueTotal[]
 }
 
-/** Returns an entry for each currency in which something is due, in the alphabetical order of their codes. */
+/** Returns an entry for each currency in which an invoice is open, sorted by currency code. */
 export async function readDueByAge(
   reader: Reader,
   accountId: string,
@@ -72,7 +72,7 @@ export interface LargeDebtor {
   readonly outstanding: number
 }
 
-/** Returns the debtors that owe most in the currency. */
+/** Returns the debtors that owe the most in the currency, the largest amount first. */
 export async function listLargestDebtors(
   reader: Reader,
   accountId: string,
@@ -91,20 +91,20 @@ export async function listLargestDebtors(
   return rows.map((row) => ({ debtorId: row.debtor_id, outstanding: Number(row.outstanding) }))
 }
 
-/** Counts active debtors that owe something and cannot be reached. The count stops at `most`. */
+/** Counts active debtors that owe money and cannot be reached. The count stops at `countMax`. */
 export async function countUnreachableOwing(
   reader: Reader,
   accountId: string,
-  most: number,
+  countMax: number,
 ): Promise<number> {
-  const some = reader
+  const unreachable = reader
     .selectFrom('debtor_standings')
     .select('debtor_id')
     .where('account_id', '=', accountId)
     .where(sql<boolean>`is_active = 1 and is_reachable = 0`)
-    .limit(most)
+    .limit(countMax)
   const row = await reader
-    .selectFrom(some.as('unreachable'))
+    .selectFrom(unreachable.as('unreachable'))
     .select(({ fn }) => fn.countAll<number | string>().as('count'))
     .executeTakeFirstOrThrow()
   return Number(row.count)

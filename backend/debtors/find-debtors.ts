@@ -1,17 +1,20 @@
-/** Finds debtors by words: each word of the search is a prefix of one of the debtor's terms. */
+/** Finds debtors by words: each word of the search must be a prefix of one of the debtor's search terms. */
 import { type SqlBool, sql } from 'kysely'
 import type { Reader } from '../database/database.ts'
 import { wordsOf } from './search-terms.ts'
 
-/** Only the longest words of a search are used. */
+/** A search uses at most this many words: the longest ones. */
 const WORDS_MAX = 6
 
-/** A word is rare if few terms begin with it. Counting stops at this number: the word is frequent anyway. */
+/**
+ * The terms that begin with a word are counted up to this number. A word with more terms is frequent, and its exact
+ * count does not matter.
+ */
 const COUNTED_MAX = 500
 
 export interface FoundDebtors {
   readonly ids: readonly string[]
-  /** Whether there are more results than were returned. Another word narrows the search. */
+  /** Whether more debtors match than were returned. The user can then add a word to narrow the search. */
   readonly isTruncated: boolean
 }
 
@@ -22,7 +25,7 @@ export async function findDebtorsByWords(
   text: string,
   limit: number,
 ): Promise<FoundDebtors> {
-  // The rarest word is looked up; the others only filter its results.
+  // Only the rarest word is looked up in the index; the other words filter its results.
   const [first, ...others] = await sortByRarity(reader, accountId, wordsOf(text))
   if (first === undefined) return { ids: [], isTruncated: false }
   const rows = await reader
@@ -73,7 +76,10 @@ async function sortByRarity(
   return counts.sort((a, b) => a.count - b.count).map(({ word }) => word)
 }
 
-/** A range can use the index. It ends with the last code point, which sorts after all others. */
+/**
+ * Returns a condition for texts that begin with the prefix. The condition is a range, because a range can use the
+ * index; it ends with the last code point of Unicode, which sorts after all others.
+ */
 export function beginsWith(column: string, prefix: string) {
   const name = sql.ref(column)
   return sql<SqlBool>`(${name} >= ${prefix} and ${name} < ${`${prefix}\u{10ffff}`})`

@@ -1,7 +1,7 @@
 /**
- * Recomputes the derived data of debtors that database triggers logged as changed (migration 0021): balances,
- * search terms, and the account's totals by due date. A worker does this every few seconds. A page that shows
- * totals first does it for its account, so that the totals include the user's own last change.
+ * Recomputes the derived data of changed debtors: balances, search terms, and the account's totals by due date.
+ * Database triggers log which debtors changed (migration 0021), and a worker processes this log every few seconds.
+ * A page that shows totals processes its account's entries first, so that the totals include the user's last change.
  */
 import { PostgresAdapter, sql } from 'kysely'
 import type { Logger } from '../../shared/process/log.ts'
@@ -11,18 +11,21 @@ import type { DebtorDueRow } from '../database/tables.ts'
 import { INVOICE_IS_OPEN } from './balances.ts'
 import { searchTermsOf } from './search-terms.ts'
 
-/** How many debtors one transaction processes. A payment may have to wait until such a transaction ends. */
+/**
+ * How many debtors one transaction processes, and how many rows one statement inserts. A payment may have to wait
+ * until such a transaction ends.
+ */
 const BATCH_MAX = 100
 
 /** How many logged changes one transaction reads. Many of them may concern the same debtor. */
 const CHANGES_MAX = 5000
 
 /**
- * A debtor that changes several times within this interval is recomputed once, which takes a tenth of the CPU
- * time of a payment. Notifying the worker of each change would cost more than this polling.
+ * A debtor that changes several times within this interval is recomputed only once. This takes a tenth of the CPU
+ * time of recording a payment. Notifying the worker of each change would cost more than polling does.
  */
 const EVERY_MS = 5000
-/** The key of the advisory lock that prevents two backends from computing the same debtor at once. */
+/** The key of the advisory lock that prevents two backends from recomputing the same debtor at the same time. */
 const LEDGER_LOCK = 718_002
 
 export interface LedgerTotalsOptions {
@@ -83,8 +86,8 @@ async function updateBatch(tx: Transaction, accountId?: string): Promise<void> {
 }
 
 /**
- * Removes logged changes and returns their debtors. It must be the transaction's first statement: the later
- * statements then see every removed change, and changes that are committed later remain in the log.
+ * Removes logged changes and returns their debtors. Callers must do this before they read invoices: they then read
+ * the effects of all removed changes, and a change that is committed later remains in the log.
  */
 async function takeChangedDebtors(
   tx: Transaction,
@@ -113,7 +116,7 @@ async function takeChangedDebtors(
   return debtorIds
 }
 
-/** Sums the invoices themselves, so that totals cannot drift. */
+/** Sums the invoices again instead of adding each change to a total, so that an error cannot persist. */
 async function sumInvoices(tx: Transaction, debtorIds: readonly string[]): Promise<DebtorDueRow[]> {
   const rows = await tx
     .selectFrom('debtors')
@@ -204,6 +207,7 @@ async function replaceDues(
   await insertStandings(tx, dues)
 }
 
+/** Inserts what the directory of debtors sorts and filters by: the oldest due date, and two flags. */
 async function insertStandings(tx: Transaction, dues: readonly DebtorDueRow[]): Promise<void> {
   const byDebtor = Map.groupBy(dues, ({ debtor_id }) => debtor_id)
   const debtors = await tx
@@ -224,9 +228,12 @@ async function insertStandings(tx: Transaction, dues: readonly DebtorDueRow[]): 
   await tx.insertInto('debtor_standings').values(rows).execute()
 }
 
-/** Writes only terms that changed, because most logged changes concern invoices and affect no terms. */
+/**
+ * Replaces the search terms of the debtors that need other terms. Most logged changes concern invoices, and therefore
+ * affect no terms.
+ */
 async function replaceTerms(tx: Transaction, debtorIds: readonly string[]): Promise<void> {
-  const [debtors, kept] = [
+  const [debtors, stored] = [
     await tx.selectFrom('debtors').selectAll().where('id', 'in', debtorIds).execute(),
     await tx
       .selectFrom('debtor_terms')
@@ -234,10 +241,10 @@ async function replaceTerms(tx: Transaction, debtorIds: readonly string[]): Prom
       .where('debtor_id', 'in', debtorIds)
       .execute(),
   ]
-  const keptBy = Map.groupBy(kept, ({ debtor_id }) => debtor_id)
+  const storedByDebtor = Map.groupBy(stored, ({ debtor_id }) => debtor_id)
   const changed = debtors.flatMap((row) => {
     const terms = searchTermsOf(row).sort()
-    const before = (keptBy.get(row.id) ?? []).map(({ term }) => term).sort()
+    const before = (storedByDebtor.get(row.id) ?? []).map(({ term }) => term).sort()
     return terms.join(' ') === before.join(' ') ? [] : [{ row, terms }]
   })
   if (changed.length === 0) return

@@ -15,7 +15,7 @@ import { renderDebtor } from './representation.ts'
 
 const FILTERS = {
   external_id: text({ max: 128 }),
-  // An address is normalized in the same way as stored addresses. Any other text finds nothing.
+  // A valid address is normalized in the same way as the stored addresses. An invalid address matches no debtor.
   email: parsed((value) => parseEmail(value) ?? value, 'text', { max: 254 }),
   q: text({ max: 200 }),
   status: oneOf(['active', 'archived']),

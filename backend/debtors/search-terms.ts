@@ -3,7 +3,7 @@ import type { DebtorRow } from '../database/tables.ts'
 import { normalizeForSearch } from './debtors.ts'
 import { addressOf } from './details.ts'
 
-/** Limits the index entries of one debtor. No real name has so many words. */
+/** Limits how many terms of one debtor are stored and indexed. No real name has so many words. */
 const TERMS_MAX = 24
 const TERM_LENGTH_MAX = 100
 
@@ -12,15 +12,15 @@ export function searchTermsOf(row: DebtorRow): string[] {
   const { city } = addressOf(row)
   const texts = [row.name, city ?? '', row.email ?? '', row.external_id ?? '']
   const terms = texts.flatMap((text) => {
-    const whole = wordsOf(text)
-    // `O'Brien` is found as it is written, and by each of its parts.
-    return [...whole, ...whole.flatMap((word) => word.split(/[^\p{L}\p{N}]+/u))]
+    const words = wordsOf(text)
+    // A search finds `O'Brien` by the whole word and by each of its parts.
+    return [...words, ...words.flatMap((word) => word.split(/[^\p{L}\p{N}]+/u))]
   })
-  const cut = terms.map((term) => [...term].slice(0, TERM_LENGTH_MAX).join(''))
-  return [...new Set(cut)].filter((term) => term !== '').slice(0, TERMS_MAX)
+  const truncated = terms.map((term) => [...term].slice(0, TERM_LENGTH_MAX).join(''))
+  return [...new Set(truncated)].filter((term) => term !== '').slice(0, TERMS_MAX)
 }
 
-/** Splits a text or a search query into words, normalized like terms. */
+/** Splits a text or a search query into words, which are normalized like search terms. */
 export function wordsOf(text: string): string[] {
   return normalizeForSearch(text)
     .split(/\s+/u)

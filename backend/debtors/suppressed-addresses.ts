@@ -1,6 +1,6 @@
 /**
- * Suppressed addresses of an account, with the reason. They are stored apart from debtors, so that they
- * also apply to another debtor with the same address, or to one that is created again.
+ * Stores the suppressed addresses of an account, with their reasons. They are stored apart from debtors, so that
+ * they also apply to other debtors with the same address, including debtors that are created later.
  */
 
 import type { DebtorRow, Reader, SuppressedAddressRow, Transaction } from '../database/tables.ts'
@@ -45,7 +45,7 @@ export interface Suppression {
   readonly messageId: string | null
 }
 
-/** Returns whether the address was not suppressed for this reason before. */
+/** Returns whether the suppression is new: false if the address was already suppressed for this reason. */
 export async function insertSuppression(
   tx: Transaction,
   { accountId, address, reason, detail, messageId }: Suppression,

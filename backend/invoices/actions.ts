@@ -1,6 +1,6 @@
 /**
- * What people do to an invoice in Settings or the CLI. Each action is rejected in a state that does not allow it,
- * cancels the waiting reminders about the invoice, and records an event, if there is one for it.
+ * The actions that people perform on invoices in Settings or the CLI. Each action throws if the state of the invoice
+ * does not allow it. Otherwise it cancels the waiting reminders about the invoice and records the action's event.
  */
 
 import { type RawBuilder, sql } from 'kysely'
@@ -20,9 +20,9 @@ import { findInvoice } from './invoices.ts'
 import { isOld } from './old-invoices.ts'
 
 interface InvoiceAction {
-  /** The action in the audit log. */
+  /** The name of the action in the audit log. */
   readonly auditAction: AuditAction
-  /** Null if the action changes nothing but the member `chasing` of the invoice in the API. */
+  /** Null if the action changes only the invoice's member `chasing`, which no event reports. */
   readonly event: EventType | null
   /** The past participle of the action, for messages such as "Invoice 7 cannot be finalised". */
   readonly participle: string
@@ -93,7 +93,7 @@ const RESUME: InvoiceAction = {
 const RESUMED = { chasing_status: 'active', chasing_blocked_reason: null } as const
 
 /**
- * Makes a draft an open invoice: the customer owes the amount. The number does not change. Throws
+ * Turns a draft into an open invoice, which the debtor owes. The number does not change. Throws
  * `invoice_state_conflict`, `not_found`.
  */
 export const finaliseInvoice = defineAction(FINALISE)
@@ -102,12 +102,15 @@ export const resumeInvoice = defineAction(RESUME)
 export const voidInvoice = defineActionWithReason(VOID)
 /** Records that payment is no longer expected. The invoice can still be paid. */
 export const writeOffInvoice = defineActionWithReason(WRITE_OFF)
-/** Stops chasing until the customer's objection is settled. */
+/** Blocks chasing until the dispute is resolved. */
 export const disputeInvoice = defineActionWithReason(DISPUTE)
-/** Resumes chasing, unless something else blocked it before the dispute and now blocks it again. */
+/** Resumes chasing, unless the invoice has a hold from before the dispute, which then applies again. */
 export const resolveDispute = defineActionWithReason(RESOLVE)
 
-/** Resumes chasing of a debtor's invoices except disputed ones, and returns their number. Throws `not_found`. */
+/**
+ * Resumes chasing of all blocked invoices of a debtor except disputed ones. Returns how many were resumed. Throws
+ * `not_found`, `debtor_state_conflict`.
+ */
 export function resumeInvoicesOf(
   tx: Transaction,
   accountId: string,
@@ -119,7 +122,7 @@ export function resumeInvoicesOf(
   return resumeMatching(tx, accountId, debtorId, isUndisputed, actionContext)
 }
 
-/** Resumes chasing of the debtor's old invoices, which `old-invoices.ts` defines. */
+/** Like `resumeInvoicesOf`, but only for the debtor's old invoices, which `old-invoices.ts` defines. */
 export function resumeOldInvoicesOf(
   tx: Transaction,
   accountId: string,
@@ -212,7 +215,7 @@ async function perform(
   actionContext: ActionContext,
 ): Promise<InvoiceRow> {
   const invoice = await lockInvoice(tx, accountId, id)
-  if (!isAllowed(invoice)) throw conflict(invoice, participle)
+  if (!isAllowed(invoice)) throw invoiceStateConflict(invoice, participle)
   await recordAudit(tx, actionContext, {
     accountId,
     action: auditAction,
@@ -258,15 +261,15 @@ export async function lockInvoice(
 }
 
 /** `participle` names the action that was rejected, e.g. `finalised`. */
-export function conflict(invoice: InvoiceRow, participle: string): Problem {
+export function invoiceStateConflict(invoice: InvoiceRow, participle: string): Problem {
   const { number, status, amount_paid: paid, chasing_blocked_reason: blocked } = invoice
   const state = `${status.replaceAll('_', ' ')}${isDisputed(invoice) ? ' and disputed' : ''}`
   const settledBy = paid > 0 ? 'paid' : invoice.amount_credited > 0 ? 'credited' : undefined
-  const isWhy = participle === 'voided' && settledBy !== undefined
-  const why = isWhy ? `, and an amount has been ${settledBy} on it` : ''
+  const isCause = participle === 'voided' && settledBy !== undefined
+  const cause = isCause ? `, and an amount has been ${settledBy} on it` : ''
   return new Problem(
     'invoice_state_conflict',
-    `Invoice ${number} cannot be ${participle}, because it is ${state}${why}.`,
+    `Invoice ${number} cannot be ${participle}, because it is ${state}${cause}.`,
     { members: { invoice_status: status, chasing_blocked_reason: blocked } },
   )
 }

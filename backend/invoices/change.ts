@@ -11,7 +11,7 @@ export type InvoiceChange = Partial<
   Omit<InvoiceRow, 'id' | 'account_id' | 'debtor_id' | 'updated_at' | 'revision'>
 >
 
-/** Writes a change to an invoice whose debtor the caller has locked, and records `event` if there is one. */
+/** Writes a change to an invoice, and records `event` if it is not null. The caller must have locked the debtor. */
 export async function changeInvoice(
   tx: Transaction,
   before: InvoiceRow,
@@ -24,13 +24,13 @@ export async function changeInvoice(
   const stamp = nextStamp(before, now)
   await updateInvoice(tx, { ...changed, ...stamp, id, account_id })
   const row = { ...before, ...change, ...stamp }
-  if (event !== null) await announceChange(tx, before, row, event, now)
+  if (event !== null) await recordInvoiceEvent(tx, before, row, event, now)
   return row
 }
 
 /**
- * SQLite rewrites an index entry whenever an update names one of the index's columns, and five indexes of
- * invoices contain the status. Columns whose value does not change are therefore omitted.
+ * Omits the columns that keep their values. SQLite rewrites an index entry whenever an update names one of the
+ * index's columns, even if the value is the same, and several indexes of invoices contain the status.
  */
 function changedMembers(before: InvoiceRow, change: InvoiceChange): InvoiceChange {
   const changed: Partial<InvoiceRow> = { ...change }
@@ -38,8 +38,8 @@ function changedMembers(before: InvoiceRow, change: InvoiceChange): InvoiceChang
   return changed
 }
 
-/** Records another event for a change that `changeInvoice` has written. */
-export async function announceChange(
+/** Records an event with the invoice before and after a change that `changeInvoice` has written. */
+export async function recordInvoiceEvent(
   tx: Transaction,
   before: InvoiceRow,
   row: InvoiceRow,

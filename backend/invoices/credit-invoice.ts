@@ -10,8 +10,8 @@ import { stopMessages } from '../messages/messages.ts'
 import { replanUnsettledInvoices } from '../reminders/planning/planning.ts'
 import { stopCoveredReminders } from '../reminders/planning/stop-covered-reminders.ts'
 import { fieldErrorsProblem } from '../validation/field-errors.ts'
-import { conflict, isOpen, lockInvoice } from './actions.ts'
-import { announceChange, changeInvoice } from './change.ts'
+import { invoiceStateConflict, isOpen, lockInvoice } from './actions.ts'
+import { changeInvoice, recordInvoiceEvent } from './change.ts'
 import { paidInFull } from './settlement.ts'
 
 export interface Credit {
@@ -22,7 +22,7 @@ export interface Credit {
 
 /**
  * Credits an invoice, and replans waiting reminders with the new amount due. Throws `not_found`,
- * `invoice_state_conflict`, and `validation_failed` without a reason or if the credit exceeds the amount due.
+ * `invoice_state_conflict`, and `validation_failed` if the reason is missing or the credit exceeds the amount due.
  */
 export async function creditInvoice(
   tx: Transaction,
@@ -33,8 +33,8 @@ export async function creditInvoice(
 ): Promise<InvoiceRow> {
   const reason = checkReason(given)
   const invoice = await lockInvoice(tx, accountId, id)
-  if (!isOpen(invoice)) throw conflict(invoice, 'credited')
-  refuseSurplus(invoice, amount)
+  if (!isOpen(invoice)) throw invoiceStateConflict(invoice, 'credited')
+  rejectExcessiveCredit(invoice, amount)
   const { number, currency, debtor_id: debtorId } = invoice
   await recordAudit(tx, actionContext, {
     accountId,
@@ -49,25 +49,28 @@ export async function creditInvoice(
     ...(amountDue === 0 && paidInFull(invoice, actionContext.now)),
   }
   const row = await changeInvoice(tx, invoice, change, 'invoice.credited', actionContext.now)
-  if (amountDue === 0) await announceChange(tx, invoice, row, 'invoice.paid', actionContext.now)
+  if (amountDue === 0) await recordInvoiceEvent(tx, invoice, row, 'invoice.paid', actionContext.now)
   await touchDebtor(tx, accountId, debtorId, actionContext.now)
   await replanReminders(tx, row, actionContext.now)
   return row
 }
 
-function refuseSurplus({ amount_due: due, number }: InvoiceRow, amount: number): void {
+function rejectExcessiveCredit({ amount_due: due, number }: InvoiceRow, amount: number): void {
   if (amount <= due) return
   const detail = `amount must be at most ${due}, the amount due on invoice ${number}`
   throw fieldErrorsProblem([{ pointer: '/amount', code: 'out_of_range', detail }])
 }
 
-/** Because less is due on this invoice, money on account may now cover other invoices of the debtor. */
+/**
+ * Replans the reminders about this invoice and about other invoices of the debtor. Money on account may cover the
+ * others now, because less is due on this invoice.
+ */
 async function replanReminders(tx: Transaction, row: InvoiceRow, now: Date): Promise<void> {
   const debtor = { id: row.debtor_id, account_id: row.account_id }
-  const why = `invoice ${row.number} was credited`
-  const own = await stopMessages(tx, row.account_id, [row.id], now, why)
-  const others = await stopCoveredReminders(tx, debtor, undefined, now, why)
-  const cancelledIds = [...own.cancelledIds, ...others.cancelledIds]
+  const reason = `invoice ${row.number} was credited`
+  const aboutThis = await stopMessages(tx, row.account_id, [row.id], now, reason)
+  const aboutOthers = await stopCoveredReminders(tx, debtor, undefined, now, reason)
+  const cancelledIds = [...aboutThis.cancelledIds, ...aboutOthers.cancelledIds]
   const settledIds = row.status === 'paid' ? [row.id] : []
   await replanUnsettledInvoices(tx, debtor, cancelledIds, settledIds, now)
 }

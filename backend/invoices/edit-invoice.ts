@@ -8,7 +8,7 @@ import { touchDebtor } from '../debtors/debtors.ts'
 import { stopMessages } from '../messages/messages.ts'
 import { replanUnsettledInvoices } from '../reminders/planning/planning.ts'
 import { fieldErrorsProblem } from '../validation/field-errors.ts'
-import { conflict, isOpen, lockInvoice } from './actions.ts'
+import { invoiceStateConflict, isOpen, lockInvoice } from './actions.ts'
 import { changeInvoice } from './change.ts'
 
 /** An absent member leaves its value unchanged; null removes the value. */
@@ -31,7 +31,7 @@ export async function editInvoice(
   actionContext: ActionContext,
 ): Promise<InvoiceRow> {
   const invoice = await lockInvoice(tx, accountId, id)
-  if (!isOpen(invoice) && invoice.status !== 'draft') throw conflict(invoice, 'edited')
+  if (!isOpen(invoice) && invoice.status !== 'draft') throw invoiceStateConflict(invoice, 'edited')
   const change = changeOf(invoice, edit)
   const names = Object.keys(change)
   if (names.length === 0) return invoice
@@ -41,9 +41,9 @@ export async function editInvoice(
     subjectId: id,
     detail: { number: invoice.number, changed: names },
   })
-  const isMoved = 'due_date' in change
-  // With a new due date, the invoice is announced again once it is overdue.
-  const announced = isMoved ? ({ overdue_announced: 0 } as const) : {}
+  const isDueDateChanged = 'due_date' in change
+  // After the new due date has passed, `invoice.overdue` is recorded again.
+  const announced = isDueDateChanged ? ({ overdue_announced: 0 } as const) : {}
   const row = await changeInvoice(
     tx,
     invoice,
@@ -52,8 +52,8 @@ export async function editInvoice(
     actionContext.now,
   )
   await touchDebtor(tx, accountId, row.debtor_id, actionContext.now)
-  const why = `invoice ${row.number} was edited`
-  const { cancelledIds } = await stopMessages(tx, accountId, [id], actionContext.now, why)
+  const reason = `invoice ${row.number} was edited`
+  const { cancelledIds } = await stopMessages(tx, accountId, [id], actionContext.now, reason)
   const debtor = { id: row.debtor_id, account_id: accountId }
   await replanUnsettledInvoices(tx, debtor, cancelledIds, [], actionContext.now)
   return row

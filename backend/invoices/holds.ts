@@ -22,7 +22,7 @@ export const BLOCKED_BY_DISPUTE = {
   chasing_blocked_reason: DISPUTED,
 } as const
 
-/** Returns the hold that applies to the invoice, or the stored one if the invoice is disputed. */
+/** Returns the hold that applies to the invoice, or the stored hold if the invoice is disputed. */
 export function holdOf(invoice: InvoiceRow): Hold {
   const { chasing_blocked_reason: reason, chasing_next_action_at: until } = invoice
   if (invoice.disputed_at !== null) {
@@ -46,13 +46,13 @@ export function holdAfterFullPayment(invoice: InvoiceRow): Hold {
   return hold.chasing_hold === PAYMENT_RECEIVED ? NO_HOLD : hold
 }
 
-/** Returns the chasing fields of an open invoice that nothing but `hold` blocks. */
+/** Returns the chasing fields of an open invoice that only the hold can block. A hold may have expired. */
 export function chasingFieldsFor(
   { chasing_hold: hold, chasing_hold_until: until }: Hold,
   now: Date,
 ) {
-  const isOver = until !== null && until <= now.toISOString()
-  if (hold === null || isOver) {
+  const hasExpired = until !== null && until <= now.toISOString()
+  if (hold === null || hasExpired) {
     return {
       chasing_status: 'active',
       chasing_next_action_at: null,

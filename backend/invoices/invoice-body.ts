@@ -1,4 +1,4 @@
-/** The request body of an invoice: its validation, and the values that are stored. */
+/** Validates the request body of an invoice, and converts the body into the values to store. */
 import { list, metadata, object, optional, required, requiredWithout } from '../validation/body.ts'
 import {
   amount,
@@ -77,7 +77,7 @@ export function newInvoice(body: InvoiceBody): NewInvoice {
     issueDate: body.issue_date ?? null,
     dueDate: body.due_date ?? null,
     status: body.status ?? 'open',
-    // An empty text counts as absent.
+    // An empty text is stored as null.
     poNumber: body.po_number || null,
     notes: body.notes || null,
     paymentUrl: body.payment_url ?? null,

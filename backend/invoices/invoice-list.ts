@@ -58,11 +58,11 @@ export async function listInvoices(
 /** Filters whose values are part of the statement's text, see `equalsLiteral`. */
 type LiteralFilter = 'status' | 'currency' | 'overdue'
 
-/** What the parameters of the statement contain. */
+/** The values of the statement's parameters. */
 type Values = Omit<InvoiceFilters, LiteralFilter> &
   PageBounds & { readonly accountId: string; readonly today: string }
 
-/** What determines the text of the statement. */
+/** The values that become part of the SQL text. */
 type Form = PageForm & { readonly [F in LiteralFilter]: InvoiceFilters[F] | undefined }
 
 const readInvoices = preparedPage((reader: Reader, values: Values, form: Form) => {
@@ -93,19 +93,19 @@ const readInvoices = preparedPage((reader: Reader, values: Values, form: Form) =
     .limit(sql.lit(page.fetch))
 })
 
-/** No index is used, because in an old account nearly all due dates are past, so that it would not help. */
+/** An index on the due date would not help: in an old account, nearly all due dates are in the past. */
 const UNINDEXED_DUE_DATE = unindexed('due_date')
 
 function isOverdue(overdue: boolean | undefined, dueDate: Column, today: string): Condition[] {
   if (overdue === undefined) return []
-  const [isLate] = within(dueDate, undefined, today)
-  const condition = sql<SqlBool>`(status in ('open', 'partially_paid') and ${isLate})`
+  const [isPastDue] = within(dueDate, undefined, today)
+  const condition = sql<SqlBool>`(status in ('open', 'partially_paid') and ${isPastDue})`
   return [overdue ? condition : sql<SqlBool>`not ${condition}`]
 }
 
 /**
- * Whether the list shows all overdue invoices in the order of creation. With any other filter, another index
- * is faster.
+ * Whether the list shows all overdue invoices in the order of creation, for which `readOverdue` is faster. With any
+ * other filter or order, `readInvoices` is faster.
  */
 function isAllOverdue(filters: InvoiceFilters, { sort }: Page): boolean {
   const others = Object.keys(filters).filter(
@@ -115,18 +115,18 @@ function isAllOverdue(filters: InvoiceFilters, { sort }: Page): boolean {
 }
 
 /**
- * Scanning open invoices in the order of creation would be slow, because many of them are not overdue. Two
- * indexes are read instead: the first contains the invoices that `overdue-events.ts` has marked as announced, in
- * the order of creation; the second contains the others by due date, of which only a few are overdue.
+ * Scanning open invoices in the order of creation would be slow, because many of them are not overdue. Two indexes
+ * are read instead. The first contains, in the order of creation, the invoices that `overdue-events.ts` has marked as
+ * announced. The second contains all other invoices by due date; only a few of them are overdue.
  */
 const readOverdue = preparedPage((reader: Reader, values: Values, form: PageForm) => {
   const { accountId, today, created_since, created_before } = values
   const page = joinPage(form, values)
   const sorted: Page = { ...page, ignoresSortIndex: true }
-  // Ids are unique, so sorting by due date last does not change the order. But it makes SQLite, which has no
+  // Sorting by due date last does not change the order, because ids are unique. It makes SQLite, which has no
   // statistics, use the index of announced invoices, because the index of all invoices contains no due date.
   const dueDateLast = sql`due_date ${sql.raw(page.direction)}`
-  const part = (announced: 0 | 1, sorting: Page, dueDate: Column) =>
+  const selectIds = (announced: 0 | 1, sorting: Page, dueDate: Column) =>
     reader
       .selectFrom('invoices')
       .select('id')
@@ -143,9 +143,9 @@ const readOverdue = preparedPage((reader: Reader, values: Values, form: PageForm
       .orderBy(dueDateLast)
       .limit(sql.lit(page.fetch))
   const ids = reader
-    .selectFrom(part(1, page, UNINDEXED_DUE_DATE).as('announced'))
+    .selectFrom(selectIds(1, page, UNINDEXED_DUE_DATE).as('announced'))
     .select('id')
-    .unionAll(reader.selectFrom(part(0, sorted, 'due_date').as('unannounced')).select('id'))
+    .unionAll(reader.selectFrom(selectIds(0, sorted, 'due_date').as('unannounced')).select('id'))
   return reader
     .selectFrom('invoices')
     .select(INVOICE_COLUMNS)

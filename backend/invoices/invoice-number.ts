@@ -1,7 +1,7 @@
 /** Generates numbers for invoices that are created without one: `INV-000123`, counted per account. */
 import type { Transaction } from '../database/database.ts'
 
-/** How many candidates one query checks. Some may be in use, because clients can choose numbers themselves. */
+/** How many numbers one query checks. Some may be in use, because clients can choose numbers themselves. */
 const BATCH = 20
 
 /** Returns the next number that no invoice of the account has, and advances the account's counter past it. */
@@ -14,23 +14,23 @@ export async function generateInvoiceNumber(tx: Transaction, accountId: string):
     .executeTakeFirstOrThrow()
   for (let start = first; ; start += BATCH) {
     const candidates = Array.from({ length: BATCH }, (_, index) => start + index)
-    const used = await usedAmong(tx, accountId, candidates.map(format))
-    const free = candidates.find((candidate) => !used.has(format(candidate)))
+    const used = await findUsedNumbers(tx, accountId, candidates.map(formatNumber))
+    const free = candidates.find((candidate) => !used.has(formatNumber(candidate)))
     if (free === undefined) continue
     await tx
       .updateTable('accounts')
       .set({ next_invoice_number: free + 1 })
       .where('id', '=', accountId)
       .execute()
-    return format(free)
+    return formatNumber(free)
   }
 }
 
-function format(number: number): string {
+function formatNumber(number: number): string {
   return `INV-${String(number).padStart(6, '0')}`
 }
 
-async function usedAmong(
+async function findUsedNumbers(
   tx: Transaction,
   accountId: string,
   numbers: readonly string[],

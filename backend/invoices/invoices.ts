@@ -34,8 +34,8 @@ export interface NewInvoice {
   readonly notes: string | null
   readonly paymentUrl: string | null
   /**
-   * If it is false and the invoice is already past due, it is not chased until a person resumes chasing.
-   * The default is true.
+   * If this is false and the invoice is already past due, no reminder is sent about the invoice until a person
+   * resumes chasing. The default is true.
    */
   readonly chaseIfOverdue?: boolean
   readonly metadata: Readonly<Record<string, string>>
@@ -134,11 +134,11 @@ async function checkInvoice(
   }
   const debtor = await lockDebtorOf(tx, accountId, input.debtor)
   if (debtor === undefined) {
-    const [field, what] = 'id' in input.debtor ? BY_ID : BY_EXTERNAL_ID
+    const [field, description] = 'id' in input.debtor ? BY_ID : BY_EXTERNAL_ID
     errors.push({
       pointer: `/${field}`,
       code: 'debtor_not_found',
-      detail: `${field} must be the ${what} of a debtor`,
+      detail: `${field} must be the ${description} of a debtor`,
     })
   }
   if (errors.length > 0 || debtor === undefined || 'errors' in totals) {
@@ -162,7 +162,7 @@ async function lockDebtorOf(
 async function insertInvoice(
   tx: Transaction,
   row: InvoiceRow,
-  wanted: string | null,
+  requestedNumber: string | null,
 ): Promise<void> {
   try {
     await tx.insertInto('invoices').values(row).execute()
@@ -170,10 +170,10 @@ async function insertInvoice(
     const isInUse =
       error instanceof ConstraintViolation && error.columns.includes('invoices.number')
     if (!isInUse) throw error
-    if (wanted === null) {
-      // Meanwhile, an invoice for which a client chose the generated number was committed.
+    if (requestedNumber === null) {
+      // Another client has meanwhile created an invoice with the number that was generated here.
       row.number = await generateInvoiceNumber(tx, row.account_id)
-      return insertInvoice(tx, row, wanted)
+      return insertInvoice(tx, row, requestedNumber)
     }
     const existing = await tx
       .selectFrom('invoices')
@@ -198,7 +198,7 @@ export async function findInvoice(
   return row
 }
 
-/** Returns those of the invoices that exist in the account, in no particular order. */
+/** Returns the invoices that exist in the account, in no particular order. */
 export async function findInvoices(
   reader: Reader,
   accountId: string,
@@ -216,7 +216,7 @@ const readInvoices = prepared(
       .where('id', 'in', ids),
 )
 
-/** Returns the invoices of a debtor with an amount due, in no particular order. */
+/** Returns the open and partially paid invoices of a debtor in one currency, in no particular order. */
 export async function findOpenInvoices(
   reader: Reader,
   accountId: string,
@@ -234,7 +234,7 @@ export async function findOpenInvoices(
 }
 
 /**
- * Literals, not parameters: a partial index is used only if the text of the statement contains the index's
- * condition.
+ * This condition contains literals instead of parameters, because a database uses a partial index only if the text
+ * of the statement contains the condition of the index.
  */
 const IS_OPEN = sql<SqlBool>`status in ('open', 'partially_paid')`

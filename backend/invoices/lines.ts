@@ -28,7 +28,7 @@ export interface Totals {
 /** The reasons why the lines or the amount are rejected. */
 export interface TotalsRejection {
   readonly errors: readonly FieldError[]
-  /** The members that the problem document has if there is no other error. */
+  /** Additional members of the problem document. They are used only if the body has no other error. */
   readonly members: Readonly<Record<string, unknown>>
 }
 

@@ -11,13 +11,14 @@ const COUNTED_MAX = 1000
 export interface OldInvoices {
   /** The number of invoices, at most `COUNTED_MAX`. */
   readonly invoices: number
+  /** Whether there are more than `COUNTED_MAX` invoices. */
   readonly isMore: boolean
   readonly customers: number
   /** The amounts due by currency, in minor units. */
   readonly due: ReadonlyMap<string, number>
 }
 
-/** Literals, because SQLite does not use the partial index for a condition with parameters. */
+/** The condition contains literals, because SQLite does not use a partial index for a condition with parameters. */
 export const isOld: RawBuilder<boolean> = sql<boolean>`chasing_blocked_reason = 'history' and chasing_status = 'stopped' and status in ('open', 'partially_paid')`
 
 export async function readOldInvoices(reader: Reader, accountId: string): Promise<OldInvoices> {
@@ -43,7 +44,7 @@ export async function readOldInvoices(reader: Reader, accountId: string): Promis
   }
 }
 
-/** Returns the next debtors that have old invoices, in the order of their ids. */
+/** Returns up to `limit` debtors that have old invoices, in the order of their ids, beginning after the id `after`. */
 export async function listDebtorsWithOldInvoices(
   reader: Reader,
   accountId: string,

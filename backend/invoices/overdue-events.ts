@@ -1,6 +1,6 @@
 /**
  * Records `invoice.overdue` once for each invoice and due date, on the day after the due date in the account's
- * time zone. Invoices are also marked as announced if no endpoint is subscribed. Otherwise a new endpoint would
+ * time zone. An invoice is marked as announced even if no endpoint is subscribed. Otherwise a new endpoint would
  * first receive an event for every invoice that became overdue in past years.
  */
 import { type SqlBool, sql } from 'kysely'
@@ -14,8 +14,8 @@ import { renderInvoice } from './representation.ts'
 const BATCH_MAX = 25
 
 /**
- * In every time zone, midnight is at a full quarter of an hour in UTC, which this interval divides evenly. An
- * invoice that is already overdue when it is created is also announced within this interval.
+ * `invoice.overdue` is recorded about this long, at most, after midnight in the account's time zone, or after an
+ * invoice is created that is already overdue.
  */
 const EVERY_MS = 5 * 60_000
 
@@ -31,7 +31,7 @@ export function startOverdueEvents({ database, clock, log }: WorkerDeps): Worker
   })
 }
 
-/** Processes all accounts; `signal` ends the run between two transactions. */
+/** Processes all accounts. If `signal` is aborted, it stops after the current transaction. */
 export async function announceOverdue(
   database: Database,
   now: Date,
@@ -40,7 +40,7 @@ export async function announceOverdue(
   const accounts = await database.read.selectFrom('accounts').select(['id', 'timezone']).execute()
   for (const { id, timezone } of accounts) {
     const today = todayIn(timezone, now)
-    // The check uses a read connection, so that the only write connection is free if there is nothing to write.
+    // The check uses a read connection. SQLite has only one write connection, which others may need.
     while (
       !signal?.aborted &&
       (await selectUnannounced(database.read, id, today, 1).execute()).length > 0

@@ -1,7 +1,7 @@
 import { daysBetween } from '../calendar/calendar.ts'
 import type { InvoiceRow } from '../database/tables.ts'
 
-/** Returns for how many days the invoice has been overdue at `today`; 0 if it is not. This is never stored. */
+/** Returns how many days the invoice is past due on `today`; 0 if it is not overdue. The number is never stored. */
 export function daysPastDue(row: InvoiceRow, today: string): number {
   const isOpen = row.status === 'open' || row.status === 'partially_paid'
   return isOpen && row.due_date < today ? daysBetween(row.due_date, today) : 0

@@ -1,10 +1,10 @@
-/** The effect of a reversed payment on an invoice. The caller has locked the debtor. */
+/** Updates an invoice when a payment on it is reversed. The caller must have locked the debtor. */
 import type { Transaction } from '../database/database.ts'
 import type { InvoiceRow } from '../database/tables.ts'
 import { changeInvoice, type InvoiceChange } from './change.ts'
 import { BLOCKED_BY_DISPUTE, chasingFieldsFor, holdOf, NO_HOLD, PAYMENT_RECEIVED } from './holds.ts'
 
-/** Subtracts `amount`, which was allocated to the invoice, from the amount paid. */
+/** Subtracts `amount`, which the payment had allocated to the invoice, from the invoice's amount paid. */
 export async function reopenInvoice(
   tx: Transaction,
   invoice: InvoiceRow,
@@ -28,7 +28,7 @@ function eventOf({ status, written_off_at: writtenOffAt }: InvoiceRow) {
 
 function stateOf(invoice: InvoiceRow, amountPaid: number, now: Date): InvoiceChange {
   if (invoice.written_off_at !== null) {
-    // Chasing is not resumed, because a person decided that no payment is expected any more.
+    // Chasing is not resumed, because a person decided that payment is no longer expected.
     return { status: 'written_off', paid_at: null }
   }
   const status = amountPaid === 0 ? 'open' : 'partially_paid'

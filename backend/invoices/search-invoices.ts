@@ -1,4 +1,4 @@
-/** Searches invoices for Settings: unpaid ones by due date, or any by number, status or amount. */
+/** Searches invoices for Settings: unpaid invoices by due date, or all invoices by number, status or amount. */
 import { type SqlBool, sql } from 'kysely'
 import { Problem } from '../../shared/contract/problem.ts'
 import type { Reader } from '../database/database.ts'
@@ -46,7 +46,7 @@ export interface InvoiceSearch {
   readonly amount: AmountRange
 }
 
-/** Returns the sorts that an index serves, so that they are fast in an account of any size. */
+/** Returns the sort orders that an index serves, and that are therefore fast in an account of any size. */
 export function sortsOf({ view, debtorId }: Pick<InvoiceSearch, 'view' | 'debtorId'>) {
   const isUnpaid = view === 'unpaid' || view === 'overdue'
   if (debtorId !== undefined) return INVOICE_SORTS
@@ -63,18 +63,18 @@ export async function searchInvoices(
 ): Promise<ScannedPage<InvoiceRow>> {
   const { amount } = search
   const isScan = amount.min !== undefined || amount.max !== undefined
-  const read = isScan ? SCAN_MAX : limit + 1
-  const page = await pageOf(reader, accountId, search, after, read)
-  const light = await reader
+  const scanMax = isScan ? SCAN_MAX : limit + 1
+  const page = await pageOf(reader, accountId, search, after, scanMax)
+  const scanned = await reader
     .selectFrom('invoices')
     .select(['id', 'amount', 'currency'])
     .where((eb) => eb.and([...conditionsOf(accountId, search, today), ...withinBounds(page)]))
     .orderBy(orderOf(page))
-    .limit(read)
+    .limit(scanMax)
     .execute()
   const matches = (row: { readonly amount: number; readonly currency: string }) =>
     isInRange(Number(row.amount), row.currency, amount)
-  const found = pageOfScan(light, { limit, read }, isScan ? matches : undefined)
+  const found = pageOfScan(scanned, { limit, scanMax }, isScan ? matches : undefined)
   return withWholeRows(found, (ids) =>
     reader
       .selectFrom('invoices')
@@ -98,7 +98,8 @@ function conditionsOf(accountId: string, search: InvoiceSearch, today: string): 
 }
 
 function isInView(view: InvoiceView, today: string): Condition[] {
-  // Literals, because a partial index is used only if the text of the statement contains the index's condition.
+  // The condition contains literals, because a database uses a partial index only if the text of the statement
+  // contains the condition of the index.
   const isUnpaid = sql<SqlBool>`status in ('open', 'partially_paid')`
   if (view === 'unpaid') return [isUnpaid]
   if (view === 'overdue') return [isUnpaid, sql<SqlBool>`due_date < ${today}`]
@@ -151,7 +152,8 @@ export interface InvoiceCounts {
 export const COUNTED_MAX = 1000
 
 /**
- * Counts the results of the search. The filter by amount applies after the limit, because no index serves it.
+ * Counts the results of the search. The filter by amount is applied after the limit, because no index serves this
+ * filter.
  */
 export async function countInvoices(
   reader: Reader,

@@ -1,10 +1,10 @@
-/** The effect of a payment on an invoice. The caller has locked the debtor. */
+/** Updates an invoice when a payment on it is recorded. The caller must have locked the debtor. */
 import type { Transaction } from '../database/database.ts'
 import type { InvoiceRow, InvoiceStatus } from '../database/tables.ts'
 import { changeInvoice, type InvoiceChange } from './change.ts'
 import { holdAfterFullPayment, holdOf, PAYMENT_RECEIVED } from './holds.ts'
 
-/** A partial payment postpones the next reminder by this time. */
+/** How long a partial payment pauses chasing. */
 const PAUSE_MS = 7 * 86_400_000
 
 /** Drafts and void invoices cannot be paid. A written-off invoice can still be paid. */
@@ -27,7 +27,7 @@ export async function settleInvoice(
   return changeInvoice(tx, invoice, change, event, now)
 }
 
-/** Returns the change of an invoice on which nothing is due any more, because of payments, credits or both. */
+/** Returns the change to an invoice that payments, credits or both have settled, so that nothing is due on it. */
 export function paidInFull(invoice: InvoiceRow, now: Date) {
   return {
     status: 'paid',

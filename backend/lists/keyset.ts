@@ -66,8 +66,8 @@ export function isAnyDefined(...filters: readonly unknown[]): boolean {
 export type Condition = Expression<SqlBool>
 
 /**
- * Returns the conditions for rows after `page.after` and up to `page.end`. The sort column and the id have no
- * table name, so callers must filter by subquery, not by join.
+ * Returns the conditions for rows after `page.after` and up to `page.end`. The conditions do not qualify the sort
+ * column and the id with a table name, so callers must filter by subquery, not by join.
  */
 export function withinBounds(page: Page): Condition[] {
   const { after, end } = page
@@ -93,17 +93,17 @@ function sortOf({ sort, ignoresSortIndex }: Page) {
 export type Column = string | Expression<unknown>
 
 /**
- * Returns the column as an expression, so that the database does not use its index. Without statistics, the
- * database assumes that every filter is selective: it would, for example, read all rows of a status to find
- * those of one debtor.
+ * Returns the column as an expression, so that the database does not use the column's index. Without statistics,
+ * the database assumes that every filter is selective: for example, it would read all rows with a status to find
+ * the few rows of one debtor.
  */
 export function unindexed(column: string): Expression<unknown> {
   return sql`(${sql.ref(column)} || '')`
 }
 
-/** Returns the column: `unindexed` if a value in `narrower` is defined, i.e. if a more selective filter applies. */
-export function unindexedIfNarrowedBy(column: string, ...narrower: readonly unknown[]): Column {
-  return isAnyDefined(...narrower) ? unindexed(column) : column
+/** Returns `unindexed(column)` if one of the more selective filters is defined, otherwise the column. */
+export function unindexedIfNarrowedBy(column: string, ...filters: readonly unknown[]): Column {
+  return isAnyDefined(...filters) ? unindexed(column) : column
 }
 
 function expressionOf(column: Column): Expression<unknown> {
@@ -126,7 +126,7 @@ export function isInLiterals(column: Column, values: readonly string[] | undefin
   return list === undefined ? [] : [sql`${expressionOf(column)} in (${sql.join(list)})`]
 }
 
-/** Returns no condition if the client sent no value. */
+/** Returns no condition if the value is undefined. */
 export function equals(column: Column, value: Value): Condition[] {
   return value === undefined ? [] : [sql`${expressionOf(column)} = ${value}`]
 }

@@ -1,11 +1,11 @@
 /**
- * Reads a page of a list. A list may be filtered by another time than the one that it is sorted by, e.g. the
- * invoices that were updated since yesterday, sorted by creation. Sorting all rows that match would take seconds
- * in a large account. Scanning the list in its order would also take seconds if the first match is far away.
+ * Reads a page of a list. A list may be filtered by one time and sorted by another, e.g. the invoices that were
+ * updated since yesterday, sorted by creation. In a large account, sorting all matching rows would take seconds.
+ * Scanning the list in its order would also take seconds if the first match is far from the start.
  *
- * The first `SCAN_MAX` rows are therefore scanned, which takes some milliseconds and usually fills the page. Only
- * if it does not, all rows that match are sorted: unlike the pages of `scan.ts`, a page of the API must be full.
- * The next pages are fast again, because they begin at a match.
+ * `readPage` therefore scans only the next `SCAN_MAX` rows, which takes some milliseconds and usually fills the page.
+ * If the scan does not fill the page, `readPage` sorts all matching rows, because a page of the API must be full
+ * unless it is the last one. The following pages are fast again, because each begins at a match.
  */
 import { sql } from 'kysely'
 import type { Reader } from '../database/database.ts'
@@ -30,7 +30,7 @@ interface List<V> {
   readonly table: 'debtors' | 'invoices' | 'payments' | 'messages'
   /** The values of the statement's parameters, including the times by which the list is filtered. */
   readonly values: V
-  /** Filters that only a few rows match, such as the customer. If one is sent, its index is fast at any time. */
+  /** Values of filters that match few rows, such as a debtor. If one is defined, its index makes a scan needless. */
   readonly narrowFilters: readonly unknown[]
 }
 
@@ -54,7 +54,7 @@ export async function readPage<V extends DueTimeFilters & { readonly accountId: 
     ...(since !== undefined && { since }),
     ...(before !== undefined && { before }),
   }
-  const [end] = await readEnd(reader, scan, { ...form, table })
+  const [end] = await readScanEnd(reader, scan, { ...form, table })
   const scanned = splitPage({ ...page, ...(end && { end }) })
   const inOrder: PageForm = { ...scanned.form, ignoresTimeIndexes: true }
   const rows = await read({ ...values, ...scanned.bounds }, inOrder)
@@ -67,8 +67,8 @@ type ScanValues = PageBounds & {
   readonly before?: string
 }
 
-/** Returns the position of the last row of the scan; no row if fewer than `SCAN_MAX` rows remain in the list. */
-const readEnd = preparedPage(
+/** Returns the position of the last row of the scan, or no row if fewer than `SCAN_MAX` rows remain in the list. */
+const readScanEnd = preparedPage(
   (reader: Reader, values: ScanValues, form: PageForm & Pick<List<unknown>, 'table'>) => {
     const page = joinPage(form, values)
     return reader

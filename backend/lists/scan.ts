@@ -1,10 +1,10 @@
 /**
- * Pages of a list with conditions that no index serves: up to `SCAN_MAX` rows are read in the list's order,
- * and the rows that match are returned. If the scan ends before the page is full, the next page begins
- * after the last row that was read.
+ * Makes pages of lists in Settings with filters that no index serves. A scan reads up to `SCAN_MAX` rows in the
+ * list's order, and the page consists of the rows that match. If the scan ends before the page is full, the next
+ * page begins after the last row that was read.
  */
 
-/** A scan takes some milliseconds, however large the account is. */
+/** How many rows one scan reads. This takes some milliseconds, however large the account is. */
 export const SCAN_MAX = 5000
 
 export interface ScannedPage<Row> {
@@ -15,10 +15,10 @@ export interface ScannedPage<Row> {
   readonly isPartial: boolean
 }
 
-/** Makes a page from the rows of a scan of up to `read` rows. Without `matches`, every row matches. */
+/** Makes a page of up to `limit` rows from a scan that read up to `scanMax` rows. Without `matches`, all rows match. */
 export function pageOfScan<Row extends { readonly id: string }>(
   found: readonly Row[],
-  { limit, read }: { readonly limit: number; readonly read: number },
+  { limit, scanMax }: { readonly limit: number; readonly scanMax: number },
   matches?: (row: Row) => boolean,
 ): ScannedPage<Row> {
   const matching = matches === undefined ? found : found.filter(matches)
@@ -26,13 +26,13 @@ export function pageOfScan<Row extends { readonly id: string }>(
   if (matching.length > limit) {
     return { rows, next: rows.at(-1)?.id ?? null, isPartial: false }
   }
-  if (matches !== undefined && found.length === read) {
+  if (matches !== undefined && found.length === scanMax) {
     return { rows, next: found.at(-1)?.id ?? null, isPartial: true }
   }
   return { rows, next: null, isPartial: false }
 }
 
-/** Reads whole rows for the page, in the page's order. */
+/** Replaces the ids of the page with whole rows, in the same order. */
 export async function withWholeRows<Row extends { readonly id: string }>(
   page: ScannedPage<{ readonly id: string }>,
   readRows: (ids: readonly string[]) => Promise<readonly Row[]>,

@@ -1,4 +1,4 @@
-/** A range of amounts as people enter it, e.g. from 1000 to 2500.50; it applies in every currency. */
+/** A range of amounts in major units, as people enter it, e.g. from 1000 to 2500.50. It applies to every currency. */
 import { currencyExponent } from './money.ts'
 
 export interface AmountRange {
@@ -11,7 +11,7 @@ export function isDecimal(text: string): boolean {
   return /^\d{1,12}(?:\.\d{1,4})?$/.test(text)
 }
 
-/** Compares in minor units of the currency, without rounding. */
+/** Compares without rounding, in ten-thousandths of a major unit: no currency has more than four decimals. */
 export function isInRange(amount: number, currency: string, { min, max }: AmountRange): boolean {
   const exponent = currencyExponent(currency)
   const scaled = BigInt(amount) * 10n ** BigInt(4 - exponent)

@@ -18,7 +18,7 @@ const CODES_BY_EXPONENT: readonly (readonly [exponent: number, codes: string])[]
   [4, 'CLF UYW'],
 ]
 
-/** The number of decimals by upper-case code. */
+/** The number of decimals of each currency, by upper-case code. */
 export const CURRENCY_EXPONENTS: ReadonlyMap<string, number> = new Map(
   CODES_BY_EXPONENT.flatMap(([exponent, codes]) =>
     codes.split(/\s+/).map((code) => [code, exponent] as const),

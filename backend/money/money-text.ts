@@ -2,7 +2,7 @@ import { currencyExponent } from './money.ts'
 
 /**
  * Formats an amount in minor units for a language, e.g. `€1,234.50`. The number of decimals comes from our own
- * table, because the runtime's may differ.
+ * table, because the table of the JavaScript runtime may differ.
  */
 export function moneyText(amount: number, currency: string, language = 'en'): string {
   const exponent = currencyExponent(currency)
@@ -24,19 +24,19 @@ export function moneyDecimal(amount: number, currency: string): string {
   return `${amount < 0 ? '-' : ''}${whole}${fraction}`
 }
 
-/** Formats are cached because creating one takes 50 µs. There is at most one per language and currency. */
+/** Formats are cached, because creating one takes 50 µs. There is one for each language and currency in use. */
 const formats = new Map<string, Intl.NumberFormat>()
 
 function formatOf(language: string, currency: string, exponent: number): Intl.NumberFormat {
-  const name = `${language} ${currency}`
-  const known = formats.get(name)
-  if (known !== undefined) return known
+  const key = `${language} ${currency}`
+  const cached = formats.get(key)
+  if (cached !== undefined) return cached
   const format = new Intl.NumberFormat(language, {
     style: 'currency',
     currency,
     minimumFractionDigits: exponent,
     maximumFractionDigits: exponent,
   })
-  formats.set(name, format)
+  formats.set(key, format)
   return format
 }

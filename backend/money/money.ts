@@ -5,7 +5,7 @@
 import assert from 'node:assert'
 import { CURRENCY_EXPONENTS } from './currencies.ts'
 
-/** Larger than any invoice, and small enough that a sum of thousands of amounts is below 2^53. */
+/** In minor units: larger than any real invoice, and small enough that a sum of thousands of amounts is below 2^53. */
 export const AMOUNT_MAX = 999_999_999_999
 
 /** A whole number, or a decimal string with at most six decimal places. */
@@ -15,7 +15,7 @@ const QUANTITY_PLACES_MAX = 6
 const DECIMAL = /^(\d{1,7})(?:\.(\d{1,6}))?$/
 const MICRO = 10n ** BigInt(QUANTITY_PLACES_MAX)
 
-/** Returns the code in upper case; undefined if amounts in it are not supported. */
+/** Returns the currency code in upper case; undefined if the currency is not supported. */
 export function parseCurrency(text: string): string | undefined {
   // This check must come before toUpperCase, which turns some other letters into ASCII letters ("ı" into "I").
   if (!/^[A-Za-z]{3}$/.test(text)) return undefined

@@ -13,7 +13,7 @@ export type MoneyOnAccount = ReadonlyMap<string, number>
 export type CoverableInvoice = Pick<InvoiceRow, 'id' | 'currency' | 'due_date' | 'amount_due'>
 
 /**
- * Returns how much of each invoice the money covers, by invoice id. An invoice that is not covered is absent.
+ * Returns the amount that the money covers of each invoice, by invoice id. An uncovered invoice is absent.
  * `invoices` must be all open invoices of one debtor, in any order.
  */
 export function coverInvoices(
@@ -41,7 +41,7 @@ export function byDueDate(
   return a.id < b.id ? -1 : 1
 }
 
-/** Returns the money on account by debtor id. A debtor without any is absent. */
+/** Returns the money on account by debtor id. A debtor without money on account is absent. */
 export async function readMoneyOnAccount(
   reader: Reader,
   debtorIds: readonly string[],
@@ -50,17 +50,17 @@ export async function readMoneyOnAccount(
   const rows = await sumMoneyOnAccount(reader, { debtorIds })
   const byDebtor = Map.groupBy(rows, (row) => row.debtor_id)
   return new Map(
-    [...byDebtor].map(([id, own]) => [
+    [...byDebtor].map(([id, sums]) => [
       id,
       // PostgreSQL returns sums as text, because they may exceed 64 bits.
-      new Map(own.map(({ currency, amount }) => [currency, Number(amount)])),
+      new Map(sums.map(({ currency, amount }) => [currency, Number(amount)])),
     ]),
   )
 }
 
 /**
- * Literals, not parameters: a partial index is used only if the text of the statement contains the index's
- * condition.
+ * This condition contains literals instead of parameters, because a database uses a partial index only if the text
+ * of the statement contains the condition of the index.
  */
 const IS_ON_ACCOUNT = sql<SqlBool>`status = 'recorded' and unapplied_amount > 0`
 
@@ -84,7 +84,7 @@ export interface IncomingMoney {
   readonly amount: number
 }
 
-/** Returns the part of each open invoice that money on account covers, in minor units, by invoice id. */
+/** Returns the amount of each open invoice that money on account covers, in minor units, by invoice id. */
 export async function readCover(
   reader: Reader,
   debtorId: string,

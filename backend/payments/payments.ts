@@ -10,7 +10,7 @@ import type { Transaction } from '../database/database.ts'
 import { prepared } from '../database/prepared.ts'
 import type { AllocationRow, DebtorRow, PaymentRow } from '../database/tables.ts'
 import { together } from '../database/together.ts'
-import { touchDebtor, touchDebtorOf } from '../debtors/debtors.ts'
+import { touchDebtor, touchDebtorOfInvoice } from '../debtors/debtors.ts'
 import { prepareEvents, recordEvent } from '../events/events.ts'
 import { findOpenInvoices } from '../invoices/invoices.ts'
 import { findUnsentMessages, type UnsentMessage } from '../messages/messages.ts'
@@ -188,7 +188,7 @@ async function readRequestedShares(
   assert(first !== undefined, 'a payment on invoices has at least one target')
   const invoiceIds = requested.map(({ invoiceId }) => invoiceId)
   const [, targets, unsent] = await together([
-    touchDebtorOf(tx, accountId, first.invoiceId, now),
+    touchDebtorOfInvoice(tx, accountId, first.invoiceId, now),
     readTargetInvoices(tx, accountId, requested),
     findUnsentMessages(tx, { accountId, invoiceIds }),
   ])

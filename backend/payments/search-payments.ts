@@ -33,20 +33,20 @@ export async function searchPayments(
   { after, limit }: { readonly after: string | undefined; readonly limit: number },
 ): Promise<ScannedPage<PaymentRow>> {
   const { status, receivedSince, receivedUntil, amount } = search
-  const scans = [status, receivedSince, receivedUntil, amount.min, amount.max]
-  const isScan = scans.some((value) => value !== undefined)
-  const read = isScan ? SCAN_MAX : limit + 1
-  const page = await pageOf(reader, accountId, search, after, read)
-  const light = await reader
+  const unindexedFilters = [status, receivedSince, receivedUntil, amount.min, amount.max]
+  const isScan = unindexedFilters.some((value) => value !== undefined)
+  const scanMax = isScan ? SCAN_MAX : limit + 1
+  const page = await pageOf(reader, accountId, search, after, scanMax)
+  const scanned = await reader
     .selectFrom('payments')
     .select(['id', 'amount', 'currency', 'status', 'received_on'])
     .where((eb) => eb.and([...conditionsOf(accountId, search), ...withinBounds(page)]))
     .orderBy(orderOf(page))
-    .limit(read)
+    .limit(scanMax)
     .execute()
   const found = pageOfScan(
-    light,
-    { limit, read },
+    scanned,
+    { limit, scanMax },
     isScan ? (row) => matches(row, search) : undefined,
   )
   return withWholeRows(found, (ids) =>

@@ -5,7 +5,7 @@ import { todayIn } from '../../calendar/calendar.ts'
 import type { InvoiceRow, Reader } from '../../database/tables.ts'
 import { findDebtor } from '../../debtors/debtors.ts'
 import { type Html, html } from '../../html/html.ts'
-import { conflict, isOpen } from '../../invoices/actions.ts'
+import { invoiceStateConflict, isOpen } from '../../invoices/actions.ts'
 import { type Credit, creditInvoice } from '../../invoices/credit-invoice.ts'
 import { findInvoice } from '../../invoices/invoices.ts'
 import { renderInvoice } from '../../invoices/representation.ts'
@@ -90,7 +90,7 @@ function renderForm(
   entered: Fields,
   problem: Problem | undefined,
 ): Html {
-  if (!isOpen(invoice)) throw conflict(invoice, 'credited')
+  if (!isOpen(invoice)) throw invoiceStateConflict(invoice, 'credited')
   const path = `${PATH}/${invoice.id}`
   const main = html`<p class="back"><a href="${path}">Invoice <span translate="no">${invoice.number}</span></a></p>
 <h1>Credit invoice <span translate="no">${invoice.number}</span></h1>
