@@ -160,8 +160,8 @@ function createRateLimiter(settings: Settings, metrics: Metrics, log: Logger): R
 }
 
 /**
- * Lowers the connection limits to the number of files that may be open. Without this, the gateway would
- * accept no connection once that number is reached.
+ * Lowers the limit on client connections to what the limit on open files allows. Without this, the gateway
+ * could not open connections to backends once clients had used up the limit.
  */
 function createBudget(settings: Settings, log: Logger): Budget {
   const { GATEWAY_CONNECTIONS, BACKEND_CONNECTIONS, BACKEND_URLS } = settings
@@ -200,7 +200,7 @@ function healthOf(
   { backends, rateLimiter, budget, certificate }: HealthSources,
   draining: boolean,
 ): Health {
-  const outages = budget.reached()
+  const outages = budget.reachedLimits()
   if (backends.state() !== 'ready') outages.push('no backend is ready')
   for (const { url, ready, reason, health } of backends.statuses()) {
     if (!ready) outages.push(`backend ${url} is not ready: ${reason}`)

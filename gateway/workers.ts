@@ -194,7 +194,7 @@ async function healthOf(
 async function queryHealth({ operationsPort }: RunningWorker): Promise<Health> {
   try {
     const text = await query(operationsPort, 'GET', '/readyz')
-    // The worker is the same program, so the format is as declared.
+    // The worker runs the same program, so its response has the declared format.
     const { reasons, degraded } = JSON.parse(text) as { reasons: string[]; degraded: string[] }
     return { unready: reasons, degraded }
   } catch {
@@ -225,7 +225,7 @@ async function queryMetrics(
       const text = await query(operationsPort, 'GET', '/metrics', {
         timeoutMs: METRICS_TIMEOUT_MS,
       })
-      // The worker is the same program, so the format is as declared.
+      // The worker runs the same program, so its response has the declared format.
       return [worker.id, JSON.parse(text) as MetricsSnapshot] as const
     } catch (error) {
       const fields = { worker: worker.id, err: error }

@@ -1,6 +1,6 @@
 /**
- * The budget for resources that clients use: connections, TLS handshakes and memory. When a limit in total or
- * per client is reached, the connections of the heaviest users are closed, and clients that use little are
+ * Limits the connections, TLS handshakes and memory that clients use, in total and per client. When a limit
+ * is reached, the gateway closes connections of the clients that use the most, so that all other clients are
  * still served.
  */
 import type { Logger } from '../../shared/process/log.ts'
@@ -33,13 +33,13 @@ const LIMITED_RESOURCES: Readonly<Record<EvictionReason, string>> = {
   client_memory: 'memory of one client',
 }
 
-export type BudgetMember = ClientConnection & MemoryUser
+export type BudgetedConnection = ClientConnection & MemoryUser
 
 export interface BudgetLimits extends ConnectionLimits, MemoryLimits {}
 
 export class Budget {
   readonly #clients = new Clients()
-  readonly #connections: Connections<BudgetMember>
+  readonly #connections: Connections<BudgetedConnection>
   readonly #memory: Memory
   /** The number of connections that were evicted or refused, by reason. */
   readonly evicted: Readonly<Record<EvictionReason, number>>
@@ -67,7 +67,7 @@ export class Budget {
   }
 
   /** All open connections, including those in their TLS handshake. */
-  get connections(): Iterable<BudgetMember> & { readonly size: number } {
+  get connections(): Iterable<BudgetedConnection> & { readonly size: number } {
     return this.#connections
   }
 
@@ -88,25 +88,25 @@ export class Budget {
     return new ConnectionMemory(this.#memory, client)
   }
 
-  /** Adds a new connection. Returns false if the limit is reached and every other one has a call in progress. */
-  open(member: BudgetMember): boolean {
-    const isOpen = this.#connections.add(member)
-    if (!isOpen) this.#clients.release(member.peer)
+  /** Adds a new connection. Returns false if a limit is reached and no other connection can be closed. */
+  open(connection: BudgetedConnection): boolean {
+    const isOpen = this.#connections.add(connection)
+    if (!isOpen) this.#clients.release(connection.peer)
     return isOpen
   }
 
-  /** Replaces a handshake by the connection that it became. */
-  replace(handshake: BudgetMember, connection: BudgetMember): void {
+  /** Replaces a completed handshake with its connection. */
+  replace(handshake: BudgetedConnection, connection: BudgetedConnection): void {
     this.#connections.replace(handshake, connection)
   }
 
-  close(member: BudgetMember): void {
-    this.#connections.delete(member)
-    this.#clients.release(member.peer)
+  close(connection: BudgetedConnection): void {
+    this.#connections.delete(connection)
+    this.#clients.release(connection.peer)
   }
 
-  /** Returns the limits that were reached recently, for operators. */
-  reached(): string[] {
+  /** Returns a message for operators about each limit that was reached recently. */
+  reachedLimits(): string[] {
     const since = performance.now() - DEGRADED_MS
     return [...this.#reachedAt]
       .filter(([, at]) => at > since)

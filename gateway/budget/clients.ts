@@ -1,6 +1,9 @@
 /** Clients by network, with the connections and the memory that each uses at present. */
 
-/** Calls whose key is cached have memory of their own. Otherwise clients without a key could use all of it. */
+/**
+ * The memory has two partitions: `known` for calls whose key is cached, and `unknown` for all others. Without
+ * this, clients without a key could use all of the memory.
+ */
 export type PartitionName = 'known' | 'unknown'
 
 export class Client {

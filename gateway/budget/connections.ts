@@ -1,17 +1,21 @@
 /**
- * Client connections, with a total limit, a limit per client, and a limit on TLS handshakes. A new connection
- * beyond a limit is still accepted if connections without a call in progress can be closed instead, those of
- * the clients that have the most. A client that opens thousands of connections therefore loses its own, and no other client starves.
+ * The set of client connections, with a total limit, a limit per client, and a limit on TLS handshakes. When
+ * a limit is reached, a new connection is accepted only if others can be closed: connections without a call
+ * in progress, of the clients that have the most connections. A client that opens thousands of connections
+ * therefore loses its own, and no other client starves.
  */
 import type { Client } from './clients.ts'
 
 /**
- * The maximum number of connections that are closed at once, and the divisor of the limit: at most 1/32 of a
- * limit is closed at once, but always one. Choosing them takes time, so closing them one by
- * one would be slower. nginx also closes up to 32 idle connections at once.
+ * When a limit is reached, 1/32 of the limit is closed at once: at least one connection and at most 32.
+ * Choosing connections takes time, so closing them one by one would be slower. nginx also closes up to 32
+ * idle connections at once.
  */
 const CLOSED_AT_ONCE = 32
-/** The share of connections that may be in a handshake: each takes as much memory as several connections. */
+/**
+ * At most this share of the connections may be in a TLS handshake, since a handshake takes as much memory as
+ * several established connections.
+ */
 const HANDSHAKES_SHARE = 1 / 10
 
 export interface ClientConnection {
@@ -20,7 +24,7 @@ export interface ClientConnection {
   readonly isHandshake: boolean
   /** Whether the key of its last call was cached. */
   readonly isKnown: boolean
-  /** Whether a call was served on it. */
+  /** Whether at least one call has arrived on the connection. */
   readonly hasServed: boolean
   /** Whether a call is in progress. */
   readonly isServing: boolean
@@ -29,7 +33,7 @@ export interface ClientConnection {
 
 export interface ConnectionLimits {
   readonly connectionsMax: number
-  /** The limit of one client. */
+  /** The maximum number of connections of one client. */
   readonly clientConnectionsMax: number
 }
 
@@ -61,7 +65,7 @@ export class Connections<T extends ClientConnection> {
     return this.#all.values()
   }
 
-  /** Adds a new connection. Returns false if the limit is reached and every other one has a call in progress. */
+  /** Adds a new connection. Returns false if a limit is reached and no other connection can be closed. */
   add(connection: T): boolean {
     const { peer, isHandshake } = connection
     const { connectionsMax, clientConnectionsMax } = this.#limits
@@ -76,7 +80,7 @@ export class Connections<T extends ClientConnection> {
     return canAdd
   }
 
-  /** Replaces a handshake by the connection that it became. */
+  /** Replaces a completed handshake with its connection. */
   replace(handshake: T, connection: T): void {
     this.delete(handshake)
     this.#count(connection, 1)
@@ -98,7 +102,7 @@ export class Connections<T extends ClientConnection> {
 
   #makeRoom(reason: ConnectionEviction, limit: number, peer?: Client): boolean {
     const countMax = Math.max(1, Math.min(CLOSED_AT_ONCE, Math.floor(limit / CLOSED_AT_ONCE)))
-    const closed = this.#choose(reason === 'handshakes', countMax, peer)
+    const closed = this.#chooseToClose(reason === 'handshakes', countMax, peer)
     for (const connection of closed) {
       this.delete(connection)
       connection.destroy()
@@ -108,26 +112,27 @@ export class Connections<T extends ClientConnection> {
   }
 
   /**
-   * Returns connections on which no call is in progress: those of `only`, or of the clients that have at least
-   * half as many as the client with the most. Within a rank, the oldest come first.
+   * Chooses up to `countMax` connections without a call in progress. If `onlyOf` is given, they are
+   * connections of this client; otherwise, of clients that have at least half as many as the client with the
+   * most. Connections of a low rank are chosen first, and the oldest first within a rank.
    */
-  #choose(amongHandshakes: boolean, countMax: number, only: Client | undefined): T[] {
-    const sizeOf = ({ connections, handshakes }: Client) =>
-      amongHandshakes ? handshakes : connections
+  #chooseToClose(onlyHandshakes: boolean, countMax: number, onlyOf: Client | undefined): T[] {
+    const countOf = ({ connections, handshakes }: Client) =>
+      onlyHandshakes ? handshakes : connections
     const candidates: T[] = []
     let most = 0
     for (const connection of this.#all) {
-      if (connection.isServing || (amongHandshakes && !connection.isHandshake)) continue
-      if (only !== undefined && connection.peer !== only) continue
+      if (connection.isServing || (onlyHandshakes && !connection.isHandshake)) continue
+      if (onlyOf !== undefined && connection.peer !== onlyOf) continue
       candidates.push(connection)
-      most = Math.max(most, sizeOf(connection.peer))
+      most = Math.max(most, countOf(connection.peer))
     }
     const chosen: T[] = []
     for (let rank = 0; rank <= RANK_MAX && chosen.length < countMax; rank++) {
       for (const connection of candidates) {
         // Without the factor 2, a client with one connection more than the others would lose connections that
         // have served calls before the others lose unused ones.
-        const hasMost = 2 * sizeOf(connection.peer) >= most
+        const hasMost = 2 * countOf(connection.peer) >= most
         if (!hasMost || rankOf(connection) !== rank) continue
         chosen.push(connection)
         if (chosen.length === countMax) break

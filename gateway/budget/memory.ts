@@ -1,24 +1,27 @@
 /**
- * Limits the memory for incomplete requests and unreceived responses: heads, pipelined requests, bodies,
- * and responses. When the memory is used up, connections of the client that uses the most are evicted, those
- * with the highest cost (bytes × time) first.
+ * Limits the memory for incomplete requests and for responses that clients have not received yet. When the
+ * memory is used up, the gateway evicts connections of the clients that use the most, beginning with those of
+ * the highest cost (bytes × time).
  */
 import type { Client, Clients, PartitionName } from './clients.ts'
 
 /** The share of the memory that belongs to the partition `known`. */
 const KNOWN_SHARE = 3 / 4
 /**
- * In each partition, a reserve (`SMALL_SHARE`) is only for connections that use at most this many bytes. Most
- * requests that record a payment need less.
+ * A share of each partition (`SMALL_SHARE`) is reserved for connections that use at most this many bytes.
+ * Most requests that record a payment need less.
  */
 const SMALL_BYTES = 4 * 1024
 const SMALL_SHARE = 1 / 16
 /**
- * The share of a partition that one eviction frees. It is large, because choosing the connections takes
- * time.
+ * Evictions continue until this share of the limit is free. If they freed less, connections would have to be
+ * chosen more often, which takes time.
  */
 const FREED_SHARE = 1 / 8
-/** A connection that has used memory for less time than this counts as having used it for this long. */
+/**
+ * The minimum time in the cost of a connection. Without it, a connection that has only just begun to use
+ * memory would have no cost, however many bytes it uses.
+ */
 const USED_MS_MIN = 1
 
 /** A connection that uses memory. */
@@ -34,7 +37,7 @@ export interface MemoryUser {
 
 export interface MemoryLimits {
   readonly bytesMax: number
-  /** The limit for one client. */
+  /** The maximum number of bytes that one client may use. */
   readonly clientBytesMax: number
 }
 
@@ -110,21 +113,23 @@ export class Memory {
   }
 
   /**
-   * Evicts connections until the bytes fit, and further ones of the last selection until `FREED_SHARE` of the
-   * limit is released. Stops if the connection that needs memory would be next. Returns whether the bytes fit.
+   * Evicts connections until `bytes` more fit, and then more of those already chosen until `FREED_SHARE` of
+   * the limit is free. Stops if the connection that needs the memory is itself chosen. Returns whether the
+   * bytes fit.
    */
   #makeRoom(partition: Partition, memory: ConnectionMemory, bytes: number): boolean {
     const { name, bytesMax, clientBytesMax } = partition
     const { client } = memory
-    const isOfClient = client.isLimited && client.bytes[name] + bytes > clientBytesMax
-    const target = partition.bytes - FREED_SHARE * (isOfClient ? clientBytesMax : bytesMax)
+    const exceedsClientLimit = client.isLimited && client.bytes[name] + bytes > clientBytesMax
+    const target = partition.bytes - FREED_SHARE * (exceedsClientLimit ? clientBytesMax : bytesMax)
     let evicted = 0
     let fits = false
     do {
-      const users = this.#mostExpensive(name, isOfClient ? client : undefined)
+      const users = this.#mostExpensive(name, exceedsClientLimit ? client : undefined)
       // The connection that needs memory would itself have to be evicted.
       if (users.length === 0 || users.some((user) => user.memory === memory)) break
-      // Without this, evicting the client's last bytes would delete the client, which is about to use more.
+      // The higher count keeps the client, which is about to use more memory, from being deleted when its
+      // last bytes are evicted.
       client.connections++
       for (const user of users) {
         user.evict()
@@ -134,22 +139,22 @@ export class Memory {
       }
       client.connections--
     } while (!fits)
-    this.#onEvict(isOfClient ? 'client_memory' : 'memory', fits ? evicted : evicted + 1)
+    this.#onEvict(exceedsClientLimit ? 'client_memory' : 'memory', fits ? evicted : evicted + 1)
     return fits
   }
 
   /**
-   * Among the connections of clients that use at least half as much as the heaviest client, returns those
-   * whose cost (bytes × time) is at least half of the highest cost. They are not sorted: under a flood, the gateway often chooses among
-   * thousands.
+   * Considers only clients that use at least half as much as the client that uses the most. Of their
+   * connections, returns those whose cost (bytes × time) is at least half of the highest cost. They are not
+   * sorted, since sorting thousands of connections during a flood would take too long.
    */
-  #mostExpensive(name: PartitionName, only: Client | undefined): MemoryUser[] {
+  #mostExpensive(name: PartitionName, onlyOf: Client | undefined): MemoryUser[] {
     const users: MemoryUser[] = []
     let most = 0
     for (const user of this.#users) {
       const { memory, evictableBytes } = user
       if (evictableBytes === 0 || memory.partition !== name) continue
-      if (only !== undefined && memory.client !== only) continue
+      if (onlyOf !== undefined && memory.client !== onlyOf) continue
       users.push(user)
       most = Math.max(most, memory.client.bytes[name])
     }

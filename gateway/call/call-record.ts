@@ -16,12 +16,13 @@ export interface CallRecord {
   accountId: string | undefined
   /** The backend of the last attempt. */
   backend: string | undefined
-  /** The time of all attempts together. */
+  /** The total duration of all attempts, in milliseconds. */
   upstreamMs: number
   /** The code of the problem if the gateway itself rejected the call. */
   code: ProblemCode | undefined
   /**
-   * The number of bytes of the response's body. For a streamed response, head and chunk sizes are included.
+   * The number of bytes of the response body. For a streamed response, the head and the chunk sizes are
+   * included.
    */
   sentBytes: number
   /** Undefined if the gateway exports no traces. */

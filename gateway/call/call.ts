@@ -1,4 +1,7 @@
-/** One call, from the arrival of its head to its response, as shared by all parts of the gateway. */
+/**
+ * The state of one call, from the arrival of its head to its response. All components of the gateway share
+ * it.
+ */
 import type { BodyFraming } from '../http1/body-decoder.ts'
 import type { Allowance } from '../rate-limit/limiter.ts'
 import { Abort } from './abort.ts'
@@ -37,13 +40,16 @@ export class Call {
   readonly method: string
   /** The request id of the client if it sent a valid one, otherwise a new id. */
   readonly requestId: string
-  /** `performance.now()` when the head had arrived. */
+  /** `performance.now()` when the complete head had arrived. */
   readonly arrivedAt: number
   readonly abort = new Abort()
   readonly record: CallRecord
-  /** Set once the rate limit has been consumed. If `isOverLimit` applies, the call was not counted. */
+  /**
+   * Set once the rate limiter has been queried. If `isOverLimit` returns true for it, the call was not
+   * counted.
+   */
   allowance: Allowance | undefined = undefined
-  /** The key whose limit the response shows if the call was not counted. */
+  /** The key whose limit the response headers show if the call was not counted. */
   limitedKey: { readonly keyId: string; readonly rateLimit: number } | undefined = undefined
   /** Whether the key is cached. The memory of the call then belongs to the partition of known keys. */
   isKeyKnown = false

@@ -1,16 +1,15 @@
 import { Socket, type SocketConstructorOpts } from 'node:net'
 import { copyBuffer } from '../../shared/process/buffers.ts'
 
-/** The buffer that all accepted sockets share. Each read is processed before the next one begins. */
+/** All accepted sockets share this buffer. The bytes of each read are copied before the next read begins. */
 const BUFFER = Buffer.alloc(64 * 1024)
 
 /**
- * Reads a socket that a server accepted with `pauseOnConnect`, and returns the socket to use in its place.
- * Reading it as a stream would allocate 64 KiB for each read and use the stream's own buffer, which takes
- * some 5 % of the CPU time of a call (`npm run bench -- gateway --against DIRECTORY`). `node:net` offers
- * `onread` only for sockets that it connects, so a second socket takes over the handle of the first. The
- * handle is private to Node: with TLS, or a version of Node whose handle differs, the socket is read as a
- * stream.
+ * Reads a socket that a server accepted with `pauseOnConnect`, and returns the socket to use instead. If the
+ * accepted socket were read as a stream, Node would allocate 64 KiB for each read, and a call would take some
+ * 5 % more CPU time (`npm run bench -- gateway --against DIRECTORY`). `node:net` offers `onread` only for
+ * sockets that it connects, so a second socket takes over the handle of the first. The handle is private to
+ * Node. With TLS, or in a version of Node with a different handle, the socket is therefore read as a stream.
  */
 export function readAccepted(accepted: Socket, read: (bytes: Buffer) => void): Socket {
   const handle: unknown = Reflect.get(accepted, '_handle')

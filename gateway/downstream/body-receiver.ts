@@ -25,7 +25,7 @@ export class BodyReceiver {
   #isAbandoned = false
   #bytes = 0
 
-  /** `onBytes` is called when `bytes` has changed. It returns false if there is no memory for them. */
+  /** `onBytes` is called when `bytes` has changed. It returns false if there is no memory for the bytes. */
   constructor(rateMin: number, onBytes: () => boolean) {
     this.#rateMin = rateMin
     this.#onBytes = onBytes
@@ -40,14 +40,14 @@ export class BodyReceiver {
     return this.#pending !== undefined
   }
 
-  /** Whether reading stopped before the end of the body. The beginning of the next request is then unknown. */
+  /** Whether reading stopped before the end of the body. It is then unknown where the next request begins. */
   get isAbandoned(): boolean {
     return this.#isAbandoned
   }
 
   /**
-   * Begins to receive the body of a call. The caller passes the bytes that arrive to `read`. The promise
-   * settles like that of `CallConnection.readBody`.
+   * Begins to receive the body of a call. The caller must pass all bytes that arrive to `read`.
+   * `CallConnection.readBody` describes how the promise settles.
    */
   receive(call: Call, framing: BodyFraming, bytesMax: number, deadline: number): Promise<Body> {
     return new Promise((resolve, reject) => {
@@ -97,8 +97,8 @@ export class BodyReceiver {
   }
 
   /**
-   * Drops the body of the call in progress if it was not read. Returns false if it has not arrived completely
-   * in `requests`: the beginning of the next request is then unknown.
+   * Drops the body of the call in progress if it was not read. Returns false if the body has not arrived
+   * completely in `requests`, so that it is unknown where the next request begins.
    */
   skip(framing: BodyFraming | undefined, requests: RequestReader): boolean {
     if (framing === undefined || this.#isRead) return true
@@ -119,7 +119,7 @@ export class BodyReceiver {
     this.#bytes = 0
   }
 
-  /** Requires the body to have arrived by `by`, or by its own deadline if that is earlier. */
+  /** Requires the body to arrive by `by` (`performance.now()`), or by its own deadline if that is earlier. */
   endBy(by: number): void {
     if (this.#pending !== undefined) this.#pending.deadline = Math.min(this.#pending.deadline, by)
   }

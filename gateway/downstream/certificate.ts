@@ -15,7 +15,7 @@ export interface TlsFiles {
 export interface Certificate extends TlsFiles {
   /** Milliseconds since the epoch. */
   readonly expiresAt: number
-  /** The host names that it covers; its subject if it lists none. */
+  /** The host names that the certificate covers, or its subject if it lists no host names. */
   readonly names: string
 }
 
@@ -50,7 +50,7 @@ function read<T>(name: string, work: () => T): T {
   }
 }
 
-/** Returns a warning for operators if the certificate has expired or will soon; otherwise undefined. */
+/** Returns a warning for operators if the certificate has expired or will expire soon; otherwise undefined. */
 export function expiryWarning({ expiresAt }: Certificate, now: number): string | undefined {
   if (expiresAt > now + EXPIRES_SOON_MS) return undefined
   const end = new Date(expiresAt).toISOString()

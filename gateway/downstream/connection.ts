@@ -6,7 +6,7 @@ import type { Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
 import { Problem } from '../../shared/contract/problem.ts'
 import { releaseBuffer } from '../../shared/process/buffers.ts'
-import type { Budget, BudgetMember } from '../budget/budget.ts'
+import type { Budget, BudgetedConnection } from '../budget/budget.ts'
 import type { Client } from '../budget/clients.ts'
 import type { ConnectionMemory } from '../budget/memory.ts'
 import type { Body, Call, CallConnection } from '../call/call.ts'
@@ -22,7 +22,7 @@ import { ResponseWriter } from './response-writer.ts'
 /** The longest time from the first byte of a request to the end of its head. */
 const HEAD_TIMEOUT_MS = 10_000
 /**
- * How long a closing connection continues to read, and drops what it reads. If it were closed at once, a
+ * A closing connection continues to read for this long, and drops the bytes. If it were closed at once, a
  * client that is still sending would see a reset instead of the response.
  */
 const LINGER_MS = 2_000
@@ -34,7 +34,7 @@ const HALF_CLOSED_MS = 1_000
 /** If more bytes are buffered after the request in progress, reading pauses until its response is sent. */
 const READ_AHEAD_BYTES_MAX = 64 * 1024
 
-/** The listener of a connection, with its settings and callbacks. */
+/** The settings and callbacks that the listener passes to each connection. */
 export interface ConnectionHost {
   /** The longest time from the first byte of a request to its last. */
   readonly requestTimeoutMs: number
@@ -51,7 +51,7 @@ export interface ConnectionHost {
   clientOf(call: Call, peer: Client): Client
   /** Begins a call. The host calls `Connection.end` when the call has ended. */
   serve(connection: Connection, head: RawRequestHead, arrivedAt: number): Call
-  /** Returns the response to bytes that did not become a call. */
+  /** Returns the response to bytes from which no call could be created. */
   reject(connection: Connection, error: Http1Error | Problem): string
   /** Called when the client did not receive its response in time and is disconnected. */
   onResponseTimeout(call: Call | undefined): void
@@ -61,18 +61,18 @@ export interface ConnectionHost {
 
 export interface ConnectionOptions {
   /**
-   * The address of the client, or of the proxy in front. It is empty if the client closed the connection at
-   * once.
+   * The address of the client, or of the proxy in front of the gateway. It is empty if the client closed the
+   * connection before it was accepted.
    */
   readonly address: string
   readonly peer: Client
 }
 
-export class Connection implements CallConnection, BudgetMember {
+export class Connection implements CallConnection, BudgetedConnection {
   readonly isHandshake = false
   readonly peer: Client
   readonly memory: ConnectionMemory
-  /** Empty if the client closed the connection at once. */
+  /** Empty if the client closed the connection before it was accepted. */
   readonly address: string
   readonly #socket: Socket
   readonly #host: ConnectionHost
@@ -87,13 +87,13 @@ export class Connection implements CallConnection, BudgetMember {
   #isReadAheadDropped = false
   readonly #openedAt = performance.now()
   /**
-   * `performance.now()` when the first byte after the last response arrived. Before it has arrived: when that
-   * response was written.
+   * `performance.now()` when the first byte after the previous response arrived. Until this byte arrives, the
+   * time when that response was written.
    */
   #begunAt = this.#openedAt
   /**
-   * Whether a byte has arrived since the last response. Empty lines before a request count as well: otherwise
-   * a client could extend its deadline with them.
+   * Whether a byte has arrived since the previous response. Empty lines before a request count as well:
+   * otherwise a client could postpone its deadline by sending empty lines.
    */
   #hasBegun = false
   /** `performance.now()` by which the next head must have arrived. A closing connection is destroyed then. */
@@ -280,9 +280,9 @@ export class Connection implements CallConnection, BudgetMember {
   }
 
   /**
-   * Resets the connection, so that the client detects an incomplete response. In HTTP/1.0, a response
-   * without a length ends when the connection is closed normally, and would look complete. With TLS, the
-   * missing end of the session is detected anyway.
+   * Resets the connection, so that the client detects an incomplete response. If the connection were closed
+   * normally, an HTTP/1.0 response without a length would look complete. With TLS, no reset is needed: the
+   * client notices that the TLS session was not closed.
    */
   reset(): void {
     if (this.#socket instanceof TLSSocket) this.#socket.destroy()
@@ -302,7 +302,7 @@ export class Connection implements CallConnection, BudgetMember {
   /** Closes the connection or aborts the call if a deadline has passed. */
   checkDeadlines(now: number): void {
     this.#isOld = now > this.#oldFrom
-    // A client that is receiving a response is still there.
+    // A half-closed client that is still receiving a response has not gone.
     if (now > this.#endsBy && this.#writer.bufferedAt === undefined) this.destroy()
     else if (this.#writer.isLate(now)) {
       this.#host.onResponseTimeout(this.#call)
@@ -377,7 +377,7 @@ export class Connection implements CallConnection, BudgetMember {
     this.#requests.compact()
     const call = this.#call
     if (call === undefined) return this.memory.set(bytes, this.#isKnown, this.peer)
-    // The budget deletes a client that uses nothing, so the reference may be outdated.
+    // The budget deletes a client that has no connections and uses no memory, so `#client` may be outdated.
     if (this.#client === undefined || this.memory.bytes === 0) {
       this.#client = this.#host.clientOf(call, this.peer)
     }

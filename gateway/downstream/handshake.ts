@@ -1,10 +1,10 @@
 /** A connection that has not finished its TLS handshake. No byte of a request has arrived yet. */
 import type { Socket } from 'node:net'
-import type { Budget, BudgetMember } from '../budget/budget.ts'
+import type { Budget, BudgetedConnection } from '../budget/budget.ts'
 import type { Client } from '../budget/clients.ts'
 import type { ConnectionMemory } from '../budget/memory.ts'
 
-export class Handshake implements BudgetMember {
+export class Handshake implements BudgetedConnection {
   readonly address: string
   readonly peer: Client
   readonly memory: ConnectionMemory

@@ -39,7 +39,8 @@ import {
 
 /**
  * The number of connections that may wait to be accepted (the kernel's `somaxconn` may be lower). Beyond it,
- * the kernel drops packets: clients retry after a second, or assume that they are connected.
+ * the kernel drops the packets that open further connections: those clients retry after a second, or assume
+ * that they are connected.
  */
 const BACKLOG = 4096
 /**
@@ -314,7 +315,7 @@ export class Listener {
     { body }: Response,
   ): boolean {
     if (head === undefined || head.closes) return true
-    // For HTTP/1.0, the client detects the end of a body without a length by the end of the connection.
+    // An HTTP/1.0 client recognizes the end of a body without a length only when the connection closes.
     if (head.version === '1.0' && body !== undefined && !Buffer.isBuffer(body)) return true
     // Without `100 Continue`, it is unknown whether the client sends its body.
     if (head.expectsContinue && !sentContinue) return true

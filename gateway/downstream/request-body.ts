@@ -1,6 +1,6 @@
 /**
- * Reads the body of a request into memory before anything is counted or sent. A call can therefore be
- * rejected, or retried at another backend, without harm.
+ * Reads the complete body of a request into memory before the call is counted or forwarded. The call can
+ * therefore still be rejected, or sent to another backend.
  */
 import { allocateBuffer } from '../../shared/process/buffers.ts'
 import type { Body } from '../call/call.ts'
@@ -10,7 +10,10 @@ import { type BodyDecoder, type BodyFraming, createBodyDecoder } from '../http1/
 export const BODY_BYTES_MAX = 256 * 1024
 export const NO_BODY: Buffer = Buffer.alloc(0)
 
-/** Returns false if the body is certainly longer than `bytesMax`. The length of a chunked body is not known. */
+/**
+ * Returns false if the body is certainly longer than `bytesMax`. The length of a chunked body is not known in
+ * advance.
+ */
 export function mayFit(framing: BodyFraming, bytesMax: number): boolean {
   return framing.kind === 'chunked' || framing.bytes <= bytesMax
 }
@@ -23,8 +26,8 @@ export interface BodyReaderOptions {
 }
 
 /**
- * Copies a body out of the packets of a connection, so that the memory that is counted is the memory in use:
- * a reference to a part of a packet would keep the whole packet.
+ * Copies a body out of the packets of a connection. A reference to a part of a packet would keep the whole
+ * packet in memory, and more memory would be in use than is counted.
  */
 export class BodyReader {
   readonly #onMemory: (bytes: number) => void

@@ -3,13 +3,16 @@ import type { Socket } from 'node:net'
 import { writeMessage } from '../http1/message-writer.ts'
 import { NO_BODY } from './request-body.ts'
 
-/** Responses up to this size are never aborted for lack of memory, since TLS buffers each one briefly. */
+/**
+ * Responses up to this size are never aborted for lack of memory. Without this, most responses over TLS would
+ * be aborted at such times, since TLS buffers each response briefly.
+ */
 const SMALL_BYTES_MAX = 16 * 1024
 
 export interface ResponseWriterOptions {
   /** How long a client may take to receive a response, in ms. */
   readonly timeoutMs: number
-  /** Called when `ResponseWriter.bytes` has changed. Returns false if there is no memory for them. */
+  /** Called when `ResponseWriter.bytes` has changed. Returns false if there is no memory for the bytes. */
   onBytes(): boolean
   /** Called to abort a response for which there is no memory. */
   onMemoryUsedUp(): void
@@ -21,7 +24,7 @@ export class ResponseWriter {
   #bytes = 0
   /** `performance.now()` when the response was first buffered. */
   #bufferedAt: number | undefined
-  /** Called when all that was written is flushed, or the connection is closed. */
+  /** Called when all bytes that were written are flushed, or when the connection is closed. */
   #onFlushed: (() => void) | undefined
 
   constructor(socket: Socket, options: ResponseWriterOptions) {
@@ -49,16 +52,16 @@ export class ResponseWriter {
   }
 
   /**
-   * Writes a part of a response. Returns undefined if it was flushed at once; otherwise a promise that
-   * resolves when it is flushed or the connection is closed.
+   * Writes a part of a response. Returns undefined if the part was flushed at once; otherwise returns a
+   * promise that resolves when the part is flushed or the connection is closed.
    */
   write(head: string, body: Buffer = NO_BODY): Promise<void> | undefined {
     const socket = this.#socket
     writeMessage(socket, head, body)
     const buffered = socket.writableLength
     if (buffered === 0) return undefined
-    // Most writes are flushed at once and need no callback, which would cost time. After any other write, an
-    // empty write with a callback follows.
+    // Most writes are flushed at once, and a callback would only take time. If this write is not, an empty
+    // write with a callback follows.
     socket.write('', () => this.#onFlushed?.())
     return this.#untilFlushed(buffered)
   }

@@ -107,13 +107,13 @@ const FAULT_CODES: Record<Http1Fault, ProblemCode> = {
   target_too_long: 'uri_too_long',
   headers_too_large: 'headers_too_large',
 }
-/** Further headers of the responses to faults. RFC 9110, section 15.5.2: a 401 has a challenge. */
+/** Further headers of the responses to faults. RFC 9110, section 15.5.2 requires a challenge in each 401. */
 const FAULT_HEADERS: Partial<Record<Http1Fault, Readonly<Record<string, string>>>> = {
   unknown_method: { allow: 'GET, HEAD, POST, OPTIONS' },
   duplicate_authorization: { 'www-authenticate': 'Bearer realm="api", error="invalid_token"' },
 }
 
-/** Returns the problem document for an error. An unexpected error becomes a 500 without details. */
+/** Converts an error into a problem. An unexpected error becomes a 500 without details. */
 export function asProblem(error: unknown): Problem {
   if (error instanceof Problem) return error
   if (error instanceof Http1Error) {

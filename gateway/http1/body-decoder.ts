@@ -1,4 +1,4 @@
-/** Finds the end of a request's or response's body (RFC 9112, section 6). Throws `Http1Error`. */
+/** Decodes the body of a request or response, and finds its end (RFC 9112, section 6). Throws `Http1Error`. */
 import { headersTooLarge, malformed } from './errors.ts'
 import { parseFields } from './fields.ts'
 import { CHUNK_LINE_BYTES_MAX, TRAILER_BYTES_MAX } from './limits.ts'
@@ -30,7 +30,7 @@ class LengthDecoder implements BodyDecoder {
   }
 
   decode(bytes: Buffer, onPart: (part: Buffer) => void): Buffer | undefined {
-    // The bytes are usually the complete body: creating a view of them would cost more than this
+    // Usually `bytes` is the complete body, or part of it. Creating a view would take longer than this
     // comparison.
     const part = bytes.length <= this.#remaining ? bytes : bytes.subarray(0, this.#remaining)
     this.#remaining -= part.length
@@ -43,7 +43,7 @@ class LengthDecoder implements BodyDecoder {
 /** RFC 9112, section 7.1.1. Spaces around the size, which only old senders write, are rejected. */
 const CHUNK_SIZE =
   /^([0-9A-Fa-f]{1,12})(?:;[!#$%&'*+.^_`|~0-9A-Za-z-]+(?:=(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+|"(?:[\t \x21\x23-\x5b\x5d-\x7e\x80-\xff]|\\[\t\x20-\x7e\x80-\xff])*"))?)*$/
-/** A trailer with one of these would change the length of the body. */
+/** A trailer with one of these names could change how another server determines the length of the body. */
 const FORBIDDEN_TRAILERS = new Set(['content-length', 'transfer-encoding'])
 const LF = 10
 
@@ -80,7 +80,7 @@ class ChunkedDecoder implements BodyDecoder {
     }
   }
 
-  /** Parses a line, with which `bytes` begin. Returns whether the line ends the body. */
+  /** Parses `line`, the first line of `bytes`. Returns whether the line ends the body. */
   #readLine(line: string, bytes: Buffer): boolean {
     if (this.#state === 'trailer') return this.#readTrailer(line, bytes)
     if (this.#state === 'data end') {
@@ -109,7 +109,7 @@ class ChunkedDecoder implements BodyDecoder {
     if (line.length > CHUNK_LINE_BYTES_MAX) {
       throw this.#state === 'trailer' ? headersTooLarge() : malformed()
     }
-    // The packet that the line arrived in may be large, so only the line itself is kept.
+    // The packet may be large, so only the line is kept, as a copy.
     this.#partialLine = Buffer.from(line)
   }
 }

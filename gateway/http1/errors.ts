@@ -13,7 +13,7 @@ export type Http1Fault =
 export class Http1Error extends Error {
   readonly fault: Http1Fault
 
-  /** `message` explains the fault to the sender. It contains no unvalidated bytes that the sender sent. */
+  /** `message` explains the fault to the sender. It contains no unvalidated bytes from the sender. */
   constructor(fault: Http1Fault, message: string) {
     super(message)
     this.name = 'Http1Error'

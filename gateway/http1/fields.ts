@@ -28,8 +28,8 @@ export function parseFields(bytes: Uint8Array, text: string, from: number): stri
     const isLine = bytes[end] === CR && bytes[end + 1] === LF
     if (colon === at || bytes[colon] !== COLON || !isLine) throw malformed()
     const name = readName(bytes, text, at, colon)
-    // Some other servers do not trim a tab here. They would ignore the coding, and parse the body as the next
-    // request.
+    // Some other servers do not trim a tab here. They would ignore the transfer coding, and parse the body as
+    // the next request.
     const isCoding = name === 'transfer-encoding'
     if (isCoding && text.slice(colon, end).includes('\t')) throw malformed()
     fields.push(name, readValue(bytes, text, colon + 1, end))
@@ -94,7 +94,7 @@ function isBlank(byte: number | undefined): boolean {
   return byte === SPACE || byte === TAB
 }
 
-/** Returns the offset of the first byte, from `from` on, that is not of this kind. */
+/** Returns the offset of the first byte, from `from` on, that is not of this kind (1 in the table `kind`). */
 function endOf(kind: Uint8Array, bytes: Uint8Array, from: number): number {
   let at = from
   while (kind[bytes[at] ?? 0] === 1) at++

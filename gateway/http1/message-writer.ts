@@ -14,7 +14,7 @@ export function renderRequestHead(
   return `${method} ${target} HTTP/1.1\r\n${renderFields(fields)}\r\n`
 }
 
-/** Renders the head of a response in the same way. */
+/** Renders the head of a response, in the same format as `renderRequestHead`. */
 export function renderResponseHead(status: number, fields: readonly string[]): string {
   return `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n${renderFields(fields)}\r\n`
 }

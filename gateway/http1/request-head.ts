@@ -1,8 +1,8 @@
 /**
- * Validates request heads. A head that another server could interpret differently is rejected before
- * anything is counted or sent. A valid head has one method, one canonical target, one length, and at most
- * one of each header that affects the meaning. After an error the caller closes the connection and parses
- * no further bytes.
+ * Validates request heads. A head that another server could interpret differently is rejected before anything
+ * is counted or sent. A valid head has one method, one canonical target, one length, and at most one of each
+ * header that affects how the request is interpreted. After an error, the caller closes the connection and
+ * parses no further bytes.
  */
 import { isIPv6 } from 'node:net'
 import type { BodyFraming } from './body-decoder.ts'
@@ -13,13 +13,13 @@ import type { RawRequestHead } from './request-reader.ts'
 /** PUT, PATCH and DELETE are known too, so that the router rejects them with 405 and the correct `Allow`. */
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'OPTIONS', 'PUT', 'PATCH', 'DELETE'])
 const METHODS_WITH_BODY = new Set(['POST', 'PUT', 'PATCH'])
-/** Numbers of fifteen digits are exact in a double. */
+/** A whole number of at most fifteen digits. Longer numbers may not be exact in JavaScript. */
 const CONTENT_LENGTH = /^(?:0|[1-9]\d{0,14})$/
 /** `reg-name`, IPv4 or a bracketed IPv6 address, and a port (RFC 9110, section 7.2). */
 const HOST = /^(?:[A-Za-z0-9._~-]{1,255}|\[([0-9A-Fa-f:.]+)\])(?::(\d{1,5}))?$/
 /**
- * Nearly every host is a name and a short port. Testing for this form takes a quarter of the time that the
- * full test takes.
+ * Nearly every host is a name with at most a four-digit port, which needs no check of its range. Testing for
+ * this form takes a quarter of the time of the full test.
  */
 const PLAIN_HOST = /^[A-Za-z0-9._~-]{1,255}(?::\d{1,4})?$/
 /**
@@ -35,7 +35,7 @@ const QUERY = /^[A-Za-z0-9._~!$&'()*+,;=:@/?%[\]{}|^`-]*$/
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,64}$/
 
 /** A request that contains one of these headers twice would be ambiguous. */
-const SINGLE = new Set([
+const SINGLETON_HEADERS = new Set([
   'authorization',
   'content-encoding',
   'content-length',
@@ -124,7 +124,7 @@ function collectHeaders(fields: readonly string[]): Map<string, string> {
     if (name.includes('_')) continue
     const earlier = headers.get(name)
     if (earlier === undefined) headers.set(name, value)
-    else if (SINGLE.has(name)) throw duplicate(name)
+    else if (SINGLETON_HEADERS.has(name)) throw duplicate(name)
     else headers.set(name, `${earlier}, ${value}`)
   }
   return headers
@@ -171,9 +171,9 @@ function readFraming(
 }
 
 /**
- * Java's client offers `h2c` with every first request. RFC 9110, section 7.8 allows a server to ignore the
- * offer: the client sends the whole request as HTTP/1.1, and HTTP/2 frames only after a 101, which the
- * gateway never sends.
+ * Java's HTTP client offers an upgrade to `h2c` in its first request. RFC 9110, section 7.8 allows a server
+ * to ignore the offer: the client sends the whole request as HTTP/1.1, and sends HTTP/2 frames only after a
+ * 101, which the gateway never sends.
  */
 function checkUpgrade(headers: ReadonlyMap<string, string>): void {
   const upgrade = headers.get('upgrade')
@@ -234,7 +234,10 @@ function isEncodedText(text: string): boolean {
   }
 }
 
-/** `Connection` must not remove these headers. Proxies in front of the gateway add `X-Forwarded-For`. */
+/**
+ * `Connection` must not remove these headers. A client could otherwise hide the address that a proxy in front
+ * of the gateway adds to `X-Forwarded-For`.
+ */
 const END_TO_END = new Set(['host', 'authorization', 'x-forwarded-for'])
 
 /**

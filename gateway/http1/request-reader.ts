@@ -94,17 +94,17 @@ export class RequestReader {
 }
 
 /**
- * Whether there is a control character, or half of a line end, from this offset on. Four bytes are tested at
- * a time, because a flood of incomplete heads takes CPU time from the calls of other clients. Testing single
- * bytes takes four times as long, and a regular expression sixteen times.
+ * Whether there is a control character, or a CR or LF alone, from this offset on. Four bytes are tested at a
+ * time, because a flood of incomplete heads takes CPU time from the calls of other clients. Testing single
+ * bytes takes four times as long, and a regular expression takes sixteen times as long.
  */
 function hasInvalidByte({ buffer, byteOffset, length }: Buffer, from: number): boolean {
   const bytes = new Uint8Array(buffer)
-  const fours = new Int32Array(buffer, 0, buffer.byteLength >> 2)
+  const words = new Int32Array(buffer, 0, buffer.byteLength >> 2)
   const begin = byteOffset + from
   const end = byteOffset + length
   for (let at = begin; at < end; at++) {
-    while ((at & 3) === 0 && at + 4 <= end && !hasControl(fours[at >> 2] ?? 0)) at += 4
+    while ((at & 3) === 0 && at + 4 <= end && !hasControl(words[at >> 2] ?? 0)) at += 4
     if (at === end) return false
     const byte = bytes[at] ?? 0
     if ((byte >= SPACE && byte !== DELETE) || byte === TAB) continue
@@ -115,12 +115,12 @@ function hasInvalidByte({ buffer, byteOffset, length }: Buffer, from: number): b
 }
 
 /**
- * Whether one of four bytes is below `SPACE` or is `DELETE`. The subtraction sets the highest bit of such a
- * byte.
+ * Whether one of the four bytes of `word` is below `SPACE` or is `DELETE`. The subtraction sets the highest
+ * bit of such a byte.
  */
-function hasControl(four: number): boolean {
-  const offDelete = four ^ 0x7f7f7f7f
-  const borrowed = ((four - 0x20202020) & ~four) | ((offDelete - 0x01010101) & ~offDelete)
+function hasControl(word: number): boolean {
+  const offDelete = word ^ 0x7f7f7f7f
+  const borrowed = ((word - 0x20202020) & ~word) | ((offDelete - 0x01010101) & ~offDelete)
   return (borrowed & 0x80808080) !== 0
 }
 

@@ -31,7 +31,7 @@ export class ResponseReader {
   #method: string | undefined
   #decoder: BodyDecoder | undefined
   #isReusable = true
-  /** How long the server says that it keeps an idle connection open. */
+  /** How long the server keeps an idle connection open, according to its `Keep-Alive` header. */
   keepAliveMs = Number.POSITIVE_INFINITY
 
   constructor(receiver: ResponseReceiver) {

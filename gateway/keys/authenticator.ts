@@ -43,8 +43,8 @@ const REFRESHES_GATHER_MS = 50
 const REFRESHES_IN_FLIGHT_MAX = 8
 const REFRESH_RETRY_MS = 1_000
 /**
- * The size of the negative cache. Its entries stay valid: no key with an unknown random secret can be
- * issued later, and the other verdicts are final.
+ * The size of the negative cache. Its entries never become wrong: no key will be issued with a secret that
+ * was unknown before, since secrets are random, and the other verdicts are final.
  */
 const REFUSED_CACHED_MAX = 100_000
 const REFUSED_CACHED_MS = 60_000
@@ -76,7 +76,7 @@ export interface AuthenticatorCounts {
 
 type LookUpOutcome = 'found' | KeyVerdict | 'failed' | 'overloaded'
 
-/** A look-up in progress, and the one that follows it. */
+/** A look-up in progress, and the look-up that will follow it if a call needs a newer result. */
 interface LookUp {
   readonly startedAt: number
   readonly result: Promise<KnownKey>
@@ -283,8 +283,8 @@ function refreshAge(digest: string): number {
 }
 
 /**
- * Reuses the id string of the earlier result, to which the rate limit's window refers. This saves one
- * string per key.
+ * Reuses the id string of the earlier result, since the window of the rate limit refers to that string. This
+ * saves one string per key.
  */
 function withSameId(before: KnownKey | undefined, found: KnownKey): KnownKey {
   return before?.keyId === found.keyId ? { ...found, keyId: before.keyId } : found
@@ -334,7 +334,7 @@ export function addressNotAllowed(): Problem {
   })
 }
 
-/** RFC 6750, section 3.1, with the scope that the call needs. */
+/** Returns the challenge of RFC 6750, section 3.1, with the scope that the call needs. */
 export function insufficientScopeChallenge(scope: string): string {
   return `${CHALLENGE}, error="insufficient_scope", scope="${scope}"`
 }

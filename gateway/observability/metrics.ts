@@ -1,4 +1,7 @@
-/** The gateway's metrics (docs/metrics.md): those of each call, and those read from its components. */
+/**
+ * The gateway's metrics, see docs/metrics.md. Some are recorded for each call, others are read at each
+ * scrape.
+ */
 import type { Agent } from 'node:http'
 import { type ProblemCode, problemType } from '../../shared/contract/problem.ts'
 import type { Durations, Metrics } from '../../shared/process/metrics.ts'
@@ -67,10 +70,10 @@ export function createCallMetrics(metrics: Metrics): CallMetrics {
 
   return {
     record({ operation, upstreamMs, code }, status, ms) {
-      const ofOperation = metricsOf(operation?.operationId ?? 'none')
-      count(ofOperation.byStatus, status)
-      ofOperation.duration.observe(ms / 1000)
-      if (upstreamMs > 0) ofOperation.upstream.observe(upstreamMs / 1000)
+      const operationMetrics = metricsOf(operation?.operationId ?? 'none')
+      count(operationMetrics.byStatus, status)
+      operationMetrics.duration.observe(ms / 1000)
+      if (upstreamMs > 0) operationMetrics.upstream.observe(upstreamMs / 1000)
       if (code !== undefined) count(refusals, code)
     },
     recordRejectedBytes(status, code) {

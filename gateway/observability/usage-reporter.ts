@@ -1,6 +1,7 @@
 /**
- * Reports to the backend the calls of known keys that the gateway itself rejected, and the current window of
- * each key, which only the gateway knows. The reports are for charts and pages; no decision depends on them.
+ * Reports two things to the backend that only the gateway knows: the calls of known keys that the gateway
+ * itself rejected, and the current window of each key. The reports are for charts and pages; no decision
+ * depends on them.
  */
 import { createId } from '../../shared/contract/id.ts'
 import type { ProblemCode } from '../../shared/contract/problem.ts'
@@ -138,7 +139,7 @@ export function createUsageReporter(
     },
     async close() {
       clearInterval(timer)
-      // Two reports are sent, because the one in progress may lack the latest calls.
+      // A second report is sent, because a report in progress may lack the latest calls.
       await reportQuietly()
       await reportQuietly()
     },
@@ -146,8 +147,8 @@ export function createUsageReporter(
 }
 
 /**
- * Whether a repetition of the request would fail too. A backend responds with 404 if the secret is wrong,
- * which operators can correct.
+ * Whether the same report would be rejected again. A 404 does not count: a backend responds with it if the
+ * secret is wrong, which operators can correct.
  */
 function isRejection(status: number): boolean {
   return [400, 409, 413, 415, 422].includes(status)

@@ -6,7 +6,7 @@ import { Readable } from 'node:stream'
 const BUFFERED_BYTES_MAX = 1024 * 1024
 
 /**
- * Resolves with the body if it is small, otherwise with a stream of it. If the response breaks off, the
+ * Resolves with the body if it is small, otherwise with a stream of the body. If the response ends early, the
  * promise is rejected or the stream fails.
  */
 export async function bufferPage(response: IncomingMessage): Promise<Buffer | Readable> {

@@ -1,8 +1,9 @@
 /** The paths of pages, which are forwarded by http-proxy-3. */
 
 /**
- * Inbound mail may have attachments, and the mail server does not retry a mail that was rejected. The backend
- * needs only the beginning of a mail, so the gateway forwards that part and drops the rest.
+ * The largest inbound mail. It is large enough for attachments, since the mail server does not retry a mail
+ * that was rejected. The backend needs only the beginning of a mail, so the gateway forwards that part and
+ * drops the rest.
  */
 const MAIL_BYTES_MAX = 40 * 1024 * 1024
 
@@ -18,7 +19,7 @@ export interface PageRoute {
 /** The largest CSV file. Larger files must be imported with the command line. */
 const IMPORT_BYTES_MAX = 1024 * 1024
 
-const PAGES: readonly PageRoute[] = [
+const PAGE_ROUTES: readonly PageRoute[] = [
   {
     prefix: '/settings/import',
     methods: ['GET', 'HEAD', 'POST'],
@@ -30,7 +31,7 @@ const PAGES: readonly PageRoute[] = [
 ]
 
 /** Every gateway serves these paths: links in mails lead to them, or the mail server posts to them. */
-const MAIL: readonly PageRoute[] = [
+const MAIL_ROUTES: readonly PageRoute[] = [
   { prefix: '/mail/unsubscribe', methods: ['GET', 'HEAD', 'POST'] },
   {
     prefix: '/mail/inbound',
@@ -40,13 +41,13 @@ const MAIL: readonly PageRoute[] = [
   },
 ]
 
-const ALL: readonly PageRoute[] = [...PAGES, ...MAIL]
+const ALL_ROUTES: readonly PageRoute[] = [...PAGE_ROUTES, ...MAIL_ROUTES]
 
 /**
  * Returns undefined if no page has this path. If `servesPages` is false, only the paths below
  * `/mail` are served.
  */
 export function pageRouteOf(path: string, servesPages: boolean): PageRoute | undefined {
-  const routes = servesPages ? ALL : MAIL
+  const routes = servesPages ? ALL_ROUTES : MAIL_ROUTES
   return routes.find(({ prefix }) => path === prefix || path.startsWith(`${prefix}/`))
 }

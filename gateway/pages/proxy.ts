@@ -50,8 +50,8 @@ export interface PagesProxy {
   /** Undefined if no page has this path. */
   routeOf(path: string): PageRoute | undefined
   /**
-   * Rejects with `Problem` 503 if no backend is reachable or too many pages wait, 504 after a deadline, 502 if the response was
-   * lost.
+   * Rejects with `Problem` 503 if no backend is reachable or too many pages wait, 504 after a deadline, and
+   * 502 if the response was lost.
    */
   forward(request: PageRequest): Promise<Response>
   /** The number of pages that wait for a slot. */
@@ -158,7 +158,7 @@ function createExchange({
     // http-proxy-3 drops a lone question mark, and the signature must cover the path that is sent.
     const path = head.query === '?' ? head.path : head.path + head.query
     const forwarded = [...REQUEST_HEADERS, ...(route.headers ?? [])]
-    // http-proxy-3 requires these types; the objects have no connection.
+    // These objects have no connection; http-proxy-3 only requires their types.
     const req = new IncomingMessage(new Socket())
     const res = new ServerResponse(req)
     req.method = head.method
@@ -186,7 +186,7 @@ function createExchange({
         },
       })
       const onError = (error: Error) => {
-        // http-proxy-3 reports its timeout as a connection that was closed.
+        // http-proxy-3 reports a timeout as a closed connection.
         const isLate = !isUnreachable(error) && performance.now() - from >= timeoutMs
         reject(isLate ? new PageTimeout('no response in time', { cause: error }) : error)
       }

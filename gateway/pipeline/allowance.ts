@@ -7,8 +7,8 @@ import type { KnownKey } from '../keys/look-up.ts'
 import { type Allowance, isOverLimit, type RateLimiter } from '../rate-limit/limiter.ts'
 
 /**
- * Applies a changed limit. If the key had reached the old limit, the call was not counted, and is now
- * counted against the new one. A call that was counted is not counted again.
+ * Applies a changed limit. If the key had reached the old limit, the call was not counted, and is now counted
+ * against the new limit. A call that was counted is not counted again.
  */
 export async function applyLimit(
   rateLimiter: RateLimiter,
@@ -31,8 +31,7 @@ export function applyLimitWithoutCounting(call: Call, { rateLimit }: KnownKey): 
 
 /**
  * Returns the allowance for the rate-limit headers. For a call that was not counted, this is the last
- * allowance that this gateway knows. It is undefined if the key became unusable while the call was in
- * progress.
+ * allowance that this gateway knows. Returns undefined if the key is not known or cannot be used (401).
  */
 export function allowanceToShow(
   rateLimiter: RateLimiter,
@@ -45,8 +44,8 @@ export function allowanceToShow(
 }
 
 /**
- * Returns the allowance for the usage report, also if the call is over its limit. It is undefined if the call never
- * reached the rate limiter, or if its key became unusable.
+ * Returns the allowance for the usage report, even if the call is over the limit. Returns undefined if the
+ * call never reached the rate limiter, or if its key cannot be used (401).
  */
 export function allowanceToReport({ allowance }: Call, status: number): Allowance | undefined {
   return status === 401 ? undefined : allowance

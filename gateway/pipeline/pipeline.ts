@@ -1,6 +1,6 @@
 /**
- * The pipeline: the steps of one call, in the order in which the documentation says that calls are
- * rejected. A step rejects the call by throwing a `Problem`.
+ * The pipeline runs the steps of one call. The documentation describes their order, because it decides which
+ * error a call gets if several apply. A step rejects the call by throwing a `Problem`.
  */
 import type { Contract } from '../../shared/contract/contract.ts'
 import { REFUSAL_HEADER } from '../../shared/contract/principal.ts'
@@ -94,50 +94,50 @@ function createApi(dependencies: GatewayDependencies) {
    * This function is not async: under overload most calls are shed here, and a thrown error costs less than
    * a rejected promise.
    */
-  function serveWithKey(read: ReadCall): Promise<Response> {
-    const { head, call, credential } = read
+  function serveWithKey(received: ReceivedCall): Promise<Response> {
+    const { head, call, credential } = received
     const key = authenticator.findCached(credential)
-    if (key === undefined) return lookUpAndServe(read)
+    if (key === undefined) return lookUpAndServe(received)
     recordKey(call, key)
-    if (!addresses.isAllowed(key, head, call)) return confirmAndServe(read)
-    return admitAndForward(read, key)
+    if (!addresses.isAllowed(key, head, call)) return confirmAndServe(received)
+    return admitAndForward(received, key)
   }
 
-  async function lookUpAndServe(read: ReadCall): Promise<Response> {
-    const { head, call, credential } = read
+  async function lookUpAndServe(received: ReceivedCall): Promise<Response> {
+    const { head, call, credential } = received
     const key = await lookUp(dependencies, credential, head, call)
     recordKey(call, key)
-    if (!addresses.isAllowed(key, head, call)) return await confirmAndServe(read)
-    return await admitAndForward(read, key)
+    if (!addresses.isAllowed(key, head, call)) return await confirmAndServe(received)
+    return await admitAndForward(received, key)
   }
 
   /**
    * A call from an address that is not allowed is not counted. Otherwise a person who has found the key
    * could use up its limit.
    */
-  async function confirmAndServe(read: ReadCall): Promise<Response> {
-    const key = await addresses.confirm(read.credential.digest, read.head, read.call)
-    return await admitAndForward(read, key)
+  async function confirmAndServe(received: ReceivedCall): Promise<Response> {
+    const key = await addresses.confirm(received.credential.digest, received.head, received.call)
+    return await admitAndForward(received, key)
   }
 
   /** A call is counted only after it was admitted: a call that is shed is not counted. */
-  function admitAndForward(read: ReadCall, key: KnownKey): Promise<Response> {
-    const turn = forwarder.admit(key.keyId, read.call.abort)
-    return turn === undefined ? countAndForward(read, key) : waitAndForward(read, key, turn)
+  function admitAndForward(received: ReceivedCall, key: KnownKey): Promise<Response> {
+    const turn = forwarder.admit(key.keyId, received.call.abort)
+    return turn === undefined ? countAndForward(received, key) : waitAndForward(received, key, turn)
   }
 
-  async function waitAndForward(read: ReadCall, key: KnownKey, turn: Promise<void>) {
-    await recordStep(read.call.record, 'wait for a connection', turn)
-    return await countAndForward(read, key)
+  async function waitAndForward(received: ReceivedCall, key: KnownKey, turn: Promise<void>) {
+    await recordStep(received.call.record, 'wait for a connection', turn)
+    return await countAndForward(received, key)
   }
 
-  async function countAndForward(read: ReadCall, key: KnownKey): Promise<Response> {
-    const { call } = read
+  async function countAndForward(received: ReceivedCall, key: KnownKey): Promise<Response> {
+    const { call } = received
     let responding: Promise<Response>
     try {
       const allowance = rateLimiter.consume(key.keyId, key.rateLimit)
       call.allowance = await recordStep(call.record, 'consume rate limit', allowance)
-      responding = decideAndForward(read, key)
+      responding = decideAndForward(received, key)
     } finally {
       // A forwarded call has been sent by now, so it no longer needs the connection that is reserved for it.
       forwarder.release()
@@ -155,13 +155,13 @@ function createApi(dependencies: GatewayDependencies) {
     const { cached } = credential
     call.isKeyKnown = cached !== undefined
     call.limitedKey = cached
-    const serveRead = (body: Body) => serveWithKey({ head, call, credential, body, routing })
-    if (head.framing === undefined) return serveRead(NO_BODY)
-    return readBody(head, head.framing, BODY_BYTES_MAX, call).then(serveRead)
+    const serveReceived = (body: Body) => serveWithKey({ head, call, credential, body, routing })
+    if (head.framing === undefined) return serveReceived(NO_BODY)
+    return readBody(head, head.framing, BODY_BYTES_MAX, call).then(serveReceived)
   }
 }
 
-/** Returns the function that runs the last steps: those of a counted call whose key is known. */
+/** Returns the function that runs the last steps, once the call is counted and its key is known. */
 function createDecideAndForward(
   { authenticator, rateLimiter, forwarder, log }: GatewayDependencies,
   addresses: AddressCheck,
@@ -172,7 +172,7 @@ function createDecideAndForward(
    * call arrived.
    */
   return async function decideAndForward(
-    { head, call, credential, body, routing }: ReadCall,
+    { head, call, credential, body, routing }: ReceivedCall,
     cached: KnownKey,
   ): Promise<Response> {
     const { digest } = credential
@@ -244,7 +244,7 @@ function traceOf({ headers }: RequestHead) {
   return continueTrace(headers.get('traceparent'), headers.get('tracestate'))
 }
 
-/** Records the cached key, whose limit the headers of the response show. */
+/** Records the key if it is cached, so that the response headers show its limit. */
 function recordCachedKey(
   authenticator: Authenticator,
   call: Call,
@@ -259,7 +259,7 @@ function finishedCall(call: Call, status: number): FinishedCall {
 }
 
 /** A call whose body has been read. */
-interface ReadCall {
+interface ReceivedCall {
   readonly head: RequestHead
   readonly call: Call
   readonly credential: Credential

@@ -1,4 +1,7 @@
-/** Translates a call into the request for the backend, and the backend's response for the client. */
+/**
+ * Converts a call into the request to the backend, and the backend's response into the response to the
+ * client.
+ */
 import type { Operation } from '../../shared/contract/contract.ts'
 import { CLIENT_ADDRESS_HEADER, PRINCIPAL_HEADER } from '../../shared/contract/principal.ts'
 import { Problem } from '../../shared/contract/problem.ts'

@@ -1,7 +1,7 @@
 /**
  * The circuit breakers for Redis, one per partition. The first lost reply or error of a partition opens its
- * breaker, so that not every call has to time out. A successful probe closes it; the probe runs the same script as a
- * call.
+ * breaker, so that not every call has to time out. A successful probe closes the breaker; the probe runs the
+ * same script as a call.
  */
 import type { Logger } from '../../shared/process/log.ts'
 import type { RateLimiterState } from './limiter.ts'
@@ -10,17 +10,17 @@ import { isErrorReply, RedisTimeout } from './redis-errors.ts'
 import type { RedisStore } from './redis-store.ts'
 import { startResponsiveTimeout } from './responsive-timeout.ts'
 
-/** How long a call waits for a reply of Redis. Only the first calls of an outage wait for so long. */
+/** How long a call waits for a reply of Redis. Only the first calls of an outage wait this long. */
 const REPLY_TIMEOUT_MS = 250
 const PROBE_INTERVAL_MS = 250
 const PROBE_EXPIRES_MS = 1_000
-const NOT_YET = 'no connection yet'
+const NOT_CONNECTED_YET = 'no connection yet'
 /** While the first connection is being opened, this many failed probes are not logged. */
 const PROBES_SILENT = 4
 
 interface Outage {
-  /** The name of the counter that the probe uses, which is in the same partition. */
-  readonly name: string
+  /** The name of the probe's counter, which is in the same partition. */
+  readonly counterName: string
   reason: string
   /** Each reason is logged once. */
   readonly logged: Set<string>
@@ -39,7 +39,7 @@ export class CircuitBreakers {
   /** The number of outages since the start, for operators. */
   outages = 0
   /** Defined until Redis is reached for the first time. */
-  #initial: Outage | undefined = newOutage('', NOT_YET)
+  #initial: Outage | undefined = newOutage('', NOT_CONNECTED_YET)
 
   constructor(store: RedisStore, onOutage: 'local' | 'deny', log: Logger) {
     this.#store = store
@@ -60,7 +60,7 @@ export class CircuitBreakers {
 
   /**
    * Sends a script call. Rejects with `RedisTimeout` if no reply arrives in time. If the partition's breaker
-   * opens first, rejects with the error that opened it.
+   * opens first, rejects with the error that opened the breaker.
    */
   send(
     partition: string,
@@ -136,16 +136,17 @@ export class CircuitBreakers {
   }
 
   async #probe(outage: Outage, partition: string | undefined): Promise<void> {
-    const { name } = outage
-    // Without this, the late error of one probe would close the connection over which the next one succeeded.
+    const { counterName } = outage
+    // Without this, the late error of one probe would close the connection over which the next probe
+    // succeeded.
     if (outage.isProbing) return
     outage.isProbing = true
     try {
       // The probe is a call with a limit of 0: the script uses all its commands, but counts nothing.
-      await this.send(partition ?? '', [name], [PROBE_EXPIRES_MS, '0 1 0 0 0'])
+      await this.send(partition ?? '', [counterName], [PROBE_EXPIRES_MS, '0 1 0 0 0'])
       this.#close(partition)
     } catch (error) {
-      const isLate = outage.reason === NOT_YET && ++this.#probesFailed > PROBES_SILENT
+      const isLate = outage.reason === NOT_CONNECTED_YET && ++this.#probesFailed > PROBES_SILENT
       // If the connection cannot be opened, the connection itself reports a more precise reason.
       if (isErrorReply(error) || isLate) this.#logReason(partition, error)
       this.#log.debug({ partition, reason: outageReason(error) }, 'redis is still unavailable')
@@ -199,6 +200,6 @@ function noReply(): RedisTimeout {
 
 /** `tag` is the hash tag of a counter in the partition. */
 function newOutage(tag: string, reason: string): Outage {
-  const logged = new Set(reason === NOT_YET ? [] : [reason])
-  return { name: `rate-limit-probe:{${tag}}`, reason, logged, isProbing: false }
+  const logged = new Set(reason === NOT_CONNECTED_YET ? [] : [reason])
+  return { counterName: `rate-limit-probe:{${tag}}`, reason, logged, isProbing: false }
 }

@@ -1,4 +1,4 @@
--- Counts calls of several keys exactly, and repairs counts after an outage.
+-- Counts calls of several keys exactly, and corrects the counts after an outage.
 --
 -- KEYS: one counter for each key; it expires when the window ends.
 -- ARGV: the window's length in ms, then for each key five whole numbers, with a space between:
@@ -14,7 +14,8 @@
 -- other error concerns the server; Redis reports it at the first write of the script, before anything is counted.
 
 -- When a cluster moves a slot, a counter keeps its time to live, not its expiry time: the window's end shifts by
--- the duration of the move and the difference between the clocks of the two servers.
+-- the duration of the move and the difference between the clocks of the two servers. Two ends that are closer
+-- together than this are treated as the end of the same window.
 local SHIFT_MS = 5000
 
 -- Larger counts are not exact in Lua.

@@ -1,4 +1,7 @@
-/** What clients learn of their rate limit: `X-RateLimit-*`, the headers of the IETF draft, and `Retry-After`. */
+/**
+ * The headers that show clients their rate limit: `X-RateLimit-*`, those of the IETF draft, and
+ * `Retry-After`.
+ */
 import { Problem } from '../../shared/contract/problem.ts'
 import { type Allowance, secondsToReset, WINDOW_MS } from './limiter.ts'
 

@@ -1,10 +1,9 @@
 /**
- * Parses `REDIS_URL`, which has a form for each deployment of Redis:
+ * Parses `REDIS_URL`, which has one form for each kind of deployment:
  *
- *     redis://user:password@host:6379/0                           one server; `rediss` with TLS
- *     unix:///run/redis/redis.sock?db=0                           the same, on this machine
- *     redis-sentinel://user:password@h1:26379,h2:26379/mymaster   the master that Sentinel names
- *     redis-cluster://user:password@h1:7000,h2:7001               a cluster
+ * redis://user:password@host:6379/0 one server; `rediss` with TLS unix:///run/redis/redis.sock?db=0 the same,
+ * on this machine redis-sentinel://user:password@h1:26379,h2:26379/mymaster the master that Sentinel names
+ * redis-cluster://user:password@h1:7000,h2:7001 a cluster
  *
  * Errors do not quote the URL, since it may contain a password.
  */
@@ -107,9 +106,9 @@ function splitUrl(text: string): Partial<Record<string, string>> {
 /** Sentinel and cluster URLs may have several hosts. */
 function parseHosts(text: string, defaultPort: number): RedisHost[] {
   return text.split(',').map((part) => {
-    const [, name, six, port] =
+    const [, name, ipv6, port] =
       /^(?:([^:[\]]+)|\[([0-9a-f:.]+)\])(?::(\d{1,5}))?$/i.exec(part) ?? []
-    const host = name ?? six
+    const host = name ?? ipv6
     if (host === undefined || Number(port ?? defaultPort) > 65_535) {
       throw new Error('must name each host as host, host:port or [address]:port')
     }

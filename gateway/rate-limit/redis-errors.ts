@@ -22,8 +22,8 @@ export function isErrorReply(error: unknown): error is Error {
 }
 
 /**
- * Whether the script certainly counted nothing. If false, its calls may have been counted, e.g. if the reply
- * was lost.
+ * Returns true if the script certainly counted nothing. Returns false if it may have counted its calls, e.g.
+ * if the reply was lost.
  */
 export function isNotExecuted(error: unknown): boolean {
   if (isErrorReply(error)) return REJECTED_BY_SERVER.test(error.message)

@@ -79,7 +79,7 @@ export class RedisRateLimiter implements RateLimiter {
     return new Promise((resolve) => {
       const batch = this.#batches.get(keyId)
       if (batch?.limit === limit) return batch.waiting.push(resolve)
-      // If the limit has changed within one turn, its calls need another script call.
+      // If the limit has changed within one turn, calls with the new limit need another script call.
       if (batch !== undefined) this.#flush()
       if (this.#batches.size === 0) setImmediate(() => this.#flush())
       this.#batches.set(keyId, { keyId, name, partition, limit, waiting: [resolve] })
@@ -121,7 +121,7 @@ export class RedisRateLimiter implements RateLimiter {
     return Date.now() + this.#clockOffsetMs
   }
 
-  /** Counts a call in this process. If it is `lost`, Redis may have counted it, so it is not reported later. */
+  /** Counts a call in this process. A `lost` call is not reported later, because Redis may have counted it. */
   async #consumeWithoutStore(
     keyId: string,
     limit: number,
@@ -155,7 +155,7 @@ export class RedisRateLimiter implements RateLimiter {
     }
   }
 
-  /** Never rejects: every call of the batches is settled, also after an error. */
+  /** Never rejects: every call of the batches is settled, even after an error. */
   async #consumeBatches(partition: string, batches: readonly Batch[]): Promise<void> {
     const windows = batches.map(({ keyId }) => this.#windows.find(keyId))
     const reported = windows.map((window) => window?.unreported ?? 0)
@@ -167,7 +167,7 @@ export class RedisRateLimiter implements RateLimiter {
       this.#durations?.observe((performance.now() - from) / 1000)
     } catch (error) {
       this.#breakers.open(partition, batches[0]?.keyId ?? '', error)
-      // If the script counted nothing, the earlier calls must still be reported.
+      // If the script counted nothing, it did not count the unreported calls either.
       const outcome = isNotExecuted(error) ? 'unreported' : 'lost'
       batches.forEach(({ keyId, limit, waiting }, index) => {
         const window = windows[index]

@@ -1,6 +1,7 @@
 /**
  * The connection to Redis, in any form of deployment, and the one script that runs there. Without a
- * connection, script calls fail immediately. None is sent twice, since that would count its calls twice.
+ * connection, script calls fail immediately. No script call is sent twice, since its calls would be counted
+ * twice.
  */
 import { readFileSync } from 'node:fs'
 import type { Writable } from 'node:stream'
@@ -9,7 +10,7 @@ import type { RedisAddress, RedisLogin } from './redis-address.ts'
 import { RedisNotConnected, RedisTimeout } from './redis-errors.ts'
 import { startResponsiveTimeout } from './responsive-timeout.ts'
 
-/** The timeout for opening a connection; then also for logging in and reading the state of the server. */
+/** The timeout for opening a connection, and again for logging in and reading the state of the server. */
 const CONNECT_TIMEOUT_MS = 250
 /** How long a connection that is being closed waits for Redis to close its side. */
 const DISCONNECT_TIMEOUT_MS = 50
@@ -63,7 +64,7 @@ export interface RedisStore {
   consume(names: readonly string[], values: readonly (string | number)[]): Promise<unknown>
   /**
    * Reconnects if `error` is a `RedisTimeout`. Without this, a late reply would be taken for the reply to the
-   * next command. In a cluster, also refreshes the slots, whatever the error.
+   * next command. In a cluster, also refreshes the table of slots, after any error.
    */
   reconnect(partition: string, error: unknown): void
   /** Adds a listener for connection errors. `partition` is given if it is now unavailable. */
@@ -223,8 +224,8 @@ function keyOf({ options: { host, port } }: Redis): string {
 }
 
 /**
- * Combines the writes of one turn of the event loop: a separate write would cost more than the rest of a
- * call.
+ * Combines the writes of one turn of the event loop: a separate write for each call would take more CPU time
+ * than the rest of the call.
  */
 function flushOnce(stream: Writable | undefined): void {
   if (stream === undefined || stream.writableCorked > 0) return

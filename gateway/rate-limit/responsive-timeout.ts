@@ -4,7 +4,7 @@
  * like a silent server.
  */
 
-/** A stall of any length counts as one tick. */
+/** The time between two ticks. A stall of any length counts as one tick. */
 const TICK_MS = 25
 
 /**

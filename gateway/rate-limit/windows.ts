@@ -1,6 +1,6 @@
 /**
- * The windows of keys in the memory of this process. Without Redis, they are the only ones; with Redis, they
- * are used during an outage.
+ * The windows of keys in the memory of this process. Without Redis, the gateway always counts calls in them;
+ * with Redis, only during an outage.
  */
 import { WINDOW_MS } from './limiter.ts'
 
@@ -9,7 +9,9 @@ const SWEEP_MS = 60_000
 
 export interface Window {
   readonly keyId: string
-  /** The number of calls that all gateways have counted, as far as this process knows. Includes `unreported`. */
+  /**
+   * The number of calls that all gateways have counted, as far as this process knows. Includes `unreported`.
+   */
   used: number
   /** The limit when a call was last counted. */
   limit: number
@@ -24,7 +26,7 @@ export interface Window {
 export interface LocalWindows {
   /** Returns the open window of a key, if there is one. */
   find(keyId: string): Window | undefined
-  /** Returns the open window of a key, or opens one, to count a call. */
+  /** Returns the open window of a key; opens a window if there is none. */
   open(keyId: string, limit: number): Window
   /**
    * Sets the window to the count of the shared store. The count does not include calls that this process

@@ -26,7 +26,7 @@ export interface BackendAddress {
   readonly socketPath: string | undefined
 }
 
-/** All addresses of a name, IPv4 and IPv6. */
+/** Resolves with all addresses of a name, IPv4 and IPv6. */
 export type Resolve = (name: string) => Promise<readonly LookupAddress[]>
 
 export interface BackendAddresses {

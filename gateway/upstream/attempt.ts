@@ -1,6 +1,6 @@
 /**
- * One attempt to send a request to a backend and to receive its response. A small response is buffered, a
- * large one is streamed. A response that breaks off is a failure.
+ * One attempt to send a request to a backend and to receive its response. A small response is buffered, and a
+ * large one is streamed. A response that ends early is a failure.
  */
 import { Readable } from 'node:stream'
 import { copyBuffer } from '../../shared/process/buffers.ts'
@@ -9,7 +9,7 @@ import type { Backend } from './backends.ts'
 import { BufferedBody, joinParts } from './buffered-body.ts'
 import type { BackendConnection, BackendRequest, ResponseHandler } from './connection.ts'
 
-/** Responses up to this size are buffered completely, so that one that breaks off can become a 502. */
+/** Responses up to this size are buffered completely, so that an incomplete response can become a 502. */
 const BUFFERED_BYTES_MAX = 256 * 1024
 /**
  * The maximum number of bytes that a stream buffers for a slow client before it pauses the backend's
@@ -28,7 +28,7 @@ export interface UpstreamResponse {
   readonly status: number
   /** Names in lower case and values alternate. */
   readonly headers: readonly string[]
-  /** The body; a stream if it is large. The stream fails if the response breaks off. */
+  /** The body; a stream if it is large. The stream fails if the response ends early. */
   readonly body: Buffer | Readable
 }
 
@@ -66,7 +66,7 @@ export interface AttemptLimits {
   readonly streamsMax: number
 }
 
-/** `waitUntil` is `performance.now()` by which a connection must be available. */
+/** `waitUntil` is the time (`performance.now()`) by which a connection must be available. */
 export type Attempt = (
   backend: Backend,
   request: UpstreamRequest,
@@ -99,7 +99,7 @@ class ResponseStreams {
     this.#max = max
   }
 
-  /** Creates a stream that begins with the buffered parts; returns undefined if there are too many. */
+  /** Creates a stream that begins with the buffered parts; returns undefined if too many streams are open. */
   create(exchange: Exchange, buffered: readonly Buffer[]): Readable | undefined {
     if (this.#open >= this.#max) return undefined
     this.#open++

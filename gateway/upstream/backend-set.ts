@@ -26,7 +26,7 @@ const PROBE_INTERVAL_MS = 1_000
 const PROBE_TIMEOUT_MS = 900
 /** Unknown keys are looked up over separate connections, so that a flood of them does not delay known keys. */
 const UNKNOWN_KEY_CONNECTIONS = 8
-/** For every four connections for calls there is one for pages, since people load only a few pages at a time. */
+/** For every four connections for calls, there is one for pages, since people load few pages at a time. */
 const PAGE_CONNECTIONS_SHARE = 1 / 4
 
 export interface BackendSetOptions {
@@ -184,7 +184,7 @@ export class BackendSet implements Backends {
     return candidates
   }
 
-  /** Moves the queued calls of this backend to other backends, if one of those has no penalty. */
+  /** Moves the queued calls of this backend to other backends, if another backend has no penalty. */
   #requeue(backend: TrackedBackend): void {
     const now = performance.now()
     if (this.#backends.some((other) => other !== backend && penaltyOf(other, now) === 0)) {
@@ -192,7 +192,7 @@ export class BackendSet implements Backends {
     }
   }
 
-  /** Moves one call from the backend with the longest queue to this one, which has an idle connection. */
+  /** Moves one call from the backend with the longest queue to `idleUrl`, which has an idle connection. */
   #balance(idleUrl: string): void {
     let longest: TrackedBackend | undefined
     for (const backend of this.#backends) {
@@ -215,7 +215,7 @@ export class BackendSet implements Backends {
       const known = before.get(address.url)
       if (known !== undefined && before.delete(address.url)) return known
       const { url } = address
-      // A draining backend closes connections with their responses, and soon closes idle ones too.
+      // A draining backend closes each connection with its response, and soon closes idle connections too.
       const onLastResponse = () => closeIdle(backend)
       const pools = {
         calls: connectPool(address, this.#connections, {
@@ -278,7 +278,7 @@ const PROBE: InternalRequest = {
 
 const EXCLUDED_PENALTY = 4
 
-/** Returns 0 for a backend in good condition. Others are chosen, lowest penalty first, only if no backend has 0. */
+/** Returns 0 for a backend in good condition. If no backend has 0, those with the lowest penalty are chosen. */
 function penaltyOf(
   { inFlight, ready, avoidedUntil, results }: TrackedBackend,
   now: number,

@@ -1,4 +1,4 @@
-/** The interface of the backends for the rest of the gateway. `backend-set.ts` implements it. */
+/** The interface through which the rest of the gateway uses backends. `backend-set.ts` implements it. */
 import type { Agent } from 'node:http'
 import type { BackendAddress } from './addresses.ts'
 import type { InternalResponse } from './internal-request.ts'
@@ -7,7 +7,7 @@ import type { BackendPool } from './pool.ts'
 
 export interface ConnectionPools {
   readonly calls: BackendPool
-  /** Connections for internal requests, which therefore do not wait for calls. */
+  /** Separate connections for internal requests, so that these do not wait for calls. */
   readonly internal: BackendPool
   /** Connections for look-ups of unknown keys. */
   readonly unknownKeys: BackendPool

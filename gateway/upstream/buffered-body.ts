@@ -32,7 +32,7 @@ export class BufferedBody {
     }
   }
 
-  /** Removes and returns what was appended: all of the body if its length was known. */
+  /** Removes and returns the appended parts. If the length is known, they form a single part. */
   take(): readonly Buffer[] {
     return this.#parts.splice(0)
   }

@@ -28,8 +28,8 @@ export function connectPool(
 }
 
 /**
- * Creates a pool for http-proxy-3, which needs an agent of `node:http`. It opens connections in the same
- * way as the other pools, with the same deadline and to the same address.
+ * Creates a pool for http-proxy-3, which needs an agent of `node:http`. The agent opens connections in the
+ * same way as the other pools, with the same deadline and to the same address.
  */
 export function createAgent(address: BackendAddress, connections: number): Agent {
   const { protocol, hostname, host, port } = new URL(address.origin)

@@ -40,7 +40,9 @@ export interface BackendConnectionOptions {
   readonly host: string
   /** Called when the connection can carry another request. */
   onFree(connection: BackendConnection): void
-  /** Called when a response has ended and the connection cannot be reused, e.g. because the backend closes it. */
+  /**
+   * Called when a response has ended and the connection cannot be reused, e.g. because the backend closes it.
+   */
   onLastResponse(): void
   onClose(connection: BackendConnection): void
 }

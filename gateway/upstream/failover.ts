@@ -1,10 +1,13 @@
-/** Sends a request to another backend when one is unreachable or, where that is safe, when one fails. */
+/**
+ * Sends a request to another backend if the first is unreachable or, where a retry is safe, if the first
+ * fails.
+ */
 import type { Backend, Backends } from './backends.ts'
 
 /**
- * Resolves with the first success. A backend that accepts no connection is skipped, since nothing was sent
- * to it. A request that `MovedToOtherBackend` rejects is sent to another backend. Any other failure is retried at most once, if `mayRetry` allows it. Rejects with the error of the
- * last attempt.
+ * Resolves with the result of the first successful attempt. A backend that accepts no connection is skipped,
+ * since nothing was sent to it. A request that `MovedToOtherBackend` rejects is sent to another backend. Any
+ * other failure is retried at most once, if `mayRetry` allows it. Rejects with the error of the last attempt.
  */
 export async function sendWithFailover<T>(
   backends: Pick<Backends, 'size' | 'choose' | 'markUnreachable'>,

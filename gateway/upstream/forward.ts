@@ -1,7 +1,7 @@
 /**
  * Forwards an authorized call to a backend. An unreachable backend is skipped, and a call whose response is
- * lost is retried once if that is safe and the retry budget allows it. The problem of a failed call says whether a backend may have
- * processed it.
+ * lost is retried once if a retry is safe and the retry budget allows it. If the call fails, its problem says
+ * whether a backend may have processed the call.
  */
 import { Problem } from '../../shared/contract/problem.ts'
 import type { Logger } from '../../shared/process/log.ts'
@@ -44,7 +44,7 @@ export interface Forwarder {
   ): Promise<UpstreamResponse>
   /** The number of failed attempts, by backend and kind. */
   readonly failures: ReadonlyMap<string, ReadonlyMap<FailureKind, number>>
-  /** The number of attempts that retried a failed one. */
+  /** The number of retries of failed attempts. */
   readonly retries: number
   /** The number of calls that wait to be admitted. */
   readonly waiting: number
@@ -123,8 +123,8 @@ export function createForwarder(options: ForwarderOptions): Forwarder {
     if (failure.progress !== 'nothing_sent' && kind !== 'client_gone') {
       backends.recordResult(backend, true)
     }
-    const ofBackend = failures.get(url) ?? new Map<FailureKind, number>()
-    failures.set(url, ofBackend.set(kind, (ofBackend.get(kind) ?? 0) + 1))
+    const kinds = failures.get(url) ?? new Map<FailureKind, number>()
+    failures.set(url, kinds.set(kind, (kinds.get(kind) ?? 0) + 1))
     if (kind === 'client_gone') return
     const fields = { backend: url, progress: failure.progress, err: failure.cause }
     repeatedLog.warn(`${url} ${kind}`, fields, 'attempt failed')

@@ -10,8 +10,8 @@ const HALF_LIFE_MS = 10_000
 /** The minimum time between two updates of the weights. */
 const WEIGH_INTERVAL_MS = 1_000
 /**
- * A backend with fewer failures than `FAILURES_MIN` is not ejected, nor one whose peers have fewer results than
- * `PEER_RESULTS_MIN`.
+ * A backend is not ejected if it has fewer failures than `FAILURES_MIN`, or if its peers have fewer results
+ * than `PEER_RESULTS_MIN`.
  */
 const FAILURES_MIN = 5
 const PEER_RESULTS_MIN = 10
@@ -23,7 +23,7 @@ const FAILED_SHARE_MIN = 0.1
 const TIMES_PEERS_MIN = 5
 /**
  * The largest share of backends that may be ejected or on trial at the same time. Without this limit, all
- * could be, if each failed at a different time.
+ * backends could be ejected, if each failed at a different time.
  */
 const EJECTED_SHARE_MAX = 0.5
 /**
@@ -112,7 +112,7 @@ export class BackendHealth {
 
   #weigh(now: number): void {
     const ms = now - this.#weighedAt
-    // The results of a trial keep their weight: otherwise one call per minute would never end it.
+    // The results of a trial keep their weight: otherwise a trial with one call per minute would never end.
     if (!this.#isHealthy || ms < WEIGH_INTERVAL_MS) return
     const weight = 0.5 ** (ms / HALF_LIFE_MS)
     this.#results *= weight

@@ -15,7 +15,9 @@ export type Connect = (
 ) => void
 
 export interface PoolEvents {
-  /** Called when another request could be sent immediately. `hasIdle`: over a connection that is already open. */
+  /**
+   * Called when another request could be sent immediately. `hasIdle` is true if a connection is already open.
+   */
   readonly onFree?: (hasIdle: boolean) => void
   /** Called when the backend closed a connection with its response. */
   readonly onLastResponse: () => void
@@ -96,7 +98,10 @@ export class BackendPool {
     for (const { handler } of this.#queue.splice(0, max)) handler.onError(reason)
   }
 
-  /** Closes the pool once queued requests and those in progress have ended. No request may be sent afterwards. */
+  /**
+   * Closes the pool once its queued requests and its requests in progress have ended. No further request may
+   * be sent.
+   */
   close(): void {
     this.#isClosed = true
     this.closeIdle()
@@ -190,9 +195,9 @@ export class BackendPool {
 
   #checkDeadlines(): void {
     const now = performance.now()
-    // Requests have no timers of their own, which would cost more than all other bookkeeping. A set of the
-    // requests in progress would keep finished requests alive, because V8's old hash tables refer to the
-    // tables that replaced them.
+    // A timer for each request would take more CPU time than all other bookkeeping. The requests in progress
+    // are found through their connections: a set of them would keep finished requests alive, because V8's old
+    // hash tables refer to the tables that replaced them.
     for (const connection of this.#connections) connection.checkDeadline(now)
     this.#queue = this.#queue.filter(({ handler }) => handler.checkDeadline(now))
     if (this.#isClosed && this.#connections.size + this.#queue.length === 0) {

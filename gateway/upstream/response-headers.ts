@@ -33,7 +33,7 @@ export function clientHeaders(headers: readonly string[]): string[] {
 
 const NONE: readonly string[] = []
 
-/** The names that `Connection` adds to those that are always hop-by-hop. */
+/** Returns the names of further hop-by-hop headers, which the header `Connection` lists. */
 function connectionOptions(headers: readonly string[]): readonly string[] {
   let text = ''
   for (let at = 0; at < headers.length; at += 2) {
