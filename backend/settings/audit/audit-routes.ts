@@ -3,7 +3,7 @@ import { listAudit } from '../../accounts/audit.ts'
 import type { AuditRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import { renderPage } from '../shell/layout.ts'
-import { limitOf, listOf, pageOf } from '../shell/list-query.ts'
+import { limitOf, listOf, pageOf, renderNext } from '../shell/list-query.ts'
 import type { SessionPage } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
 import { timeAgo } from '../shell/words.ts'
@@ -18,13 +18,14 @@ export const auditPages: readonly SessionPage[] = [
     admins: 'Only an Admin can see the audit log.',
     async handle({ session, query, now }, { database }) {
       const { account } = session
-      const limit = limitOf(query.get('limit') ?? undefined)
+      const limit = query.get('limit') ?? undefined
       const before = query.get('before') ?? undefined
-      const found = await listAudit(database.read, account.id, limit + 1, before)
-      const { rows, next } = pageOf(found, limit)
+      const rowsMax = limitOf(limit)
+      const found = await listAudit(database.read, account.id, rowsMax + 1, before)
+      const { rows, next } = pageOf(found, rowsMax)
       return {
         json: listOf(rows.map(representEntry), next),
-        page: (frame) => renderAudit(frame, rows, { next, now, timezone: account.timezone }),
+        page: (frame) => renderAudit(frame, rows, { limit, next, now, timezone: account.timezone }),
       }
     },
   },
@@ -44,6 +45,8 @@ function representEntry(row: AuditRow) {
 }
 
 interface AuditView {
+  /** The parameter of the address. */
+  readonly limit: string | undefined
   readonly next: string | null
   readonly now: Date
   readonly timezone: string
@@ -59,7 +62,7 @@ ${
 <thead><tr><th scope="col">When</th><th scope="col">What</th><th scope="col">Who</th><th scope="col">From</th></tr></thead>
 <tbody>${rows.map((row) => renderEntry(row, view))}</tbody></table>`
 }
-${view.next !== null && html`<p><a class="button" href="${PATH}?before=${view.next}">Older</a></p>`}`
+${view.next !== null && renderNext(PATH, { limit: view.limit, before: view.next }, 'Older')}`
   return renderPage(frame, { title: 'Audit log', section: PATH, main })
 }
 

@@ -28,14 +28,15 @@ export const importHistoryPages: readonly SessionPage[] = [
     path: IMPORTS_PATH,
     async handle({ session, query }, { database }) {
       const { account } = session
-      const limit = limitOf(query.get('limit') ?? undefined)
+      const limit = query.get('limit') ?? undefined
       const before = query.get('before') ?? undefined
-      const found = await listImports(database.read, account.id, limit + 1, before)
-      const { rows, next } = pageOf(found, limit)
+      const rowsMax = limitOf(limit)
+      const found = await listImports(database.read, account.id, rowsMax + 1, before)
+      const { rows, next } = pageOf(found, rowsMax)
       const { timezone } = account
       return {
         json: listOf(rows.map(represent), next),
-        page: (frame) => renderImports(frame, rows, { next, timezone }),
+        page: (frame) => renderImports(frame, rows, { limit, next, timezone }),
       }
     },
   },

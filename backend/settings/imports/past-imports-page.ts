@@ -4,6 +4,7 @@ import { type Html, html } from '../../html/html.ts'
 import type { CountedImport, ImportCounts, ImportKind } from '../../import/imports.ts'
 import type { KeptReason, KeptRecord, TakeBackPlan } from '../../import/take-back-plan.ts'
 import { csrfField, renderPage } from '../shell/layout.ts'
+import { renderNext } from '../shell/list-query.ts'
 import type { Frame } from '../shell/response.ts'
 import { exactTime, plural } from '../shell/words.ts'
 
@@ -13,10 +14,17 @@ const SECTION = '/settings/customers'
 /** The records that are listed for each reason; the others are only counted. */
 const SHOWN_MAX = 50
 
+interface ImportsView {
+  /** The parameter of the address. */
+  readonly limit: string | undefined
+  readonly next: string | null
+  readonly timezone: string
+}
+
 export function renderImports(
   frame: Frame,
   rows: readonly CountedImport[],
-  { next, timezone }: { readonly next: string | null; readonly timezone: string },
+  { limit, next, timezone }: ImportsView,
 ): Html {
   const main = html`<p class="back"><a href="/settings/import">Import a file</a></p>
 <h1>Imports</h1>
@@ -36,7 +44,7 @@ ${(['customer', 'invoice', 'payment'] as const).map((kind) => html`<td data-labe
 <td data-label="Status">${renderStatus(counts)}</td></tr>`,
       )}</tbody></table>`
 }
-${next !== null && html`<p><a class="button" href="${IMPORTS_PATH}?before=${next}">Older</a></p>`}`
+${next !== null && renderNext(IMPORTS_PATH, { limit, before: next }, 'Older')}`
   return renderPage(frame, { title: 'Imports', section: SECTION, main })
 }
 

@@ -23,6 +23,8 @@ export interface KeysPage {
 }
 
 interface KeysView extends KeysPage {
+  /** The parameter of the address. */
+  readonly limit: string | undefined
   readonly endpoints: readonly EndpointHealth[]
   readonly session: Session
   readonly now: Date
@@ -30,7 +32,7 @@ interface KeysView extends KeysPage {
 }
 
 export function renderKeys(frame: Frame, view: KeysView): Html {
-  const { session, status, active } = view
+  const { session, status, active, limit } = view
   const isAdmin = session.user.role === 'admin'
   const main = html`<h1>API &amp; webhooks</h1>
 <p class="lead">Let your own systems read customers and invoices and record payments.
@@ -39,7 +41,7 @@ export function renderKeys(frame: Frame, view: KeysView): Html {
 <div class="heading"><h2 id="keys-title">API keys</h2>
 ${isAdmin && html`<a class="button primary" href="/settings/api-keys/new">Issue key</a>`}</div>
 ${status !== undefined && status !== 'active' ? undefined : active.rows.length === 0 ? renderEmpty(isAdmin, countOf(view) > 0) : renderTable('Active API keys', active.rows, view)}
-${renderNext(PATH, { status: 'active' }, active.next, 'More active keys')}
+${active.next !== null && renderNext(PATH, { status: 'active', limit, cursor: active.next }, 'More active keys')}
 ${status === 'active' ? undefined : renderEnded(view)}
 ${status !== undefined && html`<p class="back"><a href="${PATH}">All keys</a></p>`}
 </section>
@@ -61,14 +63,14 @@ function countOf({ counts }: KeysPage): number {
 }
 
 function renderEnded(view: KeysView): Html | undefined {
-  const { ended, counts, status, showsRevoked } = view
+  const { ended, counts, status, showsRevoked, limit } = view
   if (countOf(view) === 0) return undefined
   const isOpen = showsRevoked || status !== undefined
   const words = counts.expired === 0 ? 'revoked' : 'expired and revoked'
   return html`<details class="revoked"${isOpen && html` open`}>
 <summary>Show ${words} (${countOf(view)})</summary>
 ${renderTable(`Keys that are ${words}`, ended.rows, view)}
-${renderNext(PATH, { status: status ?? 'ended' }, ended.next, 'More of these keys')}
+${ended.next !== null && renderNext(PATH, { status: status ?? 'ended', limit, cursor: ended.next }, 'More of these keys')}
 </details>`
 }
 

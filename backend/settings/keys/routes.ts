@@ -53,10 +53,11 @@ export const keyPages: readonly SessionPage[] = [
           list,
         )
         const endpoints = await readEndpoints(database.read, account.id, now)
-        const showsRevoked = list.value('show') === 'revoked'
-        return {
-          page: (frame) => renderKeys(frame, { session, ...keys, endpoints, now, showsRevoked }),
+        const view = {
+          ...{ session, ...keys, endpoints, now, limit: list.value('limit') },
+          showsRevoked: list.value('show') === 'revoked',
         }
+        return { page: (frame) => renderKeys(frame, view) }
       }
       const wanted = { status, after: list.cursor, now }
       const found = await listKeyPage(database.read, account.id, wanted, list.limit + 1)

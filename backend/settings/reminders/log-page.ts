@@ -39,6 +39,8 @@ export const STATUSES_OF_VIEW: Readonly<Record<LogView, readonly MessageStatus[]
 
 export interface LogPage {
   readonly rows: readonly MessageRow[]
+  /** The parameter of the address. */
+  readonly limit: string | undefined
   readonly next: string | null
   readonly filters: {
     readonly view: LogView | undefined
@@ -52,7 +54,7 @@ export interface LogPage {
 }
 
 export function renderLog(frame: Frame, page: LogPage): Html {
-  const { rows, next, filters, customers, waiting, times } = page
+  const { rows, limit, next, filters, customers, waiting, times } = page
   const customerName = filters.debtor_id && customers.get(filters.debtor_id)
   const main = html`<h1>Reminders</h1>
 ${renderReminderTabs(PATH, waiting)}
@@ -60,7 +62,7 @@ ${frame.session?.account.isDemo && html`<p class="lead">Sample messages: none of
 ${customerName && html`<p class="lead">Only messages to <a href="/settings/customers/${filters.debtor_id}" translate="no">${customerName}</a>. <a href="${PATH}">Show those to all customers</a></p>`}
 ${renderFilters(page)}
 ${rows.length === 0 ? html`<div class="card empty"><p>No message matches.</p></div>` : renderMessageTable('Messages, the newest first', rows, times, customers)}
-${renderNext(PATH, filters, next, 'Older')}`
+${next !== null && renderNext(PATH, { ...filters, limit, cursor: next }, 'Older')}`
   return renderPage(frame, { title: 'Message log', section: '/settings/reminders', main })
 }
 

@@ -50,9 +50,11 @@ export const messagePages: readonly SessionPage[] = [
       const customers = await readNames(read, accountId, owners)
       const waiting = await countAwaitingApproval(read, accountId)
       const times = { now, timezone }
+      const limit = list.value('limit')
       return {
         json: listOf(await represent(read, accountId, rows), next),
-        page: (frame) => renderLog(frame, { rows, next, filters, customers, waiting, times }),
+        page: (frame) =>
+          renderLog(frame, { rows, limit, next, filters, customers, waiting, times }),
       }
     },
   },

@@ -144,16 +144,7 @@ ${next !== null && html`<a class="button small" href="${linkTo(next, nextTrail)}
 </nav>`
 }
 
-/** Renders the link to the next page, with the current filters. */
-export function renderNext(
-  path: string,
-  filters: Readonly<Record<string, string | undefined>>,
-  next: string | null,
-  name: string,
-): Html | undefined {
-  if (next === null) return undefined
-  const set = Object.entries({ ...filters, cursor: next }).flatMap(([key, value]) =>
-    value === undefined ? [] : [[key, value]],
-  )
-  return html`<p><a class="button" href="${path}?${new URLSearchParams(set).toString()}" rel="next">${name}</a></p>`
+/** Renders the link to the next page. `query` contains its cursor, and the limit and filters of this page. */
+export function renderNext(path: string, query: Filters, name: string): Html {
+  return html`<p><a class="button" href="${listPath(path, query)}" rel="next">${name}</a></p>`
 }

@@ -27,19 +27,21 @@ export interface DeliveriesView {
   /** URLs by endpoint id, including those of deleted endpoints. */
   readonly urls: ReadonlyMap<string, string>
   readonly filters: DeliveryFilters
+  /** The parameter of the address. */
+  readonly limit: string | undefined
   readonly next: string | null
   readonly now: Date
 }
 
 export function renderDeliveries(frame: Frame, view: DeliveriesView): Html {
-  const { rows, next, filters } = view
+  const { rows, limit, next, filters } = view
   const { endpointId: endpoint_id, status, type } = filters
   const main = html`<p class="back"><a href="/settings/webhook-endpoints">Webhooks</a></p>
 <h1>Delivery log</h1>
 <p class="lead">The last 30 days, the newest first.</p>
 ${renderFilters(view)}
 ${rows.length === 0 ? html`<div class="card empty"><p>No delivery matches.</p></div>` : renderDeliveryTable('Deliveries, the newest first', rows, { now: view.now, timezone: view.session.account.timezone }, view.urls)}
-${renderNext(PATH, { endpoint_id, status, type }, next, 'Older')}`
+${next !== null && renderNext(PATH, { endpoint_id, status, type, limit, cursor: next }, 'Older')}`
   return renderPage(frame, { title: 'Delivery log', section: '/settings/api-keys', main })
 }
 

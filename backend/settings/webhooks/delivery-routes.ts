@@ -9,7 +9,7 @@ import {
 } from '../../webhooks/delivery-log.ts'
 import { getLoggedEndpoint, listEndpoints, readEndpointUrls } from '../../webhooks/endpoints.ts'
 import { renderDelivery, renderDeliveryDetail } from '../../webhooks/representation.ts'
-import { listOf, pageOf, parseListQuery, wordOf } from '../shell/list-query.ts'
+import { type ListQuery, listOf, pageOf, parseListQuery, wordOf } from '../shell/list-query.ts'
 import type { SessionPage } from '../shell/page-request.ts'
 import { renderDeliveries, renderDeliveryPage } from './deliveries-page.ts'
 import { WEBHOOK_ADMINS_ONLY } from './endpoint-routes.ts'
@@ -21,16 +21,25 @@ export const webhookDeliveryPages: readonly SessionPage[] = [
     method: 'GET',
     path: DELIVERIES_PATH,
     async handle({ session, query, now }, { database }) {
-      const { filters, limit } = parseQuery(query)
+      const { filters, list } = parseQuery(query)
       const { id: accountId } = session.account
-      const found = await listDeliveries(database.read, accountId, filters, limit + 1)
+      const found = await listDeliveries(database.read, accountId, filters, list.limit + 1)
       const endpoints = await listEndpoints(database.read, accountId)
       const urls = await readEndpointUrls(database.read, accountId)
-      const { rows, next } = pageOf(found, limit)
+      const { rows, next } = pageOf(found, list.limit)
       return {
         json: listOf(rows.map(renderDelivery), next),
         page: (frame) =>
-          renderDeliveries(frame, { session, rows, endpoints, urls, filters, next, now }),
+          renderDeliveries(frame, {
+            session,
+            rows,
+            endpoints,
+            urls,
+            filters,
+            limit: list.value('limit'),
+            next,
+            now,
+          }),
       }
     },
   },
@@ -63,7 +72,7 @@ export const webhookDeliveryPages: readonly SessionPage[] = [
 ]
 
 /** Throws `Problem` 400. */
-function parseQuery(query: URLSearchParams): { filters: DeliveryFilters; limit: number } {
+function parseQuery(query: URLSearchParams): { filters: DeliveryFilters; list: ListQuery } {
   const list = parseListQuery(query, ['endpoint_id', 'status', 'type'])
   const filters = {
     endpointId: list.value('endpoint_id'),
@@ -71,5 +80,5 @@ function parseQuery(query: URLSearchParams): { filters: DeliveryFilters; limit: 
     type: list.value('type'),
     before: list.cursor,
   }
-  return { filters, limit: list.limit }
+  return { filters, list }
 }

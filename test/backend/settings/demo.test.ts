@@ -43,6 +43,11 @@ t.test('pages say that the sample messages were never mailed', async (t) => {
   )
 })
 
+t.test('the link to older messages keeps the limit', async (t) => {
+  const { text } = await admin.page('/settings/messages?limit=1&view=sent')
+  matches(t, text, /href="\/settings\/messages\?view=sent&amp;limit=1&amp;cursor=\w+" rel="next"/)
+})
+
 t.test('a customer whose mail bounced is counted as unreachable', async (t) => {
   const { json } = await admin.get('/settings/customers?q=umbrella')
   const [umbrella] = json['data'] as { id: string; contactability: { email: string } }[]

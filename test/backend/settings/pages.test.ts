@@ -179,6 +179,23 @@ t.test('malformed forms are rejected', async (t) => {
   matches(t, await ada.get('/settings/api-keys/new'), { status: 406 })
 })
 
+t.test('the link to the next page keeps the limit', async (t) => {
+  // Regression: the next page of the audit log, the keys, the messages and the imports had the default limit.
+  const { backend, account } = await startSettings(t)
+  await Promise.all([1, 2, 3].map(() => backend.issueKey(account.id)))
+  const ada = await logIn(backend, ADMIN)
+  for (const [path, rows] of [
+    ['/settings/audit-log', /data-label="What"/g],
+    ['/settings/api-keys', /href="[^"]*api-keys\/key_\w+">/g],
+  ] as const) {
+    const { text } = await ada.page(`${path}?limit=1`)
+    const [, next = ''] = /href="([^"]*)" rel="next"/.exec(text) ?? []
+    const second = await ada.page(next.replaceAll('&amp;', '&'))
+    t.equal(second.text.match(rows)?.length, 1, path)
+    matches(t, second.text, /limit=1&amp;[^"]*" rel="next"/, path)
+  }
+})
+
 t.test('a Member sees the same pages without the actions of Admins', async (t) => {
   const { backend, account } = await startSettings(t)
   const { row } = await backend.issueKey(account.id)

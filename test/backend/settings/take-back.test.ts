@@ -199,6 +199,13 @@ t.test('Members and other accounts cannot take an import back', async (t) => {
   t.equal((await eve.send('POST', '/settings/import', continued)).status, 404)
 })
 
+t.test('the link to older imports keeps the limit', async (t) => {
+  const { ada, send } = await openImport(t)
+  await send([HEAD, '1005,C-4,Umbrella,2026-09-01,2026-09-15,1.00,'].join('\r\n'))
+  const { text } = await ada.page('/settings/imports?limit=1')
+  matches(t, text, /href="\/settings\/imports\?limit=1&amp;before=\w+" rel="next"/)
+})
+
 t.test('operators list imports and take them back', async (t) => {
   const directory = t.testdir()
   const url = `sqlite:${join(directory, 'receivables.db')}`

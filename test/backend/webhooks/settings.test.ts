@@ -214,6 +214,7 @@ t.test('the log is filtered and paged; failed deliveries are redelivered', async
   matches(t, first, { has_more: true, next_cursor: first.data[1].id })
   const second = await read(`${failed}&limit=2&cursor=${first.next_cursor}`)
   t.equal(second.data.length, 1)
+  matches(t, (await admin.page(`${failed}&limit=2`)).text, /limit=2&amp;cursor=\w+" rel="next"/)
   t.strictSame((await read(`${DELIVERIES}?type=invoice.paid`)).data, [])
   t.equal((await admin.get(`${DELIVERIES}?status=lost`)).status, 400)
   t.equal((await admin.get(`${DELIVERIES}?state=failed`)).status, 400)
