@@ -6,6 +6,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net'
 import { isLogLevel, LOG_LEVELS, type Logger, type LogLevel } from './log.ts'
 import { cachedFor, type Metrics } from './metrics.ts'
+import { createRepeatedLog } from './repeated-log.ts'
 
 /** Health is cached, so that all health metrics of a scrape come from the same health check. */
 const HEALTH_CACHED_MS = 1_000
@@ -37,9 +38,17 @@ export interface OperationsOptions {
 /** Resolves when the listener accepts connections. */
 export async function listenForOperations(options: OperationsOptions): Promise<Operations> {
   const { host, port, metrics } = options
+  const repeatedLog = createRepeatedLog(options.log)
   registerHealthMetrics(metrics, cachedFor(HEALTH_CACHED_MS, options.health))
   const server = createServer((request, response) => {
-    serve(request, response, options).catch(() => respond(response, 500, ''))
+    serve(request, response, options).catch((err: unknown) => {
+      // The client closed its connection while it was sending a log level.
+      if (request.destroyed && !request.complete) return
+      const { method, url } = request
+      // `serve` fails only at known addresses, so the number of kinds is bounded.
+      repeatedLog.error(`${url}`, { method, url, err }, 'request of an operator failed')
+      respond(response, 500, '')
+    })
   })
   await new Promise<void>((resolve, reject) => {
     // Workers share the public port, but not this one.

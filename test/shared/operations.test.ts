@@ -1,0 +1,28 @@
+import { Writable } from 'node:stream'
+import { pino } from 'pino'
+import t from 'tap'
+import { createMetrics } from '../../shared/process/metrics.ts'
+import { listenForOperations } from '../../shared/process/operations.ts'
+import { matches } from '../fixtures/matches.ts'
+
+t.test('a failed request of an operator is logged', async (t) => {
+  // Regression: the response was 500, and nothing said why.
+  const lines: object[] = []
+  const log = pino(
+    new Writable({
+      write(line, _, done) {
+        lines.push(JSON.parse(line))
+        done()
+      },
+    }),
+  )
+  const operations = await listenForOperations({
+    ...{ host: '127.0.0.1', port: 0, metrics: createMetrics('test'), log },
+    health: () => Promise.reject(new Error('the database hangs')),
+  })
+  t.teardown(() => operations.close())
+  const address = `http://127.0.0.1:${operations.port}/readyz`
+  matches(t, await fetch(address), { status: 500 })
+  const err = { message: 'the database hangs', stack: String }
+  matches(t, lines, [{ level: 50, method: 'GET', url: '/readyz', err }])
+})
