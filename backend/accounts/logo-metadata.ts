@@ -12,8 +12,14 @@ const PNG_SIGNATURE_BYTES = 8
 /** The length, type and checksum of a chunk, without its data. */
 const PNG_CHUNK_OVERHEAD_BYTES = 12
 
+export interface Picture {
+  /** All parts of the picture, from its start to its end. */
+  readonly whole: Buffer
+  readonly withoutMetadata: Buffer
+}
+
 /** Returns undefined if the picture is damaged. */
-export function stripPng(content: Buffer): Buffer | undefined {
+export function parsePng(content: Buffer): Picture | undefined {
   const kept = [content.subarray(0, PNG_SIGNATURE_BYTES)]
   let at = PNG_SIGNATURE_BYTES
   while (at + PNG_CHUNK_OVERHEAD_BYTES <= content.length) {
@@ -21,7 +27,7 @@ export function stripPng(content: Buffer): Buffer | undefined {
     const type = content.toString('latin1', at + 4, at + 8)
     if (end > content.length) return undefined
     if (PNG_KEPT.has(type)) kept.push(content.subarray(at, end))
-    if (type === 'IEND') return Buffer.concat(kept)
+    if (type === 'IEND') return { whole: content, withoutMetadata: Buffer.concat(kept) }
     at = end
   }
   return undefined
@@ -35,19 +41,36 @@ const COMMENT = 0xfe
 const APP_KEPT = [0xe0, 0xe2, 0xee]
 
 /** Returns undefined if the picture is damaged. */
-export function stripJpeg(content: Buffer): Buffer | undefined {
-  const kept: Buffer[] = [Buffer.from([0xff, START])]
+export function parseJpeg(content: Buffer): Picture | undefined {
+  const segments = segmentsOf(content)
+  if (segments === undefined) return undefined
+  const join = (parts: readonly Segment[]) =>
+    Buffer.concat([Buffer.from([0xff, START]), ...parts.map(({ bytes }) => bytes)])
+  const kept = segments.filter(({ marker }) => {
+    const isApp = marker >= 0xe0 && marker <= 0xef
+    return marker !== COMMENT && (!isApp || APP_KEPT.includes(marker))
+  })
+  return { whole: join(segments), withoutMetadata: join(kept) }
+}
+
+interface Segment {
+  readonly marker: number
+  readonly bytes: Buffer
+}
+
+/** Fill bytes, any number of which may precede a marker, are omitted: image-size cannot read them. */
+function segmentsOf(content: Buffer): Segment[] | undefined {
+  const segments: Segment[] = []
   let at = 2
-  while (at + 2 <= content.length && content[at] === 0xff) {
+  while (content[at] === 0xff) {
+    while (content[at + 1] === 0xff) at++
     const marker = content[at + 1] ?? 0
-    if (marker === END) return Buffer.concat([...kept, content.subarray(at, at + 2)])
+    if (marker === END) return [...segments, { marker, bytes: content.subarray(at, at + 2) }]
     if (at + 4 > content.length) return undefined
     const segmentEnd = at + 2 + content.readUInt16BE(at + 2)
     const end = marker === SCAN ? endOfScan(content, segmentEnd) : segmentEnd
     if (end > content.length) return undefined
-    const isApp = marker >= 0xe0 && marker <= 0xef
-    const isKept = marker !== COMMENT && (!isApp || APP_KEPT.includes(marker))
-    if (isKept) kept.push(content.subarray(at, end))
+    segments.push({ marker, bytes: content.subarray(at, end) })
     at = end
   }
   return undefined

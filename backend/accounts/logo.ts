@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto'
 import { imageSize } from 'image-size'
 import type { AccountLogoRow, Reader, Transaction } from '../database/tables.ts'
 import { fieldErrorsProblem } from '../validation/field-errors.ts'
-import { stripJpeg, stripPng } from './logo-metadata.ts'
+import { type Picture, parseJpeg, parsePng } from './logo-metadata.ts'
 
 /** The limit is low, because every reminder contains the logo. */
 export const LOGO_BYTES_MAX = 65_536
@@ -30,7 +30,7 @@ interface Format {
   readonly mediaType: AccountLogoRow['media_type']
   readonly start: Buffer
   readonly end: Buffer
-  strip(content: Buffer): Buffer | undefined
+  parse(content: Buffer): Picture | undefined
 }
 
 const FORMATS: readonly Format[] = [
@@ -38,13 +38,13 @@ const FORMATS: readonly Format[] = [
     mediaType: 'image/png',
     start: Buffer.from('89504e470d0a1a0a', 'hex'),
     end: Buffer.from('0000000049454e44ae426082', 'hex'),
-    strip: stripPng,
+    parse: parsePng,
   },
   {
     mediaType: 'image/jpeg',
     start: Buffer.from('ffd8ff', 'hex'),
     end: Buffer.from('ffd9', 'hex'),
-    strip: stripJpeg,
+    parse: parseJpeg,
   },
 ]
 
@@ -61,11 +61,14 @@ export function parseLogo(given: Buffer): Logo {
       'must be a PNG or JPEG image; other formats, e.g. SVG, are not accepted',
     )
   }
-  const { mediaType, end, strip } = format
+  const { mediaType, end, parse } = format
   if (!given.subarray(-end.length).equals(end)) {
     throw invalidLogo('invalid_format', 'is damaged: its end is missing')
   }
-  const { width, height, orientation = UPRIGHT } = sizeOf(given)
+  const picture = parse(given)
+  if (picture === undefined)
+    throw invalidLogo('invalid_format', 'is damaged: it cannot be read completely')
+  const { width, height, orientation = UPRIGHT } = sizeOf(picture.whole)
   if (orientation !== UPRIGHT) {
     throw invalidLogo(
       'invalid_format',
@@ -76,9 +79,7 @@ export function parseLogo(given: Buffer): Logo {
     const range = `${LOGO_PIXELS_MIN} to ${LOGO_PIXELS_MAX} pixels`
     throw invalidLogo('out_of_range', `must be ${range} wide and high; it is ${width} × ${height}`)
   }
-  const content = strip(given)
-  if (content === undefined)
-    throw invalidLogo('invalid_format', 'is damaged: it cannot be read completely')
+  const content = picture.withoutMetadata
   const id = createHash('sha256').update(content).digest('base64url')
   return { id, mediaType, width, height, content }
 }

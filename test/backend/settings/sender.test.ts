@@ -187,6 +187,10 @@ t.test('metadata is removed from a logo before it is stored', async (t) => {
     end,
   ])
   t.strictSame(parseLogo(dirty).content, clean, 'even after the end of the picture')
+  // Regression: a picture with fill bytes, which may precede a marker, was rejected as damaged.
+  const fill = Buffer.from('ffffff', 'hex')
+  const filled = [start, fill, ...comments, fill, rest, segment(0xee, 'Adobe'), scan, scan, end]
+  t.strictSame(parseLogo(Buffer.concat(filled)).content, clean)
   const turned = segment(
     0xe1,
     'Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0',
