@@ -1,4 +1,4 @@
-// Properties that SQLite and PostgreSQL share. Those of SQLite's single writer are in write-queue.test.ts.
+// Behavior that SQLite and PostgreSQL share. write-queue.test.ts tests the single writer of SQLite.
 import t from 'tap'
 import { ConstraintViolation } from '../../../backend/database/constraint-violation.ts'
 import { matches, rejectsWith } from '../../fixtures/matches.ts'
@@ -15,16 +15,16 @@ t.test('a transaction is visible once its promise resolves', async (t) => {
 t.test('a reader does not see uncommitted rows', async (t) => {
   const database = await openTestDatabase(t)
   const written = Promise.withResolvers<void>()
-  const gate = Promise.withResolvers<void>()
+  const mayCommit = Promise.withResolvers<void>()
   const transaction = database.transaction(async (tx) => {
     await insertRow(tx, 'a')
     written.resolve()
-    await gate.promise
+    await mayCommit.promise
     return (await tx.selectFrom('audit_log').select('id').execute()).length
   })
   await written.promise
   t.strictSame(await readRowIds(database), [])
-  gate.resolve()
+  mayCommit.resolve()
   t.equal(await transaction, 1, 'the transaction itself sees its row')
   t.strictSame(await readRowIds(database), ['a'])
 })
@@ -53,7 +53,7 @@ t.test('a transaction that throws undoes only its own writes', async (t) => {
 })
 
 t.test(
-  'a violated constraint undoes its statement, and the transaction may continue',
+  'a violated constraint undoes only its statement, and the transaction can continue',
   async (t) => {
     const database = await openTestDatabase(t)
     await database.transaction(async (tx) => {
@@ -75,7 +75,7 @@ t.test('a transaction inside another fails an assertion', async (t) => {
   t.strictSame(await readRowIds(database), [])
 })
 
-t.test('a read outside of the transaction fails an assertion inside it', async (t) => {
+t.test('a transaction that uses `database.read` fails an assertion', async (t) => {
   const database = await openTestDatabase(t)
   await rejectsWith(
     t,
@@ -101,11 +101,11 @@ t.test('overlapping statements of a transaction are rolled back together', async
   t.strictSame(await readRowIds(database), ['d'])
 })
 
-t.test('a closed database completes running transactions and accepts no more', async (t) => {
+t.test('a database that closes completes running transactions and rejects new ones', async (t) => {
   const database = await openTestDatabase(t)
-  const begun = database.transaction((tx) => insertRow(tx, 'a'))
+  const running = database.transaction((tx) => insertRow(tx, 'a'))
   await database.close()
-  t.equal(await begun, 'a')
+  t.equal(await running, 'a')
   await rejectsWith(
     t,
     database.transaction((tx) => insertRow(tx, 'b')),
@@ -113,7 +113,7 @@ t.test('a closed database completes running transactions and accepts no more', a
   )
 })
 
-t.test('a thousand transactions at once are all recorded', async (t) => {
+t.test('a thousand concurrent transactions are all committed', async (t) => {
   const database = await openTestDatabase(t, { waitMsMax: 60_000 })
   const ids = Array.from({ length: 1000 }, (_, n) => `n${String(n).padStart(4, '0')}`)
   await Promise.all(ids.map((id) => database.transaction((tx) => insertRow(tx, id))))

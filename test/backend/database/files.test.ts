@@ -19,7 +19,7 @@ const MIGRATIONS = readdirSync(join(root, 'backend/database/migrations'))
   .map((file) => basename(file, '.ts'))
   .toSorted()
 
-t.test('the database and its directory are private', async (t) => {
+t.test('only the owner can access the database files and their directory', async (t) => {
   const directory = join(t.testdir(), 'data')
   const path = join(directory, 'test.db')
   const database = await openTestDatabase(t, { url: `sqlite:${path}` })
@@ -38,7 +38,7 @@ t.test('a database URL must name an SQLite file or a PostgreSQL server', async (
   }
 })
 
-t.test('the backend applies all migrations; opened again, it applies none', async (t) => {
+t.test('a backend applies each migration only once', async (t) => {
   const url = `sqlite:${join(t.testdir(), 'test.db')}`
   const first = await openTestDatabase(t, { url })
   matches(t, first.migrated, MIGRATIONS)
@@ -47,13 +47,13 @@ t.test('the backend applies all migrations; opened again, it applies none', asyn
   t.strictSame(second.migrated, [])
 })
 
-t.test('the command of an operator migrates an empty database', async (t) => {
+t.test('an operator’s command migrates an empty database', async (t) => {
   const url = `sqlite:${join(t.testdir(), 'empty.db')}`
   const database = await openTestDatabase(t, { url, user: 'operator' })
   matches(t, database.migrated, MIGRATIONS)
 })
 
-t.test('a command reports a pending migration, and does not apply it', async (t) => {
+t.test('an operator’s command stops if migrations are pending', async (t) => {
   const url = `sqlite:${join(t.testdir(), 'test.db')}`
   const database = await openTestDatabase(t, { url })
   await database.transaction((tx) => sql`delete from schema_migrations`.execute(tx))
@@ -63,7 +63,7 @@ t.test('a command reports a pending migration, and does not apply it', async (t)
 })
 
 t.test(
-  'an older program works with a newer schema, unless a migration removed what it uses',
+  'an older program works with a newer schema, unless a migration removed something that it uses',
   async (t) => {
     const url = `sqlite:${join(t.testdir(), 'test.db')}`
     const database = await openTestDatabase(t, { url })
@@ -89,7 +89,7 @@ t.test(
 )
 
 t.test(
-  'only one backend opens a file, and a killed backend does not block the next one',
+  'only one backend can open a file at a time, and a killed backend does not block the next one',
   async (t) => {
     const url = `sqlite:${join(t.testdir(), 'test.db')}`
     const holder = spawn(process.execPath, ['test/fixtures/service/database-holder.ts', url], {
@@ -110,7 +110,7 @@ t.test(
   },
 )
 
-t.test('an operator and the backend write at the same time', async (t) => {
+t.test('a command and a backend can write at the same time', async (t) => {
   const url = `sqlite:${join(t.testdir(), 'test.db')}`
   const backend = await openTestDatabase(t, { url })
   const operator = await openTestDatabase(t, { url, user: 'operator' })
@@ -123,7 +123,7 @@ t.test('an operator and the backend write at the same time', async (t) => {
 })
 
 t.test(
-  'writes fail with 503 while another process keeps the lock, and reads continue',
+  'while another process locks the database, writes fail with 503 and reads succeed',
   async (t) => {
     const path = join(t.testdir(), 'test.db')
     const database = await openTestDatabase(t, { url: `sqlite:${path}`, waitMsMax: 500 })
@@ -141,7 +141,7 @@ t.test(
   },
 )
 
-t.test('the error names a path that cannot be created or opened', async (t) => {
+t.test('a path that cannot be created or opened is named in the error', async (t) => {
   const directory = t.testdir({ file: '' })
   await rejectsWith(
     t,

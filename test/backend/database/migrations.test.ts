@@ -20,8 +20,10 @@ import { rejectsWith } from '../../fixtures/matches.ts'
 import { openTestDatabase } from '../../fixtures/service/database.ts'
 import { copySqliteTemplate } from '../../fixtures/service/database-url.ts'
 
-const NOTES = 1000
+/** How many rows each of the two tables has that the migrations backfill. */
+const ROWS = 1000
 
+/** Migrations of a later version of the program. */
 const LATER: Migrations = {
   '9998-notes': {
     steps: [
@@ -46,13 +48,13 @@ const LATER: Migrations = {
 }
 
 /** Opens a database with rows that were not inserted in the order of their ids. */
-async function openWithNotes(t: Test) {
+async function openWithRows(t: Test) {
   const path = join(t.testdir(), 'test.db')
   await copySqliteTemplate(path)
   const database = await openTestDatabase(t, { url: `sqlite:${path}` })
   await database.transaction(async (tx) => {
     await sql`
-      with recursive n (n) as (select 1 union all select n + 1 from n where n < ${NOTES})
+      with recursive n (n) as (select 1 union all select n + 1 from n where n < ${ROWS})
       insert into audit_log (id, actor_type, actor_label, action, detail, created_at)
       select 'n' || ((n * 7919) % 10000), 'system', 'test', 'test.noted', '{}', '2026-11-22' from n
     `.execute(tx)
@@ -82,9 +84,9 @@ async function counts(tx: Transaction) {
 }
 
 t.test('each step of a migration runs, and a backfill reaches every row', async (t) => {
-  const { path, database } = await openWithNotes(t)
+  const { path, database } = await openWithRows(t)
   t.strictSame(await migrateTo(path, ALL), ['9998-notes', '9999-keys'])
-  t.strictSame(await database.transaction(counts), [{ filled: NOTES, suffixed: NOTES }])
+  t.strictSame(await database.transaction(counts), [{ filled: ROWS, suffixed: ROWS }])
   t.strictSame(await migrateTo(path, ALL), [], 'a second run applies nothing')
   const plan = await database.transaction((tx) =>
     sql<{ detail: string }>`explain query plan
@@ -104,46 +106,42 @@ async function openSqliteConnection(t: Test, path: string): Promise<SqliteConnec
   return connection
 }
 
-class Killed extends Error {}
+class Interrupted extends Error {}
 
 t.test('a migration continues where it was interrupted, at any step and batch', async (t) => {
-  const { path, database } = await openWithNotes(t)
+  const { path, database } = await openWithRows(t)
   const begun: string[] = []
-  // Each attempt gets one batch further than the last.
+  // Each attempt is interrupted after one more batch.
   const attempt = () =>
     migrateTo(path, ALL, {
       ...QUIET,
       begin: (label) => void begun.push(label),
       advance() {
-        throw new Killed()
+        throw new Interrupted()
       },
     })
-  let kills = 0
+  let interruptions = 0
   for (;;) {
     const outcome = await attempt().catch((error: unknown) => error)
-    if (!(outcome instanceof Killed)) break
-    kills += 1
+    if (!(outcome instanceof Interrupted)) break
+    interruptions += 1
   }
-  t.equal(
-    kills,
-    12,
-    'in each of two tables five batches of 200 rows, and one that finds no more rows',
-  )
+  t.equal(interruptions, 12, 'in each of two tables, five batches of 200 rows and an empty batch')
   t.strictSame(
     [...new Set(begun)],
     ['9998-notes: backfill of audit_log', '9999-keys: backfill of notes_by_day'],
   )
-  t.strictSame(await database.transaction(counts), [{ filled: NOTES, suffixed: NOTES }])
+  t.strictSame(await database.transaction(counts), [{ filled: ROWS, suffixed: ROWS }])
 })
 
-t.test('two processes can migrate at the same time', async (t) => {
-  const { path, database } = await openWithNotes(t)
+t.test('two concurrent runs of the same migrations both succeed', async (t) => {
+  const { path, database } = await openWithRows(t)
   await Promise.all([migrateTo(path, ALL), migrateTo(path, ALL)])
-  t.strictSame(await database.transaction(counts), [{ filled: NOTES, suffixed: NOTES }])
+  t.strictSame(await database.transaction(counts), [{ filled: ROWS, suffixed: ROWS }])
 })
 
-t.test('a step that fails is rolled back completely, and runs again', async (t) => {
-  const { path } = await openWithNotes(t)
+t.test('a failed step is rolled back completely, and the next run repeats it', async (t) => {
+  const { path } = await openWithRows(t)
   const failing = (last: string): Migrations => ({
     ...MIGRATIONS,
     '9999-fails': {
@@ -157,7 +155,7 @@ t.test('a step that fails is rolled back completely, and runs again', async (t) 
   t.strictSame(await migrateTo(path, failing('create table third (id text)')), ['9999-fails'])
 })
 
-t.test('a database from before migrations had steps gets the schema of a new one', async (t) => {
+t.test('a database from before migrations had steps gets the current schema', async (t) => {
   const directory = t.testdir()
   const schemaOf = async (path: string) => {
     const database = await openTestDatabase(t, { url: `sqlite:${path}`, user: 'operator' })
@@ -183,17 +181,21 @@ t.test('a database from before migrations had steps gets the schema of a new one
   const fresh = join(directory, 'fresh.db')
   await copySqliteTemplate(fresh)
   t.strictSame(await schemaOf(path), await schemaOf(fresh))
-  t.strictSame(await migrateTo(path, RELEASED), [], 'and the older program still works with it')
+  t.strictSame(
+    await migrateTo(path, RELEASED),
+    [],
+    'the older program works with the current schema',
+  )
 })
 
-t.test('the list of migrations has every file of the folder', (t) => {
+t.test('the list of migrations has every file in the folder of migrations', (t) => {
   const directory = join(import.meta.dirname, '../../../backend/database/migrations')
   const files = readdirSync(directory).map((file) => basename(file, '.ts'))
   t.strictSame(Object.keys(MIGRATIONS), files.toSorted())
   t.end()
 })
 
-t.test('no step blocks writers or removes what the previous version uses', (t) => {
+t.test('no step blocks writers, and removals declare `requires`', (t) => {
   for (const [name, { steps, requires }] of Object.entries(MIGRATIONS)) {
     if (name in RELEASED) continue
     for (const fault of faultsOf(steps, requires)) t.fail(`${name}: ${fault}`)
@@ -220,7 +222,7 @@ function faultsOf(steps: readonly Step[], requires: string | undefined): string[
     if (/^\s*(?:update|delete)\b/.test(text)) return [`use backfill(): ${text}`]
     if (/^\s*alter table \w+ add column.*\bcheck\b/s.test(text)) return [`use column(): ${text}`]
     const removes = /^\s*(?:drop|alter table \w+ (?:drop|rename|alter))\b/.test(text)
-    if (removes && requires === undefined) return [`removes, so it needs \`requires\`: ${text}`]
+    if (removes && requires === undefined) return [`declare \`requires\`: ${text}`]
     return []
   })
 }

@@ -1,4 +1,4 @@
-// A payment needs two round trips to PostgreSQL: one for what it reads, and one for all that it writes.
+// A payment needs two round trips to PostgreSQL: the first locks and reads rows, the second writes and commits.
 import t from 'tap'
 import { startRecordingProxy } from '../../fixtures/servers/recording-proxy.ts'
 import { startBackend } from '../../fixtures/service/backend.ts'

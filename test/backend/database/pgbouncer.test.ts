@@ -1,4 +1,4 @@
-// Backends behind a real PgBouncer in transaction mode, as documented, with fewer sessions than callers.
+// Backends with a real PgBouncer in transaction mode, which has fewer sessions than there are concurrent calls.
 import pg from 'pg'
 import t, { type Test } from 'tap'
 import { openDatabase } from '../../../backend/database/open.ts'
@@ -59,15 +59,18 @@ t.test('behind PgBouncer in transaction mode', { skip: PGBOUNCER_PROBLEM }, asyn
       where pid <> pg_backend_pid() and backend_type = 'client backend'`,
   )
 
-  await t.test('the address of a pooler without the direct address is rejected', async (t) => {
-    await rejectsWith(t, openDatabase({ url, user: 'backend', log: SILENT }), {
-      message:
-        'The database cannot be reached: This is the address of a pooler. Set DATABASE_DIRECT_URL to the address of PostgreSQL itself.',
-    })
-  })
+  await t.test(
+    'the address of a pooler is rejected if DATABASE_DIRECT_URL is not set',
+    async (t) => {
+      await rejectsWith(t, openDatabase({ url, user: 'backend', log: SILENT }), {
+        message:
+          'The database cannot be reached: This is the address of a pooler. Set DATABASE_DIRECT_URL to the address of PostgreSQL itself.',
+      })
+    },
+  )
 
   await t.test(
-    'two backends record payments on one invoice, repeated keys and reads at once',
+    'two backends handle concurrent payments on one invoice, repeated keys and reads',
     async (t) => {
       const connect = () => openTestDatabase(t, { url, directUrl })
       const first = await startBackend(t, { database: await connect() })
@@ -94,7 +97,7 @@ t.test('behind PgBouncer in transaction mode', { skip: PGBOUNCER_PROBLEM }, asyn
       t.equal(
         new Set(ids).size,
         100,
-        'as many payments as the invoice has room for, and one for each key',
+        'the payments cover the invoice exactly, and each key records one payment at most',
       )
       t.strictSame(
         [...new Set(paid.map(({ status, json }) => `${status} ${json['code'] ?? ''}`))].sort(),
@@ -120,7 +123,7 @@ t.test('behind PgBouncer in transaction mode', { skip: PGBOUNCER_PROBLEM }, asyn
     },
   )
 
-  await t.test('the time limits are those of the role', async (t) => {
+  await t.test('sessions have the time limits of the role', async (t) => {
     const shown = await run(
       "select current_setting('statement_timeout') as s, current_setting('lock_timeout') as l",
       url,
@@ -129,7 +132,7 @@ t.test('behind PgBouncer in transaction mode', { skip: PGBOUNCER_PROBLEM }, asyn
   })
 })
 
-t.test('migrations run over the direct address', { skip: PGBOUNCER_PROBLEM }, async (t) => {
+t.test('migrations use the direct address', { skip: PGBOUNCER_PROBLEM }, async (t) => {
   const { url, directUrl, setTimeLimits } = await startPooled(t, 'template1')
   await setTimeLimits()
   const opened = await Promise.all([1, 2, 3].map(() => openTestDatabase(t, { url, directUrl })))

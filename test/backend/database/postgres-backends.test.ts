@@ -29,7 +29,7 @@ t.test('backends that start together on an empty database migrate it once', asyn
   t.equal(opened.filter(({ migrated }) => migrated.length > 0).length, 1)
 })
 
-t.test('payments on one invoice from two backends never exceed it', async (t) => {
+t.test('concurrent payments through two backends never exceed the invoice', async (t) => {
   const { post, createInvoice, read } = await startTwoBackends(t)
   const invoice_id = await createInvoice(10_000)
   const body = { invoice_id, currency: 'EUR', amount: 1_000 }
@@ -42,7 +42,7 @@ t.test('payments on one invoice from two backends never exceed it', async (t) =>
   matches(t, (await read(`invoices/${invoice_id}`)).json, { status: 'paid', amount_due: 0 })
 })
 
-t.test('a sync client whose runs overlap misses no change that is committed late', async (t) => {
+t.test('a client that syncs with overlap misses no change that is committed late', async (t) => {
   const { database, debtor, post, read } = await startTwoBackends(t)
   const other = String((await post('debtors', { name: 'Initech' }, 'other')).json['id'])
   const change = (id: string, at: string, committed: Promise<void>, begun = () => {}) =>
@@ -54,7 +54,7 @@ t.test('a sync client whose runs overlap misses no change that is committed late
     })
   let since = '2026-11-21T00:00:00.000Z'
   const seen = new Map<unknown, unknown>()
-  /** Follows docs/syncing.md: the next run reads changes since five minutes before this one. */
+  /** Follows docs/syncing.md: each run reads the changes since five minutes before the previous run. */
   const run = async (at: string) => {
     const { json } = await read(`debtors?updated_since=${since}&sort=updated_at`)
     for (const { id, revision } of Object(json)['data']) seen.set(id, revision)
@@ -72,7 +72,7 @@ t.test('a sync client whose runs overlap misses no change that is committed late
   t.strictSame([seen.get(debtor), seen.get(other)], [2, 2])
 })
 
-t.test('calls with one Idempotency-Key at two backends at once record one payment', async (t) => {
+t.test('two backends that get the same Idempotency-Key record one payment', async (t) => {
   const { post, createInvoice, read } = await startTwoBackends(t)
   const body = { invoice_id: await createInvoice(10_000), currency: 'EUR', amount: 1_000 }
   const responses = await atOnce(16, (n) => post('payments', body, 'one-key', n))
@@ -84,7 +84,7 @@ t.test('calls with one Idempotency-Key at two backends at once record one paymen
 })
 
 t.test(
-  'an invoice number is used once, even if clients choose it at the same moment',
+  'an invoice number is used once, even if clients choose numbers while backends assign them',
   async (t) => {
     const { debtor, post } = await startTwoBackends(t)
     const another = String((await post('debtors', { name: 'Initech' }, 'another')).json['id'])
@@ -104,25 +104,23 @@ t.test(
   },
 )
 
-t.test(
-  'a payment of a debtor that another session locks for too long fails with 503',
-  async (t) => {
-    const { url, debtor, post, createInvoice, read } = await startTwoBackends(t, 2000)
-    const invoice_id = await createInvoice(10_000)
-    const lockHolder = await connect(t, url)
-    await lockHolder.query('begin')
-    await lockHolder.query('select 1 from debtors where id = $1 for update', [debtor])
-    const body = { invoice_id, currency: 'EUR', amount: 1_000 }
-    const response = await post('payments', body, 'locked')
-    matches(t, response, { status: 503, json: { code: 'service_unavailable' } })
-    t.equal(response.headers.get('retry-after'), '1')
-    t.equal((await read('debtors')).status, 200, 'reads continue')
-    await lockHolder.query('rollback')
-    t.equal((await post('payments', body, 'locked')).status, 201)
-  },
-)
+t.test('a payment fails with 503 if another session locks its debtor for too long', async (t) => {
+  const { url, debtor, post, createInvoice, read } = await startTwoBackends(t, 2000)
+  const invoice_id = await createInvoice(10_000)
+  const lockHolder = await connect(t, url)
+  await lockHolder.query('begin')
+  await lockHolder.query('select 1 from debtors where id = $1 for update', [debtor])
+  const body = { invoice_id, currency: 'EUR', amount: 1_000 }
+  const response = await post('payments', body, 'locked')
+  matches(t, response, { status: 503, json: { code: 'service_unavailable' } })
+  t.equal(response.headers.get('retry-after'), '1')
+  t.equal((await read('debtors')).status, 200, 'reads continue')
+  await lockHolder.query('rollback')
+  t.equal((await post('payments', body, 'locked')).status, 201)
+})
 
-t.test('a payment waits for no lock of its account, which all payments would share', async (t) => {
+// A lock of the account would make all its payments wait for one another.
+t.test('a payment succeeds while another session locks its account', async (t) => {
   const { url, post, createInvoice } = await startTwoBackends(t, 2000)
   const invoice_id = await createInvoice(10_000)
   const lockHolder = await connect(t, url)
@@ -134,7 +132,7 @@ t.test('a payment waits for no lock of its account, which all payments would sha
 })
 
 t.test(
-  'a repeated call gets 409 while the first one runs for too long at another backend',
+  'a repeated call gets 409 if the first call runs for too long at another backend',
   async (t) => {
     const [first, second] = await openTwoDatabases(t, 2000)
     const { id: accountId } = await first.transaction((tx) =>
@@ -142,13 +140,13 @@ t.test(
     )
     const attempt = { accountId, operation: 'createDebtor', key: 'k', fingerprint: 'f' }
     const inserted = Promise.withResolvers<void>()
-    const gate = Promise.withResolvers<void>()
+    const mayCommit = Promise.withResolvers<void>()
     const write = {
-      // When this read returns, the row of the key, which is written first, exists.
+      // The row of the key is written first, so it exists when this read returns.
       prepare: () => async (tx: Transaction) => {
         await tx.selectFrom('accounts').select('id').execute()
         inserted.resolve()
-        await gate.promise
+        await mayCommit.promise
         return { resourceId: 'deb_1', body: 'the response' }
       },
       recall: async () => undefined,
@@ -162,7 +160,7 @@ t.test(
       code: 'idempotency_in_progress',
       headers: { 'retry-after': '1' },
     })
-    gate.resolve()
+    mayCommit.resolve()
     matches(t, await running, { replayed: false })
     matches(t, await other.once(attempt, write), { replayed: true, body: 'the response' })
   },
@@ -178,7 +176,7 @@ t.test('other backends receive announcements, even after their connection was lo
   })
   await until(
     () => calls === 1,
-    'the call after connecting, because earlier announcements are unknown',
+    'the call after connecting, because earlier announcements may have been missed',
   )
   await first.transaction(async (tx) => announce(tx, 'work'))
   await until(() => calls === 2, 'the announcement')
@@ -192,7 +190,7 @@ t.test('other backends receive announcements, even after their connection was lo
   t.pass('one call for each connection and each announcement')
 })
 
-t.test('transactions that deadlock run again, without an error', async (t) => {
+t.test('deadlocked transactions are run again and succeed', async (t) => {
   const [first, second] = await openTwoDatabases(t)
   await first.transaction(async (tx) => {
     await insertRow(tx, 'a')
@@ -214,7 +212,7 @@ t.test('transactions that deadlock run again, without an error', async (t) => {
   t.ok(runs > 2, `${runs} runs of two transactions`)
 })
 
-t.test('if two Admins step down at once, one stays', async (t) => {
+t.test('if the two last Admins become Members at the same time, one stays Admin', async (t) => {
   const [first, second] = await openTwoDatabases(t)
   const account = await first.transaction((tx) =>
     createAccount(tx, { name: 'Acme' }, ACTION_CONTEXT),
@@ -239,7 +237,7 @@ t.test('if two Admins step down at once, one stays', async (t) => {
   t.equal((await listUsers(first.read, account.id)).filter((u) => u.role === 'admin').length, 1)
 })
 
-t.test('concurrent guesses at a password are counted one by one', async (t) => {
+t.test('concurrent guesses at a password are all counted', async (t) => {
   const databases = await openTwoDatabases(t)
   const guesser = { email: 'a@acme.example', address: '192.0.2.1' }
   const outcomes = await Promise.allSettled(
@@ -250,7 +248,7 @@ t.test('concurrent guesses at a password are counted one by one', async (t) => {
   t.equal(outcomes.filter(({ status }) => status === 'fulfilled').length, 5)
 })
 
-t.test('a NUL, which PostgreSQL cannot store, causes no server error', async (t) => {
+t.test('a NUL character, which PostgreSQL cannot store, causes no server error', async (t) => {
   const { debtor, post, read } = await startTwoBackends(t)
   const invoice = { debtor_id: debtor, currency: 'EUR', amount: 100 }
   const bodies: [string, object][] = [
@@ -287,7 +285,7 @@ t.test('a NUL, which PostgreSQL cannot store, causes no server error', async (t)
   }
 })
 
-t.test('a NUL in a form or in JSON of Settings causes no server error', async (t) => {
+t.test('a NUL character in a form or in JSON of Settings causes no server error', async (t) => {
   const database = await openTestDatabase(t, { url: await newPostgresUrl(t) })
   const { backend, account } = await startSettings(t, { database })
   const key = await backend.issueKey(account.id)

@@ -1,4 +1,4 @@
-// PostgreSQL servers that stop, start or no longer respond, and connections that break before a reply.
+// Behavior when PostgreSQL servers stop, start or no longer respond, and when connections break before a reply.
 import { sql } from 'kysely'
 import t, { type Test } from 'tap'
 import { createAccount } from '../../../backend/accounts/accounts.ts'
@@ -16,19 +16,19 @@ import { until } from '../../fixtures/service/until.ts'
 
 const UNAVAILABLE = { code: 'service_unavailable', headers: { 'retry-after': '1' } }
 
-/** The commit as it is sent. The NUL tells it from `begin isolation level read committed`. */
+/** A commit as it is sent. The NUL distinguishes it from `begin isolation level read committed`. */
 const COMMIT = 'commit\0'
 
 const server = await startPostgres()
 t.teardown(() => server.remove())
 
-async function newUrl(): Promise<URL> {
+async function createDatabase(): Promise<URL> {
   return new URL((await copyTemplate(server.url('postgres'))).url)
 }
 
 /** Creates a database, with a proxy that can cut the connections to it. */
 async function startProxy(t: Test) {
-  const url = await newUrl()
+  const url = await createDatabase()
   const directUrl = url.href
   const proxy = await startCuttingProxy(t, server.port)
   url.port = String(proxy.port)
@@ -62,7 +62,7 @@ t.test(
   },
 )
 
-/** Changes every row to itself, so that an attempt with an unknown outcome can be repeated. */
+/** Tries a write that changes no value, so that it can be repeated even if its outcome is unknown. */
 async function canWrite(database: OpenDatabase): Promise<boolean> {
   return database
     .transaction((tx) =>
@@ -96,22 +96,22 @@ t.test('a database that is closed while it connects leaves no connection open', 
 })
 
 t.test('the database works again after its server has crashed and restarted', async (t) => {
-  const database = await openTestDatabase(t, { url: (await newUrl()).href, waitMsMax: 500 })
+  const database = await openTestDatabase(t, { url: (await createDatabase()).href, waitMsMax: 500 })
   await database.transaction((tx) => insertRow(tx, 'acknowledged'))
   const written = Promise.withResolvers<void>()
-  const gate = Promise.withResolvers<void>()
+  const mayCommit = Promise.withResolvers<void>()
   let runs = 0
   const interrupted = database.transaction(async (tx) => {
     runs += 1
     await insertRow(tx, 'interrupted')
     written.resolve()
-    await gate.promise
+    await mayCommit.promise
   })
   await written.promise
   await server.stop('SIGQUIT')
-  gate.resolve()
+  mayCommit.resolve()
   await rejectsWith(t, interrupted, UNAVAILABLE)
-  t.equal(runs, 1, 'not run again, because no server was available')
+  t.equal(runs, 1, 'the transaction is not run again, because no server is available')
   await rejectsWith(t, readRowIds(database), UNAVAILABLE)
   t.ok(database.fault)
   await server.start()
@@ -121,7 +121,7 @@ t.test('the database works again after its server has crashed and restarted', as
 })
 
 t.test('an orderly restart of the server causes no error', async (t) => {
-  const database = await openTestDatabase(t, { url: (await newUrl()).href })
+  const database = await openTestDatabase(t, { url: (await createDatabase()).href })
   await database.transaction((tx) => insertRow(tx, 'a'))
   await readRowIds(database)
   await server.stop('SIGINT')
@@ -146,7 +146,7 @@ t.test('a transaction whose connection is lost before the commit is run again', 
   t.strictSame(await readRowIds(database), ['a', 'b'])
 })
 
-t.test('a commit that never reaches the server has an unknown outcome too', async (t) => {
+t.test('a commit that is lost on the way to the server has an unknown outcome too', async (t) => {
   const { database, proxy } = await openOverProxy(t)
   proxy.cutAt(COMMIT, 'before')
   await rejectsWith(
@@ -188,7 +188,7 @@ t.test(
 )
 
 t.test(
-  'calls to a server that accepts connections but does not respond fail with 503 in time',
+  'calls to a server that accepts connections but does not respond fail with 503',
   async (t) => {
     const { database, proxy } = await openOverProxy(t, 100)
     proxy.silence()
@@ -204,12 +204,12 @@ t.test(
 )
 
 // Regression: each dead connection was found only when a statement on it failed, after 9 s.
-t.test('dead connections are replaced before callers notice', async (t) => {
-  const url = await newUrl()
+t.test('dead connections are replaced before statements fail on them', async (t) => {
+  const url = await createDatabase()
   const link = await startLink(t, server.port)
   url.port = String(link.port)
   const database = await openTestDatabase(t, { url: url.href })
-  const names = Array.from({ length: 8 }, (_, place) => `before-${place}`)
+  const names = Array.from({ length: 8 }, (_, index) => `before-${index}`)
   await Promise.all(names.map((name) => database.transaction((tx) => insertRow(tx, name))))
   const polls = sql<{ n: number }>`select count(*)::int as n from pg_stat_activity
     where datname = current_database() and application_name like '%poll'`
@@ -221,7 +221,7 @@ t.test('dead connections are replaced before callers notice', async (t) => {
   link.stallOpenConnections()
   const [read] = await Promise.all([
     readRowIds(database),
-    ...names.map((_, place) => database.transaction((tx) => insertRow(tx, `after-${place}`))),
+    ...names.map((_, index) => database.transaction((tx) => insertRow(tx, `after-${index}`))),
   ])
   t.ok(names.every((name) => read.includes(name)))
   t.equal((await readRowIds(database)).length, 2 * names.length)
@@ -229,7 +229,7 @@ t.test('dead connections are replaced before callers notice', async (t) => {
 
 // Regression: PostgreSQL kept the locks for ten seconds, but other backends wait for three.
 t.test('row locks of an unreachable backend are released before other backends fail', async (t) => {
-  const url = await newUrl()
+  const url = await createDatabase()
   const other = await openTestDatabase(t, { url: url.href })
   await other.transaction((tx) => insertRow(tx, 'shared'))
   const link = await startLink(t, server.port)
@@ -237,7 +237,7 @@ t.test('row locks of an unreachable backend are released before other backends f
   const unreachable = await openTestDatabase(t, { url: url.href, waitMsMax: 100 })
   await until(
     () => canWrite(unreachable),
-    'a connection is open, so that the next write takes less than 100 ms',
+    'a connection is open; otherwise the next write could take more than 100 ms',
   )
   const lock = sql`select from audit_log where id = 'shared' for update`
   const locked = Promise.withResolvers<void>()
@@ -261,7 +261,7 @@ t.test('row locks of an unreachable backend are released before other backends f
 })
 
 t.test('a transaction whose session an operator ends is run again', async (t) => {
-  const database = await openTestDatabase(t, { url: (await newUrl()).href })
+  const database = await openTestDatabase(t, { url: (await createDatabase()).href })
   await database.transaction((tx) => insertRow(tx, 'a'))
   let runs = 0
   await database.transaction(async (tx) => {

@@ -1,5 +1,5 @@
-// Migrations on PostgreSQL while payments are recorded: no call fails, wherever the migration is killed.
-// To run it on a larger table:
+// No call fails while a PostgreSQL database is migrated, even if the migration is killed.
+// To run the test on a larger table:
 // MIGRATION_ROWS=1000000 npm run -s test:postgres -- test/backend/database/postgres-migrations.test.ts
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -18,7 +18,7 @@ import { until } from '../../fixtures/service/until.ts'
 
 const ROWS = Number(process.env['MIGRATION_ROWS'] ?? 20_000)
 const PAYERS = 4
-/** Enough for each step of the migration of a million rows on a busy machine. */
+/** If the table has a million rows, a step can take minutes on a busy machine. */
 const STEP_TIMEOUT_MS = 600_000
 
 /** Starts a backend with `ROWS` payments, and opens a session of an operator. */
@@ -36,7 +36,7 @@ async function startWithPayments(t: Test) {
     return client
   }
   const operator = await connect()
-  // This trigger, which exists only in tests, rejects a backfill of a column that the API may return.
+  // The trigger, which exists only in tests, would reject the backfill, because it leaves `revision` unchanged.
   await operator.query('drop trigger guard_change on payments')
   await operator.query(
     `insert into payments (id, account_id, debtor_id, amount, currency, unapplied_amount,
@@ -52,7 +52,7 @@ async function startWithPayments(t: Test) {
 
 type Ledger = Awaited<ReturnType<typeof startWithPayments>>
 
-/** Lets several clients record payments and read lists in turn, until `stop` resolves with all calls. */
+/** Starts clients that alternately record a payment and read a list. `stop` resolves with all calls. */
 function startPaying({ backend, key, debtorId }: Ledger) {
   const calls: { readonly status: number; readonly ms: number }[] = []
   let isPaying = true
@@ -124,20 +124,22 @@ function quantile(calls: readonly { readonly ms: number }[], q: number): number 
 }
 
 t.test(
-  'payments are recorded while a migration waits, builds, is killed and continues',
+  'payments succeed while a migration waits for a lock, builds an index, is killed and continues',
   async (t) => {
     const ledger = await startWithPayments(t)
     const { url, operator, connect } = ledger
     const payers = startPaying(ledger)
 
-    t.comment('the migration waits for a table that another transaction uses; payments do not wait')
+    t.comment('the migration waits for a table lock of another transaction; payments do not wait')
     const lockHolder = await connect()
     await lockHolder.query('begin; lock table payments in row exclusive mode')
     const first = startMigrator(t, url)
     await first.printed('waits for a lock')
     await payers.more(100)
 
-    t.comment('the migration is killed while the build of an index waits for an old snapshot')
+    t.comment(
+      'the migration is killed while it builds an index, which waits for an older transaction',
+    )
     const snapshot = await connect()
     await snapshot.query('begin isolation level repeatable read; select count(*) from accounts')
     await lockHolder.query('commit')
@@ -161,7 +163,7 @@ t.test(
     await until(async () => {
       const locks = await queryRows(operator, `select 1 from pg_locks where locktype = 'advisory'`)
       return locks.length === 0
-    }, 'the session has ended')
+    }, 'the session of the migration has ended')
     const INVALID = 'select indexrelid::regclass::text as name from pg_index where not indisvalid'
     t.strictSame(await queryRows(operator, INVALID), [{ name: 'payments_by_label' }])
     await snapshot.query('commit')
@@ -173,7 +175,7 @@ t.test(
     await until(
       async () =>
         (await queryRows<{ position: string | null }>(operator, RECORD))[0]?.position !== null,
-      'a batch',
+      'the first batch of the backfill is recorded',
       STEP_TIMEOUT_MS,
     )
     await third.kill()
@@ -204,7 +206,7 @@ t.test(
 
 const QUIET: MigrationProgress = { note() {}, begin() {}, advance() {}, end() {} }
 
-/** Selects columns, indexes and constraints. */
+/** Selects the definitions of all columns, indexes and constraints. */
 const SCHEMA = `
   select table_name || '.' || column_name as name,
     concat_ws(' ', data_type, collation_name, is_nullable, column_default) as definition
@@ -216,7 +218,7 @@ const SCHEMA = `
   order by name
 `
 
-t.test('a database from before migrations had steps gets the schema of a new one', async (t) => {
+t.test('a database from before migrations had steps gets the current schema', async (t) => {
   const [released, fresh] = [await newBarePostgresUrl(t), await newBarePostgresUrl(t)]
   const migrateTo = (url: string, migrations: Migrations) =>
     migrateServer(url, 'test', { progress: QUIET, onlyIfEmpty: false, migrations })

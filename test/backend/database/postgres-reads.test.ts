@@ -1,4 +1,4 @@
-// Reads of PostgreSQL outside of transactions: grouped, pipelined, and on connections of their own.
+// Reads outside of transactions, which are grouped, pipelined, and sent to PostgreSQL on separate connections.
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { sql } from 'kysely'
@@ -23,7 +23,7 @@ const server = await startPostgres({
 })
 t.teardown(() => server.remove())
 
-const findNote = prepared((read: Reader, { id }: { id: string }) =>
+const findAuditRow = prepared((read: Reader, { id }: { id: string }) =>
   read.selectFrom('audit_log').selectAll().where('id', '=', id),
 )
 
@@ -35,7 +35,7 @@ const readNumber = prepared((read: Reader, { id }: { id: string }) =>
     .where('id', '=', id),
 )
 
-async function newUrl(): Promise<URL> {
+async function createDatabase(): Promise<URL> {
   return new URL((await copyTemplate(server.url('postgres'))).url)
 }
 
@@ -60,19 +60,19 @@ const idsOf = (rows: readonly { readonly id: string }[]) => rows.map(({ id }) =>
 /** Reads `count` rows at once. Resolves with the ids that each read found. */
 async function readMany({ read }: OpenDatabase, count: number) {
   const ids = Array.from({ length: count }, (_, n) => `note_${n}`)
-  return await Promise.all(ids.map(async (id) => idsOf(await findNote(read, { id }))))
+  return await Promise.all(ids.map(async (id) => idsOf(await findAuditRow(read, { id }))))
 }
 
 t.test('many reads in one turn of the event loop each get their own rows, as stored', async (t) => {
   const texts = ['', '"quoted" \\ \u2028 \u{1f600}', "it's $1", '{"json": [1]}', '{a,b}', 'null']
   const details = Array.from({ length: 100 }, (_, n) => [`note_${n}`, texts[n % texts.length]])
-  const { read } = await open(t, await newUrl(), Object.fromEntries(details))
+  const { read } = await open(t, await createDatabase(), Object.fromEntries(details))
   const ids = [...details.map(([id = '']) => id), 'note_absent', 'note_7', 'note_7']
-  const found = await Promise.all(ids.map((id) => findNote(read, { id })))
+  const found = await Promise.all(ids.map((id) => findAuditRow(read, { id })))
   const single = await Promise.all(
     ids.map((id) => read.selectFrom('audit_log').selectAll().where('id', '=', id).execute()),
   )
-  t.strictSame(found, single, 'the same as one by one')
+  t.strictSame(found, single, 'the same rows as without grouping')
   t.strictSame(
     found.map((rows) => rows.map(({ id, detail }) => [id, detail])),
     ids.map((id) => details.filter(([other]) => other === id)),
@@ -80,17 +80,17 @@ t.test('many reads in one turn of the event loop each get their own rows, as sto
 })
 
 t.test('equal reads in one turn of the event loop do not share row objects', async (t) => {
-  const { read } = await open(t, await newUrl(), { a: '{}' })
+  const { read } = await open(t, await createDatabase(), { a: '{}' })
   const [[first], [second]] = await Promise.all([
-    findNote(read, { id: 'a' }),
-    findNote(read, { id: 'a' }),
+    findAuditRow(read, { id: 'a' }),
+    findAuditRow(read, { id: 'a' }),
   ])
   if (first !== undefined) first.detail = 'changed'
   t.equal(second?.detail, '{}')
 })
 
 t.test('a read that fails does not fail the reads that are sent with it', async (t) => {
-  const { read } = await open(t, await newUrl(), { a: '1', b: 'none', c: '3' })
+  const { read } = await open(t, await createDatabase(), { a: '1', b: 'none', c: '3' })
   const outcomes = await Promise.allSettled(['a', 'b', 'c'].map((id) => readNumber(read, { id })))
   t.strictSame(
     outcomes.map((outcome) =>
@@ -100,32 +100,32 @@ t.test('a read that fails does not fail the reads that are sent with it', async 
   )
 })
 
-t.test('a read that begins after a commit sees it, while many others read', async (t) => {
-  const database = await open(t, await newUrl())
+t.test('a read that begins after a commit sees the new row, even under load', async (t) => {
+  const database = await open(t, await createDatabase())
   let isReading = true
   const others = Array.from({ length: 20 }, async (_, n) => {
-    while (isReading) await findNote(database.read, { id: `note_${n}` })
+    while (isReading) await findAuditRow(database.read, { id: `note_${n}` })
   })
   for (let n = 0; n < 50; n++) {
     const id = await database.transaction((tx) => insertRow(tx, `note_${n}`))
-    t.equal((await findNote(database.read, { id })).length, 1, id)
+    t.equal((await findAuditRow(database.read, { id })).length, 1, id)
   }
   isReading = false
   await Promise.all(others)
 })
 
 t.test('a slow statement delays neither prepared reads nor other statements', async (t) => {
-  const url = await newUrl()
+  const url = await createDatabase()
   const { read } = await open(t, url, { a: '{}' })
   const operator = await connect(t, url)
-  let isOver = false
+  let isSettled = false
   const slow = read
     .selectFrom('audit_log')
     .select(sql`pg_sleep(600)`.as('slept'))
     .execute()
     .catch((error: unknown) => error)
     .finally(() => {
-      isOver = true
+      isSettled = true
     })
   const sleeper = async () => {
     const { rows } = await operator.query<{ pid: number }>(
@@ -137,13 +137,13 @@ t.test('a slow statement delays neither prepared reads nor other statements', as
   await until(async () => (await sleeper()) !== undefined, 'the slow statement runs')
   for (let n = 0; n < 100; n++) {
     const found = await Promise.all([
-      findNote(read, { id: 'a' }),
-      findNote(read, { id: 'absent' }),
+      findAuditRow(read, { id: 'a' }),
+      findAuditRow(read, { id: 'absent' }),
       read.selectFrom('audit_log').select('id').execute(),
     ])
     t.strictSame(found.map(idsOf), [['a'], [], ['a']])
   }
-  t.equal(isOver, false)
+  t.equal(isSettled, false)
   const first = await sleeper()
   await operator.query('select pg_terminate_backend($1)', [first])
   await until(
@@ -159,18 +159,18 @@ t.test('a slow statement delays neither prepared reads nor other statements', as
 })
 
 t.test('reads continue while columns are added', async (t) => {
-  const url = await newUrl()
+  const url = await createDatabase()
   const database = await open(t, url, { note_0: '{}' })
   const operator = await connect(t, url)
   await readMany(database, 3)
-  await findNote(database.read, { id: 'note_0' })
+  await findAuditRow(database.read, { id: 'note_0' })
   let isReading = true
   const reading = Array.from({ length: 8 }, async () => {
     while (isReading) t.strictSame(await readMany(database, 2), [['note_0'], []])
   })
   for (let n = 0; n < 5; n++) {
     await operator.query(`alter table audit_log add column added_${n} text not null default 'new'`)
-    const [row] = await findNote(database.read, { id: 'note_0' })
+    const [row] = await findAuditRow(database.read, { id: 'note_0' })
     t.equal(Reflect.get(row ?? {}, `added_${n}`), 'new')
   }
   isReading = false
@@ -181,7 +181,7 @@ const PAGE = { sort: 'created_at', direction: 'desc', fetch: 51, after: undefine
 
 // A prepared `select *` fails once a column is added, which costs each connection a second attempt.
 t.test('reads of the API cause no server errors while columns are added', async (t) => {
-  const url = await newUrl()
+  const url = await createDatabase()
   const database = await openTestDatabase(t, { url: url.href })
   const operator = await connect(t, url)
   const rolledBack = async () => {
@@ -242,7 +242,7 @@ t.test(
     const texts = ['', '"quoted" \\ \u2028 \u{1f600}', "it's $1 and $2", '{"json": [1]}', 'null']
     const ids = Array.from({ length: 20 }, (_, n) => `note_${String(n).padStart(2, '0')}`)
     const details = Object.fromEntries(ids.map((id, n) => [id, texts[n % texts.length] ?? '']))
-    const { read } = await open(t, await newUrl(), details)
+    const { read } = await open(t, await createDatabase(), details)
     const alone: unknown[] = []
     for (const id of ids) alone.push(await listNotes(read, id))
     t.equal(alone.flat().length, 54)
@@ -256,13 +256,13 @@ t.test(
     t.equal(
       (await readNotes(read, { after: '' }, { fetch: 7 })).length,
       7,
-      'the page size is a part of the statement',
+      'a page of another size is another statement',
     )
   },
 )
 
-t.test('a number that cannot be represented exactly fails only the page that has it', async (t) => {
-  const { read } = await open(t, await newUrl(), { a: '9007199254740993', b: '12' })
+t.test('a number that cannot be represented exactly fails only its page', async (t) => {
+  const { read } = await open(t, await createDatabase(), { a: '9007199254740993', b: '12' })
   const readNumbers = preparedPage((read: Reader, { id }: { id: string }, _: object) =>
     read
       .selectFrom('audit_log')
@@ -279,9 +279,9 @@ t.test('a number that cannot be represented exactly fails only the page that has
 
 // Regression: parsing and planning a page cost the server twice as much as reading it.
 t.test(
-  'the plan of a page is reused, and equal pages in one turn of the event loop are read once',
+  'the plan of a page is reused, and equal pages in one turn of the event loop are one statement',
   async (t) => {
-    const url = await newUrl()
+    const url = await createDatabase()
     const { read } = await open(t, url, { a: '1', b: '2' })
     const operator = await connect(t, url)
     await operator.query('create extension pg_stat_statements')
@@ -302,7 +302,7 @@ t.test(
 )
 
 t.test('a connection that is lost during grouped reads fails none of them', async (t) => {
-  const url = await newUrl()
+  const url = await createDatabase()
   await open(t, url, Object.fromEntries(Array.from({ length: 64 }, (_, n) => [`note_${n}`, '{}'])))
   const proxy = await startCuttingProxy(t, server.port)
   url.port = String(proxy.port)
@@ -314,8 +314,8 @@ t.test('a connection that is lost during grouped reads fails none of them', asyn
   }
 })
 
-t.test('a standby is not read from', async (t) => {
-  const url = await newUrl()
+t.test('reads fail while the server is a standby', async (t) => {
+  const url = await createDatabase()
   const database = await open(t, url, { note_0: '{}' })
   t.strictSame(await readMany(database, 1), [['note_0']])
   await server.stop()

@@ -9,18 +9,18 @@ import { insertRow, openTestDatabase, readRowIds } from '../../fixtures/service/
 import { newPostgresUrl } from '../../fixtures/service/database-url.ts'
 import { connect, openTwoDatabases } from '../../fixtures/service/two-backends.ts'
 
-const insertNote = prepared((tx: Transaction, row: AuditRow) =>
+const insertAuditRow = prepared((tx: Transaction, row: AuditRow) =>
   tx.insertInto('audit_log').values(row),
 )
 
-const findNote = prepared((tx: Transaction, { id }: { id: string }) =>
+const findAuditRow = prepared((tx: Transaction, { id }: { id: string }) =>
   tx.selectFrom('audit_log').selectAll().where('id', '=', id),
 )
 
-/** Copies a row to another id, with a prepared write, whose promise resolves before the result arrives. */
-async function copyNote(tx: Transaction, from: string, id: string) {
-  const [row] = await findNote(tx, { id: from })
-  if (row !== undefined) await insertNote(tx, { ...row, id })
+/** Copies a row to another id. The promise of this prepared write resolves before the result arrives. */
+async function copyAuditRow(tx: Transaction, from: string, id: string) {
+  const [row] = await findAuditRow(tx, { id: from })
+  if (row !== undefined) await insertAuditRow(tx, { ...row, id })
 }
 
 t.test('text columns of every table sort by code point', async (t) => {
@@ -38,16 +38,16 @@ t.test('a transaction rejects with the error of a prepared write that failed', a
   const violation = { name: 'ConstraintViolation', columns: ['audit_log.id'] }
   await rejectsWith(
     t,
-    database.transaction((tx) => copyNote(tx, 'a', 'a')),
+    database.transaction((tx) => copyAuditRow(tx, 'a', 'a')),
     violation,
     'at the commit',
   )
   let steps = 0
   const runStep = async (tx: Transaction, step: () => Promise<unknown>) => {
     await insertRow(tx, 'b')
-    await copyNote(tx, 'a', 'a')
+    await copyAuditRow(tx, 'a', 'a')
     steps += 1
-    await copyNote(tx, 'a', 'c').finally(() => {
+    await copyAuditRow(tx, 'a', 'c').finally(() => {
       steps += 1
     })
     await step()
@@ -61,7 +61,7 @@ t.test('a transaction rejects with the error of a prepared write that failed', a
   await rejectsWith(
     t,
     database.transaction(async (tx) => {
-      await copyNote(tx, 'a', 'a')
+      await copyAuditRow(tx, 'a', 'a')
       await insertRow(tx, 'd')
     }),
     violation,
@@ -72,33 +72,33 @@ t.test('a transaction rejects with the error of a prepared write that failed', a
 })
 
 t.test(
-  'only the write that violates a constraint is undone, whatever was sent before it',
+  'a write that violates a constraint is undone alone, even if other writes were sent with it',
   async (t) => {
     const [database] = await openTwoDatabases(t)
     await database.transaction((tx) => insertRow(tx, 'a'))
     await database.transaction(async (tx) => {
-      await copyNote(tx, 'a', 'b')
+      await copyAuditRow(tx, 'a', 'b')
       const outcomes = await Promise.allSettled([
         insertRow(tx, 'a'),
         insertRow(tx, 'c'),
-        copyNote(tx, 'a', 'd'),
+        copyAuditRow(tx, 'a', 'd'),
       ])
       t.strictSame(
         outcomes.map(({ status }) => status),
         ['rejected', 'fulfilled', 'fulfilled'],
       )
-      await copyNote(tx, 'a', 'e')
+      await copyAuditRow(tx, 'a', 'e')
     })
     t.strictSame(await readRowIds(database), ['a', 'b', 'c', 'd', 'e'])
   },
 )
 
-t.test('transactions continue while columns are added', async (t) => {
+t.test('transactions succeed while columns are added', async (t) => {
   const url = await newPostgresUrl(t)
   const database = await openTestDatabase(t, { url, connectionsMax: 3 })
   const operator = await connect(t, url)
   await database.transaction((tx) => insertRow(tx, 'a'))
-  const find = () => database.transaction((tx) => findNote(tx, { id: 'a' }))
+  const find = () => database.transaction((tx) => findAuditRow(tx, { id: 'a' }))
   await find()
   await operator.query('alter table audit_log add column added text')
   const [row] = await find()
@@ -106,7 +106,7 @@ t.test('transactions continue while columns are added', async (t) => {
   await operator.query('alter table audit_log drop column added')
 })
 
-t.test('a number that cannot be represented exactly is an error, not another number', async (t) => {
+t.test('a number that cannot be represented exactly is an error, not rounded', async (t) => {
   const [database] = await openTwoDatabases(t)
   const select = (text: string) =>
     database.transaction(

@@ -8,7 +8,7 @@ import { openTestDatabase } from '../../fixtures/service/database.ts'
 
 const NOW = '2026-11-21T10:15:00.000Z'
 
-function debtorIn(accountId: string, over: Partial<DebtorRow> = {}): DebtorRow {
+function debtorIn(accountId: string, overrides: Partial<DebtorRow> = {}): DebtorRow {
   return {
     id: 'deb_1',
     account_id: accountId,
@@ -37,11 +37,11 @@ function debtorIn(accountId: string, over: Partial<DebtorRow> = {}): DebtorRow {
     created_at: NOW,
     updated_at: NOW,
     revision: 1,
-    ...over,
+    ...overrides,
   }
 }
 
-function invoiceIn(accountId: string, over: Partial<InvoiceRow> = {}): InvoiceRow {
+function invoiceIn(accountId: string, overrides: Partial<InvoiceRow> = {}): InvoiceRow {
   return {
     id: 'inv_1',
     account_id: accountId,
@@ -78,11 +78,11 @@ function invoiceIn(accountId: string, over: Partial<InvoiceRow> = {}): InvoiceRo
     created_at: NOW,
     updated_at: NOW,
     revision: 1,
-    ...over,
+    ...overrides,
   }
 }
 
-function paymentIn(accountId: string, over: Partial<PaymentRow> = {}): PaymentRow {
+function paymentIn(accountId: string, overrides: Partial<PaymentRow> = {}): PaymentRow {
   return {
     id: 'pay_1',
     account_id: accountId,
@@ -104,27 +104,27 @@ function paymentIn(accountId: string, over: Partial<PaymentRow> = {}): PaymentRo
     created_at: NOW,
     updated_at: NOW,
     revision: 1,
-    ...over,
+    ...overrides,
   }
 }
 
 async function openWithInvoice(t: Parameters<typeof openTestDatabase>[0]) {
   const database = await openTestDatabase(t)
-  const [own, foreign] = await database.transaction(async (tx) => {
+  const [account, otherAccount] = await database.transaction(async (tx) => {
     const actionContext = { actor: OPERATOR, now: new Date(NOW) }
     const accounts = [
-      await createAccount(tx, { name: 'Own' }, actionContext),
-      await createAccount(tx, { name: 'Foreign' }, actionContext),
+      await createAccount(tx, { name: 'Acme' }, actionContext),
+      await createAccount(tx, { name: 'Other' }, actionContext),
     ] as const
     await tx.insertInto('debtors').values(debtorIn(accounts[0].id)).execute()
     await tx.insertInto('invoices').values(invoiceIn(accounts[0].id)).execute()
     return accounts
   })
-  return { database, own: own.id, foreign: foreign.id }
+  return { database, accountId: account.id, otherAccountId: otherAccount.id }
 }
 
-t.test('the largest amount is stored and read exactly', async (t) => {
-  const { database, own } = await openWithInvoice(t)
+t.test('an invoice with the largest amount is stored, changed and read exactly', async (t) => {
+  const { database, accountId } = await openWithInvoice(t)
   const amounts = await database.transaction((tx) =>
     tx
       .updateTable('invoices')
@@ -132,7 +132,7 @@ t.test('the largest amount is stored and read exactly', async (t) => {
         amount_paid: set('amount_paid', '+', 3_000_000_000),
         amount_due: set('amount_due', '-', 3_000_000_000),
       }))
-      .where('account_id', '=', own)
+      .where('account_id', '=', accountId)
       .returning(['amount', 'amount_paid', 'amount_due'])
       .executeTakeFirst(),
   )
@@ -144,10 +144,10 @@ t.test('the largest amount is stored and read exactly', async (t) => {
 })
 
 t.test('amounts that do not add up are rejected', async (t) => {
-  const { database, own } = await openWithInvoice(t)
+  const { database, accountId } = await openWithInvoice(t)
   const update = (change: Partial<InvoiceRow>) =>
     database.transaction((tx) =>
-      tx.updateTable('invoices').set(change).where('account_id', '=', own).execute(),
+      tx.updateTable('invoices').set(change).where('account_id', '=', accountId).execute(),
     )
   const check = { name: 'ConstraintViolation', kind: 'check' }
   await rejectsWith(t, update({ amount_due: 1 }), check)
@@ -157,7 +157,7 @@ t.test('amounts that do not add up are rejected', async (t) => {
   await rejectsWith(t, update({ amount: 0, amount_due: 0 }), check)
   await rejectsWith(t, update({ status: 'paid' }), check)
   await rejectsWith(t, update({ due_date: '2026-10-01' }), check)
-  const payment = paymentIn(own, { amount: 100, unapplied_amount: 101 })
+  const payment = paymentIn(accountId, { amount: 100, unapplied_amount: 101 })
   await rejectsWith(
     t,
     database.transaction((tx) => tx.insertInto('payments').values(payment).execute()),
@@ -166,14 +166,14 @@ t.test('amounts that do not add up are rejected', async (t) => {
 })
 
 t.test('a row cannot reference a row of another account', async (t) => {
-  const { database, foreign } = await openWithInvoice(t)
+  const { database, otherAccountId } = await openWithInvoice(t)
   const foreignKey = { name: 'ConstraintViolation', kind: 'foreign_key' }
   await rejectsWith(
     t,
     database.transaction((tx) =>
       tx
         .insertInto('invoices')
-        .values(invoiceIn(foreign, { id: 'inv_2' }))
+        .values(invoiceIn(otherAccountId, { id: 'inv_2' }))
         .execute(),
     ),
     foreignKey,
@@ -183,18 +183,18 @@ t.test('a row cannot reference a row of another account', async (t) => {
     database.transaction(async (tx) => {
       await tx
         .insertInto('debtors')
-        .values(debtorIn(foreign, { id: 'deb_2' }))
+        .values(debtorIn(otherAccountId, { id: 'deb_2' }))
         .execute()
       await tx
         .insertInto('payments')
-        .values(paymentIn(foreign, { debtor_id: 'deb_2' }))
+        .values(paymentIn(otherAccountId, { debtor_id: 'deb_2' }))
         .execute()
       await tx
         .insertInto('payment_allocations')
         .values({
           payment_id: 'pay_1',
           position: 0,
-          account_id: foreign,
+          account_id: otherAccountId,
           invoice_id: 'inv_1',
           amount: 100,
         })
@@ -204,11 +204,11 @@ t.test('a row cannot reference a row of another account', async (t) => {
   )
 })
 
-t.test('duplicates within an account are rejected', async (t) => {
-  const { database, own } = await openWithInvoice(t)
+t.test('duplicate numbers, external ids and idempotency keys are rejected', async (t) => {
+  const { database, accountId } = await openWithInvoice(t)
   const insert = (payment: Partial<PaymentRow>) =>
     database.transaction((tx) =>
-      tx.insertInto('payments').values(paymentIn(own, payment)).execute(),
+      tx.insertInto('payments').values(paymentIn(accountId, payment)).execute(),
     )
   const unique = { name: 'ConstraintViolation', kind: 'unique' }
   await insert({ idempotency_key: 'k', external_id: 'x' })
@@ -225,7 +225,7 @@ t.test('duplicates within an account are rejected', async (t) => {
     database.transaction((tx) =>
       tx
         .insertInto('invoices')
-        .values(invoiceIn(own, { id: 'inv_2' }))
+        .values(invoiceIn(accountId, { id: 'inv_2' }))
         .execute(),
     ),
     { ...unique, columns: ['invoices.account_id', 'invoices.number'] },

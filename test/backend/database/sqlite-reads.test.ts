@@ -4,7 +4,7 @@ import t, { type Test } from 'tap'
 import { matches, rejectsWith } from '../../fixtures/matches.ts'
 import { insertRow, openTestDatabase } from '../../fixtures/service/database.ts'
 
-/** Opens SQLite, even if the tests run on PostgreSQL. */
+/** Opens SQLite, even if the tests run on PostgreSQL. `details` has the ids of the rows and their details. */
 async function open(t: Test, details: Readonly<Record<string, string>> = {}) {
   const database = await openTestDatabase(t, { url: `sqlite:${join(t.testdir(), 'test.db')}` })
   await database.transaction(async (tx) => {
@@ -56,7 +56,7 @@ t.test('rows have the stored values, in the requested order', async (t) => {
   t.strictSame(await select(7).limit(3).execute(), expected(7).slice(0, 3), 'a page')
 })
 
-t.test('a read that fails does not fail the reads that are sent with it', async (t) => {
+t.test('a read that fails does not fail the reads that run together with it', async (t) => {
   const { read } = await open(t, { note: '{"a": 1}' })
   const select = (path: string) =>
     read
@@ -99,7 +99,7 @@ t.test(
   },
 )
 
-t.test('a page that fails does not fail the pages that are read with it', async (t) => {
+t.test('a page that fails does not fail the pages that are read together with it', async (t) => {
   const { read } = await open(t, { note: '{"a": 1}' })
   const page = (path: string) =>
     read
@@ -116,7 +116,7 @@ t.test('a page that fails does not fail the pages that are read with it', async 
   )
 })
 
-t.test('a read that begins after a commit sees it, while many others read', async (t) => {
+t.test('a read that begins after a commit sees the new row, even under load', async (t) => {
   const { transaction, find } = await open(t)
   let isReading = true
   const others = Array.from({ length: 20 }, async (_, n) => {
@@ -130,7 +130,7 @@ t.test('a read that begins after a commit sees it, while many others read', asyn
   await Promise.all(others)
 })
 
-t.test('a long transaction delays no read', async (t) => {
+t.test('a long transaction does not delay reads', async (t) => {
   const { find, transaction } = await open(t, { note_1: 'before' })
   const begun = Promise.withResolvers<void>()
   const end = Promise.withResolvers<void>()

@@ -20,41 +20,39 @@ async function open(t: Test, options: Partial<DatabaseOptions> = {}) {
   return openTestDatabase(t, { url: `sqlite:${join(t.testdir(), 'test.db')}`, ...options })
 }
 
-/**
- * Queues two transactions behind a third. Resolves with whether the first of the two was committed together
- * with the second.
- */
+/** Queues two transactions behind a running one. Resolves with whether the two were committed together. */
 async function commitTogether(database: OpenDatabase, ids: readonly string[]): Promise<boolean> {
   const [idA = '', idB = ''] = ids
   const before = await readRowIds(database)
-  const first = Promise.withResolvers<void>()
-  const second = Promise.withResolvers<void>()
-  const secondRuns = Promise.withResolvers<void>()
-  const blocker = database.transaction(() => first.promise)
-  let settled = false
-  const a = database
+  const blockerMayEnd = Promise.withResolvers<void>()
+  const secondBegan = Promise.withResolvers<void>()
+  const secondMayWrite = Promise.withResolvers<void>()
+  const blocker = database.transaction(() => blockerMayEnd.promise)
+  let isFirstSettled = false
+  const first = database
     .transaction((tx) => insertRow(tx, idA))
     .finally(() => {
-      settled = true
+      isFirstSettled = true
     })
-  const b = database.transaction(async (tx) => {
-    secondRuns.resolve()
-    await second.promise
+  const second = database.transaction(async (tx) => {
+    secondBegan.resolve()
+    await secondMayWrite.promise
     await insertRow(tx, idB)
   })
-  first.resolve()
+  blockerMayEnd.resolve()
   await blocker
-  await secondRuns.promise
-  const isTogether = !settled && (await readRowIds(database)).length === before.length
-  second.resolve()
-  await Promise.all([a, b])
+  await secondBegan.promise
+  // If the second one has begun before the first one is committed, both belong to one group.
+  const isTogether = !isFirstSettled && (await readRowIds(database)).length === before.length
+  secondMayWrite.resolve()
+  await Promise.all([first, second])
   return isTogether
 }
 
 t.test('queued transactions are committed together', async (t) => {
   const database = await open(t)
   const ids: string[] = []
-  // On a busy machine, the first transaction may take longer than a group may last.
+  // On a busy machine, the first transaction may exceed the time limit of a group (50 ms).
   await until(() => {
     const pair = [`${ids.length}`, `${ids.length + 1}`]
     ids.push(...pair)
@@ -63,62 +61,63 @@ t.test('queued transactions are committed together', async (t) => {
   t.strictSame(await readRowIds(database), ids.toSorted())
 })
 
-t.test('a transaction that takes long is committed before the next one begins', async (t) => {
+t.test('a long transaction is committed before the next one begins', async (t) => {
   const database = await open(t)
-  const first = Promise.withResolvers<void>()
-  const blocker = database.transaction(() => first.promise)
-  let settled = false
+  const blockerMayEnd = Promise.withResolvers<void>()
+  const blocker = database.transaction(() => blockerMayEnd.promise)
+  let isCommitted = false
   const long = database
     .transaction(async (tx) => {
       await insertRow(tx, 'a')
+      // Longer than the time limit of a group, which is 50 ms.
       const from = performance.now()
       while (performance.now() - from < 150);
     })
     .finally(() => {
-      settled = true
+      isCommitted = true
     })
   const next = database.transaction(async (tx) => {
-    t.equal(settled, true)
+    t.equal(isCommitted, true)
     await insertRow(tx, 'b')
   })
-  first.resolve()
+  blockerMayEnd.resolve()
   await Promise.all([blocker, long, next])
   t.strictSame(await readRowIds(database), ['a', 'b'])
 })
 
-t.test('a queued transaction runs before all that are queued later', async (t) => {
+t.test('queued transactions run in the order in which they were queued', async (t) => {
   const database = await open(t)
-  const turns: string[] = []
-  let paying = true
+  const runs: string[] = []
+  let isPaying = true
   const payers = Array.from({ length: 200 }, async () => {
-    while (paying) await database.transaction(async () => void turns.push('payment'))
+    while (isPaying) await database.transaction(async () => void runs.push('payment'))
   })
-  await database.transaction(async () => void turns.push('settings'))
-  paying = false
+  await database.transaction(async () => void runs.push('settings'))
+  isPaying = false
   await Promise.all(payers)
-  t.equal(turns.indexOf('settings'), payers.length)
+  t.equal(runs.indexOf('settings'), payers.length, 'after the first payment of each client')
 })
 
-t.test('a transaction that waits too long for the writer is rejected and never runs', async (t) => {
+t.test('a transaction that waits too long in the queue is rejected and never runs', async (t) => {
   const database = await open(t, { waitMsMax: 500 })
-  const gate = Promise.withResolvers<void>()
-  const blocker = database.transaction(() => gate.promise)
+  const blockerMayEnd = Promise.withResolvers<void>()
+  const blocker = database.transaction(() => blockerMayEnd.promise)
   await rejectsWith(
     t,
     database.transaction((tx) => insertRow(tx, 'late')),
     UNAVAILABLE,
   )
-  gate.resolve()
+  blockerMayEnd.resolve()
   await blocker
   await database.transaction((tx) => insertRow(tx, 'next'))
   t.strictSame(await readRowIds(database), ['next'])
 })
 
-t.test('a full disk loses the whole group, and only the group', async (t) => {
+t.test('a full disk undoes the whole group of transactions, and only the group', async (t) => {
   const database = await open(t)
   await database.transaction((tx) => insertRow(tx, 'before'))
   const fillUp = async (tx: Transaction) => {
-    // The limit applies to this connection only, which is closed together with the group.
+    // The limit ends with the group, because the database then replaces the connection.
     await sql`pragma max_page_count = 1`.execute(tx)
     await insertRow(tx, 'b', 'x'.repeat(1_000_000)).catch(() => 'swallowed')
   }
@@ -126,7 +125,7 @@ t.test('a full disk loses the whole group, and only the group', async (t) => {
     database.transaction((tx) => insertRow(tx, 'a')),
     database.transaction(fillUp),
     database.transaction(async () => {
-      throw new Error('refused in a group that is lost')
+      throw new Error('thrown in a group that is undone')
     }),
   ])
   const lost = { status: 'rejected', reason: { ...UNAVAILABLE, cause: { code: 'SQLITE_FULL' } } }
@@ -137,11 +136,11 @@ t.test('a full disk loses the whole group, and only the group', async (t) => {
   t.notOk((await readRowIds(database)).includes('b'))
 })
 
-const insertNote = prepared((tx: Transaction, row: AuditRow) =>
+const insertAuditRow = prepared((tx: Transaction, row: AuditRow) =>
   tx.insertInto('audit_log').values(row),
 )
 
-const findNote = prepared((tx: Transaction, { id }: { id: string }) =>
+const findAuditRow = prepared((tx: Transaction, { id }: { id: string }) =>
   tx.selectFrom('audit_log').selectAll().where('id', '=', id),
 )
 
@@ -153,29 +152,29 @@ const renameDebtors = prepared((tx: Transaction, { name }: { name: string }) =>
   tx.updateTable('debtors').set({ name }),
 )
 
-/** Copies a row to each id, with prepared writes, whose promises resolve before the results arrive. */
-async function copyNote(tx: Transaction, from: string, ...ids: readonly string[]) {
-  const [row] = await findNote(tx, { id: from })
+/** Copies a row to each id. The promises of these prepared writes resolve before the results arrive. */
+async function copyAuditRow(tx: Transaction, from: string, ...ids: readonly string[]) {
+  const [row] = await findAuditRow(tx, { id: from })
   if (row === undefined) throw new Error(`there is no row ${from}`)
-  for (const id of ids) await insertNote(tx, { ...row, id })
+  for (const id of ids) await insertAuditRow(tx, { ...row, id })
 }
 
-t.test('writes that run together are undone together, in a group and alone', async (t) => {
+t.test('writes that run as one statement are undone together', async (t) => {
   const database = await open(t)
   await database.transaction((tx) => insertRow(tx, 'a'))
   const violation = { name: 'ConstraintViolation', columns: ['audit_log.id'] }
   // In the first round the writes run one by one; later, the same writes run as one statement.
   for (const round of ['1', '2', '3']) {
     const copy = (...ids: readonly string[]) =>
-      database.transaction((tx) => copyNote(tx, 'a', ...ids))
+      database.transaction((tx) => copyAuditRow(tx, 'a', ...ids))
     await copy(`alone${round}`, `beside${round}`)
     await rejectsWith(t, copy(`lost${round}`, 'a'), violation, 'alone')
     const outcomes = await Promise.allSettled([
       copy(`first${round}`, `second${round}`),
       copy(`gone${round}`, 'a'),
       database.transaction(async (tx) => {
-        await copyNote(tx, 'a', `read${round}`)
-        await copyNote(tx, `read${round}`, `undone${round}`, `undone${round}`)
+        await copyAuditRow(tx, 'a', `read${round}`)
+        await copyAuditRow(tx, `read${round}`, `undone${round}`, `undone${round}`)
       }),
       copy(`third${round}`, `fourth${round}`),
     ])
@@ -189,19 +188,19 @@ t.test('writes that run together are undone together, in a group and alone', asy
   t.strictSame(await readRowIds(database), ['a', ...expected].sort())
 })
 
-t.test('a transaction whose write failed is undone, even if it catches the error', async (t) => {
+t.test('a transaction with a failed write is undone, even if it catches the error', async (t) => {
   const database = await open(t)
   await database.transaction((tx) => insertRow(tx, 'a'))
-  const stubborn = database.transaction(async (tx) => {
+  const catching = database.transaction(async (tx) => {
     await insertRow(tx, 'b')
-    await copyNote(tx, 'a', 'a')
-    await findNote(tx, { id: 'a' }).catch(() => 'swallowed')
+    await copyAuditRow(tx, 'a', 'a')
+    await findAuditRow(tx, { id: 'a' }).catch(() => 'swallowed')
   })
-  await rejectsWith(t, stubborn, { name: 'ConstraintViolation', columns: ['audit_log.id'] })
+  await rejectsWith(t, catching, { name: 'ConstraintViolation', columns: ['audit_log.id'] })
   t.strictSame(await readRowIds(database), ['a'])
 })
 
-t.test('a read sees what its transaction has written before, even by a trigger', async (t) => {
+t.test('a read sees earlier writes of its transaction, even those of a trigger', async (t) => {
   const database = await open(t)
   const now = new Date('2026-11-21T10:15:00.000Z')
   await database.transaction(async (tx) => {
@@ -214,23 +213,23 @@ t.test('a read sees what its transaction has written before, even by a trigger',
   })
 })
 
-const insertWithCommonTable = prepared((tx: Transaction, row: AuditRow) =>
+const insertWithCommonTableExpression = prepared((tx: Transaction, row: AuditRow) =>
   tx
     .with('named', (db) => db.selectNoFrom(sql<string>`${row.action}`.as('action')))
     .insertInto('audit_log')
     .values({ ...row, action: (eb) => eb.selectFrom('named').select('action') }),
 )
 
-// Regression: the next group after such writes was rejected with 503.
-t.test('writes that cannot run together run one by one', async (t) => {
+// Regression: after such writes, the next group of transactions was rejected with 503.
+t.test('writes that cannot be combined into one statement run one by one', async (t) => {
   const database = await open(t)
   await database.transaction((tx) => insertRow(tx, 'a'))
   for (const round of ['1', '2', '3']) {
     await database.transaction(async (tx) => {
-      const [row] = await findNote(tx, { id: 'a' })
+      const [row] = await findAuditRow(tx, { id: 'a' })
       if (row === undefined) throw new Error('there is no row a')
-      await insertWithCommonTable(tx, { ...row, id: `b${round}` })
-      await insertWithCommonTable(tx, { ...row, id: `c${round}` })
+      await insertWithCommonTableExpression(tx, { ...row, id: `b${round}` })
+      await insertWithCommonTableExpression(tx, { ...row, id: `c${round}` })
     })
   }
   t.strictSame(await readRowIds(database), ['a', 'b1', 'b2', 'b3', 'c1', 'c2', 'c3'])

@@ -11,7 +11,7 @@ import { previewReminders } from '../../../backend/reminders/preview.ts'
 import { containing, matches, rejectsWith } from '../../fixtures/matches.ts'
 import { type Engine, startEngine } from '../../fixtures/reminders/engine.ts'
 
-/** Starts with an invoice whose firm reminder waits for approval, on a Tuesday morning. */
+/** Starts on a Tuesday morning, with an invoice whose firm reminder waits for approval. */
 async function startWithApproval(t: Parameters<typeof startEngine>[0]) {
   const engine = await startEngine(t)
   const invoice = await engine.invoice('2026-11-01')
@@ -34,7 +34,7 @@ function decide({ books }: Engine, id: string, decision: Parameters<typeof decid
   )
 }
 
-t.test('the approval page shows text, recipient, amount and the earlier reminders', async (t) => {
+t.test('an approval shows text, recipient, amount and history of its reminder', async (t) => {
   const { engine, invoice, approval } = await startWithApproval(t)
   matches(t, approval, {
     message: { stage: 'firm', recipient: 'ap1@jansen-bouw.nl', amount_due: 10_000 },
@@ -64,7 +64,7 @@ t.test('the approval page shows text, recipient, amount and the earlier reminder
 })
 
 t.test(
-  'the preview shows a waiting message at the time at which it could be sent if approved now',
+  'the preview shows when a message that waits for approval would be sent if approved now',
   async (t) => {
     const { engine, approval } = await startWithApproval(t)
     const { read } = engine.books.backend.database
@@ -112,7 +112,7 @@ t.test('if two people decide at once, one decision counts', async (t) => {
   t.strictSame(outcomes.map(({ status }) => status).sort(), ['fulfilled', 'rejected'])
 })
 
-t.test('a decision applies only to the text that the page showed', async (t) => {
+t.test('a decision is rejected if the text has changed since the page was shown', async (t) => {
   const { engine, approval } = await startWithApproval(t)
   const seen = `${approval.seen}x`
   await rejectsWith(t, decide(engine, approval.message.id, { approve: true, seen }), {
@@ -121,7 +121,7 @@ t.test('a decision applies only to the text that the page showed', async (t) => 
   })
 })
 
-t.test('a rejection has a reason, and stops the invoice until a person resumes it', async (t) => {
+t.test('a rejection requires a reason, and pauses the invoice until it is resumed', async (t) => {
   const { engine, invoice, approval } = await startWithApproval(t)
   const { id } = approval.message
   await rejectsWith(t, decide(engine, id, { approve: false, reason: ' ' }), {

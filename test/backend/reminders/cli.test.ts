@@ -1,4 +1,4 @@
-// The operators' commands for reminders, on a data directory that no backend uses.
+// The operators' commands for reminders, run while no backend uses the data directory.
 import { readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
@@ -15,7 +15,7 @@ async function auditOf({ database }: ReminderCli): Promise<string[]> {
   return rows.map(({ action, actor_type }) => `${actor_type} ${action}`)
 }
 
-t.test('a rehearsal previews, runs and approves, and writes a file for each mail', async (t) => {
+t.test('in a rehearsal, reminders are approved, and each mail is written to a file', async (t) => {
   const cli = await prepareReminderCli(t)
   const { directory, accountId, json, run } = cli
   const { messages } = await json('reminders', 'preview', '--account', accountId, '--days', '60')
@@ -91,7 +91,7 @@ t.test('the kill switches of one account and of all accounts suppress reminders'
   ])
 })
 
-t.test('the schedule is shown and changed', async (t) => {
+t.test('the schedule of reminders is shown and changed', async (t) => {
   const { accountId, json, run } = await prepareReminderCli(t)
   const schedule = (...args: string[]) =>
     json('reminders', 'schedule', '--account', accountId, ...args)

@@ -1,4 +1,4 @@
-// Money on account: a customer who has paid is not chased, whichever invoice the money will be allocated to.
+// A customer whose money on account covers an invoice is not chased, even before the money is allocated.
 
 import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
@@ -9,7 +9,7 @@ import type { Json } from '../../fixtures/books/books.ts'
 import { containing, matches, rejectsWith } from '../../fixtures/matches.ts'
 import { type Engine, startEngine } from '../../fixtures/reminders/engine.ts'
 
-/** A Tuesday morning in Amsterdam, just before and just after the time from which reminders are sent. */
+/** Before and after 08:00 on a Tuesday in Amsterdam, the time from which reminders are sent. */
 const BEFORE = '2026-11-24T06:59:32.000Z'
 const MORNING = '2026-11-24T07:00:02.000Z'
 const A_WEEK_LATER = '2026-12-01T09:00:00.000Z'
@@ -36,7 +36,7 @@ const log = async (engine: Engine) =>
     ({ stage, status, suppression_reason: reason }) => `${stage}:${reason ?? status}`,
   )
 
-t.test('money that arrives before planning stops every stage', async (t) => {
+t.test('money on account that arrives before planning blocks every stage', async (t) => {
   const engine = await startEngine(t)
   engine.books.backend.now = new Date(BEFORE)
   const invoice = await engine.invoice('2026-11-19')
@@ -94,7 +94,7 @@ t.test('a surplus on one invoice covers the others, the oldest due date first', 
 })
 
 t.test(
-  'if money on account covers a part, the reminder demands the rest, without a pause',
+  'if money on account covers a part of an invoice, the reminder demands the rest without delay',
   async (t) => {
     const engine = await startEngine(t)
     const invoice = await engine.invoice('2026-11-19')
@@ -129,7 +129,7 @@ t.test('after a reversal, chasing continues with the suppressed stage', async (t
 })
 
 t.test(
-  'a message that mentions money on account is replaced after its payment is reversed',
+  'a message that deducts money on account is replaced after the payment is reversed',
   async (t) => {
     const engine = await startEngine(t)
     engine.books.backend.now = new Date(BEFORE)
@@ -144,7 +144,7 @@ t.test(
 )
 
 t.test(
-  'the send check blocks a reminder that money on account covers after an older invoice was voided',
+  'voiding an older invoice makes money on account cover a newer one, and blocks its reminder',
   async (t) => {
     const engine = await startEngine(t)
     engine.books.backend.now = new Date(BEFORE)
@@ -187,7 +187,7 @@ t.test('the preview deducts money on account', async (t) => {
   engine.books.backend.now = new Date(BEFORE)
   const { id: debtor_id } = await engine.debtor()
   await engine.invoice('2026-11-18', { debtor_id })
-  const part = await engine.invoice('2026-11-19', { debtor_id })
+  const partlyCovered = await engine.invoice('2026-11-19', { debtor_id })
   await payOnAccount(engine, debtor_id, 14_000)
   const { books, deps } = engine
   const { read } = books.backend.database
@@ -195,7 +195,11 @@ t.test('the preview deducts money on account', async (t) => {
   t.strictSame(
     previewed.map(({ refusal, invoices }) => [
       refusal?.reason,
-      ...invoices.map(({ id, amountDue, onAccount }) => [id === part.id, amountDue, onAccount]),
+      ...invoices.map(({ id, amountDue, onAccount }) => [
+        id === partlyCovered.id,
+        amountDue,
+        onAccount,
+      ]),
     ]),
     [
       ['credit_on_account', [false, 10_000, 10_000]],

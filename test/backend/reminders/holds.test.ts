@@ -1,5 +1,8 @@
-// A person's decision outlasts disputes and reversed payments, and a reminder keeps its distance from an
-// earlier one that may have arrived.
+// A person's decision to block an invoice remains in force after disputes and reversed payments. After a
+// reminder that may have arrived, the next one is delayed.
+//
+// The blocked reason `history` means that an invoice was overdue when it was created, and that its creator
+// set `chase_if_overdue` to false.
 import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { disputeInvoice, resolveDispute, resumeInvoice } from '../../../backend/invoices/actions.ts'
@@ -35,25 +38,25 @@ async function resume(engine: Engine, { id }: Json): Promise<void> {
   )
 }
 
-for (const amounts of [[10_000], [4000, 6000]]) {
-  t.test(
-    `an invoice stays blocked as history after ${amounts.length} payments are reversed`,
-    async (t) => {
-      const engine = await startEngine(t)
-      engine.books.backend.now = new Date('2026-11-24T06:00:00.000Z')
-      const invoice = await engine.invoice('2026-11-01', { chase_if_overdue: false })
-      await payAndReverse(engine, invoice, amounts)
-      t.strictSame(await chasingOf(engine, invoice), ['stopped', 'history'])
-      await engine.at('2026-11-24T08:00:00.000Z')
-      await engine.at('2027-01-12T08:00:00.000Z')
-      t.equal(engine.smtp.mails.length, 0)
-      await resume(engine, invoice)
-      await engine.at('2027-01-12T09:00:00.000Z')
-      t.equal(engine.smtp.mails.length, 1)
-    },
-  )
+for (const [amounts, payments] of [
+  [[10_000], 'a full payment is'],
+  [[4000, 6000], 'two partial payments are'],
+] as const) {
+  t.test(`an invoice stays blocked as history after ${payments} reversed`, async (t) => {
+    const engine = await startEngine(t)
+    engine.books.backend.now = new Date('2026-11-24T06:00:00.000Z')
+    const invoice = await engine.invoice('2026-11-01', { chase_if_overdue: false })
+    await payAndReverse(engine, invoice, amounts)
+    t.strictSame(await chasingOf(engine, invoice), ['stopped', 'history'])
+    await engine.at('2026-11-24T08:00:00.000Z')
+    await engine.at('2027-01-12T08:00:00.000Z')
+    t.equal(engine.smtp.mails.length, 0)
+    await resume(engine, invoice)
+    await engine.at('2027-01-12T09:00:00.000Z')
+    t.equal(engine.smtp.mails.length, 1)
+  })
 
-  t.test(`a rejection stands after ${amounts.length} payments are reversed`, async (t) => {
+  t.test(`a rejection stays in force after ${payments} reversed`, async (t) => {
     const engine = await startEngine(t)
     const invoice = await engine.invoice('2026-11-01')
     await engine.at('2026-11-04T08:00:00.000Z')
@@ -86,16 +89,16 @@ async function resolve(engine: Engine, { id }: Json): Promise<void> {
 
 // Regression: resolving a dispute resumed chasing, even if something else had blocked it before.
 for (const isPaid of [false, true]) {
-  const title = isPaid ? 'that outlived a payment' : 'that is resolved'
-  const pay = (engine: Engine, invoice: Json) =>
+  const during = isPaid ? ', during which a payment is reversed' : ''
+  const payDuringDispute = (engine: Engine, invoice: Json) =>
     isPaid ? payAndReverse(engine, invoice, [10_000]) : undefined
 
-  t.test(`an invoice stays blocked as history after a dispute ${title}`, async (t) => {
+  t.test(`an invoice stays blocked as history after a dispute${during}`, async (t) => {
     const engine = await startEngine(t)
     engine.books.backend.now = new Date('2026-11-24T06:00:00.000Z')
     const invoice = await engine.invoice('2026-11-01', { chase_if_overdue: false })
     await dispute(engine, invoice)
-    await pay(engine, invoice)
+    await payDuringDispute(engine, invoice)
     t.strictSame(await chasingOf(engine, invoice), ['paused', 'disputed'])
     await resolve(engine, invoice)
     t.strictSame(await chasingOf(engine, invoice), ['stopped', 'history'])
@@ -106,16 +109,16 @@ for (const isPaid of [false, true]) {
     t.equal(engine.smtp.mails.length, 1)
   })
 
-  t.test(`a rejection stands after a dispute ${title}`, async (t) => {
+  t.test(`a rejection stays in force after a dispute${during}`, async (t) => {
     const engine = await startEngine(t)
     const invoice = await engine.invoice('2026-11-01')
     await engine.at('2026-11-04T08:00:00.000Z')
     await engine.at('2026-11-11T08:00:00.000Z')
     await engine.at('2026-11-24T08:00:00.000Z')
     await engine.decide({ approve: false, reason: 'they are moving' })
-    for (let times = 0; times < 2; times++) {
+    for (let round = 0; round < 2; round++) {
       await dispute(engine, invoice)
-      await pay(engine, invoice)
+      await payDuringDispute(engine, invoice)
       await resolve(engine, invoice)
       t.strictSame(await chasingOf(engine, invoice), ['paused', 'approval_rejected'])
     }
@@ -130,10 +133,10 @@ t.test('a dispute neither shortens nor prolongs the pause after a payment', asyn
   const [paidBefore, paidDuring, reversed] = await Promise.all(
     [1, 2, 3].map(() => engine.invoice('2026-11-13')),
   )
-  const part = ({ id }: Json) => ({ invoice_id: id, currency: 'EUR', amount: 4000 })
-  await engine.books.create('/api/v1/payments', part(paidBefore))
+  const partialPaymentOf = ({ id }: Json) => ({ invoice_id: id, currency: 'EUR', amount: 4000 })
+  await engine.books.create('/api/v1/payments', partialPaymentOf(paidBefore))
   for (const invoice of [paidBefore, paidDuring, reversed]) await dispute(engine, invoice)
-  await engine.books.create('/api/v1/payments', part(paidDuring))
+  await engine.books.create('/api/v1/payments', partialPaymentOf(paidDuring))
   await payAndReverse(engine, reversed, [4000])
   for (const invoice of [paidBefore, paidDuring, reversed]) await resolve(engine, invoice)
   t.strictSame(await chasingOf(engine, paidBefore), ['paused', 'payment_received'])
@@ -148,7 +151,7 @@ t.test('a dispute neither shortens nor prolongs the pause after a payment', asyn
 })
 
 t.test(
-  'the next stage is sent five days after a message that may have arrived, or later',
+  'the next stage is sent at least five days after a message that may have arrived',
   async (t) => {
     const engine = await startEngine(t)
     await engine.invoice('2026-11-13')
@@ -164,7 +167,7 @@ t.test(
   },
 )
 
-t.test('no other message is sent on the same day as one that may have arrived', async (t) => {
+t.test('no other message is sent on the day of one that may have arrived', async (t) => {
   const engine = await startEngine(t)
   const first = await engine.invoice('2026-11-19')
   engine.smtp.failAt('data', 'drop', 1)

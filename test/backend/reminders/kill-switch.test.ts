@@ -6,7 +6,7 @@ import { loadContract } from '../../../shared/contract/contract.ts'
 import { matches, rejectsWith } from '../../fixtures/matches.ts'
 import { startEngine } from '../../fixtures/reminders/engine.ts'
 
-t.test('activating the switch needs a reason, and records who did it and when', async (t) => {
+t.test('the kill switch requires a reason, and records who activated it and when', async (t) => {
   const engine = await startEngine(t)
   const { backend, accountId } = engine.books
   backend.now = new Date('2026-11-24T08:00:00.000Z')
@@ -31,7 +31,7 @@ t.test('activating the switch needs a reason, and records who did it and when', 
   t.strictSame(await engine.service.events(), ['kill_switch.changed', 'kill_switch.changed'])
 })
 
-t.test('the event has the new state and the previous one', async (t) => {
+t.test('the event has the new and the previous state of the kill switch', async (t) => {
   const engine = await startEngine(t)
   await engine.killSwitch({ on: true, reason: 'An audit' }, true)
   const { body } = await engine.books.backend.database.read
@@ -51,7 +51,7 @@ t.test('the event has the new state and the previous one', async (t) => {
   })
 })
 
-t.test('the switch of an unknown account is not found', async (t) => {
+t.test('the kill switch of an unknown account cannot be changed', async (t) => {
   const engine = await startEngine(t)
   const { database, now } = engine.books.backend
   await rejectsWith(
@@ -64,7 +64,7 @@ t.test('the switch of an unknown account is not found', async (t) => {
 })
 
 t.test(
-  'an invoice whose message a credit cancelled while the switch was on is reminded afterwards',
+  'if a credit cancels a message while the kill switch is on, the other invoice is reminded later',
   async (t) => {
     const engine = await startEngine(t)
     const { accountId, backend, read } = engine.books
@@ -89,7 +89,7 @@ t.test(
   },
 )
 
-t.test('no operation of the API sends or approves a reminder, or changes the switch', async (t) => {
+t.test('no API operation sends or approves a reminder, or changes the kill switch', async (t) => {
   const engine = await startEngine(t)
   const { books } = engine
   const invoice = await engine.invoice('2026-11-01')

@@ -11,7 +11,7 @@ import { matches } from '../../fixtures/matches.ts'
 /** Noon in Amsterdam on a Tuesday. */
 const NOON = new Date('2026-11-24T11:00:00.000Z')
 
-function debtorIn(over: Partial<PlannedDebtor> = {}): PlannedDebtor {
+function debtorIn(overrides: Partial<PlannedDebtor> = {}): PlannedDebtor {
   return {
     ladder: DEFAULT_LADDER,
     time: createWorkingTime('Europe/Amsterdam', []),
@@ -20,13 +20,13 @@ function debtorIn(over: Partial<PlannedDebtor> = {}): PlannedDebtor {
     lastSentOn: null,
     hasScheduledMessage: false,
     invoices: [],
-    ...over,
+    ...overrides,
   }
 }
 
 let invoiceCount = 0
 
-function invoiceIn(dueOn: string, over: Partial<PlannedInvoice> = {}): PlannedInvoice {
+function invoiceIn(dueOn: string, overrides: Partial<PlannedInvoice> = {}): PlannedInvoice {
   invoiceCount++
   return {
     id: `inv_${invoiceCount}`,
@@ -39,11 +39,11 @@ function invoiceIn(dueOn: string, over: Partial<PlannedInvoice> = {}): PlannedIn
     chasing_blocked_reason: null,
     taken: [],
     isWaiting: false,
-    ...over,
+    ...overrides,
   }
 }
 
-/** An invoice with reminders of these stages, the last one on this day. */
+/** The fields of an invoice about which reminders were sent, the last one on `lastOn`. */
 const reminded = (
   taken: PlannedInvoice['taken'],
   lastOn: string,
@@ -59,7 +59,7 @@ const stagesOf = (debtor: PlannedDebtor, now = NOON) =>
     ({ stage, invoices: covered }) => `${stage} of ${covered.length}`,
   )
 
-t.test('a stage is due on a business day, its number of days after the due date', async (t) => {
+t.test('a stage is due some days after the due date, on a business day', async (t) => {
   const plan = (dueOn: string, now = NOON) => {
     const invoice = invoiceIn(dueOn)
     const { messages, planAgainAt } = planDebtor(debtorIn({ invoices: [invoice] }), now)
@@ -90,15 +90,15 @@ function everyDayUntil(last: string): string[] {
   }
 }
 
-t.test('a late planner sends only the next stage, five days after the last', async (t) => {
+t.test('a late planner plans only the next stage, five days after the previous one', async (t) => {
   const longAgo = '2026-01-05'
   t.strictSame(stagesOf(debtorIn({ invoices: [invoiceIn(longAgo)] })), ['friendly of 1'])
   const after = (lastOn: string) =>
     stagesOf(debtorIn({ invoices: [invoiceIn(longAgo, reminded(['friendly'], lastOn))] }))
   t.strictSame(after('2026-11-20'), [])
   t.strictSame(after('2026-11-19'), ['reminder of 1'])
-  const done = reminded(['friendly', 'reminder', 'firm', 'final'], '2026-03-02')
-  t.strictSame(stagesOf(debtorIn({ invoices: [invoiceIn(longAgo, done)] })), [])
+  const allSent = reminded(['friendly', 'reminder', 'firm', 'final'], '2026-03-02')
+  t.strictSame(stagesOf(debtorIn({ invoices: [invoiceIn(longAgo, allSent)] })), [])
 })
 
 t.test('one message covers all due invoices; firm and final reminders are separate', async (t) => {
@@ -110,9 +110,9 @@ t.test('one message covers all due invoices; firm and final reminders are separa
     invoiceIn('2026-12-24'),
   ]
   t.strictSame(stagesOf(debtorIn({ invoices: due })), ['final of 1', 'firm of 1', 'reminder of 2'])
-  const [, , usual] = planDebtor(debtorIn({ invoices: due }), NOON).messages
+  const [, , common] = planDebtor(debtorIn({ invoices: due }), NOON).messages
   t.strictSame(
-    usual?.invoices.map(({ stage }) => stage).sort(),
+    common?.invoices.map(({ stage }) => stage).sort(),
     ['friendly', 'reminder'],
     'each invoice has its own stage, so that none is skipped',
   )
@@ -128,11 +128,13 @@ t.test('a debtor gets one message a day, and the next on the following day', asy
   t.strictSame(stagesOf({ ...debtor, lastSentOn: null, hasScheduledMessage: true }), [])
 })
 
-t.test('a message has at most a hundred invoices, the oldest ones', async (t) => {
+t.test('a message covers at most a hundred invoices, the oldest ones', async (t) => {
   const many = Array.from({ length: 120 }, (_, n) => invoiceIn(`2026-${n < 20 ? '09' : '10'}-10`))
   const { messages } = planDebtor(debtorIn({ invoices: many }), NOON)
   t.equal(messages[0]?.invoices.length, 100)
-  t.ok(many.slice(0, 20).every(({ id }) => messages[0]?.invoices.some((one) => one.id === id)))
+  t.ok(
+    many.slice(0, 20).every(({ id }) => messages[0]?.invoices.some((covered) => covered.id === id)),
+  )
 })
 
 t.test('invoices that fell due before chase_from are not chased', async (t) => {
@@ -187,7 +189,7 @@ t.test('a blocked reminder is logged once', async (t) => {
   t.strictSame(stagesOf({ ...debtor, refusal: undefined, invoices: [logged] }), ['friendly of 1'])
 })
 
-t.test('what has been planned is not planned again', async (t) => {
+t.test('an invoice whose reminder is scheduled is not planned again', async (t) => {
   const invoice = invoiceIn('2026-11-19')
   const plan = planDebtor(debtorIn({ invoices: [invoice] }), NOON)
   const planned = {
@@ -199,7 +201,7 @@ t.test('what has been planned is not planned again', async (t) => {
   t.strictSame(stagesOf(debtorIn({ invoices: [planned], hasScheduledMessage: true })), [])
 })
 
-t.test('the days of a ladder are whole numbers, at least five apart', async (t) => {
+t.test('the stages of a ladder are a whole number of days apart, at least five', async (t) => {
   t.strictSame(checkLadder(DEFAULT_LADDER), DEFAULT_LADDER)
   const faults = (change: object) => {
     try {

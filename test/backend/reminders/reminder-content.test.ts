@@ -17,7 +17,7 @@ import { type Engine, startEngine } from '../../fixtures/reminders/engine.ts'
 const OLD_DETAILS = { account_holder: 'Acme', account_number: 'NL91ABNA0417164300' }
 const NEW_DETAILS = { account_holder: 'Acme', account_number: 'DE89370400440532013000' }
 
-/** Starts with a firm reminder that waits for approval, on a Tuesday morning. */
+/** Starts on a Tuesday morning, with a firm reminder that waits for approval. */
 async function startWithApproval(t: Test) {
   const engine = await startEngine(t)
   await setPaymentDetails(engine, OLD_DETAILS)
@@ -71,7 +71,7 @@ t.test(
   },
 )
 
-t.test('a reminder that the mail server rejected temporarily is replaced too', async (t) => {
+t.test('a reminder that waits for a retry is replaced if the payment details change', async (t) => {
   const engine = await startEngine(t)
   await setPaymentDetails(engine, OLD_DETAILS)
   await engine.invoice('2026-11-20')
@@ -112,7 +112,7 @@ t.test('an approval of the old wording does not apply to the new one', async (t)
   t.equal((await engine.log()).at(-1), 'firm:awaiting_approval')
 })
 
-// Regression: a changed language applied only to the next reminder, and not to the waiting one.
+// Regression: a changed language applied only to later reminders, and not to the one that awaited approval.
 t.test(
   'a reminder that awaits approval is updated with the language of its customer',
   async (t) => {
@@ -134,7 +134,7 @@ t.test(
   },
 )
 
-// Regression: a changed name applied only to the next reminder, and not to the waiting one.
+// Regression: a changed name applied only to later reminders, and not to the one that awaited approval.
 t.test('a reminder that awaits approval is updated with the name of the account', async (t) => {
   const engine = await startWithApproval(t)
   const { backend, accountId } = engine.books
@@ -150,7 +150,7 @@ t.test('a reminder that awaits approval is updated with the name of the account'
   t.not(after?.seen, before?.seen)
 })
 
-t.test('a wording of another stage, language or account changes nothing', async (t) => {
+t.test('a wording of another stage, language or account has no effect', async (t) => {
   const engine = await startWithApproval(t)
   const before = await pendingApproval(engine)
   await setWording(engine, 'Final words', { stage: 'final', language: 'en' })

@@ -1,4 +1,4 @@
-// The safety rails, which are the rules that block a reminder, apply until the moment at which it is sent.
+// The safety rails, which are the checks that can block a reminder, apply until the reminder is sent.
 
 import t from 'tap'
 import { setStatus } from '../../../backend/accounts/accounts.ts'
@@ -20,7 +20,7 @@ const pay = (engine: Engine, invoice: { id: string }, amount: number) =>
 const suppressions = async (engine: Engine) =>
   (await engine.messages()).map((row) => row.suppression_reason)
 
-t.test('a payment between planning and sending stops the message', async (t) => {
+t.test('a payment between planning and sending cancels the message', async (t) => {
   const engine = await startEngine(t)
   const invoice = await engine.invoice('2026-11-19')
   await engine.plan(MORNING)
@@ -56,7 +56,7 @@ t.test('seven days after a partial payment, the same stage is sent for the rest'
   })
 })
 
-t.test('the other invoices of a cancelled message are planned in a new one at once', async (t) => {
+t.test('the other invoices of a cancelled message get a new message at once', async (t) => {
   const engine = await startEngine(t)
   const { id: debtor_id } = await engine.debtor()
   const paid = await engine.invoice('2026-11-18', { debtor_id })
@@ -74,7 +74,7 @@ t.test('the other invoices of a cancelled message are planned in a new one at on
   t.equal(engine.smtp.mails.length, 1)
 })
 
-t.test('the kill switch stops the next message, and its release sends no backlog', async (t) => {
+t.test('the kill switch blocks reminders, and its release sends no backlog', async (t) => {
   for (const installation of [false, true]) {
     const engine = await startEngine(t)
     await engine.invoice('2026-11-19')
@@ -102,7 +102,7 @@ t.test('the kill switch stops the next message, and its release sends no backlog
 })
 
 t.test(
-  'a message that waited when the kill switch was activated is not sent after its release',
+  'a message that waited when the kill switch was activated is replaced after the release',
   async (t) => {
     const engine = await startEngine(t)
     await engine.invoice('2026-11-19')
@@ -136,7 +136,7 @@ t.test(
   },
 )
 
-t.test('debtors of sample data are never contacted', async (t) => {
+t.test('debtors with sample data are never contacted', async (t) => {
   const engine = await startEngine(t)
   const demo = await engine.books.otherAccount({ isDemo: true })
   const debtor = await demo.debtor({ email: 'ap@jansen-bouw.nl' })
@@ -155,7 +155,7 @@ t.test('debtors of sample data are never contacted', async (t) => {
 })
 
 t.test(
-  'a debtor without a usable address is logged once, and reminded when it has one',
+  'a reminder without a usable address is logged once, and sent when the debtor has one',
   async (t) => {
     const engine = await startEngine(t)
     const { id: debtor_id } = await engine.books.debtor({ email: null })
@@ -228,7 +228,7 @@ t.test(
   },
 )
 
-t.test('firm and final are never sent without approval', async (t) => {
+t.test('a firm reminder is never sent without approval', async (t) => {
   const engine = await startEngine(t)
   await engine.invoice('2026-11-01')
   await engine.at('2026-11-04T08:00:00.000Z')
@@ -266,7 +266,7 @@ t.test('a message is sent only with the text that was approved', async (t) => {
   t.equal(mail?.text?.replaceAll('\r\n', '\n').trim(), sent?.body?.trim())
 })
 
-t.test('a change of the address ends an approval', async (t) => {
+t.test('an approval lapses if the address of the debtor changes', async (t) => {
   const engine = await startEngine(t)
   const invoice = await engine.invoice('2026-11-01')
   await engine.at('2026-11-04T08:00:00.000Z')
@@ -285,13 +285,13 @@ t.test('a change of the address ends an approval', async (t) => {
   t.equal((await engine.messages()).at(-1)?.recipient, 'books@jansen-bouw.nl')
 })
 
-t.test('a message that waits during an upgrade is sent by either version', async (t) => {
+t.test('a message that waits during an upgrade can be sent by the previous version', async (t) => {
   const engine = await startEngine(t)
   await engine.invoice('2026-11-19')
   await engine.plan(MORNING)
   const { database } = engine.books.backend
   const [reminder] = await database.read.selectFrom('reminders').select('facts').execute()
-  // Every version reads these names.
+  // The previous version reads the stored facts by these names.
   t.strictSame(Object.keys(JSON.parse(reminder?.facts ?? '')).toSorted(), [
     ...['expiresAt', 'invoices', 'recipient', 'stage', 'timesPutOn'],
   ])

@@ -85,7 +85,7 @@ t.test(
 )
 
 t.test(
-  'a message whose worker was killed is checked against the safety rails again, and keeps its stage',
+  'the safety rails also apply to a message whose worker was killed, and its stage is not repeated',
   async (t) => {
     const engine = await startEngine(t)
     await engine.invoice('2026-11-19')
@@ -106,7 +106,7 @@ t.test(
   },
 )
 
-t.test('a payment reports a message that is being sent, which is not planned again', async (t) => {
+t.test('a payment reports a message that can no longer be cancelled', async (t) => {
   const engine = await startEngine(t)
   const invoice = await engine.invoice('2026-11-19')
   await engine.plan(MORNING)
@@ -158,7 +158,7 @@ t.test(
 )
 
 t.test(
-  'a connection that is lost after the text causes one repeat, then the outcome is unknown',
+  'a connection that is lost after the text causes one repeat; then the message counts as failed',
   async (t) => {
     const engine = await startEngine(t)
     await engine.invoice('2026-11-19')
@@ -218,7 +218,7 @@ t.test('a debtor gets one message a day, and none at night', async (t) => {
   t.equal(engine.smtp.mails.length, 2)
 })
 
-t.test('a message waits unchanged while another to its debtor is being sent', async (t) => {
+t.test('a message waits unchanged while another is being sent to its debtor', async (t) => {
   const engine = await startEngine(t)
   const { id: debtor_id } = await engine.debtor()
   const { id: invoice_id } = await engine.invoice('2026-11-19', { debtor_id })
@@ -254,7 +254,7 @@ t.test('a planned message wakes the worker', async (t) => {
   await until(() => engine.smtp.mails.length === 1, 'the message is sent')
 })
 
-t.test('the worker knows when the next message is due', async (t) => {
+t.test('the worker looks up when the next message is due', async (t) => {
   const engine = await startEngine(t)
   await engine.invoice('2026-11-18')
   await engine.plan(MORNING)
@@ -270,7 +270,7 @@ t.test('the worker knows when the next message is due', async (t) => {
   t.equal(await next(due.toISOString(), 2500), undefined, 'due now')
 })
 
-t.test('a message that cannot be written does not block the others', async (t) => {
+t.test('a message with malformed stored facts does not block other messages', async (t) => {
   const engine = await startEngine(t)
   await engine.invoice('2026-11-18')
   await engine.invoice('2026-11-18')
@@ -339,7 +339,7 @@ t.test('a relay that rejects some recipients delays no other messages', async (t
   t.equal(engine.smtp.connections() - before, 3)
 })
 
-t.test('a worker detects that the mail server is available again', async (t) => {
+t.test('a worker detects when the mail server is available again', async (t) => {
   const engine = await startEngine(t)
   for (let n = 0; n < 3; n++) await engine.invoice('2026-11-19')
   await engine.plan(MORNING)
