@@ -74,7 +74,7 @@ t.test('a change of status raises the revision, and is recorded in the audit log
   ])
 })
 
-t.test('the product makes only allowed changes of status; an operator can make any', async (t) => {
+t.test('the product can make only some changes of status; an operator can make any', async (t) => {
   const { database, account } = await openWithAccount(t, 'trial')
   const change = (status: AccountStatus, actionContext: ActionContext) =>
     database.transaction((tx) => setStatus(tx, account.id, status, actionContext))
@@ -90,7 +90,7 @@ t.test('suspended, cancelled and paused accounts are read-only', async (t) => {
   t.strictSame(states.filter(isReadOnly), ['trial_paused', 'suspended', 'cancelled'])
 })
 
-t.test('an allowance has only known scopes, each once, in the order of the contract', async (t) => {
+t.test('an allowance lists existing scopes, each once, in the order of the contract', async (t) => {
   const { database, account } = await openWithAccount(t)
   const allow = (scopes: readonly string[] | null) =>
     database.transaction((tx) => setScopeAllowance(tx, account.id, scopes, ACTION_CONTEXT))

@@ -79,7 +79,7 @@ t.test('an invalid or outdated principal is rejected with the reason', async (t)
     backend.now = start
   })
 
-  await t.test('forged, or of a key that does not exist', async (t) => {
+  await t.test('forged, or for a key that does not exist', async (t) => {
     const claims = { keyId: key.row.id, keyRevision: 1, accountId: 'acct_x', accountRevision: 1 }
     const expiresAt = backend.now.getTime() + 1000
     const invalid = [401, 'principal_invalid', '']
@@ -91,7 +91,7 @@ t.test('an invalid or outdated principal is rejected with the reason', async (t)
   })
 
   await t.test(
-    'older than a restriction of the scopes, or the suspension, of its account',
+    'outdated, because the scopes or the status of its account have changed',
     async (t) => {
       const { account_id: id } = key.row
       await backend.database.transaction((tx) =>
@@ -107,7 +107,7 @@ t.test('an invalid or outdated principal is rejected with the reason', async (t)
     },
   )
 
-  await t.test('older than the revocation of its key', async (t) => {
+  await t.test('outdated, because its key was revoked', async (t) => {
     const latest = await backend.principalOf(key)
     await backend.database.transaction((tx) => revokeApiKey(tx, key.row.id, actionContext(backend)))
     t.strictSame(await refusalOf(latest), [401, 'key_revoked', ''])
@@ -115,7 +115,7 @@ t.test('an invalid or outdated principal is rejected with the reason', async (t)
   })
 })
 
-t.test('gateways may use either secret while it is rotated', async (t) => {
+t.test('while the gateway secret is rotated, gateways may use either one', async (t) => {
   const backend = await startBackend(t, { gatewaySecrets: ['a new one', ...GATEWAY_SECRETS] })
   const key = await backend.createKey()
   matches(t, await backend.call(key, 'GET', '/api/v1/me'), { status: 200 })
@@ -173,12 +173,12 @@ t.test('an invalid request id is replaced', async (t) => {
 t.test('/me shows when the key was used before this call', async (t) => {
   const backend = await startBackend(t)
   const key = await backend.createKey()
-  const lastUsed = async () => (await backend.call(key, 'GET', '/api/v1/me')).json
-  matches(t, await lastUsed(), { key: { last_used_at: null } })
+  const readMe = async () => (await backend.call(key, 'GET', '/api/v1/me')).json
+  matches(t, await readMe(), { key: { last_used_at: null } })
   await backend.flushLastUsed()
   const before = backend.now
   backend.now = new Date(before.getTime() + 30_000)
-  matches(t, await lastUsed(), { key: { last_used_at: before.toISOString() } })
+  matches(t, await readMe(), { key: { last_used_at: before.toISOString() } })
 })
 
 t.test('every route of the API authenticates its caller', async (t) => {

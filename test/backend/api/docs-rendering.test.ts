@@ -1,4 +1,4 @@
-/** Regression: on a busy machine, the first reader waited until the gateway timed out with 504. */
+// Regression: on a busy machine, rendering the documentation took so long that the first reader got a 504.
 import { server as createHapi } from '@hapi/hapi'
 import t from 'tap'
 import { createFile } from '../../../backend/docs/assets.ts'

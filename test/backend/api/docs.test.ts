@@ -181,7 +181,7 @@ t.test('the search index has every section, as plain text', async (t) => {
   t.notMatch(JSON.stringify(sections), /<\/|&amp;|&quot;/)
 })
 
-t.test('pages contain the address that they are served from, and no other', async (t) => {
+t.test('pages contain the address of the service, and no local address', async (t) => {
   // Examples of the reader's own webhook receiver run on localhost.
   const receivers = /http:\/\/127\.0\.0\.1:3000\/|&quot;localhost&quot;/g
   for (const [path, page] of pages) {
@@ -210,7 +210,7 @@ t.test(
   },
 )
 
-t.test('a page that has not changed gets 304', async (t) => {
+t.test('a request for an unchanged page gets 304', async (t) => {
   const tag = startPage.headers.get('etag') ?? ''
   t.equal(startPage.headers.get('cache-control'), 'no-cache')
   const again = await backend.request('GET', '/docs', { headers: { 'if-none-match': tag } })
@@ -261,7 +261,7 @@ t.test('a client that accepts gzip gets a compressed page with its own ETag', as
   matches(t, await backend.request('GET', path, { headers }), { status: 304, text: '' })
 })
 
-t.test('an unknown path gets a page with 404', async (t) => {
+t.test('a request for an unknown path gets a page with status 404', async (t) => {
   const response = await backend.request('GET', '/docs/nowhere')
   matches(t, response, { status: 404, text: /There is no such page/ })
   matches(t, response.headers.get('content-security-policy'), /^default-src 'none'/)

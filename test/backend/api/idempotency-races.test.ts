@@ -33,7 +33,7 @@ async function open(t: Test, waitMsMax = 60_000): Promise<Fixture> {
   }
 }
 
-/** Returns a write whose result is that of `end`, and which counts its runs. */
+/** Returns a write that responds with the result of `end`, and a list with one entry for each run of the write. */
 function counted(end: () => Promise<string>) {
   const runs: number[] = []
   const prepare = () => async () => {
@@ -108,7 +108,7 @@ t.test('if two processes race, the row that is committed first decides', async (
   const outcomes = {
     records: async () => ({ resourceId: 'deb_2', body: 'another response' }),
     refuses: async () => {
-      throw new Problem('payment_exceeds_balance', 'the other process has just paid it')
+      throw new Problem('payment_exceeds_balance', 'the other process has just paid the invoice')
     },
   }
   for (const [name, end] of Object.entries(outcomes)) {
@@ -118,7 +118,7 @@ t.test('if two processes race, the row that is committed first decides', async (
       read: database.read,
       isConcurrent: database.isConcurrent,
       listen: database.listen,
-      // The other process commits after this one's look-up and before its transaction.
+      // The other process commits between the look-up and the transaction of this process.
       async transaction(work) {
         await other.once(attempt, write)
         return database.transaction(work)

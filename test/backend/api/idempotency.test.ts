@@ -60,7 +60,7 @@ t.test(
   },
 )
 
-t.test('a rejected call leaves the key unused', async (t) => {
+t.test('the key of a rejected call can be used again', async (t) => {
   const books = await openBooks(t)
   const { id: invoice_id } = await books.invoice()
   const key = { 'idempotency-key': 'k' }
@@ -86,7 +86,7 @@ t.test(
   },
 )
 
-t.test('without a key every call creates an object', async (t) => {
+t.test('without an idempotency key, every call creates an object', async (t) => {
   const books = await openBooks(t)
   const options = { body: { name: 'a' } }
   const first = await books.call('POST', '/api/v1/debtors', options)
@@ -113,7 +113,7 @@ t.test('after the response was deleted, a repeat is recognized by the payment', 
 })
 
 t.test(
-  'of fifty concurrent calls with one key, one records; the others get its response or 409',
+  'of fifty concurrent calls with one key, one records a payment; the others are replays or get 409',
   async (t) => {
     const books = await openBooks(t)
     const { id: invoice_id } = await books.invoice()

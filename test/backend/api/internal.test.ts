@@ -19,7 +19,7 @@ const LOOK_UP = '/internal/api-keys/look-up'
 const lookUp = (backend: TestBackend, secret: string) =>
   backend.request('POST', LOOK_UP, { body: { digest: digestApiKey(secret) } })
 
-t.test('a look-up returns the principal of a live key, and records its use', async (t) => {
+t.test('a look-up returns the principal of a valid key, and records its use', async (t) => {
   const backend = await startBackend(t)
   const account = await backend.createAccount()
   const key = await backend.issueKey(account.id, {
@@ -62,7 +62,7 @@ t.test('a look-up returns the principal of a live key, and records its use', asy
   ])
 })
 
-t.test('a look-up that begins after a revocation sees it', async (t) => {
+t.test('a look-up that begins after a revocation reports it', async (t) => {
   const backend = await startBackend(t)
   const key = await backend.createKey()
   matches(t, await lookUp(backend, key.secret), { json: { revoked: false } })
@@ -75,24 +75,24 @@ t.test('a look-up that begins after a revocation sees it', async (t) => {
 
 t.test('one request looks up several keys, with results in the order of the request', async (t) => {
   const backend = await startBackend(t)
-  const live = await backend.createKey()
+  const valid = await backend.createKey()
   const revoked = await backend.createKey()
   await backend.database.transaction((tx) =>
     revokeApiKey(tx, revoked.row.id, { actor: OPERATOR, now: backend.now }),
   )
-  const digests = [revoked.secret, 'unknown', live.secret, live.secret].map(digestApiKey)
+  const digests = [revoked.secret, 'unknown', valid.secret, valid.secret].map(digestApiKey)
   const { status, json } = await backend.request('POST', LOOK_UP, { body: { digests } })
-  const single = (await lookUp(backend, live.secret)).json
+  const single = (await lookUp(backend, valid.secret)).json
   t.strictSame(
     [status, json],
     [200, { results: [{ found: true, revoked: true }, { found: false }, single, single] }],
   )
 })
 
-t.test('a look-up with another body is rejected', async (t) => {
+t.test('a look-up with an invalid body is rejected', async (t) => {
   const backend = await startBackend(t)
   const digest = digestApiKey('x')
-  const several = [
+  const invalidLists = [
     { digest, digests: [digest] },
     { digests: [] },
     { digests: [digest, 'short'] },
@@ -106,7 +106,7 @@ t.test('a look-up with another body is rejected', async (t) => {
     { digest: 'short' },
     { digest, more: 1 },
     { digest: 1 },
-    ...several,
+    ...invalidLists,
   ]) {
     const response = await backend.request('POST', LOOK_UP, { body })
     matches(t, response, { status: 400, json: { code: 'bad_request' } }, JSON.stringify(body))
@@ -133,7 +133,7 @@ t.test('a signature is valid for one method, path and body, and for one minute',
   })
 })
 
-t.test('a body that is too large is rejected before its end', async (t) => {
+t.test('a body that is too large is rejected before it has been read completely', async (t) => {
   const backend = await startBackend(t)
   const unending = request(backend.url + LOOK_UP, {
     method: 'POST',

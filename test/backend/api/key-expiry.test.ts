@@ -83,7 +83,7 @@ t.test(
   },
 )
 
-t.test('a worker that was not running skips the warnings that it missed', async (t) => {
+t.test('a worker that did not run in time skips the warnings that it missed', async (t) => {
   const { row } = await backend.issueKey(accountId, { expiresAt: at(30 * DAY_MS) })
   await recordKeyExpiry(database, at(31 * DAY_MS))
   const types = (await eventsOf(row.id)).map(({ type }) => type)
@@ -182,7 +182,7 @@ t.test('a rotation copies scopes, rate limit and addresses, and ends the old key
   }
 })
 
-t.test('a grace period never postpones the expiry of the old key', async (t) => {
+t.test('the grace period of a rotation never postpones the expiry of the old key', async (t) => {
   const old = await backend.issueKey(accountId, { expiresAt: at(HOUR_MS) })
   const rotation = { name: 'Next', expiresAt: null, grace: '7d' } as const
   const { replaced } = await inTransaction((tx) =>

@@ -5,7 +5,7 @@ import { BASE_URL } from '../../fixtures/service/backend.ts'
 
 const idsOf = (data: Json[]) => data.map(({ id }) => id)
 
-/** Reads every page, each by the cursor of the previous one. Resolves with all rows. */
+/** Reads all pages, each with the cursor of the previous page. Resolves with all rows. */
 async function readAllPages(books: Books, path: string): Promise<Json[]> {
   const rows: Json[] = []
   let cursor: string | null = ''
@@ -17,10 +17,13 @@ async function readAllPages(books: Books, path: string): Promise<Json[]> {
   return rows
 }
 
-async function openBooksOf(t: Parameters<typeof openBooks>[0], count: number): Promise<Books> {
+async function openBooksWithDebtors(
+  t: Parameters<typeof openBooks>[0],
+  count: number,
+): Promise<Books> {
   const books = await openBooks(t)
   for (let index = 0; index < count; index++) {
-    // Pairs share their instant, so that only the id distinguishes them.
+    // Two debtors each are created at the same time, so that only their ids determine their order.
     books.backend.now = new Date(Date.UTC(2026, 10, 1, 0, 0, Math.floor(index / 2)))
     await books.debtor({ name: `Debtor ${index}` })
   }
@@ -35,7 +38,7 @@ t.test('an empty list has no next page', async (t) => {
 })
 
 t.test('the pages have each row once, in either order', async (t) => {
-  const books = await openBooksOf(t, 7)
+  const books = await openBooksWithDebtors(t, 7)
   const all = idsOf((await books.read('/api/v1/debtors?sort=created_at')).data)
   t.strictSame(all, all.toSorted())
   for (const limit of [1, 2, 3, 6, 7, 8]) {
@@ -47,7 +50,7 @@ t.test('the pages have each row once, in either order', async (t) => {
 })
 
 t.test('a full page that is the last one has no next page', async (t) => {
-  const books = await openBooksOf(t, 2)
+  const books = await openBooksWithDebtors(t, 2)
   matches(t, await books.read('/api/v1/debtors?limit=2'), { has_more: false, next_cursor: null })
   matches(t, await books.read('/api/v1/debtors?limit=1'), {
     has_more: true,
@@ -56,7 +59,7 @@ t.test('a full page that is the last one has no next page', async (t) => {
 })
 
 t.test('rows created while a client reads pages do not shift them', async (t) => {
-  const books = await openBooksOf(t, 4)
+  const books = await openBooksWithDebtors(t, 4)
   const first = await books.read('/api/v1/debtors?limit=2')
   await books.debtor({ name: 'New' })
   const second = await books.read(`/api/v1/debtors?limit=2&cursor=${first.next_cursor}`)
@@ -65,7 +68,7 @@ t.test('rows created while a client reads pages do not shift them', async (t) =>
 })
 
 t.test('the link to the next page keeps filters, sort and limit', async (t) => {
-  const books = await openBooksOf(t, 5)
+  const books = await openBooksWithDebtors(t, 5)
   const filters = 'q=Debtor+&status=active&sort=-updated_at&limit=2'
   let path: string | undefined = `/api/v1/debtors?${filters}`
   const names: string[] = []
@@ -80,13 +83,13 @@ t.test('the link to the next page keeps filters, sort and limit', async (t) => {
 })
 
 t.test('the limit may change from page to page', async (t) => {
-  const books = await openBooksOf(t, 4)
+  const books = await openBooksWithDebtors(t, 4)
   const { next_cursor } = await books.read('/api/v1/debtors?limit=1')
   t.equal((await books.read(`/api/v1/debtors?limit=3&cursor=${next_cursor}`)).data.length, 3)
 })
 
 t.test('a cursor is valid only for its account, list, sort and filters', async (t) => {
-  const books = await openBooksOf(t, 3)
+  const books = await openBooksWithDebtors(t, 3)
   const { next_cursor: cursor } = await books.read('/api/v1/debtors?limit=1&q=Debtor')
   t.equal((await books.get(`/api/v1/debtors?q=Debtor&cursor=${cursor}`)).status, 200)
   t.equal((await books.get(`/api/v1/debtors?q=DEBTOR&cursor=${cursor}`)).status, 400)
@@ -124,7 +127,7 @@ t.test('invoices are sorted by due date too', async (t) => {
 })
 
 t.test('updated_since and updated_before select the rows that changed in between', async (t) => {
-  const books = await openBooksOf(t, 3)
+  const books = await openBooksWithDebtors(t, 3)
   const [first] = (await books.read('/api/v1/debtors?sort=created_at')).data
   books.backend.now = new Date('2026-11-21T00:00:00.000Z')
   await books.invoice({ debtor_id: first.id })
@@ -137,8 +140,8 @@ const idAt = (index: number) => `deb_${String(index).padStart(26, '0')}`
 const at = (second: number) => new Date(Date.UTC(2026, 10, 1, 0, 0, second)).toISOString()
 
 /**
- * Inserts debtors that are updated in the reverse order of their creation, so that the rows of one time are far
- * away in the order of the other.
+ * Inserts debtors that are updated in the reverse order of their creation. The debtors that were updated first are
+ * therefore the last ones in the order of creation.
  */
 async function insertDebtors({ backend, accountId, debtor }: Books, count: number): Promise<void> {
   const { id } = await debtor({ name: 'Original' })
@@ -151,7 +154,7 @@ async function insertDebtors({ backend, accountId, debtor }: Books, count: numbe
     ...(original as NonNullable<typeof original>),
     account_id: accountId,
     id: idAt(index),
-    // Pairs share their time of creation.
+    // Two debtors each are created at the same time.
     created_at: at(Math.floor(index / 2)),
     updated_at: at(count - index),
   }))
@@ -166,7 +169,7 @@ async function insertDebtors({ backend, accountId, debtor }: Books, count: numbe
   })
 }
 
-t.test('a filter by another time than that of the sort finds rows at any distance', async (t) => {
+t.test('a filter by one time finds every row of a list that is sorted by another', async (t) => {
   const books = await openBooks(t)
   const count = 6_000
   await insertDebtors(books, count)
@@ -175,8 +178,13 @@ t.test('a filter by another time than that of the sort finds rows at any distanc
     ['few, close', '-created_at', `updated_before=${at(4)}`, [5999, 5998, 5997]],
     ['few, distant', 'created_at', `updated_before=${at(4)}`, [5997, 5998, 5999]],
     ['few, distant, newest first', '-created_at', `updated_since=${at(5998)}`, [2, 1, 0]],
-    ['of both times', 'created_at', `updated_since=${at(2)}&created_since=${at(2999)}`, [5998]],
-    ['by the other time', '-updated_at', `created_since=${at(2999)}`, [5998, 5999]],
+    [
+      'filtered by both times',
+      'created_at',
+      `updated_since=${at(2)}&created_since=${at(2999)}`,
+      [5998],
+    ],
+    ['sorted by the time of the update', '-updated_at', `created_since=${at(2999)}`, [5998, 5999]],
   ] as const
   for (const [name, sort, filter, indexes] of cases) {
     const rows = await readAllPages(books, `/api/v1/debtors?limit=2&sort=${sort}&${filter}`)
@@ -186,11 +194,11 @@ t.test('a filter by another time than that of the sort finds rows at any distanc
   t.strictSame(
     idsOf(half),
     Array.from({ length: 3_000 }, (_, index) => idAt(2_999 - index)),
-    'many, which begin in the middle',
+    'many, beginning in the middle of the list',
   )
 })
 
-t.test('invalid parameters are rejected by name', async (t) => {
+t.test('the rejection of an invalid parameter names the parameter', async (t) => {
   const books = await openBooks(t)
   const cases = [
     ['debtors?limit=0', 'limit'],
@@ -225,7 +233,7 @@ t.test('invalid parameters are rejected by name', async (t) => {
   }
 })
 
-t.test('unknown parameters are rejected by name, in every operation', async (t) => {
+t.test('every operation rejects unknown parameters, and names them', async (t) => {
   const books = await openBooks(t)
   const { id } = await books.debtor()
   const paths = ['me', 'debtors', `debtors/${id}`, 'debtors/x', 'invoices', 'payments', 'messages']

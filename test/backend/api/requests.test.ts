@@ -6,7 +6,7 @@ import { matches } from '../../fixtures/matches.ts'
 const DEBTORS = '/api/v1/debtors'
 const PAYMENTS = '/api/v1/payments'
 
-const raw = (books: Books, path: string, headers: Record<string, string>, body: string) =>
+const postRaw = (books: Books, path: string, headers: Record<string, string>, body: string) =>
   books.call('POST', path, { headers, body })
 
 t.test('GET /me describes the key and its account', async (t) => {
@@ -48,7 +48,7 @@ t.test('HEAD has the response of GET, without a body', async (t) => {
   }
 })
 
-t.test('if several checks fail, the first one decides the response', async (t) => {
+t.test('if several checks fail, the first check in their order decides the response', async (t) => {
   const books = await openBooks(t)
   const setStatus = (status: 'active' | 'suspended') =>
     books.backend.database.transaction((tx) =>
@@ -57,7 +57,7 @@ t.test('if several checks fail, the first one decides the response', async (t) =
   const form = { 'content-type': 'application/x-www-form-urlencoded', 'idempotency-key': 'a b' }
   const json = { 'content-type': 'application/json' }
   await setStatus('suspended')
-  const readOnly = await raw(books, `${PAYMENTS}?x=1`, form, '{')
+  const readOnly = await postRaw(books, `${PAYMENTS}?x=1`, form, '{')
   t.equal(readOnly.status, 423)
   matches(t, readOnly.json, {
     code: 'account_read_only',
@@ -75,7 +75,7 @@ t.test('if several checks fail, the first one decides the response', async (t) =
     [{ ...json, 'idempotency-key': 'k' }, '{}', 422, 'validation_failed'],
   ] as const
   for (const [headers, body, status, code] of steps) {
-    const response = await raw(books, PAYMENTS, headers, body)
+    const response = await postRaw(books, PAYMENTS, headers, body)
     t.equal(response.status, status, code)
     matches(t, response.json, { code })
   }
@@ -101,10 +101,14 @@ t.test('a body is accepted only as uncompressed application/json in UTF-8', asyn
     'application/json; charset="utf-8"',
   ]
   for (const type of types) {
-    t.equal((await raw(books, DEBTORS, { 'content-type': type }, '{"name":"a"}')).status, 201, type)
+    t.equal(
+      (await postRaw(books, DEBTORS, { 'content-type': type }, '{"name":"a"}')).status,
+      201,
+      type,
+    )
   }
   const identity = { 'content-type': 'application/json', 'content-encoding': 'identity' }
-  t.equal((await raw(books, DEBTORS, identity, '{"name":"a"}')).status, 201)
+  t.equal((await postRaw(books, DEBTORS, identity, '{"name":"a"}')).status, 201)
   const refused = [
     { 'content-type': 'text/plain' },
     { 'content-type': 'application/json; charset=utf-16' },
@@ -115,7 +119,7 @@ t.test('a body is accepted only as uncompressed application/json in UTF-8', asyn
     { 'content-type': 'application/json', 'content-encoding': 'br' },
   ]
   for (const headers of refused) {
-    const response = await raw(books, DEBTORS, { ...headers }, '{"name":"a"}')
+    const response = await postRaw(books, DEBTORS, { ...headers }, '{"name":"a"}')
     t.equal(response.status, 415, JSON.stringify(headers))
     matches(t, response.json, { code: 'unsupported_media_type' })
     t.equal(response.headers.get('accept'), 'application/json')
@@ -162,14 +166,19 @@ t.test(
 t.test('names that are special in JavaScript have no special effect', async (t) => {
   const books = await openBooks(t)
   const json = { 'content-type': 'application/json' }
-  const proto = await raw(books, DEBTORS, json, '{"name":"a","__proto__":{"status":"archived"}}')
+  const proto = await postRaw(
+    books,
+    DEBTORS,
+    json,
+    '{"name":"a","__proto__":{"status":"archived"}}',
+  )
   const detail = '__proto__ is not a field of this object.'
   matches(t, proto.json, {
     detail: `At /__proto__: ${detail}`,
     errors: [{ pointer: '/__proto__', code: 'unknown_field', detail }],
   })
   const body = '{"name":"a","metadata":{"constructor":"x","toString":"y"}}'
-  matches(t, (await raw(books, DEBTORS, json, body)).json, {
+  matches(t, (await postRaw(books, DEBTORS, json, body)).json, {
     metadata: { constructor: 'x', toString: 'y' },
   })
 })

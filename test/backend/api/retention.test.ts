@@ -40,7 +40,7 @@ t.test(
 
     advanceClock(books, 30 * DAY_MS - 1000)
     await deleteAllExpired(books.backend.database, books.backend.now)
-    t.equal((await repeat()).text, first.text, 'byte for byte for thirty days')
+    t.equal((await repeat()).text, first.text, 'the same bytes for thirty days')
 
     advanceClock(books, 2000)
     await deleteAllExpired(books.backend.database, books.backend.now)
@@ -178,7 +178,7 @@ t.test(
 )
 
 t.test(
-  'the plan of a reminder is deleted after 90 days unless it still waits; the message stays',
+  'the plan of a reminder is deleted after 90 days unless the reminder still waits; its message stays',
   async (t) => {
     const engine = await startEngine(t)
     const { books, messages } = engine
@@ -193,15 +193,15 @@ t.test(
     t.equal(await countRows(books, 'reminders'), 2)
     await deleteAllExpired(database, new Date(planned + 90 * DAY_MS + 1000))
     const [, waiting] = await messages()
-    const left = await database.read.selectFrom('reminders').select('message_id').execute()
-    t.strictSame(left, [{ message_id: waiting?.id }], 'the plan of a waiting reminder stays')
+    const remaining = await database.read.selectFrom('reminders').select('message_id').execute()
+    t.strictSame(remaining, [{ message_id: waiting?.id }], 'the plan of a waiting reminder stays')
     t.equal(await countRows(books, 'taken_stages'), 2, 'no stage is sent twice')
     t.equal((await books.read('/api/v1/messages')).data.length, 2)
   },
 )
 
 t.test(
-  'two backends delete thousands of rows in small batches while payments are recorded',
+  'two workers delete thousands of rows in small batches while payments are recorded',
   async (t) => {
     const books = await openBooks(t)
     const { accountId, backend } = books
@@ -223,11 +223,11 @@ t.test(
       books.post('/api/v1/payments', { invoice_id: id, currency: 'EUR', amount: 1 }),
     )
     t.strictSame(new Set((await Promise.all(payments)).map(({ status }) => status)), new Set([201]))
-    const left = async () =>
+    const remaining = async () =>
       (await database.read.selectFrom('idempotency_keys').select('key').execute()).filter((kept) =>
         kept.key.startsWith('old-'),
       )
-    await until(async () => (await left()).length === 0, 'all old responses are deleted')
+    await until(async () => (await remaining()).length === 0, 'all old responses are deleted')
     await Promise.all(running.map((retention) => retention.stop()))
     t.equal(await countRows(books, 'idempotency_keys'), 22)
   },

@@ -1,5 +1,5 @@
-// Copies of the books converge: even if the clocks of backends differ, no change is missed, and the
-// state with the highest revision is the latest state.
+// A client's copy of the books becomes equal to the books, even if the clocks of backends differ: no change is
+// missed, and the state with the highest revision is the latest state.
 import t from 'tap'
 import { openBooks } from '../../fixtures/books/books.ts'
 import { fc } from '../../fixtures/properties.ts'
@@ -61,7 +61,7 @@ t.test('an event has the revision of its object, in the object and beside it', a
 
 const arbitraryChange = fc.record({
   do: fc.constant('change' as const),
-  which: fc.nat(2),
+  debtorIndex: fc.nat(2),
   skewSeconds: fc.constantFrom(-120, -20, 0, 20, 120),
 })
 
@@ -78,7 +78,7 @@ const arbitraryStep = fc.oneof(
     weight: 3,
     arbitrary: fc.record({
       do: fc.constant('sync' as const),
-      // The number of pages after which the client is killed; undefined if it is not.
+      // The number of pages after which the client is killed, or undefined if the client is not killed.
       killedAt: fc.option(fc.nat(3), { nil: undefined }),
       meanwhile: fc.array(arbitraryChange, { maxLength: 3 }),
     }),
@@ -99,9 +99,15 @@ t.test(
         const debtors = [await books.debtor(), await books.debtor(), await books.debtor()]
         const copy = createSyncedCopy('debtors', 1, books.get)
 
-        async function apply({ which, skewSeconds }: { which: number; skewSeconds: number }) {
+        async function apply({
+          debtorIndex,
+          skewSeconds,
+        }: {
+          debtorIndex: number
+          skewSeconds: number
+        }) {
           backend.now = new Date(now.getTime() + skewSeconds * 1000)
-          const debtor_id = debtors[which]?.id
+          const debtor_id = debtors[debtorIndex]?.id
           await books.create('/api/v1/payments', { debtor_id, currency: 'EUR', amount: 1 })
           backend.now = now
         }

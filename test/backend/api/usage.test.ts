@@ -10,16 +10,16 @@ import { ADMIN, logIn, startSettings } from '../../fixtures/service/settings.ts'
 const GATEWAY = 'gateway-of-the-tests'
 const HOUR = '2026-11-21T10'
 
-function reportIn(key: IssuedApiKey, over: Partial<UsageReport> = {}): UsageReport {
+function reportIn(key: IssuedApiKey, overrides: Partial<UsageReport> = {}): UsageReport {
   const refused = [{ key_id: key.row.id, hour: HOUR, status_class: 4, calls: 3 }]
-  return { gateway: GATEWAY, batch: 1, refused, errors: [], windows: [], ...over }
+  return { gateway: GATEWAY, batch: 1, refused, errors: [], windows: [], ...overrides }
 }
 
-t.test('a report is applied once, however often and in what order it arrives', async (t) => {
+t.test('a report is applied once, even if it arrives repeatedly or out of order', async (t) => {
   const { backend, account } = await startSettings(t)
   const key = await backend.issueKey(account.id)
-  const report = (over: Partial<UsageReport>) =>
-    backend.request('POST', '/internal/usage', { body: reportIn(key, over) })
+  const report = (overrides: Partial<UsageReport>) =>
+    backend.request('POST', '/internal/usage', { body: reportIn(key, overrides) })
   matches(t, await report({}), { status: 200, json: { applied: 1 } })
   await Promise.all([report({ batch: 1 }), report({ batch: 2 }), report({ batch: 2 })])
   matches(t, await report({ batch: 1 }), { status: 200 }, 'acknowledged again')
@@ -43,8 +43,8 @@ t.test('the most frequent errors of a key are listed with their codes', async (t
     { key_id, day: '2026-09-01', code: 'bad_gateway', calls: 99 },
     { key_id: 'key_none', day: '2026-11-20', code: 'not_found', calls: 1 },
   ]
-  const report = (over: object) =>
-    backend.request('POST', '/internal/usage', { body: { ...reportIn(key), ...over } })
+  const report = (overrides: object) =>
+    backend.request('POST', '/internal/usage', { body: { ...reportIn(key), ...overrides } })
   t.equal((await report({ errors })).status, 200)
   t.equal((await report({ errors })).status, 200, 'applied once')
   const other = { key_id, day: '2026-11-20', code: 'made_up', calls: 1 }
@@ -71,7 +71,11 @@ t.test('the most frequent errors of a key are listed with their codes', async (t
   matches(t, page.text, /<meter[^>]*value="100\.0" aria-label="Share of errors of getDebtor">/)
   backend.now = new Date(backend.now.getTime() + 25 * 3_600_000)
   const later = await (await logIn(backend, ADMIN)).get(`/settings/api-keys/${key_id}`)
-  t.strictSame(Object(later.json['usage']).calls_by_operation, [], 'only of the last 24 hours')
+  t.strictSame(
+    Object(later.json['usage']).calls_by_operation,
+    [],
+    'only calls of the last 24 hours are counted',
+  )
 })
 
 t.test('the window of a key never moves back', async (t) => {
@@ -104,31 +108,34 @@ t.test('the window of a key never moves back', async (t) => {
   t.strictSame(Object(json['usage']).window, { used: 0, limit: 600, resets_at: null })
 })
 
-t.test('unknown keys in a report are ignored; a malformed report is rejected', async (t) => {
-  const backend = await startBackend(t)
-  const key = await backend.createKey()
-  const refused = [
-    { key_id: 'key_none', hour: HOUR, status_class: 4, calls: 1 },
-    { key_id: key.row.id, hour: HOUR, status_class: 5, calls: 2 },
-  ]
-  const windows = [{ key_id: 'key_none', used: 1, limit: 1, ends_at: 1 }]
-  const request = (body: unknown) => backend.request('POST', '/internal/usage', { body })
-  t.equal((await request(reportIn(key, { refused, windows }))).status, 200)
-  const rows = await backend.database.read.selectFrom('key_usage').selectAll().execute()
-  t.strictSame(rows, [{ key_id: key.row.id, hour: HOUR, status_class: 5, calls: 2 }])
-  const wrong: unknown[] = [
-    {},
-    'null',
-    reportIn(key, { batch: 0 }),
-    reportIn(key, { gateway: '' }),
-    reportIn(key, { refused: [{ key_id: 'k', hour: 'now', status_class: 4, calls: 1 }] }),
-    reportIn(key, { refused: [{ key_id: 'k', hour: HOUR, status_class: 4, calls: -1 }] }),
-    { ...reportIn(key), more: 1 },
-  ]
-  for (const body of wrong) t.equal((await request(body)).status, 400, JSON.stringify(body))
-  const unsigned = await backend.send('POST', '/internal/usage', { body: reportIn(key) })
-  matches(t, unsigned, { status: 404, text: '' })
-})
+t.test(
+  'keys that do not exist are ignored in a report; a malformed report is rejected',
+  async (t) => {
+    const backend = await startBackend(t)
+    const key = await backend.createKey()
+    const refused = [
+      { key_id: 'key_none', hour: HOUR, status_class: 4, calls: 1 },
+      { key_id: key.row.id, hour: HOUR, status_class: 5, calls: 2 },
+    ]
+    const windows = [{ key_id: 'key_none', used: 1, limit: 1, ends_at: 1 }]
+    const request = (body: unknown) => backend.request('POST', '/internal/usage', { body })
+    t.equal((await request(reportIn(key, { refused, windows }))).status, 200)
+    const rows = await backend.database.read.selectFrom('key_usage').selectAll().execute()
+    t.strictSame(rows, [{ key_id: key.row.id, hour: HOUR, status_class: 5, calls: 2 }])
+    const wrong: unknown[] = [
+      {},
+      'null',
+      reportIn(key, { batch: 0 }),
+      reportIn(key, { gateway: '' }),
+      reportIn(key, { refused: [{ key_id: 'k', hour: 'now', status_class: 4, calls: 1 }] }),
+      reportIn(key, { refused: [{ key_id: 'k', hour: HOUR, status_class: 4, calls: -1 }] }),
+      { ...reportIn(key), more: 1 },
+    ]
+    for (const body of wrong) t.equal((await request(body)).status, 400, JSON.stringify(body))
+    const unsigned = await backend.send('POST', '/internal/usage', { body: reportIn(key) })
+    matches(t, unsigned, { status: 404, text: '' })
+  },
+)
 
 t.test('a report of many keys is applied in batches, between other writes', async (t) => {
   const { backend, account } = await startSettings(t)
@@ -143,20 +150,20 @@ t.test('a report of many keys is applied in batches, between other writes', asyn
     windows: [...windows, ...(first ? [first] : [])],
   })
   const before = database.activity().committed
-  let reported = false
+  let isReported = false
   const response = backend.request('POST', '/internal/usage', { body }).finally(() => {
-    reported = true
+    isReported = true
   })
-  let notes = 0
-  while (!reported) {
-    notes += 1
-    await database.transaction((tx) => insertRow(tx, `note_${notes}`))
+  let writes = 0
+  while (!isReported) {
+    writes += 1
+    await database.transaction((tx) => insertRow(tx, `note_${writes}`))
   }
   matches(t, await response, { status: 200 })
   t.equal(
-    database.activity().committed - before - notes,
+    database.activity().committed - before - writes,
     8,
-    'one for the counts, and seven for batches of up to 100 windows',
+    'one transaction for the counts, and seven for batches of up to 100 windows',
   )
   const rows = await database.read
     .selectFrom('key_windows')
@@ -198,5 +205,9 @@ t.test('times of last use of many keys are written in batches, between other wri
     )
     .execute()
   const at = late.toISOString()
-  t.strictSame(rows, [{ last_used_at: at }, { last_used_at: at }], 'never back in time')
+  t.strictSame(
+    rows,
+    [{ last_used_at: at }, { last_used_at: at }],
+    'an earlier time does not replace a later one',
+  )
 })

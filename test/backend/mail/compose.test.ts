@@ -28,7 +28,7 @@ t.test('names and subjects cannot add a header or end the headers', async (t) =>
   t.equal(mail?.text?.trim(), 'Dear Jansen')
 })
 
-t.test('names and subjects that are encoded words are not decoded', async (t) => {
+t.test('encoded words in names and subjects are not decoded', async (t) => {
   const smtp = await startSmtpServer(t)
   const word = '=?utf-8?Q?ceo=40bank.nl?='
   await sendNow(newMailer(t, smtp.url), {
@@ -75,7 +75,7 @@ t.test('mail programs can offer to unsubscribe with one click', async (t) => {
   t.notOk(withoutLink?.has('list-unsubscribe'))
 })
 
-t.test('without a server, each message is written to one file', async (t) => {
+t.test('without a mail server, each message is written to one file', async (t) => {
   const directory = `${t.testdir({})}/mail`
   const mailer = newMailer(t, undefined, { directory })
   t.strictSame(await sendNow(mailer), { outcome: 'accepted', providerMessageId: null })

@@ -11,7 +11,7 @@ import { complaint, deliveryReport, reply } from '../../fixtures/servers/inbound
 
 const EMAIL = 'ap@jansen.nl'
 
-async function sentReminder({ books }: MailService, over: Partial<MessageRow> = {}) {
+async function sentReminder({ books }: MailService, overrides: Partial<MessageRow> = {}) {
   const debtor = await books.debtor({ email: EMAIL })
   const invoice = await books.invoice({ debtor_id: debtor.id })
   const sent_at = books.backend.now.toISOString()
@@ -19,7 +19,7 @@ async function sentReminder({ books }: MailService, over: Partial<MessageRow> = 
     status: 'sent',
     recipient: EMAIL,
     sent_at,
-    ...over,
+    ...overrides,
   })
   return { debtor, invoice, id }
 }
@@ -29,11 +29,11 @@ async function messageOf({ books }: MailService, id: string) {
   return data.find((message: { id: string }) => message.id === id)
 }
 
-t.test('a hard bounce stops reminders to its address, and to no other', async (t) => {
+t.test('a hard bounce stops reminders to the bounced address, and to no other', async (t) => {
   const service = await startMailService(t)
   const { books, post } = service
   const { debtor, id } = await sentReminder(service)
-  const namesake = await books.debtor({ email: EMAIL })
+  const sameAddress = await books.debtor({ email: EMAIL })
   const other = await books.debtor({ email: 'info@jansen.nl' })
   matches(t, await post(deliveryReport({ messageId: id })), {
     status: 200,
@@ -43,7 +43,7 @@ t.test('a hard bounce stops reminders to its address, and to no other', async (t
     status: 'bounced',
     delivery: { bounce: { type: 'hard', code: '5.1.1' } },
   })
-  for (const { id } of [debtor, namesake]) {
+  for (const { id } of [debtor, sameAddress]) {
     matches(t, await books.read(`/api/v1/debtors/${id}`), {
       contactability: { email: 'bounced' },
       chasing: { status: 'paused', reason: 'bounced' },
@@ -63,7 +63,7 @@ t.test('a hard bounce stops reminders to its address, and to no other', async (t
 })
 
 t.test(
-  'after a soft bounce, a message is retried three times over 48 hours, then counts as bounced',
+  'after a soft bounce, a message is retried three times in 48 hours; then it counts as bounced',
   async (t) => {
     const service = await startMailService(t)
     const { books, post } = service
@@ -99,10 +99,10 @@ t.test(
   },
 )
 
-t.test('a report is matched to its message by any id that the report still has', async (t) => {
+t.test('a report is matched to its message by any id that the report contains', async (t) => {
   const service = await startMailService(t)
   const providerMessageId = '<0102018b5c3c0a4f-77@eu-west-1.amazonses.com>'
-  for (const [references, over] of [
+  for (const [references, overrides] of [
     [{ envelopeId: false, header: '<changed@relay.nl>' }, {}],
     [{ envelopeId: false, ownHeader: false }, {}],
     [{ ownHeader: false, header: '<changed@relay.nl>' }, {}],
@@ -111,7 +111,7 @@ t.test('a report is matched to its message by any id that the report still has',
       { provider_message_id: providerMessageId },
     ],
   ] as const) {
-    const { id } = await sentReminder(service, over)
+    const { id } = await sentReminder(service, overrides)
     const response = await service.post(deliveryReport({ messageId: id, references }))
     matches(t, response.json, { kind: 'bounce', message_id: id }, JSON.stringify(references))
   }
@@ -214,7 +214,7 @@ t.test('an automatic response does not count as a reply', async (t) => {
   })
 })
 
-t.test('a mail that is posted repeatedly, even at once, takes effect once', async (t) => {
+t.test('a mail that is posted several times concurrently takes effect once', async (t) => {
   const service = await startMailService(t)
   const { id } = await sentReminder(service)
   const responses = await Promise.all([1, 2, 3].map(() => service.post(reply(id))))
@@ -277,7 +277,7 @@ t.test('posting mail requires the secret and the media type of mail', async (t) 
   matches(t, await post({ authorization }, ''), { status: 400 })
 })
 
-t.test('no inbound mail causes an error', async (t) => {
+t.test('malformed inbound mail causes no error', async (t) => {
   const service = await startMailService(t)
   const nested = 'Content-Type: multipart/mixed; boundary=a\r\n\r\n--a\r\n'.repeat(500)
   for (const raw of [

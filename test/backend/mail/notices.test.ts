@@ -1,4 +1,4 @@
-// Mails other than reminders: each is sent at least once, and no page waits for one.
+// Notices are mails other than reminders. Each is sent at least once, and pages do not wait for the sending.
 import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { setReplyAddress } from '../../../backend/accounts/reply-address.ts'
@@ -15,7 +15,7 @@ async function logInAdmin({ books: { backend }, accountId }: MailService) {
   return logIn(backend, 'ada@acme.nl')
 }
 
-async function noticeOfEndpoint({ books, accountId }: MailService): Promise<void> {
+async function recordEndpointNotice({ books, accountId }: MailService): Promise<void> {
   const { backend } = books
   const detail = { url: 'https://hooks.acme.nl/<b>', reason: 'gone', failing_since: null } as const
   const notice = {
@@ -62,7 +62,7 @@ t.test('an invitation is mailed, and the link in the mail works', async (t) => {
   t.equal(accepted.status, 201)
 })
 
-t.test('Admins see whether an invitation arrived, even if it bounces later', async (t) => {
+t.test('Admins see whether an invitation was sent, and whether it bounced later', async (t) => {
   const smtp = await startSmtpServer(t)
   const service = await startMailService(t, smtp.url)
   const ada = await logInAdmin(service)
@@ -107,7 +107,7 @@ t.test('in a rehearsal no notice is mailed, and links are shown instead', async 
     const smtp = await startSmtpServer(t)
     const service = await startMailService(t, smtp.url, isRehearsal)
     const ada = await logInAdmin(service)
-    await noticeOfEndpoint(service)
+    await recordEndpointNotice(service)
     service.mailServices.start()
     return { smtp, service, ada }
   }
@@ -147,7 +147,7 @@ t.test(
     await backend.database.transaction((tx) =>
       tx.updateTable('users').set({ status: 'deactivated' }).where('id', '=', gone.id).execute(),
     )
-    await noticeOfEndpoint(service)
+    await recordEndpointNotice(service)
     await Promise.all([service.sendNotices(), service.sendNotices()])
     await service.sendNotices()
     t.strictSame(smtp.mails.flatMap(({ to }) => to).sort(), ['abe@acme.nl', 'ada@acme.nl'])
@@ -158,13 +158,13 @@ t.test(
 )
 
 t.test(
-  'a notice that the server does not accept is retried for three days, with one Message-ID',
+  'a notice that the mail server rejects temporarily is retried for days, with the same Message-ID',
   async (t) => {
     const smtp = await startSmtpServer(t)
     const service = await startMailService(t, smtp.url)
     const { backend } = service.books
     await createUserIn(backend, service.accountId, 'ada@acme.nl', 'admin')
-    await noticeOfEndpoint(service)
+    await recordEndpointNotice(service)
     const start = backend.now
     smtp.failAt('data', 'drop', 1)
     await service.sendNotices()
@@ -174,7 +174,7 @@ t.test(
       matches(t, row, { status: 'pending', attempts: tries })
       const connections = smtp.connections()
       await service.sendNotices()
-      t.equal(smtp.connections(), connections, 'not retried before its time')
+      t.equal(smtp.connections(), connections, 'the notice is not retried early')
       backend.now = new Date(row?.run_at ?? 0)
       if (tries === 8) smtp.recover()
       await service.sendNotices()
@@ -188,12 +188,12 @@ t.test(
   },
 )
 
-t.test('a server that accepts no mail is reported at `/readyz`', async (t) => {
+t.test('a mail server that rejects mail is reported at `/readyz`', async (t) => {
   const smtp = await startSmtpServer(t)
   const service = await startMailService(t, smtp.url)
   const { backend } = service.books
   await createUserIn(backend, service.accountId, 'ada@acme.nl', 'admin')
-  await noticeOfEndpoint(service)
+  await recordEndpointNotice(service)
   smtp.failAt('rcpt', { code: 554, text: '5.7.1 <ada@acme.nl>: Relay access denied' }, 1)
   await service.sendNotices()
   const degraded = ['mail: 554 5.7.1 <address>: Relay access denied']
@@ -207,7 +207,7 @@ t.test('a notice to an address that does not exist is not retried', async (t) =>
   const smtp = await startSmtpServer(t)
   const service = await startMailService(t, smtp.url)
   await createUserIn(service.books.backend, service.accountId, 'ada@acme.nl', 'admin')
-  await noticeOfEndpoint(service)
+  await recordEndpointNotice(service)
   smtp.failAt('rcpt', { code: 550, text: '5.1.1 No such user' })
   await service.sendNotices()
   matches(t, await outboxOf(service), [

@@ -58,7 +58,7 @@ const HEADERS = new Set([
 
 const SAMPLES = [deliveryReport(), deliveryReport({ references: {} }), complaint(ID), reply(ID)]
 
-/** A sample in which some ranges are replaced by random bytes. */
+/** Sample mails in which random bytes replace some ranges. */
 const damaged = fc
   .tuple(
     fc.constantFrom(...SAMPLES),
@@ -88,7 +88,7 @@ t.test('any inbound mail is classified, and its fields are bounded', async () =>
   )
 })
 
-t.test('every rejection has a cause, and only that of a bad address is permanent', async () => {
+t.test('every rejection has a cause, and only a bad address is a hard bounce', async () => {
   const enhanced = fc
     .tuple(fc.constantFrom(4, 5), fc.nat(9), fc.nat(30))
     .map((parts) => parts.join('.'))

@@ -1,4 +1,4 @@
-// Reminders have the same content as text and as HTML, in the debtor's language, and escape all names.
+// Reminders have the same content as text and as HTML, in the debtor's language. Names are escaped.
 import t from 'tap'
 import { chooseLanguage, LANGUAGES } from '../../../backend/mail/wording/languages.ts'
 import { type ReminderContent, writeReminder } from '../../../backend/mail/wording/reminder-text.ts'
@@ -6,7 +6,7 @@ import { containing, matches } from '../../fixtures/matches.ts'
 
 const STAGES = ['courtesy', 'friendly', 'reminder', 'firm', 'final'] as const
 
-function contentIn(over: Partial<ReminderContent> = {}): ReminderContent {
+function contentIn(overrides: Partial<ReminderContent> = {}): ReminderContent {
   return {
     language: 'en',
     stage: 'friendly',
@@ -16,7 +16,7 @@ function contentIn(over: Partial<ReminderContent> = {}): ReminderContent {
     wording: undefined,
     payment: [],
     unsubscribeUrl: 'https://receivables.io/mail/unsubscribe/token',
-    ...over,
+    ...overrides,
   }
 }
 
@@ -29,7 +29,7 @@ const DETAILS = {
   payment_link: 'https://pay.acme.nl/all?a=1&b=2',
 }
 
-function invoiceIn(over: Partial<ReminderContent['invoices'][number]> = {}) {
+function invoiceIn(overrides: Partial<ReminderContent['invoices'][number]> = {}) {
   return {
     number: 'INV-1',
     dueDate: '2026-11-18',
@@ -37,7 +37,7 @@ function invoiceIn(over: Partial<ReminderContent['invoices'][number]> = {}) {
     currency: 'EUR',
     daysPastDue: 3,
     paymentUrl: null,
-    ...over,
+    ...overrides,
   }
 }
 
@@ -70,9 +70,9 @@ t.test('text and HTML have the same content, at every stage and in every languag
         )
         matches(t, html, containing(`<html lang="${language}">`))
         matches(t, subject, /INV-1|2 \S+ – Acme Ltd$/)
-        const seen = visibleTextOf(html)
+        const visible = visibleTextOf(html)
         const parts = text.split(/\n|: |:$/m).map((part) => part.replace(/\s+/g, ' ').trim())
-        const missing = parts.filter((part) => part !== '--' && !seen.includes(part))
+        const missing = parts.filter((part) => part !== '--' && !visible.includes(part))
         t.strictSame(missing, [], `${language} ${stage}`)
       }
     }
@@ -115,19 +115,19 @@ t.test(
 )
 
 t.test('days until and after the due date are worded in each language', async (t) => {
-  const late = (daysPastDue: number, language: string) =>
+  const textOf = (daysPastDue: number, language: string) =>
     writeReminder(contentIn({ language, invoices: [invoiceIn({ daysPastDue })] })).text
-  matches(t, late(1, 'en'), containing('1 day overdue'))
-  matches(t, late(2, 'en'), containing('2 days overdue'))
-  matches(t, late(0, 'en'), containing('due today'))
-  matches(t, late(-3, 'en'), containing('in 3 days'))
-  matches(t, late(1, 'de'), containing('1 Tag überfällig'))
-  matches(t, late(-3, 'de'), containing('in 3 Tagen'))
-  matches(t, late(1, 'nl'), containing('1 dag te laat'))
-  matches(t, late(2, 'fr'), containing('2 jours de retard'))
+  matches(t, textOf(1, 'en'), containing('1 day overdue'))
+  matches(t, textOf(2, 'en'), containing('2 days overdue'))
+  matches(t, textOf(0, 'en'), containing('due today'))
+  matches(t, textOf(-3, 'en'), containing('in 3 days'))
+  matches(t, textOf(1, 'de'), containing('1 Tag überfällig'))
+  matches(t, textOf(-3, 'de'), containing('in 3 Tagen'))
+  matches(t, textOf(1, 'nl'), containing('1 dag te laat'))
+  matches(t, textOf(2, 'fr'), containing('2 jours de retard'))
 })
 
-t.test('a single invoice has a button to pay; each of several has its own link', async (t) => {
+t.test('a single invoice has a payment button; several have a link each', async (t) => {
   const links = (html: string) =>
     [...html.matchAll(/href="(https:\/\/pay[^"]*)"/g)].map(([, url]) => url)
   const payable = (n: number) => invoiceIn({ paymentUrl: `https://pay.acme.nl/${n}` })

@@ -1,5 +1,4 @@
-// What each error of a mail server means: whether it concerns the recipient, and whether the mail may have
-// been sent.
+// Each error of a mail server is classified: does it concern the recipient, and may the mail have been sent?
 import t from 'tap'
 import type { HandOverResult } from '../../../backend/mail/mail.ts'
 import { parseSmtpUrl, type SmtpAddress } from '../../../backend/mail/smtp-url.ts'
@@ -18,7 +17,7 @@ t.test('an accepted mail has the id that the server assigned', async (t) => {
   matches(t, smtp.mails, [{ from: 'reminders@mail.receivables.io', to: ['ap@jansen.nl'] }])
 })
 
-/** Replies of the server, and the outcome that each one means. */
+/** Replies of the server, each with the outcome of the hand-over. */
 const REPLIES: readonly (readonly [SmtpPhase, number, string, object])[] = [
   ['connect', 421, '4.3.2 Too many connections', { outcome: 'abandoned' }],
   ['connect', 554, 'No SMTP service here', { outcome: 'abandoned' }],
@@ -67,7 +66,7 @@ t.test(
   },
 )
 
-t.test('a server that stops responding before the text receives no mail', async (t) => {
+t.test('if a server stops responding before the text, the mail is not sent', async (t) => {
   const smtp = await startSmtpServer(t)
   const mailer = newMailer(t, smtp.url)
   for (const phase of ['connect', 'mail', 'rcpt'] as const) {
@@ -88,7 +87,7 @@ t.test('if a server stops responding after the text, the outcome is unknown', as
 })
 
 t.test(
-  'a connection that breaks before the text sent nothing; after it, the outcome is unknown',
+  'if a connection breaks before the text, nothing was sent; after it, the outcome is unknown',
   async (t) => {
     const smtp = await startSmtpServer(t)
     const mailer = newMailer(t, smtp.url)
@@ -107,7 +106,7 @@ t.test(
     t.equal(
       smtp.mails[0]?.mail.messageId,
       smtp.mails[1]?.mail.messageId,
-      'a repeat is recognizable',
+      'the recipient can recognize the repeat',
     )
   },
 )
@@ -157,7 +156,7 @@ t.test('a login that hangs or breaks is not counted against the recipient', asyn
   matches(t, await sendNow(mailer), { outcome: 'accepted' })
 })
 
-t.test('a password is sent over a network only by TLS, with a valid certificate', async (t) => {
+t.test('a password is sent over a network only with TLS and a valid certificate', async (t) => {
   const login = { user: 'us', password: 'secret' }
   const asRemote = (url: string): SmtpAddress => ({ ...parseSmtpUrl(url), isLocal: false })
   const plain = await startSmtpServer(t, { login })
@@ -173,7 +172,7 @@ t.test('a password is sent over a network only by TLS, with a valid certificate'
   t.strictSame([...plain.mails, ...selfSigned.mails], [])
 })
 
-t.test('a greylisting server receives the same mail at the next attempt', async (t) => {
+t.test('a mail that greylisting rejected is accepted at the next attempt', async (t) => {
   const smtp = await startSmtpServer(t)
   const mailer = newMailer(t, smtp.url)
   smtp.failAt('rcpt', { code: 450, text: '4.7.1 Greylisted' }, 1)
@@ -208,7 +207,7 @@ t.test(
   },
 )
 
-t.test('closing abandons mails that have not begun and waits for those in progress', async (t) => {
+t.test('closing abandons mails before their text, and waits for mails after it', async (t) => {
   const smtp = await startSmtpServer(t)
   const mailer = newMailer(t, smtp.url)
   smtp.failAt('rcpt', 'hang')
@@ -224,7 +223,12 @@ t.test('closing abandons mails that have not begun and waits for those in progre
   const pending = sendNow(other)
   await until(() => smtp.mails.length === 1, 'the server has received the text')
   await other.close()
-  matches(t, await pending, { outcome: 'unknown' }, 'in the time that a process has to exit')
+  matches(
+    t,
+    await pending,
+    { outcome: 'unknown' },
+    'closing waits no longer than a process has to exit',
+  )
 })
 
 t.test('a mail to a reserved domain is rejected without a connection', async (t) => {

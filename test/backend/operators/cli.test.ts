@@ -19,7 +19,7 @@ async function canLogIn(t: Test, url: string, email: string): Promise<boolean> {
   return createPasswords().verify(stored?.password_hash, PASSWORD)
 }
 
-/** The command line on a data directory of this test, as an operator calls it. */
+/** Creates a data directory, and returns functions that run the operators' command line on it. */
 function prepareCli(t: Test, env: Record<string, string> = { KEY_PEPPER: `v1:${PEPPER}` }) {
   const directory = t.testdir()
   const settings = { DATA_DIR: directory, ...env }
@@ -29,7 +29,7 @@ function prepareCli(t: Test, env: Record<string, string> = { KEY_PEPPER: `v1:${P
   return { directory, url: `sqlite:${join(directory, 'receivables.db')}`, run, runProcess, json }
 }
 
-t.test('an account and a key are created, and revoked, while a backend runs', async (t) => {
+t.test('an account and a key are created, changed and revoked while a backend runs', async (t) => {
   const { url, json } = prepareCli(t)
   const backend = await openTestDatabase(t, { url })
   const account = await json('accounts', 'create', '--name', 'Acme Ltd', '--currency', 'eur')
@@ -118,7 +118,7 @@ t.test('the process has an exit code, and writes errors to standard error', asyn
   matches(t, await runProcess('nope'), { code: 2, stdout: '', stderr: /no command nope/ })
 })
 
-t.test('without --json the output is sentences and tables', async (t) => {
+t.test('without --json, the output consists of sentences and tables', async (t) => {
   const { run } = prepareCli(t)
   matches(t, await run('accounts', 'list'), { code: 0, stdout: 'None.\n' })
   await run('accounts', 'create', '--name', 'Acme', '--demo')
@@ -220,7 +220,7 @@ t.test('help lists the commands, and explains each', async (t) => {
   })
 })
 
-t.test('secrets that are not set are read from the data directory', async (t) => {
+t.test('secrets that the environment lacks are read from the data directory', async (t) => {
   const { directory, run, json } = prepareCli(t, {})
   const { id } = await json('accounts', 'create', '--name', 'Acme')
   const issue = () =>
@@ -238,14 +238,14 @@ t.test('a file of secrets that other users can read is rejected', async (t) => {
 })
 
 t.test('each start of the demo revokes the key of the previous start', async (t) => {
-  // Regression: every start left another key with all scopes.
+  // Regression: every start created another key with all scopes, and revoked none.
   const { json } = prepareCli(t)
   const first = await json('demo', '--password', 'correct horse battery')
   const second = await json('demo', '--password', 'correct horse battery')
   t.equal(second.account.id, first.account.id)
   const keys = await json('keys', 'list', '--account', first.account.id)
-  const live = (keys as { id: string; revoked_at: string | null }[])
+  const active = (keys as { id: string; revoked_at: string | null }[])
     .filter(({ revoked_at }) => revoked_at === null)
     .map(({ id }) => id)
-  t.strictSame(live, [second.key.id])
+  t.strictSame(active, [second.key.id])
 })

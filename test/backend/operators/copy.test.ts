@@ -1,4 +1,4 @@
-// Copies from SQLite to PostgreSQL and back, as an operator moves a service.
+// Operators move a service to another database: from SQLite to PostgreSQL, and back.
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
@@ -25,8 +25,8 @@ function cli(...args: string[]): Promise<Outcome> {
   })
 }
 
-/** An SQLite file with an account that has records of every kind, and more rows than one batch. */
-async function prepare(t: Test) {
+/** Creates an SQLite database with records of every kind, and with more rows than one batch. */
+async function createSource(t: Test) {
   const url = `sqlite:${join(t.testdir(), 'source.db')}`
   const database = await openTestDatabase(t, { url })
   await database.transaction(async (tx) => {
@@ -37,33 +37,33 @@ async function prepare(t: Test) {
 }
 
 t.test('after a copy to PostgreSQL and back, all rows are equal', async (t) => {
-  const source = await prepare(t)
+  const source = await createSource(t)
   await source.database.close()
   const postgres = await newPostgresUrl(t)
-  const there = await cli('database', 'copy', '--from', source.url, '--to', postgres)
-  t.equal(there.code, 0, there.stderr)
-  matches(t, there.stdout, /audit_log +2,5\d\d +equal/)
-  matches(t, there.stdout, /Equal:/)
-  matches(t, there.stderr, /invoices \[#+\]/)
+  const forth = await cli('database', 'copy', '--from', source.url, '--to', postgres)
+  t.equal(forth.code, 0, forth.stderr)
+  matches(t, forth.stdout, /audit_log +2,5\d\d +equal/)
+  matches(t, forth.stdout, /Equal:/)
+  matches(t, forth.stderr, /invoices \[#+\]/)
   const url = source.url.replace('source.db', 'target.db')
   const back = await cli('database', 'copy', '--from', postgres, '--to', url, '--json')
   matches(t, JSON.parse(back.stdout), { equal: true })
   const target = await openTestDatabase(t, { url })
-  const again = await openTestDatabase(t, { url: source.url })
+  const original = await openTestDatabase(t, { url: source.url })
   for (const table of ['invoices', 'payments', 'payment_allocations', 'audit_log'] as const) {
     const rowsOf = async (database: typeof target) =>
       (await database.read.selectFrom(table).selectAll().execute())
         .map((row) => JSON.stringify(row))
         .toSorted()
-    t.strictSame(await rowsOf(target), await rowsOf(again), table)
+    t.strictSame(await rowsOf(target), await rowsOf(original), table)
   }
 })
 
 t.test('an interrupted copy continues where it stopped', async (t) => {
-  const { database: from } = await prepare(t)
+  const { database: from } = await createSource(t)
   const to = await openTestDatabase(t, { url: await newPostgresUrl(t) })
   let batches = 0
-  const breaking = {
+  const interrupting = {
     ...SILENT_PROGRESS,
     advance() {
       batches += 1
@@ -72,7 +72,7 @@ t.test('an interrupted copy continues where it stopped', async (t) => {
   }
   await rejectsWith(
     t,
-    copyDatabase({ from, to, sqlite: 'from', progress: breaking }),
+    copyDatabase({ from, to, sqlite: 'from', progress: interrupting }),
     /interrupted/,
   )
   const tables = await copyDatabase({ from, to, sqlite: 'from', progress: SILENT_PROGRESS })
@@ -84,8 +84,8 @@ t.test('an interrupted copy continues where it stopped', async (t) => {
   t.strictSame(repeated, tables, 'a further run changes nothing')
 })
 
-t.test('a target with other records is rejected, and the differences are named', async (t) => {
-  const { database: from } = await prepare(t)
+t.test('a target with other records is rejected, and columns that differ are named', async (t) => {
+  const { database: from } = await createSource(t)
   const to = await openTestDatabase(t, { url: await newPostgresUrl(t) })
   const options = { from, to, sqlite: 'from', progress: SILENT_PROGRESS } as const
   await to.transaction((tx) => insertRow(tx, 'note_00000x'))
@@ -102,7 +102,7 @@ t.test('a target with other records is rejected, and the differences are named',
 t.test(
   'a copy is rejected between two SQLite files, from a missing file, or while a backend runs',
   async (t) => {
-    const { url, database } = await prepare(t)
+    const { url, database } = await createSource(t)
     const postgres = await newPostgresUrl(t)
     const copy = (from: string, to: string) => cli('database', 'copy', '--from', from, '--to', to)
     matches(t, await copy(url, url), { code: 2, stderr: /One of --from and --to/ })

@@ -16,7 +16,7 @@ import { openTestDatabase, SILENT } from '../../fixtures/service/database.ts'
 
 const DAY_MS = 86_400_000
 
-/** The name and the addresses of incoming mail, but not the address of the webhook receiver. */
+/** Matches the person's name and e-mail addresses, but not the address of the webhook receiver. */
 const PERSON = /Jansen|jan jansen|@jansen/
 
 t.test(
@@ -45,7 +45,7 @@ t.test(
       },
     }
     const actionContext = () => ({ actor: OPERATOR, now: backend.now })
-    // Runs on five Mondays at noon, until a reminder waits for its approval.
+    // The planner and the sender run on five Mondays, after which a reminder waits for approval.
     for (let week = 0; week < 5; week += 1) {
       backend.now = new Date(Date.parse('2026-11-09T11:00:00.000Z') + week * 7 * DAY_MS)
       await runPlanning(deps, backend.now)

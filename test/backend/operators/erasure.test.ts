@@ -18,7 +18,7 @@ import { startReceiver } from '../../fixtures/servers/receiver.ts'
 import { openTestDatabase } from '../../fixtures/service/database.ts'
 import { ON_POSTGRES } from '../../fixtures/service/database-url.ts'
 
-/** Contained in every text about the person, and nowhere else. */
+/** A word that every text about the person contains, and no other text. */
 const CANARY = 'zaphodbeeblebrox'
 
 const REASON = 'asked by letter of 20 November'
@@ -60,31 +60,31 @@ async function fillLedger(books: Books, debtor: Json): Promise<Ledger> {
   await books.message([paid], { status: 'sent', sent_at: backend.now.toISOString(), ...texts })
   const message = await books.message([open], { status: 'scheduled', ...texts })
   const created_at = backend.now.toISOString()
-  const of = { account_id: accountId, message_id: message }
+  const ids = { account_id: accountId, message_id: message }
   await backend.database.transaction(async (tx) => {
     await tx
       .insertInto('message_html')
-      .values({ ...of, html: `<p>${CANARY}</p>` })
+      .values({ ...ids, html: `<p>${CANARY}</p>` })
       .execute()
     await tx
       .insertInto('message_transitions')
-      .values({ ...of, id: 't1', status: 'scheduled', detail: CANARY, created_at })
+      .values({ ...ids, id: 't1', status: 'scheduled', detail: CANARY, created_at })
       .execute()
     await tx
       .insertInto('inbound_mail')
-      .values({ ...of, digest: 'd', kind: 'reply', sender: CANARY, received_at: created_at })
+      .values({ ...ids, digest: 'd', kind: 'reply', sender: CANARY, received_at: created_at })
       .execute()
     const address = `${CANARY}@customer.example`
     await tx
       .insertInto('suppressed_addresses')
-      .values({ ...of, address, reason: 'bounced', detail: CANARY, created_at })
+      .values({ ...ids, address, reason: 'bounced', detail: CANARY, created_at })
       .execute()
     const facts = JSON.stringify({ recipient: CANARY })
     const planned = { facts, run_at: null, lease: null, attempts: 0, unknown_outcomes: 0 }
     await tx
       .insertInto('reminders')
       .values({
-        ...of,
+        ...ids,
         debtor_id: debtor.id,
         approved_hash: null,
         payment_digest: null,
@@ -98,7 +98,7 @@ async function fillLedger(books: Books, debtor: Json): Promise<Ledger> {
   return { debtor, paid, open, message }
 }
 
-/** Returns the rows of all tables that contain the canary. */
+/** Returns the name of each table that contains the canary, with one of the rows. */
 async function findCanary(read: Reader, shapes: readonly Shape[]): Promise<string[]> {
   const found: string[] = []
   for (const { name } of shapes) {
@@ -109,7 +109,7 @@ async function findCanary(read: Reader, shapes: readonly Shape[]): Promise<strin
   return found
 }
 
-/** As SQLite reports them; they are the same on PostgreSQL. */
+/** Reads the tables and columns from an SQLite database; PostgreSQL has the same. */
 async function tablesOf(t: Test, { backend }: Books): Promise<Shape[]> {
   if (!ON_POSTGRES) return backend.database.transaction(shapesIn)
   const database = await openTestDatabase(t, { url: `sqlite:${join(t.testdir(), 'tables.db')}` })
@@ -210,7 +210,7 @@ t.test('an erasure is audited and reported as an event, without the personal dat
   t.notMatch(JSON.stringify(events), CANARY)
 })
 
-t.test('a repeated write is still a replay, and its response has no personal data', async (t) => {
+t.test('after an erasure, a repeated write is a replay without personal data', async (t) => {
   const books = await openBooks(t)
   const repeat = (name: string) =>
     books.post('/api/v1/debtors', { ...debtorBody, name }, { 'idempotency-key': 'sync-1' })
@@ -226,7 +226,7 @@ t.test('a repeated write is still a replay, and its response has no personal dat
   })
 })
 
-t.test('a second erasure changes nothing, or completes the first one', async (t) => {
+t.test('a repeated erasure erases only personal data that was added since', async (t) => {
   const books = await openBooks(t)
   const { database } = books.backend
   const { debtor, open } = await fillLedger(books, await books.debtor(debtorBody))
@@ -247,7 +247,7 @@ t.test('a second erasure changes nothing, or completes the first one', async (t)
   t.equal(rows.filter(({ action }) => action === 'debtor.erased').length, 1)
 })
 
-t.test('a former address of the debtor that unsubscribed is erased too', async (t) => {
+t.test('an unsubscribed former address of the debtor is erased too', async (t) => {
   const books = await openBooks(t)
   const { database } = books.backend
   const debtor = await books.debtor({ email: 'Former@customer.example' })
@@ -270,7 +270,7 @@ t.test('a former address of the debtor that unsubscribed is erased too', async (
   t.strictSame(kept, [{ address: 'stranger@customer.example' }])
 })
 
-t.test('the records of other debtors are unchanged', async (t) => {
+t.test('an erasure does not change the records of other debtors', async (t) => {
   const books = await openBooks(t)
   const email = 'shared@customer.example'
   const [requested, other] = [
@@ -307,7 +307,7 @@ t.test('an unknown debtor and an empty reason are rejected', async (t) => {
 })
 
 t.test(
-  'the bytes are gone from the SQLite file and its log',
+  'after an erasure, the SQLite file and its log no longer contain the erased text',
   { skip: ON_POSTGRES && 'about SQLite' },
   async (t) => {
     const books = await openBooks(t)
@@ -315,13 +315,14 @@ t.test(
     const path = join(t.testdirName, 'test.db')
     const debtor = await books.debtor(debtorBody)
     await fillLedger(books, debtor)
-    // These rows split and merge pages, which could leave old bytes in free space.
+    // These rows make SQLite split and merge pages, which can leave old bytes in free space.
     for (let n = 0; n < 60; n += 1) await books.invoice({ notes: 'x'.repeat(1500) })
     await database.emptyLog()
-    const bytes = () => ['', '-wal'].map((suffix) => readFileSync(path + suffix, 'latin1')).join('')
-    matches(t, bytes(), containing(CANARY))
+    const readFiles = () =>
+      ['', '-wal'].map((suffix) => readFileSync(path + suffix, 'latin1')).join('')
+    matches(t, readFiles(), containing(CANARY))
     await erase(books, debtor.id)
     t.equal(await database.emptyLog(), true)
-    t.notMatch(bytes(), CANARY)
+    t.notMatch(readFiles(), CANARY)
   },
 )

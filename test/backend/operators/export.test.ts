@@ -11,14 +11,14 @@ import { openTestDatabase } from '../../fixtures/service/database.ts'
 
 const QUIET = { begin() {}, advance() {}, end() {} }
 
-/** Resolves with the parsed lines of an export. `between` is called after the first lines have been read. */
-async function exportOf(books: Books, between = async () => {}): Promise<Json[]> {
+/** Resolves with the parsed lines of an export. `onFirstLines` is called after the first lines have been read. */
+async function exportOf(books: Books, onFirstLines = async () => {}): Promise<Json[]> {
   const { database, now } = books.backend
   return database.snapshot(async (read) => {
     const account = await getAccount(read, books.accountId)
     let text = ''
     for await (const lines of exportAccount(read, account, now, QUIET)) {
-      if (text === '') await between()
+      if (text === '') await onFirstLines()
       text += lines
     }
     return text
@@ -66,7 +66,7 @@ t.test('no secret is exported', async (t) => {
   t.notMatch(text, books.key.secret)
 })
 
-t.test('an export shows the rows of one instant, whatever is written meanwhile', async (t) => {
+t.test('an export has the rows of one instant, even if rows are added meanwhile', async (t) => {
   const books = await openBooks(t)
   await books.debtor()
   const lines = await exportOf(books, async () => {
@@ -105,7 +105,7 @@ t.test('every table is exported without its secrets, or listed as not exported',
   for (const { name, key, json = [], withheld = [] } of EXPORTED) {
     const shape = shapes.find((found) => found.name === name)
     const columns = shape?.columns.map((column) => column.name) ?? []
-    t.strictSame(key, shape?.key, `${name}: its key`)
+    t.strictSame(key, shape?.key, `${name}: primary key`)
     const unknown = [...json, ...withheld].filter((column) => !columns.includes(column))
     t.strictSame(unknown, [], `${name}: unknown columns`)
     const secret = columns.filter((column) =>

@@ -21,7 +21,7 @@ function read(text: string | Buffer, overrides: Partial<LedgerOptions> = {}) {
   })
 }
 
-t.test('amounts become minor units exactly, by the decimals of the currency', async (t) => {
+t.test('amounts are parsed exactly, with the decimal places of the currency', async (t) => {
   const usd = { exponent: 2, mark: '.' } as const
   t.equal(parseDecimal('55.94', usd), 5594)
   t.equal(parseDecimal('55.9', usd), 5590)
@@ -166,15 +166,15 @@ t.test('a missing column is reported together with the columns of the file', asy
   })
 })
 
-t.test('an operator can assign the columns', async (t) => {
+t.test('an operator can assign columns to fields', async (t) => {
   const ledger = await read('Nr,Kunde,Datum,Betrag,settled\n1,K,1/2/2013,5,n/a\n', {
     columns: parseColumns('number=Nr, customer=Kunde, issued=Datum, amount=Betrag, settled='),
   })
   matches(t, ledger.invoices, [{ number: '1', customer: 'K', amount: 500, settledOn: undefined }])
 })
 
-// Regression: a file was read in one go, and the process responded to no other request meanwhile.
-t.test('a large file is read in slices, without harm to characters at their ends', async (t) => {
+// Regression: a large file was parsed in one turn of the event loop, which delayed all other requests.
+t.test('a large file is parsed in slices, which do not split characters', async (t) => {
   const rows = Array.from({ length: 9000 }, (_, n) => `${n},C😀 ${n % 50},1/2/2013,,1.00,`)
   let turns = 0
   let isReading = true
@@ -185,7 +185,7 @@ t.test('a large file is read in slices, without harm to characters at their ends
   setImmediate(countTurns)
   const { invoices, customers } = await read([HEADER, ...rows].join('\n'))
   isReading = false
-  t.ok(turns > 5, `the event loop ran ${turns} times meanwhile`)
+  t.ok(turns > 5, `the event loop ran ${turns} times`)
   t.equal(invoices.length, 9000)
   t.equal(invoices.at(-1)?.line, 9001)
   t.strictSame(

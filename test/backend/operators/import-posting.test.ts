@@ -1,4 +1,4 @@
-// An import posts every row once, and records no money on a record that differs.
+// An import posts every row once, and records no payment on an invoice that differs from the file.
 import t from 'tap'
 import { matches, rejectsWith } from '../../fixtures/matches.ts'
 import {
@@ -73,7 +73,7 @@ t.test('a key or account that cannot write is rejected before anything is sent',
   })
 })
 
-t.test('differences are reported, and no money is recorded on such invoices', async (t) => {
+t.test('differences are reported, and no payment is recorded on such invoices', async (t) => {
   const service = await startService(t)
   await runImport(service, { rows: ROWS.slice(0, 3) })
   const rows = [

@@ -3,7 +3,7 @@ import { formatDuration, secondsAtLimit } from '../../../backend/cli/import/fore
 import { createProgress, renderProgress } from '../../../backend/cli/import/progress.ts'
 import { matches } from '../../fixtures/matches.ts'
 
-t.test('the time that the hourly limit will cost is calculated in advance', async (t) => {
+t.test('the waiting time that the hourly limit causes is predicted', async (t) => {
   const nowMs = Date.parse('2026-11-21T10:15:00.000Z')
   const window = { limit: 600, remaining: 571, resetAtMs: nowMs + 1_800_000 }
   t.equal(secondsAtLimit(571, window, nowMs), 0)
@@ -43,7 +43,7 @@ t.test('a line of progress shows the count, the rate and the remaining time', as
   )
 })
 
-t.test('a terminal has one line that is redrawn within its width', async (t) => {
+t.test('on a terminal, progress is one line that is redrawn within the width', async (t) => {
   const written: string[] = []
   const progress = createProgress({
     ...{ isTTY: true, columns: 20 },
@@ -57,7 +57,7 @@ t.test('a terminal has one line that is redrawn within its width', async (t) => 
   t.strictSame(written, ['\r\x1b[KA note.\n', '\r\x1b[KRecording [########', '\n'])
 })
 
-t.test('a log has whole lines and no control characters', async (t) => {
+t.test('in a log, progress has whole lines and no control characters', async (t) => {
   const written: string[] = []
   const progress = createProgress({ write: (text) => written.push(text) })
   progress.note('A note.')

@@ -1,4 +1,5 @@
-// Imports into a service that fails: calls are repeated or wait, or the import stops and continues later.
+// If the service fails during an import, calls are repeated or delayed, or the import stops and a later run
+// continues it.
 import t from 'tap'
 import { matches, rejectsWith } from '../../fixtures/matches.ts'
 import {
@@ -33,7 +34,7 @@ t.test('calls with errors, resets and lost responses are repeated with the same 
   )
 })
 
-t.test('at the hourly limit all calls wait', async (t) => {
+t.test('after a call is rejected by the hourly limit, all calls wait', async (t) => {
   let limited = false
   function limitCallsBriefly() {
     limited = true
@@ -51,7 +52,7 @@ t.test('at the hourly limit all calls wait', async (t) => {
   matches(t, await runImport(service), { failed: false, json: { agrees: true } })
   // Without the limit, an import reads the account, writes 57 records, and reads seven pages.
   const refused = service.calls.length - (1 + 57 + 7)
-  t.ok(refused > 0 && refused <= 4, `only calls in progress reached the limit: ${refused}`)
+  t.ok(refused > 0 && refused <= 4, `only calls in progress were rejected: ${refused}`)
 })
 
 t.test(

@@ -11,7 +11,7 @@ import { until } from '../../fixtures/service/until.ts'
 
 const SECRET = 'Zk3vQ9pLr7TnXw2sYb8cHd5fJg6mKa4e'
 
-function environment(t: Test, over: Record<string, string> = {}): Record<string, string> {
+function environment(t: Test, overrides: Record<string, string> = {}): Record<string, string> {
   return {
     DATA_DIR: join(t.testdir(), 'data'),
     BACKEND_PORT: '0',
@@ -19,7 +19,7 @@ function environment(t: Test, over: Record<string, string> = {}): Record<string,
     GATEWAY_SECRET: SECRET,
     KEY_PEPPER: `v2:${SECRET}x,v1:${SECRET}`,
     SECRET_BOX_KEY: SECRET,
-    ...over,
+    ...overrides,
   }
 }
 
@@ -39,7 +39,7 @@ t.test('a backend reports its ports, is ready, and drains on a signal', async (t
   t.equal(await backend.stop(), 0)
 })
 
-// Regression: the connection of a request in progress stayed open, and the next request on it could be lost.
+// Regression: a connection stayed open after its last response, so the next request on it could be lost.
 t.test('each response of a backend that drains closes its connection', async (t) => {
   const backend = await startProcess(t, 'backend/main.ts', environment(t))
   const open = async () => {
