@@ -1,4 +1,4 @@
-// A listening worker runs when work is announced; its poll is only a fallback.
+// A listening worker runs a round when work is announced; its poll is only a fallback.
 import t from 'tap'
 import { startListeningWorker } from '../../../backend/background/worker.ts'
 import { announce } from '../../../backend/database/announcements.ts'

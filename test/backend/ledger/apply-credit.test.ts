@@ -1,4 +1,4 @@
-// If an account has chosen this mode, the surplus of a payment is allocated to the oldest invoices.
+// An account can choose `oldest_first`: then the surplus of a payment is allocated to the oldest invoices.
 import t, { type Test } from 'tap'
 import { setApplyCredit } from '../../../backend/accounts/apply-credit.ts'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'

@@ -54,7 +54,7 @@ t.test('a day begins at midnight in the time zone, or later if clocks skip midni
   t.equal(begins('2026-03-08', 'America/Havana'), '2026-03-08T05:00:00.000Z')
 })
 
-t.test('an instant needs an offset and a day that exists', async (t) => {
+t.test('an instant requires an offset and a day that exists', async (t) => {
   t.equal(parseInstant('2026-11-21T10:15:00+02:00')?.toISOString(), '2026-11-21T08:15:00.000Z')
   t.equal(parseInstant('2026-11-21t10:15:00.123456z')?.toISOString(), '2026-11-21T10:15:00.123Z')
   for (const text of [
@@ -81,7 +81,7 @@ t.test('a time zone is an IANA name, not an offset', async (t) => {
 })
 
 t.test(
-  'an hour of a day is the instant at which clocks show it, or later if they skip it',
+  'an hour of a day is converted to its instant, or to a later one if clocks skip the hour',
   async (t) => {
     const at = (date: string, hour: number, timezone: string) =>
       instantOf(date, hour, timezone).toISOString()

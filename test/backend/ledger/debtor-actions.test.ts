@@ -120,12 +120,17 @@ t.test('every invalid field of an edit is reported, and nothing is changed', asy
 })
 
 t.test(
-  'a new address alone does not make a debtor whose mail bounced reachable again',
+  'a debtor whose mail bounced is still marked as bounced after a change of the address',
   async (t) => {
     const ledger = await openLedger(t)
     const { id } = await ledger.books.debtor({ email: null })
     await ledger.edit(id, { email: 'ap@jansen.example' })
-    matches(t, await ledger.read(id), { contactability: { email: 'ok' } }, 'the first address does')
+    matches(
+      t,
+      await ledger.read(id),
+      { contactability: { email: 'ok' } },
+      'a first address makes a debtor reachable',
+    )
     await ledger.set(id, { contactability_email: 'bounced' })
     await ledger.edit(id, { email: 'new@jansen.example' })
     matches(t, await ledger.read(id), { contactability: { email: 'bounced' } })
@@ -165,11 +170,11 @@ t.test('chasing is paused until an instant or indefinitely, and can be resumed',
   t.strictSame((await ledger.read(id)).chasing, { status: 'active', reason: null, until: null })
   await ledger.resume(id)
   const updates = (await ledger.events()).filter(({ type }) => type === 'debtor.updated')
-  t.equal(updates.length, 3, 'resumed once')
+  t.equal(updates.length, 3, 'the second resumption changes nothing')
   await rejectsWith(t, ledger.pause(id, { reason: '', until: null }), { code: 'validation_failed' })
   const past = { reason: 'x', until: ledger.books.backend.now }
-  const notPast = { code: 'validation_failed', members: { errors: [{ pointer: '/until' }] } }
-  await rejectsWith(t, ledger.pause(id, past), notPast)
+  const invalidUntil = { code: 'validation_failed', members: { errors: [{ pointer: '/until' }] } }
+  await rejectsWith(t, ledger.pause(id, past), invalidUntil)
 })
 
 t.test('an archived debtor is not chased, and can still pay', async (t) => {

@@ -1,4 +1,4 @@
-// Amounts and statuses of invoices stay consistent after any payments, reversals and decisions.
+// Amounts and statuses of invoices stay consistent after any sequence of payments, reversals and other actions.
 import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import {
@@ -51,7 +51,7 @@ const arbitrarySteps = fc.array(
 )
 
 t.test(
-  'invoices and payments are consistent after any payments, reversals and decisions',
+  'invoices and payments are consistent after any payments, reversals and other actions',
   async (t) => {
     const books = await openBooks(t)
     const { accountId, backend } = books
@@ -136,7 +136,7 @@ t.test(
       fc.asyncProperty(arbitrarySteps, async (steps) => {
         const debtor = await books.debtor()
         const invoices: Json[] = []
-        for (let number = 0; number < INVOICES; number++) {
+        for (let index = 0; index < INVOICES; index++) {
           invoices.push(await books.invoice({ debtor_id: debtor.id, amount: 1000 }))
         }
         const payments: string[] = []

@@ -144,7 +144,7 @@ t.test('a written-off invoice is no longer chased, and can still be paid', async
       ...{ status: 'written_off', amount_due: 9000, paid_at: null },
       chasing: { status: 'stopped' },
     },
-    'written off again',
+    'the invoice is written off again',
   )
   await rejectsWith(t, ledger.perform('writeOffInvoice', invoice.id), {
     code: 'invoice_state_conflict',
@@ -216,7 +216,7 @@ t.test(
   },
 )
 
-t.test('a reversed payment is owed again, and cannot be reversed twice', async (t) => {
+t.test('after a reversal the invoice is owed again, and a second reversal fails', async (t) => {
   const ledger = await openLedger(t)
   const invoice = await ledger.invoice()
   const first = await ledger.pay(invoice, 4000)
@@ -262,7 +262,7 @@ t.test('a reversed payment is owed again, and cannot be reversed twice', async (
 })
 
 t.test(
-  'a decision without a reason, or on an invoice of another account, changes nothing',
+  'an action without a reason, or on an invoice of another account, changes nothing',
   async (t) => {
     const ledger = await openLedger(t)
     const invoice = await ledger.invoice()

@@ -145,21 +145,21 @@ t.test('every invalid field is reported', async (t) => {
 t.test('an amount must be an integer in minor units', async (t) => {
   const books = await openBooks(t)
   const { id: debtor_id } = await books.debtor()
-  const code = async (amount: string) => {
+  const outcomeOf = async (amount: string) => {
     const body = `{"debtor_id":"${debtor_id}","currency":"EUR","amount":${amount}}`
     const headers = { 'content-type': 'application/json' }
     const { json } = await books.call('POST', '/api/v1/invoices', { headers, body })
     return json['errors'] ?? json['amount']
   }
   for (const amount of ['"100"', '1.5', 'true', 'null', '[1]', '{}']) {
-    matches(t, await code(amount), [{ pointer: '/amount', code: 'invalid_type' }], amount)
+    matches(t, await outcomeOf(amount), [{ pointer: '/amount', code: 'invalid_type' }], amount)
   }
   for (const amount of ['0', '-1', '1000000000000', '9007199254740993', '1e999']) {
-    matches(t, await code(amount), [{ pointer: '/amount', code: 'out_of_range' }], amount)
+    matches(t, await outcomeOf(amount), [{ pointer: '/amount', code: 'out_of_range' }], amount)
   }
-  t.equal(await code('100.0'), 100)
-  t.equal(await code('1e2'), 100)
-  t.equal(await code('999999999999'), 999_999_999_999)
+  t.equal(await outcomeOf('100.0'), 100)
+  t.equal(await outcomeOf('1e2'), 100)
+  t.equal(await outcomeOf('999999999999'), 999_999_999_999)
 })
 
 t.test('an invoice requires an amount or lines, and a debtor', async (t) => {
@@ -229,7 +229,7 @@ t.test('numbers and external ids are unique in the account', async (t) => {
   t.equal((await others.invoice({ number: '2026-1', external_id: 'x' })).number, '2026-1')
 })
 
-t.test('generated numbers skip those that the client has assigned', async (t) => {
+t.test('generated numbers skip numbers that the client has assigned', async (t) => {
   const books = await openBooks(t)
   const { id: debtor_id } = await books.debtor()
   for (let number = 2; number <= 24; number++) {
@@ -275,7 +275,7 @@ t.test(
 )
 
 t.test(
-  'pages of overdue invoices have the order of creation, with or without their event',
+  'overdue invoices are listed in the order of creation, whether or not their events are recorded',
   async (t) => {
     const books = await openBooks(t, { timezone: 'Asia/Tokyo' })
     const { database } = books.backend

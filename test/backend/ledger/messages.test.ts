@@ -7,14 +7,14 @@ t.test(
   async (t) => {
     const books = await openBooks(t)
     const paid = await books.invoice()
-    const rest = await books.invoice({ debtor_id: paid.debtor_id })
-    const stoppable = ['scheduled', 'awaiting_approval', 'approved', 'queued'] as const
+    const other = await books.invoice({ debtor_id: paid.debtor_id })
+    const cancellable = ['scheduled', 'awaiting_approval', 'approved', 'queued'] as const
     const cancelled: string[] = []
-    for (const status of stoppable) cancelled.push(await books.message([rest, paid], { status }))
+    for (const status of cancellable) cancelled.push(await books.message([other, paid], { status }))
     const sending = await books.message([paid], { status: 'sending' })
     const sent = await books.message([paid], { status: 'sent' })
     const inbound = await books.message([paid], { status: 'received', direction: 'inbound' })
-    const ofOther = await books.message([rest])
+    const ofOther = await books.message([other])
     books.backend.now = new Date('2026-11-22T00:00:00.000Z')
     const payment = await books.create('/api/v1/payments', {
       invoice_id: paid.id,

@@ -94,7 +94,7 @@ t.test('for every line, the same line with a negated amount cancels it exactly',
   )
 })
 
-t.test('amounts are formatted exactly, with the decimals of our table', async (t) => {
+t.test('amounts are formatted exactly, with the decimals of our currency table', async (t) => {
   t.equal(moneyText(123_450, 'EUR'), '€1,234.50')
   t.equal(moneyText(5, 'EUR'), '€0.05')
   t.equal(moneyText(-5, 'EUR'), '-€0.05')

@@ -1,4 +1,4 @@
-// Money on account that is allocated later, allocations that are taken back, and credits.
+// People allocate money on account to invoices, take allocations back, and record credits.
 import t, { type Test } from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { voidInvoice } from '../../../backend/invoices/actions.ts'
@@ -333,7 +333,7 @@ t.test('credits reduce the amount due, down to zero', async (t) => {
   })
 })
 
-t.test('a credit never exceeds what is due', async (t) => {
+t.test('a credit cannot exceed the amount due', async (t) => {
   const ledger = await openLedger(t)
   const invoice = await ledger.invoice()
   await ledger.pay({ invoice_id: invoice.id, amount: 4000 })

@@ -78,7 +78,7 @@ t.test('the amounts due by age reflect every change of an invoice', async (t) =>
   t.strictSame(last?.outstanding, total(54_301, 4))
   t.strictSame(last?.ages.at(-1), EMPTY)
   const rows = await database.read.selectFrom('ledger_changes').selectAll().execute()
-  t.strictSame(rows, [], 'no change is left to process')
+  t.strictSame(rows, [], 'all changes are processed')
 })
 
 t.test(
@@ -142,7 +142,7 @@ t.test('a debtor is found by words of its name, city, address and id', async (t)
   t.strictSame((await findDebtorsByWords(database.read, others.accountId, 'bouw', 9)).ids, [])
 })
 
-t.test('all changes of a debtor are processed at once', async (t) => {
+t.test('one transaction processes all changes of a debtor', async (t) => {
   const books = await openBooks(t)
   const { database } = books.backend
   const { id } = await books.debtor()
@@ -156,7 +156,7 @@ t.test('all changes of a debtor are processed at once', async (t) => {
   )
   await updateTotalsOf(database, books.accountId)
   const logged = await database.read.selectFrom('ledger_changes').select('debtor_id').execute()
-  t.strictSame(logged, [], 'one transaction handles all of its changes')
+  t.strictSame(logged, [], 'no change remains')
   const [due] = await readDueByAge(database.read, books.accountId, TODAY)
   t.equal(due?.outstanding.amount, 500)
 })

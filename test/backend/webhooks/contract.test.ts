@@ -1,4 +1,4 @@
-/** Events are as the OpenAPI document describes them. */
+// Events match their schemas in the OpenAPI document.
 import t from 'tap'
 import { setStatus } from '../../../backend/accounts/accounts.ts'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
@@ -21,7 +21,7 @@ t.test('the document describes the existing event types, and no others', async (
   t.strictSame(Object.keys(documented), EVENT_TYPES)
 })
 
-t.test('a test event of each type is as documented', async (t) => {
+t.test('a test event of each type matches its schema', async (t) => {
   for (const type of EVENT_TYPES) {
     const event = {
       id: 'evt_00000000000000000000000000',
@@ -36,7 +36,7 @@ t.test('a test event of each type is as documented', async (t) => {
   }
 })
 
-t.test('recorded events are as documented', async (t) => {
+t.test('recorded events match their schemas', async (t) => {
   const webhooks = await openWebhooks(t)
   const { books } = webhooks
   const { backend, accountId } = books

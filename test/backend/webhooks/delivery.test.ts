@@ -50,10 +50,14 @@ t.test('an event is delivered with a signature, and logged', async (t) => {
   })
   matches(t, JSON.parse(attempt?.request_headers ?? ''), { 'webhook-id': delivery.event_id })
   matches(t, JSON.parse(attempt?.response_headers ?? ''), { 'x-note': 'seen' })
-  t.notMatch(JSON.stringify(await webhooks.readEndpoint(row.id)), secret, 'sealed at rest')
+  t.notMatch(
+    JSON.stringify(await webhooks.readEndpoint(row.id)),
+    secret,
+    'the stored secret is encrypted',
+  )
 })
 
-t.test('while a secret is rotated, both secrets sign, until the old one expires', async (t) => {
+t.test('after a rotation, both secrets sign until the old one expires', async (t) => {
   const webhooks = await openWebhooks(t)
   const { backend } = webhooks.books
   const receiver = await startReceiver(t)
@@ -63,12 +67,12 @@ t.test('while a secret is rotated, both secrets sign, until the old one expires'
   const { row: rotated, secret: current } = await backend.database.transaction((tx) =>
     rotateSecret(tx, row, BOX, actionContext()),
   )
-  const next = async () => {
+  const receiveNext = async () => {
     const count = receiver.webhooks.length
     await webhooks.books.debtor()
     return until(() => receiver.webhooks[count], 'another webhook')
   }
-  const overlapping = await next()
+  const overlapping = await receiveNext()
   t.ok(verify(overlapping, old))
   t.ok(verify(overlapping, current))
   await rejectsWith(
@@ -77,7 +81,7 @@ t.test('while a secret is rotated, both secrets sign, until the old one expires'
     { code: 'webhook_secret_overlap' },
   )
   await backend.database.transaction((tx) => expireOldSecret(tx, rotated, actionContext()))
-  const after = await next()
+  const after = await receiveNext()
   t.throws(() => verify(after, old))
   t.ok(verify(after, current))
   t.equal(String(after.headers['webhook-signature']).split(' ').length, 1)
@@ -87,8 +91,12 @@ t.test('while a secret is rotated, both secrets sign, until the old one expires'
   )
   t.equal(again.row.old_secret_expires_at, new Date(+backend.now + 24 * HOUR_MS).toISOString())
   webhooks.wait(24 * HOUR_MS)
-  const nextDay = await next()
-  t.equal(String(nextDay.headers['webhook-signature']).split(' ').length, 1, 'expired by itself')
+  const nextDay = await receiveNext()
+  t.equal(
+    String(nextDay.headers['webhook-signature']).split(' ').length,
+    1,
+    'the old secret has expired',
+  )
 })
 
 t.test('a delivery that fails is attempted ten times in three days', async (t) => {
@@ -120,7 +128,7 @@ t.test('a delivery that fails is attempted ten times in three days', async (t) =
   )
 })
 
-t.test('410 disables the endpoint and notifies the Admins', async (t) => {
+t.test('a response with status 410 disables the endpoint and notifies the Admins', async (t) => {
   const webhooks = await openWebhooks(t)
   const { database } = webhooks.books.backend
   const receiver = await startReceiver(t, { respond: (_, res) => res.writeHead(410).end() })
@@ -213,7 +221,7 @@ t.test('events wait while their endpoint is paused', async (t) => {
   t.equal(receiver.webhooks.length, 1)
 })
 
-t.test('a worker that drains returns its unfinished deliveries', async (t) => {
+t.test('a worker that drains releases its unfinished deliveries', async (t) => {
   const webhooks = await openWebhooks(t, { attemptMsMax: 60_000 })
   const receiver = await startReceiver(t, { respond: () => {} })
   await webhooks.endpoint(receiver.url)
@@ -260,22 +268,19 @@ t.test('a delivery of a dead worker is sent when its lease has expired', async (
   await webhooks.untilAll(isDelivered, 'delivered')
 })
 
-// Regression: the deliveries of a killed backend broke a constraint when the next one reclaimed them, and
+// Regression: when a backend reclaimed the deliveries of its killed predecessor, it violated a constraint, and
 // nothing was delivered.
-t.test(
-  'if there is only one backend, it sends the deliveries of a killed one at once',
-  async (t) => {
-    const webhooks = await openWebhooks(t)
-    const { backend } = webhooks.books
-    const receiver = await startReceiver(t)
-    await webhooks.endpoint(receiver.url)
-    await webhooks.books.debtor()
-    const [delivery] = await webhooks.deliveries()
-    await backend.database.transaction((tx) =>
-      DELIVERY_LEASES.claim(tx, [delivery?.id ?? ''], backend.now, { status: 'sending' }),
-    )
-    webhooks.startWorker({ isOnlyBackend: true })
-    await webhooks.untilAll(isDelivered, 'delivered')
-    t.equal(receiver.webhooks.length, 1)
-  },
-)
+t.test('the only backend sends the deliveries of its killed predecessor at once', async (t) => {
+  const webhooks = await openWebhooks(t)
+  const { backend } = webhooks.books
+  const receiver = await startReceiver(t)
+  await webhooks.endpoint(receiver.url)
+  await webhooks.books.debtor()
+  const [delivery] = await webhooks.deliveries()
+  await backend.database.transaction((tx) =>
+    DELIVERY_LEASES.claim(tx, [delivery?.id ?? ''], backend.now, { status: 'sending' }),
+  )
+  webhooks.startWorker({ isOnlyBackend: true })
+  await webhooks.untilAll(isDelivered, 'delivered')
+  t.equal(receiver.webhooks.length, 1)
+})

@@ -1,4 +1,4 @@
-/** Runs the receivers of the guide exactly as they are written. */
+// Runs the sample receivers of the webhooks guide exactly as they are written.
 
 import { execFile } from 'node:child_process'
 import { createHmac } from 'node:crypto'
@@ -41,7 +41,7 @@ t.test("the guide's test vector has a valid signature", async (t) => {
   t.equal(cell('`webhook-signature`'), `v1,${expected}`)
 })
 
-t.test("the guide's Node receiver accepts what we send and nothing else", async (t) => {
+t.test("the guide's Node receiver accepts our webhooks, and rejects forged ones", async (t) => {
   const port = await startGuideReceiver(t)
   const sender = createSender({ privateTargets: 'allow' })
   t.teardown(() => sender.close())
@@ -59,7 +59,7 @@ t.test("the guide's Node receiver accepts what we send and nothing else", async 
   matches(t, await send({}, body), { statusCode: 400 })
 })
 
-/** For each language, the file, the command that runs it, and a program around the guide's `verify`. */
+/** For each language, the file, the command that runs it, and a program that calls the guide's `verify`. */
 const LANGUAGES = {
   python: {
     file: 'verify.py',
@@ -108,18 +108,22 @@ func main() {
 for (const [language, { file, command, program }] of Object.entries(LANGUAGES)) {
   const [interpreter = '', ...args] = command
   const skip = missingCommand(interpreter)
-  t.test(`the guide's ${language} accepts what we send and nothing else`, { skip }, async (t) => {
-    const cwd = t.testdir({ [file]: program(codeOf(language)) })
-    const body = '{"id":"evt_1"}'
-    const headers = JSON.stringify(headersOf(Buffer.from(body)))
-    const options = { cwd, env: { ...process.env, GOCACHE: join(cwd, 'cache') } }
-    const { stdout } = await promisify(execFile)(
-      interpreter,
-      [...args, SECRET, headers, body],
-      options,
-    )
-    t.equal(stdout.trim(), 'true false false')
-  })
+  t.test(
+    `the guide's ${language} sample accepts our webhooks, and rejects forged ones`,
+    { skip },
+    async (t) => {
+      const cwd = t.testdir({ [file]: program(codeOf(language)) })
+      const body = '{"id":"evt_1"}'
+      const headers = JSON.stringify(headersOf(Buffer.from(body)))
+      const options = { cwd, env: { ...process.env, GOCACHE: join(cwd, 'cache') } }
+      const { stdout } = await promisify(execFile)(
+        interpreter,
+        [...args, SECRET, headers, body],
+        options,
+      )
+      t.equal(stdout.trim(), 'true false false')
+    },
+  )
 }
 
 /** Starts the guide's receiver in its own process. */

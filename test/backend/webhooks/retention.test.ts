@@ -8,7 +8,7 @@ import { startReceiver } from '../../fixtures/servers/receiver.ts'
 
 const DAY_MS = 24 * 3_600_000
 
-t.test('the log is deleted after 30 days, except for deliveries that still wait', async (t) => {
+t.test('the delivery log is deleted after 30 days, except for pending deliveries', async (t) => {
   const webhooks = await openWebhooks(t)
   const { backend } = webhooks.books
   const { database } = backend

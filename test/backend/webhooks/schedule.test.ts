@@ -17,7 +17,7 @@ function failure(statusCode: number | null, retryAfter?: string): AttemptResult 
 
 const secondsTo = (at: Date | undefined) => at && (at.getTime() - NOW.getTime()) / 1000
 
-t.test('each delay varies by a tenth, and all of them take about three days', async (t) => {
+t.test('each delay varies by a tenth, and together they last about three days', async (t) => {
   const delays = (random: number) =>
     Array.from({ length: 10 }, (_, n) => secondsTo(nextAttemptAt(n + 1, failure(500), NOW, random)))
   t.strictSame(delays(0.5), [5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400, undefined])
@@ -48,7 +48,7 @@ t.test(
   },
 )
 
-t.test('deliveries to an overloaded receiver wait, and others do not', async (t) => {
+t.test('all deliveries to an overloaded receiver are delayed', async (t) => {
   for (const status of [429, 502, 503, 504]) {
     t.equal(secondsTo(holdUntil(failure(status), NOW)), 5)
     t.equal(secondsTo(holdUntil(failure(status, '60'), NOW)), 60)

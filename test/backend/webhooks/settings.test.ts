@@ -88,8 +88,8 @@ t.test('every invalid field of an endpoint is reported', async (t) => {
     response.json.errors.map(({ pointer }: Json) => pointer),
     ['/url', '/description', '/events/0'],
   )
-  const none = await admin.send('POST', ENDPOINTS, { url: receiver.url, events: [] })
-  matches(t, none, { status: 422, json: { detail: /at least one event/ } })
+  const noEvents = await admin.send('POST', ENDPOINTS, { url: receiver.url, events: [] })
+  matches(t, noEvents, { status: 422, json: { detail: /at least one event/ } })
   for (let n = 0; n < 10; n++) await create()
   matches(t, await admin.send('POST', ENDPOINTS, { url: receiver.url }), {
     status: 409,
@@ -97,7 +97,7 @@ t.test('every invalid field of an endpoint is reported', async (t) => {
   })
 })
 
-t.test('a Member sees everything but secrets and bodies, and changes nothing', async (t) => {
+t.test('a Member can see everything but secrets and bodies, and change nothing', async (t) => {
   const { backend, create, admin } = await open(t)
   const { id } = await create()
   const sent: Json = (await admin.send('POST', `${ENDPOINTS}/${id}/test`, {})).json
@@ -148,7 +148,7 @@ t.test('endpoints and deliveries of other accounts are not found', async (t) => 
   for (const response of foreign) matches(t, response, { status: 404, json: { code: 'not_found' } })
 })
 
-t.test('a test event shows its result at once', async (t) => {
+t.test('the response to sending a test event contains its result', async (t) => {
   const { admin, create, receiver } = await open(t)
   const { id, secret } = await create({ events: ['invoice.paid'] })
   receiver.respondWith((_, res) => res.writeHead(418).end('a teapot'))
@@ -199,7 +199,7 @@ t.test('an endpoint is changed, paused and resumed, and its secret is rotated', 
   matches(t, await admin.send('POST', `${path}/rotate-secret`), { status: 200 })
 })
 
-t.test('the log is filtered and paged; failed deliveries are redelivered', async (t) => {
+t.test('the log can be filtered and paged; failed deliveries can be redelivered', async (t) => {
   const { admin, create, receiver, backend, account, startWorker } = await open(t)
   const { id } = await create({ events: ['debtor.created'] })
   receiver.respondWith((_, res) => res.writeHead(410).end())
@@ -238,7 +238,7 @@ t.test('the log is filtered and paged; failed deliveries are redelivered', async
   t.equal(new Set(ids).size, 3, 'each kept its id')
   const endpoint = await read(`${ENDPOINTS}/${id}`)
   matches(t, endpoint, { last_24_hours: { succeeded: 3 } })
-  // An hour may begin during the test, so the attempts may be in two hours.
+  // An hour may begin during the test, so the attempts may be counted in two hours.
   const hours: { succeeded: number }[] = endpoint['attempts_by_hour']
   t.equal(
     hours.reduce((sum, { succeeded }) => sum + succeeded, 0),
@@ -247,7 +247,7 @@ t.test('the log is filtered and paged; failed deliveries are redelivered', async
 })
 
 t.test(
-  'the pages show endpoints, the log and one delivery, as far as the role may see them',
+  'pages show endpoints, the log and a delivery, but hide from Members what only Admins may see',
   async (t) => {
     const { backend, admin, create, receiver } = await open(t)
     const { id, secret } = await create({ description: '<b>ERP</b>' })
@@ -259,7 +259,11 @@ t.test(
       for (const person of [admin, member]) {
         const { status, text } = await person.page(path)
         t.equal(status, 200, path)
-        t.notMatch(text, /<b>ERP|<script>alert|undefined|\[object/, `${path} is escaped and whole`)
+        t.notMatch(
+          text,
+          /<b>ERP|<script>alert|undefined|\[object/,
+          `${path} is escaped and complete`,
+        )
         t.notMatch(text, secret)
         if (person === member) t.notMatch(text, /method="post" action="\/settings\/webhook/)
       }
@@ -303,7 +307,7 @@ t.test('forms add, change and test an endpoint', async (t) => {
   t.equal(redelivery.status, 303)
 })
 
-t.test('a deleted endpoint is gone, and its pending deliveries are not sent', async (t) => {
+t.test('a deleted endpoint is not found, and its pending deliveries are not sent', async (t) => {
   const { admin, create, backend } = await open(t)
   const member = await logIn(backend, MEMBER)
   const { id } = await create()

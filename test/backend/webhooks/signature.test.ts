@@ -16,7 +16,7 @@ t.test('a signature equals that of the published test vector', async (t) => {
   )
 })
 
-t.test('the library of receivers accepts our signatures, with either secret', async (t) => {
+t.test('the library standardwebhooks accepts our signatures with either secret', async (t) => {
   const [secret, next] = [createSigningSecret(), createSigningSecret()]
   const body = Buffer.from('{"note":"é €"}')
   const timestampSeconds = Math.floor(Date.now() / 1000)
@@ -52,7 +52,7 @@ t.test('a sealed secret can be opened for its own endpoint only', async (t) => {
   const sealed = box.seal('whsec_abc', OWNER)
   t.equal(box.open(sealed, OWNER), 'whsec_abc')
   t.notMatch(sealed, /whsec_abc/)
-  t.not(box.seal('whsec_abc', OWNER), sealed, 'never the same twice')
+  t.not(box.seal('whsec_abc', OWNER), sealed, 'each encryption of a secret differs')
   t.throws(() => box.open(sealed, { ...OWNER, recordId: 'whe_2' }))
   t.throws(() => box.open(sealed, { ...OWNER, accountId: 'acct_2' }))
   const [version, id, text = ''] = sealed.split('.')

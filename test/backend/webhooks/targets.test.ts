@@ -8,7 +8,7 @@ import { matches } from '../../fixtures/matches.ts'
 import { startDns } from '../../fixtures/servers/dns.ts'
 import { startReceiver } from '../../fixtures/servers/receiver.ts'
 
-/** Each address leads, in some interpretation, to this machine or to a network that is not public. */
+/** Addresses that can lead to this machine or to a network that is not public. */
 const INTERNAL_ADDRESSES = [
   ...['0.0.0.0', '0.1.2.3', '10.0.0.1', '10.255.255.255', '100.64.0.1', '100.127.255.255'],
   ...['127.0.0.1', '127.0.0.53', '127.1.2.3', '127.255.255.255', '169.254.0.1', '169.254.169.254'],
@@ -52,7 +52,7 @@ const INTERNAL_HOSTS = [
 ]
 
 t.test(
-  'the sender connects to no spelling of an internal address, even if one is stored',
+  'the sender does not connect to an internal address in any spelling, even if the URL was saved',
   async (t) => {
     const listener = await startListener(t)
     const sender = createSender({ privateTargets: 'refuse', attemptMsMax: 3000 })
@@ -65,7 +65,7 @@ t.test(
     for (const host of hosts) {
       for (const scheme of ['https', 'http']) {
         const url = `${scheme}://${host}:${listener.port}/`
-        // Some of these are not valid in a URL.
+        // Some of these hosts are not valid in a URL.
         if (!URL.canParse(url)) continue
         const result = await sender.send({ url, headers: {}, body: Buffer.from('{}') })
         t.equal(result.error, 'target_not_allowed', url)
@@ -82,7 +82,7 @@ t.test('the sender does not connect to a name that resolves to an internal addre
   const dns = await startDns(t, (name) => {
     const address = zone.get(name)
     if (address !== undefined) return [address]
-    // These names have a public address too.
+    // These names also have a public address.
     if (name === 'mixed.attacker.example') return ['93.184.215.14', '127.0.0.1']
     if (name === 'mixed-families.attacker.example') return ['93.184.215.14', '::1']
     if (name === 'mixed-mapped.attacker.example') return ['93.184.215.14', '::ffff:127.0.0.1']
@@ -108,31 +108,33 @@ t.test('the sender does not connect to a name that resolves to an internal addre
 })
 
 t.test(
-  'a name is resolved once per connection, so that it cannot change after the check',
+  'a name is resolved once per connection, so that its address cannot change after the check',
   async (t) => {
     const listener = await startListener(t)
     const dns = await startDns(t, (_name, requested) => [
       requested === 0 ? '93.184.215.14' : '127.0.0.1',
     ])
     const options = { privateTargets: 'refuse', dnsServers: [dns.server] } as const
-    const impatient = createSender({ ...options, attemptMsMax: 300 })
-    const patient = createSender(options)
-    t.teardown(() => Promise.all([impatient.close(), patient.close()]))
+    const firstSender = createSender({ ...options, attemptMsMax: 300 })
+    const secondSender = createSender(options)
+    t.teardown(() => Promise.all([firstSender.close(), secondSender.close()]))
     const sendWith = (sender: Sender, n: number) =>
       sender.send({
         url: `https://rebind${n}.attacker.example:${listener.port}/`,
         headers: {},
         body: Buffer.from('{}'),
       })
-    const results = await Promise.all(Array.from({ length: 20 }, (_, n) => sendWith(impatient, n)))
+    const results = await Promise.all(
+      Array.from({ length: 20 }, (_, n) => sendWith(firstSender, n)),
+    )
     for (const { error } of results) {
       t.not(error, 'target_not_allowed', 'the first look-up was used')
       t.not(error, null)
     }
-    // One question for A and one for AAAA each: nothing was resolved between check and connection.
+    // Each name caused one question for A and one for AAAA, so nothing was resolved again after the check.
     t.equal(dns.questions.length, 40)
     for (const { error } of await Promise.all(
-      Array.from({ length: 20 }, (_, n) => sendWith(patient, n)),
+      Array.from({ length: 20 }, (_, n) => sendWith(secondSender, n)),
     )) {
       t.equal(error, 'target_not_allowed', 'the next attempt resolves the name again')
     }
@@ -140,7 +142,7 @@ t.test(
   },
 )
 
-t.test('a redirect is a response that is never followed', async (t) => {
+t.test('a redirect is recorded as a failed response, and never followed', async (t) => {
   const internal = await startReceiver(t)
   const statuses = [301, 302, 303, 307, 308]
   const receiver = await startReceiver(t)
@@ -169,7 +171,7 @@ t.test('public addresses are allowed', async (t) => {
 })
 
 t.test('a URL is checked when it is saved, and the error says what is wrong', async (t) => {
-  const refused: [text: string, fault: RegExp][] = [
+  const invalid: [text: string, fault: RegExp][] = [
     ['', /complete URL/],
     ['example.com/hook', /complete URL/],
     ['ftp://example.com/', /complete URL/],
@@ -200,7 +202,7 @@ t.test('a URL is checked when it is saved, and the error says what is wrong', as
     ['https:\\\\example.com\\', /spaces/],
     [`https://example.com/${'a'.repeat(2048)}`, /at most/],
   ]
-  for (const [text, fault] of refused)
+  for (const [text, fault] of invalid)
     matches(t, parseTargetUrl(text, 'refuse'), { error: fault }, text)
   const allowed = ['https://example.com/', 'https://example.com:8443/a?b=c', 'https://EXAMPLE.com']
   for (const text of allowed)

@@ -1,4 +1,4 @@
-// Due work wakes its worker; the slow poll is only a fallback.
+// Due deliveries wake the worker at once; its slow poll is only a fallback.
 import t, { type Test } from 'tap'
 import { announce } from '../../../backend/database/announcements.ts'
 import { startDeliveryWorker } from '../../../backend/webhooks/delivery-worker.ts'
@@ -11,7 +11,7 @@ import { until } from '../../fixtures/service/until.ts'
 
 const HOUR_MS = 3_600_000
 
-/** A worker that polls once an hour, on the real clock. */
+/** Starts a worker that polls once an hour and uses the real clock. */
 function startHourlyWorker(t: Test, { sender, books }: Webhooks) {
   const worker = startDeliveryWorker({
     database: books.backend.database,
@@ -28,24 +28,24 @@ function startHourlyWorker(t: Test, { sender, books }: Webhooks) {
   t.teardown(() => worker.drain())
 }
 
-/** Starts a worker. Resolves after its first round, which finds everything that is due already. */
-async function startIdle(t: Test, webhooks: Webhooks) {
+/** Starts a worker. Resolves after its first round, which sends all deliveries that are already due. */
+async function startIdleWorker(t: Test, webhooks: Webhooks) {
   const { database } = webhooks.books.backend
   const before = database.activity().committed
   startHourlyWorker(t, webhooks)
-  await until(() => database.activity().committed > before, 'the first round is over')
+  await until(() => database.activity().committed > before, 'the first round has ended')
 }
 
 t.test('an event wakes the worker', async (t) => {
   const webhooks = await openWebhooks(t)
   const receiver = await startReceiver(t)
   await webhooks.endpoint(receiver.url)
-  await startIdle(t, webhooks)
+  await startIdleWorker(t, webhooks)
   await webhooks.books.debtor()
   await until(() => receiver.webhooks.length === 1, 'the event is delivered')
 })
 
-t.test('a failed delivery is repeated at its time', async (t) => {
+t.test('a failed delivery is retried when it is due', async (t) => {
   const webhooks = await openWebhooks(t)
   let attempts = 0
   const receiver = await startReceiver(t, {
@@ -55,7 +55,7 @@ t.test('a failed delivery is repeated at its time', async (t) => {
     },
   })
   await webhooks.endpoint(receiver.url)
-  await startIdle(t, webhooks)
+  await startIdleWorker(t, webhooks)
   await webhooks.books.debtor()
   await until(() => attempts === 2, 'the second attempt, five seconds later')
   const rows = await webhooks.untilAll(({ status }) => status === 'delivered', 'delivered')
@@ -73,7 +73,7 @@ t.test('resuming an endpoint wakes the worker', async (t) => {
   } as const
   const paused = await backend.database.transaction((tx) => pauseEndpoint(tx, row, actionContext))
   await webhooks.books.debtor()
-  await startIdle(t, webhooks)
+  await startIdleWorker(t, webhooks)
   t.equal(receiver.webhooks.length, 0)
   await backend.database.transaction((tx) => resumeEndpoint(tx, paused, actionContext))
   await until(() => receiver.webhooks.length === 1, 'the event is delivered')
@@ -87,7 +87,7 @@ t.test(
     const calls: string[] = []
     const end = database.listen('a', () => calls.push('a'))
     database.listen('b', () => calls.push('b'))
-    // On PostgreSQL, a new connection calls all listeners, because earlier announcements are unknown.
+    // On PostgreSQL, a new connection calls all listeners, because earlier announcements may have been missed.
     if (database.isConcurrent)
       await until(() => calls.splice(0).length > 0, 'the call after connecting')
     await database
