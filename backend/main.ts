@@ -37,7 +37,7 @@ await runProcess({
     'The backend: stores accounts, keys, debtors, invoices, payments and messages, serves the gateways, and sends reminders and webhooks.',
   schema: BACKEND_SETTINGS,
   prefix: 'BACKEND_',
-  // These have the same prefix, but are settings of the gateway, which may be in the same environment.
+  // These settings have the same prefix, but belong to the gateway, which may share the environment.
   foreign: ['BACKEND_URLS', 'BACKEND_CONNECTIONS'],
   reloadable: ['GATEWAY_SECRET', 'KEY_PEPPER'],
   check: (settings) => [
@@ -131,7 +131,9 @@ await runProcess({
 
 /** Renders the documentation in advance, so that its first reader does not wait. */
 function renderDocsAhead(baseUrl: string, log: Logger): void {
-  renderedDocs(baseUrl).catch((err: unknown) => log.error({ err }, 'documentation not rendered'))
+  renderedDocs(baseUrl).catch((err: unknown) =>
+    log.error({ err }, 'rendering the documentation failed'),
+  )
 }
 
 /** Derives a key of this purpose from each key of the list. */

@@ -78,7 +78,7 @@ export interface BackendDeps {
   readonly cursorKey: Buffer
   /** Encrypts the secrets of authenticator apps. */
   readonly secondFactorBox: SecretBox
-  /** Tests pass one whose hashes cost less. */
+  /** Tests pass an instance with cheaper hashes. */
   readonly passwords?: Passwords
   /** If absent, there are no pages for webhooks. */
   readonly webhooks?: WebhookServices
@@ -221,7 +221,8 @@ function createServerFor({ host, port, socket }: BackendDeps): Server {
     routes: {
       cache: { otherwise: 'no-store' },
       response: { ranges: false },
-      // Without a type, hapi would parse a body as JSON, which a browser can be made to send.
+      // Without this type, hapi would parse a body without a Content-Type as JSON. A hostile page can make a
+      // browser send such a request.
       payload: { defaultContentType: 'application/octet-stream', maxBytes: BODY_BYTES_MAX },
       state: { parse: false, failAction: 'ignore' },
     },

@@ -32,7 +32,7 @@ export const erasureCommands: readonly Command[] = [
         left_in_database_log: !isLogEmpty,
       }
       const counts = Object.entries(erased).map(([table, count]) => `${count} in ${table}`)
-      const also = counts.length === 0 ? '' : `, with rows of its records: ${counts.join(', ')}`
+      const also = counts.length === 0 ? '' : `, with rows in other tables: ${counts.join(', ')}`
       const left = also === '' ? '; there was nothing more to erase' : also
       const when = wasErased ? `was erased at ${debtor.erased_at}${left}.` : `is erased${also}.`
       const kept =

@@ -86,7 +86,10 @@ function inOneTransaction({ up }: { readonly up: TransactionStep['run'] }): Migr
 
 export interface PrepareOptions {
   readonly progress: MigrationProgress
-  /** Throws if a database that is not empty has pending migrations. An empty database is always migrated. */
+  /**
+   * Whether only an empty database is migrated. A database with pending migrations that is not empty is then
+   * rejected.
+   */
   readonly onlyIfEmpty: boolean
   /** In the order in which they are applied; by default `MIGRATIONS`. */
   readonly migrations?: Migrations
@@ -128,6 +131,6 @@ function assertUsable(records: readonly MigrationRecord[], migrations: Migration
   if (unusable.length === 0) return
   const names = unusable.map(({ name }) => name).join(', ')
   throw new Error(
-    `This version is too old for the database: it needs what ${names} removed. Start a newer version.`,
+    `This version is too old for the database: it needs columns or tables that ${names} removed. Start a newer version.`,
   )
 }

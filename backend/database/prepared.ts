@@ -27,7 +27,7 @@ class Placeholder {
   }
 }
 
-/** A statement whose text is one of a few. Its result has rows, but no count of affected rows. */
+/** A statement with one of a few fixed texts. Its result has rows, but no count of affected rows. */
 export interface PreparedQuery<Row = unknown> extends CompiledQuery<Row> {
   readonly isPrepared: true
 }

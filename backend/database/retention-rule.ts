@@ -18,7 +18,9 @@ export interface RetentionRule {
 /** The key of a row, by column. */
 export type Key = Readonly<Record<string, unknown>>
 
-/** A batch takes the writer a few milliseconds, even if its rows contain whole response bodies. */
+/**
+ * Deleting a batch occupies the writer for a few milliseconds, even if its rows contain whole response bodies.
+ */
 export const BATCH_MAX = 100
 
 export const DAY_MS = 86_400_000
@@ -26,7 +28,10 @@ export const DAY_MS = 86_400_000
 interface AgeRule<Column extends string> {
   /** The columns of the primary key. */
   readonly key: readonly Column[]
-  /** The column with the time at which the period starts. It needs an index if the table can become large. */
+  /**
+   * The column with the time at which the period starts. The column needs an index if the table can become
+   * large.
+   */
   readonly age: Column
   readonly keptMs: number
 }

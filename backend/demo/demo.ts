@@ -82,7 +82,7 @@ export async function createDemoAccount(
   return account
 }
 
-/** Returns an open invoice of the demo account, on which a reader of the first steps can record a payment. */
+/** Returns an open invoice of the demo account, on which the guide "First call" records a payment. */
 export async function findOpenInvoice(reader: Reader, accountId: string): Promise<InvoiceRow> {
   return reader
     .selectFrom('invoices')

@@ -149,7 +149,7 @@ async function markWaiting(tx: Transaction, invoice: InvoiceRow, message: Messag
     .execute()
 }
 
-interface Written {
+interface WrittenReminder {
   readonly stage: SampleMessage['stage']
   readonly status: SampleMessage['status']
   readonly recipient: string | null
@@ -161,7 +161,7 @@ interface Written {
 
 function messageRow(
   invoice: InvoiceRow,
-  { stage, status, recipient, daysPastDue, at: time, subject, text }: Written,
+  { stage, status, recipient, daysPastDue, at: time, subject, text }: WrittenReminder,
 ): MessageRow {
   const at = time.toISOString()
   const isSuppressed = status === 'suppressed'

@@ -1,5 +1,6 @@
 /**
- * The files that are served: pages, their stylesheets and scripts, and the OpenAPI document in several formats.
+ * The files of the documentation: pages, their stylesheets and scripts, and the OpenAPI document in several
+ * formats.
  */
 import { createHash } from 'node:crypto'
 import { gzipSync } from 'node:zlib'

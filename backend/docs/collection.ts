@@ -45,7 +45,7 @@ function requestOf(operation: DocumentedOperation, example?: Example) {
   const target = exampleTarget(operation)
   const [path = '', query = ''] = target.split('?')
   const shown = new URLSearchParams(query)
-  const headers = parameters.filter(({ place }) => place === 'header')
+  const headers = parameters.filter(({ location }) => location === 'header')
   return {
     method,
     description,
@@ -54,7 +54,7 @@ function requestOf(operation: DocumentedOperation, example?: Example) {
       host: ['{{base_url}}'],
       path: path.split('/').slice(1),
       query: parameters
-        .filter(({ place }) => place === 'query')
+        .filter(({ location }) => location === 'query')
         .map(({ name, description: meaning }) => {
           const value = shown.get(name)
           const pair = { key: name, value: value ?? '', description: meaning }

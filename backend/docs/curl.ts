@@ -11,7 +11,7 @@ export function renderCurl(
     `curl -i ${quote(baseUrl + exampleTarget(operation))}`,
     '-H "Authorization: Bearer $KEY"',
     ...parameters
-      .filter(({ place, required }) => place === 'header' && required)
+      .filter(({ location, required }) => location === 'header' && required)
       .map(({ name, example: value }) => `-H ${quote(`${name}: ${value}`)}`),
     ...(example === undefined
       ? []
@@ -26,7 +26,7 @@ export function renderCurl(
 
 /** Returns the path and the query with the example values of the document. */
 export function exampleTarget({ path, parameters, responses }: DocumentedOperation): string {
-  const ids = parameters.filter(({ place }) => place === 'path')
+  const ids = parameters.filter(({ location }) => location === 'path')
   const filled = ids.reduce(
     (text, { name }) => text.replace(`{${name}}`, exampleId(responses)),
     path,
@@ -42,7 +42,7 @@ function exampleId(responses: DocumentedOperation['responses']): string {
 
 function exampleQuery(parameters: readonly Parameter[]): string {
   const shown = parameters.filter(
-    ({ place, example }) => place === 'query' && example !== undefined,
+    ({ location, example }) => location === 'query' && example !== undefined,
   )
   const pairs = shown.map(({ name, example }) => `${name}=${[example].flat().join(',')}`)
   return pairs.length === 0 ? '' : `?${pairs.join('&')}`

@@ -43,7 +43,7 @@ export interface DocumentedEvent {
 
 export interface Parameter {
   readonly name: string
-  readonly place: 'path' | 'query' | 'header'
+  readonly location: 'path' | 'query' | 'header'
   readonly required: boolean
   readonly description: string
   readonly schema: Members
@@ -143,13 +143,13 @@ function readOperation(
 
 function readParameter(resolve: Resolve, value: unknown): Parameter {
   const parameter = resolve(value)
-  const place = parameter['in']
-  if (place !== 'path' && place !== 'query' && place !== 'header') {
-    throw new Error(`the parameter ${textOf(parameter['name'])} is in ${String(place)}`)
+  const location = parameter['in']
+  if (location !== 'path' && location !== 'query' && location !== 'header') {
+    throw new Error(`the parameter ${textOf(parameter['name'])} is in ${String(location)}`)
   }
   return {
     name: textOf(parameter['name']),
-    place,
+    location,
     required: parameter['required'] === true,
     description: textOf(parameter['description']),
     schema: membersOf(parameter['schema']),

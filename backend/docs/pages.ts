@@ -68,13 +68,13 @@ function errorResponses({ operations }: ContractDocument): ReadonlyMap<string, u
   return new Map(values)
 }
 
-/** Renders what follows the heading of an error code: its status, title and example response. */
+/** Renders the status, the title and the example response of an error code, which follow its heading. */
 function renderCodeFacts(id: string, response: unknown): Html {
   const code = CODES.find((candidate) => candidate === id)
   if (code === undefined) return html``
   const { status, title, retryable } = problemType(code)
   return html`<p class="facts">${status} · ${title} · ${
-    retryable ? 'The same call may succeed later.' : 'Repeating it unchanged does not help.'
+    retryable ? 'The same call may succeed later.' : 'Repeating the same call does not help.'
   }</p>\n${
     response !== undefined &&
     html`<details class="more"><summary>Example response</summary>

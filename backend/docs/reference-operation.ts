@@ -54,13 +54,13 @@ function renderParameters(
   parameters: readonly Parameter[],
 ): Html[] {
   const titles = { path: 'Path', query: 'Query', header: 'Headers' } as const
-  return (['path', 'header', 'query'] as const).flatMap((place) => {
-    const here = parameters.filter((parameter) => parameter.place === place)
+  return (['path', 'header', 'query'] as const).flatMap((location) => {
+    const here = parameters.filter((parameter) => parameter.location === location)
     if (here.length === 0) return []
-    return html`<h4>${titles[place]}</h4>
+    return html`<h4>${titles[location]}</h4>
 <dl class="fields">
 ${here.map(({ name, required, description, schema }) => {
-  const id = `${operationId}.${place}.${name}`
+  const id = `${operationId}.${location}.${name}`
   return renderField(document, { name, id }, { ...schema, description }, required)
 })}
 </dl>`

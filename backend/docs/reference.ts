@@ -14,16 +14,16 @@ type AddHeading = (depth: number, id: string, text: string, inner?: Html) => Htm
 export function referencePage(document: ContractDocument, baseUrl: string): Page {
   const headings: Heading[] = []
   function heading(depth: number, id: string, text: string, inner?: Html): Html {
-    const it = { depth, id, text }
-    headings.push(it)
-    return renderHeading(it, inner)
+    const added = { depth, id, text }
+    headings.push(added)
+    return renderHeading(added, inner)
   }
 
   const ofTag = (name: string) => document.operations.filter(({ tag }) => tag === name)
   const main = html`${heading(1, 'reference', 'API reference')}
 <p>Version ${document.version}. Generate clients from the same document:
 <a href="/docs/openapi.json">openapi.json</a>, <a href="/docs/openapi.yaml">openapi.yaml</a>
-(OpenAPI 3.1), or take the <a href="/docs/clients">types and collections</a>. All paths are under <code>${baseUrl}</code>.</p>
+(OpenAPI 3.1), or use the <a href="/docs/clients">types and collections</a>. All paths are under <code>${baseUrl}</code>.</p>
 ${renderOverview(document)}
 ${document.tags.map(
   ({ name, description }) => html`${heading(2, `tag-${name.toLowerCase()}`, name)}

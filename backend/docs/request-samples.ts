@@ -31,7 +31,7 @@ export function requestSamples(
     method: operation.method,
     url: baseUrl + exampleTarget(operation),
     headers: operation.parameters
-      .filter(({ place, required }) => place === 'header' && required)
+      .filter(({ location, required }) => location === 'header' && required)
       .map(({ name, example: value }) => [name, String(value)]),
     body: example === undefined ? undefined : JSON.stringify(example.value, null, 2),
   }

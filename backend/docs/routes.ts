@@ -34,7 +34,10 @@ const RENDERING_PAGE = `<!doctype html>
 <p>This takes a few seconds after the service has started. The page reloads automatically.</p>
 `
 
-/** `rendered` is called for each request. If its promise is pending for `waitMsMax`, the response is 503. */
+/**
+ * `rendered` is called for each request. If its promise is still pending after `waitMsMax`, the response is
+ * 503.
+ */
 export function docsRoutes(
   rendered: () => Promise<RenderedDocs>,
   waitMsMax = RENDERING_MS_MAX,

@@ -29,8 +29,8 @@ export function searchSections(pages: readonly Page[]): readonly Section[] {
 }
 
 /**
- * The checklist `going-live` ranks below other guides, like the reference, because it only mentions what they
- * explain.
+ * The checklist `going-live` ranks below other guides, like the reference, because it only mentions subjects
+ * that the other guides explain.
  */
 function kindOf(path: string): Section['kind'] {
   if (path === '/docs/errors') return 'error'
@@ -49,13 +49,19 @@ function sectionsOf({ path, title: page, main }: Page): Section[] {
   for (let at = 0; at + 2 < parts.length + 1; at += 3) {
     const [id = '', title = '', text = ''] = parts.slice(at, at + 3)
     const href = at === 0 ? path : `${path}#${id}`
-    const said = textOf(text)
+    const sectionText = textOf(text)
     // Errors are also found by their status, with which the text of their sections begins.
-    const [, status] = kind === 'error' ? (/^(\d{3}) · /.exec(said) ?? []) : []
-    const place = status === undefined ? page : `${page}, ${status}`
+    const [, status] = kind === 'error' ? (/^(\d{3}) · /.exec(sectionText) ?? []) : []
+    const pageLabel = status === undefined ? page : `${page}, ${status}`
     // Codes of Settings rank below those of the API, because integrators look for codes of the API.
-    const own = Object.hasOwn(SETTINGS_PROBLEM_TYPES, id) ? 'reference' : kind
-    sections.push({ href, page: place, title: textOf(title), text: said, kind: own })
+    const sectionKind = Object.hasOwn(SETTINGS_PROBLEM_TYPES, id) ? 'reference' : kind
+    sections.push({
+      href,
+      page: pageLabel,
+      title: textOf(title),
+      text: sectionText,
+      kind: sectionKind,
+    })
   }
   return sections
 }

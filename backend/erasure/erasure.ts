@@ -3,9 +3,9 @@
  * keep by law stays: amounts, dates, numbers, line items and states. The `external_id` stays too, because
  * without it the next sync would create the person again.
  *
- * The debtor's row is erased first, in one transaction: from then on the debtor is not chased, and reads
- * return no personal data. Other tables follow in small, repeatable steps: another run completes one that
- * was interrupted.
+ * The debtor's row is erased first, in one transaction: from then on the debtor is not chased, and reads return
+ * no personal data. Other tables follow in small, repeatable steps: after an interruption, another run
+ * completes the erasure.
  */
 
 import { Problem } from '../../shared/contract/problem.ts'
@@ -27,7 +27,7 @@ export interface Erasure {
   readonly debtor: DebtorRow
   /** Whether an earlier run erased the debtor. */
   readonly wasErased: boolean
-  /** Rows that this run changed, by table. */
+  /** The number of rows that this run changed or deleted, by table. */
   readonly erased: Readonly<Record<string, number>>
 }
 
@@ -125,7 +125,7 @@ async function deleteSuppressions(
     .execute()
 }
 
-/** Of the previous values, the event contains only those that are not personal. */
+/** The events contain only those previous values that are not personal data. */
 async function recordEvents(tx: Transaction, before: DebtorRow, debtor: DebtorRow, now: Date) {
   const { id, account_id: accountId } = debtor
   const render = async (row: DebtorRow, today: string) =>

@@ -2,7 +2,7 @@
 
 export const ERASED_NAME = '[erased]'
 
-/** The replacements by the value of `object`, as in the API and in events. */
+/** The replacements for each type of object. The type is the value of its member `object`. */
 const PERSONAL: Readonly<Record<string, Replacements>> = {
   debtor: {
     name: ERASED_NAME,
@@ -20,7 +20,7 @@ const PERSONAL: Readonly<Record<string, Replacements>> = {
   message: { to: null, subject: null, preview: null, suppression: { without: 'detail' } },
 }
 
-/** For each member, its value after an erasure, or `{ without }` with the member of it that becomes null. */
+/** The value of each member after an erasure. `{ without: name }` sets only `name` within the member to null. */
 type Replacements = Members
 
 /** Erases the object in a stored response. */
@@ -41,7 +41,7 @@ export function eventWithoutPersonalData(text: string): string {
   })
 }
 
-/** Erases in the detail of an audit row what may name the person, such as a reason. */
+/** Erases the members of an audit row's detail that may name the person, such as the reason. */
 export function detailWithoutPersonalData(text: string): string {
   const replacements = { name: ERASED_NAME, address: ERASED_NAME, reason: ERASED_NAME }
   return rewrite(text, (detail) => replace(detail, replacements))
@@ -63,7 +63,7 @@ function scrub(kind: string, object: Members): Members {
   return replace(object, PERSONAL[kind] ?? {})
 }
 
-/** Replaces only members that are present: the previous values have some members only. */
+/** Replaces only members that are present, because the previous values in an event are only the changed ones. */
 function replace(object: Members, replacements: Replacements): Members {
   const entries = Object.entries(object).map(([name, value]) => {
     if (!(name in replacements)) return [name, value]

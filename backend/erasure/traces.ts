@@ -1,6 +1,6 @@
 /**
- * The tables with personal data of a debtor, apart from the debtor's row. Every such table must be listed:
- * a test fills each text of a debtor, erases it, and searches all tables.
+ * The tables with personal data of a debtor, apart from the debtor's row. Every such table must be listed: a
+ * test fills every text of a debtor, erases the debtor, and searches all tables for the texts.
  */
 
 import { type RawBuilder, type SqlBool, sql } from 'kysely'
@@ -28,8 +28,8 @@ interface Trace {
   owned(owner: Owner): Condition
 }
 
-/** Columns that are set to these values. */
-interface Columns extends Trace {
+/** A table in which columns are set to fixed values. */
+interface ErasedColumns extends Trace {
   readonly columns: Readonly<Record<string, string | null>>
   /**
    * Whether the API shows the value: the erasure then increases `updated_at`, so that clients update their
@@ -38,14 +38,14 @@ interface Columns extends Trace {
   readonly isShown?: true
 }
 
-/** A JSON column in which personal members are replaced. */
-interface Document extends Trace {
+/** A table with a JSON column in which personal members are replaced. */
+interface ErasedDocument extends Trace {
   readonly document: string
   erase(text: string): string
 }
 
-/** Rows that are deleted. */
-interface Rows extends Trace {
+/** A table from which the rows are deleted. */
+interface DeletedRows extends Trace {
   readonly removed: true
 }
 
@@ -79,7 +79,7 @@ const byEvent = (owner: Owner): Condition =>
   )`
 
 /**
- * The suppressed addresses to which messages were sent to the debtor. An address that another debtor has stays
+ * The suppressed addresses to which the debtor's messages were sent. An address that another debtor has stays
  * suppressed.
  */
 const byAddress = (owner: Owner): Condition =>
@@ -91,7 +91,7 @@ const byAddress = (owner: Owner): Condition =>
       and lower(debtors.email) = suppressed_addresses.address
   )`
 
-export const TRACES: readonly (Columns | Document | Rows)[] = [
+export const TRACES: readonly (ErasedColumns | ErasedDocument | DeletedRows)[] = [
   // This comes before the messages, because the recipients of the messages determine the addresses.
   {
     table: 'suppressed_addresses',
@@ -172,7 +172,7 @@ export const TRACES: readonly (Columns | Document | Rows)[] = [
   },
 ]
 
-/** The maximum number of rows per transaction, because payments may wait for it. */
+/** The maximum number of rows per transaction. It is low, because payments may wait for the transaction. */
 const BATCH_MAX = 100
 
 type Row = Readonly<Record<string, unknown>>
@@ -180,7 +180,7 @@ type Row = Readonly<Record<string, unknown>>
 /** Resolves to the number of changed rows: 0 if everything was erased before. */
 export async function eraseTrace(
   database: OpenDatabase,
-  trace: Columns | Document | Rows,
+  trace: ErasedColumns | ErasedDocument | DeletedRows,
   owner: Owner,
   now: Date,
 ): Promise<number> {
@@ -188,7 +188,7 @@ export async function eraseTrace(
   let last: Row | undefined
   for (;;) {
     const after = last
-    // Each page has its own snapshot, because SQLite's log grows during a long one.
+    // Each page has its own snapshot, because SQLite's log grows during a long snapshot.
     const rows = await database.snapshot((read) => readPage(read, trace, owner, after))
     last = rows.at(-1)
     if (last === undefined) return count
@@ -203,7 +203,7 @@ export async function eraseTrace(
 
 async function readPage(
   read: Reader,
-  trace: Columns | Document | Rows,
+  trace: ErasedColumns | ErasedDocument | DeletedRows,
   owner: Owner,
   after: Row | undefined,
 ): Promise<readonly Row[]> {
@@ -221,7 +221,7 @@ async function readPage(
     .execute()
 }
 
-function contentOf(trace: Columns | Document | Rows): readonly string[] {
+function contentOf(trace: ErasedColumns | ErasedDocument | DeletedRows): readonly string[] {
   if ('columns' in trace) return Object.keys(trace.columns)
   return 'document' in trace ? [trace.document] : []
 }
@@ -235,7 +235,10 @@ interface Change {
 }
 
 /** Returns undefined if nothing is left to erase. */
-function changeOf(trace: Columns | Document | Rows, row: Row): Change | undefined {
+function changeOf(
+  trace: ErasedColumns | ErasedDocument | DeletedRows,
+  row: Row,
+): Change | undefined {
   if ('removed' in trace) return { row, values: undefined, isShown: false }
   const values =
     'columns' in trace
@@ -254,12 +257,12 @@ async function apply(
   now: Date,
 ) {
   const tables = writeAnyTable(tx)
-  const itself = Object.fromEntries(key.map((name) => [name, row[name]]))
+  const primaryKey = Object.fromEntries(key.map((name) => [name, row[name]]))
   await (values === undefined
-    ? tables.deleteFrom(table).where((column) => column.and(itself))
+    ? tables.deleteFrom(table).where((column) => column.and(primaryKey))
     : tables
         .updateTable(table)
         .set({ ...values, ...(isShown && stampOf(tx, now.toISOString())) })
-        .where((column) => column.and(itself))
+        .where((column) => column.and(primaryKey))
   ).execute()
 }

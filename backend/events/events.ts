@@ -22,8 +22,8 @@ export interface DomainEvent {
   /** The id of the object that changed. */
   readonly subjectId: string
   /**
-   * Returns the JSON of the object after the change. `today` is the current date in the account's time zone. It
-   * is called only if an endpoint subscribes to the event.
+   * Returns the JSON of the object after the change. `today` is the current date in the account's time zone.
+   * `render` is called only if an endpoint subscribes to the event.
    */
   render(today: string): object | Promise<object>
   /** Returns the JSON of the object before the change; absent if the object is new. */
@@ -41,7 +41,7 @@ export async function recordEvent(tx: Transaction, event: DomainEvent, now: Date
   const id = await insertEvent(
     tx,
     { accountId, type, subjectId },
-    { object, previous: before === undefined ? null : formerMembers(before, object) },
+    { object, previous: before === undefined ? null : previousValues(before, object) },
     now,
   )
   for (const { id: endpointId } of endpoints) {
@@ -62,7 +62,9 @@ export interface EventData {
   readonly previous: object | null
 }
 
-/** Inserts an event without deliveries and returns its id. `marks` are additional members of its body. */
+/**
+ * Inserts an event without deliveries and returns its id. `marks` are additional members of the event's body.
+ */
 export async function insertEvent(
   tx: Transaction,
   { accountId, type, subjectId }: EventHead,
@@ -132,7 +134,7 @@ async function findSubscribedEndpoints(tx: Transaction, { accountId, type }: Dom
   })
 }
 
-/** Reads ahead what `recordEvent` needs, so that it can be read together with other data. */
+/** Reads the data that `recordEvent` needs in advance, so that it can be read together with other data. */
 export async function prepareEvents(tx: Transaction, accountId: string): Promise<void> {
   await readEndpoints(tx, accountId)
 }
@@ -149,7 +151,7 @@ const selectEndpoints = prepared((tx: Transaction, { accountId }: { accountId: s
     .where('webhook_endpoints.status', '!=', 'disabled'),
 )
 
-function formerMembers(before: object, now: object): object {
+function previousValues(before: object, now: object): object {
   const current = new Map(Object.entries(now))
   const changed = Object.entries(before).filter(
     ([name, value]) => JSON.stringify(value) !== JSON.stringify(current.get(name)),

@@ -1,7 +1,7 @@
 /**
- * The authentication scheme `principal` of every API route: it checks the gateway's principal against the
- * database before anything else. The gateway's cache may be stale, but the database is not. A revocation,
- * narrowed scopes and a suspension therefore take effect with the next call.
+ * The authentication scheme `principal` of every API route: it compares the gateway's principal with the
+ * database for each call. The gateway's cache may be stale, but the database is not. A revocation, narrowed
+ * scopes and a suspension therefore take effect with the next call.
  */
 import assert from 'node:assert'
 import type { Lifecycle, Request, ResponseToolkit, Server } from '@hapi/hapi'
@@ -100,7 +100,7 @@ async function authenticate(
 
 /**
  * The gateway has already checked the address against the same list, because the revision of the key is the
- * same. This check protects against a bug there.
+ * same. This check protects against a bug in the gateway.
  */
 function checkAddress(allowed: string | null, { headers }: Request): void {
   const address = headers[CLIENT_ADDRESS_HEADER]
@@ -127,7 +127,7 @@ function routeOf({ route }: Request, routes: ReadonlyMap<string, Route>): Route 
   return found
 }
 
-/** The gateway has already checked the scope. This check protects against a bug there. */
+/** The gateway has already checked the scope. This check protects against a bug in the gateway. */
 function checkScope({ key }: Caller, scope: string | undefined): void {
   if (scope === undefined || key.effectiveScopes.some((effective) => effective === scope)) return
   throw new Problem(

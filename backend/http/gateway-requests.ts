@@ -33,7 +33,7 @@ export function admitGatewaysOnly(server: Server, deps: GatewayRequestsDeps): vo
     if (!isRequestSigned(signed, signature, deps.clock().getTime(), deps.gatewaySecrets)) {
       return respondBare404(h)
     }
-    // hapi parses no payload if there is one already.
+    // hapi parses no payload if the request already has one.
     if (request.method !== 'get' && request.method !== 'head') {
       Object.assign(request, { payload: body })
     }

@@ -1,4 +1,4 @@
-/** Converts every error into a response and logs it. No other module does either. */
+/** Converts every error into a response and logs it. No other module converts or logs errors of requests. */
 import { Boom } from '@hapi/boom'
 import type { Request, ResponseToolkit, Server } from '@hapi/hapi'
 import { createId } from '../../shared/contract/id.ts'
@@ -43,7 +43,7 @@ export function respondWithProblems(server: Server, options: ProblemResponsesOpt
   server.ext('onPreResponse', (request, h) => {
     const { response } = request
     if (!(response instanceof Error)) return h.continue
-    // The gateway forwards only calls of routes that exist, so none of its calls gets here.
+    // The gateway forwards only calls of routes that exist, so API calls never get this response.
     if (isRouteMissing(response)) return respondBare404(h)
     const problem = problemOf(response)
     const requestId = requestIdOf(request)

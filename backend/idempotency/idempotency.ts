@@ -41,7 +41,7 @@ export interface Write {
    * have expired. Called after a rejection, because that write may be the cause.
    */
   recall(read: Reader): Promise<Recorded | undefined>
-  /** The member of `idempotency_key_reused` that names the resource which the key created. */
+  /** The member of the problem `idempotency_key_reused` for the id of the resource that the key created. */
   readonly originalMember: string
 }
 
@@ -110,13 +110,13 @@ async function replayOrRecord(
   } catch (error) {
     // The call that inserted the key's row is still in progress at another backend.
     if (error instanceof LockTimeout && error.table === 'idempotency_keys') throw inProgress()
-    const isTaken = error instanceof ConstraintViolation && isAboutKey(error)
-    if (!isTaken && !isRejection(error)) throw error
+    const isKeyTaken = error instanceof ConstraintViolation && isAboutKey(error)
+    if (!isKeyTaken && !isRejection(error)) throw error
     const committed =
       (await findRecorded(database.read, attempt, write)) ??
       (await recallEarlier(database.read, write))
     if (committed !== undefined) return committed
-    throw isTaken ? inProgress() : error
+    throw isKeyTaken ? inProgress() : error
   }
 }
 

@@ -1,10 +1,12 @@
-/** Compares a file with the records of the service: what is missing, what differs, and the totals of both. */
+/**
+ * Compares a file with the records of the service: finds missing records and differences, and sums both sides.
+ */
 import { currencyExponent } from '../money/money.ts'
 import { formatMinor } from './decimal.ts'
 import { type Ledger, type LedgerCustomer, type LedgerInvoice, settlementId } from './ledger.ts'
 import type { InvoiceRecord, PaymentRecord, ServiceRecords } from './records.ts'
 
-/** An invoice that the service does not have, or whose payment it does not have. */
+/** A row of the file whose invoice or payment the service does not have. */
 export interface MissingRow {
   readonly invoice: LedgerInvoice
   /** Undefined if the invoice is missing. */

@@ -20,7 +20,7 @@ export async function startImport(
   return id
 }
 
-/** Stores which records an import has created or corrected. A record that it corrects twice is stored once. */
+/** Stores which records an import has created or corrected. A record that is corrected twice is stored once. */
 export async function storeImportedRecords(
   tx: Transaction,
   { importId, accountId }: { readonly importId: string; readonly accountId: string },

@@ -41,12 +41,12 @@ export interface LedgerInvoice {
   /** The external id of the customer. */
   readonly customer: string
   readonly issuedOn: string
-  /** If it is undefined, the service computes the due date from the payment terms. */
+  /** Undefined if the service should compute the due date from the payment terms. */
   readonly dueOn: string | undefined
   readonly currency: string
   /** In minor units. */
   readonly amount: number
-  /** If it is undefined, the invoice is owed in full. */
+  /** Undefined if the invoice is owed in full. */
   readonly settledOn: string | undefined
 }
 
@@ -59,7 +59,7 @@ export interface Ledger {
 }
 
 export interface LedgerOptions {
-  /** The currency of rows that name none. If it is undefined, every row must name its currency. */
+  /** The currency of rows without one. If undefined, every row must contain its currency. */
   readonly currency: string | undefined
   readonly dateFormat: string
   readonly readDate: DateReader

@@ -25,7 +25,7 @@ export interface ImportAccount {
   readonly isDemo: boolean
 }
 
-export interface Importing {
+export interface ImportContext {
   readonly account: ImportAccount
   /** Whether invoices that are already past due are chased. */
   readonly chaseOverdue: boolean
@@ -35,7 +35,7 @@ export interface Importing {
 /** Returns the created record. Throws `duplicate_external_id` if the customer exists. */
 export async function recordCustomer(
   tx: Transaction,
-  { account, actionContext }: Importing,
+  { account, actionContext }: ImportContext,
   customer: LedgerCustomer,
 ): Promise<ImportedRecord[]> {
   const input = newDebtor(validateBody(debtorBody, debtorOf(customer)))
@@ -50,7 +50,7 @@ export async function recordCustomer(
  */
 export async function recordInvoice(
   tx: Transaction,
-  { account, actionContext, chaseOverdue }: Importing,
+  { account, actionContext, chaseOverdue }: ImportContext,
   { invoice, invoiceId, paymentMissing }: MissingRow,
 ): Promise<ImportedRecord[]> {
   const { id: accountId, timezone } = account
@@ -148,7 +148,7 @@ function contactOf(customer: LedgerCustomer | undefined, row: KnownCustomer): Fo
 /** Returns the changed record. Throws `not_found`, `invoice_state_conflict`, `validation_failed`. */
 export async function correctRecord(
   tx: Transaction,
-  { account, actionContext }: Importing,
+  { account, actionContext }: ImportContext,
   correction: Correction,
 ): Promise<ImportedRecord[]> {
   if (correction.kind === 'due_date') {

@@ -79,7 +79,7 @@ export async function planTakeBack(
   }
 }
 
-/** Returns the records on which a person or an integration has acted. The audit log contains every such action. */
+/** Returns the records for which the audit log has an action of a person or an integration since the import. */
 async function findChanged(
   reader: Reader,
   accountId: string,

@@ -1,7 +1,7 @@
 /**
  * Takes back an import: reverses payments, voids invoices and archives customers, unless they have been changed
- * or used since. These records lose their external ids, and invoices their numbers, so that a corrected file can
- * be imported.
+ * or used since. The records that are taken back lose their external ids, and invoices their numbers, so that a
+ * corrected file can be imported.
  */
 import type { ActionContext } from '../accounts/audit.ts'
 import { recordAudit } from '../accounts/audit.ts'

@@ -1,6 +1,6 @@
 /**
- * The route to which a mail provider, or a pipe of a mailbox, posts the raw mail (`message/rfc822`) that was
- * sent to `MAIL_FROM`. Requests are authenticated with `MAIL_INBOUND_SECRET`.
+ * The route to which a mail provider, or a script of the mail server, posts the raw mail (`message/rfc822`)
+ * that was sent to `MAIL_FROM`. Requests are authenticated with `MAIL_INBOUND_SECRET`.
  */
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { Request, ServerRoute } from '@hapi/hapi'

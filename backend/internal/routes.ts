@@ -20,7 +20,7 @@ export interface InternalDeps {
   readonly gatewaySecrets: readonly string[]
   readonly lastUsed: LastUsed
   readonly clock: () => Date
-  /** Why the backend accepts no calls at present; empty if it does. */
+  /** Returns the reasons for which the backend accepts no calls at present; empty if it accepts calls. */
   readonly unreadiness: () => Promise<readonly string[]>
 }
 

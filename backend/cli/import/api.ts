@@ -59,7 +59,10 @@ export interface ApiOptions {
 
 /** Eight tries over about three minutes, which outlast a restart or a deployment. */
 const RETRY_DELAYS_MS = [500, 2000, 5000, 10_000, 30_000, 60_000, 90_000]
-/** Longer than the gateway's own timeout of 20 s, so that its 504 arrives first. */
+/**
+ * Longer than the gateway's default timeouts (10 s for backends, 30 s for responses), so that its 504 arrives
+ * first.
+ */
 const RESPONSE_TIMEOUT_MS = 40_000
 const CONNECT_TIMEOUT_MS = 10_000
 /** Far more than a page of 200 records. */

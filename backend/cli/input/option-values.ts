@@ -1,4 +1,7 @@
-/** Parses the values of options. An empty value, such as that of an unset shell variable, is never a default. */
+/**
+ * Parses the values of options. An empty value, e.g. of an unset shell variable, is rejected instead of being
+ * read as a default.
+ */
 import { AMOUNT_MAX } from '../../money/money.ts'
 import { splitList, UsageError } from '../command.ts'
 

@@ -14,7 +14,7 @@ export async function readPassword({ stdin, stderr }: Context): Promise<string> 
 }
 
 async function promptForPassword(input: NodeJS.ReadableStream, stderr: Writable): Promise<string> {
-  // In this mode, readline itself shows what is typed, on its output.
+  // In this mode, readline writes the typed characters to its output, which therefore discards them.
   const output = new Writable({ write: (_chunk, _encoding, done) => done() })
   const terminal = createInterface({ input, output, terminal: true, historySize: 0 })
   const lines = terminal[Symbol.asyncIterator]()

@@ -1,8 +1,8 @@
 /**
  * Accounts, users, keys, debtors, invoices, payments, messages.
  *
- * The schema rejects what a bug in the code must not be able to write: amounts that do not add up, a row
- * that refers to another account's row (composite foreign keys), two payments with one key. Columns are
+ * Constraints keep a bug in the code from writing wrong data: amounts that do not add up, a row that refers to
+ * another account's row (composite foreign keys), two payments with the same idempotency key. Columns are
  * `bigint` if an amount may exceed 32 bits. tables.ts documents the tables.
  */
 import { type Kysely, sql } from 'kysely'
@@ -163,7 +163,7 @@ const INVOICES = [
   'create index invoices_by_update on invoices (account_id, updated_at, id)',
   'create index invoices_by_due_date on invoices (account_id, due_date, id)',
   'create index invoices_by_debtor on invoices (account_id, debtor_id, created_at, id)',
-  // Contains all columns of a debtor's balances, so that they are summed without reading invoices.
+  // Contains all columns that a debtor's balances need, so that they are summed from the index alone.
   `create index invoices_open on invoices (debtor_id, currency, due_date, amount_due, status)
     where status in ('open', 'partially_paid')`,
 ]

@@ -61,7 +61,7 @@ const STATEMENTS = [
     foreign key (account_id, event_id) references webhook_events (account_id, id),
     foreign key (account_id, endpoint_id) references webhook_endpoints (account_id, id)
   )`,
-  // Contains only the deliveries that workers look for, without finished ones.
+  // Contains only unfinished deliveries, because workers look for no others.
   `create index webhook_deliveries_due on webhook_deliveries (endpoint_id, run_at)
     where run_at is not null`,
   'create index webhook_deliveries_by_account on webhook_deliveries (account_id, id)',

@@ -1,4 +1,7 @@
-/** Reports of gateways on the use of keys: the current hour of each key, and which reports were applied. */
+/**
+ * Usage of keys, as gateways report it: the current window of each key, and the last applied report of each
+ * gateway.
+ */
 import { type Kysely, sql } from 'kysely'
 
 export async function up(db: Kysely<unknown>): Promise<void> {

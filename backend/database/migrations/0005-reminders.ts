@@ -1,12 +1,13 @@
 /**
- * Reminders: an account's schedule, when a debtor is to be planned, the stages at which invoices were
- * reminded, the planned messages, and the kill switches.
+ * Reminders: an account's schedule, the time at which a debtor's reminders are planned next, the stages that
+ * invoices have used, the planned messages, and the kill switches.
  */
 import { type Kysely, sql } from 'kysely'
 
 export async function up(db: Kysely<unknown>): Promise<void> {
   for (const statement of STATEMENTS) await sql.raw(statement).execute(db)
-  // No debtor was reminded before: reminders must not start for a whole existing ledger at once.
+  // Without this date, reminders would start for every existing overdue invoice at once, since none was sent
+  // before.
   const today = new Date().toISOString().slice(0, 10)
   await sql`
     insert into chasing_settings (account_id, holidays, chase_from)

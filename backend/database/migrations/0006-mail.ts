@@ -8,7 +8,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
 const STATEMENTS = [
   'alter table accounts add column reply_to text',
   'alter table messages add column soft_bounces integer not null default 0',
-  // Finds the message of a bounce that contains the server's own id.
+  // Finds the message to which a bounce refers by the id that the mail server assigned.
   `create index messages_by_provider_id on messages (provider_message_id)
     where provider_message_id is not null`,
   `create table message_html (

@@ -1,4 +1,4 @@
-/** Indexes for the pages of Settings, and the codes with which calls of keys were refused. */
+/** Indexes for the pages of Settings, and counts of the rejected calls of each key by error code. */
 import { type Kysely, sql } from 'kysely'
 
 export async function up(db: Kysely<unknown>): Promise<void> {
@@ -10,7 +10,7 @@ const STATEMENTS = [
     where status = 'awaiting_approval'`,
   `create index messages_approvals on messages (account_id, updated_at, id)
     where approval_required = 1`,
-  // One row per key, day and code, since codes are not shown by the hour.
+  // One row per key, day and code, since no page shows codes by the hour.
   `create table key_errors (
     key_id text not null references api_keys (id),
     day text not null,

@@ -16,7 +16,8 @@ const STATEMENTS = [
   // No release has read this table.
   'drop table invoice_overdue_marks',
   'drop index invoices_owed',
-  // Contains the due date, because an announced invoice may not be overdue after a change of the time zone.
+  // Contains the due date, because after a change of the time zone an announced invoice may no longer be
+  // overdue.
   `create index invoices_overdue on invoices (account_id, created_at, id, due_date)
     where status in ('open', 'partially_paid') and overdue_announced = 1`,
   // The column of the condition is indexed too, so that a database without statistics prefers this index to

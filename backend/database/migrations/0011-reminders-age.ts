@@ -1,4 +1,7 @@
-/** When a reminder was planned, so that old final ones can be deleted. */
+/**
+ * The time at which a reminder was planned, so that reminders can be deleted long after their outcome was
+ * decided.
+ */
 import { type Kysely, sql } from 'kysely'
 
 export async function up(db: Kysely<unknown>): Promise<void> {

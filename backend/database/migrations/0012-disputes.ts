@@ -1,4 +1,7 @@
-/** Since when an invoice is disputed, even while it is paid, because the payment may be reversed. */
+/**
+ * The time since which an invoice is disputed. It is kept while the invoice is paid, because the payment may be
+ * reversed.
+ */
 import { type Kysely, sql } from 'kysely'
 
 export async function up(db: Kysely<unknown>): Promise<void> {

@@ -1,4 +1,4 @@
-/** Whether money on account is allocated automatically, by an account's choice. */
+/** An account setting: whether money on account is allocated automatically. */
 import { column } from '../migrating/steps.ts'
 
 export const steps = [

@@ -1,4 +1,7 @@
-/** The number of changes of each object, so that copies keep the newest version. */
+/**
+ * Numbers the versions of each object, so that a client that copies objects can tell which version is the
+ * newest.
+ */
 import { transaction } from '../migrating/steps.ts'
 
 /**

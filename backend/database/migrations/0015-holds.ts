@@ -1,6 +1,6 @@
 /**
- * Why reminders of an invoice were blocked before it was paid: the block applies again if the payment is
- * reversed.
+ * The reason for which reminders of an invoice were blocked before it was paid. It applies again if the payment
+ * is reversed.
  */
 import { transaction } from '../migrating/steps.ts'
 

@@ -1,4 +1,4 @@
-/** Finds the debtors with an address regardless of its case: for bounces, unsubscribing and erasure. */
+/** An index that finds debtors by e-mail address, regardless of case, for bounces, unsubscribing and erasure. */
 import { index } from '../migrating/steps.ts'
 
 export const steps = [

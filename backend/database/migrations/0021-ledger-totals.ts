@@ -1,9 +1,9 @@
 /**
  * Totals for Home and the lists of Settings, so that no page sums a million invoices: the amount due by due
- * date, the amount that each debtor owes, and the words that find a debtor. Triggers log which debtors
- * changed, and a worker computes these again (debtors/ledger-totals.ts). Logging takes no lock for which
- * another transaction could wait. All of it is derived from invoices and debtors, so copies of a database
- * omit it and compute it again.
+ * date, the amount that each debtor owes, and the search words of each debtor. Triggers log the debtors that
+ * changed, and a worker computes their totals again (debtors/ledger-totals.ts). Logging takes no lock for which
+ * another transaction could wait. These tables are derived from invoices and debtors, so copies of a database
+ * omit them and compute them again.
  */
 import { type Kysely, PostgresAdapter, sql } from 'kysely'
 import { backfill, index, transaction } from '../migrating/steps.ts'
@@ -70,45 +70,46 @@ const logTable = (id: string) => [
 ]
 
 const OPEN = (row: string) => `${row}.status in ('open', 'partially_paid')`
-const COUNTED = 'status, amount_due, due_date, currency, debtor_id'
-const FOUND = 'name, email, external_id, address, contactability_email, status'
+/** The columns from which the totals are computed. */
+const INVOICE_COLUMNS = 'status, amount_due, due_date, currency, debtor_id'
+const DEBTOR_COLUMNS = 'name, email, external_id, address, contactability_email, status'
 
-const log = (row: string, debtor: string) =>
+const logStatement = (row: string, debtor: string) =>
   `insert into ledger_changes (account_id, debtor_id) values (${row}.account_id, ${row}.${debtor})`
 
 const SQLITE = [
   ...logTable('id integer primary key autoincrement'),
   `create trigger invoices_added after insert on invoices when ${OPEN('new')}
-    begin ${log('new', 'debtor_id')}; end`,
-  `create trigger invoices_changed after update of ${COUNTED} on invoices
+    begin ${logStatement('new', 'debtor_id')}; end`,
+  `create trigger invoices_changed after update of ${INVOICE_COLUMNS} on invoices
     when ${OPEN('old')} or ${OPEN('new')}
-    begin ${log('new', 'debtor_id')}; end`,
+    begin ${logStatement('new', 'debtor_id')}; end`,
   `create trigger invoices_removed after delete on invoices when ${OPEN('old')}
-    begin ${log('old', 'debtor_id')}; end`,
-  `create trigger debtors_added after insert on debtors begin ${log('new', 'id')}; end`,
-  `create trigger debtors_changed after update of ${FOUND} on debtors
-    begin ${log('new', 'id')}; end`,
+    begin ${logStatement('old', 'debtor_id')}; end`,
+  `create trigger debtors_added after insert on debtors begin ${logStatement('new', 'id')}; end`,
+  `create trigger debtors_changed after update of ${DEBTOR_COLUMNS} on debtors
+    begin ${logStatement('new', 'id')}; end`,
 ]
 
 const POSTGRES = [
   ...logTable('id bigint generated always as identity primary key'),
   `create function log_invoice_change() returns trigger language plpgsql as $$ begin
-    if tg_op = 'DELETE' then ${log('old', 'debtor_id')}; else ${log('new', 'debtor_id')}; end if;
+    if tg_op = 'DELETE' then ${logStatement('old', 'debtor_id')}; else ${logStatement('new', 'debtor_id')}; end if;
     return null;
   end $$`,
   `create function log_debtor_change() returns trigger language plpgsql as $$ begin
-    ${log('new', 'id')};
+    ${logStatement('new', 'id')};
     return null;
   end $$`,
   `create trigger invoices_added after insert on invoices for each row
     when (${OPEN('new')}) execute function log_invoice_change()`,
-  `create trigger invoices_changed after update of ${COUNTED} on invoices for each row
+  `create trigger invoices_changed after update of ${INVOICE_COLUMNS} on invoices for each row
     when (${OPEN('old')} or ${OPEN('new')}) execute function log_invoice_change()`,
   `create trigger invoices_removed after delete on invoices for each row
     when (${OPEN('old')}) execute function log_invoice_change()`,
   `create trigger debtors_added after insert on debtors for each row
     execute function log_debtor_change()`,
-  `create trigger debtors_changed after update of ${FOUND} on debtors for each row
+  `create trigger debtors_changed after update of ${DEBTOR_COLUMNS} on debtors for each row
     execute function log_debtor_change()`,
 ]
 

@@ -1,4 +1,6 @@
-/** Sessions store their address and when a password was last entered; passwords are reset by mail. */
+/**
+ * Sessions with their address, their browser and the time of the last password entry; password resets by mail.
+ */
 import { transaction } from '../migrating/steps.ts'
 
 export const steps = [

@@ -1,4 +1,7 @@
-/** The sender's name and the logo of reminders, for the account and for each text that was written with them. */
+/**
+ * The sender's name and the logo of an account's reminders, and those with which each reminder's text was
+ * written.
+ */
 import { index, transaction } from '../migrating/steps.ts'
 
 export const steps = [

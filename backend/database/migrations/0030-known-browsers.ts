@@ -1,4 +1,6 @@
-/** The browsers in which people have logged in, so that a login from another one is mailed to them. */
+/**
+ * The browsers in which people have logged in, so that a login in another browser is reported to them by mail.
+ */
 import { transaction } from '../migrating/steps.ts'
 
 export const steps = [

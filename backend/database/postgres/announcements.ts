@@ -1,5 +1,5 @@
 /**
- * Announcements across the backends of one database, by LISTEN and NOTIFY. Notifications are sent after the
+ * Announcements to all backends of one database, with LISTEN and NOTIFY. Notifications are sent after the
  * commit instead of inside the transaction, because PostgreSQL serializes the commits of transactions that
  * notify.
  */
@@ -28,10 +28,7 @@ export interface PostgresAnnouncementsOptions {
 export class PostgresAnnouncements {
   readonly #options: PostgresAnnouncementsOptions
   readonly #listeners = new Listeners()
-  /**
-   * Distinguishes this process's notifications, which its listeners have already received, from those of
-   * others.
-   */
+  /** Identifies this process's own notifications, which its listeners have already received. */
   readonly #sender = randomUUID()
   readonly #unsent = new Set<string>()
   #sending: Promise<void> | undefined
@@ -44,9 +41,9 @@ export class PostgresAnnouncements {
   }
 
   listen(topic: string, listener: () => void): () => void {
-    const end = this.#listeners.add(topic, listener)
+    const removeListener = this.#listeners.add(topic, listener)
     this.#connecting ??= this.#connect()
-    return end
+    return removeListener
   }
 
   /** Must be called after the commit. */

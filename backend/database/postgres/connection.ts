@@ -46,10 +46,10 @@ interface Pending {
  * The connection of one transaction. A statement is sent after the current turn of the event loop, together
  * with the other statements of the turn. The server runs them in the order of the calls of `executeQuery`.
  *
- * The connection does not wait for a prepared write that returns no rows: it is sent together with the next
- * awaited statement, or with the COMMIT. If such a write fails, that statement throws its error, or `commit`
- * returns false. In PostgreSQL, a failed statement ends the whole transaction. Other writes therefore have a
- * savepoint, so that a constraint violation undoes only the write itself. A prepared write has no savepoint.
+ * A prepared write that returns no rows is not awaited: it is sent together with the next awaited statement, or
+ * with the COMMIT. If such a write fails, the next awaited statement throws its error, or `commit` returns
+ * false. In PostgreSQL, a failed statement ends the whole transaction. Writes that are not prepared therefore
+ * have a savepoint, so that a constraint violation undoes only the write itself.
  */
 export class TransactionConnection implements DatabaseConnection {
   readonly #client: pg.ClientBase
@@ -81,7 +81,7 @@ export class TransactionConnection implements DatabaseConnection {
     return this.#failure
   }
 
-  /** Whether the transaction has ended properly, so that the connection can serve another. */
+  /** Whether the transaction has ended properly, so that the connection can be used for another transaction. */
   get hasEnded(): boolean {
     return this.#hasEnded
   }
@@ -244,7 +244,7 @@ function returnsRows({ query }: CompiledQuery): boolean {
   return 'returning' in query && query.returning !== undefined
 }
 
-/** The table of an insert. */
+/** Returns the table of an insert; undefined for other statements. */
 function tableOf(compiled: CompiledQuery): string | undefined {
   return compiled.query.kind === 'InsertQueryNode'
     ? compiled.query.into?.table.identifier.name

@@ -27,7 +27,7 @@ export class JsonPageQueries {
     return this.#queries.get(sql)
   }
 
-  /** Adds the statement for `sql`, whose first result had these columns. */
+  /** Adds the statement for `sql`. `fields` are the columns of its first result. */
   add(sql: string, fields: readonly pg.FieldDef[]): void {
     if (this.#queries.has(sql)) return
     const columns = fields.map(({ name }) => name)

@@ -17,16 +17,16 @@ import {
 } from './schema-changes.ts'
 import { connectAlone } from './sessions.ts'
 
-/** PostgreSQL 14 is the oldest version that is still supported. */
+/** The oldest version of PostgreSQL that this program supports. */
 const VERSION_MIN = 14
 
 /**
  * The key of the migrations' advisory lock: any number that no other program uses. Older versions of this
- * program use the same one.
+ * program use the same number.
  */
 const MIGRATION_LOCK = 7_215_308_113
 
-/** How often a process that waits for another's migrations tries the lock. */
+/** The pause between two attempts to acquire the lock while another process migrates. */
 const LOCK_POLL_MS = 200
 
 /** How often a waiting process reports that it waits. */
@@ -67,7 +67,7 @@ export async function migrateServer(
   }
 }
 
-/** `client` is used by the migration alone: its advisory lock ends with the connection. */
+/** Only the migration may use `client`, because the advisory lock belongs to this connection. */
 function createTarget(client: pg.ClientBase, options: BuildOptions): MigrationTarget {
   const { progress } = options
   const db = kyselyOnConnection<unknown>({

@@ -44,7 +44,7 @@ const CONNECTIONS_MAX = 15
 /** Readers have separate connections, so that transactions waiting for a row do not block reads. */
 const READERS_SHARE = 1 / 3
 
-/** One for prepared statements, one for all others. */
+/** One connection for prepared statements, and one for all others. */
 const READERS_MIN = 2
 
 /** The maximum number of attempts of a transaction. */
@@ -55,7 +55,7 @@ interface Running {
   active: boolean
 }
 
-/** The outcome of an attempt: a value, or the error because of which the transaction is retried. */
+/** The outcome of an attempt: a value, or the error that causes a retry. */
 type Attempt<T> = { readonly value: T } | { readonly retryable: Error }
 
 /**
@@ -69,7 +69,7 @@ export async function openPostgres(options: DatabaseOptions & { waitMsMax: numbe
   const { progress = createLoggedProgress(log) } = options
   const name = `receivables ${user}`
   const hasTimeLimits = user !== 'migrator'
-  // A migrator bypasses the pooler, whose role has time limits that would abort long statements.
+  // A migrator bypasses the pooler, because the time limits of the pooler's role would abort long statements.
   const hasPooler = directUrl !== undefined && hasTimeLimits
   const directUrls =
     directUrl === undefined ? parseServers(url) : parseServers(directUrl, 'DATABASE_DIRECT_URL')
@@ -302,7 +302,7 @@ class PostgresDatabase implements OpenDatabase {
     assert(!this.#running.getStore()?.active, message)
   }
 
-  /** Stores and logs why a transaction was lost. */
+  /** Stores and logs why a transaction was lost. Returns `reported` for the caller to throw. */
   #lose(reported: Error, cause: unknown): Error {
     this.#fault = asError(cause)
     this.#ended.lost++

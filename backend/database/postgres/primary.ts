@@ -1,13 +1,13 @@
 /**
  * Finds which of several servers accepts writes. A standby that is promoted starts a timeline with a higher
- * number. A former primary that still runs, or runs again, has a lower number and is never used again.
- * Without this, a backend could read from it that a revoked key is valid.
+ * number. A former primary that still runs, or runs again, has a lower number and is never used again. Without
+ * this, a backend could read from it that a revoked key is valid.
  *
  * Each server is polled over a connection of its own, so that a server that hangs does not delay the others.
  *
- * The poll also finds dead connections, e.g. after a firewall has dropped them or a server has lost power.
- * When the poll's connection is silent but a new one works, every other connection that has been silent for
- * as long is closed. Without this, each statement on such a connection would wait for its full time limit.
+ * The poll also finds dead connections, e.g. after a firewall has dropped them or a server has lost power. When
+ * the poll's connection is silent but a new one works, every other connection that has been silent for equally
+ * long is closed. Without this, each statement on such a connection would wait for its full time limit.
  */
 import type { Socket } from 'node:net'
 import pg from 'pg'
@@ -30,9 +30,7 @@ export interface PrimaryOptions {
   readonly urls: readonly [string, ...string[]]
   readonly log: Logger
   readonly name: string
-  /**
-   * Whether the URL is that of a pooler, whose sessions may change to another server between transactions.
-   */
+  /** Whether the URL leads to a pooler, whose sessions may change to another server between transactions. */
   readonly hasPooler: boolean
   /** Whether connections are kept for a long time, as in a backend, and can therefore become dead. */
   readonly isLongLived: boolean
@@ -52,8 +50,8 @@ interface Server {
   client: pg.Client | undefined
   failure: unknown
   /**
-   * While the server is silent: the bytes that each connection to it had received when the first poll without a
-   * response was sent.
+   * The number of bytes that each connection to the server had received when the first poll without a response
+   * was sent. Undefined while the server responds.
    */
   receivedBefore: ReadonlyMap<Client, number> | undefined
 }
@@ -95,8 +93,8 @@ export class Primary {
   }
 
   /**
-   * Why commits hang although the server accepts writes; undefined if they do not. Transactions that write
-   * nothing still commit, so their success does not show that writes work.
+   * The reason for which commits hang although the server accepts writes; undefined if they do not hang.
+   * Transactions that write nothing still commit, so their success does not show that writes work.
    */
   get fault(): Error | undefined {
     const current = this.#servers.find(({ url }) => url === this.#url)

@@ -23,7 +23,7 @@ export class ReaderConnection {
   #connecting: Promise<Client> | undefined
   #client: Client | undefined
   #inFlight = 0
-  /** When the last result arrived, or when the first statement was sent after a pause. */
+  /** When the last result arrived or, after an idle time, when the first statement was sent. */
   #progressAt = 0
   #watchdog: NodeJS.Timeout | undefined
 
@@ -125,8 +125,8 @@ export class ReaderConnection {
 }
 
 /**
- * A server in recovery may return outdated data: it could accept a revoked key. The state is queried only
- * once, since a server enters recovery only by a restart, which no connection outlives.
+ * A server in recovery may return outdated data, with which the backend could accept a revoked key. The state
+ * is queried only once, since a server enters recovery only by a restart, which no connection outlives.
  */
 async function assertWritable(client: pg.Client): Promise<void> {
   const { rows } = await client.query<{ standby: boolean }>('select pg_is_in_recovery() as standby')

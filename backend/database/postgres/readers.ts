@@ -2,9 +2,9 @@
  * Reads outside of transactions. Reads with the same text in one turn of the event loop are sent as one
  * statement with the parameters of all: one round trip and one plan for up to `GROUP_MAX` reads. Prepared
  * statements have connections of their own, each with several statements in progress. Any other statement,
- * including a page of a list, may be slow and would delay the statements behind it: it has a connection to
- * itself while it runs. Different pages are not combined in one statement, since the server would need as
- * much time as for separate ones.
+ * including a page of a list, may be slow and would delay the statements behind it, so it has a connection to
+ * itself while it runs. Different pages are not combined in one statement, since the server would need as much
+ * time as for separate ones.
  */
 import assert from 'node:assert'
 import type { CompiledQuery, DatabaseConnection, QueryResult } from 'kysely'
@@ -168,7 +168,7 @@ export class PostgresReaders implements DatabaseConnection {
     } catch (error) {
       const isProblem = error instanceof Problem
       const kind = isProblem ? undefined : errorKindOf(error)
-      // Reads change nothing, so after a lost connection they are sent again over a new one.
+      // Reads change nothing, so they can be sent again over a new connection.
       if (kind === 'lost' && !isRepeated) return this.#run(connection, group, true)
       if (isProblem || kind === 'lost' || reads.length === 1) {
         const reason = kind === undefined ? error : unavailable(error)
@@ -180,7 +180,7 @@ export class PostgresReaders implements DatabaseConnection {
     }
   }
 
-  /** Returns the rows of each read, by its index in the group. */
+  /** Resolves to a function that returns the rows of a read by its index in the group. */
   async #query(connection: ReaderConnection, { sql, kind, reads }: Group) {
     const lists = reads.map(({ parameters }) => parameters)
     const [first = []] = lists
@@ -212,7 +212,9 @@ export class PostgresReaders implements DatabaseConnection {
       (byNumber.get((distinctIndexes[index] ?? 0) + 1) ?? []).map((row) => rowOf(fields, row, 1))
   }
 
-  /** The first result with this SQL text shows which columns it has; later pages are then read as JSON. */
+  /**
+   * The first result of an SQL text shows its columns, so that later pages with this text can be read as JSON.
+   */
   async #queryPage(
     connection: ReaderConnection,
     sql: string,

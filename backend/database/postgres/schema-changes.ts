@@ -42,7 +42,7 @@ export async function buildIndex(
 }
 
 /**
- * Reports PostgreSQL's progress of a build over a connection of its own. Resolves to a function that ends
+ * Polls the progress of a build over a separate connection, and reports it. Resolves to a function that ends
  * the reports.
  */
 async function showBuild(
@@ -107,7 +107,10 @@ export async function addColumn(
   await sql.raw(`alter table ${table} validate constraint ${name}`).execute(db)
 }
 
-/** Replaces a check in the same way. */
+/**
+ * Replaces a check like `addColumn`: adds the new one unvalidated, then validates it without blocking reads and
+ * writes.
+ */
 export async function replaceCheckWithoutBlocking(
   db: Kysely<unknown>,
   step: CheckStep,

@@ -1,7 +1,10 @@
 /** Parses the servers in a PostgreSQL URL with libpq's syntax. */
 import { SettingsError } from '../../../shared/process/settings.ts'
 
-/** The accepted values of target_session_attrs: every session writes, or must see recent writes. */
+/**
+ * The accepted values of target_session_attrs. Others could select a standby, which rejects writes and may
+ * return outdated data.
+ */
 const ATTRIBUTES = ['read-write', 'primary']
 
 /**

@@ -11,13 +11,14 @@ export interface SessionOptions {
   readonly name: string
   /** How long to wait for a free or a new connection. */
   readonly waitMsMax: number
+  /** How long a statement may wait for a lock. */
   readonly lockMsMax: number
   readonly readOnly: boolean
   /** Whether statements, and the wait for a connection, have time limits. */
   readonly hasTimeLimits: boolean
   /**
-   * A pooler may run each transaction on another session: time limits are then settings of the role, and no
-   * statement is kept prepared.
+   * Whether sessions lead to a pooler, which may run each transaction on another session. Time limits are then
+   * settings of the role, and no statement is kept prepared.
    */
   readonly hasPooler: boolean
 }
@@ -37,8 +38,8 @@ export const SILENCE_MS_MAX = STATEMENT_MS_MAX + 1000
 
 /**
  * Inside a transaction, code waits only for the database. The limit is shorter than the time that other
- * backends wait for a row: if a backend loses its power or its connections inside a transaction, the others
- * get the rows that it had locked before their calls fail.
+ * backends wait for a row: if a backend loses power or its connections inside a transaction, the rows that it
+ * locked become free before the calls of other backends fail.
  */
 const IDLE_IN_TRANSACTION_MS_MAX = 2_500
 
@@ -135,7 +136,7 @@ export async function connectAlone(url: string, name: string): Promise<pg.Client
     return await connect(url, name, {
       // Overrides the defaults of the role.
       options: '-c statement_timeout=0 -c lock_timeout=0',
-      // PgBouncer rejects this parameter, by which it is recognized.
+      // PgBouncer rejects this parameter, which shows that the URL leads to a pooler.
       idle_in_transaction_session_timeout: DAY_MS,
     })
   } catch (error) {

@@ -15,7 +15,7 @@ type EncodedValue = string | Buffer | null
 export interface Statement {
   readonly text: string
   readonly values: readonly EncodedValue[]
-  /** The name under which the server keeps the statement prepared; undefined if it must not. */
+  /** The name under which the server keeps the statement prepared; undefined if the server must not keep it. */
   readonly name: string | undefined
   /** Whether rows may be returned. */
   readonly returnsRows: boolean
@@ -30,9 +30,9 @@ export interface StatementResult {
 }
 
 export interface BatchOutcome {
-  /** The results of the statements that succeeded, which are the first ones. */
+  /** The results of the statements that succeeded: all statements before the first one that failed. */
   readonly results: readonly StatementResult[]
-  /** The error of the statement after those, or of the connection. */
+  /** The error of the first statement that failed, or of the connection. */
   readonly error: unknown
 }
 

@@ -17,7 +17,7 @@ export class StatementNames {
     this.#max = hasPooler ? 0 : NAMES_MAX
   }
 
-  /** Returns undefined once there are too many: the statement is then parsed each time. */
+  /** Returns undefined once there are too many names: the statement is then parsed each time. */
   nameOf(sql: string): string | undefined {
     const known = this.#names.get(sql)
     if (known !== undefined || this.#names.size >= this.#max) return known
@@ -30,7 +30,7 @@ export class StatementNames {
    */
   renewAfter(error: unknown, sql: string, name: string | undefined): boolean {
     if (name === undefined || !isStale(error)) return false
-    // Another run may have met the same error before.
+    // Another run may have got the same error and already issued a new name.
     if (this.#names.get(sql) === name) this.#issue(sql)
     return true
   }
@@ -44,7 +44,7 @@ export class StatementNames {
 }
 
 /**
- * 0A000: a migration changed the columns, so the prepared plan has another result; `pg` would send the same
+ * 0A000: a migration changed the columns, so the server rejects the prepared plan; `pg` would send the same
  * name forever. 26000: the name was never parsed, because of an earlier error.
  */
 function isStale(error: unknown): boolean {

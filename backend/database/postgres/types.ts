@@ -1,4 +1,4 @@
-/** How values of PostgreSQL become values of JavaScript. */
+/** Converts values of PostgreSQL to values of JavaScript. */
 import pg from 'pg'
 import { BadValue } from './errors.ts'
 

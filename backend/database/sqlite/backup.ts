@@ -19,7 +19,7 @@ export async function backUpSqlite(from: string, to: string): Promise<Backup> {
   if (existsSync(path)) throw new Error(`${to} exists already`)
   const partial = `${path}.partial`
   rmSync(partial, { force: true })
-  // SQLite would create the file readable by all; it fills an existing empty file.
+  // SQLite would create a file that all users can read, but it fills an existing empty file.
   closeSync(openSync(partial, 'wx', 0o600))
   try {
     await copyInto(from, partial)

@@ -12,7 +12,7 @@ import { isPrepared } from '../prepared.ts'
 import type { SqliteConnection } from './connection.ts'
 import type { WriteBatches } from './write-batches.ts'
 
-/** Triggers of other tables write to this one (migration 21), so a read of it may depend on any write. */
+/** Triggers of other tables write to this table (migration 21), so a read of it may depend on any write. */
 const TRIGGERED = 'ledger_changes'
 
 export interface JobConnectionOptions {
@@ -103,7 +103,7 @@ function isIndependent({ query, sql }: CompiledQuery, write: CompiledQuery): boo
   return !sql.includes(table) && !sql.includes(TRIGGERED)
 }
 
-/** The table of an insert or an update. */
+/** Returns the table of an insert or an update; undefined for other statements. */
 function tableOf({ query }: CompiledQuery): string | undefined {
   if (query.kind === 'InsertQueryNode') return query.into?.table.identifier.name
   const table = query.kind === 'UpdateQueryNode' ? query.table : undefined

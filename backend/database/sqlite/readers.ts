@@ -1,8 +1,8 @@
 /**
- * Readers of one SQLite file. The round trip to SQLite's thread costs several times as much as a small
- * read, and each value that it returns costs almost as much. Rows are therefore returned as one JSON text, and
- * reads of one turn with the same text are sent as one statement. It takes the parameters of all reads as JSON
- * and runs the query once per read; for pages of lists, it contains one subquery per page.
+ * Readers of one SQLite file. The round trip to SQLite's thread takes several times as long as a small read,
+ * and each returned value takes almost as long as a small read. Rows are therefore returned as one JSON text,
+ * and reads of one turn with the same text are sent as one statement. The statement takes the parameters of all
+ * reads as JSON and runs the query once per read; for pages of lists, it contains one subquery per page.
  */
 import assert from 'node:assert'
 import { CompiledQuery, type DatabaseConnection, type QueryResult } from 'kysely'

@@ -14,7 +14,10 @@ import { migrateFile } from './migration.ts'
 import { SqliteReaders } from './readers.ts'
 import { WriteQueue } from './write-queue.ts'
 
-/** More readers would only compete for the two cores and sixteen threads of a usual machine. */
+/**
+ * More readers would only compete for the cores (usually two) and for the threads of libuv (16 in our
+ * deployments).
+ */
 const READERS = 4
 
 export async function openSqlite(
@@ -112,8 +115,8 @@ function lockForBackend(path: string) {
 }
 
 /**
- * SQLite would create the file readable by all; its WAL gets the mode of the database. An existing file is
- * not opened: closing it again would release this process's locks on it.
+ * SQLite would create a file that all users can read; its WAL gets the same mode as the file. An existing file
+ * is not opened, because closing it again would release this process's locks on it.
  */
 function createPrivately(path: string): void {
   try {

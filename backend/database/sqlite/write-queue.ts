@@ -78,7 +78,7 @@ export class WriteQueue {
     this.#waitMsMax = waitMsMax
   }
 
-  /** Why the last group was lost; undefined once a group was committed again. */
+  /** The reason for which the last group was lost; undefined once a group was committed again. */
   get fault(): Error | undefined {
     return this.#fault
   }
@@ -227,7 +227,7 @@ export class WriteQueue {
     this.#batches = undefined
     await writer
       ?.close()
-      .catch((error: unknown) => this.#log.error({ err: error }, 'writer not closed'))
+      .catch((error: unknown) => this.#log.error({ err: error }, 'closing the writer failed'))
   }
 }
 

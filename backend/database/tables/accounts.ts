@@ -14,13 +14,11 @@ export interface AccountRow {
   /** JSON array of the scopes that keys may use at present; null: every scope. */
   scope_allowance: string | null
   is_demo: Bit
-  /**
-   * Increased when scopes are narrowed or the status changes: cached principals of the account then expire.
-   */
+  /** Increased when the scopes or the status change, which invalidates the cached principals of the account. */
   revision: number
   /** The number in the next generated invoice number. */
   next_invoice_number: number
-  /** An additional address for replies of debtors. If it is null, only the service receives them. */
+  /** An additional address for replies of debtors. Null: only the service receives replies. */
   reply_to: string | null
   /** Whether money on account is allocated by people, or automatically to the oldest invoices. */
   apply_credit: 'manual' | 'oldest_first'
@@ -34,7 +32,7 @@ export interface AccountRow {
   updated_at: string
 }
 
-/** Append-only: who did what, and from which address. */
+/** One action: who performed it, when, and from which address. Rows are only added. */
 export interface AuditRow {
   id: string
   account_id: string | null

@@ -62,7 +62,7 @@ export interface KeyOperationRow {
   errors: number
 }
 
-/** The number of calls of a key on one day that were refused or failed, by code. */
+/** The number of rejected or failed calls of a key on one day, by error code. */
 export interface KeyErrorRow {
   key_id: string
   /** In UTC, e.g. `2026-11-21`. */

@@ -27,7 +27,7 @@ export interface DebtorRow {
   chasing_until: string | null
   /** JSON object: the debtor's own ladder; null: the account's. */
   ladder: string | null
-  /** When the planner processes the debtor next; null: when the data changes. */
+  /** When the planner processes the debtor next; null: not before the data changes. */
   plan_at: string | null
   /** When the personal data were erased; the row never changes afterwards. */
   erased_at: string | null

@@ -41,7 +41,10 @@ export interface InvoiceRow {
   chasing_cycle: number
   /** Null: not disputed, or resolved. Kept while the invoice is paid, since the payment may be reversed. */
   disputed_at: string | null
-  /** Only for a paid or disputed invoice: what will block its reminders when it is owed and undisputed again. */
+  /**
+   * Only for a paid or disputed invoice: the reason that will block its reminders when it is owed and
+   * undisputed again.
+   */
   chasing_hold: 'history' | 'approval_rejected' | 'payment_received' | null
   /** When that block ends; null: when a person resumes chasing. */
   chasing_hold_until: string | null

@@ -13,7 +13,7 @@ export interface PaymentRow {
   reference: string | null
   external_id: string | null
   status: 'recorded' | 'reversed'
-  /** The key is kept forever, so that a repeated request is recognized after any time. */
+  /** The key is kept forever, so that a repeated request is recognized however late it arrives. */
   idempotency_key: string | null
   /**
    * The fingerprint of the call that recorded the payment, as in `idempotency_keys`; null without a key,

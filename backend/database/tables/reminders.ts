@@ -14,7 +14,7 @@ export interface ChasingSettingsRow {
   holidays: string
   /** No reminders are sent about invoices that are due before this date. */
   chase_from: string | null
-  /** What blocks the reminders of the whole account, as the planner last saw it. */
+  /** The reason that blocked the reminders of the whole account when the planner last ran; null: none. */
   blocked_by: 'kill_switch' | 'account_read_only' | null
   /** All debtors with a higher id are to be planned again; null: none. */
   replan_after: string | null
@@ -46,7 +46,7 @@ export interface ReminderRow {
   facts: string
   /** The hash of the approved content; other content is not sent. */
   approved_hash: string | null
-  /** The digest of the payment details in the text; null: it contains none, or is not written yet. */
+  /** The digest of the payment details in the text; null: the text contains none, or is not written yet. */
   payment_digest: string | null
   /** When the message is processed next; null: its outcome is final. */
   run_at: string | null

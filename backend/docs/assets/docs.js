@@ -32,8 +32,8 @@ search.addEventListener('keydown', (event) => {
   const step = { ArrowDown: 1, ArrowUp: -1 }[event.key]
   if (step === undefined) return
   event.preventDefault()
-  const places = [input, ...results.querySelectorAll('a')]
-  places.at((places.indexOf(document.activeElement) + step) % places.length).focus()
+  const stops = [input, ...results.querySelectorAll('a')]
+  stops.at((stops.indexOf(document.activeElement) + step) % stops.length).focus()
 })
 results.addEventListener('click', clear)
 document.addEventListener('keydown', (event) => {
@@ -88,8 +88,8 @@ function renderResult({ href, page, title }, excerpt) {
   const link = document.createElement('a')
   link.href = href
   link.textContent = title
-  const place = document.createElement('span')
-  place.textContent = page
+  const pageName = document.createElement('span')
+  pageName.textContent = page
   const text = document.createElement('p')
   text.className = 'excerpt'
   text.append(
@@ -101,7 +101,7 @@ function renderResult({ href, page, title }, excerpt) {
     }),
   )
   const item = document.createElement('li')
-  item.append(link, ' ', place, text)
+  item.append(link, ' ', pageName, text)
   return item
 }
 

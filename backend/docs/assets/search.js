@@ -1,6 +1,6 @@
 /** Ranks sections for the words of a query. Words with typing errors and synonyms also match. */
 
-/** Words of readers, and the words that these pages use instead. */
+/** Words that readers search for, and the words that these pages use instead. */
 const SYNONYMS = {
   auth: ['authentication'],
   backoff: ['retry-after', 'retries'],
@@ -111,5 +111,5 @@ export function excerptOf({ text, terms }) {
   const from = at < 60 ? 0 : text.lastIndexOf(' ', at - 40) + 1
   const excerpt = text.slice(from, from + 160)
   const pieces = `${from > 0 ? '… ' : ''}${excerpt}${from + 160 < text.length ? ' …' : ''}`
-  return pieces.split(pattern).map((piece, place) => ({ piece, isFound: place % 2 === 1 }))
+  return pieces.split(pattern).map((piece, index) => ({ piece, isFound: index % 2 === 1 }))
 }

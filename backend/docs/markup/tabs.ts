@@ -1,6 +1,7 @@
 /**
- * Renders alternatives, of which a reader needs one. Without scripts, they are sections that open separately;
- * the page's script turns them into tabs. For the group `language`, it applies a choice to all tabs.
+ * Renders alternatives of which a reader needs only one, e.g. a sample in several languages. Without scripts,
+ * each is a section that the reader can open; `docs.js` turns them into tabs. A choice in the group `language`
+ * applies to all samples.
  */
 import { type Html, html } from '../../html/html.ts'
 

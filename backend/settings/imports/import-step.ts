@@ -14,7 +14,7 @@ import {
   correctRecord,
   type FoundCorrection,
   findCorrections,
-  type Importing,
+  type ImportContext,
   recordCustomer,
   recordInvoice,
 } from '../../import/recording.ts'
@@ -69,7 +69,7 @@ interface StepOptions {
   readonly fileName: string
   /** The import that an earlier step of the same file began. */
   readonly importId: string | undefined
-  readonly importing: Importing
+  readonly importing: ImportContext
   readonly correct: boolean
   readonly clock: () => Date
 }

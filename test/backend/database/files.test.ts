@@ -82,7 +82,7 @@ t.test(
     await record('9999-removal', '9998-later')
     for (const user of ['operator', 'migrator'] as const) {
       await rejectsWith(t, openDatabase({ url, log: SILENT, user }), {
-        message: /too old for the database: it needs what 9999-removal removed/,
+        message: /too old for the database: it needs columns or tables that 9999-removal removed/,
       })
     }
   },
