@@ -1,6 +1,7 @@
 /**
  * The health check of the image, which has no `curl`: exits with code 0 if the process in this container is
- * ready. It requests both operations ports, because only that of the running process responds.
+ * ready. The image does not know which of the two processes it runs, so the check requests both operations
+ * ports.
  */
 const ports = [
   process.env['GATEWAY_OPERATIONS_PORT'] || '8082',

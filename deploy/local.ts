@@ -75,11 +75,12 @@ const [demo, gatewayPort] = await Promise.all([
   prepareDemo(),
   start('gateway', { BACKEND_URLS: `http://127.0.0.1:${backendPort}` }),
 ])
-// Renders the documentation before a client requests it. The backend logs an error if it fails.
+// Makes the backend render the documentation before a client requests it. If this fails, the backend logs the
+// error.
 fetch(`http://127.0.0.1:${gatewayPort}/docs`).catch(() => {})
 process.stdout.write(renderWelcome(`http://127.0.0.1:${gatewayPort}`, demo))
 
-/** Used before any process is started. */
+/** Must be called only before any process is started, since it does not stop processes. */
 function exitWithError(reason: string): never {
   process.stderr.write(`${reason.trimEnd()}\n`)
   process.exit(2)
@@ -139,11 +140,15 @@ function readOrMakeSecrets(): Record<string, string | undefined> {
 }
 
 /** Starts one process of the service; resolves with its port once it listens. */
-async function start(name: 'backend' | 'gateway', more: Record<string, string>): Promise<number> {
+async function start(
+  name: 'backend' | 'gateway',
+  settings: Record<string, string>,
+): Promise<number> {
   const child = spawn(process.execPath, [join(root, name, 'main.ts')], {
-    env: { ...env, ...more },
+    env: { ...env, ...settings },
     stdio: ['ignore', 'pipe', 'inherit'],
-    // In a process group of its own, the child gets no signal from Ctrl-C: `stop` ends the gateway first.
+    // In a process group of its own, the child gets no signal from Ctrl-C, so that `stop` can end the gateway
+    // first.
     detached: true,
   })
   children.push(child)

@@ -43,7 +43,7 @@ await runProcess({
   check({ TLS_CERT, TLS_KEY, GATEWAY_WORKERS, REDIS_URL }) {
     if (GATEWAY_WORKERS > 1 && REDIS_URL === undefined) {
       throw new SettingsError([
-        `GATEWAY_WORKERS is ${GATEWAY_WORKERS}, but REDIS_URL is not set: several workers count calls in Redis. Set REDIS_URL`,
+        `GATEWAY_WORKERS is ${GATEWAY_WORKERS}, but REDIS_URL is not set. Workers need Redis to count calls together: set REDIS_URL`,
       ])
     }
     const certificate = readCertificate(TLS_CERT, TLS_KEY)

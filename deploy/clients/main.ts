@@ -1,7 +1,8 @@
 /**
  * `npm run clients`: creates the package of the TypeScript client in `clients/typescript` and packs it.
- * openapi-typescript generates the types. It needs the JavaScript API of TypeScript 5, which the compiler
- * of this project no longer has, so it is installed in a separate folder from its own lock file.
+ * openapi-typescript generates the types. It needs the JavaScript API of TypeScript 5, which the compiler of
+ * this project no longer has. openapi-typescript is therefore installed in a separate folder, from its own
+ * lock file.
  */
 import { execFileSync } from 'node:child_process'
 import { cpSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
@@ -65,7 +66,10 @@ function compilerOptions(): string[] {
   return [...flags, ...more, ...target, '--rootDir', 'src', '--outDir', 'dist', 'src/index.ts']
 }
 
-/** The command's output goes to standard error, because standard output is for the result. */
+/**
+ * The output of the command goes to standard error, because standard output is for the result of `npm run
+ * clients`.
+ */
 function run(cwd: string, command: string, ...args: string[]): void {
   execFileSync(command, args, { cwd, stdio: ['ignore', 2, 2] })
 }

@@ -70,7 +70,10 @@ export function createClient(url: string, key: string): Client {
   }
 }
 
-/** Undefined if the service did not send the response, for example because a proxy did: the call is retried. */
+/**
+ * Undefined if the response does not come from the service, but for example from a proxy. The call is then
+ * retried.
+ */
 function problemOf(json: unknown): Problem | undefined {
   const isProblem =
     typeof json === 'object' && json !== null && 'code' in json && 'retryable' in json
@@ -78,7 +81,7 @@ function problemOf(json: unknown): Problem | undefined {
 }
 
 /** Reads the address and the key from the environment. */
-export function clientOfEnvironment(): Client {
+export function clientFromEnvironment(): Client {
   const { RECEIVABLES_URL = 'http://127.0.0.1:8080', RECEIVABLES_API_KEY } = process.env
   if (RECEIVABLES_API_KEY === undefined) throw new Error('Set RECEIVABLES_API_KEY.')
   return createClient(RECEIVABLES_URL, RECEIVABLES_API_KEY)

@@ -11,7 +11,7 @@
  */
 import { readFileSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
-import { type Client, clientOfEnvironment, Rejection } from './client.ts'
+import { type Client, clientFromEnvironment, Rejection } from './client.ts'
 import type { Invoice, InvoiceList, Payment, PaymentCreate } from './receivables-api.ts'
 
 const SCHEMA = `create table if not exists bank_lines (
@@ -23,13 +23,13 @@ const SCHEMA = `create table if not exists bank_lines (
   idempotency_key text not null unique,
   body text,        -- the body of the request; null until the invoice was found
   outcome text,     -- recorded or rejected; null while unknown
-  detail text       -- the payment's id, or the reason of the rejection
+  detail text       -- the payment's id, or the reason for the rejection
 ) strict`
 
 type Line = Readonly<Record<'bank_id' | 'booked_on' | 'amount' | 'currency', string>> &
   Readonly<Record<'invoice_number' | 'idempotency_key', string>> & { readonly body: string | null }
 
-/** The line needs a person to correct it. */
+/** The line cannot be sent until a person has corrected it. */
 class UnusableLine extends Error {}
 
 /** Stores new lines of the file. Lines that are already stored do not change. */
@@ -39,7 +39,7 @@ function storeLines(database: DatabaseSync, file: string): void {
     values (?, ?, ?, ?, ?, ?)`)
   const [, ...lines] = readFileSync(file, 'utf8').split(/\r?\n/)
   database.exec('begin')
-  for (const line of lines.filter((it) => it !== '')) {
+  for (const line of lines.filter((text) => text !== '')) {
     const fields = line.split(';').map((field) => field.trim())
     const [bankId, bookedOn, amount, currency, number] = fields
     if (!bankId || !bookedOn || !amount || !currency || !number)
@@ -65,7 +65,10 @@ async function bodyOf(client: Client, line: Line): Promise<PaymentCreate> {
   }
 }
 
-/** `125.5` in a currency with two decimals is 12550. Computed from digits, because floating point rounds. */
+/**
+ * Converts an amount such as `125.5` to minor units: 12550 in a currency with two decimals. The
+ * result is computed from the digits, because floating-point arithmetic would round it.
+ */
 function minorUnits(amount: string, { currency, currency_exponent: decimals }: Invoice): number {
   const [, whole = '', fraction = ''] = /^(\d+)(?:\.(\d+))?$/.exec(amount) ?? []
   if (whole === '' || fraction.length > decimals)
@@ -74,16 +77,18 @@ function minorUnits(amount: string, { currency, currency_exponent: decimals }: I
 }
 
 async function post(client: Client, database: DatabaseSync, line: Line): Promise<void> {
-  const settle = database.prepare('update bank_lines set outcome = ?, detail = ? where bank_id = ?')
-  const keep = database.prepare('update bank_lines set body = ? where bank_id = ?')
+  const storeOutcome = database.prepare(
+    'update bank_lines set outcome = ?, detail = ? where bank_id = ?',
+  )
+  const storeBody = database.prepare('update bank_lines set body = ? where bank_id = ?')
   try {
     const body = line.body ?? JSON.stringify(await bodyOf(client, line))
-    keep.run(body, line.bank_id)
+    storeBody.run(body, line.bank_id)
     const payment = await client.post<Payment>('/payments', JSON.parse(body), line.idempotency_key)
-    settle.run('recorded', payment.id, line.bank_id)
+    storeOutcome.run('recorded', payment.id, line.bank_id)
   } catch (error) {
     if (!concernsLine(error)) throw error
-    settle.run('rejected', error.message, line.bank_id)
+    storeOutcome.run('rejected', error.message, line.bank_id)
   }
 }
 
@@ -99,7 +104,7 @@ const database = new DatabaseSync(file)
 database.exec(SCHEMA)
 storeLines(database, statement)
 const open = database.prepare('select * from bank_lines where outcome is null order by rowid')
-const client = clientOfEnvironment()
+const client = clientFromEnvironment()
 for (const line of open.all()) await post(client, database, line as Line)
 for (const { bank_id, detail } of database
   .prepare("select bank_id, detail from bank_lines where outcome = 'rejected'")

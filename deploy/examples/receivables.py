@@ -45,9 +45,9 @@ RETRYABLE_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
 class ReceivablesError(Exception):
     """The service rejected the call.
 
-    If `retryable` is true, make the same call again later, a POST with the same key. Otherwise repeating
-    it unchanged does not help. `problem` is the problem document with `code`, `detail` and, for a request
-    body, `errors`. It is empty if something in front of the service sent the response.
+    If `retryable` is true, repeat the call later, and repeat a POST with the same key. Otherwise,
+    repeating the call unchanged does not help. `problem` is the problem document with `code`, `detail` and,
+    for a request body, `errors`. It is empty if a proxy in front of the service sent the response.
     """
 
     def __init__(self, status: int, problem: dict[str, Any], retry_after: float | None) -> None:
@@ -66,7 +66,7 @@ class ReceivablesError(Exception):
 class OutcomeUnknown(Exception):
     """The last attempt had no complete response, so a POST may have been carried out.
 
-    Make the same call again later, a POST with the same key: it is carried out once.
+    Repeat the call later, and repeat a POST with the same key, so that it is carried out once.
     """
 
 
@@ -102,7 +102,7 @@ class Receivables:
         self._opener = build_opener(_RefuseRedirects)
 
     def get(self, path: str, /, **query: Any) -> dict[str, Any]:
-        """Reads one object, or one page of a list. A list of values is sent separated by commas."""
+        """Reads one object, or one page of a list. Several values of a parameter are sent separated by commas."""
         target = path + _query_of(query)
         return self._call(Request(self._api + target, headers=self._headers))
 
@@ -121,7 +121,7 @@ class Receivables:
         return self._call(Request(self._api + path, data=data, headers=headers))
 
     def list_all(self, path: str, /, **query: Any) -> Iterator[dict[str, Any]]:
-        """Yields every object of a list. It requests a page when the previous one is used up."""
+        """Yields every object of a list. Each page is requested only when its first object is needed."""
         while True:
             page = self.get(path, **query)
             yield from page["data"]
@@ -172,7 +172,7 @@ def verify_webhook(body: bytes, headers: Mapping[str, str], secret: str) -> dict
     with `secret`, or if its timestamp differs from now by more than five minutes.
 
     `body` is the request body as it was received: a framework that parsed the JSON has lost the bytes that
-    were signed. `secret` is the signing secret of the endpoint, with its `whsec_`.
+    were signed. `secret` is the signing secret of the endpoint, including `whsec_`.
     """
     given = {name.lower(): value for name, value in headers.items()}
     message_id = given.get("webhook-id", "")

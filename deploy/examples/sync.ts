@@ -7,7 +7,7 @@
  * time: the objects that it has written are kept, and the next run reads the rest.
  */
 import { DatabaseSync } from 'node:sqlite'
-import { type Client, clientOfEnvironment } from './client.ts'
+import { type Client, clientFromEnvironment } from './client.ts'
 import type { Debtor, Invoice, Payment } from './receivables-api.ts'
 
 interface Page {
@@ -53,7 +53,7 @@ async function sync(
     if (next_cursor === null) break
     query.set('cursor', next_cursor)
   }
-  // Only a complete run stores its time, so that the next run repeats an interrupted one.
+  // Only a complete run stores its time, so that the next run repeats an interrupted run.
   database.prepare('insert or replace into runs (type, begun_at) values (?, ?)').run(type, begunAt)
   return count
 }
@@ -61,5 +61,5 @@ async function sync(
 const [file = 'books.db'] = process.argv.slice(2)
 const database = new DatabaseSync(file)
 database.exec(SCHEMA)
-const client = clientOfEnvironment()
+const client = clientFromEnvironment()
 for (const type of TYPES) console.log(`${type}: ${await sync(client, database, type)}`)

@@ -1,9 +1,10 @@
 /**
  * Parses `REDIS_URL`, which has one form for each kind of deployment:
  *
- * redis://user:password@host:6379/0 one server; `rediss` with TLS unix:///run/redis/redis.sock?db=0 the same,
- * on this machine redis-sentinel://user:password@h1:26379,h2:26379/mymaster the master that Sentinel names
- * redis-cluster://user:password@h1:7000,h2:7001 a cluster
+ *     redis://user:password@host:6379/0                           one server; `rediss` with TLS
+ *     unix:///run/redis/redis.sock?db=0                           one server, over a Unix socket
+ *     redis-sentinel://user:password@h1:26379,h2:26379/mymaster   the master that Sentinel names
+ *     redis-cluster://user:password@h1:7000,h2:7001               a cluster
  *
  * Errors do not quote the URL, since it may contain a password.
  */

@@ -19,7 +19,7 @@ export interface AddressPrefixes {
   contain(address: string): boolean
 }
 
-/** The canonical text of a prefix or of a single address, or what is wrong with the text. */
+/** The canonical text of a prefix, or a sentence that says what is wrong with the given text. */
 export type ParsedPrefix = { readonly prefix: string } | { readonly fault: string }
 
 /**

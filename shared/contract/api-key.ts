@@ -4,8 +4,9 @@
  *     rcv_ 7Qd4xK2m _ ‹43 base62 characters: 256 random bits› ‹6 base62 characters: CRC-32›
  *     └─ prefix ──┘
  *
- * The checksum covers everything that precedes it. It lets secret scanners recognize keys, and a mistyped key
- * be rejected without a look-up. Only a look-up of the digest shows whether a key is valid.
+ * The checksum covers everything before it. With the checksum, secret scanners recognize keys, and the
+ * gateway rejects a mistyped key without a look-up. Only a look-up of the digest shows whether a key is
+ * valid.
  */
 import { hash, randomInt } from 'node:crypto'
 import { crc32 } from 'node:zlib'
@@ -40,7 +41,10 @@ export function parseApiKey(text: string): ApiKey | undefined {
   return { secret: text, prefix: text.slice(0, PREFIX_LENGTH) }
 }
 
-/** Returns the SHA-256 of the secret as base64url, which the gateway caches and sends in look-ups. */
+/**
+ * Returns the SHA-256 digest of the secret in base64url. The gateway caches the digest and sends it in
+ * look-ups.
+ */
 export function digestApiKey(secret: string): string {
   return hash('sha256', secret, 'base64url')
 }

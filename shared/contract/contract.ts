@@ -1,8 +1,8 @@
 /**
  * Reads the route table from the OpenAPI document, which alone defines the operations and their scopes. The
  * process does not start if the document contains something that the table cannot express: a second scheme or
- * scope, a public operation, or a method that the gateway does not route. Ignoring it would make the operation
- * missing, or open to every key.
+ * scope, a public operation, or a method that the gateway does not route. If such a part were ignored, the
+ * operation would be missing, or open to every key.
  */
 import { readFileSync } from 'node:fs'
 import { load } from 'js-yaml'
@@ -14,7 +14,7 @@ export interface Operation {
   readonly path: string
   /** The scope that the key must have; undefined if any valid key may call the operation. */
   readonly scope: string | undefined
-  /** Whether the operation declares the header `Idempotency-Key`. A request with this header is safe to retry. */
+  /** Whether the operation declares the header `Idempotency-Key`, with which a request is safe to retry. */
   readonly idempotent: boolean
 }
 
@@ -34,7 +34,7 @@ const METHODS: ReadonlyMap<string, Operation['method']> = new Map([
   ['patch', 'PATCH'],
   ['delete', 'DELETE'],
 ])
-/** Members of a path item that do not affect routing. */
+/** The members of a path item that do not affect routing. */
 const DESCRIPTIVE = new Set(['summary', 'description', 'servers', 'parameters'])
 /** Each segment is either literal or a parameter, so that paths can be matched segment by segment. */
 const PATH = /^(\/([\w.~-]+|\{\w+\}))+$/

@@ -7,26 +7,26 @@ import { incrementBase32, ulid } from 'ulid'
 import { randomByte } from '../process/random.ts'
 
 export type IdPrefix =
-  | 'acct'
-  | 'usr'
-  | 'ivt'
-  | 'pwr'
-  | 'psk'
-  | 'key'
-  | 'deb'
-  | 'inv'
-  | 'pay'
-  | 'msg'
-  | 'imp'
-  | 'mtr'
-  | 'evt'
-  | 'whe'
-  | 'whd'
-  | 'aud'
-  | 'ntc'
-  | 'mlo'
-  | 'req'
-  | 'gtw'
+  | 'acct' // an account
+  | 'usr' // a user of the Settings pages
+  | 'ivt' // an invitation
+  | 'pwr' // a password reset
+  | 'psk' // a passkey
+  | 'key' // an API key
+  | 'deb' // a debtor
+  | 'inv' // an invoice
+  | 'pay' // a payment
+  | 'msg' // a message
+  | 'imp' // an import
+  | 'mtr' // a transition of a message
+  | 'evt' // an event
+  | 'whe' // a webhook endpoint
+  | 'whd' // a webhook delivery
+  | 'aud' // an audit entry
+  | 'ntc' // a notice
+  | 'mlo' // a mail in the outbox
+  | 'req' // a request
+  | 'gtw' // a gateway process
 
 let last = ''
 /** The time of the last id, in milliseconds since the epoch. */

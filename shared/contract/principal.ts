@@ -14,7 +14,9 @@ import { createHmac, hash, timingSafeEqual } from 'node:crypto'
 export const PRINCIPAL_HEADER = 'x-receivables-principal'
 export const SIGNATURE_HEADER = 'x-receivables-signature'
 export const CLIENT_ADDRESS_HEADER = 'x-receivables-client-address'
-/** On a response with status 401: the reason why the backend rejects the principal. */
+/**
+ * A response with status 401 has this header. Its value is the reason why the backend rejects the principal.
+ */
 export const REFUSAL_HEADER = 'x-receivables-refusal'
 
 /**
@@ -123,7 +125,7 @@ function isSigned(use: string, text: string, signature: string, secrets: readonl
   })
 }
 
-/** `use` is part of the signed text, so that a signature of one kind is invalid as the other. */
+/** `use` is part of the signed text, so that a signature of one kind is invalid for the other kind. */
 function mac(use: string, text: string, secret: string): string {
   return createHmac('sha256', secret).update(`${use}\n${text}`).digest('base64url')
 }

@@ -1,7 +1,7 @@
 /**
- * A gateway's report of the calls that it rejected itself and of the current window of each key: `POST
- * /internal/usage`, signed. A gateway numbers its reports and sends a report again, unchanged, until it
- * is acknowledged; the backend applies each number once.
+ * The body of `POST /internal/usage`, a signed request. A gateway reports the calls that it rejected itself,
+ * and the current window of each key. It numbers its reports, and sends a report again, unchanged, until the
+ * backend acknowledges it; the backend applies each number once.
  */
 
 export interface UsageReport {

@@ -4,14 +4,20 @@
  * responses made a gateway grow by 160 MB, of which less than 1 MB was in use.
  */
 
-/** Young garbage is collected whenever this many bytes have been allocated. It takes about a millisecond. */
+/**
+ * Young garbage is collected whenever this many bytes have been allocated. A collection takes about a
+ * millisecond.
+ */
 const COLLECT_AFTER_BYTES = 16 * 1024 * 1024
-/** Releasing smaller buffers individually is not worth the effort. */
+/**
+ * Smaller buffers are left to the garbage collector, since releasing each one would take more time than it
+ * saves.
+ */
 const RELEASED_BYTES_MIN = 16 * 1024
 
 let allocated = 0
 
-/** Allocates a buffer with undefined content. */
+/** Allocates a buffer without initializing its content. */
 export function allocateBuffer(bytes: number): Buffer {
   countAllocated(bytes)
   return Buffer.allocUnsafe(bytes)
@@ -24,9 +30,9 @@ export function copyBuffer(bytes: Buffer): Buffer {
 
 /**
  * Releases the memory of an unused buffer immediately instead of at the next collection. Without this,
- * collections during a flood of incomplete heads took a third of the gateway's time. A buffer that is a part
- * of other memory, such as Node's pool, is left to the garbage collector: other buffers may use that memory,
- * and releasing the pool throws.
+ * collections during a flood of incomplete heads took a third of the gateway's time. A buffer that is only a
+ * part of an allocation, such as Node's pool, is left to the garbage collector: other buffers may use the
+ * rest, and releasing the pool throws.
  */
 export function releaseBuffer({ buffer, length }: Buffer): void {
   const isWhole = length === buffer.byteLength

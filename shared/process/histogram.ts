@@ -1,6 +1,6 @@
 /**
- * A histogram that records durations cheaply. The histogram of prom-client joins the labels and looks them up
- * on each observation, which takes 2 µs of the 50 µs or so that a whole call takes.
+ * A histogram that records durations quickly. The histogram of prom-client joins the labels and looks them up
+ * for each observation, which takes 2 µs of the 50 µs or so of a whole call.
  */
 import type { Histogram as PromHistogram } from 'prom-client'
 
@@ -10,7 +10,7 @@ const BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5
 /** Durations with the same labels. */
 export class Durations {
   readonly labels: Readonly<Record<string, string>>
-  /** The counts by bucket, not cumulative. The last one counts observations above every bound. */
+  /** The counts by bucket, not cumulative. The last element counts observations above every bound. */
   readonly counts = new Float64Array(BUCKETS.length + 1)
   sum = 0
 
@@ -36,7 +36,7 @@ export class Histogram {
     this.name = name
     this.#help = help
     this.#labelNames = labelNames
-    // As in prom-client: a metric without labels has a sample from the start.
+    // As with prom-client, a metric without labels has a sample from the start.
     if (labelNames.length === 0) this.of()
   }
 
@@ -51,7 +51,7 @@ export class Histogram {
     return durations
   }
 
-  /** The interface that prom-client's registry collects. */
+  /** Returns the samples in the form in which prom-client's registry collects them. */
   get() {
     const values = [...this.#all.values()].flatMap((durations) => this.#samplesOf(durations))
     return { name: this.name, help: this.#help, type: 'histogram', values, aggregator: 'sum' }
@@ -75,7 +75,7 @@ export class Histogram {
   }
 }
 
-/** The registry uses nothing but `name`, `get` and `reset`, though its type demands more. */
+/** Casts the type: the registry uses only `name`, `get` and `reset`, although its type requires more. */
 export function asMetric(histogram: Histogram): PromHistogram {
   return histogram as unknown as PromHistogram
 }

@@ -57,7 +57,7 @@ export interface ProcessOptions<S extends Schema> {
   /** Printed by `--help`, before the settings. */
   readonly description: string
   readonly schema: S
-  /** Every variable with this prefix must be a setting of this process, except the `foreign` ones. */
+  /** Every variable with this prefix must be a setting of this process, except those in `foreign`. */
   readonly prefix: string
   readonly foreign?: readonly string[]
   /** Settings that SIGHUP applies while the process runs. */
@@ -68,8 +68,8 @@ export interface ProcessOptions<S extends Schema> {
 }
 
 /**
- * Runs until SIGTERM or SIGINT, then drains; a second signal ends the process at once. SIGHUP reads the
- * settings' files again. Exit codes: 0 drained, 1 failed, 2 wrong arguments or settings.
+ * Runs until SIGTERM or SIGINT, then drains; a second signal ends the process at once. On SIGHUP, the process
+ * reads the files that settings name again. Exit codes: 0 drained, 1 failed, 2 wrong arguments or settings.
  */
 export async function runProcess<S extends Schema>(options: ProcessOptions<S>): Promise<void> {
   const settings = readCommandLine(options)
@@ -120,12 +120,12 @@ function reloadOnSignal<S extends Schema>(
       const changed = Object.keys(schema).filter((name) => isChanged(name, fresh))
       const ignored = changed.filter((name) => !reloadable.includes(name))
       if (ignored.length > 0)
-        log.warn({ settings: ignored }, 'changed settings need a restart to apply')
+        log.warn({ settings: ignored }, 'changed settings take effect after a restart')
       log.info({ changed: changed.filter((name) => reloadable.includes(name)) }, 'reloaded')
       // Settings that need a restart are reported at each reload.
       current = { ...fresh, ...Object.fromEntries(ignored.map((name) => [name, current[name]])) }
     } catch (error) {
-      log.error({ err: error }, 'settings not reloaded: the previous ones stay in use')
+      log.error({ err: error }, 'settings not reloaded: the previous settings stay in use')
     }
   })
 }
@@ -205,7 +205,7 @@ function renderHelp(name: string, description: string, schema: Schema): string {
   return [
     `${description}\n`,
     `Usage: npm run ${name} -- [--check-config] [--help]\n`,
-    'Settings, from the environment (SIGHUP makes the process read the files again):\n',
+    'Settings, from the environment (on SIGHUP, the process reads the files again):\n',
     ...settings,
     '',
   ].join('\n')

@@ -14,7 +14,10 @@ export function isLogLevel(text: string): text is LogLevel {
   return LOG_LEVELS.some((level) => level === text)
 }
 
-/** Fields that could contain a secret by mistake, at the top level, one level below, or in `headers` there. */
+/**
+ * Fields that could contain a secret by mistake. They are redacted at the top level, in an object at the top
+ * level, and in `headers` of such an object.
+ */
 const SECRET_FIELDS = [
   'authorization',
   'cookie',
@@ -50,11 +53,11 @@ export function withoutRedaction(log: Logger): Logger {
 }
 
 function openStandardError() {
-  // The destination is asynchronous: a slow reader of the log does not delay calls. It has a `minLength`,
-  // because without one `flush` does not wait for the write in progress.
+  // The destination is asynchronous, so that a slow reader of the log does not delay calls. Without
+  // `minLength`, `flush` would not wait for the write in progress.
   const destination = pino.destination({ fd: 2, sync: false, minLength: 1 })
-  // On exit, sonic-boom 4 writes the rest synchronously and repeats a failing write forever. Without this, a full
-  // disk or a reader that has ended would keep the process from exiting.
+  // On exit, sonic-boom 4 writes the rest synchronously and repeats a failing write forever. Without this, a
+  // full disk or a reader that has exited would keep the process from exiting.
   destination.on('error', () => {
     destination.flushSync = () => {}
   })

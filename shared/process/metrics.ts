@@ -1,6 +1,6 @@
 /**
- * The metrics of a process, in Prometheus' format. Most of them are plain numbers in the modules that count,
- * and are read only at a scrape, so that they do not slow down calls.
+ * The metrics of a process, in Prometheus' format. Most of them are plain numbers in other modules, and are
+ * read only at a scrape, so that metrics do not slow down calls.
  */
 import { readFileSync } from 'node:fs'
 import { AggregatorRegistry, Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client'
@@ -8,17 +8,20 @@ import { asMetric, type Durations, Histogram } from './histogram.ts'
 
 export type { Counter, Durations, Histogram }
 
-/** A number, or one sample per set of labels: the label values, in the order of their names, then the number. */
+/**
+ * A number, or one sample per set of labels. A sample has the label values, in the order of their names, and
+ * then the number.
+ */
 export type Reading = number | readonly (readonly [...labels: string[], value: number])[]
 
-/** How a supervisor combines the numbers of several processes. */
+/** How a supervisor combines the values of one metric from several processes. */
 type Aggregator = 'sum' | 'min' | 'max' | 'first'
 
-/** How long a scrape waits for one metric. Prometheus usually waits for ten seconds for all of them. */
+/** How long a scrape waits for one metric. Prometheus usually waits ten seconds for the whole scrape. */
 const READ_MS_MAX = 2_000
 
-/** Gauges of prom-client with names that end like those of counters. */
-const MISNAMED = ['handles', 'requests', 'resources'].map((it) => `nodejs_active_${it}_total`)
+/** Gauges of prom-client whose names end in `_total`, which is reserved for counters. */
+const MISNAMED = ['handles', 'requests', 'resources'].map((kind) => `nodejs_active_${kind}_total`)
 
 interface ReadOptions {
   readonly labels?: readonly string[]
@@ -126,8 +129,8 @@ export function readVersion(): string {
 }
 
 /**
- * Caches the result of `read` for `ms`. Concurrent callers share one read, so that many scrapes cause no more
- * load than one.
+ * Caches the result of `read` for `ms` milliseconds. Concurrent callers share one read, so that many scrapes
+ * cause no more load than one.
  */
 export function cachedFor<T>(ms: number, read: () => Promise<T>): () => Promise<T> {
   let latest: Promise<T> | undefined
@@ -142,13 +145,13 @@ export function cachedFor<T>(ms: number, read: () => Promise<T>): () => Promise<
   }
 }
 
-/** The metrics of a process, for another process to add up. */
+/** The metrics of a process, in the form that another process can add up. */
 export type MetricsSnapshot = Awaited<ReturnType<Registry['getMetricsAsJSON']>>
 
 /**
  * Combines the metrics of several processes in the way that each metric declares. `query` returns snapshots
  * by process id, undefined for a process that does not respond. The totals of a process that hangs or has
- * ended are kept: Prometheus would interpret a lower total as a restart, and count all of it again.
+ * ended are kept: Prometheus would interpret a lower total as a restart, and count the whole total again.
  */
 export function aggregateFrom(
   query: () => Promise<ReadonlyMap<number, MetricsSnapshot | undefined>>,

@@ -51,7 +51,7 @@ export async function listenForOperations(options: OperationsOptions): Promise<O
     })
   })
   await new Promise<void>((resolve, reject) => {
-    // Workers share the public port, but not this one.
+    // Workers share the public port, but not their operations ports.
     server.once('error', reject).listen({ port, host, exclusive: true }, resolve)
   })
   // The address of a TCP listener has a port.
@@ -103,7 +103,7 @@ async function serveLogLevel(
       return respond(response, 400, `The level must be one of ${LOG_LEVELS.join(', ')}.\n`)
     }
     const before = log.level
-    // The change is logged whatever the levels are, so that operators can later find when it was made.
+    // The change is logged at any level, so that operators can later see when it was made.
     log.level = 'info'
     log.info({ before, after: level }, 'log level changed')
     log.level = level
@@ -132,7 +132,7 @@ function registerHealthMetrics(metrics: Metrics, health: () => Promise<Health>):
   )
   metrics.gauge(
     'receivables_degraded',
-    'The number of impairments that /readyz lists.',
+    'The number of reasons that /readyz lists as degraded.',
     async () => (await health()).degraded.length,
     { aggregator: 'max' },
   )

@@ -204,7 +204,7 @@ export function httpUrl(description: string, options: Options = {}): Setting<str
   })
 }
 
-/** A secret of at least 32 characters. Short ones and placeholders are faults. */
+/** A secret of at least 32 characters. Shorter texts and placeholders are rejected. */
 export function secret(description: string): Setting<string> {
   return setting(description, { secret: true }, (value) => {
     if (value.length < 32) throw new Error('must have at least 32 characters')

@@ -12,7 +12,7 @@ import { type Metrics, readVersion } from './metrics.ts'
 import { createRepeatedLog } from './repeated-log.ts'
 import { beginTrace, createSpanId, isSampled, type Trace } from './trace.ts'
 
-/** If more spans than this are queued, further ones are dropped. */
+/** The maximum number of queued spans. Further spans are dropped. */
 const WAITING_MAX = 8_192
 /** A batch is exported when it is full, or when its first span has waited for `BATCH_AGE_MS`. */
 const BATCH_MAX = 512
@@ -130,7 +130,7 @@ export async function startTracing(options: TracingOptions): Promise<Tracing | u
       const parent =
         parentSpanId === undefined ? undefined : { ...context(parentSpanId), isRemote: true }
       // The offset is read again for each trace, because the clock may have been set. All spans of a call use
-      // one offset, so that no child ends after its parent by a rounding error.
+      // one offset, so that a rounding error cannot make a child end after its parent.
       const clockMs = Date.now() - performance.now()
       enqueue(readable(span, spanContext, parent, clockMs))
       for (const child of children) {

@@ -214,7 +214,7 @@ t.test('several workers without Redis do not start, and say why', async (t) => {
     t,
     stderr,
     containing(
-      'GATEWAY_WORKERS is 2, but REDIS_URL is not set: several workers count calls in Redis. Set REDIS_URL',
+      'GATEWAY_WORKERS is 2, but REDIS_URL is not set. Workers need Redis to count calls together: set REDIS_URL',
     ),
   )
 })

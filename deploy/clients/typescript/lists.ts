@@ -34,7 +34,7 @@ type Problem = components['schemas']['Problem']
 export class ReceivablesError extends Error {
   override readonly name = 'ReceivablesError'
   readonly status: number
-  /** Undefined if the service did not send the response, for example because a proxy did. */
+  /** Undefined if the response does not come from the service, but for example from a proxy. */
   readonly problem: Problem | undefined
 
   constructor(status: number, problem: Problem | undefined) {
@@ -44,7 +44,7 @@ export class ReceivablesError extends Error {
   }
 }
 
-/** `get` takes the path and query. */
+/** `get` sends a GET request; `target` is the path with the query. */
 export function createListReader(get: (target: string) => Promise<Response>): ListReader {
   return async function* listAll<Path extends ListPath>(path: Path, query?: ListQuery<Path>) {
     const parameters = new URLSearchParams()

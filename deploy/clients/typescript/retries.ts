@@ -19,7 +19,10 @@ export interface RetryOptions {
 const BACKOFF_MIN_MS = 250
 const RETRYABLE_STATUSES = [408, 429, 500, 502, 503, 504]
 
-/** Resolves with the last response. Throws if the last attempt had no complete response: the outcome is unknown. */
+/**
+ * Returns a `fetch` that resolves with the last response. It rejects if the last attempt had no complete
+ * response, so that the outcome is unknown.
+ */
 export function createRetryingFetch(options: RetryOptions) {
   const { attemptsMax = 5, attemptTimeoutMs = 30_000, waitMaxMs = 60_000 } = options
 

@@ -3,7 +3,10 @@ import type { webhooks } from './schema.ts'
 
 export { WebhookVerificationError }
 
-/** An event, as its `type` says. Ignore types that you do not know, because new ones are added. */
+/**
+ * An event, whose `type` determines its other members. Ignore types that you do not know, because new types
+ * are added.
+ */
 export type WebhookEvent = {
   [Type in keyof webhooks]: webhooks[Type]['post']['requestBody']['content']['application/json']
 }[keyof webhooks]
@@ -12,9 +15,9 @@ export type WebhookEvent = {
  * Returns the event if its signature is valid and its timestamp differs from now by at most five minutes.
  * Otherwise throws a `WebhookVerificationError`: respond 400.
  *
- * @param body The bytes as they were received. A framework that parsed the JSON has lost them.
- * @param headers Of the request: Node's, or those of the Fetch API.
- * @param secret The signing secret of the endpoint, with its `whsec_`.
+ * @param body The bytes as they were received. JSON that a framework has parsed is not sufficient.
+ * @param headers The headers of the request, as Node or the Fetch API represents them.
+ * @param secret The signing secret of the endpoint, including `whsec_`.
  */
 export function verifyWebhook(
   body: Uint8Array | string,
