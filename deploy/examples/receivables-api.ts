@@ -45,7 +45,7 @@ export interface paths {
     get: {
       parameters: {
         query?: {
-          /** How many objects a page has at most. */
+          /** The maximum number of objects on a page. */
           limit?: number
           /**
            * The `next_cursor` of the previous page; send it with the same filters and `sort`. Cursors are opaque: do
@@ -100,8 +100,9 @@ export interface paths {
         query?: never
         header?: {
           /**
-           * Makes repeating the call safe. Use a new key for each object that you create, and the same key when you
-           * repeat a call: 1 to 255 visible ASCII characters. One pair of double quotes around the key is removed.
+           * Makes it safe to repeat the call. Use a new key for each object that you create, and the same key when
+           * you repeat a call. A key has 1 to 255 visible ASCII characters. One pair of double quotes around the key
+           * is removed.
            */
           'Idempotency-Key'?: string
         }
@@ -183,7 +184,7 @@ export interface paths {
     get: {
       parameters: {
         query?: {
-          /** How many objects a page has at most. */
+          /** The maximum number of objects on a page. */
           limit?: number
           /**
            * The `next_cursor` of the previous page; send it with the same filters and `sort`. Cursors are opaque: do
@@ -246,8 +247,9 @@ export interface paths {
         query?: never
         header?: {
           /**
-           * Makes repeating the call safe. Use a new key for each object that you create, and the same key when you
-           * repeat a call: 1 to 255 visible ASCII characters. One pair of double quotes around the key is removed.
+           * Makes it safe to repeat the call. Use a new key for each object that you create, and the same key when
+           * you repeat a call. A key has 1 to 255 visible ASCII characters. One pair of double quotes around the key
+           * is removed.
            */
           'Idempotency-Key'?: string
         }
@@ -329,7 +331,7 @@ export interface paths {
     get: {
       parameters: {
         query?: {
-          /** How many objects a page has at most. */
+          /** The maximum number of objects on a page. */
           limit?: number
           /**
            * The `next_cursor` of the previous page; send it with the same filters and `sort`. Cursors are opaque: do
@@ -390,9 +392,10 @@ export interface paths {
         query?: never
         header: {
           /**
-           * Makes repeating the call safe. Use a new key for each payment, such as the id that your bank gives the
-           * transaction, and the same key when you repeat a call: 1 to 255 visible ASCII characters. One pair of
-           * double quotes around the key is removed. The payment keeps the key forever, as `idempotency_key`.
+           * Makes it safe to repeat the call. Use a new key for each payment, such as the id that your bank gives
+           * the transaction, and the same key when you repeat a call. A key has 1 to 255 visible ASCII characters.
+           * One pair of double quotes around the key is removed. The payment keeps the key forever, as
+           * `idempotency_key`.
            */
           'Idempotency-Key': string
         }
@@ -434,7 +437,7 @@ export interface paths {
     get: {
       parameters: {
         query?: {
-          /** How many objects a page has at most. */
+          /** The maximum number of objects on a page. */
           limit?: number
           /**
            * The `next_cursor` of the previous page; send it with the same filters and `sort`. Cursors are opaque: do
@@ -650,7 +653,7 @@ export type ProbeKey = {
   /** The part of the key that is shown in Settings. */
   prefix: string
   /**
-   * What the key may do now: the scopes that it was issued with, without those that the account does not
+   * What the key may do now: the scopes that it was issued with, except those that the account does not
    * allow at present. May be empty.
    */
   scopes: Scope[]
@@ -693,8 +696,8 @@ export type DebtorCreate = {
    */
   currency?: string | null
   /**
-   * How many days after its issue date an invoice without a `due_date` is due. The default is the
-   * account's.
+   * The payment terms: how many days after its issue date an invoice without a `due_date` is due. The
+   * default is the value of the account.
    */
   payment_terms_days?: number | null
   /**
@@ -750,8 +753,8 @@ export type Debtor = {
   /** The number of decimals of `currency`; null if `currency` is null. */
   currency_exponent: number | null
   /**
-   * How many days after its issue date an invoice without a due date is due; null for the account's
-   * default.
+   * The payment terms: how many days after its issue date an invoice without a due date is due; null for
+   * the account's default.
    */
   payment_terms_days: number | null
   /** The debtor's IANA time zone; null for the account's. */
@@ -993,13 +996,13 @@ export type PaymentMethod = 'bank_transfer' | 'card' | 'direct_debit' | 'cash' |
  */
 export type PaymentCreate = {
   amount: AmountInput
-  /** The currency of the payment; it must be that of every invoice it pays. */
+  /** The currency of the payment. Every invoice that the payment pays must have the same currency. */
   currency: CurrencyInput
   /** The payment pays this invoice, up to its amount due. */
   invoice_id?: NullableReferenceId
   /**
-   * The payment is divided among these invoices: each at most once, all of one debtor, together at most
-   * `amount`. The rest is kept as `unapplied_amount`.
+   * The payment is divided among these invoices of one debtor. Each invoice can occur once, and the
+   * amounts must add up to at most `amount`. The rest is kept as `unapplied_amount`.
    */
   allocations?: {
     invoice_id: ReferenceId
@@ -1052,9 +1055,9 @@ export type Payment = {
   reference: string | null
   /** Payments can only be reversed in the product. */
   status: 'recorded' | 'reversed'
-  /** The idempotency key with which it was recorded; null if it was not recorded by this API. */
+  /** The idempotency key with which the payment was recorded; null if it was not recorded by this API. */
   idempotency_key: string | null
-  /** Whether it was recorded by this API, in the product, or by an import. */
+  /** Whether the payment was recorded by this API, in the product, or by an import. */
   source: 'api' | 'app' | 'import'
   recorded_by: Actor
   effects: PaymentEffects
@@ -1094,13 +1097,13 @@ export type PaymentList = {
   next_cursor: NextCursor
 }
 
-/** How it is sent. */
+/** How the message is sent. */
 export type MessageChannel = 'email' | 'sms' | 'letter' | 'call'
 
 /**
  * - `scheduled`: it will be sent later
  * - `awaiting_approval`, `approved`: a firm or final reminder before and after a person's approval
- * - `queued`: it is being sent
+ * - `queued`: it waits for the mail server, or is being sent
  * - `sent`, `delivered`, `bounced`, `failed`: it was sent, with this result
  * - `suppressed`: it was due but not sent; see `suppression`
  * - `cancelled`: no longer needed, for example because a payment was recorded
@@ -1116,13 +1119,13 @@ export type Message = {
   /** The invoices that the message is about; it can be about several. */
   invoice_ids: InvoiceId[]
   channel: MessageChannel
-  /** To the debtor, or from the debtor. */
+  /** Whether the message is sent to the debtor, or came from the debtor. */
   direction: 'outbound' | 'inbound'
   /** The purpose of the message. */
   kind: 'reminder' | 'invoice_copy' | 'receipt' | 'statement' | 'reply'
   stage: NullableStage
   status: MessageStatus
-  /** Why it was suppressed; null if it was not. */
+  /** Why the message was suppressed; null if it was not suppressed. */
   suppression: {
     /** The reason as a code. */
     reason: 'kill_switch' | 'demo' | 'invoice_paid' | 'payment_received' | 'credit_on_account' | 'account_read_only' | 'debtor_paused' | 'disputed' | 'unsubscribed' | 'bounced' | 'complained' | 'no_contact' | 'approval_rejected' | 'approval_expired' | 'duplicate' | 'send_window' | 'frequency_cap'
@@ -1131,7 +1134,7 @@ export type Message = {
   } | null
   /** The approval of a firm or final reminder; null for other messages. */
   approval: {
-    /** Whether it must be approved before it is sent. */
+    /** Whether the message must be approved before it is sent. */
     required: boolean
     /** The decision. It expires if the message changes after its approval. */
     status: 'pending' | 'approved' | 'rejected' | 'lapsed' | 'expired'
@@ -1154,14 +1157,14 @@ export type Message = {
   currency: string | null
   /** The decimals of `currency`. */
   currency_exponent: number | null
-  /** How many days the oldest of its invoices was past due when it was created. */
+  /** How many days the oldest of its invoices was past due when the message was created. */
   days_past_due: number | null
   /** What the mail provider reported. */
   delivery: {
     /** The provider's id of the message. */
     provider_message_id: string | null
     delivered_at: NullableTimestamp
-    /** Why it bounced; null if it did not. */
+    /** Why the message bounced; null if it did not bounce. */
     bounce: {
       /** Hard bounces are final; soft bounces are retried. */
       type: 'hard' | 'soft'
@@ -1224,11 +1227,11 @@ export type ForbiddenProblem = Problem & {
    * this code only.
    */
   required_scope?: Scope
-  /** What the key may do now, as `key.scopes` of `GET /api/v1/me`. */
+  /** The scopes that the key has now, as in `key.scopes` of `GET /api/v1/me`. */
   scopes?: Scope[]
   /**
-   * What the key was issued with. If `required_scope` is among them, the account does not allow
-   * it at present.
+   * The scopes that the key was issued with. If they include `required_scope`, the account does not
+   * allow this scope at present.
    */
   granted_scopes?: Scope[]
 }
@@ -1252,7 +1255,7 @@ export type PayloadProblem = Problem & {
 
 /** The body is well-formed, but was rejected. */
 export type ValidationProblem = Problem & {
-  /** Every field that is wrong. Present with every code but `idempotency_key_reused`. */
+  /** Every field that is wrong. Present with every code except `idempotency_key_reused`. */
   errors?: FieldError[]
   /** With `currency_mismatch` and `total_mismatch`, the correct value. */
   expected?: number | string
@@ -1275,7 +1278,7 @@ export type FieldError = {
    * `invalid_enum`, `unknown_field`, `conflicting_field`, `not_in_future`, or the problem's own code.
    */
   code: string
-  /** What is wrong with it. */
+  /** What is wrong with the field. */
   detail: string
 }
 
@@ -1442,7 +1445,7 @@ export type NoRevision = null
  */
 export type EventId = string
 
-/** The version of the API in which its objects are represented. */
+/** The version of the API that determines the format of the object. */
 export type EventVersion = 'v1'
 
 /** Present, and true, on test events only. Their objects are samples. */
@@ -1492,11 +1495,11 @@ export type ApiKey = {
   /** The id of the key that a rotation issued in place of this one. */
   replaced_by: string | null
   created_at: Timestamp
-  /** Who issued it. */
+  /** Who issued the key. */
   created_by: string
   last_used_at: NullableTimestamp
   revoked_at: NullableTimestamp
-  /** Who revoked it; null while it is active. */
+  /** Who revoked the key; null if it was not revoked. */
   revoked_by: string | null
 }
 
@@ -1510,10 +1513,10 @@ export type KillSwitch = {
   scope: 'account' | 'installation'
   /** Whether the switch is active. */
   on: boolean
-  /** Why it was activated; null while it is released. */
+  /** Why the switch was activated; null while it is released. */
   reason: string | null
   changed_at: NullableTimestamp
-  /** Who activated or released it. */
+  /** Who activated or released the switch. */
   changed_by: string | null
 }
 
