@@ -180,9 +180,12 @@ export async function createBackend(deps: BackendDeps): Promise<Backend> {
   }
 }
 
-function mailRoutes({ links, inboundSecrets }: MailServices, deps: BackendDeps): ServerRoute[] {
+function mailRoutes(
+  { unsubscribeLinks, inboundSecrets }: MailServices,
+  deps: BackendDeps,
+): ServerRoute[] {
   return [
-    ...unsubscribeRoutes({ ...deps, links }),
+    ...unsubscribeRoutes({ ...deps, unsubscribeLinks }),
     ...inboundMailRoutes({ ...deps, inboundSecrets }),
   ]
 }

@@ -1,8 +1,8 @@
-/** Lists when the next reminders about open invoices may be sent, without planning them. */
+/** Lists the times from which the next reminders about open invoices may be sent. It does not plan the reminders. */
 import { type SqlBool, sql } from 'kysely'
 import type { Reader } from '../database/database.ts'
 
-/** Limits the size of the page for an account with very many invoices. */
+/** Limits the size of the calendar page of an account with very many invoices. */
 const INVOICES_MAX = 400
 
 export interface UpcomingReminder {
@@ -28,7 +28,8 @@ export async function listUpcomingReminders(
     .innerJoin('debtors', 'debtors.id', 'invoices.debtor_id')
     .select(['invoices.debtor_id', 'invoices.chasing_next_action_at as at'])
     .where('invoices.account_id', '=', accountId)
-    // Literals, because a partial index is used only if the text of the statement contains the index's condition.
+    // The condition contains literals, because a database uses a partial index only if the text of the statement
+    // contains the condition of the index.
     .where(
       sql<SqlBool>`invoices.status in ('open', 'partially_paid')
         and invoices.chasing_status = 'active' and invoices.chasing_next_action_at is not null`,

@@ -14,7 +14,7 @@ export function parseNamedAddress(text: string): NamedAddress | undefined {
   return { name: headerText((name ?? '').replaceAll('"', '')), address }
 }
 
-/** Replaces line breaks with spaces, so that the text cannot end a header. */
+/** Replaces line breaks and other control characters with spaces, so that the text cannot start another header. */
 export function headerText(text: string): string {
   return text.replace(/[\p{Cc}\u2028\u2029]+/gu, ' ').trim()
 }
@@ -23,8 +23,8 @@ export function hostOf(address: string): string {
   return address.slice(address.lastIndexOf('@') + 1).toLowerCase()
 }
 
-/** Masks addresses, which servers often repeat in replies, for logs. */
-export function withoutAddresses(text: string): string {
+/** Masks e-mail addresses in a text that is logged. Mail servers often repeat addresses in their replies. */
+export function maskAddresses(text: string): string {
   return text.replace(/<?[^\s<>]+@[^\s<>]+>?/g, '<address>')
 }
 

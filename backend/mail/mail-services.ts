@@ -1,9 +1,9 @@
-/** Creates what the process needs for mail: the mailer, links, and the worker that sends notices. */
+/** Creates the services for mail: the mailer, unsubscribe links, and the worker that sends notices. */
 import type { Logger } from '../../shared/process/log.ts'
 import type { Worker } from '../background/worker.ts'
 import type { Database } from '../database/database.ts'
 import { createInvitationCodes, type InvitationCodes } from '../users/invitation-codes.ts'
-import { isReservedAddress, type NamedAddress, withoutAddresses } from './addresses.ts'
+import { isReservedAddress, maskAddresses, type NamedAddress } from './addresses.ts'
 import type { HandOverResult, Mailer } from './mail.ts'
 import { createMailer } from './mailer.ts'
 import { startOutbox } from './outbox.ts'
@@ -15,12 +15,14 @@ export interface MailServicesOptions {
   /** If it is undefined, mail is written to files. */
   readonly server: SmtpAddress | undefined
   readonly mailFrom: NamedAddress
+  /** The directory for mail that is written to files. */
   readonly directory: string
   /** The accepted secrets of inbound mail; undefined if inbound mail is off. */
   readonly inboundSecrets: readonly string[] | undefined
   readonly baseUrl: string
-  /** Keys of 32 bytes each. The first one encrypts new links. */
+  /** The keys for unsubscribe links, of 32 bytes each. The first one encrypts new links. */
   readonly linkKeys: readonly Buffer[]
+  /** The keys for codes in links that are mailed to users, of 32 bytes each. The first one generates new codes. */
   readonly codeKeys: readonly Buffer[]
   /** In a rehearsal, no notices are sent, and Admins must pass on invitation links themselves. */
   readonly isRehearsal?: boolean
@@ -35,22 +37,22 @@ export interface MailServicesOptions {
  */
 export type NoticeRoute = 'sent' | 'file' | 'dropped' | 'waiting'
 
-/** The parts that routes and the workers that send mail use. */
+/** The services that routes and workers use. */
 export interface MailServices {
   readonly mailer: Mailer
-  readonly links: UnsubscribeLinks
+  readonly unsubscribeLinks: UnsubscribeLinks
   readonly inboundSecrets: readonly string[] | undefined
-  /** Undefined if invitations are not mailed. Admins must then pass on the links themselves. */
+  /** The codes for mailed invitations; undefined if Admins must pass on invitation links themselves. */
   readonly mailedInvitations: InvitationCodes | undefined
   /** Creates and checks the codes in links that are mailed to users. */
   readonly codes: InvitationCodes
   /** Returns what would happen to a notice to this address. */
   noticeRouteOf(address: string): NoticeRoute
-  /** Returns why the last mail was abandoned; undefined if it was sent, or rejected because of its recipient. */
+  /** Returns why the last hand-over was abandoned; undefined if it was not abandoned. */
   lastError(): string | undefined
   /** Starts sending notices. */
   start(): void
-  /** Finishes the notices in progress, or abandons those whose hand-over has not started. */
+  /** Stops sending notices. Abandons hand-overs that have not started, and waits some seconds for the others. */
   close(): Promise<void>
 }
 
@@ -61,7 +63,7 @@ export function createMailServices(options: MailServicesOptions): MailServices {
     ...options,
     wantsReports: inboundSecrets !== undefined,
     onHandOver(result) {
-      lastError = result.outcome === 'abandoned' ? withoutAddresses(result.detail) : undefined
+      lastError = result.outcome === 'abandoned' ? maskAddresses(result.detail) : undefined
       options.onHandOver?.(result)
     },
   })
@@ -69,7 +71,7 @@ export function createMailServices(options: MailServicesOptions): MailServices {
   let outbox: Worker | undefined
   return {
     mailer,
-    links: createUnsubscribeLinks(baseUrl, linkKeys),
+    unsubscribeLinks: createUnsubscribeLinks(baseUrl, linkKeys),
     inboundSecrets,
     mailedInvitations: server === undefined || isRehearsal ? undefined : codes,
     codes,

@@ -4,11 +4,14 @@ import type { Logo } from '../accounts/logo.ts'
 
 /** A mail that is ready to be handed over. */
 export interface Mail {
-  /** `<msg_…@host>`, from `messageIdOf`. It is the same at every attempt, so that duplicates are recognized. */
+  /**
+   * The result of `Mailer.messageIdOf`, e.g. `<msg_…@host>`. It is the same for every attempt, so that mail servers
+   * can recognize duplicates.
+   */
   readonly messageId: string
   /** A single address. */
   readonly to: string
-  /** The sender's name, e.g. the creditor's. The address is that of `MAIL_FROM`. */
+  /** The sender's name, e.g. the name of the creditor. The sender's address is always the one in `MAIL_FROM`. */
   readonly fromName: string
   /** An address to which replies are sent in addition to `MAIL_FROM`. */
   readonly replyTo?: string | undefined
@@ -24,10 +27,11 @@ export interface Mail {
 /**
  * The result of a hand-over:
  *
+ * - `accepted`: the server accepted the mail, or the mail was written to a file.
  * - `refused`: the server rejected the recipient or the message, permanently if `type` is `hard`.
  * - `abandoned`: nothing was sent, for a reason other than the recipient's address (started too late, server
- *   unavailable, login or sender rejected). The mail may be handed over again. With `isDenied`, the server
- *   rejected this recipient, but may accept others, like a relay for certain domains.
+ *   unavailable, login or sender rejected). The mail may be handed over again. If `isDenied` is set, the server
+ *   does not relay mail to this recipient, but may relay mail to others.
  * - `unknown`: the connection failed while or after the text was sent, so the mail may have arrived. A retry
  *   has the same Message-ID.
  */
@@ -36,7 +40,10 @@ export type HandOverResult =
   | {
       readonly outcome: 'refused'
       readonly type: 'hard' | 'soft'
-      /** The enhanced status code (RFC 3463), e.g. `5.1.1`, or else the reply code; or `reserved_domain`. */
+      /**
+       * The enhanced status code (RFC 3463), e.g. `5.1.1`, or the reply code if the server sent no enhanced code.
+       * `reserved_domain` if the mailer itself rejected the address.
+       */
       readonly code: string
       readonly detail: string
     }
@@ -56,8 +63,8 @@ export interface Mailer {
 }
 
 /**
- * The longest time from `startBefore` to the end of a hand-over; leases on messages must be longer. RFC 5321
- * allows the server ten minutes for its final reply. A reply after more than a minute is rare; the mail is then
+ * The longest time from `startBefore` to the end of a hand-over; leases on messages must be longer. RFC 5321 allows
+ * the server ten minutes for its final reply, but servers rarely need more than one. If a server does, the mail is
  * sent twice.
  */
 export const HAND_OVER_MS_MAX = 60_000

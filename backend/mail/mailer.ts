@@ -12,8 +12,8 @@ import {
   headerText,
   hostOf,
   isReservedAddress,
+  maskAddresses,
   type NamedAddress,
-  withoutAddresses,
 } from './addresses.ts'
 import { HAND_OVER_MS_MAX, type HandOverResult, type Mail, type Mailer } from './mail.ts'
 import { handOver } from './smtp.ts'
@@ -25,11 +25,11 @@ export interface MailerOptions {
   /** If it is undefined, mail is written to files. */
   readonly server: SmtpAddress | undefined
   readonly mailFrom: NamedAddress
-  /** The directory for these files, which is created with the first one. */
+  /** The directory for mail that is written to files. It is created together with the first file. */
   readonly directory: string
-  /** Whether to request reports of successful delivery, which only makes sense if inbound mail is on. */
+  /** Whether to request reports of successful delivery. Without inbound mail, no report could be received. */
   readonly wantsReports: boolean
-  /** The default is `HAND_OVER_MS_MAX`. */
+  /** How long the server may take for its final reply. The default is `HAND_OVER_MS_MAX`. */
   readonly replyMsMax?: number
   /** Called after each hand-over. */
   readonly onHandOver?: (result: HandOverResult) => void
@@ -41,7 +41,7 @@ export function createMailer(options: MailerOptions): Mailer {
   const { server, mailFrom, directory, clock, log } = options
   if (server === undefined) log.info({ directory }, 'SMTP_URL is not set: mail is written to files')
   const stopping = new AbortController()
-  // Each hand-over in progress adds a listener, and their number is not limited.
+  // Each hand-over in progress adds a listener. Node.js would otherwise warn of a leak if there are more than ten.
   setMaxListeners(0, stopping.signal)
   const inProgress = new Set<Promise<HandOverResult>>()
   const messageIdOf = (id: string) => `<${id}@${hostOf(mailFrom.address)}>`
@@ -56,7 +56,7 @@ export function createMailer(options: MailerOptions): Mailer {
       return { outcome: 'abandoned', detail: 'the hand-over did not start in time' }
     }
     const raw = await compose(mail, mailFrom)
-    if (server === undefined) return writeFileOf(mail, raw)
+    if (server === undefined) return writeMailFile(mail, raw)
     const envelope = {
       from: mailFrom.address,
       to: [mail.to],
@@ -72,7 +72,7 @@ export function createMailer(options: MailerOptions): Mailer {
     return handOver(server, { envelope, raw, beginWithinMs, replyMsMax, signal })
   }
 
-  async function writeFileOf({ messageId, subject }: Mail, raw: Buffer): Promise<HandOverResult> {
+  async function writeMailFile({ messageId, subject }: Mail, raw: Buffer): Promise<HandOverResult> {
     const file = join(directory, `${idIn(messageId)}.eml`)
     await mkdir(directory, { recursive: true, mode: 0o700 })
     await writeFile(`${file}.part`, raw, { mode: 0o600 })
@@ -140,8 +140,8 @@ function compose(mail: Mail, mailFrom: NamedAddress): Promise<Buffer> {
 }
 
 /**
- * Breaks up text that looks like encoded words (RFC 2047), which nodemailer sends unchanged in ASCII names.
- * Mail programs would decode it, and could show an address that the name must not contain.
+ * Breaks up text that looks like encoded words (RFC 2047), which nodemailer sends unchanged in ASCII names. Mail
+ * programs would decode such text, and could show an address that the name must not contain.
  */
 function withoutEncodedWords(text: string): string {
   return text.replaceAll('=?', '= ?')
@@ -159,7 +159,7 @@ function inlineLogo({ mediaType, content }: Logo) {
 
 function logHandOverResult(log: Logger, { messageId }: Mail, result: HandOverResult): void {
   const { outcome, ...rest } = result
-  const detail = 'detail' in rest ? withoutAddresses(rest.detail) : undefined
+  const detail = 'detail' in rest ? maskAddresses(rest.detail) : undefined
   const facts = { messageId, ...rest, ...(detail !== undefined && { detail }) }
   if (outcome === 'accepted') log.info(facts, 'mail handed over')
   else log.warn(facts, `mail ${outcome}`)

@@ -1,43 +1,43 @@
-/** Which notices an Admin receives. Notices that protect the account cannot be turned off. */
+/** Lets each Admin turn off notices, except those that protect the account. */
 import { type ActionContext, recordAudit } from '../accounts/audit.ts'
 import type { Reader, Transaction, UserRow } from '../database/tables.ts'
 import type { NoticeKind } from './notices.ts'
 
 /** Notices to Admins that each Admin can turn off. */
-export const CHOSEN_NOTICES = [
+export const OPTIONAL_NOTICES = [
   'api_key.expiring',
   'api_key.issued',
   'webhook_endpoint.disabled',
   'message.received',
 ] as const satisfies readonly NoticeKind[]
 
-/** Notices that all Admins receive, except the Admin who caused them. */
+/** Notices that all Admins receive, except the Admin who caused the notice. */
 export const SECURITY_NOTICES = [
   'payment_details.changed',
   'second_factor.removed',
 ] as const satisfies readonly NoticeKind[]
 
-export type ChosenNotice = (typeof CHOSEN_NOTICES)[number]
+export type OptionalNotice = (typeof OPTIONAL_NOTICES)[number]
 
-/** Returns the notices that the user has not turned off, among those that can be turned off. */
-export async function readChosenNotices(reader: Reader, userId: string): Promise<ChosenNotice[]> {
+/** Returns the optional notices that the user has not turned off. */
+export async function readChosenNotices(reader: Reader, userId: string): Promise<OptionalNotice[]> {
   const rows = await reader
     .selectFrom('muted_notices')
     .select('kind')
     .where('user_id', '=', userId)
     .execute()
-  return CHOSEN_NOTICES.filter((kind) => rows.every((row) => row.kind !== kind))
+  return OPTIONAL_NOTICES.filter((kind) => rows.every((row) => row.kind !== kind))
 }
 
 export async function chooseNotices(
   tx: Transaction,
   { id: userId, account_id: accountId }: Pick<UserRow, 'id' | 'account_id'>,
-  chosen: readonly ChosenNotice[],
+  chosen: readonly OptionalNotice[],
   actionContext: ActionContext,
 ): Promise<void> {
   const before = await readChosenNotices(tx, userId)
-  const muted = CHOSEN_NOTICES.filter((kind) => !chosen.includes(kind))
-  if (CHOSEN_NOTICES.every((kind) => before.includes(kind) === chosen.includes(kind))) return
+  const muted = OPTIONAL_NOTICES.filter((kind) => !chosen.includes(kind))
+  if (OPTIONAL_NOTICES.every((kind) => before.includes(kind) === chosen.includes(kind))) return
   await tx.deleteFrom('muted_notices').where('user_id', '=', userId).execute()
   if (muted.length > 0) {
     const created_at = actionContext.now.toISOString()

@@ -50,10 +50,11 @@ export interface NoticeDetails {
   readonly 'user.password_reset': { readonly email: string }
   /** Sent to the user. `subject_id` is the reset that changed the password. */
   readonly 'user.password_changed': { readonly email: string }
-  /** Sent to the user, who is `subject_id`. */
+  /** Sent to the user. `subject_id` is the user. */
   readonly 'user.second_factor_added': SecondFactorDetail
+  /** Sent to the user. `subject_id` is the user. */
   readonly 'user.second_factor_removed': SecondFactorDetail
-  /** Sent to the user, who is `subject_id` and logged in with a browser that is not known. */
+  /** Sent to a user after a login in an unknown browser. `subject_id` is the user. */
   readonly 'user.unknown_browser': {
     readonly email: string
     /** E.g. `Firefox on Windows`. */
@@ -62,7 +63,7 @@ export interface NoticeDetails {
     /** Whether further logins within 24 hours are not reported. */
     readonly is_last: boolean
   }
-  /** Sent to the user, who is `subject_id`. It contains a reminder as a customer would receive it. */
+  /** A reminder as a customer would receive it, sent to the user. `subject_id` is the user. */
   readonly 'user.test_reminder': {
     readonly email: string
     readonly stage: Stage
@@ -82,7 +83,7 @@ interface SecondFactorDetail {
   readonly by: NoticeActor
 }
 
-/** The person or operator who did what a notice is about. */
+/** The person or operator whose action a notice reports. */
 export interface NoticeActor {
   /** The id of the user; null for an operator. */
   readonly id: string | null

@@ -12,6 +12,8 @@ import { renderMailHtml, renderMailText } from './wording/mail-body.ts'
 import { type NoticeTextDeps, writeNotice } from './wording/notice-texts.ts'
 
 const BATCH_MAX = 10
+
+/** A hand-over must start within this time. */
 const START_MS_MAX = 5000
 
 const OUTBOX_LEASES = leasesOf({
@@ -26,17 +28,17 @@ const OUTBOX_LEASES = leasesOf({
  */
 const RETRY_AFTER_MINUTES = [1, 5, 15, 60, 240, 480, 960, 1200, 1440]
 
-export type Delivery = Pick<MailOutboxRow, 'status' | 'last_error'>
+export type NoticeDelivery = Pick<MailOutboxRow, 'status' | 'last_error'>
 
 /**
- * Returns the delivery state of notices by subject. If a notice has several recipients, it is the state of the
- * last one.
+ * Returns the delivery state of notices by subject. If a notice has several recipients, the state is that of the
+ * mail to the last recipient.
  */
 export async function readDeliveries(
   reader: Reader,
   kind: NoticeKind,
   subjectIds: readonly string[],
-): Promise<ReadonlyMap<string, Delivery>> {
+): Promise<ReadonlyMap<string, NoticeDelivery>> {
   if (subjectIds.length === 0) return new Map()
   const rows = await reader
     .selectFrom('notices')

@@ -11,8 +11,8 @@ export interface SmtpAddress {
 }
 
 /**
- * Throws an `Error` whose message continues "SMTP_URL …". It contains no part of the URL, which may contain a
- * password.
+ * Throws an `Error` with a message that continues "SMTP_URL …". The message contains no part of the URL, because
+ * the URL may contain a password.
  */
 export function parseSmtpUrl(text: string): SmtpAddress {
   const url = URL.parse(text)
@@ -41,6 +41,6 @@ function decode(part: string): string {
   try {
     return decodeURIComponent(part)
   } catch {
-    throw new Error('has a % in its user or password that encodes no character: write %25')
+    throw new Error('has a % in its user or password that encodes no character: write %25 for a %')
   }
 }

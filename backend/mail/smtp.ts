@@ -1,7 +1,7 @@
 /**
- * Hands one mail over by SMTP. Each mail has its own connection, so that no stale connection delays it after the
- * decision to send. It uses nodemailer's connection rather than its transport, because only the connection
- * shows whether the transfer of the text has started.
+ * Hands one mail over by SMTP. Each mail has its own connection, because a stale connection could delay a mail that
+ * has passed the send check. This module uses nodemailer's `SMTPConnection` instead of its transport, because only
+ * the connection shows whether the transfer of the text has started.
  */
 import { Readable } from 'node:stream'
 import SMTPConnection, { type SMTPEnvelope } from 'nodemailer/lib/smtp-connection'
@@ -23,7 +23,7 @@ export interface HandOverOptions {
   readonly beginWithinMs: number
   /** How long the server may take for its final reply, counted from the latest start. */
   readonly replyMsMax: number
-  /** Aborts a hand-over that has not started, and limits the wait of one that has. */
+  /** When it aborts, a hand-over that has not started is abandoned; otherwise the wait for the reply is shortened. */
   readonly signal: AbortSignal
 }
 
@@ -41,7 +41,7 @@ export function handOver(server: SmtpAddress, options: HandOverOptions): Promise
       resolve(outcome)
     }
     const fail = (error: SmtpError) => settle(outcomeOf(error, hasBegun))
-    const abandon = () => {
+    const onDeadline = () => {
       clearTimeout(timer)
       if (!hasBegun) settle(abandoned('the hand-over did not start in time'))
       else if (performance.now() > replyBy) {
@@ -49,20 +49,20 @@ export function handOver(server: SmtpAddress, options: HandOverOptions): Promise
           outcome: 'unknown',
           detail: 'the server did not confirm that it accepted the text',
         })
-      } else timer = setTimeout(abandon, replyBy - performance.now() + 1)
+      } else timer = setTimeout(onDeadline, replyBy - performance.now() + 1)
     }
     const shortenWait = () => {
       replyBy = Math.min(replyBy, performance.now() + DRAINED_REPLY_MS_MAX)
-      abandon()
+      onDeadline()
     }
-    let timer = setTimeout(abandon, beginWithinMs)
+    let timer = setTimeout(onDeadline, beginWithinMs)
     signal.addEventListener('abort', shortenWait)
 
     // nodemailer reads this stream once the server has accepted `DATA`.
     const text = new Readable({
       read() {
         if (hasBegun) return
-        if (performance.now() > deadline || signal.aborted) return abandon()
+        if (performance.now() > deadline || signal.aborted) return onDeadline()
         hasBegun = true
         this.push(raw)
         this.push(null)
@@ -108,8 +108,8 @@ function quit(connection: SMTPConnection): void {
 }
 
 /**
- * Returns the queue id if the reply has the form that most servers use. Without a queue id, reports refer to the
- * message by our own Message-ID.
+ * Returns the queue id if the reply has the form that most servers use. Delivery reports refer to a mail by its queue
+ * id, or by our own Message-ID.
  */
 function queueId(response: string): string | null {
   return /queued as ([\w.-]{1,128})/i.exec(response)?.[1] ?? null

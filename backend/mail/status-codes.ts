@@ -20,9 +20,9 @@ export function parseReply(text: string): Reply | undefined {
 }
 
 /**
- * Why a mail was not accepted. `hard` and `soft`: the recipient or the mail, permanently or not. `ours`: our
- * configuration, which must be corrected before the server accepts any mail. `denied`: the server does not let
- * us send to this recipient, but may accept others.
+ * Why a mail was not accepted. `hard` and `soft`: the server rejected the recipient or the mail, permanently or
+ * temporarily. `ours`: our configuration is wrong, and the server accepts no mail until it is corrected. `denied`:
+ * the server does not let us send to this recipient, but may accept mail to others.
  */
 export type FailureCause = 'hard' | 'soft' | 'ours' | 'denied'
 
@@ -38,14 +38,15 @@ export function failureCauseOf(
   if (isConfiguration || subject === '1.7' || subject === '1.8') return 'ours'
   if (status < 500) return 'soft'
   if (subject !== undefined && subject !== '0.0') {
-    // In reply to the recipient, a policy code concerns us as the sender: relaying denied, login required.
+    // In a reply to RCPT TO, a policy code concerns the sender, which is us: relaying denied, login required.
     return phase === 'recipient' && subject.startsWith('7.')
       ? 'denied'
       : bounceTypeOf(`5.${subject}`)
   }
   if (phase === 'text') return 'soft'
   if (status === 530) return 'ours'
-  // Unknown user, not local, invalid mailbox, no mail accepted. Other codes may mean, e.g., a full mailbox.
+  // These codes mean that the user is unknown or not local, the mailbox name is invalid, or the host accepts no mail.
+  // Other codes may have a transient cause, such as a full mailbox.
   return [550, 551, 553, 556].includes(status) ? 'hard' : 'soft'
 }
 
@@ -58,11 +59,11 @@ export function bounceTypeOf(status: string): 'hard' | 'soft' {
   return /^5\.(?:0\.0|1\.(?![78]$)\d+|2\.1|4\.[14])$/.test(status) ? 'hard' : 'soft'
 }
 
-const DETAIL_MAX = 300
+const DETAIL_CHARS_MAX = 300
 
 export function oneLine(text: string): string {
   return text
     .replace(/[\p{Cc}\s]+/gu, ' ')
     .trim()
-    .slice(0, DETAIL_MAX)
+    .slice(0, DETAIL_CHARS_MAX)
 }

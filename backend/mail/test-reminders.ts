@@ -1,4 +1,4 @@
-/** Sends a user a test mail: a reminder as a customer would receive it. The test mail is a notice. */
+/** Sends a user a test mail, which is a notice that shows a reminder as a customer would receive it. */
 import { Problem } from '../../shared/contract/problem.ts'
 import { lockAccount } from '../accounts/accounts.ts'
 import { type ActionContext, recordAudit } from '../accounts/audit.ts'
@@ -10,7 +10,7 @@ import type { Sample } from './wording/sample-reminder.ts'
 const TEST_MAILS_MAX = 10
 const WINDOW_MS = 3_600_000
 
-/** Throws `too_many_test_mails`. The caller has checked the wording. */
+/** Throws `too_many_test_mails`. The caller must have checked the wording. */
 export async function sendTestReminder(
   tx: Transaction,
   { id: userId, account_id: accountId, email }: Pick<UserRow, 'id' | 'account_id' | 'email'>,

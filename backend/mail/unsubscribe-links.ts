@@ -1,7 +1,7 @@
 /**
- * Unsubscribe links. A link contains an account and an address in encrypted form, so that logs show no address.
- * It never expires. An account and an address always have the same link, so that a text does not change when it
- * is written again.
+ * Creates and reads unsubscribe links. A link contains an account and an address in encrypted form, so that logs show
+ * no address. A link never expires. The same account and address always have the same link, so that a reminder does
+ * not change when it is rendered again.
  */
 import assert from 'node:assert'
 import { createCipheriv, createDecipheriv, createHmac } from 'node:crypto'
@@ -25,21 +25,21 @@ const TAG_BYTES = 16
 /** Much longer than any token with an id and the longest address. */
 const TOKEN_CHARS_MAX = 600
 
-/** `keys` have 32 bytes each. The first one encrypts new links; all of them can decrypt links. */
+/** `keys` have 32 bytes each. The first key encrypts new links; all keys can decrypt links. */
 export function createUnsubscribeLinks(baseUrl: string, keys: readonly Buffer[]): UnsubscribeLinks {
-  const [sealing] = keys
-  assert(sealing !== undefined, 'There is no key to encrypt with')
+  const [encryptionKey] = keys
+  assert(encryptionKey !== undefined, 'There is no key to encrypt with')
   return {
     linkFor({ accountId, address }) {
-      const token = seal(sealing, `${accountId}\n${address}`)
+      const token = encrypt(encryptionKey, `${accountId}\n${address}`)
       return `${baseUrl}${UNSUBSCRIBE_PATH}/${token}`
     },
     open(token) {
       if (token.length > TOKEN_CHARS_MAX || !/^[\w-]+$/.test(token)) return undefined
-      const sealed = Buffer.from(token, 'base64url')
+      const encrypted = Buffer.from(token, 'base64url')
       // Base64url can encode the same bytes in several ways; only the canonical encoding is valid.
-      if (sealed.toString('base64url') !== token) return undefined
-      const text = keys.map((key) => open(key, sealed)).find((opened) => opened !== undefined)
+      if (encrypted.toString('base64url') !== token) return undefined
+      const text = keys.map((key) => decrypt(key, encrypted)).find((each) => each !== undefined)
       const [accountId, address] = text?.split('\n') ?? []
       return accountId === undefined || address === undefined ? undefined : { accountId, address }
     },
@@ -47,20 +47,20 @@ export function createUnsubscribeLinks(baseUrl: string, keys: readonly Buffer[])
 }
 
 /** The nonce is derived from the text, so that the same nonce is never used for two different texts. */
-function seal(key: Buffer, text: string): string {
+function encrypt(key: Buffer, text: string): string {
   const nonce = createHmac('sha256', key).update(`nonce\n${text}`).digest().subarray(0, NONCE_BYTES)
   const cipher = createCipheriv(CIPHER, key, nonce, { authTagLength: TAG_BYTES })
   const parts = [nonce, cipher.update(text, 'utf8'), cipher.final(), cipher.getAuthTag()]
   return Buffer.concat(parts).toString('base64url')
 }
 
-function open(key: Buffer, sealed: Buffer): string | undefined {
-  if (sealed.length <= NONCE_BYTES + TAG_BYTES) return undefined
-  const nonce = sealed.subarray(0, NONCE_BYTES)
+function decrypt(key: Buffer, encrypted: Buffer): string | undefined {
+  if (encrypted.length <= NONCE_BYTES + TAG_BYTES) return undefined
+  const nonce = encrypted.subarray(0, NONCE_BYTES)
   const decipher = createDecipheriv(CIPHER, key, nonce, { authTagLength: TAG_BYTES })
-  decipher.setAuthTag(sealed.subarray(-TAG_BYTES))
+  decipher.setAuthTag(encrypted.subarray(-TAG_BYTES))
   try {
-    const text = decipher.update(sealed.subarray(NONCE_BYTES, -TAG_BYTES))
+    const text = decipher.update(encrypted.subarray(NONCE_BYTES, -TAG_BYTES))
     return Buffer.concat([text, decipher.final()]).toString('utf8')
   } catch {
     return undefined

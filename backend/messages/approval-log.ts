@@ -1,10 +1,10 @@
-/** Counts the messages that await approval, and lists the messages on which a decision was made. */
+/** Counts the messages that await approval, and lists the messages that no longer await it. */
 import { type SqlBool, sql } from 'kysely'
 import type { Reader } from '../database/database.ts'
 import type { MessageRow } from '../database/tables.ts'
 
-// The values are literals, not parameters: a partial index is used only if the text of the statement
-// contains the index's condition.
+// These conditions contain literals instead of parameters, because a database uses a partial index only if the text
+// of the statement contains the condition of the index.
 const IS_WAITING = sql<SqlBool>`status = 'awaiting_approval'`
 const IS_DECIDED = sql<SqlBool>`approval_required = 1 and status <> 'awaiting_approval'`
 
@@ -19,7 +19,7 @@ export async function countAwaitingApproval(reader: Reader, accountId: string): 
 }
 
 export interface DecidedMessage extends MessageRow {
-  /** The detail of the latest transition, which says who or what caused it. */
+  /** The detail of the latest transition, which states its cause. */
   readonly lastDetail: string | null
 }
 

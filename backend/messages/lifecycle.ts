@@ -1,6 +1,6 @@
 /**
  * Changes the state of messages: updates the row, appends to the log of transitions and records an event. The
- * caller has locked the debtor.
+ * caller must have locked the debtor.
  */
 
 import type { Transaction } from '../database/database.ts'
@@ -28,7 +28,7 @@ const EVENT_TYPES: Partial<Record<MessageStatus, DomainEvent['type']>> = {
   received: 'message.received',
 }
 
-/** Returns the changed message. `detail` is the reason of the change, which the message's history shows. */
+/** Returns the changed message. `detail` is the reason for the change; the message's history shows it. */
 export async function changeMessage(
   tx: Transaction,
   message: MessageRow,
@@ -43,13 +43,13 @@ export async function changeMessage(
     .where('id', '=', message.id)
     .returning(['updated_at', 'revision'])
     .executeTakeFirstOrThrow()
-  const moved = { ...message, ...change, ...stamped }
-  await recordTransitions(tx, [moved], detail, now)
-  await recordMessageEvent(tx, moved, now, message)
-  return moved
+  const changed = { ...message, ...change, ...stamped }
+  await recordTransitions(tx, [changed], detail, now)
+  await recordMessageEvent(tx, changed, now, message)
+  return changed
 }
 
-/** Records the event of the message's state, if that state has one. */
+/** Records the event that reports the message's state, unless no event reports this state. */
 export async function recordMessageEvent(
   tx: Transaction,
   message: MessageRow,

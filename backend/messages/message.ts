@@ -14,7 +14,7 @@ export async function findMessage(
     .executeTakeFirst()
 }
 
-/** Returns the HTML of a message and the id of its logo; undefined if the message has no HTML (yet). */
+/** Returns the HTML of a message and the id of its logo; undefined if no HTML is stored for the message. */
 export async function findMessageHtml(
   reader: Reader,
   accountId: string,

@@ -33,15 +33,15 @@ export const CANCELLABLE: readonly MessageStatus[] = [
   'queued',
 ]
 
-export interface Stopped {
+export interface StoppedMessages {
   readonly cancelledIds: readonly string[]
   /** Messages that are being handed over. They can no longer be cancelled. */
   readonly inFlightIds: readonly string[]
 }
 
 /**
- * Cancels every waiting message that covers one of the invoices, even if it covers other invoices too, because
- * its text would be wrong. The caller has locked the debtor, so that no hand-over can start meanwhile.
+ * Cancels every waiting message that covers one of the invoices, even if it also covers other invoices, because its
+ * text would be wrong. The caller must have locked the debtor, so that no hand-over can start at the same time.
  */
 export async function stopMessages(
   tx: Transaction,
@@ -49,7 +49,7 @@ export async function stopMessages(
   invoiceIds: readonly string[],
   now: Date,
   detail: string,
-): Promise<Stopped> {
+): Promise<StoppedMessages> {
   return stopUnsentMessages(
     tx,
     accountId,
@@ -69,14 +69,14 @@ export async function stopUnsentMessages(
   rows: readonly UnsentMessage[],
   now: Date,
   detail: string,
-): Promise<Stopped> {
+): Promise<StoppedMessages> {
   const inFlightIds = rows.filter(({ status }) => status === 'sending').map(({ id }) => id)
   const cancelledIds = rows.filter(({ status }) => status !== 'sending').map(({ id }) => id)
   if (cancelledIds.length > 0) await cancelMessages(tx, accountId, cancelledIds, detail, now)
   return { cancelledIds, inFlightIds }
 }
 
-/** Finds the unsent messages that cover one of the invoices. The caller has locked the debtor. */
+/** Finds the unsent messages that cover one of the invoices. The caller must have locked the debtor. */
 export const findUnsentMessages = prepared(
   (
     tx: Transaction,
@@ -97,7 +97,7 @@ export const findUnsentMessages = prepared(
       .orderBy('id'),
 )
 
-/** Cancels all waiting messages to the debtor, which the caller has locked. */
+/** Cancels all waiting messages to the debtor. The caller must have locked the debtor. */
 export async function stopMessagesTo(
   tx: Transaction,
   { id, account_id: accountId }: Pick<DebtorRow, 'id' | 'account_id'>,
@@ -116,7 +116,7 @@ export async function stopMessagesTo(
   if (ids.length > 0) await cancelMessages(tx, accountId, ids, detail, now)
 }
 
-/** Cancels waiting messages. The caller has locked their debtor. */
+/** Cancels waiting messages. The caller must have locked their debtor. */
 export async function cancelMessages(
   tx: Transaction,
   accountId: string,
@@ -140,8 +140,8 @@ export async function cancelMessages(
     .where('account_id', '=', accountId)
     .where('id', 'in', ids)
     .execute()
-  const moved = ids.map((id) => ({ id, account_id: accountId, status: 'cancelled' as const }))
-  await recordTransitions(tx, moved, detail, now)
+  const cancelled = ids.map((id) => ({ id, account_id: accountId, status: 'cancelled' as const }))
+  await recordTransitions(tx, cancelled, detail, now)
 }
 
 export interface MessageFilters extends TimeFilters {
@@ -172,10 +172,10 @@ export async function listMessages(
 /** Filters whose values are part of the statement's text, see `equalsLiteral`. */
 type LiteralFilter = 'channel' | 'stage' | 'statuses' | 'suppression_reason'
 
-/** What the parameters of the statement contain. */
+/** The values of the statement's parameters. */
 type Values = Omit<MessageFilters, LiteralFilter> & PageBounds & { readonly accountId: string }
 
-/** What determines the text of the statement. */
+/** The values that become part of the SQL text. */
 type Form = PageForm & { readonly [F in LiteralFilter]: MessageFilters[F] | undefined }
 
 const readMessages = preparedPage((reader: Reader, filters: Values, form: Form) => {

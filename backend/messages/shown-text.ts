@@ -1,9 +1,9 @@
 /** Masks the recipient and shortens the text of a message for the API. */
 
 const MASK = '•••'
-const PREVIEW_MAX = 200
-/** How many characters of a body are read. A reply may be long, and hostile markup is slow to strip. */
-const READ_MAX = 4000
+const PREVIEW_CHARS_MAX = 200
+/** The preview uses only the beginning of a body, because removing hostile markup from a long reply is slow. */
+const BODY_CHARS_MAX = 4000
 
 /** Masks `ap@acme.example` as `a•••@acme.example`, and a telephone number except its last three digits. */
 export function maskRecipient(recipient: string): string {
@@ -15,12 +15,12 @@ export function maskRecipient(recipient: string): string {
 /** Returns the beginning of the text, on one line and without markup. */
 export function previewOf(body: string): string {
   const text = body
-    .slice(0, READ_MAX)
+    .slice(0, BODY_CHARS_MAX)
     .replace(/<(script|style)\b[^>]*>.*?<\/\1\s*>/gis, ' ')
     .replace(/<\/?[a-z!][^<>]*>/gi, ' ')
     .replace(/\s+/g, ' ')
     .trim()
   const characters = [...text]
-  if (characters.length <= PREVIEW_MAX) return text
-  return `${characters.slice(0, PREVIEW_MAX - 1).join('')}…`
+  if (characters.length <= PREVIEW_CHARS_MAX) return text
+  return `${characters.slice(0, PREVIEW_CHARS_MAX - 1).join('')}…`
 }

@@ -1,4 +1,7 @@
-/** The append-only log of message states. A message that the recipient did not receive frees its stages. */
+/**
+ * The append-only log of message states. If a message was not received, its stages become free: another message may
+ * use them for the same invoices.
+ */
 import { createId } from '../../shared/contract/id.ts'
 import type { Transaction } from '../database/database.ts'
 import type { MessageRow, MessageStatus } from '../database/tables.ts'
@@ -6,7 +9,7 @@ import type { MessageRow, MessageStatus } from '../database/tables.ts'
 /** Statuses of messages that the recipient did not receive. */
 const NOT_RECEIVED: readonly MessageStatus[] = ['cancelled', 'suppressed', 'bounced']
 
-/** Logs the current state of messages, whose rows the caller has already updated. */
+/** Logs the current state of messages. The caller must have updated their rows. */
 export async function recordTransitions(
   tx: Transaction,
   messages: readonly Pick<MessageRow, 'id' | 'account_id' | 'status'>[],
@@ -28,8 +31,11 @@ export async function recordTransitions(
       })),
     )
     .execute()
-  const freed = messages.filter(({ status }) => NOT_RECEIVED.includes(status)).map(({ id }) => id)
-  if (freed.length > 0) await freeStages(tx, freed)
+  const notReceived = messages.filter(({ status }) => NOT_RECEIVED.includes(status))
+  if (notReceived.length > 0) {
+    const ids = notReceived.map(({ id }) => id)
+    await freeStages(tx, ids)
+  }
 }
 
 /**

@@ -1,6 +1,6 @@
 /**
- * Allocates a payment to invoices. The functions are pure: the caller has locked the debtor and read the
- * invoices.
+ * Allocates a payment to invoices. The functions access no database: the caller must have locked the debtor and
+ * read the invoices.
  */
 import { Problem } from '../../shared/contract/problem.ts'
 import type { InvoiceRow } from '../database/tables.ts'
@@ -52,8 +52,8 @@ export function allocate(
 }
 
 /**
- * Allocates the rest of the payment to `open`, the debtor's open invoices in its currency, the oldest due date
- * first. The share of an invoice that already has one is increased, up to the amount due.
+ * Allocates the rest of the payment to open invoices, the oldest due date first. `open` contains all open invoices of
+ * the debtor in the payment's currency. If an invoice already has a share, this share is increased.
  */
 export function applyOldestFirst(
   payment: Pick<AllocatedPayment, 'amount'>,
@@ -63,11 +63,11 @@ export function applyOldestFirst(
   const byId = new Map(shares.map((share) => [share.invoice.id, share]))
   let remaining = shares.reduce((rest, { amount }) => rest - amount, payment.amount)
   for (const invoice of open.toSorted(byDueDate)) {
-    const own = byId.get(invoice.id)?.amount ?? 0
-    const more = Math.min(remaining, invoice.amount_due - own)
-    if (more <= 0) continue
-    byId.set(invoice.id, { invoice, amount: own + more })
-    remaining -= more
+    const allocated = byId.get(invoice.id)?.amount ?? 0
+    const increase = Math.min(remaining, invoice.amount_due - allocated)
+    if (increase <= 0) continue
+    byId.set(invoice.id, { invoice, amount: allocated + increase })
+    remaining -= increase
   }
   return [...byId.values()]
 }
@@ -114,8 +114,8 @@ function refuseSurplus(payment: AllocatedPayment, targets: readonly TargetInvoic
   )
   const [first] = exceeding
   if (first === undefined) return
-  const isChoice = payment.allowOverpayment !== undefined
-  const hint = isChoice ? '; if more was really paid, send allow_overpayment: true' : ''
+  const canAllow = payment.allowOverpayment !== undefined
+  const hint = canAllow ? '; if more was really paid, send allow_overpayment: true' : ''
   const errors = exceeding.map(
     ({ pointer, invoice }): FieldError => ({
       pointer: `${pointer}/amount`,

@@ -1,4 +1,4 @@
-/** The request body of a payment: its validation, and the values that are recorded. */
+/** Validates the request body of a payment, and converts the body into the values to record. */
 import { addDays } from '../calendar/calendar.ts'
 import type { PaymentRow } from '../database/tables.ts'
 import { list, metadata, object, optional, required, requiredNotNull } from '../validation/body.ts'
@@ -33,10 +33,7 @@ interface AllocationBody {
   readonly amount: number
 }
 
-/**
- * An earlier date is rejected, because it is more likely a typing error than the date of a payment that is
- * still to be recorded.
- */
+/** An earlier date is rejected, because it is probably a typing error. */
 const RECEIVED_ON_MIN = '2000-01-01'
 
 const receivedOn = calendarDate.custom((date: string, helpers) => {
@@ -71,7 +68,7 @@ export function newPayment(body: PaymentBody): NewPayment {
     allowOverpayment: body.allow_overpayment ?? false,
     receivedOn: body.received_on ?? null,
     method: body.method ?? 'other',
-    // An empty text counts as absent.
+    // An empty text is stored as null.
     reference: body.reference || null,
     externalId: body.external_id ?? null,
     metadata: body.metadata ?? {},

@@ -45,10 +45,10 @@ export async function listPayments(
   )
 }
 
-/** What the parameters of the statement contain. */
+/** The values of the statement's parameters. */
 type Values = Omit<PaymentFilters, 'currency'> & PageBounds & { readonly accountId: string }
 
-/** What determines the text of the statement. */
+/** The values that become part of the SQL text. */
 type Form = PageForm & { readonly currency: string | undefined }
 
 const readPayments = preparedPage((reader: Reader, filters: Values, form: Form) => {
@@ -99,12 +99,12 @@ export async function findPaymentByKey(
 }
 
 const readByKey = prepared(
-  (reader: Reader, of: { readonly accountId: string; readonly idempotencyKey: string }) =>
+  (reader: Reader, key: { readonly accountId: string; readonly idempotencyKey: string }) =>
     reader
       .selectFrom('payments')
       .select(PAYMENT_COLUMNS)
-      .where('account_id', '=', of.accountId)
-      .where('idempotency_key', '=', of.idempotencyKey),
+      .where('account_id', '=', key.accountId)
+      .where('idempotency_key', '=', key.idempotencyKey),
 )
 
 export type Allocation = Pick<AllocationRow, 'payment_id' | 'invoice_id' | 'amount'>

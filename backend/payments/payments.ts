@@ -52,14 +52,14 @@ export interface NewPayment {
   readonly metadata: Readonly<Record<string, string>>
 }
 
-/** The account that records a payment, and how the payment reached it. */
+/** The account that records a payment, and the source of the payment. */
 export interface Recording {
   readonly accountId: string
   readonly timezone: string
   readonly source: PaymentRow['source']
   readonly recordedBy: { readonly type: string; readonly id: string | null; readonly label: string }
   readonly idempotencyKey: string | null
-  /** The fingerprint of the request with this key; null without a key. */
+  /** The fingerprint of the request with this idempotency key; null without a key. */
   readonly fingerprint: string | null
   readonly now: Date
 }
@@ -125,7 +125,11 @@ export async function recordPayment(
     revision: 1,
   }
   if (payment.external_id === null) await insertPayment(tx, payment)
-  else await insertWithUniqueExternalId(tx, 'payments', payment, () => insertSafely(tx, payment))
+  else {
+    await insertWithUniqueExternalId(tx, 'payments', payment, () =>
+      insertPaymentWithSavepoint(tx, payment),
+    )
+  }
   const allocations = allocated.map(({ invoice, amount }, position) => ({
     payment_id: payment.id,
     position,
@@ -146,8 +150,8 @@ const insertPayment = prepared((tx: Transaction, payment: PaymentRow) =>
   tx.insertInto('payments').values(payment),
 )
 
-/** Unlike a prepared write, this one has a savepoint: a duplicate external id does not abort the transaction. */
-function insertSafely(tx: Transaction, payment: PaymentRow) {
+/** Unlike a prepared write, this has a savepoint: a duplicate external id does not abort the transaction. */
+function insertPaymentWithSavepoint(tx: Transaction, payment: PaymentRow) {
   return tx.insertInto('payments').values(payment).execute()
 }
 
@@ -163,8 +167,8 @@ interface RequestedShares {
 }
 
 /**
- * Determines the debtor, and the share of each invoice that the request names. Of the statements that are sent
- * together, the first one runs first and locks the debtor.
+ * Determines the debtor, and the share of each invoice that the request names. Statements that are sent together run
+ * in their order; the first one locks the debtor.
  */
 async function readRequestedShares(
   tx: Transaction,
@@ -176,8 +180,10 @@ async function readRequestedShares(
   if (target.kind === 'debtor' || target.kind === 'oldest_first') {
     const { debtorId } = target
     if (await touchDebtor(tx, accountId, debtorId, now)) {
-      const isSpread = target.kind === 'oldest_first'
-      const open = isSpread ? await findOpenInvoices(tx, accountId, debtorId, input.currency) : []
+      const open =
+        target.kind === 'oldest_first'
+          ? await findOpenInvoices(tx, accountId, debtorId, input.currency)
+          : []
       return { debtorId, shares: applyOldestFirst(input, [], open) }
     }
     const detail = 'debtor_id must be the id of a debtor'
@@ -203,10 +209,10 @@ async function applyCredit(
   { id, account_id: accountId }: Pick<DebtorRow, 'id' | 'account_id'>,
   { amount, currency }: NewPayment,
   shares: readonly Share[],
-  known: ApplyCredit | undefined,
+  setting: ApplyCredit | undefined,
 ): Promise<readonly Share[]> {
   if (shares.reduce((rest, share) => rest - share.amount, amount) === 0) return shares
-  if ((known ?? (await readApplyCredit(tx, accountId))) === 'manual') return shares
+  if ((setting ?? (await readApplyCredit(tx, accountId))) === 'manual') return shares
   const open = await findOpenInvoices(tx, accountId, id, currency)
   return applyOldestFirst({ amount }, shares, open)
 }

@@ -3,7 +3,7 @@ import type { DebtorRow, InvoiceRow, InvoiceStatus } from '../database/tables.ts
 import { together } from '../database/together.ts'
 import { settleInvoice } from '../invoices/settlement.ts'
 import {
-  type Stopped,
+  type StoppedMessages,
   stopMessages,
   stopUnsentMessages,
   type UnsentMessage,
@@ -17,7 +17,10 @@ export interface Effects {
   readonly messages_in_flight: readonly string[]
 }
 
-export function effectsOf(settled: readonly InvoiceRow[], stopped: readonly Stopped[]): Effects {
+export function effectsOf(
+  settled: readonly InvoiceRow[],
+  stopped: readonly StoppedMessages[],
+): Effects {
   return {
     invoices: settled.map(({ id, status, amount_due }) => ({ id, status, amount_due })),
     messages_cancelled: stopped.flatMap((each) => each.cancelledIds).length,
@@ -36,7 +39,7 @@ export async function settleAndStopReminders(
   now: Date,
   detail: string,
   known?: readonly UnsentMessage[],
-): Promise<{ settled: readonly InvoiceRow[]; stopped: Stopped[] }> {
+): Promise<{ settled: readonly InvoiceRow[]; stopped: StoppedMessages[] }> {
   if (shares.length === 0) return { settled: [], stopped: [] }
   const { account_id: accountId } = debtor
   const ids = shares.map(({ invoice }) => invoice.id)

@@ -16,7 +16,7 @@ const PLAN_EVERY_MS = 15_000
 export interface RemindersOptions {
   readonly database: Database
   readonly mailer: Mailer
-  readonly links: UnsubscribeLinks
+  readonly unsubscribeLinks: UnsubscribeLinks
   /** Whether no other backend uses this database. */
   readonly isOnlyBackend: boolean
   readonly clock: () => Date

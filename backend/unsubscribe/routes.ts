@@ -18,7 +18,7 @@ import { PAGE_HEADERS, renderBrokenLink, renderUnsubscribe, type UnsubscribeView
 
 export interface UnsubscribeDeps {
   readonly database: Database
-  readonly links: UnsubscribeLinks
+  readonly unsubscribeLinks: UnsubscribeLinks
   readonly clock: () => Date
 }
 
@@ -31,14 +31,14 @@ export function unsubscribeRoutes(deps: UnsubscribeDeps): ServerRoute[] {
 }
 
 async function show(request: Request, h: ResponseToolkit, deps: UnsubscribeDeps) {
-  const subscription = deps.links.open(String(request.params['token']))
+  const subscription = deps.unsubscribeLinks.open(String(request.params['token']))
   if (subscription === undefined) return respondToBrokenLink(request, h)
   const isStopped = await isUnsubscribed(subscription, deps)
   return respond(request, h, subscription, isStopped ? 'stopped' : 'confirm', deps)
 }
 
 async function decide(request: Request, h: ResponseToolkit, deps: UnsubscribeDeps) {
-  const subscription = deps.links.open(String(request.params['token']))
+  const subscription = deps.unsubscribeLinks.open(String(request.params['token']))
   if (subscription === undefined) return respondToBrokenLink(request, h)
   const { database, clock } = deps
   const { accountId, address } = subscription

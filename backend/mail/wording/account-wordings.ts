@@ -1,4 +1,4 @@
-/** The wordings of reminders that an account has changed. */
+/** Stores the wordings of reminders that an account has changed. */
 import { lockAccount } from '../../accounts/accounts.ts'
 import { type ActionContext, recordAudit } from '../../accounts/audit.ts'
 import type { Reader, Transaction } from '../../database/tables.ts'
@@ -26,7 +26,6 @@ export async function findWording(
     .executeTakeFirst()
 }
 
-/** Returns the wordings that the account has changed. */
 export async function listChangedWordings(
   reader: Reader,
   accountId: string,

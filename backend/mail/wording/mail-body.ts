@@ -69,11 +69,11 @@ const TONES = {
   grave: { light: '#b3261e', dark: '#ff9d94' },
 } as const
 
-/** Returns the HTML of a mail for a page in Settings. The logo becomes part of the HTML. */
-export function embedLogo(text: string, logo: Logo | undefined): string {
-  if (logo === undefined) return text
+/** Embeds the logo in the HTML of a mail as a data URL, so that a page in Settings can show the mail. */
+export function embedLogo(mailHtml: string, logo: Logo | undefined): string {
+  if (logo === undefined) return mailHtml
   const source = `data:${logo.mediaType};base64,${logo.content.toString('base64')}`
-  return text.replace(`<img src="cid:${LOGO_CID}"`, `<img src="${source}"`)
+  return mailHtml.replace(`<img src="cid:${LOGO_CID}"`, `<img src="${source}"`)
 }
 
 export function renderMailText(body: MailBody): string {
@@ -118,7 +118,7 @@ const CELL = new Html(
   'padding:14px 0;border-bottom:1px solid #dfe4ea;vertical-align:top;text-align:left;font-weight:normal',
 )
 
-/** Returns the styles of the dark scheme. Mail programs that ignore them show the light, inline styles. */
+/** Returns the style sheet of the dark scheme. Mail programs that ignore it use the light inline styles. */
 function darkStyle(tone: keyof typeof TONES): Html {
   const { light, dark } = TONES[tone]
   return new Html(`
@@ -184,10 +184,10 @@ function renderLogo({ width, height }: LogoProperties, sender: string): Html {
 }
 
 function paragraphs(texts: readonly string[]): Html {
-  return html`${texts.map((text) => html`<p class="ink" style="${PARAGRAPH}">${brokenLines(text)}</p>\n`)}`
+  return html`${texts.map((text) => html`<p class="ink" style="${PARAGRAPH}">${withLineBreaks(text)}</p>\n`)}`
 }
 
-function brokenLines(text: string): Html {
+function withLineBreaks(text: string): Html {
   return html`${text.split('\n').map((line, at) => html`${at > 0 && html`<br>`}${line}`)}`
 }
 

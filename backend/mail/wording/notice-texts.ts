@@ -1,7 +1,7 @@
 /** Writes the texts of notices. */
 import type { AccountRow, NoticeRow, Reader } from '../../database/tables.ts'
 import type { InvitationCodes } from '../../users/invitation-codes.ts'
-import { CHOSEN_NOTICES, SECURITY_NOTICES } from '../notice-choices.ts'
+import { OPTIONAL_NOTICES, SECURITY_NOTICES } from '../notice-choices.ts'
 import { type Notice, type NoticeDetails, type NoticeKind, readNotice } from '../notices.ts'
 import type { MailBody } from './mail-body.ts'
 import { composeReminder } from './reminder-text.ts'
@@ -46,15 +46,18 @@ export async function writeNotice(
     sender: 'Receivables',
     greeting: 'Hello,',
     signature: ['Kind regards,', 'Receivables'],
-    footer: [fullStop(`About the account ${account.name}`), ...choiceOf(parsed.kind, deps.baseUrl)],
+    footer: [
+      fullStop(`About the account ${account.name}`),
+      ...choiceFooter(parsed.kind, deps.baseUrl),
+    ],
     ...text,
   }
 }
 
 /** Returns where the recipient can turn off these mails, or why they cannot be turned off. */
-function choiceOf(kind: NoticeKind, baseUrl: string): string[] {
+function choiceFooter(kind: NoticeKind, baseUrl: string): string[] {
   const page = `${baseUrl}/settings/notices`
-  if (CHOSEN_NOTICES.some((chosen) => chosen === kind)) {
+  if (OPTIONAL_NOTICES.some((chosen) => chosen === kind)) {
     return [`Choose which of these mails you receive: ${page}`]
   }
   if (SECURITY_NOTICES.some((fixed) => fixed === kind)) {
@@ -64,8 +67,8 @@ function choiceOf(kind: NoticeKind, baseUrl: string): string[] {
 }
 
 /**
- * Returns the reminder as a customer would receive it, except for the beginning of its subject. Undefined
- * if its invoice is deleted.
+ * Returns the reminder as a customer would receive it, except that its subject begins with `[Test]`. Returns undefined
+ * if the invoice that the test reminder would show no longer exists.
  */
 async function testReminder(
   reader: Reader,
@@ -189,20 +192,20 @@ function disabledEndpoint(
   { subject_id: id, created_at }: NoticeRow,
   { url, reason, failing_since }: NoticeDetails['webhook_endpoint.disabled'],
 ): NoticeText {
-  const why =
+  const cause =
     reason === 'gone'
       ? 'It responded with 410 Gone, which means that it wants no more events.'
       : `Every delivery to it has failed since ${dateTimeText(failing_since ?? created_at)}.`
   return {
     tone: 'firm',
     title: 'A webhook endpoint is disabled',
-    opening: [`Nothing is sent to ${url} any more.`, why],
+    opening: [`Events are no longer sent to ${url}.`, cause],
     action: {
       label: 'View the endpoint',
       url: `${baseUrl}/settings/webhook-endpoints/${id}`,
     },
     closing: [
-      'When the endpoint works again, resume it there. Events that failed can be sent again from its log.',
+      'When the endpoint works again, resume it on that page. There you can also resend the events that failed.',
     ],
   }
 }
@@ -249,7 +252,7 @@ function issuedKey(
     opening: [`${by.label} issued the key ${name} (${prefix}).`],
     action: { label: 'View the key', url: `${baseUrl}/settings/api-keys/${id}` },
     closing: [
-      'If the key is not needed, revoke it there. Calls with it are then rejected immediately.',
+      'If the key is not needed, revoke it on that page. Calls with the key are then rejected immediately.',
     ],
   }
 }
@@ -275,7 +278,7 @@ function changedPayment(
     ],
     action: { label: 'View how customers pay', url: `${baseUrl}/settings/payment-details` },
     closing: [
-      'If you did not expect this, call the person, and stop reminders with the kill switch until you know that the change is right.',
+      'If you did not expect this, call the person who made the change, and stop reminders with the kill switch until you know that the change is right.',
     ],
   }
 }
@@ -285,16 +288,16 @@ function removedSecondFactor(
   { created_at }: NoticeRow,
   { email, by }: NoticeDetails['second_factor.removed'],
 ): NoticeText {
-  const whose = by.label === email ? 'their own login' : `the login of ${email}`
+  const login = by.label === email ? 'their own login' : `the login of ${email}`
   return {
     tone: 'firm',
     title: `Two-factor authentication of ${email} was turned off`,
     opening: [
-      `${by.label} turned it off for ${whose}, on ${dateTimeText(created_at)}. The password alone is now enough to log in.`,
+      `${by.label} turned it off for ${login}, on ${dateTimeText(created_at)}. The password alone is now enough to log in.`,
     ],
     action: { label: 'View the people', url: `${baseUrl}/settings/people` },
     closing: [
-      'If you did not expect this, call the person. An Admin can deactivate the login on that page.',
+      'If you did not expect this, call the owner of the login. An Admin can deactivate the login on that page.',
     ],
   }
 }
@@ -308,7 +311,10 @@ function addedOwnFactor(
 ): NoticeText {
   const [title, consequence] =
     factor === 'passkey'
-      ? [`The passkey ${name} was added to your login`, 'Its owner can use it to log in as you.']
+      ? [
+          `The passkey ${name} was added to your login`,
+          'Anyone who has the passkey can log in as you.',
+        ]
       : [
           'An authenticator app was added to your login',
           'You now log in with your password and a code from the app.',
@@ -319,7 +325,7 @@ function addedOwnFactor(
     opening: [`It was added to the login of ${email} on ${dateTimeText(created_at)}.`, consequence],
     action: { label: 'View your login', url: `${baseUrl}/settings/two-factor` },
     closing: [
-      'If this was not you, remove it there, change your password, and tell an Admin of your account.',
+      'If this was not you, remove it on that page, change your password, and tell an Admin of your account.',
     ],
   }
 }
@@ -329,13 +335,13 @@ function removedOwnFactor(
   { created_at }: NoticeRow,
   { email, factor, name, by }: OwnFactor,
 ): NoticeText {
-  const what = factor === 'passkey' ? `The passkey ${name}` : 'The authenticator app'
-  const who = by.label === email ? '' : ` by ${by.label}`
+  const subject = factor === 'passkey' ? `The passkey ${name}` : 'The authenticator app'
+  const actor = by.label === email ? '' : ` by ${by.label}`
   return {
     tone: 'firm',
-    title: `${what} was removed from your login`,
+    title: `${subject} was removed from your login`,
     opening: [
-      `It was removed from the login of ${email}${who}, on ${dateTimeText(created_at)}. Nobody can log in with it any more.`,
+      `It was removed from the login of ${email}${actor}, on ${dateTimeText(created_at)}. It can no longer be used to log in.`,
     ],
     action: { label: 'View your login', url: `${baseUrl}/settings/two-factor` },
     closing: ['If this was not you, change your password and tell an Admin of your account.'],
@@ -353,7 +359,7 @@ function unknownBrowser(
     title: 'Your login was used in a new browser',
     opening: [
       `Browser: ${browser}${from}. Time: ${dateTimeText(created_at)}. Login: ${email}.`,
-      'Nobody has logged in as you with this browser before, or its cookies were deleted.',
+      'This browser has not been used to log in as you before, or its cookies were deleted.',
     ],
     action: { label: 'View your sessions', url: `${baseUrl}/settings/login-details` },
     closing: [
@@ -384,7 +390,7 @@ async function customerReply(
     tone: 'calm',
     title: `${reply.name} replied to a reminder`,
     opening: [
-      'Reminders to this customer are paused until one of you has decided how to continue.',
+      'Reminders to this customer are paused until someone in your account decides how to continue.',
       `“${reply.subject ?? ''}”`,
       ...quote,
       ...(isCut ? ['…'] : []),

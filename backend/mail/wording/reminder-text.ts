@@ -24,7 +24,7 @@ export interface ReminderContent {
     /** The sender's name, as returned by `senderNameOf`. */
     readonly name: string
     readonly logo: LogoProperties | undefined
-    /** The address for questions; null if customers are only to reply to the mail. */
+    /** The address for questions; null if customers can only reply to the mail. */
     readonly replyTo: string | null
   }
   readonly debtor: { readonly name: string }
@@ -34,7 +34,7 @@ export interface ReminderContent {
   readonly wording: Wording | undefined
   /** How to pay in the currencies of the invoices. */
   readonly payment: readonly PaymentDetails[]
-  /** If it is null, there is no link. */
+  /** If it is null, the reminder has no unsubscribe link. */
   readonly unsubscribeUrl: string | null
 }
 
@@ -87,12 +87,14 @@ export function composeReminder({
   const name = headerText(creditor.name)
   const [first] = invoices
   const isOne = first !== undefined && invoices.length === 1
-  const what = isOne ? words.invoice(headerText(first.number)) : words.invoices(invoices.length)
+  const invoicesText = isOne
+    ? words.invoice(headerText(first.number))
+    : words.invoices(invoices.length)
   const actionUrl = actionUrlOf(invoices, content.payment)
   const wording = content.wording ?? defaultWording(stage, language)
   const values = {
     customer: headerText(debtor.name),
-    invoices: what,
+    invoices: invoicesText,
     sender: name,
     ...figuresOf(invoices, language, words),
   }
@@ -129,7 +131,7 @@ export function composeReminder({
   }
 }
 
-/** Returns the amount that is still to be paid, the earliest due date, and how long it is overdue. */
+/** Returns the amount to pay, the earliest due date, and for how long the oldest invoice has been overdue. */
 function figuresOf(
   invoices: readonly ReminderInvoice[],
   language: Language,
@@ -146,8 +148,8 @@ function figuresOf(
 }
 
 /**
- * Returns the target of the button: the link of a single invoice, or the account's link if all invoices have
- * one currency.
+ * Returns the URL of the payment button: the payment link of a single invoice, or the account's payment link if no
+ * invoice has its own and all have the same currency. Returns null if the mail has no button.
  */
 function actionUrlOf(
   invoices: readonly ReminderInvoice[],
@@ -157,9 +159,9 @@ function actionUrlOf(
   if (first !== undefined && invoices.length === 1 && first.paymentUrl !== null) {
     return first.paymentUrl
   }
-  const hasOwn = invoices.some(({ paymentUrl }) => paymentUrl !== null)
+  const hasInvoiceLink = invoices.some(({ paymentUrl }) => paymentUrl !== null)
   const isOneCurrency = new Set(invoices.map(({ currency }) => currency)).size === 1
-  return hasOwn || !isOneCurrency ? null : (payment[0]?.payment_link ?? null)
+  return hasInvoiceLink || !isOneCurrency ? null : (payment[0]?.payment_link ?? null)
 }
 
 /** The reference of a bank transfer has space for only a few invoice numbers. */
@@ -197,9 +199,9 @@ function rowOf(
   { number, dueDate, amountDue, currency, daysPastDue, paymentUrl }: ReminderInvoice,
   language: Language,
   words: ReminderWords,
-  hasOwnLink: boolean,
+  showsLink: boolean,
 ): MailRow {
-  const isLinked = hasOwnLink && paymentUrl !== null
+  const isLinked = showsLink && paymentUrl !== null
   return {
     name: headerText(number),
     notes: [words.dueOn(dateText(dueDate, language)), words.late(daysPastDue)],
@@ -252,7 +254,7 @@ function totalsOf(invoices: readonly ReminderInvoice[], language: Language, word
   })
 }
 
-/** Formats such as `1 December 2026`, which are created only once because that is slow. */
+/** Formats for dates such as `1 December 2026`. They are created only once, because creating a format is slow. */
 const DATE_FORMATS: ReadonlyMap<Language, Intl.DateTimeFormat> = new Map(
   LANGUAGES.map((language) => [
     language,

@@ -12,22 +12,22 @@ import type { ReminderContent, ReminderInvoice } from './reminder-text.ts'
 import type { Wording } from './wording.ts'
 
 /**
- * Literals, not parameters: a partial index is used only if the text of the statement contains the index's
- * condition.
+ * This condition contains literals instead of parameters, because a database uses a partial index only if the text
+ * of the statement contains the condition of the index.
  */
 const IS_OPEN = sql<SqlBool>`invoices.status in ('open', 'partially_paid')`
 
-/** The sample is about this invoice if the account has no unpaid one. */
+/** The sample is about this invoice if the account has no unpaid invoice. */
 const FICTITIOUS = {
   number: 'INV-1001',
   customer: 'Example Customer',
   amountDue: 125_000,
-  days: 12,
+  daysPastDue: 12,
 }
 
 export interface Sample extends WordingKey {
   readonly wording: Wording
-  /** If it is null, the sample is about the unpaid invoice that is due first, or about a fictitious one. */
+  /** If it is null, the sample is about the unpaid invoice that is due first, or about a fictitious invoice. */
   readonly invoiceId: string | null
 }
 
@@ -98,9 +98,9 @@ function fictitiousInvoice(
   { default_currency: currency }: AccountRow,
   today: string,
 ): ReminderInvoice {
-  const { number, amountDue, days } = FICTITIOUS
-  const dueDate = addDays(today, -days)
-  return { number, amountDue, currency, dueDate, daysPastDue: days, paymentUrl: null }
+  const { number, amountDue, daysPastDue } = FICTITIOUS
+  const dueDate = addDays(today, -daysPastDue)
+  return { number, amountDue, currency, dueDate, daysPastDue, paymentUrl: null }
 }
 
 async function findInvoice(reader: Reader, accountId: string, invoiceId: string | null) {

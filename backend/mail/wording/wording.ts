@@ -1,6 +1,6 @@
 /**
- * The wording of a reminder: the parts whose text an account may change, with variables in braces. It does not
- * include the table of invoices, how to pay, the creditor, and the unsubscribe link.
+ * The wording of a reminder consists of the texts that an account may change. They contain variables in braces. An
+ * account cannot change the table of invoices, how to pay, the creditor, or the unsubscribe link.
  */
 import type { ReminderWordingRow } from '../../database/tables.ts'
 import { type FieldError, fieldErrorsProblem } from '../../validation/field-errors.ts'
@@ -57,7 +57,10 @@ export function defaultWording(stage: Stage, language: Language): Wording {
   }
 }
 
-/** Variables in the values are not filled in, so that e.g. a customer's name cannot contain a variable. */
+/**
+ * Fills in the variables of a template. Braces in the values have no effect, so that e.g. a customer's name cannot
+ * insert another value.
+ */
 export function fillIn(template: string, values: Readonly<Record<Variable, string>>): string {
   return template.replace(/\{([^{}]*)\}/g, (whole, name) => {
     const variable = VARIABLES.find((candidate) => candidate === name)
@@ -75,11 +78,11 @@ const CHECKS: Readonly<Record<WordingField, Check<string>>> = {
   sign_off: text({ max: 200, min: 0, lines: true }),
 }
 
-/** Throws `validation_failed` with an error for each invalid field. Absent fields count as empty. */
+/** Throws `validation_failed` with an error for each invalid field. An absent field counts as empty. */
 export function checkWording(input: Partial<Wording>): Wording {
   const errors: FieldError[] = []
   const read = (name: WordingField): string => {
-    const value = trimmedLines(input[name] ?? '')
+    const value = trimLines(input[name] ?? '')
     const checked = check(CHECKS[name], value)
     const addError = (code: string, detail: string) =>
       errors.push({ pointer: `/${name}`, code, detail: `${name} ${detail}` })
@@ -108,7 +111,7 @@ export function checkWording(input: Partial<Wording>): Wording {
  * Removes spaces at the ends of lines, because mail programs hide the text after a line that consists of two
  * hyphens and a space.
  */
-function trimmedLines(value: string): string {
+function trimLines(value: string): string {
   return value
     .split(/\r\n|\r|\n/)
     .map((line) => line.trimEnd())

@@ -6,7 +6,7 @@
 import type { Transaction } from '../../database/database.ts'
 import { prepared } from '../../database/prepared.ts'
 import type { DebtorRow } from '../../database/tables.ts'
-import { CANCELLABLE, cancelMessages, type Stopped } from '../../messages/messages.ts'
+import { CANCELLABLE, cancelMessages, type StoppedMessages } from '../../messages/messages.ts'
 import { type IncomingMoney, readCover } from '../../on-account/cover.ts'
 import { readFacts } from './facts.ts'
 
@@ -20,7 +20,7 @@ export async function stopCoveredReminders(
   incoming: IncomingMoney | undefined,
   now: Date,
   detail = 'money was received on account',
-): Promise<Stopped> {
+): Promise<StoppedMessages> {
   const waiting = await readWaiting(tx, { accountId, debtorId: id })
   if (waiting.length === 0) return { cancelledIds: [], inFlightIds: [] }
   const cover = await readCover(tx, id, incoming)

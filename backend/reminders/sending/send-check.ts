@@ -38,7 +38,7 @@ const WAIT_FOR_OTHER_MS = 60_000
 
 export interface SendCheckDeps {
   readonly mailer: Pick<Mailer, 'messageIdOf'>
-  readonly links: UnsubscribeLinks
+  readonly unsubscribeLinks: UnsubscribeLinks
 }
 
 /** A message that has passed the send check and must be handed over. */
@@ -186,7 +186,7 @@ async function requestApproval(
   now: Date,
 ): Promise<undefined> {
   const isNew = waiting.message.body === null
-  const message = await writeText(tx, deps.links, waiting, now)
+  const message = await writeText(tx, deps.unsubscribeLinks, waiting, now)
   await scheduleNextRun(tx, message.id, waiting.facts.expiresAt)
   if (isNew) await recordMessageEvent(tx, message, now)
 }
@@ -288,11 +288,11 @@ async function postpone(
 
 async function startSending(
   tx: Transaction,
-  { mailer, links }: SendCheckDeps,
+  { mailer, unsubscribeLinks }: SendCheckDeps,
   waiting: WaitingMessage,
   now: Date,
 ): Promise<HandOver> {
-  const message = await ensureText(tx, links, waiting, now)
+  const message = await ensureText(tx, unsubscribeLinks, waiting, now)
   const { id, account_id: accountId, recipient, subject, body } = message
   if (recipient === null || subject === null || body === null) {
     throw new Error(`message ${id} has no recipient or no text`)
@@ -311,7 +311,7 @@ async function startSending(
     text: body,
     html,
     logo: await findLogo(tx, accountId, logo_id),
-    unsubscribeUrl: links.linkFor({ accountId, address: recipient }),
+    unsubscribeUrl: unsubscribeLinks.linkFor({ accountId, address: recipient }),
   }
   return { messageId: id, lease, mail, startBefore: new Date(now.getTime() + START_MS_MAX) }
 }

@@ -1,8 +1,8 @@
 /** The page where an Admin chooses which notices are mailed. */
 import { type Html, html } from '../../html/html.ts'
 import {
-  CHOSEN_NOTICES,
-  type ChosenNotice,
+  OPTIONAL_NOTICES,
+  type OptionalNotice,
   type SECURITY_NOTICES,
 } from '../../mail/notice-choices.ts'
 import type { Session } from '../../sessions/sessions.ts'
@@ -11,7 +11,7 @@ import type { Frame } from '../shell/response.ts'
 
 export const NOTICES_PATH = '/settings/notices'
 
-const CHOSEN_WORDS: Readonly<Record<ChosenNotice, readonly [name: string, hint: string]>> = {
+const CHOSEN_WORDS: Readonly<Record<OptionalNotice, readonly [name: string, hint: string]>> = {
   'api_key.expiring': ['An API key is about to expire', '14 days and 1 day before its end.'],
   'api_key.issued': ['An API key was issued', 'By another person of the account.'],
   'webhook_endpoint.disabled': [
@@ -33,7 +33,7 @@ const SECURITY_WORDS: Readonly<Record<(typeof SECURITY_NOTICES)[number], string>
 export function renderNotices(
   frame: Frame,
   { user }: Session,
-  chosen: readonly ChosenNotice[],
+  chosen: readonly OptionalNotice[],
 ): Html {
   const isAdmin = user.role === 'admin'
   const main = html`<p class="back"><a href="/settings/login-details">Your login</a></p>
@@ -43,7 +43,7 @@ ${
   isAdmin &&
   html`<form method="post" action="${NOTICES_PATH}" class="card stack" data-once>${csrfField(frame)}
 <fieldset class="stack"><legend class="title">Mail me when</legend>
-${CHOSEN_NOTICES.map((kind) => {
+${OPTIONAL_NOTICES.map((kind) => {
   const [name, hint] = CHOSEN_WORDS[kind]
   const id = kind.replaceAll(/[._]/g, '-')
   return html`<label class="check"><input type="checkbox" name="kinds" value="${kind}" aria-describedby="${id}"${chosen.includes(kind) && html` checked`}> <span>${name}<br><span class="hint" id="${id}">${hint}</span></span></label>`

@@ -1,8 +1,8 @@
 /** The routes of the notices that an Admin receives by mail. */
 import {
-  CHOSEN_NOTICES,
-  type ChosenNotice,
   chooseNotices,
+  OPTIONAL_NOTICES,
+  type OptionalNotice,
   readChosenNotices,
   SECURITY_NOTICES,
 } from '../../mail/notice-choices.ts'
@@ -43,15 +43,15 @@ export const noticePages: readonly SessionPage[] = [
   },
 ]
 
-function kindOf(text: string): ChosenNotice {
-  const kind = CHOSEN_NOTICES.find((candidate) => candidate === text)
-  return kind ?? invalid('kinds', `kinds may contain only ${CHOSEN_NOTICES.join(', ')}.`)
+function kindOf(text: string): OptionalNotice {
+  const kind = OPTIONAL_NOTICES.find((candidate) => candidate === text)
+  return kind ?? invalid('kinds', `kinds may contain only ${OPTIONAL_NOTICES.join(', ')}.`)
 }
 
-function represent(chosen: readonly ChosenNotice[]) {
+function represent(chosen: readonly OptionalNotice[]) {
   return {
     object: 'notice_choices',
-    kinds: CHOSEN_NOTICES.filter((kind) => chosen.includes(kind)),
+    kinds: OPTIONAL_NOTICES.filter((kind) => chosen.includes(kind)),
     always: SECURITY_NOTICES,
   }
 }

@@ -2,7 +2,7 @@
 import type { Problem } from '../../../shared/contract/problem.ts'
 import type { InvitationRow, UserRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
-import type { Delivery } from '../../mail/outbox.ts'
+import type { NoticeDelivery } from '../../mail/outbox.ts'
 import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
 import { exactTime } from '../shell/words.ts'
@@ -13,7 +13,7 @@ export interface People {
   readonly users: readonly UserRow[]
   readonly invitations: readonly InvitationRow[]
   /** The delivery of mailed invitations, by invitation id. */
-  readonly mails: ReadonlyMap<string, Delivery>
+  readonly mails: ReadonlyMap<string, NoticeDelivery>
 }
 
 interface Retry {

@@ -152,7 +152,7 @@ t.test(
     await service.sendNotices()
     t.strictSame(smtp.mails.flatMap(({ to }) => to).sort(), ['abe@acme.nl', 'ada@acme.nl'])
     const { mail } = smtp.mails[0] ?? {}
-    matches(t, mail?.text, /https:\/\/hooks\.acme\.nl\/<b> any more/)
+    matches(t, mail?.text, /Events are no longer sent to https:\/\/hooks\.acme\.nl\/<b>\./)
     t.notMatch(mail?.html, /<b>/)
   },
 )

@@ -34,7 +34,7 @@ t.test(
       database,
       log: SILENT,
       clock: () => backend.now,
-      links: { linkFor: () => 'https://receivables.test/stop', open: () => undefined },
+      unsubscribeLinks: { linkFor: () => 'https://receivables.test/stop', open: () => undefined },
       mailer: {
         async send(mail: Mail) {
           sent.push(mail)

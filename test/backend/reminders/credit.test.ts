@@ -106,7 +106,7 @@ t.test(
       t,
       engine.smtp.mails[0]?.mail.text?.replace(/\s+/g, ' '),
       containing(
-        'We have received €40.00 from you that is not assigned to an invoice yet. We take it into account: please pay the remaining €60.00.',
+        'We have received €40.00 from you that is not yet assigned to an invoice. Please pay only the remaining €60.00.',
       ),
     )
     t.equal((await engine.messages()).at(-1)?.amount_due, 6000)

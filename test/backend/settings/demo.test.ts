@@ -69,7 +69,7 @@ t.test('the sample approval is updated when the wording changes', async (t) => {
   const body = { subject, greeting, opening, opening_several, closing, sign_off }
   matches(t, await admin.send('PUT', '/settings/wording/firm-en', body), { status: 200 })
   const links = { linkFor: () => 'https://receivables.test/stop', open: () => undefined }
-  const deps = { links, mailer: { messageIdOf: (message: string) => message } }
+  const deps = { unsubscribeLinks: links, mailer: { messageIdOf: (message: string) => message } }
   await backend.database.transaction((tx) => runSendCheck(tx, deps, id, backend.now))
   const changed = await admin.get(`/settings/approvals/${id}`)
   matches(t, changed.json, { status: 'awaiting_approval', body: /We have written twice\./ })

@@ -7,11 +7,11 @@ const TALK =
 
 export const DE: ReminderWords = {
   title: {
-    courtesy: (what) => `Bald fällig: ${what}`,
-    friendly: (what) => `Freundliche Erinnerung: ${what}`,
-    reminder: (what) => `Zahlungserinnerung: ${what}`,
-    firm: (what) => `Bitte zahlen Sie jetzt: ${what}`,
-    final: (what) => `Letzte Zahlungserinnerung: ${what}`,
+    courtesy: (invoices) => `Bald fällig: ${invoices}`,
+    friendly: (invoices) => `Freundliche Erinnerung: ${invoices}`,
+    reminder: (invoices) => `Zahlungserinnerung: ${invoices}`,
+    firm: (invoices) => `Bitte zahlen Sie jetzt: ${invoices}`,
+    final: (invoices) => `Letzte Zahlungserinnerung: ${invoices}`,
   },
   invoice: (number) => `Rechnung ${number}`,
   invoices: (count) => `${count} Rechnungen`,

@@ -6,11 +6,11 @@ const TALK =
 
 export const EN: ReminderWords = {
   title: {
-    courtesy: (what) => `Due soon: ${what}`,
-    friendly: (what) => `A friendly reminder: ${what}`,
-    reminder: (what) => `Reminder: ${what}`,
-    firm: (what) => `Please pay now: ${what}`,
-    final: (what) => `Final reminder: ${what}`,
+    courtesy: (invoices) => `Due soon: ${invoices}`,
+    friendly: (invoices) => `A friendly reminder: ${invoices}`,
+    reminder: (invoices) => `Reminder: ${invoices}`,
+    firm: (invoices) => `Please pay now: ${invoices}`,
+    final: (invoices) => `Final reminder: ${invoices}`,
   },
   invoice: (number) => `invoice ${number}`,
   invoices: (count) => `${count} invoices`,
@@ -45,7 +45,7 @@ export const EN: ReminderWords = {
     final: `${PAID} ${TALK}`,
   },
   heads: ['Invoice', 'Amount due'],
-  caption: 'What is owed',
+  caption: 'Amounts due',
   dueOn: (date) => `Due on ${date}`,
   late(days) {
     if (days === 0) return 'due today'
@@ -54,7 +54,7 @@ export const EN: ReminderWords = {
   },
   total: 'Total due',
   onAccount: (paid, rest) =>
-    `We have received ${paid} from you that is not assigned to an invoice yet. We take it into account: please pay the remaining ${rest}.`,
+    `We have received ${paid} from you that is not yet assigned to an invoice. Please pay only the remaining ${rest}.`,
   deducted: 'Received on account',
   rest: 'Still to pay',
   payOnline: 'Pay online',

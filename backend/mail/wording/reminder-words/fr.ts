@@ -7,11 +7,11 @@ const TALK =
 
 export const FR: ReminderWords = {
   title: {
-    courtesy: (what) => `Bientôt à échéance : ${what}`,
-    friendly: (what) => `Petit rappel : ${what}`,
-    reminder: (what) => `Rappel : ${what}`,
-    firm: (what) => `Merci de payer maintenant : ${what}`,
-    final: (what) => `Dernier rappel : ${what}`,
+    courtesy: (invoices) => `Bientôt à échéance : ${invoices}`,
+    friendly: (invoices) => `Petit rappel : ${invoices}`,
+    reminder: (invoices) => `Rappel : ${invoices}`,
+    firm: (invoices) => `Merci de payer maintenant : ${invoices}`,
+    final: (invoices) => `Dernier rappel : ${invoices}`,
   },
   invoice: (number) => `facture ${number}`,
   invoices: (count) => `${count} factures`,

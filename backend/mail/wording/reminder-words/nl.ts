@@ -7,11 +7,11 @@ const TALK =
 
 export const NL: ReminderWords = {
   title: {
-    courtesy: (what) => `Binnenkort te betalen: ${what}`,
-    friendly: (what) => `Een vriendelijke herinnering: ${what}`,
-    reminder: (what) => `Herinnering: ${what}`,
-    firm: (what) => `Verzoek om nu te betalen: ${what}`,
-    final: (what) => `Laatste herinnering: ${what}`,
+    courtesy: (invoices) => `Binnenkort te betalen: ${invoices}`,
+    friendly: (invoices) => `Een vriendelijke herinnering: ${invoices}`,
+    reminder: (invoices) => `Herinnering: ${invoices}`,
+    firm: (invoices) => `Verzoek om nu te betalen: ${invoices}`,
+    final: (invoices) => `Laatste herinnering: ${invoices}`,
   },
   invoice: (number) => `factuur ${number}`,
   invoices: (count) => `${count} facturen`,

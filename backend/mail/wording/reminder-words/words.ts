@@ -12,8 +12,8 @@ export function fullStop(text: string): string {
 type OneOrMany = readonly [one: string, many: string]
 
 export interface ReminderWords {
-  /** `what` is "invoice 7" or "3 invoices". */
-  readonly title: Readonly<Record<Stage, (what: string) => string>>
+  /** `invoices` is "invoice 7" or "3 invoices". */
+  readonly title: Readonly<Record<Stage, (invoices: string) => string>>
   invoice(number: string): string
   invoices(count: number): string
   greeting(name: string): string
