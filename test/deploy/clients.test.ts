@@ -41,7 +41,7 @@ const installed = join(directory, 'node_modules', 'receivables-client')
 mkdirSync(installed, { recursive: true })
 await run('tar', ['-xzf', tarball, '--strip-components=1', '-C', installed])
 
-t.test('the package contains what its users need, and nothing else', async (t) => {
+t.test('the package contains only compiled modules, their types, README and license', async (t) => {
   const { stdout } = await run('tar', ['-tzf', tarball])
   const modules = ['client', 'index', 'lists', 'retries', 'schema', 'webhooks']
   t.strictSame(
@@ -111,7 +111,7 @@ try {
   t.equal(printed, '600\n400 invalid_query_parameter\n')
 })
 
-t.test('a POST whose responses are lost is carried out once', async (t) => {
+t.test('a POST whose responses are lost is retried, and carried out once', async (t) => {
   const { secret: key } = await operator.issueKey(await operator.createAccount())
   const outcomes: readonly Outcome[] = ['lose', 'reject', 'pass']
   const proxy = await startUnreliableProxy(t, url, (n) => outcomes[(n - 1) % 3] ?? 'pass')
@@ -128,7 +128,7 @@ console.log(payment.data?.amount, payment.data?.idempotency_key)
   )
   t.equal(printed, '200 bank-1\n')
   t.equal(proxy.requests(), 6)
-  t.ok(performance.now() - startedAt >= 2000, 'it waited for Retry-After twice')
+  t.ok(performance.now() - startedAt >= 2000, 'the client waited for Retry-After twice')
   for (const list of ['debtors', 'payments']) {
     t.equal((await call(`${url}/api/v1/${list}`, { key })).json.data.length, 1, list)
   }
@@ -151,11 +151,13 @@ console.log(limited.response.status, rejected.response.status, rejected.error?.c
   },
 )
 
-t.test('the client accepts only webhooks of the service', async (t) => {
-  const webhook = await receiveWebhook(t, system)
-  const env = { HEADERS: JSON.stringify(webhook.headers), BODY: webhook.body }
-  const printed = await runProgram(
-    `const { HEADERS = '', BODY = '', SECRET = '' } = process.env
+t.test(
+  'the client accepts a webhook of the service, and rejects it with a changed body',
+  async (t) => {
+    const webhook = await receiveWebhook(t, system)
+    const env = { HEADERS: JSON.stringify(webhook.headers), BODY: webhook.body }
+    const printed = await runProgram(
+      `const { HEADERS = '', BODY = '', SECRET = '' } = process.env
 const event = verifyWebhook(Buffer.from(BODY), JSON.parse(HEADERS), SECRET)
 if (event.type === 'debtor.created') console.log(event.data.object.name)
 try {
@@ -164,12 +166,13 @@ try {
   console.log(String(error))
 }
 `,
-    { ...env, SECRET: webhook.secret },
-  )
-  matches(t, printed, /^Globex\n.*No matching signature found\n$/)
-})
+      { ...env, SECRET: webhook.secret },
+    )
+    matches(t, printed, /^Globex\n.*No matching signature found\n$/)
+  },
+)
 
-t.test('the program of the guide runs', async (t) => {
+t.test('the program in the guide to clients prints the open invoice', async (t) => {
   const { secret: key } = await operator.issueKey(await operator.createAccount())
   await call(`${url}/api/v1/debtors`, { key, body: { name: 'Globex', external_id: 'C-1' } })
   const invoice = { debtor_external_id: 'C-1', currency: 'EUR', amount: 700 }
@@ -185,7 +188,7 @@ t.test('the program of the guide runs', async (t) => {
 
 t.test('calls that the types forbid do not compile', async (t) => {
   const forbidden: Record<string, [line: string, fault: RegExp]> = {
-    'a payment without a key': [
+    'a payment without an Idempotency-Key': [
       "await receivables.POST('/api/v1/payments', { body: { amount: 1, currency: 'EUR' } })",
       /Property 'params' is missing/,
     ],
@@ -203,7 +206,7 @@ t.test('calls that the types forbid do not compile', async (t) => {
   }
 })
 
-t.test("the programs of the package's README compile", async (t) => {
+t.test("the programs in the package's README compile", async (t) => {
   const readme = readFileSync(join(installed, 'README.md'), 'utf8')
   const programs = [...readme.matchAll(/^```ts\n(.*?)^```$/gms)].map(([, code = '']) => code)
   t.equal(programs.length, 4)

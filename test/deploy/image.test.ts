@@ -22,7 +22,7 @@ t.test('the image builds, and Compose runs two gateways and two backends', { ski
   t.comment(`built in ${((performance.now() - from) / 1000).toFixed(0)} s`)
   const host = await startContainerHost(t)
 
-  await t.test('it contains only what the service needs', async (t) => {
+  await t.test('the image contains only what the service needs', async (t) => {
     const [image] = JSON.parse(await host.podman('image', 'inspect', 'receivables'))
     matches(t, image, {
       User: '10001:10001',
@@ -39,7 +39,7 @@ t.test('the image builds, and Compose runs two gateways and two backends', { ski
     t.strictSame(
       lines,
       ['/app/node_modules/sqlite3/build/Release/node_sqlite3.node'],
-      'the only path found is that of the native addon: npm, compilers, TypeScript and tap are absent',
+      'only the native addon is found: npm, compilers, TypeScript and tap are absent',
     )
     t.comment(`${(image.Size / 1e6).toFixed(0)} MB; in MB: ${sizes}`)
   })
@@ -51,7 +51,7 @@ t.test('the image builds, and Compose runs two gateways and two backends', { ski
   const file = join(directory, 'deploy/compose.yaml')
   const compose = (...words: string[]) => host.run('podman-compose', '-f', file, ...words)
   const container = (service: string) => `deploy_${service}_1`
-  /** Waits until the services are healthy, because this podman-compose ignores conditions of `depends_on`. */
+  /** Resolves when the services are healthy. Tests wait, because podman-compose ignores conditions of `depends_on`. */
   const untilHealthy = (...services: string[]) =>
     Promise.all(
       services.map((service) =>
@@ -143,33 +143,36 @@ t.test('the image builds, and Compose runs two gateways and two backends', { ski
     },
   )
 
-  await t.test('a process that gets SIGTERM drains while its peer serves calls', async (t) => {
-    for (const [service, port] of [
-      ['backend-1', 8080],
-      ['gateway-1', 8090],
-    ] as const) {
-      let isOver = false
-      const statuses = new Map<string, number>()
-      const calling = (async () => {
-        while (!isOver) {
-          const [, status = ''] = /^HTTP\/1\.1 (\d+)/.exec(await curl(port, '/api/v1/me')) ?? []
-          statuses.set(status, (statuses.get(status) ?? 0) + 1)
-        }
-      })()
-      await until(() => (statuses.get('200') ?? 0) > 2, 'more than two calls have succeeded')
-      await host.podman('stop', '-t', '15', container(service))
-      const exitCode = await host.podman(
-        'inspect',
-        '--format',
-        '{{.State.ExitCode}}',
-        container(service),
-      )
-      t.equal(exitCode, '0\n', `${service} exited by itself`)
-      isOver = true
-      await calling
-      t.strictSame([...statuses.keys()], ['200'], `${service}: ${JSON.stringify([...statuses])}`)
-      await host.podman('start', container(service))
-      await untilHealthy(service)
-    }
-  })
+  await t.test(
+    'while a process drains after SIGTERM, the other one serves all calls',
+    async (t) => {
+      for (const [service, port] of [
+        ['backend-1', 8080],
+        ['gateway-1', 8090],
+      ] as const) {
+        let isOver = false
+        const statuses = new Map<string, number>()
+        const calling = (async () => {
+          while (!isOver) {
+            const [, status = ''] = /^HTTP\/1\.1 (\d+)/.exec(await curl(port, '/api/v1/me')) ?? []
+            statuses.set(status, (statuses.get(status) ?? 0) + 1)
+          }
+        })()
+        await until(() => (statuses.get('200') ?? 0) > 2, 'more than two calls have succeeded')
+        await host.podman('stop', '-t', '15', container(service))
+        const exitCode = await host.podman(
+          'inspect',
+          '--format',
+          '{{.State.ExitCode}}',
+          container(service),
+        )
+        t.equal(exitCode, '0\n', `${service} exited by itself`)
+        isOver = true
+        await calling
+        t.strictSame([...statuses.keys()], ['200'], `${service}: ${JSON.stringify([...statuses])}`)
+        await host.podman('start', container(service))
+        await untilHealthy(service)
+      }
+    },
+  )
 })

@@ -1,4 +1,4 @@
-// Checks that every setting, file, command, metric and section of the runbook that deploy/ names exists.
+// Checks that whatever deploy/ names exists: settings, files, commands, metrics and sections of the runbook.
 import { existsSync, globSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { loadAll } from 'js-yaml'
@@ -18,12 +18,13 @@ const SETTINGS: Readonly<Record<string, Setting<unknown>>> = {
   ...BACKEND_SETTINGS,
 }
 
-/** Variables of Node, of the resolver and of PostgreSQL. */
-const FOREIGN = /^(?:NODE_ENV|NODE_COMPILE_CACHE|RES_OPTIONS|UV_THREADPOOL_SIZE|POSTGRES_\w+)$/
+/** Variables that Node, the resolver or PostgreSQL reads. */
+const OTHER_VARIABLES =
+  /^(?:NODE_ENV|NODE_COMPILE_CACHE|RES_OPTIONS|UV_THREADPOOL_SIZE|POSTGRES_\w+)$/
 
 function isSetting(name: string): boolean {
   const [, base = ''] = /^(.+)_FILE$/.exec(name) ?? []
-  return name in SETTINGS || SETTINGS[base]?.secret === true || FOREIGN.test(name)
+  return name in SETTINGS || SETTINGS[base]?.secret === true || OTHER_VARIABLES.test(name)
 }
 
 /** For each file, a pattern that finds the variables to which it assigns a value. */
@@ -42,7 +43,7 @@ function namesIn(path: string, pattern: RegExp): string[] {
   return [...read(path).matchAll(pattern)].map(([, name = '']) => name)
 }
 
-t.test('every assigned variable is a setting', async (t) => {
+t.test('every variable that a file in deploy/ sets is a setting', async (t) => {
   for (const [path, pattern] of Object.entries(ASSIGNED)) {
     const names = namesIn(path, pattern)
     t.ok(names.length > 0, path)
@@ -71,7 +72,7 @@ t.test('the example environment file lists every setting with its default', asyn
   }
 })
 
-t.test('every file and command that is named exists', async (t) => {
+t.test('every file and command that deploy/ names exists', async (t) => {
   const dockerfile = read('deploy/Dockerfile')
   const copied = [...dockerfile.matchAll(/^COPY (?!--from)(.+) \S+$/gm)].flatMap(([, paths = '']) =>
     paths.split(' '),
@@ -90,7 +91,7 @@ t.test('every file and command that is named exists', async (t) => {
   for (const script of scripts) t.ok(existsSync(join(root, script)), script)
 })
 
-t.test('the image has the version of Node with which the project is tested', async (t) => {
+t.test('the image has the version of Node that runs the tests', async (t) => {
   const { devDependencies } = JSON.parse(read('package.json'))
   const images = [...read('deploy/Dockerfile').matchAll(/^FROM node:([\d.]+)-/gm)]
   t.strictSame(
@@ -121,7 +122,7 @@ function metricsIn(path: string, expressions: RegExp): string[] {
   return [...new Set(found.match(METRIC))]
 }
 
-t.test('every metric of the alerts and the dashboard is exposed by a process', async (t) => {
+t.test('every metric in the alerts and the dashboard is exposed by a process', async (t) => {
   const redis = await startRedis(t)
   const system = await startSystem(t, { redisUrl: redis.url })
   const ports = [system.backend, ...system.gateways].map((process) => process.operationsPort)

@@ -1,4 +1,4 @@
-// Runs the Python client against the service, which serves it with the documentation.
+// Runs the Python client, which readers download from the documentation, against the service.
 import { execFile, spawn } from 'node:child_process'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -38,7 +38,7 @@ receivables = Receivables(os.environ["SERVICE"], os.environ["KEY"], wait_max_sec
 
 async function run(program: string, env: Record<string, string>): Promise<string> {
   writeFileSync(join(directory, 'program.py'), program)
-  // Every warning is an error, for example one about a connection that was left open.
+  // Every warning counts as an error, for example a warning about a connection that was left open.
   const { stdout } = await promisify(execFile)('python3', ['-W', 'error', 'program.py'], {
     cwd: directory,
     env: { PATH: process.env['PATH'] ?? '', ...env },
@@ -52,7 +52,7 @@ async function createKey(): Promise<string> {
 }
 
 t.test(
-  'the client creates records, reads whole lists, and raises rejections',
+  'the client creates records, reads whole lists, and raises an error for a rejected request',
   { skip },
   async (t) => {
     const printed = await run(
@@ -73,7 +73,7 @@ except ReceivablesError as error:
   },
 )
 
-t.test('a POST whose responses are lost is carried out once', { skip }, async (t) => {
+t.test('a POST whose responses are lost is retried, and carried out once', { skip }, async (t) => {
   const key = await createKey()
   const outcomes: readonly Outcome[] = ['lose', 'reject', 'pass']
   const proxy = await startUnreliableProxy(t, url, (n) => outcomes[(n - 1) % 3] ?? 'pass')
@@ -88,14 +88,14 @@ print(receivables.post("/payments", payment, idempotency_key="bank-1")["idempote
   )
   t.equal(printed, 'bank-1\n')
   t.equal(proxy.requests(), 6)
-  t.ok(performance.now() - startedAt >= 2000, 'it waited for Retry-After twice')
+  t.ok(performance.now() - startedAt >= 2000, 'the client waited for Retry-After twice')
   for (const list of ['debtors', 'payments']) {
     t.equal((await call(`${url}/api/v1/${list}`, { key })).json.data.length, 1, list)
   }
 })
 
 t.test(
-  'the client raises rejections, waits that are too long, and unknown outcomes',
+  'the client raises an error for a rejection, for too long a wait and for an unknown outcome',
   { skip },
   async (t) => {
     const outcomes: readonly Outcome[] = ['reject', 'pass', 'lose', 'lose']
@@ -128,10 +128,13 @@ print(len(list(receivables.list_all("/debtors"))))
   },
 )
 
-t.test('the client accepts only webhooks of the service', { skip }, async (t) => {
-  const { headers, body, secret } = webhook
-  const printed = await run(
-    `import json, os
+t.test(
+  'the client accepts a webhook of the service, and rejects forged webhooks',
+  { skip },
+  async (t) => {
+    const { headers, body, secret } = webhook
+    const printed = await run(
+      `import json, os
 from receivables import *
 headers, body, secret = json.loads(os.environ["HEADERS"]), os.environb[b"BODY"], os.environ["SECRET"]
 print(verify_webhook(body, headers, secret)["data"]["object"]["name"])
@@ -146,25 +149,26 @@ for forged in [(body + b" ", headers, secret), (body, late, secret), (body, {}, 
     except WebhookVerificationError as error:
         print(error)
 `,
-    { HEADERS: JSON.stringify(headers), BODY: body, SECRET: secret },
-  )
-  t.strictSame(printed.trim().split('\n'), [
-    'Globex',
-    'debtor.created',
-    'debtor.created',
-    'No signature matches.',
-    'The timestamp is more than five minutes from now.',
-    'There is no timestamp.',
-    'No signature matches.',
-  ])
-})
+      { HEADERS: JSON.stringify(headers), BODY: body, SECRET: secret },
+    )
+    t.strictSame(printed.trim().split('\n'), [
+      'Globex',
+      'debtor.created',
+      'debtor.created',
+      'No signature matches.',
+      'The timestamp is more than five minutes from now.',
+      'There is no timestamp.',
+      'No signature matches.',
+    ])
+  },
+)
 
 const guide = readFileSync(new URL('../../docs/clients.md', import.meta.url), 'utf8')
 const [calls = '', receiver = ''] = [...guide.matchAll(/^```python\n(.*?)^```$/gms)].map(
   ([, code = '']) => code,
 )
 
-t.test('the program of the guide runs', { skip }, async (t) => {
+t.test('the program in the guide to clients runs', { skip }, async (t) => {
   const key = await createKey()
   await call(`${url}/api/v1/debtors`, { key, body: { name: 'Globex', external_id: 'C-1' } })
   const invoice = { debtor_external_id: 'C-1', currency: 'EUR', amount: 12_500 }
@@ -172,21 +176,24 @@ t.test('the program of the guide runs', { skip }, async (t) => {
   t.equal(await run(calls, { SERVICE: url, KEY: key }), 'INV-000001 12500 EUR\n10000\n')
 })
 
-t.test('the receiver of the guide accepts only webhooks of the service', async (t) => {
-  const { headers, body, secret } = webhook
-  writeFileSync(join(directory, 'receiver.py'), receiver)
-  const port = String(await reservePort())
-  const child = spawn('python3', ['receiver.py'], {
-    cwd: directory,
-    env: { PATH: process.env['PATH'] ?? '', PORT: port, WEBHOOK_SECRET: secret },
-    stdio: 'ignore',
-  })
-  t.teardown(() => child.kill('SIGKILL'))
-  const send = async (sent: string) => {
-    const init = { method: 'POST', headers, body: sent }
-    return (await fetch(`http://127.0.0.1:${port}/`, init)).status
-  }
-  await until(() => send('').catch(() => undefined), 'the receiver listens')
-  t.equal(await send(body), 204)
-  t.equal(await send(`${body} `), 400)
-})
+t.test(
+  'the receiver in the guide accepts a webhook of the service, and rejects a forged one',
+  async (t) => {
+    const { headers, body, secret } = webhook
+    writeFileSync(join(directory, 'receiver.py'), receiver)
+    const port = String(await reservePort())
+    const child = spawn('python3', ['receiver.py'], {
+      cwd: directory,
+      env: { PATH: process.env['PATH'] ?? '', PORT: port, WEBHOOK_SECRET: secret },
+      stdio: 'ignore',
+    })
+    t.teardown(() => child.kill('SIGKILL'))
+    const send = async (sent: string) => {
+      const init = { method: 'POST', headers, body: sent }
+      return (await fetch(`http://127.0.0.1:${port}/`, init)).status
+    }
+    await until(() => send('').catch(() => undefined), 'the receiver listens')
+    t.equal(await send(body), 204)
+    t.equal(await send(`${body} `), 400)
+  },
+)

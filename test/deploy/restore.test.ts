@@ -1,6 +1,6 @@
 /**
- * Restores databases as docs/operations.md describes, and starts a service on each of them: the books are equal
- * to the cent, API keys and webhook secrets are still valid, and a repeated payment is not recorded twice.
+ * Restores databases as docs/operations.md describes, and starts a service on each restored database. Its records equal
+ * those of the backup, API keys and webhook secrets are still valid, and a repeated payment is not recorded twice.
  */
 import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -32,7 +32,7 @@ import { until } from '../fixtures/service/until.ts'
 const PASSWORD = 'correct horse battery'
 /** Over plain http, Settings accept a password only if the base URL is a loopback address. */
 const BASE_URL = { BASE_URL: 'http://127.0.0.1:8080' }
-const BOOKS = [
+const TABLES = [
   'accounts',
   'debtors',
   'invoices',
@@ -59,7 +59,7 @@ function start(t: Test, databaseUrl: string): Promise<System> {
   })
 }
 
-async function openBusiness(t: Test, databaseUrl: string) {
+async function startWithPayments(t: Test, databaseUrl: string) {
   const system = await start(t, databaseUrl)
   const { url, operator } = system
   const account = await operator.createAccount()
@@ -87,7 +87,7 @@ async function openBusiness(t: Test, databaseUrl: string) {
     currency: 'EUR',
     amount: 1_000_001,
   })
-  const business = {
+  const prepared = {
     system,
     receiver,
     key: key.secret,
@@ -101,19 +101,19 @@ async function openBusiness(t: Test, databaseUrl: string) {
         headers: { 'idempotency-key': `bank-${n}` },
       }),
   }
-  for (let n = 0; n < 20; n++) t.equal((await business.pay(system, n)).status, 201)
+  for (let n = 0; n < 20; n++) t.equal((await prepared.pay(system, n)).status, 201)
   await until(() => receiver.webhooks.length >= 20, 'webhooks are delivered')
-  return business
+  return prepared
 }
 
-type Business = Awaited<ReturnType<typeof openBusiness>>
+type PreparedService = Awaited<ReturnType<typeof startWithPayments>>
 
 /** Resolves with the number of rows of each table, the sum of their amounts, and a digest of their contents. */
-async function readBooks(url: string) {
+async function readRecords(url: string) {
   const database = await openDatabase({ url, log: SILENT, user: 'operator' })
   try {
     return await Promise.all(
-      BOOKS.map(async (table) => {
+      TABLES.map(async (table) => {
         const rows: Record<string, unknown>[] = await database.read
           .selectFrom(table)
           .selectAll()
@@ -129,26 +129,35 @@ async function readBooks(url: string) {
   }
 }
 
-/** Checks a service on the restored database, which has `paid` payments. */
-async function checkRestored(t: Test, business: Business, databaseUrl: string, paid: number) {
-  const payments = (await readBooks(databaseUrl)).find(({ table }) => table === 'payments')
-  // The payments are of 101 cents, 102 cents, and so on.
+/** Starts a service on the restored database, and checks it. The database must have `paid` payments. */
+async function checkRestored(
+  t: Test,
+  prepared: PreparedService,
+  databaseUrl: string,
+  paid: number,
+) {
+  const payments = (await readRecords(databaseUrl)).find(({ table }) => table === 'payments')
+  // The amounts of the payments are 101 cents, 102 cents, and so on.
   matches(t, payments, { rows: paid, cents: 101 * paid + (paid * (paid - 1)) / 2 })
   const system = await start(t, databaseUrl)
   const me = async (key: string) => (await call(`${system.url}/api/v1/me`, { key })).status
-  t.equal(await me(business.key), 200, 'the key is valid')
-  t.equal(await me(business.revoked), 401, 'the revoked key is not')
-  const before = await readBooks(databaseUrl)
-  const repeated = await business.pay(system, paid - 1)
+  t.equal(await me(prepared.key), 200, 'the key is valid')
+  t.equal(await me(prepared.revoked), 401, 'the revoked key is still rejected')
+  const before = await readRecords(databaseUrl)
+  const repeated = await prepared.pay(system, paid - 1)
   t.equal(repeated.status, 201)
-  t.equal(repeated.headers['idempotent-replayed'], 'true', 'a restored payment is replayed')
-  t.strictSame(await readBooks(databaseUrl), before)
-  const received = business.receiver.webhooks.length
-  t.equal((await business.pay(system, 1000)).status, 201)
-  await untilDelivered(business.receiver, received)
-  const last = business.receiver.webhooks.at(-1)
+  t.equal(
+    repeated.headers['idempotent-replayed'],
+    'true',
+    'the repeat of a restored payment is a replay',
+  )
+  t.strictSame(await readRecords(databaseUrl), before)
+  const received = prepared.receiver.webhooks.length
+  t.equal((await prepared.pay(system, 1000)).status, 201)
+  await untilDelivered(prepared.receiver, received)
+  const last = prepared.receiver.webhooks.at(-1)
   t.ok(
-    last !== undefined && verify(last, business.signingSecret),
+    last !== undefined && verify(last, prepared.signingSecret),
     'signed with the secret that the endpoint had before the restore',
   )
   return system
@@ -158,41 +167,41 @@ function untilDelivered({ webhooks }: Receiver, received: number) {
   return until(() => webhooks.length > received, 'the webhook is delivered')
 }
 
-t.test('SQLite: from a backup that was made while the service ran', async (t) => {
+t.test('SQLite: a backup that was made while the service ran restores all records', async (t) => {
   // Each call of `testdir` empties the directory, so it is called once.
   const directory = t.testdir()
   const path = join(directory, 'receivables.db')
   await copySqliteTemplate(path)
-  const business = await openBusiness(t, `sqlite:${path}`)
+  const prepared = await startWithPayments(t, `sqlite:${path}`)
   const copy = join(directory, 'copy.db')
-  const before = await readBooks(`sqlite:${path}`)
-  await business.system.operator.cli('database', 'backup', '--to', copy)
-  t.equal((await business.pay(business.system, 20)).status, 201, 'paid after the backup')
-  await business.system.backend.stop('SIGKILL')
-  t.strictSame(await readBooks(`sqlite:${copy}`), before)
-  await checkRestored(t, business, `sqlite:${copy}`, 20)
+  const before = await readRecords(`sqlite:${path}`)
+  await prepared.system.operator.cli('database', 'backup', '--to', copy)
+  t.equal((await prepared.pay(prepared.system, 20)).status, 201, 'paid after the backup')
+  await prepared.system.backend.stop('SIGKILL')
+  t.strictSame(await readRecords(`sqlite:${copy}`), before)
+  await checkRestored(t, prepared, `sqlite:${copy}`, 20)
 })
 
-t.test('PostgreSQL: with pg_dump and pg_restore', async (t) => {
+t.test('PostgreSQL: pg_dump and pg_restore restore all records', async (t) => {
   const server = await startPostgres()
   t.teardown(() => server.remove())
   const { url } = await copyTemplate(server.url('postgres'))
-  const business = await openBusiness(t, url)
-  const before = await readBooks(url)
+  const prepared = await startWithPayments(t, url)
+  const before = await readRecords(url)
   const dump = join(t.testdir(), 'receivables.dump')
   await postgres('pg_dump', '--format=custom', '--dbname', url, '--file', dump)
-  t.equal((await business.pay(business.system, 20)).status, 201, 'paid after the backup')
-  await business.system.backend.stop('SIGKILL')
+  t.equal((await prepared.pay(prepared.system, 20)).status, 201, 'paid after the backup')
+  await prepared.system.backend.stop('SIGKILL')
   const other = await startPostgres()
   t.teardown(() => other.remove())
   const { url: restored } = await copyTemplate(other.url('postgres'), 'template0')
   await postgres('pg_restore', '--no-owner', '--exit-on-error', '--dbname', restored, dump)
-  t.strictSame(await readBooks(restored), before)
-  await checkRestored(t, business, restored, 20)
+  t.strictSame(await readRecords(restored), before)
+  await checkRestored(t, prepared, restored, 20)
 })
 
 t.test(
-  'PostgreSQL: to an instant before a mistake, from a base backup and archived logs',
+  'PostgreSQL: a base backup and archived logs restore the records as they were before a mistake',
   async (t) => {
     const archive = mkdtempSync(join(tmpdir(), 'archive-'))
     chmodSync(archive, 0o777)
@@ -204,23 +213,23 @@ t.test(
     const base = join(archive, 'base')
     const replication = `host=127.0.0.1 port=${server.port} user=tests`
     await postgres('pg_basebackup', '-D', base, '--checkpoint=fast', '--no-sync', '-d', replication)
-    const business = await openBusiness(t, url)
+    const prepared = await startWithPayments(t, url)
 
     const client = new pg.Client({ connectionString: url })
     client.on('error', () => {})
     await client.connect()
     t.teardown(() => client.end())
-    const before = await readBooks(url)
+    const before = await readRecords(url)
     const { rows } = await client.query<{ now: string }>('select clock_timestamp()::text as now')
-    for (let n = 20; n < 25; n++) t.equal((await business.pay(business.system, n)).status, 201)
-    await business.system.operator.revokeKey(business.keyId)
+    for (let n = 20; n < 25; n++) t.equal((await prepared.pay(prepared.system, n)).status, 201)
+    await prepared.system.operator.revokeKey(prepared.keyId)
     await client.query('drop table payment_allocations cascade')
     const { rows: switched } = await client.query('select pg_walfile_name(pg_switch_wal()) as name')
     await until(async () => {
       const { rows } = await client.query('select last_archived_wal as name from pg_stat_archiver')
       return rows[0]?.name >= switched[0]?.name
     }, 'the log is archived')
-    await business.system.backend.stop('SIGKILL')
+    await prepared.system.backend.stop('SIGKILL')
     await server.stop('SIGQUIT')
 
     const restored = await startPostgres({
@@ -245,12 +254,16 @@ recovery_target_action = 'promote'
       const { rows } = await client.query('select pg_is_in_recovery() as is')
       await client.end()
       return rows[0]?.is === false
-    }, 'it accepts writes')
-    t.strictSame(await readBooks(restoredUrl), before)
-    const system = await checkRestored(t, business, restoredUrl, 20)
-    // As documented, the key that was revoked after that instant is valid again, and later payments are missing.
-    const repeated = await business.pay(system, 22)
+    }, 'the restored server accepts writes')
+    t.strictSame(await readRecords(restoredUrl), before)
+    const system = await checkRestored(t, prepared, restoredUrl, 20)
+    // As documented, a key that was revoked after the mistake is valid again, and payments after it are missing.
+    const repeated = await prepared.pay(system, 22)
     matches(t, repeated, { status: 201 })
-    t.equal(repeated.headers['idempotent-replayed'], undefined, 'recorded as new')
+    t.equal(
+      repeated.headers['idempotent-replayed'],
+      undefined,
+      'the missing payment is recorded as new',
+    )
   },
 )

@@ -1,5 +1,5 @@
-// Runs the commands of "Set-up by hand" in docs/operations.md. Only the installation of packages and servers is left
-// out, and directories and ports are replaced by those of this test.
+// Runs the commands of "Set-up by hand" in docs/operations.md, except those that install packages and servers. The
+// directories and ports in the commands are replaced with those of this test.
 
 import { execFile } from 'node:child_process'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -20,7 +20,7 @@ function blocksOf(section: string): string[] {
   return [...own.matchAll(/^```\n(.*?)^```$/gms)].map(([, block = '']) => block)
 }
 
-/** Replaces each port of the page with one that is reserved for this test. */
+/** Replaces each port in the commands with a port that is reserved for this test. */
 async function replacePorts(script: string): Promise<string> {
   let replaced = script
   for (const port of new Set(script.match(/\b80[89]\d\b/g))) {
@@ -29,34 +29,37 @@ async function replacePorts(script: string): Promise<string> {
   return replaced
 }
 
-t.test('two gateways, two backends, an account, a key and a call', async (t) => {
-  const [packages = '', secrets = '', servers = '', ...rest] = blocksOf('Set-up by hand')
-  matches(t, packages, /npm ci/)
-  matches(t, servers, /create role receivables .*noeviction/s)
-  const directory = t.testdir()
-  const files = join(directory, 'secrets')
-  mkdirSync(files)
-  writeFileSync(join(files, 'database_url'), await newPostgresUrl(t))
-  writeFileSync(join(files, 'redis_url'), (await startRedis(t)).url)
-  const script = [secrets, `secrets=${files}\n`, ...rest]
-    .join('')
-    .replaceAll('/etc/receivables/secrets', files)
-    .replaceAll('/var/log/receivables', join(directory, 'log'))
-    .replaceAll('/var/lib/receivables', join(directory, 'data'))
-    .replaceAll('/opt/receivables', root)
-    // A reader copies the printed key into the next commands.
-    .replace(/^(node backend\/cli\.ts keys issue .*)$/m, 'key=$($1 | grep -o "rcv_.*")')
-    .replaceAll('rcv_…', '$key')
-  const { stdout } = await promisify(execFile)(
-    'bash',
-    ['-euc', `trap 'kill $(jobs -p); wait' EXIT\n${await replacePorts(script)}`],
-    { cwd: root, timeout: 200_000 },
-  )
-  t.equal(stdout.match(/^\{"ready":true,"reasons":\[\],"degraded":/gm)?.length, 4)
-  const responses = [...stdout.matchAll(/HTTP\/1\.1 200 OK.*?^x-ratelimit-remaining: (\d+)/gms)]
-  t.strictSame(
-    responses.map(([, remaining]) => remaining),
-    ['599', '598'],
-    'the two gateways share the rate limit',
-  )
-})
+t.test(
+  'the commands start two gateways and two backends, which serve calls with a new key',
+  async (t) => {
+    const [packages = '', secrets = '', servers = '', ...rest] = blocksOf('Set-up by hand')
+    matches(t, packages, /npm ci/)
+    matches(t, servers, /create role receivables .*noeviction/s)
+    const directory = t.testdir()
+    const files = join(directory, 'secrets')
+    mkdirSync(files)
+    writeFileSync(join(files, 'database_url'), await newPostgresUrl(t))
+    writeFileSync(join(files, 'redis_url'), (await startRedis(t)).url)
+    const script = [secrets, `secrets=${files}\n`, ...rest]
+      .join('')
+      .replaceAll('/etc/receivables/secrets', files)
+      .replaceAll('/var/log/receivables', join(directory, 'log'))
+      .replaceAll('/var/lib/receivables', join(directory, 'data'))
+      .replaceAll('/opt/receivables', root)
+      // The commands have a placeholder for the key, because a reader copies the printed key into them.
+      .replace(/^(node backend\/cli\.ts keys issue .*)$/m, 'key=$($1 | grep -o "rcv_.*")')
+      .replaceAll('rcv_…', '$key')
+    const { stdout } = await promisify(execFile)(
+      'bash',
+      ['-euc', `trap 'kill $(jobs -p); wait' EXIT\n${await replacePorts(script)}`],
+      { cwd: root, timeout: 200_000 },
+    )
+    t.equal(stdout.match(/^\{"ready":true,"reasons":\[\],"degraded":/gm)?.length, 4)
+    const responses = [...stdout.matchAll(/HTTP\/1\.1 200 OK.*?^x-ratelimit-remaining: (\d+)/gms)]
+    t.strictSame(
+      responses.map(([, remaining]) => remaining),
+      ['599', '598'],
+      'the two gateways share the rate limit',
+    )
+  },
+)

@@ -1,4 +1,4 @@
-// Checks the files of deploy/ with the tools of other projects, if these are installed.
+// Checks the files of deploy/ with promtool, systemd-analyze and kubectl, if they are installed.
 import { execFile, spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -36,7 +36,7 @@ t.test(
   async (t) => {
     for (const name of ['gateway', 'backend']) {
       const unit = `systemd/receivables-${name}@.service`
-      // It exits with 1 if the unit is exposed more than the threshold allows.
+      // The command exits with 1 if the unit's exposure is above the threshold.
       matches(
         t,
         await run('systemd-analyze', 'security', '--offline=true', '--threshold=20', unit),

@@ -1,7 +1,6 @@
 /**
- * Clients make the gateway use as many resources as they can: connections, heads, handshakes and responses.
- * Meanwhile a client with a key in use is served on open and on new connections, and the gateway's memory
- * stays bounded.
+ * Clients use as many resources of the gateway as they can: connections, heads, handshakes and responses. Meanwhile, a
+ * well-behaved client is served on open and on new connections, and the gateway's memory stays below `MEMORY_MAX_MB`.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -36,8 +35,8 @@ async function metricOf({ operationsPort }: StartedGateway, name: string): Promi
 }
 
 /**
- * Returns a function that makes calls with a key in use, half of them on new connections, and resolves with their
- * statuses and their p99 in ms.
+ * Returns a function that makes the calls of the well-behaved client, half of them on new connections. The function
+ * resolves with the statuses of the calls and the 99th percentile of their durations in ms.
  */
 async function prepareCalls(t: Test, to: StartedGateway, localAddress: string, ca?: string) {
   const scheme = ca === undefined ? 'http' : 'https'
@@ -71,7 +70,7 @@ for (const [addresses, good] of [
   [30, '127.0.0.1'],
 ] as const) {
   const other = addresses === 1 ? 'another address' : `${addresses} other addresses`
-  const from = good === '127.0.2.1' ? 'its own address' : other
+  const from = good === '127.0.2.1' ? 'the same address' : other
 
   t.test(`calls with a key in use succeed despite unfinished heads from ${from}`, async (t) => {
     const callAll = await prepareCalls(t, gateway, good)
@@ -80,17 +79,19 @@ for (const [addresses, good] of [
     const crowd = startCrowd(t, { port: gateway.port, count: HEADS, addresses, bytes: head })
     const during = await callAll()
     await crowd.opened
-    const behind = await callAll()
+    const afterwards = await callAll()
     const memory = memoryOf(gateway)
-    t.comment(`p99 ${alone.p99} ms alone, ${during.p99} and ${behind.p99} among them; ${memory} MB`)
-    t.strictSame([during.statuses, behind.statuses], [[200], [200]])
+    t.comment(
+      `p99 ${alone.p99} ms alone, ${during.p99} ms while the heads arrive, ${afterwards.p99} ms afterwards; ${memory} MB`,
+    )
+    t.strictSame([during.statuses, afterwards.statuses], [[200], [200]])
     t.ok(memory < MEMORY_MAX_MB)
     await crowd.close()
   })
 }
 
-t.test('calls with a key in use succeed despite clients that do not read', async (t) => {
-  // The kernel buffers some megabytes for each connection. With a lower limit, fewer clients reach it.
+t.test('calls with a key in use succeed despite clients that do not read responses', async (t) => {
+  // The kernel buffers a few megabytes for each connection. With a limit below the default, fewer clients reach it.
   const own = await startGateway(t, backend.url, {
     GATEWAY_CLIENT_MEMORY_MIB: '4',
     GATEWAY_MEMORY_PER_CLIENT_MIB: '4',
@@ -108,7 +109,7 @@ t.test('calls with a key in use succeed despite clients that do not read', async
   const crowd = startCrowd(t, { port: own.port, count: READERS, addresses: 30, bytes })
   await until(
     async () => (await metricOf(own, 'receivables_gateway_evictions_total')) > 0,
-    'their share of the memory is used up',
+    'the clients have used up their memory',
   )
   const { statuses, p99 } = await callAll()
   const bufferedBytes = await metricOf(own, 'receivables_gateway_client_memory_bytes')
@@ -147,12 +148,12 @@ t.test('calls with a key in use succeed despite handshakes that do not end', asy
     const during = await callAll()
     await crowd.opened
     const open = await metricOf(own, 'receivables_gateway_handshakes')
-    const behind = await callAll()
+    const afterwards = await callAll()
     const memory = memoryOf(own)
     t.comment(
-      `p99 ${alone.p99} ms alone, ${during.p99} and ${behind.p99} among ${open}; ${memory} MB`,
+      `p99 ${alone.p99} ms alone, ${during.p99} ms while handshakes begin, ${afterwards.p99} ms while ${open} are open; ${memory} MB`,
     )
-    t.strictSame([during.statuses, behind.statuses], [[200], [200]])
+    t.strictSame([during.statuses, afterwards.statuses], [[200], [200]])
     t.ok(open <= 500, 'handshakes may use a tenth of all connections')
     t.ok(memory < MEMORY_MAX_MB)
     await crowd.close()

@@ -17,7 +17,7 @@ const scope: fc.Arbitrary<CursorScope> = fc.record({
 })
 const position = fc.record({ value: text, id: text })
 
-function opens(key: Buffer, scope: CursorScope, cursor: string): boolean {
+function isValid(key: Buffer, scope: CursorScope, cursor: string): boolean {
   try {
     verifyCursor(key, scope, cursor)
     return true
@@ -27,18 +27,18 @@ function opens(key: Buffer, scope: CursorScope, cursor: string): boolean {
   }
 }
 
-t.test('a sealed cursor opens as the same position', async (t) => {
+t.test('a verified cursor has the position for which it was signed', async (t) => {
   fc.assert(
     fc.property(scope, position, (scope, position) => {
       const cursor = signCursor(KEY, scope, position)
-      const opened = verifyCursor(KEY, scope, cursor)
-      return opened.value === position.value && opened.id === position.id && /^[\w-]+$/.test(cursor)
+      const found = verifyCursor(KEY, scope, cursor)
+      return found.value === position.value && found.id === position.id && /^[\w-]+$/.test(cursor)
     }),
   )
   t.pass()
 })
 
-t.test('a cursor opens only for its own account, list, sort and filters', async (t) => {
+t.test('a cursor is valid only for its own account, list, sort and filters', async (t) => {
   fc.assert(
     fc.property(scope, scope, position, (mine, other, position) => {
       const cursor = signCursor(KEY, mine, position)
@@ -48,13 +48,13 @@ t.test('a cursor opens only for its own account, list, sort and filters', async 
         { ...mine, sort: other.sort },
         { ...mine, filters: other.filters },
       ]
-      return mixed.every((scope) => opens(KEY, scope, cursor) === isSame(scope, mine))
+      return mixed.every((scope) => isValid(KEY, scope, cursor) === isSame(scope, mine))
     }),
   )
   t.pass()
 })
 
-t.test('a cursor that was changed, shortened or extended does not open', async (t) => {
+t.test('a cursor that was changed, shortened or extended is rejected', async (t) => {
   const change = fc.oneof(
     fc.record({ kind: fc.constant('flip' as const), at: fc.nat(), bit: fc.nat(7) }),
     fc.record({ kind: fc.constant('cut' as const), at: fc.nat(), bit: fc.constant(0) }),
@@ -71,10 +71,10 @@ t.test('a cursor that was changed, shortened or extended does not open', async (
           : kind === 'grow'
             ? Buffer.concat([bytes, Buffer.of(at)])
             : bytes
-      return !opens(KEY, scope, changed.toString('base64url'))
+      return !isValid(KEY, scope, changed.toString('base64url'))
     }),
   )
-  fc.assert(fc.property(scope, fc.string(), (scope, text) => !opens(KEY, scope, text)))
+  fc.assert(fc.property(scope, fc.string(), (scope, text) => !isValid(KEY, scope, text)))
   t.pass()
 })
 
@@ -82,9 +82,9 @@ t.test('a cursor that was changed, shortened or extended does not open', async (
 function isSame(a: CursorScope, b: CursorScope): boolean {
   const sorted = ({ filters }: CursorScope) =>
     Object.entries(filters).toSorted(([one], [other]) => (one < other ? -1 : 1))
-  const facts = (scope: CursorScope) =>
+  const fieldsOf = (scope: CursorScope) =>
     JSON.stringify([scope.accountId, scope.operationId, scope.sort, sorted(scope)])
-  return facts(a) === facts(b)
+  return fieldsOf(a) === fieldsOf(b)
 }
 
 const quantity = (max: number) =>
@@ -122,7 +122,7 @@ function exactAmount({ quantity, unitAmount }: NewLine): bigint {
   return twiceRest > denominator ? floor + 1n : floor
 }
 
-t.test('the total of an invoice equals that of exact fractions', async (t) => {
+t.test('the total of an invoice equals the total that exact fractions give', async (t) => {
   let accepted = 0
   fc.assert(
     fc.property(lines, (lines) => {
@@ -147,15 +147,18 @@ t.test('the total of an invoice equals that of exact fractions', async (t) => {
   t.ok(accepted > 100)
 })
 
-t.test('an amount that is sent with lines is accepted only if it is their sum', async (t) => {
-  fc.assert(
-    fc.property(lines, fc.integer({ min: 1, max: AMOUNT_MAX }), (lines, amount) => {
-      const own = totalsOf(undefined, lines)
-      const requested = totalsOf(amount, lines)
-      if ('errors' in own) return 'errors' in requested
-      if (own.amount === amount) return !('errors' in requested)
-      return 'errors' in requested && requested.members['expected'] === own.amount
-    }),
-  )
-  t.pass()
-})
+t.test(
+  'an amount that is sent with lines is accepted only if it is the sum of the lines',
+  async (t) => {
+    fc.assert(
+      fc.property(lines, fc.integer({ min: 1, max: AMOUNT_MAX }), (lines, amount) => {
+        const own = totalsOf(undefined, lines)
+        const requested = totalsOf(amount, lines)
+        if ('errors' in own) return 'errors' in requested
+        if (own.amount === amount) return !('errors' in requested)
+        return 'errors' in requested && requested.members['expected'] === own.amount
+      }),
+    )
+    t.pass()
+  },
+)

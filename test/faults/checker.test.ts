@@ -9,7 +9,7 @@ import { readHistory } from '../fixtures/payments/history.ts'
 import { type Ledger, openLedger } from '../fixtures/payments/ledger.ts'
 import { MUTANTS, mutantEnv } from '../fixtures/payments/mutants.ts'
 
-/** The invariant that each bug breaks. A bug may break others too. */
+/** The invariant that each bug breaks. A bug may break other invariants too. */
 const BREAKS: Readonly<Record<string, Invariant>> = {
   loses_keys: 'I2',
   responds_without_commit: 'I1',
@@ -29,11 +29,11 @@ const BREAKS: Readonly<Record<string, Invariant>> = {
 t.setTimeout(300_000)
 t.jobs = 2
 
-t.test('every bug has an invariant that it breaks', async (t) => {
+t.test('an expected invariant is listed for every bug', async (t) => {
   t.strictSame(Object.keys(BREAKS).toSorted(), MUTANTS.toSorted())
 })
 
-t.test('the checker finds nothing wrong with the backend as it is', async (t) => {
+t.test('the checker finds no violation in the backend without bugs', async (t) => {
   const ledger = await openLedger(t)
   await makeCalls(ledger)
   const { violations, figures } = await ledger.check()
@@ -44,7 +44,7 @@ t.test('the checker finds nothing wrong with the backend as it is', async (t) =>
 })
 
 for (const name of MUTANTS) {
-  t.test(`the checker finds the backend that ${name.replaceAll('_', ' ')}`, async (t) => {
+  t.test(`the checker detects a backend that ${name.replaceAll('_', ' ')}`, async (t) => {
     const ledger = await openLedger(t, { backendEnv: mutantEnv(name) })
     await makeCalls(ledger)
     const { violations } = await ledger.check()
@@ -53,7 +53,7 @@ for (const name of MUTANTS) {
   })
 }
 
-t.test('the checker finds a caller that uses a new key for a retry', async (t: Test) => {
+t.test('the checker detects a caller that uses a new key for a retry', async (t: Test) => {
   const directory = mkdtempSync(join(tmpdir(), 'failpoints-'))
   t.teardown(() => rmSync(directory, { recursive: true }))
   const ledger = await openLedger(t, { backendEnv: failpointsEnv(directory) })
@@ -67,7 +67,7 @@ t.test('the checker finds a caller that uses a new key for a retry', async (t: T
   t.ok(violations.some(({ invariant }) => invariant === 'I2'))
 })
 
-/** Makes concurrent calls, repeats, calls with another body, and rejected calls. Each bug affects one of them. */
+/** Makes concurrent calls, repeats, calls with another body, and rejected calls. Each bug affects one of these calls. */
 async function makeCalls(ledger: Ledger): Promise<void> {
   const invoiceId = await ledger.invoice(10_000)
   const payer = ledger.payer('one')
@@ -81,7 +81,7 @@ async function makeCalls(ledger: Ledger): Promise<void> {
   await payer.send(intent(4, 3_000))
   await other.send(intent(2, 2_000))
   await other.send(intent(1, 1_001))
-  // The second is rejected, because its external id exists.
+  // The second of these calls is rejected, because its external id exists already.
   await payer.send({ ...intent(5, 500), externalId: 'bank-1' })
   await payer.send({ ...intent(6, 500), externalId: 'bank-1' })
 }

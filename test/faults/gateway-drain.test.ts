@@ -1,6 +1,6 @@
 /**
- * Gateways and backends restart under load: no call that a gateway accepted fails, and the restart of a backend
- * leads only to the responses that are promised.
+ * Gateways and backends restart under load. No call that a gateway accepted fails, and while a backend restarts, calls
+ * get only the promised responses.
  */
 import t, { type Test } from 'tap'
 import { Agent } from 'undici'
@@ -15,12 +15,12 @@ const CALLERS = 20
 const key = mintApiKey().secret
 
 interface Load {
-  /** Calls by status. `refused` counts those without a connection, `broken` those whose response was lost. */
+  /** The number of calls by status. `refused` counts failed connections, and `broken` counts lost responses. */
   readonly seen: ReadonlyMap<string, number>
   stop(): Promise<void>
 }
 
-/** Starts callers with a connection each, which they keep open for as long as the gateway lets them. */
+/** Starts callers that make one call after the other. Each keeps its connection open for as long as the gateway does. */
 function startLoad(t: Test, url: () => string, write = false): Load {
   const dispatcher = new Agent({ connections: CALLERS, pipelining: 1 })
   t.teardown(() => dispatcher.destroy())
@@ -43,7 +43,10 @@ function startLoad(t: Test, url: () => string, write = false): Load {
   }
 }
 
-/** A connection that waits to be accepted while the listener closes is reset by the kernel. */
+/**
+ * Names the outcome of a call without a response. `refused` is expected during a drain: when the listener closes, the
+ * kernel resets connections that it has not accepted.
+ */
 const nameOf = (error: { syscall?: string }) => (error.syscall === 'connect' ? 'refused' : 'broken')
 const shown = ({ seen }: Load) => JSON.stringify(Object.fromEntries(seen))
 
@@ -73,7 +76,7 @@ t.test('a gateway that drains under load fails no call that it accepted', async 
   )
 })
 
-t.test('the restart of a backend under load leads only to the promised responses', async (t) => {
+t.test('while a backend restarts under load, calls get only 200, 502 or 503', async (t) => {
   let backend = await startRawBackend(t)
   const port = Number(new URL(backend.url).port)
   const gateway = await startGateway(t, backend.url, { LOG_LEVEL: 'fatal' })

@@ -1,6 +1,6 @@
 /**
- * Fails over a cluster of Patroni and etcd: the primary's machine loses power or hangs, or an operator switches
- * over. `payThroughFailover` checks what is promised. Patroni replaces a lost primary after 20 s.
+ * Fails over a cluster of Patroni and etcd: the primary's machine loses power or hangs, or an operator switches over.
+ * `payThroughFailover` checks the promises about payments. Patroni replaces a lost primary after 20 s.
  */
 import t, { type Test } from 'tap'
 import { payThroughFailover } from '../fixtures/payments/failover.ts'
@@ -11,7 +11,7 @@ t.setTimeout(600_000)
 const skip =
   process.env['FAILOVERS'] === 'all'
     ? patroniProblem()
-    : 'FAILOVERS=all npx tap test/faults/patroni.test.ts runs it, in four minutes'
+    : 'only FAILOVERS=all runs this test, in four minutes'
 
 async function failOver(
   t: Test,
@@ -30,15 +30,18 @@ async function failOver(
   await cluster.untilFollowed(standby)
 }
 
-t.test('the primary is killed with its Patroni, and started again', { skip }, (t) =>
-  failOver(
-    t,
-    ({ primary }) => primary.signalAll('SIGKILL'),
-    ({ primary }) => primary.start(),
-  ),
+t.test(
+  'payments are exact if the primary is killed with its Patroni, and restarted',
+  { skip },
+  (t) =>
+    failOver(
+      t,
+      ({ primary }) => primary.signalAll('SIGKILL'),
+      ({ primary }) => primary.start(),
+    ),
 )
 
-t.test('the primary is frozen with its Patroni, and continues', { skip }, (t) =>
+t.test('payments are exact if the primary freezes with its Patroni, and continues', { skip }, (t) =>
   failOver(
     t,
     ({ primary }) => primary.signalAll('SIGSTOP'),
@@ -46,7 +49,7 @@ t.test('the primary is frozen with its Patroni, and continues', { skip }, (t) =>
   ),
 )
 
-t.test('a planned switchover', { skip }, (t) =>
+t.test('payments are exact through a planned switchover', { skip }, (t) =>
   failOver(
     t,
     (cluster) => cluster.switchOver(),

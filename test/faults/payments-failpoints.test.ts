@@ -25,9 +25,18 @@ const DURABLE: readonly Point[] = ['after_commit', 'half_response']
 t.setTimeout(300_000)
 t.jobs = 3
 
-t.test('a backend that is killed at any point of a payment records it once', sweep('kill'))
-t.test('a backend that fails at any point of a payment records it once', sweep('throw'))
-t.test('a backend that stalls at any point of a payment records it once', sweep('stall'))
+t.test(
+  'a payment is recorded once if the backend is killed at any point of recording it',
+  sweep('kill'),
+)
+t.test(
+  'a payment is recorded once if the driver throws at any point of recording it',
+  sweep('throw'),
+)
+t.test(
+  'a payment is recorded once if the backend stalls at any point of recording it',
+  sweep('stall'),
+)
 
 function sweep(fault: Fault) {
   return async (t: Test) => {
@@ -40,7 +49,7 @@ function sweep(fault: Fault) {
         const intent = { key, reference: key, invoiceId, amount: 400 }
         const restarted = fault === 'kill' ? ledger.system.startBackend() : undefined
         const replayed = await payAtOnce(ledger, intent, callers)
-        t.ok(hasFired(directory, key), `${key} happened`)
+        t.ok(hasFired(directory, key), `${key} has fired`)
         await restarted
         if (fault !== 'stall') {
           const originals = replayed.filter((is) => !is).length
@@ -59,43 +68,47 @@ function sweep(fault: Fault) {
   }
 }
 
-t.test('a backend killed within a group of payments has recorded none of it', async (t) => {
-  const directory = failpointsDirectory(t)
-  const ledger = await openLedger(t, { backendEnv: failpointsEnv(directory) })
-  const { system, databasePath } = ledger
-  // In the middle of the group (two done, one in progress, one not begun), and after its last payment.
-  const groups = [
-    ['a', 'b', failpointKey('kill', 'after_payment', 'c'), 'd'],
-    ['e', 'f', failpointKey('kill', 'before_commit', 'g')],
-  ]
-  for (const keys of groups) {
-    const invoiceId = await ledger.invoice(1_000)
-    const pay = (key: string) =>
-      ledger.payer(key).pay({ key, reference: key, invoiceId, amount: 100 })
-    const unlock = await lockDatabase(t, databasePath)
-    // The first payment is a group by itself, which waits for the lock; the others queue behind it as one group.
-    const paid = []
-    for (const key of [`alone-${keys[0]}`, ...keys]) {
-      paid.push(pay(key))
-      await until(
-        async () => (await transactionsWaiting(system.backend)) === paid.length,
-        `${key} waits`,
-      )
+t.test(
+  'a backend that is killed during a group of payments has recorded none of them',
+  async (t) => {
+    const directory = failpointsDirectory(t)
+    const ledger = await openLedger(t, { backendEnv: failpointsEnv(directory) })
+    const { system, databasePath } = ledger
+    // The first group is interrupted in the middle (two done, one in progress, one not begun), and the second after its
+    // last payment.
+    const groups = [
+      ['a', 'b', failpointKey('kill', 'after_payment', 'c'), 'd'],
+      ['e', 'f', failpointKey('kill', 'before_commit', 'g')],
+    ]
+    for (const keys of groups) {
+      const invoiceId = await ledger.invoice(1_000)
+      const pay = (key: string) =>
+        ledger.payer(key).pay({ key, reference: key, invoiceId, amount: 100 })
+      const unlock = await lockDatabase(t, databasePath)
+      // The first payment waits for the lock, as a group of its own. The others queue behind it, and form one group.
+      const paid = []
+      for (const key of [`alone-${keys[0]}`, ...keys]) {
+        paid.push(pay(key))
+        await until(
+          async () => (await transactionsWaiting(system.backend)) === paid.length,
+          `${key} waits`,
+        )
+      }
+      const restarted = system.startBackend()
+      await unlock()
+      const responses = await Promise.all(paid)
+      await restarted
+      t.ok(keys.some((key) => hasFired(directory, key)))
+      const replays = responses.filter(({ headers }) => headers['idempotent-replayed'] === 'true')
+      t.equal(replays.length, 0, 'no payment of the group had been recorded')
     }
-    const restarted = system.startBackend()
-    await unlock()
-    const responses = await Promise.all(paid)
-    await restarted
-    t.ok(keys.some((key) => hasFired(directory, key)))
-    const replays = responses.filter(({ headers }) => headers['idempotent-replayed'] === 'true')
-    t.equal(replays.length, 0, 'nothing of the group was recorded')
-  }
-  const { violations, figures } = await ledger.check()
-  t.strictSame(violations, [])
-  matches(t, figures, { intents: 9, acknowledged: 9, payments: 9, duplicates: 0 })
-})
+    const { violations, figures } = await ledger.check()
+    t.strictSame(violations, [])
+    matches(t, figures, { intents: 9, acknowledged: 9, payments: 9, duplicates: 0 })
+  },
+)
 
-/** The number of transactions that wait for the writer. */
+/** Resolves with the number of transactions that wait for the database's single writer. */
 async function transactionsWaiting({
   operationsPort,
 }: {
@@ -114,8 +127,8 @@ function failpointsDirectory(t: Test): string {
 }
 
 /**
- * Pays through several callers at once, then repeats the payment and sends another body with the same key. Resolves
- * with whether each response of the first callers was a replay.
+ * Sends the payment from several callers at once, then repeats it, and sends another body with the same key. For each of
+ * the first callers, resolves with whether its response was a replay.
  */
 async function payAtOnce(
   ledger: Ledger,

@@ -19,7 +19,7 @@ import { fc } from '../fixtures/properties.ts'
 /** `PAYMENT_RUNS=5000 npx tap -t 0 test/faults/payments-model.test.ts` runs thousands of sequences. */
 const RUNS = Number(process.env['PAYMENT_RUNS'] ?? 40)
 
-// A busy machine, too, gets enough time for every sequence.
+// With this limit, even a busy machine has enough time for every sequence.
 t.setTimeout(RUNS > 40 ? 0 : 300_000)
 
 const index = fc.nat(5)
@@ -44,7 +44,7 @@ const commands = fc.commands<Model, Real, false>(
   { maxCommands: 40, size: '+2' },
 )
 
-t.test('after any sequence of calls the books are as the model computes them', async (t) => {
+t.test('after any sequence of calls, the stored records equal those of the model', async (t) => {
   const books = await openBooks(t)
   let keys = 0
   let recorded = 0

@@ -1,6 +1,6 @@
 /**
- * The primary is lost while payers pay, and `pg_ctl promote` promotes its synchronous standby.
- * `payThroughFailover` checks what is promised.
+ * The primary fails while clients record payments, and `pg_ctl promote` promotes its synchronous standby.
+ * `payThroughFailover` checks the promises about payments.
  */
 import t, { type Test } from 'tap'
 import { payThroughFailover } from '../fixtures/payments/failover.ts'
@@ -24,20 +24,23 @@ async function failOver(
 }
 
 // Each test starts nine processes, so only the hardest one always runs.
-const skip = process.env['FAILOVERS'] === 'all' ? false : 'FAILOVERS=all runs it'
+const skip = process.env['FAILOVERS'] === 'all' ? false : 'only FAILOVERS=all runs this test'
 
-t.test('the primary is killed, and started again beside the new one', { skip }, (t) =>
-  failOver(
-    t,
-    ({ primary }) => primary.signalAll('SIGKILL'),
-    async ({ primary }) => {
-      await primary.stop()
-      await primary.start()
-    },
-  ),
+t.test(
+  'payments are exact if the primary is killed, and restarted beside the new one',
+  { skip },
+  (t) =>
+    failOver(
+      t,
+      ({ primary }) => primary.signalAll('SIGKILL'),
+      async ({ primary }) => {
+        await primary.stop()
+        await primary.start()
+      },
+    ),
 )
 
-t.test('the primary is frozen, and continues beside the new one', (t) =>
+t.test('payments are exact if the primary freezes, and continues beside the new one', (t) =>
   failOver(
     t,
     ({ primary }) => primary.signalAll('SIGSTOP'),
@@ -45,7 +48,7 @@ t.test('the primary is frozen, and continues beside the new one', (t) =>
   ),
 )
 
-t.test('the primary is cut off, and connected again', { skip }, (t) =>
+t.test('payments are exact if the primary is cut off, and connected again', { skip }, (t) =>
   failOver(
     t,
     ({ link }) => link.cut(),

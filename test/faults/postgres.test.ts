@@ -1,4 +1,4 @@
-// PostgreSQL is stopped, crashed and started again while payers pay through three backends.
+// PostgreSQL is stopped, crashed and restarted while clients record payments through three backends.
 import { setTimeout as delay } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { matches } from '../fixtures/matches.ts'
@@ -18,7 +18,7 @@ async function open(t: Test) {
   return { server, ...(await openLedger(t, { databaseUrl, backends: 3 })) }
 }
 
-t.test('payments are exact through stops and crashes of the database', async (t) => {
+t.test('payments are exact despite stops and crashes of the database', async (t) => {
   const { server, system, history, apiKey, invoice, payer, check } = await open(t)
   const invoiceId = await invoice(PAYERS * PAYMENTS_EACH * 100)
   let paid = 0
@@ -42,7 +42,7 @@ t.test('payments are exact through stops and crashes of the database', async (t)
   t.strictSame(
     [...codes].filter((status) => status !== undefined && ![502, 503, 504].includes(status)),
     [],
-    'only errors that are documented as retryable',
+    'calls failed only with errors that are documented as retryable',
   )
   const { json } = await call(`${system.url}/api/v1/invoices/${invoiceId}`, { key: apiKey })
   matches(t, json, { status: 'paid', amount_due: 0 })
@@ -60,7 +60,10 @@ t.test('a revoked key stays revoked after a crash of the database', async (t) =>
   t.equal((await me()).status, 200)
   await system.operator.revokeKey(id)
   await server.stop('SIGQUIT')
-  t.ok([401, 503].includes((await me()).status), 'rejected, or the backend cannot know')
+  t.ok(
+    [401, 503].includes((await me()).status),
+    'rejected, or unavailable because the key cannot be read',
+  )
   await server.start()
   for (let n = 0; n < 50; n += 1) {
     const { status } = await me()

@@ -1,8 +1,7 @@
 /**
- * The rate limit in a Redis Cluster of six nodes, under calls: while a master is unavailable, the gateway counts
- * only that master's keys itself, until a replica takes over; and slots move.
+ * Tests the rate limit with a Redis Cluster of six nodes. While a master is unavailable, the gateway counts calls with
+ * that master's keys itself, until a replica takes over. While slots move, Redis counts every call once.
  */
-
 import t, { type Test } from 'tap'
 import type { RateLimiter } from '../../gateway/rate-limit/limiter.ts'
 import { isOverLimit } from '../../gateway/rate-limit/limiter.ts'
@@ -15,7 +14,7 @@ const SETTLED_MS_MAX = 10 * 300
 const LIMIT = 1_000_000
 const KEYS = Array.from({ length: 24 }, (_, n) => `key_${n}`)
 
-const nameOf = (key: string) => `rate-limit:{${key}}`
+const counterOf = (key: string) => `rate-limit:{${key}}`
 
 async function open(t: Test) {
   const cluster = await startRedisCluster(t)
@@ -24,9 +23,12 @@ async function open(t: Test) {
   return { cluster, rateLimiter }
 }
 
-/** Counts calls of every key in rounds until stopped. `alone` has the keys that the gateway counted itself. */
+/**
+ * Counts one call of every key in each round, until it is stopped. `numbers` has the count that each call returned, and
+ * `local` the keys whose calls the gateway counted itself.
+ */
 function startCalls(rateLimiter: RateLimiter) {
-  const alone = new Set<string>()
+  const local = new Set<string>()
   const numbers = new Map(KEYS.map((key) => [key, [] as number[]]))
   let slowestMs = 0
   let isOver = false
@@ -37,7 +39,7 @@ function startCalls(rateLimiter: RateLimiter) {
         KEYS.map(async (key) => {
           const { used, degraded } = await rateLimiter.consume(key, LIMIT)
           numbers.get(key)?.push(used)
-          if (degraded) alone.add(key)
+          if (degraded) local.add(key)
         }),
       )
       slowestMs = Math.max(slowestMs, performance.now() - from)
@@ -45,7 +47,7 @@ function startCalls(rateLimiter: RateLimiter) {
     }
   })()
   return {
-    alone,
+    local,
     numbers,
     async stop() {
       isOver = true
@@ -56,7 +58,7 @@ function startCalls(rateLimiter: RateLimiter) {
 }
 
 const keysAt = ({ initialMasterOf, masters }: RedisCluster, index: number) =>
-  KEYS.filter((key) => initialMasterOf(nameOf(key)) === masters[index])
+  KEYS.filter((key) => initialMasterOf(counterOf(key)) === masters[index])
 
 t.test('two gateways together admit exactly the limit', async (t) => {
   const { cluster, rateLimiter } = await open(t)
@@ -88,9 +90,9 @@ t.test('while a master is unavailable, only its keys are counted by the gateway'
 
   t.ok(slowestMs < SETTLED_MS_MAX)
   t.strictSame(
-    [...calls.alone].filter((key) => !lost.includes(key)),
+    [...calls.local].filter((key) => !lost.includes(key)),
     [],
-    'the others were shared',
+    'Redis counted the calls of all other keys',
   )
   for (const key of KEYS) {
     const numbers = calls.numbers.get(key) ?? []
@@ -105,13 +107,13 @@ t.test('while a master is unavailable, only its keys are counted by the gateway'
     }
   }
   t.comment(
-    `${lost.length} of ${KEYS.length} keys counted by the gateway meanwhile, slowest ` +
+    `the gateway counted ${lost.length} of ${KEYS.length} keys itself, slowest round ` +
       `${slowestMs.toFixed(0)} ms, shared again ${sharedMs.toFixed(0)} ms after the promotion`,
   )
 })
 
 t.test(
-  'with the policy to deny, only keys of the unavailable partition are rejected',
+  'with the policy deny, only calls with the keys of the unavailable master are rejected',
   async (t) => {
     const { cluster } = await open(t)
     const rateLimiter = connectRateLimiter(t, cluster.url, { onOutage: 'deny' })
@@ -139,11 +141,11 @@ t.test('while slots move, no call is lost or counted twice', async (t) => {
   const moving = keysAt(cluster, 0).slice(0, 4)
   if (from === undefined || to === undefined) throw new Error('a cluster has masters')
   await until(() => (calls.numbers.get('key_0')?.length ?? 0) > 20, 'calls flow')
-  for (const key of moving) await cluster.moveSlot(nameOf(key), from, to)
+  for (const key of moving) await cluster.moveSlot(counterOf(key), from, to)
   const rounds = calls.numbers.get('key_0')?.length ?? 0
   await until(() => (calls.numbers.get('key_0')?.length ?? 0) > rounds + 10, 'calls flow')
   await calls.stop()
-  t.strictSame([...calls.alone], [], 'every call was counted in Redis')
+  t.strictSame([...calls.local], [], 'every call was counted in Redis')
   for (const [key, numbers] of calls.numbers) {
     t.strictSame(
       numbers,
@@ -151,5 +153,5 @@ t.test('while slots move, no call is lost or counted twice', async (t) => {
       `${key}: each call has its own number`,
     )
   }
-  for (const key of moving) t.ok(await to.client.get(nameOf(key)), `${key} is at its new master`)
+  for (const key of moving) t.ok(await to.client.get(counterOf(key)), `${key} is on its new master`)
 })

@@ -1,6 +1,6 @@
 /**
- * Random faults of Redis under calls through two gateways. After the faults, the counter of each key is compared with
- * a model of the calls: no call is counted twice, and only calls whose reply was lost may be missing.
+ * Random faults of Redis occur while calls are made through two gateways. Afterwards, the counter of each key is compared
+ * with a model of the calls: no call is counted twice, and only calls whose reply was lost may be missing.
  *
  * `RUNS=` sets the number of sequences for each policy, and `SEED=` selects other sequences.
  */
@@ -16,7 +16,7 @@ import { startTcpProxy, type TcpProxy } from '../gateway/fixtures/tcp-proxy.ts'
 const RUNS = Number(process.env['RUNS'] ?? 6)
 const LIMIT = 25
 const KEYS = 3
-/** With these values, Redis takes about 200 ms to load its data, and responds meanwhile with an error. */
+/** With these values, Redis takes about 200 ms to load its data, and responds with an error until then. */
 const BALLAST_KEYS = 200
 const LOAD_DELAY_US = 1_000
 
@@ -75,20 +75,21 @@ const steps = fc.array(
   { minLength: 6, maxLength: 12, size: 'max' },
 )
 
-/** What is known of the calls of one key. */
+/** What the test knows about the calls of one key. */
 class KeyModel {
   admitted = 0
+  /** The counts that Redis returned for admitted calls. */
   exactNumbers: number[] = []
   /** Calls that Redis may or may not have counted, because its reply may be lost. */
   unknown = 0
-  /** For each gateway, the calls that it counted alone and that Redis has not confirmed. */
+  /** For each gateway, the number of calls that it counted itself and that Redis has not confirmed. */
   readonly unconfirmed: [number, number] = [0, 0]
-  /** Counts that a corrupted counter lost, because the gateway that replaced it did not know them. */
+  /** The number of counts that a corrupted counter lost, because the gateway that replaced it did not know them. */
   lost = 0
   isCorrupted = false
-  /** Whether a gateway has counted calls alone, which the other gateway does not know. */
+  /** Whether a gateway has counted calls itself, which the other gateway does not know. */
   isCountedSeparately = false
-  /** The highest count that each gateway has been given. */
+  /** For each gateway, the highest count that it knows. */
   readonly known: [number, number] = [0, 0]
 }
 
@@ -99,17 +100,17 @@ class Scenario {
   readonly #proxies: readonly TcpProxy[]
   readonly #prefix: string
   readonly models = Array.from({ length: KEYS }, () => new KeyModel())
-  /** For each gateway, the number of faults of its connection. */
+  /** For each gateway, how many faults its connection has had. */
   readonly #connectionFaults = [0, 0]
   #pending: Promise<void>[] = []
   /** Whether gateways may still regard Redis as unavailable. */
   #mayBeDegraded = false
 
-  constructor(parts: Parts, prefix: string) {
-    this.#redis = parts.redis
-    this.#other = parts.other
-    this.#gateways = parts.gateways
-    this.#proxies = parts.proxies
+  constructor(setup: Setup, prefix: string) {
+    this.#redis = setup.redis
+    this.#other = setup.other
+    this.#gateways = setup.gateways
+    this.#proxies = setup.proxies
     this.#prefix = prefix
   }
 
@@ -125,7 +126,7 @@ class Scenario {
       const consumed = this.#consume(one, CONNECTED.has(fault))
       if (one.isAwaited) await consumed
       else this.#pending.push(consumed)
-      // The gateway sends calls at the end of a turn of the event loop, so the stall must begin after it.
+      // The gateway sends calls at the end of a turn of the event loop, so the stall must begin after that turn.
       if (fault === 'stall') await setImmediate().then(() => block(300))
     }
     await end()
@@ -158,7 +159,9 @@ class Scenario {
     for (const result of results) {
       const allowance = result.status === 'fulfilled' ? result.value : undefined
       if (mustBeExact && allowance?.degraded !== false) {
-        throw new Error('a fault of one key, or of this process, was taken for an outage')
+        throw new Error(
+          'a gateway treated a fault of one key, or of this process, as an outage of Redis',
+        )
       }
       if (isUnknown && allowance?.degraded !== false) model.unknown++
       if (allowance !== undefined) recordAllowance(model, gateway, allowance)
@@ -255,14 +258,15 @@ function block(ms: number): void {
   while (performance.now() < end);
 }
 
-interface Parts {
+interface Setup {
   readonly redis: Redis
+  /** A second connection, for commands that block. */
   readonly other: Redis
   readonly gateways: readonly RateLimiter[]
   readonly proxies: readonly TcpProxy[]
 }
 
-async function start(t: Test, onOutage: 'local' | 'deny'): Promise<Parts> {
+async function start(t: Test, onOutage: 'local' | 'deny'): Promise<Setup> {
   const settings = ['--enable-debug-command', 'yes', '--busy-reply-threshold', '5']
   const loading = ['--key-load-delay', `${LOAD_DELAY_US}`]
   const events = ['--loading-process-events-interval-bytes', '1024']
@@ -279,15 +283,15 @@ async function start(t: Test, onOutage: 'local' | 'deny'): Promise<Parts> {
 
 for (const onOutage of ['local', 'deny'] as const) {
   t.test(`policy ${onOutage}: despite any faults, each call is counted once`, async (t) => {
-    const parts = await start(t, onOutage)
+    const setup = await start(t, onOutage)
     let run = 0
     const totals = { admitted: 0, unknown: 0, lost: 0 }
     const property = fc.asyncProperty(steps, async (sequence) => {
-      const scenario = new Scenario(parts, `${onOutage}_${++run}_`)
+      const scenario = new Scenario(setup, `${onOutage}_${++run}_`)
       await scenario.untilShared()
       for (const step of sequence) await scenario.run(step)
       await scenario.untilShared()
-      // Each gateway reports what it has counted alone.
+      // With its next call, each gateway adds to Redis the calls that it has counted itself.
       for (const key of [0, 1, 2]) {
         for (const gateway of [0, 1] as const) {
           await scenario.run({
@@ -297,7 +301,7 @@ for (const onOutage of ['local', 'deny'] as const) {
         }
       }
       for (const [key, model] of scenario.models.entries()) {
-        const counted = Number(await parts.redis.get(scenario.nameOf(key)))
+        const counted = Number(await setup.redis.get(scenario.nameOf(key)))
         assertCounted(model, counted, onOutage)
         totals.admitted += model.admitted
         totals.unknown += model.unknown
@@ -315,9 +319,9 @@ for (const onOutage of ['local', 'deny'] as const) {
 }
 
 /**
- * If no reply was lost and no counter corrupted, the counter is the number of admitted calls. With the policy to
- * deny, a call whose reply was lost is rejected, but may be counted; with `local`, it is admitted, but may not be
- * counted. A gateway cannot know which calls the other one had counted alone before a counter was corrupted.
+ * If no reply was lost and no counter was corrupted, the counter equals the number of admitted calls. With the policy
+ * `deny`, a call whose reply was lost is rejected, but may be counted. With `local`, it is admitted, but may not be
+ * counted. A gateway cannot know which calls the other gateway had counted itself before a counter was corrupted.
  */
 function assertCounted(model: KeyModel, counted: number, onOutage: 'local' | 'deny'): void {
   const { admitted, unknown, lost, exactNumbers, isCorrupted } = model
@@ -326,8 +330,10 @@ function assertCounted(model: KeyModel, counted: number, onOutage: 'local' | 'de
       ? [admitted - unknown - lost, admitted + lost]
       : [admitted - lost, admitted + unknown]
   const state = JSON.stringify({ ...model, counted })
-  if (counted < fewest || counted > most) throw new Error(`not ${fewest} to ${most}: ${state}`)
-  if (exactNumbers.length > LIMIT + lost) throw new Error(`over the limit: ${state}`)
+  if (counted < fewest || counted > most)
+    throw new Error(`the counter is not ${fewest} to ${most}: ${state}`)
+  if (exactNumbers.length > LIMIT + lost)
+    throw new Error(`more calls than the limit were admitted: ${state}`)
   const isRepeated = new Set(exactNumbers).size < exactNumbers.length
-  if (isRepeated && !isCorrupted) throw new Error(`two calls have the same number: ${state}`)
+  if (isRepeated && !isCorrupted) throw new Error(`two calls have the same count: ${state}`)
 }

@@ -1,7 +1,7 @@
 /**
- * The rate limit during failovers by real sentinels. Promised: every call settles within 300 ms, revoked keys stay
- * rejected, and the rate limit is shared again within 1 s after the sentinels name the new master. The test asserts
- * ten times these durations, and prints the figures.
+ * Tests the rate limit during failovers by real sentinels. Every call must settle within 300 ms, revoked keys must stay
+ * rejected, and Redis must count calls again within 1 s after the sentinels name the new master. The test allows ten
+ * times these durations, so that a busy machine does not fail it, and prints the measured ones.
  */
 import t, { type Test } from 'tap'
 import { Agent } from 'undici'
@@ -15,19 +15,21 @@ const SETTLED_MS_MAX = 10 * 300
 const SHARED_MS_MAX = 10 * 1_000
 const LIMIT = 1_000_000
 
-/** Counts calls one after the other until `isOver`. Resolves with their number and how they were counted. */
+/**
+ * Counts calls, one after the other, until `isOver`. Resolves with the number of calls, and of those that the gateway
+ * counted itself (`local`).
+ */
 async function consumeUntil(
   rateLimiter: ReturnType<typeof connectRateLimiter>,
   isOver: () => boolean,
 ) {
-  const seen = { calls: 0, alone: 0, slowestMs: 0, last: 0 }
+  const seen = { calls: 0, local: 0, slowestMs: 0 }
   while (!isOver()) {
     const from = performance.now()
     const allowance = await rateLimiter.consume('key', LIMIT)
     seen.slowestMs = Math.max(seen.slowestMs, performance.now() - from)
     seen.calls++
-    if (allowance.degraded) seen.alone++
-    seen.last = allowance.used
+    if (allowance.degraded) seen.local++
     await new Promise((resolve) => setTimeout(resolve, 2))
   }
   return seen
@@ -54,31 +56,31 @@ async function failOver(t: Test, lose: (master: RedisServer) => unknown, name: s
   )
   await until(
     async () => (await sentinels.master()) === replica,
-    'the sentinels name it as the master',
+    'the sentinels name the replica as the new master',
   )
-  const named = performance.now()
+  const namedAt = performance.now()
   const countedThere = async () => Number(await replica?.client.get('rate-limit:{key}'))
   const atFirst = await countedThere()
-  await until(async () => (await countedThere()) > atFirst, 'shared again', 20_000)
-  const sharedMs = performance.now() - named
+  await until(async () => (await countedThere()) > atFirst, 'the limit is shared again', 20_000)
+  const sharedMs = performance.now() - namedAt
   isOver = true
-  const { calls, alone, slowestMs } = await calling
+  const { calls, local, slowestMs } = await calling
   const { used, degraded } = await rateLimiter.consume('key', LIMIT)
   t.notOk(degraded)
   t.ok(used >= calls, `${calls + 1} calls, ${used} counted`)
   t.ok(slowestMs < SETTLED_MS_MAX)
   t.ok(sharedMs < SHARED_MS_MAX)
   t.comment(
-    `${name}: ${calls} calls, ${alone} counted by the gateway, slowest ${slowestMs.toFixed(0)} ms, shared ` +
+    `${name}: ${calls} calls, ${local} counted by the gateway, slowest ${slowestMs.toFixed(0)} ms, shared ` +
       `again ${sharedMs.toFixed(0)} ms after the sentinels named the new master`,
   )
 }
 
-t.test('the master is killed under calls to two gateways', async (t) => {
+t.test('when the master is killed, no call fails, and the limit is exact afterwards', async (t) => {
   const system = await startSystem(t, { gateways: 2, backends: 1, redisUrl: sentinels.url })
   const account = await system.operator.createAccount()
   const busy = await system.operator.issueKey(account, { rateLimit: LIMIT })
-  const doomed = await system.operator.issueKey(account)
+  const revoked = await system.operator.issueKey(account)
   const dispatcher = new Agent({ connections: 32 })
   t.teardown(() => dispatcher.destroy())
   const urls = system.gateways.map(({ url }) => `${url}/api/v1/me`)
@@ -93,7 +95,7 @@ t.test('the master is killed under calls to two gateways', async (t) => {
     }
   })()
   t.strictSame(
-    (await callAll(doomed.secret)).map(({ status }) => status),
+    (await callAll(revoked.secret)).map(({ status }) => status),
     [200, 200],
   )
 
@@ -102,8 +104,8 @@ t.test('the master is killed under calls to two gateways', async (t) => {
     t,
     async (master) => {
       await master.kill()
-      await system.operator.revokeKey(doomed.id)
-      const rejected = await callAll(doomed.secret)
+      await system.operator.revokeKey(revoked.id)
+      const rejected = await callAll(revoked.secret)
       t.strictSame(
         rejected.map(({ status }) => status),
         [401, 401],
@@ -119,21 +121,24 @@ t.test('the master is killed under calls to two gateways', async (t) => {
   // Once each gateway sees the new master, the limit is exact again.
   for (const { operationsPort } of system.gateways) {
     const readyz = `http://127.0.0.1:${operationsPort}/readyz`
-    await until(async () => /"degraded":\[\]/.test(await (await fetch(readyz)).text()), 'shared')
+    await until(
+      async () => /"degraded":\[\]/.test(await (await fetch(readyz)).text()),
+      'the limit is shared',
+    )
   }
   const { secret: key } = await system.operator.issueKey(account)
   const consumed = Array.from({ length: 700 }, (_, n) =>
     call(urls[n % 2] ?? '', { key, dispatcher }),
   )
   const admitted = (await Promise.all(consumed)).filter(({ status }) => status === 200)
-  t.equal(admitted.length, 600, 'exactly the limit')
+  t.equal(admitted.length, 600, 'exactly as many calls as the limit are admitted')
   await before.start()
 })
 
 // The sentinels do not use a restarted server for 20 s.
-const skip = process.env['FAILOVERS'] === 'all' ? false : 'FAILOVERS=all runs it'
+const skip = process.env['FAILOVERS'] === 'all' ? false : 'only FAILOVERS=all runs this test'
 t.test(
-  'a planned failover: the replica continues with the counts of the master',
+  'in a planned failover, the replica continues with the counts of the master',
   { skip },
   async (t) => {
     await sentinels.untilReplicaFollows()

@@ -11,7 +11,7 @@ const which = fc.nat(2)
 const on = fc.boolean()
 
 const step: fc.Arbitrary<Step> = fc.oneof(
-  // The clock is also set back.
+  // Negative hours set the clock back.
   {
     weight: 6,
     arbitrary: fc.record({
@@ -62,7 +62,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 
 /** Sequences that once found a bug. */
 const FAILED_BEFORE: Step[][] = [
-  // The clock was set back before the outcome of a hand-over was noticed to be unknown.
+  // The clock was set back after a crash during a hand-over, before its outcome was marked as unknown.
   [
     { do: 'plan' },
     { do: 'crash', isReceived: false },
@@ -71,8 +71,8 @@ const FAILED_BEFORE: Step[][] = [
     { do: 'suspend', on: true },
     { do: 'send' },
   ],
-  // The suspension of an account ended before a planning run had recorded it, and meanwhile an action of a person
-  // caused invoices to be planned again.
+  // The suspension of an account ended before a planning run had recorded it. Meanwhile, a person's action caused
+  // invoices to be planned again.
   [
     { do: 'plan' },
     { do: 'pay', which: 1, inFull: false },

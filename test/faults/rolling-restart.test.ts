@@ -1,7 +1,7 @@
 /**
- * Every gateway and every backend is restarted in turn while payers pay and an Admin credits invoices: no accepted call
- * or page fails, and the books and a key's limit are exact. By default, two gateways and two backends are restarted
- * once; if `ROUNDS` is set, three of each are restarted that many times.
+ * Every gateway and every backend is restarted in turn while clients record payments and an Admin credits invoices. No
+ * accepted call or page request fails, and the records and a key's limit are exact. By default, two gateways and two
+ * backends are restarted once; if `ROUNDS` is set, three of each are restarted that many times.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import t from 'tap'
@@ -23,7 +23,7 @@ const ADMIN = { email: 'ada@acme.example', password: 'correct horse battery' }
 // The restarts may take long on a busy machine.
 t.setTimeout(180_000 + (SIZE - 2) * ROUNDS * 200_000)
 
-t.test('a rolling restart under payments and credits fails no call or page', async (t) => {
+t.test('during a rolling restart, no call or page request fails', async (t) => {
   const server = await startPostgres()
   t.teardown(() => server.remove())
   const { url: databaseUrl } = await copyTemplate(server.url('postgres'))
@@ -31,7 +31,7 @@ t.test('a rolling restart under payments and credits fails no call or page', asy
   const ledger = await openLedger(t, { backends: SIZE, databaseUrl, redisUrl: redis.url })
   const { system } = ledger
   const backends = system.backends.map(({ port }) => `http://127.0.0.1:${port}`).join()
-  /** Starts a gateway on a new port, to which no old connection leads. */
+  /** Starts a gateway on a new port, so that no client can still be connected to it. */
   const startOne = async () => {
     const gateway = await startGateway(t, backends, { REDIS_URL: redis.url })
     const readyz = `http://127.0.0.1:${gateway.operationsPort}/readyz`
@@ -55,7 +55,7 @@ t.test('a rolling restart under payments and credits fails no call or page', asy
   const login = ['--email', ADMIN.email, '--role', 'admin', '--password', ADMIN.password]
   await system.operator.cli('users', 'create', '--account', ledger.accountId, ...login)
   const admin = await logInCreditingAdmin({ urls, ...ADMIN })
-  // A gateway does not retry these requests if they are lost, unlike calls of the API.
+  // Gateways retry a lost API call, but not a lost page request, so a lost credit would be reported.
   const crediting = (async () => {
     for (let n = 0; !isOver; n++) await admin.credit(invoiceId, `credit-${n}`, 1)
   })()
@@ -111,7 +111,7 @@ t.test('a rolling restart under payments and credits fails no call or page', asy
   const hadOutage = lines.some((line) => line.includes('redis is unavailable'))
   const skip = hadOutage && 'Redis was too slow on this machine to count every call'
   const admitted = seen.get(200) ?? 0
-  t.equal(admitted, LIMIT, 'exactly the limit', { skip })
+  t.equal(admitted, LIMIT, 'exactly as many calls as the limit are admitted', { skip })
   t.ok(
     admitted >= LIMIT && admitted <= LIMIT * SIZE * (ROUNDS + 1),
     `${admitted} admitted by all gateways`,

@@ -72,7 +72,8 @@ t.test('every event arrives, whenever the delivering backend is killed', async (
 
   for (let kill = 0; kill < KILLS; kill++) {
     await recordEvents()
-    // The backend is killed while it waits for this response or after it: anywhere between claim and record.
+    // The backend is killed while it waits for the response to this webhook, or later: at any point between claiming a
+    // delivery and recording its outcome.
     const { promise: mayKill, resolve: allowKill } = Promise.withResolvers<void>()
     const last = receiver.webhooks.length + 1 + Math.floor(Math.random() * EVENTS_PER_KILL)
     receiver.respondWith((webhook, res) => {

@@ -27,9 +27,13 @@ t.test('the delivery log names the fault of each bad receiver', async (t) => {
     ],
     ['hangs', http(t, () => {}), { status_code: null, error: 'timeout' }],
     ['never accepts', raw(t, () => {}), { status_code: null, error: 'timeout' }],
-    ['drips its body', http(t, (res) => drip(res.writeHead(200))), { error: 'timeout' }],
     [
-      'drips its head',
+      'sends its body byte by byte',
+      http(t, (res) => drip(res.writeHead(200))),
+      { error: 'timeout' },
+    ],
+    [
+      'sends its head byte by byte',
       raw(t, (socket) => {
         socket.write('HTTP/1.1 200 OK\r\nx: ')
         const dripping = setInterval(() => socket.write('.'), 20)
@@ -66,7 +70,7 @@ t.test('the delivery log names the fault of each bad receiver', async (t) => {
   const { books } = webhooks
   webhooks.startWorker()
   await books.debtor()
-  await webhooks.untilAll(({ attempts }) => attempts === 1, 'each was tried once')
+  await webhooks.untilAll(({ attempts }) => attempts === 1, 'each delivery was attempted once')
   for (const attempt of await webhooks.attempts()) {
     const { name, ...expected } = Object(endpoints.get(attempt.endpoint_id))
     matches(t, attempt, { succeeded: 0, ...expected }, name)
@@ -97,13 +101,13 @@ t.test('only 64 KiB of a response of ten gigabytes are read', async (t) => {
   await webhooks.endpoint(url)
   webhooks.startWorker()
   await webhooks.books.debtor()
-  await webhooks.untilAll(({ status }) => status === 'delivered', 'it is delivered')
+  await webhooks.untilAll(({ status }) => status === 'delivered', 'the webhook is delivered')
   const [attempt] = await webhooks.attempts()
   t.equal(attempt?.response_body, 'a'.repeat(1024))
   t.ok(sent < 20_000_000, `${sent} bytes left the receiver, most of them into buffers`)
 })
 
-t.test('the certificate must be valid for the name in the URL', async (t) => {
+t.test('a webhook is sent only if the certificate is valid for the name in the URL', async (t) => {
   const dns = await startDns(t, () => ['127.0.0.1'])
   const tls = await createCertificate(t, 'DNS:hooks.example')
   const receiver = await startReceiver(t, { tls })
@@ -123,7 +127,7 @@ t.test('the certificate must be valid for the name in the URL', async (t) => {
   t.equal(receiver.webhooks.length, 1)
 })
 
-t.test('receivers that hang delay no others', async (t) => {
+t.test('receivers that hang do not delay deliveries to other receivers', async (t) => {
   const webhooks = await openWebhooks(t, { attemptMsMax: 60_000 })
   const hanging = await startReceiver(t, { respond: () => {} })
   const good = await startReceiver(t)
@@ -143,7 +147,7 @@ async function http(t: Test, respond: (res: ServerResponse) => void): Promise<st
   return receiver.url
 }
 
-/** Responds as soon as the first bytes of a request arrive. */
+/** Starts a TCP server that calls `respond` when the first bytes of a request arrive. Resolves with its URL. */
 async function raw(t: Test, respond: (socket: Socket) => void): Promise<string> {
   const sockets = new Set<Socket>()
   const server = createServer((socket) => {
