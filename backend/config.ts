@@ -241,7 +241,7 @@ function peppers(description: string): Setting<readonly Pepper[]> {
   }
 }
 
-/** The system's limit for a socket path. */
+/** The operating system's limit for a socket path. */
 const SOCKET_PATH_BYTES_MAX = 107
 
 function socketPath(description: string): Setting<string> {

@@ -43,7 +43,7 @@ import type { WebhookServices } from './webhooks/webhooks.ts'
 const KEEP_ALIVE_MS = 75_000
 
 /**
- * A gateway sends a request only after it has received it completely, so a slow request does not come from a
+ * Gateways forward only requests that they have received completely, so a slow request does not come from a
  * gateway.
  */
 const REQUEST_MS_MAX = 30_000
@@ -67,7 +67,7 @@ export interface BackendDeps {
   readonly host: string
   /** 0 chooses a free port. */
   readonly port: number
-  /** The path of a Unix socket to listen on instead. */
+  /** The path of a Unix socket to listen on instead of the port. */
   readonly socket?: string | undefined
   readonly database: OpenDatabase
   readonly contract: Contract

@@ -89,21 +89,21 @@ export async function listAccounts(reader: Reader): Promise<AccountRow[]> {
 
 /** Throws `Problem` `not_found`. */
 export async function getAccount(reader: Reader, id: string): Promise<AccountRow> {
-  return (await selectAccount(reader, id).executeTakeFirst()) ?? noAccount(id)
+  return (await selectAccount(reader, id).executeTakeFirst()) ?? throwNoAccount(id)
 }
 
 function selectAccount(reader: Reader, id: string) {
   return reader.selectFrom('accounts').selectAll().where('id', '=', id)
 }
 
-function noAccount(id: string): never {
+function throwNoAccount(id: string): never {
   throw new Problem('not_found', `There is no account ${id}.`)
 }
 
 /** Locks the account until the transaction ends. Throws `Problem` `not_found`. */
 export async function lockAccount(tx: Transaction, id: string): Promise<AccountRow> {
   const account = await selectAccount(tx, id).forNoKeyUpdate().executeTakeFirst()
-  return account ?? noAccount(id)
+  return account ?? throwNoAccount(id)
 }
 
 /** Takes effect with the next call. Has no effect if the account already has this status. */

@@ -19,7 +19,7 @@ export const PAYMENT_FIELDS = [
   'payment_link',
 ] as const satisfies readonly (keyof PaymentDetailsRow)[]
 
-/** Fields that the account has not given are null. */
+/** A field without a value is null. */
 export type PaymentDetails = Pick<PaymentDetailsRow, (typeof PAYMENT_FIELDS)[number]> & {
   readonly currency: string
 }

@@ -102,7 +102,7 @@ export async function countEnded(
   return { revoked: Number(revoked), expired: Number(expired) }
 }
 
-/** Returns the oldest active key of this name that has another id. */
+/** Returns the oldest other active key with the same name. */
 export async function findOtherKeyNamed(
   reader: Reader,
   accountId: string,

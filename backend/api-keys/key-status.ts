@@ -26,7 +26,10 @@ export function keyStatus(
   return isExpired(row, now) ? 'expired' : 'active'
 }
 
-/** Whether an active key has not been used for 90 days. Settings marks such keys, since they can probably be revoked. */
+/**
+ * Whether the key is active but has not been used for 90 days. Settings marks such keys, since they can
+ * probably be revoked.
+ */
 export function isUnused(row: ApiKeyRow, now: Date): boolean {
   const since = row.last_used_at ?? row.created_at
   return (
@@ -37,7 +40,10 @@ export function isUnused(row: ApiKeyRow, now: Date): boolean {
 /** Admins are warned at these times before the expiry of a key. */
 const WARNINGS_BEFORE_MS = [14 * DAY_MS, DAY_MS]
 
-/** The instant of the next warning after `after`, or of the expiry itself; null if there is none. */
+/**
+ * Returns the instant of the next warning after `after` or, if no warning is left, of the expiry. Null if the
+ * key does not expire.
+ */
 export function nextWarningOrExpiry(expiresAt: string | null, after: Date): string | null {
   if (expiresAt === null) return null
   const warnings = WARNINGS_BEFORE_MS.map((ms) => Date.parse(expiresAt) - ms)

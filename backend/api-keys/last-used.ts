@@ -24,12 +24,12 @@ export function createLastUsed(database: Database, log: Logger): LastUsed {
     try {
       // All backends write the keys in the same order, which prevents deadlocks.
       await writeInBatches([...pending].sort(), async (batch) => {
-        await database.transaction((tx) => moveForward(tx, batch))
+        await database.transaction((tx) => advanceTimestamps(tx, batch))
         for (const [id] of batch) written.add(id)
       })
       return true
     } catch (error) {
-      // Timestamps set in the meantime are newer.
+      // Timestamps that were set in the meantime are newer, so they replace the unwritten ones.
       stamps = new Map([...[...pending].filter(([id]) => !written.has(id)), ...stamps])
       throw error
     }
@@ -47,7 +47,7 @@ export function createLastUsed(database: Database, log: Logger): LastUsed {
 }
 
 /** Updates all keys in one statement. No timestamp is set to an earlier time. */
-async function moveForward(
+async function advanceTimestamps(
   tx: Transaction,
   batch: readonly (readonly [id: string, at: string])[],
 ): Promise<void> {

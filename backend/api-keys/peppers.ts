@@ -6,7 +6,7 @@
 import { createHmac } from 'node:crypto'
 
 export interface Pepper {
-  /** Stored with each key. */
+  /** The version is stored with each key. */
   readonly version: string
   readonly secret: string
 }

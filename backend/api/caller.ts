@@ -18,7 +18,7 @@ export interface Caller {
     readonly createdAt: string
     /** Null if the key does not expire. */
     readonly expiresAt: string | null
-    /** The last use before this call, to within 5 s. */
+    /** The last use before this call, accurate to 5 s. */
     readonly lastUsedAt: string | null
   }
   readonly account: {

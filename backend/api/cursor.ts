@@ -30,11 +30,11 @@ export function verifyCursor(key: Buffer, scope: CursorScope, cursor: string): P
   const given = bytes.subarray(-MAC_BYTES)
   const expected = macOf(key, scope, payload)
   // Decoding ignores characters that are not base64url, so the cursor must be the exact encoding of its bytes.
-  const genuine =
+  const isGenuine =
     bytes.toString('base64url') === cursor &&
     given.length === expected.length &&
     timingSafeEqual(given, expected)
-  const position = genuine ? positionIn(payload) : undefined
+  const position = isGenuine ? positionIn(payload) : undefined
   if (position !== undefined) return position
   throw new Problem(
     'invalid_cursor',

@@ -14,10 +14,10 @@ export interface ReadOptions<Found> {
   render(found: Found, call: Call): object
 }
 
-/** The form of all ids. */
+/** The pattern of all ids. */
 const ID = /^[a-z]+_[0-9A-Z]{26}$/
 
-/** A GET of one object by its id, without query parameters. */
+/** Creates an operation that returns one object by its id and accepts no query parameters. */
 export function readOperation<Found>(options: ReadOptions<Found>): Operation {
   const { operationId, find, render } = options
   return {

@@ -32,7 +32,10 @@ export interface WriteOptions<Body> {
   readonly operationId: string
   readonly body: ObjectSchema<Body>
   readonly idempotencyKey: 'required' | 'optional'
-  /** The member of the problem `idempotency_key_reused` for the id of the resource that the key created. */
+  /**
+   * The name of the member that reports the resource which the key created, in the problem
+   * `idempotency_key_reused`.
+   */
   readonly originalMember: string
   create(tx: Transaction, context: WriteContext, body: Body): Promise<Created>
   /** Finds the resource that the key created. `same` is whether the body would create an equal one. */
@@ -115,7 +118,7 @@ function checkWritable({ account }: Caller, baseUrl: string): void {
 
 type Headers = Call['headers']
 
-/** Only the parameter charset is accepted: with any other, the body may not be plain JSON. */
+/** Only the parameter `charset` is accepted: with any other parameter, the body may not be plain JSON. */
 const JSON_MEDIA_TYPE = /^application\/json[\t ]*(?:;[\t ]*charset=(?:utf-8|"utf-8")[\t ]*)?$/i
 
 function checkMediaType(headers: Headers): void {

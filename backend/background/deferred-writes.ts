@@ -15,7 +15,7 @@ export interface DeferredWrites {
    * write.
    */
   flush(): Promise<void>
-  /** Flushes a last time. */
+  /** Flushes one last time. */
   close(): Promise<void>
 }
 

@@ -34,7 +34,7 @@ export interface WorkerOptions {
   /** The pause after a failed round; `everyMs` if absent. */
   readonly afterErrorMs?: number
   readonly log: Logger
-  /** Runs before the first round. If it fails, there is no round, and it runs again after a pause. */
+  /** Runs once before the first round. If `prepare` fails, it runs again after a pause, before any round. */
   prepare?(): Promise<void>
   /**
    * Does the due work; long work checks `signal` between its steps. Resolves with the milliseconds until

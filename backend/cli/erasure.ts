@@ -32,12 +32,15 @@ export const erasureCommands: readonly Command[] = [
         left_in_database_log: !isLogEmpty,
       }
       const counts = Object.entries(erased).map(([table, count]) => `${count} in ${table}`)
-      const also = counts.length === 0 ? '' : `, with rows in other tables: ${counts.join(', ')}`
-      const left = also === '' ? '; there was nothing more to erase' : also
-      const when = wasErased ? `was erased at ${debtor.erased_at}${left}.` : `is erased${also}.`
-      const kept =
+      const otherRows =
+        counts.length === 0 ? '' : `, with rows in other tables: ${counts.join(', ')}`
+      const erasedNow = otherRows === '' ? '; there was nothing more to erase' : otherRows
+      const outcome = wasErased
+        ? `was erased at ${debtor.erased_at}${erasedNow}.`
+        : `is erased${otherRows}.`
+      const keptId =
         debtor.external_id === null ? '' : ` Its external_id stays: ${debtor.external_id}.`
-      return { json, text: `Debtor ${ID} ${when}${kept}${isLogEmpty ? '' : TRACES_REMAIN}` }
+      return { json, text: `Debtor ${ID} ${outcome}${keptId}${isLogEmpty ? '' : TRACES_REMAIN}` }
     },
   }),
 ]

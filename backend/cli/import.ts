@@ -125,7 +125,7 @@ export const importCommands: readonly Command[] = [
   }),
 ]
 
-/** Adds to an error the option that resolves it. */
+/** Adds the option that resolves the error to its message. */
 async function withHints(read: () => Promise<Ledger>): Promise<Ledger> {
   try {
     return await read()

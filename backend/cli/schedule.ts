@@ -59,7 +59,7 @@ export const scheduleCommands: readonly Command[] = [
   }),
 ]
 
-interface Wanted {
+interface ScheduleOptions {
   readonly ladder: string | undefined
   readonly courtesy: string | undefined
   readonly holidays: string | undefined
@@ -68,11 +68,13 @@ interface Wanted {
 
 function changeOf(
   { ladder }: ChasingSettings,
-  { ladder: stages, courtesy, holidays, 'chase-from': chaseFrom }: Wanted,
+  { ladder: stages, courtesy, holidays, 'chase-from': chaseFrom }: ScheduleOptions,
 ): ChasingSettingsChange {
-  const isLadder = stages !== undefined || courtesy !== undefined
+  const changesLadder = stages !== undefined || courtesy !== undefined
   return {
-    ...(isLadder && { ladder: { ...ladder, ...parseStages(stages), ...parseCourtesy(courtesy) } }),
+    ...(changesLadder && {
+      ladder: { ...ladder, ...parseStages(stages), ...parseCourtesy(courtesy) },
+    }),
     ...(holidays !== undefined && { holidays: parseListOrNone('--holidays', holidays) }),
     ...(chaseFrom !== undefined && { chaseFrom: chaseFrom === 'none' ? null : chaseFrom }),
   }

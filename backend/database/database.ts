@@ -46,6 +46,7 @@ export interface DatabaseOptions {
    * runs beside a backend and migrates, without a time limit.
    */
   readonly user: 'backend' | 'operator' | 'migrator'
+  /** How long a transaction may wait for the writer or for a connection; 5000 by default. */
   readonly waitMsMax?: number
   /**
    * The URL of PostgreSQL itself, if `url` leads to a pooler that may run each transaction in another

@@ -4,8 +4,8 @@ import { readAnyTable, writeAnyTable } from './any-table.ts'
 import type { Reader, Tables, Transaction } from './tables.ts'
 
 export interface RetentionRule {
-  /** A name for the log. */
-  readonly what: string
+  /** The subject of log messages, e.g. `webhook events`. */
+  readonly subject: string
   /** Returns at most one batch of due rows; empty if none are due. */
   findExpired(read: Reader, now: Date): Promise<readonly Key[]>
   /**
@@ -45,7 +45,7 @@ export function ruleByAge<T extends keyof Tables>(
   { key, age, keptMs }: AgeRule<keyof Tables[T] & string>,
 ): RetentionRule {
   return {
-    what: table.replaceAll('_', ' '),
+    subject: table.replaceAll('_', ' '),
     async findExpired(read, now) {
       const before = new Date(now.getTime() - keptMs).toISOString()
       const rows = readAnyTable(read)

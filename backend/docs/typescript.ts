@@ -27,7 +27,7 @@ export function renderTypeScript({
 
 /** Every path with its methods, for \`createClient<paths>\` of openapi-fetch. */
 export interface paths {
-${[...paths].map(([path, those]) => renderPath(path, those)).join('\n')}
+${[...paths].map(([path, ofPath]) => renderPath(path, ofPath)).join('\n')}
 }
 
 /** The body of each event. */

@@ -37,7 +37,7 @@ export async function eraseDebtor(
   id: string,
   { reason, ...actionContext }: ActionContext & { readonly reason: string },
 ): Promise<Erasure> {
-  const why = checkReason(reason)
+  const checkedReason = checkReason(reason)
   const found = await database.read
     .selectFrom('debtors')
     .select(['account_id', 'erased_at'])
@@ -45,7 +45,9 @@ export async function eraseDebtor(
     .executeTakeFirst()
   if (found === undefined) throw new Problem('not_found', `There is no debtor ${id}.`)
   const owner = { accountId: found.account_id, debtorId: id }
-  const debtor = await database.transaction((tx) => eraseRow(tx, owner, why, actionContext))
+  const debtor = await database.transaction((tx) =>
+    eraseRow(tx, owner, checkedReason, actionContext),
+  )
   const erased: Record<string, number> = {}
   for (const trace of TRACES) {
     const count = await eraseTrace(database, trace, owner, actionContext.now)

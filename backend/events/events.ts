@@ -8,7 +8,7 @@
 import { createId } from '../../shared/contract/id.ts'
 import { todayIn } from '../calendar/calendar.ts'
 import { announce } from '../database/announcements.ts'
-import { oncePerTransaction } from '../database/once.ts'
+import { oncePerTransaction } from '../database/once-per-transaction.ts'
 import { prepared } from '../database/prepared.ts'
 import type { Transaction, WebhookDeliveryRow, WebhookEventRow } from '../database/tables.ts'
 import type { EventType } from './event-types.ts'
@@ -63,19 +63,19 @@ export interface EventData {
 }
 
 /**
- * Inserts an event without deliveries and returns its id. `marks` are additional members of the event's body.
+ * Inserts an event without deliveries and returns its id. `extraMembers` are additional members of the event's body.
  */
 export async function insertEvent(
   tx: Transaction,
   { accountId, type, subjectId }: EventHead,
   data: EventData,
   now: Date,
-  marks: Readonly<Record<string, unknown>> = {},
+  extraMembers: Readonly<Record<string, unknown>> = {},
 ): Promise<string> {
   const id = createId('evt')
   const created_at = now.toISOString()
   const head = { id, type, timestamp: created_at, api_version: 'v1', account_id: accountId }
-  const body = JSON.stringify({ ...head, ...marks, data: withRevision(data) })
+  const body = JSON.stringify({ ...head, ...extraMembers, data: withRevision(data) })
   await insertEventRow(tx, {
     id,
     account_id: accountId,

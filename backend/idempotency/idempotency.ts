@@ -41,7 +41,10 @@ export interface Write {
    * have expired. Called after a rejection, because that write may be the cause.
    */
   recall(read: Reader): Promise<Recorded | undefined>
-  /** The member of the problem `idempotency_key_reused` for the id of the resource that the key created. */
+  /**
+   * The name of the member that reports the resource which the key created, in the problem
+   * `idempotency_key_reused`.
+   */
   readonly originalMember: string
 }
 

@@ -1,7 +1,7 @@
 /** Far fewer than the placeholders that either database accepts in a statement. */
 const NAMES_MAX = 500
 
-/** Reads the rows of many names or ids, with several statements if one cannot have enough placeholders. */
+/** Reads the rows of many names or ids, with several statements if they are too many for one statement. */
 export async function inParts<Row>(
   names: readonly string[],
   find: (names: readonly string[]) => Promise<readonly Row[]>,

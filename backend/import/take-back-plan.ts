@@ -86,13 +86,13 @@ async function findChanged(
   records: readonly ImportedRecord[],
 ): Promise<ReadonlySet<string>> {
   const ids = records.map(({ id }) => id)
-  const rows = await inParts(ids, (some) =>
+  const rows = await inParts(ids, (chunk) =>
     reader
       .selectFrom('audit_log')
       .select('subject_id')
       .distinct()
       .where('account_id', '=', accountId)
-      .where('subject_id', 'in', some)
+      .where('subject_id', 'in', chunk)
       .execute(),
   )
   return new Set(rows.flatMap(({ subject_id: id }) => id ?? []))
@@ -111,13 +111,13 @@ async function readPayments(
   accountId: string,
   ids: readonly string[],
 ): Promise<ImportedPayment[]> {
-  const rows = await inParts(ids, (some) =>
+  const rows = await inParts(ids, (chunk) =>
     reader
       .selectFrom('payments')
       .leftJoin('payment_allocations', 'payment_allocations.payment_id', 'payments.id')
       .select(['payments.id', 'external_id', 'status', 'payment_allocations.invoice_id'])
       .where('payments.account_id', '=', accountId)
-      .where('payments.id', 'in', some)
+      .where('payments.id', 'in', chunk)
       .execute(),
   )
   const payments = rows.map(({ id, external_id, status, invoice_id }) => ({
@@ -142,23 +142,25 @@ async function planInvoices(
     changed,
   }: { readonly payments: readonly ImportedPayment[]; readonly changed: ReadonlySet<string> },
 ): Promise<PartialPlan> {
-  const rows = await inParts(ids, (some) =>
+  const rows = await inParts(ids, (chunk) =>
     reader
       .selectFrom('invoices')
       .select(['id', 'number', 'status'])
       .where('account_id', '=', accountId)
-      .where('id', 'in', some)
+      .where('id', 'in', chunk)
       .orderBy('id')
       .execute(),
   )
   const reminded = await findReminded(reader, ids)
   const paidBy = Map.groupBy(await readAllocations(reader, ids), ({ invoice_id }) => invoice_id)
-  const own = new Map(payments.map((payment) => [payment.id, payment]))
+  const imported = new Map(payments.map((payment) => [payment.id, payment]))
   const steps: TakeBackStep[] = []
   const kept: KeptRecord[] = []
   for (const { id, number, status } of rows) {
     const paying = (paidBy.get(id) ?? []).map(({ payment_id }) => payment_id)
-    const hasOtherPayment = paying.some((each) => !own.has(each) || changed.has(each))
+    const hasOtherPayment = paying.some(
+      (paymentId) => !imported.has(paymentId) || changed.has(paymentId),
+    )
     const reason = !VOIDABLE.includes(status)
       ? 'closed'
       : changed.has(id)
@@ -177,12 +179,12 @@ async function planInvoices(
 
 /** Returns the allocations of payments that were not reversed. */
 function readAllocations(reader: Reader, invoiceIds: readonly string[]) {
-  return inParts(invoiceIds, (some) =>
+  return inParts(invoiceIds, (chunk) =>
     reader
       .selectFrom('payment_allocations')
       .innerJoin('payments', 'payments.id', 'payment_allocations.payment_id')
       .select(['payment_allocations.invoice_id', 'payment_allocations.payment_id'])
-      .where('payment_allocations.invoice_id', 'in', some)
+      .where('payment_allocations.invoice_id', 'in', chunk)
       .where('payments.status', '=', 'recorded')
       .execute(),
   )
@@ -194,12 +196,12 @@ const IRREVERSIBLE: readonly MessageStatus[] = [
 ]
 
 async function findReminded(reader: Reader, invoiceIds: readonly string[]) {
-  const rows = await inParts(invoiceIds, (some) =>
+  const rows = await inParts(invoiceIds, (chunk) =>
     reader
       .selectFrom('message_invoices')
       .innerJoin('messages', 'messages.id', 'message_invoices.message_id')
       .select('message_invoices.invoice_id')
-      .where('message_invoices.invoice_id', 'in', some)
+      .where('message_invoices.invoice_id', 'in', chunk)
       .where('messages.status', 'in', IRREVERSIBLE)
       .execute(),
   )
@@ -241,12 +243,12 @@ async function planCustomers(
     changed,
   }: { readonly takenBack: ReadonlySet<string>; readonly changed: ReadonlySet<string> },
 ): Promise<PartialPlan> {
-  const rows = await inParts(ids, (some) =>
+  const rows = await inParts(ids, (chunk) =>
     reader
       .selectFrom('debtors')
       .select(['id', 'name', 'status'])
       .where('account_id', '=', accountId)
-      .where('id', 'in', some)
+      .where('id', 'in', chunk)
       .orderBy('id')
       .execute(),
   )
@@ -275,30 +277,30 @@ async function findCustomersInUse(
   debtorIds: readonly string[],
   takenBack: ReadonlySet<string>,
 ): Promise<ReadonlySet<string>> {
-  const invoices = await inParts(debtorIds, (some) =>
+  const invoices = await inParts(debtorIds, (chunk) =>
     reader
       .selectFrom('invoices')
       .select(['id', 'debtor_id'])
       .where('account_id', '=', accountId)
-      .where('debtor_id', 'in', some)
+      .where('debtor_id', 'in', chunk)
       .where('status', '!=', 'void')
       .execute(),
   )
-  const payments = await inParts(debtorIds, (some) =>
+  const payments = await inParts(debtorIds, (chunk) =>
     reader
       .selectFrom('payments')
       .select(['id', 'debtor_id'])
       .where('account_id', '=', accountId)
-      .where('debtor_id', 'in', some)
+      .where('debtor_id', 'in', chunk)
       .where('status', '=', 'recorded')
       .execute(),
   )
-  const messages = await inParts(debtorIds, (some) =>
+  const messages = await inParts(debtorIds, (chunk) =>
     reader
       .selectFrom('messages')
       .select(['id', 'debtor_id'])
       .where('account_id', '=', accountId)
-      .where('debtor_id', 'in', some)
+      .where('debtor_id', 'in', chunk)
       .where('status', 'in', IRREVERSIBLE)
       .execute(),
   )
@@ -312,20 +314,20 @@ async function readCorrected(
   accountId: string,
   ids: readonly string[],
 ): Promise<KeptRecord[]> {
-  const invoices = await inParts(ids, (some) =>
+  const invoices = await inParts(ids, (chunk) =>
     reader
       .selectFrom('invoices')
       .select(['id', 'number as name'])
       .where('account_id', '=', accountId)
-      .where('id', 'in', some)
+      .where('id', 'in', chunk)
       .execute(),
   )
-  const customers = await inParts(ids, (some) =>
+  const customers = await inParts(ids, (chunk) =>
     reader
       .selectFrom('debtors')
       .select(['id', 'name'])
       .where('account_id', '=', accountId)
-      .where('id', 'in', some)
+      .where('id', 'in', chunk)
       .execute(),
   )
   return [...invoices, ...customers].map(({ id, name }) => ({

@@ -9,7 +9,7 @@ import type { Reader, Transaction } from '../database/tables.ts'
 const KEPT_MS = 90 * DAY_MS
 
 export const REMINDER_RETENTION: RetentionRule = {
-  what: 'plans of reminders',
+  subject: 'plans of reminders',
   findExpired: findDecided,
   deleteExpired: deleteDecided,
 }

@@ -64,8 +64,8 @@ export function startRetention({ database, clock, log }: WorkerDeps): Worker {
       for (const rule of RULES) {
         // A rule that fails must not prevent the others.
         await applyRule(database, rule, clock(), signal).then(
-          (count) => count > 0 && log.info({ count }, `deleted old ${rule.what}`),
-          (error: unknown) => log.error({ err: error }, `old ${rule.what} not deleted`),
+          (count) => count > 0 && log.info({ count }, `deleted old ${rule.subject}`),
+          (error: unknown) => log.error({ err: error }, `old ${rule.subject} not deleted`),
         )
       }
       return undefined

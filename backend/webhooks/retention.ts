@@ -10,10 +10,14 @@ const KEPT_MS = 30 * DAY_MS
 
 /** The order matters, because an event can be deleted only after its last delivery. */
 export const WEBHOOK_RETENTION: readonly RetentionRule[] = [
-  { what: 'stranded webhook deliveries', findExpired: findStranded, deleteExpired: failStranded },
-  { what: 'webhook deliveries', findExpired: findDeliveries, deleteExpired: deleteDeliveries },
-  { what: 'webhook events', findExpired: findEvents, deleteExpired: deleteEvents },
-  { what: 'webhook secrets', findExpired: findSecrets, deleteExpired: deleteSecrets },
+  {
+    subject: 'stranded webhook deliveries',
+    findExpired: findStranded,
+    deleteExpired: failStranded,
+  },
+  { subject: 'webhook deliveries', findExpired: findDeliveries, deleteExpired: deleteDeliveries },
+  { subject: 'webhook events', findExpired: findEvents, deleteExpired: deleteEvents },
+  { subject: 'webhook secrets', findExpired: findSecrets, deleteExpired: deleteSecrets },
 ]
 
 /**

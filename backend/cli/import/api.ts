@@ -1,6 +1,6 @@
 /**
  * A client of the public API. A request waits while the key's hourly limit is used up, and is retried with the
- * same Idempotency-Key if its outcome is unknown. A request fails after eight tries, or at once if a retry
+ * same Idempotency-Key if its outcome is unknown. A request fails after eight attempts, or at once if a retry
  * cannot help. Responses that concern one record (201, 409, 422) are returned as values.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -16,8 +16,8 @@ export type Json = Readonly<Record<string, unknown>>
 export interface ApiResponse {
   readonly status: number
   /**
-   * Whether another run has created the record, earlier or concurrently. False after a failed try of this
-   * request, because that try may have created the record.
+   * Whether another run has created the record, earlier or concurrently. False after a failed attempt of this
+   * request, because that attempt may have created the record.
    */
   readonly replayed: boolean
   readonly body: Json
@@ -33,14 +33,14 @@ export interface RateLimitWindow {
 
 export interface Api {
   /**
-   * Returns the body of the response, whose status is 200. `triesMax` can only lower the number of tries that
-   * `retryDelaysMs` allows.
+   * Returns the body of the response, whose status is 200. `attemptsMax` can only lower the number of attempts
+   * that `retryDelaysMs` allows.
    */
-  get(path: string, options?: { readonly triesMax?: number }): Promise<Json>
+  get(path: string, options?: { readonly attemptsMax?: number }): Promise<Json>
   /** Returns a 201, or a 409 or 422 that rejects this record. */
   post(path: string, idempotencyKey: string, body: Json): Promise<ApiResponse>
   readonly window: RateLimitWindow | undefined
-  /** Requests that received a response. */
+  /** The number of requests that received a response. */
   readonly calls: number
   close(): Promise<void>
 }
@@ -53,11 +53,14 @@ export interface ApiOptions {
   readonly stop: AbortSignal
   /** Called before each wait for the hourly limit or for a retry. */
   readonly onWait: (reason: string, untilMs: number) => void
-  /** The delays before the second try, the third, and so on. There is one more try than there are delays. */
+  /**
+   * The delays before the second attempt, the third, and so on. There is one more attempt than there are
+   * delays.
+   */
   readonly retryDelaysMs?: readonly number[]
 }
 
-/** Eight tries over about three minutes, which outlast a restart or a deployment. */
+/** Eight attempts over about three minutes, which is longer than a restart or a deployment takes. */
 const RETRY_DELAYS_MS = [500, 2000, 5000, 10_000, 30_000, 60_000, 90_000]
 /**
  * Longer than the gateway's default timeouts (10 s for backends, 30 s for responses), so that its 504 arrives
@@ -105,7 +108,7 @@ export function createApi({
   /** The limit applies to the key: one 429 therefore delays all requests. */
   let limitedUntilMs = 0
 
-  async function call(request: Call, triesMax: number): Promise<ApiResponse> {
+  async function call(request: Call, attemptsMax: number): Promise<ApiResponse> {
     for (let failures = 0; ; ) {
       if (limitedUntilMs > Date.now()) onWait(LIMITED, limitedUntilMs)
       await pause(limitedUntilMs - Date.now())
@@ -119,7 +122,7 @@ export function createApi({
         continue
       }
       const delayMs = retryDelaysMs[failures++]
-      if (delayMs === undefined || failures >= triesMax) {
+      if (delayMs === undefined || failures >= attemptsMax) {
         throw new ImportStopped(
           `${request.method} ${request.path} failed ${failures} times: ${outcome.reason}.`,
         )
@@ -169,8 +172,8 @@ export function createApi({
   }
 
   return {
-    async get(path, { triesMax = Number.POSITIVE_INFINITY } = {}) {
-      const { status, body } = await call({ method: 'GET', path, headers: {} }, triesMax)
+    async get(path, { attemptsMax = Number.POSITIVE_INFINITY } = {}) {
+      const { status, body } = await call({ method: 'GET', path, headers: {} }, attemptsMax)
       if (status !== 200) throw unexpected(`GET ${path}`, status, body)
       return body
     },

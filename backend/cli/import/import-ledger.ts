@@ -51,8 +51,8 @@ const identitySchema = joi
   .options({ presence: 'required' })
   .unknown()
 
-/** With only a few tries, the command fails quickly if the base URL is wrong. */
-const FIRST_CALL_TRIES_MAX = 3
+/** With only a few attempts, the command fails quickly if the base URL is wrong. */
+const FIRST_CALL_ATTEMPTS_MAX = 3
 const READ_SCOPES = ['debtors:read', 'invoices:read', 'payments:read']
 const WRITE_SCOPES = ['debtors:write', 'invoices:write', 'payments:write']
 
@@ -89,7 +89,7 @@ export async function importLedger(options: ImportOptions): Promise<Output> {
 }
 
 async function identify(api: Api): Promise<Identity> {
-  const body = await api.get('/api/v1/me', { triesMax: FIRST_CALL_TRIES_MAX })
+  const body = await api.get('/api/v1/me', { attemptsMax: FIRST_CALL_ATTEMPTS_MAX })
   const { value, error } = identitySchema.validate(body, { convert: false })
   if (error === undefined) return value
   throw new ImportStopped(

@@ -14,11 +14,12 @@ export interface Progress {
   /** Writes a line that is not overwritten. */
   note(line: string): void
   /**
-   * `total` is undefined if it is not known beforehand. `secondsAtLeast` returns the minimum duration that
+   * `total` is undefined if it is not known beforehand. `minSecondsLeft` returns the minimum duration that
    * the rate limit allows for the remaining records.
    */
-  begin(label: string, total?: number, secondsAtLeast?: (rest: number) => number): void
+  begin(label: string, total?: number, minSecondsLeft?: (rest: number) => number): void
   advance(count?: number): void
+  /** Shows why the work waits, until the next call of `advance`. */
   wait(reason: string, untilMs: number): void
   /** Ends the phase and keeps its last line. */
   end(): void
@@ -28,8 +29,8 @@ export interface ProgressState {
   readonly label: string
   readonly total: number | undefined
   readonly done: number
-  readonly seconds: number
-  readonly secondsAtLeast: number
+  readonly elapsedSeconds: number
+  readonly minSecondsLeft: number
   readonly wait: { readonly reason: string; readonly seconds: number } | undefined
 }
 
@@ -52,8 +53,8 @@ export function createProgress(stream: ProgressStream): Progress {
     const waitSeconds = wait === undefined ? 0 : Math.ceil((wait.untilMs - now) / 1000)
     return renderProgress({
       ...phase,
-      seconds: (now - phase.startedAtMs) / 1000,
-      secondsAtLeast: phase.secondsAtLeast((phase.total ?? phase.done) - phase.done),
+      elapsedSeconds: (now - phase.startedAtMs) / 1000,
+      minSecondsLeft: phase.minSecondsLeft((phase.total ?? phase.done) - phase.done),
       wait: wait && waitSeconds > 0 ? { reason: wait.reason, seconds: waitSeconds } : undefined,
     })
   }
@@ -74,8 +75,8 @@ export function createProgress(stream: ProgressStream): Progress {
     note(line) {
       stream.write(stream.isTTY && phase !== undefined ? `\r\x1b[K${line}\n` : `${line}\n`)
     },
-    begin(label, total, secondsAtLeast = () => 0) {
-      phase = { label, total, done: 0, startedAtMs: Date.now(), secondsAtLeast }
+    begin(label, total, minSecondsLeft = () => 0) {
+      phase = { label, total, done: 0, startedAtMs: Date.now(), minSecondsLeft }
       timer = setInterval(draw, stream.isTTY ? REDRAW_MS : LOG_LINE_MS)
     },
     advance(count = 1) {
@@ -102,17 +103,17 @@ interface Phase {
   readonly total: number | undefined
   done: number
   readonly startedAtMs: number
-  readonly secondsAtLeast: (rest: number) => number
+  readonly minSecondsLeft: (rest: number) => number
 }
 
 export function renderProgress(state: ProgressState): string {
-  const { label, total, done, seconds, secondsAtLeast, wait } = state
-  const rate = seconds > 0 ? done / seconds : 0
+  const { label, total, done, elapsedSeconds, minSecondsLeft, wait } = state
+  const rate = elapsedSeconds > 0 ? done / elapsedSeconds : 0
   const count = total === undefined ? format(done) : `${format(done)} of ${format(total)}`
   const parts = [total === undefined ? label : `${label} ${renderBar(done, total)}`, count]
   if (rate > 0) parts.push(`${rate < 10 ? rate.toFixed(1) : format(Math.round(rate))}/s`)
   if (total !== undefined && rate > 0 && done < total) {
-    parts.push(`${formatDuration(Math.max((total - done) / rate, secondsAtLeast))} left`)
+    parts.push(`${formatDuration(Math.max((total - done) / rate, minSecondsLeft))} left`)
   }
   // The reason comes first, because a narrow terminal cuts off the end.
   if (wait !== undefined)

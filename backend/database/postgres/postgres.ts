@@ -1,7 +1,7 @@
 /**
- * PostgreSQL: any number of backends on one database. Each transaction runs with READ COMMITTED on a
- * connection of its own; code whose decision depends on a row locks the row first. A transaction that the
- * database aborted, e.g. because of a deadlock, is retried here, so that its caller does not notice.
+ * PostgreSQL: any number of backends on one database. Each transaction runs with READ COMMITTED on a connection
+ * of its own; code must lock the rows on which its decisions depend. A transaction that the database aborted,
+ * e.g. because of a deadlock, is retried here, so that its caller does not notice.
  */
 import assert from 'node:assert'
 import { AsyncLocalStorage } from 'node:async_hooks'
@@ -19,7 +19,7 @@ import type {
   Transaction,
 } from '../database.ts'
 import { createLoggedProgress } from '../migrating/progress.ts'
-import { resetReads } from '../once.ts'
+import { resetReads } from '../once-per-transaction.ts'
 import type { Tables } from '../tables.ts'
 import { LockTimeout, outcomeUnknown, unavailable } from '../unavailable.ts'
 import { PostgresAnnouncements } from './announcements.ts'

@@ -25,7 +25,7 @@ const GROUP_MAX = 32
 /** Only equal pages are read together. */
 const PAGES = { distinctMax: 1, readsMax: GROUP_MAX }
 
-/** Connections for prepared statements; more would only split groups. */
+/** The number of connections for prepared statements. More connections would only split groups. */
 const QUICK_CONNECTIONS = 2
 
 /**

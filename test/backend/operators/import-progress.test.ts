@@ -22,7 +22,7 @@ t.test('durations are written in hours, minutes and seconds', async (t) => {
 })
 
 const recording = {
-  ...{ label: 'Recording', total: 5032, done: 1258, seconds: 10, secondsAtLeast: 0 },
+  ...{ label: 'Recording', total: 5032, done: 1258, elapsedSeconds: 10, minSecondsLeft: 0 },
   wait: undefined,
 }
 
@@ -31,14 +31,14 @@ t.test('a line of progress shows the count, the rate and the remaining time', as
     renderProgress(recording),
     'Recording [######------------------]  1,258 of 5,032  126/s  30 s left',
   )
-  matches(t, renderProgress({ ...recording, secondsAtLeast: 30_000 }), /8 h 20 min left$/)
+  matches(t, renderProgress({ ...recording, minSecondsLeft: 30_000 }), /8 h 20 min left$/)
   matches(
     t,
     renderProgress({ ...recording, wait: { reason: 'The limit', seconds: 725 } }),
     /^The limit, continues in 12 min 5 s; {2}Recording/,
   )
   t.equal(
-    renderProgress({ ...recording, total: undefined, done: 200, seconds: 0 }),
+    renderProgress({ ...recording, total: undefined, done: 200, elapsedSeconds: 0 }),
     'Recording  200',
   )
 })

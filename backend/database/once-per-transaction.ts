@@ -1,4 +1,4 @@
-/** Runs a read only once per transaction if its result cannot change within the transaction. */
+/** Runs a read only once per transaction. Its result must not change within the transaction. */
 import type { Transaction } from './tables.ts'
 
 /** The current transaction of each `tx`. On SQLite, all transactions use the same `tx`, one after the other. */
