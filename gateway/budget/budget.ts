@@ -109,7 +109,7 @@ export class Budget {
   reachedLimits(): string[] {
     const since = performance.now() - DEGRADED_MS
     return [...this.#reachedAt]
-      .filter(([, at]) => at > since)
+      .filter(([, reachedAt]) => reachedAt > since)
       .map(([reason]) => `the limit on ${LIMITED_RESOURCES[reason]} is reached`)
   }
 }

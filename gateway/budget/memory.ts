@@ -105,11 +105,11 @@ export class Memory {
     return true
   }
 
-  #fits(partition: Partition, { client, bytes }: ConnectionMemory, more: number): boolean {
+  #fits(partition: Partition, { client, bytes }: ConnectionMemory, added: number): boolean {
     const { name, bytesMax } = partition
-    const reserved = bytes + more > SMALL_BYTES ? bytesMax * SMALL_SHARE : 0
-    if (partition.bytes + more > bytesMax - reserved) return false
-    return !client.isLimited || client.bytes[name] + more <= partition.clientBytesMax
+    const reserved = bytes + added > SMALL_BYTES ? bytesMax * SMALL_SHARE : 0
+    if (partition.bytes + added > bytesMax - reserved) return false
+    return !client.isLimited || client.bytes[name] + added <= partition.clientBytesMax
   }
 
   /**

@@ -30,15 +30,15 @@ export function readCertificate(
   if (cert === undefined && key === undefined) return undefined
   if (cert === undefined) throw new SettingsError(['TLS_KEY is set, but TLS_CERT is not'])
   if (key === undefined) throw new SettingsError(['TLS_CERT is set, but TLS_KEY is not'])
-  const first = read('TLS_CERT', () => new X509Certificate(cert))
+  const leaf = read('TLS_CERT', () => new X509Certificate(cert))
   const privateKey = read('TLS_KEY', () => createPrivateKey(key))
-  if (!first.checkPrivateKey(privateKey)) {
+  if (!leaf.checkPrivateKey(privateKey)) {
     throw new SettingsError(['TLS_KEY is not the private key of the first certificate in TLS_CERT'])
   }
   // The TLS library also rejects an invalid chain, or a key that is too short.
   read('TLS_CERT', () => createSecureContext({ cert, key }))
-  const names = first.subjectAltName ?? first.subject
-  return { cert, key, expiresAt: Date.parse(first.validTo), names }
+  const names = leaf.subjectAltName ?? leaf.subject
+  return { cert, key, expiresAt: Date.parse(leaf.validTo), names }
 }
 
 function read<T>(name: string, work: () => T): T {

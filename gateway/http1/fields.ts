@@ -22,18 +22,18 @@ const LOWER_CASE = 32
  */
 export function parseFields(bytes: Uint8Array, text: string, from: number): string[] {
   const fields: string[] = []
-  for (let at = from; at < text.length; ) {
-    const colon = endOf(IN_NAME, bytes, at)
+  for (let offset = from; offset < text.length; ) {
+    const colon = endOf(IN_NAME, bytes, offset)
     const end = endOf(IN_VALUE, bytes, colon + 1)
     const isLine = bytes[end] === CR && bytes[end + 1] === LF
-    if (colon === at || bytes[colon] !== COLON || !isLine) throw malformed()
-    const name = readName(bytes, text, at, colon)
+    if (colon === offset || bytes[colon] !== COLON || !isLine) throw malformed()
+    const name = readName(bytes, text, offset, colon)
     // Some other servers do not trim a tab here. They would ignore the transfer coding, and parse the body as
     // the next request.
     const isCoding = name === 'transfer-encoding'
     if (isCoding && text.slice(colon, end).includes('\t')) throw malformed()
     fields.push(name, readValue(bytes, text, colon + 1, end))
-    at = end + 2
+    offset = end + 2
   }
   return fields
 }
@@ -75,8 +75,8 @@ function fingerprintOf(bytes: Uint8Array, from: number, to: number): number {
  * turns no other valid byte of a name into one of these.
  */
 function isName(name: string, bytes: Uint8Array, from: number, to: number): boolean {
-  for (let at = from; at < to; at++) {
-    if (((bytes[at] ?? 0) | LOWER_CASE) !== name.charCodeAt(at - from)) return false
+  for (let offset = from; offset < to; offset++) {
+    if (((bytes[offset] ?? 0) | LOWER_CASE) !== name.charCodeAt(offset - from)) return false
   }
   return name.length === to - from
 }
@@ -96,9 +96,9 @@ function isBlank(byte: number | undefined): boolean {
 
 /** Returns the offset of the first byte, from `from` on, that is not of this kind (1 in the table `kind`). */
 function endOf(kind: Uint8Array, bytes: Uint8Array, from: number): number {
-  let at = from
-  while (kind[bytes[at] ?? 0] === 1) at++
-  return at
+  let offset = from
+  while (kind[bytes[offset] ?? 0] === 1) offset++
+  return offset
 }
 
 function bytesThatMatch(pattern: RegExp): Uint8Array {
@@ -111,6 +111,7 @@ function bytesThatMatch(pattern: RegExp): Uint8Array {
  * alternate.
  */
 export function fieldValue(fields: readonly string[], name: string): string | undefined {
-  for (let at = 0; at < fields.length; at += 2) if (fields[at] === name) return fields[at + 1]
+  for (let index = 0; index < fields.length; index += 2)
+    if (fields[index] === name) return fields[index + 1]
   return undefined
 }

@@ -40,6 +40,7 @@ export function writeMessage(socket: Socket, head: string, body: Buffer): void {
 
 function renderFields(fields: readonly string[]): string {
   let text = ''
-  for (let at = 0; at < fields.length; at += 2) text += `${fields[at]}: ${fields[at + 1]}\r\n`
+  for (let index = 0; index < fields.length; index += 2)
+    text += `${fields[index]}: ${fields[index + 1]}\r\n`
   return text
 }

@@ -100,10 +100,10 @@ export function validateRequestHead({
 /** Returns the client's request id if it may be written to a log line. */
 export function clientRequestId(fields: readonly string[]): string | undefined {
   let found: string | undefined
-  for (let name = 0; name < fields.length; name += 2) {
-    if (fields[name] !== 'x-request-id') continue
+  for (let index = 0; index < fields.length; index += 2) {
+    if (fields[index] !== 'x-request-id') continue
     if (found !== undefined) return undefined
-    found = fields[name + 1]
+    found = fields[index + 1]
   }
   return found !== undefined && REQUEST_ID.test(found) ? found : undefined
 }
@@ -117,9 +117,9 @@ function checkSize(target: string, fields: readonly string[]): void {
 
 function collectHeaders(fields: readonly string[]): Map<string, string> {
   const headers = new Map<string, string>()
-  for (let at = 0; at < fields.length; at += 2) {
-    const name = fields[at] ?? ''
-    const value = fields[at + 1] ?? ''
+  for (let index = 0; index < fields.length; index += 2) {
+    const name = fields[index] ?? ''
+    const value = fields[index + 1] ?? ''
     // CGI-like servers treat `_` like `-`: they would read `content_length` as `Content-Length`.
     if (name.includes('_')) continue
     const earlier = headers.get(name)
@@ -191,9 +191,9 @@ function readExpect(version: string, headers: ReadonlyMap<string, string>): bool
 }
 
 function readTarget(target: string): { path: string; query: string } {
-  const at = target.indexOf('?')
-  const path = at < 0 ? target : target.slice(0, at)
-  const query = at < 0 ? '' : target.slice(at)
+  const questionMark = target.indexOf('?')
+  const path = questionMark < 0 ? target : target.slice(0, questionMark)
+  const query = questionMark < 0 ? '' : target.slice(questionMark)
   if (!isCanonicalPath(path)) {
     throw malformed('The path is not in canonical form.')
   }

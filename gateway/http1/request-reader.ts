@@ -72,9 +72,9 @@ export class RequestReader {
   /** RFC 9112, section 2.2: old clients send an additional line end after a body. */
   #skipEmptyLines(): void {
     const { bytes } = this.#buffer
-    let at = 0
-    while (bytes[at] === CR && bytes[at + 1] === LF) at += 2
-    if (at > 0) this.#buffer.drop(at)
+    let offset = 0
+    while (bytes[offset] === CR && bytes[offset + 1] === LF) offset += 2
+    if (offset > 0) this.#buffer.drop(offset)
   }
 
   /** Rejects bytes that cannot become a valid head. Without this, the client would wait for the deadline. */
@@ -82,14 +82,14 @@ export class RequestReader {
     const { bytes, searched } = this.#buffer
     if (bytes.length > REQUEST_HEAD_BYTES_MAX) throw this.#tooLong()
     if (hasInvalidByte(bytes, searched)) throw malformed()
-    const line = bytes.indexOf('\r\n', 0, 'latin1')
-    if (line >= searched) parseRequestLine(bytes.toString('latin1', 0, line))
+    const lineEnd = bytes.indexOf('\r\n', 0, 'latin1')
+    if (lineEnd >= searched) parseRequestLine(bytes.toString('latin1', 0, lineEnd))
     this.#buffer.markSearched()
   }
 
   #tooLong(): Http1Error {
-    const line = this.#buffer.bytes.indexOf('\r\n', 0, 'latin1')
-    return line < 0 || line > TARGET_BYTES_MAX ? targetTooLong() : headersTooLarge()
+    const lineEnd = this.#buffer.bytes.indexOf('\r\n', 0, 'latin1')
+    return lineEnd < 0 || lineEnd > TARGET_BYTES_MAX ? targetTooLong() : headersTooLarge()
   }
 }
 
@@ -103,13 +103,15 @@ function hasInvalidByte({ buffer, byteOffset, length }: Buffer, from: number): b
   const words = new Int32Array(buffer, 0, buffer.byteLength >> 2)
   const begin = byteOffset + from
   const end = byteOffset + length
-  for (let at = begin; at < end; at++) {
-    while ((at & 3) === 0 && at + 4 <= end && !hasControl(words[at >> 2] ?? 0)) at += 4
-    if (at === end) return false
-    const byte = bytes[at] ?? 0
+  for (let offset = begin; offset < end; offset++) {
+    while ((offset & 3) === 0 && offset + 4 <= end && !hasControl(words[offset >> 2] ?? 0))
+      offset += 4
+    if (offset === end) return false
+    const byte = bytes[offset] ?? 0
     if ((byte >= SPACE && byte !== DELETE) || byte === TAB) continue
-    const next = at + 1 < end ? bytes[at + 1] : LF
-    if (byte === CR ? next !== LF : byte !== LF || (at > begin && bytes[at - 1] !== CR)) return true
+    const next = offset + 1 < end ? bytes[offset + 1] : LF
+    if (byte === CR ? next !== LF : byte !== LF || (offset > begin && bytes[offset - 1] !== CR))
+      return true
   }
   return false
 }
@@ -125,9 +127,14 @@ function hasControl(word: number): boolean {
 }
 
 function parseHead(bytes: Buffer, text: string): RawRequestHead {
-  const end = text.indexOf('\r\n')
-  const { method, target, version } = parseRequestLine(end < 0 ? text : text.slice(0, end))
-  return { method, target, version, fields: end < 0 ? [] : parseFields(bytes, text, end + 2) }
+  const lineEnd = text.indexOf('\r\n')
+  const { method, target, version } = parseRequestLine(lineEnd < 0 ? text : text.slice(0, lineEnd))
+  return {
+    method,
+    target,
+    version,
+    fields: lineEnd < 0 ? [] : parseFields(bytes, text, lineEnd + 2),
+  }
 }
 
 function parseRequestLine(text: string): Omit<RawRequestHead, 'fields'> {

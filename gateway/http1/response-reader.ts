@@ -70,12 +70,12 @@ export class ResponseReader {
       buffer.detach()
       return undefined
     }
-    const line = head.text.indexOf('\r\n')
+    const lineEnd = head.text.indexOf('\r\n')
     const [, minor, digits] =
-      STATUS_LINE.exec(line < 0 ? head.text : head.text.slice(0, line)) ?? []
+      STATUS_LINE.exec(lineEnd < 0 ? head.text : head.text.slice(0, lineEnd)) ?? []
     if (digits === undefined) throw malformed('The response has no status line.')
     const status = Number(digits)
-    const fields = line < 0 ? [] : parseFields(head.bytes, head.text, line + 2)
+    const fields = lineEnd < 0 ? [] : parseFields(head.bytes, head.text, lineEnd + 2)
     const isInformational = status >= 100 && status < 200
     let length: number | undefined
     if (!isInformational) {
@@ -111,10 +111,10 @@ export class ResponseReader {
 
   /** Whether the server keeps the connection open. */
   #readConnection(fields: readonly string[]): boolean {
-    for (let at = 0; at < fields.length; at += 2) {
-      const value = fields[at + 1] ?? ''
-      if (fields[at] === 'connection' && /\bclose\b/i.test(value)) return false
-      if (fields[at] !== 'keep-alive') continue
+    for (let index = 0; index < fields.length; index += 2) {
+      const value = fields[index + 1] ?? ''
+      if (fields[index] === 'connection' && /\bclose\b/i.test(value)) return false
+      if (fields[index] !== 'keep-alive') continue
       const seconds = /\btimeout=(\d{1,6})\b/i.exec(value)?.[1]
       if (seconds !== undefined) this.keepAliveMs = Number(seconds) * 1000
     }
@@ -125,14 +125,14 @@ export class ResponseReader {
 function readFraming(method: string, status: number, fields: readonly string[]): BodyFraming {
   let length: string | undefined
   let coding: string | undefined
-  for (let at = 0; at < fields.length; at += 2) {
-    const name = fields[at]
+  for (let index = 0; index < fields.length; index += 2) {
+    const name = fields[index]
     if (name !== 'content-length' && name !== 'transfer-encoding') continue
     if (length !== undefined || coding !== undefined) {
       throw malformed('The response has two lengths.')
     }
-    if (name === 'content-length') length = fields[at + 1]
-    else coding = fields[at + 1]
+    if (name === 'content-length') length = fields[index + 1]
+    else coding = fields[index + 1]
   }
   if (length !== undefined && !LENGTH.test(length)) {
     throw malformed('The Content-Length of the response is not a number.')

@@ -183,8 +183,8 @@ export class Authenticator {
     const running = this.#lookUps.get(digest)
     if (running === undefined) return this.#lookUp(digest)
     if (running.startedAt >= since) return running.result
-    const again = () => this.#lookUp(digest)
-    running.next ??= running.result.then(again, again)
+    const lookUpAgain = () => this.#lookUp(digest)
+    running.next ??= running.result.then(lookUpAgain, lookUpAgain)
     return running.next
   }
 
@@ -227,14 +227,14 @@ export class Authenticator {
     if (digests.length === 0) return
     this.#refreshes++
     const results = lookUpKeys(this.#backends, digests, 'internal')
-    for (const [at, digest] of digests.entries()) {
+    for (const [index, digest] of digests.entries()) {
       const result = results.then(
-        (found) => found[at] ?? Promise.reject(new Error('a look-up has no result')),
+        (found) => found[index] ?? Promise.reject(new Error('a look-up has no result')),
       )
       this.#track(digest, result).catch(() => {})
     }
-    const end = () => void this.#refreshes--
-    results.then(end, end)
+    const countFinished = () => void this.#refreshes--
+    results.then(countFinished, countFinished)
   }
 
   /** Looks up a key that was found before. */

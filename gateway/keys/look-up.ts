@@ -122,9 +122,9 @@ const scopeSets = new Map<string, ReadonlySet<string>>()
 
 function setOf(scopes: readonly string[]): ReadonlySet<string> {
   const name = scopes.join(' ')
-  const known = scopeSets.get(name) ?? new Set(scopes)
-  scopeSets.set(name, known)
-  return known
+  const set = scopeSets.get(name) ?? new Set(scopes)
+  scopeSets.set(name, set)
+  return set
 }
 
 function isRecord(value: unknown): value is Record<string, unknown> {

@@ -77,8 +77,8 @@ export class UnknownKeys {
       const lookUps = this.#takeBatch()
       try {
         const results = await this.#lookUpMany(lookUps.map(({ digest }) => digest))
-        for (const [at, lookUp] of lookUps.entries()) {
-          const result = results[at]
+        for (const [index, lookUp] of lookUps.entries()) {
+          const result = results[index]
           if (result === undefined) lookUp.reject(new Error('a look-up has no result'))
           else lookUp.resolve(result)
         }

@@ -45,26 +45,26 @@ export function createCallMetrics(metrics: Metrics): CallMetrics {
     () => [...refusals].map(([code, calls]) => [String(problemType(code).status), code, calls]),
     { labels: ['status', 'code'] },
   )
-  const known = new Map<string, OperationMetrics>()
+  const byOperation = new Map<string, OperationMetrics>()
   metrics.total(
     'receivables_gateway_calls_total',
     'Finished calls, by operation and status; 499: the client closed its connection.',
     () =>
-      [...known].flatMap(([operation, { byStatus }]) =>
+      [...byOperation].flatMap(([operation, { byStatus }]) =>
         [...byStatus].map(([status, calls]) => [operation, String(status), calls] as const),
       ),
     { labels: ['operation', 'status'] },
   )
 
   function metricsOf(operation: string): OperationMetrics {
-    const found = known.get(operation)
+    const found = byOperation.get(operation)
     if (found !== undefined) return found
     const created = {
       duration: durations.of(operation),
       upstream: upstreamDurations.of(operation),
       byStatus: new Map(),
     }
-    known.set(operation, created)
+    byOperation.set(operation, created)
     return created
   }
 
@@ -219,8 +219,8 @@ function measureUpstream(metrics: Metrics, components: GatewayComponents): void 
     () =>
       backends.statuses().flatMap(({ url, pools, agent }) => {
         const stats = Object.values(pools).map((pool) => pool.stats)
-        const connected = stats.reduce((sum, one) => sum + one.connected, 0)
-        const idle = stats.reduce((sum, one) => sum + one.idle, 0)
+        const connected = stats.reduce((sum, pool) => sum + pool.connected, 0)
+        const idle = stats.reduce((sum, pool) => sum + pool.idle, 0)
         const busy = connected - idle + countSockets(agent.sockets)
         return [
           [url, 'busy', busy] as const,
@@ -259,7 +259,7 @@ function measureUpstream(metrics: Metrics, components: GatewayComponents): void 
 }
 
 function countSockets(sockets: Agent['sockets']): number {
-  return Object.values(sockets).reduce((sum, some = []) => sum + some.length, 0)
+  return Object.values(sockets).reduce((sum, list = []) => sum + list.length, 0)
 }
 
 /** Returns the histogram of Redis script calls. */

@@ -62,14 +62,14 @@ export function createUsageReporter(
     // The backend has counted each call that it received, even if its response was lost.
     const isCountedByBackend = forwarded || status === 502 || status === 504
     if (isCountedByBackend && code === undefined) return
-    const at = new Date().toISOString()
-    if (code !== undefined) recordCode(keyId, code, at.slice(0, 'YYYY-MM-DD'.length))
+    const now = new Date().toISOString()
+    if (code !== undefined) recordCode(keyId, code, now.slice(0, 'YYYY-MM-DD'.length))
     if (isCountedByBackend) return
-    const hour = at.slice(0, 'YYYY-MM-DDTHH'.length)
+    const hour = now.slice(0, 'YYYY-MM-DDTHH'.length)
     const statusClass = Math.floor(status / 100)
     const name = `${keyId} ${hour} ${statusClass}`
-    const known = refused.get(name)
-    if (known !== undefined) known.calls++
+    const entry = refused.get(name)
+    if (entry !== undefined) entry.calls++
     else if (refused.size < PENDING_MAX) {
       refused.set(name, { key_id: keyId, hour, status_class: statusClass, calls: 1 })
     }
@@ -77,8 +77,8 @@ export function createUsageReporter(
 
   function recordCode(keyId: string, code: ProblemCode, day: string): void {
     const name = `${keyId} ${day} ${code}`
-    const known = errors.get(name)
-    if (known !== undefined) known.calls++
+    const entry = errors.get(name)
+    if (entry !== undefined) entry.calls++
     else if (errors.size < PENDING_MAX) errors.set(name, { key_id: keyId, day, code, calls: 1 })
   }
 

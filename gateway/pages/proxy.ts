@@ -199,7 +199,7 @@ class PageTimeout extends Error {}
 
 async function toClient(method: string, response: IncomingMessage): Promise<Response> {
   const { statusCode: status = 0, headers, rawHeaders } = response
-  const fields = rawHeaders.map((text, at) => (at % 2 === 0 ? text.toLowerCase() : text))
+  const fields = rawHeaders.map((text, index) => (index % 2 === 0 ? text.toLowerCase() : text))
   if (status < 200 || status > 599 || !fields.every(isFieldValue)) {
     response.destroy()
     throw new Error('the response is malformed')

@@ -149,8 +149,8 @@ export class RedisRateLimiter implements RateLimiter {
     this.#batches = new Map()
     const { countsPerCallMax: size } = this.#store
     for (const [partition, batches] of byPartition) {
-      for (let at = 0; at < batches.length; at += size) {
-        void this.#consumeBatches(partition, batches.slice(at, at + size))
+      for (let index = 0; index < batches.length; index += size) {
+        void this.#consumeBatches(partition, batches.slice(index, index + size))
       }
     }
   }
@@ -190,8 +190,8 @@ export class RedisRateLimiter implements RateLimiter {
       const admitted = Math.min(waiting.length, Math.max(0, limit - before))
       this.#windows.set(keyId, before + admitted, limit, windowEndsAt)
       const windowEndsInMs = windowEndsAt - now
-      waiting.forEach((resolve, at) => {
-        const used = before + at + 1
+      waiting.forEach((resolve, position) => {
+        const used = before + position + 1
         resolve({ limit, used, windowEndsAt, windowEndsInMs, degraded: false })
       })
     })

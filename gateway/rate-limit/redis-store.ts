@@ -111,7 +111,7 @@ function connectServer(
     onReady: (listener) => void redis.on('ready', listener),
     close() {
       isClosed = true
-      for (const one of [redis, ...watches]) one.disconnect()
+      for (const connection of [redis, ...watches]) connection.disconnect()
     },
   }
 }

@@ -47,10 +47,10 @@ export function createLocalWindows(now: () => number): LocalWindows {
   let changed: Window[] = []
 
   const sweep = setInterval(() => {
-    const at = now()
-    for (const [keyId, { endsAt }] of windows) if (endsAt <= at) windows.delete(keyId)
+    const time = now()
+    for (const [keyId, { endsAt }] of windows) if (endsAt <= time) windows.delete(keyId)
     // Ended windows need not be reported. Without this, they would accumulate while no report succeeds.
-    changed = changed.filter(({ endsAt }) => endsAt > at)
+    changed = changed.filter(({ endsAt }) => endsAt > time)
   }, SWEEP_MS)
   sweep.unref()
 

@@ -98,7 +98,9 @@ export function watchBackendAddresses(options: BackendAddressesOptions): Backend
   const timer = setInterval(resolveAll, RESOLVE_INTERVAL_MS)
   resolveAll()
   return {
-    current: () => [...new Map([...known.values()].flat().map((one) => [one.url, one])).values()],
+    current: () => [
+      ...new Map([...known.values()].flat().map((address) => [address.url, address])).values(),
+    ],
     onChange: (listener) => void listeners.push(listener),
     refresh() {
       if (performance.now() - resolvedAt > RESOLVE_AGAIN_MS) resolveAll()
@@ -132,8 +134,8 @@ function fixedAddress(url: string): BackendAddress {
  * used: otherwise each backend would be counted twice.
  */
 function addressesOf(origin: string, found: readonly LookupAddress[]): BackendAddress[] {
-  const four = found.filter(({ family }) => family === 4)
-  const addresses = (four.length > 0 ? four : found).map(({ address }) => address).sort()
+  const ipv4 = found.filter(({ family }) => family === 4)
+  const addresses = (ipv4.length > 0 ? ipv4 : found).map(({ address }) => address).sort()
   if (addresses.length === 0) throw new Error('the name has no address')
   return [...new Set(addresses)].map((ip) => {
     const url = new URL(origin)

@@ -99,22 +99,22 @@ export class BackendSet implements Backends {
     // Equally busy backends are chosen in turn. Without this, a lightly loaded gateway would use only one
     // of them.
     this.#turn = (this.#turn + 1) % count
-    const one = candidates[this.#turn] ?? first
+    const next = candidates[this.#turn] ?? first
     const step = 1 + Math.floor(Math.random() * (count - 1))
-    const other = candidates[(this.#turn + step) % count] ?? one
-    return other.inFlight < one.inFlight ? other : one
+    const other = candidates[(this.#turn + step) % count] ?? next
+    return other.inFlight < next.inFlight ? other : next
   }
 
   recordResult(backend: Backend, isFailed: boolean): void {
     const now = performance.now()
     const { url } = backend
-    const tracked = this.#backends.find((one) => one.url === url)
+    const tracked = this.#backends.find((candidate) => candidate.url === url)
     if (tracked === undefined) return
     if (!isFailed) {
       tracked.results.recordSuccess(now)
       return
     }
-    const peers = this.#backends.filter((one) => one !== tracked).map(({ results }) => results)
+    const peers = this.#backends.filter((other) => other !== tracked).map(({ results }) => results)
     if (!tracked.results.recordFailure(peers, now)) return
     this.ejections.set(url, (this.ejections.get(url) ?? 0) + 1)
     this.#log.warn({ backend: url }, 'backend ejected: it fails far more often than the others')

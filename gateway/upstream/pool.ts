@@ -142,7 +142,7 @@ export class BackendPool {
       this.#queue.length - this.#connecting,
       this.#options.size - this.#connections.size - this.#connecting,
     )
-    for (let more = 0; more < wanted; more++) this.#connect()
+    for (let opened = 0; opened < wanted; opened++) this.#connect()
   }
 
   #connect(): void {

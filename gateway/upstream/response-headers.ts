@@ -22,11 +22,11 @@ const DROPPED_PREFIXES = ['x-ratelimit-', 'ratelimit', 'x-receivables-', 'access
 export function clientHeaders(headers: readonly string[]): string[] {
   const hopByHop = connectionOptions(headers)
   const forwarded: string[] = []
-  for (let at = 0; at < headers.length; at += 2) {
-    const name = headers[at] ?? ''
+  for (let index = 0; index < headers.length; index += 2) {
+    const name = headers[index] ?? ''
     if (DROPPED.has(name) || hopByHop.includes(name)) continue
     if (DROPPED_PREFIXES.some((prefix) => name.startsWith(prefix))) continue
-    forwarded.push(name, headers[at + 1] ?? '')
+    forwarded.push(name, headers[index + 1] ?? '')
   }
   return forwarded
 }
@@ -36,8 +36,8 @@ const NONE: readonly string[] = []
 /** Returns the names of further hop-by-hop headers, which the header `Connection` lists. */
 function connectionOptions(headers: readonly string[]): readonly string[] {
   let text = ''
-  for (let at = 0; at < headers.length; at += 2) {
-    if (headers[at] === 'connection') text += `${headers[at + 1]},`
+  for (let index = 0; index < headers.length; index += 2) {
+    if (headers[index] === 'connection') text += `${headers[index + 1]},`
   }
   // The usual values need no parsing.
   return text === '' || text === 'keep-alive,' ? NONE : text.toLowerCase().split(/[\t ]*,[\t ]*/)

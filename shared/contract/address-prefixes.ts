@@ -38,9 +38,9 @@ export function parsePrefix(text: string): ParsedPrefix {
     return { fault: `${text.trim()} needs a length from 0 to ${bits + offset} after the slash.` }
   }
   const mask = maskOf(given - offset, words.length)
-  const network = words.map((word, at) => (word & (mask[at] ?? 0)) >>> 0)
+  const network = words.map((word, index) => (word & (mask[index] ?? 0)) >>> 0)
   const canonical = `${textOf(network)}/${given - offset}`
-  if (network.some((word, at) => word !== words[at])) {
+  if (network.some((word, index) => word !== words[index])) {
     return { fault: `${text.trim()} is an address within ${canonical}; name one of the two.` }
   }
   return { prefix: canonical }
@@ -68,8 +68,8 @@ function readPrefix(text: string): Prefix {
 
 function contains({ network, mask }: Prefix, words: readonly number[]): boolean {
   if (network.length !== words.length) return false
-  for (let at = 0; at < words.length; at++) {
-    if (((words[at] ?? 0) & (mask[at] ?? 0)) >>> 0 !== network[at]) return false
+  for (let index = 0; index < words.length; index++) {
+    if (((words[index] ?? 0) & (mask[index] ?? 0)) >>> 0 !== network[index]) return false
   }
   return true
 }
@@ -81,7 +81,7 @@ function wordsOf(text: string, allowsZone: boolean): readonly number[] | undefin
   const address = ipaddr.IPv6.parse(text)
   if (address.isIPv4MappedAddress()) return [toWord(address.toIPv4Address().octets, 8)]
   const { parts } = address
-  return [0, 2, 4, 6].map((at) => toWord(parts.slice(at, at + 2), 16))
+  return [0, 2, 4, 6].map((index) => toWord(parts.slice(index, index + 2), 16))
 }
 
 function isMapped(address: string): boolean {
@@ -97,8 +97,8 @@ function lengthOf(text: string): number {
 }
 
 function maskOf(length: number, words: number): readonly number[] {
-  return Array.from({ length: words }, (_, at) => {
-    const bits = Math.min(Math.max(length - at * 32, 0), 32)
+  return Array.from({ length: words }, (_, index) => {
+    const bits = Math.min(Math.max(length - index * 32, 0), 32)
     return bits === 0 ? 0 : (0xffffffff << (32 - bits)) >>> 0
   })
 }

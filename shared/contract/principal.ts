@@ -71,9 +71,9 @@ export function verifyPrincipal(
   text: string,
   secrets: readonly string[],
 ): SignedPrincipal | undefined {
-  const at = text.lastIndexOf('.')
-  const claims = text.slice(0, Math.max(at, 0))
-  if (!isSigned('principal', claims, text.slice(at + 1), secrets)) return undefined
+  const lastDot = text.lastIndexOf('.')
+  const claims = text.slice(0, Math.max(lastDot, 0))
+  if (!isSigned('principal', claims, text.slice(lastDot + 1), secrets)) return undefined
   const [keyId = '', keyRevision, accountId = '', accountRevision, expiresAt] = claims.split('.')
   const principal: Principal = {
     keyId,
@@ -108,13 +108,13 @@ export function isRequestSigned(
   now: number,
   secrets: readonly string[],
 ): boolean {
-  const [at = '', signature = ''] = header?.split('.') ?? []
-  const isRecent = Math.abs(now - Number(at)) <= SIGNATURE_TOLERANCE_MS
-  return isRecent && isSigned('request', requestClaims(request, at), signature, secrets)
+  const [signedAt = '', signature = ''] = header?.split('.') ?? []
+  const isRecent = Math.abs(now - Number(signedAt)) <= SIGNATURE_TOLERANCE_MS
+  return isRecent && isSigned('request', requestClaims(request, signedAt), signature, secrets)
 }
 
-function requestClaims({ method, path, body }: SignedRequest, at: string): string {
-  return [at, method, path, hash('sha256', body, 'base64url')].join('\n')
+function requestClaims({ method, path, body }: SignedRequest, signedAt: string): string {
+  return [signedAt, method, path, hash('sha256', body, 'base64url')].join('\n')
 }
 
 function isSigned(use: string, text: string, signature: string, secrets: readonly string[]) {

@@ -45,7 +45,7 @@ export class Histogram {
     const key = values.join('\n')
     const found = this.#all.get(key)
     if (found !== undefined) return found
-    const labels = this.#labelNames.map((name, at) => [name, values[at] ?? ''])
+    const labels = this.#labelNames.map((name, index) => [name, values[index] ?? ''])
     const durations = new Durations(Object.fromEntries(labels))
     this.#all.set(key, durations)
     return durations
@@ -63,8 +63,8 @@ export class Histogram {
 
   #samplesOf({ labels, counts, sum }: Durations) {
     let count = 0
-    const buckets = [...BUCKETS, '+Inf'].map((le, at) => {
-      count += counts[at] ?? 0
+    const buckets = [...BUCKETS, '+Inf'].map((le, index) => {
+      count += counts[index] ?? 0
       return { labels: { le, ...labels }, value: count, metricName: `${this.name}_bucket` }
     })
     return [

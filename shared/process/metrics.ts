@@ -113,7 +113,7 @@ async function readWithTimeout(read: Read): Promise<Reading | undefined> {
 }
 
 function labeled(names: readonly string[], sample: readonly (string | number)[]) {
-  return Object.fromEntries(names.map((name, at) => [name, String(sample[at])]))
+  return Object.fromEntries(names.map((name, index) => [name, String(sample[index])]))
 }
 
 function numberOf(sample: readonly (string | number)[]): number {
