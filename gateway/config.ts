@@ -26,14 +26,17 @@ export const GATEWAY_SETTINGS = {
     8082,
   ),
   GATEWAY_WORKERS: integer(
-    'The number of processes that share the public port, at most one per core. More than one requires REDIS_URL.',
+    'The number of processes that share the public port. Set at most one per core; more than one requires REDIS_URL.',
     { min: 1, max: 64, fallback: '1' },
   ),
-  GATEWAY_REQUEST_TIMEOUT_MS: integer('A request that has not arrived within this time gets 408.', {
-    min: 100,
-    max: 600_000,
-    fallback: '15000',
-  }),
+  GATEWAY_REQUEST_TIMEOUT_MS: integer(
+    'A request that has not arrived completely within this time is rejected with 408.',
+    {
+      min: 100,
+      max: 600_000,
+      fallback: '15000',
+    },
+  ),
   GATEWAY_ANSWER_TIMEOUT_MS: integer(
     'If a client has not received a response within this time, its connection is reset.',
     {
@@ -43,15 +46,15 @@ export const GATEWAY_SETTINGS = {
     },
   ),
   GATEWAY_UPSTREAM_TIMEOUT_MS: integer(
-    'If a backend does not begin a response within this time, or pauses it for longer, the call fails: with 504, or a reset if part of the response was sent.',
+    'If a backend does not begin a response within this time, or pauses for longer, the call fails with 504; if part of the response was already sent, the connection is reset.',
     { min: 100, max: 600_000, fallback: '10000' },
   ),
   GATEWAY_QUEUE_WAIT_MS: integer(
-    'A call that is expected to wait longer than this for a connection to a backend gets 503, and does not count against the rate limit.',
+    'A call that is expected to wait longer than this for a connection to a backend is rejected with 503, and does not count against the rate limit.',
     { min: 10, max: 5_000, fallback: '250' },
   ),
   GATEWAY_CONNECTIONS: integer(
-    'The maximum number of client connections; beyond it, each new connection closes an idle one. It is lower if the process may open fewer files.',
+    'The maximum number of client connections; beyond it, each new connection closes an idle one. The maximum is lower if the process may open fewer files.',
     { min: 10, max: 1_000_000, fallback: '5000' },
   ),
   GATEWAY_CONNECTIONS_PER_CLIENT: integer(
@@ -67,7 +70,7 @@ export const GATEWAY_SETTINGS = {
     { min: 1, max: 65_536, fallback: '48' },
   ),
   GATEWAY_MEMORY_PER_CLIENT_MIB: integer(
-    'The maximum of GATEWAY_CLIENT_MEMORY_MIB that one client can use.',
+    'How much of GATEWAY_CLIENT_MEMORY_MIB one client can use at most.',
     {
       min: 1,
       max: 65_536,
@@ -75,7 +78,7 @@ export const GATEWAY_SETTINGS = {
     },
   ),
   GATEWAY_BODY_RATE_MIN: integer(
-    'The minimum rate of a request body after its first 3 s, in bytes per second. A request with a slower body gets 408.',
+    'The minimum rate of a request body, in bytes per second, after its first 3 seconds. A request with a slower body is rejected with 408.',
     { min: 0, max: 1_000_000, fallback: '1024' },
   ),
   BACKEND_URLS: list(
@@ -91,12 +94,12 @@ export const GATEWAY_SETTINGS = {
   }),
   GATEWAY_SECRET: list(
     secret(
-      'The secret that gateways and backends share. The first signs; a second, after a comma, is also accepted during a rotation.',
+      'The secret that gateways and backends share. During a rotation, two secrets separated by a comma: the first signs, and both are accepted.',
     ),
   ),
   REDIS_URL: optional(
     redisUrl(
-      'The Redis (7 or later) that all gateways share: redis://, unix://, redis-sentinel:// or redis-cluster://, and rediss… for TLS. If unset, this process counts calls by itself.',
+      'The Redis (7 or later) that all gateways share: redis://, unix://, redis-sentinel:// or redis-cluster://; with TLS, rediss instead of redis. If unset, this process counts calls by itself.',
     ),
   ),
   REDIS_TLS_CA: optional(

@@ -165,6 +165,7 @@ function createRateLimiter(settings: Settings, metrics: Metrics, log: Logger): R
  */
 function createBudget(settings: Settings, log: Logger): Budget {
   const { GATEWAY_CONNECTIONS, BACKEND_CONNECTIONS, BACKEND_URLS } = settings
+  // Each backend has one pool of this size for calls, and another for internal requests.
   const reserved = OWN_FILES + 2 * BACKEND_CONNECTIONS * BACKEND_URLS.length
   const connectionsMax = Math.max(
     MIN_CONNECTIONS,

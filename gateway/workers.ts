@@ -1,7 +1,7 @@
 /**
- * Supervises several gateway workers on one port, at most one per core. All workers listen on the port, and
- * the kernel distributes connections over them. The supervisor accepts no calls: it serves health and
- * metrics for all workers and replaces a worker that ends.
+ * Supervises several gateway workers on one port. All workers listen on the port, and the kernel distributes
+ * connections over them. The supervisor accepts no calls: it serves health and metrics for all workers and
+ * replaces a worker that ends.
  */
 import cluster, { type Worker } from 'node:cluster'
 import { once } from 'node:events'
@@ -13,10 +13,10 @@ import { type Health, listenForOperations } from '../shared/process/operations.t
 import { createRepeatedLog, type RepeatedLog } from '../shared/process/repeated-log.ts'
 
 /** The delay before an ended worker is replaced; it doubles while workers end soon after their start. */
-const REPLACE_MS_MIN = 100
-const REPLACE_MS_MAX = 10_000
-/** A worker that ran this long did not fail at its start. */
-const SETTLED_MS = 60_000
+const REPLACE_DELAY_MS_MIN = 100
+const REPLACE_DELAY_MS_MAX = 10_000
+/** If a worker has run for this long before it ends, the delay begins again at its minimum. */
+const STABLE_MS = 60_000
 const QUERY_TIMEOUT_MS = 1_000
 const HEARTBEAT_INTERVAL_MS = 1_000
 /**
@@ -24,7 +24,10 @@ const HEARTBEAT_INTERVAL_MS = 1_000
  * that the kernel assigns to it hang too.
  */
 const SILENT_MS_MAX = 8_000
-/** Longer than a worker itself waits for a metric that cannot be read (`readWithTimeout` in `metrics.ts`). */
+/**
+ * Longer than a worker itself waits for a metric that cannot be read (see `READ_MS_MAX` in
+ * `shared/process/metrics.ts`).
+ */
 const METRICS_TIMEOUT_MS = 3_000
 
 export interface WorkersOptions {
@@ -49,7 +52,7 @@ export async function superviseWorkers(options: WorkersOptions): Promise<Running
   const running = new Map<number, RunningWorker>()
   let isDraining = false
   let hasStarted = false
-  let replaceMs = REPLACE_MS_MIN
+  let replaceDelayMs = REPLACE_DELAY_MS_MIN
   let port = options.port
 
   async function startWorker(): Promise<void> {
@@ -72,14 +75,14 @@ export async function superviseWorkers(options: WorkersOptions): Promise<Running
       running.delete(worker.id)
       if (isDraining) return
       log.error({ worker: worker.id, code, signal }, 'a worker ended and will be replaced')
-      if (performance.now() - startedAt > SETTLED_MS) replaceMs = REPLACE_MS_MIN
+      if (performance.now() - startedAt > STABLE_MS) replaceDelayMs = REPLACE_DELAY_MS_MIN
       void replaceWorker()
     })
   }
 
   async function replaceWorker(): Promise<void> {
-    await new Promise((resolve) => setTimeout(resolve, replaceMs))
-    replaceMs = Math.min(REPLACE_MS_MAX, 2 * replaceMs)
+    await new Promise((resolve) => setTimeout(resolve, replaceDelayMs))
+    replaceDelayMs = Math.min(REPLACE_DELAY_MS_MAX, 2 * replaceDelayMs)
     if (isDraining) return
     await startWorker().catch((error: unknown) => {
       log.error({ err: error }, 'a worker did not start')

@@ -57,8 +57,8 @@ export class Memory {
   readonly #onEvict: (reason: MemoryEviction, connections: number) => void
 
   /**
-   * `users` are all connections. `onEvict` is called after connections were evicted, or when the connection
-   * that needs memory must itself be evicted.
+   * `users` contains all connections. `onEvict` is called after connections were evicted, or when the
+   * connection that needs memory must itself be evicted.
    */
   constructor(
     { bytesMax, clientBytesMax }: MemoryLimits,

@@ -13,8 +13,8 @@ export class Abort {
   #listener: Abortable | undefined
 
   /**
-   * Undefined unless the call was aborted. An `Http1Error` or `Problem` if the request ended early or arrived
-   * too slowly; any other error if the client closed its connection.
+   * The reason is undefined unless the call was aborted. It is an `Http1Error` or `Problem` if the request
+   * ended early or arrived too slowly, and any other error if the client closed its connection.
    */
   get reason(): Error | undefined {
     return this.#reason

@@ -45,7 +45,7 @@ export class Call {
   readonly abort = new Abort()
   readonly record: CallRecord
   /**
-   * Set once the rate limiter has been queried. If `isOverLimit` returns true for it, the call was not
+   * The result of the rate limiter. If `isOverLimit` returns true for the allowance, the call was not
    * counted.
    */
   allowance: Allowance | undefined = undefined

@@ -101,7 +101,7 @@ export interface ListenerOptions {
 export class Listener {
   readonly #options: ListenerOptions
   readonly #log: Logger
-  readonly #faults: RepeatedLog
+  readonly #repeatedLog: RepeatedLog
   readonly #connections = new Set<Connection>()
   readonly #acceptors: Server[] = []
   /**
@@ -120,7 +120,7 @@ export class Listener {
     const { budget, log, tls } = options
     this.#options = options
     this.#log = log
-    this.#faults = createRepeatedLog(log)
+    this.#repeatedLog = createRepeatedLog(log)
     this.#host = {
       requestTimeoutMs,
       responseTimeoutMs,
@@ -132,7 +132,7 @@ export class Listener {
       reject: (connection, error) => this.#reject(connection, error),
       onResponseTimeout: (call) =>
         log.warn({ requestId: call?.requestId }, 'the client did not receive its response in time'),
-      onFault: (err) => this.#faults.error('connection', { err }, 'connection failed'),
+      onFault: (err) => this.#repeatedLog.error('connection', { err }, 'connection failed'),
     }
     this.#tls = tls && this.#createTlsServer(tls)
     this.#checking = setInterval(() => {
@@ -386,6 +386,6 @@ export class Listener {
   #logFault({ requestId }: Call, problem: Problem): void {
     const { code, cause, message } = problem
     const kind = `${message} ${cause instanceof Error ? cause.name : ''}`
-    this.#faults.error(kind, { requestId, code, err: cause }, message)
+    this.#repeatedLog.error(kind, { requestId, code, err: cause }, message)
   }
 }

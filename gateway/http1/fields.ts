@@ -12,7 +12,7 @@ const LF = 10
 const SPACE = 32
 const TAB = 9
 const COLON = 58
-/** The bit that distinguishes a lower-case letter from the upper-case one. */
+/** The bit that distinguishes a lower-case letter from its upper-case form. */
 const LOWER_CASE = 32
 
 /**

@@ -15,7 +15,7 @@ const METHODS = new Set(['GET', 'HEAD', 'POST', 'OPTIONS', 'PUT', 'PATCH', 'DELE
 const METHODS_WITH_BODY = new Set(['POST', 'PUT', 'PATCH'])
 /** A whole number of at most fifteen digits. Longer numbers may not be exact in JavaScript. */
 const CONTENT_LENGTH = /^(?:0|[1-9]\d{0,14})$/
-/** `reg-name`, IPv4 or a bracketed IPv6 address, and a port (RFC 9110, section 7.2). */
+/** A host name, an IPv4 address or a bracketed IPv6 address, with an optional port (RFC 9110, section 7.2). */
 const HOST = /^(?:[A-Za-z0-9._~-]{1,255}|\[([0-9A-Fa-f:.]+)\])(?::(\d{1,5}))?$/
 /**
  * Nearly every host is a name with at most a four-digit port, which needs no check of its range. Testing for

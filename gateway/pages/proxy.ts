@@ -147,8 +147,8 @@ function createExchange({
     xfwd: false,
     proxyTimeout: timeoutMs,
   })
-  const waiting = new WeakMap<IncomingMessage, (response: IncomingMessage) => void>()
-  proxy.on('proxyRes', (response, req) => waiting.get(req)?.(response))
+  const responseListeners = new WeakMap<IncomingMessage, (response: IncomingMessage) => void>()
+  proxy.on('proxyRes', (response, req) => responseListeners.get(req)?.(response))
 
   return (
     { head, route, body, requestId, abort, record: { trace } }: PageRequest,
@@ -177,7 +177,7 @@ function createExchange({
     return new Promise((resolve, reject) => {
       if (abort.reason !== undefined) return reject(abort.reason)
       const from = performance.now()
-      waiting.set(req, resolve)
+      responseListeners.set(req, resolve)
       abort.listen({
         abort(reason) {
           // http-proxy-3 silently aborts its request on this event.

@@ -146,9 +146,10 @@ export class CircuitBreakers {
       await this.send(partition ?? '', [counterName], [PROBE_EXPIRES_MS, '0 1 0 0 0'])
       this.#close(partition)
     } catch (error) {
-      const isLate = outage.reason === NOT_CONNECTED_YET && ++this.#probesFailed > PROBES_SILENT
+      const failsRepeatedly =
+        outage.reason === NOT_CONNECTED_YET && ++this.#probesFailed > PROBES_SILENT
       // If the connection cannot be opened, the connection itself reports a more precise reason.
-      if (isErrorReply(error) || isLate) this.#logReason(partition, error)
+      if (isErrorReply(error) || failsRepeatedly) this.#logReason(partition, error)
       this.#log.debug({ partition, reason: outageReason(error) }, 'redis is still unavailable')
       if (partition !== undefined) this.#store.reconnect(partition, error)
     } finally {

@@ -10,7 +10,10 @@ export const WINDOW_MS = 3_600_000
 export interface Allowance {
   /** The number of calls that the window allows. */
   readonly limit: number
-  /** The number of this call in its window, from 1. Over `limit`, the call is rejected and not counted. */
+  /**
+   * The number of this call in its window, from 1. If it is greater than `limit`, the call is rejected and
+   * not counted.
+   */
   readonly used: number
   /** Milliseconds since the epoch, by the clock of the store. */
   readonly windowEndsAt: number
@@ -43,7 +46,7 @@ export interface RateLimiter {
    * the last counted call.
    */
   peek(keyId: string, limit: number): Allowance
-  /** Removes and returns at most `max` of the windows that changed since they were last returned. */
+  /** Returns at most `max` windows that have changed since this method last returned them. */
   takeChanged(max: number): readonly KeyWindow[]
   state(): RateLimiterState
   /** Returns the reason, for operators, if the state is not `exact`; otherwise undefined. */

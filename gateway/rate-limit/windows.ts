@@ -33,7 +33,7 @@ export interface LocalWindows {
    * has counted by itself since the request to the store; they stay unreported.
    */
   set(keyId: string, used: number, limit: number, endsAt: number): void
-  /** Removes and returns at most `max` of the windows that changed since they were last returned. */
+  /** Returns at most `max` windows that have changed since this method last returned them. */
   takeChanged(max: number): readonly Window[]
   close(): void
 }

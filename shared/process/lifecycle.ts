@@ -28,7 +28,7 @@ export const PROCESS_SETTINGS = {
   ),
   OTEL_EXPORTER_OTLP_ENDPOINT: optional(
     httpUrl(
-      'The collector that receives traces, by OTLP over HTTP, e.g. http://collector:4318. If unset, there are no traces.',
+      'The collector that receives traces, by OTLP over HTTP, e.g. http://collector:4318. If unset, no traces are exported.',
     ),
   ),
   OTEL_TRACES_SAMPLER_ARG: share(
