@@ -136,7 +136,7 @@ function renderDocsAhead(baseUrl: string, log: Logger): void {
   )
 }
 
-/** Derives a key of this purpose from each key of the list. */
+/** Derives a key for `purpose` from each key in `SECRET_BOX_KEY`. */
 function boxKeys(settings: { readonly SECRET_BOX_KEY: readonly string[] }, purpose: string) {
   return settings.SECRET_BOX_KEY.map((key) => deriveKey(key, purpose))
 }

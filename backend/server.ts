@@ -199,8 +199,9 @@ function closeConnectionsWhile(server: Server, isDraining: () => boolean): void 
 }
 
 /**
- * Refuses new connections, and resolves when there are none left, or after `graceMs`. hapi would close idle
- * connections at once and lose calls in transit on them, whose outcome a gateway could not know.
+ * Refuses new connections. Resolves when all connections are closed, or after `graceMs`. hapi itself would
+ * close idle connections at once: calls in transit on them would be lost, and gateways could not know their
+ * outcome.
  */
 async function drainConnections({ listener }: Server, graceMs: number): Promise<void> {
   const closed = once(listener, 'close')

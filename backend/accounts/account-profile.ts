@@ -15,9 +15,9 @@ export const PROFILE_FIELDS = [
 
 /**
  * `timezone` decides when an invoice is overdue and, for debtors without a time zone of their own, when
- * reminders are sent. `payment_terms_days` sets the due date of invoices that are created without one: this
- * many days after the issue date, unless the debtor has its own terms. `default_currency` is returned by the
- * API and preselected in forms.
+ * reminders are sent. Invoices that are created without a due date are due `payment_terms_days` after their
+ * issue date, unless the debtor has its own terms. `default_currency` is returned by the API and preselected in
+ * forms.
  */
 export type AccountProfile = Pick<AccountRow, (typeof PROFILE_FIELDS)[number]>
 

@@ -45,7 +45,7 @@ export function formatIban(accountNumber: string): string | undefined {
   return isIban(accountNumber) ? accountNumber.replace(/(.{4})(?=.)/g, '$1 ') : undefined
 }
 
-/** Returns the digest of the payment details that a text shows; null if it shows none. */
+/** Returns the digest of the payment details that a text shows; null if `shown` is empty. */
 export function digestOf(shown: readonly PaymentDetails[]): string | null {
   if (shown.length === 0) return null
   const values = shown.map((details) => [

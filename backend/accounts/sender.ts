@@ -17,7 +17,7 @@ export function senderNameOf({ sender_name, name }: Pick<AccountRow, 'sender_nam
 
 /**
  * A sender name must not look like an address, which mail programs might show instead of the real one: it
- * contains no @ or similar characters, no invisible characters, and none that reverse the direction of
+ * contains no @ or similar characters, no invisible characters, and no characters that reverse the direction of
  * text.
  */
 const SENDER_NAME = matching(
@@ -37,9 +37,9 @@ export async function setSenderName(
   input: string | null,
   actionContext: ActionContext,
 ): Promise<boolean> {
-  const wanted = input === null || input.trim() === '' ? null : checkName(input)
+  const requested = input === null || input.trim() === '' ? null : checkName(input)
   const account = await lockAccount(tx, accountId)
-  const name = wanted === account.name ? null : wanted
+  const name = requested === account.name ? null : requested
   if (account.sender_name === name) return false
   await change(tx, accountId, { sender_name: name }, actionContext)
   await recordAudit(tx, actionContext, {
@@ -51,7 +51,10 @@ export async function setSenderName(
   return true
 }
 
-/** Null removes the logo. Throws `not_found`, and `validation_failed` at `/logo`. Returns whether it changed. */
+/**
+ * Null removes the logo. Throws `not_found`, and `validation_failed` at `/logo`. Returns whether the logo
+ * changed.
+ */
 export async function setLogo(
   tx: Transaction,
   accountId: string,

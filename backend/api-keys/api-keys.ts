@@ -27,9 +27,9 @@ export interface NewApiKey {
   readonly name: string
   readonly scopes: readonly string[]
   readonly rateLimit?: number
-  /** The key is rejected from this instant on. If it is absent, the key does not expire. */
+  /** The key is rejected from this instant on. If `expiresAt` is absent or null, the key does not expire. */
   readonly expiresAt?: Date | null
-  /** The address prefixes from which the key may be used. If they are absent, any address may use it. */
+  /** The address prefixes from which the key may be used. If absent, the key may be used from any address. */
   readonly allowedAddresses?: readonly string[]
 }
 
@@ -125,7 +125,8 @@ export async function listApiKeys(reader: Reader, accountId: string): Promise<Ap
 
 /**
  * Takes effect with the next request. A key that is already revoked keeps the time of its first revocation.
- * With `accountId`, only a key of this account is found; operators omit it. Throws `Problem` `not_found`.
+ * With `accountId`, only a key of this account is found; operators omit `accountId`. Throws `Problem`
+ * `not_found`.
  */
 export async function revokeApiKey(
   tx: Transaction,
@@ -163,7 +164,7 @@ export async function revokeApiKey(
   return revoked
 }
 
-/** With `accountId` only a key of this account is found. Throws `Problem` `not_found`. */
+/** With `accountId`, only a key of this account is found. Throws `Problem` `not_found`. */
 export async function lockApiKey(
   tx: Transaction,
   id: string,

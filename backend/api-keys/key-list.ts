@@ -17,8 +17,8 @@ export interface KeyListQuery {
 }
 
 /**
- * Returns active keys before the others, each in the order of issue. Throws `invalid_cursor` if the account
- * has no key with the id `after`.
+ * Returns active keys first, then the others; both in the order of issue. Throws `invalid_cursor` if the
+ * account has no key with the id `after`.
  */
 export async function listKeyPage(
   reader: Reader,

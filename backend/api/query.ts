@@ -51,19 +51,23 @@ function decode(text: string, name: string): string {
 }
 
 function invalidParameter(parameter: string, detail: string): Problem {
-  return new Problem('invalid_query_parameter', `The parameter ${shown(parameter)} ${detail}.`, {
-    members: { parameter: shown(parameter) },
-  })
+  return new Problem(
+    'invalid_query_parameter',
+    `The parameter ${shortened(parameter)} ${detail}.`,
+    {
+      members: { parameter: shortened(parameter) },
+    },
+  )
 }
 
 function unknownParameter(parameter: string): Problem {
-  const detail = `This call has no parameter ${shown(parameter)}.`
+  const detail = `This call has no parameter ${shortened(parameter)}.`
   return new Problem('unknown_query_parameter', detail, {
-    members: { parameter: shown(parameter) },
+    members: { parameter: shortened(parameter) },
   })
 }
 
-/** Shortens a name, since clients may send long ones. */
-function shown(parameter: string): string {
+/** Shortens a name, since clients may send long names. */
+function shortened(parameter: string): string {
   return parameter.toWellFormed().slice(0, 64)
 }

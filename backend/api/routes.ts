@@ -31,7 +31,7 @@ export interface ApiRefs {
   Payload: Buffer | null
 }
 
-/** The same limit as the gateway's, which rejects larger bodies first. */
+/** The same limit as in the gateway, which rejects larger bodies first. */
 const BODY_BYTES_MAX = 256 * 1024
 
 export function apiRoutes(deps: ApiDeps): ServerRoute<ApiRefs>[] {
@@ -57,8 +57,8 @@ const READING: RouteOptions<ApiRefs> = { auth: 'principal', response: { ranges: 
 
 const WRITING: RouteOptions<ApiRefs> = {
   ...READING,
-  // Handlers get the raw bytes, because they check them in the order of the contract. `override` disables hapi's
-  // check of the Content-Type, which rejects unusual forms with 400.
+  // Handlers get the raw bytes of the body, because the contract defines the order of the checks. `override`
+  // disables hapi's check of the Content-Type, which rejects unusual forms with 400.
   payload: {
     parse: false,
     output: 'data',

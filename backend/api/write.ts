@@ -33,12 +33,12 @@ export interface WriteOptions<Body> {
   readonly body: ObjectSchema<Body>
   readonly idempotencyKey: 'required' | 'optional'
   /**
-   * The name of the member that reports the resource which the key created, in the problem
-   * `idempotency_key_reused`.
+   * In the problem `idempotency_key_reused`, the name of the member with the id of the resource that the key
+   * created.
    */
   readonly originalMember: string
   create(tx: Transaction, context: WriteContext, body: Body): Promise<Created>
-  /** Finds the resource that the key created. `same` is whether the body would create an equal one. */
+  /** Finds the resource that the key created. `same` is whether the body would create an equal resource. */
   recall?(
     reader: Reader,
     context: WriteContext & { readonly idempotencyKey: string },

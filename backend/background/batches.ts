@@ -8,8 +8,8 @@ const BATCH_MAX = 100
 const PAUSE_MS_MAX = 5
 
 /**
- * Writes batches one after the other. After each batch it pauses for as long as the batch took, up to
- * `PAUSE_MS_MAX`, so that calls get about half of the database's time.
+ * Writes batches one after the other, and pauses after each batch for as long as the batch took, up to
+ * `PAUSE_MS_MAX`. Calls therefore get about half of the database's time.
  */
 export async function writeInBatches<T>(
   rows: readonly T[],

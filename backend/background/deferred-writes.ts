@@ -23,7 +23,7 @@ interface DeferredWritesOptions {
   /** The subject of log messages, e.g. `last use of keys`. */
   readonly subject: string
   readonly log: Logger
-  /** Writes the collected data, or puts it back and throws. Resolves to false if there was none. */
+  /** Writes the collected data, or keeps the data and throws. Resolves to false if there was no data. */
   write(): Promise<boolean>
 }
 

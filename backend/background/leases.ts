@@ -10,7 +10,7 @@ import type { Expression } from 'kysely'
 import { readAnyTable, writeAnyTable } from '../database/any-table.ts'
 import type { Reader, Tables, Transaction } from '../database/tables.ts'
 
-/** The tables with these two columns. */
+/** The tables with the columns `run_at` and `lease`. */
 type Leased = {
   [T in keyof Tables]: Tables[T] extends { run_at: string | null; lease: string | null } ? T : never
 }[keyof Tables]
@@ -62,7 +62,9 @@ export function leasesOf<T extends Leased>({
       return rows.map((row) => String(row[key]))
     },
 
-    /** Returns when the next row becomes due, if that is within `horizonMs`. */
+    /**
+     * Returns the time at which the next row becomes due; undefined if no row becomes due within `horizonMs`.
+     */
     async findNextRun(reader: Reader, now: Date, horizonMs: number): Promise<Date | undefined> {
       const row = await readAnyTable(reader)
         .selectFrom<string>(table)
@@ -87,7 +89,7 @@ export function leasesOf<T extends Leased>({
     },
 
     /**
-     * Ends a lease; the row is due again at `runAt`, or never if that is null. Resolves to false, without a
+     * Ends a lease; the row is due again at `runAt`, or never if `runAt` is null. Resolves to false, without a
      * change, if the lease has passed to another worker.
      */
     async finish(
@@ -131,14 +133,16 @@ export function leasesOf<T extends Leased>({
   }
 }
 
-/** A lease names its process, so that other processes on the machine can check whether it still runs. */
+/**
+ * A lease names its process, so that other processes on the machine can check whether that process still runs.
+ */
 function createLease(): string {
   return `${hostname()}:${process.pid}:${randomUUID()}`
 }
 
 /**
- * Whether the process of a lease has certainly ended. This is unknown for a process on another machine, for
- * which the result is false.
+ * Whether the process of a lease has certainly ended. False for a process on another machine, whose state is
+ * unknown.
  */
 export function isOrphaned(lease: string): boolean {
   const [host, pid] = lease.split(':')

@@ -6,9 +6,9 @@ import type { Logger } from '../../shared/process/log.ts'
 import type { Database } from '../database/database.ts'
 
 /**
- * The maximum pause of workers that are woken by announcements or sleep until the next row is due. Without it,
- * they would miss work from another process on a SQLite file, which sends no announcements, and work whose
- * announcement was lost because its process was killed.
+ * The maximum pause of workers that are woken by announcements or sleep until the next row is due. Without
+ * polling, these workers would miss work of other processes on a SQLite file, which send no announcements, and
+ * work whose announcement was lost because a process was killed.
  */
 export const POLL_MS = 5000
 

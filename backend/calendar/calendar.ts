@@ -71,7 +71,8 @@ export function startOfDay(date: string, timezone: string): Date {
 }
 
 /**
- * The instant at which the local time is `hour` on the date. If the clocks skip this hour, it is an hour later.
+ * The instant at which the local time is `hour` on the date. If the clocks skip this hour, the instant is an
+ * hour later.
  */
 export function instantOf(date: string, hour: number, timezone: string): Date {
   const wanted = Date.parse(`${date}T00:00:00Z`) + hour * HOUR_MS
@@ -93,8 +94,8 @@ const dayFormat = formatIn(DAY)
 const clockFormat = formatIn({ ...DAY, ...TIME })
 
 /**
- * Formats are cached, since creating one takes 50 µs and using it 1 µs. The cache has at most one format for
- * each time zone of accounts and debtors.
+ * Formats are cached, since creating a format takes 50 µs and using it takes 1 µs. The cache has at most one
+ * format for each time zone of accounts and debtors.
  */
 function formatIn(shown: Intl.DateTimeFormatOptions): (timezone: string) => Intl.DateTimeFormat {
   const formats = new Map<string, Intl.DateTimeFormat>()

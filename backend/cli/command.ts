@@ -12,7 +12,7 @@ import type { OpenDatabase } from '../database/open.ts'
 export type InputStream = Readable & { readonly isTTY?: boolean }
 
 export interface Context {
-  /** Opens the database on the first call. It is closed when the command has ended. */
+  /** Opens the database on the first call. The database is closed when the command has ended. */
   database(): Promise<OpenDatabase>
   /** Applies the pending migrations, and returns their names. */
   migrate(): Promise<readonly string[]>

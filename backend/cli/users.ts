@@ -92,7 +92,7 @@ interface PasswordSource {
 function passwordFrom(source: PasswordSource, context: Context): string | Promise<string> {
   const { password, 'password-stdin': isPiped } = source
   if (password === undefined) {
-    // Without this, a script that forgets the password would wait for it.
+    // Without this check, a script that passes no password would wait for input forever.
     if (isPiped || context.stdin().isTTY) return readPassword(context)
     throw new UsageError('Without a terminal, the command requires --password-stdin')
   }

@@ -41,8 +41,8 @@ export interface DatabaseOptions {
   readonly url: string
   readonly log: Logger
   /**
-   * A backend migrates the database; a SQLite file accepts only one backend. An operator's command runs
-   * beside a backend; it migrates an empty database and rejects one with pending migrations. A migrator
+   * A backend migrates the database; a SQLite file accepts only one backend. An operator's command runs beside
+   * a backend; it migrates an empty database and rejects any other database with pending migrations. A migrator
    * runs beside a backend and migrates, without a time limit.
    */
   readonly user: 'backend' | 'operator' | 'migrator'
@@ -66,7 +66,7 @@ export interface OpenDatabase extends Database {
   readonly migrated: readonly string[]
   /**
    * Runs `work` with a reader that shows the state at one instant, however long `work` takes and whatever is
-   * committed meanwhile. It blocks no other transaction.
+   * committed meanwhile. A snapshot blocks no other transaction.
    */
   snapshot<T>(work: (read: Reader) => Promise<T>): Promise<T>
   /**

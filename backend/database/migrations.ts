@@ -1,6 +1,6 @@
 /**
- * The schema's history. It is append-only: a released migration is never edited, and a later one corrects
- * it. The SQL is valid for both SQLite and PostgreSQL.
+ * The schema's history. It is append-only: a released migration is never edited; a later migration corrects it.
+ * The SQL is valid for both SQLite and PostgreSQL.
  */
 
 import type { MigrationProgress } from './migrating/progress.ts'
@@ -123,7 +123,7 @@ function pendingOf(records: readonly MigrationRecord[], migrations: Migrations):
   return Object.keys(migrations).filter((name) => !complete.has(name))
 }
 
-/** A newer schema is usable, unless a migration removed what this program needs. */
+/** A newer schema is usable, unless a migration removed columns or tables that this program needs. */
 function assertUsable(records: readonly MigrationRecord[], migrations: Migrations): void {
   const unusable = records.filter(
     ({ name, requires }) => !(name in migrations) && requires !== null && !(requires in migrations),

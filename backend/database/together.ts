@@ -1,7 +1,7 @@
 /**
- * Waits like `Promise.all` for statements of a transaction that were sent together, but always until the
- * last one has ended. If any failed, throws the error of the first one that failed: the statements after it
- * failed only because of it, and their errors do not show the cause.
+ * Waits like `Promise.all` for statements of a transaction that were sent together, but always until the last
+ * one has ended. If any failed, throws the error of the first one that failed: the statements after it failed
+ * only for this reason, and their errors do not show the cause.
  */
 export async function together<const Statements extends readonly unknown[]>(
   statements: Statements,

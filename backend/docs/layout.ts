@@ -85,7 +85,7 @@ function renderEntry(page: Page, isCurrent: boolean): Html {
 ${isCurrent && renderSections(page.headings)}</li>`
 }
 
-/** Renders links to the headings of the second level, with those of the third level below each. */
+/** Renders links to the headings of the second level, and below each link its headings of the third level. */
 function renderSections(headings: readonly Heading[]): Html | undefined {
   const sections = headings.filter(({ depth }) => depth === 2)
   if (sections.length === 0) return undefined

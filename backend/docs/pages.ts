@@ -13,7 +13,7 @@ import type { Page } from './page.ts'
 import { referencePage } from './reference.ts'
 
 const GUIDES = new URL('../../docs/', import.meta.url)
-/** The base URL in the guides. It is replaced with the installation's. */
+/** The base URL in the guides. Rendering replaces it with the base URL of the installation. */
 const WRITTEN_BASE_URL = 'http://127.0.0.1:8080'
 
 /** The guides in reading order. Other files of the folder are for operators, and are not served. */

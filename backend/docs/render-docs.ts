@@ -26,7 +26,10 @@ const MINISEARCH = new URL(import.meta.resolve('minisearch'))
 const EXAMPLES = new URL('../../deploy/examples/', import.meta.url)
 const EXAMPLE_FILES = ['README.md', 'client.ts', 'post-payments.ts', 'receivables.py', 'sync.ts']
 
-/** The base URLs in the OpenAPI document and in the examples. They are replaced with the installation's. */
+/**
+ * The base URLs in the OpenAPI document and in the examples. Rendering replaces them with the base URL of the
+ * installation.
+ */
 const WRITTEN_BASE_URL = 'http://localhost:8080'
 const EXAMPLES_BASE_URL = 'http://127.0.0.1:8080'
 

@@ -53,7 +53,7 @@ function sectionsOf({ path, title: page, main }: Page): Section[] {
     // Errors are also found by their status, with which the text of their sections begins.
     const [, status] = kind === 'error' ? (/^(\d{3}) · /.exec(sectionText) ?? []) : []
     const pageLabel = status === undefined ? page : `${page}, ${status}`
-    // Codes of Settings rank below those of the API, because integrators look for codes of the API.
+    // Error codes of Settings rank below error codes of the API, because integrators look for the latter.
     const sectionKind = Object.hasOwn(SETTINGS_PROBLEM_TYPES, id) ? 'reference' : kind
     sections.push({
       href,

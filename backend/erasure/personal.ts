@@ -28,7 +28,7 @@ export function responseWithoutPersonalData(text: string): string {
   return rewrite(text, (object) => scrub(kindOf(object), object))
 }
 
-/** Erases the object in the `data` of an event, and its previous values. */
+/** Erases the object and its previous values in the `data` of an event. */
 export function eventWithoutPersonalData(text: string): string {
   return rewrite(text, (event) => {
     const data = membersOf(event['data'])
@@ -63,7 +63,9 @@ function scrub(kind: string, object: Members): Members {
   return replace(object, PERSONAL[kind] ?? {})
 }
 
-/** Replaces only members that are present, because the previous values in an event are only the changed ones. */
+/**
+ * Replaces only members that are present, because the previous values in an event include only changed members.
+ */
 function replace(object: Members, replacements: Replacements): Members {
   const entries = Object.entries(object).map(([name, value]) => {
     if (!(name in replacements)) return [name, value]

@@ -92,7 +92,7 @@ const byAddress = (owner: Owner): Condition =>
   )`
 
 export const TRACES: readonly (ErasedColumns | ErasedDocument | DeletedRows)[] = [
-  // This comes before the messages, because the recipients of the messages determine the addresses.
+  // This table comes before the messages, because the recipients of the messages determine the addresses.
   {
     table: 'suppressed_addresses',
     key: ['account_id', 'address', 'reason'],

@@ -98,7 +98,10 @@ export interface DeliveryHead {
   readonly type: string
 }
 
-/** Returns the `data` of an event, including the revision of its object; null if the object has none. */
+/**
+ * Returns the `data` of an event, including the revision of its object; `revision` is null if the object has
+ * none.
+ */
 export function withRevision({ object, previous }: EventData) {
   return { object, previous, revision: 'revision' in object ? object.revision : null }
 }

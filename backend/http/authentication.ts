@@ -36,7 +36,7 @@ export interface AuthenticationDeps {
   readonly clock: () => Date
 }
 
-/** Registers the strategy; `request.auth.credentials` of its routes is a `Caller`. */
+/** Registers the strategy. On routes that use it, `request.auth.credentials` is a `Caller`. */
 export function registerPrincipalStrategy(server: Server, deps: AuthenticationDeps): void {
   const verify = createVerifier(deps.gatewaySecrets)
   const routes = new Map(
@@ -65,7 +65,7 @@ export function registerPrincipalStrategy(server: Server, deps: AuthenticationDe
   server.auth.strategy('principal', 'principal')
 }
 
-/** Caches verified principals: a gateway sends the same one for up to a minute. */
+/** Caches verified principals: a gateway sends the same principal for up to a minute. */
 function createVerifier(secrets: readonly string[]) {
   const signed = new LRUCache<string, SignedPrincipal>({ max: PRINCIPALS_MAX })
   return (text: string, now: number): Principal | Refusal => {

@@ -64,7 +64,7 @@ export function respondWithProblems(server: Server, options: ProblemResponsesOpt
   })
 }
 
-/** The request id of the gateway, so that both processes log the same one. */
+/** Returns the request id of the gateway, so that both processes log the same id. */
 export function requestIdOf({ headers }: Request): string {
   const given = headers['x-request-id']
   return typeof given === 'string' && /^[A-Za-z0-9._-]{1,64}$/.test(given) ? given : createId('req')
@@ -76,13 +76,13 @@ function respond(h: ResponseToolkit, problem: Problem, type: string, document: s
     .code(problem.status)
     .type(type)
     .header('cache-control', 'no-store')
-  // This is for the counts of each key's errors (usage/counted-calls.ts).
+  // usage/counted-calls.ts reads the code to count the errors of each key.
   response.app.problemCode = problem.code
   for (const [name, value] of Object.entries(problem.headers)) response.header(name, value)
   return response
 }
 
-/** hapi turns every thrown error into a Boom in place. A Problem becomes one too, but keeps its class. */
+/** hapi turns every thrown error into a Boom in place. A Problem also becomes a Boom, but keeps its class. */
 function isRouteMissing(error: Error): boolean {
   return !(error instanceof Problem) && error instanceof Boom && error.output.statusCode === 404
 }

@@ -34,7 +34,7 @@ function isListenedOn(path: string): Promise<boolean> {
       resolve(isListening)
     }
     socket.once('connect', () => settle(true))
-    // A refused connection shows that its process has ended. After any other error the file is kept.
+    // A refused connection shows that no process listens anymore. After any other error, the file is kept.
     socket.once('error', (error: NodeJS.ErrnoException) => settle(error.code !== 'ECONNREFUSED'))
   })
 }

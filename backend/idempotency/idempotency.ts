@@ -19,7 +19,7 @@ export interface Attempt {
   /** The operation's id in the contract. */
   readonly operation: string
   readonly key: string
-  /** A digest of the operation and the body. A retry has the same one. */
+  /** A digest of the operation and the body. A retry has the same fingerprint. */
   readonly fingerprint: string
 }
 
@@ -42,8 +42,8 @@ export interface Write {
    */
   recall(read: Reader): Promise<Recorded | undefined>
   /**
-   * The name of the member that reports the resource which the key created, in the problem
-   * `idempotency_key_reused`.
+   * In the problem `idempotency_key_reused`, the name of the member with the id of the resource that the key
+   * created.
    */
   readonly originalMember: string
 }
@@ -74,7 +74,8 @@ export function createIdempotency({
     const name = JSON.stringify([attempt.accountId, attempt.operation, attempt.key])
     let timeout: ReturnType<typeof startTimeout> | undefined
     try {
-      // Several calls may wait. The first one that resumes becomes the call in progress, for which the others wait.
+      // Several calls may wait. The first call that resumes becomes the call in progress, for which the others
+      // wait.
       for (let other = running.get(name); other !== undefined; other = running.get(name)) {
         timeout ??= startTimeout(waitMsMax)
         if ((await Promise.race([other, timeout.end])) === 'elapsed') throw inProgress()

@@ -45,8 +45,9 @@ export async function recordCustomer(
 }
 
 /**
- * Creates the invoice and its payment, as far as they are missing, and returns the created records. Throws
- * `duplicate_external_id`, `duplicate_invoice_number`, `debtor_not_found`, and the problems of a payment.
+ * Creates the invoice if it is missing and the payment if it is missing, and returns the created records.
+ * Throws `duplicate_external_id`, `duplicate_invoice_number`, `debtor_not_found`, and the problems of a
+ * payment.
  */
 export async function recordInvoice(
   tx: Transaction,
@@ -104,8 +105,7 @@ export interface FoundCorrection {
 }
 
 /**
- * Finds customers whose name or e-mail address differs from the file, and open invoices whose due date differs
- * from it.
+ * Finds customers whose name or e-mail address differs from the file, and open invoices whose due date differs.
  */
 export function findCorrections(
   customers: ReadonlyMap<string, LedgerCustomer>,

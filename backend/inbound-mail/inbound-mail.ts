@@ -91,7 +91,10 @@ function bounceOf(fields: ReadonlyMap<string, string>): Bounce {
   return { type: bounceTypeOf(code), code, detail: oneLine(diagnostic || `status ${code}`) }
 }
 
-/** Recognizes automatic replies by the header of RFC 3834, and by those of programs that do not follow it. */
+/**
+ * Recognizes automatic replies by the header of RFC 3834, and by the headers of programs that do not follow
+ * this RFC.
+ */
 function isAutomatic({ headers, returnPath }: Email): boolean {
   const header = (name: string) =>
     headers.find(({ key }) => key === name)?.value.toLowerCase() ?? ''

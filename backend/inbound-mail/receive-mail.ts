@@ -1,4 +1,7 @@
-/** Processes inbound mail. This is idempotent, because providers post a mail again if they got no response. */
+/**
+ * Processes inbound mail. Processing is idempotent, because providers post a mail again if they got no
+ * response.
+ */
 import { createHash } from 'node:crypto'
 import type { InboundMailRow, MessageRow, Reader, Transaction } from '../database/tables.ts'
 import { suppressAddress } from '../debtors/contactability.ts'

@@ -1,7 +1,8 @@
 /**
  * A client of the public API. A request waits while the key's hourly limit is used up, and is retried with the
  * same Idempotency-Key if its outcome is unknown. A request fails after eight attempts, or at once if a retry
- * cannot help. Responses that concern one record (201, 409, 422) are returned as values.
+ * cannot help. Responses that concern one record (201, 409, 422) are returned. All other failures throw
+ * `ImportStopped`.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Dispatcher, Pool } from 'undici'
@@ -49,7 +50,7 @@ export interface ApiOptions {
   readonly baseUrl: string
   readonly key: string
   readonly connections: number
-  /** If aborted, requests in flight finish and no further one is sent. */
+  /** If aborted, requests in flight finish and no further request is sent. */
   readonly stop: AbortSignal
   /** Called before each wait for the hourly limit or for a retry. */
   readonly onWait: (reason: string, untilMs: number) => void

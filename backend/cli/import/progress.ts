@@ -17,7 +17,7 @@ export interface Progress {
    * `total` is undefined if it is not known beforehand. `minSecondsLeft` returns the minimum duration that
    * the rate limit allows for the remaining records.
    */
-  begin(label: string, total?: number, minSecondsLeft?: (rest: number) => number): void
+  begin(label: string, total?: number, minSecondsLeft?: (remaining: number) => number): void
   advance(count?: number): void
   /** Shows why the work waits, until the next call of `advance`. */
   wait(reason: string, untilMs: number): void
@@ -103,7 +103,7 @@ interface Phase {
   readonly total: number | undefined
   done: number
   readonly startedAtMs: number
-  readonly minSecondsLeft: (rest: number) => number
+  readonly minSecondsLeft: (remaining: number) => number
 }
 
 export function renderProgress(state: ProgressState): string {

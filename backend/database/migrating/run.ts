@@ -151,8 +151,8 @@ async function runBackfill(
 }
 
 /**
- * Updates the next rows after `position`. Returns the key of the last one as `last`, or undefined if no rows
- * follow.
+ * Updates the next rows after `position`. Returns the key of the last updated row as `last`, or undefined if no
+ * rows follow.
  */
 async function backfillBatch(
   tx: Kysely<unknown>,
@@ -190,8 +190,8 @@ function valuesOf(position: string) {
 }
 
 /**
- * Runs `work` and records it in one transaction, unless another process has completed the step. `work`
- * resolves to the position from which it must continue, or to undefined if the step is done. Resolves to
+ * Runs `work` and records it in one transaction, unless another process has completed the step. `work` resolves
+ * to the position at which its next call must continue, or to undefined if the step is done. Resolves to
  * whether the step is done.
  */
 function runOnce(

@@ -18,7 +18,8 @@ export interface Migration {
   readonly steps: readonly Step[]
   /**
    * For a migration that removes something: the name of a migration from the first release that no longer used
-   * it. A program that does not know the named migration refuses to start. If absent, any program may start.
+   * the removed columns or tables. A program that does not know the named migration refuses to start. If
+   * absent, any program may start.
    */
   readonly requires?: string
 }
@@ -77,8 +78,8 @@ export function transaction(...statements: readonly string[]): TransactionStep {
 }
 
 /**
- * Adds a column with a check. In PostgreSQL these are several statements, because a single one would validate
- * the whole table while it is locked.
+ * Adds a column with a check. In PostgreSQL these are several statements, because a single statement would
+ * validate the whole table while it is locked.
  */
 export function column(table: string, name: string, type: string, condition: string): ColumnStep {
   return { kind: 'column', table, column: name, type, check: condition }
@@ -102,8 +103,8 @@ export function index(statement: string): IndexStep {
 
 /**
  * `update <table> set <set> where <where>`, in batches in the order of the primary key. The update must be
- * repeatable. It misses rows that a process of the previous version inserts with a key before the current
- * batch: the column's default must be correct for these rows, or the code must handle them.
+ * repeatable. The update misses rows that a process of the previous version inserts with a key before the
+ * current batch: the column's default must be correct for these rows, or the code must handle them.
  */
 export function backfill(
   work: Omit<BackfillStep, 'kind' | 'key'> & Partial<Pick<BackfillStep, 'key'>>,

@@ -1,6 +1,6 @@
 /**
  * Records in the invoice itself, instead of a separate table, that an event has announced it as overdue. With
- * indexes on this column, the worker finds unannounced invoices and a list finds overdue ones.
+ * indexes on this column, the worker finds unannounced invoices and a list finds overdue invoices.
  */
 import { type Kysely, sql } from 'kysely'
 

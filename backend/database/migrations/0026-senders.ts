@@ -1,5 +1,5 @@
 /**
- * The sender's name and the logo of an account's reminders, and those with which each reminder's text was
+ * The sender's name and the logo of an account's reminders, and the name and logo with which each text was
  * written.
  */
 import { index, transaction } from '../migrating/steps.ts'

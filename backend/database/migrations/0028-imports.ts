@@ -1,5 +1,5 @@
 /**
- * Imports with the records that each import created, so that it can be taken back; the calls of keys by
+ * Imports with the records that they created, so that an import can be taken back; the calls of keys by
  * operation; and an index that finds the audit log's entries about one record.
  */
 import { index, transaction } from '../migrating/steps.ts'

@@ -311,7 +311,7 @@ class PostgresDatabase implements OpenDatabase {
   }
 }
 
-/** Accepts statements only while the transaction runs; later ones are a bug. */
+/** Accepts statements only while the transaction runs; a later statement is a bug. */
 function guarded(connection: TransactionConnection, state: Running): DatabaseConnection {
   return {
     executeQuery: (compiled) => {

@@ -1,7 +1,7 @@
 /**
  * Finds which of several servers accepts writes. A standby that is promoted starts a timeline with a higher
- * number. A former primary that still runs, or runs again, has a lower number and is never used again. Without
- * this, a backend could read from it that a revoked key is valid.
+ * number. A former primary that still runs, or runs again, has a lower number and is never used again.
+ * Otherwise, a backend could read from a former primary that a revoked key is still valid.
  *
  * Each server is polled over a connection of its own, so that a server that hangs does not delay the others.
  *
@@ -110,8 +110,8 @@ export class Primary {
   }
 
   /**
-   * Registers a connection to the server at `url`. It is closed when that server no longer accepts writes, or
-   * when another server does.
+   * Registers a connection to the server at `url`. The connection is closed when this server no longer accepts
+   * writes, or when another server accepts writes.
    */
   track(client: Client, url: string): void {
     const { stream } = client.connection
@@ -171,8 +171,8 @@ export class Primary {
       server.failure = error
     }
     if (!this.#isClosed) this.#decide(server)
-    // The connection may have been opened while all others were closed. Left open, it would keep the
-    // process from exiting.
+    // The connection may have been opened while all others were closed. Left open, the connection would keep
+    // the process from exiting.
     else void server.client?.end().catch(() => {})
   }
 
@@ -243,7 +243,8 @@ export class Primary {
 
 async function readState(client: pg.Client, isOneOfSeveral: boolean): Promise<State> {
   const { rows } = await client.query<{ standby: boolean; timeline: string; waitable: boolean }>(
-    // The first eight digits of a WAL file's name are the timeline. A server in recovery cannot report it.
+    // The first eight digits of a WAL file's name are the timeline. A server in recovery cannot report its
+    // timeline.
     `select pg_is_in_recovery() as standby, ${
       isOneOfSeveral
         ? `case when pg_is_in_recovery() then ''
@@ -255,7 +256,8 @@ async function readState(client: pg.Client, isOneOfSeveral: boolean): Promise<St
   return {
     isStandby: standby,
     timeline: Number.parseInt(timeline || '0', 16),
-    // Without synchronous standbys no commit waits for one, and this query costs ten times as much.
+    // Without synchronous standbys, no commit waits, so the second query, which takes ten times as long, is not
+    // needed.
     awaitsStandby: waitable && (await awaitsStandby(client)),
   }
 }

@@ -19,7 +19,7 @@ export interface ReadResult {
 
 export class ReaderConnection {
   readonly #options: SessionOptions
-  /** The current connection, or the one being opened. */
+  /** The current connection, or the connection that is being opened. */
   #connecting: Promise<Client> | undefined
   #client: Client | undefined
   #inFlight = 0

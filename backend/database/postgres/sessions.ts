@@ -28,8 +28,7 @@ export interface PoolOptions extends SessionOptions {
 }
 
 /**
- * No statement of the service should take this long. A statement that does is aborted before its caller times
- * out.
+ * No statement of the service should take this long. A longer statement is aborted before its caller times out.
  */
 const STATEMENT_MS_MAX = 8000
 
@@ -128,8 +127,8 @@ function startupLimits({ lockMsMax, hasTimeLimits, readOnly }: SessionOptions): 
 }
 
 /**
- * Opens a separate session without time limits, for migrations and snapshots. Throws if the URL is that of
- * a pooler, which would pass a session-level lock to the next client of that session.
+ * Opens a separate session without time limits, for migrations and snapshots. Throws if the URL leads to a
+ * pooler, which would pass a session-level lock to the next client of the session.
  */
 export async function connectAlone(url: string, name: string): Promise<pg.Client> {
   try {
@@ -171,7 +170,7 @@ async function connect(url: string, name: string, more: pg.ClientConfig = {}): P
 }
 
 /**
- * Throws if the pooler's role has no time limits, or longer ones than the service's own: a statement that
+ * Throws if the pooler's role has no time limits, or longer limits than the service's own: a statement that
  * hangs would lock its row forever.
  */
 export async function checkRoleLimits(url: string, name: string, lockMsMax: number): Promise<void> {

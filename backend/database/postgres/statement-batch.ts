@@ -4,7 +4,7 @@
  * each would cost the driver and the server a system call, and the driver a timer and some promises, which
  * takes longer than most of our statements themselves.
  *
- * If a statement fails, the server skips those after it.
+ * If a statement fails, the server skips the statements after it.
  */
 import assert from 'node:assert'
 import pg from 'pg'
@@ -99,7 +99,7 @@ class Batch extends DriverQuery {
   #columns: readonly Column[] | undefined
   #rows: Row[] = []
   #badValue: unknown
-  /** The driver replaces this function by one that also stops the driver's timer. */
+  /** The driver replaces this function with one that also stops the driver's timer. */
   callback: (error: unknown) => void
 
   constructor(

@@ -79,7 +79,7 @@ export class SqliteConnection implements DatabaseConnection {
     return connection
   }
 
-  /** The last error of the environment, if any: it may have ended an open transaction. */
+  /** The last error of the environment, if any. Such an error may have ended an open transaction. */
   get fault(): Error | undefined {
     return this.#fault
   }
@@ -107,7 +107,7 @@ export class SqliteConnection implements DatabaseConnection {
     const statement = await this.#prepare(query.sql)
     return new Promise((resolve, reject) => {
       if (returnsRows(query)) {
-        // `get` is not used, because it stops at the first row and so keeps its snapshot open.
+        // `get` is not used, because it would stop at the first row and keep its snapshot open.
         statement.all<R>(query.parameters, (error, rows) =>
           error ? reject(this.#translate(error)) : resolve({ rows }),
         )

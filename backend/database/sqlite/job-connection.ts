@@ -4,8 +4,8 @@
  * (write-batches.ts): the round trip to SQLite's thread takes longer than most writes. If a deferred write
  * fails, the statement that caused it to run throws its error, and the job fails.
  *
- * The savepoint with which a job is undone is created before its first write. A job whose writes all run as
- * one statement at its end needs none, because a statement that fails has no effect.
+ * The savepoint with which a job is undone is created before its first write. A job whose writes all run as one
+ * statement at its end needs no savepoint, because a statement that fails has no effect.
  */
 import { type CompiledQuery, type DatabaseConnection, type QueryResult, TableNode } from 'kysely'
 import { isPrepared } from '../prepared.ts'

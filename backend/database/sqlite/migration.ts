@@ -41,8 +41,9 @@ function createTarget(connection: SqliteConnection): MigrationTarget {
 }
 
 /**
- * No statement of SQLite replaces a check without copying the table. This changes the check in the stored
- * schema, as the documentation of ALTER TABLE describes, which takes no longer for a million rows than for none.
+ * No statement of SQLite replaces a check without copying the table. This function changes the check in the
+ * stored schema, as the documentation of ALTER TABLE describes. Its duration does not depend on the number of
+ * rows.
  */
 async function replaceCheck(tx: Kysely<unknown>, { table, from, to }: CheckStep): Promise<void> {
   const { rows } = await sql<{ schema_version: number }>`pragma schema_version`.execute(tx)

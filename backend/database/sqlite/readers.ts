@@ -16,7 +16,7 @@ import type { SqliteConnection } from './connection.ts'
  */
 const GROUP_MAX = 16
 
-/** Pages of lists are expensive, so few different ones are combined in one statement. */
+/** Pages of lists are expensive, so only a few different pages are combined in one statement. */
 const PAGES = { distinctMax: 4, readsMax: GROUP_MAX }
 
 /**
@@ -26,8 +26,8 @@ const PAGES = { distinctMax: 4, readsMax: GROUP_MAX }
 const STATEMENTS_MAX = 500
 
 /**
- * A usual group of transactions ends before this time. After it, reads continue, so a long transaction does
- * not block them.
+ * A usual group of transactions ends before this time. After this time, reads continue, so that a long
+ * transaction does not block them.
  */
 const PAUSE_MS_MAX = 60
 
@@ -164,8 +164,8 @@ export class SqliteReaders implements DatabaseConnection {
   }
 
   /**
-   * Makes the statement that returns the rows as JSON. `count` is the number of pages in it; for other reads,
-   * 2 means any number above one.
+   * Makes the statement that returns the rows as JSON. `count` is the number of pages in the statement; for
+   * other reads, 2 means any number above one.
    */
   async #makeStatement(
     reader: SqliteConnection,
@@ -199,7 +199,7 @@ function cacheKey(sql: string, count: number): string {
   return `${count} ${sql}`
 }
 
-/** Returns the columns even if the query finds nothing, by joining it to a row. */
+/** Returns the columns even if the query finds nothing, because it is joined to a constant row. */
 async function columnsOf(
   reader: SqliteConnection,
   sql: string,

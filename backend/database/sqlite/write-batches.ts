@@ -58,7 +58,8 @@ export class WriteBatches {
         this.#inserts.set(texts, insert)
       } catch (error) {
         if (this.#writer.fault !== undefined) throw error
-        // The error must not fail the next transactions, which did not cause it: the writes run one by one.
+        // The error must not fail the next transactions, which did not cause it. Without a view, the writes run
+        // one by one.
         this.#inserts.set(texts, undefined)
       }
     }

@@ -231,7 +231,10 @@ export class WriteQueue {
   }
 }
 
-/** The savepoint of the running job. The savepoint of an earlier job is released when the next one is created. */
+/**
+ * The savepoint of the running job. The savepoint of an earlier job is released when the next savepoint is
+ * created.
+ */
 class Savepoint {
   readonly #writer: SqliteConnection
   #isOpen = false

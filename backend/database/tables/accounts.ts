@@ -16,13 +16,13 @@ export interface AccountRow {
   is_demo: Bit
   /** Increased when the scopes or the status change, which invalidates the cached principals of the account. */
   revision: number
-  /** The number in the next generated invoice number. */
+  /** The number from which the next invoice number is generated. */
   next_invoice_number: number
   /** An additional address for replies of debtors. Null: only the service receives replies. */
   reply_to: string | null
   /** Whether money on account is allocated by people, or automatically to the oldest invoices. */
   apply_credit: 'manual' | 'oldest_first'
-  /** Since when Admins need a second factor; null: they need none. */
+  /** The time since which Admins need a second factor; null: Admins need none. */
   second_factor_required_at: string | null
   /** The name in reminders; null: the account's name. */
   sender_name: string | null

@@ -20,7 +20,7 @@ export interface ApiKeyRow {
   last_used_at: string | null
   revoked_at: string | null
   revoked_by: string | null
-  /** When the key expires; null: never. It may only be moved to an earlier time. */
+  /** When the key expires; null: never. The expiry may only be moved to an earlier time. */
   expires_at: string | null
   /** When a backend recorded that the key had expired. */
   expired_at: string | null

@@ -34,7 +34,7 @@ export interface MessageRow {
   approval_status: 'pending' | 'approved' | 'rejected' | 'lapsed' | 'expired' | null
   approval_decided_by: string | null
   approval_decided_at: string | null
-  /** In clear text; the API returns it masked. */
+  /** The address in clear text. The API returns it masked. */
   recipient: string | null
   subject: string | null
   body: string | null

@@ -12,7 +12,7 @@ export interface UserRow {
   /** The encrypted secret of the authenticator app, which is in use once `totp_enabled_at` is set. */
   totp_secret: string | null
   totp_enabled_at: string | null
-  /** The step of the last accepted code; PostgreSQL returns it as text. */
+  /** The step of the last accepted code. PostgreSQL returns the number as text. */
   totp_last_step: number | string | null
   created_at: string
   updated_at: string
@@ -31,7 +31,7 @@ export interface SessionRow {
   last_seen_at: string
   /** Fixed at login; activity does not extend it. */
   expires_at: string
-  /** The address and the browser of the login; the browser's name is the one that it sends. */
+  /** The address and the browser of the login. `user_agent` is the text that the browser sends. */
   address: string | null
   user_agent: string | null
   /** When the password was last entered. */
@@ -60,7 +60,7 @@ export interface PasskeyRow {
   credential_id: string
   /** A COSE key, base64url. */
   public_key: string
-  /** How often the authenticator was used, or 0 if it does not count; PostgreSQL returns it as text. */
+  /** How often the authenticator was used, or 0 if it does not count. PostgreSQL returns the number as text. */
   sign_count: number | string
   /** How browsers reach the authenticator, as a JSON list. */
   transports: string
@@ -80,7 +80,7 @@ export interface PasskeyChallengeRow {
   expires_at: string
 }
 
-/** A browser in which a user has logged in, by the cookie that it keeps. */
+/** A browser in which a user has logged in. A cookie identifies the browser. */
 export interface KnownBrowserRow {
   /** SHA-256, base64url. */
   token_hash: string

@@ -16,9 +16,9 @@ export interface WebhookEndpointRow {
   disabled_reason: 'gone' | 'failing' | null
   /** The first failure since the last success. */
   failing_since: string | null
-  /** Nothing is sent before this time, because the endpoint requested it or was overloaded. */
+  /** Nothing is sent before this time, because the endpoint requested a delay or was overloaded. */
   hold_until: string | null
-  /** Encrypted, as is the previous secret, which also signs until it expires. */
+  /** The current and the previous secret are encrypted. Until the previous secret expires, both sign. */
   secret: string
   old_secret: string | null
   old_secret_expires_at: string | null

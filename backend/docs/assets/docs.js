@@ -1,4 +1,7 @@
-/** On wide screens, the list of contents is open next to the text. Otherwise it is above it, and closed. */
+/**
+ * On wide screens, the list of contents is open next to the text. On narrow screens, the list is above the
+ * text, and closed.
+ */
 const menu = document.querySelector('.menu')
 const isWide = matchMedia('(min-width: 60rem)')
 

@@ -35,7 +35,7 @@ for (const [name, language] of Object.entries(LANGUAGES)) {
 /** The cache helps because most samples appear several times, e.g. the errors that every operation has. */
 const rendered = new Map<string, Html>()
 
-/** Renders a code block, without colors if the language is not one of those above. */
+/** Renders a code block, without colors if the language is not in `LANGUAGES`. */
 export function renderCode(code: string, language: string): Html {
   const known = rendered.get(`${language}\n${code}`)
   if (known !== undefined) return known

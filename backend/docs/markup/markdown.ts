@@ -135,7 +135,10 @@ function createSlugs(): (text: string) => string {
   }
 }
 
-/** Converts a link between guides, which is a file name so that it also works in the repository. */
+/**
+ * Converts a link to another guide. In Markdown, the link is a file name, so that it also works in the
+ * repository.
+ */
 function publicAddress(href: string): string {
   if (/^(?:https?:|#|\/)/.test(href)) return href
   const [, name, fragment = ''] = /^([\w-]+)\.md(#.*)?$/.exec(href) ?? []
