@@ -1,6 +1,6 @@
 /**
- * Changes the allocations of a recorded payment: allocates its money on account to invoices, or undoes an
- * allocation, so that its amount is on account again. The amount of the payment never changes.
+ * Changes the allocations of a recorded payment. Money on account is allocated to invoices, or an allocation is taken
+ * back, which puts its amount on account again. The amount of the payment never changes.
  */
 import { type ActionContext, recordAudit } from '../accounts/audit.ts'
 import { checkReason } from '../accounts/reason.ts'
@@ -32,8 +32,8 @@ export interface Reallocated {
 
 /**
  * Allocates money on account to invoices of the payment's debtor and currency, at most the amount due on
- * each. Throws `not_found`, `payment_already_reversed`, `allocation_exceeds_payment` if the money on
- * account is exceeded, `invoice_not_found`, `invoice_not_payable`, `currency_mismatch`,
+ * each. Throws `not_found`, `payment_already_reversed`, `allocation_exceeds_payment` if the sum exceeds
+ * the money on account, `invoice_not_found`, `invoice_not_payable`, `currency_mismatch`,
  * `payment_exceeds_balance`, and `validation_failed`, e.g. for an amount that is not a positive integer.
  */
 export async function allocatePayment(
@@ -58,13 +58,13 @@ export async function allocatePayment(
     },
   })
   await touchDebtor(tx, accountId, debtor.id, actionContext.now)
-  const why = 'money on account was allocated'
+  const detail = 'money on account was allocated'
   const { settled, stopped } = await settleAndStopReminders(
     tx,
     debtor,
     shares,
     actionContext.now,
-    why,
+    detail,
   )
   const before = (await readAllocations(tx, accountId, [id])).get(id) ?? []
   await addAllocations(tx, payment, shares)
@@ -76,9 +76,9 @@ export async function allocatePayment(
 }
 
 /**
- * Undoes an allocation. Its whole amount is on account again, and the invoice is owed and chased again. Throws
+ * Takes back an allocation. Its whole amount is on account again, and the invoice is owed and chased again. Throws
  * `not_found`, `payment_already_reversed`, `invoice_not_found` if nothing is allocated to the invoice, and
- * `validation_failed` without a reason.
+ * `validation_failed` if the reason is missing.
  */
 export async function takeBackAllocation(
   tx: Transaction,
@@ -90,7 +90,7 @@ export async function takeBackAllocation(
   const reason = checkReason(given)
   const payment = await lockRecordedPayment(tx, accountId, id)
   const before = (await readAllocations(tx, accountId, [id])).get(id) ?? []
-  const allocation = before.find((one) => one.invoice_id === invoiceId)
+  const allocation = before.find(({ invoice_id }) => invoice_id === invoiceId)
   const [invoice] = allocation === undefined ? [] : await findInvoices(tx, accountId, [invoiceId])
   if (allocation === undefined || invoice === undefined) throw notAllocated()
   const { amount } = allocation
@@ -110,14 +110,14 @@ export async function takeBackAllocation(
     .where('invoice_id', '=', invoiceId)
     .execute()
   const changed = await changeUnapplied(tx, payment, amount, before, actionContext.now)
-  const why = 'an allocation was taken back'
+  const detail = 'an allocation was taken back'
   const debtor = { id: payment.debtor_id, account_id: accountId }
-  const own = await stopMessages(tx, accountId, [invoiceId], actionContext.now, why)
+  const aboutThis = await stopMessages(tx, accountId, [invoiceId], actionContext.now, detail)
   // Money on account covers the invoices that are due first, which need not include the reopened invoice.
-  const others = await stopCoveredReminders(tx, debtor, undefined, actionContext.now, why)
-  const cancelledIds = [...own.cancelledIds, ...others.cancelledIds]
+  const aboutOthers = await stopCoveredReminders(tx, debtor, undefined, actionContext.now, detail)
+  const cancelledIds = [...aboutThis.cancelledIds, ...aboutOthers.cancelledIds]
   await replanUnsettledInvoices(tx, debtor, cancelledIds, [], actionContext.now)
-  return { ...changed, effects: effectsOf([reopened], [own, others]) }
+  return { ...changed, effects: effectsOf([reopened], [aboutThis, aboutOthers]) }
 }
 
 async function checkShares(
@@ -147,7 +147,7 @@ function checkAmounts(allocations: readonly NewAllocation[]): void {
   if (errors.length > 0) throw fieldErrorsProblem(errors)
 }
 
-/** Inserts allocations. An invoice that already has one receives the sum of both. */
+/** Inserts allocations. If the payment already has an allocation to an invoice, the amount is added to it. */
 async function addAllocations(
   tx: Transaction,
   { id, account_id }: PaymentRow,
@@ -178,18 +178,21 @@ async function addAllocations(
     .execute()
 }
 
-/** Adds `by` minor units to the payment's money on account. `before` are the allocations before the change. */
+/** Adds `difference` minor units to the payment's money on account. `before` contains the previous allocations. */
 async function changeUnapplied(
   tx: Transaction,
   payment: PaymentRow,
-  by: number,
+  difference: number,
   before: readonly Allocation[],
   now: Date,
 ): Promise<Pick<Reallocated, 'payment' | 'allocations'>> {
   const { id, account_id: accountId } = payment
   const changed = await tx
     .updateTable('payments')
-    .set({ unapplied_amount: payment.unapplied_amount + by, ...stampOf(tx, now.toISOString()) })
+    .set({
+      unapplied_amount: payment.unapplied_amount + difference,
+      ...stampOf(tx, now.toISOString()),
+    })
     .where('account_id', '=', accountId)
     .where('id', '=', id)
     .returningAll()
@@ -207,6 +210,6 @@ async function changeUnapplied(
 }
 
 function notAllocated() {
-  const detail = 'invoice_id must be an invoice that the payment is allocated to'
+  const detail = 'invoice_id must be the id of an invoice to which the payment is allocated'
   return fieldErrorsProblem([{ pointer: '/invoice_id', code: 'invoice_not_found', detail }])
 }

@@ -17,8 +17,8 @@ import { type Allocation, readAllocations } from './payment-list.ts'
 import { renderPayment } from './representation.ts'
 
 /**
- * `release` may remove the payment's external id, which another payment can then use. Throws
- * `payment_already_reversed`, `not_found`, and `validation_failed` without a reason.
+ * `release: { external_id: null }` removes the payment's external id, so that another payment can use it. Throws
+ * `payment_already_reversed`, `not_found`, and `validation_failed` if the reason is missing.
  */
 export async function reversePayment(
   tx: Transaction,

@@ -57,8 +57,8 @@ export const paymentOperations: readonly Operation[] = [
 ]
 
 /**
- * Finds the payment of an idempotency key whose stored response has expired. Without this, a late repetition
- * would record the payment again.
+ * Finds the payment that was recorded with an idempotency key, after the stored response has expired. Without this, a
+ * late retry would record the payment again.
  */
 async function recallPayment(
   reader: Reader,
@@ -71,9 +71,9 @@ async function recallPayment(
   if (payment === undefined) return undefined
   const [representation] = await renderPayments(reader, accountId, [payment])
   assert(representation !== undefined, 'each payment is rendered')
-  const { id, request_fingerprint: recorded } = payment
+  const { id, request_fingerprint: stored } = payment
   const same =
-    recorded === null ? isSameRequest(body, payment, representation) : recorded === fingerprint
+    stored === null ? isSameRequest(body, payment, representation) : stored === fingerprint
   return { id, representation, same }
 }
 

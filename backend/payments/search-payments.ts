@@ -72,7 +72,7 @@ function matches(row: Filtered, search: PaymentSearch): boolean {
   )
 }
 
-/** The largest number of payments that are read in order to count them. */
+/** Counting reads at most this many payments. */
 export const COUNTED_MAX = 1000
 
 export interface PaymentCounts {
@@ -100,10 +100,11 @@ export async function countPayments(
     .execute()
   if (rows.length > COUNTED_MAX) return { counts: [], isMore: true }
   const matching = rows.filter((row) => matches(row, search))
-  const counts = [...Map.groupBy(matching, ({ currency }) => currency)].map(([currency, own]) => ({
+  const byCurrency = Map.groupBy(matching, ({ currency }) => currency)
+  const counts = [...byCurrency].map(([currency, payments]) => ({
     currency,
-    payments: own.length,
-    amount: own
+    payments: payments.length,
+    amount: payments
       .filter(({ status }) => status === 'recorded' || search.status === 'reversed')
       .reduce((sum, row) => sum + Number(row.amount), 0),
   }))

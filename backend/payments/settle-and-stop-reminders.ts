@@ -29,8 +29,8 @@ export function effectsOf(
 }
 
 /**
- * Settles the invoices that a payment is allocated to, and cancels the waiting reminders about them. `known`
- * contains the unsent messages about the invoices, if the caller has read them under the debtor's lock.
+ * Settles the invoices that a payment is allocated to, and cancels the waiting reminders about them. `unsent`
+ * contains the unsent messages about the invoices, if the caller has read them since it locked the debtor.
  */
 export async function settleAndStopReminders(
   tx: Transaction,
@@ -38,16 +38,16 @@ export async function settleAndStopReminders(
   shares: readonly Share[],
   now: Date,
   detail: string,
-  known?: readonly UnsentMessage[],
+  unsent?: readonly UnsentMessage[],
 ): Promise<{ settled: readonly InvoiceRow[]; stopped: StoppedMessages[] }> {
   if (shares.length === 0) return { settled: [], stopped: [] }
   const { account_id: accountId } = debtor
   const ids = shares.map(({ invoice }) => invoice.id)
   // The messages are read first: the updates of invoices can then be sent with the payment's other writes.
   const [stopped, settled] = await together([
-    known === undefined
+    unsent === undefined
       ? stopMessages(tx, accountId, ids, now, detail)
-      : stopUnsentMessages(tx, accountId, known, now, detail),
+      : stopUnsentMessages(tx, accountId, unsent, now, detail),
     settleEach(tx, shares, now),
   ])
   return { settled, stopped: [stopped] }
@@ -60,7 +60,7 @@ async function settleEach(
 ): Promise<InvoiceRow[]> {
   const settled: InvoiceRow[] = []
   for (const { invoice, amount } of shares) {
-    // The surplus on an invoice that is already paid does not change the invoice.
+    // A payment does not change an invoice on which nothing is due.
     settled.push(amount === 0 ? invoice : await settleInvoice(tx, invoice, amount, now))
   }
   return settled

@@ -1,6 +1,6 @@
 /**
- * Detects changes that concern all debtors of an account and that any process may have made, and schedules
- * planning of these debtors in batches.
+ * Detects changes that block or unblock all reminders of an account, which any process may make, and schedules
+ * planning of the account's debtors in batches.
  */
 
 import { isReadOnly } from '../accounts/accounts.ts'
@@ -10,12 +10,12 @@ import type { ChasingSettingsRow } from '../database/tables.ts'
 import { REMINDERS_DUE } from '../messages/lifecycle.ts'
 import { type ChasingAccount, readChasingAccounts } from './planning/situations.ts'
 
-/** The number of accounts or debtors in one batch. */
+/** The largest number of accounts or debtors in one batch. */
 const ROWS_MAX = 500
 
 /**
- * Detects accounts whose reminders were all blocked or unblocked. After a block, the send check suppresses waiting
- * messages now, not when they would have been sent. After an unblock, all debtors are planned again.
+ * Detects accounts in which all reminders were blocked or unblocked. After a block, waiting messages become due now, so
+ * that the send check suppresses them immediately. After an unblock, all debtors are planned again.
  */
 export async function recordAccountBlocks(
   database: Database,
@@ -37,10 +37,10 @@ export async function recordAccountBlocks(
     const last = ids.at(-1)
     if (last === undefined) return
     const accounts = await readChasingAccounts(database.read, ids)
-    for (const { id, blocked_by: known } of rows) {
+    for (const { id, blocked_by: recorded } of rows) {
       const account = accounts.get(id)
       const blockedBy = account === undefined ? null : blockOf(account)
-      if (blockedBy === known) continue
+      if (blockedBy === recorded) continue
       await database.transaction((tx) => recordBlock(tx, id, blockedBy, now))
     }
     after = last
@@ -50,7 +50,7 @@ export async function recordAccountBlocks(
 /** Returns what blocks all reminders of the account now; null if nothing does. */
 export function blockOf({ row, switches }: ChasingAccount): ChasingSettingsRow['blocked_by'] {
   if (switches.some(({ isOn }) => isOn)) return 'kill_switch'
-  // A demo account is not recorded as blocked, because it is a demo account forever.
+  // A demo account is not recorded as blocked, because it would be blocked forever.
   return isReadOnly(row.status) ? 'account_read_only' : null
 }
 
@@ -60,11 +60,11 @@ async function recordBlock(
   blockedBy: ChasingSettingsRow['blocked_by'],
   now: Date,
 ): Promise<void> {
-  const absent = { ladder: null, holidays: '[]', chase_from: null, replan_after: null }
+  const defaults = { ladder: null, holidays: '[]', chase_from: null, replan_after: null }
   const change = { blocked_by: blockedBy, ...(blockedBy === null ? { replan_after: '' } : {}) }
   await tx
     .insertInto('chasing_settings')
-    .values({ account_id: accountId, ...absent, ...change })
+    .values({ account_id: accountId, ...defaults, ...change })
     .onConflict((conflict) => conflict.column('account_id').doUpdateSet(change))
     .execute()
   if (blockedBy === null) return
@@ -96,7 +96,7 @@ export async function scheduleAccounts(
   }
 }
 
-/** Returns whether there may be more debtors. */
+/** Schedules planning of the next batch of debtors. Returns whether there may be more debtors. */
 async function scheduleBatch(tx: Transaction, accountId: string, now: Date): Promise<boolean> {
   const settings = await tx
     .selectFrom('chasing_settings')

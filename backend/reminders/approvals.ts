@@ -1,6 +1,7 @@
 /**
- * Firm and final reminders are sent only after a person has approved them. An approval is bound to the
- * text, recipient, stage, invoices and amounts that the person saw, which the send check compares before sending.
+ * Firm and final reminders are sent only after a person has approved them. An approval is bound to the text,
+ * recipient, stage, invoices and amounts that the person saw. If one of them has changed, the send check does not send
+ * the reminder.
  */
 
 import { createHash } from 'node:crypto'
@@ -15,7 +16,7 @@ import { lockDebtor, replanDebtor } from '../debtors/debtors.ts'
 import { changeMessage, REMINDERS_DUE } from '../messages/lifecycle.ts'
 import { amountDemanded, type Facts, readFacts } from './planning/facts.ts'
 
-/** A message that awaits approval, with what is shown to the person who decides. */
+/** A message that awaits approval, with the content that is shown to the person who decides. */
 export interface Approval {
   readonly message: MessageRow
   readonly debtorName: string
@@ -26,7 +27,7 @@ export interface Approval {
   readonly invoices: Facts['invoices']
   /** The end of the approval period: after it, the message cannot be approved or rejected. */
   readonly expiresAt: string
-  /** A digest of the shown content. A decision includes it, so that it cannot apply to other content. */
+  /** A digest of the shown content. A decision repeats the digest, so that it cannot apply to other content. */
   readonly seen: string
 }
 
@@ -36,8 +37,8 @@ export type Decision =
   | { readonly approve: false; readonly reason: string; readonly seen?: string | undefined }
 
 /**
- * Returns the messages that await approval, oldest first. A message is included as soon as its text is
- * written, shortly after it was planned.
+ * Returns the messages that await approval, oldest first. A message is included as soon as its text is written, which
+ * is shortly after the planning.
  */
 export async function listApprovals(
   reader: Reader,
@@ -80,9 +81,9 @@ export async function readHistory(
 }
 
 /**
- * Records the decision on a message, of which there can be only one. After a rejection, the invoices are not
- * chased until a person resumes chasing. Throws `not_found`, `approval_decided`, `approval_outdated`, and
- * `validation_failed` at `/reason`.
+ * Records the decision on a message, which is final. After a rejection, the invoices are not chased until a person
+ * resumes chasing. Throws `not_found`, `approval_decided`, `approval_outdated`, and `validation_failed` at
+ * `/reason`.
  */
 export async function decideApproval(
   tx: Transaction,

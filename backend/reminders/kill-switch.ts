@@ -1,9 +1,9 @@
 /**
- * The kill switch stops all reminders of an account or of the whole installation, from the next message on.
- * Messages that wait when it is activated are suppressed, not postponed. After the release, reminders are
- * planned anew.
+ * The kill switch stops all reminders of an account or of the whole installation, starting with the next message.
+ * Messages that are waiting when the switch is activated are suppressed, not postponed. After the switch is released,
+ * reminders are planned again.
  *
- * Settings and the command line can change it; the API cannot.
+ * Settings and the command line can change the switch; the API cannot.
  */
 
 import { lockAccount } from '../accounts/accounts.ts'
@@ -21,9 +21,9 @@ export interface KillSwitch {
   /** Null for the installation's switch. */
   readonly accountId: string | null
   readonly isOn: boolean
-  /** Why it was activated; null while it is released. */
+  /** Why the switch was activated; null while it is released. */
   readonly reason: string | null
-  /** Null if it was never used. */
+  /** Null if the switch was never used. */
   readonly changedAt: string | null
   readonly changedBy: string | null
   readonly activationCount: number
@@ -47,7 +47,7 @@ export async function readKillSwitches(
   return switchesOf(rows, accountId)
 }
 
-/** Selects the installation's switch and the account's from rows that may include those of other accounts. */
+/** Returns the installation's switch, then the account's. `rows` may include the switches of other accounts. */
 export function switchesOf(
   rows: readonly KillSwitchRow[],
   accountId: string,
@@ -75,7 +75,7 @@ export async function setKillSwitch(
   actionContext: ActionContext,
 ): Promise<KillSwitch> {
   const reason = change.on ? checkReason(change.reason) : null
-  // Each send check in progress has a shared lock, which this lock waits for. Later send checks see the change.
+  // This lock waits for send checks in progress, which have shared locks. Later send checks see the change.
   if (accountId === null) await tx.selectFrom('accounts').select('id').forNoKeyUpdate().execute()
   else await lockAccount(tx, accountId)
   const scope = accountId ?? INSTALLATION
@@ -103,7 +103,7 @@ export async function setKillSwitch(
     detail: change.reason === undefined ? {} : { reason: change.reason },
   })
   for (const id of accountId === null ? await accountsWithEndpoints(tx) : [accountId]) {
-    await announce(tx, id, before, after, actionContext.now)
+    await recordChangeEvent(tx, id, before, after, actionContext.now)
   }
   return after
 }
@@ -120,12 +120,12 @@ export function renderKillSwitch({ scope, isOn, reason, changedAt, changedBy }: 
   }
 }
 
-/** Returns how often the switches were activated in total. A message that was planned before is not sent. */
+/** Returns how often the switches were activated in total. A message is not sent if it was planned at a lower count. */
 export function activationCountOf(switches: readonly KillSwitch[]): number {
   return switches.reduce((sum, found) => sum + found.activationCount, 0)
 }
 
-function announce(
+function recordChangeEvent(
   tx: Transaction,
   accountId: string,
   before: KillSwitch,

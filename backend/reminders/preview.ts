@@ -1,6 +1,6 @@
 /**
- * Predicts the messages of the next days if nothing changes, including those that a safety rail would block, with the
- * reason. It assumes that approvals are given immediately.
+ * Predicts the messages of the next days, on the assumption that nothing changes and that approvals are given
+ * immediately. The prediction includes messages that a safety rail would block, with the reason.
  */
 import type { Reader } from '../database/database.ts'
 import type { DebtorRow, MessageStatus, ReminderStage } from '../database/tables.ts'
@@ -21,7 +21,7 @@ import type { WorkingTime } from './planning/working-time.ts'
 import { findRefusalIgnoringDemo, type Refusal } from './safety-rails.ts'
 
 export interface PreviewedMessage {
-  /** The earliest time at which it would be sent. */
+  /** The earliest time at which the message would be sent. */
   readonly at: string
   readonly debtorId: string
   readonly debtorName: string
@@ -39,16 +39,19 @@ export interface PreviewedMessage {
     readonly currency: string
   }[]
   readonly requiresApproval: boolean
-  /** The refusal of the first safety rail that would block; for sample data, `demo` only if no other would. */
+  /**
+   * The refusal of the first safety rail that would block the message; null if no safety rail would. For sample data,
+   * `demo` only if no other safety rail would block.
+   */
   readonly refusal: Refusal | null
   /** The stored message; null if the message is not planned yet. */
   readonly message: { readonly id: string; readonly status: MessageStatus } | null
 }
 
-/** How many debtors are read at a time, to bound the memory. */
+/** How many debtors are read at a time, which limits the memory. */
 const DEBTORS_MAX = 200
 
-/** The maximum number of predicted messages per debtor, which is far more than a ladder has in a year. */
+/** Limits the steps of the prediction for one debtor. A year of reminders needs far fewer steps. */
 const STEPS_MAX = 400
 
 /** Returns the messages in the order in which they would be sent. */
@@ -78,9 +81,9 @@ export async function previewReminders(
       if (situation === undefined) continue
       const { refusal } = decide(debtor, account, situation, now)
       const time = account.timeOf(debtor)
-      const own = waiting.get(debtor.id) ?? []
+      const waitingRows = waiting.get(debtor.id) ?? []
       const shown = shownRefusal(debtor, account, situation, refusal ?? null, now)
-      messages.push(...own.map((row) => describeWaiting(debtor, row, shown, time, now)))
+      messages.push(...waitingRows.map((row) => describeWaiting(debtor, row, shown, time, now)))
       const afterSending = asIfSent(situation, nextSendTime(time, now))
       messages.push(...predictMessages(debtor, account, afterSending, now, until))
     }
@@ -95,23 +98,24 @@ function predictMessages(
   now: Date,
   until: Date,
 ): PreviewedMessage[] {
-  const found: PreviewedMessage[] = []
+  const predicted: PreviewedMessage[] = []
   let chased = situation
   let at = now
   for (let step = 0; step < STEPS_MAX; step++) {
     const { plan, refusal } = decide(debtor, account, chased, at)
     const next = plan.messages[0]
     if (next !== undefined) {
-      const why = next.refusal ?? refusal ?? null
-      found.push(describe(debtor, chased, next, shownRefusal(debtor, account, chased, why, at)))
-      chased = afterMessage(chased, next, why)
+      const nextRefusal = next.refusal ?? refusal ?? null
+      const shown = shownRefusal(debtor, account, chased, nextRefusal, at)
+      predicted.push(describe(debtor, chased, next, shown))
+      chased = afterMessage(chased, next, nextRefusal)
     } else if (plan.planAgainAt === null || plan.planAgainAt > until) {
       break
     } else {
       at = plan.planAgainAt
     }
   }
-  return found
+  return predicted
 }
 
 /**
@@ -130,7 +134,7 @@ function shownRefusal(
   return findRefusalIgnoringDemo(situation) ?? refusal
 }
 
-/** Returns the start of the next send window, for which e.g. a message waits that is approved on a Saturday. */
+/** Returns the start of the next send window, in which e.g. a message that is approved on a Saturday is sent. */
 function nextSendTime(time: WorkingTime, from: Date): Date {
   return time.firstSlot(time.dayOf(from), from) ?? from
 }
@@ -156,9 +160,9 @@ function afterMessage(
 ): ChasedDebtor {
   const at = scheduledFor.toISOString()
   const stages = new Map(invoices.map((covered) => [covered.id, covered.stage]))
-  const move = (invoice: ChasedInvoice): ChasedInvoice => {
-    const own = stages.get(invoice.id)
-    if (own === undefined) return invoice
+  const advance = (invoice: ChasedInvoice): ChasedInvoice => {
+    const stage = stages.get(invoice.id)
+    if (stage === undefined) return invoice
     if (refusal !== null) {
       const { reason } = refusal
       return { ...invoice, chasing_blocked_reason: reason, chasing_next_action_at: null }
@@ -167,14 +171,14 @@ function afterMessage(
       ...invoice,
       chasing_status: 'active',
       chasing_blocked_reason: null,
-      chasing_stage: loggedStage(own) ?? invoice.chasing_stage,
+      chasing_stage: loggedStage(stage) ?? invoice.chasing_stage,
       chasing_last_message_at: at,
-      taken: [...invoice.taken, own],
+      taken: [...invoice.taken, stage],
     }
   }
   return {
     ...chased,
-    invoices: chased.invoices.map(move),
+    invoices: chased.invoices.map(advance),
     lastSentAt: refusal === null ? at : chased.lastSentAt,
   }
 }
@@ -192,11 +196,11 @@ function describe(
     debtorName: name,
     recipient: email,
     stage: loggedStage(stage),
-    invoices: covered.flatMap((one) => {
-      const invoice = byId.get(one.id)
+    invoices: covered.flatMap(({ id: invoiceId }) => {
+      const invoice = byId.get(invoiceId)
       if (invoice === undefined) return []
       const { number, due_date: dueDate, amount_due: amountDue, onAccount, currency } = invoice
-      return [{ id: one.id, number, dueDate, amountDue, onAccount, currency }]
+      return [{ id: invoiceId, number, dueDate, amountDue, onAccount, currency }]
     }),
     requiresApproval: needsApproval(stage),
     refusal,

@@ -1,7 +1,7 @@
 /**
- * A rehearsal plans and sends reminders as if it were a given date and time. It ends when every message that
- * is due by then is sent or suppressed. The backend's own planner and worker do not run (`REHEARSAL=on`), but
- * other rehearsals may run at the same time.
+ * A rehearsal plans and sends reminders as if it were a given date and time. It ends when every message that is due
+ * by that time is sent or suppressed. The backend's own planner and worker do not run (`REHEARSAL=on`), but other
+ * rehearsals may run at the same time.
  */
 import { createId } from '../../shared/contract/id.ts'
 import { isOrphaned } from '../background/leases.ts'
@@ -19,7 +19,8 @@ const ROUNDS_MAX = 20
  */
 export async function rehearse(deps: SendDeps, accountId?: string): Promise<MessageRow[]> {
   const { database, clock, log } = deps
-  const begin = createId('mtr')
+  // Ids sort by time of creation, so the transitions of this rehearsal have greater ids.
+  const previousId = createId('mtr')
   await database.transaction((tx) => REMINDER_LEASES.reclaim(tx, clock(), isOrphaned))
   for (let round = 0; round < ROUNDS_MAX; round++) {
     const { messages } = await runPlanning({ database, log }, clock(), {
@@ -34,7 +35,7 @@ export async function rehearse(deps: SendDeps, accountId?: string): Promise<Mess
     .selectFrom('messages')
     .selectAll()
     .where('id', 'in', (eb) =>
-      eb.selectFrom('message_transitions').select('message_id').where('id', '>', begin),
+      eb.selectFrom('message_transitions').select('message_id').where('id', '>', previousId),
     )
     .orderBy('id')
   const ofAccount = accountId === undefined ? query : query.where('account_id', '=', accountId)

@@ -1,6 +1,6 @@
 /**
- * Changes the content of reminders: wording, sender, logo, and how to pay. Each change applies from the next
- * reminder on. Texts that await approval are written again, so that a person approves the current text.
+ * Changes the content of reminders: wording, sender, logo, and how to pay. Each change applies to all later
+ * reminders. Texts that await approval are written again, so that a person approves the current text.
  */
 
 import { type SqlBool, sql } from 'kysely'
@@ -144,8 +144,8 @@ export async function changeLogo(
 }
 
 /**
- * Makes the messages that await approval due now, for one debtor or all debtors: the send check then writes their texts
- * again. The caller has locked the debtor or the account, which the send check locks too before it reads a text.
+ * Makes the messages that await approval due now, for one debtor or all debtors. The send check then writes their
+ * texts again. The caller must have locked the debtor or the account; the send check locks both before it reads a text.
  */
 async function rescheduleUnapprovedMessages(
   tx: Transaction,
@@ -170,17 +170,17 @@ async function rescheduleUnapprovedMessages(
 }
 
 /**
- * Literals, not parameters: a partial index is used only if the text of the statement contains the index's
- * condition.
+ * This condition contains literals instead of parameters, because a database uses a partial index only if the text
+ * of the statement contains the condition of the index.
  */
 const IS_OPEN = sql<SqlBool>`status in ('open', 'partially_paid')`
 
-/** How many invoices are read per currency, to bound the cost. */
+/** How many invoices are read per currency, which limits the cost. */
 const INVOICES_MAX = 500
 
 /**
- * Returns the currencies in which reminders demand money without saying how to pay, because the account has no
- * payment details for them, and an open invoice has no payment link of its own.
+ * Returns the currencies in which reminders demand money without saying how to pay: the account has no payment details
+ * for these currencies, and an open invoice has no payment link of its own.
  */
 export async function listCurrenciesWithoutPaymentDetails(
   reader: Reader,
@@ -201,9 +201,9 @@ export async function listCurrenciesWithoutPaymentDetails(
     )
     .orderBy('currency')
     .execute()
-  const lacking = await Promise.all(
+  const missing = await Promise.all(
     owed.map(async ({ currency }) => {
-      const some = reader
+      const openInvoices = reader
         .selectFrom('invoices')
         .select(['payment_url'])
         .where('account_id', '=', accountId)
@@ -211,7 +211,7 @@ export async function listCurrenciesWithoutPaymentDetails(
         .where(IS_OPEN)
         .limit(INVOICES_MAX)
       const found = await reader
-        .selectFrom(some.as('some'))
+        .selectFrom(openInvoices.as('open_invoices'))
         .select('payment_url')
         .where('payment_url', 'is', null)
         .limit(1)
@@ -219,5 +219,5 @@ export async function listCurrenciesWithoutPaymentDetails(
       return found === undefined ? [] : [currency]
     }),
   )
-  return lacking.flat()
+  return missing.flat()
 }

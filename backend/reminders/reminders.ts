@@ -17,14 +17,14 @@ export interface RemindersOptions {
   readonly database: Database
   readonly mailer: Mailer
   readonly unsubscribeLinks: UnsubscribeLinks
-  /** Whether no other backend uses this database. */
+  /** Whether this is the only backend that uses the database. */
   readonly isOnlyBackend: boolean
   readonly clock: () => Date
   readonly log: Logger
 }
 
 export interface Reminders {
-  /** Finishes the work in progress, and starts no more. */
+  /** Finishes the work in progress, and starts no other work. */
   drain(): Promise<void>
 }
 

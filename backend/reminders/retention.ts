@@ -1,6 +1,6 @@
 /**
- * Deletes the planning facts of messages 90 days after planning, when mail servers have long reported their
- * outcomes. The message itself is kept, with its log and its stages.
+ * Deletes the planning facts of messages 90 days after planning. By then, mail servers have reported all outcomes. The
+ * message itself is kept, with its log and its stages.
  */
 
 import { BATCH_MAX, DAY_MS, type Key, type RetentionRule } from '../database/retention-rule.ts'
@@ -26,7 +26,7 @@ async function findDecided(read: Reader, now: Date): Promise<readonly Key[]> {
 
 async function deleteDecided(tx: Transaction, keys: readonly Key[]): Promise<void> {
   const ids = keys.map(({ message_id }) => String(message_id))
-  // A message may have bounced since it was selected. It is then retried, and the retry needs its facts.
+  // A message that has bounced since the selection is retried, and the retry needs the message's facts.
   await tx
     .deleteFrom('reminders')
     .where('message_id', 'in', ids)

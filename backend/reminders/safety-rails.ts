@@ -1,6 +1,6 @@
 /**
- * The safety rails are the checks that can block a reminder, in a fixed order. The planner applies those that
- * concern a debtor; the send check applies all of them to each message right before it is sent. The send window
+ * The safety rails are the checks that can block a reminder, in a fixed order. The planner applies the safety rails
+ * that concern a debtor; the send check applies all of them to each message right before it is sent. The send window
  * and the daily cap are not safety rails, because they only postpone a message.
  */
 import { isReadOnly } from '../accounts/accounts.ts'
@@ -92,7 +92,7 @@ const SAFETY_RAILS: readonly SafetyRail[] = [
   approvalExpired,
 ]
 
-/** Returns the refusal of the first safety rail that blocks; undefined if none does. */
+/** Returns the refusal of the first safety rail that blocks the reminder; undefined if no safety rail does. */
 export function findRefusal(situation: Situation): Refusal | undefined {
   return firstOf(SAFETY_RAILS, situation)
 }
@@ -135,7 +135,7 @@ function killSwitchActivatedSince({ account, message }: Situation): Refusal | un
   if (message === undefined) return undefined
   const { timesPutOn: plannedCount } = message.facts
   if (plannedCount === activationCountOf(account.switches)) return undefined
-  return { reason: 'kill_switch', detail: 'a kill switch was activated after it was planned' }
+  return { reason: 'kill_switch', detail: 'a kill switch was activated after the planning' }
 }
 
 function accountReadOnly({ account: { status } }: Situation): Refusal | undefined {
@@ -153,13 +153,13 @@ function demo({ account, debtor }: Situation): Refusal | undefined {
 /** The reason `debtor_paused` is part of the API. It also stands for an archived debtor and a paused invoice. */
 function debtorPaused(situation: Situation): Refusal | undefined {
   const { debtor, message, now } = situation
-  const { status, chasing_status: chasing, chasing_reason: why } = debtor
+  const { status, chasing_status: chasing, chasing_reason: reason } = debtor
   if (status === 'archived') {
     return { reason: 'debtor_paused', detail: 'the customer is archived' }
   }
   if (chasing !== 'active' && !isPauseOver(debtor, now)) {
-    const detail = `reminders to the customer are ${chasing}${why === null ? '' : `: ${why}`}`
-    // A bounce also pauses the debtor. In this case, the bounce explains more than the pause.
+    const detail = `reminders to the customer are ${chasing}${reason === null ? '' : `: ${reason}`}`
+    // A bounce also pauses the debtor. The bounce then explains more than the pause does.
     return addressSuppressed(situation) ?? { reason: 'debtor_paused', detail }
   }
   const paused = coveredInvoicesOf(message).find(
@@ -219,14 +219,14 @@ function paymentReceived({ message }: Situation): Refusal | undefined {
 function creditOnAccount({ message }: Situation): Refusal | undefined {
   if (message === undefined) return undefined
   if (coveredInFull(message).length > 0) return CREDIT_ON_ACCOUNT
-  const hasMore = message.facts.invoices.some(
+  const coversMore = message.facts.invoices.some(
     ({ id, onAccount: planned = 0 }) => (message.onAccount.get(id) ?? 0) > planned,
   )
-  if (!hasMore) return undefined
-  return { reason: 'payment_received', detail: 'the customer has paid since it was planned' }
+  if (!coversMore) return undefined
+  return { reason: 'payment_received', detail: 'the customer has paid since the planning' }
 }
 
-/** Returns the ids of those invoices of a message that money on account covers in full. */
+/** Returns the ids of the message's invoices that money on account covers in full. */
 export function coveredInFull({
   facts,
   invoices,
@@ -239,7 +239,7 @@ export function coveredInFull({
 function approvalExpired({ message, now }: Situation): Refusal | undefined {
   if (message?.row.approval_status !== 'pending') return undefined
   if (message.facts.expiresAt > now.toISOString()) return undefined
-  return { reason: 'approval_expired', detail: 'it was not approved in time' }
+  return { reason: 'approval_expired', detail: 'the reminder was not approved in time' }
 }
 
 /** Returns the invoices that the message covers, each with its current state. */

@@ -55,7 +55,7 @@ export function settingsOf(
 }
 
 /**
- * Changes settings, which apply from the next plan on: messages that are already planned do not change. Throws
+ * Changes settings. They apply to reminders that are planned later; planned messages do not change. Throws
  * `not_found`, and `validation_failed` with pointers `/ladder/…`, `/holidays/…` and `/chase_from`.
  */
 export async function changeChasingSettings(
@@ -67,7 +67,7 @@ export async function changeChasingSettings(
   // Serializes concurrent changes.
   await lockAccount(tx, accountId)
   const before = await readChasingSettings(tx, accountId)
-  const settings = check({ ...before, ...change }, before.ladder)
+  const settings = checkSettings({ ...before, ...change }, before.ladder)
   const changes = changesOf(before, settings)
   if (Object.keys(changes).length === 0) return before
   const row = {
@@ -115,16 +115,19 @@ export async function setDebtorLadder(
 }
 
 /** An unchanged ladder is not checked: it remains valid even if a rule was added after it was stored. */
-function check({ ladder, holidays, chaseFrom }: ChasingSettings, stored: Ladder): ChasingSettings {
+function checkSettings(
+  { ladder, holidays, chaseFrom }: ChasingSettings,
+  stored: Ladder,
+): ChasingSettings {
   if (holidays.length > HOLIDAYS_MAX) {
     const detail = `there may be at most ${HOLIDAYS_MAX} holidays`
     throw fieldErrorsProblem([{ pointer: '/holidays', code: 'too_many', detail }])
   }
-  const named = [
+  const dates = [
     ...holidays.map((date, at) => ({ pointer: `/holidays/${at}`, date })),
     ...(chaseFrom === null ? [] : [{ pointer: '/chase_from', date: chaseFrom }]),
   ]
-  const dateErrors = named
+  const dateErrors = dates
     .filter(({ date }) => !isCalendarDate(date))
     .map(({ pointer }) => ({
       pointer,
@@ -142,16 +145,16 @@ function check({ ladder, holidays, chaseFrom }: ChasingSettings, stored: Ladder)
   }
 }
 
-function changesOf(before: ChasingSettings, now: ChasingSettings) {
-  const shown = ({ ladder, holidays, chaseFrom }: ChasingSettings) => ({
+function changesOf(before: ChasingSettings, after: ChasingSettings) {
+  const render = ({ ladder, holidays, chaseFrom }: ChasingSettings) => ({
     ladder,
     holidays,
     chase_from: chaseFrom,
   })
-  const old = new Map<string, unknown>(Object.entries(shown(before)))
+  const previous = new Map<string, unknown>(Object.entries(render(before)))
   return Object.fromEntries(
-    Object.entries(shown(now)).filter(
-      ([name, value]) => JSON.stringify(value) !== JSON.stringify(old.get(name)),
+    Object.entries(render(after)).filter(
+      ([name, value]) => JSON.stringify(value) !== JSON.stringify(previous.get(name)),
     ),
   )
 }

@@ -1,16 +1,16 @@
 /**
- * The facts on which the plan of a message is based, stored with it as JSON. The names of the members must not
- * change, because during an upgrade each version reads what the other has stored.
+ * The facts on which the plan of a message is based. They are stored with the message as JSON. The names of the
+ * members must not change, because during an upgrade each version reads facts that the other version has stored.
  */
 import type { ReminderStage } from '../../database/tables.ts'
 import type { LadderStage } from './ladder.ts'
 
 export interface Facts {
-  /** The highest stage of its invoices. */
+  /** The stage of the message, which is the highest stage of its invoices. */
   readonly stage: LadderStage
   readonly recipient: string | null
   readonly invoices: readonly CoveredInvoice[]
-  /** How often kill switches had been activated. If one was activated later, the message is not sent. */
+  /** How often kill switches had been activated. If this number has grown since, the message is not sent. */
   readonly timesPutOn: number
   /** The end of the approval period; unused for stages without approval. */
   readonly expiresAt: string
@@ -26,7 +26,7 @@ export interface CoveredInvoice {
   readonly onAccount?: number
   /** Negative before the due date. */
   readonly daysPastDue: number
-  /** The stage of this invoice. The message has the highest stage of its invoices. */
+  /** The stage of this invoice, which may be lower than the stage of the message. */
   readonly stage: LadderStage
   readonly cycle: number
 }

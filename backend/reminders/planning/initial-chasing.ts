@@ -26,14 +26,15 @@ export async function initialChasing(
       refusal: undefined,
       lastSentOn: lastSentAt === null ? null : time.dayOf(new Date(lastSentAt)),
       hasScheduledMessage: true,
-      invoices: [{ ...UNTOUCHED, id, due_date }],
+      invoices: [{ ...NEVER_CHASED, id, due_date }],
     },
     now,
   )
-  return plan.invoices.get(id) ?? UNTOUCHED
+  return plan.invoices.get(id) ?? NEVER_CHASED
 }
 
-const UNTOUCHED = {
+/** The fields of an invoice about which no message was planned. */
+const NEVER_CHASED = {
   chasing_status: 'active',
   chasing_stage: null,
   chasing_next_stage: null,

@@ -3,7 +3,7 @@
 import type { ReminderStage } from '../../database/tables.ts'
 import { type FieldError, fieldErrorsProblem } from '../../validation/field-errors.ts'
 
-/** The API shows only the stages after the due date: a courtesy is sent before, and has no stage there. */
+/** A courtesy is sent before the due date. The API shows its stage as null. */
 export type LadderStage = 'courtesy' | ReminderStage
 
 export const STAGES = [
@@ -71,15 +71,15 @@ export function findLadderErrors(ladder: Ladder): FieldError[] {
   if (courtesy !== null && !isCourtesyValid) {
     addError('courtesy', 'out_of_range', `must be ${-COURTESY_DAYS_MAX} to -1 days, or null`)
   }
-  let before: LadderStage | undefined = isCourtesyValid ? 'courtesy' : undefined
+  let previous: LadderStage | undefined = isCourtesyValid ? 'courtesy' : undefined
   for (const stage of ['friendly', 'reminder', 'firm', 'final'] as const) {
     const days = ladder[stage]
     if (!isWithin(days, 1, DAYS_MAX)) {
       addError(stage, 'out_of_range', `must be 1 to ${DAYS_MAX} whole days past due`)
-    } else if (before !== undefined && days < (ladder[before] ?? 0) + SPACING_DAYS) {
-      addError(stage, 'out_of_range', `must be at least ${SPACING_DAYS} days after ${before}`)
+    } else if (previous !== undefined && days < (ladder[previous] ?? 0) + SPACING_DAYS) {
+      addError(stage, 'out_of_range', `must be at least ${SPACING_DAYS} days after ${previous}`)
     }
-    before = stage
+    previous = stage
   }
   return errors
 }

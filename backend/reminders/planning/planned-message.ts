@@ -1,4 +1,4 @@
-/** Creates planned messages: the facts, and the time from which each may be sent. The text is written later. */
+/** Creates the rows of planned messages: their facts, and their times of sending. The texts are written later. */
 import { createId } from '../../../shared/contract/id.ts'
 import { daysBetween } from '../../calendar/calendar.ts'
 import type { DebtorRow, MessageRow, ReminderRow } from '../../database/tables.ts'
@@ -9,7 +9,7 @@ import { type LadderStage, needsApproval } from './ladder.ts'
 import type { Plan, PlannedMessage } from './planner.ts'
 import type { ChasedDebtor, ChasedInvoice, ChasingAccount } from './situations.ts'
 
-/** How many days a person has to approve. Afterwards the message is planned again with current facts. */
+/** How many days a person has to approve a message. Afterwards it is planned again with current facts. */
 const APPROVAL_DAYS = 7
 const DAY_MS = 86_400_000
 
@@ -30,20 +30,20 @@ export interface NewMessage {
 
 /** Creates the rows of a message. It is suppressed from the beginning if a safety rail blocks it. */
 export function newMessage(
-  { debtor, account, chased, refusal: refusalOfAll }: DebtorPlan,
-  { stage, scheduledFor, invoices, refusal = refusalOfAll }: PlannedMessage,
+  { debtor, account, chased, refusal: debtorRefusal }: DebtorPlan,
+  { stage, scheduledFor, invoices, refusal = debtorRefusal }: PlannedMessage,
   now: Date,
 ): NewMessage {
   const today = account.timeOf(debtor).dayOf(now)
   const byId = new Map(chased.invoices.map((invoice) => [invoice.id, invoice]))
-  const covered = invoices.flatMap(({ id, stage: own }) => {
+  const covered = invoices.flatMap(({ id, stage: invoiceStage }) => {
     const invoice = byId.get(id)
-    return invoice === undefined ? [] : [{ invoice, stage: own }]
+    return invoice === undefined ? [] : [{ invoice, stage: invoiceStage }]
   })
   const facts: Facts = {
     stage,
     recipient: debtor.email,
-    invoices: covered.map(({ invoice, stage: own }) => ({
+    invoices: covered.map(({ invoice, stage: invoiceStage }) => ({
       id: invoice.id,
       number: invoice.number,
       dueDate: invoice.due_date,
@@ -51,7 +51,7 @@ export function newMessage(
       amountDue: invoice.amount_due,
       ...(invoice.onAccount === 0 ? {} : { onAccount: invoice.onAccount }),
       daysPastDue: daysBetween(invoice.due_date, today),
-      stage: own,
+      stage: invoiceStage,
       cycle: invoice.chasing_cycle,
     })),
     timesPutOn: activationCountOf(account.switches),
@@ -85,7 +85,7 @@ function rowOf(
   const approval = needsApproval(stage)
   const [currency, ...others] = new Set(invoices.map((invoice) => invoice.currency))
   // Amounts in several currencies are not added up; the text lists them.
-  const isSum = currency !== undefined && others.length === 0
+  const hasOneCurrency = currency !== undefined && others.length === 0
   return {
     id: createId('msg'),
     account_id: accountId,
@@ -104,8 +104,10 @@ function rowOf(
     recipient,
     subject: null,
     body: null,
-    amount_due: isSum ? invoices.reduce((sum, invoice) => sum + amountDemanded(invoice), 0) : null,
-    currency: isSum ? currency : null,
+    amount_due: hasOneCurrency
+      ? invoices.reduce((sum, invoice) => sum + amountDemanded(invoice), 0)
+      : null,
+    currency: hasOneCurrency ? currency : null,
     days_past_due: Math.max(...invoices.map(({ daysPastDue }) => daysPastDue)),
     provider_message_id: null,
     delivered_at: null,

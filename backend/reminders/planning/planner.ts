@@ -1,9 +1,10 @@
 /**
- * Decides which messages to write to a debtor now, and which chasing fields its invoices show. `planDebtor` is
+ * Decides which messages to plan for a debtor now, and which chasing fields its invoices show. `planDebtor` is
  * a pure function of the debtor's data and the time. It may run at any time, and never plans a message twice.
  *
- * - The ladder defines how many days after the due date each stage is sent. It is sent on a business day, at
- *   least five days after the previous message. Stages are never skipped: a late run plans only the next stage.
+ * - The ladder defines how many days after the due date each stage is sent. A stage is sent on a business day, at
+ *   least five days after the previous message about the invoice. Stages are never skipped: a late run plans only
+ *   the next stage.
  * - One message covers all invoices that are due, and at most one message a day is sent. Invoices at the stages
  *   firm and final have separate messages.
  */
@@ -50,7 +51,7 @@ export type PlannedInvoice = Pick<
   | 'chasing_last_message_at'
   | 'chasing_blocked_reason'
 > & {
-  /** The stages of this cycle that have been sent or planned. */
+  /** The stages that were sent or planned in this cycle. Another cycle begins when a paid invoice is reopened. */
   readonly taken: readonly LadderStage[]
   /** Whether a message about the invoice is planned, but not sent yet. */
   readonly isWaiting: boolean
@@ -109,27 +110,27 @@ export function planDebtor(debtor: PlannedDebtor, now: Date): Plan {
     ({ invoice, next }) =>
       next && (next.slot <= now || (invoice.isReplaced && next.dueOn <= today)),
   )
-  const [covered, requested] = [true, false].map((isCovered) =>
+  const [covered, uncovered] = [true, false].map((isCovered) =>
     due.filter(({ invoice }) => (invoice.isCovered ?? false) === isCovered),
   )
-  const messages = [...groupCovered(covered ?? [], debtor), ...groupDue(requested ?? [], debtor)]
+  const messages = [...groupCovered(covered ?? [], debtor), ...groupDue(uncovered ?? [], debtor)]
   const planned = new Set(messages.flatMap(({ invoices }) => invoices.map(({ id }) => id)))
-  const fields = nextSteps.map(({ invoice, fields: own, next }) => {
-    if (!planned.has(invoice.id)) return [invoice.id, own] as const
-    if (invoice.isCovered) return [invoice.id, { ...own, chasing_next_action_at: null }] as const
+  const fieldsById = nextSteps.map(({ invoice, fields, next }) => {
+    if (!planned.has(invoice.id)) return [invoice.id, fields] as const
+    if (invoice.isCovered) return [invoice.id, { ...fields, chasing_next_action_at: null }] as const
     const blocked = debtor.refusal?.reason ?? (next && approvalBlockOf(next.stage))
-    return [invoice.id, { ...own, chasing_blocked_reason: blocked ?? null }] as const
+    return [invoice.id, { ...fields, chasing_blocked_reason: blocked ?? null }] as const
   })
   const planTimes = nextSteps.flatMap(({ invoice, next, planAgainAt }) => {
     if (planAgainAt !== undefined) return [planAgainAt.getTime()]
-    // An invoice that is due, but not planned, is planned when the message that is now scheduled has been sent.
+    // An invoice that is due, but not planned, is planned after the message that is now scheduled has been sent.
     return next === undefined || planned.has(invoice.id) || next.slot <= now
       ? []
       : [next.slot.getTime()]
   })
   return {
     messages,
-    invoices: new Map(fields),
+    invoices: new Map(fieldsById),
     planAgainAt:
       planTimes.length === 0 ? null : new Date(planTimes.reduce((a, b) => Math.min(a, b))),
   }
@@ -151,7 +152,7 @@ function nextStepOf(invoice: PlannedInvoice, debtor: PlannedDebtor, now: Date): 
   }
   const stage = next.stage === 'courtesy' ? null : next.stage
   if (refusal !== undefined && invoice.chasing_blocked_reason === refusal.reason) {
-    // The block is already logged, and is logged only once.
+    // The block has already been logged, and must not be logged again.
     const fields = { ...active, chasing_blocked_reason: refusal.reason }
     return {
       invoice,
@@ -166,7 +167,10 @@ function nextStepOf(invoice: PlannedInvoice, debtor: PlannedDebtor, now: Date): 
   }
 }
 
-/** When the next stage is due, it is logged once as suppressed. Afterwards the invoice shows no next action. */
+/**
+ * Returns the next step of an invoice that money on account covers. When its next stage is due, the stage is logged
+ * once as suppressed. Afterwards the invoice shows no next action.
+ */
 function nextStepIfCovered(
   invoice: PlannedInvoice,
   next: NextMessage | undefined,
@@ -219,17 +223,17 @@ function nextMessageOf(
   const { due_date: dueOn, chasing_last_message_at: lastAt } = invoice
   const spacedFrom = lastAt === null ? '' : addDays(time.dayOf(new Date(lastAt)), SPACING_DAYS)
   const cappedFrom = lastSentOn === null ? '' : addDays(lastSentOn, 1)
-  const at = (stage: LadderStage, days: number): NextMessage | undefined => {
+  const messageAfter = (days: number, stage: LadderStage): NextMessage | undefined => {
     const day = latest(addDays(dueOn, days), spacedFrom)
     const slot = time.firstSlot(latest(day, cappedFrom), now)
     return slot && { stage, dueOn: day, slot }
   }
   if (ladder.courtesy !== null && invoice.taken.length === 0 && invoice.chasing_stage === null) {
-    const courtesy = at('courtesy', ladder.courtesy)
+    const courtesy = messageAfter(ladder.courtesy, 'courtesy')
     if (courtesy !== undefined && time.dayOf(courtesy.slot) <= dueOn) return courtesy
   }
   const stage = nextStageOf(invoice)
-  return stage && at(stage, ladder[stage])
+  return stage && messageAfter(ladder[stage], stage)
 }
 
 /**
@@ -264,15 +268,15 @@ function groupDue(due: readonly NextStep[], debtor: PlannedDebtor): PlannedMessa
 
 /** Groups the invoices that money on account covers into messages, which are logged as suppressed. */
 function groupCovered(due: readonly NextStep[], debtor: PlannedDebtor): PlannedMessage[] {
-  const unsent = { ...debtor, refusal: CREDIT_ON_ACCOUNT, hasScheduledMessage: false }
-  return groupDue(due, unsent).map((message) => ({ ...message, refusal: CREDIT_ON_ACCOUNT }))
+  const blockedDebtor = { ...debtor, refusal: CREDIT_ON_ACCOUNT, hasScheduledMessage: false }
+  return groupDue(due, blockedDebtor).map((message) => ({ ...message, refusal: CREDIT_ON_ACCOUNT }))
 }
 
 function approvalBlockOf(stage: LadderStage): string | null {
   return needsApproval(stage) ? 'awaiting_approval' : null
 }
 
-/** Keeps the time at which the stage became due, so that a late plan does not change it. */
+/** Returns the time since which the next stage has been due, as the invoice shows it. A late plan keeps this time. */
 function dueSince({ chasing_next_action_at: at }: PlannedInvoice, now: Date): Date | undefined {
   return at !== null && at <= now.toISOString() ? new Date(at) : undefined
 }

@@ -34,7 +34,7 @@ export interface Planned {
   readonly messages: number
 }
 
-/** `signal` stops the run between two transactions. */
+/** If `signal` is aborted, the run ends after the current transaction. */
 export async function runPlanning(
   deps: PlanningDeps,
   now: Date,
@@ -80,11 +80,11 @@ async function planBatch(
       )
       return { debtors: 1, messages: 0 }
     }
-    const each = []
-    for (const one of ids) each.push(await planBatch({ database, log }, [one], now, scope))
+    const results = []
+    for (const each of ids) results.push(await planBatch({ database, log }, [each], now, scope))
     return {
-      debtors: each.reduce((sum, { debtors }) => sum + debtors, 0),
-      messages: each.reduce((sum, { messages }) => sum + messages, 0),
+      debtors: results.reduce((sum, { debtors }) => sum + debtors, 0),
+      messages: results.reduce((sum, { messages }) => sum + messages, 0),
     }
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Plans the reminders of debtors that the transaction has locked. A few statements plan all these debtors, so
- * that a hundred thousand invoices are planned in seconds.
+ * Plans the reminders of several debtors in a few statements, so that a hundred thousand invoices are planned in
+ * seconds.
  */
 import type { Transaction } from '../../database/database.ts'
 import type { DebtorRow } from '../../database/tables.ts'
@@ -20,8 +20,8 @@ import {
 import { writeDebtorPlans } from './write-debtor-plans.ts'
 
 /**
- * Plans debtors that the caller has locked. `replaced` are invoices whose message was cancelled because of
- * another invoice; they get a new message immediately. Returns the number of messages written.
+ * Plans debtors that the caller has locked. `replaced` contains the ids of invoices whose message was cancelled because
+ * of another invoice; a new message about them is planned immediately. Returns the number of messages written.
  */
 export async function planDebtors(
   tx: Transaction,
@@ -39,38 +39,38 @@ export async function planDebtors(
     const chased = situations.get(debtor.id)
     if (account === undefined || chased === undefined) return []
     const { refusal, plan } = decide(debtor, account, chased, now, replaced)
-    const kept = isBlockUnrecorded(account) ? planningAgainBy(plan, afterThisRun(now)) : plan
-    return [{ debtor, account, chased, refusal, plan: kept }]
+    const checkedPlan = isBlockUnrecorded(account) ? planningAgainBy(plan, afterThisRun(now)) : plan
+    return [{ debtor, account, chased, refusal, plan: checkedPlan }]
   })
   return writeDebtorPlans(tx, debtorPlans, now)
 }
 
 /**
  * Plans new messages about the invoices that the cancelled messages covered, except settled invoices. The
- * caller has locked the debtor.
+ * caller must have locked the debtor.
  */
 export async function replanUnsettledInvoices(
   tx: Transaction,
   { id, account_id: accountId }: Pick<DebtorRow, 'id' | 'account_id'>,
-  stoppedIds: readonly string[],
+  cancelledIds: readonly string[],
   settledIds: readonly string[],
   now: Date,
 ): Promise<void> {
-  if (stoppedIds.length === 0) return
+  if (cancelledIds.length === 0) return
   const covered = await tx
     .selectFrom('message_invoices')
     .select('invoice_id')
     .where('account_id', '=', accountId)
-    .where('message_id', 'in', stoppedIds)
+    .where('message_id', 'in', cancelledIds)
     .execute()
-  const rest = covered.map((row) => row.invoice_id).filter((one) => !settledIds.includes(one))
-  if (rest.length === 0) return
+  const invoiceIds = covered.map((row) => row.invoice_id)
+  const replaced = new Set(invoiceIds.filter((invoiceId) => !settledIds.includes(invoiceId)))
+  if (replaced.size === 0) return
   const debtor = await lockDebtor(tx, accountId, id)
-  const replaced = new Set(rest)
   if (debtor !== undefined) await planDebtors(tx, [debtor], now, replaced)
 }
 
-/** Returns the plan of one debtor, and the safety rail that blocks all its messages, if one does. */
+/** Returns the plan of one debtor, and the refusal if a safety rail blocks all messages to the debtor. */
 export function decide(
   debtor: DebtorRow,
   { row, settings, switches, timeOf }: ChasingAccount,
@@ -104,7 +104,7 @@ function isBlockUnrecorded(account: ChasingAccount): boolean {
   return blockOf(account) !== null && account.recordedBlock === null
 }
 
-/** Makes the debtor due for the next run, which first records the block, but not for this run again. */
+/** Returns a time at which the debtor is due in the next run, which first records the block, but not in this run. */
 function afterThisRun(now: Date): Date {
   return new Date(now.getTime() + 1)
 }
@@ -113,7 +113,7 @@ function planningAgainBy(plan: Plan, at: Date): Plan {
   return plan.planAgainAt !== null && plan.planAgainAt <= at ? plan : { ...plan, planAgainAt: at }
 }
 
-/** Ends a pause that was to last until a time that has passed. */
+/** Ends the debtor's pause if the time until which it lasts has passed. */
 async function endPause(tx: Transaction, debtor: DebtorRow, now: Date): Promise<DebtorRow> {
   if (!isPauseOver(debtor, now)) return debtor
   const active = { chasing_status: 'active', chasing_reason: null, chasing_until: null } as const

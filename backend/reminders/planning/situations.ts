@@ -1,6 +1,6 @@
 /**
- * Reads the data on which the planner and the send check decide, for several debtors at a time. A caller that decides
- * on this data has locked the debtors.
+ * Reads the data on which the planner and the send check base their decisions, for several debtors at a time. They
+ * must lock the debtors first.
  */
 import { type SqlBool, sql } from 'kysely'
 import type { Reader } from '../../database/database.ts'
@@ -49,8 +49,8 @@ export interface ChasedDebtor {
 }
 
 /**
- * Literals, not parameters: a partial index is used only if the text of the statement contains the index's
- * condition.
+ * This condition contains literals instead of parameters, because a database uses a partial index only if the text
+ * of the statement contains the condition of the index.
  */
 const IS_OPEN = sql<SqlBool>`invoices.status in ('open', 'partially_paid')`
 
@@ -76,8 +76,8 @@ export async function readChasingAccounts(
     .execute()
   return new Map(
     accounts.map((row) => {
-      const own = settings.find(({ account_id }) => account_id === row.id)
-      return [row.id, accountOf(row, own, switches)]
+      const settingsRow = settings.find(({ account_id }) => account_id === row.id)
+      return [row.id, accountOf(row, settingsRow, switches)]
     }),
   )
 }
@@ -98,27 +98,27 @@ export async function readChasedDebtors(
       const stages = Map.groupBy(taken.get(debtor.id) ?? [], (row) => row.invoice_id)
       const open = invoices.get(debtor.id) ?? []
       const covered = coverInvoices(open, moneyOnAccount.get(debtor.id) ?? new Map())
-      const own = open.map((row): ChasedInvoice => {
-        const mine = stages.get(row.id) ?? []
+      const chasedInvoices = open.map((row): ChasedInvoice => {
+        const plannedStages = stages.get(row.id) ?? []
         const onAccount = covered.get(row.id) ?? 0
         return {
           ...row,
           onAccount,
           isCovered: onAccount > 0 && onAccount === row.amount_due,
-          taken: mine.map(({ stage }) => stage),
-          isWaiting: mine.some(({ status }) => WAITING.includes(status)),
+          taken: plannedStages.map(({ stage }) => stage),
+          isWaiting: plannedStages.some(({ status }) => WAITING.includes(status)),
         }
       })
       const hasScheduledMessage = (taken.get(debtor.id) ?? []).some(({ status }) =>
         SCHEDULED.includes(status),
       )
-      // This time is also set for a message that may have arrived, which counts as sent.
+      // `chasing_last_message_at` is also set for a message with an unknown outcome, which counts as sent.
       const lastSentAt = latestOf([
         sentAt.get(debtor.id) ?? null,
         ...open.map((row) => row.chasing_last_message_at),
       ])
       const chased = {
-        invoices: own,
+        invoices: chasedInvoices,
         suppressionReason: suppressionOf(debtor),
         lastSentAt,
         hasScheduledMessage,
@@ -134,20 +134,20 @@ function latestOf(instants: readonly (string | null)[]): string | null {
 
 function accountOf(
   row: AccountRow,
-  own: ChasingSettingsRow | undefined,
+  settingsRow: ChasingSettingsRow | undefined,
   switches: readonly KillSwitchRow[],
 ): ChasingAccount {
-  const settings = settingsOf(own)
+  const settings = settingsOf(settingsRow)
   const times = new Map<string, WorkingTime>()
   return {
     row,
     settings,
     switches: switchesOf(switches, row.id),
-    recordedBlock: own?.blocked_by ?? null,
+    recordedBlock: settingsRow?.blocked_by ?? null,
     timeOf(debtor) {
       const timezone = debtor.timezone ?? row.timezone
-      const known = times.get(timezone)
-      if (known !== undefined) return known
+      const cached = times.get(timezone)
+      if (cached !== undefined) return cached
       const time = createWorkingTime(timezone, settings.holidays)
       times.set(timezone, time)
       return time
@@ -224,7 +224,10 @@ export async function readLastSent(
   return new Map(rows.map((row) => [row.debtor_id, row.sent_at]))
 }
 
-/** A suppression belongs to the address, and therefore applies to every debtor of the account with it. */
+/**
+ * Returns a function that returns why a debtor's address is suppressed. A suppression applies to every debtor of the
+ * account with the same address.
+ */
 export async function readSuppressions(reader: Reader, debtors: readonly DebtorRow[]) {
   const addresses = debtors.flatMap(({ email }) => (email === null ? [] : [email.toLowerCase()]))
   const rows =
@@ -241,7 +244,7 @@ export async function readSuppressions(reader: Reader, debtors: readonly DebtorR
     email === null ? undefined : reasons.get(`${account_id} ${email.toLowerCase()}`)
 }
 
-/** Selects the debtors with open invoices whose id follows `after`, in the order of their ids. */
+/** Selects the debtors that have open invoices, in the order of their ids, beginning after the id `after`. */
 export function selectOwingDebtors(reader: Reader, accountId: string | undefined, after: string) {
   const query = reader
     .selectFrom('debtors')

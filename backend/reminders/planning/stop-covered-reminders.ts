@@ -1,7 +1,7 @@
 /**
- * Cancels waiting reminders about invoices that money on account covers. The caller has locked the debtor, and
- * plans its reminders again once the money is recorded. `payments/settle-and-stop-reminders.ts` cancels
- * reminders about invoices that a payment settles.
+ * Cancels waiting reminders about invoices that money on account covers. The caller must lock the debtor before, and
+ * plan its reminders again after the money is recorded. `payments/settle-and-stop-reminders.ts` cancels reminders about
+ * invoices that a payment settles.
  */
 import type { Transaction } from '../../database/database.ts'
 import { prepared } from '../../database/prepared.ts'
@@ -11,8 +11,8 @@ import { type IncomingMoney, readCover } from '../../on-account/cover.ts'
 import { readFacts } from './facts.ts'
 
 /**
- * Cancels a waiting reminder if money on account now covers more of an invoice than the reminder states.
- * `incoming` is money that is about to be recorded, if there is any.
+ * Cancels each waiting reminder that states less money on account for an invoice than now covers it. `incoming` is
+ * money that is about to be recorded, if there is any.
  */
 export async function stopCoveredReminders(
   tx: Transaction,

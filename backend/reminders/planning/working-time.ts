@@ -1,6 +1,6 @@
 /**
- * The send window: business days (Monday to Friday, except the account's holidays) from 08:00 until before
- * 18:00 in the debtor's time zone.
+ * The send window is open on business days (Monday to Friday, except the account's holidays), from 08:00 to 18:00 in
+ * the debtor's time zone.
  */
 import { addDays, instantOf, todayIn } from '../../calendar/calendar.ts'
 
@@ -16,13 +16,13 @@ export interface WorkingTime {
   /** Whether the send window is open at this instant. */
   isOpen(instant: Date): boolean
   /**
-   * Returns the first instant of a send window that is not before `now` nor before `day`; undefined if
-   * every day is a holiday.
+   * Returns the first instant in a send window that is neither before `now` nor before `day`; undefined if every day
+   * is a holiday.
    */
   firstSlot(day: string, now: Date): Date | undefined
 }
 
-/** The cache of the result is unbounded, so use a result for one batch of debtors only. */
+/** Use the result for one batch of debtors only, because the size of its cache is not limited. */
 export function createWorkingTime(timezone: string, holidays: readonly string[]): WorkingTime {
   const closed = new Set(holidays)
   const windows = new Map<string, readonly [opens: number, closes: number]>()
@@ -36,8 +36,8 @@ export function createWorkingTime(timezone: string, holidays: readonly string[])
   }
 
   function windowOf(day: string): readonly [opens: number, closes: number] {
-    const known = windows.get(day)
-    if (known !== undefined) return known
+    const cached = windows.get(day)
+    if (cached !== undefined) return cached
     const window = [
       instantOf(day, OPENS_AT_HOUR, timezone).getTime(),
       instantOf(day, CLOSES_AT_HOUR, timezone).getTime(),

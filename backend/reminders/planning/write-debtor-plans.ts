@@ -14,7 +14,7 @@ import { type DebtorPlan, newMessage } from './planned-message.ts'
 import type { ChasingFields } from './planner.ts'
 import type { ChasedInvoice } from './situations.ts'
 
-/** The maximum number of rows in one statement. Even with all columns of messages, SQLite accepts the parameters. */
+/** The maximum number of rows in one statement. SQLite accepts this many rows even with all columns of messages. */
 const ROWS_MAX = 500
 
 /** Returns the number of messages written. */

@@ -1,4 +1,4 @@
-/** Records that the mail server rejected a message, or that it bounced. The caller has locked the debtor. */
+/** Records that a message was rejected by the mail server or bounced. The caller must have locked the debtor. */
 import type { MessageRow, Transaction } from '../../database/tables.ts'
 import { suppressAddress } from '../../debtors/contactability.ts'
 import { changeMessage } from '../../messages/lifecycle.ts'
@@ -8,19 +8,19 @@ export interface Bounce {
   readonly type: 'hard' | 'soft'
   /** The enhanced status code (RFC 3463). */
   readonly code: string
-  /** The text of the mail server. */
+  /** The text of the mail server's reply or report. */
   readonly detail: string
 }
 
 /**
- * Hours until each retry after a transient rejection. A rejection of the last retry, after 48 hours in total,
- * counts as permanent.
+ * Hours until each retry after a transient rejection. If the last retry, 48 hours after the first attempt, is also
+ * rejected, the rejection counts as permanent.
  */
 const RETRY_AFTER_HOURS = [0.5, 11.5, 36]
 
 /**
- * After a permanent rejection, the message is `bounced` and its address is suppressed. After a transient one,
- * it is `queued` again and retried. Returns the changed message.
+ * After a permanent rejection, the message becomes `bounced` and its address is suppressed. After a transient
+ * rejection, the message becomes `queued` again and is retried. Returns the changed message.
  */
 export async function bounceMessage(
   tx: Transaction,

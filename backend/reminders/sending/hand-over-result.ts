@@ -15,11 +15,11 @@ import { scheduleNextRun } from './leases.ts'
 import type { HandOver } from './send-check.ts'
 import { markOutcomeUnknown, recordAttempt, UNKNOWN_MAX } from './waiting-message.ts'
 
-/** The first retry of a failed hand-over follows after a minute. Each later delay doubles, to half an hour. */
+/** The delay before the first retry of a failed hand-over. It doubles with each later retry, up to half an hour. */
 const RETRY_MS = 60_000
 const RETRY_MS_MAX = 30 * 60_000
 
-/** Returns false if the worker no longer has the lease, because another worker may have the message by now. */
+/** Returns false if the worker no longer has the lease. Another worker may have claimed the message. */
 export async function recordHandOverResult(
   tx: Transaction,
   { messageId, lease }: Pick<HandOver, 'messageId' | 'lease'>,
@@ -88,11 +88,11 @@ async function markSent(
   const byStage = Map.groupBy(readFacts(reminder.facts).invoices, ({ stage }) => stage)
   for (const [stage, invoices] of byStage) {
     const ids = invoices.map(({ id }) => id)
-    const own = loggedStage(stage)
+    const shownStage = loggedStage(stage)
     await tx
       .updateTable('invoices')
       .set({
-        ...(own === null ? {} : { chasing_stage: own }),
+        ...(shownStage === null ? {} : { chasing_stage: shownStage }),
         chasing_last_message_at: at,
         chasing_next_stage: ifChased('chasing_next_stage', stageAfter(stage) ?? null),
         chasing_next_action_at: ifChased('chasing_next_action_at', null),
@@ -105,7 +105,7 @@ async function markSent(
   }
 }
 
-/** Keeps the value of invoices whose chasing a person or a payment has stopped during the hand-over. */
+/** Sets the value only if the invoice is still chased. A person or a payment may have stopped this meanwhile. */
 function ifChased<T extends string | null>(column: string, value: T) {
   return sql<T>`case
     when status in ('open', 'partially_paid') and chasing_status = 'active' then ${value}
@@ -122,7 +122,7 @@ async function scheduleRetry(
   random: () => number,
 ): Promise<void> {
   const ms = Math.min(RETRY_MS * 2 ** Math.min(reminder.attempts - 1, 10), RETRY_MS_MAX)
-  // Jitter prevents that many retries coincide.
+  // Jitter prevents many retries from coinciding.
   const at = new Date(now.getTime() + ms * (0.75 + random() / 2)).toISOString()
   await scheduleNextRun(tx, message.id, at)
   await changeMessage(tx, message, { status: 'queued', scheduled_for: at }, detail, now)

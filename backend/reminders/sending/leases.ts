@@ -1,9 +1,9 @@
-/** Leases on reminders, which workers hold while they hand messages over to the mail server. */
+/** Leases on reminders. A worker has a lease on a reminder while it hands the message over to the mail server. */
 import { leasesOf } from '../../background/leases.ts'
 import type { Transaction } from '../../database/database.ts'
 import { HAND_OVER_MS_MAX } from '../../mail/mail.ts'
 
-/** A hand-over that has not started after this time does not start any more. */
+/** A hand-over starts within this time after the claim, or not at all. */
 export const START_MS_MAX = 5000
 
 export const REMINDER_LEASES = leasesOf({
