@@ -1,4 +1,4 @@
-/** Receives the bodies of the requests of one connection, one after another. */
+/** Receives the request bodies of one connection, one after another. */
 import { Problem } from '../../shared/contract/problem.ts'
 import type { Body, Call } from '../call/call.ts'
 import { type BodyFraming, createBodyDecoder } from '../http1/body-decoder.ts'
@@ -31,7 +31,7 @@ export class BodyReceiver {
     this.#onBytes = onBytes
   }
 
-  /** The number of bytes of memory that the body uses, until the call ends. */
+  /** The number of bytes of memory that the body uses until the call ends. */
   get bytes(): number {
     return this.#bytes
   }

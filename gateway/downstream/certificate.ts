@@ -6,7 +6,7 @@ import { SettingsError } from '../../shared/process/settings.ts'
 /** Operators are warned this long before the certificate expires. */
 const EXPIRES_SOON_MS = 7 * 24 * 3_600_000
 
-/** In PEM form: the certificate with its chain, and its private key. */
+/** The certificate with its chain, and its private key, in PEM form. */
 export interface TlsFiles {
   readonly cert: string
   readonly key: string

@@ -3,9 +3,9 @@ import { isIP } from 'node:net'
 import type { RequestHead } from '../http1/request-head.ts'
 
 /**
- * Returns the address that the first of the trusted proxies added to `X-Forwarded-For`; earlier entries may
- * be forged. Without trusted proxies, or if that entry is missing or invalid, returns `peerAddress`, the
- * address of the connection.
+ * Returns the address that the outermost trusted proxy added to `X-Forwarded-For`; earlier entries may be
+ * forged. Without trusted proxies, or if that entry is missing or invalid, returns `peerAddress`, the address
+ * of the connection.
  */
 export function clientAddress(
   peerAddress: string,

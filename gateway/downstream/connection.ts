@@ -31,7 +31,7 @@ const LINGER_MS = 2_000
  * connection is closed after this time, which aborts its call.
  */
 const HALF_CLOSED_MS = 1_000
-/** If more bytes are buffered after the request in progress, reading pauses until its response is sent. */
+/** If more bytes than this arrive after the request in progress, reading pauses until its response is sent. */
 const READ_AHEAD_BYTES_MAX = 64 * 1024
 
 /** The settings and callbacks that the listener passes to each connection. */
@@ -385,8 +385,8 @@ export class Connection implements CallConnection, BudgetedConnection {
   }
 
   /**
-   * Drops the bytes that have arrived after the request in progress, whose response then closes the
-   * connection.
+   * Drops the bytes that have arrived after the request in progress. The response to this request then closes
+   * the connection.
    */
   #dropReadAhead(): void {
     this.#isReadAheadDropped = true

@@ -1,6 +1,6 @@
 /**
- * The public listener. It creates a call for each request head and writes the response of each call. It
- * also writes the responses to bytes that are not a request.
+ * The public listener. It creates a call for each request head, and writes the response to each call. It also
+ * writes the responses to bytes that are not a valid request.
  */
 import cluster from 'node:cluster'
 import { createServer, type ListenOptions, type Server, type Socket } from 'node:net'
@@ -90,7 +90,7 @@ export interface ListenerOptions {
   serve(head: RequestHead, call: Call): Promise<Response> | Response
   /** Returns the headers that every response has. `call` is undefined if the bytes were not a valid request. */
   commonHeaders(call: Call | undefined, status: number): readonly string[]
-  /** Called when the response of a call is about to be written. */
+  /** Called when the response to a call is about to be written. */
   onResponse(call: Call, status: number): void
   /** Called when the response is flushed to the client, or can no longer be sent. */
   onSettled(call: Call, status: number): void
@@ -173,7 +173,7 @@ export class Listener {
     return port
   }
 
-  /** Sets the certificate for new connections; open ones keep theirs. */
+  /** Sets the certificate for new connections; open connections keep theirs. */
   renewTls(tls: TlsFiles): void {
     this.#tls?.setSecureContext({ ...tls, minVersion: TLS_VERSION_MIN })
   }

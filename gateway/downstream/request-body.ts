@@ -40,8 +40,8 @@ export class BodyReader {
   #bytesKept = 0
 
   /**
-   * A body larger than `bytesMax` is rejected as too large. Of a body larger than `BODY_BYTES_MAX`, only the
-   * beginning is kept.
+   * A body larger than `bytesMax` is rejected as too large. If `bytesMax` is greater than `BODY_BYTES_MAX`,
+   * only the first `BODY_BYTES_MAX` bytes of a body are kept.
    */
   constructor({ framing, bytesMax, onMemory }: BodyReaderOptions) {
     this.#onMemory = onMemory

@@ -10,7 +10,7 @@ import { NO_BODY } from './request-body.ts'
 const SMALL_BYTES_MAX = 16 * 1024
 
 export interface ResponseWriterOptions {
-  /** How long a client may take to receive a response, in ms. */
+  /** The longest time for a client to receive a response. */
   readonly timeoutMs: number
   /** Called when `ResponseWriter.bytes` has changed. Returns false if there is no memory for the bytes. */
   onBytes(): boolean

@@ -21,7 +21,7 @@ export function createBodyDecoder(framing: BodyFraming): BodyDecoder {
 
 const EMPTY: Buffer = Buffer.alloc(0)
 
-/** RFC 9112, section 6.3: as many bytes as `Content-Length` says. */
+/** Decodes a body whose length is in `Content-Length` (RFC 9112, section 6.3). */
 class LengthDecoder implements BodyDecoder {
   #remaining: number
 
@@ -30,8 +30,7 @@ class LengthDecoder implements BodyDecoder {
   }
 
   decode(bytes: Buffer, onPart: (part: Buffer) => void): Buffer | undefined {
-    // Usually `bytes` is the complete body, or part of it. Creating a view would take longer than this
-    // comparison.
+    // Usually all of `bytes` belongs to the body. Creating a view would take longer than this comparison.
     const part = bytes.length <= this.#remaining ? bytes : bytes.subarray(0, this.#remaining)
     this.#remaining -= part.length
     if (part.length > 0) onPart(part)
@@ -40,14 +39,17 @@ class LengthDecoder implements BodyDecoder {
   }
 }
 
-/** RFC 9112, section 7.1.1. Spaces around the size, which only old senders write, are rejected. */
+/**
+ * The size of a chunk, and extensions (RFC 9112, section 7.1.1). Spaces, which only old senders write, are
+ * rejected.
+ */
 const CHUNK_SIZE =
   /^([0-9A-Fa-f]{1,12})(?:;[!#$%&'*+.^_`|~0-9A-Za-z-]+(?:=(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+|"(?:[\t \x21\x23-\x5b\x5d-\x7e\x80-\xff]|\\[\t\x20-\x7e\x80-\xff])*"))?)*$/
 /** A trailer with one of these names could change how another server determines the length of the body. */
 const FORBIDDEN_TRAILERS = new Set(['content-length', 'transfer-encoding'])
 const LF = 10
 
-/** RFC 9112, section 7.1. Trailers are validated and dropped. */
+/** Decodes a chunked body (RFC 9112, section 7.1). Trailers are validated and dropped. */
 class ChunkedDecoder implements BodyDecoder {
   #state: 'size' | 'data' | 'data end' | 'trailer' = 'size'
   /** The remaining bytes of the current chunk. */

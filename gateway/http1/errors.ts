@@ -1,4 +1,7 @@
-/** The parsing errors of this folder. The caller maps them: to 4xx for a client, to 502 for a backend. */
+/**
+ * The parsing errors of this folder. A caller converts an error in a request into a 4xx, and an error in a
+ * backend's response into a 502.
+ */
 import { HEADER_BYTES_MAX, HEADERS_MAX, TARGET_BYTES_MAX } from './limits.ts'
 
 export type Http1Fault =

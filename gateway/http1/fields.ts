@@ -1,9 +1,9 @@
 /** Strictly parses the field lines (RFC 9112, section 5) of requests, responses and trailers. */
 import { malformed } from './errors.ts'
 
-/** RFC 9110, section 5.6.2. */
+/** A character of a token (RFC 9110, section 5.6.2). */
 const TOKEN = /[!#$%&'*+.^_`|~0-9A-Za-z-]/
-/** RFC 9110, section 5.5. */
+/** The value of a field (RFC 9110, section 5.5). */
 const FIELD_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
 const IN_NAME = bytesThatMatch(TOKEN)
 const IN_VALUE = bytesThatMatch(FIELD_VALUE)
@@ -94,10 +94,10 @@ function isBlank(byte: number | undefined): boolean {
   return byte === SPACE || byte === TAB
 }
 
-/** Returns the offset of the first byte, from `from` on, that is not of this kind (1 in the table `kind`). */
-function endOf(kind: Uint8Array, bytes: Uint8Array, from: number): number {
+/** Returns the offset of the first byte, from `from` on, whose entry in `table` is not 1. */
+function endOf(table: Uint8Array, bytes: Uint8Array, from: number): number {
   let offset = from
-  while (kind[bytes[offset] ?? 0] === 1) offset++
+  while (table[bytes[offset] ?? 0] === 1) offset++
   return offset
 }
 

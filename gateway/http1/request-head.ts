@@ -23,13 +23,13 @@ const HOST = /^(?:[A-Za-z0-9._~-]{1,255}|\[([0-9A-Fa-f:.]+)\])(?::(\d{1,5}))?$/
  */
 const PLAIN_HOST = /^[A-Za-z0-9._~-]{1,255}(?::\d{1,4})?$/
 /**
- * `pchar` without `;`, which some servers interpret as the beginning of a parameter (RFC 3986, section
- * 3.3).
+ * Segments of `pchar` (RFC 3986, section 3.3), without `;`, which some servers interpret as the beginning of
+ * a parameter.
  */
 const PATH = /^(?:\/[A-Za-z0-9._~!$&'()*+,=:@%-]*)+$/
 /**
- * RFC 3986, section 3.4, and the characters that WHATWG's URL parser does not encode: `[ ] { } | ^` and a
- * backtick.
+ * The characters of RFC 3986, section 3.4, and those that WHATWG's URL parser does not encode: `[ ] { } | ^`
+ * and a backtick.
  */
 const QUERY = /^[A-Za-z0-9._~!$&'()*+,;=:@/?%[\]{}|^`-]*$/
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,64}$/

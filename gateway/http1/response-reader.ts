@@ -19,9 +19,9 @@ export interface ResponseReceiver {
    * values alternate. `length` is the length of the body in bytes; undefined if it is not known yet.
    */
   onHead(status: number, fields: readonly string[], length: number | undefined): void
-  /** The receiver may use `part` only until the function returns. */
+  /** The receiver may use `part` only until this method returns. */
   onData(part: Buffer): void
-  /** `isReusable`: whether another request may be sent over the connection. */
+  /** `isReusable` says whether another request may be sent over the connection. */
   onEnd(isReusable: boolean): void
 }
 
@@ -38,7 +38,7 @@ export class ResponseReader {
     this.#receiver = receiver
   }
 
-  /** Expects the response to a request of this method. */
+  /** Must be called when a request with this method is sent, before the response is read. */
   expect(method: string): void {
     this.#method = method
   }

@@ -33,7 +33,7 @@ const CACHED_MS = PRINCIPAL_LIFETIME_MS * 0.75
 const REFRESH_FROM_MS = CACHED_MS * (2 / 3)
 /**
  * Keys that are due are collected for this long, because refreshing many keys with one request costs little
- * more than refreshing one.
+ * more than refreshing a single key.
  */
 const REFRESHES_GATHER_MS = 50
 /**
@@ -117,8 +117,8 @@ export class Authenticator {
   }
 
   /**
-   * Reads the bearer credential. Throws `Problem` 401 with a challenge if there is no credential, if it cannot
-   * be a key, or if it is in the negative cache.
+   * Reads the bearer credential. Throws `Problem` 401 with a challenge if the credential is missing, cannot
+   * be a key, or is in the negative cache.
    */
   readCredential(authorization: string | undefined): Credential {
     if (authorization === undefined) throw missingKey()
@@ -327,7 +327,7 @@ const VERDICT_PROBLEMS = {
   },
 } as const satisfies Record<KeyVerdict, { code: ProblemCode; detail: string }>
 
-/** The problem does not reveal the allowed addresses, because the caller may have found the key. */
+/** The problem does not reveal the allowed addresses, because the caller may have stolen the key. */
 export function addressNotAllowed(): Problem {
   return new Problem('address_not_allowed', 'This key cannot be used from this address.', {
     headers: { 'www-authenticate': CHALLENGE },

@@ -11,7 +11,9 @@ import type { LookUpResult } from './look-up.ts'
 
 /** The maximum number of concurrent requests to the backend. */
 const REQUESTS_MAX = 8
-/** Beyond this number of queued look-ups, the newest look-up of the client with the most is rejected. */
+/**
+ * Beyond this number of queued look-ups, the newest look-up of the client with the most look-ups is rejected.
+ */
 const WAITING_MAX = 2_000
 
 /** A key whose digest is not cached. */

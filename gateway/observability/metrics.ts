@@ -35,7 +35,7 @@ export function createCallMetrics(metrics: Metrics): CallMetrics {
   )
   const upstreamDurations = metrics.histogram(
     'receivables_gateway_upstream_duration_seconds',
-    'The time of all attempts at backends for a call.',
+    'The total duration of the attempts of a call at backends.',
     ['operation'],
   )
   const refusals = new Map<ProblemCode, number>()
@@ -253,7 +253,7 @@ function measureUpstream(metrics: Metrics, components: GatewayComponents): void 
   )
   metrics.total(
     'receivables_gateway_upstream_retries_total',
-    'Attempts that retried a failed one.',
+    'Retries of failed attempts.',
     () => forwarder.retries,
   )
 }

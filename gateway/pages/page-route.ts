@@ -1,4 +1,4 @@
-/** The paths of pages, which are forwarded by http-proxy-3. */
+/** The routes of pages, which http-proxy-3 forwards to backends. */
 
 /**
  * The largest inbound mail. It is large enough for attachments, since the mail server does not retry a mail

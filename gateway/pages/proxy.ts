@@ -1,5 +1,5 @@
 /**
- * Forwards page requests of browsers to a backend by http-proxy-3. Before that, the request is validated
+ * Forwards page requests of browsers to a backend with http-proxy-3. Before that, each request is validated
  * and its body is read; only allow-listed headers are forwarded. The listener writes the response
  * (`selfHandleResponse`): http-proxy-3 itself would crash on an invalid status, and an incomplete response
  * would look complete. Backends are chosen and connected in the same way as for calls. `PageSlots` limits the
@@ -71,7 +71,7 @@ export interface PagesProxyOptions {
   readonly backends: Backends
   readonly gatewaySecrets: readonly string[]
   readonly timeoutMs: number
-  /** If it is false, only the paths below `/mail` are served. */
+  /** If false, only the paths below `/mail` are served. */
   readonly servesPages: boolean
   /** The number of trusted proxies in front of the gateway that add to `X-Forwarded-For`. */
   readonly trustedProxies: number

@@ -112,7 +112,7 @@ function createApi(dependencies: GatewayDependencies) {
   }
 
   /**
-   * A call from an address that is not allowed is not counted. Otherwise a person who has found the key
+   * A call from an address that is not allowed is not counted. Otherwise a person who has stolen the key
    * could use up its limit.
    */
   async function confirmAndServe(received: ReceivedCall): Promise<Response> {
@@ -120,7 +120,7 @@ function createApi(dependencies: GatewayDependencies) {
     return await admitAndForward(received, key)
   }
 
-  /** A call is counted only after it was admitted: a call that is shed is not counted. */
+  /** A call is counted only after it was admitted, so that a shed call does not count. */
   function admitAndForward(received: ReceivedCall, key: KnownKey): Promise<Response> {
     const turn = forwarder.admit(key.keyId, received.call.abort)
     return turn === undefined ? countAndForward(received, key) : waitAndForward(received, key, turn)

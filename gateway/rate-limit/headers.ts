@@ -29,7 +29,7 @@ export function rateLimitHeaders(allowance: Allowance | undefined): readonly str
   ]
 }
 
-/** The 429 of a call beyond the limit; `Retry-After` is the time until the window ends. */
+/** Returns the 429 for a call beyond the limit. `Retry-After` is the time until the window ends. */
 export function limitReached(allowance: Allowance): Problem {
   const seconds = secondsToReset(allowance)
   return new Problem(

@@ -1,7 +1,7 @@
 /**
- * The hourly rate limit of each key: a fixed window that opens with the key's first call and admits
- * `limit` calls. A window ends at one instant, the same for every gateway. A rate limiter is *degraded*
- * while its shared store is unavailable.
+ * The hourly rate limit of each key: a fixed window that opens with the key's first call and admits `limit`
+ * calls. A window ends at the same instant for every gateway. A rate limiter is *degraded* while its shared
+ * store is unavailable.
  */
 
 export const WINDOW_MS = 3_600_000
@@ -17,7 +17,7 @@ export interface Allowance {
   readonly used: number
   /** Milliseconds since the epoch, by the clock of the store. */
   readonly windowEndsAt: number
-  /** The time until the window ends, measured by a single clock. */
+  /** The time until the window ends. It is computed from two times of the same clock. */
   readonly windowEndsInMs: number
   /** Whether this gateway counted the call by itself, starting from the last shared count. */
   readonly degraded: boolean

@@ -16,8 +16,8 @@ export function createLocalRateLimiter(): RateLimiter {
 }
 
 /**
- * Returns the allowance of a window without counting a call. If no window is open, one opens with the next
- * call.
+ * Returns the allowance of a window without counting a call. If no window is open, returns the allowance of a
+ * window that would open now.
  */
 export function allowanceIn(
   window: Window | undefined,

@@ -1,13 +1,13 @@
 /**
- * The rate limiter that all gateways share, in Redis. Calls that arrive in the same turn of the event
- * loop are counted by one script call; each still gets its own exact number.
+ * The rate limiter that all gateways share, in Redis. Calls that arrive in the same turn of the event loop
+ * are counted by one script call; each call still gets its own exact count.
  *
- * An error concerns one key, the server, or the connection. If a counter is unusable, the script replaces
- * it, and only its key loses its count. Calls that the server rejects were not counted. A call whose reply
- * is lost with the connection is treated as counted and never sent again. An error of the server or of the
- * connection opens the circuit breaker, so that not every call has to time out; a successful probe closes
- * it. Meanwhile calls are counted in this process, starting from the last known counts (`local`), or
- * rejected (`deny`).
+ * An error concerns one key, the server, or the connection. If a counter is unusable, the script replaces it,
+ * and only its key loses its count. Calls that the server rejects were not counted. A call whose reply is
+ * lost with the connection is treated as counted and never sent again. An error of the server or of the
+ * connection opens the circuit breaker, so that not every call has to time out; a successful probe closes it.
+ * Meanwhile calls are counted in this process, starting from the last known counts (`local`), or rejected
+ * (`deny`).
  */
 import { Problem } from '../../shared/contract/problem.ts'
 import type { Logger } from '../../shared/process/log.ts'

@@ -67,7 +67,7 @@ export interface RedisStore {
    * next command. In a cluster, also refreshes the table of slots, after any error.
    */
   reconnect(partition: string, error: unknown): void
-  /** Adds a listener for connection errors. `partition` is given if it is now unavailable. */
+  /** Adds a listener for connection errors. `partition` is set if that partition is now unavailable. */
   onFault(listener: (error: Error, partition?: string) => void): void
   /** Adds a listener that is called when a connection is ready. */
   onReady(listener: () => void): void

@@ -1,7 +1,7 @@
 /**
- * Timeouts that do not expire because this process itself was stalled. After a stall of the event loop,
- * Node runs timers before it reads the data that has arrived: with a normal timer, the stall would look
- * like a silent server.
+ * Timeouts that do not expire merely because this process was stalled. After a stall of the event loop, Node
+ * runs timers before it reads the data that has arrived: with a normal timer, the stall would look like a
+ * silent server.
  */
 
 /** The time between two ticks. A stall of any length counts as one tick. */

@@ -1,8 +1,8 @@
 /**
- * The backends with their connection pools, and the choice between them. The next request is sent to the
- * less busy of two backends: the one whose turn it is, and a random one. If every gateway chose the least busy
- * backend instead, many gateways would choose the same one at once. A backend is chosen last if it fails far
- * more often than its peers, is not ready, or has just refused a connection.
+ * The backends with their connection pools, and the choice between them. The next request is sent to the less
+ * busy of two backends: the next backend in turn, and a random backend. If every gateway chose the least busy
+ * backend instead, many gateways would choose the same backend at once. A backend is chosen last if it fails
+ * far more often than its peers, is not ready, or has just refused a connection.
  */
 import { SIGNATURE_HEADER, signRequest } from '../../shared/contract/principal.ts'
 import type { Logger } from '../../shared/process/log.ts'
@@ -206,8 +206,8 @@ export class BackendSet implements Backends {
   }
 
   /**
-   * Adds new backends and removes those that have no address anymore. A removed backend gets no more calls; its
-   * connections are closed when its calls in progress have ended.
+   * Adds a backend for each new address, and removes backends whose address is gone. A removed backend gets
+   * no more calls; its connections are closed when its calls in progress have ended.
    */
   #updateBackends(): void {
     const before = new Map(this.#backends.map((backend) => [backend.url, backend]))

@@ -14,7 +14,7 @@ export interface ConnectionPools {
 }
 
 export interface Backend {
-  /** The URL of its address. */
+  /** The URL of the backend's address. */
   readonly url: string
   readonly address: BackendAddress
   readonly pools: ConnectionPools
@@ -61,7 +61,7 @@ export interface Backends {
    * idempotent.
    */
   request(request: InternalRequest): Promise<InternalResponse>
-  /** `starting`: no backend has been ready yet. `unreachable`: none is ready anymore. */
+  /** `starting`: no backend has been ready yet. `unreachable`: a backend was ready before, but none is now. */
   state(): 'ready' | 'starting' | 'unreachable'
   /** The status of each backend, for operators. */
   statuses(): readonly BackendStatus[]
