@@ -40,6 +40,13 @@ export function respondWithProblems(server: Server, options: ProblemResponsesOpt
   const { baseUrl, log, renderPage, countProblem } = options
   const repeatedLog = createRepeatedLog(log)
   const plainLog = withoutRedaction(log)
+  // hapi itself responds if a response cannot be sent, e.g. because of an invalid character in a header.
+  server.events.on({ name: 'request', channels: 'error' }, (request, { error }) => {
+    const { method, route } = request
+    const fields = { requestId: requestIdOf(request), method, route: route.path }
+    repeatedLog.error(`unsendable ${route.path}`, { err: error, ...fields }, 'internal_error')
+    countProblem(problemOf(new Error('unsendable', { cause: error })))
+  })
   server.ext('onPreResponse', (request, h) => {
     const { response } = request
     if (!(response instanceof Error)) return h.continue

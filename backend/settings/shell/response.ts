@@ -105,9 +105,11 @@ async function write(
     // The script's request would follow a redirect and thereby use up the flash message. Without a media
     // type browsers parse the body as XML, whose error page contains styles that the content security
     // policy forbids.
-    return h.response(DONE).type(HTML_MEDIA_TYPE).header('x-location', location)
+    return h.response(DONE).type(HTML_MEDIA_TYPE).header('x-location', encodeLocation(location))
   }
-  if (location !== undefined) return h.response().code(303).header('location', location)
+  if (location !== undefined) {
+    return h.response().code(303).header('location', encodeLocation(location))
+  }
   if (document !== undefined) {
     return h
       .response(document)
@@ -126,6 +128,11 @@ async function write(
     .response(content)
     .code(status ?? 200)
     .type(HTML_MEDIA_TYPE)
+}
+
+/** The id in the path of a request, which may be in a location, can contain any characters. */
+function encodeLocation(location: string): string {
+  return location.replace(/[^\x21-\x7e]/gu, encodeURIComponent)
 }
 
 /** The installation's switch takes precedence over the account's. */

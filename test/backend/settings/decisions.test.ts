@@ -50,6 +50,15 @@ t.test('in business hours an approval is final, and the confirmation says so', a
   })
 })
 
+t.test('a link with a malformed id leads to a page that does not exist', async (t) => {
+  // Regression: the response was 500, because a header cannot contain the characters of the id.
+  const { ada } = await openQueue(t, '20:00')
+  const { status, headers } = await ada.page('/settings/approvals/%F0%9F%98%80/approve')
+  t.equal(status, 303)
+  t.equal(headers.get('location'), '/settings/messages/%F0%9F%98%80')
+  t.equal((await ada.page('/settings/messages/%F0%9F%98%80')).status, 404)
+})
+
 t.test('outside of business hours an approval can be taken back', async (t) => {
   const queue = await openQueue(t, '20:00')
   const { engine, ada, path, last } = queue
