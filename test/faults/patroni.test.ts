@@ -23,9 +23,9 @@ async function failOver(
   await payThroughFailover(t, {
     url,
     formerUrl: primary.url,
-    lose: () => lose(cluster),
-    takeOver: () => cluster.untilPrimary(standby),
-    restore: () => restore(cluster),
+    failPrimary: () => lose(cluster),
+    promoteStandby: () => cluster.untilPrimary(standby),
+    restartFormerPrimary: () => restore(cluster),
   })
   await cluster.untilFollowed(standby)
 }

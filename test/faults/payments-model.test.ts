@@ -7,12 +7,12 @@ import {
   createInvoice,
   creditConcurrently,
   endInvoice,
+  moveClock,
   pay,
   payInRace,
   retry,
   reverseByHand,
-  setClock,
-  takeBackAmount,
+  takeBackByHand,
 } from '../fixtures/payments/model-commands.ts'
 import { fc } from '../fixtures/properties.ts'
 
@@ -37,9 +37,9 @@ const commands = fc.commands<Model, Real, false>(
     fc.tuple(index, fc.integer({ min: 2, max: 4 })).map((args) => payInRace(...args)),
     fc.tuple(index, amount, callers).map((args) => creditConcurrently(...args)),
     fc.tuple(index, index, amount, callers).map((args) => allocateConcurrently(...args)),
-    fc.tuple(index, index).map((args) => takeBackAmount(...args)),
+    fc.tuple(index, index).map((args) => takeBackByHand(...args)),
     index.map(reverseByHand),
-    fc.constantFrom(-20, -1, 0, 1, 20).map(setClock),
+    fc.constantFrom(-20, -1, 0, 1, 20).map(moveClock),
   ],
   { maxCommands: 40, size: '+2' },
 )

@@ -17,9 +17,9 @@ async function failOver(
   await payThroughFailover(t, {
     url: pair.url,
     formerUrl: pair.at(pair.primary),
-    lose: () => lose(pair),
-    takeOver: () => pair.standby.promote(),
-    restore: () => restore(pair),
+    failPrimary: () => lose(pair),
+    promoteStandby: () => pair.standby.promote(),
+    restartFormerPrimary: () => restore(pair),
   })
 }
 

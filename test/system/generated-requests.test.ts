@@ -9,7 +9,7 @@ import { Agent } from 'undici'
 import { type DocumentedOperation, readDocument } from '../../backend/docs/document.ts'
 import { readContractDocument } from '../../shared/contract/contract.ts'
 import { type GeneratedRequest, requestsOf } from '../fixtures/contract/generated-requests.ts'
-import { rejectionsOf, rulesOf } from '../fixtures/contract/request-rejections.ts'
+import { rejectionsOf, wellFormedRejectionsOf } from '../fixtures/contract/request-rejections.ts'
 import { fc, SEED } from '../fixtures/properties.ts'
 import { call, type Response } from '../fixtures/service/call.ts'
 import { startSystem } from '../fixtures/service/system.ts'
@@ -123,13 +123,13 @@ function outcomeOf(
     return 'rejected'
   }
   if (status < 300) return 'accepted'
-  const isCodeOfRule = rulesOf(operation).includes(json?.code)
+  const isCodeOfRule = wellFormedRejectionsOf(operation).includes(json?.code)
   const errors: { pointer: string; code: string }[] = json?.errors ?? []
   // Half a surrogate pair is not valid text, which no pattern can express.
   const isText = !/\\ud[89a-f]/.test(request.body ?? '')
   const areErrorsOfRules = errors.every(
     ({ pointer, code }) =>
-      rulesOf(operation).includes(code) ||
+      wellFormedRejectionsOf(operation).includes(code) ||
       (!isText && code === 'invalid_format') ||
       RULES.some(([where, rule]) => where.test(pointer) && rule === code),
   )

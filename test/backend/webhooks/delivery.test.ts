@@ -90,7 +90,7 @@ t.test('after a rotation, both secrets sign until the old one expires', async (t
     rotateSecret(tx, { ...rotated, old_secret_expires_at: null }, BOX, actionContext()),
   )
   t.equal(again.row.old_secret_expires_at, new Date(+backend.now + 24 * HOUR_MS).toISOString())
-  webhooks.wait(24 * HOUR_MS)
+  webhooks.advanceClock(24 * HOUR_MS)
   const nextDay = await receiveNext()
   t.equal(
     String(nextDay.headers['webhook-signature']).split(' ').length,
@@ -115,7 +115,7 @@ t.test('a delivery that fails is attempted ten times in three days', async (t) =
     // The random number of these tests is 0.5, which means no jitter.
     const dueIn = Date.parse(delivery?.run_at ?? '') - +webhooks.books.backend.now
     t.equal(dueIn, delay, `attempt ${n + 2} is due in ${delay} ms`)
-    webhooks.wait(delay)
+    webhooks.advanceClock(delay)
   }
   await webhooks.untilAll(({ status }) => status === 'failed', 'the delivery has failed')
   t.equal(receiver.webhooks.length, 10)
@@ -159,16 +159,16 @@ t.test(
       t.equal(failing_since === null, outcome === 'delivered')
     }
     await sendEvent('failing')
-    webhooks.wait(4 * 24 * HOUR_MS)
+    webhooks.advanceClock(4 * 24 * HOUR_MS)
     status = 200
     await webhooks.untilAll(isDelivered, 'delivered')
     matches(t, await webhooks.readEndpoint(row.id), { status: 'enabled', failing_since: null })
     status = 500
     await sendEvent('failing')
-    webhooks.wait(5 * 24 * HOUR_MS - 1000)
+    webhooks.advanceClock(5 * 24 * HOUR_MS - 1000)
     await until(async () => (await webhooks.deliveries()).at(-1)?.attempts === 2, 'attempted again')
     matches(t, await webhooks.readEndpoint(row.id), { status: 'enabled' })
-    webhooks.wait(1000 + 24 * HOUR_MS)
+    webhooks.advanceClock(1000 + 24 * HOUR_MS)
     await until(
       async () => (await webhooks.readEndpoint(row.id)).status === 'disabled',
       'the endpoint is disabled',
@@ -192,12 +192,12 @@ t.test('Retry-After delays all deliveries to the endpoint', async (t) => {
   t.equal((await webhooks.readEndpoint(row.id)).hold_until, inAnHour)
   const other = await startReceiver(t)
   await webhooks.endpoint(other.url)
-  webhooks.wait(HOUR_MS - 1)
+  webhooks.advanceClock(HOUR_MS - 1)
   receiver.respondWith((_, res) => void res.writeHead(204).end())
   await webhooks.books.debtor()
   await until(() => other.webhooks.length === 1, 'the worker has run')
   t.equal(receiver.webhooks.length, 1)
-  webhooks.wait(1)
+  webhooks.advanceClock(1)
   await webhooks.untilAll(isDelivered, 'all are delivered')
   t.equal(receiver.webhooks.length, 3)
   matches(t, await webhooks.readEndpoint(row.id), { hold_until: null, failing_since: null })
@@ -264,7 +264,7 @@ t.test('a delivery of a dead worker is sent when its lease has expired', async (
   await until(() => other.webhooks.length === 1, 'the worker has run')
   const [leased] = await webhooks.deliveries()
   matches(t, leased, { id: delivery?.id ?? '', status: 'sending' })
-  webhooks.wait(LEASE_MS)
+  webhooks.advanceClock(LEASE_MS)
   await webhooks.untilAll(isDelivered, 'delivered')
 })
 

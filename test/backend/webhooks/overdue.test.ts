@@ -14,7 +14,7 @@ t.test('an invoice becomes overdue once, at midnight in the account’s time zon
   await books.invoice({ ...fields, status: 'draft' })
   await announce(webhooks)
   t.strictSame(await webhooks.eventTypes(), [], 'not on the due date')
-  webhooks.wait(3_600_000)
+  webhooks.advanceClock(3_600_000)
   await announce(webhooks)
   await announce(webhooks)
   t.strictSame(await webhooks.eventTypes(), ['invoice.overdue'])
