@@ -67,7 +67,9 @@ t.test('the checker detects a caller that uses a new key for a retry', async (t:
   t.ok(violations.some(({ invariant }) => invariant === 'I2'))
 })
 
-/** Makes concurrent calls, repeats, calls with another body, and rejected calls. Each bug affects one of these calls. */
+/**
+ * Makes concurrent calls, repeats, calls with another body, and rejected calls. Each bug affects one of these calls.
+ */
 async function makeCalls(ledger: Ledger): Promise<void> {
   const invoiceId = await ledger.invoice(10_000)
   const payer = ledger.payer('one')

@@ -20,7 +20,9 @@ interface Load {
   stop(): Promise<void>
 }
 
-/** Starts callers that make one call after the other. Each keeps its connection open for as long as the gateway does. */
+/**
+ * Starts callers that make one call after the other. Each keeps its connection open for as long as the gateway does.
+ */
 function startLoad(t: Test, url: () => string, write = false): Load {
   const dispatcher = new Agent({ connections: CALLERS, pipelining: 1 })
   t.teardown(() => dispatcher.destroy())
@@ -52,7 +54,7 @@ const shown = ({ seen }: Load) => JSON.stringify(Object.fromEntries(seen))
 
 t.test('a gateway that drains under load fails no call that it accepted', async (t) => {
   const backend = await startRawBackend(t)
-  backend.behave((socket) => setTimeout(() => socket.write(RAW_OK), 10))
+  backend.setBehavior((socket) => setTimeout(() => socket.write(RAW_OK), 10))
   let gateway = await startGateway(t, backend.url, { LOG_LEVEL: 'error' })
   let next = gateway
   const load = startLoad(t, () => `${gateway.url}/api/v1/debtors`)

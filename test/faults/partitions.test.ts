@@ -1,7 +1,7 @@
 /**
  * Gateways, backends, Redis and PostgreSQL run on separate simulated machines, and the links between them fail: all or
- * some packets are delayed or lost, in one direction or in both. Meanwhile, clients record payments, one key is revoked,
- * and another key uses up its limit. The promises are:
+ * some packets are delayed or lost, in one direction or in both. Meanwhile, clients record payments, one key is
+ * revoked, and another key uses up its limit. The promises are:
  *
  * - No call with the revoked key is accepted.
  * - No payment is lost or recorded twice.

@@ -1,6 +1,6 @@
 /**
- * Random faults of Redis occur while calls are made through two gateways. Afterwards, the counter of each key is compared
- * with a model of the calls: no call is counted twice, and only calls whose reply was lost may be missing.
+ * Random faults of Redis occur while calls are made through two gateways. Afterwards, the counter of each key is
+ * compared with a model of the calls: no call is counted twice, and only calls whose reply was lost may be missing.
  *
  * `RUNS=` sets the number of sequences for each policy, and `SEED=` selects other sequences.
  */
@@ -206,7 +206,7 @@ class Scenario {
       case 'lost replies':
       case 'silence':
         this.#countConnectionFault(subject % 2)
-        proxy?.set(fault === 'silence' ? 'hole' : 'lose replies')
+        proxy?.set(fault === 'silence' ? 'drop all' : 'lose replies')
         return async () => {
           await Promise.all(this.#pending)
           proxy?.set('pass')

@@ -30,7 +30,7 @@ async function unlessWaiting<Value>(promise: Promise<Value>): Promise<Value | 'w
 
 const FAULTS: Record<string, ProxyMode> = {
   'responds 2 s late': { delayMs: 2_000 },
-  'does not respond': 'hole',
+  'does not respond': 'drop all',
   'loses its replies': 'lose replies',
 }
 
@@ -81,7 +81,7 @@ t.test('a call whose reply is lost is counted once, and never sent again', async
 t.test('while Redis does not respond, a gateway admits no more than the limit', async (t) => {
   const { proxy, rateLimiter } = await startThroughProxy(t)
   await Promise.all(Array.from({ length: 100 }, () => rateLimiter.consume('key', LIMIT)))
-  proxy.set('hole')
+  proxy.set('drop all')
   const calls = Array.from({ length: 1_000 }, () => rateLimiter.consume('key', LIMIT))
   const admitted = (await Promise.all(calls)).filter((allowance) => !isOverLimit(allowance))
   t.equal(admitted.length, LIMIT - 100)
@@ -91,7 +91,7 @@ t.test(
   'with the policy deny, a call is rejected in time while Redis does not respond',
   async (t) => {
     const { proxy, rateLimiter } = await startThroughProxy(t, 'deny')
-    proxy.set('hole')
+    proxy.set('drop all')
     const from = performance.now()
     await rejectsWith(t, rateLimiter.consume('key', LIMIT), { code: 'service_unavailable' })
     t.comment(`rejected after ${(performance.now() - from).toFixed(0)} ms`)

@@ -147,8 +147,8 @@ function floodFrom(addresses: number, port: () => number) {
   }
 }
 
-// Such a flood once used up all look-ups. After a restart, calls with 8 of 12 keys in use got 503, and so did every call
-// with a new key.
+// Such a flood once used up all look-ups. After a restart, calls with 8 of 12 keys in use got 503, and so did every
+// call with a new key.
 for (const addresses of [1, 30]) {
   t.test(
     `calls with keys in use succeed after a restart, during a flood from ${addresses} addresses`,

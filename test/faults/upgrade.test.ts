@@ -1,8 +1,8 @@
 /**
  * Upgrades the processes of the last release to this program, one by one. One backend is also downgraded and upgraded
- * again. Meanwhile, clients pay an invoice, and an Admin credits it. On PostgreSQL, no call may fail. On SQLite, which has
- * only one backend, calls get 503 while it restarts. The records must be exact on both, although the release, which does
- * not know credits, settles credited invoices.
+ * again. Meanwhile, clients pay an invoice, and an Admin credits it. On PostgreSQL, no call may fail. On SQLite, which
+ * has only one backend, calls get 503 while it restarts. The records must be exact on both, although the release,
+ * which does not know credits, settles credited invoices.
  *
  * The last release is the newest version tag. Before the first tag, it is a commit that has the released contract and
  * none of the later migrations.

@@ -1,4 +1,4 @@
-/** A client may disconnect at any point of a call: the gateway then releases all resources of the call. */
+/** Clients disconnect at any point of a call. The gateway then releases all resources of the call. */
 import { once } from 'node:events'
 import { readdirSync } from 'node:fs'
 import type { ServerResponse } from 'node:http'
@@ -49,7 +49,7 @@ type Phase = {
 }
 
 const PHASES: Record<string, Phase> = {
-  'before a byte': { bytes: '' },
+  'before it sends a byte': { bytes: '' },
   'in the request line': { bytes: 'GET /api/v1' },
   'in the head': { bytes: GET.slice(0, -10) },
   'in the body': { bytes: `${POST}Content-Length: 100000\r\n\r\n${'x'.repeat(50_000)}` },
@@ -100,7 +100,7 @@ for (const [phase, { bytes, respond, until: moment }] of Object.entries(PHASES))
     ['closes', 'destroy'],
     ['resets', 'resetAndDestroy'],
   ] as const) {
-    t.test(`a client that ${how} ${phase} leaves no resources in use`, async (t) => {
+    t.test(`a client that ${how} its connection ${phase} leaves no resources in use`, async (t) => {
       backend.respondWith((_, res) => (respond === undefined ? res.end('{}') : respond(res)))
       for (let round = 0; round < ROUNDS; round++) {
         const from = backend.requests.length
@@ -123,7 +123,7 @@ for (const [phase, { bytes, respond, until: moment }] of Object.entries(PHASES))
   }
 }
 
-// Before the fix, the memory of a page's form was never released, so that in the end every body was rejected.
+// Before the fix, the memory of a page's form was never released, so that every body was rejected after a while.
 t.test('pages whose clients have disconnected release their memory', async (t) => {
   const form = `POST /settings/x HTTP/1.1\r\nHost: api.test\r\nContent-Length: 250000\r\n\r\n${'x'.repeat(250_000)}`
   backend.respondWith((_, res) => keepOpen(res))
@@ -144,5 +144,5 @@ t.test('pages whose clients have disconnected release their memory', async (t) =
 t.test('no socket is left open, and the log has no error', async (t) => {
   await until(() => descriptors() <= before + 2 * CONNECTIONS + 4, 'the sockets are closed')
   t.equal(gateway.log(), '')
-  t.equal(await gateway.stop(), 0, 'it drains')
+  t.equal(await gateway.stop(), 0, 'the gateway drains')
 })

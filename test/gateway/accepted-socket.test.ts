@@ -1,4 +1,7 @@
-/** How accepted sockets are read. The first case fails if a version of Node changes the private handle. */
+/**
+ * Accepted sockets are read into a shared buffer through Node's private handle. The first case fails if a version of
+ * Node changes this handle.
+ */
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import t from 'tap'

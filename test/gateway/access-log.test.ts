@@ -15,12 +15,12 @@ const linesOf = (gateway: StartedGateway): Record<string, unknown>[] => {
   return complete.map((line) => JSON.parse(line)).filter(({ msg }) => msg === 'call')
 }
 
-t.test('a malformed request has a log line, which contains none of its bytes', async (t) => {
+t.test('a malformed request has a log line that contains none of its bytes', async (t) => {
   const gateway = await startGateway(t, backend.url)
   await exchangeBytes(gateway.port, 'S3CR3T\r\n\r\n')
   await exchangeBytes(gateway.port, 'GET /S3CR3T HTTP/1.1\r\nHost: a\r\nHost: S3CR3T\r\n\r\n')
   await exchangeBytes(gateway.port, 'BREW /S3CR3T HTTP/1.1\r\nHost: a\r\n\r\n')
-  await until(() => linesOf(gateway).length === 3, 'each request has its line')
+  await until(() => linesOf(gateway).length === 3, 'each request has its log line')
   matches(t, linesOf(gateway), [
     { status: 400, code: 'bad_request', client: '127.0.0.1', requestId: /^req_/ },
     { status: 400, code: 'bad_request', client: '127.0.0.1', ms: Number },
@@ -29,7 +29,7 @@ t.test('a malformed request has a log line, which contains none of its bytes', a
   t.notMatch(gateway.log(), 'S3CR3T')
 })
 
-t.test('the call of a client that disconnects has one line, with 499', async (t) => {
+t.test('the call of a client that disconnects has one log line, with status 499', async (t) => {
   const gateway = await startGateway(t, backend.url)
   let hasArrived = false
   backend.respondWith(() => {
@@ -40,7 +40,7 @@ t.test('the call of a client that disconnects has one line, with 499', async (t)
   socket.write(`GET /api/v1/debtors HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key}\r\n\r\n`)
   await until(() => hasArrived, 'the backend has the call')
   socket.destroy()
-  await until(() => linesOf(gateway).length === 1, 'the call has its line')
+  await until(() => linesOf(gateway).length === 1, 'the call has its log line')
   matches(t, linesOf(gateway), [{ status: 499, route: '/api/v1/debtors', keyId: /^key_/ }])
 })
 
@@ -72,7 +72,7 @@ t.test(
   async (t) => {
     const gateway = await startGateway(t, backend.url, { TRUST_PROXY: '1' })
     await call(gateway.url, { headers: { 'x-forwarded-for': '1.1.1.1, 203.0.113.7' } })
-    await until(() => linesOf(gateway).length === 1, 'the call has its line')
+    await until(() => linesOf(gateway).length === 1, 'the call has its log line')
     matches(t, linesOf(gateway), [{ status: 302, client: '203.0.113.7' }])
   },
 )
@@ -87,7 +87,7 @@ t.test('ACCESS_LOG=off omits the lines of calls, and no others', async (t) => {
 })
 
 t.test(
-  'while a backend is unavailable there is one line a second, not one stack for each call',
+  'failed attempts are logged once a second, without a stack trace for each call',
   async (t) => {
     const gateway = await startGateway(t, backend.url)
     backend.respondWith((_, res) => res.destroy())
@@ -95,8 +95,8 @@ t.test(
       await call(`${gateway.url}/api/v1/debtors`, { key, body: {} })
     }
     const stacks = () => gateway.log().split('"stack"').length - 1
-    // Each kind of event has a stack only when it first occurs: failed attempts, and failed calls.
-    t.ok(stacks() <= 4, `${stacks()} stacks`)
+    // Failed attempts and failed calls are logged with a stack trace only when they first occur.
+    t.ok(stacks() <= 4, `${stacks()} stack traces`)
     await until(
       () => /"more":\d\d,"seconds":1,"msg":"attempt failed"/.test(gateway.log()),
       'the further attempts are counted in one line',

@@ -22,8 +22,7 @@ const REQUEST = {
 }
 
 /**
- * A forwarder to the backends of one host name. `zone` has the addresses of the name, which a test may
- * change.
+ * Starts a forwarder to the backends of one host name. `zone` has the addresses of the name; a test may change them.
  */
 async function startForwarder(t: Test, zone: { addresses: readonly string[] | Error }) {
   const port = await reservePort()
@@ -51,7 +50,7 @@ async function startForwarder(t: Test, zone: { addresses: readonly string[] | Er
     requested,
     backends,
     send: () => forward(REQUEST, new Abort(), createCallRecord('127.0.0.1', false)),
-    /** Waits until exactly these addresses are ready. Resolves the name again until then. */
+    /** Resolves the name repeatedly, until exactly these addresses are ready. */
     async untilReady(...ready: string[]) {
       const readyOnes = () => backends.statuses().filter((one) => one.ready)
       await until(() => {
@@ -102,9 +101,9 @@ t.test('addresses are added to a name and removed under load without a failed ca
   t.ok(calls > 500, `${calls} calls, each with its response`)
 })
 
-// Before the fix, the pool of the removed address repeatedly closed its connections and opened others while
+// Before the fix, the pool of the removed address repeatedly closed its connections and opened new ones while
 // calls waited.
-t.test('calls that wait for a backend that is removed are finished', async (t) => {
+t.test('calls that wait for a backend get their responses although it is removed', async (t) => {
   const zone = { addresses: ['127.0.0.2', '127.0.0.3'] as readonly string[] | Error }
   const { port, send, untilReady } = await startForwarder(t, zone)
   const [second, third] = [
@@ -113,7 +112,7 @@ t.test('calls that wait for a backend that is removed are finished', async (t) =
   ]
   await untilReady('127.0.0.2', '127.0.0.3')
   for (const one of [second, third]) {
-    one.behave((socket) => void setTimeout(() => socket.write(RAW_OK), 50))
+    one.setBehavior((socket) => void setTimeout(() => socket.write(RAW_OK), 50))
   }
   const calls = Array.from({ length: 60 }, send)
   await until(() => second.calls.length >= 4, 'every connection is busy')
@@ -159,7 +158,7 @@ t.test(
   },
 )
 
-t.test('each form of a backend URL is normalized, and others are rejected', async (t) => {
+t.test('every form of a backend URL is normalized, and any other URL is rejected', async (t) => {
   const forms: [string, string][] = [
     ['http://10.0.0.7:8081/', 'http://10.0.0.7:8081'],
     ['https://backend.example', 'https://backend.example'],

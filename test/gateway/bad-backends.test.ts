@@ -1,8 +1,7 @@
 /**
- * Every way in which a backend can fail: the client gets a problem that says what may have been done, or its
- * connection breaks. It never gets an incomplete response that looks complete, and no pool is blocked.
+ * Backends send every kind of faulty response. The client gets an error that says whether its call may have had an
+ * effect, or its connection breaks. It never gets an incomplete response that looks complete, and later calls succeed.
  */
-
 import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import t from 'tap'
@@ -40,7 +39,7 @@ const sendAndReset =
   (socket) =>
     socket.write(bytes, 'latin1', () => socket.resetAndDestroy())
 
-/** What the backend does; the status of every call; how often a call that may be repeated is sent. */
+/** For each fault: the status of every call, and how often a call that may be repeated is sent. */
 const FAULTS: [what: string, behavior: Behavior, status: number, sent: number][] = [
   ['closed before a byte', (socket) => socket.end(), 502, 2],
   ['reset before a byte', (socket) => socket.resetAndDestroy(), 502, 2],
@@ -106,35 +105,38 @@ const FAULTS: [what: string, behavior: Behavior, status: number, sent: number][]
 ]
 
 for (const [what, behavior, status, sent] of FAULTS) {
-  t.test(`a malformed response, ${what}: ${status}`, async (t) => {
-    backend.behave(behavior)
-    const from = backend.calls.length
-    const responses = await Promise.all(
-      [READ, KEYED_WRITE, WRITE].map((options, n) =>
-        call(`${gateway.url}/api/v1/debtors?${n}`, options),
-      ),
-    )
-    const sentTimes = [0, 1, 2].map(
-      (n) => backend.calls.slice(from).filter((line) => line.includes(`?${n}`)).length,
-    )
-    t.strictSame(
-      responses.map((response) => response.status),
-      [status, status, status],
-    )
-    t.strictSame(sentTimes, [sent, sent, 1], 'a write without a key is sent once')
-    for (const { json, headers } of responses) {
-      t.equal(json.status, status, 'a problem')
-      t.equal(json.request_id, headers['x-request-id'])
-    }
-    backend.behave(send(RAW_OK))
-    const after = Array.from({ length: 2 * CONNECTIONS }, () =>
-      call(`${gateway.url}/api/v1/debtors`, READ),
-    )
-    t.ok(
-      (await Promise.all(after)).every((response) => response.status === 200),
-      'the pool still works',
-    )
-  })
+  t.test(
+    `if the response of a backend is faulty (${what}), the client gets ${status}`,
+    async (t) => {
+      backend.setBehavior(behavior)
+      const from = backend.calls.length
+      const responses = await Promise.all(
+        [READ, KEYED_WRITE, WRITE].map((options, n) =>
+          call(`${gateway.url}/api/v1/debtors?${n}`, options),
+        ),
+      )
+      const sentTimes = [0, 1, 2].map(
+        (n) => backend.calls.slice(from).filter((line) => line.includes(`?${n}`)).length,
+      )
+      t.strictSame(
+        responses.map((response) => response.status),
+        [status, status, status],
+      )
+      t.strictSame(sentTimes, [sent, sent, 1], 'a write without a key is sent once')
+      for (const { json, headers } of responses) {
+        t.equal(json.status, status, 'the body is a problem')
+        t.equal(json.request_id, headers['x-request-id'])
+      }
+      backend.setBehavior(send(RAW_OK))
+      const after = Array.from({ length: 2 * CONNECTIONS }, () =>
+        call(`${gateway.url}/api/v1/debtors`, READ),
+      )
+      t.ok(
+        (await Promise.all(after)).every((response) => response.status === 200),
+        'later calls succeed',
+      )
+    },
+  )
 }
 
 const PASSED: [what: string, bytes: string, status: number, body: string][] = [
@@ -151,7 +153,7 @@ const PASSED: [what: string, bytes: string, status: number, body: string][] = [
 
 for (const [what, bytes, status, body] of PASSED) {
   t.test(`a response with ${what} is forwarded`, async (t) => {
-    backend.behave(send(bytes))
+    backend.setBehavior(send(bytes))
     for (let round = 0; round < 3; round++) {
       const response = await call(`${gateway.url}/api/v1/debtors`, READ)
       matches(t, response, { status, text: body })
@@ -171,7 +173,7 @@ t.test('a backend cannot set headers of the connection or of the gateway', async
     'Server: x',
   ]
   const ours = ['Via: 1.0 x', 'X-RateLimit-Remaining: 7', 'X-Request-Id: forged', 'X-Powered-By: x']
-  backend.behave(sendAndEnd(`${head(...lines, ...ours, 'X-Kept: 1', 'Content-Length: 2')}{}`))
+  backend.setBehavior(sendAndEnd(`${head(...lines, ...ours, 'X-Kept: 1', 'Content-Length: 2')}{}`))
   const { headers } = await call(`${gateway.url}/api/v1/debtors`, READ)
   t.equal(headers['x-kept'], '1')
   for (const name of ['x-private', 'x-own', 'server', 'via', 'x-powered-by'])
@@ -181,7 +183,7 @@ t.test('a backend cannot set headers of the connection or of the gateway', async
   t.equal(headers['connection'], 'keep-alive')
 })
 
-t.test('a large response that breaks off breaks off for the client too', async (t) => {
+t.test('if a large response breaks off, the connection of the client breaks too', async (t) => {
   const begin = `${head('Content-Length: 1000000')}${'x'.repeat(500_000)}`
   const chunk = `${(500_000).toString(16)}\r\n${'x'.repeat(500_000)}\r\n`
   for (const behavior of [
@@ -190,57 +192,63 @@ t.test('a large response that breaks off breaks off for the client too', async (
     sendAndEnd(`${head('Transfer-Encoding: chunked')}${chunk}`),
     send(`${head('Transfer-Encoding: chunked')}${chunk}zz\r\n`),
   ]) {
-    backend.behave(behavior)
+    backend.setBehavior(behavior)
     await t.rejects(call(`${gateway.url}/api/v1/debtors`, READ))
   }
-  backend.behave(send(RAW_OK))
+  backend.setBehavior(send(RAW_OK))
   t.equal((await call(`${gateway.url}/api/v1/debtors`, READ)).status, 200)
 })
 
 // Before the fix, a call could be sent on an idle connection at the moment that a draining backend closes it.
-t.test('idle connections are closed once the backend ends one with its response', async (t) => {
-  const waiting: Socket[] = []
-  const last = head('Connection: close', 'Content-Length: 2')
-  const bothReached = Promise.withResolvers<void>()
-  backend.behave((socket) => {
-    if (waiting.push(socket) === 2) bothReached.resolve()
-  })
-  const calls = [0, 1].map(() => call(`${gateway.url}/api/v1/debtors`, READ))
-  await bothReached.promise
-  const [idle, ended] = waiting
-  if (idle === undefined || ended === undefined)
-    throw new Error('the calls must use two connections')
-  const idleClosed = once(idle, 'close')
-  idle.write(RAW_OK)
-  await calls[0]
-  ended.end(`${last}{}`)
-  for (const { status } of await Promise.all(calls)) t.equal(status, 200)
-  let next: Socket | undefined
-  backend.behave((socket) => {
-    next = socket
-    socket.write(RAW_OK)
-  })
-  t.equal((await call(`${gateway.url}/api/v1/debtors`, READ)).status, 200)
-  t.not(next, idle, 'the next call uses a new connection')
-  await idleClosed
-})
+t.test(
+  'once a response has Connection: close, idle connections to its backend are closed',
+  async (t) => {
+    const waiting: Socket[] = []
+    const last = head('Connection: close', 'Content-Length: 2')
+    const bothReached = Promise.withResolvers<void>()
+    backend.setBehavior((socket) => {
+      if (waiting.push(socket) === 2) bothReached.resolve()
+    })
+    const calls = [0, 1].map(() => call(`${gateway.url}/api/v1/debtors`, READ))
+    await bothReached.promise
+    const [idle, ended] = waiting
+    if (idle === undefined || ended === undefined)
+      throw new Error('the calls must use two connections')
+    const idleClosed = once(idle, 'close')
+    idle.write(RAW_OK)
+    await calls[0]
+    ended.end(`${last}{}`)
+    for (const { status } of await Promise.all(calls)) t.equal(status, 200)
+    let next: Socket | undefined
+    backend.setBehavior((socket) => {
+      next = socket
+      socket.write(RAW_OK)
+    })
+    t.equal((await call(`${gateway.url}/api/v1/debtors`, READ)).status, 200)
+    t.not(next, idle, 'the next call uses a new connection')
+    await idleClosed
+  },
+)
 
 // If the backend has closed an idle connection, a call that may be repeated is sent again over another one.
-t.test('a stale connection fails neither a read nor a write with an Idempotency-Key', async (t) => {
-  for (const options of [READ, KEYED_WRITE]) {
-    for (let round = 0; round < 5; round++) {
-      backend.behave((socket, calls) => {
-        socket.write(RAW_OK)
-        if (calls % 2 === 0) socket.end()
-      })
-      t.equal((await call(`${gateway.url}/api/v1/debtors`, options)).status, 200)
+t.test(
+  'despite a closed idle connection, a read and a write with an Idempotency-Key succeed',
+  async (t) => {
+    for (const options of [READ, KEYED_WRITE]) {
+      for (let round = 0; round < 5; round++) {
+        backend.setBehavior((socket, calls) => {
+          socket.write(RAW_OK)
+          if (calls % 2 === 0) socket.end()
+        })
+        t.equal((await call(`${gateway.url}/api/v1/debtors`, options)).status, 200)
+      }
     }
-  }
-})
+  },
+)
 
-t.test('no connection or memory is left at the end', async (t) => {
-  backend.behave(send(RAW_OK))
+t.test('at the end, no connections are open except those of the pools', async (t) => {
+  backend.setBehavior(send(RAW_OK))
   // At most four for calls, and eight for look-ups of unknown keys.
   await until(() => backend.connections() <= CONNECTIONS + 8, 'the connections are closed')
-  t.equal(await gateway.stop(), 0, 'it drains')
+  t.equal(await gateway.stop(), 0, 'the gateway drains')
 })

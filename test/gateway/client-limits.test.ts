@@ -1,4 +1,4 @@
-/** Clients that exceed the limits on connections and file descriptors, and bodies that arrive too slowly. */
+/** Clients exceed the limits on connections and file descriptors, or send bodies too slowly. */
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
 import { readdirSync } from 'node:fs'
@@ -46,7 +46,7 @@ async function prepareCalls(t: Test, to: StartedGateway, localAddress: string) {
   }
 }
 
-t.test('beyond the limit, the clients with the most connections lose some', async (t) => {
+t.test('beyond the limit, the clients with the most connections lose some of them', async (t) => {
   const callFromOneAddress = await prepareCalls(t, gateway, '127.0.0.1')
   const callFromAnother = await prepareCalls(t, gateway, '127.0.2.1')
   const crowd = startCrowd(t, { port: gateway.port, count: 400, addresses: 30 })
@@ -75,7 +75,7 @@ t.test('a client that opens too many connections loses its own connections', asy
   )
   t.strictSame([await callFromOneAddress(), await callFromAnother()], [[200], [200]])
   // The gateway may not have noticed yet that the last connections of the calls are closed.
-  await until(async () => (await metricOf('connections')) <= 42, 'the crowd keeps its 40')
+  await until(async () => (await metricOf('connections')) <= 42, 'the client has 40 connections')
   await crowd.close()
 })
 
@@ -90,7 +90,7 @@ t.test('a body that arrives too slowly gets 408 long before its deadline', async
   t.equal(String(response).split('\r\n', 1)[0], 'HTTP/1.1 408 Request Timeout')
 })
 
-t.test('without free file descriptors for new connections, the open ones are served', async (t) => {
+t.test('without free file descriptors, the open connections are served', async (t) => {
   const separate = await startGateway(t, backend.url, { LOG_LEVEL: 'warn' })
   const url = `${separate.url}/api/v1/debtors`
   const keepAlive = new Agent({ connections: 1 })

@@ -40,10 +40,10 @@ t.test('after an ignored h2c upgrade the connection serves the next call', async
   t.strictSame(statuses(text()), ['200', '200'])
 })
 
-// Some parsers drop the bytes after an upgrade in the same packet. The next request is then parsed from its
-// middle if it began in that packet.
+// Some parsers drop the bytes that follow an upgrade in the same packet. If the next request begins in this packet, it
+// is then parsed from its middle.
 t.test(
-  'bytes that follow an ignored h2c upgrade in the same packet are read from their beginning',
+  'a request that begins in the packet of an ignored h2c upgrade is parsed from its beginning',
   async (t) => {
     const from = backend.requests.length
     const { socket, text } = await open(t)
@@ -124,7 +124,7 @@ t.test('requests that a client pipelined before it disconnected are not carried 
   const { socket } = await open(t)
   const from = backend.requests.length
   socket.write(get('/api/v1/debtors?first') + get('/api/v1/debtors?second'))
-  await until(() => backend.requests.length > from, 'the backend has the first')
+  await until(() => backend.requests.length > from, 'the backend has the first call')
   socket.resetAndDestroy()
   await until(() => aborted > 0, 'the first call is aborted')
   backend.respondWith((_, res) => res.end('{}'))
@@ -158,8 +158,8 @@ t.test(
   },
 )
 
-// Before the fix, an incomplete response to HTTP/1.0 ended with its connection, and looked complete.
-t.test('an incomplete response looks complete in no version of HTTP', async (t) => {
+// Before the fix, an incomplete response to a request of HTTP/1.0 ended with its connection, and looked complete.
+t.test('an incomplete response ends with an error in HTTP/1.0 and in HTTP/1.1', async (t) => {
   backend.respondWith((_, res) => void res.write(Buffer.alloc(500_000, 'x'), () => res.destroy()))
   for (const version of ['HTTP/1.0', 'HTTP/1.1']) {
     const { socket } = await open(t)
@@ -191,7 +191,7 @@ function untilClosed(socket: Socket): Promise<'with an error' | 'normally'> {
   })
 }
 
-/** Resolves when the gateway has read the bytes that were written before, unless it does not read them. */
+/** Gives the gateway time to read bytes that were written before: it serves five requests on other connections. */
 async function untilRead(): Promise<void> {
   for (let round = 0; round < 5; round++) await fetch(gateway.url, { redirect: 'manual' })
 }
@@ -236,7 +236,7 @@ t.test('a gateway drains although a client has begun a request and sends no more
   socket.write('GET / HT')
   await until(
     async () => (await fetch(draining.url, { redirect: 'manual' })).status === 302,
-    'read',
+    'the gateway has read the bytes',
   )
   t.equal(await draining.stop(), 0)
   t.equal(text(), '', 'an idle connection is closed without a response')

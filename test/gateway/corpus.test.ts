@@ -1,6 +1,6 @@
 /**
- * Sends each case of the corpus to a real gateway, whole and split at awkward places. Each request gets one
- * response and causes at most one upstream request, and nothing is parsed after a rejection.
+ * Sends each case of the corpus to a real gateway, whole and split at awkward positions. Each request gets one response
+ * and causes at most one upstream request, and nothing is parsed after a rejection.
  */
 import { connect } from 'node:net'
 import t from 'tap'
@@ -28,7 +28,7 @@ t.ok(Object.values(CORPUS).flat().length >= 500)
 
 for (const [name, split] of Object.entries(SPLITS)) {
   for (const [subject, cases] of Object.entries(CORPUS)) {
-    t.test(`${subject}, sent ${name}`, async (t) => {
+    t.test(`${subject}: each case that is sent ${name} has the expected outcome`, async (t) => {
       for (const one of cases) {
         const [name, clause, , outcome] = one
         const seen = await tryCase(one, split, trial).catch(String)

@@ -1,4 +1,4 @@
-/** The doubles of a backend respond as the real backend does, since the gateway's tests rely on them. */
+/** The gateway's tests use two test doubles of the backend, which must respond as the real backend does. */
 import t from 'tap'
 import { OPERATOR } from '../../backend/accounts/audit.ts'
 import { revokeApiKey } from '../../backend/api-keys/api-keys.ts'
@@ -70,8 +70,11 @@ t.test('the doubles respond to a readiness probe like the backend', async (t) =>
   }
 })
 
-t.test('the backend rejects with an empty 401 that names the reason', async (t) => {
-  const response = await real.send('GET', '/api/v1/me', { headers: { [PRINCIPAL_HEADER]: 'x' } })
-  const { status, text, headers } = response
-  t.strictSame([status, text, headers.get(REFUSAL_HEADER)], [401, '', 'principal_invalid'])
-})
+t.test(
+  'the backend rejects a principal with an empty 401 and a header that names the reason',
+  async (t) => {
+    const response = await real.send('GET', '/api/v1/me', { headers: { [PRINCIPAL_HEADER]: 'x' } })
+    const { status, text, headers } = response
+    t.strictSame([status, text, headers.get(REFUSAL_HEADER)], [401, '', 'principal_invalid'])
+  },
+)

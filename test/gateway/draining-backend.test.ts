@@ -1,4 +1,4 @@
-/** A draining backend closes its idle connections: a request that a gateway then sends on one of them is lost. */
+/** A draining backend closes its idle connections. A request that a gateway sends on one of them would be lost. */
 import t from 'tap'
 import { mintApiKey } from '../../shared/contract/api-key.ts'
 import { call } from '../fixtures/service/call.ts'
@@ -8,7 +8,7 @@ import { startRawBackend } from './fixtures/raw-backend.ts'
 
 // Before the fix, requests that must not be repeated got 502: posts to pages, and writes without an
 // Idempotency-Key.
-t.test('nothing is sent on idle connections to a draining backend', async (t) => {
+t.test('no request is sent on idle connections to a draining backend', async (t) => {
   const backend = await startRawBackend(t)
   const gateway = await startGateway(t, backend.url)
   await until(() => gateway.log().includes('"ready":true'), 'the backend is ready')

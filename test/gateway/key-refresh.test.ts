@@ -15,7 +15,7 @@ const CACHED_S = 45
 /** At this age every key is due for a refresh, and still cached. */
 const LAST_MOMENT_S = CACHED_S - 0.0001
 
-// The clock stands still otherwise, so that no key grows older on a slow machine.
+// Only the test advances the clock, so that no key grows older on a slow machine.
 let nowMs = performance.now()
 performance.now = () => nowMs
 const advanceClock = (seconds: number) => {
@@ -44,7 +44,7 @@ async function startAuthenticator(t: Test) {
   return { backend, authenticator, call, stopBackend }
 }
 
-/** Waits until no look-up is in progress. */
+/** Resolves when no look-up is in progress. */
 const untilSettled = (authenticator: Authenticator) =>
   until(() => authenticator.counts().inFlight === 0, 'look-ups have ended')
 
@@ -55,19 +55,19 @@ t.test('a cached key in use is looked up again before it expires, and no call wa
   for (let refreshes = 1; refreshes <= 3; refreshes++) {
     advanceClock(REFRESHED_FROM_S)
     t.notOk(call(secret) instanceof Promise, 'the key is cached')
-    t.equal(authenticator.counts().inFlight, 0, 'and too young for a refresh')
+    t.equal(authenticator.counts().inFlight, 0, 'the key is too young for a refresh')
     advanceClock(LAST_MOMENT_S - REFRESHED_FROM_S)
     t.notOk(call(secret) instanceof Promise, 'the key is cached')
     call(secret)
     await untilSettled(authenticator)
-    t.equal(backend.lookUps(), 1 + refreshes, 'looked up once, in the background')
+    t.equal(backend.lookUps(), 1 + refreshes, 'the key was looked up once, in the background')
   }
   advanceClock(CACHED_S)
   t.ok(call(secret) instanceof Promise, 'the key is no longer cached')
   await untilSettled(authenticator)
 })
 
-t.test('keys that were looked up together are not refreshed together', async (t) => {
+t.test('keys that were looked up at the same time are refreshed at different times', async (t) => {
   const { backend, authenticator, call } = await startAuthenticator(t)
   const secrets = Array.from({ length: 200 }, () => backend.issue())
   await Promise.all(secrets.map(call))
@@ -83,29 +83,32 @@ t.test('keys that were looked up together are not refreshed together', async (t)
   t.comment(`looked up in each second: ${steps}`)
   t.ok(
     steps.every((lookUps) => lookUps > 0),
-    'some keys in each second',
+    'some keys are looked up in each second',
   )
   t.ok(backend.lookUps() > 1.7 * secrets.length, 'most keys were refreshed')
 })
 
-t.test('keys that are due together are refreshed by one request for each fifty', async (t) => {
-  const { backend, authenticator, call } = await startAuthenticator(t)
-  const secrets = Array.from({ length: 120 }, () => backend.issue())
-  await Promise.all(secrets.map(call))
-  advanceClock(LAST_MOMENT_S)
-  const before = { keys: backend.lookUps(), requests: backend.lookUpRequests() }
-  t.notOk(secrets.map(call).some((key) => key instanceof Promise))
-  await untilSettled(authenticator)
-  t.equal(backend.lookUps() - before.keys, secrets.length)
-  t.equal(backend.lookUpRequests() - before.requests, 3)
-  advanceClock(REFRESHED_FROM_S)
-  t.notOk(
-    secrets.map(call).some((key) => key instanceof Promise),
-    'each key is as good as new',
-  )
-})
+t.test(
+  'keys that are due at the same time are refreshed by requests for fifty keys each',
+  async (t) => {
+    const { backend, authenticator, call } = await startAuthenticator(t)
+    const secrets = Array.from({ length: 120 }, () => backend.issue())
+    await Promise.all(secrets.map(call))
+    advanceClock(LAST_MOMENT_S)
+    const before = { keys: backend.lookUps(), requests: backend.lookUpRequests() }
+    t.notOk(secrets.map(call).some((key) => key instanceof Promise))
+    await untilSettled(authenticator)
+    t.equal(backend.lookUps() - before.keys, secrets.length)
+    t.equal(backend.lookUpRequests() - before.requests, 3)
+    advanceClock(REFRESHED_FROM_S)
+    t.notOk(
+      secrets.map(call).some((key) => key instanceof Promise),
+      'every key was refreshed',
+    )
+  },
+)
 
-t.test('the next call uses the result of a look-up in the background', async (t) => {
+t.test('the next call uses the result of a background look-up', async (t) => {
   const { backend, authenticator, call } = await startAuthenticator(t)
   const secret = backend.issue()
   await call(secret)
@@ -116,30 +119,33 @@ t.test('the next call uses the result of a look-up in the background', async (t)
   throwsWith(t, () => call(secret), { code: 'revoked_api_key' })
 })
 
-t.test('a failed look-up fails no call, and is not repeated by every call', async (t) => {
-  const { backend, authenticator, call, stopBackend } = await startAuthenticator(t)
-  // Among so many keys, some are due seconds before the last moment.
-  const secrets = Array.from({ length: 50 }, () => backend.issue())
-  await Promise.all(secrets.map(call))
-  stopBackend()
-  advanceClock(CACHED_S - 3)
-  for (let second = 0; second < 2; second++) {
-    const { failed } = authenticator.counts().lookUps
-    t.notOk(
-      secrets.map(call).some((key) => key instanceof Promise),
-      'the keys are cached',
-    )
-    await untilSettled(authenticator)
-    t.ok(authenticator.counts().lookUps.failed > failed, 'a look-up failed')
-    t.notOk(
-      secrets.map(call).some((key) => key instanceof Promise),
-      'the keys are still cached',
-    )
-    t.equal(authenticator.counts().inFlight, 0, 'no look-up is repeated at once')
+t.test(
+  'a failed background look-up fails no call, and is not repeated by every call',
+  async (t) => {
+    const { backend, authenticator, call, stopBackend } = await startAuthenticator(t)
+    // Among so many keys, some are due seconds before the last moment.
+    const secrets = Array.from({ length: 50 }, () => backend.issue())
+    await Promise.all(secrets.map(call))
+    stopBackend()
+    advanceClock(CACHED_S - 3)
+    for (let second = 0; second < 2; second++) {
+      const { failed } = authenticator.counts().lookUps
+      t.notOk(
+        secrets.map(call).some((key) => key instanceof Promise),
+        'the keys are cached',
+      )
+      await untilSettled(authenticator)
+      t.ok(authenticator.counts().lookUps.failed > failed, 'a look-up failed')
+      t.notOk(
+        secrets.map(call).some((key) => key instanceof Promise),
+        'the keys are still cached',
+      )
+      t.equal(authenticator.counts().inFlight, 0, 'no look-up is repeated at once')
+      advanceClock(1)
+    }
     advanceClock(1)
-  }
-  advanceClock(1)
-  for (const secret of secrets) {
-    await rejectsWith(t, async () => call(secret), { code: 'service_unavailable' })
-  }
-})
+    for (const secret of secrets) {
+      await rejectsWith(t, async () => call(secret), { code: 'service_unavailable' })
+    }
+  },
+)

@@ -1,6 +1,6 @@
 /**
- * With one listening socket, new connections starved under overload: libuv accepts one connection per socket in
- * each turn of the event loop.
+ * A gateway listens on 16 sockets. With one socket, new connections starved under overload, because libuv accepts only
+ * one connection per socket in each turn of the event loop.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -22,11 +22,11 @@ function listeningSockets(port: number): number {
   return lines.filter((line) => line.includes(`${local}00000000:0000 0A `)).length
 }
 
-const canCount = process.platform === 'linux' ? {} : { skip: 'needs /proc/net/tcp' }
+const onLinux = process.platform === 'linux' ? {} : { skip: 'requires /proc/net/tcp' }
 
 t.test(
   'several sockets accept connections, on a free port and on a given port',
-  canCount,
+  onLinux,
   async (t) => {
     for (const port of [0, await reservePort()]) {
       const gateway = await startGateway(t, backend.url, { GATEWAY_PORT: String(port) })
@@ -40,7 +40,7 @@ t.test(
   },
 )
 
-t.test('a port that another gateway listens on is an error', async (t) => {
+t.test('a gateway does not start on a port on which another gateway listens', async (t) => {
   const gateway = await startGateway(t, backend.url)
   const second = startGateway(t, backend.url, { GATEWAY_PORT: String(gateway.port) })
   await rejectsWith(t, second, { message: /EADDRINUSE/ })
@@ -49,7 +49,7 @@ t.test('a port that another gateway listens on is an error', async (t) => {
 // The other tests of this tier start `gateway/gateway.ts`, which has no flags.
 t.test(
   'the program restarts itself with its V8 flags within the same process',
-  canCount,
+  onLinux,
   async (t) => {
     const gateway = await startProcess(t, 'gateway/main.ts', {
       GATEWAY_SECRET,

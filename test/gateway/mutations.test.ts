@@ -1,6 +1,6 @@
 /**
- * Valid requests with random changes: each is rejected, or forwarded once as the bytes say. `SEED` selects other
- * changes, `PROPERTY_RUNS` the number of requests.
+ * Sends valid requests with random changes. Each is either rejected, or forwarded once with the method, target and body
+ * that its bytes have. `SEED` selects other changes, `PROPERTY_RUNS` the number of requests.
  */
 import t from 'tap'
 import { fc } from '../fixtures/properties.ts'
@@ -23,7 +23,7 @@ const GOOD = [
   `${POST}Transfer-Encoding: chunked\r\n\r\n7\r\n${BODY.slice(0, 7)}\r\n8;a=b\r\n${BODY.slice(7)}\r\n0\r\n\r\n`,
 ]
 
-/** Texts that parsers have disagreed on. */
+/** Texts that parsers have interpreted in different ways. */
 const TOKENS = [
   '\r',
   '\n',
@@ -73,11 +73,12 @@ const TOKENS = [
 type Change = (bytes: string) => string
 
 /**
- * A position, as a share of the length. fast-check favors small numbers, so the multiplication spreads them.
+ * A position, as a fraction of the length. fast-check favors small numbers, so the multiplication spreads them.
  */
 const position = fc.nat({ max: 9_999 }).map((number) => ((number * 7_919) % 10_000) / 10_000)
 const at = (bytes: string, share: number) => Math.floor(share * bytes.length)
 
+/** Inserts a text, replaces a byte, removes bytes, copies a line, or changes the case of a letter. */
 const change: fc.Arbitrary<Change> = fc.oneof(
   fc.tuple(position, fc.constantFrom(...TOKENS)).map(
     ([share, token]): Change =>

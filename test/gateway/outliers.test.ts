@@ -1,4 +1,4 @@
-/** A backend that fails far more often than its peers is ejected, then on trial, then used as before. */
+/** A backend that fails far more often than its peers is ejected, then used on trial, and then used as before. */
 import type { Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { BackendHealth } from '../../gateway/upstream/outliers.ts'
@@ -38,7 +38,7 @@ async function start(t: Test, count: number, env: Record<string, string> = {}) {
   return { backends, metric, send, sendMany, health, gateway }
 }
 
-// Before the fix, every second call failed for as long as the backend did.
+// Before the fix, every second call failed for as long as the backend failed.
 t.test(
   'a backend that fails every call is ejected, tried again, and used again once it works',
   async (t) => {
@@ -46,14 +46,14 @@ t.test(
     const [bad] = backends
     if (bad === undefined) return
     t.equal(await sendMany(10), 0)
-    bad.behave((socket) => socket.write(FAILED))
+    bad.setBehavior((socket) => socket.write(FAILED))
     const failed = await sendMany(200)
     t.comment(`${failed} of 200 calls failed`)
     t.ok(failed >= 5 && failed <= 10, `${failed} of 200 calls failed`)
     t.equal(await metric('receivables_gateway_upstream_ejected'), 1)
     t.ok((await health()).includes(`backend ${bad.url} fails far more often than the others`))
 
-    bad.behave((socket) => socket.write(RAW_OK))
+    bad.setBehavior((socket) => socket.write(RAW_OK))
     await until(async () => {
       t.equal(await send(), 200)
       return (await metric('receivables_gateway_upstream_ejected')) === 0
@@ -66,13 +66,13 @@ t.test(
 
 t.test('backends that fail equally often are not ejected', async (t) => {
   const { backends, metric, sendMany } = await start(t, 2)
-  for (const backend of backends) backend.behave((socket) => socket.write(FAILED))
+  for (const backend of backends) backend.setBehavior((socket) => socket.write(FAILED))
   t.equal(await sendMany(100), 100)
   t.equal(await metric('receivables_gateway_upstream_ejected'), 0)
   for (const { calls } of backends) t.ok(calls.length >= 40)
 })
 
-/** Simulates the health of backends with a clock of its own, so that no test waits. */
+/** Simulates the health of backends with a simulated clock, so that no test waits. */
 function simulate(count: number) {
   const backends = Array.from({ length: count }, () => new BackendHealth())
   let now = 1_000_000
@@ -178,7 +178,7 @@ t.test('calls that wait for a slow backend are sent to an idle backend', async (
   const { backends, send } = await start(t, 2, { BACKEND_CONNECTIONS: '1' })
   const [slow] = backends
   const waiting: Socket[] = []
-  slow?.behave((socket) => void waiting.push(socket))
+  slow?.setBehavior((socket) => void waiting.push(socket))
   let served = 0
   const calls = Array.from({ length: 12 }, async () => {
     t.equal(await send(), 200)

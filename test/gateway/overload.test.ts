@@ -1,4 +1,7 @@
-/** Calls used to be served in the order of arrival: during a flood of one key, calls of other keys got 503. */
+/**
+ * Under overload, the keys take turns. Before the fix, calls were served in the order of arrival, so that calls with
+ * other keys got 503 during a flood of calls with one key.
+ */
 import { Agent as HttpAgent, request, type ServerResponse } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -12,15 +15,15 @@ import {
 import { startGateway } from '../fixtures/service/gateway.ts'
 import { until } from '../fixtures/service/until.ts'
 
-/** Several times the number of calls that may wait for four connections that serve 200 calls a second. */
+/** Several times as many callers as there may be queued calls, if four connections serve 200 calls a second. */
 const FLOODERS = 500
 const LIMIT = 1_000_000
 const CONNECTIONS = 4
-/** The calls that may wait under overload. */
+/** The number of calls that may wait even under overload. */
 const WAITING_MIN = 16
 const SHED = 'Nothing was done or counted.'
 
-/** Starts a gateway that has four connections to its backend. The test determines how slow the backend is. */
+/** Starts a gateway with only four connections to its backend. The test determines how slow the backend is. */
 async function startNarrow(t: Test, env: Record<string, string> = {}) {
   const backend = await startCapturingBackend(t)
   const gateway = await startGateway(t, backend.url, {
@@ -97,7 +100,7 @@ function callOnce(agent: HttpAgent, url: string, key: string): Promise<Outcome> 
   })
 }
 
-t.test('a flood of one key does not displace the calls of another', async (t) => {
+t.test('during a flood of calls with one key, each call with another key is served', async (t) => {
   const { backend, url } = await startNarrow(t)
   const [good, greedy] = [backend.issue(undefined, LIMIT), backend.issue(undefined, LIMIT)]
   t.equal((await call(url, { key: good })).status, 200)
@@ -117,7 +120,7 @@ t.test('a flood of one key does not displace the calls of another', async (t) =>
   const served = outcomes.filter(({ status }) => status === 200)
   t.comment(`good calls: p50 ${times[10]?.toFixed()} ms, worst ${times.at(-1)?.toFixed()} ms`)
   t.comment(`flood: ${served.length} of ${outcomes.length} served`)
-  t.strictSame([...new Set(statuses)], [200], 'each call of the other key is served')
+  t.strictSame([...new Set(statuses)], [200], 'each call with the other key is served')
   const shed = outcomes.filter(({ status }) => status !== 200)
   t.strictSame(
     [...new Set(shed.map(({ status, retryAfter }) => `${status} ${retryAfter}`))],
@@ -129,7 +132,7 @@ t.test('a flood of one key does not displace the calls of another', async (t) =>
   t.equal(counted, admitted.length + 2, 'shed calls are not counted')
 })
 
-t.test('many keys that call at once share a slow backend', async (t) => {
+t.test('calls with many keys at once are all served by a slow backend', async (t) => {
   const { backend, url } = await startNarrow(t)
   const keys = Array.from({ length: 40 }, () => backend.issue())
   for (const key of keys) t.equal((await call(url, { key })).status, 200)
@@ -144,7 +147,7 @@ t.test('many keys that call at once share a slow backend', async (t) => {
 
 // Before the fix, even calls in a short queue were shed after a pause, because the backends looked as if they
 // had served nothing.
-t.test('a call with few calls ahead of it waits, however slow the backends were', async (t) => {
+t.test('a call with few calls ahead of it is not shed, however slow the backend was', async (t) => {
   const { backend, url, untilWaiting } = await startNarrow(t)
   const [busy, other] = [backend.issue(), backend.issue()]
   for (const key of [busy, other]) t.equal((await call(url, { key })).status, 200)
@@ -170,8 +173,8 @@ t.test('a call with few calls ahead of it waits, however slow the backends were'
   await Promise.all(waiting)
 })
 
-// Short queues in quick succession used to count as one long queue, and as the overload that preceded them. A burst
-// after them was shed although the backend was idle most of the time.
+// Before the fix, short queues in quick succession counted as one long queue, and as part of an earlier overload. A
+// burst after them was shed, although the backend was idle most of the time.
 t.test('a burst after short queues, each of which became empty, is not shed', async (t) => {
   const { backend, url } = await startNarrow(t)
   const key = backend.issue(undefined, LIMIT)
@@ -233,7 +236,7 @@ t.test('the limit is exact for a key whose calls are queued', async (t) => {
   t.equal(new Set(numbers).size, numbers.length, 'each served call has its own number')
 })
 
-t.test('a caller that disconnects while it waits is not counted', async (t) => {
+t.test('a call whose client disconnects while it waits is not counted', async (t) => {
   const { backend, url, untilWaiting } = await startNarrow(t)
   const [busy, disconnecting] = [backend.issue(), backend.issue()]
   t.equal((await call(url, { key: busy })).status, 200)

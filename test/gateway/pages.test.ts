@@ -1,6 +1,6 @@
 /**
- * Pages are requested from backends that are chosen as for calls, with the same deadline for connecting, over a
- * limited number of connections.
+ * The gateway chooses backends for pages as it does for calls, and with the same deadline for connecting. It uses a
+ * limited number of connections for pages.
  */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
@@ -13,7 +13,7 @@ import { until } from '../fixtures/service/until.ts'
 import { RAW_OK, startRawBackend } from './fixtures/raw-backend.ts'
 
 const key = mintApiKey().secret
-/** A quarter of the default of BACKEND_CONNECTIONS. */
+/** The number of connections for pages: a quarter of the default of BACKEND_CONNECTIONS. */
 const PAGES_AT_ONCE = 16
 
 async function start(t: Test, urls: readonly string[], env: Record<string, string> = {}) {
@@ -37,7 +37,7 @@ const { page, url, untilWaiting } = await start(t, [backend.url])
 // Before the fix, each page opened a new connection.
 t.test('pages that are requested one after another share a connection', async (t) => {
   const sockets = new Set<Socket>()
-  backend.behave((socket) => {
+  backend.setBehavior((socket) => {
     sockets.add(socket)
     socket.write(RAW_OK)
   })
@@ -47,7 +47,7 @@ t.test('pages that are requested one after another share a connection', async (t
 
 t.test('a page is requested again over another connection if an idle one was closed', async (t) => {
   const from = backend.calls.length
-  backend.behave((socket, calls) => (calls === from ? socket.destroy() : socket.write(RAW_OK)))
+  backend.setBehavior((socket, calls) => (calls === from ? socket.destroy() : socket.write(RAW_OK)))
   t.equal((await page()).status, 200)
   t.equal(backend.calls.length, from + 2)
 })
@@ -58,7 +58,7 @@ t.test(
     const pending: Socket[] = []
     const sockets = new Set<Socket>()
     let isPaused = true
-    backend.behave((socket, _, request) => {
+    backend.setBehavior((socket, _, request) => {
       if (!request.startsWith('GET /docs')) return void socket.write(RAW_OK)
       sockets.add(socket)
       if (isPaused) pending.push(socket)
@@ -67,7 +67,7 @@ t.test(
     const pages = Array.from({ length: 60 }, () => page())
     await untilWaiting(60 - PAGES_AT_ONCE)
     // A page that no longer waits may still be on its way to the backend.
-    await until(() => pending.length >= PAGES_AT_ONCE, 'the others are at the backend')
+    await until(() => pending.length >= PAGES_AT_ONCE, 'the other pages are at the backend')
     t.equal(pending.length, PAGES_AT_ONCE)
     t.equal((await call(`${url}/api/v1/debtors`, { key })).status, 200)
     isPaused = false
@@ -85,7 +85,7 @@ t.test('when only one page is loaded at a time', async (t) => {
 
   await t.test('a client that disconnects while its page is queued leaves the queue', async (t) => {
     const pending: Socket[] = []
-    slow.behave((socket) => void pending.push(socket))
+    slow.setBehavior((socket) => void pending.push(socket))
     const first = narrow.page()
     await until(() => pending.length === 1, 'a page is loaded')
     const controller = new AbortController()
@@ -100,9 +100,9 @@ t.test('when only one page is loaded at a time', async (t) => {
   })
 
   await t.test(
-    'a page that takes too long gets 504, and one that waits too long gets 503',
+    'a page that takes too long gets 504, and a page that waits too long in the queue gets 503',
     async (t) => {
-      slow.behave(() => {})
+      slow.setBehavior(() => {})
       const results = await Promise.all([narrow.page(), narrow.page()])
       t.strictSame(results.map(({ status, retryAfter }) => [status, retryAfter]).sort(), [
         [503, '1'],
@@ -130,7 +130,7 @@ t.test('a page larger than the buffer arrives completely, or its connection brea
   const size = 3 * 1024 * 1024
   const head = `HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: ${size}\r\n\r\n`
   const from = backend.calls.length
-  backend.behave((socket, calls) => {
+  backend.setBehavior((socket, calls) => {
     if (calls === from) socket.write(head + 'x'.repeat(size))
     else socket.end(head + 'x'.repeat(size - 1))
   })
@@ -141,7 +141,7 @@ t.test('a page larger than the buffer arrives completely, or its connection brea
   await t.rejects(broken.text())
 })
 
-/** A listener that accepts nothing and whose backlog is full, so that connecting to it never completes. */
+/** Starts a listener that accepts nothing and has a full backlog, so that connecting to it never completes. */
 async function startBlackHole(t: Test): Promise<string> {
   const worker = new Worker(
     `const { parentPort } = require('node:worker_threads')

@@ -33,7 +33,7 @@ async function consumeMany(
 const admittedOf = (allowances: Allowance[]) => allowances.filter((one) => !isOverLimit(one))
 
 t.test(
-  'in one process, each call has its own number, and rejected calls are not counted',
+  'without Redis, each call has its own number, and rejected calls are not counted',
   async (t) => {
     const rateLimiter = createLocalRateLimiter()
     t.teardown(() => rateLimiter.close())
@@ -115,12 +115,17 @@ t.test(
     matches(t, await a.consume(key, LIMIT), { used: 101, windowEndsAt: first?.windowEndsAt })
 
     await redis.client.flushall()
-    matches(t, await b.consume(key, LIMIT), { used: 1 }, 'it had no count, and opened a window')
+    matches(
+      t,
+      await b.consume(key, LIMIT),
+      { used: 1 },
+      'the gateway had no count, and opened a window',
+    )
     matches(
       t,
       await a.consume(key, LIMIT),
       { used: 103, windowEndsAt: first?.windowEndsAt },
-      'the older window applies, with the calls of both',
+      'the older window applies, with the calls of both gateways',
     )
     matches(t, await b.consume(key, LIMIT), { used: 104, windowEndsAt: first?.windowEndsAt })
   },
@@ -129,7 +134,7 @@ t.test(
 // Before the fix, calls were counted twice after a cluster had moved a slot, because its windows then ended
 // some milliseconds later.
 t.test(
-  'a counter whose expiry shifted, as when a cluster moves it, is the same counter',
+  'a counter whose expiry shifted, as when a cluster moves it, continues its count',
   async (t) => {
     const redis = await startRedis(t)
     const [a, b] = [await connect(t, redis.url), await connect(t, redis.url)]
@@ -184,7 +189,7 @@ for (const fault of ['stopped', 'killed'] as const) {
   )
 }
 
-t.test('with the policy to deny, calls get 503 during an outage', async (t) => {
+t.test('with the policy deny, calls get 503 during an outage', async (t) => {
   const redis = await startRedis(t)
   const rateLimiter = await connect(t, redis.url, 'deny')
   redis.signal('SIGSTOP')
@@ -196,21 +201,24 @@ t.test('with the policy to deny, calls get 503 during an outage', async (t) => {
   matches(t, await rateLimiter.consume('key_1', LIMIT), { degraded: false })
 })
 
-t.test('a read-only replica and a full Redis are outages too', async (t) => {
-  const redis = await startRedis(t)
-  const rateLimiter = await connect(t, redis.url)
-  await redis.client.replicaof('127.0.0.1', redis.port + 1)
-  matches(t, await rateLimiter.consume('key_1', LIMIT), { degraded: true })
-  await redis.client.replicaof('NO', 'ONE')
-  await untilExact(rateLimiter)
-  matches(t, await rateLimiter.consume('key_1', LIMIT), { used: 2, degraded: false })
+t.test(
+  'while Redis is a read-only replica or is full, the gateway counts calls itself',
+  async (t) => {
+    const redis = await startRedis(t)
+    const rateLimiter = await connect(t, redis.url)
+    await redis.client.replicaof('127.0.0.1', redis.port + 1)
+    matches(t, await rateLimiter.consume('key_1', LIMIT), { degraded: true })
+    await redis.client.replicaof('NO', 'ONE')
+    await untilExact(rateLimiter)
+    matches(t, await rateLimiter.consume('key_1', LIMIT), { used: 2, degraded: false })
 
-  await redis.client.config('SET', 'maxmemory', '1')
-  matches(t, await rateLimiter.consume('key_1', LIMIT), { degraded: true })
-  await redis.client.config('SET', 'maxmemory', '0')
-  await untilExact(rateLimiter)
-  matches(t, await rateLimiter.consume('key_1', LIMIT), { degraded: false })
-})
+    await redis.client.config('SET', 'maxmemory', '1')
+    matches(t, await rateLimiter.consume('key_1', LIMIT), { degraded: true })
+    await redis.client.config('SET', 'maxmemory', '0')
+    await untilExact(rateLimiter)
+    matches(t, await rateLimiter.consume('key_1', LIMIT), { degraded: false })
+  },
+)
 
 const UNUSABLE: Record<string, (redis: Redis, name: string) => Promise<unknown>> = {
   'of another type': (redis, name) => redis.multi().del(name).hset(name, 'field', '1').exec(),
@@ -278,7 +286,7 @@ t.test(
 )
 
 // Before the fix, timers fired before the replies that had arrived during the stall were read.
-t.test('a stall of the event loop is not an outage of Redis', async (t) => {
+t.test('a stall of the event loop is not treated as an outage of Redis', async (t) => {
   const redis = await startRedis(t)
   const rateLimiter = await connect(t, redis.url, 'deny')
   const key = newKey()
@@ -297,8 +305,8 @@ t.test('a stall of the event loop is not an outage of Redis', async (t) => {
   t.equal(rateLimiter.counts.outages, 0)
 })
 
-// Before the fix, the breaker rejected all pending calls with the first error. Those that Redis then counted
-// were reported again.
+// Before the fix, the breaker rejected all pending calls with the first error. If Redis had counted such a call, the
+// gateway added it to the counter again.
 t.test('calls that are pipelined after one that Redis rejects are counted once', async (t) => {
   const redis = await startRedis(t)
   const rateLimiter = await connect(t, redis.url)

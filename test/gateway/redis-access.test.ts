@@ -1,4 +1,4 @@
-/** TLS, users and passwords: operators can see why Redis rejects the gateway, and clients cannot. */
+/** Redis requires TLS, users or passwords. If it rejects the gateway, operators can see why, and clients cannot. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { networkInterfaces } from 'node:os'
 import { join } from 'node:path'
@@ -16,7 +16,7 @@ import { until } from '../fixtures/service/until.ts'
 import { startRawBackend } from './fixtures/raw-backend.ts'
 
 const PASSWORD = 'canary-in-the-mine'
-/** The guide, whose ACL lines are used here. */
+/** The guide that documents the ACL lines. */
 const guide = readFileSync(new URL('../../docs/scaling.md', import.meta.url), 'utf8')
 const [ACL_LINE = ''] = /^user gateway .+$/m.exec(guide) ?? []
 const [SENTINELS_ACL_LINE = ''] = /^user watcher .+$/m.exec(guide) ?? []
@@ -144,7 +144,7 @@ const outer = Object.values(networkInterfaces())
   .find((one) => one?.family === 'IPv4' && !one.internal)?.address
 const skip = outer === undefined && 'this machine has no address but loopback'
 
-t.test('the reason names protected mode', { skip }, async (t) => {
+t.test('if Redis is in protected mode, the reason names it', { skip }, async (t) => {
   const { port } = await startRedis(t, ['--bind', '0.0.0.0', '--protected-mode', 'yes'])
   const rateLimiter = connectRateLimiter(t, `redis://${outer}:${port}`)
   await until(

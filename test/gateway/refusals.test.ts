@@ -1,4 +1,4 @@
-/** The rate-limit headers of responses that come from the gateway itself, and whether such calls are counted. */
+/** Responses of the gateway itself have rate-limit headers. Some of these calls are counted, and others are not. */
 import t from 'tap'
 import { mintApiKey } from '../../shared/contract/api-key.ts'
 import { matches } from '../fixtures/matches.ts'
@@ -15,9 +15,9 @@ const debtors = `${gateway.url}/api/v1/debtors`
 
 const LIMIT_HEADERS = ['x-ratelimit-limit', 'x-ratelimit-remaining', 'x-ratelimit-reset']
 
-// Before the fix, the first range that matched JSON decided, so that a type was sent that the client had
+// Before the fix, the first range that matched JSON decided, so that the gateway sent a type that the client had
 // excluded.
-t.test('the most specific range of Accept decides', async (t) => {
+t.test('the most specific media range of Accept decides whether JSON is acceptable', async (t) => {
   const key = backend.issue(['debtors:read'], 1_000)
   const accepts: [accept: string, status: number][] = [
     ['application/json;q=0, */*', 406],
@@ -69,7 +69,7 @@ const UNCOUNTED: [what: string, status: number, bytes: (authorization: string) =
 
 // Before the fix, such responses said that no calls were left, although 599 were.
 t.test(
-  'a call that is rejected before it is counted gets the last allowance that the gateway knows',
+  'the headers of a call that is rejected uncounted show the last allowance that is known',
   async (t) => {
     const key = backend.issue()
     const { headers } = await call(debtors, { key })
@@ -147,7 +147,7 @@ t.test('a call beyond the old limit is counted once under the new limit', async 
 })
 
 t.test(
-  'the response shows the limit of a key that was restricted to other addresses during the call',
+  'a call that is rejected because of its address shows the new limit of its key',
   async (t) => {
     const steps: [limit: number, newLimit: number, remaining: [number, number]][] = [
       // The first call after the change was counted before the gateway knew of the change.
@@ -161,9 +161,9 @@ t.test(
       backend.setRateLimit(key, newLimit)
       backend.restrictAddresses(key, ['203.0.113.0/24'])
       for (const expected of remaining) {
-        const confined = await call(`${gateway.url}/api/v1/invoices`, { key })
+        const rejected = await call(`${gateway.url}/api/v1/invoices`, { key })
         t.strictSame(
-          [confined.json.code, ...LIMIT_HEADERS.map((name) => confined.headers[name])],
+          [rejected.json.code, ...LIMIT_HEADERS.map((name) => rejected.headers[name])],
           ['address_not_allowed', `${newLimit}`, `${expected}`, headers['x-ratelimit-reset']],
           `${limit} → ${newLimit}`,
         )
@@ -172,7 +172,7 @@ t.test(
   },
 )
 
-t.test('with the policy to deny, a 503 shows the allowance of the key', async (t) => {
+t.test('with the policy deny, a 503 shows the allowance of the key', async (t) => {
   const redis = await startRedis(t)
   const denying = await startGateway(t, backend.url, {
     ...{ LOG_LEVEL: 'fatal', REDIS_URL: redis.url, RATE_LIMIT_ON_REDIS_OUTAGE: 'deny' },

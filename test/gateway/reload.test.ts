@@ -1,4 +1,4 @@
-/** Changes that an operator makes while the gateway runs, and the effect of wrong settings. */
+/** Operators change secrets and certificates while the gateway runs, and set wrong values. */
 import { execFile } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
@@ -33,7 +33,7 @@ async function reload(process: StartedProcess, reported: RegExp): Promise<void> 
   await until(() => reported.test(process.log().slice(before)), String(reported))
 }
 
-t.test('secrets are rotated by their files without a failed call', async (t) => {
+t.test('secrets are rotated in their files without a failed call', async (t) => {
   const directory = createDirectory(t)
   const file = (name: string) => join(directory, name)
   const write = (name: string, text: string) => writeFileSync(file(name), `${text}\n`)
@@ -137,7 +137,7 @@ t.test('a certificate is compared with its private key before it is used', async
   matches(t, expiryWarning(read, read.expiresAt + day), containing('expired on 20'))
 })
 
-t.test('a drain ends at its deadline', async (t) => {
+t.test('a drain that reaches its deadline ends with exit code 1', async (t) => {
   const backend = await startCapturingBackend(t)
   const key = backend.issue()
   const env = { DRAIN_TIMEOUT_MS: '1000', GATEWAY_UPSTREAM_TIMEOUT_MS: '60000' }
@@ -169,7 +169,7 @@ t.test('a trace collector that hangs slows down no call and no drain', async (t)
   }
   t.ok(
     Math.min(...times) < 1_000,
-    'at least one call is fast; the machine may pause some, and an export would take 5 s',
+    'the fastest call does not wait 5 s for the export; a busy machine delays some calls',
   )
   t.equal(await gateway.stop(), 0)
 })

@@ -1,5 +1,5 @@
 /**
- * Random responses of a backend, split at random positions: each call gets its own complete response, or none.
+ * A backend sends random responses, split at random positions. Each call gets its own complete response, or none.
  * `SEED` selects other responses, `PROPERTY_RUNS` the number of runs.
  */
 import type { Socket } from 'node:net'
@@ -68,7 +68,7 @@ function headOf(one: Response, length: number): string {
     gzip: 'Transfer-Encoding: gzip, chunked\r\n',
   }[framing]
   const hints = 'HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n'.repeat(informational)
-  // If the backend did not announce this, the next call might be lost.
+  // If the backend did not announce that it closes the connection, the next call might be lost.
   const close = fault === 'closes after' ? 'Connection: X-A, Close\r\n' : ''
   return `${hints}HTTP/1.1 ${String(status).padStart(3, '0')} \r\nX-A: b\r\n${lines}${close}\r\n`
 }
@@ -89,7 +89,7 @@ function write(one: Response, call: number): string {
 
 const plans = new Map<number, Response>()
 
-backend.behave(async (socket, _, request) => {
+backend.setBehavior(async (socket, _, request) => {
   const call = Number(/\?n=(\d+)/.exec(request)?.[1])
   const plan = plans.get(call)
   if (plan !== undefined) await send(socket, plan, write(plan, call))
@@ -100,7 +100,7 @@ async function send(socket: Socket, plan: Response, whole: string): Promise<void
   const forged = fault === 'bytes after' ? 'HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged' : ''
   const isShort = fault === 'ends early' || fault === 'resets early'
   const bytes = isShort ? whole.slice(0, -1) : whole + forged
-  // Bytes after a response are sent together with its end. Later, they could be the response to another call.
+  // Bytes after a response are sent together with its end. If sent later, they could be the response to another call.
   const end = bytes.length - forged.length - 1
   for (const piece of cut(bytes, end, plan)) {
     if (socket.destroyed) return
@@ -121,7 +121,7 @@ function cut(bytes: string, end: number, { cuts, isByteByByte }: Response): stri
   return pieces.filter((piece) => piece !== '')
 }
 
-/** The expected outcome of a call: status and body, or that the response was lost. */
+/** Returns the expected outcome of a call: the status and body, or `lost`. */
 function expected(one: Response, call: number): string {
   const { status, framing, fault, informational } = one
   const isInvalid = status < 200 || status > 599 || informational > INFORMATIONAL_MAX

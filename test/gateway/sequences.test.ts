@@ -1,8 +1,8 @@
 /**
- * Random sequences of requests on one connection, split at random positions. The client reads fast or slowly, and
- * may disconnect early. Up to the first request that closes the connection, only requests that the gateway accepts
- * reach the backend, with unchanged bodies, and responses arrive in order. If the client resets the connection, only
- * the requests that reach the backend are checked. `SEED` selects other sequences, `PROPERTY_RUNS` their number.
+ * A client sends random sequences of requests on one connection, split at random positions. It reads fast or slowly,
+ * and may disconnect early. Up to the first request that closes the connection, the accepted requests reach the
+ * backend with unchanged bodies, no others do, and the responses arrive in order. If the client resets the connection,
+ * only the requests that reach the backend are checked. `SEED` selects other sequences, `PROPERTY_RUNS` their number.
  */
 import { connect } from 'node:net'
 import { setTimeout as delay, setImmediate as turn } from 'node:timers/promises'
@@ -45,7 +45,7 @@ interface Expected {
 }
 
 interface Item extends Expected {
-  /** `target` is a path and a query that no other request has. */
+  /** Returns the bytes of the request. `target` is a path with a query that no other request has. */
   bytes(target: string): string
 }
 
@@ -74,7 +74,7 @@ const noise = fc
   )
   .map((lines) => lines.join(''))
 
-/** Lengths of bodies. The bodies consist of texts that parsers look for. */
+/** The lengths of bodies. The bodies consist of texts that parsers look for. */
 const bodyLength = fc.oneof(
   { arbitrary: fc.nat({ max: 60 }), weight: 6 },
   { arbitrary: fc.nat({ max: 70_000 }), weight: 2 },

@@ -1,4 +1,4 @@
-/** Clients that send or read slowly are disconnected in time, and do not affect other clients. */
+/** Clients that send or read too slowly are disconnected in time, and do not affect other clients. */
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
@@ -80,7 +80,7 @@ t.test(
       )
     })
     await Promise.all(cases)
-    t.equal(backend.requests.length, 1, 'only the valid call')
+    t.equal(backend.requests.length, 1, 'only the valid call reached the backend')
   },
 )
 
@@ -128,7 +128,7 @@ t.test(
   },
 )
 
-t.test('pipelined responses wait until the earlier ones are flushed', async (t) => {
+t.test('pipelined requests wait until the responses to earlier requests are flushed', async (t) => {
   const from = backend.requests.length
   backend.respondWith((_, res) => res.end(LARGE.subarray(0, 200_000)))
   const socket = await open(t, GET.repeat(500))
@@ -139,7 +139,7 @@ t.test('pipelined responses wait until the earlier ones are flushed', async (t) 
   t.ok(requested < 100)
 })
 
-t.test('many slow or idle clients do not slow down the others', async (t) => {
+t.test('many slow or idle clients do not slow down another client', async (t) => {
   backend.respondWith((_, res) => res.end('{}'))
   await measure(300)
   const alone = await measure(1_000)
@@ -162,7 +162,7 @@ t.test('many slow or idle clients do not slow down the others', async (t) => {
   )
 })
 
-/** Resolves when the gateway has closed the connection, which the client itself would notice only by reading. */
+/** Resolves when the gateway has closed the connection. A client that does not read would not notice it. */
 async function untilDisconnected(socket: Socket): Promise<void> {
   const { localPort } = socket
   const clientPort = `:${(localPort ?? 0).toString(16).toUpperCase().padStart(4, '0')} `
@@ -182,7 +182,7 @@ async function untilDisconnected(socket: Socket): Promise<void> {
   socket.destroy()
 }
 
-/** Returns the median and the 99th percentile of calls one after another, in ms. */
+/** Makes calls, one after another. Resolves with the median and the 99th percentile of their durations in ms. */
 async function measure(calls: number): Promise<number[]> {
   const times: number[] = []
   for (let round = 0; round < calls; round++) {

@@ -1,4 +1,4 @@
-/** TLS on the public listener: request validation, renewed certificates, and handshakes that do not end. */
+/** The public listener uses TLS: requests are validated, certificates renewed, and unfinished handshakes ended. */
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { connect as connectPlain } from 'node:net'
@@ -41,7 +41,7 @@ async function startTls(t: Test, env: Record<string, string> = {}) {
   return { gateway, url: `https://localhost:${gateway.port}`, trusted, TLS_KEY, write, open }
 }
 
-t.test('requests are validated over TLS as without it', async (t) => {
+t.test('requests over TLS are validated like requests without TLS', async (t) => {
   const { gateway, url, trusted } = await startTls(t, { LOG_LEVEL: 'error' })
   // All connections share one context, and connect to an address, which needs no DNS look-up.
   const secureContext = createSecureContext({ ca: trusted })
@@ -113,7 +113,7 @@ t.test('a handshake that is never completed is ended, even if bytes keep arrivin
   const { gateway } = await startTls(t)
   const silent = connectPlain(gateway.port, '127.0.0.1')
   const dripping = connectPlain(gateway.port, '127.0.0.1')
-  // A TLS record of 512 bytes, which would take more than four minutes.
+  // A TLS record of 512 bytes, of which one byte is sent every 500 ms. The whole record would take over four minutes.
   const hello = Buffer.concat([Buffer.from([22, 3, 1, 2, 0]), Buffer.alloc(512, 1)])
   let sent = 0
   const drip = setInterval(() => dripping.write(hello.subarray(sent, ++sent)), 500)

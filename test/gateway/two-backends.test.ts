@@ -25,7 +25,7 @@ async function startBoth(t: Test) {
   return { one, other, gateway, statuses }
 }
 
-t.test('both backends are used', async (t) => {
+t.test('concurrent calls are sent to both backends', async (t) => {
   const { one, other, statuses } = await startBoth(t)
   t.strictSame(await statuses(50), [200])
   t.ok(one.calls.length > 10 && other.calls.length > 10)
@@ -53,7 +53,7 @@ t.test(
   },
 )
 
-t.test('requests for pages avoid a backend that refuses connections, too', async (t) => {
+t.test('requests for pages are not sent to a backend that refuses connections', async (t) => {
   const { one, other, gateway } = await startBoth(t)
   for (const stopped of [one, other]) {
     stopped.stop()
@@ -112,7 +112,7 @@ t.test('a backend that fails every call does not get twice as many requests', as
   const backend = await startRawBackend(t)
   const gateway = await startGateway(t, backend.url, { LOG_LEVEL: 'fatal' })
   t.equal((await call(`${gateway.url}/api/v1/debtors`, { key })).status, 200)
-  backend.behave((socket) => socket.destroy())
+  backend.setBehavior((socket) => socket.destroy())
   const from = backend.calls.length
   for (let round = 0; round < 100; round++) {
     t.equal((await call(`${gateway.url}/api/v1/debtors`, { key })).status, 502)
@@ -121,6 +121,6 @@ t.test('a backend that fails every call does not get twice as many requests', as
     backend.calls.length - from <= 100 + 10 + 10,
     `${backend.calls.length - from} attempts for 100 calls`,
   )
-  backend.behave((socket) => socket.write(RAW_OK))
+  backend.setBehavior((socket) => socket.write(RAW_OK))
   t.equal((await call(`${gateway.url}/api/v1/debtors`, { key })).status, 200)
 })

@@ -6,7 +6,7 @@ const BEGIN = 'GET / HTTP/1.1\r\nHost: a\r\nX-A: '
 const TAIL = 'x'.repeat(20)
 const OFFSETS = [0, 1, 2, 3]
 
-/** Whether the reader rejects `bytes`, which begin at this offset of their memory. */
+/** Whether the reader rejects `bytes` if they begin at this offset of their memory. */
 function isRejected(bytes: Buffer, offset: number): boolean {
   const memory = Buffer.alloc(offset + bytes.length + 1, '\x00')
   bytes.copy(memory, offset)
@@ -19,7 +19,7 @@ function isRejected(bytes: Buffer, offset: number): boolean {
   }
 }
 
-t.test('a control character is found at each position of a head', async (t) => {
+t.test('a control character is rejected at each position of an unfinished head', async (t) => {
   for (let byte = 0; byte < 256; byte++) {
     const isControl = (byte < 32 && byte !== 9) || byte === 127
     for (const offset of OFFSETS) {

@@ -189,7 +189,10 @@ async function measureClosed(running: RunningSubject, keys: Keys) {
   return await runClosedLoop(running, { ...requesting, seconds })
 }
 
-/** Repeats a disturbed measurement. A shared host may stall a core for longer than a p99, so the least disturbed counts. */
+/**
+ * Repeats a disturbed measurement. A shared host may stall a core for longer than a p99, so the least disturbed
+ * counts.
+ */
 async function measureOpen(running: RunningSubject, requests: readonly Buffer[], rate: number) {
   const measure = async () => {
     const endWatch = watchCores(running)

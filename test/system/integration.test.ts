@@ -92,7 +92,9 @@ async function run(
   return { code, output: output.join('') }
 }
 
-/** Kills the program during its first call, the next runs during their third and sixth, and lets the last run complete. */
+/**
+ * Kills the program during its first call, the next runs during their third and sixth, and lets the last run complete.
+ */
 async function runThroughKills(
   network: Awaited<ReturnType<typeof startNetwork>>,
   command: readonly string[],

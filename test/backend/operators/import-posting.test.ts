@@ -43,7 +43,7 @@ t.test('an import records every row once, and reports that file and service agre
 t.test('a second run posts nothing', async (t) => {
   const service = await startService(t)
   await runImport(service)
-  service.behave({})
+  service.setOptions({})
   matches(t, await runImport(service), {
     failed: false,
     json: { agrees: true, recorded: { invoices: 0 } },
@@ -81,7 +81,7 @@ t.test('differences are reported, and no payment is recorded on such invoices', 
     'F-1,C-1,2013-01-02,2013-02-02,2.07,2013-03-02',
     'F-2,C-1,2013-01-02,2013-02-01,3.07,',
   ]
-  service.behave({})
+  service.setOptions({})
   const { failed, json, text: report } = await runImport(service, { rows })
   t.equal(failed, true)
   matches(t, json, {

@@ -69,7 +69,7 @@ t.test(
     })
     const recorded = service.rows.invoices.length
     t.ok(recorded > 0 && recorded < 30)
-    service.behave({})
+    service.setOptions({})
     matches(t, await runImport(service), {
       failed: false,
       json: { recorded: { invoices: 30 - recorded } },
@@ -105,6 +105,6 @@ t.test('on a signal, an import completes the calls in progress and sends no more
     message: /Stopped on request.*Run the same/,
   })
   t.ok(service.calls.length <= 23)
-  service.behave({})
+  service.setOptions({})
   matches(t, await runImport(service), { failed: false, json: { agrees: true } })
 })

@@ -8,8 +8,7 @@ import { until } from '../fixtures/service/until.ts'
 
 const CALLS = 8
 
-// Before the fix, each dead idle connection was detected only by a call that got 504 after its whole
-// deadline.
+// Before the fix, a dead idle connection was detected only when a call on it got 504 at its deadline.
 t.test('idle connections are replaced once the backend misses a probe', async (t) => {
   const backend = await startCapturingBackend(t)
   const key = backend.issue()
