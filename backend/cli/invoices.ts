@@ -19,7 +19,7 @@ export const invoiceCommands: readonly Command[] = [
   defineCommand({
     name: 'invoices finalise',
     summary:
-      'Finalise a draft: it becomes an open invoice that the customer owes, and its number is fixed.',
+      'Finalize a draft: it becomes an open invoice that the customer owes, and its number is fixed.',
     arguments: ['ID'],
     options: {},
     run: ({ ID }, context) => perform(context, ID, 'is open', finaliseInvoice),

@@ -24,7 +24,7 @@ interface InvoiceAction {
   readonly auditAction: AuditAction
   /** Null if the action changes only the invoice's member `chasing`, which no event reports. */
   readonly event: EventType | null
-  /** The past participle of the action, for messages such as "Invoice 7 cannot be finalised". */
+  /** The past participle of the action, for messages such as "Invoice 7 cannot be finalized". */
   readonly participle: string
   isAllowed(invoice: InvoiceRow): boolean
   change(now: Date, invoice: InvoiceRow): InvoiceChange
@@ -40,7 +40,7 @@ const NOT_CHASED = {
 const FINALISE: InvoiceAction = {
   auditAction: 'invoice.finalised',
   event: 'invoice.opened',
-  participle: 'finalised',
+  participle: 'finalized',
   isAllowed: ({ status }) => status === 'draft',
   change: () => ({ status: 'open', chasing_status: 'active' }),
 }
@@ -260,7 +260,7 @@ export async function lockInvoice(
   return invoice
 }
 
-/** `participle` names the action that was rejected, e.g. `finalised`. */
+/** `participle` names the action that was rejected, e.g. `finalized`. */
 export function invoiceStateConflict(invoice: InvoiceRow, participle: string): Problem {
   const { number, status, amount_paid: paid, chasing_blocked_reason: blocked } = invoice
   const state = `${status.replaceAll('_', ' ')}${isDisputed(invoice) ? ' and disputed' : ''}`

@@ -109,7 +109,7 @@ export async function createInvoice(
   return row
 }
 
-/** A draft is not chased until it is finalised. */
+/** A draft is not chased until it is finalized. */
 function notChased(chasing_blocked_reason: string | null) {
   return {
     chasing_status: 'stopped',

@@ -53,16 +53,22 @@ import { webhookEndpointPages } from './webhooks/endpoint-routes.ts'
 
 export interface SettingsOptions
   extends Omit<SettingsDeps, 'cookies' | 'idempotency' | 'relyingParty'> {
-  /** Absent: there are no pages for webhooks. */
+  /** If it is absent, there are no pages for webhooks. */
   readonly webhooks?: WebhookServices
 }
 
 export function settingsRoutes({ webhooks, ...given }: SettingsOptions): ServerRoute[] {
   const cookies = cookiesFor(given.baseUrl)
   if (cookies === undefined) {
-    given.log.warn({ baseUrl: given.baseUrl }, 'no Settings pages: BASE_URL is not https')
+    given.log.warn(
+      { baseUrl: given.baseUrl },
+      'Settings pages are disabled, because BASE_URL is not an https address',
+    )
     return everyPath(() => {
-      throw new Problem('service_unavailable', 'Settings are served over https: set BASE_URL.')
+      throw new Problem(
+        'service_unavailable',
+        'Settings are served over https only. Set BASE_URL to an https address.',
+      )
     })
   }
   const deps = {

@@ -44,7 +44,7 @@ t.test(
     t.strictSame(await page.locator('.steps h2').allTextContents(), [
       'Issue an API key',
       'Create or import customers',
-      'Look at the schedule of reminders',
+      'Review the reminder schedule',
     ])
     await check('home-empty')
 

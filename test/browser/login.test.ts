@@ -59,7 +59,7 @@ t.test('a second factor is set up and used, and a recovery code replaces it', as
   await clickAndLoad(page, button('Turn on'))
   const [recovery = ''] = (await page.getByLabel('Recovery codes').inputValue()).split('\n')
   await check('no-script-recovery-codes')
-  await clickAndLoad(page, page.getByRole('link', { name: 'I have stored them' }))
+  await clickAndLoad(page, page.getByRole('link', { name: 'I have stored the codes' }))
   await page.getByText('You log in with your password and a code from your app.').waitFor()
 
   const enterPassword = async () => {
@@ -86,11 +86,11 @@ t.test('a second factor is set up and used, and a recovery code replaces it', as
   await page.getByRole('heading', { name: 'Home', exact: true }).waitFor()
   await clickAndLoad(page, page.getByRole('link', { name: 'Your login' }))
   await clickAndLoad(page, page.getByRole('link', { name: 'Manage two-factor authentication' }))
-  await clickAndLoad(page, button('New recovery codes'))
+  await clickAndLoad(page, button('Create new recovery codes'))
   t.notMatch(await page.getByLabel('Recovery codes').inputValue(), recovery)
-  await clickAndLoad(page, page.getByRole('link', { name: 'I have stored them' }))
+  await clickAndLoad(page, page.getByRole('link', { name: 'I have stored the codes' }))
   await clickAndLoad(page, button('Turn off'))
-  await page.getByText('Two-factor authentication is off.').waitFor()
+  await page.getByText('The authenticator app is turned off.').waitFor()
   await context.close()
 })
 
@@ -124,7 +124,7 @@ t.test('a forgotten password is reset through the mailed link', async (t) => {
   await check('no-script-new-password-fault')
   await page.getByLabel('New password').fill(CHOSEN)
   await clickAndLoad(page, page.getByRole('button', { name: 'Set password' }))
-  await page.getByRole('heading', { name: 'Your password is changed' }).waitFor()
+  await page.getByRole('heading', { name: 'Your password was changed' }).waitFor()
   await clickAndLoad(page, page.getByRole('link', { name: 'Log in' }))
   await page.getByLabel('E-mail').fill(REACHABLE)
   await page.getByLabel('Password').fill(CHOSEN)

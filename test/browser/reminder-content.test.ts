@@ -72,7 +72,7 @@ t.test(
     t.equal(await page.evaluate('history.length'), steps)
     await check('wording')
     await clickAndLoad(page, page.getByRole('button', { name: 'Send me a test' }))
-    await page.getByText('The test mail waits').waitFor()
+    await page.getByText('The test mail is waiting').waitFor()
     t.equal(await page.getByLabel('Greeting').inputValue(), 'Good morning {customer},')
     await preview.getByText('Good morning Zoë & Söhne <b>GmbH</b>,').waitFor()
     await page.setViewportSize({ width: 320, height: 640 })

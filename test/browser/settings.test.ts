@@ -86,7 +86,7 @@ t.test('an Admin issues a key, uses it, and revokes it', async (t) => {
   await page.keyboard.press('Escape')
   const curl = await page.getByLabel('Try it').inputValue()
   t.equal(curl, `curl ${url}/api/v1/me -H "Authorization: Bearer ${secret}"`)
-  await page.getByLabel('I have stored it').check()
+  await page.getByLabel('I have stored the key').check()
   await page.getByRole('button', { name: 'Done' }).click()
 
   const row = page.getByRole('row', { name: /ERP in Utrecht/ })
@@ -331,7 +331,7 @@ t.test('a key is issued and revoked by keyboard alone', async () => {
   await page.keyboard.press('Space')
   await page.keyboard.press('Enter')
   await page.getByText('Key issued. It cannot be shown again.').waitFor()
-  await page.getByLabel('I have stored it').focus()
+  await page.getByLabel('I have stored the key').focus()
   await page.keyboard.press('Space')
   await tabTo('Done')
   await page.keyboard.press('Enter')

@@ -1,4 +1,4 @@
-/** The page of the account itself. */
+/** The page with the account's name, time zone, currency and payment terms. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { type AccountProfile, PROFILE_FIELDS } from '../../accounts/account-profile.ts'
 import { type Html, html } from '../../html/html.ts'
@@ -20,7 +20,7 @@ const HINTS: Readonly<Record<keyof AccountProfile, string>> = {
   timezone:
     'Decides when a day begins, and therefore when an invoice becomes overdue. It also decides when reminders are sent to customers without a time zone of their own. All times on these pages are in this time zone.',
   default_currency:
-    'Three letters, e.g. EUR. The form for a new invoice proposes it, unless the customer has another currency. The API returns it in /me.',
+    'Three letters, e.g. EUR. The form for a new invoice proposes this currency, unless the customer has another one. The API returns it from GET /api/v1/me.',
   payment_terms_days:
     'From 0 to 365. A new invoice without a due date is due this many days after its issue date, unless the customer has other terms.',
 }
@@ -36,13 +36,13 @@ export function renderAccountPage(
 ): Html {
   const isAdmin = session.user.role === 'admin'
   const main = html`<h1>Account</h1>
-<p class="lead">These settings apply to the whole account. A change does not affect existing records: invoices keep their
-currency and due date, and reminders keep their text.</p>
+<p class="lead">These settings apply to the whole account. After a change, existing invoices keep their currency and due
+date, and reminders that are already approved or sent keep their text.</p>
 ${isAdmin ? renderForm(frame, values, problem) : renderFacts(values)}
 <section class="card stack" aria-labelledby="elsewhere"><h2 id="elsewhere">Set on other pages</h2>
 <ul><li><a href="/settings/schedule">When reminders are sent, where replies go, and how money on account is used</a></li>
 <li><a href="/settings/payment-details">How customers pay</a></li>
-<li><a href="/settings/login-details">Whether Admins need a second factor</a></li></ul></section>`
+<li><a href="/settings/login-details">Whether Admins must use two-factor authentication</a></li></ul></section>`
   return renderPage(frame, { title: 'Account', section: PATH, main })
 }
 

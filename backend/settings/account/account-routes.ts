@@ -1,4 +1,4 @@
-/** The routes of the account itself. */
+/** The routes of the page with the account's name, time zone, currency and payment terms. */
 import { type AccountProfile, PROFILE_FIELDS } from '../../accounts/account-profile.ts'
 import { getAccount, isReadOnly } from '../../accounts/accounts.ts'
 import type { AccountRow } from '../../database/tables.ts'
@@ -26,7 +26,7 @@ export const accountPages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: PATH,
-    admins: 'Only an Admin can change the account.',
+    adminsOnly: 'Only an Admin can change the account.',
     expected: { texts: ['name', 'timezone', 'default_currency'], numbers: ['payment_terms_days'] },
     async handle({ session, fields, actionContext, wantsJson }, { database }) {
       const account = await database.transaction(async (tx) => {
@@ -37,13 +37,13 @@ export const accountPages: readonly SessionPage[] = [
     },
     async rerender({ session, fields }, problem) {
       if (problem.status !== 422) return undefined
-      const worded = withFieldLabels(problem, PROFILE_WORDS)
-      return (frame) => renderAccountPage(frame, session, sentValues(fields), worded)
+      const labeled = withFieldLabels(problem, PROFILE_WORDS)
+      return (frame) => renderAccountPage(frame, session, sentValues(fields), labeled)
     },
   },
 ]
 
-/** Returns -1 for a text that is not a number; the validation of the field rejects that. */
+/** If the payment terms are not a number, returns -1, which the validation of the field rejects. */
 function inputOf(fields: Fields) {
   const days = fields.number('payment_terms_days')
   return Object.fromEntries(

@@ -1,4 +1,4 @@
-/** The page to which the 423 of a read-only account links: an Admin resumes a paused trial here. */
+/** The page about the account's status. The 423 responses of a read-only account link to this page. */
 import { isReadOnly, setStatus } from '../../accounts/accounts.ts'
 import type { AccountStatus } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
@@ -21,7 +21,7 @@ export const accountStatePages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: `${PATH}/resume`,
-    admins: 'Only an Admin can resume the account.',
+    adminsOnly: 'Only an Admin can resume the account.',
     async handle({ session, actionContext, wantsJson }, { database }) {
       const account = await database.transaction(async (tx) => {
         if (!wantsJson) await setFlash(tx, session.token, 'account_resumed')
@@ -44,15 +44,15 @@ const STATES: Readonly<Record<AccountStatus, { readonly title: string; readonly 
   },
   trial_paused: {
     title: 'The trial of this account is paused',
-    text: 'No reminder is sent, and API calls that write get 423. You can still read everything. When the trial is resumed, reminders are scheduled from that day on.',
+    text: 'No reminder is sent, and API calls that write are rejected with status 423. You can still read everything. When the trial is resumed, reminders are scheduled from that day on.',
   },
   suspended: {
     title: 'This account is suspended',
-    text: 'No reminder is sent, and API calls that write get 423. You can still read everything. The operator of this service suspended the account, and only the operator can make it active again: contact them, and name the account id below.',
+    text: 'No reminder is sent, and API calls that write are rejected with status 423. You can still read everything. The operator of this service suspended the account, and only the operator can activate it again. Contact the operator, and give them the account ID below.',
   },
   cancelled: {
     title: 'This account is cancelled',
-    text: 'No reminder is sent, and API calls that write get 423. You can still read everything for as long as the data is kept. To use the account again, contact the operator of this service, and name the account id below.',
+    text: 'No reminder is sent, and API calls that write are rejected with status 423. You can still read everything for as long as the data is kept. To use the account again, contact the operator of this service, and give them the account ID below.',
   },
 }
 
@@ -60,7 +60,7 @@ function renderState(frame: Frame, { account, user }: Session): Html {
   const { title, text } = STATES[account.status]
   const main = html`<h1>${title}</h1>
 <section class="card stack"><p>${text}</p>
-<dl class="facts"><div><dt>Account id</dt><dd><code translate="no">${account.id}</code></dd></div></dl>
+<dl class="facts"><div><dt>Account ID</dt><dd><code translate="no">${account.id}</code></dd></div></dl>
 ${
   account.status === 'trial_paused' &&
   (user.role === 'admin'

@@ -15,7 +15,7 @@ export const auditPages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: PATH,
-    admins: 'Only an Admin can see the audit log.',
+    adminsOnly: 'Only an Admin can see the audit log.',
     async handle({ session, query, now }, { database }) {
       const { account } = session
       const limit = query.get('limit') ?? undefined
@@ -58,7 +58,7 @@ function renderAudit(frame: Frame, rows: readonly AuditRow[], view: AuditView): 
 ${
   rows.length === 0
     ? html`<div class="card empty"><p>There are no entries.</p></div>`
-    : html`<table class="keys log"><caption class="unseen">Audit log, the newest first</caption>
+    : html`<table class="keys log"><caption class="unseen">Audit log, newest first</caption>
 <thead><tr><th scope="col">When</th><th scope="col">What</th><th scope="col">Who</th><th scope="col">From</th></tr></thead>
 <tbody>${rows.map((row) => renderEntry(row, view))}</tbody></table>`
 }

@@ -1,4 +1,4 @@
-/** The confirmation of archiving a customer, which shows the amount owed. */
+/** The page that confirms that a customer is archived. It shows the amount owed. */
 import type { DebtorRow } from '../../database/tables.ts'
 import type { Balance } from '../../debtors/balances.ts'
 import { type Html, html } from '../../html/html.ts'

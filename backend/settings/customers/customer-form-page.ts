@@ -10,7 +10,7 @@ import type { Frame } from '../shell/response.ts'
 
 interface CustomerForm {
   readonly row: DebtorRow
-  /** The stored values, or those of the rejected form. */
+  /** The stored values, or the values of the rejected form. */
   readonly values: Details
 }
 
@@ -50,8 +50,8 @@ export function renderCustomerForm(
   problem?: Problem,
 ): Html {
   const path = `/settings/customers/${row.id}`
-  const field = (of: (typeof CONTACT)[number]) =>
-    renderField(of, DETAIL_LABELS[of.name], values[of.name] ?? '', problem)
+  const renderDetail = (field: (typeof CONTACT)[number]) =>
+    renderField(field, DETAIL_LABELS[field.name], values[field.name] ?? '', problem)
   const bounced = row.contactability_email === 'bounced'
   const main = html`<p class="back"><a href="${path}" translate="no">${row.name}</a></p>
 <h1>Change customer</h1>
@@ -59,15 +59,15 @@ ${bounced && html`<p class="lead">Mail to this customer bounced. After you enter
 ${renderFaults(problem)}
 <form method="post" action="${path}" class="card stack" data-once novalidate>${csrfField(frame)}
 <div class="pair">
-<fieldset class="stack"><legend class="title">Contact</legend>${CONTACT.map(field)}</fieldset>
-<fieldset class="stack"><legend class="title">Address</legend>${ADDRESS.map(field)}</fieldset>
+<fieldset class="stack"><legend class="title">Contact</legend>${CONTACT.map(renderDetail)}</fieldset>
+<fieldset class="stack"><legend class="title">Address</legend>${ADDRESS.map(renderDetail)}</fieldset>
 </div>
 <p class="row"><button class="primary">Save</button> <a class="button" href="${path}">Cancel</a></p>
 </form>`
   return renderPage(frame, { title: `Change ${row.name}`, section: '/settings/customers', main })
 }
 
-/** Offers the languages of reminders, and the customer's own language if it is another one. */
+/** Renders the languages in which reminders exist, and the customer's language if it is not among them. */
 function renderLanguages(value: string): Html {
   const other = LANGUAGES.some((language) => language === value) ? [] : [value].filter(Boolean)
   const option = (tag: string, text: string) =>

@@ -1,4 +1,4 @@
-/** The page of a customer: balances, chasing, invoices, payments and messages. */
+/** The page of a customer: balances, contact, reminders, invoices, payments and messages. */
 import { todayIn } from '../../calendar/calendar.ts'
 import type {
   DebtorRow,
@@ -21,7 +21,7 @@ import { renderMessageTable } from '../reminders/messages-page.ts'
 import { notFound } from '../shell/faults.ts'
 import { describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
 import {
-  blockOf,
+  blockReasonOf,
   CONTACT_WORDS,
   languageText,
   reasonWords,
@@ -30,8 +30,8 @@ import {
 } from '../shell/ledger-words.ts'
 import {
   type FailedAction,
-  renderPlainAction,
-  renderReasonedAction,
+  renderActionButton,
+  renderActionWithReason,
 } from '../shell/page-actions.ts'
 import type { SessionRequest } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
@@ -40,7 +40,7 @@ import { renderSums } from './customers-page.ts'
 import { renderInvoiceTable } from './invoices-page.ts'
 import { renderPaymentTable } from './payments-page.ts'
 
-/** Rows of each list; the full list has a page of its own. */
+/** How many rows of each list the page shows. The full lists have pages of their own. */
 const SHOWN_MAX = 10
 
 export interface Customer {
@@ -100,7 +100,7 @@ export function renderCustomer(frame: Frame, customer: Customer, failed?: Failed
   const times: TimeContext = { now, timezone: session.account.timezone }
   const today = todayIn(session.account.timezone, now)
   const path = `/settings/customers/${row.id}`
-  const block = blockOf(row)
+  const block = blockReasonOf(row)
   const blocks = new Map(block === undefined ? [] : [[row.id, block]])
   const isShownInForm = failed?.problem.code === 'validation_failed'
   const main = html`<p class="back"><a href="/settings/customers">Customers</a></p>
@@ -129,12 +129,12 @@ ${renderListSection('Messages', messages, `/settings/messages?debtor_id=${row.id
 function renderListSection<Row>(
   title: string,
   rows: readonly Row[],
-  all: string,
+  fullListPath: string,
   render: (rows: readonly Row[]) => Html,
 ): Html {
   const id = title.toLowerCase().replaceAll(' ', '-')
   return html`<section aria-labelledby="${id}"><div class="heading"><h2 id="${id}">${title}</h2>
-${rows.length > SHOWN_MAX && html`<a href="${all}">All<span class="unseen"> ${title.toLowerCase()}</span></a>`}</div>
+${rows.length > SHOWN_MAX && html`<a href="${fullListPath}">All<span class="unseen"> ${title.toLowerCase()}</span></a>`}</div>
 ${rows.length === 0 ? html`<p class="card hint">None.</p>` : render(rows.slice(0, SHOWN_MAX))}</section>`
 }
 
@@ -163,11 +163,11 @@ ${fact('External ID', row.external_id)}
 ${
   contact === 'bounced' &&
   html`<p class="hint">Mail to this customer bounced. Nothing is sent until an Admin confirms that the address works.</p>
-${isAdmin && renderPlainAction(frame, path, { name: 'clear-contact', title: 'The address works' })}`
+${isAdmin && renderActionButton(frame, path, { name: 'clear-contact', title: 'The address works' })}`
 }
 ${contact === 'complained' && html`<p class="hint">The recipient reported our mail as unwanted. Contact the customer in another way, or enter another address.</p>`}
 ${contact === 'unsubscribed' && html`<p class="hint">The recipient unsubscribed from reminders. The customer still owes the money; contact them in another way.</p>`}
-${(contact === 'complained' || contact === 'unsubscribed') && isAdmin && renderPlainAction(frame, path, { name: 'clear-contact', title: 'The new address works' })}
+${(contact === 'complained' || contact === 'unsubscribed') && isAdmin && renderActionButton(frame, path, { name: 'clear-contact', title: 'The new address works' })}
 </section>`
 }
 
@@ -181,7 +181,7 @@ function renderChasing(
   const isAdmin = session.user.role === 'admin' && row.erased_at === null
   const ladder = readLadder(row.ladder)
   const hasBlocked = row.chasing_status === 'active' && open.some(canResumeChasing)
-  const why = row.chasing_reason === null ? '' : `: ${reasonWords(row.chasing_reason)}`
+  const reason = row.chasing_reason === null ? '' : `: ${reasonWords(row.chasing_reason)}`
   return html`<section class="card" aria-labelledby="chasing"><h2 id="chasing">Reminders</h2>
 ${row.is_demo === 1 && html`<p class="hint">Sample data: no mail is sent to this customer. Messages shown as delivered are made up.</p>`}
 <p>${
@@ -189,7 +189,7 @@ ${row.is_demo === 1 && html`<p class="hint">Sample data: no mail is sent to this
       ? html`<strong>Archived.</strong> No reminder is sent. Invoices stay open and can be paid.`
       : row.chasing_status === 'active'
         ? html`<strong>Active.</strong> Reminders follow ${ladder === undefined ? 'the account’s schedule' : 'the customer’s own schedule'}.`
-        : html`<strong>${row.chasing_status === 'paused' ? 'Paused' : 'Stopped'}</strong> ${row.chasing_status === 'paused' && renderUntil(row.chasing_until, timezone)}${why}`
+        : html`<strong>${row.chasing_status === 'paused' ? 'Paused' : 'Stopped'}</strong> ${row.chasing_status === 'paused' && renderUntil(row.chasing_until, timezone)}${reason}`
   }</p>
 <p class="hint">${
     ladder === undefined
@@ -198,8 +198,8 @@ ${row.is_demo === 1 && html`<p class="hint">Sample data: no mail is sent to this
           .map((stage) => `${STAGE_WORDS[stage]} after ${ladder[stage]} days`)
           .join(', ')
   }</p>
-${hasBlocked && html`<p class="hint">No reminders are sent about some open invoices: a payment came in, a reminder was rejected, or the invoice was past due when it was created.</p>`}
-${isAdmin && html`<div class="actions">${hasBlocked && renderPlainAction(frame, path, { name: 'chase-held', title: 'Chase blocked invoices' })}${renderActions(frame, row, path, failed)}</div>`}
+${hasBlocked && html`<p class="hint">No reminders are sent about some open invoices, because a payment came in, a reminder was rejected, or the invoice was past due when it was created.</p>`}
+${isAdmin && html`<div class="actions">${hasBlocked && renderActionButton(frame, path, { name: 'chase-held', title: 'Resume reminders about blocked invoices' })}${renderActions(frame, row, path, failed)}</div>`}
 </section>`
 }
 
@@ -210,19 +210,19 @@ function renderActions(
   failed: FailedAction | undefined,
 ): Html {
   if (row.status === 'archived') {
-    return renderPlainAction(frame, path, { name: 'restore', title: 'Restore customer' })
+    return renderActionButton(frame, path, { name: 'restore', title: 'Restore customer' })
   }
   const pause = {
     name: 'pause',
-    title: row.chasing_status === 'paused' ? 'Change the pause' : 'Pause',
+    title: row.chasing_status === 'paused' ? 'Change the pause' : 'Pause reminders',
     hint: 'No reminder is sent during the pause. Afterwards, reminders continue where they stopped.',
     fields: (problem: FailedAction['problem'] | undefined) =>
       html`<p class="field"><label for="until">Until</label>
 <input id="until" name="until" type="date"${describedBy(problem, 'until', 'until-hint')}></p>
-<p class="hint" id="until-hint">Leave empty to pause until someone resumes.</p>${renderFault(problem, 'until')}`,
+<p class="hint" id="until-hint">Leave empty to pause until someone resumes reminders.</p>${renderFault(problem, 'until')}`,
   }
-  return html`${row.chasing_status !== 'active' && renderPlainAction(frame, path, { name: 'resume', title: 'Resume' })}
-${renderReasonedAction(frame, path, pause, failed)}
+  return html`${row.chasing_status !== 'active' && renderActionButton(frame, path, { name: 'resume', title: 'Resume reminders' })}
+${renderActionWithReason(frame, path, pause, failed)}
 <a class="button" href="${path}/schedule">Schedule<span class="unseen"> of this customer</span></a>
 <a class="button danger" href="${path}/archive" data-dialog-page>Archive…</a>`
 }

@@ -33,7 +33,7 @@ export const customerPages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: `${PATH}/{id}/edit`,
-    admins: ADMINS_ONLY,
+    adminsOnly: ADMINS_ONLY,
     async handle({ session, id }, { database }) {
       const row = await getDebtor(database.read, session, id)
       return { page: (frame) => renderCustomerForm(frame, { row, values: valuesOf(row) }) }
@@ -66,7 +66,7 @@ export const customerPages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: `${PATH}/{id}/archive`,
-    admins: ADMINS_ONLY,
+    adminsOnly: ADMINS_ONLY,
     async handle({ session, id, now }, { database: { read } }) {
       const row = await getDebtor(read, session, id)
       const today = todayIn(session.account.timezone, now)
@@ -80,7 +80,7 @@ export const customerPages: readonly SessionPage[] = [
     [],
     (tx, { session, actionContext, id }) =>
       archiveDebtor(tx, session.account.id, id, actionContext),
-    // Restoring ends a pause, so only the archiving of a customer who was not paused can be undone.
+    // Restoring a customer ends a pause. Undo is offered only if there was none, so that no pause is lost.
     ({ status, chasing_status }) =>
       status === 'active' && chasing_status === 'active' ? { name: 'restore' } : undefined,
   ),
@@ -97,12 +97,12 @@ export const customerPages: readonly SessionPage[] = [
   ),
 ]
 
-/** JSON uses PUT. Forms cannot send PUT and use POST. Omitted members do not change. */
+/** JSON clients use PUT; forms use POST, because they cannot send PUT. Omitted fields do not change. */
 function editPage(method: 'POST' | 'PUT'): SessionPage {
   return {
     method,
     path: `${PATH}/{id}`,
-    admins: ADMINS_ONLY,
+    adminsOnly: ADMINS_ONLY,
     expected: { texts: FIELDS },
     async handle(request, { database }) {
       const { session, id, fields, actionContext } = request
@@ -121,7 +121,7 @@ function editPage(method: 'POST' | 'PUT'): SessionPage {
   }
 }
 
-/** The action that undoes another one; it is derived from the customer as it was before. */
+/** The action that undoes another action. It restores the customer's state before that action. */
 interface UndoAction {
   readonly name: string
   readonly fields?: Undo['fields']
@@ -146,19 +146,19 @@ function actionPage(
   name: string,
   flash: string,
   texts: readonly string[],
-  work: (tx: Transaction, request: SessionRequest) => Promise<unknown>,
+  perform: (tx: Transaction, request: SessionRequest) => Promise<unknown>,
   undoOf: (before: DebtorRow) => UndoAction | undefined = () => undefined,
 ): SessionPage {
   return {
     method: 'POST',
     path: `${PATH}/{id}/${name}`,
-    admins: ADMINS_ONLY,
+    adminsOnly: ADMINS_ONLY,
     expected: { texts },
     async handle(request, { database }) {
       const { session, id, wantsJson } = request
       await database.transaction(async (tx) => {
         const undo = undoOf(await getDebtor(tx, session, id))
-        await work(tx, request)
+        await perform(tx, request)
         if (wantsJson) return
         const path = `${PATH}/${id}/${undo?.name}`
         await setFlash(tx, session.token, flash, undo && { path, fields: undo.fields ?? [] })
@@ -210,8 +210,8 @@ function valuesOf(row: DebtorRow): Details {
 }
 
 /**
- * Parses the end of a pause: a form sends a date, which means its start in the account's time zone. Null means
- * that the pause lasts until a person resumes.
+ * Parses the end of a pause. A form sends a date: the pause ends when that day begins in the account's time zone.
+ * Null means that the pause lasts until a person resumes reminders.
  */
 function untilOf(text: string, timezone: string): Date | null {
   if (text === '') return null

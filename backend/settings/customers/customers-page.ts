@@ -9,12 +9,12 @@ export const CUSTOMER_TABS = [
   { path: '/settings/payments', name: 'Payments' },
 ]
 
-/** Renders a sum for each currency. */
+/** Renders one sum per currency. */
 export function renderSums(
   balances: readonly Balance[],
-  of: 'outstanding' | 'overdue' | 'unapplied',
+  kind: 'outstanding' | 'overdue' | 'unapplied',
 ): Html {
-  const some = balances.filter((balance) => balance[of] > 0)
-  if (some.length === 0) return html`<span class="hint">–</span>`
-  return html`${some.map((balance) => html`<span class="sum${of === 'overdue' && ' late'}">${renderMoney(balance[of], balance.currency)}</span>`)}`
+  const positive = balances.filter((balance) => balance[kind] > 0)
+  if (positive.length === 0) return html`<span class="hint">–</span>`
+  return html`${positive.map((balance) => html`<span class="sum${kind === 'overdue' && ' late'}">${renderMoney(balance[kind], balance.currency)}</span>`)}`
 }

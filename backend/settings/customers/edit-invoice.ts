@@ -1,4 +1,4 @@
-/** The form that corrects an invoice. */
+/** The form that changes an invoice: due date, purchase order, notes and payment link. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { todayIn } from '../../calendar/calendar.ts'
 import type { InvoiceRow, Reader } from '../../database/tables.ts'
@@ -9,7 +9,7 @@ import { findInvoice } from '../../invoices/invoices.ts'
 import { renderInvoice } from '../../invoices/representation.ts'
 import { setFlash } from '../../sessions/sessions.ts'
 import { validateBody } from '../../validation/body.ts'
-import { refuseReadOnly } from '../money/money-action.ts'
+import { rejectIfReadOnly } from '../money/money-action.ts'
 import { notFound } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
 import { withFieldLabels } from '../shell/form-faults.ts'
@@ -32,9 +32,9 @@ export const editInvoicePages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: `${PATH}/edit`,
-    admins: ADMINS_ONLY,
+    adminsOnly: ADMINS_ONLY,
     async handle(request, { database }) {
-      refuseReadOnly(request.session)
+      rejectIfReadOnly(request.session)
       const row = await readInvoice(database.read, request)
       return { page: (frame) => renderForm(frame, row, valuesOf(row), undefined) }
     },
@@ -43,15 +43,15 @@ export const editInvoicePages: readonly SessionPage[] = [
   editPage('PUT'),
 ]
 
-/** JSON uses PUT. Forms cannot send PUT and use POST. */
+/** JSON clients use PUT; forms use POST, because they cannot send PUT. */
 function editPage(method: 'POST' | 'PUT'): SessionPage {
   return {
     method,
     path: PATH,
-    admins: ADMINS_ONLY,
+    adminsOnly: ADMINS_ONLY,
     expected: { texts: FIELDS },
     async handle({ session, id, actionContext, fields, now, wantsJson }, { database }) {
-      refuseReadOnly(session)
+      rejectIfReadOnly(session)
       const { id: accountId, timezone } = session.account
       const edit = parseEdit(fields)
       const row = await database.transaction(async (tx) => {
@@ -64,20 +64,20 @@ function editPage(method: 'POST' | 'PUT'): SessionPage {
     async rerender(request, problem, { database }) {
       if (problem.code !== 'validation_failed') return undefined
       const row = await readInvoice(database.read, request)
-      const worded = withFieldLabels(problem, LABELS)
-      const values = { ...valuesOf(row), ...sent(request.fields) }
-      return (frame) => renderForm(frame, row, values, worded)
+      const labeled = withFieldLabels(problem, LABELS)
+      const values = { ...valuesOf(row), ...sentValues(request.fields) }
+      return (frame) => renderForm(frame, row, values, labeled)
     },
   }
 }
 
-function sent(fields: Fields): Readonly<Record<string, string>> {
+function sentValues(fields: Fields): Readonly<Record<string, string>> {
   const given = FIELDS.filter((name) => fields.has(name))
   return Object.fromEntries(given.map((name) => [name, fields.text(name).trim()]))
 }
 
 function parseEdit(fields: Fields): InvoiceEdit {
-  const given = sent(fields)
+  const given = sentValues(fields)
   const filled = Object.entries(given).filter(([, text]) => text !== '')
   const body = validateBody(invoiceEditBody, Object.fromEntries(filled))
   // An empty text removes the value, except for the due date, which every invoice has.

@@ -1,4 +1,4 @@
-/** The confirmation before a draft becomes an open invoice. */
+/** The page that confirms that a draft becomes an open invoice. */
 import type { InvoiceRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import { renderConfirmPage } from '../shell/confirm-page.ts'
@@ -8,18 +8,18 @@ import type { Frame } from '../shell/response.ts'
 export function renderFinalise(frame: Frame, row: InvoiceRow, customer: string, today: string) {
   const path = `/settings/invoices/${row.id}`
   const consequences: Html = html`<p><strong translate="no">${customer}</strong> owes <strong>${renderMoney(row.amount, row.currency)}</strong>
-from now on, due on ${dateWords(row.due_date)}. ${
+from now on. The invoice is due on ${dateWords(row.due_date)}. ${
     row.due_date < today
-      ? 'That day has passed: reminders begin in the next business hours.'
-      : 'If it is not paid, reminders follow the schedule.'
+      ? 'This date has passed, so reminders begin in the next business hours.'
+      : 'If the invoice is not paid, reminders are sent according to the schedule.'
   }</p>
 <p>This cannot be undone. To correct a mistake, change, credit or void the invoice.</p>`
   return renderConfirmPage(frame, {
-    title: `Finalise invoice ${row.number}?`,
+    title: `Finalize invoice ${row.number}?`,
     section: '/settings/customers',
     back: { path, name: `Invoice ${row.number}` },
     consequences,
     action: `${path}/finalise`,
-    button: 'Finalise',
+    button: 'Finalize',
   })
 }

@@ -17,8 +17,8 @@ import {
 import {
   type FailedAction,
   type PageAction,
-  renderPlainAction,
-  renderReasonedAction,
+  renderActionButton,
+  renderActionWithReason,
 } from '../shell/page-actions.ts'
 import type { Frame } from '../shell/response.ts'
 import { exactTime, timeAgo } from '../shell/words.ts'
@@ -31,7 +31,7 @@ export interface InvoiceView {
   readonly today: string
   readonly row: InvoiceRow
   readonly customer: string
-  /** Why no reminder reaches the customer. */
+  /** The reason why no reminder reaches the customer. */
   readonly block: string | undefined
   readonly payments: readonly PaymentRow[]
   readonly messages: readonly MessageRow[]
@@ -53,13 +53,13 @@ const WRITE_OFF: PageAction = {
 }
 const DISPUTE: PageAction = {
   name: 'dispute',
-  title: 'Note a dispute',
+  title: 'Record a dispute',
   hint: 'The customer objects to this invoice. No reminder is sent about it until the dispute is resolved.',
 }
 const RESOLVE: PageAction = {
   name: 'resolve',
   title: 'Resolve the dispute',
-  hint: 'Enter what was agreed as the reason. Reminders continue where they stopped.',
+  hint: 'As the reason, enter what was agreed. Reminders continue where they stopped.',
 }
 
 function resolveAction(row: InvoiceRow, { now, session }: InvoiceView): PageAction {
@@ -71,7 +71,7 @@ function resolveAction(row: InvoiceRow, { now, session }: InvoiceView): PageActi
   )
   return {
     ...RESOLVE,
-    hint: `Enter what was agreed as the reason. Reminders were already blocked before the dispute, and will be again. ${after}.`,
+    hint: `As the reason, enter what was agreed. Reminders were already blocked before the dispute, and will be blocked again. ${after}.`,
   }
 }
 
@@ -87,7 +87,7 @@ ${!isShownInForm && renderFaults(failed?.problem)}
 <div><dt>Amount</dt><dd>${renderMoney(row.amount, row.currency)}</dd></div>
 <div><dt>Paid</dt><dd>${renderMoney(row.amount_paid, row.currency)}</dd></div>
 ${row.amount_credited > 0 && html`<div><dt>Credited</dt><dd>${renderMoney(row.amount_credited, row.currency)}</dd></div>`}
-<div><dt>Due</dt><dd>${renderMoney(row.amount_due, row.currency)}</dd></div></dl>
+<div><dt>Amount due</dt><dd>${renderMoney(row.amount_due, row.currency)}</dd></div></dl>
 <section class="card"><dl class="facts">
 <div><dt>Issued on</dt><dd>${dateWords(row.issue_date)}</dd></div>
 <div><dt>Due on</dt><dd>${dateWords(row.due_date)}</dd></div>
@@ -95,7 +95,7 @@ ${row.amount_credited > 0 && html`<div><dt>Credited</dt><dd>${renderMoney(row.am
     row.chasing_last_message_at !== null && html`, ${timeAgo(row.chasing_last_message_at, times)}`
   }</dd></div>
 <div><dt>Next reminder</dt><dd>${nextReminderText(row, timezone, view.block)}</dd></div>
-${stamp('Paid', row.paid_at, timezone)}${stamp('Voided', row.voided_at, timezone)}${stamp('Written off', row.written_off_at, timezone)}
+${renderTimeFact('Paid', row.paid_at, timezone)}${renderTimeFact('Voided', row.voided_at, timezone)}${renderTimeFact('Written off', row.written_off_at, timezone)}
 ${row.external_id !== null && html`<div><dt>External ID</dt><dd translate="no">${row.external_id}</dd></div>`}
 ${row.po_number !== null && html`<div><dt>Purchase order</dt><dd translate="no">${row.po_number}</dd></div>`}
 ${row.notes !== null && html`<div class="whole"><dt>Notes</dt><dd>${row.notes}</dd></div>`}
@@ -111,7 +111,7 @@ ${messages.length === 0 ? html`<p class="card hint">There are no messages about 
 /** Renders the audit entries of the invoice, e.g. each credit with its amount and reason. */
 function renderHistory(actions: readonly AuditRow[], timezone: string): Html {
   return html`<section aria-labelledby="history"><h2 id="history">History</h2>
-<table class="keys ledger dense"><caption class="unseen">What was done to the invoice, the latest first</caption>
+<table class="keys ledger dense"><caption class="unseen">Actions on the invoice, newest first</caption>
 <thead><tr><th scope="col">When</th><th scope="col">What</th><th scope="col">Reason</th><th scope="col">Who</th><th scope="col" class="amount">Amount</th></tr></thead>
 <tbody>${actions.map((action) => {
     const { reason, amount } = readActionDetail(action)
@@ -123,7 +123,7 @@ function renderHistory(actions: readonly AuditRow[], timezone: string): Html {
   })}</tbody></table></section>`
 }
 
-function stamp(name: string, at: string | null, timezone: string): Html | undefined {
+function renderTimeFact(name: string, at: string | null, timezone: string): Html | undefined {
   return at === null
     ? undefined
     : html`<div><dt>${name}</dt><dd>${exactTime(at, timezone)}</dd></div>`
@@ -136,17 +136,17 @@ function renderActions(
 ): Html | undefined {
   const { row } = view
   const path = `/settings/invoices/${row.id}`
-  const reasoned = [
+  const withReason = [
     ...(isOpen(row) ? [isDisputed(row) ? resolveAction(row, view) : DISPUTE, WRITE_OFF] : []),
     ...(isVoidable(row) ? [VOID] : []),
   ]
   const isPayable = isOpen(row) || row.status === 'written_off'
-  if (reasoned.length === 0 && !isPayable) return undefined
+  if (withReason.length === 0 && !isPayable) return undefined
   return html`<div class="actions">
 ${isPayable && html`<a class="button primary" href="/settings/payments/new?invoice_id=${row.id}">Record a payment</a>`}
 ${isOpen(row) && html`<a class="button" href="${path}/credit">Credit</a>`}
 ${(isOpen(row) || row.status === 'draft') && html`<a class="button" href="${path}/edit">Change</a>`}
-${row.status === 'draft' && html`<a class="button primary" href="${path}/finalise" data-dialog-page>Finalise…</a>`}
-${canResumeChasing(row) && renderPlainAction(frame, path, { name: 'resume', title: 'Chase again' })}
-${reasoned.map((action) => renderReasonedAction(frame, path, action, failed))}</div>`
+${row.status === 'draft' && html`<a class="button primary" href="${path}/finalise" data-dialog-page>Finalize…</a>`}
+${canResumeChasing(row) && renderActionButton(frame, path, { name: 'resume', title: 'Resume reminders' })}
+${withReason.map((action) => renderActionWithReason(frame, path, action, failed))}</div>`
 }

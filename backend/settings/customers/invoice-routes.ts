@@ -1,4 +1,4 @@
-/** The routes of invoices: the list, one invoice, and its actions. */
+/** The routes of one invoice and of its actions. */
 import { type ActionContext, listActionsOn } from '../../accounts/audit.ts'
 import { todayIn } from '../../calendar/calendar.ts'
 import type { InvoiceRow, Reader, Transaction } from '../../database/tables.ts'
@@ -17,7 +17,7 @@ import { listMessages } from '../../messages/messages.ts'
 import { listPayments } from '../../payments/payment-list.ts'
 import { setFlash } from '../../sessions/sessions.ts'
 import { notFound } from '../shell/faults.ts'
-import { blockOf } from '../shell/ledger-words.ts'
+import { blockReasonOf } from '../shell/ledger-words.ts'
 import { newestFrom } from '../shell/list-query.ts'
 import type { FailedAction } from '../shell/page-actions.ts'
 import type { SessionPage, SessionRequest } from '../shell/page-request.ts'
@@ -27,7 +27,7 @@ import { type InvoiceView, renderInvoicePage } from './invoice-page.ts'
 
 const PATH = '/settings/invoices'
 const ADMINS_ONLY = 'Only an Admin can change invoices.'
-/** Far more actions than people perform on one invoice. */
+/** How many actions the history shows at most: far more than people perform on one invoice. */
 const ACTIONS_MAX = 100
 
 export const invoicePages: readonly SessionPage[] = [
@@ -39,20 +39,20 @@ export const invoicePages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: `${PATH}/{id}/finalise`,
-    admins: ADMINS_ONLY,
+    adminsOnly: ADMINS_ONLY,
     async handle(request, { database }) {
       const { row, customer, today } = await readInvoice(database.read, request)
-      // An invoice that was finalised in the meantime has nothing to confirm.
+      // If the invoice was finalized in the meantime, there is nothing to confirm.
       if (row.status !== 'draft') return { location: `${PATH}/${row.id}` }
       return { page: (frame) => renderFinalise(frame, row, customer, today) }
     },
   },
   actionPage('finalise', () => 'invoice_finalised', finaliseInvoice),
   actionPage('resume', () => 'invoice_resumed', resumeInvoice),
-  reasonedPage('void', () => 'invoice_voided', voidInvoice),
-  reasonedPage('write-off', () => 'invoice_written_off', writeOffInvoice),
-  reasonedPage('dispute', () => 'invoice_disputed', disputeInvoice, 'resolve'),
-  reasonedPage('resolve', resolvedFlash, resolveDispute, 'dispute'),
+  actionWithReasonPage('void', () => 'invoice_voided', voidInvoice),
+  actionWithReasonPage('write-off', () => 'invoice_written_off', writeOffInvoice),
+  actionWithReasonPage('dispute', () => 'invoice_disputed', disputeInvoice, 'resolve'),
+  actionWithReasonPage('resolve', resolvedFlash, resolveDispute, 'dispute'),
 ]
 
 type FlashOf = (changed: InvoiceRow) => string
@@ -61,30 +61,30 @@ function resolvedFlash({ chasing_status }: InvoiceRow): string {
   return chasing_status === 'active' ? 'invoice_resolved' : 'invoice_resolved_blocked'
 }
 
-function reasonedPage(
+function actionWithReasonPage(
   name: string,
   flashOf: FlashOf,
-  work: typeof voidInvoice,
+  perform: typeof voidInvoice,
   undoneBy?: ActionOptions['undoneBy'],
 ): SessionPage {
   return actionPage(
     name,
     flashOf,
-    (tx, accountId, id, actionContext, reason) => work(tx, accountId, id, reason, actionContext),
+    (tx, accountId, id, actionContext, reason) => perform(tx, accountId, id, reason, actionContext),
     { texts: ['reason'], undoneBy },
   )
 }
 
 interface ActionOptions {
   readonly texts?: readonly string[]
-  /** The action that undoes this one; it takes a reason too. */
+  /** The action that undoes this one. It also takes a reason. */
   readonly undoneBy?: 'dispute' | 'resolve' | undefined
 }
 
 function actionPage(
   name: string,
   flashOf: FlashOf,
-  work: (
+  perform: (
     tx: Transaction,
     accountId: string,
     id: string,
@@ -96,12 +96,12 @@ function actionPage(
   return {
     method: 'POST',
     path: `${PATH}/{id}/${name}`,
-    admins: ADMINS_ONLY,
+    adminsOnly: ADMINS_ONLY,
     expected: { texts },
     async handle({ session, id, actionContext, fields, now, wantsJson }, { database }) {
       const { id: accountId, timezone } = session.account
       const row = await database.transaction(async (tx) => {
-        const changed = await work(tx, accountId, id, actionContext, fields.text('reason'))
+        const changed = await perform(tx, accountId, id, actionContext, fields.text('reason'))
         const undo = undoneBy && {
           path: `${PATH}/${id}/${undoneBy}`,
           fields: [['reason', 'Undone']] as const,
@@ -139,7 +139,7 @@ async function readInvoice(
     listActionsOn(reader, accountId, id, ACTIONS_MAX),
   ])
   const today = todayIn(timezone, now)
-  const block = debtor && blockOf(debtor)
+  const block = debtor && blockReasonOf(debtor)
   const customer = debtor?.name ?? ''
   return { session, now, today, row, customer, block, payments, messages, actions }
 }

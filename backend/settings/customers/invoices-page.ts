@@ -16,7 +16,7 @@ interface TableContext {
   readonly today: string
   /** Customer names by id, if the invoices belong to several customers. */
   readonly customers?: ReadonlyMap<string, string>
-  /** Why no reminder reaches a customer, by id. */
+  /** The reasons why no reminder reaches a customer, by customer id. */
   readonly blocks: ReadonlyMap<string, string>
   /** Sortable headers, if the list supports them. */
   readonly headers?: { readonly due: Html }
@@ -29,7 +29,7 @@ export function renderInvoiceTable(
 ): Html {
   return html`<table class="keys ledger dense"><caption class="unseen">${caption}</caption>
 <thead><tr><th scope="col">Invoice</th>${customers && html`<th scope="col">Customer</th>`}<th scope="col">Status</th>${headers?.due ?? html`<th scope="col">Due on</th>`}
-<th scope="col">Next reminder</th><th scope="col" class="amount">Amount</th><th scope="col" class="amount">Due</th></tr></thead>
+<th scope="col">Next reminder</th><th scope="col" class="amount">Amount</th><th scope="col" class="amount">Amount due</th></tr></thead>
 <tbody>${rows.map(
     (
       row,
@@ -39,6 +39,6 @@ ${customers && html`<td data-label="Customer"><a href="/settings/customers/${row
 <td data-label="Due on"><time datetime="${row.due_date}">${dateWords(row.due_date)}</time></td>
 <td data-label="Next">${nextReminderText(row, times.timezone, blocks.get(row.debtor_id))}</td>
 <td data-label="Amount" class="amount">${renderMoney(row.amount, row.currency)}</td>
-<td data-label="Due" class="amount">${renderMoney(row.amount_due, row.currency)}</td></tr>`,
+<td data-label="Amount due" class="amount">${renderMoney(row.amount_due, row.currency)}</td></tr>`,
   )}</tbody></table>`
 }

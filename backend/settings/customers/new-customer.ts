@@ -1,4 +1,4 @@
-/** The form that creates a customer, with the API's validation. */
+/** The form that creates a customer. The input is validated as in the API. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { recordAudit } from '../../accounts/audit.ts'
 import { debtorBody, newDebtor } from '../../debtors/debtor-body.ts'
@@ -8,7 +8,7 @@ import { renderDebtor } from '../../debtors/representation.ts'
 import { type Html, html } from '../../html/html.ts'
 import { validateBody } from '../../validation/body.ts'
 import type { JsonObject } from '../../validation/json.ts'
-import { KEY_FIELD, once, refuseReadOnly, renderKeyField } from '../money/money-action.ts'
+import { KEY_FIELD, performOnce, rejectIfReadOnly, renderKeyField } from '../money/money-action.ts'
 import { type Fields, NO_FIELDS } from '../shell/fields.ts'
 import { withFieldLabels } from '../shell/form-faults.ts'
 import { csrfField, renderFaults, renderPage } from '../shell/layout.ts'
@@ -25,7 +25,7 @@ const TERMS: readonly Field[] = [
     name: 'payment_terms_days',
     hint: 'Days until a new invoice is due. Leave empty to use the account’s payment terms.',
   },
-  { name: 'external_id', hint: 'The id in your own system, without spaces.' },
+  { name: 'external_id', hint: 'The customer’s ID in your own system, without spaces.' },
   { name: 'tax_id' },
   { name: 'company_number' },
 ]
@@ -45,21 +45,21 @@ export const newCustomerPages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: `${PATH}/new`,
-    admins: ADMINS_ONLY,
+    adminsOnly: ADMINS_ONLY,
     async handle({ session }) {
-      refuseReadOnly(session)
+      rejectIfReadOnly(session)
       return { page: (frame) => renderForm(frame, NO_FIELDS, undefined) }
     },
   },
   {
     method: 'POST',
     path: PATH,
-    admins: ADMINS_ONLY,
+    adminsOnly: ADMINS_ONLY,
     expected: { texts: [...TEXTS, KEY_FIELD], numbers: ['payment_terms_days'] },
     async handle(request, deps) {
       const { session, actionContext, now, fields } = request
       const { account } = session
-      const response = await once(request, deps, CREATION, async (tx) => {
+      const response = await performOnce(request, deps, CREATION, async (tx) => {
         const input = newDebtor(validateBody(debtorBody, bodyOf(fields)))
         const owner = { accountId: account.id, isDemo: account.isDemo }
         const row = await createDebtor(tx, owner, input, now)
@@ -77,8 +77,8 @@ export const newCustomerPages: readonly SessionPage[] = [
       if (![409, 422].includes(problem.status) || problem.code.startsWith('idempotency')) {
         return undefined
       }
-      const worded = withFieldLabels(problem, LABELS)
-      return (frame) => renderForm(frame, fields, worded)
+      const labeled = withFieldLabels(problem, LABELS)
+      return (frame) => renderForm(frame, fields, labeled)
     },
   },
 ]
@@ -109,17 +109,17 @@ function bodyOf(fields: Fields): JsonObject {
 }
 
 function renderForm(frame: Frame, fields: Fields, problem: Problem | undefined): Html {
-  const field = (of: Field) =>
-    renderField(of, LABELS[of.name] ?? of.name, fields.text(of.name), problem)
+  const renderInput = (field: Field) =>
+    renderField(field, LABELS[field.name] ?? field.name, fields.text(field.name), problem)
   const main = html`<p class="back"><a href="${PATH}">Customers</a></p>
 <h1>Add a customer</h1>
 ${renderFaults(problem)}
 <form method="post" action="${PATH}" class="card stack" data-once novalidate>${csrfField(frame)}${renderKeyField()}
 <div class="pair">
-<fieldset class="stack"><legend class="title">Contact</legend>${CONTACT.map(field)}</fieldset>
-<div><fieldset class="stack"><legend class="title">Address</legend>${ADDRESS.map(field)}</fieldset></div>
+<fieldset class="stack"><legend class="title">Contact</legend>${CONTACT.map(renderInput)}</fieldset>
+<div><fieldset class="stack"><legend class="title">Address</legend>${ADDRESS.map(renderInput)}</fieldset></div>
 </div>
-<details${problem !== undefined && html` open`}><summary>Terms and numbers</summary><div class="fields">${TERMS.map(field)}</div></details>
+<details${problem !== undefined && html` open`}><summary>Terms and numbers</summary><div class="fields">${TERMS.map(renderInput)}</div></details>
 <p class="row"><button class="primary">Add customer</button> <a class="button" href="${PATH}">Cancel</a></p>
 </form>`
   return renderPage(frame, { title: 'Add a customer', section: PATH, main })

@@ -1,4 +1,4 @@
-/** The form that creates an invoice, with the API's validation. */
+/** The form that creates an invoice. The input is validated as in the API. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { getAccount } from '../../accounts/accounts.ts'
 import { recordAudit } from '../../accounts/audit.ts'
@@ -13,7 +13,7 @@ import { parseCurrency } from '../../money/money.ts'
 import { validateBody } from '../../validation/body.ts'
 import type { JsonObject } from '../../validation/json.ts'
 import { readAmountText } from '../money/amount-field.ts'
-import { KEY_FIELD, once, refuseReadOnly, renderKeyField } from '../money/money-action.ts'
+import { KEY_FIELD, performOnce, rejectIfReadOnly, renderKeyField } from '../money/money-action.ts'
 import { renderPickCustomer } from '../money/pick-customer-page.ts'
 import { invalid, notFound } from '../shell/faults.ts'
 import { Fields } from '../shell/fields.ts'
@@ -46,14 +46,14 @@ export const newInvoicePages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: `${PATH}/new`,
-    admins: ADMINS_ONLY,
+    adminsOnly: ADMINS_ONLY,
     async handle(request, { database }) {
       const { session, query, now } = request
-      refuseReadOnly(session)
+      rejectIfReadOnly(session)
       if (!query.has('debtor_id')) {
         return renderPickCustomer(database.read, request, query.get('q')?.trim() ?? '', {
           title: 'Enter an invoice',
-          question: 'Who owes it?',
+          question: 'Which customer owes the invoice?',
           path: `${PATH}/new`,
         })
       }
@@ -74,14 +74,14 @@ export const newInvoicePages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: PATH,
-    admins: ADMINS_ONLY,
+    adminsOnly: ADMINS_ONLY,
     expected: { texts: [...TEXTS, 'chase_if_overdue', KEY_FIELD], numbers: ['amount'] },
     async handle(request, deps) {
       const { session, actionContext, now, fields } = request
       const { id: accountId, timezone } = session.account
       const today = todayIn(timezone, now)
-      const response = await once(request, deps, CREATION, async (tx) => {
-        // A customer of another account is reported like an unknown one.
+      const response = await performOnce(request, deps, CREATION, async (tx) => {
+        // A customer of another account is reported like an unknown customer.
         await readDebtor(tx, request)
         const input = newInvoice(validateBody(invoiceBody, bodyOf(fields), today))
         const { payment_terms_days: paymentTermsDays } = await getAccount(tx, accountId)
@@ -102,8 +102,8 @@ export const newInvoicePages: readonly SessionPage[] = [
         return undefined
       }
       const debtor = await readDebtor(database.read, request)
-      const worded = withFieldLabels(problem, LABELS)
-      return (frame) => renderForm(frame, debtor, request.fields, worded)
+      const labeled = withFieldLabels(problem, LABELS)
+      return (frame) => renderForm(frame, debtor, request.fields, labeled)
     },
   },
 ]
@@ -138,7 +138,8 @@ function bodyOf(fields: Fields): JsonObject {
 function amountOf(fields: Fields): number {
   const text = fields.text('amount').trim()
   const currency = parseCurrency(fields.text('currency').trim())
-  if (currency === undefined) invalid('currency', 'Currency must be a code of ISO 4217, e.g. EUR.')
+  if (currency === undefined)
+    invalid('currency', 'Currency must be a three-letter code of ISO 4217, e.g. EUR.')
   if (text === '') invalid('amount', 'Enter the amount.')
   const amount = fields.isJson ? Number(text) : readAmountText(text, currency)
   return typeof amount === 'number' ? amount : invalid('amount', `The amount ${amount}.`)
@@ -165,18 +166,18 @@ ${renderFaults(problem)}
 <form method="post" action="${PATH}" class="card stack" data-once novalidate>${csrfField(frame)}${renderKeyField()}
 <input type="hidden" name="debtor_id" value="${debtor.id}">
 <div class="fields">
-<div class="field"><label for="amount">Amount, tax included</label>
+<div class="field"><label for="amount">Amount, including tax</label>
 <input id="amount" name="amount" value="${entered.text('amount')}" inputmode="decimal" autocomplete="off" required class="sum-field"${describedBy(problem, 'amount')}>${renderFault(problem, 'amount')}</div>
 ${field('currency')}
 ${field('number', 'Leave empty to use your next invoice number.')}
 ${field('issue_date', undefined, 'date')}
 ${field('due_date', 'Leave empty to use the payment terms.', 'date')}
 <div class="field"><label for="invoice-status">Status</label>
-<select id="invoice-status" name="status"><option value="open"${attribute('selected', status !== 'draft')}>Open: owed and chased</option><option value="draft"${attribute('selected', status === 'draft')}>Draft: to be finalised later</option></select></div>
+<select id="invoice-status" name="status"><option value="open"${attribute('selected', status !== 'draft')}>Open: owed, and reminders are sent</option><option value="draft"${attribute('selected', status === 'draft')}>Draft: to be finalized later</option></select></div>
 </div>
 <details${problem !== undefined && html` open`}><summary>More details</summary><div class="fields">
-${field('po_number')}${field('external_id', 'The id in your own system, without spaces.')}${field('payment_url', 'An https address where the invoice can be paid.')}${field('notes')}
-<div class="field"><label for="chase">If it is past due already</label>
+${field('po_number')}${field('external_id', 'The invoice’s ID in your own system, without spaces.')}${field('payment_url', 'An https address where the invoice can be paid.')}${field('notes')}
+<div class="field"><label for="chase">If the invoice is already past due</label>
 <select id="chase" name="chase_if_overdue"><option value="true">Send reminders</option><option value="false"${attribute('selected', entered.text('chase_if_overdue') === 'false')}>Do not send reminders</option></select></div>
 </div></details>
 <p class="row"><button class="primary">Enter invoice</button> <a class="button" href="${back}">Cancel</a></p>

@@ -1,4 +1,4 @@
-/** Home: open tasks first, then amounts due, next reminders and recent activity. */
+/** The page Home: what needs attention, amounts owed, the next reminders, and the latest payments and messages. */
 import { isReadOnly } from '../../accounts/accounts.ts'
 import { addDays } from '../../calendar/calendar.ts'
 import { AGES, type DueByAge } from '../../debtors/due-totals.ts'
@@ -36,21 +36,21 @@ function renderSteps({ steps, session }: Overview): Html {
 ${step(
   steps.hasKey,
   'Issue an API key',
-  'Your accounting system uses it to create customers and invoices and to record payments.',
+  'Your accounting system uses the key to create customers and invoices and to record payments.',
   html`<a class="button${isAdmin && !steps.hasKey && ' primary'}" href="${isAdmin ? '/settings/api-keys/new' : '/settings/api-keys'}">${isAdmin ? 'Issue key' : 'API keys'}</a> <a class="button" href="/docs/first-call">Make the first call</a>`,
 )}
 ${step(
   steps.hasCustomer,
   'Create or import customers',
-  'Through the API or from a CSV file. Imported invoices that are past due are not chased until you say so.',
+  'Use the API or a CSV file. No reminders are sent about imported invoices that are already past due, unless you choose to send them.',
   isAdmin
     ? html`<a class="button${steps.hasKey && !steps.hasCustomer && ' primary'}" href="/settings/import">Import a CSV file</a> <a class="button" href="/settings/customers/new">Add a customer</a>`
     : html`<a class="button" href="/settings/customers">Customers</a>`,
 )}
 ${step(
   false,
-  'Look at the schedule of reminders',
-  'It decides when customers are reminded. Firm and Final reminders are sent only once someone approves them.',
+  'Review the reminder schedule',
+  'The schedule decides when customers are reminded. Firm and Final reminders are sent only after someone approves them.',
   html`<a class="button" href="/settings/schedule">Schedule</a>`,
 )}
 </ol></section>`
@@ -88,7 +88,7 @@ function renderAlerts({ killSwitch }: Frame, overview: Overview): Html | undefin
 
 function alertsOf({
   approvals,
-  unpayable,
+  currenciesWithoutDetails,
   endpoints,
   unreachable,
   keys,
@@ -103,8 +103,8 @@ function alertsOf({
       text: html`${plural(approvals, 'reminder waits', 'reminders wait')} for approval.`,
     })
   }
-  if (unpayable.length > 0) {
-    const currencies = new Intl.ListFormat('en').format(unpayable)
+  if (currenciesWithoutDetails.length > 0) {
+    const currencies = new Intl.ListFormat('en').format(currenciesWithoutDetails)
     alerts.push({
       ...{ kind: 'bad', path: '/settings/payment-details', link: 'How to pay' },
       text: html`Reminders in ${currencies} do not say how to pay.`,
@@ -133,13 +133,13 @@ function alertsOf({
     const state = used >= limit ? 'is at its limit' : 'is near its limit'
     alerts.push({
       ...{ kind: used >= limit ? 'bad' : 'todo', path: `/settings/api-keys/${id}`, link: 'Key' },
-      text: html`API key <strong translate="no">${name}</strong> ${state}: ${used.toLocaleString('en')} of ${limit.toLocaleString('en')} calls; resets at ${exactTime(endsAt, times.timezone)}.`,
+      text: html`API key <strong translate="no">${name}</strong> ${state}: ${used.toLocaleString('en')} of ${limit.toLocaleString('en')} calls. The count restarts at ${exactTime(endsAt, times.timezone)}.`,
     })
   }
   return alerts
 }
 
-/** Currencies beyond these are listed with their totals only. */
+/** How many currencies are shown in detail. Of all others, the page lists only the totals. */
 const DETAILED_CURRENCIES_MAX = 3
 
 function renderDue({ due, largest, today }: Overview): Html {
@@ -156,7 +156,7 @@ function renderDue({ due, largest, today }: Overview): Html {
 <div><dt>Owed</dt><dd><a href="/settings/invoices?currency=${currency}">${renderMoney(total.outstanding.amount, currency)}</a></dd><dd class="hint">${plural(total.outstanding.invoices, 'invoice')}</dd></div>
 <div><dt>Overdue</dt><dd${total.overdue.amount > 0 && html` class="late"`}><a href="/settings/invoices?view=overdue&amp;currency=${currency}">${renderMoney(total.overdue.amount, currency)}</a></dd><dd class="hint">${plural(total.overdue.invoices, 'invoice')}</dd></div></dl>
 ${renderAges(total, today)}</div>
-<div class="card"><h3>Largest debtors</h3>
+<div class="card"><h3>Customers who owe the most</h3>
 <table class="plain wide-names"><caption class="unseen">Customers who owe the most in ${currency}</caption>
 <thead><tr><th scope="col">Customer</th><th scope="col" class="amount">Overdue</th><th scope="col" class="amount">Owes</th></tr></thead>
 <tbody>${(largest.get(currency) ?? []).map(
@@ -196,7 +196,7 @@ function renderAges({ currency, ages }: DueByAge, today: string): Html {
 <thead class="unseen"><tr><th scope="col">Past due</th><th scope="col">Share</th><th scope="col">Invoices</th><th scope="col">Amount</th></tr></thead>
 <tbody>${AGES.map(({ name, from, to }, at) => {
     const { amount, invoices } = ages[at] ?? { amount: 0, invoices: 0 }
-    // `due_before` is exclusive, hence the day after the due date that is `from` days ago.
+    // `due_before` is exclusive, so it is the day after the latest due date of this age.
     const query = new URLSearchParams({
       currency,
       ...(to !== null && { due_since: addDays(today, -to) }),
@@ -230,7 +230,7 @@ function renderWeek({ reminders, old, today }: Overview): Html {
           ({ customers }) =>
             html`<td><svg viewBox="0 0 10 40" preserveAspectRatio="none" aria-hidden="true" focusable="false"><rect x="0" y="${(40 - (customers / top) * 40).toFixed(2)}" width="10" height="${((customers / top) * 40).toFixed(2)}"/></svg>${customers === 0 ? html`<span class="hint">–</span>` : html`<strong>${customers.toLocaleString('en')}</strong>`}</td>`,
         )}</tr></tbody></table>
-<p class="hint">Counts customers who can be contacted and have an invoice due for its next stage.${reminders.isTruncated && ' Only the earliest 400 invoices are counted; the calendar shows all.'}</p>`
+<p class="hint">Counts the customers who can be contacted and have a reminder scheduled for that day.${reminders.isTruncated && ' Only the earliest 400 invoices are counted; the calendar shows all.'}</p>`
   }${renderOldInvoicesHint(old)}</div></section>`
 }
 

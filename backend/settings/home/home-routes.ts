@@ -23,7 +23,7 @@ function represent(overview: Overview) {
     reminders,
     old,
     approvals,
-    unpayable,
+    currenciesWithoutDetails,
     endpoints,
     unreachable,
     keys,
@@ -42,7 +42,7 @@ function represent(overview: Overview) {
     reminders: { by_day: reminders.days, has_more: reminders.isTruncated },
     old_invoices: { count: old.invoices, has_more: old.isMore },
     approvals_waiting: approvals,
-    currencies_without_payment_details: unpayable,
+    currencies_without_payment_details: currenciesWithoutDetails,
     webhook_endpoints: endpoints.map(({ id, url, status }) => ({ id, url, status })),
     unreachable_customers: { count: unreachable.customers, has_more: unreachable.isMore },
     busy_keys: keys.map(({ id, name, used, limit, endsAt }) => ({

@@ -20,7 +20,7 @@ import { listEndpoints } from '../../webhooks/endpoints.ts'
 import { readNames } from '../shell/names.ts'
 
 const SHOWN_MAX = 5
-/** Currencies for which the largest debtors are read; others are listed with their totals. */
+/** For how many currencies the largest debtors are read. Of all others, Home lists only the totals. */
 const CURRENCIES_MAX = 3
 const DAYS = 7
 const UNREACHABLE_MAX = 1000
@@ -50,7 +50,7 @@ export interface Overview {
   readonly old: OldInvoices
   readonly approvals: number
   /** Currencies in which reminders demand money without saying how to pay. */
-  readonly unpayable: readonly string[]
+  readonly currenciesWithoutDetails: readonly string[]
   /** Endpoints that fail or are disabled. */
   readonly endpoints: readonly WebhookEndpointRow[]
   /** The number of unreachable customers, counted up to `UNREACHABLE_MAX`. */
@@ -76,7 +76,7 @@ export async function readOverview(reader: Reader, session: Session, now: Date):
     reminders,
     old,
     approvals,
-    unpayable,
+    currenciesWithoutDetails,
     endpoints,
     unreachable,
     keys,
@@ -107,7 +107,7 @@ export async function readOverview(reader: Reader, session: Session, now: Date):
     reminders,
     old,
     approvals,
-    unpayable,
+    currenciesWithoutDetails,
     endpoints: endpoints.filter(
       ({ status, failing_since }) =>
         status === 'disabled' || (status === 'enabled' && failing_since !== null),
@@ -160,8 +160,8 @@ async function readLargest(
 }
 
 /**
- * Counts the customers to be reminded on each day: a customer receives at most one reminder a day, whatever
- * the number of its invoices.
+ * Counts the customers to be reminded on each day. Customers are counted rather than invoices, because a customer
+ * receives at most one reminder a day.
  */
 async function readReminderDays(
   reader: Reader,
@@ -174,7 +174,7 @@ async function readReminderDays(
   const customers = new Map<string, Set<string>>()
   for (const { debtorId, at } of reminders) {
     const day = todayIn(timezone, new Date(at))
-    // An overdue reminder is sent today.
+    // A reminder whose time has already passed is sent today.
     const date = day < today ? today : day
     customers.set(date, (customers.get(date) ?? new Set()).add(debtorId))
   }

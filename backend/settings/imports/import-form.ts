@@ -1,4 +1,4 @@
-/** The file and the options of an import, which a form or a JSON body contains. */
+/** Reads the file and the options of an import from a form or a JSON body. */
 import { Problem } from '../../../shared/contract/problem.ts'
 import { FIELD_NAMES, type FieldName } from '../../import/columns.ts'
 import { dateReader } from '../../import/date-format.ts'
@@ -40,7 +40,7 @@ export interface ImportForm {
   readonly chaseOverdue: boolean
   /** Whether recorded data that differs from the file is corrected. */
   readonly correct: boolean
-  /** Header names by field. A field with an empty name is not imported. */
+  /** The headers of the chosen columns, by field. A field with an empty header is not imported. */
   readonly columns: ReadonlyMap<FieldName, string>
   /** Empty if no file was sent, or if its headers cannot be read. */
   readonly headers: readonly string[]
@@ -60,7 +60,7 @@ export function readForm(fields: Fields): ImportForm {
     columns: new Map(
       FIELD_NAMES.flatMap((field) => {
         const name = columnFieldOf(field)
-        // With `auto`, the import finds the column of the field by its header.
+        // With `auto`, the import recognizes the field's column by its header.
         const isChosen = fields.has(name) && fields.text(name) !== AUTO
         return isChosen ? [[field, fields.text(name).trim()] as const] : []
       }),
@@ -102,7 +102,7 @@ export async function parseFile(form: ImportForm, now: Date): Promise<Ledger> {
   if (form.dateFormat === '') invalid('date_format', 'Choose the date format of the file.')
   const currency = form.currency === '' ? undefined : parseCurrency(form.currency)
   if (form.currency !== '' && currency === undefined) {
-    invalid('currency', 'The currency must be a code of ISO 4217, such as EUR.')
+    invalid('currency', 'The currency must be a three-letter code of ISO 4217, e.g. EUR.')
   }
   try {
     return await readLedger(bytes, {
@@ -127,7 +127,7 @@ const FAULT_FIELDS = {
   rows: 'file',
 } as const
 
-/** Far more errors than a person corrects before the next try. */
+/** How many row errors are returned at most: far more than a person corrects before the next try. */
 const ROW_ERRORS_MAX = 200
 
 function problemOf({ message, about, rowErrors }: LedgerError): Problem {
@@ -137,7 +137,7 @@ function problemOf({ message, about, rowErrors }: LedgerError): Problem {
     ...rowErrors
       .slice(0, ROW_ERRORS_MAX)
       .map((error) => `${error[0]?.toUpperCase()}${error.slice(1)}.`),
-    ...(more > 0 ? [`And ${more} more.`] : []),
+    ...(more > 0 ? [`And ${more} more errors.`] : []),
   ]
   const errors = (rowErrors.length === 0 ? [message] : details).map((detail) => ({
     ...{ pointer, code: 'invalid_format', detail },

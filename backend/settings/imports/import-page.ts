@@ -16,7 +16,7 @@ import type { Finding, Refusal, StepResult } from './import-step.ts'
 const PATH = '/settings/import'
 const SECTION = '/settings/customers'
 
-/** The rows that each list shows; the others are only counted. */
+/** How many rows each list shows. The page states only the number of the others. */
 const SHOWN_MAX = 50
 
 const FIELD_WORDS: Readonly<Record<FieldName, string>> = {
@@ -43,7 +43,7 @@ ${renderFaults(problem)}
 <p class="field"><label for="file">CSV file</label>
 <input id="file" name="file" type="file" accept=".csv,text/csv,text/plain"${describedBy(problem, 'file', 'file-hint')}></p>
 ${hasFile && renderChosenFile(form)}
-<p class="hint" id="file-hint">UTF-8, with a line of headers, at most 950 KB (some 10,000 invoices). Separated by commas, semicolons or tabs.</p>
+<p class="hint" id="file-hint">A UTF-8 file of at most 950 KB (some 10,000 invoices). The first line contains the headers. Columns are separated by commas, semicolons or tabs.</p>
 <p class="field"><label for="date_format">Dates are written as</label>
 <select id="date_format" name="date_format" required${describedBy(problem, 'date_format')}>
 <option value="">Choose…</option>${DATE_FORMATS.map(
@@ -65,14 +65,14 @@ ${!hasFile && renderHeaderHelp()}`
   return renderPage(frame, { title: 'Import a file', section: SECTION, main })
 }
 
-/** A page cannot preselect a file. The script selects the one that was sent. */
+/** HTML cannot preselect a file, so the script selects the file that was sent before. */
 function renderChosenFile({ content, fileName }: ImportForm): Html {
   return html`<p class="hint" data-choose-again>Choose <span translate="no">${fileName}</span> again, or another file.</p>
 <textarea hidden disabled data-chosen="file" data-name="${fileName}">
 ${content}</textarea>`
 }
 
-/** Returns a date whose day, month and year cannot be confused. */
+/** Returns an example date in which the day, the month and the year cannot be confused. */
 function exampleOf(format: string): string {
   return format
     .replace('YYYY', '2026')
@@ -137,7 +137,7 @@ ${renderMore(corrections.length)}
       ? html`<button class="primary" name="step" value="record">${count > 0 ? `Record ${plural(count, 'record')}` : 'Change the records'}</button>`
       : html`<strong>Everything in the file is already recorded.</strong>`
   }
-<button name="step" value="edit">Change the options</button> <a class="button" href="${PATH}">Another file</a></p>
+<button name="step" value="edit">Change the options</button> <a class="button" href="${PATH}">Choose another file</a></p>
 </form>`
   return renderPage(frame, { title: 'Check the file', section: SECTION, main })
 }
@@ -175,9 +175,9 @@ ${
 <a class="button" href="/settings/invoices">Invoices</a> <a class="button" href="${PATH}">Import another file</a></p>
 <section class="card" aria-labelledby="wrong"><h2 id="wrong">If something in the file was wrong</h2>
 ${result.importId !== undefined && html`<p><a class="button" href="/settings/imports/${result.importId}">Take this import back…</a></p>`}
-<p>Or correct the file and import it again. Names, e-mail addresses and due dates can be changed to the values in the
-corrected file; existing records are not recorded twice. An amount that is too high is credited, and an invoice that should not
-exist is voided, on its page; a payment is reversed on its page.</p></section>`
+<p>You can also correct the file and import it again. Existing records are not recorded twice; their names, e-mail addresses
+and due dates can be changed to the values in the corrected file. To correct other mistakes, open the page of the record: credit
+an invoice with too high an amount, void an invoice that should not exist, or reverse a payment.</p></section>`
 }`
   const title = isComplete ? 'Imported' : 'Importing'
   return renderPage(frame, { title, section: SECTION, main })
@@ -212,8 +212,8 @@ ${form.content}</textarea>`
 function renderTotals({ totals }: Comparison): Html {
   const row = (name: string, file: string, service: string) =>
     html`<tr><th scope="row" data-label="What">${name}</th><td data-label="File" class="amount">${file}</td><td data-label="Account" class="amount">${service}</td></tr>`
-  const money = (currency: string, of: (totals: Totals) => bigint) => (sums: Totals) =>
-    moneyText(Number(of(sums)), currency)
+  const money = (currency: string, amountOf: (totals: Totals) => bigint) => (sums: Totals) =>
+    moneyText(Number(amountOf(sums)), currency)
   return html`${[...totals].map(([currency, { file, service }]) => {
     const rows: readonly [string, (sums: Totals) => string][] = [
       ['Invoices', (sums) => sums.invoices.toLocaleString('en')],
@@ -231,14 +231,14 @@ function renderTotals({ totals }: Comparison): Html {
 function renderDifferences({ differences }: Comparison): Html | undefined {
   if (differences.length === 0) return undefined
   return html`<section aria-labelledby="differences"><h2 id="differences">${plural(differences.length, 'difference')}</h2>
-<p class="hint">These records exist already, but differ from the file. They are not changed unless you choose to change them below.</p>
+<p class="hint">These records already exist, but differ from the file. The import does not change them unless you choose so.</p>
 <table class="keys ledger dense"><caption class="unseen">Differences</caption>
-<thead><tr><th scope="col">Record</th><th scope="col">What</th><th scope="col">In the file</th><th scope="col">In the account</th></tr></thead>
+<thead><tr><th scope="col">Record</th><th scope="col">Field</th><th scope="col">In the file</th><th scope="col">In the account</th></tr></thead>
 <tbody>${differences
     .slice(0, SHOWN_MAX)
     .map(
       ({ line, record, field, file, service }) =>
-        html`<tr><th scope="row" data-label="Record">Line ${line}, <span translate="no">${record}</span></th><td data-label="What">${field}</td><td data-label="File" translate="no">${file}</td><td data-label="Account" translate="no">${service}</td></tr>`,
+        html`<tr><th scope="row" data-label="Record">Line ${line}, <span translate="no">${record}</span></th><td data-label="Field">${field}</td><td data-label="File" translate="no">${file}</td><td data-label="Account" translate="no">${service}</td></tr>`,
     )}</tbody></table>${renderMore(differences.length)}</section>`
 }
 

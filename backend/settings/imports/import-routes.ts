@@ -1,9 +1,9 @@
-/** The import of a CSV file: chosen, checked and compared, recorded in steps, and reported. */
+/** The routes that import a CSV file: check the file, compare it with the account, record it in steps, and report. */
 import { getAccount } from '../../accounts/accounts.ts'
 import { countMissing } from '../../import/comparison.ts'
 import { findImport } from '../../import/imports.ts'
 import { readOldInvoices } from '../../invoices/old-invoices.ts'
-import { refuseReadOnly } from '../money/money-action.ts'
+import { rejectIfReadOnly } from '../money/money-action.ts'
 import { invalid, notFound } from '../shell/faults.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
 import type { Response } from '../shell/response.ts'
@@ -18,9 +18,9 @@ export const importPages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: PATH,
-    admins: ADMINS_ONLY,
+    adminsOnly: ADMINS_ONLY,
     async handle({ session }, { database }) {
-      refuseReadOnly(session)
+      rejectIfReadOnly(session)
       const { default_currency } = await getAccount(database.read, session.account.id)
       return { page: (frame) => renderImportForm(frame, emptyForm(default_currency)) }
     },
@@ -28,7 +28,7 @@ export const importPages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: PATH,
-    admins: ADMINS_ONLY,
+    adminsOnly: ADMINS_ONLY,
     expected: IMPORT_FIELDS,
     handle: importFile,
     async rerender({ fields }, problem) {
@@ -48,10 +48,11 @@ function emptyForm(currency: string): ImportForm {
 
 async function importFile(request: SessionRequest, deps: SettingsDeps): Promise<Response> {
   const { session, fields, now, actionContext } = request
-  refuseReadOnly(session)
+  rejectIfReadOnly(session)
   const text = fields.text('step') || 'preview'
   const step =
-    STEPS.find((one) => one === text) ?? invalid('step', `step must be one of ${STEPS.join(', ')}.`)
+    STEPS.find((name) => name === text) ??
+    invalid('step', `step must be one of ${STEPS.join(', ')}.`)
   const form = readForm(fields)
   if (step === 'edit') return { page: (frame) => renderImportForm(frame, form) }
   const ledger = await parseFile(form, now)

@@ -1,6 +1,6 @@
 /**
- * One step of an import. A request works for a few seconds and returns the remaining work. The next request
- * compares the file with the account again, so that a repeated or interrupted step records nothing twice.
+ * One step of an import. Each request records for a few seconds and reports what remains. The next request compares
+ * the file with the account again, so that a repeated or interrupted step records nothing twice.
  */
 import { Problem } from '../../../shared/contract/problem.ts'
 import { recordAudit } from '../../accounts/audit.ts'
@@ -44,7 +44,7 @@ export interface StepResult extends Finding {
     readonly corrected: number
   }
   readonly refusals: readonly Refusal[]
-  /** Whether the step came to the end of the file. */
+  /** Whether the import is finished, so that no further step is needed. */
   readonly isComplete: boolean
   /** Undefined if there was nothing to record. */
   readonly importId: string | undefined
@@ -83,7 +83,7 @@ export async function recordStep(options: StepOptions): Promise<StepResult> {
   const total = missing.customers + missing.invoices + missing.payments + corrections.length
   let importId = options.importId
   if (total > 0) {
-    // The audit entry is written before the first record, so that an interrupted step has one too.
+    // The audit entry is written before the first record, so that an interrupted step also has an entry.
     importId = await database.transaction(async (tx) => {
       await recordAudit(tx, actionContext, {
         accountId: account.id,
@@ -94,9 +94,9 @@ export async function recordStep(options: StepOptions): Promise<StepResult> {
       return options.importId ?? (await startImport(tx, account.id, fileName, actionContext))
     })
   }
-  const work = createWork(options, importId)
+  const step = createStep(options, importId)
   for (const customer of before.comparison.customers) {
-    await work.run('customers', `Customer ${customer.id}`, (tx) =>
+    await step.run('customers', `Customer ${customer.id}`, (tx) =>
       recordCustomer(tx, importing, customer),
     )
   }
@@ -104,7 +104,7 @@ export async function recordStep(options: StepOptions): Promise<StepResult> {
     const { invoice, invoiceId, paymentMissing } = row
     const name = `Line ${invoice.line}, invoice ${invoice.number}`
     const isNew = invoiceId === undefined
-    await work.run(
+    await step.run(
       isNew ? 'invoices' : 'payments',
       name,
       (tx) => recordInvoice(tx, importing, row),
@@ -112,16 +112,16 @@ export async function recordStep(options: StepOptions): Promise<StepResult> {
     )
   }
   for (const { record, correction } of corrections) {
-    await work.run('corrected', record, (tx) => correctRecord(tx, importing, correction))
+    await step.run('corrected', record, (tx) => correctRecord(tx, importing, correction))
   }
   const after = await compareFile(database, account.id, ledger)
-  return { ...after, ...work.result(), importId }
+  return { ...after, ...step.result(), importId }
 }
 
 type Kind = keyof StepResult['recorded']
 
 /** Processes one record after the other, each in a transaction of its own, until the time is used up. */
-function createWork({ database, clock, importing }: StepOptions, importId: string | undefined) {
+function createStep({ database, clock, importing }: StepOptions, importId: string | undefined) {
   const endsAtMs = clock().getTime() + STEP_MS
   const recorded: Record<Kind, number> = { customers: 0, invoices: 0, payments: 0, corrected: 0 }
   const refusals: Refusal[] = []

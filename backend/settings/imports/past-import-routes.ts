@@ -1,4 +1,4 @@
-/** The routes of past imports: the list, one import, and taking it back. */
+/** The routes of past imports: the list, one import, and the action that takes an import back. */
 import type { Database } from '../../database/database.ts'
 import type { ImportRow, Reader } from '../../database/tables.ts'
 import {
@@ -9,7 +9,7 @@ import {
 } from '../../import/imports.ts'
 import { auditTakeBack, takeBack } from '../../import/take-back.ts'
 import { planTakeBack, readImported, type TakeBackPlan } from '../../import/take-back-plan.ts'
-import { refuseReadOnly } from '../money/money-action.ts'
+import { rejectIfReadOnly } from '../money/money-action.ts'
 import { notFound } from '../shell/faults.ts'
 import { limitOf, listOf, pageOf } from '../shell/list-query.ts'
 import {
@@ -57,7 +57,7 @@ export const importHistoryPages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: `${IMPORTS_PATH}/{id}/take-back`,
-    admins: ADMINS_ONLY,
+    adminsOnly: ADMINS_ONLY,
     expected: { texts: ['done'] },
     handle: takeBackStep,
   },
@@ -66,9 +66,9 @@ export const importHistoryPages: readonly SessionPage[] = [
 async function takeBackStep(request: SessionRequest, deps: SettingsDeps) {
   const { session, id, fields } = request
   const { database } = deps
-  refuseReadOnly(session)
+  rejectIfReadOnly(session)
   const row = await getImport(database.read, session.account.id, id)
-  const { done, isComplete } = await perform(request, deps, row)
+  const { done, isComplete } = await takeBackRecords(request, deps, row)
   const after = await getImport(database.read, session.account.id, id)
   const plan = await readPlan(database, row)
   const progress = { done: done + Math.max(0, fields.number('done') || 0), isComplete }
@@ -82,8 +82,12 @@ async function takeBackStep(request: SessionRequest, deps: SettingsDeps) {
   }
 }
 
-/** Takes records back until the time is used up. A repeated request continues with the rest. */
-async function perform({ actionContext }: SessionRequest, deps: SettingsDeps, row: ImportRow) {
+/** Takes records back until the time is used up. The next request continues with the remaining records. */
+async function takeBackRecords(
+  { actionContext }: SessionRequest,
+  deps: SettingsDeps,
+  row: ImportRow,
+) {
   const { database, clock } = deps
   const endsAtMs = clock().getTime() + STEP_MS
   const { steps } = await readPlan(database, row)
@@ -108,13 +112,15 @@ async function getImport(reader: Reader, accountId: string, id: string): Promise
 
 function represent({ id, file_name, imported_by, created_at, counts }: CountedImport) {
   const { customer, invoice, payment } = counts
-  const of = ({ all, takenBack }: ImportCounts['customer']) => ({
+  const representCounts = ({ all, takenBack }: ImportCounts['customer']) => ({
     recorded: all,
     taken_back: takenBack,
   })
   return {
     ...{ id, object: 'past_import', file_name, imported_by, created_at },
-    ...{ customers: of(customer), invoices: of(invoice), payments: of(payment) },
+    customers: representCounts(customer),
+    invoices: representCounts(invoice),
+    payments: representCounts(payment),
   }
 }
 

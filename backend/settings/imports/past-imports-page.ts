@@ -11,7 +11,7 @@ import { exactTime, plural } from '../shell/words.ts'
 export const IMPORTS_PATH = '/settings/imports'
 const SECTION = '/settings/customers'
 
-/** The records that are listed for each reason; the others are only counted. */
+/** How many records are listed for each reason. The page states only the number of the others. */
 const SHOWN_MAX = 50
 
 interface ImportsView {
@@ -28,12 +28,12 @@ export function renderImports(
 ): Html {
   const main = html`<p class="back"><a href="/settings/import">Import a file</a></p>
 <h1>Imports</h1>
-<p class="lead">Files that were imported here. The command line imports through the API, like any
-integration: its imports are not listed and cannot be taken back as a whole.</p>
+<p class="lead">Files that were imported on these pages. Imports with the command line are not listed, and cannot be taken
+back as a whole: the command line creates each record through the API.</p>
 ${
   rows.length === 0
     ? html`<div class="card empty"><p><strong>No file was imported yet.</strong></p></div>`
-    : html`<table class="keys ledger dense"><caption class="unseen">Imports, the latest first</caption>
+    : html`<table class="keys ledger dense"><caption class="unseen">Imports, newest first</caption>
 <thead><tr><th scope="col">File</th><th scope="col">Imported</th><th scope="col">By</th><th scope="col" class="amount">Customers</th><th scope="col" class="amount">Invoices</th><th scope="col" class="amount">Payments</th><th scope="col">Status</th></tr></thead>
 <tbody>${rows.map(
         ({ id, file_name, created_at, imported_by, counts }) =>
@@ -59,8 +59,8 @@ const KIND_WORDS: Readonly<
 
 function renderStatus(counts: ImportCounts): Html {
   const created = (['customer', 'invoice', 'payment'] as const).map((kind) => counts[kind])
-  const all = created.reduce((sum, one) => sum + one.all, 0)
-  const takenBack = created.reduce((sum, one) => sum + one.takenBack, 0)
+  const all = created.reduce((sum, count) => sum + count.all, 0)
+  const takenBack = created.reduce((sum, count) => sum + count.takenBack, 0)
   if (takenBack === 0) return html`<span class="badge active">Recorded</span>`
   return takenBack < all
     ? html`<span class="badge held">Partly taken back</span>`
@@ -70,8 +70,8 @@ function renderStatus(counts: ImportCounts): Html {
 const REASON_WORDS: Readonly<Record<KeptReason, string>> = {
   changed: 'These were changed after the import',
   closed: 'These are closed already',
-  corrected: 'These existed before the import, which changed them',
-  invoice_kept: 'The invoices that these payments settle are kept',
+  corrected: 'These existed before the import and were changed by it',
+  invoice_kept: 'The invoices that these payments settle cannot be taken back',
   other_records: 'These customers have other invoices, payments or messages',
   paid: 'Another payment was recorded for these',
   reminded: 'A reminder about these was sent or approved',
@@ -83,7 +83,7 @@ export interface TakeBackView {
   readonly plan: TakeBackPlan
   readonly timezone: string
   readonly isAdmin: boolean
-  /** Present after a step: the records that it took back, and whether more requests are needed. */
+  /** Present after a step: how many records were taken back so far, and whether this was the last step. */
   readonly progress?: { readonly done: number; readonly isComplete: boolean }
 }
 
@@ -116,7 +116,7 @@ ${payments > 0 && html`<li>${plural(payments, 'payment')} ${payments === 1 ? 'is
 ${invoices > 0 && html`<li>${plural(invoices, 'invoice')} ${invoices === 1 ? 'is' : 'are'} voided; waiting reminders are cancelled.</li>`}
 ${customers > 0 && html`<li>${plural(customers, 'customer')} ${customers === 1 ? 'is' : 'are'} archived.</li>`}
 </ul>
-<p>Their numbers and external IDs can be used again, so that you can import the corrected file. <strong>This cannot be undone.</strong></p>
+<p>The numbers and external IDs of these records can be used again, so that you can import the corrected file. <strong>This cannot be undone.</strong></p>
 <form method="post" action="${IMPORTS_PATH}/${row.id}/take-back" data-once${progress !== undefined && html` data-continue`}>${csrfField(frame)}
 ${progress !== undefined && html`<input type="hidden" name="done" value="${progress.done}"><p role="status">${plural(progress.done, 'record')} taken back so far.</p>`}
 <p class="row"><a class="button" href="${IMPORTS_PATH}">Cancel</a> <button class="danger solid">${progress === undefined ? 'Take back' : 'Continue'}</button></p></form></section>`
@@ -137,7 +137,7 @@ ${records.length > SHOWN_MAX && html`<p class="hint">And ${(records.length - SHO
 )}</section>`
 }
 
-/** Finds the page by the prefix of the id, since a correction is of a customer or of an invoice. */
+/** Uses the prefix of the id, because a record of the kind `correction` is either a customer or an invoice. */
 function pathOf(id: string): string {
   const kind = id.startsWith('deb_') ? 'customer' : id.startsWith('pay_') ? 'payment' : 'invoice'
   return `${KIND_WORDS[kind].path}/${id}`

@@ -1,4 +1,4 @@
-/** The form for the account-wide permissions: the scopes that keys of the account may have. */
+/** The form for the account-wide permissions: the scopes that keys of the account may use. */
 import { effectiveScopes, readScopes, type Scope } from '../../accounts/scopes.ts'
 import { keyStatus } from '../../api-keys/key-status.ts'
 import type { ApiKeyRow } from '../../database/tables.ts'
@@ -20,7 +20,7 @@ export function renderAllowance(frame: Frame, view: AllowanceView): Html {
   const main = html`<p class="back"><a href="/settings/api-keys">API &amp; webhooks</a></p>
 <h1>Account-wide permissions</h1>
 <p class="lead">If you remove a permission here, every key of the account loses it from the next call on. If you
-allow it again, the keys that were issued with it have it again.</p>
+allow the permission again, the keys that were issued with it can use it again.</p>
 <form method="post" action="/settings/scope-allowance" class="stack">
 ${csrfField(frame)}
 <fieldset class="card"${attribute('disabled', !isAdmin)}>
@@ -80,7 +80,7 @@ interface Narrowing {
   readonly now: Date
 }
 
-/** The confirmation before active keys lose scopes; it names each key and its last use. */
+/** The page that confirms that active keys lose scopes. It lists each of these keys with its last use. */
 export function renderNarrowing(frame: Frame, { session, scopes, losses, now }: Narrowing): Html {
   const times = { now, timezone: session.account.timezone }
   const keys = losses.map(
@@ -89,14 +89,14 @@ export function renderNarrowing(frame: Frame, { session, scopes, losses, now }: 
       lost,
     }) => html`<li><strong translate="no">${row.name}</strong> (<code translate="no">${row.prefix}</code>) can no longer:
 ${lost.map((scope) => SCOPE_WORDS[scope].toLowerCase()).join(', ')}. Last used: ${
-      row.last_used_at === null ? 'no call known' : timeAgoExact(row.last_used_at, times)
+      row.last_used_at === null ? 'never' : timeAgoExact(row.last_used_at, times)
     }.</li>`,
   )
   return renderConfirmPage(frame, {
     title: `Remove permissions from ${plural(losses.length, 'active key')}?`,
     section: '/settings/api-keys',
     back: { path: '/settings/scope-allowance', name: 'Account-wide permissions' },
-    consequences: html`<p>From the next call on, calls of these keys that need such a permission fail with 403:</p>
+    consequences: html`<p>From the next call on, calls with these keys fail with status 403 if they need a removed permission:</p>
 <ul>${keys}</ul>`,
     action: '/settings/scope-allowance',
     button: 'Remove permissions',

@@ -1,4 +1,4 @@
-/** The routes that change an existing key: name, expiry, addresses, and rotation. */
+/** The routes that change a key's name, expiry and allowed addresses, and that rotate a key. */
 import { Problem } from '../../../shared/contract/problem.ts'
 import {
   changeApiKey,
@@ -22,7 +22,7 @@ const PATH = '/settings/api-keys/{id}'
 
 const CHANGE = {
   path: PATH,
-  admins: ADMINS_ONLY,
+  adminsOnly: ADMINS_ONLY,
   expected: { texts: ['name', ...LIMIT_FIELDS.texts], lists: LIMIT_FIELDS.lists },
   handle: changeKey,
 } as const
@@ -31,7 +31,7 @@ export const keyChangePages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: `${PATH}/edit`,
-    admins: ADMINS_ONLY,
+    adminsOnly: ADMINS_ONLY,
     async handle(request, deps) {
       const view = await editViewOf(request, deps)
       return { page: (frame) => renderEditKey(frame, view) }
@@ -56,7 +56,7 @@ export const keyChangePages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: `${PATH}/rotate`,
-    admins: ADMINS_ONLY,
+    adminsOnly: ADMINS_ONLY,
     needsConfirmation: true,
     async handle(request, deps) {
       const row = await getKey(deps.database.read, request.session, request.id)
@@ -67,7 +67,7 @@ export const keyChangePages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: `${PATH}/rotate`,
-    admins: ADMINS_ONLY,
+    adminsOnly: ADMINS_ONLY,
     needsConfirmation: true,
     expected: { texts: ['name', 'submission', 'grace', ...LIMIT_FIELDS.texts] },
     async handle(request, { database, peppers, baseUrl }) {
@@ -92,8 +92,8 @@ export const keyChangePages: readonly SessionPage[] = [
         status: 201,
         json: { ...represent(row), secret, replaced: represent(replaced) },
         page: (frame) => {
-          const next = renderReplaced(replaced, account.timezone)
-          return renderReveal(frame, { row, secret, baseUrl, next })
+          const note = renderReplaced(replaced, account.timezone)
+          return renderReveal(frame, { row, secret, baseUrl, note })
         },
       }
     },
@@ -110,7 +110,7 @@ async function changeKey(request: SessionRequest, { database }: SettingsDeps) {
   const { account } = session
   const current = await getKey(database.read, session, id)
   const shownDay = lastDayOf(current.expires_at, account.timezone)
-  // An unchanged day is ignored: its end may be later than the stored expiry, and a later expiry is rejected.
+  // If the day is unchanged, the stored expiry is kept. The end of that day may be later, which would be rejected.
   const isSameDay = fields.has('expires_on') && fields.text('expires_on') === shownDay
   const expiresAt = isSameDay ? undefined : readExpiry(fields, account.timezone)
   const allowedAddresses = readAddresses(fields)
@@ -155,7 +155,7 @@ function rotateViewOf({ fields, session }: SessionRequest): Omit<RotateView, 'ro
 function graceOf(text: string): GracePeriod {
   const grace = Object.keys(GRACE_PERIODS_MS).find((name): name is GracePeriod => name === text)
   if (grace !== undefined) return grace
-  const detail = 'Choose when the old key ends: now, 1h, 24h or 7d.'
+  const detail = 'Choose when the old key stops working: now, 1h, 24h or 7d.'
   const errors = [{ pointer: '/grace', code: 'invalid_enum', detail }]
   throw new Problem('validation_failed', detail, { members: { errors } })
 }

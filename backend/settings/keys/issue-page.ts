@@ -23,8 +23,8 @@ interface IssueView extends LimitView {
 export function renderIssueForm(frame: Frame, view: IssueView, problem?: Problem): Html {
   const main = html`<p class="back"><a href="/settings/api-keys">API &amp; webhooks</a></p>
 <h1>Issue key</h1>
-<p class="lead">The permissions of a key are fixed when it is issued. To change them, issue a new key, point
-your integration at it, then revoke the old one.</p>
+<p class="lead">The permissions of a key cannot be changed later. If your integration needs other permissions, issue a new
+key, switch the integration to it, and then revoke the old key.</p>
 ${renderFaults(problem)}
 <form method="post" action="/settings/api-keys" class="stack" data-once novalidate>
 ${csrfField(frame)}
@@ -33,13 +33,13 @@ ${csrfField(frame)}
 <p class="field"><label for="name">Name</label>
 <input id="name" name="name" value="${view.name}" autocomplete="off" required
 data-count="80"${describedBy(problem, 'name', 'name-hint')}></p>
-<p class="hint" id="name-hint">Helps you recognize the key. For example, enter the system that uses it. At most
+<p class="hint" id="name-hint">Helps you recognize the key. For example, enter the name of the system that uses it. At most
 80 characters. <span data-counter="name"></span></p>
 ${renderFault(problem, 'name')}
 ${
   (view.isSameNameConfirmed || isNameInUse(problem)) &&
   html`<p><label class="check"><input type="checkbox" name="same_name" value="yes"${attribute('checked', view.isSameNameConfirmed)}>
-<span>Issue a second key of this name</span></label></p>`
+<span>Issue a second key with this name</span></label></p>`
 }
 </div>
 <fieldset class="card" id="scopes" tabindex="-1"${describedBy(problem, 'scopes', 'scopes-hint')}>

@@ -45,7 +45,7 @@ ${
   row.replaced_by !== null &&
   html`<div><dt>Rotated</dt><dd><a href="/settings/api-keys/${row.replaced_by}">Replaced by another key</a></dd></div>`
 }
-<div class="whole"><dt>Allowed addresses</dt><dd>${renderAddresses(row)}</dd></div>
+<div class="whole"><dt>Allowed IP addresses</dt><dd>${renderAddresses(row)}</dd></div>
 <div class="whole"><dt>Permissions</dt><dd>${renderScopes(row, scopeAllowance)}</dd></div>
 </dl></section>
 ${renderChart('hours', 'The last 24 hours', usage.hours, (at) => hourName(at, timezone))}
@@ -87,7 +87,7 @@ ${used >= limit ? html`<span class="badge late">Limit reached</span>` : used >= 
 /** Renders the calls of the clock hour, until a gateway reports the window of the key. */
 function renderClockHour({ rate_limit }: ApiKeyRow, bar: UsageBar, timezone: string): Html {
   return html`${callsOf(bar).toLocaleString('en')} <span class="hint">since ${clockTime(bar.at, timezone)}.
-At most ${rate_limit.toLocaleString('en')} per hour, which starts with the key’s first call.</span>`
+At most ${rate_limit.toLocaleString('en')} per hour. The hour starts with the key’s first call.</span>`
 }
 
 const NO_CALLS: UsageBar = { at: new Date(0).toISOString(), succeeded: 0, refused: 0, failed: 0 }
@@ -110,7 +110,7 @@ ${
   total === 0
     ? html`<p class="hint empty">No calls.</p>`
     : html`${renderChartFrame({ summary, top, names, bars: bars.map((bar, at) => renderBar(bar, at, top, nameOf(bar.at))) })}
-<ul class="legend"><li class="succeeded">Succeeded</li><li class="refused">Refused (4xx)</li><li class="failed">Failed (5xx)</li></ul>
+<ul class="legend"><li class="succeeded">Succeeded</li><li class="refused">Rejected (4xx)</li><li class="failed">Failed (5xx)</li></ul>
 <details><summary>Show as a table</summary>${renderUsageTable(title, bars, nameOf)}</details>`
 }
 </section>`
@@ -139,7 +139,7 @@ function renderUsageTable(
   nameOf: (at: string) => string,
 ): Html {
   return html`<table class="plain"><caption class="unseen">${title}</caption>
-<thead><tr><th scope="col">From</th><th scope="col">Succeeded</th><th scope="col">Refused</th><th scope="col">Failed</th></tr></thead>
+<thead><tr><th scope="col">From</th><th scope="col">Succeeded</th><th scope="col">Rejected</th><th scope="col">Failed</th></tr></thead>
 <tbody>${bars
     .filter((bar) => callsOf(bar) > 0)
     .map(
@@ -152,7 +152,7 @@ function renderUsageTable(
 const ERRORS_LOW = 5
 const ERRORS_HIGH = 25
 
-/** Renders a row for each operation, with the share of its calls that were refused or failed. */
+/** Renders a row for each operation, with the share of its calls that were rejected or failed. */
 function renderOperations(operations: readonly OperationCalls[]): Html {
   return html`<section class="card" aria-labelledby="operations-title"><h2 id="operations-title">Operations, the last 24 hours</h2>
 <table class="plain operations"><caption class="unseen">Calls by operation, the most frequent first</caption>
@@ -165,7 +165,7 @@ function renderOperations(operations: readonly OperationCalls[]): Html {
   })}</tbody></table></section>`
 }
 
-/** Renders the most frequent errors of an integration; each links to its remedy. */
+/** Renders the most frequent errors of the key. Each error links to its description in the documentation. */
 function renderErrors(errors: readonly TopError[]): Html {
   return html`<section class="card" aria-labelledby="errors-title"><h2 id="errors-title">Errors, the last 30 days</h2>
 <table class="plain"><caption class="unseen">The most frequent errors</caption>

@@ -1,4 +1,4 @@
-/** Reads and records that several pages of keys share. */
+/** Reads and writes of the database that several pages of keys share. */
 import { Problem } from '../../../shared/contract/problem.ts'
 import { findApiKey } from '../../api-keys/key-list.ts'
 import { ConstraintViolation } from '../../database/constraint-violation.ts'
@@ -13,7 +13,7 @@ export async function getKey(reader: Reader, { account }: Session, id: string): 
   return (await findApiKey(reader, account.id, id)) ?? notFound('API key', id)
 }
 
-/** Throws `key_already_issued` if the form was submitted before, by a double click or a reload. */
+/** Throws `key_already_issued` if the form was already submitted, e.g. because of a double click or a reload. */
 export async function recordSubmission(
   tx: Transaction,
   { fields, session, actionContext }: SessionRequest,

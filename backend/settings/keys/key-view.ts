@@ -1,4 +1,4 @@
-/** Renders an API key for scripts and for people. */
+/** Represents an API key as JSON, and renders its status and its scopes. */
 import { effectiveScopes, readScopes, SCOPES, type Scope } from '../../accounts/scopes.ts'
 import {
   isUnused,
@@ -35,7 +35,7 @@ export function representKey(row: ApiKeyRow, allowance: string | null, now: Date
 
 export type WindowView = ReturnType<typeof representWindow>
 
-/** The current window of the key. A window opens with its first request; after its end there is none. */
+/** Represents the key's current window. After a window has ended, none is open until the next call. */
 export function representWindow(row: ApiKeyRow, { used, ends_at }: KeyWindowRow, now: Date) {
   const isOpen = ends_at > now.toISOString()
   return { used: isOpen ? used : 0, limit: row.rate_limit, resets_at: isOpen ? ends_at : null }
@@ -46,7 +46,7 @@ export function allowedScopes(allowance: string | null): readonly Scope[] {
   return allowance === null ? SCOPES : readScopes(allowance)
 }
 
-/** Renders the status with its dates, and whether the key is used at all. */
+/** Renders the status with its dates, and says if the key has been unused for a long time. */
 export function renderStatus(row: ApiKeyRow, { now, timezone }: TimeContext): Html {
   const time = (at: string) => html`<time datetime="${at}">${exactTime(at, timezone)}</time>`
   switch (keyStatus(row, now)) {

@@ -1,4 +1,4 @@
-/** The section "API & webhooks": the list of keys and their scopes. */
+/** The page "API & webhooks": API keys, account-wide permissions, and webhook endpoints. */
 import type { EndedCounts, KeyFilter } from '../../api-keys/key-list.ts'
 import { keyStatus } from '../../api-keys/key-status.ts'
 import type { ApiKeyRow } from '../../database/tables.ts'
@@ -15,9 +15,10 @@ import { allowedScopes, renderScopes, renderStatus } from './key-view.ts'
 const PATH = '/settings/api-keys'
 
 export interface KeysPage {
-  /** Shows the keys with this status; if it is undefined, the first pages of active and of ended keys. */
+  /** Limits the list to keys with this status. If undefined, the first active and the first ended keys are shown. */
   readonly status: KeyFilter | undefined
   readonly active: ListPage<ApiKeyRow>
+  /** Keys that are revoked or have expired. */
   readonly ended: ListPage<ApiKeyRow>
   readonly counts: EndedCounts
 }
@@ -79,8 +80,8 @@ function renderEmpty(isAdmin: boolean, hasRevoked: boolean): Html {
 <p><strong>${hasRevoked ? 'No key is active.' : 'There is no API key yet.'}</strong></p>
 <p class="hint">${
     isAdmin
-      ? 'Issue one for each system that calls the API, so that you can revoke each one separately.'
-      : 'An Admin of your account can issue one.'
+      ? 'Issue a key for each system that calls the API, so that you can revoke each key separately.'
+      : 'An Admin of your account can issue a key.'
   }</p>
 </div>`
 }
@@ -121,10 +122,10 @@ data-dialog="revoke-dialog" data-name="${row.name}" data-prefix="${row.prefix}"
 data-warning="${usedWarning(row, now)}">Revoke<span class="unseen"> ${row.name}</span></a>`
 }
 
-/** Warns of the consequences of a revocation. Other backends report the use of a key every few seconds. */
+/** Warns of the consequences of a revocation. Other backends write a key's last use with a delay of a few seconds. */
 export function usedWarning({ last_used_at }: ApiKeyRow, now: Date): string {
   return last_used_at === null
-    ? 'No use of this key is known; calls of the last few seconds may not be counted yet. Further calls will fail.'
+    ? 'This key has not been used, unless in the last few seconds. Further calls will fail immediately.'
     : `This key was used ${agoWords(last_used_at, now)}. Further calls will fail immediately.`
 }
 

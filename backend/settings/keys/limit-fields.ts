@@ -11,15 +11,16 @@ import { type Html, html } from '../../html/html.ts'
 import type { Fields } from '../shell/fields.ts'
 import { describedBy, renderFault } from '../shell/layout.ts'
 
-/** The field names of both formats: JSON has an instant and a list, a form has a date and lines. */
+/** JSON sends an instant and a list of addresses. A form sends a date and a text with one address per line. */
 export const LIMIT_FIELDS = {
   texts: ['expires_at', 'expires_on'],
   lists: ['allowed_addresses'],
 } as const
 
 /**
- * In a form the date is the last day of use in the account's time zone, and the key ends with this day.
- * Undefined if the request contains no expiry. Throws `Problem` `validation_failed`.
+ * Returns null if the key does not expire, and undefined if the request contains no expiry. A form sends the last
+ * day of use: the key expires at the end of this day in the account's time zone. Throws `Problem`
+ * `validation_failed`.
  */
 export function readExpiry(fields: Fields, timezone: string): Date | null | undefined {
   if (fields.has('expires_at')) {
@@ -38,13 +39,14 @@ function invalidExpiry(what: string): never {
   throw new Problem('validation_failed', detail, { members: { errors } })
 }
 
-/** Returns the last day of use; empty if the key does not expire. */
+/** Returns the last day of use, or an empty text if the key does not expire. */
 export function lastDayOf(expiresAt: string | null, timezone: string): string {
   return expiresAt === null ? '' : todayIn(timezone, new Date(Date.parse(expiresAt) - 1))
 }
 
 /**
- * Reads one address per line, or addresses separated by commas. Undefined if the request contains no list.
+ * Reads addresses that are separated by line breaks, spaces or commas. Returns undefined if the request contains no
+ * addresses.
  */
 export function readAddresses(fields: Fields): readonly string[] | undefined {
   if (!fields.has('allowed_addresses')) return undefined
@@ -52,7 +54,7 @@ export function readAddresses(fields: Fields): readonly string[] | undefined {
 }
 
 export interface LimitView {
-  /** A date in the format of the form. */
+  /** The last day of use, YYYY-MM-DD, as a form sends it. */
   readonly expiresOn: string
   readonly addresses: readonly string[]
   readonly timezone: string
@@ -73,7 +75,7 @@ export function renderAddressField(
   { addresses }: Pick<LimitView, 'addresses'>,
   problem: Problem | undefined,
 ): Html {
-  return html`<p class="field"><label for="allowed_addresses">Allowed addresses (optional)</label>
+  return html`<p class="field"><label for="allowed_addresses">Allowed IP addresses (optional)</label>
 <textarea id="allowed_addresses" name="allowed_addresses" rows="3" spellcheck="false" autocomplete="off"
 translate="no"${describedBy(problem, 'allowed_addresses', 'addresses-hint')}>${addresses.join('\n')}</textarea></p>
 <p class="hint" id="addresses-hint">IPv4 or IPv6 addresses or networks that calls must come from, one per line, for example

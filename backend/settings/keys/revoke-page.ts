@@ -1,4 +1,4 @@
-/** The confirmation of a revocation, for browsers without the dialog of the list. */
+/** The page that confirms a revocation, for browsers in which the dialog of the list does not work. */
 import type { ApiKeyRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import { csrfField, renderPage } from '../shell/layout.ts'

@@ -1,4 +1,4 @@
-/** The form that rotates a key: name and expiry of the new key, and the grace period of the old one. */
+/** The form that rotates a key: the name and the expiry of the new key, and the grace period of the old key. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import type { GracePeriod } from '../../api-keys/key-changes.ts'
 import type { ApiKeyRow } from '../../database/tables.ts'
@@ -31,7 +31,7 @@ export function renderRotate(frame: Frame, view: RotateView, problem?: Problem):
   const main = html`<p class="back"><a href="${path}" translate="no">${row.name}</a></p>
 <h1>Rotate key</h1>
 <p class="lead">This issues a new key with the same permissions, limit and allowed addresses as
-<span translate="no">${row.name}</span> (<code translate="no">${row.prefix}</code>), and ends the old one.</p>
+<span translate="no">${row.name}</span> (<code translate="no">${row.prefix}</code>), which it replaces.</p>
 ${renderFaults(problem)}
 <form method="post" action="${path}/rotate" class="stack" data-once novalidate>
 ${csrfField(frame)}
@@ -43,7 +43,7 @@ ${csrfField(frame)}
 ${renderFault(problem, 'name')}
 ${renderExpiryField(view, problem)}
 </div>
-<fieldset class="card" id="grace" tabindex="-1"${describedBy(problem, 'grace')}><legend class="title">The old key ends</legend>
+<fieldset class="card" id="grace" tabindex="-1"${describedBy(problem, 'grace')}><legend class="title">The old key stops working</legend>
 ${renderFault(problem, 'grace')}
 ${GRACE_WORDS.map(
   ([grace, words]) =>
@@ -55,14 +55,14 @@ ${GRACE_WORDS.map(
   return renderPage(frame, { title: `Rotate ${row.name}`, section: '/settings/api-keys', main })
 }
 
-/** Says beside the secret of the new key how long the old one works. */
+/** Renders how long the old key works. The page shows this beside the secret of the new key. */
 export function renderReplaced(
   { prefix, expires_at: endsAt, revoked_at: revokedAt }: ApiKeyRow,
   timezone: string,
 ): Html {
   const old = html`<code translate="no">${prefix}</code>`
   return endsAt === null || revokedAt !== null
-    ? html`<p>The old key ${old} has ended. Calls with it fail until your integration uses the new one.</p>`
+    ? html`<p>The old key ${old} no longer works. Calls fail until your integration uses the new key.</p>`
     : html`<p>The old key ${old} works until <strong>${exactTime(endsAt, timezone)}</strong>. Switch your integration to the new
-one before then.</p>`
+key before then.</p>`
 }

@@ -1,6 +1,6 @@
 /**
- * The routes of API keys: listing, issuing with the only display of the secret, revoking, and the account-wide
- * permissions.
+ * The routes of API keys: list keys, issue a key and show its secret once, show a key, revoke a key, and change the
+ * account-wide permissions.
  */
 import { Problem } from '../../../shared/contract/problem.ts'
 import { setScopeAllowance } from '../../accounts/accounts.ts'
@@ -59,8 +59,8 @@ export const keyPages: readonly SessionPage[] = [
         }
         return { page: (frame) => renderKeys(frame, view) }
       }
-      const wanted = { status, after: list.cursor, now }
-      const found = await listKeyPage(database.read, account.id, wanted, list.limit + 1)
+      const filter = { status, after: list.cursor, now }
+      const found = await listKeyPage(database.read, account.id, filter, list.limit + 1)
       const { rows, next } = pageOf(found, list.limit)
       return {
         json: listOf(
@@ -73,7 +73,7 @@ export const keyPages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: '/settings/api-keys/new',
-    admins: ADMINS_ONLY,
+    adminsOnly: ADMINS_ONLY,
     needsConfirmation: true,
     handle: async ({ query, session }) => ({
       page: (frame) =>
@@ -92,7 +92,7 @@ export const keyPages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: '/settings/api-keys',
-    admins: ADMINS_ONLY,
+    adminsOnly: ADMINS_ONLY,
     needsConfirmation: true,
     expected: {
       texts: ['name', 'submission', 'same_name', ...LIMIT_FIELDS.texts],
@@ -176,7 +176,7 @@ export const keyPages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: '/settings/api-keys/{id}/revoke',
-    admins: ADMINS_ONLY,
+    adminsOnly: ADMINS_ONLY,
     async handle({ session, id, now }, { database, flushLastUsed }) {
       await flushLastUsed()
       const row = await getKey(database.read, session, id)
@@ -186,7 +186,7 @@ export const keyPages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: '/settings/api-keys/{id}/revoke',
-    admins: ADMINS_ONLY,
+    adminsOnly: ADMINS_ONLY,
     async handle({ session, id, actionContext, wantsJson }, { database }) {
       const row = await database.transaction(async (tx) => {
         if (!wantsJson) await setFlash(tx, session.token, 'key_revoked')
@@ -201,7 +201,7 @@ export const keyPages: readonly SessionPage[] = [
 ]
 
 /**
- * Two keys with the same name look alike in the list. A person must therefore confirm the second one.
+ * Two keys with the same name look alike in the list. A person must therefore confirm the second key.
  * Throws `Problem` `validation_failed`.
  */
 async function checkName(
@@ -212,7 +212,7 @@ async function checkName(
   if (fields.text('same_name') !== '') return
   const found = await findOtherKeyNamed(tx, session.account.id, { id, name, now })
   if (found === undefined) return
-  const detail = `Another active key is named ${name} (${found.prefix}). Enter another name, or confirm that you want two keys of this name.`
+  const detail = `Another active key is named ${name} (${found.prefix}). Enter another name, or confirm that you want two keys with this name.`
   const errors = [{ pointer: '/name', code: NAME_IN_USE, detail }]
   throw new Problem('validation_failed', detail, { members: { errors } })
 }
@@ -223,7 +223,7 @@ async function changeAllowance(
 ): Promise<Response> {
   await flushLastUsed()
   const { session, fields, actionContext } = request
-  // A form cannot send an empty list. In JSON a missing list is an error rather than an empty one.
+  // A form without any checked box sends no list, which means an empty list. In JSON, a missing list is an error.
   if (fields.isJson && !fields.has('scopes')) {
     const detail = 'scopes is required. Send an empty list to allow no scope.'
     throw new Problem('validation_failed', detail, {
@@ -255,7 +255,7 @@ async function changeAllowance(
 
 const CHANGE_ALLOWANCE = {
   path: '/settings/scope-allowance',
-  admins: 'Only an Admin can change the account-wide permissions of API keys.',
+  adminsOnly: 'Only an Admin can change the account-wide permissions of API keys.',
   expected: { texts: ['confirmed'], lists: ['scopes'] },
   handle: changeAllowance,
 }
@@ -284,8 +284,8 @@ async function readKeys(
   { limit, cursor }: ListQuery,
 ): Promise<KeysPage> {
   const read = async (status: KeyFilter) => {
-    const wanted = { status, after: cursor, now }
-    return pageOf(await listKeyPage(reader, accountId, wanted, limit + 1), limit)
+    const filter = { status, after: cursor, now }
+    return pageOf(await listKeyPage(reader, accountId, filter, limit + 1), limit)
   }
   const none = pageOf<ApiKeyRow>([], limit)
   const [active, ended, counts] = await Promise.all([

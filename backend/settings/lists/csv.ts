@@ -1,12 +1,12 @@
-/** Streams a list as CSV, page by page with the queries of its HTML page. */
+/** Streams a list as CSV. The rows are read page by page, with the same queries as for the HTML page. */
 import { Readable } from 'node:stream'
 
 export type Cell = string | number | null
 
-/** Rows per query; bounds memory. */
+/** How many rows one query reads. Reading all rows at once could use up the memory. */
 export const CSV_PAGE = 200
 
-/** Resolves with rows and the cursor of the next ones, which is null after the last row. */
+/** Resolves with rows and the cursor of the next rows. The cursor is null after the last row. */
 export type ReadRows = (
   after: string | undefined,
 ) => Promise<{ readonly rows: readonly (readonly Cell[])[]; readonly next: string | null }>
@@ -32,8 +32,8 @@ function lineOf(cells: readonly Cell[]): string {
 }
 
 /**
- * The characters with which a spreadsheet would begin a formula, at the start of a text or after a semicolon.
- * Where the comma is the decimal mark, programs begin a new cell at a semicolon.
+ * Characters at the start of a text or after a semicolon that make a spreadsheet program read a formula. Semicolons
+ * matter because they separate cells in countries in which the decimal mark is a comma.
  */
 const FORMULA_STARTS = /(?<=^|;\s*)[=+\-@\t\r＝＋－＠]/g
 

@@ -1,4 +1,4 @@
-/** The list of customers: longest overdue first, or the results of a search. */
+/** The list of customers. The customer who has been overdue longest comes first; a search shows only matches. */
 import { daysBetween, todayIn } from '../../calendar/calendar.ts'
 import type { DebtorRow, Reader } from '../../database/tables.ts'
 import { type Balance, readBalances } from '../../debtors/balances.ts'
@@ -61,15 +61,15 @@ export const customerListPages: readonly SessionPage[] = [
     path: `${PATH}.csv`,
     async handle(request, { database: { read } }) {
       const { account } = request.session
-      const wanted = await parse(request, read)
+      const parsed = await parse(request, read)
       const content = csvOf(CSV_HEAD, async (after) => {
-        const query = { ...wanted.query, after, limit: CSV_PAGE }
+        const query = { ...parsed.query, after, limit: CSV_PAGE }
         const { rows, next } = await listDirectory(read, account.id, query)
         const ids = rows.map(({ id }) => id)
         const balances = await readBalances(read, account.id, ids, query.today)
         return { rows: rows.flatMap((row) => cellsOf(row, balances.get(row.id) ?? [])), next }
       })
-      return { file: { name: `customers-${wanted.query.today}.csv`, content } }
+      return { file: { name: `customers-${parsed.query.today}.csv`, content } }
     },
   },
 ]
@@ -79,7 +79,7 @@ const CSV_HEAD = [
   ...['On account', 'ID'],
 ]
 
-/** Returns a line per currency, or one line without amounts if nothing is owed. */
+/** Returns one line per currency, or one line without amounts if the customer has no balance. */
 function cellsOf(row: DebtorRow, balances: readonly Balance[]): Cell[][] {
   const own = [row.name, row.external_id, row.email, CONTACT_WORDS[row.contactability_email]]
   const status = row.status === 'archived' ? 'Archived' : 'Active'
@@ -92,7 +92,7 @@ function cellsOf(row: DebtorRow, balances: readonly Balance[]): Cell[][] {
   })
 }
 
-interface Wanted {
+interface ParsedQuery {
   readonly list: ListQuery
   readonly filters: Filters
   readonly search: string | undefined
@@ -109,7 +109,7 @@ interface Wanted {
 }
 
 /** Throws `Problem` 400. */
-async function parse({ session, query, now }: SessionRequest, read: Reader): Promise<Wanted> {
+async function parse({ session, query, now }: SessionRequest, read: Reader): Promise<ParsedQuery> {
   const { id: accountId, timezone } = session.account
   const list = parseListQuery(query, ['q', 'view', 'sort', 'currency'])
   const view = wordOf(list, 'view', DIRECTORY_VIEWS) ?? 'active'
@@ -155,7 +155,7 @@ async function mainCurrency(read: Reader, accountId: string, today: string): Pro
   return first?.currency ?? 'EUR'
 }
 
-interface ListView extends Wanted {
+interface ListView extends ParsedQuery {
   readonly rows: readonly DebtorRow[]
   readonly balances: ReadonlyMap<string, readonly Balance[]>
   readonly oldest: ReadonlyMap<string, string>
@@ -168,9 +168,9 @@ async function readList(
   { database: { read } }: SettingsDeps,
 ): Promise<ListView> {
   const { id: accountId } = request.session.account
-  const wanted = await parse(request, read)
-  const { today, view, ids: found } = wanted.query
-  const { rows, next } = await listDirectory(read, accountId, wanted.query)
+  const parsed = await parse(request, read)
+  const { today, view, ids: found } = parsed.query
+  const { rows, next } = await listDirectory(read, accountId, parsed.query)
   const ids = rows.map(({ id }) => id)
   const [balances, oldest] = await Promise.all([
     readBalances(read, accountId, ids, today),
@@ -182,15 +182,15 @@ async function readList(
     : found !== undefined
       ? html`<p class="summary">${plural(found.length, 'customer')} found</p>`
       : undefined
-  return { ...wanted, rows, balances, oldest, next, summary }
+  return { ...parsed, rows, balances, oldest, next, summary }
 }
 
 function renderTotals(due: Awaited<ReturnType<typeof readDueByAge>>): Html {
-  const sums = (of: 'outstanding' | 'overdue') =>
+  const sums = (kind: 'outstanding' | 'overdue') =>
     due
-      .filter((entry) => entry[of].invoices > 0)
+      .filter((entry) => entry[kind].invoices > 0)
       .map((entry) => ({
-        ...{ currency: entry.currency, count: entry[of].invoices, amount: entry[of].amount },
+        ...{ currency: entry.currency, count: entry[kind].invoices, amount: entry[kind].amount },
       }))
   const options = { isMore: false, countedMax: 0 }
   return html`<div>${renderSummary(sums('outstanding'), { noun: 'open invoice', ...options })}
@@ -240,7 +240,7 @@ ${renderPager(PATH, filters, view.list, next)}`
 function renderEmpty({ search, query: { view } }: ListView): Html {
   if (search !== undefined) {
     return html`<div class="card empty"><p><strong>No customer matches “${search}”.</strong></p>
-<p class="hint">Search for the beginning of a word of the name, the city, the e-mail address, the external ID or an invoice number.</p></div>`
+<p class="hint">Enter the beginning of a word in the name, city, e-mail address or external ID, or an invoice number.</p></div>`
   }
   const emptyTexts: Readonly<Record<DirectoryView, string>> = {
     active: 'There are no customers yet.',
@@ -251,7 +251,7 @@ function renderEmpty({ search, query: { view } }: ListView): Html {
     archived: 'No customer is archived.',
   }
   return html`<div class="card empty"><p><strong>${emptyTexts[view]}</strong></p>
-${view === 'active' && html`<p class="hint">An Admin adds or imports customers here; your own systems create them through the <a href="/docs">API</a>.</p>`}</div>`
+${view === 'active' && html`<p class="hint">An Admin can add or import customers here. Your own systems can create customers through the <a href="/docs">API</a>.</p>`}</div>`
 }
 
 function renderTable({ rows, balances, oldest, filters, query }: ListView): Html {

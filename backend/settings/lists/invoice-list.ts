@@ -1,4 +1,4 @@
-/** The list of invoices. By default, it shows unpaid invoices, longest overdue first; filters show the others. */
+/** The list of invoices. By default, it shows the unpaid invoices, with the longest overdue first. */
 import { todayIn } from '../../calendar/calendar.ts'
 import type { InvoiceRow } from '../../database/tables.ts'
 import { readDueByAge } from '../../debtors/due-totals.ts'
@@ -58,8 +58,8 @@ export const invoiceListPages: readonly SessionPage[] = [
     method: 'GET',
     path: PATH,
     async handle(request, deps) {
-      const wanted = parse(request)
-      const view = await readList(request, deps, wanted)
+      const parsed = parse(request)
+      const view = await readList(request, deps, parsed)
       return {
         json: listOf(
           view.rows.map((row) => renderInvoice(row, view.today)),
@@ -104,17 +104,17 @@ function cellsOf(row: InvoiceRow, names: ReadonlyMap<string, string>, today: str
   ]
 }
 
-interface Wanted {
+interface ParsedQuery {
   readonly list: ListQuery
   readonly search: InvoiceSearch
   readonly filters: Filters
 }
 
 /**
- * Throws `Problem` 400. JSON contains all invoices by default, because scripts may have been written before
- * there were views.
+ * Throws `Problem` 400. By default, JSON contains all invoices, as before views existed: scripts may still expect
+ * this.
  */
-function parse({ query, wantsJson }: SessionRequest): Wanted {
+function parse({ query, wantsJson }: SessionRequest): ParsedQuery {
   const list = parseListQuery(query, FILTERS)
   const { value } = list
   const named = wordOf(list, 'view', INVOICE_VIEWS) ?? wordOf(list, 'status', INVOICE_VIEWS)
@@ -139,7 +139,7 @@ function parse({ query, wantsJson }: SessionRequest): Wanted {
   return { list, search, filters }
 }
 
-interface ListView extends Wanted {
+interface ListView extends ParsedQuery {
   readonly rows: readonly InvoiceRow[]
   readonly next: string | null
   readonly isPartial: boolean
@@ -154,11 +154,11 @@ interface ListView extends Wanted {
 async function readList(
   { session, now, wantsJson }: SessionRequest,
   { database }: SettingsDeps,
-  wanted: Wanted,
+  parsed: ParsedQuery,
 ): Promise<ListView> {
   const { id: accountId, timezone } = session.account
   const { read } = database
-  const { list, search } = wanted
+  const { list, search } = parsed
   const today = todayIn(timezone, now)
   const { cursor: after, limit } = list
   const found = await searchInvoices(read, accountId, search, today, { after, limit })
@@ -170,12 +170,12 @@ async function readList(
     readNames(read, accountId, owners),
     readBlocks(read, accountId, found.rows),
   ])
-  return { ...wanted, ...found, summary, customers, blocks, today, now, timezone }
+  return { ...parsed, ...found, summary, customers, blocks, today, now, timezone }
 }
 
 /**
- * Uses the stored totals for the unpaid and the overdue view, if no filter but the currency applies. Otherwise
- * counts up to `COUNTED_MAX` invoices.
+ * For the views of unpaid and of overdue invoices, uses the stored totals, unless a filter other than the currency
+ * is set. In all other cases, counts up to `COUNTED_MAX` invoices.
  */
 async function summarize(
   { read }: SettingsDeps['database'],
@@ -204,7 +204,7 @@ async function summarize(
   return html`${renderSummary(sums, { ...options, isMore })}`
 }
 
-/** Whether a filter other than view and currency applies. */
+/** Whether a filter other than the view and the currency is set. */
 function isFilteredFurther({
   debtorId,
   number,
@@ -235,7 +235,7 @@ ${
 <a class="button small primary" href="${PATH}/new">New invoice</a></span>`
 }</div>
 ${renderTabs('Customers', CUSTOMER_TABS, PATH)}
-${customerName && html`<p class="lead">Only invoices of <a href="/settings/customers/${search.debtorId}" translate="no">${customerName}</a>. <a href="${PATH}">Show those of all customers</a></p>`}
+${customerName && html`<p class="lead">Only invoices of <a href="/settings/customers/${search.debtorId}" translate="no">${customerName}</a>. <a href="${PATH}">Show the invoices of all customers</a></p>`}
 <ul class="filters" aria-label="Which invoices">${INVOICE_VIEWS.map((name) => {
     const { sort: _, ...others } = filters
     return renderView(
@@ -256,10 +256,11 @@ function renderEmpty(search: InvoiceSearch): Html {
   const isFiltered = isFilteredFurther(search) || currency !== undefined
   if (view === 'all' && !isFiltered) {
     return html`<div class="card empty"><p><strong>There is no invoice yet.</strong></p>
-<p class="hint">An Admin enters or imports invoices here; your own systems create them through the <a href="/docs">API</a>.</p></div>`
+<p class="hint">An Admin can enter or import invoices here. Your own systems can create invoices through the <a href="/docs">API</a>.</p></div>`
   }
   const isUnpaid = view === 'unpaid' || view === 'overdue'
-  const text = isUnpaid && !isFiltered ? `No invoice is ${view}.` : 'No invoice matches.'
+  const text =
+    isUnpaid && !isFiltered ? `No invoice is ${view}.` : 'No invoice matches the filters.'
   return html`<div class="card empty"><p><strong>${text}</strong></p><p class="hint"><a href="${PATH}?view=all">Show all invoices</a></p></div>`
 }
 
@@ -276,7 +277,7 @@ ${renderAmountFields(filters)}
 <a class="button small" href="${listPath(`${PATH}.csv`, filters)}" download>CSV</a></form>`
 }
 
-/** The header “Due on” is a link that reverses the sort, if an index serves the list in the reversed order. */
+/** The header “Due on” is a link that reverses the order, if an index supports the reversed order. */
 function headersOf({ search, filters }: ListView): { readonly due: Html } {
   const sorts = sortsOf(search)
   const isByDue = search.number === undefined && search.sort !== '-created'

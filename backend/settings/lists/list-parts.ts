@@ -1,10 +1,10 @@
-/** Shared parts of the lists: counts, a form of filters, sortable headers. */
+/** Parts that several lists share: totals, filters and column headers. */
 import { attribute, type Html, html } from '../../html/html.ts'
 import { renderMoney } from '../shell/ledger-words.ts'
 import { type Filters, listPath } from '../shell/list-query.ts'
 import { plural } from '../shell/words.ts'
 
-/** Renders a header that sorts its column if the list supports it, and indicates the current sort. */
+/** Renders a column header. An arrow shows the order; a link changes it, if the list supports this. */
 export function renderSortHeader(
   path: string,
   filters: Filters,
@@ -13,7 +13,9 @@ export function renderSortHeader(
     sort,
     sorted,
   }: {
+    /** The value of the parameter `sort` in the link; undefined for a header without a link. */
     readonly sort: string | undefined
+    /** The current order of this column; undefined if the list is sorted by another column. */
     readonly sorted?: 'ascending' | 'descending' | undefined
   },
   isAmount = false,
@@ -33,7 +35,7 @@ export interface CurrencySum {
   readonly amount: number
 }
 
-/** Renders `12 invoices · €1,234.50 · ¥880,000`: a sum for each currency. */
+/** Renders the number of rows and the sum for each currency, e.g. `12 invoices · €1,234.50 · ¥880,000`. */
 export function renderSummary(
   sums: readonly CurrencySum[],
   {

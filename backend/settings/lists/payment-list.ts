@@ -1,4 +1,4 @@
-/** The list of payments, newest first, with filters by reference, amount, date and state. */
+/** The list of payments, newest first, with filters by reference, amount, date and status. */
 import { todayIn } from '../../calendar/calendar.ts'
 import type { PaymentRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
@@ -100,14 +100,14 @@ function cellsOf(row: PaymentRow, names: ReadonlyMap<string, string>): Cell[] {
   ]
 }
 
-interface Wanted {
+interface ParsedQuery {
   readonly list: ListQuery
   readonly search: PaymentSearch
   readonly filters: Filters
 }
 
 /** Throws `Problem` 400. */
-function parse({ query }: SessionRequest): Wanted {
+function parse({ query }: SessionRequest): ParsedQuery {
   const list = parseListQuery(query, FILTERS)
   const search = {
     debtorId: list.value('debtor_id'),
@@ -121,7 +121,7 @@ function parse({ query }: SessionRequest): Wanted {
   return { list, search, filters }
 }
 
-interface ListView extends Wanted {
+interface ListView extends ParsedQuery {
   readonly rows: readonly PaymentRow[]
   readonly next: string | null
   readonly isPartial: boolean
@@ -137,7 +137,7 @@ function renderList(frame: Frame, view: ListView): Html {
   const main = html`<div class="heading"><h1>Payments</h1>${renderCounts(view.counted)}
 ${isAdmin && html`<a class="button small primary" href="${PATH}/new">Record a payment</a>`}</div>
 ${renderTabs('Customers', CUSTOMER_TABS, PATH)}
-${customerName && html`<p class="lead">Only payments of <a href="/settings/customers/${search.debtorId}" translate="no">${customerName}</a>. <a href="${PATH}">Show those of all customers</a></p>`}
+${customerName && html`<p class="lead">Only payments of <a href="/settings/customers/${search.debtorId}" translate="no">${customerName}</a>. <a href="${PATH}">Show the payments of all customers</a></p>`}
 <form method="get" action="${PATH}" class="filter-form">
 ${search.debtorId && html`<input type="hidden" name="debtor_id" value="${search.debtorId}">`}
 <span class="row"><label for="reference">Reference</label> <input id="reference" name="reference" value="${filters['reference']}" maxlength="200" class="short"></span>
@@ -147,7 +147,7 @@ ${renderAmountFields(filters)}
 <span class="row"><label for="status">Status</label> <select id="status" name="status">${renderOption('', 'All', filters['status'])}${renderOption('recorded', 'Recorded', filters['status'])}${renderOption('reversed', 'Reversed', filters['status'])}</select></span>
 <button class="small">Filter</button> <a class="button small" href="${PATH}">Clear</a>
 <a class="button small" href="${listPath(`${PATH}.csv`, filters)}" download>CSV</a></form>
-${rows.length === 0 ? html`<div class="card empty"><p><strong>${isFiltered ? 'No payment matches.' : 'There is no payment yet.'}</strong></p></div>` : renderPaymentTable('Payments, the newest first', rows, customers)}
+${rows.length === 0 ? html`<div class="card empty"><p><strong>${isFiltered ? 'No payment matches the filters.' : 'There is no payment yet.'}</strong></p></div>` : renderPaymentTable('Payments, newest first', rows, customers)}
 ${renderPartial(view.isPartial, rows.length)}
 ${renderPager(PATH, filters, view.list, view.next)}`
   return renderPage(frame, { title: 'Payments', section: '/settings/customers', main })

@@ -20,9 +20,9 @@ import type { Frame } from '../shell/response.ts'
 import type { TimeContext } from '../shell/words.ts'
 
 const PATH = '/settings/search'
-/** Results of each kind. */
+/** How many results of each kind the page shows. */
 const SHOWN_MAX = 8
-/** The messages of this many customers, and of as many invoices, are results too. */
+/** Messages about this many of the customers and of the invoices that were found are added to the results. */
 const OWNERS_MAX = 3
 
 const ANY = { min: undefined, max: undefined }
@@ -132,8 +132,8 @@ function renderSearch(frame: Frame, view: SearchView): Html {
     html`<section aria-labelledby="found-${title.toLowerCase()}"><div class="heading"><h2 id="found-${title.toLowerCase()}">${title}</h2>
 ${all !== undefined && html`<a href="${all}">All<span class="unseen"> ${title.toLowerCase()} found</span></a>`}</div>${table}</section>`
   const main = html`<h1>Search</h1>
-<p class="lead">${text === '' ? 'Type a name, a city, an e-mail address, an invoice number or a payment reference above.' : html`Results for “<span translate="no">${text}</span>”`}</p>
-${isNothing && text !== '' && html`<div class="card empty"><p><strong>There are no results.</strong></p><p class="hint">Search for the beginning of a word: names, cities, e-mail addresses, external IDs, invoice numbers and payment references.</p></div>`}
+<p class="lead">${text === '' ? 'Enter a name, a city, an e-mail address, an invoice number or a payment reference in the field at the top of the page.' : html`Results for “<span translate="no">${text}</span>”`}</p>
+${isNothing && text !== '' && html`<div class="card empty"><p><strong>There are no results.</strong></p><p class="hint">Enter the beginning of a name, a city, an e-mail address, an external ID, an invoice number or a payment reference.</p></div>`}
 ${renderSection('Customers', listPath('/settings/customers', { q: text }), customers.length, renderCustomers(customers))}
 ${renderSection('Invoices', listPath('/settings/invoices', { view: 'all', number: text }), invoices.length, renderInvoiceTable('Invoices found', invoices, { times, today, customers: names, blocks }))}
 ${renderSection('Payments', listPath('/settings/payments', { reference: text }), payments.length, renderPaymentTable('Payments found', payments, names))}

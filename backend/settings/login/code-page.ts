@@ -1,4 +1,4 @@
-/** The page of the second step of the login. */
+/** The page for the second step of the login, with a code from the app, a passkey or a recovery code. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import type { UserRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
@@ -14,7 +14,7 @@ export const CODE_PATH = '/settings/login/code'
 /** The second factors of the person who has entered the password. */
 export interface Factors {
   readonly hasApp: boolean
-  /** Undefined: no passkey can be used. */
+  /** Undefined if no passkey can be used. */
   readonly party: RelyingParty | undefined
 }
 
@@ -33,7 +33,7 @@ ${renderFaults(problem)}
 ${party !== undefined && renderPasskeyLogin(frame, party, `${CODE_PATH}/passkey`)}
 <p>${
     hasApp
-      ? 'Enter the 6 digits that your authenticator app shows for Receivables. If you have lost it, enter one of your recovery codes.'
+      ? 'Enter the 6 digits that your authenticator app shows for Receivables. If you no longer have the app, enter one of your recovery codes.'
       : 'If you have lost your passkey, enter one of your recovery codes.'
   }</p>
 <form method="post" action="${CODE_PATH}" class="stack" data-once novalidate>

@@ -27,7 +27,11 @@ export const codePages: readonly OpenPage[] = [
       const step = { token: cookieToken, code: fields.text('code'), ...browser }
       const started = await completeLogin(database, step, secondFactorBox, now)
       const session = await findSession(database.read, started.token, now)
-      if (session === undefined) throw new Problem('login_failed', 'The login is no longer active.')
+      if (session === undefined)
+        throw new Problem(
+          'login_failed',
+          'The login was ended before it was complete. Log in again.',
+        )
       return { json: representSession(session), location: '/settings', ...started }
     },
     async rerender({ cookieToken, now }, problem, deps) {

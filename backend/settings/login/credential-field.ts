@@ -1,4 +1,4 @@
-/** The field `credential`: the JSON of a browser's `PublicKeyCredential`, as a text. */
+/** Parses the field `credential`, a text with the JSON of a browser's `PublicKeyCredential`. */
 import joi, { type ObjectSchema } from 'joi'
 import type {
   AuthenticationResponseJSON,
@@ -7,7 +7,7 @@ import type {
 import { invalid } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
 
-/** WebAuthn limits ids to 1023 bytes. */
+/** WebAuthn limits ids to 1023 bytes, which are 1364 characters in base64url. */
 const ID = joi.string().pattern(/^[\w-]{1,1364}$/)
 const BYTES = joi.string().pattern(/^[\w-]+$/)
 

@@ -1,6 +1,6 @@
 /**
- * Accepts invitations. The code follows the `#` of the link, a part that browsers do not send, so that no
- * server logs it. The script copies it into the form; without the script the user pastes it.
+ * Accepts invitations. The code follows the `#` of the link: browsers do not send this part, so no server logs the
+ * code. The script copies the code into the form; without the script, the user pastes it.
  */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { type Html, html } from '../../html/html.ts'
@@ -67,7 +67,7 @@ export const invitationPages: readonly OpenPage[] = [
 function renderInvitation(frame: Frame, code: string, problem?: Problem): Html {
   const main = html`<div class="narrow card">
 <h1>Accept your invitation</h1>
-<p>Choose a password; your e-mail address is the one that was invited.</p>
+<p>Choose a password. You will log in with the e-mail address that was invited.</p>
 ${renderFaults(problem)}
 <form method="post" action="${PATH}" class="stack" data-once>
 ${csrfField(frame)}
@@ -78,7 +78,7 @@ required data-from-fragment aria-describedby="code-hint"></p>
 <p class="field"><label for="password">Password</label>
 <input id="password" name="password" type="password" autocomplete="new-password"
 required${describedBy(problem, 'password', 'password-hint')}></p>
-<p class="hint" id="password-hint">8 characters or more. Several words beat one with symbols.</p>
+<p class="hint" id="password-hint">8 characters or more. Several words are safer than one word with symbols.</p>
 ${renderFault(problem, 'password')}
 <p><button class="primary wide">Accept</button></p>
 </form>

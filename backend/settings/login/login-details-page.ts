@@ -1,4 +1,4 @@
-/** The page of the user's own login: password, second factor and sessions. */
+/** The page of the user's own login: password, two-factor authentication, notices and sessions. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { type Html, html } from '../../html/html.ts'
 import { browserName } from '../../sessions/browser-name.ts'
@@ -32,7 +32,7 @@ ${renderFault(problem, 'current_password')}
 <p class="field"><label for="new_password">New password</label>
 <input id="new_password" name="new_password" type="password" autocomplete="new-password"
 required${describedBy(problem, 'new_password', 'new-password-hint')}></p>
-<p class="hint" id="new-password-hint">8 characters or more. Several words beat one with symbols.</p>
+<p class="hint" id="new-password-hint">8 characters or more. Several words are safer than one word with symbols.</p>
 ${renderFault(problem, 'new_password')}
 <p><button class="primary">Change password</button></p>
 </form>
@@ -45,7 +45,7 @@ ${renderFault(problem, 'new_password')}
 <section class="card" aria-labelledby="notices-title">
 <div class="heading"><h2 id="notices-title">Notices by mail</h2>
 <a class="button" href="/settings/notices">${user.role === 'admin' ? 'Choose' : 'View'}<span class="unseen"> notices by mail</span></a></div>
-<p>${user.role === 'admin' ? 'About keys, webhooks, replies from customers, and changes that affect security.' : 'You receive mail about your own login only.'}</p>
+<p>${user.role === 'admin' ? 'Choose which notices about keys, webhooks and replies from customers you receive. Notices about security are always mailed.' : 'You receive mail about your own login only.'}</p>
 </section>
 ${renderSessions(frame, details)}`
   return renderPage(frame, { title: 'Your login', section: '/settings/login-details', main })
@@ -60,11 +60,11 @@ function renderSessions(frame: Frame, { sessions, session, now }: LoginDetails):
 <p class="hint">A session ends after 30 minutes without use, and at the latest after 12 hours. Times are in
 ${times.timezone} time.</p>
 <table class="keys"><caption class="unseen">Your sessions</caption>
-<thead><tr><th scope="col">Browser</th><th scope="col">Address</th><th scope="col">Logged in</th><th scope="col">Last used</th><th scope="col">Actions</th></tr></thead>
+<thead><tr><th scope="col">Browser</th><th scope="col">IP address</th><th scope="col">Logged in</th><th scope="col">Last used</th><th scope="col">Actions</th></tr></thead>
 <tbody>${sessions.map(
     (listed) => html`<tr>
-<th scope="row" data-label="Browser">${browserName(listed.userAgent)}${listed.isCurrent && html` <span class="hint">this one</span>`}</th>
-<td data-label="Address" translate="no">${listed.address ?? 'Unknown'}</td>
+<th scope="row" data-label="Browser">${browserName(listed.userAgent)}${listed.isCurrent && html` <span class="hint">this session</span>`}</th>
+<td data-label="IP address" translate="no">${listed.address ?? 'Unknown'}</td>
 <td data-label="Logged in">${exactTime(listed.createdAt, times.timezone)}</td>
 <td data-label="Last used">${timeAgo(listed.lastSeenAt, times)}</td>
 <td data-label="Actions">${!listed.isCurrent && renderEnd(frame, listed)}</td></tr>`,

@@ -1,4 +1,4 @@
-/** The routes of login, logout and change of password. */
+/** The routes that log a user in and out, show the user's login, and change the password. */
 import { Problem } from '../../../shared/contract/problem.ts'
 import { recordAudit } from '../../accounts/audit.ts'
 import { csrfTokenOf } from '../../sessions/csrf-token.ts'
@@ -22,15 +22,15 @@ import { renderLogin } from './login-page.ts'
 const HOME = '/settings'
 const LOGIN = '/settings/login'
 
-/** The messages that the login form shows after a logout. The query names them, as an ended session stores none. */
+/** The login form's messages after a logout. Their names are in the query, because an ended session stores nothing. */
 const LOGGED_OUT = ['logged_out', 'logged_out_everywhere'] as const
 
 function loginAfter(name: (typeof LOGGED_OUT)[number]): string {
   return `${LOGIN}?after=${name}`
 }
 
-/** Shows the login form without a session; otherwise redirects to the next page. */
-async function welcome(request: PageRequest, { relyingParty }: SettingsDeps): Promise<Response> {
+/** Shows the login form. If the user is already logged in, redirects to Home instead. */
+async function showLogin(request: PageRequest, { relyingParty }: SettingsDeps): Promise<Response> {
   if (request.session !== undefined) return { location: HOME, json: { location: HOME } }
   const flash = LOGGED_OUT.find((name) => name === request.query.get('after')) ?? null
   return {
@@ -40,7 +40,7 @@ async function welcome(request: PageRequest, { relyingParty }: SettingsDeps): Pr
 }
 
 export const loginPages: readonly OpenPage[] = [
-  { method: 'GET', path: '/settings/login', handle: welcome },
+  { method: 'GET', path: '/settings/login', handle: showLogin },
   {
     method: 'POST',
     path: '/settings/login',
@@ -63,7 +63,11 @@ export const loginPages: readonly OpenPage[] = [
         return { status: 202, json, location: '/settings/login/code', ...started }
       }
       const begun = await findSession(deps.database.read, started.token, now)
-      if (begun === undefined) throw new Problem('login_failed', 'The login is no longer active.')
+      if (begun === undefined)
+        throw new Problem(
+          'login_failed',
+          'The login was ended before it was complete. Log in again.',
+        )
       return { json: representSession(begun), location: HOME, ...started }
     },
     rerender:

@@ -12,11 +12,11 @@ import type { Frame } from '../shell/response.ts'
 export const NOTICES_PATH = '/settings/notices'
 
 const CHOSEN_WORDS: Readonly<Record<OptionalNotice, readonly [name: string, hint: string]>> = {
-  'api_key.expiring': ['An API key is about to expire', '14 days and 1 day before its end.'],
-  'api_key.issued': ['An API key was issued', 'By another person of the account.'],
+  'api_key.expiring': ['An API key is about to expire', '14 days and 1 day before it expires.'],
+  'api_key.issued': ['An API key was issued', 'Only if another person of your account issued it.'],
   'webhook_endpoint.disabled': [
     'A webhook endpoint was disabled',
-    'Events are not sent to it until it is resumed.',
+    'No events are sent to the endpoint until someone resumes it.',
   ],
   'message.received': [
     'A customer replied to a reminder',
@@ -38,7 +38,7 @@ export function renderNotices(
   const isAdmin = user.role === 'admin'
   const main = html`<p class="back"><a href="/settings/login-details">Your login</a></p>
 <h1>Notices by mail</h1>
-<p class="lead">${isAdmin ? html`What the service mails to <strong translate="no">${user.email}</strong>. Other Admins choose for themselves.` : 'Notices about the account are mailed to its Admins. You receive mail about your own login only.'}</p>
+<p class="lead">${isAdmin ? html`Choose which notices the service mails to <strong translate="no">${user.email}</strong>. Other Admins choose for themselves.` : 'Notices about the account are mailed to its Admins. You receive mail about your own login only.'}</p>
 ${
   isAdmin &&
   html`<form method="post" action="${NOTICES_PATH}" class="card stack" data-once>${csrfField(frame)}
@@ -50,7 +50,7 @@ ${OPTIONAL_NOTICES.map((kind) => {
 })}</fieldset>
 <p><button class="primary">Save</button></p></form>
 <section class="card stack" aria-labelledby="always-title"><h2 id="always-title">Always mailed</h2>
-<p class="hint">To every Admin except the one who made the change, so that no such change goes unnoticed.</p>
+<p class="hint">These notices are mailed to every Admin except the one who made the change, so that no such change goes unnoticed.</p>
 <ul>${Object.values(SECURITY_WORDS).map((words) => html`<li>${words}</li>`)}</ul></section>`
 }
 <section class="card stack" aria-labelledby="own-title"><h2 id="own-title">About your own login</h2>

@@ -26,7 +26,7 @@ export const noticePages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: NOTICES_PATH,
-    admins: 'Notices about the account are mailed to its Admins.',
+    adminsOnly: 'Notices about the account are mailed to its Admins.',
     expected: { lists: ['kinds'] },
     async handle({ session, fields, actionContext, wantsJson }, { database }) {
       const chosen = fields.list('kinds').map(kindOf)

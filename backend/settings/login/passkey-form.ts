@@ -1,6 +1,6 @@
 /**
- * The parts of pages that use passkeys. The script fills the field `credential` and submits the form; without
- * the script, or where the browser lacks passkeys, the form stays hidden.
+ * The parts of pages that use passkeys. The script fills the field `credential` and submits the form. Without the
+ * script, or if the browser does not support passkeys, the form stays hidden.
  */
 import { type Html, html } from '../../html/html.ts'
 import type { RelyingParty } from '../../sessions/relying-party.ts'

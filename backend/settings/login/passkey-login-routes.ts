@@ -1,4 +1,4 @@
-/** Login with a passkey: by itself, or instead of the code of the second factor. */
+/** Logs in with a passkey alone, or with a passkey as the second factor after the password. */
 import { Problem } from '../../../shared/contract/problem.ts'
 import { beginPasskeyLogin, logInWithPasskey } from '../../sessions/passkey-login.ts'
 import { findPendingUser, findSession } from '../../sessions/sessions.ts'
@@ -64,7 +64,8 @@ async function logIn(request: PageRequest, attempt: Attempt, deps: SettingsDeps)
   const { fields, now } = request
   const started = await logInWithPasskey(depsOf(deps), attempt, readAuthentication(fields), now)
   const session = await findSession(database.read, started.token, now)
-  if (session === undefined) throw new Problem('login_failed', 'The login is no longer active.')
+  if (session === undefined)
+    throw new Problem('login_failed', 'The login was ended before it was complete. Log in again.')
   return { json: representSession(session), location: '/settings', ...started }
 }
 

@@ -1,4 +1,4 @@
-/** The pages of the user's passkeys. */
+/** The list of the user's passkeys, and the pages that add, rename and remove a passkey. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import type { PasskeyRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
@@ -22,8 +22,8 @@ export function renderPasskeys(
   return html`<section class="card stack" aria-labelledby="passkeys-title">
 <div class="heading"><h2 id="passkeys-title">Passkeys</h2>
 ${party !== undefined && html`<a class="button" href="/settings/passkeys/new">Add a passkey</a>`}</div>
-<p>A passkey is kept by a device, a password manager or a security key. You log in with it alone, after unlocking it with
-your fingerprint, your face or a PIN.</p>
+<p>A passkey is stored on a device, in a password manager or on a security key. To log in, you unlock it with your
+fingerprint, your face or a PIN. You need neither your password nor a code.</p>
 ${party === undefined && html`<p class="hint">Passkeys need a host name, and this service has only an IP address.</p>`}
 ${passkeys.length > 0 && renderTable(passkeys, times)}
 </section>`
@@ -52,7 +52,7 @@ export function renderNewPasskey(
 <div class="narrow card stack">
 <h1>Add a passkey</h1>
 ${renderFaults(problem)}
-<p>Your browser asks where to keep the passkey, and how to unlock it. Choose a name by which you will recognize it.</p>
+<p>Choose a name by which you will recognize the passkey. Your browser then asks where to store it and how to unlock it.</p>
 <noscript><p class="hint">Passkeys need a browser that runs scripts. Without scripts, use an authenticator app.</p></noscript>
 ${renderPasskeyUnavailable(party)}
 <form method="post" action="/settings/passkeys" class="stack" data-passkey="create" data-challenge="/settings/passkeys/challenge" data-host="${party.id}" hidden novalidate>
@@ -79,7 +79,7 @@ export function renderRenamePasskey(
     title: `Rename ${passkey.name}`,
     section: SECTION,
     back: BACK,
-    consequences: html`<p>The name is shown on your pages and in the audit log only. The device keeps its own.</p>`,
+    consequences: html`<p>The name is shown only on these pages and in the audit log. The name on your device does not change.</p>`,
     action: `/settings/passkeys/${passkey.id}/rename`,
     button: 'Rename',
     problem,
@@ -94,11 +94,11 @@ export function renderRemovePasskey(frame: Frame, passkey: PasskeyRow, isLast: b
     title: `Remove ${passkey.name}?`,
     section: SECTION,
     back: BACK,
-    consequences: html`<p>This passkey can no longer be used to log in. Delete it on the device too, which does not notice that it was
-removed here.</p>
+    consequences: html`<p>This passkey can no longer be used to log in. Also delete it on your device, which does not notice that
+the passkey was removed here.</p>
 ${
   isLast &&
-  html`<p><strong>It is your only second factor.</strong> You will log in with your password alone, and your recovery codes will no
+  html`<p><strong>This is your only second factor.</strong> You will log in with your password alone, and your recovery codes will no
 longer work.</p>`
 }`,
     action: `/settings/passkeys/${passkey.id}/remove`,

@@ -89,14 +89,14 @@ export const passkeyPages: readonly SessionPage[] = [
       const isOpen = await database.transaction((tx) =>
         consumeChallenge(tx, challenge, challengeScopeOf(session), now),
       )
-      if (!isOpen) invalid('credential', 'This took too long. Try again.')
+      if (!isOpen) invalid('credential', 'Adding the passkey took too long. Try again.')
       const credential = await verifyCreation(party, created, challenge)
       if (credential === undefined) {
-        return invalid('credential', 'What the browser returned is not a valid passkey. Try again.')
+        return invalid('credential', 'The browser did not return a valid passkey. Try again.')
       }
       const { passkey, recoveryCodes } = await database.transaction(async (tx) => {
         const added = await addPasskey(tx, user.id, { ...credential, name }, actionContext)
-        // With the first second factor, a session that an attacker started with the password must end.
+        // When the first second factor is added, an attacker may have a session for which the password sufficed.
         if (added.recoveryCodes !== undefined) await endSessionsOf(tx, user.id, token)
         else if (!wantsJson) await setFlash(tx, token, 'passkey_added')
         return added

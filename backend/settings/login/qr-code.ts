@@ -1,8 +1,8 @@
-/** Renders QR codes as images in the page: their content is neither in a script nor in a request. */
+/** Renders QR codes as SVG within the page, so that their content is in no script and in no request. */
 import { encode } from 'uqr'
 import { type Html, html } from '../../html/html.ts'
 
-/** Modules of white around the code, which scanners need (ISO/IEC 18004). */
+/** The width of the white border that scanners need, in squares of the code (ISO/IEC 18004). */
 const QUIET_ZONE = 4
 
 /** Renders black on white in both color schemes, because some scanners read no other colors. */

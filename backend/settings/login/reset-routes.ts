@@ -1,4 +1,4 @@
-/** The routes for a forgotten password: the request for a link, and the page to which the link leads. */
+/** The routes for a forgotten password: the page that mails a link, and the page to which the link leads. */
 import { Problem } from '../../../shared/contract/problem.ts'
 import { type Html, html } from '../../html/html.ts'
 import type { NoticeRoute } from '../../mail/mail-services.ts'
@@ -102,7 +102,7 @@ ${renderFault(problem, 'email')}
   )
 }
 
-/** Depends on the text of the address alone: the page does not reveal whether a user has it. */
+/** The page depends only on the address that was entered, so it does not reveal whether a user has this address. */
 function renderRequested(frame: Frame, email: string, route: NoticeRoute): Html {
   return renderAlone(
     frame,
@@ -145,7 +145,7 @@ function renderNewPassword(frame: Frame, code: string, problem?: Problem): Html 
   return renderAlone(
     frame,
     'Set a new password',
-    html`<p>All your sessions end, and you log in with the new password.</p>
+    html`<p>After this, all your sessions end, and you must log in with the new password.</p>
 ${renderFaults(problem)}
 <form method="post" action="${RESET_PATH}" class="stack" data-once novalidate>
 ${csrfField(frame)}
@@ -156,7 +156,7 @@ required data-from-fragment aria-describedby="code-hint"></p>
 <p class="field"><label for="password">New password</label>
 <input id="password" name="password" type="password" autocomplete="new-password"
 required${describedBy(problem, 'password', 'password-hint')}></p>
-<p class="hint" id="password-hint">8 characters or more. Several words beat one with symbols.</p>
+<p class="hint" id="password-hint">8 characters or more. Several words are safer than one word with symbols.</p>
 ${renderFault(problem, 'password')}
 <p><button class="primary wide">Set password</button></p>
 </form>
@@ -167,7 +167,7 @@ ${renderFault(problem, 'password')}
 function renderDone(frame: Frame): Html {
   return renderAlone(
     frame,
-    'Your password is changed',
+    'Your password was changed',
     html`<p>All your sessions have ended. Log in with your new password.</p>
 <p><a class="button primary" href="/settings/login">Log in</a></p>`,
   )

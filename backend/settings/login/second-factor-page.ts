@@ -1,4 +1,4 @@
-/** The pages of second factors: their description, the setup of the app, and the recovery codes, shown once. */
+/** The pages of two-factor authentication: overview, setup of the app, and recovery codes, which are shown once. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import type { PasskeyRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
@@ -18,7 +18,7 @@ const BACK = html`<p class="back"><a href="/settings/login-details">Your login</
 export interface SecondFactorView {
   readonly session: Session
   readonly passkeys: readonly PasskeyRow[]
-  /** Undefined: passkeys cannot be added. */
+  /** Undefined if passkeys cannot be added. */
   readonly party: RelyingParty | undefined
   readonly now: Date
 }
@@ -47,20 +47,21 @@ ${user.role === 'admin' && renderPolicy(frame, account.requiresSecondFactor)}`
 
 function renderRecovery(frame: Frame): Html {
   return html`<section class="card stack" aria-labelledby="recovery-title"><h2 id="recovery-title">Recovery codes</h2>
-<p>Each code replaces your app or your passkey once, after your password. New codes make the earlier ones invalid.</p>
-<div class="row">${renderButton(frame, 'recovery-codes', 'New recovery codes')}</div></section>`
+<p>After your password, you can enter a recovery code instead of using your app or your passkey. Each code works once. New
+codes make the earlier codes invalid.</p>
+<div class="row">${renderButton(frame, 'recovery-codes', 'Create new recovery codes')}</div></section>`
 }
 
 function renderPolicy(frame: Frame, isRequired: boolean): Html {
   return html`<section class="card stack" aria-labelledby="policy-title"><h2 id="policy-title">For all Admins</h2>
 <p>${
     isRequired
-      ? 'Every Admin of this account needs two-factor authentication. Without it, an Admin can only set it up.'
+      ? 'Every Admin of this account must use two-factor authentication. Until an Admin has set it up, no other page is available to them.'
       : 'Admins of this account may log in with their password alone.'
   }</p>
 <form method="post" action="${PATH}/policy" data-once>${csrfField(frame)}
 <input type="hidden" name="required" value="${isRequired ? 'no' : 'yes'}">
-<button>${isRequired ? 'Stop requiring it' : 'Require it for all Admins'}</button></form></section>`
+<button>${isRequired ? 'No longer require two-factor authentication' : 'Require two-factor authentication'}</button></form></section>`
 }
 
 export function renderSetup(frame: Frame, { secret, uri }: TotpSetup, problem?: Problem): Html {
@@ -90,12 +91,12 @@ ${renderFault(problem, 'code')}
 export function renderCodes(frame: Frame, codes: readonly string[]): Html {
   const main = html`<div class="narrow card reveal">
 <h1 tabindex="-1" autofocus data-focus>Store your recovery codes</h1>
-<p>Each code replaces your app or your passkey once, in case you lose it. The codes are shown only now: keep them where you
-can find them without your phone. Earlier recovery codes no longer work.</p>
+<p>If you lose your app or your passkey, enter one of these codes instead. Each code works once. The codes are shown only now:
+store them where you can find them without your phone. Earlier recovery codes no longer work.</p>
 <div class="field"><label for="codes">Recovery codes</label>
 <div class="copy"><textarea id="codes" class="secret" rows="${codes.length}" readonly spellcheck="false" translate="no">${codes.join('\n')}</textarea>
 <button type="button" data-copy="codes" hidden>Copy<span class="unseen"> recovery codes</span></button></div></div>
-<p><a class="button primary" href="${PATH}">I have stored them</a></p>
+<p><a class="button primary" href="${PATH}">I have stored the codes</a></p>
 </div>`
   return renderPage(frame, { title: 'Recovery codes', isAlone: true, main })
 }

@@ -66,7 +66,7 @@ export const secondFactorPages: readonly SessionPage[] = [
           secondFactorBox,
           actionContext,
         )
-        // A session that an attacker started with the password alone must end.
+        // An attacker may have a session for which the password sufficed.
         await endSessionsOf(tx, user.id, token)
         return issued
       })
@@ -104,7 +104,7 @@ export const secondFactorPages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: `${PATH}/policy`,
-    admins: 'Only an Admin can require a second factor.',
+    adminsOnly: 'Only an Admin can require two-factor authentication.',
     needsConfirmation: true,
     expected: { texts: ['required'] },
     async handle({ session, fields, actionContext, wantsJson }, { database }) {
@@ -112,7 +112,7 @@ export const secondFactorPages: readonly SessionPage[] = [
       if (isRequired && !session.user.hasSecondFactor) {
         invalid(
           'required',
-          'Set up your own second factor first. Otherwise you would be locked out.',
+          'Set up two-factor authentication for yourself first. Otherwise you would be locked out.',
         )
       }
       await database.transaction(async (tx) => {

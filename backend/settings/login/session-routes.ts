@@ -1,4 +1,4 @@
-/** The routes of the user's sessions, and of the confirmation of the password. */
+/** The routes that list and end the user's sessions, and the page on which the user enters the password again. */
 import { Problem } from '../../../shared/contract/problem.ts'
 import { recordAudit } from '../../accounts/audit.ts'
 import { type Html, html } from '../../html/html.ts'
@@ -89,7 +89,7 @@ function pathOf(text: string): string {
 function renderConfirm(frame: Frame, next: string, problem?: Problem): Html {
   const main = html`<div class="narrow card">
 <h1>Confirm that it is you</h1>
-<p>Enter your password to continue. Sensitive actions, such as issuing a key, require this if you last entered it
+<p>Enter your password to continue. Sensitive actions, such as issuing a key, require your password if you last entered it
 more than a few minutes ago.</p>
 ${renderFaults(problem)}
 <form method="post" action="${CONFIRM_PATH}" class="stack" data-once novalidate>

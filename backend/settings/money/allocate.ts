@@ -32,7 +32,7 @@ const PATH = '/settings/payments'
 
 interface AllocateForm extends Subject {
   readonly payment: PaymentRow
-  /** The invoices to which the payment is allocated already. */
+  /** The ids of the invoices to which part of the payment is already allocated. */
   readonly allocated: readonly string[]
   readonly customer: string
   readonly invoices: readonly InvoiceRow[]
@@ -49,11 +49,11 @@ const action: MoneyAction<AllocateForm, AllocateInput, Reallocated> = {
     action: `${PATH}/{id}/allocate`,
   },
   operation: 'settings.allocatePayment',
-  admins: 'Only an Admin can allocate payments.',
+  adminsOnly: 'Only an Admin can allocate payments.',
   flash: 'payment_allocated',
   undo: ({ payment, allocated }, _done, allocations) => {
     const ids = allocations.map(({ invoiceId }) => invoiceId)
-    // Undoing would also take back what the payment had allocated to these invoices before.
+    // Undo takes back everything that the payment pays of an invoice, including what it paid before this action.
     if (ids.some((id) => allocated.includes(id))) return undefined
     const fields = allocations.flatMap(({ invoiceId, amount }) => [
       ['allocations/invoice_id', invoiceId] as const,
@@ -128,14 +128,14 @@ function renderForm(
   const isNothing = invoices.length === 0 || payment.unapplied_amount === 0
   const main = html`<p class="back"><a href="${back.path}">${back.name}</a></p>
 <h1>${title}</h1>
-<p class="lead">${onAccount} of the payment by <span translate="no">${customer}</span> of ${dateWords(payment.received_on)} is on account.</p>
+<p class="lead">${onAccount} of the payment that was received from <span translate="no">${customer}</span> on ${dateWords(payment.received_on)} is on account.</p>
 ${renderFaults(problem)}
 ${
   isNothing
-    ? html`<p class="card hint">${payment.unapplied_amount === 0 ? 'All of it is allocated.' : `The customer owes nothing in ${payment.currency}.`}</p><p><a class="button" href="${back.path}">Back</a></p>`
+    ? html`<p class="card hint">${payment.unapplied_amount === 0 ? 'The whole payment is allocated.' : `The customer owes nothing in ${payment.currency}.`}</p><p><a class="button" href="${back.path}">Back</a></p>`
     : html`<form method="post" action="${back.path}/allocate/preview" class="stack" novalidate>${csrfField(frame)}
 <fieldset class="card" id="allocations"><legend class="title">Open invoices</legend>
-<p class="hint">The oldest invoices are proposed. Change the amounts as you like; the rest stays on account.</p>
+<p class="hint">The oldest invoices are proposed. Change the amounts as you like. Money that you do not allocate stays on account.</p>
 ${renderFault(problem, 'allocations')}${renderAllocationFields(invoices, today, entered, problem)}</fieldset>
 <p class="row"><button class="primary">Preview</button> <a class="button" href="${back.path}">Cancel</a></p></form>`
 }`
@@ -159,7 +159,7 @@ function renderPreview(
         html`${renderMoney(payment.amount, payment.currency)}, ${METHOD_WORDS[payment.method]}`,
       ],
       ['Received on', dateWords(payment.received_on)],
-      ['To allocate', renderMoney(sum, payment.currency)],
+      ['Amount to allocate', renderMoney(sum, payment.currency)],
     ],
     effects,
     timezone,

@@ -1,4 +1,4 @@
-/** The table of open invoices with a field for the amount allocated to each. */
+/** The table of open invoices, with a field for the amount that is allocated to each invoice. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import type { InvoiceRow, Reader } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
@@ -14,14 +14,14 @@ import { dateWords, renderMoney } from '../shell/ledger-words.ts'
 import { plural } from '../shell/words.ts'
 import { amountText, readAmountText } from './amount-field.ts'
 
-/** The most invoices that the limit on form fields allows, and more than one payment needs. */
+/** How many invoices the table shows. A form with more would exceed the limit on fields; few payments pay as many. */
 const SHOWN_MAX = 40
 
 export const ALLOCATIONS: Required<Pick<Expected, 'rows'>> = {
   rows: { allocations: { texts: ['invoice_id'], numbers: ['amount'] } },
 }
 
-/** Returns open invoices, earliest due date first. The invoice `firstId` precedes them whatever its due date. */
+/** Returns open invoices, earliest due date first. The invoice `firstId` precedes all others. */
 export async function readAllocatableInvoices(
   reader: Reader,
   accountId: string,
@@ -42,9 +42,9 @@ export interface Allocatable {
 }
 
 /**
- * Reads the amount entered for each invoice; empty amounts are ignored. Throws `validation_failed`. For a form,
- * the amounts are compared with the amounts due here, so that messages use the words of the form. The domain
- * checks every amount again.
+ * Reads the amount entered for each invoice; empty amounts are ignored. Throws `validation_failed`. The amounts of a
+ * form are compared with the amounts due already here, because the errors of the domain function, which checks them
+ * again, do not use the words of the form.
  */
 export function parseAllocations(
   fields: Fields,
@@ -109,7 +109,7 @@ export function renderAllocationFields(
   const rows = entered.rows('allocations', 'invoice_id', 'amount')
   const filled = enteredAllocations(entered).map(({ invoice_id }) => invoice_id)
   return html`<table class="keys ledger shares"><caption class="unseen">Open invoices</caption>
-<thead><tr><th scope="col">Invoice</th><th scope="col">Due on</th><th scope="col" class="amount">Due</th><th scope="col" class="amount">Amount to allocate</th></tr></thead>
+<thead><tr><th scope="col">Invoice</th><th scope="col">Due on</th><th scope="col" class="amount">Amount due</th><th scope="col" class="amount">Amount to allocate</th></tr></thead>
 <tbody>${invoices.map((invoice) => {
     const text = rows.find(({ invoice_id }) => invoice_id === invoice.id)?.amount ?? ''
     const name = `allocations/${filled.indexOf(invoice.id)}/amount`
@@ -118,8 +118,8 @@ export function renderAllocationFields(
     const id = isFilled ? name : `share-${invoice.id}`
     return html`<tr><th scope="row" data-label="Invoice"><a href="/settings/invoices/${invoice.id}" translate="no">${invoice.number}</a></th>
 <td data-label="Due on">${dateWords(invoice.due_date)}${late > 0 && html` <span class="badge late">${plural(late, 'day')} late</span>`}</td>
-<td data-label="Due" class="amount">${renderMoney(invoice.amount_due, invoice.currency)}</td>
-<td data-label="Amount" class="amount"><input type="hidden" name="allocations/invoice_id" value="${invoice.id}">
+<td data-label="Amount due" class="amount">${renderMoney(invoice.amount_due, invoice.currency)}</td>
+<td data-label="Amount to allocate" class="amount"><input type="hidden" name="allocations/invoice_id" value="${invoice.id}">
 <input id="${id}" name="allocations/amount" value="${text}" inputmode="decimal" autocomplete="off" class="sum-field" aria-label="Amount for ${invoice.number}"${isFilled && describedBy(problem, name)}>
 ${isFilled && renderFault(problem, name)}</td></tr>`
   })}</tbody></table>`

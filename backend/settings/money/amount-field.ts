@@ -1,4 +1,4 @@
-/** Parses amounts from forms and from scripts. */
+/** Parses and formats the amounts in form fields. */
 import { AMOUNT_MAX, currencyExponent } from '../../money/money.ts'
 
 const GROUPED = /^[1-9]\d{0,2}(?:[, '’\u{a0}\u{202f}]\d{3})+(?:\.\d*)?$/u
@@ -7,8 +7,8 @@ const PLAIN = /^\d+(?:\.\d*)?$/
 const WITH_COMMA = /^(?:\d+|[1-9]\d{0,2}(?:[. '’\u{a0}\u{202f}]\d{3})+),\d{1,2}$/u
 
 /**
- * Returns minor units of an amount such as `1,234.50` or `1.234,50`, or a description of the fault. A text
- * that means different amounts in different countries, such as `1,500`, has one meaning here: 1500.
+ * Returns the amount in minor units, e.g. of `1,234.50` or `1.234,50`, or a description of the fault. `1,500`, which
+ * means different amounts in different countries, is always read as 1500.
  */
 export function readAmountText(text: string, currency: string): number | string {
   const trimmed = text.trim()

@@ -39,7 +39,7 @@ const action: MoneyAction<CreditForm, Credit, InvoiceRow> = {
     action: `${PATH}/{id}/credit`,
   },
   operation: 'settings.creditInvoice',
-  admins: 'Only an Admin can change invoices.',
+  adminsOnly: 'Only an Admin can change invoices.',
   flash: 'invoice_credited',
   expected: { texts: ['reason'], numbers: ['amount'] },
   load: readForm,
@@ -101,7 +101,7 @@ ${renderFaults(problem)}
 <input id="amount" name="amount" value="${entered.text('amount')}" inputmode="decimal" autocomplete="off" required class="sum-field"${describedBy(problem, 'amount')}>${renderFault(problem, 'amount')}</div>
 <div class="field"><label for="reason">Reason</label>
 <input id="reason" name="reason" value="${entered.text('reason')}" maxlength="500" autocomplete="off" required${describedBy(problem, 'reason', 'reason-hint')}>
-<p class="hint" id="reason-hint">For the audit log. The customer does not see it.</p>${renderFault(problem, 'reason')}</div>
+<p class="hint" id="reason-hint">Recorded in the audit log. The customer does not see the reason.</p>${renderFault(problem, 'reason')}</div>
 <p class="row"><button class="primary">Preview</button> <a class="button" href="${path}">Cancel</a></p></form>`
   return renderPage(frame, {
     title: `Credit invoice ${invoice.number}`,

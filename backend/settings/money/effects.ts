@@ -1,6 +1,6 @@
 /**
- * Previews an action on money by running it in a transaction that is rolled back. The action itself can
- * differ from the preview only by changes in between.
+ * Previews an action on money by performing it in a transaction that is rolled back. The real action has the same
+ * effects, unless the data changes in between.
  */
 import type { Database } from '../../database/database.ts'
 import type { InvoiceRow, Reader, Transaction } from '../../database/tables.ts'
@@ -72,7 +72,7 @@ interface View {
   readonly balances: readonly Balance[]
 }
 
-/** Invoices and messages of `before` are read again, whatever their present state. */
+/** Reads the open invoices and waiting messages, or, after the action, those of `before` whatever their state. */
 async function readView(reader: Reader, subject: Subject, before?: View): Promise<View> {
   const { accountId, debtorId, today, invoiceIds = [] } = subject
   const open = await reader
@@ -113,7 +113,7 @@ function compare(before: View, after: View): Effects {
   const statuses = [...before.messages]
   const unappliedOf = ({ balances }: View, currency: string) =>
     balances.find((balance) => balance.currency === currency)?.unapplied ?? 0
-  const currencies = new Set([...before.balances, ...after.balances].map((one) => one.currency))
+  const currencies = new Set([...before.balances, ...after.balances].map((row) => row.currency))
   return {
     invoices: pairs.toSorted((a, b) => byDueDate(a.before, b.before)),
     onAccount: [...currencies]
@@ -122,7 +122,7 @@ function compare(before: View, after: View): Effects {
         before: unappliedOf(before, currency),
         after: unappliedOf(after, currency),
       }))
-      .filter((one) => one.before !== one.after),
+      .filter((balance) => balance.before !== balance.after),
     messagesCancelled: statuses.filter(
       ([id, status]) => status !== 'cancelled' && after.messages.get(id) === 'cancelled',
     ).length,

@@ -1,7 +1,7 @@
 /**
- * Actions on money in Settings: a form, a preview, and the action itself. Each of the three is a request that
- * works without the script. The preview contains an idempotency key, so that a double click acts once; scripts
- * send their own key.
+ * Actions on money in Settings: a form, a preview, and the action itself. Each is a separate request, and works
+ * without JavaScript. The preview contains an idempotency key, so that a double click performs the action only once.
+ * JSON clients send a key of their own.
  */
 import { createHash, randomUUID } from 'node:crypto'
 import { Problem } from '../../../shared/contract/problem.ts'
@@ -17,11 +17,12 @@ import { type Effects, previewEffects, representEffects, type Subject } from './
 export interface MoneyAction<Form extends Subject, Input, Done> {
   readonly paths: MoneyActionPaths
   /**
-   * The operation of the idempotency key. It must never change: otherwise a repeated request would act
-   * again.
+   * The name of the operation, which is stored with the idempotency key. It must never change: otherwise a request
+   * that is repeated after an update would be performed twice.
    */
   readonly operation: string
-  readonly admins: string
+  /** The message of the error page that Members receive. */
+  readonly adminsOnly: string
   readonly flash: string
   /** The request that undoes the action. If it is absent, the action cannot be undone, and the form says so. */
   readonly undo?: (form: Form, done: Done, input: Input) => Undo | undefined
@@ -63,7 +64,7 @@ const KEY_PATTERN = /^[\x21-\x7e]{1,255}$/
 export function moneyActionPages<Form extends Subject, Input, Done>(
   action: MoneyAction<Form, Input, Done>,
 ): readonly SessionPage[] {
-  const { admins, paths } = action
+  const { adminsOnly, paths } = action
   const expected = { ...action.expected, texts: [...(action.expected.texts ?? []), KEY_FIELD] }
   const rerender: NonNullable<SessionPage['rerender']> = async (request, problem, { database }) => {
     if (needsErrorPage(problem)) return undefined
@@ -74,9 +75,9 @@ export function moneyActionPages<Form extends Subject, Input, Done>(
     {
       method: 'GET',
       path: paths.form,
-      admins,
+      adminsOnly,
       async handle(request, { database }) {
-        refuseReadOnly(request.session)
+        rejectIfReadOnly(request.session)
         const form = await action.load(database.read, request)
         const entered = fieldsOf(action.defaults(form))
         return { page: (frame) => action.renderForm(frame, form, entered, undefined) }
@@ -85,7 +86,7 @@ export function moneyActionPages<Form extends Subject, Input, Done>(
     {
       method: 'POST',
       path: paths.edit,
-      admins,
+      adminsOnly,
       expected,
       async handle(request, { database }) {
         const form = await action.load(database.read, request)
@@ -95,11 +96,11 @@ export function moneyActionPages<Form extends Subject, Input, Done>(
     {
       method: 'POST',
       path: paths.preview,
-      admins,
+      adminsOnly,
       expected,
       rerender,
       async handle(request, { database }) {
-        refuseReadOnly(request.session)
+        rejectIfReadOnly(request.session)
         const form = await action.load(database.read, request)
         const input = action.parse(form, request.fields)
         const { effects } = await previewEffects(database, form, (tx) =>
@@ -115,15 +116,15 @@ export function moneyActionPages<Form extends Subject, Input, Done>(
     {
       method: 'POST',
       path: paths.action,
-      admins,
+      adminsOnly,
       expected,
       rerender,
-      handle: (request, deps) => performOnce(action, request, deps),
+      handle: (request, deps) => performMoneyAction(action, request, deps),
     },
   ]
 }
 
-async function performOnce<Form extends Subject, Input, Done>(
+async function performMoneyAction<Form extends Subject, Input, Done>(
   action: MoneyAction<Form, Input, Done>,
   request: SessionRequest,
   deps: SettingsDeps,
@@ -135,7 +136,7 @@ async function performOnce<Form extends Subject, Input, Done>(
     location: action.location,
     undo: () => undo,
   }
-  const response = await once(request, deps, options, async (tx) => {
+  const response = await performOnce(request, deps, options, async (tx) => {
     const form = await action.load(tx, request)
     const input = action.parse(form, request.fields)
     const done = await action.perform(tx, request, form, input)
@@ -148,30 +149,30 @@ async function performOnce<Form extends Subject, Input, Done>(
 export interface OnceOptions {
   readonly operation: string
   readonly flash: string
-  /** Called after the action: the request that undoes it. */
+  /** Called after the action. Returns the request that undoes the action. */
   undo?(): Undo | undefined
   location(id: string): string
-  /** Allowed if a repeated request is rejected because of the state after the first one. */
+  /** Set this only if a repeated request is rejected anyway, because of the state after the first request. */
   readonly isKeyOptional?: boolean
 }
 
-/** Runs `work` once for each key; it resolves with the JSON of the changed record. */
-export async function once(
+/** Calls `perform` once for each idempotency key. `perform` resolves with the JSON of the changed record. */
+export async function performOnce(
   request: SessionRequest,
   { database, idempotency }: SettingsDeps,
   { operation, flash, undo, location, isKeyOptional }: OnceOptions,
-  work: (tx: Transaction) => Promise<{ readonly id: string }>,
+  perform: (tx: Transaction) => Promise<{ readonly id: string }>,
 ): Promise<Response> {
   const { session, fields, wantsJson } = request
-  refuseReadOnly(session)
-  const perform = async (tx: Transaction) => {
-    const shown = await work(tx)
+  rejectIfReadOnly(session)
+  const performWithFlash = async (tx: Transaction) => {
+    const changed = await perform(tx)
     if (!wantsJson) await setFlash(tx, session.token, flash, undo?.())
-    return shown
+    return changed
   }
   if (isKeyOptional && !fields.has(KEY_FIELD)) {
-    const shown = await database.transaction(perform)
-    return { json: shown, location: location(shown.id) }
+    const changed = await database.transaction(performWithFlash)
+    return { json: changed, location: location(changed.id) }
   }
   const attempt = {
     accountId: session.account.id,
@@ -181,18 +182,18 @@ export async function once(
   }
   const outcome = await idempotency.once(attempt, {
     originalMember: 'original_id',
-    // Nothing to recall: the key belongs to one form, and is stored for as long as the form may be sent again.
+    // There is nothing to recall: the key belongs to one form, and is stored for as long as the form can be sent again.
     recall: async () => undefined,
     prepare: () => async (tx) => {
-      const shown = await perform(tx)
-      return { resourceId: shown.id, body: JSON.stringify(shown) }
+      const changed = await performWithFlash(tx)
+      return { resourceId: changed.id, body: JSON.stringify(changed) }
     },
   })
   return { json: JSON.parse(outcome.body), location: location(outcome.resourceId) }
 }
 
 /** Rejects changes to the invoices and payments of a read-only account, as the API does. */
-export function refuseReadOnly({ account }: Session): void {
+export function rejectIfReadOnly({ account }: Session): void {
   if (!isReadOnly(account.status)) return
   const state = account.status === 'trial_paused' ? 'on a paused trial' : account.status
   throw new Problem(
@@ -212,7 +213,7 @@ function keyOf(fields: Fields): string {
   const isMissing = key === ''
   throw new Problem(
     isMissing ? 'idempotency_key_required' : 'idempotency_key_invalid',
-    `Send an ${KEY_FIELD} of 1 to 255 visible ASCII characters, so that a repeated request does not act twice.`,
+    `Send an ${KEY_FIELD} of 1 to 255 visible ASCII characters, so that a repeated request is not performed twice.`,
   )
 }
 
@@ -227,7 +228,7 @@ function enteredOf(fields: Fields) {
   return [...fields.entries()].filter(([name]) => name !== KEY_FIELD && name !== 'csrf_token')
 }
 
-/** Renders the key; each form that performs an action has its own. */
+/** Renders a new idempotency key. Each form that performs an action has a key of its own. */
 export function renderKeyField(): Html {
   return html`<input type="hidden" name="${KEY_FIELD}" value="${randomUUID()}">`
 }

@@ -1,4 +1,4 @@
-/** Selects the customer, if the form was not opened from a customer's page. */
+/** The page on which the user selects a customer, before a form that was not opened from a customer's page. */
 import { todayIn } from '../../calendar/calendar.ts'
 import type { Reader } from '../../database/tables.ts'
 import { type Balance, readBalances } from '../../debtors/balances.ts'
@@ -17,7 +17,7 @@ export interface CustomerPicker {
   readonly title: string
   /** The label of the search field. */
   readonly question: string
-  /** The target of each customer's link, to which the id is appended. */
+  /** The path of the form to which each customer's link leads; the customer's id is added as `debtor_id`. */
   readonly path: string
 }
 
@@ -64,7 +64,7 @@ ${
         ) => html`<tr><th scope="row" data-label="Customer"><a href="${path}?debtor_id=${row.id}" translate="no">${row.name}</a></th>
 <td data-label="E-mail" translate="no">${row.email ?? '–'}</td><td data-label="Owes" class="amount">${owes(balances.get(row.id))}</td></tr>`,
       )}</tbody></table>
-${next !== null && html`<p class="hint">More customers match. Enter more of the name.</p>`}`
+${next !== null && html`<p class="hint">There are more customers. Enter more of the name to find them.</p>`}`
 }`,
       }),
   }

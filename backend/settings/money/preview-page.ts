@@ -1,6 +1,6 @@
 /**
- * The preview of an action on money, shown before the action. It is a page with a form, and works without
- * the script.
+ * The preview of an action on money, which is shown before the action is performed. It is a page with a form, and
+ * works without JavaScript.
  */
 import { type Html, html } from '../../html/html.ts'
 import { csrfField, renderPage } from '../shell/layout.ts'
@@ -9,7 +9,7 @@ import type { Frame } from '../shell/response.ts'
 import { plural } from '../shell/words.ts'
 import type { ChangedInvoice, Effects } from './effects.ts'
 
-/** Rows beyond these are only counted. */
+/** How many invoices are listed. The page states only the number of the others. */
 const SHOWN_MAX = 40
 
 export interface PreviewPage {
@@ -87,16 +87,16 @@ function renderSentences(effects: Effects): Html {
 function renderInvoices(pairs: readonly ChangedInvoice[], timezone: string): Html {
   const rest = pairs.length - SHOWN_MAX
   return html`<table class="keys ledger"><caption class="unseen">Invoices that change</caption>
-<thead><tr><th scope="col">Invoice</th><th scope="col">Due on</th><th scope="col" class="amount">Due before</th>
-<th scope="col" class="amount">Due after</th><th scope="col">Next reminder after</th></tr></thead>
+<thead><tr><th scope="col">Invoice</th><th scope="col">Due on</th><th scope="col" class="amount">Amount due now</th>
+<th scope="col" class="amount">Amount due afterwards</th><th scope="col">Next reminder afterwards</th></tr></thead>
 <tbody>${pairs.slice(0, SHOWN_MAX).map(
     ({
       before,
       after,
     }) => html`<tr><th scope="row" data-label="Invoice" translate="no">${after.number}</th>
 <td data-label="Due on">${dateWords(after.due_date)}</td>
-<td data-label="Due before" class="amount">${renderMoney(before.amount_due, before.currency)}</td>
-<td data-label="Due after" class="amount">${
+<td data-label="Amount due now" class="amount">${renderMoney(before.amount_due, before.currency)}</td>
+<td data-label="Amount due afterwards" class="amount">${
       after.status === 'paid'
         ? html`<span class="badge active">Paid</span>`
         : renderMoney(after.amount_due, after.currency)

@@ -13,8 +13,8 @@ const PATH = '/settings/payments'
 
 const PUT_TO_WORDS: Readonly<Record<PutTo, readonly [label: string, hint: string]>> = {
   oldest_first: ['Oldest invoices first', 'The rest stays on account.'],
-  chosen: ['These invoices', 'Enter an amount beside each. The rest stays on account.'],
-  on_account: ['Keep it on account', 'You can allocate it later.'],
+  chosen: ['These invoices', 'Enter an amount for each invoice. The rest stays on account.'],
+  on_account: ['Keep the money on account', 'You can allocate it to invoices later.'],
 }
 
 export function renderRecordForm(
@@ -44,7 +44,7 @@ ${renderAmount(form, entered, problem)}
   )}</select>${renderFault(problem, 'method')}</div>
 <div class="field"><label for="reference">Reference <span class="hint">(optional)</span></label>
 <input id="reference" name="reference" value="${entered.text('reference')}" maxlength="140" autocomplete="off"${describedBy(problem, 'reference', 'reference-hint')}>
-<p class="hint" id="reference-hint">What the payer wrote, or the number of the cheque.</p>${renderFault(problem, 'reference')}</div>
+<p class="hint" id="reference-hint">The text that the payer entered, or the number of the cheque.</p>${renderFault(problem, 'reference')}</div>
 </div></div>
 ${
   invoices.length === 0
@@ -60,7 +60,10 @@ ${
   })
 }
 
-/** The currency is that of the invoice. Without an invoice, the form proposes the customer's first currency. */
+/**
+ * The currency can be entered only if nothing determines it: the form is not for one invoice, and the customer owes
+ * nothing.
+ */
 function renderAmount(
   { currency, currencies, invoice }: RecordForm,
   entered: Fields,
@@ -80,8 +83,8 @@ ${
 function renderCurrencies({ currencies, currency, debtor, invoice }: RecordForm): Html | undefined {
   if (currencies.length < 2 || invoice !== undefined) return undefined
   return html`<nav class="filters" aria-label="Currency"><span>Currency</span> ${currencies.map(
-    (one) =>
-      html`<a href="${PATH}/new?debtor_id=${debtor.id}&amp;currency=${one}"${one === currency && html` aria-current="page"`}>${one}</a> `,
+    (code) =>
+      html`<a href="${PATH}/new?debtor_id=${debtor.id}&amp;currency=${code}"${code === currency && html` aria-current="page"`}>${code}</a> `,
   )}</nav>`
 }
 
@@ -126,7 +129,7 @@ export function renderRecordPreview(
   })
 }
 
-/** Warns of a similar recent payment: recording the same money twice is the most likely mistake. */
+/** Warns of a similar recent payment, because people are most likely to record the same payment twice by mistake. */
 function renderDuplicateWarning({ recent }: RecordForm, input: RecordInput): Html | undefined {
   const similar = recent.find(
     (row) =>
@@ -137,6 +140,6 @@ function renderDuplicateWarning({ recent }: RecordForm, input: RecordInput): Htm
   )
   return (
     similar &&
-    html`<a href="${PATH}/${similar.id}">A payment of the same amount and day</a> is already recorded. Continue only if the customer paid twice.`
+    html`<a href="${PATH}/${similar.id}">A payment with the same amount and date</a> is already recorded. Continue only if the customer paid twice.`
   )
 }

@@ -34,7 +34,7 @@ const action: MoneyAction<RecordForm, RecordInput, RecordedPayment> = {
     action: PATH,
   },
   operation: 'settings.recordPayment',
-  admins: 'Only an Admin can record payments.',
+  adminsOnly: 'Only an Admin can record payments.',
   flash: 'payment_recorded',
   isCreation: true,
   expected: {
@@ -78,7 +78,7 @@ export const recordPaymentPages: readonly SessionPage[] = moneyActionPages(actio
   page.path === action.paths.form ? { ...page, handle: withCustomerPicker(page.handle) } : page,
 )
 
-/** Adds the page that lets the user select a customer if the request names none. */
+/** If the request contains neither a customer nor an invoice, shows the page that lets the user select a customer. */
 function withCustomerPicker(handle: SessionPage['handle']): SessionPage['handle'] {
   return async (request, deps) => {
     const { query } = request
@@ -95,16 +95,16 @@ function withCustomerPicker(handle: SessionPage['handle']): SessionPage['handle'
 async function readForm(reader: Reader, request: SessionRequest): Promise<RecordForm> {
   const { session, now, query, fields } = request
   const { id: accountId, timezone } = session.account
-  const sent = (name: string) => fields.text(name) || (query.get(name) ?? '')
-  const invoiceId = sent('invoice_id')
+  const sentValue = (name: string) => fields.text(name) || (query.get(name) ?? '')
+  const invoiceId = sentValue('invoice_id')
   const invoice = invoiceId === '' ? undefined : await findInvoice(reader, accountId, invoiceId)
   if (invoiceId !== '' && invoice === undefined) notFound('invoice', invoiceId)
-  const debtorId = invoice?.debtor_id ?? sent('debtor_id')
+  const debtorId = invoice?.debtor_id ?? sentValue('debtor_id')
   const debtor = (await findDebtor(reader, accountId, debtorId)) ?? notFound('customer', debtorId)
   const today = todayIn(timezone, now)
   const balances = (await readBalances(reader, accountId, [debtorId], today)).get(debtorId) ?? []
   const currencies = balances.filter((one) => one.outstanding > 0).map((one) => one.currency)
-  const given = sent('currency')
+  const given = sentValue('currency')
   const currency =
     invoice?.currency ?? parseCurrency(given) ?? currencies[0] ?? debtor.currency ?? 'EUR'
   const recent = await reader
@@ -136,7 +136,7 @@ function withWrittenOff(
 function parsePayment(form: RecordForm, fields: Fields): RecordInput {
   const currency = parseCurrency(fields.text('currency') || form.currency)
   if (currency === undefined) {
-    invalid('currency', 'The currency must be a code of ISO 4217, such as EUR.')
+    invalid('currency', 'The currency must be a three-letter code of ISO 4217, e.g. EUR.')
   }
   const text = fields.text('amount')
   const amount = fields.isJson && text !== '' ? Number(text) : readAmountText(text, currency)
@@ -175,7 +175,7 @@ function parsePayment(form: RecordForm, fields: Fields): RecordInput {
   }
 }
 
-/** A script that names invoices allocates to them; otherwise the payment goes on account. */
+/** If `put_to` is omitted, a request that contains invoices allocates to them. Any other payment goes on account. */
 function putToOf(fields: Fields): PutTo {
   const text = fields.text('put_to')
   if (text === '') return fields.list('allocations/invoice_id').length > 0 ? 'chosen' : 'on_account'

@@ -19,7 +19,7 @@ import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-re
 import type { RenderPage } from '../shell/response.ts'
 import { ALLOCATIONS } from './allocation-fields.ts'
 import { previewEffects } from './effects.ts'
-import { KEY_FIELD, once, refuseReadOnly, renderKeyField } from './money-action.ts'
+import { KEY_FIELD, performOnce, rejectIfReadOnly, renderKeyField } from './money-action.ts'
 import { renderEffects } from './preview-page.ts'
 
 const PATH = '/settings/payments'
@@ -28,27 +28,27 @@ interface UndoAction {
   /** The last segment of the path and of the form's action. */
   readonly name: string
   readonly operation: string
-  readonly admins: string
+  readonly adminsOnly: string
   readonly flash: string
   readonly title: string
   readonly button: string
   readonly hint: string
   readonly texts: readonly string[]
   perform(tx: Transaction, request: SessionRequest, reason: string): Promise<PaymentRow>
-  /** The request that undoes the action; it is derived from the allocations before the action. */
+  /** Returns the request that undoes the action, given the payment's allocations before the action. */
   undo?(allocations: readonly Allocation[], request: SessionRequest): Undo | undefined
-  /** Invoices that may be reopened. */
+  /** Returns the ids of the invoices that the action may reopen, given the payment's allocations. */
   reopened(allocations: readonly Allocation[], request: SessionRequest): readonly string[]
 }
 
 const REVERSE: UndoAction = {
   name: 'reverse',
   operation: 'settings.reversePayment',
-  admins: 'Only an Admin can reverse payments.',
+  adminsOnly: 'Only an Admin can reverse payments.',
   flash: 'payment_reversed',
   title: 'Reverse this payment?',
   button: 'Reverse payment',
-  hint: 'For a payment that bounced or was recorded by mistake. The payment stays in the list. A reversal cannot be undone.',
+  hint: 'Reverse a payment that bounced or was recorded by mistake. The payment stays in the list, marked as reversed. A reversal cannot be undone.',
   texts: [],
   perform: (tx, { session, id, actionContext }, reason) =>
     reversePayment(tx, session.account.id, id, reason, actionContext),
@@ -58,7 +58,7 @@ const REVERSE: UndoAction = {
 const TAKE_BACK: UndoAction = {
   name: 'take-back',
   operation: 'settings.takeBackAllocation',
-  admins: 'Only an Admin can take allocations back.',
+  adminsOnly: 'Only an Admin can take allocations back.',
   flash: 'payment_taken_back',
   title: 'Take this allocation back?',
   button: 'Take back',
@@ -89,18 +89,18 @@ export const undoPages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: `${PATH}/{id}/undo-allocation`,
-    admins: TAKE_BACK.admins,
+    adminsOnly: TAKE_BACK.adminsOnly,
     expected: { texts: [KEY_FIELD], ...ALLOCATIONS },
     handle: (request, deps) =>
-      once(request, deps, UNDO_ALLOCATION, (tx) => undoAllocation(tx, request)),
+      performOnce(request, deps, UNDO_ALLOCATION, (tx) => undoAllocation(tx, request)),
   },
   {
     method: 'POST',
     path: `${PATH}/{id}/redo-allocation`,
-    admins: TAKE_BACK.admins,
+    adminsOnly: TAKE_BACK.adminsOnly,
     expected: { texts: ['invoice_id', KEY_FIELD], numbers: ['amount'] },
     handle: (request, deps) =>
-      once(request, deps, REDO_ALLOCATION, (tx) => redoAllocation(tx, request)),
+      performOnce(request, deps, REDO_ALLOCATION, (tx) => redoAllocation(tx, request)),
   },
 ]
 
@@ -110,7 +110,7 @@ const UNDO_ALLOCATION = {
   location: (id: string) => `${PATH}/${id}`,
 }
 
-/** Takes back the allocations that were just made. An allocation that has changed since is rejected. */
+/** Takes back the allocations that were just made. Rejects the request if one of them has changed since. */
 async function undoAllocation(
   tx: Transaction,
   { session, id, fields, actionContext }: SessionRequest,
@@ -126,7 +126,7 @@ async function undoAllocation(
     if (present !== undefined && String(present.amount) !== amount) {
       invalid(
         'allocations',
-        'The allocation to this invoice has changed since. Take it back on the page of the payment.',
+        'The allocation to this invoice has changed in the meantime. Take it back on the page of the payment.',
       )
     }
     await takeBackAllocation(tx, accountId, id, { invoiceId, reason: UNDONE }, actionContext)
@@ -151,17 +151,17 @@ const REDO_ALLOCATION = {
   location: (id: string) => `${PATH}/${id}`,
 }
 
-/** Allocates again what was just taken back; the amount is in minor units. */
+/** Repeats an allocation that was just taken back. The amount in the form is in minor units. */
 async function redoAllocation(
   tx: Transaction,
   { session, id, fields, actionContext }: SessionRequest,
 ) {
-  const wanted = [{ invoiceId: fields.text('invoice_id'), amount: Number(fields.text('amount')) }]
+  const repeated = [{ invoiceId: fields.text('invoice_id'), amount: Number(fields.text('amount')) }]
   const { payment, allocations } = await allocatePayment(
     tx,
     session.account.id,
     id,
-    wanted,
+    repeated,
     actionContext,
   )
   return renderPayment(payment, allocations)
@@ -176,29 +176,29 @@ function invoiceOf({ fields, query }: SessionRequest): string {
 
 function pagesOf(undo: UndoAction): SessionPage[] {
   const path = `${PATH}/{id}/${undo.name}`
-  const { admins, texts } = undo
+  const { adminsOnly, texts } = undo
   return [
     {
       method: 'GET',
       path,
-      admins,
+      adminsOnly,
       async handle(request, deps) {
-        refuseReadOnly(request.session)
+        rejectIfReadOnly(request.session)
         return { page: await renderQuestion(undo, request, deps) }
       },
     },
     {
       method: 'POST',
       path,
-      admins,
+      adminsOnly,
       expected: { texts: ['reason', KEY_FIELD, ...texts] },
       handle(request, deps) {
-        let undoing: Undo | undefined
-        const options = { ...optionsOf(undo), undo: () => undoing }
-        return once(request, deps, options, async (tx) => {
+        let reverse: Undo | undefined
+        const options = { ...optionsOf(undo), undo: () => reverse }
+        return performOnce(request, deps, options, async (tx) => {
           const before = await lockAllocations(tx, request.session.account.id, request.id)
           const row = await undo.perform(tx, request, request.fields.text('reason'))
-          undoing = undo.undo?.(before, request)
+          reverse = undo.undo?.(before, request)
           return represent(tx, row)
         })
       },

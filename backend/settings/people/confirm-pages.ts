@@ -1,4 +1,4 @@
-/** The confirmations of a change of role and of a deactivation, with their consequences. */
+/** The pages that confirm a change of role and a deactivation, and state the consequences. */
 import type { UserRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import { renderConfirmPage } from '../shell/confirm-page.ts'
@@ -15,7 +15,7 @@ export function renderRoleChange(frame: Frame, user: UserRow): Html {
   const role = isPromotion ? 'admin' : 'member'
   const consequences = isPromotion
     ? html`<p>As an Admin, <strong translate="no">${user.email}</strong> can issue and revoke API keys, invite and deactivate
-people, you included, and change reminders, customers and invoices.</p>`
+people (including you), and change reminders, customers and invoices.</p>`
     : html`<p>As a Member, <strong translate="no">${user.email}</strong> can read customers, invoices, payments, messages and the
 list of API keys. Only Admins can manage keys and people, see the audit log, and make changes.</p>
 ${isSelf && html`<p>This is you: only another Admin can make you an Admin again.</p>`}`
@@ -37,8 +37,8 @@ export function renderDeactivation(frame: Frame, user: UserRow, sessions: number
     title: `Deactivate ${user.email}?`,
     consequences: html`<p>${isSelf ? 'You are' : html`<strong translate="no">${user.email}</strong> is`} logged out${
       sessions > 0 && ` of ${sessions === 1 ? 'one session' : `${sessions} sessions`}`
-    } immediately, and can no longer log in. API keys that they issued keep working.</p>
-<p>What they did stays in the audit log. ${
+    } immediately, and can no longer log in. API keys that ${isSelf ? 'you' : 'they'} issued keep working.</p>
+<p>${isSelf ? 'Your' : 'Their'} actions remain in the audit log. ${
       isSelf ? 'Another Admin' : 'You'
     } can reactivate the login at any time.</p>`,
     action: `/settings/people/${user.id}/deactivate`,

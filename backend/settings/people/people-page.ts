@@ -16,18 +16,19 @@ export interface People {
   readonly mails: ReadonlyMap<string, NoticeDelivery>
 }
 
-interface Retry {
+/** The rejected form, which is shown again. */
+interface RejectedInvitation {
   readonly email: string
   readonly problem: Problem
 }
 
 const ROLE_WORDS = { admin: 'Admin', member: 'Member' } as const
 
-export function renderPeople(frame: Frame, people: People, retry?: Retry): Html {
+export function renderPeople(frame: Frame, people: People, rejected?: RejectedInvitation): Html {
   const { users, invitations } = people
   const main = html`<h1>People</h1>
-<p class="lead">Admins can do everything here: API keys and webhooks, people, customers, invoices and payments, the schedule
-and the approval of reminders, the kill switch, the state of the account, and the audit log. Members can see customers,
+<p class="lead">Admins can see and change everything: API keys and webhooks, people, customers, invoices and payments,
+reminders and their schedule, the kill switch, and the account. They can also read the audit log. Members can see customers,
 invoices, payments, reminders, API keys and webhooks, with e-mail addresses of messages masked and without webhook
 payloads. Members cannot see people or the audit log, and can change only their own login.</p>
 <section aria-labelledby="users-title"><h2 id="users-title">Who can log in</h2>
@@ -44,11 +45,11 @@ ${
 </section>`
 }
 <section class="card" aria-labelledby="invite-title"><h2 id="invite-title">Invite someone</h2>
-${renderFaults(retry?.problem)}
+${renderFaults(rejected?.problem)}
 <form method="post" action="/settings/people" class="stack" data-once novalidate>${csrfField(frame)}
 <p class="field"><label for="email">E-mail</label>
-<input id="email" name="email" type="email" value="${retry?.email}" autocomplete="off" required${describedBy(retry?.problem, 'email')}></p>
-${renderFault(retry?.problem, 'email')}
+<input id="email" name="email" type="email" value="${rejected?.email}" autocomplete="off" required${describedBy(rejected?.problem, 'email')}></p>
+${renderFault(rejected?.problem, 'email')}
 <p class="field"><label for="role">Role</label>
 <select id="role" name="role"><option value="member">Member</option><option value="admin">Admin</option></select></p>
 <p><button class="primary">Invite</button></p>
@@ -56,7 +57,7 @@ ${renderFault(retry?.problem, 'email')}
   return renderPage(frame, { title: 'People', section: '/settings/people', main })
 }
 
-/** Shows the link of an invitation. It is shown only once. */
+/** Shows the link of an invitation, which is not stored and can be shown only once. */
 export function renderInvited(
   frame: Frame,
   { email }: InvitationRow,
@@ -64,8 +65,8 @@ export function renderInvited(
   isMailed: boolean,
 ): Html {
   const main = html`<div class="card reveal">
-<h1 tabindex="-1" autofocus data-focus>${isMailed ? `We mail a link to ${email}` : `Send this link to ${email}`}</h1>
-<p>${isMailed && 'If it does not arrive, send it yourself. '}The link is shown once and works for 7 days.
+<h1 tabindex="-1" autofocus data-focus>${isMailed ? `A link is being mailed to ${email}` : `Send this link to ${email}`}</h1>
+<p>${isMailed && 'If the mail does not arrive, send the link yourself. '}The link is shown only once and works for 7 days.
 The first person who opens it chooses the password, so send it to this user only.</p>
 <div class="field"><label for="link">Invitation link</label>
 <div class="copy"><input id="link" class="secret" value="${link}" readonly spellcheck="false" autocomplete="off" translate="no"><button type="button" data-copy="link" hidden>Copy<span class="unseen"> invitation link</span></button></div></div>
@@ -103,9 +104,9 @@ function renderLink(path: string, name: string, person: string, isDangerous = fa
 
 const MAIL_WORDS = {
   pending: 'The mail is on its way.',
-  sent: 'Mailed.',
+  sent: 'The mail was sent.',
   failed:
-    'The mail did not arrive. Withdraw the invitation, then send another one to a different address, or send its link yourself.',
+    'The mail did not arrive. Withdraw this invitation. Then invite the person again, with another address or by sending the link yourself.',
 } as const
 
 function renderInvitation(frame: Frame, row: InvitationRow, { timezone, mails }: People): Html {

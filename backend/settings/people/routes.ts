@@ -1,4 +1,4 @@
-/** The routes of an account's users and their roles. */
+/** The routes that list, invite, deactivate and reactivate an account's users, and change their roles. */
 import { createId } from '../../../shared/contract/id.ts'
 import { Problem } from '../../../shared/contract/problem.ts'
 import type { InvitationRow, UserRow } from '../../database/tables.ts'
@@ -27,7 +27,7 @@ export const peoplePages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: PATH,
-    admins: ADMINS_ONLY,
+    adminsOnly: ADMINS_ONLY,
     async handle(request, deps) {
       const people = await readPeople(request, deps)
       return {
@@ -46,14 +46,14 @@ export const peoplePages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: PATH,
-    admins: ADMINS_ONLY,
+    adminsOnly: ADMINS_ONLY,
     needsConfirmation: true,
     expected: { texts: ['email', 'role'] },
     async handle({ fields, session, actionContext }, { database, baseUrl, mailedInvitations }) {
       const id = createId('ivt')
       const code = mailedInvitations?.codeOf(id) ?? createToken()
       const isMailed = mailedInvitations !== undefined
-      const wanted = {
+      const input = {
         id,
         accountId: session.account.id,
         email: checkEmail(fields.text('email')),
@@ -61,8 +61,8 @@ export const peoplePages: readonly SessionPage[] = [
         codeHash: hashToken(code),
       }
       const invitation = await database.transaction(async (tx) => {
-        const row = await createInvitation(tx, wanted, actionContext)
-        if (isMailed) await announceInvitation(tx, row, actionContext.now)
+        const row = await createInvitation(tx, input, actionContext)
+        if (isMailed) await mailInvitation(tx, row, actionContext.now)
         return row
       })
       const link = invitationLink(baseUrl, code)
@@ -81,7 +81,7 @@ export const peoplePages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: `${PATH}/{id}/role`,
-    admins: ADMINS_ONLY,
+    adminsOnly: ADMINS_ONLY,
     needsConfirmation: true,
     async handle({ session, id }, { database }) {
       const user = await getUser(database.read, session.account.id, id)
@@ -91,7 +91,7 @@ export const peoplePages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: `${PATH}/{id}/deactivate`,
-    admins: ADMINS_ONLY,
+    adminsOnly: ADMINS_ONLY,
     async handle({ session, id, now }, { database }) {
       const user = await getUser(database.read, session.account.id, id)
       const sessions = await countSessions(database.read, id, now)
@@ -101,7 +101,7 @@ export const peoplePages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: `${PATH}/{id}/role`,
-    admins: ADMINS_ONLY,
+    adminsOnly: ADMINS_ONLY,
     needsConfirmation: true,
     expected: { texts: ['role'] },
     handle: (request, deps) =>
@@ -112,7 +112,7 @@ export const peoplePages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: `${PATH}/{id}/deactivate`,
-    admins: ADMINS_ONLY,
+    adminsOnly: ADMINS_ONLY,
     handle: (request, deps) =>
       changeUser(
         request,
@@ -129,7 +129,7 @@ export const peoplePages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: `${PATH}/{id}/reactivate`,
-    admins: ADMINS_ONLY,
+    adminsOnly: ADMINS_ONLY,
     handle: (request, deps) =>
       changeUser(
         request,
@@ -142,7 +142,7 @@ export const peoplePages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: '/settings/invitations/{id}/withdraw',
-    admins: ADMINS_ONLY,
+    adminsOnly: ADMINS_ONLY,
     async handle({ session, id, actionContext, wantsJson }, { database }) {
       await database.transaction(async (tx) => {
         if (!wantsJson) await setFlash(tx, session.token, 'invitation_withdrawn')
@@ -153,7 +153,7 @@ export const peoplePages: readonly SessionPage[] = [
   },
 ]
 
-function announceInvitation(tx: Tx, row: InvitationRow, now: Date): Promise<void> {
+function mailInvitation(tx: Tx, row: InvitationRow, now: Date): Promise<void> {
   const { id: subjectId, account_id: accountId, email, role, invited_by } = row
   const detail = { email, role, invited_by }
   return recordNotice(tx, { accountId, kind: 'user.invited', subjectId, detail }, now)

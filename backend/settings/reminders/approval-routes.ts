@@ -1,4 +1,4 @@
-/** The routes of the approval queue, and of the decision on a reminder. */
+/** The routes of the approval queue, and of the decisions on reminders. */
 import { getAccount } from '../../accounts/accounts.ts'
 import { readPaymentDetails } from '../../accounts/payment-details.ts'
 import type { Reader, Transaction } from '../../database/tables.ts'
@@ -62,7 +62,7 @@ export const approvalPages: readonly SessionPage[] = [
     path: `${PATH}/{id}`,
     async handle(request, deps) {
       const view = await readView(request, deps)
-      // A reminder that was decided in the meantime is shown as a message.
+      // If the reminder was decided in the meantime, the page of the message is shown instead.
       if (view === undefined)
         return {
           location: `/settings/messages/${request.id}`,
@@ -74,7 +74,7 @@ export const approvalPages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: `${PATH}/{id}/approve`,
-    admins: ADMINS_ONLY,
+    adminsOnly: ADMINS_ONLY,
     async handle({ session, id, query, now }, { database: { read } }) {
       const approval = await findApproval(read, session.account.id, id)
       if (approval === undefined) return { location: `/settings/messages/${id}` }
@@ -92,7 +92,7 @@ export const approvalPages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: `${PATH}/{id}/take-back`,
-    admins: ADMINS_ONLY,
+    adminsOnly: ADMINS_ONLY,
     async handle(request, deps) {
       const { session, id, actionContext } = request
       await deps.database.transaction(async (tx) => {
@@ -114,7 +114,10 @@ async function sendingTime(
   return earliestSending(reader, debtor, now)
 }
 
-/** An approval can be taken back until business hours begin. During them, the reminder is sent immediately. */
+/**
+ * Offers Undo, unless the reminder is sent immediately because it is within business hours. Before business hours, an
+ * approval can be taken back until they begin.
+ */
 async function setDecisionFlash(
   tx: Transaction,
   { session, id, now }: SessionRequest,
@@ -131,7 +134,7 @@ async function setDecisionFlash(
     : setFlash(tx, session.token, 'message_approved', undo))
 }
 
-/** Scripts may omit `seen`, and then decide on the current text. */
+/** `seen` identifies the text that the Admin has read. If a JSON client omits it, the decision is on the current text. */
 function seenOf(fields: Fields): Pick<Decision, 'seen'> {
   return fields.has('seen') ? { seen: fields.text('seen') } : {}
 }
@@ -143,7 +146,7 @@ function decisionPage(
   return {
     method: 'POST',
     path: `${PATH}/{id}/${name}`,
-    admins: ADMINS_ONLY,
+    adminsOnly: ADMINS_ONLY,
     expected: { texts: name === 'approve' ? ['seen'] : ['seen', 'reason'] },
     async handle(request, deps) {
       const { session, id, fields, actionContext } = request
@@ -181,9 +184,9 @@ async function readView(
     getAccount(read, accountId),
     findDebtor(read, accountId, debtor_id),
   ])
-  const payable = payment.map(({ currency }) => currency)
-  const unpayable = invoices.filter(
-    (row) => row.payment_url === null && !payable.includes(row.currency),
+  const currenciesWithDetails = payment.map(({ currency }) => currency)
+  const withoutDetails = invoices.filter(
+    (row) => row.payment_url === null && !currenciesWithDetails.includes(row.currency),
   )
   return {
     session,
@@ -193,7 +196,7 @@ async function readView(
     history,
     sender: { name: approval.senderName ?? account.name, replyTo: account.reply_to },
     language: chooseLanguage(debtor?.language),
-    unpayable: [...new Set(unpayable.map(({ currency }) => currency))],
+    currenciesWithoutDetails: [...new Set(withoutDetails.map(({ currency }) => currency))],
     earlier: earlier.filter((row) => row.id !== id),
   }
 }

@@ -1,4 +1,4 @@
-/** The pages of approvals: the queue, recent decisions, and one reminder to be decided. */
+/** The pages of approvals: the queue with recent decisions, one reminder, and the confirmation of an approval. */
 import type { InvoiceRow, MessageRow, MessageTransitionRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import type { Language } from '../../mail/wording/languages.ts'
@@ -8,7 +8,11 @@ import type { Session } from '../../sessions/sessions.ts'
 import { renderConfirmPage } from '../shell/confirm-page.ts'
 import { renderFaults, renderPage } from '../shell/layout.ts'
 import { dayOf, reasonWords, renderMoney, STAGE_WORDS } from '../shell/ledger-words.ts'
-import { type FailedAction, type PageAction, renderReasonedAction } from '../shell/page-actions.ts'
+import {
+  type FailedAction,
+  type PageAction,
+  renderActionWithReason,
+} from '../shell/page-actions.ts'
 import type { Frame } from '../shell/response.ts'
 import { exactTime, plural, timeAgo } from '../shell/words.ts'
 import { labelOf, renderHistory, renderMessageFacts, renderMessageText } from './message-page.ts'
@@ -39,7 +43,7 @@ ${
     ? html`<div class="card empty"><p><strong>No reminder waits for approval.</strong></p></div>`
     : html`<ul class="messages">${approvals.map((approval) => renderWaiting(approval, view))}</ul>`
 }
-${waiting > approvals.length && approvals.length > 0 && html`<p class="hint">These are the oldest of ${waiting}.</p>`}
+${waiting > approvals.length && approvals.length > 0 && html`<p class="hint">These are the oldest of ${waiting} reminders that wait for approval.</p>`}
 ${decided.length > 0 && renderDecided(view)}`
   return renderPage(frame, { title: 'Approvals', section: '/settings/reminders', main })
 }
@@ -74,17 +78,17 @@ function renderDecided({ decided, customers, session, now }: ApprovalsView): Htm
 /** Renders the decision and who made it, or why the reminder lapsed. */
 function outcomeOf(row: DecidedMessage): Html {
   const by = row.approval_decided_by === null ? '' : ` by ${labelOf(row.approval_decided_by)}`
-  const why =
+  const reason =
     row.suppression_detail ?? (row.suppression_reason && reasonWords(row.suppression_reason))
   switch (row.approval_status) {
     case 'approved':
-      return html`<span class="badge active">Approved</span><span class="detail" translate="no">${by}${why && `, then not sent: ${why}`}</span>`
+      return html`<span class="badge active">Approved</span><span class="detail" translate="no">${by}${reason && `, then not sent: ${reason}`}</span>`
     case 'rejected':
       return html`<span class="badge late">Rejected</span><span class="detail">${by}: ${row.suppression_detail}</span>`
     case 'expired':
       return html`<span class="badge held">Lapsed</span><span class="detail">no Admin decided in time</span>`
     default:
-      return html`<span class="badge held">Lapsed</span><span class="detail">${why ?? row.lastDetail ?? 'a payment or a change made it obsolete'}</span>`
+      return html`<span class="badge held">Lapsed</span><span class="detail">${reason ?? row.lastDetail ?? 'a payment or a change made the reminder obsolete'}</span>`
   }
 }
 
@@ -99,14 +103,14 @@ export interface ApprovalView {
   /** The language of the reminder. */
   readonly language: Language
   /** Currencies in which the reminder does not say how to pay. */
-  readonly unpayable: readonly string[]
+  readonly currenciesWithoutDetails: readonly string[]
   /** Earlier messages to the same customer. */
   readonly earlier: readonly MessageRow[]
 }
 
-/** Omits the recipient, which the facts above show, masked for Members. */
+/** Renders sender and subject. The recipient is omitted: the facts above show it, masked for Members. */
 function renderEnvelope({ name, replyTo }: ApprovalView['sender'], { subject }: MessageRow): Html {
-  return html`<section class="card" aria-label="As it is sent"><dl class="facts">
+  return html`<section class="card" aria-label="The mail as it will be sent"><dl class="facts">
 <div><dt>From</dt><dd translate="no">${name}</dd></div>
 <div><dt>Replies go to</dt><dd translate="no">${replyTo === null ? 'the message log' : html`${replyTo} and the message log`}</dd></div>
 <div class="whole"><dt>Subject</dt><dd translate="no">${subject}</dd></div></dl></section>`
@@ -120,7 +124,8 @@ const REJECT: PageAction = {
 }
 
 export function renderApproval(frame: Frame, view: ApprovalView, failed?: FailedAction): Html {
-  const { session, approval, invoices, history, earlier, unpayable, sender, now } = view
+  const { session, approval, invoices, history, earlier, currenciesWithoutDetails, sender, now } =
+    view
   const { message, debtorName, expiresAt, seen } = approval
   const { timezone } = session.account
   const path = `${PATH}/${message.id}`
@@ -130,7 +135,7 @@ export function renderApproval(frame: Frame, view: ApprovalView, failed?: Failed
 <div class="heading"><h1>${messageName(message)} to <span translate="no">${debtorName}</span></h1>
 <p class="total">Lapses ${exactTime(expiresAt, timezone)}</p></div>
 ${!isShownInForm && renderFaults(failed?.problem)}
-${renderMissingPayment(unpayable, session.user.role === 'admin')}
+${renderMissingPayment(currenciesWithoutDetails, session.user.role === 'admin')}
 ${renderMessageFacts({ row: message, session, customer: debtorName, invoices })}
 ${renderEnvelope(sender, message)}
 ${renderMessageText(message, true, true)}
@@ -138,7 +143,7 @@ ${
   session.user.role === 'admin'
     ? html`<div class="actions"><a class="button primary" href="${path}/approve?seen=${encodeURIComponent(seen)}" data-dialog-page>Approve and send…</a>
 <a class="button" href="/settings/wording/${message.stage}-${view.language}">Change the wording</a>
-${renderReasonedAction(frame, path, { ...REJECT, fields: () => seenField }, isShownInForm ? failed : undefined)}</div>`
+${renderActionWithReason(frame, path, { ...REJECT, fields: () => seenField }, isShownInForm ? failed : undefined)}</div>`
     : html`<p class="hint">Only an Admin can approve or reject this reminder.</p>`
 }
 <section aria-labelledby="history"><h2 id="history">History</h2>${renderHistory(history, timezone)}</section>
@@ -154,11 +159,11 @@ ${earlier.length === 0 ? html`<p class="card hint">None.</p>` : renderMessageTab
 export interface ApproveView extends Pick<ApprovalView, 'approval' | 'session' | 'now'> {
   /** When the reminder is sent, in business hours; undefined if every day is a holiday. */
   readonly sendsAt: Date | undefined
-  /** The digest of what the Admin has read. */
+  /** The digest of the text that the Admin has read. */
   readonly seen: string
 }
 
-/** The confirmation, which says when the reminder is sent. */
+/** Renders the page that confirms an approval, and says when the reminder will be sent. */
 export function renderApprove(frame: Frame, view: ApproveView): Html {
   const { approval, session, now, sendsAt, seen } = view
   const { message, debtorName } = approval

@@ -36,7 +36,7 @@ function switchPage(on: boolean): SessionPage {
   return {
     method: 'POST',
     path: `${PATH}/${on ? 'on' : 'off'}`,
-    admins: ADMINS_ONLY,
+    adminsOnly: ADMINS_ONLY,
     expected: { texts: ['reason'] },
     async handle({ session, fields, actionContext, wantsJson }, deps) {
       const reason = fields.text('reason')
@@ -51,8 +51,8 @@ function switchPage(on: boolean): SessionPage {
     },
     async rerender({ session, fields, now }, problem, deps) {
       const [installation, own] = await readSwitches(session, deps)
-      const failed = { reason: fields.text('reason'), problem }
-      return (frame) => renderSwitch(frame, { session, installation, own, now }, failed)
+      const rejected = { reason: fields.text('reason'), problem }
+      return (frame) => renderSwitch(frame, { session, installation, own, now }, rejected)
     },
   }
 }
@@ -61,7 +61,7 @@ function readSwitches({ account }: Session, { database }: Pick<SettingsDeps, 'da
   return readKillSwitches(database.read, account.id)
 }
 
-/** Represents the account's switch, and whether the operator has stopped all accounts. */
+/** Represents the account's switch, and the switch with which the operator stops the reminders of all accounts. */
 function represent(installation: KillSwitch, own: KillSwitch) {
   return { ...renderKillSwitch(own), installation: renderKillSwitch(installation) }
 }
@@ -73,7 +73,8 @@ interface SwitchView {
   readonly now: Date
 }
 
-interface Failed {
+/** The rejected form, which is shown again. */
+interface RejectedStop {
   readonly reason: string
   readonly problem: Problem
 }
@@ -81,7 +82,7 @@ interface Failed {
 function renderSwitch(
   frame: Frame,
   { session, installation, own, now }: SwitchView,
-  failed?: Failed,
+  rejected?: RejectedStop,
 ): Html {
   const times = { now, timezone: session.account.timezone }
   const isAdmin = session.user.role === 'admin'
@@ -100,19 +101,19 @@ ${
 <section class="card stack" aria-labelledby="state">
 <h2 id="state">${own.isOn ? 'Reminders of your account are stopped' : 'Reminders are being sent'}</h2>
 ${own.isOn ? html`<p>${own.reason}</p><p class="hint">Stopped ${by}.</p>` : by && html`<p class="hint">Resumed ${by}.</p>`}
-${isAdmin && (own.isOn ? renderRelease(frame) : renderStopForm(frame, failed))}
+${isAdmin && (own.isOn ? renderRelease(frame) : renderStopForm(frame, rejected))}
 ${!isAdmin && html`<p class="hint">${ADMINS_ONLY}</p>`}
 </section>`
   return renderPage(frame, { title: 'Kill switch', section: '/settings/reminders', main })
 }
 
-function renderStopForm(frame: Frame, failed?: Failed): Html {
-  return html`${renderFaults(failed?.problem)}
+function renderStopForm(frame: Frame, rejected?: RejectedStop): Html {
+  return html`${renderFaults(rejected?.problem)}
 <form method="post" action="${PATH}/on" class="stack" data-once novalidate>${csrfField(frame)}
 <p class="field"><label for="reason">Reason</label>
-<input id="reason" name="reason" value="${failed?.reason}" maxlength="500" autocomplete="off" required${describedBy(failed?.problem, 'reason', 'reason-hint')}></p>
+<input id="reason" name="reason" value="${rejected?.reason}" maxlength="500" autocomplete="off" required${describedBy(rejected?.problem, 'reason', 'reason-hint')}></p>
 <p class="hint" id="reason-hint">Every user of your account sees the reason on every page.</p>
-${renderFault(failed?.problem, 'reason')}
+${renderFault(rejected?.problem, 'reason')}
 <p><button class="danger solid">Stop all reminders</button></p></form>`
 }
 
@@ -122,7 +123,7 @@ function renderRelease(frame: Frame): Html {
 <p><button class="primary">Resume reminders</button></p></form>`
 }
 
-/** The script opens this dialog from a link to the page with the same form. */
+/** A link to the page of the kill switch opens this dialog. Without the script, the link opens the page instead. */
 export function renderStopDialog(frame: Frame): Html {
   return html`<dialog id="stop-dialog" role="alertdialog" aria-labelledby="stop-title" aria-describedby="stop-text">
 <h2 id="stop-title">Stop all reminders?</h2>

@@ -59,9 +59,9 @@ export function renderLog(frame: Frame, page: LogPage): Html {
   const main = html`<h1>Reminders</h1>
 ${renderReminderTabs(PATH, waiting)}
 ${frame.session?.account.isDemo && html`<p class="lead">Sample messages: none of them was mailed.</p>`}
-${customerName && html`<p class="lead">Only messages to <a href="/settings/customers/${filters.debtor_id}" translate="no">${customerName}</a>. <a href="${PATH}">Show those to all customers</a></p>`}
+${customerName && html`<p class="lead">Only messages to <a href="/settings/customers/${filters.debtor_id}" translate="no">${customerName}</a>. <a href="${PATH}">Show the messages to all customers</a></p>`}
 ${renderFilters(page)}
-${rows.length === 0 ? html`<div class="card empty"><p>No message matches.</p></div>` : renderMessageTable('Messages, the newest first', rows, times, customers)}
+${rows.length === 0 ? html`<div class="card empty"><p>No message matches the filters.</p></div>` : renderMessageTable('Messages, newest first', rows, times, customers)}
 ${next !== null && renderNext(PATH, { ...filters, limit, cursor: next }, 'Older')}`
   return renderPage(frame, { title: 'Message log', section: '/settings/reminders', main })
 }

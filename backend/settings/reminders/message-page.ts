@@ -1,4 +1,4 @@
-/** The page of a message: its text, its recipient, and its delivery. */
+/** The page of a message: recipient, delivery, text and history. */
 import type { InvoiceRow, MessageRow, MessageTransitionRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import { maskRecipient } from '../../messages/shown-text.ts'
@@ -57,8 +57,8 @@ export function renderMessageFacts({
   return html`<section class="card"><dl class="facts">
 <div><dt>Customer</dt><dd><a href="/settings/customers/${row.debtor_id}" translate="no">${customer}</a></dd></div>
 <div><dt>${row.direction === 'outbound' ? 'To' : 'From'}</dt><dd translate="no">${to}</dd></div>
-${row.amount_due !== null && row.currency !== null && html`<div><dt>Amount due, in the text</dt><dd>${renderMoney(row.amount_due, row.currency)}</dd></div>`}
-${row.sent_at === null ? row.scheduled_for !== null && html`<div><dt>Planned for</dt><dd>${exactTime(row.scheduled_for, timezone)}</dd></div>` : html`<div><dt>Sent</dt><dd>${exactTime(row.sent_at, timezone)}</dd></div>`}
+${row.amount_due !== null && row.currency !== null && html`<div><dt>Amount due in the text</dt><dd>${renderMoney(row.amount_due, row.currency)}</dd></div>`}
+${row.sent_at === null ? row.scheduled_for !== null && html`<div><dt>Scheduled for</dt><dd>${exactTime(row.scheduled_for, timezone)}</dd></div>` : html`<div><dt>Sent</dt><dd>${exactTime(row.sent_at, timezone)}</dd></div>`}
 ${row.delivered_at !== null && html`<div><dt>Delivered</dt><dd>${exactTime(row.delivered_at, timezone)}</dd></div>`}
 ${row.bounce_type !== null && html`<div><dt>Bounced</dt><dd>${row.bounce_type === 'hard' ? 'permanently' : 'temporarily'} <span translate="no">${row.bounce_code}</span></dd></div>`}
 ${row.approval_decided_by !== null && row.approval_decided_at !== null && html`<div><dt>Decided</dt><dd>${row.approval_status}, <span translate="no">${labelOf(row.approval_decided_by)}</span>, ${exactTime(row.approval_decided_at, timezone)}</dd></div>`}
@@ -71,9 +71,9 @@ interface WidthRange {
   readonly name: string
   /** The number of characters of the plain text that fit into a line. */
   readonly chars: number
-  /** The height of a line of the plain text with its share of the margins, in pixels. */
+  /** The height of one line of the plain text, including its share of the margins, in pixels. */
   readonly linePx: number
-  /** The height of the logo, of the space around the mail, and a reserve for other fonts, in pixels. */
+  /** The height of the logo and of the space around the mail, and a reserve for other fonts, in pixels. */
   readonly basePx: number
 }
 
@@ -86,8 +86,8 @@ const WIDTH_RANGES: readonly WidthRange[] = [
 ]
 
 /**
- * A page cannot measure a document in a sandbox, and inline styles are forbidden. The height is therefore
- * estimated for each range of widths. The stylesheet shows one of the spacers, whose height the frame takes.
+ * A page cannot measure a document in a sandbox, and inline styles are forbidden. The height is therefore estimated
+ * for each range of widths: the stylesheet shows one of the spacers, and the iframe gets the height of this spacer.
  */
 function renderMailFrame(src: string, body: string): Html {
   return html`<div class="mail-frame">${WIDTH_RANGES.map(
@@ -98,7 +98,7 @@ function renderMailFrame(src: string, body: string): Html {
 
 function heightOf(body: string, { chars, linePx, basePx }: WidthRange): number {
   const lines = body
-    // The HTML shows the label of a link only.
+    // The HTML shows only the label of a link, not its URL.
     .replaceAll(/https?:\S+/g, '')
     .split('\n')
     .reduce((sum, line) => sum + Math.max(1, Math.ceil(line.length / chars)), 0)
@@ -106,8 +106,8 @@ function heightOf(body: string, { chars, linePx, basePx }: WidthRange): number {
 }
 
 /**
- * The HTML is a separate document in a sandboxed frame, in which no script runs. With `opensPlainText`, the
- * plain text is open too.
+ * The HTML is a separate document in a sandboxed iframe, in which no script runs. With `opensPlainText`, the plain
+ * text is also visible at first.
  */
 export function renderMessageText(
   row: MessageRow,

@@ -1,6 +1,6 @@
 /**
- * The routes of the message log: sent messages, unsent ones with the reason, and the text and history of
- * each.
+ * The routes of the message log: the list of messages, including those that were not sent, and the text and the
+ * history of each message.
  */
 import { findLogo } from '../../accounts/logo.ts'
 import type { MessageRow, Reader } from '../../database/tables.ts'
@@ -38,13 +38,13 @@ export const messagePages: readonly SessionPage[] = [
         findMessage(read, accountId, id),
       )
       const { view, stage, reason, debtor_id } = filters
-      const wanted = {
+      const search = {
         ...(view !== undefined && { statuses: STATUSES_OF_VIEW[view] }),
         ...(stage !== undefined && { stage }),
         ...(reason !== undefined && { suppression_reason: reason }),
         ...(debtor_id !== undefined && { debtor_id }),
       }
-      const found = await listMessages(read, accountId, wanted, page)
+      const found = await listMessages(read, accountId, search, page)
       const { rows, next } = pageOf(found, list.limit)
       const owners = debtor_id === undefined ? rows : [...rows, { debtor_id }]
       const customers = await readNames(read, accountId, owners)

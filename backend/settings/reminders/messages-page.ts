@@ -1,6 +1,4 @@
-/**
- * The message log as a list, and as a table in other pages: sent messages, and unsent ones with the reason.
- */
+/** The table of messages, in the log and in other pages. For a message that was not sent, it shows the reason. */
 import type { MessageRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import { reasonWords, renderMessageStatus, STAGE_WORDS } from '../shell/ledger-words.ts'

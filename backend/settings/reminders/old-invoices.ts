@@ -8,7 +8,7 @@ import {
   readOldInvoices,
 } from '../../invoices/old-invoices.ts'
 import { setFlash } from '../../sessions/sessions.ts'
-import { refuseReadOnly } from '../money/money-action.ts'
+import { rejectIfReadOnly } from '../money/money-action.ts'
 import { csrfField, renderPage } from '../shell/layout.ts'
 import { renderMoney } from '../shell/ledger-words.ts'
 import {
@@ -39,12 +39,12 @@ export const oldInvoicePages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: `${PATH}/chase`,
-    admins: ADMINS_ONLY,
+    adminsOnly: ADMINS_ONLY,
     expected: { texts: ['chased'] },
     async handle(request, deps) {
       const { session, fields, wantsJson } = request
       const { database } = deps
-      refuseReadOnly(session)
+      rejectIfReadOnly(session)
       const { chased, isComplete } = await resumeOldInvoices(request, deps)
       const json = { object: 'old_invoices_chased', chased, complete: isComplete }
       if (wantsJson) return { json }
@@ -62,7 +62,7 @@ export const oldInvoicePages: readonly SessionPage[] = [
   },
 ]
 
-/** Resumes one customer's invoices per transaction until the time is used up. The next request continues. */
+/** Resumes the invoices of one customer per transaction until the time is used up. The next request continues. */
 async function resumeOldInvoices(
   { session, actionContext }: SessionRequest,
   { database, clock }: SettingsDeps,
@@ -101,7 +101,7 @@ function represent({ invoices, isMore, customers, due }: OldInvoices) {
 
 interface View {
   readonly isAdmin: boolean
-  /** Invoices that earlier requests have resumed; absent before the first. */
+  /** How many invoices the requests so far have resumed; undefined before the first request. */
   readonly chased?: number
 }
 
@@ -111,7 +111,7 @@ function renderOldInvoices(frame: Frame, old: OldInvoices, { isAdmin, chased }: 
   const main = html`<p class="back"><a href="${SECTION}">Reminders</a></p>
 <h1>Old invoices</h1>
 <p class="lead">These invoices were past due when they were created, most of them by an import. No reminder is sent about them
-until an Admin resumes them.</p>
+until an Admin resumes reminders.</p>
 ${
   invoices === 0
     ? html`<div class="card empty"><p><strong>There are no old invoices.</strong></p>
@@ -120,22 +120,23 @@ ${
 <div><dt>Customers</dt><dd>${atLeast}${customers.toLocaleString('en')}</dd></div>
 ${[...due].map(([currency, amount]) => html`<div><dt>Due in ${currency}</dt><dd>${atLeast}${renderMoney(amount, currency)}</dd></div>`)}</dl>
 ${isAdmin && renderForm(frame, chased)}
-<p class="hint">To resume a single invoice, open its page from the list of <a href="/settings/invoices?view=overdue">overdue invoices</a>.</p>`
+<p class="hint">To resume reminders about a single invoice, open its page from the list of <a href="/settings/invoices?view=overdue">overdue invoices</a>.</p>`
 }`
   return renderPage(frame, { title: 'Old invoices', section: SECTION, main })
 }
 
-/** After the first request the script continues by itself. */
+/** After the first request, the script sends the form again until all invoices are resumed. */
 function renderForm(frame: Frame, chased: number | undefined): Html {
   return html`<section class="card" aria-labelledby="chase"><h2 id="chase">Send reminders about all old invoices</h2>
 <p>Each customer is reminded in the next business hours, at most once a day and first with a friendly reminder. Customers who
-are paused, archived or cannot be reached receive none. If a customer should receive none, pause the customer or note a dispute first.</p>
+are paused, archived or cannot be reached receive no reminder. If a customer should not be reminded, pause reminders to this
+customer or record a dispute first.</p>
 <form method="post" action="${PATH}/chase" class="stack" data-once${chased !== undefined && html` data-continue`}>${csrfField(frame)}
 ${chased !== undefined && html`<input type="hidden" name="chased" value="${chased}"><p role="status">${plural(chased, 'invoice')} resumed so far.</p>`}
 <p class="row"><button class="primary">${chased === undefined ? 'Send reminders' : 'Continue'}</button> <a class="button" href="${SECTION}">Cancel</a></p></form></section>`
 }
 
-/** The sentence with which other pages link to this one; undefined if there are no old invoices. */
+/** Renders the sentence with which other pages link to this page; undefined if there are no old invoices. */
 export function renderOldInvoicesHint({ invoices, isMore }: OldInvoices): Html | undefined {
   if (invoices === 0) return undefined
   const count = isMore

@@ -43,8 +43,9 @@ export function renderPaymentDetails(frame: Frame, view: PaymentDetailsView): Ht
   const isAdmin = session.user.role === 'admin'
   const main = html`<h1>Reminders</h1>
 ${renderReminderTabs(PATH, waiting)}
-<p class="lead">Every reminder says how to pay: it shows the payment link of the invoice, and what you enter here for the
-currency. If you change it, reminders that wait for approval are rewritten, and approved reminders need approval again.</p>
+<p class="lead">Every reminder shows the payment link of the invoice, if it has one, and the details that you enter here for
+its currency. If you change these details, reminders that wait for approval are rewritten, and approved reminders need
+approval again.</p>
 ${renderMissingPayment(missing, isAdmin)}
 ${
   details.length === 0 &&
@@ -115,7 +116,7 @@ export function renderPaymentForm(
   const title = isNew ? 'Enter how to pay' : `How to pay in ${values.currency}`
   const main = html`<p class="back"><a href="${PATH}">How to pay</a></p>
 <h1>${title}</h1>
-<p class="lead">A bank account, a payment link, or both. Customers see it in every reminder in this currency, so check it carefully.</p>
+<p class="lead">Enter a bank account, a payment link, or both. Customers see them in every reminder in this currency, so check them carefully.</p>
 ${renderFaults(problem)}
 <form method="post" action="${PATH}" class="card stack" data-once novalidate>${csrfField(frame)}
 ${isNew ? field('currency') : html`<input type="hidden" name="currency" value="${values.currency}">`}

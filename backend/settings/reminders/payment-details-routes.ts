@@ -1,6 +1,6 @@
 /**
- * The routes of payment details. A change needs a recent password: a person who finds an open session could
- * otherwise redirect the customers' payments to another bank account.
+ * The routes of payment details. A change requires that the password was entered recently: otherwise, a person who
+ * finds an open session could redirect the customers' payments to another bank account.
  */
 import {
   PAYMENT_FIELDS,
@@ -52,7 +52,7 @@ export const paymentDetailsPages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: `${PATH}/new`,
-    admins: ADMINS_ONLY,
+    adminsOnly: ADMINS_ONLY,
     needsConfirmation: true,
     async handle({ query }) {
       const currency = (query.get('currency') ?? '').slice(0, 3)
@@ -63,7 +63,7 @@ export const paymentDetailsPages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: PATH,
-    admins: ADMINS_ONLY,
+    adminsOnly: ADMINS_ONLY,
     needsConfirmation: true,
     expected: { texts: ['currency', ...PAYMENT_FIELDS] },
     async handle({ session, fields, actionContext, wantsJson }, { database }) {
@@ -81,14 +81,14 @@ export const paymentDetailsPages: readonly SessionPage[] = [
       const values = sentValues(fields)
       const known = await readPaymentDetails(read, session.account.id)
       const isNew = known.every(({ currency }) => currency !== values.currency)
-      const worded = withFieldLabels(problem, PAYMENT_WORDS)
-      return (frame) => renderPaymentForm(frame, { values, isNew }, worded)
+      const labeled = withFieldLabels(problem, PAYMENT_WORDS)
+      return (frame) => renderPaymentForm(frame, { values, isNew }, labeled)
     },
   },
   {
     method: 'GET',
     path: `${PATH}/{id}`,
-    admins: ADMINS_ONLY,
+    adminsOnly: ADMINS_ONLY,
     needsConfirmation: true,
     async handle({ session, id }, { database: { read } }) {
       const details = await getDetails(read, session.account.id, id)
@@ -102,7 +102,7 @@ export const paymentDetailsPages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: `${PATH}/{id}/remove`,
-    admins: ADMINS_ONLY,
+    adminsOnly: ADMINS_ONLY,
     needsConfirmation: true,
     async handle({ session, id, actionContext, wantsJson }, { database }) {
       await database.transaction(async (tx) => {
@@ -121,7 +121,8 @@ async function getDetails(
 ): Promise<PaymentDetails> {
   const all = await readPaymentDetails(reader, accountId)
   return (
-    all.find((details) => details.currency === currency) ?? notFound('payment details', currency)
+    all.find((details) => details.currency === currency) ??
+    notFound('bank account or payment link in', currency)
   )
 }
 

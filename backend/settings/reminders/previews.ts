@@ -1,7 +1,7 @@
 /**
- * Computes each preview of reminders once for concurrent requests. For an account with thousands of customers
- * this takes seconds, so the preview is cached for a while and shown with the time of its computation. A request
- * that would wait too long receives a page that suggests reloading it.
+ * Computes each preview of reminders once for concurrent requests. For an account with thousands of customers, the
+ * computation takes seconds. The preview is therefore cached for a while, and shown with the time of its computation.
+ * A request that would wait too long receives a page that asks the user to reload it.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { PreviewedMessage } from '../../reminders/preview.ts'
@@ -11,7 +11,7 @@ const WAIT_MS = 5000
 /** Previews that took longer are cached. */
 const SLOW_MS = 1000
 const CACHED_MS = 120_000
-/** Cached accounts, each of up to twenty megabytes. */
+/** How many previews are cached. Each can take up to twenty megabytes of memory. */
 const CACHED_MAX = 4
 
 export interface Preview {
@@ -22,7 +22,7 @@ export interface Preview {
 
 interface Computation {
   readonly preview: Promise<Preview>
-  /** Undefined while it runs. */
+  /** Undefined while the computation runs. */
   tookMs: number | undefined
   readonly startedAt: Date
 }

@@ -1,4 +1,4 @@
-/** The routes of the preview: reminders of the next days, and those that are blocked. */
+/** The route of the preview: the reminders of the next days, including the blocked ones. */
 import { Problem } from '../../../shared/contract/problem.ts'
 import { isCalendarDate } from '../../calendar/calendar.ts'
 import { updateTotalsOf } from '../../debtors/ledger-totals.ts'
@@ -34,10 +34,10 @@ export function reminderPages(previews: Previews = createPreviews()): readonly S
         const waiting = await countAwaitingApproval(read, accountId)
         await updateTotalsOf(database, accountId)
         const old = await readOldInvoices(read, accountId)
-        const unpayable = await listCurrenciesWithoutPaymentDetails(read, accountId)
+        const currenciesWithoutDetails = await listCurrenciesWithoutPaymentDetails(read, accountId)
         const view = {
           ...{ session, now, days, day, preview, holidays, chaseFrom, waiting },
-          ...{ unpayable, old },
+          ...{ currenciesWithoutDetails, old },
         }
         return {
           json: listOf(preview?.messages.map(renderPreviewed) ?? [], null),
@@ -58,11 +58,11 @@ function previewNotReady(): Problem {
   )
 }
 
-/** `day` shows all reminders of one day. Throws `Problem` 400. */
+/** The parameter `day` requests all reminders of one day. Throws `Problem` 400. */
 function parseQuery(query: URLSearchParams): { days: number; day: string | undefined } {
   for (const name of query.keys()) {
     if (name !== 'days' && name !== 'day') {
-      throw new Problem('unknown_query_parameter', `There is no parameter ${name} here.`)
+      throw new Problem('unknown_query_parameter', `This page has no parameter ${name}.`)
     }
   }
   const text = query.get('days') || String(DAYS_DEFAULT)

@@ -1,4 +1,4 @@
-/** The preview page: the next days as a calendar, and below it the recipients of each day. */
+/** The preview page: the next days as a calendar, and below it the reminders of each day. */
 import { addDays, todayIn } from '../../calendar/calendar.ts'
 import { type Html, html } from '../../html/html.ts'
 import type { OldInvoices } from '../../invoices/old-invoices.ts'
@@ -17,24 +17,24 @@ import { renderReminderTabs } from './reminder-tabs.ts'
 
 const PATH = '/settings/reminders'
 
-/** The reminders shown for each day. */
+/** How many reminders are shown for each day. */
 const SHOWN_MAX = 10
-/** The reminders shown for a day that is shown alone. */
+/** How many reminders are shown if the page shows only one day. */
 const SHOWN_ALONE_MAX = 500
 
 export interface RemindersView {
   readonly session: Session
   readonly now: Date
   readonly days: number
-  /** The day that is shown alone. */
+  /** The only day that the page shows; undefined for all days. */
   readonly day: string | undefined
-  /** Undefined during the computation. */
+  /** Undefined while the preview is being computed. */
   readonly preview: Preview | undefined
   readonly holidays: readonly string[]
   readonly chaseFrom: string | null
   readonly waiting: number
   /** Currencies in which reminders do not say how to pay. */
-  readonly unpayable: readonly string[]
+  readonly currenciesWithoutDetails: readonly string[]
   readonly old: OldInvoices
 }
 
@@ -49,18 +49,18 @@ interface Day {
 }
 
 export function renderReminders(frame: Frame, view: RemindersView): Html {
-  const { session, preview, waiting, unpayable } = view
+  const { session, preview, waiting, currenciesWithoutDetails } = view
   const isAdmin = session.user.role === 'admin'
   const main = html`<div class="heading"><h1>Reminders</h1>
 ${isAdmin && frame.killSwitch?.scope !== 'account' && html`<a class="button danger" href="/settings/kill-switch" data-dialog="stop-dialog">Stop all reminders</a>`}</div>
 ${renderReminderTabs(PATH, waiting)}
-${renderMissingPayment(unpayable, isAdmin)}
+${renderMissingPayment(currenciesWithoutDetails, isAdmin)}
 ${preview === undefined ? renderNotYet() : renderPreview(view, preview)}
 ${isAdmin && renderStopDialog(frame)}`
   return renderPage(frame, { title: 'Reminders', section: PATH, main })
 }
 
-/** Shown for accounts with thousands of customers, during the computation. */
+/** Shown while the preview is being computed, which takes seconds for accounts with thousands of customers. */
 function renderNotYet(): Html {
   return html`<div class="card empty"><p><strong>The preview is still being computed.</strong></p>
 <p class="hint">This takes a few seconds, because many of your customers owe something.</p>
@@ -89,12 +89,12 @@ ${renderOldInvoicesHint(view.old)}
 ${renderCalendar(days, day)}
 ${sent.length === 0 ? renderNothing(blocked.length > 0) : renderAgenda(days, view)}
 ${day === undefined && blocked.length > 0 && renderBlocked(blocked)}
-<p class="hint">Computed ${timeAgo(at.toISOString(), { now, timezone: session.account.timezone })}. Customers who pay, dispute or are paused before a reminder is due do not receive it. The preview assumes that every reminder is approved at once.
+<p class="hint">Computed ${timeAgo(at.toISOString(), { now, timezone: session.account.timezone })}. A customer who pays, disputes the invoice or is paused before a reminder is due does not receive it. The preview assumes that every reminder is approved immediately.
 ${view.chaseFrom !== null && html`No reminders are sent about invoices that fell due before ${view.chaseFrom}. <a href="/settings/schedule">Schedule</a>`}</p>`
 }
 
 function renderNothing(isBlocked: boolean): Html {
-  return html`<div class="card empty"><p><strong>No reminder is sent in these days.</strong></p>
+  return html`<div class="card empty"><p><strong>No reminder is sent on these days.</strong></p>
 <p class="hint">${isBlocked ? 'The reminders that would be due are blocked, for the reasons below.' : 'No invoice reaches its next stage on these days.'}</p></div>`
 }
 
@@ -123,7 +123,7 @@ function daysOf(
   })
 }
 
-/** Monday is 0. */
+/** Returns 0 for Monday, 6 for Sunday. */
 function weekdayOf(date: string): number {
   return (new Date(`${date}T00:00:00Z`).getUTCDay() + 6) % 7
 }
@@ -183,19 +183,19 @@ ${messages.length > shownMax && html`<p><a href="${PATH}?day=${date}#day-${date}
 )}`
 }
 
-/** `why` is the reason of the block; null if the message will be sent. */
+/** `refusal` is the reason why the message is blocked, or null if it will be sent. */
 function renderMessage(
   message: PreviewedMessage,
   timezone: string,
-  why: PreviewedMessage['refusal'],
+  refusal: PreviewedMessage['refusal'],
 ): Html {
   const { debtorId, debtorName, at, invoices, requiresApproval } = message
   const isUndecided = message.message?.status === 'awaiting_approval'
   const time = new Intl.DateTimeFormat('en-GB', { timeZone: timezone, timeStyle: 'short' })
   return html`<li class="card"><div><span class="stage ${stageOf(message)}">${STAGE_WORDS[stageOf(message)]}</span>
 <strong><a href="/settings/customers/${debtorId}" translate="no">${debtorName}</a></strong>
-<span class="detail">${renderInvoices(invoices)}${why === null && ` · ${isUndecided ? 'once it is approved' : `from ${time.format(new Date(at))}`}`}</span>
-${why === null ? requiresApproval && renderApproval(message) : html`<span class="detail why">${reasonWords(why.reason)}: ${why.detail}</span>`}</div>
+<span class="detail">${renderInvoices(invoices)}${refusal === null && ` · ${isUndecided ? 'after approval' : `from ${time.format(new Date(at))}`}`}</span>
+${refusal === null ? requiresApproval && renderApproval(message) : html`<span class="detail why">${reasonWords(refusal.reason)}: ${refusal.detail}</span>`}</div>
 <div class="figure">${sumsOf(invoices).map(([currency, amount]) => html`<span class="sum">${renderMoney(amount, currency)}</span>`)}</div></li>`
 }
 

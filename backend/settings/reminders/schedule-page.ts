@@ -22,7 +22,7 @@ export const LADDER_FIELDS = [
 
 type LadderField = (typeof LADDER_FIELDS)[number]
 
-/** The values in the format of the form. */
+/** The values of the form's fields, as texts. */
 export interface ScheduleValues {
   readonly days: Partial<Record<LadderField, string>>
   readonly holidays: string
@@ -31,7 +31,7 @@ export interface ScheduleValues {
   readonly applyCredit: string
 }
 
-/** The schedule with the other settings of reminders: the reply address, and the use of money on account. */
+/** The schedule and the other settings of the page: the reply address, and the use of money on account. */
 export interface Schedule extends ChasingSettings {
   readonly replyTo: string | null
   readonly applyCredit: ApplyCredit
@@ -63,23 +63,24 @@ export function renderSchedule(frame: Frame, view: ScheduleView, problem?: Probl
   const isAdmin = session.user.role === 'admin'
   const main = html`<h1>Reminders</h1>
 ${renderReminderTabs('/settings/schedule', waiting)}
-<p class="lead">Reminders are sent on business days from 8:00 to 18:00 where the customer is, at most one a day to each
-customer. Each stage follows the one before by five days or more. A person approves every Firm and Final reminder.</p>
+<p class="lead">Reminders are sent on business days from 8:00 to 18:00 in the customer’s time zone, at most one a day to each
+customer. Each stage comes at least five days after the previous stage. Firm and Final reminders are sent only after an Admin
+has approved them.</p>
 ${renderFaults(problem)}
 <form method="post" action="/settings/schedule" class="stack" data-once novalidate>${csrfField(frame)}
 ${renderLadder(values, isAdmin, problem)}
 <div class="pair">
-<section class="card stack"><p class="field"><label for="chase_from">Chase from</label>
+<section class="card stack"><p class="field"><label for="chase_from">Send reminders about invoices due from</label>
 <input id="chase_from" name="chase_from" type="date" value="${values.chaseFrom}"${attribute('disabled', !isAdmin)}${describedBy(problem, 'chase_from', 'chase_from-hint')}></p>
 <p class="hint" id="chase_from-hint">No reminders are sent about invoices that fell due before this day. Leave empty to send reminders about every invoice.</p>
 ${renderFault(problem, 'chase_from')}
 <p class="field"><label for="reply_to">Replies go to</label>
 <input id="reply_to" name="reply_to" type="email" value="${values.replyTo}" autocomplete="off"${attribute('disabled', !isAdmin)}${describedBy(problem, 'reply_to', 'reply_to-hint')}></p>
-<p class="hint" id="reply_to-hint">An address of yours that receives replies in addition to the message log. Leave empty to notify Admins by mail.</p>
+<p class="hint" id="reply_to-hint">Your address for replies, which are also kept in the message log. If it is empty, Admins are notified of replies by mail.</p>
 ${renderFault(problem, 'reply_to')}
 <p class="field"><label for="apply_credit">Money on account</label>
 <select id="apply_credit" name="apply_credit"${attribute('disabled', !isAdmin)}${describedBy(problem, 'apply_credit', 'apply_credit-hint')}>${APPLY_CREDIT.map((mode) => html`<option value="${mode}"${attribute('selected', values.applyCredit === mode)}>${CREDIT_WORDS[mode]}</option>`)}</select></p>
-<p class="hint" id="apply_credit-hint">Money from payments that is not allocated to an invoice. In either case, no reminder asks for the amount that it covers.</p>
+<p class="hint" id="apply_credit-hint">Money that was received, but is not allocated to an invoice. In both cases, no reminder demands an amount that this money covers.</p>
 ${renderFault(problem, 'apply_credit')}</section>
 <section class="card"><p class="field"><label for="holidays">Holidays</label>
 <textarea id="holidays" name="holidays" rows="5" spellcheck="false" autocomplete="off"${attribute('disabled', !isAdmin)}${describedBy(problem, 'holidays', 'holidays-hint')}>
@@ -133,14 +134,14 @@ ${isOwn && html`<button name="own" value="no">Use the account’s schedule</butt
 }
 
 const STAGE_HINTS: Readonly<Record<LadderStage, string>> = {
-  courtesy: 'Before the due date, e.g. -3. Leave empty for none.',
-  friendly: 'The customer may have forgotten it.',
-  reminder: 'Asks when it will be paid.',
+  courtesy: 'Sent before the due date, e.g. -3. Leave empty to send none.',
+  friendly: 'Assumes that the customer forgot the invoice.',
+  reminder: 'Asks when the invoice will be paid.',
   firm: 'Needs approval.',
-  final: 'Needs approval. The last stage.',
+  final: 'Needs approval. This is the last stage.',
 }
 
-/** Renders the stages in order, as steps. */
+/** Renders the stages as a list, in their order. */
 function renderLadder(
   { days }: ScheduleValues,
   isAdmin: boolean,

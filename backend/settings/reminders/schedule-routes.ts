@@ -88,12 +88,12 @@ function represent({ ladder, holidays, chaseFrom, replyTo, applyCredit }: Schedu
   }
 }
 
-/** Omitted members do not change. */
+/** Omitted fields do not change. */
 function accountPage(method: 'PUT' | 'POST'): SessionPage {
   return {
     method,
     path: PATH,
-    admins: ADMINS_ONLY,
+    adminsOnly: ADMINS_ONLY,
     expected: {
       numbers: LADDER_FIELDS,
       lists: ['holidays'],
@@ -135,21 +135,21 @@ function accountPage(method: 'PUT' | 'POST'): SessionPage {
   }
 }
 
-/** `own` states whether the customer has its own schedule or the account's. */
+/** The field `own` says whether the customer gets its own schedule or follows the account's schedule. */
 function customerPage(method: 'PUT' | 'POST'): SessionPage {
   return {
     method,
     path: CUSTOMER_PATH,
-    admins: ADMINS_ONLY,
+    adminsOnly: ADMINS_ONLY,
     expected: { numbers: LADDER_FIELDS, texts: ['own'] },
     async handle(request, { database }) {
       const { session, fields, actionContext, id } = request
       await database.transaction(async (tx) => {
         const { ladder, settings } = await readCustomerSchedule(request, tx)
         const isOwn = fields.text('own') !== 'no'
-        const wanted = isOwn ? ladderOf(fields, ladder ?? settings.ladder) : null
+        const ownLadder = isOwn ? ladderOf(fields, ladder ?? settings.ladder) : null
         if (!request.wantsJson) await setFlash(tx, session.token, 'customer_schedule')
-        await setDebtorLadder(tx, session.account.id, id, wanted, actionContext)
+        await setDebtorLadder(tx, session.account.id, id, ownLadder, actionContext)
       })
       const { ladder, settings } = await readCustomerSchedule(request, database.read)
       return {
@@ -180,12 +180,12 @@ function ladderOf(fields: Fields, current: Ladder): Ladder {
   }
 }
 
-/** A form has one field for all dates. */
+/** Reads the holidays from the list in JSON, or from the one field that a form has for all of them. */
 function datesOf(fields: Fields): string[] {
   return holidaysOf(fields).map(({ date }) => date)
 }
 
-/** The dates with their lines in the form's field, from 1. */
+/** Returns the holidays with the number of the line in the form's field, which starts at 1. */
 function holidaysOf(fields: Fields): { readonly date: string; readonly line: number }[] {
   return fields
     .list('holidays')
@@ -205,7 +205,7 @@ function sentValues(fields: Fields): ScheduleValues {
   }
 }
 
-/** A form has one field for all holidays, so their faults refer to this field and name the line. */
+/** A form has one field for all holidays, so the faults are changed to point to this field and to name the line. */
 function withHolidayLines(problem: Problem, fields: Fields): Problem {
   const given = problem.members['errors']
   if (!Array.isArray(given)) return problem

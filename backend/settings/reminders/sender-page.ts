@@ -9,7 +9,7 @@ import { renderReminderTabs } from './reminder-tabs.ts'
 
 const PATH = '/settings/sender'
 
-/** The reminder of the preview: a stage and a language that every account has. */
+/** The preview shows a stage and a language that exist in every account. */
 const PREVIEW = '/settings/wording/reminder-en/preview'
 
 export const SENDER_WORDS = { name: 'Name', logo: 'Logo' } as const
@@ -17,7 +17,7 @@ export const SENDER_WORDS = { name: 'Name', logo: 'Logo' } as const
 export interface SenderView {
   readonly isAdmin: boolean
   readonly waiting: number
-  /** The entered name; before that, the stored one. */
+  /** The name in the rejected form or, if there is none, the stored name. */
   readonly name: string
   readonly accountName: string
   readonly logo:
@@ -30,7 +30,7 @@ export function renderSender(frame: Frame, view: SenderView, problem?: Problem):
   const disabled = attribute('disabled', !isAdmin)
   const main = html`<h1>Reminders</h1>
 ${renderReminderTabs(PATH, waiting)}
-<p class="lead">The sender that customers see. A change applies from the next reminder on: reminders that wait for approval
+<p class="lead">Customers see this sender in every reminder. A change applies from the next reminder on: reminders that wait for approval
 are rewritten, and approved reminders are sent as they were approved.</p>
 ${renderFaults(problem)}
 <div class="pair wording">
@@ -45,7 +45,7 @@ ${isAdmin && html`<p class="row"><button class="primary">Save the name</button><
 ${renderLogoCard(frame, view, problem)}
 </div>
 <section aria-labelledby="preview-title" class="stack"><h2 id="preview-title">Preview</h2>
-<p class="hint">As saved. On the <a href="/settings/wording/reminder-en">page of a wording</a> you can send yourself a test mail.</p>
+<p class="hint">The preview shows the saved name and logo. To send yourself a test mail, open the <a href="/settings/wording/reminder-en">wording</a> of a stage.</p>
 <div class="preview"><iframe class="mail-html" sandbox="" src="${PREVIEW}" title="A reminder as customers see it" height="1100"></iframe></div></section>
 </div>`
   return renderPage(frame, { title: 'Sender', section: '/settings/reminders', main })
@@ -64,8 +64,8 @@ ${
   html`<form method="post" action="${LOGO_PATH}" enctype="multipart/form-data" class="stack" data-once novalidate>${csrfField(frame)}
 <div class="field"><label for="logo">${logo === undefined ? 'Image' : 'Another image'}</label>
 <input id="logo" name="logo" type="file" accept="image/png,image/jpeg"${describedBy(problem, 'logo', 'logo-hint')}>
-<p class="hint" id="logo-hint">PNG or JPEG, at most ${kib} KiB, ${LOGO_PIXELS_MIN} to ${LOGO_PIXELS_MAX} pixels wide and high. It is shown at most 220 × 56
-pixels large, and is part of each mail: nothing is loaded from elsewhere when a customer reads it.</p>${renderFault(problem, 'logo')}</div>
+<p class="hint" id="logo-hint">PNG or JPEG, at most ${kib} KiB, ${LOGO_PIXELS_MIN} to ${LOGO_PIXELS_MAX} pixels wide and high. Mails show the logo at most 220 × 56
+pixels large. It is part of each mail, so nothing is loaded from elsewhere when a customer reads the mail.</p>${renderFault(problem, 'logo')}</div>
 <p class="row"><button class="primary">Save the logo</button></p></form>
 ${
   logo !== undefined &&

@@ -43,7 +43,7 @@ export const senderPages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: LOGO_PATH,
-    admins: ADMINS_ONLY,
+    adminsOnly: ADMINS_ONLY,
     expected: { texts: ['logo', 'logo_name'], binaryFile: 'logo' },
     async handle({ session, fields, actionContext, wantsJson }, { database }) {
       const { id: accountId } = session.account
@@ -60,7 +60,7 @@ export const senderPages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: `${LOGO_PATH}/remove`,
-    admins: ADMINS_ONLY,
+    adminsOnly: ADMINS_ONLY,
     async handle({ session, actionContext, wantsJson }, { database }) {
       const { id: accountId } = session.account
       const json = await database.transaction(async (tx) => {
@@ -77,7 +77,7 @@ function savePage(method: 'PUT' | 'POST'): SessionPage {
   return {
     method,
     path: PATH,
-    admins: ADMINS_ONLY,
+    adminsOnly: ADMINS_ONLY,
     expected: { texts: ['name'] },
     async handle({ session, fields, actionContext, wantsJson }, { database }) {
       const { id: accountId } = session.account
@@ -97,8 +97,8 @@ async function rerender(request: SessionRequest, problem: Problem, deps: Setting
   const stored = await readView(request, deps)
   const { fields } = request
   const view = fields.has('name') ? { ...stored, name: fields.text('name') } : stored
-  const worded = withFieldLabels(problem, SENDER_WORDS)
-  return (frame: Parameters<typeof renderSender>[0]) => renderSender(frame, view, worded)
+  const labeled = withFieldLabels(problem, SENDER_WORDS)
+  return (frame: Parameters<typeof renderSender>[0]) => renderSender(frame, view, labeled)
 }
 
 async function readView(

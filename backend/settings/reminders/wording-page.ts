@@ -1,4 +1,4 @@
-/** The pages of wording: which texts are changed, and the form of one with a preview. */
+/** The pages of the wording of reminders: an overview, and the form for one stage and language, with a preview. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { attribute, type Html, html } from '../../html/html.ts'
 import type { WordingKey } from '../../mail/wording/account-wordings.ts'
@@ -36,9 +36,9 @@ export const WORDING_WORDS: Readonly<Record<WordingField | 'invoice', string>> =
 const HINTS: Readonly<Record<WordingField, string>> = {
   subject: 'Must contain {invoices}. Your name is added.',
   greeting: 'One line.',
-  opening: 'For a reminder about one invoice. An empty line begins a paragraph.',
-  opening_several: 'For a reminder about more than one.',
-  closing: 'May be empty. A line follows that says where to send questions.',
+  opening: 'For a reminder about one invoice. An empty line begins a new paragraph.',
+  opening_several: 'For a reminder about several invoices.',
+  closing: 'May be empty. After this text, the mail says where to send questions.',
   sign_off: 'Your name follows on a line of its own.',
 }
 
@@ -46,22 +46,22 @@ const VARIABLE_WORDS: Readonly<Record<Variable, string>> = {
   customer: 'The customer’s name',
   invoices: '“invoice INV-7”, or “3 invoices”',
   amount: 'The amount that is still due, with its currency',
-  due_date: 'When it was due; for several invoices, the earliest date',
+  due_date: 'The due date; for several invoices, the earliest due date',
   overdue: '“12 days overdue”; before the due date, “in 3 days”',
   sender: 'Your name, as in the mail',
 }
 
 interface WordingsView {
   readonly waiting: number
-  /** Names of the wordings that are changed. */
+  /** The names of the wordings that the account has changed. */
   readonly changed: ReadonlySet<string>
 }
 
 export function renderWordings(frame: Frame, { waiting, changed }: WordingsView): Html {
   const main = html`<h1>Reminders</h1>
 ${renderReminderTabs(PATH, waiting)}
-<p class="lead">What reminders say at each stage, in the customer’s language. Customers with another language receive
-reminders in English. The invoices, their amounts, how to pay and the link to unsubscribe are always part of the mail.</p>
+<p class="lead">Here you can change what reminders say at each stage and in each language. Customers with another language
+receive reminders in English. The invoices, their amounts, how to pay and the link to unsubscribe are always part of the mail.</p>
 <table class="keys"><caption class="unseen">Wording by stage and language</caption>
 <thead><tr><th scope="col">Stage</th>${LANGUAGES.map((language) => html`<th scope="col">${LANGUAGE_WORDS[language]}</th>`)}</tr></thead>
 <tbody>${STAGES.map(
@@ -82,9 +82,9 @@ export interface WordingView {
   readonly values: Wording
   /** Whether the account has a wording of its own. */
   readonly isChanged: boolean
-  /** Whether the values are unsaved: the preview of the saved wording does not show them. */
+  /** Whether the values are not saved: the script then replaces the preview, which shows the saved wording. */
   readonly isUnsaved: boolean
-  /** The number of the invoice of the preview; '' if the account has none. */
+  /** The number of the invoice in the preview, or '' for a made-up invoice. */
   readonly invoice: string
 }
 
@@ -118,7 +118,7 @@ ${lines('closing', 4)}${lines('sign_off', 2)}
 ${isAdmin && renderActions(path, session, invoice, problem)}
 </form>
 <section aria-labelledby="preview-title" class="stack"><h2 id="preview-title">Preview</h2>
-<p class="hint">${invoice === '' ? 'With a made-up invoice: nothing is owed to you at present.' : html`With invoice <span translate="no">${invoice}</span>.`}</p>
+<p class="hint">${invoice === '' ? 'The preview shows a made-up invoice, because nothing is owed to you at present.' : html`The preview shows invoice <span translate="no">${invoice}</span>.`}</p>
 <div class="preview"><iframe class="mail-html" name="preview" sandbox="" src="${path}/preview" title="The reminder as the customer sees it" height="1100"></iframe></div></section>
 </div>
 ${renderVariables()}
@@ -138,7 +138,7 @@ ${input}
 <p class="hint" id="${name}-hint">${HINTS[name]}</p>${renderFault(problem, name)}</div>`
 }
 
-/** Without the script the button shows the preview; with the script each change updates it. */
+/** With the script, each change updates the preview. Without the script, the button Preview does. */
 function renderActions(
   path: string,
   { user }: Session,
@@ -159,7 +159,7 @@ function renderVariables(): Html {
 <dl class="facts">${VARIABLES.map((name) => html`<div><dt><code translate="no">{${name}}</code></dt><dd>${VARIABLE_WORDS[name]}</dd></div>`)}</dl></section>`
 }
 
-/** What the frame of the preview shows if the wording has faults. */
+/** Renders the document that the preview's iframe shows if the wording has faults. */
 export function renderPreviewFaults(details: readonly string[]): string {
   return html`<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="color-scheme" content="light dark"><title>No preview</title>

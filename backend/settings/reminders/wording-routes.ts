@@ -90,7 +90,7 @@ export const wordingPages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: `${PATH}/{id}/reset`,
-    admins: ADMINS_ONLY,
+    adminsOnly: ADMINS_ONLY,
     async handle({ session, id, actionContext, wantsJson }, { database }) {
       const key = keyOf(id)
       await database.transaction(async (tx) => {
@@ -113,7 +113,7 @@ export const wordingPages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: WORDING_PREVIEW_PATH,
-    admins: ADMINS_ONLY,
+    adminsOnly: ADMINS_ONLY,
     expected: { texts: [...WORDING_FIELDS, 'invoice'] },
     async handle(request, deps) {
       const { fields } = request
@@ -123,10 +123,10 @@ export const wordingPages: readonly SessionPage[] = [
         const sample = await readSample(request, deps, key, wording, fields.text('invoice'))
         return await respondWithPreview(deps, sample)
       } catch (error) {
-        // Only the frame shows the faults; the page around it keeps what was typed.
+        // The faults are shown only in the iframe, so that the page around it keeps the entered texts.
         if (request.wantsJson || !(error instanceof Problem) || error.status !== 422) throw error
-        const worded = withFieldLabels(error, WORDING_WORDS)
-        const details = faultsOf(worded).map(({ detail }) => detail)
+        const labeled = withFieldLabels(error, WORDING_WORDS)
+        const details = faultsOf(labeled).map(({ detail }) => detail)
         return { status: 422, document: renderPreviewFaults(details) }
       }
     },
@@ -134,7 +134,7 @@ export const wordingPages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: `${PATH}/{id}/test`,
-    admins: ADMINS_ONLY,
+    adminsOnly: ADMINS_ONLY,
     expected: { texts: [...WORDING_FIELDS, 'invoice'] },
     async handle(request, deps) {
       const { session, fields, actionContext } = request
@@ -159,12 +159,12 @@ export const wordingPages: readonly SessionPage[] = [
   },
 ]
 
-/** The request contains all texts. */
+/** The request must contain all texts: an omitted text counts as empty. */
 function savePage(method: 'PUT' | 'POST'): SessionPage {
   return {
     method,
     path: `${PATH}/{id}`,
-    admins: ADMINS_ONLY,
+    adminsOnly: ADMINS_ONLY,
     expected: { texts: [...WORDING_FIELDS, 'invoice'] },
     async handle({ session, id, fields, actionContext, wantsJson }, { database }) {
       const { id: accountId } = session.account
@@ -183,11 +183,11 @@ function savePage(method: 'PUT' | 'POST'): SessionPage {
 async function rerender(request: SessionRequest, problem: Problem, deps: SettingsDeps) {
   if (problem.status !== 422 && problem.status !== 429) return undefined
   const view = await readSentView(request, deps)
-  const worded = withFieldLabels(problem, WORDING_WORDS)
-  return (frame: Parameters<typeof renderWording>[0]) => renderWording(frame, view, worded)
+  const labeled = withFieldLabels(problem, WORDING_WORDS)
+  return (frame: Parameters<typeof renderWording>[0]) => renderWording(frame, view, labeled)
 }
 
-/** Returns the data of the page with the values of the request instead of the stored ones. */
+/** Returns the data of the page, with the values of the request instead of the stored values. */
 async function readSentView({ session, id, fields }: SessionRequest, { database }: SettingsDeps) {
   const key = keyOf(id)
   const own = await findWording(database.read, session.account.id, key)
@@ -217,7 +217,7 @@ function sentWording(fields: Fields): Wording {
   }
 }
 
-/** An empty number means the invoice with the earliest due date. Throws `validation_failed` at `/invoice`. */
+/** If the number is empty, uses the invoice with the earliest due date. Throws `validation_failed` at `/invoice`. */
 async function readSample(
   { session, now }: SessionRequest,
   { database: { read }, baseUrl }: SettingsDeps,

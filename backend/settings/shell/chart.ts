@@ -1,7 +1,7 @@
 /** The frame of a bar chart: its scale, its grid and the names below it. */
 import { type Html, html } from '../../html/html.ts'
 
-/** The sizes are in units of the SVG, which the page stretches. */
+/** In units of the SVG's view box. The page stretches the chart to its own width. */
 export const CHART_HEIGHT = 80
 export const BAR_WIDTH = 10
 
@@ -18,7 +18,7 @@ interface Chart {
   readonly summary: string
   readonly top: number
   readonly bars: readonly Html[]
-  /** Names of the first bar, the one in the middle and the last. */
+  /** The names of the first, the middle and the last bar. */
   readonly names: readonly string[]
 }
 

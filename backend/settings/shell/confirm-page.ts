@@ -1,6 +1,6 @@
 /**
- * A confirmation page. The script opens a link with the attribute `data-dialog-page` as a dialog with the
- * card of this page; without the script, the link leads to this page.
+ * Renders a confirmation page. If a link to it has the attribute `data-dialog-page`, `dialogs.js` shows the card of
+ * the page in a dialog. Without the script, the link opens the page.
  */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { type Html, html } from '../../html/html.ts'

@@ -5,26 +5,26 @@
 
 export interface Cookies {
   readonly session: Cookie
-  /** The secret from which the CSRF token of a form before login is derived. */
+  /** Contains the secret from which the CSRF token of a form before login is derived. */
   readonly login: Cookie
-  /** Recognizes a browser in which the user has logged in before; gives no access. */
+  /** Identifies a browser in which the user has logged in before. This cookie gives no access. */
   readonly browser: Cookie
 }
 
-/** The longest time that browsers keep a cookie. */
-const BROWSER_SECONDS = 400 * 86_400
+/** 400 days, the longest time for which browsers keep a cookie. */
+const BROWSER_COOKIE_SECONDS = 400 * 86_400
 
 export interface Cookie {
   /**
-   * Undefined if the cookie was not sent, or was sent twice: then an attacker may have planted one of them.
+   * Returns undefined if the cookie was not sent, or was sent twice: an attacker may have planted one of the two.
    */
   read(header: string | undefined): string | undefined
-  /** Returns the header that sets the cookie; the server enforces the time limits of a session. */
+  /** Returns a `Set-Cookie` value. A session's time limits are not in it: the server enforces them. */
   set(value: string): string
   readonly clear: string
 }
 
-/** Undefined for plain http to another machine, over which a password must not be sent. */
+/** Returns undefined if browsers on other machines would use plain http, over which no password may be sent. */
 export function cookiesFor(baseUrl: string): Cookies | undefined {
   const { protocol } = new URL(baseUrl)
   const isSecure = protocol === 'https:'
@@ -32,7 +32,7 @@ export function cookiesFor(baseUrl: string): Cookies | undefined {
   return {
     session: cookie('session', isSecure),
     login: cookie('login', isSecure),
-    browser: cookie('browser', isSecure, BROWSER_SECONDS),
+    browser: cookie('browser', isSecure, BROWSER_COOKIE_SECONDS),
   }
 }
 
@@ -40,7 +40,7 @@ export function isLoopback(url: string): boolean {
   return /^(?:localhost|127(?:\.\d+){3}|\[::1\])$/.test(new URL(url).hostname)
 }
 
-/** Without `maxAgeSeconds` the cookie ends with the browser. */
+/** Without `maxAgeSeconds`, the browser deletes the cookie when it is closed. */
 function cookie(plainName: string, isSecure: boolean, maxAgeSeconds?: number): Cookie {
   const name = isSecure ? `__Host-${plainName}` : plainName
   const attributes = `Path=/; HttpOnly; SameSite=Lax${isSecure ? '; Secure' : ''}`

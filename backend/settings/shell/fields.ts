@@ -1,6 +1,6 @@
 /**
- * Reads a form or a JSON body alike: texts, lists of texts and whole numbers. A member of a nested JSON
- * object is named by its path, e.g. `ladder/firm`, as in the pointer of its fault.
+ * Reads the same fields from a form or from a JSON body: texts, lists of texts and whole numbers. A member of a
+ * nested JSON object has its path as its name, e.g. `ladder/firm`, as in the pointers of errors.
  */
 import joi, { type AnySchema, type ObjectSchema } from 'joi'
 import { Problem } from '../../../shared/contract/problem.ts'
@@ -13,7 +13,7 @@ const FORM_TYPE = /^application\/x-www-form-urlencoded(?:\s*;\s*charset="?utf-8"
 
 const MULTIPART_TYPE = /^multipart\/form-data\s*;/i
 
-/** More than the fields of any page. */
+/** Limits the work for one request. No form of ours has as many fields. */
 const FORM_FIELDS_MAX = 100
 
 const utf8 = new TextDecoder('utf-8', { fatal: true })
@@ -23,15 +23,16 @@ export interface Expected {
   readonly lists?: readonly string[]
   readonly numbers?: readonly string[]
   /**
-   * Lists of objects with these members. A form repeats a field for each object, e.g. `allocations/amount`.
+   * Lists of objects, with the members of each object. A form repeats a field, e.g. `allocations/amount`, for each
+   * object.
    */
   readonly rows?: Readonly<Record<string, Pick<Expected, 'texts' | 'numbers'>>>
   /**
-   * The form may be multipart and contain a file, which is read like a text of this name. Bytes that
-   * are not UTF-8 become U+FFFD.
+   * The name of a file field in a multipart form. The file is read like a text field of this name; bytes that are
+   * not UTF-8 become U+FFFD.
    */
   readonly file?: string
-  /** Like `file`, for a file that is not text: its bytes are read as base64, which JSON bodies contain. */
+  /** Like `file`, for a binary file. Its content is converted to base64, as in a JSON body. */
   readonly binaryFile?: string
 }
 
@@ -177,7 +178,7 @@ function schemaOf({
   return joi.object(Object.fromEntries(members))
 }
 
-/** Lists members; those of nested objects are named by their path. */
+/** Lists the members. A member of a nested object has its path as its name. */
 function membersOf(body: JsonObject): [path: string, value: unknown][] {
   return Object.entries(body).flatMap(([name, value]): [string, unknown][] => {
     if (typeof value !== 'object' || value === null || Array.isArray(value)) return [[name, value]]
@@ -207,7 +208,7 @@ async function readParts(
     if (typeof value === 'string') {
       pairs.push([name, value])
     } else if (name !== file) {
-      throw badForm('Unknown file.')
+      throw badForm('The form contains an unexpected file.')
     } else if (value.size > 0) {
       const content = isBinary
         ? Buffer.from(await value.arrayBuffer()).toString('base64')
@@ -234,7 +235,7 @@ function fieldValues(
     const known = values.get(name)
     if (lists.includes(name)) values.set(name, [...(known ?? []), value])
     else if (name !== 'csrf_token' && ![...texts, ...numbers].includes(name))
-      throw badForm('Unknown form field.')
+      throw badForm('The form contains an unknown field.')
     else if (known !== undefined) throw badForm(`${name} was sent twice.`)
     else values.set(name, [value])
   }

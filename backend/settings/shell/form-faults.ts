@@ -1,7 +1,7 @@
-/** Converts faults of the API's validation to the words of a form. */
+/** Rewrites validation errors of the API for a form: the labels of the form replace the field names of the API. */
 import { Problem } from '../../../shared/contract/problem.ts'
 
-/** Labels by field name of the form. */
+/** The labels of a form's fields, by field name. */
 export type Labels = Readonly<Record<string, string>>
 
 const DUPLICATE_FIELDS: Readonly<Record<string, string>> = {
@@ -9,7 +9,7 @@ const DUPLICATE_FIELDS: Readonly<Record<string, string>> = {
   duplicate_invoice_number: 'number',
 }
 
-/** Returns the problem with faults that refer to fields of the form and begin with their labels. */
+/** Returns the problem with faults that point to the form's fields and begin with the fields' labels. */
 export function withFieldLabels(problem: Problem, labels: Labels): Problem {
   const duplicate = DUPLICATE_FIELDS[problem.code]
   if (duplicate !== undefined) {
@@ -19,7 +19,7 @@ export function withFieldLabels(problem: Problem, labels: Labels): Problem {
   }
   const errors = problem.members['errors']
   if (!Array.isArray(errors)) return problem
-  const worded = errors.map((error) => {
+  const relabeled = errors.map((error) => {
     const name = String(error.pointer).split('/').at(-1) ?? ''
     const label = labels[name]
     const detail = String(error.detail)
@@ -30,6 +30,6 @@ export function withFieldLabels(problem: Problem, labels: Labels): Problem {
       detail: detail.startsWith(`${name} `) ? label + detail.slice(name.length) : detail,
     }
   })
-  const detail = worded.map((error) => error.detail).join(' ')
-  return new Problem(problem.code, detail, { members: { ...problem.members, errors: worded } })
+  const detail = relabeled.map((error) => error.detail).join(' ')
+  return new Problem(problem.code, detail, { members: { ...problem.members, errors: relabeled } })
 }

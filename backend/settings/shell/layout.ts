@@ -13,27 +13,28 @@ export interface PageContent {
   /** The path of the section's entry in the navigation; undefined if the page belongs to no section. */
   readonly section?: string
   readonly main: Html
-  /** The search text, which remains in the field of the header. */
+  /** The text of the last search, which the search field in the header shows. */
   readonly search?: string
   /** Omits the navigation, for pages that must be completed first. */
   readonly isAlone?: boolean
-  /** Loads the script of passkeys. */
+  /** Loads the script for passkeys. */
   readonly hasPasskeys?: boolean
 }
 
-/** The messages of the page after an action. */
+/** The messages that the next page shows after an action. */
 const FLASHES: Readonly<Record<string, string>> = {
-  account_resumed: 'Resumed. Reminders are scheduled from today on, and API keys can write again.',
+  account_resumed:
+    'Account resumed. Reminders are scheduled from today on, and API keys can write again.',
   key_issued: 'Key issued. It cannot be shown again.',
   key_rotated: 'Key rotated. Switch your integration to the new key before the old one ends.',
-  key_replaced: 'Key rotated. The old key has ended.',
+  key_replaced: 'Key rotated. The old key no longer works.',
   key_changed: 'Key changed. The change applies from the next call on.',
   key_revoked: 'Key revoked. Calls with it are rejected from now on.',
   scopes_changed: 'Permissions changed. The change applies from the next call on.',
   webhook_changed: 'Endpoint changed.',
   webhook_deleted: 'Endpoint deleted. No more events are sent to it.',
-  webhook_paused: 'Paused. Events wait until you resume the endpoint.',
-  webhook_resumed: 'Resumed.',
+  webhook_paused: 'Endpoint paused. Events wait until you resume it.',
+  webhook_resumed: 'Endpoint resumed. Events that waited are being sent.',
   webhook_secret_expired: 'The old secret has expired. Webhooks are signed with the new one only.',
   webhook_redelivered: 'The event is being sent again.',
   webhooks_redelivered: 'Failed deliveries are being sent again.',
@@ -41,58 +42,61 @@ const FLASHES: Readonly<Record<string, string>> = {
   invoice_edited: 'Invoice changed.',
   invoice_created: 'Invoice entered.',
   customer_changed: 'Customer changed.',
-  customer_paused: 'Paused. No reminder is sent until you resume.',
-  customer_resumed: 'Resumed. Reminders continue from where they stopped.',
+  customer_paused: 'Reminders paused. No reminder is sent to this customer during the pause.',
+  customer_resumed: 'Reminders resumed. They continue from where they stopped.',
   customer_chased: 'Reminders about the blocked invoices are sent again.',
   old_invoices_chased: 'Reminders about the old invoices are sent in business hours.',
-  customer_archived: 'Archived. No more reminders are sent.',
+  customer_archived: 'Customer archived. No more reminders are sent.',
   customer_restored: 'Customer restored. Reminders continue from where they stopped.',
   customer_cleared: 'Mail is sent to the customer again.',
   customer_schedule: 'The customer’s schedule was changed.',
-  invoice_finalised: 'Finalised. The invoice is owed now.',
+  invoice_finalised: 'Invoice finalized. The customer now owes it.',
   invoice_voided: 'The invoice is void.',
-  invoice_written_off: 'Written off. No more reminders are sent about it.',
-  invoice_disputed: 'Noted. No reminder is sent until the dispute is resolved.',
-  invoice_resolved: 'Resolved. Reminders about the invoice are sent again.',
+  invoice_written_off: 'Invoice written off. No more reminders are sent about it.',
+  invoice_disputed: 'Dispute recorded. No reminder is sent about the invoice until it is resolved.',
+  invoice_resolved: 'Dispute resolved. Reminders about the invoice are sent again.',
   invoice_resolved_blocked:
-    'Resolved. Reminders are blocked again for the reason that applied before the dispute.',
+    'Dispute resolved. Reminders are blocked again for the reason that applied before the dispute.',
   invoice_resumed: 'Reminders about the invoice are sent again.',
   payment_recorded: 'Payment recorded.',
-  payment_allocated: 'Allocated.',
-  payment_taken_back: 'Taken back. The money is on account.',
-  invoice_credited: 'Credited.',
-  payment_reversed: 'Reversed. The invoices that it paid are owed again.',
+  payment_allocated: 'Money allocated.',
+  payment_taken_back: 'Allocation taken back. The money is on account again.',
+  invoice_credited: 'Credit recorded.',
+  payment_reversed: 'Payment reversed. The invoices that it paid are owed again.',
   reminders_stopped: 'Reminders are stopped.',
   account_changed: 'Saved.',
-  reminders_released: 'Resumed. Reminders that waited when they were stopped are not sent.',
+  reminders_released:
+    'Reminders resumed. Reminders that were waiting at the time of the stop are not sent.',
   schedule_changed:
     'Schedule changed. The change applies to reminders that are scheduled from now on.',
   payment_details_changed: 'Saved. Every reminder from now on says how to pay.',
   wording_changed: 'Saved. Reminders that wait for approval are rewritten.',
   sender_changed: 'Saved. Reminders that wait for approval are rewritten.',
-  logo_removed: 'Removed. Reminders show your name instead.',
+  logo_removed: 'Logo removed. Reminders show your name instead.',
   wording_reset: 'The default wording was restored.',
   test_mail_sent: 'The test mail is on its way to you.',
   test_mail_file:
-    'The test mail is written to a file, because this service has no mail server. The operator of the service knows the directory.',
+    'The test mail was written to a file, because this service has no mail server. Ask the operator of the service for the directory.',
   test_mail_dropped:
-    'No test mail is sent: your address is at a domain reserved for examples, which receives none.',
-  test_mail_waiting: 'The test mail waits: this service does not send mail at present.',
-  payment_details_removed: 'Removed. Reminders in this currency no longer say how to pay.',
+    'No test mail was sent: the domain of your address is reserved for examples and receives no mail.',
+  test_mail_waiting:
+    'The test mail is waiting, because this service does not send mail at present.',
+  payment_details_removed:
+    'Payment details removed. Reminders in this currency no longer say how to pay.',
   message_approved: 'Approved. The reminder is sent when the customer’s business hours begin.',
   message_approved_now: 'Approved. The reminder is being sent.',
   message_rejected: 'Rejected. The reminder is not sent, and reminders about its invoices stop.',
   decision_taken_back:
-    'Taken back. The reminder waits for approval again, or is rewritten in business hours.',
+    'Decision taken back. The reminder waits for approval again, or is rewritten in business hours.',
   invitation_withdrawn: 'Invitation withdrawn.',
   role_changed: 'Role changed.',
-  user_deactivated: 'Deactivated. They can no longer log in.',
-  user_reactivated: 'Reactivated. They can log in again.',
-  second_factor_disabled: 'Two-factor authentication is off. You log in with your password alone.',
-  second_factor_policy: 'Changed. The rule applies to every Admin from the next page on.',
+  user_deactivated: 'Login deactivated. This person can no longer log in.',
+  user_reactivated: 'Login reactivated. This person can log in again.',
+  second_factor_disabled: 'The authenticator app is turned off. Its codes can no longer be used.',
+  second_factor_policy: 'Rule changed. It applies to each Admin from the next page that they open.',
   passkey_added: 'Passkey added. You can log in with it.',
-  passkey_renamed: 'Renamed.',
-  passkey_removed: 'Removed. This passkey can no longer be used to log in.',
+  passkey_renamed: 'Passkey renamed.',
+  passkey_removed: 'Passkey removed. It can no longer be used to log in.',
   notices_changed: 'Saved. The choice applies from the next notice on.',
   session_ended: 'Session ended.',
   logged_out: 'You are logged out.',
@@ -101,14 +105,14 @@ const FLASHES: Readonly<Record<string, string>> = {
 }
 
 const SECTIONS = [
-  { path: '/settings', name: 'Home', admins: false },
-  { path: '/settings/customers', name: 'Customers', admins: false },
-  { path: '/settings/reminders', name: 'Reminders', admins: false },
-  { path: '/settings/api-keys', name: 'API & webhooks', admins: false },
-  { path: '/settings/account', name: 'Account', admins: false },
-  { path: '/settings/people', name: 'People', admins: true },
-  { path: '/settings/audit-log', name: 'Audit log', admins: true },
-  { path: '/settings/login-details', name: 'Your login', admins: false },
+  { path: '/settings', name: 'Home', adminsOnly: false },
+  { path: '/settings/customers', name: 'Customers', adminsOnly: false },
+  { path: '/settings/reminders', name: 'Reminders', adminsOnly: false },
+  { path: '/settings/api-keys', name: 'API & webhooks', adminsOnly: false },
+  { path: '/settings/account', name: 'Account', adminsOnly: false },
+  { path: '/settings/people', name: 'People', adminsOnly: true },
+  { path: '/settings/audit-log', name: 'Audit log', adminsOnly: true },
+  { path: '/settings/login-details', name: 'Your login', adminsOnly: false },
 ]
 
 export function renderPage(frame: Frame, content: PageContent): Html {
@@ -158,7 +162,7 @@ interface Tab {
   readonly count?: number
 }
 
-/** Renders the pages of one section as tabs; `path` is the current one. */
+/** Renders links to the pages of one section as tabs; `path` is that of the current page. */
 export function renderTabs(label: string, tabs: readonly Tab[], path: string): Html {
   return html`<nav class="tabs" aria-label="${label}"><ul>${tabs.map(
     (tab) =>
@@ -168,7 +172,7 @@ export function renderTabs(label: string, tabs: readonly Tab[], path: string): H
   )}</ul></nav>`
 }
 
-/** Renders the faults of a form at its top, in focus, each linked to its field. */
+/** Renders the faults for the top of a form. The list receives the focus, and each fault links to its field. */
 export function renderFaults(problem: Problem | undefined): Html | undefined {
   if (problem === undefined) return undefined
   const faults = faultsOf(problem)
@@ -221,7 +225,7 @@ function renderBrand(): Html {
 function renderHeader(frame: Frame, { section, search }: PageContent): Html {
   const { session } = frame
   if (session === undefined) return renderBrand()
-  const sections = SECTIONS.filter(({ admins }) => !admins || session.user.role === 'admin')
+  const sections = SECTIONS.filter(({ adminsOnly }) => !adminsOnly || session.user.role === 'admin')
   return html`<header class="top">
 <span class="brand">Receivables</span>
 <span class="account" translate="no">${session.account.name}</span>
@@ -243,9 +247,9 @@ ${sections.map(
 }
 
 const READ_ONLY_WORDS: Readonly<Partial<Record<AccountStatus, string>>> = {
-  trial_paused: 'Its trial is paused.',
-  suspended: 'It is suspended.',
-  cancelled: 'It is cancelled.',
+  trial_paused: 'The trial is paused.',
+  suspended: 'The account is suspended.',
+  cancelled: 'The account is cancelled.',
 }
 
 /** Renders the notice at the top of every page while all reminders are stopped or the account is read-only. */
@@ -261,7 +265,7 @@ ${killSwitch.reason} <a href="/settings/kill-switch">Details<span class="unseen"
 ${
   isReadOnlyAccount &&
   html`<p><strong>This account is read-only.</strong> ${READ_ONLY_WORDS[session.account.status]} No reminder is sent, and API
-calls that write get 423; calls that read succeed. Keys can be issued and revoked.
+calls that write are rejected with status 423; calls that read succeed. Keys can still be issued and revoked.
 <a href="/settings/account-state">${session.account.status === 'trial_paused' && session.user.role === 'admin' ? 'Resume' : 'Details'}<span class="unseen"> of the account</span></a></p>`
 }
 </div>`

@@ -46,29 +46,29 @@ export const MESSAGE_STATUS_WORDS: Readonly<Record<MessageStatus, string>> = {
   received: 'Received',
 }
 
-/** Reasons that block a reminder: a message's suppression, an invoice's block, a debtor's pause. */
+/** The reasons why a message was suppressed, an invoice is blocked or a customer is paused. */
 const REASON_WORDS: Readonly<Record<string, string>> = {
   kill_switch: 'stopped by the kill switch',
   demo: 'sample data is never contacted',
   invoice_paid: 'the invoice is paid',
   payment_received: 'a payment came in',
-  credit_on_account: 'money on account covers it',
+  credit_on_account: 'money on account covers the invoice',
   account_read_only: 'the account is read-only',
   debtor_paused: 'the customer is paused',
   disputed: 'the invoice is disputed',
   unsubscribed: 'the recipient unsubscribed',
   bounced: 'mail to the address bounced',
   complained: 'the recipient reported our mail as unwanted',
-  no_contact: 'there is no address',
+  no_contact: 'the customer has no e-mail address',
   approval_rejected: 'the reminder was rejected',
-  approval_expired: 'it was not approved in time',
-  duplicate: 'it was already sent',
+  approval_expired: 'the reminder was not approved in time',
+  duplicate: 'the reminder was already sent',
   send_window: 'it is outside business hours',
   frequency_cap: 'customers receive at most one reminder a day',
   archived: 'the customer is archived',
   replied: 'the customer replied',
-  before_chase_from: 'it fell due before the date from which the account sends reminders',
-  history: 'it was past due when it was created',
+  before_chase_from: 'the invoice fell due before the date from which the account sends reminders',
+  history: 'the invoice was past due when it was created',
   awaiting_approval: 'the reminder awaits approval',
 }
 
@@ -102,8 +102,8 @@ export function renderInvoiceStatus(row: InvoiceRow, today: string): Html {
   }${row.chasing_blocked_reason === 'disputed' && html` <span class="badge held">Disputed</span>`}`
 }
 
-/** Returns why no reminder reaches the customer at present; undefined if reminders do. */
-export function blockOf(
+/** Returns the reason why no reminder reaches the customer at present, or undefined if nothing blocks reminders. */
+export function blockReasonOf(
   row: Pick<DebtorRow, 'status' | 'chasing_status' | 'contactability_email'>,
 ): string | undefined {
   if (row.status === 'archived') return 'archived'
@@ -113,8 +113,8 @@ export function blockOf(
 }
 
 /**
- * Describes the next reminder about the invoice, or why there is none. `block` is the reason why no reminder
- * reaches the customer, which the planner records with the invoice only when a reminder becomes due.
+ * Describes the next reminder about the invoice, or says why there is none. `block` is the reason why no reminder
+ * reaches the customer. The invoice has this reason only after a reminder became due, so the caller passes it.
  */
 export function nextReminderText(row: InvoiceRow, timezone: string, block?: string): string {
   if (row.status !== 'open' && row.status !== 'partially_paid') return '–'
@@ -135,7 +135,7 @@ export function nextReminderText(row: InvoiceRow, timezone: string, block?: stri
 
 const CHASING_WORDS = { active: 'Active', paused: 'Paused', stopped: 'Stopped' } as const
 
-/** Shows an unreachable customer as a warning only if it owes something. */
+/** Renders the state of a customer. If the customer is unreachable, this is a warning only if something is owed. */
 export function renderDebtorState(row: DebtorRow, isOwing = true): Html {
   const isChased = row.status === 'active' && row.chasing_status === 'active'
   const isReachable = row.contactability_email === 'ok'
@@ -197,7 +197,10 @@ export const LANGUAGE_WORDS: Readonly<Record<Language, string>> = {
   fr: 'French',
 }
 
-/** The name of a customer's language, or its tag with the language in which reminders are written. */
+/**
+ * Returns the name of a customer's language. If reminders do not exist in this language, returns its tag and the
+ * language in which reminders are written instead.
+ */
 export function languageText(tag: string): string {
   const language = LANGUAGES.find((candidate) => candidate === tag)
   return language === undefined

@@ -13,7 +13,7 @@ export interface ListQuery {
   readonly limit: number
   /** The id of the last row of the previous page. */
   readonly cursor: string | undefined
-  /** Undefined if the filter is absent or empty, as a form sends it. */
+  /** Returns undefined if the filter is absent, or is empty because a form sent an empty field. */
   value(name: string): string | undefined
 }
 
@@ -21,7 +21,7 @@ export interface ListQuery {
 export function parseListQuery(query: URLSearchParams, filters: readonly string[]): ListQuery {
   for (const name of query.keys()) {
     if (!filters.includes(name) && !PAGING.includes(name)) {
-      throw new Problem('unknown_query_parameter', `There is no parameter ${name} here.`)
+      throw new Problem('unknown_query_parameter', `This page has no parameter ${name}.`)
     }
   }
   const value = (name: string) => query.get(name) || undefined
@@ -48,7 +48,7 @@ export function amountRangeOf({ value }: ListQuery): AmountRange {
   return { min: decimalOf('amount_min'), max: decimalOf('amount_max') }
 }
 
-/** Parses one of the given words; undefined if absent. Throws `Problem` 400. */
+/** Parses a parameter that must be one of the given words. Throws `Problem` 400. */
 export function wordOf<const T extends string>(
   { value }: ListQuery,
   name: string,
@@ -88,7 +88,7 @@ export function pageOf<Row extends { readonly id: string }>(
   return { rows, next: fetched.length > limit ? (rows.at(-1)?.id ?? null) : null }
 }
 
-/** Returns the query for the page after the row of the cursor, newest first. Throws `invalid_cursor`. */
+/** Returns the query for the page that follows the cursor's row, newest first. Throws `invalid_cursor`. */
 export async function newestFrom(
   cursor: string | undefined,
   limit: number,
@@ -117,7 +117,10 @@ export function listPath(path: string, filters: Filters): string {
   return set.length === 0 ? path : `${path}?${new URLSearchParams(set).toString()}`
 }
 
-/** The number of previous pages that an address lists. From the earliest one, Previous leads to the first page. */
+/**
+ * How many cursors of previous pages a link contains. From the earliest of these pages, Previous leads to the first
+ * page of the list.
+ */
 const TRAIL_MAX = 20
 
 /**

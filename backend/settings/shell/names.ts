@@ -1,5 +1,5 @@
 import type { DebtorRow, Reader } from '../../database/tables.ts'
-import { blockOf } from './ledger-words.ts'
+import { blockReasonOf } from './ledger-words.ts'
 
 /** Returns the names of the rows' customers, by id. */
 export async function readNames(
@@ -11,7 +11,10 @@ export async function readNames(
   return new Map(found.map(({ id, name }) => [id, name]))
 }
 
-/** Returns why no reminder reaches the rows' customers at present, by id; reachable ones are absent. */
+/**
+ * Returns the reasons why no reminder reaches the rows' customers at present, by customer id. Customers whom
+ * reminders reach are not in the map.
+ */
 export async function readBlocks(
   reader: Reader,
   accountId: string,
@@ -20,7 +23,7 @@ export async function readBlocks(
   const found = await readCustomers(reader, accountId, rows)
   return new Map(
     found.flatMap((row) => {
-      const block = blockOf(row)
+      const block = blockReasonOf(row)
       return block === undefined ? [] : [[row.id, block] as const]
     }),
   )

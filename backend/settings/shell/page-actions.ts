@@ -1,4 +1,4 @@
-/** Actions on the record that a page shows. An action that needs a reason is a form that opens. */
+/** Buttons for actions on the record that a page shows. If an action needs a reason, its button opens a form. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { type Html, html } from '../../html/html.ts'
 import { csrfField, describedBy, renderFault, renderFaults } from './layout.ts'
@@ -24,7 +24,7 @@ export interface FailedAction {
 }
 
 /** Renders an action with a reason. Its form is open if the action was rejected. */
-export function renderReasonedAction(
+export function renderActionWithReason(
   frame: Frame,
   path: string,
   action: PageAction,
@@ -48,7 +48,7 @@ ${renderFault(problem, 'reason')}
 }
 
 /** Renders an action without a reason. */
-export function renderPlainAction(
+export function renderActionButton(
   frame: Frame,
   path: string,
   { name, title, isDangerous }: Pick<PageAction, 'name' | 'title' | 'isDangerous'>,

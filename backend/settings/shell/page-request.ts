@@ -1,6 +1,6 @@
 /**
- * A page request of Settings: its session, its format (HTML or JSON), and its permission. Requests are
- * rejected here before the page's own code runs.
+ * Checks each request to Settings before the page's own code runs: origin, session, role, second factor, CSRF token
+ * and recent password. Determines whether the response is HTML or JSON.
  */
 import type { Request, ServerRoute } from '@hapi/hapi'
 import { CLIENT_ADDRESS_HEADER } from '../../../shared/contract/principal.ts'
@@ -38,20 +38,20 @@ import {
 import { checkSameOrigin } from './same-origin.ts'
 
 /**
- * How long one request of an action on many records works; the page then sends the next request. A gateway waits
- * ten seconds for a page, and the reads before and after the work take up to four of them.
+ * An action on many records is split into several requests; this is the working time of each. A gateway waits ten
+ * seconds for a page, and reading before and after the work takes up to four of them.
  */
 export const STEP_MS = 4000
 
 export interface SettingsDeps {
   readonly database: Database
   readonly usage: Usage
-  /** Writes the last use of keys that this backend has not written yet. */
+  /** Writes the times of last use of keys that this backend still buffers. */
   readonly flushLastUsed: () => Promise<void>
   readonly baseUrl: string
   readonly peppers: readonly Pepper[]
   readonly passwords: Passwords
-  /** If it is absent, invitations are not mailed, and Admins pass the links on themselves. */
+  /** If it is absent, invitations are not mailed, and Admins must pass on the links themselves. */
   readonly mailedInvitations?: InvitationCodes | undefined
   /** If it is absent, passwords cannot be reset by mail. */
   readonly resetCodes?: InvitationCodes | undefined
@@ -101,15 +101,15 @@ interface Page<V extends PageRequest> {
 export interface OpenPage extends Page<PageRequest> {}
 
 export interface SessionPage extends Page<SessionRequest> {
-  /** The message for Members; absent if they may use the page. */
-  readonly admins?: string
+  /** The message of the error page that Members receive. If it is absent, Members may use the page. */
+  readonly adminsOnly?: string
   /** Whether the password must have been entered recently, so that an abandoned session does not suffice. */
   readonly needsConfirmation?: true
   /** Whether Admins may use the page before they have set up the second factor that the account requires. */
   readonly beforeSecondFactor?: true
 }
 
-/** Without a session a page for reading redirects to the login; every other request is rejected with 401. */
+/** Without a session, a GET for an HTML page is redirected to the login; every other request is rejected with 401. */
 export function sessionRoute(page: SessionPage, deps: SettingsDeps): ServerRoute {
   return route(page, deps, async (request, now) => {
     const session = await sessionOf(request, deps, now)
@@ -120,14 +120,14 @@ export function sessionRoute(page: SessionPage, deps: SettingsDeps): ServerRoute
       })
     }
     storeErrorFrame(request, session)
-    if (page.admins !== undefined && session.user.role !== 'admin') {
-      throw new Problem('admin_required', page.admins)
+    if (page.adminsOnly !== undefined && session.user.role !== 'admin') {
+      throw new Problem('admin_required', page.adminsOnly)
     }
     if (lacksSecondFactor(session) && !page.beforeSecondFactor) {
       if (page.method === 'GET' && !wantsJson(request)) return { location: '/settings/two-factor' }
       throw new Problem(
         'second_factor_required',
-        'Your account requires a second factor of its Admins. Set one up at /settings/two-factor.',
+        'Your account requires two-factor authentication of its Admins. Set it up at /settings/two-factor.',
       )
     }
     const fields = await fieldsOf(request, page)
@@ -154,7 +154,10 @@ export function sessionRoute(page: SessionPage, deps: SettingsDeps): ServerRoute
   })
 }
 
-/** A form before login contains a token derived from its cookie. JSON, which no form can send, needs none. */
+/**
+ * A form before login must contain a CSRF token that is derived from the login cookie. A JSON request needs no
+ * token, because forms of other sites cannot send JSON.
+ */
 export function openRoute(page: OpenPage, deps: SettingsDeps): ServerRoute {
   return route(page, deps, async (request, now) => {
     const session = await sessionOf(request, deps, now)
@@ -184,14 +187,14 @@ function lacksSecondFactor({ user, account }: Session): boolean {
 /** The time for which an entered password counts as recent. */
 const CONFIRMED_MS = 15 * 60_000
 /**
- * A form is shown only if the confirmation is valid for this much longer, so that the form can still be
- * sent.
+ * A form is shown only if the password still counts as recent for this time, so that people have time to send the
+ * form.
  */
 const FORM_MS = 5 * 60_000
 
 /**
- * Returns the page for the confirmation if the request reads, and throws if it changes something. Undefined
- * if the password was entered recently.
+ * Returns undefined if the password was entered recently. Otherwise redirects a GET for an HTML page to the
+ * confirmation page, and throws for every other request.
  */
 function confirmationOf(
   request: Request,
@@ -206,7 +209,7 @@ function confirmationOf(
   }
   throw new Problem(
     'confirmation_required',
-    'Enter your password again before you do this, at /settings/confirm.',
+    'Enter your password again at /settings/confirm before you do this.',
   )
 }
 

@@ -12,7 +12,7 @@ function nextStep(request: Request, { code }: Problem): [target: string, name: s
   return [`/settings/confirm?next=${encodeURIComponent(pageOf(request))}`, 'Enter your password']
 }
 
-/** Returns the nearest path above an action that has a page, since the action's own path may have none. */
+/** Returns the nearest path that has a page: the path of an action may have none, but a path above it does. */
 function pageOf({ path, server }: Request): string {
   const parts = path.split('/')
   while (parts.length > 2 && server.match('get', parts.join('/'))?.method !== 'get') parts.pop()

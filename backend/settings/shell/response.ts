@@ -1,4 +1,4 @@
-/** The response of a page, and its rendering: as HTML in its frame, or as JSON. */
+/** Describes the response of a page, and writes it as HTML or as JSON. */
 import type { Readable } from 'node:stream'
 import type { Request, ResponseObject, ResponseToolkit } from '@hapi/hapi'
 import { Problem } from '../../../shared/contract/problem.ts'
@@ -8,7 +8,7 @@ import { type KillSwitch, readKillSwitches } from '../../reminders/kill-switch.t
 import { type Session, setFlash } from '../../sessions/sessions.ts'
 import type { Cookies } from './cookies.ts'
 
-/** The input for rendering a page. */
+/** What the layout of every page needs. */
 export interface Frame {
   readonly session: Session | undefined
   readonly csrfToken: string
@@ -24,19 +24,19 @@ export interface Response {
   /** The JSON of the response. If it is undefined, the status is 204. */
   readonly json?: unknown
   readonly page?: RenderPage
-  /** A complete HTML document, which a page shows in a frame. */
+  /** A complete HTML document, which a page shows in an iframe. */
   readonly document?: string
   /** A picture, which a page shows. */
   readonly image?: { readonly mediaType: string; readonly content: Buffer }
-  /** A file that is streamed. */
+  /** A CSV file to download, which is streamed. */
   readonly file?: { readonly name: string; readonly content: Readable }
   /** The target of a redirect, instead of a page. */
   readonly location?: string
-  /** Sets the pre-login form's cookie on JSON responses too, since the next request must come from this browser. */
+  /** Sets the cookie of the form before login on JSON responses too: the next request must come from this browser. */
   readonly bindsBrowser?: true
   /** The token of a new session, or null if the session has ended. */
   readonly token?: string | null
-  /** The value of the cookie that recognizes the browser, after a login. */
+  /** After a login, the value of the cookie that identifies the browser. */
   readonly browserToken?: string | undefined
 }
 
@@ -51,7 +51,7 @@ export interface Requester {
 export interface FullResponse extends Response {
   readonly cookies?: readonly string[]
   readonly headers?: Readonly<Record<string, string>>
-  /** Undefined if the client is redirected to the login. */
+  /** Undefined if the request is redirected before the page's own code runs, e.g. to the login. */
   readonly requester?: Requester
 }
 
@@ -102,9 +102,9 @@ async function write(
       .type(JSON_MEDIA_TYPE)
   }
   if (location !== undefined && request.headers['x-dialog'] === '1') {
-    // The script's request would follow a redirect and thereby use up the flash message. Without a media
-    // type browsers parse the body as XML, whose error page contains styles that the content security
-    // policy forbids.
+    // `dialogs.js` would follow a redirect, and the flash message would be used up before the page is shown.
+    // Without a media type, browsers parse the body as XML, and the styles of their error page violate the
+    // content security policy.
     return h.response(DONE).type(HTML_MEDIA_TYPE).header('x-location', encodeLocation(location))
   }
   if (location !== undefined) {

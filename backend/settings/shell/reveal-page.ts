@@ -1,6 +1,6 @@
 /**
- * Shows the secret of a new key, in the response to the form and on a page without navigation. The secret is in
- * no address and is not stored, so a reload does not show it again.
+ * Shows the secret of a new key on a page without navigation. The page is the response to the form itself: the
+ * secret is in no URL and is not stored, so it cannot be shown again.
  */
 import type { ApiKeyRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
@@ -11,30 +11,30 @@ interface RevealView {
   readonly row: ApiKeyRow
   readonly secret: string
   readonly baseUrl: string
-  /** Further information, e.g. when a replaced key ends. */
-  readonly next?: Html
+  /** Further information, e.g. when the replaced key expires. */
+  readonly note?: Html
 }
 
-export function renderReveal(frame: Frame, { row, secret, baseUrl, next }: RevealView): Html {
+export function renderReveal(frame: Frame, { row, secret, baseUrl, note }: RevealView): Html {
   const curl = `curl ${baseUrl}/api/v1/me -H "Authorization: Bearer ${secret}"`
   const main = html`<div class="card reveal" role="dialog" aria-modal="true" aria-labelledby="reveal-title" aria-describedby="reveal-text" data-reveal>
 <h1 id="reveal-title" tabindex="-1" autofocus data-focus>Copy the key now</h1>
 <p id="reveal-text">This is the only time that the secret of <strong translate="no">${row.name}</strong>
 is shown. Only its hash is stored, so it cannot be shown again.</p>
-${next}
+${note}
 ${renderCopy('secret', 'API key', secret)}
 ${renderCopy('curl', 'Try it', curl)}
-<p class="hint">Use it from a server that you control. Never put it in a page, a ticket or a chat.</p>
+<p class="hint">Use the key on a server that you control. Never put it into a web page, a ticket or a chat.</p>
 <form method="get" action="/settings/api-keys" class="stack">
 <input type="hidden" name="show" value="active">
-<label class="check"><input type="checkbox" id="stored" required> <span>I have stored it</span></label>
+<label class="check"><input type="checkbox" id="stored" required> <span>I have stored the key</span></label>
 <p><button class="primary" data-done>Done</button></p>
 </form>
 </div>`
   return renderPage({ ...frame, flash: 'key_issued' }, { title: 'Key issued', isAlone: true, main })
 }
 
-/** The button needs the script and is hidden without it. */
+/** Renders a text with a Copy button. The button needs the script, and is hidden without it. */
 function renderCopy(id: string, label: string, text: string): Html {
   return html`<div class="field"><label for="${id}">${label}</label>
 <div class="copy"><input id="${id}" class="secret" value="${text}" readonly spellcheck="false"

@@ -8,9 +8,9 @@ export interface OriginHeaders {
 }
 
 /**
- * Throws `Problem` `cross_site_request`. Scripts send neither header; the token protects their requests.
- * Browsers send `Origin: null` for forms of pages with `no-referrer`, including ours: this is accepted only
- * if `Sec-Fetch-Site`, which no page can forge, is `same-origin`.
+ * Throws `Problem` `cross_site_request`. Clients other than browsers send neither header; the CSRF token protects
+ * their requests. Browsers send `Origin: null` for forms of pages with `no-referrer`, such as ours. This is
+ * accepted only if `Sec-Fetch-Site`, which no page can forge, is `same-origin`.
  */
 export function checkSameOrigin(headers: OriginHeaders, baseUrl: string): void {
   const { origin, 'sec-fetch-site': site } = headers

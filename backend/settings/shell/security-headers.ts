@@ -16,7 +16,7 @@ const CONTENT_SECURITY_POLICY = [
   "require-trusted-types-for 'script'",
 ].join('; ')
 
-/** Also for the documentation and the pages that mails link to, which have their own content security policies. */
+/** The documentation and the pages that mails link to get only these: they have their own content security policies. */
 const COMMON_HEADERS: Readonly<Record<string, string>> = {
   'x-content-type-options': 'nosniff',
   'x-frame-options': 'DENY',
@@ -35,7 +35,7 @@ const HEADERS: Readonly<Record<string, string>> = {
 export const MESSAGE_TEXT_PATH = '/settings/messages/{id}/html'
 export const WORDING_PREVIEW_PATH = '/settings/wording/{id}/preview'
 
-/** For a mail's own HTML in a frame of our pages: inline styles are allowed, scripts and requests are not. */
+/** For the HTML of a mail in an iframe of our pages: inline styles are allowed, scripts and requests are not. */
 const MESSAGE_TEXT_HEADERS: Readonly<Record<string, string>> = {
   'content-security-policy':
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox; frame-ancestors 'self'",
@@ -44,13 +44,13 @@ const MESSAGE_TEXT_HEADERS: Readonly<Record<string, string>> = {
 
 export const LOGO_PATH = '/settings/sender/logo'
 
-/** For an uploaded picture, which a browser must not treat as anything else, even if it is opened by itself. */
+/** For an uploaded picture. A browser must treat it as nothing but a picture, even if its URL is opened directly. */
 const LOGO_HEADERS: Readonly<Record<string, string>> = {
   'content-security-policy': "default-src 'none'; sandbox; frame-ancestors 'none'",
   'content-disposition': 'inline; filename="logo"',
 }
 
-/** The pages that show the HTML of a mail. */
+/** The pages that show the HTML of a mail in an iframe. */
 const FRAMING_PAGES = /^\/settings\/(?:(?:messages|approvals|wording)\/\{id\}|sender(?:\/logo)?$)/
 
 function headersOf(path: string, isPicture: boolean): Readonly<Record<string, string>> {
@@ -63,8 +63,8 @@ function headersOf(path: string, isPicture: boolean): Readonly<Record<string, st
 }
 
 /**
- * Register this after the handler of problems, so that error responses get the headers too. The route decides
- * which headers are set. The 404 for a client other than a gateway has none, because it reaches no route.
+ * Register this after the handler of problems, so that error responses get the headers too. The headers depend on
+ * the route. The 404 for a client other than a gateway has no such headers, because that request matches no route.
  */
 export function addSecurityHeaders(server: Server, baseUrl: string): void {
   const isHttps = baseUrl.startsWith('https:')

@@ -1,4 +1,4 @@
-/** The button beside the message after an action that can be undone. It is a form, which needs no script. */
+/** Renders the Undo button beside the message that follows an action. It is a form, and works without the script. */
 import { type Html, html } from '../../html/html.ts'
 import type { Undo } from '../../sessions/sessions.ts'
 

@@ -1,4 +1,4 @@
-/** The confirmation of deleting an endpoint, with the events that are sent to it. */
+/** The page that confirms that an endpoint is deleted. It shows how many events are sent to the endpoint. */
 import type { WebhookEndpointRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import type { EndpointRecord } from '../../webhooks/representation.ts'
@@ -19,7 +19,7 @@ export function renderDeleteEndpoint(frame: Frame, { row, record, times }: Delet
 <p>${
     record.lastAttemptAt === undefined
       ? 'No event was ever sent to this endpoint.'
-      : html`The last event was sent ${timeAgo(record.lastAttemptAt, times)}; ${plural(attempts, 'attempt')} in the last 24 hours.`
+      : html`The last event was sent ${timeAgo(record.lastAttemptAt, times)}. There ${attempts === 1 ? 'was' : 'were'} ${plural(attempts, 'attempt')} in the last 24 hours.`
   }</p>
 <p>The endpoint receives no more events, and waiting events are not sent. Its signing secret is erased, so the
 endpoint cannot be restored. The delivery log keeps its deliveries for 30 days.</p>`

@@ -38,9 +38,9 @@ export function renderDeliveries(frame: Frame, view: DeliveriesView): Html {
   const { endpointId: endpoint_id, status, type } = filters
   const main = html`<p class="back"><a href="/settings/webhook-endpoints">Webhooks</a></p>
 <h1>Delivery log</h1>
-<p class="lead">The last 30 days, the newest first.</p>
+<p class="lead">Deliveries of the last 30 days, newest first.</p>
 ${renderFilters(view)}
-${rows.length === 0 ? html`<div class="card empty"><p>No delivery matches.</p></div>` : renderDeliveryTable('Deliveries, the newest first', rows, { now: view.now, timezone: view.session.account.timezone }, view.urls)}
+${rows.length === 0 ? html`<div class="card empty"><p>No delivery matches the filters.</p></div>` : renderDeliveryTable('Deliveries, newest first', rows, { now: view.now, timezone: view.session.account.timezone }, view.urls)}
 ${next !== null && renderNext(PATH, { endpoint_id, status, type, limit, cursor: next }, 'Older')}`
   return renderPage(frame, { title: 'Delivery log', section: '/settings/api-keys', main })
 }
@@ -55,7 +55,7 @@ function renderFilters({ endpoints, filters }: DeliveriesView): Html {
 <button>Show</button></form>`
 }
 
-/** `urls` is by endpoint id; without it, the table omits the column of the endpoint. */
+/** `urls` contains the URLs by endpoint id. If it is absent, the table has no column for the endpoint. */
 export function renderDeliveryTable(
   caption: string,
   rows: readonly WebhookDeliveryRow[],
@@ -102,7 +102,7 @@ ${
 <div><dt>Status</dt><dd>${renderDeliveryStatus(delivery)}</dd></div>
 <div><dt>Created</dt><dd>${exactTime(delivery.created_at, timezone)}</dd></div>
 <div><dt>Next attempt</dt><dd>${delivery.status === 'pending' && delivery.run_at !== null ? exactTime(delivery.run_at, timezone) : '–'}${endpoint.status === 'paused' && delivery.run_at !== null && ' (once the endpoint is resumed)'}</dd></div>
-<div><dt>Event id</dt><dd><code translate="no">${delivery.event_id}</code></dd></div>
+<div><dt>Event ID</dt><dd><code translate="no">${delivery.event_id}</code></dd></div>
 <div class="whole"><dt>To</dt><dd translate="no">${
     endpoint.deleted_at === null
       ? html`<a href="/settings/webhook-endpoints/${endpoint.id}">${endpoint.url}</a>`

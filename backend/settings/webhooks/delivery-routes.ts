@@ -1,4 +1,4 @@
-/** The routes of the delivery log, and of sending an event again. */
+/** The routes of the delivery log: the list, one delivery, and the action that sends its event again. */
 import { setFlash } from '../../sessions/sessions.ts'
 import {
   DELIVERY_STATUSES,
@@ -60,7 +60,7 @@ export const webhookDeliveryPages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: `${DELIVERIES_PATH}/{id}/redeliver`,
-    admins: WEBHOOK_ADMINS_ONLY,
+    adminsOnly: WEBHOOK_ADMINS_ONLY,
     async handle({ session, id, actionContext, wantsJson }, { database }) {
       const row = await database.transaction(async (tx) => {
         if (!wantsJson) await setFlash(tx, session.token, 'webhook_redelivered')

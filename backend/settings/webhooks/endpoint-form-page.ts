@@ -16,8 +16,9 @@ export interface EndpointForm {
 }
 
 const URL_HINTS: Readonly<Record<PrivateTargets, string>> = {
-  refuse: 'It must begin with https:// and be reachable from the public internet.',
-  allow: 'It must begin with https://, or with http:// if it is on the machine of this service.',
+  refuse: 'The URL must begin with https:// and be reachable from the public internet.',
+  allow:
+    'The URL must begin with https://, or with http:// if your server runs on the same machine as this service.',
 }
 
 export function renderEndpointForm(

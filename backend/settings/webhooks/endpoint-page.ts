@@ -76,7 +76,7 @@ function renderChart(hours: readonly HourOfAttempts[], now: Date, timezone: stri
 <p class="total">${attempts > 0 && html`${successRate(attempts, succeeded)} of `}${plural(attempts, 'attempt')}</p></div>
 ${
   attempts === 0
-    ? html`<p class="hint empty">Nothing was sent.</p>`
+    ? html`<p class="hint empty">No event was sent.</p>`
     : html`${renderChartFrame({ summary, top, names, bars: bars.map((bar, at) => renderBar(bar, at, top, timezone)) })}
 <ul class="legend"><li class="succeeded">Succeeded</li><li class="failed">Failed</li></ul>
 <details><summary>Show as a table</summary><table class="plain"><caption class="unseen">Attempts by hour</caption>
@@ -110,7 +110,7 @@ function renderBar(
 ${rect('succeeded', CHART_HEIGHT - good, good)}${rect('failed', CHART_HEIGHT - good - bad, bad)}</g>`
 }
 
-/** Formats a local time for the datetime field of a browser, without a time zone. */
+/** Formats a time for a `datetime-local` field: in the account's time zone, without a UTC offset. */
 function localInput(at: Date, timezone: string): string {
   const shown = new Intl.DateTimeFormat('sv-SE', {
     timeZone: timezone,
@@ -160,7 +160,7 @@ ${
   hasOldSecret && row.old_secret_expires_at !== null
     ? html`<p>Webhooks are signed with both the new and the old secret until <strong>${exactTime(row.old_secret_expires_at, timezone)}</strong>.</p>
 ${form('expire-old-secret', html`<button class="danger">Expire the old secret now</button>`)}`
-    : html`<p class="hint">Rotating shows a new secret once. For 24 hours, webhooks are also signed with the old secret.</p>
+    : html`<p class="hint">Rotating creates a new secret, which is shown only once. For 24 hours, webhooks are also signed with the old secret.</p>
 ${form('rotate-secret', html`<button>Rotate secret</button>`)}`
 }
 </section>`

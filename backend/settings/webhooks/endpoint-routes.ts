@@ -1,4 +1,7 @@
-/** The routes of webhook endpoints: the list, the only display of a secret, test events, pause and resume. */
+/**
+ * The routes of webhook endpoints: list, add, show, change, pause, resume and delete an endpoint, rotate its secret,
+ * send a test event, and send failed deliveries again.
+ */
 import { Problem } from '../../../shared/contract/problem.ts'
 import { instantOf, isCalendarDate, parseInstant } from '../../calendar/calendar.ts'
 import type { Reader, WebhookEndpointRow } from '../../database/tables.ts'
@@ -69,7 +72,7 @@ export function webhookEndpointPages(webhooks: WebhookServices): readonly Sessio
     {
       method: 'GET',
       path: `${ENDPOINTS_PATH}/new`,
-      admins: WEBHOOK_ADMINS_ONLY,
+      adminsOnly: WEBHOOK_ADMINS_ONLY,
       handle: async () => ({
         page: (frame) => renderEndpointForm(frame, NEW_ENDPOINT, privateTargets),
       }),
@@ -77,7 +80,7 @@ export function webhookEndpointPages(webhooks: WebhookServices): readonly Sessio
     {
       method: 'POST',
       path: ENDPOINTS_PATH,
-      admins: WEBHOOK_ADMINS_ONLY,
+      adminsOnly: WEBHOOK_ADMINS_ONLY,
       expected: { texts: ['url', 'description'], lists: ['events'] },
       async handle({ session, fields, actionContext }, { database }) {
         const input = settingsOf(fields, { url: '', description: '', event_types: null })
@@ -94,7 +97,7 @@ export function webhookEndpointPages(webhooks: WebhookServices): readonly Sessio
       path: `${ENDPOINTS_PATH}/{id}`,
       async handle({ session, id, now }, { database }) {
         const row = await getEndpoint(database.read, session.account.id, id)
-        const record = await readOne(database.read, row, now)
+        const record = await readRecord(database.read, row, now)
         const { id: accountId } = session.account
         const newest = { endpointId: id, status: undefined, type: undefined, before: undefined }
         const deliveries = await listDeliveries(database.read, accountId, newest, RECENT_MAX)
@@ -107,7 +110,7 @@ export function webhookEndpointPages(webhooks: WebhookServices): readonly Sessio
     {
       method: 'GET',
       path: `${ENDPOINTS_PATH}/{id}/edit`,
-      admins: WEBHOOK_ADMINS_ONLY,
+      adminsOnly: WEBHOOK_ADMINS_ONLY,
       async handle({ session, id }, { database }) {
         const row = await getEndpoint(database.read, session.account.id, id)
         const { url, description } = row
@@ -129,10 +132,10 @@ const deletePages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: `${ENDPOINTS_PATH}/{id}/remove`,
-    admins: WEBHOOK_ADMINS_ONLY,
+    adminsOnly: WEBHOOK_ADMINS_ONLY,
     async handle({ session, id, now }, { database }) {
       const row = await getEndpoint(database.read, session.account.id, id)
-      const record = await readOne(database.read, row, now)
+      const record = await readRecord(database.read, row, now)
       const { timezone } = session.account
       const view = { row, record, times: { now, timezone } }
       return { page: (frame) => renderDeleteEndpoint(frame, view) }
@@ -141,7 +144,7 @@ const deletePages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: `${ENDPOINTS_PATH}/{id}/remove`,
-    admins: WEBHOOK_ADMINS_ONLY,
+    adminsOnly: WEBHOOK_ADMINS_ONLY,
     async handle({ session, id, actionContext, wantsJson }, { database }) {
       await database.transaction(async (tx) => {
         const row = await lockEndpoint(tx, session.account.id, id)
@@ -153,17 +156,17 @@ const deletePages: readonly SessionPage[] = [
   },
 ]
 
-/** Actions on an endpoint that redirect to another page. */
+/** Actions on an endpoint after which a page other than the endpoint's is shown. */
 function actionPages(webhooks: WebhookServices): SessionPage[] {
   return [
     {
       method: 'POST',
       path: `${ENDPOINTS_PATH}/{id}/rotate-secret`,
-      admins: WEBHOOK_ADMINS_ONLY,
+      adminsOnly: WEBHOOK_ADMINS_ONLY,
       async handle({ session, id, actionContext, now }, { database }) {
         // The record is read first: if this failed after the rotation, nobody would see the new secret.
         const endpoint = await getEndpoint(database.read, session.account.id, id)
-        const record = await readOne(database.read, endpoint, now)
+        const record = await readRecord(database.read, endpoint, now)
         const rotated = await database.transaction(async (tx) => {
           const row = await lockEndpoint(tx, session.account.id, id)
           return rotateSecret(tx, row, webhooks.box, actionContext)
@@ -174,7 +177,7 @@ function actionPages(webhooks: WebhookServices): SessionPage[] {
     {
       method: 'POST',
       path: `${ENDPOINTS_PATH}/{id}/test`,
-      admins: WEBHOOK_ADMINS_ONLY,
+      adminsOnly: WEBHOOK_ADMINS_ONLY,
       expected: { texts: ['type'] },
       handle: ({ session, fields, id, actionContext }, deps) =>
         sendTest(session, fields, id, actionContext, deps, webhooks),
@@ -182,7 +185,7 @@ function actionPages(webhooks: WebhookServices): SessionPage[] {
     {
       method: 'POST',
       path: `${ENDPOINTS_PATH}/{id}/redeliver-failed`,
-      admins: WEBHOOK_ADMINS_ONLY,
+      adminsOnly: WEBHOOK_ADMINS_ONLY,
       expected: { texts: ['since'] },
       async handle({ session, fields, id, actionContext, wantsJson }, { database }) {
         const since = parseSince(fields.text('since'), session.account.timezone)
@@ -205,12 +208,12 @@ export function deliveriesOf(endpointId: string): string {
   return `/settings/webhook-deliveries?endpoint_id=${endpointId}`
 }
 
-/** JSON uses PUT. Forms cannot send PUT and use POST. Omitted members do not change. */
+/** JSON clients use PUT; forms use POST, because they cannot send PUT. Omitted fields do not change. */
 function updatePage(method: 'PUT' | 'POST', { privateTargets }: WebhookServices): SessionPage {
   return {
     method,
     path: `${ENDPOINTS_PATH}/{id}`,
-    admins: WEBHOOK_ADMINS_ONLY,
+    adminsOnly: WEBHOOK_ADMINS_ONLY,
     expected: { texts: ['url', 'description'], lists: ['events'] },
     async handle({ session, fields, id, actionContext, now, wantsJson }, { database }) {
       const row = await database.transaction(async (tx) => {
@@ -219,7 +222,7 @@ function updatePage(method: 'PUT' | 'POST', { privateTargets }: WebhookServices)
         const change = { row: before, input: settingsOf(fields, before) }
         return updateEndpoint(tx, change, privateTargets, actionContext)
       })
-      const record = await readOne(database.read, row, now)
+      const record = await readRecord(database.read, row, now)
       return { json: renderEndpoint(row, record), location: endpointPath(id) }
     },
     rerender: async ({ fields, id }, problem) => rerenderForm(id, fields, privateTargets, problem),
@@ -249,7 +252,7 @@ function changePage(
   return {
     method: 'POST',
     path: `${ENDPOINTS_PATH}/{id}/${action}`,
-    admins: WEBHOOK_ADMINS_ONLY,
+    adminsOnly: WEBHOOK_ADMINS_ONLY,
     async handle({ session, id, actionContext, now, wantsJson }, { database }) {
       const row = await database.transaction(async (tx) => {
         const before = await lockEndpoint(tx, session.account.id, id)
@@ -259,13 +262,13 @@ function changePage(
         if (!wantsJson) await setFlash(tx, session.token, flash, undo || undefined)
         return changed
       })
-      const record = await readOne(database.read, row, now)
+      const record = await readRecord(database.read, row, now)
       return { json: renderEndpoint(row, record), location: endpointPath(id) }
     },
   }
 }
 
-/** Shows a new secret, in the page or in the JSON. */
+/** Returns the response that contains a new secret, as a page or as JSON. */
 function reveal({ row, secret, record, status }: Revealed) {
   const endpoint = renderEndpoint(row, record)
   const page: RenderPage = (frame) => renderSecret(frame, row, secret)
@@ -286,7 +289,7 @@ async function sendTest(
   const deliveryId = await sendTestEvent(row, type, { database, webhooks, log }, actionContext)
   const detail = await getDelivery(database.read, accountId, deliveryId)
   return {
-    // 202 means that the delivery takes longer than a page may wait.
+    // 202 means that the delivery takes longer than a page can wait.
     status: detail.attempts.length === 0 ? 202 : 200,
     json: renderDeliveryDetail(detail, { withBodies: true }),
     location: `/settings/webhook-deliveries/${deliveryId}`,
@@ -306,7 +309,7 @@ function settingsOf(fields: Fields, current: CurrentSettings) {
 }
 
 /**
- * `*` means every type. A form without types selects none, whereas JSON without the list keeps the current
+ * `*` means every type. A form without a checked type means no type, whereas JSON without the list keeps the current
  * types.
  */
 function typesOf(fields: Fields, current: CurrentSettings): readonly string[] | null {
@@ -315,7 +318,7 @@ function typesOf(fields: Fields, current: CurrentSettings): readonly string[] | 
   return fields.isJson && !fields.has('events') ? eventTypesOf(current) : types
 }
 
-/** The datetime field of a browser has neither seconds nor a zone; it is in the account's zone. */
+/** A form sends a time without seconds and without a UTC offset, which is in the account's time zone. */
 function parseSince(text: string, timezone: string): Date {
   const [, date, hours, minutes] = /^(\d{4}-\d\d-\d\d)T(\d\d):(\d\d)$/.exec(text) ?? []
   const since =
@@ -329,7 +332,7 @@ function parseSince(text: string, timezone: string): Date {
   })
 }
 
-async function readOne(
+async function readRecord(
   reader: Reader,
   row: WebhookEndpointRow,
   now: Date,

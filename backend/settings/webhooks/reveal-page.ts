@@ -1,4 +1,4 @@
-/** Shows a new signing secret, only in the response to the form. */
+/** Shows a new signing secret. The page is the response to the form itself, so it cannot be opened again. */
 import type { WebhookEndpointRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import { renderPage } from '../shell/layout.ts'
@@ -11,10 +11,10 @@ export function renderSecret(frame: Frame, row: WebhookEndpointRow, secret: stri
 ${row.old_secret !== null && 'For 24 hours, webhooks are also signed with the old secret: install the new one on your server within that time.'}</p>
 <div class="field"><label for="secret">Signing secret</label>
 <div class="copy"><input id="secret" class="secret" value="${secret}" readonly spellcheck="false" autocomplete="off" translate="no"><button type="button" data-copy="secret" hidden>Copy<span class="unseen"> signing secret</span></button></div></div>
-<p class="hint">Verify every webhook with it. <a href="/docs/webhooks#verify-the-signature">How to verify</a></p>
+<p class="hint">Verify the signature of every webhook with this secret. <a href="/docs/webhooks#verify-the-signature">How to verify</a></p>
 <form method="get" action="/settings/webhook-endpoints/${row.id}" class="stack">
 <input type="hidden" name="secret" value="stored">
-<label class="check"><input type="checkbox" id="stored" required> <span>I have stored it</span></label>
+<label class="check"><input type="checkbox" id="stored" required> <span>I have stored the secret</span></label>
 <p><button class="primary" data-done>Done</button></p>
 </form>
 </div>`

@@ -28,7 +28,7 @@ export const EVENT_WORDS: Readonly<Record<EventType, string>> = {
   'debtor.updated': 'A customer was changed.',
   'debtor.contactability_changed': 'A customer became reachable or unreachable by mail.',
   'invoice.created': 'An invoice was created.',
-  'invoice.opened': 'A draft was finalized.',
+  'invoice.opened': 'A draft became an open invoice.',
   'invoice.updated': 'A person changed an invoice.',
   'invoice.overdue': 'An invoice became overdue.',
   'invoice.partially_paid': 'A part of an invoice was paid.',
@@ -40,13 +40,13 @@ export const EVENT_WORDS: Readonly<Record<EventType, string>> = {
   'invoice.disputed': 'A customer disputes an invoice.',
   'invoice.dispute_resolved': 'A dispute was resolved.',
   'payment.recorded': 'A payment was recorded.',
-  'payment.updated': 'The allocations of a payment changed later.',
+  'payment.updated': 'The allocations of a payment changed after it was recorded.',
   'payment.reversed': 'A payment was reversed.',
   'message.awaiting_approval': 'A Firm or Final reminder waits for approval.',
   'message.sent': 'A message was sent.',
   'message.delivered': 'A message was delivered.',
   'message.bounced': 'A message bounced.',
-  'message.suppressed': 'A message was blocked.',
+  'message.suppressed': 'A message was due, but was not sent.',
   'message.received': 'A customer replied.',
   'account.read_only_changed': 'The account became read-only, or writable again.',
   'kill_switch.changed': 'All reminders were stopped or resumed.',
@@ -69,9 +69,9 @@ export function renderEndpointStatus(row: WebhookEndpointRow, since: (at: string
     return html`<span class="badge">Paused</span> <span class="stamp">${since(row.status_since)}</span>`
   }
   if (row.status === 'disabled') {
-    const why =
+    const reason =
       row.disabled_reason === 'gone' ? 'the endpoint responded with 410' : 'five days of failures'
-    return html`<span class="badge late">Disabled</span> <span class="stamp">${since(row.status_since)}: ${why}</span>`
+    return html`<span class="badge late">Disabled</span> <span class="stamp">${since(row.status_since)}: ${reason}</span>`
   }
   return row.failing_since === null
     ? html`<span class="badge active">Enabled</span>`
@@ -100,7 +100,7 @@ const ERROR_WORDS: Readonly<Record<string, string>> = {
   invalid_response: 'the response was not HTTP',
 }
 
-/** Returns `500`, `the connection failed`, or both if the response was incomplete. */
+/** Returns the status code, a description of the error, or both if the response was incomplete. */
 export function outcomeWords(statusCode: number | null, error: string | null): string {
   const words = error === null ? '' : (ERROR_WORDS[error] ?? error)
   return [statusCode === null ? '' : String(statusCode), words].filter(Boolean).join(', ') || '–'

@@ -19,13 +19,13 @@ export function renderEndpoints(frame: Frame, view: EndpointsView): Html {
 <div class="heading"><h1>Webhooks</h1>
 <span class="row"><a class="button" href="/settings/webhook-deliveries">Delivery log</a>
 ${isAdmin && html`<a class="button primary" href="/settings/webhook-endpoints/new">Add endpoint</a>`}</span></div>
-<p class="lead">Signed notifications to your own systems when something happens, so that they need not poll.
+<p class="lead">When something happens, a signed notification is sent to your own systems, so that they need not poll.
 <a class="whole-line" href="/docs/webhooks">How to receive webhooks</a></p>
 ${renderEndpointTable(view)}`
   return renderPage(frame, { title: 'Webhooks', section: '/settings/api-keys', main })
 }
 
-/** Renders the endpoints and their health, or that there are none. */
+/** Renders the endpoints and their health, or a text that says that there are none. */
 export function renderEndpointTable(view: EndpointsView): Html {
   return view.endpoints.length === 0
     ? renderEmpty(view.session.user.role === 'admin')
@@ -37,7 +37,7 @@ function renderEmpty(isAdmin: boolean): Html {
 <p class="hint">${
     isAdmin
       ? 'Add the URL at which your server receives events.'
-      : 'An Admin of your account can add one.'
+      : 'An Admin of your account can add an endpoint.'
   }</p></div>`
 }
 

@@ -64,7 +64,7 @@ async function openLedger(t: Test) {
   }
 }
 
-t.test('a draft is finalised once; its number and dates stay', async (t) => {
+t.test('a draft is finalized once; its number and dates stay', async (t) => {
   const ledger = await openLedger(t)
   const draft = await ledger.invoice({ status: 'draft' })
   await ledger.events()
@@ -86,7 +86,7 @@ t.test('a draft is finalised once; its number and dates stay', async (t) => {
     code: 'invoice_state_conflict',
     status: 409,
     members: { invoice_status: 'open' },
-    message: `Invoice ${draft.number} cannot be finalised, because it is open.`,
+    message: `Invoice ${draft.number} cannot be finalized, because it is open.`,
   })
   await rejectsWith(t, ledger.finalise('inv_none'), { code: 'not_found' })
 })

@@ -124,7 +124,7 @@ t.test('a person sees and ends only their own sessions', async (t) => {
   t.equal((await laptop.send('POST', `/settings/sessions/${other}/end`)).status, 204)
   t.equal((await phone.get('/settings/session')).status, 401)
   t.equal((await laptop.get('/settings/session')).status, 200)
-  t.ok((await laptop.page('/settings/login-details')).text.includes('this one'))
+  t.ok((await laptop.page('/settings/login-details')).text.includes('this session'))
 })
 
 t.test('the pages that change a role or deactivate a person say what this means', async (t) => {

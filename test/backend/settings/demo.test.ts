@@ -30,7 +30,7 @@ t.test('calendar and list show that a customer without an address is blocked', a
   const { text } = await admin.page('/settings/reminders')
   matches(t, text, /<h2 id="held">/)
   const list = await admin.page('/settings/invoices?number=INV-000009')
-  matches(t, list.text, /Blocked: there is no address/)
+  matches(t, list.text, /Blocked: the customer has no e-mail address/)
 })
 
 t.test('pages say that the sample messages were never mailed', async (t) => {

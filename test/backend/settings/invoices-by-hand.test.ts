@@ -213,7 +213,7 @@ t.test('the page of an invoice lists its credits, with date, reason and person',
         .trim(),
   )
   t.strictSame(rows, [
-    `Noted a dispute Wrong price ${ADMIN} –`,
+    `Recorded a dispute Wrong price ${ADMIN} –`,
     `Credited an invoice Late ${ADMIN} €5.00`,
     `Credited an invoice Two &lt;b&gt;boxes&lt;/b&gt; broken ${ADMIN} €15.00`,
   ])

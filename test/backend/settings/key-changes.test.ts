@@ -120,8 +120,8 @@ t.test('the page of the new secret says how long the old key works', async (t) =
   matches(t, later.reveal, /The old key.*works until.*22 Nov 2026, \d\d:15/s)
   matches(t, later.list, /Key rotated\. Switch your integration to the new key/)
   const now = await rotate({ grace: 'now' }, { expires_at: '2026-12-31T12:00:00Z' })
-  matches(t, now.reveal, /The old key.*has ended/s)
-  matches(t, now.list, /Key rotated\. The old key has ended/)
+  matches(t, now.reveal, /The old key.*no longer works/s)
+  matches(t, now.list, /Key rotated\. The old key no longer works/)
 })
 
 t.test('a grace period must be one of the list', async (t) => {
@@ -131,7 +131,7 @@ t.test('a grace period must be one of the list', async (t) => {
     {
       pointer: '/grace',
       code: 'invalid_enum',
-      detail: 'Choose when the old key ends: now, 1h, 24h or 7d.',
+      detail: 'Choose when the old key stops working: now, 1h, 24h or 7d.',
     },
   ])
 })

@@ -86,7 +86,7 @@ t.test(
     matches(
       t,
       (await ada.page(`/settings/invoices/${invoice.id}`)).text,
-      /Blocked: the reminder was rejected.*Chase again/s,
+      /Blocked: the reminder was rejected.*Resume reminders/s,
     )
     const resumed = await ada.send('POST', `/settings/invoices/${invoice.id}/resume`)
     matches(t, resumed, {

@@ -76,7 +76,7 @@ t.test(
     matches(
       t,
       (await ada.page(PATH)).text,
-      containing('Removed. Reminders show your name instead.'),
+      containing('Logo removed. Reminders show your name instead.'),
     )
     t.equal((await ada.submit(PATH, { name: '' })).status, 303)
     t.strictSame((await ada.get(PATH)).json, {

@@ -131,10 +131,14 @@ t.test(
     matches(t, await undo(settings, path), { status: 303 })
     t.strictSame(await chasing(), before)
     await settings.ada.submit(`${path}/dispute`, { reason: 'Wrong price' })
-    matches(t, (await settings.ada.page(path)).text, /will be again\. Blocked: /)
+    matches(t, (await settings.ada.page(path)).text, /will be blocked again\. Blocked: /)
     await settings.ada.submit(`${path}/resolve`, { reason: 'A new price' })
     t.strictSame(await chasing(), before)
-    matches(t, (await settings.ada.page(path)).text, /Resolved\. Reminders are blocked again/)
+    matches(
+      t,
+      (await settings.ada.page(path)).text,
+      /Dispute resolved\. Reminders are blocked again/,
+    )
   },
 )
 
@@ -152,7 +156,7 @@ t.test('finalising needs a confirmation, which says what follows', async (t) => 
   const path = `/settings/invoices/${id}`
   matches(t, (await settings.ada.page(path)).text, containing(`href="${path}/finalise"`))
   const confirmation = await settings.ada.page(`${path}/finalise`)
-  matches(t, confirmation.text, /owes.*That day has passed.*cannot be undone/s)
+  matches(t, confirmation.text, /owes.*This date has passed.*cannot be undone/s)
   t.equal((await settings.read(`invoices/${id}`)).status, 'draft')
   const done = await submit(
     settings,

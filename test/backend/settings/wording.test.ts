@@ -116,7 +116,7 @@ t.test('the preview shows a real invoice, in a document without scripts', async 
   const { engine, ada } = await open(t)
   const sample = await ada.page(`${PATH}/preview`)
   matches(t, sample.text, containing('INV-1001'))
-  matches(t, (await ada.page(PATH)).text, containing('With a made-up invoice'))
+  matches(t, (await ada.page(PATH)).text, containing('The preview shows a made-up invoice'))
   const debtor = await engine.debtor({ name: 'Zoë <i>& Co' })
   const invoice = await engine.invoice('2026-11-20', { debtor_id: debtor.id, number: 'R-7' })
   await engine.invoice('2026-11-10', { number: 'R-8' })
@@ -193,7 +193,7 @@ t.test('a test mail is sent to the Admin who requests it, at most ten times an h
   // Regression: the page said that the mail was on its way, although none is sent to reserved domains.
   matches(t, await ada.submit(`${PATH}/test`, { ...WORDING, invoice: '' }), {
     status: 200,
-    text: /No test mail is sent: your address is at a domain reserved for examples/,
+    text: /No test mail was sent: the domain of your address is reserved for examples/,
   })
   t.equal((await engine.service.auditActions('account.test_reminder')).length, 12)
 })

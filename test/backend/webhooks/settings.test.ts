@@ -277,7 +277,11 @@ t.test(
 t.test('forms add, change and test an endpoint', async (t) => {
   const { admin, receiver } = await open(t)
   const form = await admin.page(`${ENDPOINTS}/new`)
-  matches(t, form.text, /<h1>Add endpoint.*or with http:\/\/ if it is on the machine/s)
+  matches(
+    t,
+    form.text,
+    /<h1>Add endpoint.*or with http:\/\/ if your server runs on the same machine/s,
+  )
   const wrong = await admin.submit(ENDPOINTS, { url: 'http://10.0.0.1/', description: 'ERP' })
   t.equal(wrong.status, 422)
   matches(t, wrong.text, /id="url-fault"/)

@@ -1,9 +1,10 @@
 /**
- * Opens confirmations in a dialog. Without this script, a confirmation is a page or a panel that opens. This
- * script writes no HTML: it imports elements from other pages of this origin and parses no text.
+ * Shows confirmations in dialogs. Without this script, a confirmation is a separate page or an expandable panel.
+ * Trusted Types forbid scripts to parse text as HTML, so this script copies elements from pages of this origin
+ * that the browser has parsed.
  */
 
-/** These links open a dialog of the page. Without this script they lead to pages with the same forms. */
+/** These links open a dialog that the page contains. Without this script, they lead to a page with the same form. */
 for (const link of document.querySelectorAll('[data-dialog]')) {
   const dialog = document.getElementById(link.dataset.dialog)
   const parts = dialog.querySelectorAll('[data-fill]')
@@ -45,16 +46,16 @@ function adoptContent(content) {
 }
 
 /**
- * Requests the document of another page. XMLHttpRequest parses it without running it, as Trusted Types
- * require.
+ * Requests another page and passes the request, with the parsed document, to `onEnd`. XMLHttpRequest parses the
+ * document itself; Trusted Types forbid scripts to parse the text that `fetch` returns.
  */
-function requestPage(method, url, body, received) {
+function requestPage(method, url, body, onEnd) {
   const request = new XMLHttpRequest()
   request.open(method, url)
   request.responseType = 'document'
   request.setRequestHeader('accept', 'text/html')
   request.setRequestHeader('x-dialog', '1')
-  request.addEventListener('loadend', () => received(request))
+  request.addEventListener('loadend', () => onEnd(request))
   request.send(body)
 }
 
@@ -86,7 +87,7 @@ function fillDialog(dialog, content, navigate) {
 
 function submitInDialog(event, dialog, navigate) {
   const form = event.target
-  // A response with a secret is shown as a page of its own.
+  // The browser itself submits a form whose response contains a secret, and shows the response as a page.
   if (form.matches('[data-native]') || form.dataset.sent) return
   event.preventDefault()
   const fields = new URLSearchParams(new FormData(form, event.submitter))
@@ -109,11 +110,11 @@ function submitInDialog(event, dialog, navigate) {
 
 function openPageDialog(link) {
   const dialog = document.createElement('dialog')
-  const follow = () => location.assign(link.href)
+
   requestPage('GET', link.href, undefined, (request) => {
     const content = request.status === 200 ? contentOf(request) : undefined
     if (!content) {
-      follow()
+      location.assign(link.href)
       return
     }
     document.body.append(dialog)
@@ -172,7 +173,7 @@ for (const panel of document.querySelectorAll('details.action')) {
   dialog.append(form)
   panel.open = false
   panel.append(dialog)
-  // A closed panel would also hide the dialog inside it.
+  // A closed panel hides the dialog inside it, so the dialog is moved out of the panel.
   const open = (event) => {
     event?.preventDefault()
     document.body.append(dialog)

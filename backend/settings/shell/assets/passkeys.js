@@ -1,12 +1,12 @@
 /**
- * Passkeys. The browser's response is submitted as a field of the form. A form is shown only where passkeys
- * work; otherwise a sentence says why they do not.
+ * Creates passkeys and logs in with them. The credential that the browser returns is submitted as a field of the
+ * form. If passkeys cannot be used, the page shows the reason instead of the form.
  */
 
-/** The messages for errors of the browser, which has shown the details itself. */
+/** The messages by error name. They are short, because the browser's own window has shown the details. */
 const FAULTS = {
   NotAllowedError:
-    'No passkey was used: the browser’s window was closed, or it took too long. Try again.',
+    'No passkey was used: the browser’s window was closed, or the time ran out. Try again.',
   InvalidStateError: 'This device already has a passkey for your login.',
   AbortError: 'No passkey was used. Try again.',
   SecurityError: 'The browser does not allow passkeys at this address.',

@@ -28,7 +28,7 @@ for (const input of document.querySelectorAll('[data-count]')) {
   const lengthMax = Number(input.dataset.count)
   const show = () => {
     const left = lengthMax - [...input.value.trim()].length
-    counter.textContent = left < 0 ? `${-left} too many.` : `${left} left.`
+    counter.textContent = left < 0 ? `${-left} characters too many.` : `${left} characters left.`
   }
   input.addEventListener('input', show)
   show()
@@ -45,8 +45,8 @@ for (const preset of document.querySelectorAll('[data-preset]')) {
 }
 
 /**
- * Updates the preview after each change. A new frame replaces the old one once it is loaded: a frame that
- * navigates would add an entry to the history for each change.
+ * Updates the preview after each change. Each preview is loaded into a new frame, which then replaces the old
+ * frame. If one frame loaded every preview, each change would add an entry to the browser's history.
  */
 const previewButton = document.querySelector('[data-preview]')
 if (previewButton) {
@@ -99,7 +99,7 @@ document.addEventListener('submit', (event) => {
   form.dataset.sent = 'yes'
   form.querySelector('button:not([type="button"])')?.setAttribute('aria-disabled', 'true')
 })
-// A page restored from the browser's cache has its forms still marked as sent.
+// When the browser restores a page from its cache, the forms are still marked as sent.
 addEventListener('pageshow', (event) => {
   if (!event.persisted) return
   for (const form of document.querySelectorAll('form[data-once]')) {
@@ -108,7 +108,7 @@ addEventListener('pageshow', (event) => {
   }
 })
 
-// An action that takes several requests, such as an import, continues by itself.
+// An action that takes several requests, such as an import, continues without another click.
 document.querySelector('form[data-continue] button')?.click()
 
 for (const button of document.querySelectorAll('[data-copy]')) {
