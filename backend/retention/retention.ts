@@ -1,6 +1,6 @@
 /**
- * Deletes expired rows. Any number of backends may run it at once. Debtors, invoices, payments, messages
- * and the audit log are kept forever.
+ * Deletes expired rows. Any number of backends may do this at the same time. Debtors, invoices, payments, messages and
+ * the audit log are kept forever.
  */
 import { startWorker, type Worker, type WorkerDeps } from '../background/worker.ts'
 import type { Database } from '../database/database.ts'
@@ -10,13 +10,13 @@ import { WEBHOOK_RETENTION } from '../webhooks/retention.ts'
 
 const EVERY_MS = 600_000
 
-/** The rows are kept as long as browsers keep the cookie. */
+/** Known browsers are kept as long as browsers keep the cookie that identifies them. */
 const BROWSER_KEPT_DAYS = 400
 
 const RULES: readonly RetentionRule[] = [
   ...WEBHOOK_RETENTION,
   REMINDER_RETENTION,
-  // A retry of a payment is still recognized later, because the payment itself has the key.
+  // A later retry of a payment is still recognized, because the payment itself stores the idempotency key.
   ruleByAge('idempotency_keys', {
     key: ['account_id', 'operation', 'key'],
     age: 'created_at',
@@ -33,7 +33,7 @@ const RULES: readonly RetentionRule[] = [
     keptMs: 7 * DAY_MS,
   }),
   ruleByAge('key_errors', { key: ['key_id', 'day', 'code'], age: 'day', keptMs: 90 * DAY_MS }),
-  // Longer than any gateway retries a report.
+  // No gateway retries a report for this long.
   ruleByAge('usage_reports', { key: ['gateway'], age: 'reported_at', keptMs: 7 * DAY_MS }),
   ruleByAge('sessions', { key: ['token_hash'], age: 'expires_at', keptMs: 0 }),
   ruleByAge('password_resets', { key: ['id'], age: 'expires_at', keptMs: DAY_MS }),
@@ -44,14 +44,14 @@ const RULES: readonly RetentionRule[] = [
   }),
   ruleByAge('passkey_challenges', { key: ['challenge_hash'], age: 'expires_at', keptMs: 0 }),
   ruleByAge('login_guesses', { key: ['subject'], age: 'window_ends_at', keptMs: 0 }),
-  // The audit log keeps who was invited.
+  // The audit log still records the invitation.
   ruleByAge('invitations', { key: ['id'], age: 'expires_at', keptMs: 30 * DAY_MS }),
-  // A form is submitted within the session that showed it.
+  // A form can be submitted only during the session that showed it, which is shorter than a day.
   ruleByAge('key_submissions', { key: ['submission'], age: 'created_at', keptMs: DAY_MS }),
-  // This comes before the notices, which its rows reference.
+  // This rule comes before the rule for notices, because the rows of the outbox reference them.
   ruleByAge('mail_outbox', { key: ['id'], age: 'created_at', keptMs: 60 * DAY_MS }),
   ruleByAge('notices', { key: ['id'], age: 'created_at', keptMs: 90 * DAY_MS }),
-  // The same mail is not posted again after that.
+  // After this time, the same mail is not received again.
   ruleByAge('inbound_mail', { key: ['digest'], age: 'received_at', keptMs: 90 * DAY_MS }),
 ]
 
@@ -62,7 +62,7 @@ export function startRetention({ database, clock, log }: WorkerDeps): Worker {
     log,
     async round(signal) {
       for (const rule of RULES) {
-        // A rule that fails must not prevent the others.
+        // A rule that fails must not prevent the others from running.
         await applyRule(database, rule, clock(), signal).then(
           (count) => count > 0 && log.info({ count }, `deleted old ${rule.subject}`),
           (error: unknown) => log.error({ err: error }, `old ${rule.subject} not deleted`),
@@ -78,7 +78,7 @@ export async function deleteAllExpired(database: Database, now: Date): Promise<v
   for (const rule of RULES) await applyRule(database, rule, now)
 }
 
-/** Resolves with the number of deleted rows. `signal` stops it between two transactions. */
+/** Resolves with the number of deleted rows. If `signal` is aborted, ends after the current transaction. */
 async function applyRule(
   database: Database,
   { findExpired, deleteExpired }: RetentionRule,

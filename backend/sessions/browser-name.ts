@@ -2,7 +2,7 @@
 
 type Names = readonly (readonly [part: RegExp, name: string])[]
 
-/** The first match is used: browsers also name the browsers that they are compatible with. */
+/** The first match is used, because the header also names other browsers with which the browser is compatible. */
 const BROWSERS: Names = [
   [/Edg\//, 'Edge'],
   [/OPR\//, 'Opera'],

@@ -1,6 +1,6 @@
 /**
- * Functions for all kinds of second factors: the check whether a user has one, and the audit entries and
- * notices of a change.
+ * Functions for all kinds of second factors: they check whether a user has one, and record audit entries and notices
+ * about changes.
  */
 import { type ActionContext, type AuditAction, recordAudit } from '../accounts/audit.ts'
 import type { Reader, Transaction, UserRow } from '../database/tables.ts'

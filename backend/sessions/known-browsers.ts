@@ -1,7 +1,7 @@
 /**
- * The browsers in which a user has logged in. A login from another browser is reported to the user by mail.
- * The browser is recognized by a separate cookie, which grants no access. If the cookie is lost, the next login
- * is reported again.
+ * Remembers the browsers in which a user has logged in, and notifies the user by mail of a login in another browser.
+ * A browser is recognized by a separate cookie, which grants no access. If the cookie is lost, the user is notified of
+ * the next login.
  */
 import type { Reader, Transaction, UserRow } from '../database/tables.ts'
 import { recordNotice } from '../mail/notices.ts'
@@ -11,7 +11,7 @@ import type { Browser } from './sessions.ts'
 
 const DAY_MS = 86_400_000
 
-/** A script that keeps no cookies could otherwise fill the table, and the user's mailbox. */
+/** Without these limits, a script that keeps no cookies could fill the table and the user's mailbox. */
 const BROWSERS_MAX = 20
 const NOTICES_A_DAY_MAX = 5
 
@@ -22,7 +22,7 @@ export interface LoginBrowser extends Browser {
   readonly browserToken: string | undefined
 }
 
-/** Returns the value of the browser's cookie, after a login with a password or a passkey. */
+/** Records a login, and notifies the user if the browser is unknown. Returns the value for the browser's cookie. */
 export async function recognizeBrowser(
   tx: Transaction,
   user: UserRow,
@@ -33,7 +33,7 @@ export async function recognizeBrowser(
     return browserToken
   }
   const token = await addKnownBrowser(tx, user, browserToken, now)
-  const count = await countNew(tx, user.id, now)
+  const count = await countNewBrowsers(tx, user.id, now)
   if (count > NOTICES_A_DAY_MAX) return token
   const { account_id: accountId, id: subjectId, email } = user
   const detail = {
@@ -46,7 +46,7 @@ export async function recognizeBrowser(
   return token
 }
 
-/** Adds a browser without a notice, e.g. the one in which the user has just chosen the first password. */
+/** Adds a browser without a notice, e.g. the browser in which the user has just chosen the first password. */
 export async function addKnownBrowser(
   tx: Transaction,
   { id: user_id, account_id }: Pick<UserRow, 'id' | 'account_id'>,
@@ -93,7 +93,7 @@ async function isIssued(reader: Reader, token: string): Promise<boolean> {
   return row !== undefined
 }
 
-async function countNew(reader: Reader, userId: string, now: Date): Promise<number> {
+async function countNewBrowsers(reader: Reader, userId: string, now: Date): Promise<number> {
   const rows = await reader
     .selectFrom('known_browsers')
     .select('token_hash')
@@ -104,8 +104,8 @@ async function countNew(reader: Reader, userId: string, now: Date): Promise<numb
 }
 
 /**
- * Browsers that were used only once are deleted first: a script therefore does not displace the browsers of
- * people.
+ * Deletes the excess browsers of a user. Browsers that were used only once are deleted first, so that a script does not
+ * displace the browsers of people.
  */
 async function deleteExcess(tx: Transaction, userId: string): Promise<void> {
   const rows = await tx

@@ -1,7 +1,7 @@
 /**
  * Limits password guessing. The counts are in the database, so that they survive a restart and apply to all
  * backends. A guess is counted before it is verified: a hundred concurrent guesses count as a hundred.
- * Unknown e-mail addresses are counted like known ones, so that the response does not reveal which exist.
+ * Unknown e-mail addresses are counted like known ones, so that the response does not reveal which addresses exist.
  */
 import { createHash } from 'node:crypto'
 import ipaddr from 'ipaddr.js'
@@ -40,9 +40,9 @@ export async function claimGuess(tx: Transaction, guesser: Guesser, now: Date): 
     )
   }
   for (const subject of subjects) {
-    const known = rows.find((row) => row.subject === subject)
-    const guesses = (known?.guesses ?? 0) + 1
-    const windowEndsAt = known?.window_ends_at ?? iso(now.getTime() + WINDOW_MS)
+    const existing = rows.find((row) => row.subject === subject)
+    const guesses = (existing?.guesses ?? 0) + 1
+    const windowEndsAt = existing?.window_ends_at ?? iso(now.getTime() + WINDOW_MS)
     const row = {
       subject,
       guesses,
@@ -57,19 +57,16 @@ export async function claimGuess(tx: Transaction, guesser: Guesser, now: Date): 
   }
 }
 
-/**
- * Locks the rows of the subjects, inserting missing ones, so that concurrent guesses are counted one by
- * one.
- */
+/** Inserts missing rows of the subjects and locks all rows, so that concurrent guesses are counted one by one. */
 async function lockGuesses(tx: Transaction, subjects: readonly string[], now: Date) {
-  const none = {
+  const initial = {
     guesses: 0,
     window_ends_at: iso(now.getTime() + WINDOW_MS),
     blocked_until: now.toISOString(),
   }
   await tx
     .insertInto('login_guesses')
-    .values([...subjects].sort().map((subject) => ({ subject, ...none })))
+    .values([...subjects].sort().map((subject) => ({ subject, ...initial })))
     .onConflict((conflict) => conflict.column('subject').doNothing())
     .execute()
   return await tx
@@ -82,8 +79,8 @@ async function lockGuesses(tx: Transaction, subjects: readonly string[], now: Da
 }
 
 /**
- * Called after a correct password. The count of the e-mail address is reset. The count of the IP address is
- * reduced only by this guess: otherwise an attacker could reset it by logging in to an account of their own.
+ * Called after a correct password. Resets the count of the e-mail address. Subtracts only this guess from the count of
+ * the IP address: otherwise an attacker could reset the count by logging in to an account of their own.
  */
 export async function forgiveGuess(tx: Transaction, guesser: Guesser, now: Date): Promise<void> {
   const [email, address] = subjectsOf(guesser)
@@ -113,7 +110,7 @@ function subjectsOf({ email, address }: Guesser): string[] {
   return address === undefined ? [byEmail] : [byEmail, `address:${networkOf(address)}`]
 }
 
-/** An IPv6 client usually has a whole /64 network. */
+/** Returns the /64 network of an IPv6 address, because a client usually has a whole network of this size. */
 function networkOf(address: string): string {
   if (!ipaddr.isValid(address)) return address
   // Converts an IPv4-mapped IPv6 address to IPv4.

@@ -41,8 +41,8 @@ export interface Credentials extends Guesser, LoginBrowser {
 }
 
 /**
- * Starts a session. Throws `too_many_logins`, or `login_failed`: with the same response after the same time
- * for an unknown address, a wrong password and a deactivated user.
+ * Starts a session. Throws `too_many_logins` or `login_failed`. An unknown address, a wrong password and a deactivated
+ * user cause the same response after the same time.
  */
 export async function logIn(
   { database, passwords }: LoginDeps,
@@ -129,7 +129,7 @@ export async function completeLogin(
     return startFullSession(tx, user, browser, now)
   })
   if (complete !== undefined) return complete
-  throw new Problem('login_failed', 'This code is wrong or was used already. Enter the next one.')
+  throw new Problem('login_failed', 'This code is wrong or was already used. Enter another code.')
 }
 
 async function recordLogin(tx: Transaction, user: UserRow, address: string | undefined, now: Date) {

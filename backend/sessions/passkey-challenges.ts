@@ -11,7 +11,7 @@ export interface ChallengeScope {
   readonly purpose: 'add' | 'login' | 'second_factor'
   /** A secret that only this browser has: the token of its session, or of its login form. */
   readonly browser: string
-  /** The only user whose passkey may sign; undefined: any user. */
+  /** The user whose passkey must sign the challenge; undefined if any passkey may. */
   readonly userId: string | undefined
 }
 
@@ -33,7 +33,7 @@ export async function storeChallenge(
     .execute()
 }
 
-/** Returns false if the challenge is unknown, expired, used, or was issued for something else. */
+/** Returns false if the challenge is unknown, expired or used, or was issued for another scope. */
 export async function consumeChallenge(
   tx: Transaction,
   challenge: string,
@@ -51,7 +51,7 @@ export async function consumeChallenge(
   return numDeletedRows === 1n
 }
 
-/** Returns the challenge that the browser signed; '' if its data cannot be read. */
+/** Returns the challenge that the browser signed; an empty text if the data cannot be parsed. */
 export function challengeIn(clientDataJSON: string): string {
   try {
     const data: unknown = JSON.parse(Buffer.from(clientDataJSON, 'base64url').toString())

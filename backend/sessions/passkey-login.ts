@@ -1,6 +1,6 @@
 /**
- * Login with a passkey, instead of the password or as the second factor after it. Every rejection is the same
- * `login_failed`, so that the response does not reveal which passkeys or users exist.
+ * Logs users in with a passkey, which replaces the password or is the second factor after the password. Every rejected
+ * passkey causes the same `login_failed`, so that the response does not reveal which passkeys or users exist.
  */
 import { Problem } from '../../shared/contract/problem.ts'
 import { recordAudit } from '../accounts/audit.ts'
@@ -39,9 +39,9 @@ export interface PasskeyAttempt extends LoginBrowser {
 }
 
 /**
- * Each challenge counts as a guess, so that their number is limited. A successful login resets the count.
- * Throws `too_many_logins`, or, if the passkey is to be the second factor, `login_failed` if no password was
- * entered or the user has no passkey.
+ * Each challenge counts as a guess, so that the number of challenges is limited. A successful login resets the count.
+ * Throws `too_many_logins`. If the passkey is the second factor, throws `login_failed` if no password was entered or
+ * the user has no passkey.
  */
 export async function beginPasskeyLogin(
   { database, party }: PasskeyLoginDeps,

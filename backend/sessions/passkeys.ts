@@ -1,7 +1,6 @@
 /**
- * The passkeys of a user, as stored; `relying-party.ts` verifies them. Each can be the second factor after the
- * password or replace the password, since its use proves both that the device is present and that its owner
- * unlocked it.
+ * Stores the passkeys of users; `relying-party.ts` verifies them. A passkey can be the second factor after the password
+ * or replace the password, because its use proves both that the device is present and that its owner unlocked it.
  */
 
 import { createId } from '../../shared/contract/id.ts'
@@ -25,7 +24,7 @@ export const PASSKEY_NAME_LENGTH_MAX = 80
 
 export interface AddedPasskey {
   readonly passkey: PasskeyRow
-  /** To be shown once. Undefined if the user already had a second factor, and therefore recovery codes. */
+  /** The codes to show once; undefined if the user already had a second factor, and therefore recovery codes. */
   readonly recoveryCodes: readonly string[] | undefined
 }
 
@@ -61,7 +60,7 @@ export async function addPasskey(
     await tx.insertInto('passkeys').values(passkey).execute()
   } catch (error) {
     if (!(error instanceof ConstraintViolation && error.kind === 'unique')) throw error
-    throw new Problem('second_factor_conflict', 'This passkey was added before.')
+    throw new Problem('second_factor_conflict', 'This passkey has already been added.')
   }
   const factor = { kind: 'passkey', name: passkey.name } as const
   await recordFactorAction(tx, user, 'user.passkey_added', factor, actionContext)
@@ -140,9 +139,9 @@ export function checkPasskeyName(given: string): string {
     name === ''
       ? 'Give the passkey a name, e.g. the name of the device.'
       : [...name].length > PASSKEY_NAME_LENGTH_MAX
-        ? `A name has at most ${PASSKEY_NAME_LENGTH_MAX} characters.`
+        ? `The name must have at most ${PASSKEY_NAME_LENGTH_MAX} characters.`
         : /\p{Cc}/u.test(name)
-          ? 'A name has no line breaks or other control characters.'
+          ? 'The name must not contain line breaks or other control characters.'
           : undefined
   if (detail === undefined) return name
   const errors = [{ pointer: '/name', code: 'invalid_format', detail }]

@@ -1,7 +1,7 @@
 /**
- * Resets a forgotten password through a mailed link. A request takes equally long for every address, because a
- * worker looks up the user afterwards: it does not reveal whether there is such a user. The link works once,
- * within 30 minutes. Its code is derived from the row's id and a key, and only the code's hash is stored.
+ * Resets a forgotten password through a mailed link. A request takes equally long for every address, so that it does
+ * not reveal whether there is such a user: a worker looks up the user later. The link works once, within 30 minutes.
+ * The code in the link is derived from the row's id and a key, and only the code's hash is stored.
  */
 
 import { createId } from '../../shared/contract/id.ts'
@@ -65,8 +65,7 @@ export function startPasswordResets({ database, clock, log }: WorkerDeps): Worke
 }
 
 /**
- * Queues mails for the requests of active users and deletes the other requests. Returns how many requests
- * there were.
+ * Queues mails for the requests of active users and deletes the other requests. Returns how many requests it processed.
  */
 export async function handlePasswordResets(database: Database, now: Date): Promise<number> {
   const rows = await database.read
@@ -76,11 +75,11 @@ export async function handlePasswordResets(database: Database, now: Date): Promi
     .orderBy('created_at')
     .limit(BATCH_MAX)
     .execute()
-  for (const { id } of rows) await database.transaction((tx) => handle(tx, id, now))
+  for (const { id } of rows) await database.transaction((tx) => handleRequest(tx, id, now))
   return rows.length
 }
 
-async function handle(tx: Transaction, id: string, now: Date): Promise<void> {
+async function handleRequest(tx: Transaction, id: string, now: Date): Promise<void> {
   const row = await tx
     .selectFrom('password_resets')
     .selectAll()
@@ -96,7 +95,7 @@ async function handle(tx: Transaction, id: string, now: Date): Promise<void> {
     .where('status', '=', 'active')
     .executeTakeFirst()
   if (user === undefined) {
-    // The text may be a password that was typed into the wrong field.
+    // The row is deleted, because its text may be a password that was typed into the wrong field.
     await tx.deleteFrom('password_resets').where('id', '=', id).execute()
     return
   }
@@ -134,11 +133,14 @@ export async function getPasswordReset(
   if (reset !== undefined && user !== undefined) return { reset, user }
   throw new Problem(
     'invalid_password_reset',
-    'This link was used already or is older than 30 minutes. Request a new one.',
+    'This link was already used or is older than 30 minutes. Request a new link.',
   )
 }
 
-/** Ends all sessions and all other links of the user. Throws as `getPasswordReset` does. */
+/**
+ * Sets the user's new password, and ends all sessions and all links for password resets. Throws the same problem as
+ * `getPasswordReset`.
+ */
 export async function resetPassword(
   tx: Transaction,
   codeHash: string,

@@ -7,7 +7,7 @@ const RECOVERY_CODES = 10
 /** 80 random bits per code. */
 const RECOVERY_BYTES = 10
 
-/** Returns the new codes, to be shown once; the previous ones become invalid. */
+/** Creates new codes and returns them, so that they can be shown once. The previous codes become invalid. */
 export async function insertRecoveryCodes(
   tx: Transaction,
   userId: string,

@@ -1,7 +1,6 @@
 /**
- * This service as a relying party of WebAuthn: the host name that passkeys are bound to, and the
- * verification of the responses of browsers. No attestation is requested: any authenticator that verifies
- * its user is accepted.
+ * Makes this service a relying party of WebAuthn: creates the options for browsers and verifies their responses. No
+ * attestation is requested, because any authenticator that verifies its user is accepted.
  */
 import type {
   AuthenticationResponseJSON,
@@ -35,14 +34,14 @@ export type Credential = Pick<
 >
 
 /**
- * Loaded when a passkey is first used: loading takes a third of a second of CPU time, which would delay every
- * start.
+ * The library is loaded when a passkey is first used: loading takes a third of a second of CPU time, which would delay
+ * every start.
  */
 const library = () => import('@simplewebauthn/server')
 
 /**
- * Returns undefined if the service has an IP address instead of a name, to which no passkey can be bound. A
- * service on this machine has the name `localhost`, whichever loopback address its URL contains.
+ * Returns undefined if the URL contains an IP address, because passkeys can be bound only to a host name. A loopback
+ * address is replaced by the name `localhost`.
  */
 export function relyingPartyOf(baseUrl: string): RelyingParty | undefined {
   const { hostname, protocol, port } = new URL(baseUrl)
@@ -111,7 +110,7 @@ export async function verifyCreation(
       transports: JSON.stringify(credential.transports ?? []),
     }
   } catch {
-    // The library throws a plain Error for each reason, all of which concern the client's response.
+    // The library throws a plain Error for every kind of invalid response.
     return undefined
   }
 }
@@ -139,7 +138,7 @@ export async function verifyUse(
     })
     return verified ? authenticationInfo.newCounter : undefined
   } catch {
-    // The library throws a plain Error for each reason here too.
+    // The library throws a plain Error for every kind of invalid response.
     return undefined
   }
 }

@@ -69,13 +69,13 @@ export async function runSendCheck(
   const awaitsApproval = waiting.message.status === 'awaiting_approval'
   const refusal = (awaitsApproval ? findRefusalIgnoringDemo : findRefusal)(situation)
   if (refusal !== undefined) return suppress(tx, waiting, situation, refusal)
-  if (isOutdated(situation)) return cancel(tx, waiting, 'its content is outdated', now)
+  if (isOutdated(situation)) return cancel(tx, waiting, 'the content is outdated', now)
   if (awaitsApproval) return requestApproval(tx, deps, waiting, now)
   if (await showsOldDetails(tx, waiting, waiting.reminder.payment_digest)) {
-    return cancel(tx, waiting, 'the payment details have changed since it was written', now)
+    return cancel(tx, waiting, 'the payment details in the text are outdated', now)
   }
   if (!(await isApprovedIfRequired(tx, waiting)))
-    return cancel(tx, waiting, 'it differs from what was approved', now)
+    return cancel(tx, waiting, 'the content differs from the approved content', now)
   const later = await nextAllowedAt(tx, waiting, now)
   if (later !== undefined) return postpone(tx, waiting, later, now)
   if (await isAnotherBeingSent(tx, waiting)) {
@@ -103,7 +103,7 @@ async function suppress(
   await changeMessage(tx, message, change, `${reason}: ${detail}${maybeSent}`, now)
   const { message: _, ...withoutMessage } = situation
   // If the next message would be blocked for the same reason, the invoices show the reason. The planner then waits
-  // until it no longer applies.
+  // until the reason no longer applies.
   const blockedIds =
     reason === 'credit_on_account'
       ? coveredInFull(situation.message)
@@ -134,8 +134,8 @@ const PAYMENT_REASONS: readonly Refusal['reason'][] = [
 ]
 
 /**
- * An approval remains valid, unless a payment is the reason: the person approved other amounts. An approval that
- * is still pending lapses or expires.
+ * An approval remains valid unless the message is suppressed because of a payment: the person approved other amounts.
+ * A pending approval lapses or expires.
  */
 function approvalAfterSuppression(
   { approval_status: status }: MessageRow,
@@ -246,7 +246,7 @@ async function nextAllowedAt(
 }
 
 /**
- * Whether another reminder to the debtor is being sent. Its outcome decides whether this one may be sent today.
+ * Whether another reminder to the debtor is being sent. Its outcome decides whether this message may be sent today.
  * The wait is not logged, because it usually ends within a minute or two.
  */
 async function isAnotherBeingSent(
@@ -267,7 +267,7 @@ async function isAnotherBeingSent(
   return other !== undefined
 }
 
-/** If the send window contains no time, e.g. because every day is a holiday, it is checked again in a month. */
+/** If the send window never opens, because every day is a holiday, the send check runs again in a month. */
 function inAMonth(now: Date): Date {
   return new Date(now.getTime() + 30 * 86_400_000)
 }

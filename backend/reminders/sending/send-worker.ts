@@ -1,9 +1,9 @@
 /**
- * Hands due messages over to the mail server, without holding a database lock meanwhile. Any number of backends
- * may run a worker.
+ * Hands due messages over to the mail server. No database lock exists during a hand-over. Any number of backends may
+ * run a worker.
  *
- * While the mail server is unavailable, one message at a time is tried. The others wait, so that the server
- * does not receive a burst when it is available again.
+ * While the mail server is unavailable, the worker tries one message at a time. The other messages wait, so that the
+ * server does not receive a burst when it is available again.
  */
 
 import type { Logger } from '../../../shared/process/log.ts'
@@ -18,10 +18,10 @@ import { type HandOver, runSendCheck, type SendCheckDeps } from './send-check.ts
 /** With this concurrency, a mail server that needs 100 ms for a message accepts 40 messages a second. */
 const IN_FLIGHT_MAX = 4
 
-/** The number of messages in one round. Even a message that is postponed or suppressed takes a transaction. */
+/** The largest number of messages in one round. Each takes a transaction, even if it is postponed or suppressed. */
 const DUE_MAX = 64
 
-/** The time until the next round after one that failed. */
+/** The pause after a failed round. */
 const AFTER_ERROR_MS = 5000
 
 /** A message that fails because of a bug is retried after this time, so that it does not block the others. */
@@ -42,8 +42,8 @@ export interface SendDeps extends SendCheckDeps {
 
 export interface SendWorkerDeps extends SendDeps {
   /**
-   * Whether no other worker uses this database. Leases that exist at the start then belong to a process that was
-   * killed, and are reclaimed.
+   * Whether this is the only worker that uses the database. If it is, leases that exist at the start belong to a
+   * process that was killed, and are reclaimed.
    */
   readonly isOnlyBackend: boolean
   readonly pollMs?: number
@@ -101,7 +101,7 @@ export interface RoundOptions {
   readonly signal?: AbortSignal
 }
 
-/** Sends a batch of due messages. It ends early if the mail server is unavailable. */
+/** Sends a batch of due messages. Ends early if the mail server is unavailable. */
 export async function sendRound(
   deps: SendDeps,
   concurrency: number,

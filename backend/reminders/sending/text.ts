@@ -1,6 +1,6 @@
 /**
- * Writes the text of a message, before the message is sent or approved. While it awaits approval, the text is
- * written again if its data or the wording changes. An approved text never changes.
+ * Writes the text of a message before the message is sent or approved. While the message awaits approval, the text is
+ * written again if the message's data or the wording changes. An approved text never changes.
  */
 import { findLogoProperties } from '../../accounts/logo.ts'
 import {
@@ -27,28 +27,28 @@ export interface MessageToWrite {
   readonly account: ChasingAccount
 }
 
-/** Writes the text of a message that has none. Returns the message. The caller has locked the debtor. */
+/** Writes the text of the message if it has none. Returns the message. The caller must have locked the debtor. */
 export async function ensureText(
   tx: Transaction,
   links: UnsubscribeLinks,
-  writable: MessageToWrite,
+  input: MessageToWrite,
   now: Date,
 ): Promise<MessageRow> {
-  return writable.message.body === null ? writeText(tx, links, writable, now) : writable.message
+  return input.message.body === null ? writeText(tx, links, input, now) : input.message
 }
 
-/** Writes the text of a message, replacing an earlier text. The caller has locked the debtor. */
+/** Writes the text of the message, replacing an earlier text. The caller must have locked the debtor. */
 export async function writeText(
   tx: Transaction,
   links: UnsubscribeLinks,
-  writable: MessageToWrite,
+  input: MessageToWrite,
   now: Date,
 ): Promise<MessageRow> {
-  const { message, facts, debtor, account } = writable
+  const { message, facts, debtor, account } = input
   const { id, account_id: accountId } = message
   const today = account.timeOf(debtor).dayOf(now)
   const paymentUrls = await readPaymentUrls(tx, facts)
-  const payment = await readShownDetails(tx, writable)
+  const payment = await readShownDetails(tx, input)
   const invoices = facts.invoices.map((invoice) => ({
     ...invoice,
     daysPastDue: daysBetween(invoice.dueDate, today),
@@ -98,14 +98,14 @@ export async function writeText(
   return { ...message, ...written, ...stamped }
 }
 
-/** Whether the message's text shows payment details that the account has changed since. */
+/** Whether the message's text shows payment details that the account has changed since the text was written. */
 export async function showsOldDetails(
   tx: Transaction,
-  writable: MessageToWrite,
+  input: MessageToWrite,
   writtenDigest: string | null,
 ): Promise<boolean> {
-  if (writable.message.body === null) return false
-  return digestOf(await readShownDetails(tx, writable)) !== writtenDigest
+  if (input.message.body === null) return false
+  return digestOf(await readShownDetails(tx, input)) !== writtenDigest
 }
 
 /** Reads the account's payment details for the currencies of the message. */
@@ -119,7 +119,7 @@ async function readShownDetails(
   )
 }
 
-/** Returns the HTML, and the sender's name and the logo with which it was written. */
+/** Returns the HTML of the message, with the sender's name and the logo that it contains. */
 export async function readMessageHtml(tx: Transaction, messageId: string): Promise<MessageHtmlRow> {
   return tx
     .selectFrom('message_html')

@@ -16,7 +16,7 @@ import {
 import type { InvoiceState, Situation } from '../safety-rails.ts'
 import { scheduleNextRun } from './leases.ts'
 
-/** The maximum number of hand-overs with an unknown outcome. A recipient thus gets a message at most twice. */
+/** The maximum number of hand-overs with an unknown outcome. A recipient thus receives a message at most twice. */
 export const UNKNOWN_MAX = 2
 
 export interface WaitingMessage {
@@ -27,7 +27,10 @@ export interface WaitingMessage {
   readonly account: ChasingAccount
 }
 
-/** Locks a message, and the data that the send check needs for its decision, until the transaction ends. */
+/**
+ * Locks a message, and the data that the send check needs for its decision, until the transaction ends. Returns
+ * undefined if the message is not due or no longer waits.
+ */
 export async function lockQueuedMessage(
   tx: Transaction,
   messageId: string,
@@ -40,7 +43,7 @@ export async function lockQueuedMessage(
     .executeTakeFirst()
   const debtor = found && (await lockDebtor(tx, found.account_id, found.debtor_id))
   if (debtor === undefined) return undefined
-  // The lock is shared, so that messages to other debtors need not wait; a kill switch must wait for it.
+  // The lock is shared, so that messages to other debtors need not wait. Activating a kill switch must wait for it.
   await tx
     .selectFrom('accounts')
     .select('id')
@@ -70,8 +73,8 @@ export async function lockQueuedMessage(
 }
 
 /**
- * Records on the invoices that a message may have arrived, so that the next one about them is not sent too
- * early. If the clock was set back since the hand-over, the time of the hand-over is recorded.
+ * Records on the invoices that a message may have arrived, so that the next message about them is not sent too early.
+ * If the clock was set back after the hand-over, the time of the hand-over is recorded.
  */
 export async function recordAttempt(
   tx: Transaction,
