@@ -91,6 +91,8 @@ async function follow(command: string): Promise<string> {
     .replace(/ (acme\.png|firm-en\.json)$/, (_, file: string) => ` ${join(directory, file)}`)
     .replaceAll(/\b(key|acct|deb|pay|inv)_…/g, (_, name: string) => value(name))
     .replace(' ledger.csv ', ` ${join(directory, 'ledger.csv')} --base-url ${url} `)
+    // Without a terminal, the command reads the password from standard input.
+    .replace(/^.* users create .*$/, "echo 'a long enough password' | $& --password-stdin")
     // Only one command is run by npm, because npm takes longer to start than most commands take to run.
     .replace(/npm run -s cli -- (?!--help)/, `node ${join(ROOT, 'backend/cli.ts')} `)
   t.notMatch(filled, '…', command)
