@@ -59,7 +59,7 @@ export interface OperatorSettings {
   read<S extends Record<string, Setting<unknown>>>(schema: S): SettingsOf<S>
 }
 
-/** The command line's settings; unset ones are read from `$DATA_DIR/secrets.env`. */
+/** The command line's settings. Settings that are not set are read from `$DATA_DIR/secrets.env`. */
 export function readOperatorSettings(environment: Environment): OperatorSettings {
   const { DATA_DIR, DATABASE_URL, DATABASE_DIRECT_URL, KEY_PEPPER } = STORAGE_SETTINGS
   const read = <S extends Record<string, Setting<unknown>>>(schema: S, from: Environment) =>
@@ -112,7 +112,7 @@ export const MAIL_SETTINGS = {
   MAIL_INBOUND_SECRET: optional(
     list(
       secret(
-        'The secret with which your mail server posts received mail to /mail/inbound. A second, after a comma, is also accepted during a rotation. If unset, /mail/inbound is off.',
+        'The secret with which your mail server posts received mail to /mail/inbound. A second secret, after a comma, is also accepted during a rotation. If unset, /mail/inbound is off.',
       ),
     ),
   ),
@@ -195,7 +195,7 @@ export const BACKEND_SETTINGS = {
   ...REMINDER_SETTINGS,
   GATEWAY_SECRET: list(
     secret(
-      'The secret that gateways and backends share. A second, after a comma, is also accepted during a rotation.',
+      'The secret that gateways and backends share. A second secret, after a comma, is also accepted during a rotation.',
     ),
   ),
   WEBHOOK_PRIVATE_TARGETS: oneOf(

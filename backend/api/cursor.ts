@@ -1,6 +1,6 @@
 /**
- * A cursor marks the last row of a page. It is valid for only one account, list, sort and set of filters. With
- * any other, the list would silently skip rows, so the cursor is rejected.
+ * A cursor marks the last row of a page. It is valid only for the account, list, sort and filters for which it
+ * was created. With any other combination, the list would silently skip rows, so the cursor is rejected.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { Problem } from '../../shared/contract/problem.ts'
@@ -27,13 +27,13 @@ export function signCursor(key: Buffer, scope: CursorScope, { value, id }: Posit
 export function verifyCursor(key: Buffer, scope: CursorScope, cursor: string): Position {
   const bytes = Buffer.from(cursor, 'base64url')
   const payload = bytes.subarray(0, -MAC_BYTES)
-  const given = bytes.subarray(-MAC_BYTES)
-  const expected = macOf(key, scope, payload)
+  const sentMac = bytes.subarray(-MAC_BYTES)
+  const expectedMac = macOf(key, scope, payload)
   // Decoding ignores characters that are not base64url, so the cursor must be the exact encoding of its bytes.
   const isGenuine =
     bytes.toString('base64url') === cursor &&
-    given.length === expected.length &&
-    timingSafeEqual(given, expected)
+    sentMac.length === expectedMac.length &&
+    timingSafeEqual(sentMac, expectedMac)
   const position = isGenuine ? positionIn(payload) : undefined
   if (position !== undefined) return position
   throw new Problem(

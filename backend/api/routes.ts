@@ -1,7 +1,7 @@
 /**
  * Mounts operations on the web framework. The contract decides which operations exist and under which method,
  * path and scope. The process does not start unless each operation of the contract has a handler, and each
- * handler an operation.
+ * handler belongs to an operation of the contract.
  */
 import assert from 'node:assert'
 import type { Lifecycle, RouteOptions, ServerRoute } from '@hapi/hapi'
@@ -48,15 +48,18 @@ export function apiRoutes(deps: ApiDeps): ServerRoute<ApiRefs>[] {
       method,
       path,
       handler: handlerOf(operation, path, services, clock),
-      options: { ...(method === 'GET' ? READING : WRITING), app: { operationId, scope } },
+      options: {
+        ...(method === 'GET' ? READ_OPTIONS : WRITE_OPTIONS),
+        app: { operationId, scope },
+      },
     }
   })
 }
 
-const READING: RouteOptions<ApiRefs> = { auth: 'principal', response: { ranges: false } }
+const READ_OPTIONS: RouteOptions<ApiRefs> = { auth: 'principal', response: { ranges: false } }
 
-const WRITING: RouteOptions<ApiRefs> = {
-  ...READING,
+const WRITE_OPTIONS: RouteOptions<ApiRefs> = {
+  ...READ_OPTIONS,
   // Handlers get the raw bytes of the body, because the contract defines the order of the checks. `override`
   // disables hapi's check of the Content-Type, which rejects unusual forms with 400.
   payload: {

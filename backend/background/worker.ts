@@ -27,7 +27,7 @@ export interface WorkerDeps {
 }
 
 export interface WorkerOptions {
-  /** A name for the log. */
+  /** The subject of log messages, e.g. `retention` in "retention failed". */
   readonly name: string
   /** The pause from the end of a round to the start of the next. */
   readonly everyMs: number

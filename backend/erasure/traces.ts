@@ -165,7 +165,7 @@ export const TRACES: readonly (ErasedColumns | ErasedDocument | DeletedRows)[] =
   {
     table: 'audit_log',
     key: ['id'],
-    // The audit log must keep why the debtor was erased.
+    // The audit log must keep the reason for which the debtor was erased.
     owned: (owner) => sql`${bySubject('subject_id')(owner)} and action <> 'debtor.erased'`,
     document: 'detail',
     erase: detailWithoutPersonalData,

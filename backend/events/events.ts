@@ -63,7 +63,8 @@ export interface EventData {
 }
 
 /**
- * Inserts an event without deliveries and returns its id. `extraMembers` are additional members of the event's body.
+ * Inserts an event without deliveries and returns the id of the event. `extraMembers` are added to the body of
+ * the event.
  */
 export async function insertEvent(
   tx: Transaction,

@@ -1,5 +1,5 @@
 /**
- * The tables of an export: all that have data of accounts, without columns that are secrets or internal. A
+ * The tables of an export: all tables with data of accounts, without columns that are secret or internal. A
  * test fails for a table that is neither listed here nor in `NOT_EXPORTED`.
  */
 import { type RawBuilder, type SqlBool, sql } from 'kysely'

@@ -1,6 +1,7 @@
 /**
- * Builds HTML with a tagged template that escapes all values. These fifty lines replace a template engine: pages
- * are type-checked, nothing is parsed at run time, and only one function inserts unescaped text.
+ * Builds HTML with a tagged template that escapes all values. These fifty lines replace a template engine:
+ * pages are type-checked, nothing is parsed at run time, and only instances of `Html` are inserted without
+ * escaping.
  */
 
 export class Html {

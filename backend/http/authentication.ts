@@ -41,7 +41,7 @@ export function registerPrincipalStrategy(server: Server, deps: AuthenticationDe
   const verify = createVerifier(deps.gatewaySecrets)
   const routes = new Map(
     deps.contract.operations.map(({ method, path, operationId, scope }) => {
-      const operation = deps.operations.find((one) => one.operationId === operationId)
+      const operation = deps.operations.find((candidate) => candidate.operationId === operationId)
       return [`${method} ${path}`, { scope, operation }]
     }),
   )

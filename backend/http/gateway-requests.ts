@@ -1,5 +1,5 @@
 /**
- * Accepts requests of gateways only. An API call carries a principal, which `authentication.ts` verifies. Any
+ * Accepts only requests of gateways. An API call carries a principal, which `authentication.ts` verifies. Any
  * other request carries a signature over method, path and body. A request without a principal or without a
  * valid signature gets the same bare 404 whether or not its route exists.
  */

@@ -1,5 +1,5 @@
 /**
- * A write with an Idempotency-Key is done once, and every retry gets the same response, byte for byte. The
+ * A write with an Idempotency-Key is performed once, and every retry gets the same response, byte for byte. The
  * key's row is committed together with the write, so that after a crash both exist or neither. Only a
  * successful write keeps the row: a rejection rolls it back, and the key can be used again. Before a write is
  * rejected, the row is checked again: the cause of the rejection may be an earlier write with the same key.
@@ -71,12 +71,16 @@ export function createIdempotency({
   const running = new Map<string, Promise<unknown>>()
 
   async function once(attempt: Attempt, write: Write): Promise<Outcome> {
-    const name = JSON.stringify([attempt.accountId, attempt.operation, attempt.key])
+    const attemptKey = JSON.stringify([attempt.accountId, attempt.operation, attempt.key])
     let timeout: ReturnType<typeof startTimeout> | undefined
     try {
       // Several calls may wait. The first call that resumes becomes the call in progress, for which the others
       // wait.
-      for (let other = running.get(name); other !== undefined; other = running.get(name)) {
+      for (
+        let other = running.get(attemptKey);
+        other !== undefined;
+        other = running.get(attemptKey)
+      ) {
         timeout ??= startTimeout(waitMsMax)
         if ((await Promise.race([other, timeout.end])) === 'elapsed') throw inProgress()
       }
@@ -85,8 +89,8 @@ export function createIdempotency({
     }
     const outcome = replayOrRecord(database, clock, attempt, write)
     // Waiting calls read the result from the database.
-    const end = () => void running.delete(name)
-    running.set(name, outcome.then(end, end))
+    const end = () => void running.delete(attemptKey)
+    running.set(attemptKey, outcome.then(end, end))
     return outcome
   }
 

@@ -1,6 +1,6 @@
 /** Reads the records of an account with which an imported file is compared. */
 import type { Reader } from '../database/tables.ts'
-import { inParts } from './in-parts.ts'
+import { inChunks } from './in-chunks.ts'
 import { type Ledger, settlementId } from './ledger.ts'
 import type { PaymentRecord, ServiceRecords } from './records.ts'
 
@@ -24,25 +24,25 @@ export async function readAccountRecords(
   { customers, invoices }: Ledger,
 ): Promise<AccountRecords> {
   const externalIds = invoices.map(({ externalId }) => externalId)
-  const byId = await inParts(externalIds, (names) =>
-    invoicesOf(reader, accountId).where('external_id', 'in', names).execute(),
+  const byId = await inChunks(externalIds, (chunk) =>
+    invoicesOf(reader, accountId).where('external_id', 'in', chunk).execute(),
   )
   const foundById = new Set(byId.map(({ external_id }) => external_id))
   // An invoice with this number may exist without the external id, if it was not imported.
-  const others = invoices.filter(({ externalId }) => !foundById.has(externalId))
-  const byNumber = await inParts(
-    others.map(({ number }) => number),
-    (names) => invoicesOf(reader, accountId).where('number', 'in', names).execute(),
+  const unmatched = invoices.filter(({ externalId }) => !foundById.has(externalId))
+  const byNumber = await inChunks(
+    unmatched.map(({ number }) => number),
+    (chunk) => invoicesOf(reader, accountId).where('number', 'in', chunk).execute(),
   )
   const found = [...new Map([...byId, ...byNumber].map((row) => [row.id, row])).values()]
-  const named = await inParts([...customers.keys()], (names) =>
-    debtorsOf(reader, accountId).where('external_id', 'in', names).execute(),
+  const named = await inChunks([...customers.keys()], (chunk) =>
+    debtorsOf(reader, accountId).where('external_id', 'in', chunk).execute(),
   )
   const known = new Set(named.map(({ id }) => id))
   const owners = [...new Set(found.map(({ debtor_id }) => debtor_id))]
-  const debtors = await inParts(
+  const debtors = await inChunks(
     owners.filter((id) => !known.has(id)),
-    (names) => debtorsOf(reader, accountId).where('id', 'in', names).execute(),
+    (chunk) => debtorsOf(reader, accountId).where('id', 'in', chunk).execute(),
   )
   const payments = await readPayments(reader, accountId, invoices.map(settlementId))
   return {
@@ -71,21 +71,21 @@ async function readPayments(
   accountId: string,
   ids: readonly string[],
 ): Promise<PaymentRecord[]> {
-  const rows = await inParts(ids, (names) =>
+  const rows = await inChunks(ids, (chunk) =>
     reader
       .selectFrom('payments')
       .select(['id', 'external_id', 'currency', 'amount', 'received_on', 'status'])
       .where('account_id', '=', accountId)
-      .where('external_id', 'in', names)
+      .where('external_id', 'in', chunk)
       .execute(),
   )
-  const allocations = await inParts(
+  const allocations = await inChunks(
     rows.map(({ id }) => id),
-    (names) =>
+    (chunk) =>
       reader
         .selectFrom('payment_allocations')
         .select(['payment_id', 'invoice_id'])
-        .where('payment_id', 'in', names)
+        .where('payment_id', 'in', chunk)
         .orderBy('position')
         .execute(),
   )

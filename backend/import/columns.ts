@@ -84,9 +84,9 @@ export function headersOf(headers: readonly string[], columns: Columns): ColumnH
 }
 
 function findByName(headers: readonly string[], field: FieldName): number[] {
-  const plain = headers.map((header) => header.toLowerCase().replace(/[^\p{L}\p{N}]/gu, ''))
-  const known = FIELDS[field].headers.find((name) => plain.includes(name))
-  return known === undefined ? [] : indexesOf(plain, known)
+  const normalized = headers.map((header) => header.toLowerCase().replace(/[^\p{L}\p{N}]/gu, ''))
+  const known = FIELDS[field].headers.find((name) => normalized.includes(name))
+  return known === undefined ? [] : indexesOf(normalized, known)
 }
 
 /** An empty header matches no column, so that an optional field can be excluded from the import. */

@@ -143,7 +143,7 @@ function comparePaidAmount(invoice: LedgerInvoice, record: InvoiceRecord): Diffe
     [
       'settled',
       invoice.settledOn ?? 'no',
-      due === amount ? (invoice.settledOn ?? 'no') : `${paid} paid by other means`,
+      due === amount ? (invoice.settledOn ?? 'no') : `${paid} paid by other payments`,
     ],
   ])
 }

@@ -108,9 +108,9 @@ async function countRecords(
     .groupBy(['import_id', 'kind'])
     .execute()
   return new Map(
-    [...Map.groupBy(rows, (row) => row.import_id)].map(([id, own]) => {
+    [...Map.groupBy(rows, (row) => row.import_id)].map(([id, rowsOfImport]) => {
       const countOf = (kind: ImportKind) => {
-        const row = own.find((one) => one.kind === kind)
+        const row = rowsOfImport.find((candidate) => candidate.kind === kind)
         return { all: Number(row?.all ?? 0), takenBack: Number(row?.taken_back ?? 0) }
       }
       const counts = {

@@ -1,6 +1,7 @@
 /**
- * Reads a receivables ledger from a CSV file: customers, their invoices, and the dates on which these were paid.
- * The whole file is validated with the rules of the API first, so that an import that starts can also complete.
+ * Reads a receivables ledger from a CSV file: customers, their invoices, and the dates on which the invoices
+ * were paid. The whole file is validated with the rules of the API first, so that an import that starts can
+ * also complete.
  */
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
@@ -46,7 +47,7 @@ export interface LedgerInvoice {
   readonly currency: string
   /** In minor units. */
   readonly amount: number
-  /** Undefined if the invoice is owed in full. */
+  /** Undefined if the invoice is not paid. */
   readonly settledOn: string | undefined
 }
 
@@ -75,12 +76,15 @@ const SETTLED_SINCE = '2000-01-01'
  * 128 characters.
  */
 const INVOICE_EXTERNAL_ID_MAX = 128 - 'settlement:'.length
-/** The maximum number of characters in a row. Otherwise an unclosed quote could make the file a single cell. */
+/**
+ * The maximum number of characters in a row. Without it, an unclosed quote could make the rest of the file one
+ * cell.
+ */
 const RECORD_LENGTH_MAX = 65_536
-/** How many bytes are parsed at a time, which takes some milliseconds. */
+/** The number of bytes that are parsed at a time. Parsing them takes some milliseconds. */
 const SLICE_BYTES = 8192
 const SLICE_ROWS = 50
-/** How many errors are shown. More errors usually have the same cause. */
+/** The maximum number of errors that are shown. Further errors usually have the same cause. */
 const ERRORS_SHOWN_MAX = 1000
 
 /**

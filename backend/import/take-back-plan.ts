@@ -1,7 +1,7 @@
 /** Decides which records of an import can be taken back, and why the others are kept. */
 import type { InvoiceStatus, MessageStatus, PaymentRow, Reader } from '../database/tables.ts'
 import type { ImportKind } from './imports.ts'
-import { inParts } from './in-parts.ts'
+import { inChunks } from './in-chunks.ts'
 
 export type KeptReason =
   | 'changed'
@@ -86,7 +86,7 @@ async function findChanged(
   records: readonly ImportedRecord[],
 ): Promise<ReadonlySet<string>> {
   const ids = records.map(({ id }) => id)
-  const rows = await inParts(ids, (chunk) =>
+  const rows = await inChunks(ids, (chunk) =>
     reader
       .selectFrom('audit_log')
       .select('subject_id')
@@ -111,7 +111,7 @@ async function readPayments(
   accountId: string,
   ids: readonly string[],
 ): Promise<ImportedPayment[]> {
-  const rows = await inParts(ids, (chunk) =>
+  const rows = await inChunks(ids, (chunk) =>
     reader
       .selectFrom('payments')
       .leftJoin('payment_allocations', 'payment_allocations.payment_id', 'payments.id')
@@ -142,7 +142,7 @@ async function planInvoices(
     changed,
   }: { readonly payments: readonly ImportedPayment[]; readonly changed: ReadonlySet<string> },
 ): Promise<PartialPlan> {
-  const rows = await inParts(ids, (chunk) =>
+  const rows = await inChunks(ids, (chunk) =>
     reader
       .selectFrom('invoices')
       .select(['id', 'number', 'status'])
@@ -152,13 +152,16 @@ async function planInvoices(
       .execute(),
   )
   const reminded = await findReminded(reader, ids)
-  const paidBy = Map.groupBy(await readAllocations(reader, ids), ({ invoice_id }) => invoice_id)
+  const allocationsOf = Map.groupBy(
+    await readAllocations(reader, ids),
+    ({ invoice_id }) => invoice_id,
+  )
   const imported = new Map(payments.map((payment) => [payment.id, payment]))
   const steps: TakeBackStep[] = []
   const kept: KeptRecord[] = []
   for (const { id, number, status } of rows) {
-    const paying = (paidBy.get(id) ?? []).map(({ payment_id }) => payment_id)
-    const hasOtherPayment = paying.some(
+    const payingIds = (allocationsOf.get(id) ?? []).map(({ payment_id }) => payment_id)
+    const hasOtherPayment = payingIds.some(
       (paymentId) => !imported.has(paymentId) || changed.has(paymentId),
     )
     const reason = !VOIDABLE.includes(status)
@@ -170,7 +173,7 @@ async function planInvoices(
           : reminded.has(id)
             ? 'reminded'
             : undefined
-    const [paymentId] = paying
+    const [paymentId] = payingIds
     if (reason !== undefined) kept.push({ id, kind: 'invoice', name: number, reason })
     else steps.push({ invoiceId: id, ...(paymentId !== undefined && { paymentId }) })
   }
@@ -179,7 +182,7 @@ async function planInvoices(
 
 /** Returns the allocations of payments that were not reversed. */
 function readAllocations(reader: Reader, invoiceIds: readonly string[]) {
-  return inParts(invoiceIds, (chunk) =>
+  return inChunks(invoiceIds, (chunk) =>
     reader
       .selectFrom('payment_allocations')
       .innerJoin('payments', 'payments.id', 'payment_allocations.payment_id')
@@ -196,7 +199,7 @@ const IRREVERSIBLE: readonly MessageStatus[] = [
 ]
 
 async function findReminded(reader: Reader, invoiceIds: readonly string[]) {
-  const rows = await inParts(invoiceIds, (chunk) =>
+  const rows = await inChunks(invoiceIds, (chunk) =>
     reader
       .selectFrom('message_invoices')
       .innerJoin('messages', 'messages.id', 'message_invoices.message_id')
@@ -243,7 +246,7 @@ async function planCustomers(
     changed,
   }: { readonly takenBack: ReadonlySet<string>; readonly changed: ReadonlySet<string> },
 ): Promise<PartialPlan> {
-  const rows = await inParts(ids, (chunk) =>
+  const rows = await inChunks(ids, (chunk) =>
     reader
       .selectFrom('debtors')
       .select(['id', 'name', 'status'])
@@ -277,7 +280,7 @@ async function findCustomersInUse(
   debtorIds: readonly string[],
   takenBack: ReadonlySet<string>,
 ): Promise<ReadonlySet<string>> {
-  const invoices = await inParts(debtorIds, (chunk) =>
+  const invoices = await inChunks(debtorIds, (chunk) =>
     reader
       .selectFrom('invoices')
       .select(['id', 'debtor_id'])
@@ -286,7 +289,7 @@ async function findCustomersInUse(
       .where('status', '!=', 'void')
       .execute(),
   )
-  const payments = await inParts(debtorIds, (chunk) =>
+  const payments = await inChunks(debtorIds, (chunk) =>
     reader
       .selectFrom('payments')
       .select(['id', 'debtor_id'])
@@ -295,7 +298,7 @@ async function findCustomersInUse(
       .where('status', '=', 'recorded')
       .execute(),
   )
-  const messages = await inParts(debtorIds, (chunk) =>
+  const messages = await inChunks(debtorIds, (chunk) =>
     reader
       .selectFrom('messages')
       .select(['id', 'debtor_id'])
@@ -314,7 +317,7 @@ async function readCorrected(
   accountId: string,
   ids: readonly string[],
 ): Promise<KeptRecord[]> {
-  const invoices = await inParts(ids, (chunk) =>
+  const invoices = await inChunks(ids, (chunk) =>
     reader
       .selectFrom('invoices')
       .select(['id', 'number as name'])
@@ -322,7 +325,7 @@ async function readCorrected(
       .where('id', 'in', chunk)
       .execute(),
   )
-  const customers = await inParts(ids, (chunk) =>
+  const customers = await inChunks(ids, (chunk) =>
     reader
       .selectFrom('debtors')
       .select(['id', 'name'])

@@ -38,7 +38,10 @@ export async function auditTakeBack(
   })
 }
 
-/** Performs one step of the plan. Resolves with false if its records have been changed or used since. */
+/**
+ * Performs one step of the plan. Resolves with false if the records of the step have been changed or used
+ * since.
+ */
 export async function takeBack(
   tx: Transaction,
   row: ImportRow,
@@ -102,6 +105,6 @@ function recordsOf({ invoiceId, paymentId, customerId }: TakeBackStep): Imported
 function releasedNumber({ id, number }: InvoiceRow, importId: string): string {
   const suffix = ` (taken back ${importId.slice(-6)})`
   if ([...number].length + suffix.length <= NUMBER_LENGTH_MAX) return `${number}${suffix}`
-  const longer = ` (taken back ${id})`
-  return `${[...number].slice(0, NUMBER_LENGTH_MAX - longer.length).join('')}${longer}`
+  const longerSuffix = ` (taken back ${id})`
+  return `${[...number].slice(0, NUMBER_LENGTH_MAX - longerSuffix.length).join('')}${longerSuffix}`
 }

@@ -14,7 +14,7 @@ export interface InboundMail {
     | { readonly kind: 'delay' | 'delivery' | 'complaint' | 'auto_reply' | 'unknown' }
   /** The ids of our messages and notices, and the Message-IDs in `<>`, to which the mail refers. */
   readonly references: readonly string[]
-  /** The sender according to the mail, which is not verified. */
+  /** The sender that the mail states. It is not verified. */
   readonly sender: string | null
 }
 
@@ -36,11 +36,11 @@ export async function readInboundMail(raw: Buffer): Promise<InboundMail> {
   return { content, references, sender }
 }
 
-/** Resolves to undefined if the mail's nesting or its headers exceed those of any real mail. */
+/** Resolves to undefined if the mail has more nested parts, or longer headers, than any real mail. */
 async function parse(raw: Buffer): Promise<Email | undefined> {
   try {
     return await PostalMime.parse(raw, {
-      // Without this, the returned mail would be read as the text of the report.
+      // Without this option, the returned mail would be read as the text of the report.
       forceRfc822Attachments: true,
       attachmentEncoding: 'utf8',
       maxNestingDepth: 20,
@@ -76,7 +76,7 @@ function readDeliveryStatus(report: string): InboundMail['content'] {
     case 'expanded':
       return { kind: 'delivery' }
     default:
-      // The mail was relayed to a server that sends no reports.
+      // E.g. `relayed`: the mail was passed on to a server that sends no reports.
       return { kind: 'unknown' }
   }
 }
@@ -137,8 +137,11 @@ function reportedIds(mail: Email): string {
 
 function referencesIn(text: string): string[] {
   const ids = text.match(/(?:msg|mlo)_[0-9A-HJKMNP-TV-Z]{26}|<[^<>\s]{1,250}>/g) ?? []
-  const inside = ids.flatMap((id) => [id, ...(/(?:msg|mlo)_[0-9A-HJKMNP-TV-Z]{26}/.exec(id) ?? [])])
-  return [...new Set(inside)].slice(0, REFERENCES_MAX)
+  const withInnerIds = ids.flatMap((id) => [
+    id,
+    ...(/(?:msg|mlo)_[0-9A-HJKMNP-TV-Z]{26}/.exec(id) ?? []),
+  ])
+  return [...new Set(withInnerIds)].slice(0, REFERENCES_MAX)
 }
 
 function partOf({ attachments }: Email, type: string): string | undefined {
@@ -155,9 +158,9 @@ function fieldsIn(report: string): ReadonlyMap<string, string> {
   for (const line of report.replace(/\r?\n[ \t]+/g, ' ').split(/\r?\n/)) {
     const [, name = '', value = ''] = /^([\w-]{1,60}):(.*)$/.exec(line) ?? []
     const key = name.toLowerCase()
-    const isWord = key === 'action' || key === 'feedback-type'
+    const isKeyword = key === 'action' || key === 'feedback-type'
     if (key !== '' && !fields.has(key)) {
-      fields.set(key, isWord ? value.trim().toLowerCase() : value.trim())
+      fields.set(key, isKeyword ? value.trim().toLowerCase() : value.trim())
     }
   }
   return fields

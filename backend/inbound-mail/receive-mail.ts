@@ -12,7 +12,7 @@ import { type Bounce, bounceMessage } from '../reminders/sending/bounces.ts'
 import type { InboundMail } from './inbound-mail.ts'
 import { recordReply } from './replies.ts'
 
-export interface Received {
+export interface ReceivedMail {
   readonly kind: InboundMailRow['kind']
   /** The id of our message to which the mail refers; null if it refers to none. */
   readonly messageId: string | null
@@ -23,7 +23,7 @@ export async function receiveMail(
   raw: Buffer,
   mail: InboundMail,
   now: Date,
-): Promise<Received> {
+): Promise<ReceivedMail> {
   const { kind } = mail.content
   const message = await findMessage(tx, mail.references)
   if (message === undefined) {

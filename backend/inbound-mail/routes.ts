@@ -58,8 +58,8 @@ function inboundRoute({ database, inboundSecrets, clock, log }: InboundMailDeps)
 function checkSecret({ headers }: Request, secrets: readonly string[]): void {
   const [scheme = '', credential = ''] = String(headers['authorization'] ?? '').split(' ')
   const basic = Buffer.from(credential, 'base64').toString('utf8')
-  const given = /^basic$/i.test(scheme) ? basic.slice(basic.indexOf(':') + 1) : credential
-  const isKnown = secrets.some((secret) => timingSafeEqual(digestOf(given), digestOf(secret)))
+  const sentSecret = /^basic$/i.test(scheme) ? basic.slice(basic.indexOf(':') + 1) : credential
+  const isKnown = secrets.some((secret) => timingSafeEqual(digestOf(sentSecret), digestOf(secret)))
   if (isKnown && /^(?:basic|bearer)$/i.test(scheme)) return
   throw new Problem('invalid_mail_secret', 'Send MAIL_INBOUND_SECRET as the bearer token.', {
     headers: { 'www-authenticate': 'Bearer realm="mail", Basic realm="mail"' },
