@@ -90,23 +90,23 @@ export class Connection implements CallConnection, BudgetedConnection {
    * `performance.now()` when the first byte after the previous response arrived. Until this byte arrives, the
    * time when that response was written.
    */
-  #begunAt = this.#openedAt
+  #requestBegunAt = this.#openedAt
   /**
    * Whether a byte has arrived since the previous response. Empty lines before a request count as well:
    * otherwise a client could postpone its deadline by sending empty lines.
    */
-  #hasBegun = false
+  #hasRequestBegun = false
   /** `performance.now()` by which the next head must have arrived. A closing connection is destroyed then. */
   #deadline: number
   /** `performance.now()` after which a half-closed connection is destroyed. */
-  #endsBy = Number.POSITIVE_INFINITY
+  #halfClosedDeadline = Number.POSITIVE_INFINITY
   /** Whether no request has arrived yet. */
   #isFresh = true
   /** `performance.now()` from which the next response closes the connection. */
   readonly #oldFrom: number
   #isOld = false
   /** Whether the client has closed its half of the connection. */
-  #hasEnded = false
+  #isHalfClosed = false
   /** Whether the last response is written. Bytes that still arrive are dropped. */
   #isClosing = false
 
@@ -123,14 +123,14 @@ export class Connection implements CallConnection, BudgetedConnection {
       onBytes,
       onMemoryUsedUp: () => this.reset(),
     })
-    this.#deadline = this.#begunAt + this.#headTimeoutMs
+    this.#deadline = this.#requestBegunAt + this.#headTimeoutMs
     // The age is random, so that connections that were opened at the same time are not closed at the same
     // time.
     this.#oldFrom = this.#openedAt + host.connectionAgeMs * (0.9 + 0.2 * Math.random())
-    this.#socket.on('end', () => this.#guard(() => this.#readEnd()))
+    this.#socket.on('end', () => this.#guard(() => this.#handleHalfClose()))
     // Without a listener, an error would end the process. The `close` event that follows is handled.
     this.#socket.on('error', () => {})
-    this.#socket.on('close', () => this.#close())
+    this.#socket.on('close', () => this.#handleClose())
   }
 
   get isOpen(): boolean {
@@ -157,8 +157,8 @@ export class Connection implements CallConnection, BudgetedConnection {
   }
 
   /** Whether the client has closed its half of the connection. */
-  get hasEnded(): boolean {
-    return this.#hasEnded
+  get isHalfClosed(): boolean {
+    return this.#isHalfClosed
   }
 
   /** Whether the key of its last call was cached. */
@@ -182,7 +182,7 @@ export class Connection implements CallConnection, BudgetedConnection {
   }
 
   get usesMemorySince(): number {
-    return this.#writer.bufferedAt ?? this.#begunAt
+    return this.#writer.bufferedAt ?? this.#requestBegunAt
   }
 
   evict(): void {
@@ -216,9 +216,9 @@ export class Connection implements CallConnection, BudgetedConnection {
     if (this.#call === undefined) {
       this.#requests.push(bytes)
       const now = performance.now()
-      if (!this.#hasBegun) this.#begunAt = now
-      this.#hasBegun = true
-      this.#begin(now)
+      if (!this.#hasRequestBegun) this.#requestBegunAt = now
+      this.#hasRequestBegun = true
+      this.#beginCall(now)
     } else if (this.#body.isPending) {
       this.#readBody(bytes)
     } else if (!this.#body.isAbandoned) {
@@ -236,12 +236,12 @@ export class Connection implements CallConnection, BudgetedConnection {
   ): Promise<Body> {
     // This method may be called before `serve` has returned the call.
     this.#call = call
-    const deadline = this.#begunAt + this.#host.requestTimeoutMs
+    const deadline = this.#requestBegunAt + this.#host.requestTimeoutMs
     const body = this.#body.receive(call, framing, bytesMax, deadline)
     if (!this.#body.isPending) return body
     if (sendContinue) this.#socket.write(CONTINUE, 'latin1')
     this.#readBody(this.#requests.takeAll())
-    if (this.#hasEnded) this.#body.fail(malformed())
+    if (this.#isHalfClosed) this.#body.fail(malformed())
     else if (this.#body.isPending && this.#socket.isPaused()) this.#socket.resume()
     return body
   }
@@ -270,9 +270,9 @@ export class Connection implements CallConnection, BudgetedConnection {
     // Further requests of a client that has disconnected are ignored.
     if (this.#isClosing || !this.isOpen) return void this.#updateMemory()
     const now = performance.now()
-    this.#begunAt = now
-    this.#hasBegun = !this.#requests.isEmpty
-    this.#begin(now)
+    this.#requestBegunAt = now
+    this.#hasRequestBegun = !this.#requests.isEmpty
+    this.#beginCall(now)
   }
 
   destroy(): void {
@@ -303,7 +303,7 @@ export class Connection implements CallConnection, BudgetedConnection {
   checkDeadlines(now: number): void {
     this.#isOld = now > this.#oldFrom
     // A half-closed client that is still receiving a response has not gone.
-    if (now > this.#endsBy && this.#writer.bufferedAt === undefined) this.destroy()
+    if (now > this.#halfClosedDeadline && this.#writer.bufferedAt === undefined) this.destroy()
     else if (this.#writer.isLate(now)) {
       this.#host.onResponseTimeout(this.#call)
       this.reset()
@@ -311,7 +311,7 @@ export class Connection implements CallConnection, BudgetedConnection {
   }
 
   /** Begins the next call if its head has arrived. */
-  #begin(now: number): void {
+  #beginCall(now: number): void {
     let head: RawRequestHead | undefined
     try {
       head = this.#requests.readHead()
@@ -325,12 +325,12 @@ export class Connection implements CallConnection, BudgetedConnection {
       this.#deadline = Number.POSITIVE_INFINITY
       this.#call = this.#host.serve(this, head, now)
       if (!this.#updateMemory()) this.#dropReadAhead()
-    } else if (this.#hasEnded) {
+    } else if (this.#isHalfClosed) {
       if (this.#requests.isEmpty) this.#closeSoon()
       else this.#reject(malformed())
     } else {
       const isIdle = !this.#isFresh && this.#requests.isEmpty
-      const from = this.#isFresh ? this.#openedAt : this.#begunAt
+      const from = this.#isFresh ? this.#openedAt : this.#requestBegunAt
       this.#deadline = from + (isIdle ? KEEP_ALIVE_MS : this.#headTimeoutMs)
       if (!this.#updateMemory()) this.evict()
       else if (this.#socket.isPaused()) this.#socket.resume()
@@ -346,11 +346,11 @@ export class Connection implements CallConnection, BudgetedConnection {
     if (rest !== undefined) this.#requests.push(rest)
   }
 
-  #readEnd(): void {
-    this.#hasEnded = true
-    this.#endsBy = performance.now() + HALF_CLOSED_MS
+  #handleHalfClose(): void {
+    this.#isHalfClosed = true
+    this.#halfClosedDeadline = performance.now() + HALF_CLOSED_MS
     if (this.#isClosing) return
-    if (this.#call === undefined) this.#begin(performance.now())
+    if (this.#call === undefined) this.#beginCall(performance.now())
     else if (this.#body.isPending) this.#call.abort.abort(malformed())
   }
 
@@ -403,7 +403,7 @@ export class Connection implements CallConnection, BudgetedConnection {
     this.#deadline = performance.now() + LINGER_MS
   }
 
-  #close(): void {
+  #handleClose(): void {
     this.#isClosing = true
     releaseBuffer(this.#requests.takeAll())
     this.#updateMemory()

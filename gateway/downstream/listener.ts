@@ -320,8 +320,8 @@ export class Listener {
     // Without `100 Continue`, it is unknown whether the client sends its body.
     if (head.expectsContinue && !sentContinue) return true
     if (!connection.skipBody(head.framing) || connection.isReadAheadDropped) return true
-    const { hasEnded, isOld, isReadAheadEmpty } = connection
-    return (this.#draining || hasEnded || isOld) && isReadAheadEmpty
+    const { isHalfClosed, isOld, isReadAheadEmpty } = connection
+    return (this.#draining || isHalfClosed || isOld) && isReadAheadEmpty
   }
 
   #send(
