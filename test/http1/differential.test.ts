@@ -1,7 +1,7 @@
 /**
- * Bytes that `gateway/http1` accepts are rejected by Node, nginx, HAProxy and Go, or read as the same
- * requests: method, target, host and body. The inputs are the cases of the corpus and random changes of them.
- * `SEED` selects other changes, and `DIFFERENTIAL_CASES` the number of inputs (100,000 in a long run).
+ * Bytes that `gateway/http1` accepts are sent to Node, nginx, HAProxy and Go. Each of them must reject the bytes, or
+ * read requests with the same method, target, host and body. The inputs are the cases of the corpus, with and without
+ * random changes. `SEED` selects other changes, and `DIFFERENTIAL_CASES` the number of inputs (100,000 in a long run).
  */
 import t from 'tap'
 import { SEED } from '../fixtures/properties.ts'
@@ -46,7 +46,7 @@ async function compare(bytes: Buffer, ours: readonly ReadRequest[], peer: Peer) 
 
 t.test('other servers read what the gateway accepts as the same requests', async (t) => {
   const { peers, missing } = await startPeers(t)
-  for (const name of missing) t.comment(`${name} is not installed: not compared`)
+  for (const name of missing) t.comment(`${name} is not compared, because it is not installed`)
   t.comment(`seed ${SEED}, ${cases} cases`)
   const random = new Random(SEED)
   const found: Disagreement[] = []

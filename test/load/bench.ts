@@ -1,4 +1,4 @@
-/** `npm run bench`: runs the two comparisons, or one benchmark. */
+/** `npm run bench`: runs the benchmarks `gateway` and `product`, or the one that is named. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
@@ -8,12 +8,12 @@ const HELP = `Benchmarks. They need a machine with two cores that does nothing e
 Usage: npm run bench                         runs gateway, then product
        npm run bench -- NAME [options]       runs one benchmark; --help lists its options
 
-  gateway   compares this gateway with nginx with Lua, Fastify and bare proxies
+  gateway   compares this gateway with nginx and Lua, Fastify and bare proxies
   product   compares gateway, backend and database with bare hapi
-  overload  sends the whole product three times as many calls as it can serve
+  overload  sends the whole product three times its maximum rate of calls
   lists     measures reads and lists with a thousand to a million invoices
   key-use   measures payments while 10,000 keys are used within four seconds
-  docs      measures how soon a browser shows pages of the documentation
+  docs      measures how fast a browser shows pages of the documentation
 
 docs/performance.md explains the results.
 `

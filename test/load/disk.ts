@@ -1,6 +1,6 @@
 /**
- * `node test/load/disk.ts`: measures how much disk space PostgreSQL uses per row, with its indexes. The rows are copies
- * of one that the service wrote, with other identifiers.
+ * `node test/load/disk.ts`: measures how much disk space PostgreSQL uses per row and for its index entries. The rows of
+ * a table are copies of one row that the service wrote, with other identifiers.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -11,7 +11,7 @@ import { copyTemplate, startPostgres } from '../fixtures/servers/postgres.ts'
 
 const ROWS = 5_000
 
-/** The columns that differ between copies; `n` is the number of the copy. */
+/** For each table, the columns that differ between copies, with their values in SQL; `n` is the number of the copy. */
 const DISTINCT_COLUMNS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   invoices: { id: "'inv_01M' || lpad(n::text, 23, '0')", number: "'INV-' || n" },
   payments: {
@@ -42,7 +42,7 @@ try {
   const client = new pg.Client({ connectionString: url })
   client.on('error', () => {})
   await client.connect()
-  // The copies violate foreign keys, which are therefore not checked.
+  // Foreign keys are not checked, because the copies violate them.
   await client.query('set session_replication_role = replica')
   for (const [table, own] of Object.entries(DISTINCT_COLUMNS)) {
     const pairs = Object.entries(own).map(([column, value]) => `'${column}', ${value}`)
@@ -54,8 +54,10 @@ try {
       'select pg_table_size($1) as rows, pg_indexes_size($1) as indexes',
       [table],
     )
-    const [bytes, indexBytes] = [rows[0].rows, rows[0].indexes].map((it) => Math.round(it / ROWS))
-    process.stdout.write(`${table}: ${bytes} bytes a row, and ${indexBytes} in its indexes\n`)
+    const [bytes, indexBytes] = [rows[0].rows, rows[0].indexes].map((size) =>
+      Math.round(size / ROWS),
+    )
+    process.stdout.write(`${table}: ${bytes} bytes per row, and ${indexBytes} in its indexes\n`)
   }
   await client.end()
 } finally {

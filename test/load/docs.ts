@@ -1,7 +1,7 @@
 /**
- * `npm run bench -- docs [--rounds N]`: measures how soon a reader sees the documentation. Chromium opens pages
- * through a gateway, first with an empty cache, then again; the figures are the browser's own performance entries. The
- * first paint must occur within a second, and that of the reference within two.
+ * `npm run bench -- docs [--rounds N]`: measures how fast a reader sees the documentation. Chromium opens pages
+ * through a gateway, first with an empty cache, then again. The figures are the performance entries of the browser.
+ * The first paint must occur within a second, and the first paint of the reference within two.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -22,14 +22,14 @@ const FIRST_PAINT_MS_MAX: Readonly<Record<string, number>> = {
   '/docs/reference': 2_000,
 }
 
-/** In milliseconds since the navigation began. */
+/** The times are in milliseconds since the navigation began. */
 interface PageLoad {
   readonly firstPaintMs: number
   readonly loadMs: number
   readonly kilobytes: number
 }
 
-const HELP = `Measures how soon a browser shows pages of the documentation.
+const HELP = `Measures how fast a browser shows pages of the documentation.
 
 Usage: npm run bench -- docs [options]
 

@@ -1,9 +1,9 @@
 /**
- * `node test/load/gateway.ts`: compares the cost of this gateway with that of other gateways that do the same job, and
- * with proxies that only forward. The job is to authenticate a key, count the call in a shared Redis, check the scope
- * of the route, and forward the call. The measured gateway has a core of its own; load, upstream and Redis share the
- * other. Rounds are interleaved, so that other work on the machine affects all subjects alike. `--help` lists the
- * options, and docs/performance.md explains the figures.
+ * `node test/load/gateway.ts`: compares the cost of calls through this gateway, through other gateways that do the same
+ * job, and through proxies that only forward calls. The job is to authenticate a key, count the call in a shared Redis,
+ * check the scope of the route, and forward the call. The measured program, the subject, has a core of its own; load
+ * generator, upstream and Redis share the other. Rounds are interleaved, so that other work on the machine affects all
+ * subjects equally. `--help` lists the options, and docs/performance.md explains the figures.
  */
 import { execFileSync } from 'node:child_process'
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -56,21 +56,21 @@ const RATE_WITHOUT_OURS = 5_000
 /** The lowest of several measurements is used, because a shared host is slower at times. */
 const MEASUREMENTS_FOR_RATE = 5
 /**
- * The open loop warms up separately, and is not measured meanwhile: at a fixed rate, other code is hot than under full
- * load.
+ * The time before the measurement of the open loop. The subject must warm up again, because V8 optimizes other code at
+ * a fixed rate than under full load.
  */
 const OPEN_WARM_UP_SECONDS = 4
-/** The maximum number of measurements at a fixed rate, which are repeated if other work disturbs them. */
+/** The maximum number of measurements at a fixed rate. A measurement is repeated if other work disturbs it. */
 const OPEN_TRIES_MAX = 4
 
-const HELP = `Compares gateways: calls a second, CPU time of a call, latency, memory.
+const HELP = `Compares gateways by calls a second, CPU time of a call, latency and memory.
 
 Usage: npm run bench -- gateway [options]
 
   --rounds N        how often each subject is measured (5)
   --seconds N       duration of each measurement after the warm-up, in whole seconds (5)
-  --rate N          calls a second of the second open loop (half the maximum of this gateway)
-  --only NAME,…     only these subjects: ${SUBJECTS.map(({ name }) => name).join(', ')}
+  --rate N          calls a second at the higher fixed rate (half the maximum of this gateway)
+  --only NAME,…     measures only these gateways: ${SUBJECTS.map(({ name }) => name).join(', ')}
   --against DIR     also measures the gateway of another checkout, with its dependencies installed
   --json FILE       writes the figures as JSON
 `
@@ -152,8 +152,8 @@ async function chooseRate(scenario: Scenario, keys: Keys): Promise<number> {
   const measured = await withSubject(ours, scenario, keys, async (running) => {
     const rates = [(await measureClosed(running, keys)).callsPerSecond]
     while (rates.length < MEASUREMENTS_FOR_RATE) {
-      const requesting = { keyFile: keys.file, path: PATH, seconds }
-      rates.push((await runClosedLoop(running, requesting)).callsPerSecond)
+      const load = { keyFile: keys.file, path: PATH, seconds }
+      rates.push((await runClosedLoop(running, load)).callsPerSecond)
     }
     return rates
   })
@@ -184,24 +184,24 @@ async function compare(scenario: Scenario, keys: Keys, rate: number): Promise<Ro
 }
 
 async function measureClosed(running: RunningSubject, keys: Keys) {
-  const requesting = { keyFile: keys.file, path: PATH }
-  await warmUp(running, requesting)
-  return await runClosedLoop(running, { ...requesting, seconds })
+  const load = { keyFile: keys.file, path: PATH }
+  await warmUp(running, load)
+  return await runClosedLoop(running, { ...load, seconds })
 }
 
 /**
- * Repeats a disturbed measurement. A shared host may stall a core for longer than a p99, so the least disturbed
- * counts.
+ * Repeats a disturbed measurement, and resolves with the least disturbed. Without this, the p99 would measure the host,
+ * which may stall a core for longer.
  */
 async function measureOpen(running: RunningSubject, requests: readonly Buffer[], rate: number) {
   const measure = async () => {
     const endWatch = watchCores(running)
-    const requested = await runOpenLoop(running.url, requests, {
+    const figures = await runOpenLoop(running.url, requests, {
       rate,
       seconds,
       warmUpSeconds: OPEN_WARM_UP_SECONDS,
     })
-    return { ...requested, ...endWatch() }
+    return { ...figures, ...endWatch() }
   }
   let quietest = await measure()
   for (let more = 1; more < OPEN_TRIES_MAX && isDisturbed(quietest); more++) {
@@ -238,7 +238,7 @@ function requestOf(key: string): Buffer {
   return Buffer.from(`${head}\r\nAuthorization: Bearer ${key}\r\n\r\n`)
 }
 
-/** Returns the subjects in another order in each round, so that none is always first. */
+/** Returns the subjects in another order in each round, so that no subject is always the first. */
 function inTurn(round: number): readonly Subject[] {
   const from = round % Math.max(1, subjects.length)
   return [...subjects.slice(from), ...subjects.slice(0, from)]
@@ -284,9 +284,9 @@ async function measureMemory(scenario: Scenario): Promise<number> {
     })
     const running = await startOurs(own, { ...scenario, upstreamPort: upstream.port })
     await untilResponding(running.url, many.all[0] ?? '')
-    for (let requested = 0; requested < 1.2 * KEYS_FOR_MEMORY; ) {
-      const requesting = { keyFile: many.file, path: PATH, seconds: 10 }
-      requested += 10 * (await runClosedLoop(running, requesting)).callsPerSecond
+    for (let calls = 0; calls < 1.2 * KEYS_FOR_MEMORY; ) {
+      const load = { keyFile: many.file, path: PATH, seconds: 10 }
+      calls += 10 * (await runClosedLoop(running, load)).callsPerSecond
     }
     return residentMegabytes(running.pid)
   } finally {

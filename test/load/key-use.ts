@@ -1,8 +1,8 @@
 /**
  * `npm run bench -- key-use [--rounds N]`: measures how much the use of many keys delays payments. A payer records one
- * payment after the other. Meanwhile nothing else happens, or one key makes 10,000 calls in four seconds, or 10,000
- * keys make one call each, and two gateways report their windows. The last two cases differ only in what is stored
- * about the use of keys. The processes are real, on SQLite and on PostgreSQL.
+ * payment after the other in three cases: nothing else happens; one key makes 10,000 calls in four seconds; or 10,000
+ * keys make one call each, and two gateways report the windows of these keys. The last two cases differ only in what is
+ * stored about the use of keys. A real backend process runs on SQLite and on PostgreSQL.
  */
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
@@ -37,7 +37,7 @@ const BOX_KEY = 'box+of+the+benchmark+0123456789abcdefghi'
 
 const KEYS = 10_000
 const CALLS_MS = 4_000
-/** The backend stores the use of keys four seconds after the calls. The payer continues until that is done. */
+/** The backend stores the use of keys four seconds after the calls. The payer continues until the use is stored. */
 const ROUND_MS = 9_000
 
 const LOADS = ['nothing', 'calls of one key', 'calls of 10,000 keys'] as const
@@ -114,7 +114,7 @@ interface Ledger {
   readonly keyIds: readonly string[]
 }
 
-/** Creates an account with a key of the payer, of which the other keys are copies. */
+/** Creates an account with the payer's key, and with 10,000 copies of this key for other callers. */
 async function fill(database: OpenDatabase): Promise<Ledger> {
   const actionContext = { actor: OPERATOR, now: new Date() }
   return database.transaction(async (tx) => {
@@ -176,7 +176,7 @@ interface Use {
   readonly load: Load
 }
 
-/** Makes one call with each key, or as many with one key, spread evenly over `CALLS_MS`. */
+/** Makes one call with each key, or as many calls with one key, spread evenly over `CALLS_MS`. */
 async function useKeys({ url, ledger: { accountId, keyIds }, load }: Use): Promise<void> {
   const pool = new Pool(url, { connections: 32 })
   const [only = ''] = keyIds

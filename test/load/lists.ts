@@ -1,8 +1,8 @@
 /**
  * `node test/load/lists.ts`: measures how long reads by id, lists and pages of Settings take with a thousand, a hundred
- * thousand and a million invoices, on SQLite and on PostgreSQL. Each size has its own backend, and one caller sends
- * requests in the form of a gateway. The sizes take turns, so that other work on the machine affects them alike.
- * `--help` lists the options.
+ * thousand and a million invoices, on SQLite and on PostgreSQL. Each size has its own backend, and one caller sends the
+ * same requests as a gateway. The sizes take turns, so that other work on the machine affects them equally. `--help`
+ * lists the options.
  */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -24,7 +24,7 @@ import { createLogger } from '../../shared/process/log.ts'
 import { readOptions } from '../fixtures/runner/options.ts'
 import { startPostgres } from '../fixtures/servers/postgres.ts'
 import { startProcess } from '../fixtures/service/process.ts'
-import { type Books, CALLS, type Call } from './lists/calls.ts'
+import { CALLS, type Call, type Dataset } from './lists/calls.ts'
 import { type Ledger, seedLedger } from './lists/ledger.ts'
 import { Cleanup, describeMachine, moveToLoadCore, pin, SUBJECT_CORE } from './machine.ts'
 import { quantile, rounded, tableOf } from './report.ts'
@@ -34,9 +34,9 @@ const HELP = `Measures the latency of reads and lists by the number of invoices.
 Usage: npm run bench -- lists [options]
 
   --sizes N,N,…     numbers of invoices, the smallest first (1000,100000,1000000)
-  --engine NAME     sqlite or postgres (both)
+  --engine NAME     uses only sqlite or only postgres
   --rounds N        how often all calls are measured (5)
-  --only TEXT       only calls whose name contains TEXT
+  --only TEXT       makes only calls whose name contains TEXT
   --cold            requests any records, instead of the same twenty again and again
   --data DIR        keeps the SQLite files in DIR, and reuses those that exist
   --postgres URL    uses this server, e.g. postgres://user@host/postgres, and keeps and reuses its databases
@@ -45,14 +45,14 @@ Usage: npm run bench -- lists [options]
 `
 /** The number of repetitions of a call for each size in a round. */
 const REPETITIONS = 20
-/** The number of different invoices that calls concern. An integration also requests a few records repeatedly. */
+/** Calls request this many different invoices, because an integration, too, requests a few records repeatedly. */
 const HOT_INVOICES = 20
 const WARM_UP_ROUNDS = 2
-/** The time after which a call is not repeated again: if it is slow in large databases, it may take seconds. */
+/** After this time, a call is not repeated again, because a call to a large database may take seconds. */
 const BLOCK_MS_MAX = 2_000
-/** The highest ratio of the p50 of a size to that of the smallest size that counts as independent of the size. */
+/** A call is flat, i.e. independent of the size, if its p50 is at most this many times the p50 of the smallest size. */
 const FLAT_MAX = 1.5
-/** A principal is valid for a minute. */
+/** After this time, the caller looks up its key again, because a principal is valid for only a minute. */
 const LOOK_UP_EVERY_MS = 20_000
 
 const SECRETS = {
@@ -65,11 +65,11 @@ const LOGIN = { email: 'ada@lists.example', password: 'correct horse battery' }
 
 type Engine = 'SQLite' | 'PostgreSQL'
 
-/** A backend with books of one size, and a caller. */
+/** A backend with a dataset of one size, and a caller. */
 interface Subject {
   readonly engine: Engine
   readonly invoices: number
-  readonly books: Books
+  readonly dataset: Dataset
   request(call: Call): Promise<number>
 }
 
@@ -79,7 +79,7 @@ interface Figure {
   readonly invoices: number
   readonly p50Ms: number
   readonly p99Ms: number
-  /** The ratio of the p50 to that of the smallest books. */
+  /** The ratio of this p50 to the p50 of the smallest dataset. */
   readonly ratio: number
 }
 
@@ -114,7 +114,7 @@ try {
 }
 process.exit(0)
 
-/** Resolves with the database URL of the books of this size. */
+/** Resolves with the database URL of the dataset of this size. */
 type Urls = (size: number) => Promise<string>
 
 function sqliteUrls(): Urls {
@@ -174,11 +174,11 @@ async function requestSome(subject: Subject, call: Call): Promise<number[]> {
   return times
 }
 
-/** Opens the books of this size, which are filled if they are new, and starts a backend and a caller. */
+/** Opens the dataset of this size, fills it if it is new, and starts a backend and a caller. */
 async function prepare(engine: Engine, url: string, invoices: number): Promise<Subject> {
-  const { ledger, secret } = await openBooks(url, invoices)
+  const { ledger, secret } = await openDataset(url, invoices)
   const cursorKey = deriveKey(SECRETS.SECRET_BOX_KEY, 'cursor')
-  const books = { ledger, cursorKey, distinctInvoices: options.cold ? invoices : HOT_INVOICES }
+  const dataset = { ledger, cursorKey, distinctInvoices: options.cold ? invoices : HOT_INVOICES }
   const dataDirectory = mkdtempSync(join(tmpdir(), 'lists-backend-'))
   cleanup.teardown(() => rmSync(dataDirectory, { recursive: true }))
   const backend = await startProcess(cleanup, 'backend/main.ts', {
@@ -201,13 +201,13 @@ async function prepare(engine: Engine, url: string, invoices: number): Promise<S
   return {
     engine,
     invoices,
-    books,
+    dataset,
     async request(call) {
       if (performance.now() - lookedUpAt > LOOK_UP_EVERY_MS) {
         principal = await lookUp(client, secret)
         lookedUpAt = performance.now()
       }
-      const path = pathOf(call, books)
+      const path = pathOf(call, dataset)
       const begin = performance.now()
       const { statusCode, body } = await client.request({
         method: 'GET',
@@ -224,8 +224,8 @@ async function prepare(engine: Engine, url: string, invoices: number): Promise<S
   }
 }
 
-function pathOf(call: Call, books: Books): string {
-  return `${call.isPage ? '/settings' : '/api/v1/'}${call.path(books)}`
+function pathOf(call: Call, dataset: Dataset): string {
+  return `${call.isPage ? '/settings' : '/api/v1/'}${call.path(dataset)}`
 }
 
 function signatureOf(method: string, path: string, body: string): string {
@@ -251,7 +251,7 @@ async function logIn(client: Client): Promise<string> {
     .join('; ')
 }
 
-/** Resolves with a new principal of the key, like the look-up of a gateway. */
+/** Looks up the key as a gateway does. Resolves with a new principal. */
 async function lookUp(client: Client, secret: string): Promise<string> {
   const path = '/internal/api-keys/look-up'
   const body = JSON.stringify({ digest: digestApiKey(secret) })
@@ -259,12 +259,12 @@ async function lookUp(client: Client, secret: string): Promise<string> {
   const signature = signRequest(request, Date.now(), [SECRETS.GATEWAY_SECRET])
   const headers = { [SIGNATURE_HEADER]: signature, 'content-type': 'application/json' }
   const response = await client.request({ ...request, headers })
-  // The form is known, because the response is our own.
+  // The cast is safe, because the response comes from our own backend.
   const { principal } = (await response.body.json()) as { readonly principal: string }
   return principal
 }
 
-async function openBooks(url: string, invoices: number) {
+async function openDataset(url: string, invoices: number) {
   const database = await openDatabase({ url, log, user: 'migrator' })
   try {
     const actionContext = { actor: OPERATOR, now: new Date() }
@@ -272,7 +272,7 @@ async function openBooks(url: string, invoices: number) {
       .selectFrom('accounts')
       .select(['id', 'created_at'])
       .executeTakeFirst()
-    // The books end at the time at which the account was created.
+    // The year of the dataset ends when the account was created.
     const account =
       known ??
       (await database.transaction((tx) => createAccount(tx, { name: 'Lists' }, actionContext)))
@@ -304,7 +304,9 @@ async function openBooks(url: string, invoices: number) {
       if (process.stderr.isTTY) process.stderr.write(`\r${rounded(done)} of ${rounded(invoices)} `)
     })
     const seconds = (performance.now() - begin) / 1000
-    print(`${rounded(invoices)} invoices in ${rounded(seconds, 1)} s (${url.split(':')[0]})`)
+    print(
+      `${rounded(invoices)} invoices were inserted in ${rounded(seconds, 1)} s (${url.split(':')[0]})`,
+    )
   }
 }
 

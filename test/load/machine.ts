@@ -1,11 +1,13 @@
-/** Assigns the cores of the machine in a benchmark, and measures how busy cores and processes were. */
+/**
+ * Assigns the cores of the machine to the processes of a benchmark, and measures the CPU time of cores and processes.
+ */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { globSync, readdirSync, readFileSync } from 'node:fs'
 import { cpus } from 'node:os'
 import { endWithThisProcess } from '../fixtures/service/terminate-children.ts'
 
-/** The measured processes have a core of their own; load, upstream and Redis share the other. */
+/** The measured processes have a core of their own. Load generator, upstream and Redis share the other. */
 export const SUBJECT_CORE = 0
 export const LOAD_CORE = 1
 /** The core of a database server, on a machine with more than two cores. */
@@ -27,7 +29,7 @@ export class Cleanup {
   }
 }
 
-/** Moves this process, and the processes that it starts without another core, to the core of the load. */
+/** Moves this process, and the processes that it starts without assigning a core, to the core of the load generator. */
 export function moveToLoadCore(): void {
   if (cpus().length < 2) throw new Error('the benchmark needs two cores')
   pin(process.pid, LOAD_CORE)

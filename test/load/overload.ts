@@ -1,7 +1,7 @@
 /**
- * `node test/load/overload.ts`: sends the whole product three times as many calls as it can serve. Mixed calls of 1,000
- * keys (14 reads by id, 4 lists of 50, 2 payments) arrive at a fixed rate, whatever the responses. Gateway and backend
- * have one core; load, Redis and PostgreSQL share the other.
+ * `node test/load/overload.ts`: sends the whole product three times its maximum rate of calls. Calls with 1,000 keys
+ * arrive at a fixed rate, whatever the responses; of 20 calls, 14 are reads by id, 4 are lists of 50, and 2 are
+ * payments. Gateway and backend have one core; load generator, Redis and PostgreSQL share the other.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -16,7 +16,7 @@ import { startPostgres, TEMPLATE } from '../fixtures/servers/postgres.ts'
 import { startRedis } from '../fixtures/servers/redis.ts'
 import { call } from '../fixtures/service/call.ts'
 import { type System, startSystem } from '../fixtures/service/system.ts'
-import { analyzeInUse } from './analyze-in-use.ts'
+import { analyzeTables } from './analyze-tables.ts'
 import {
   Cleanup,
   describeMachine,
@@ -31,18 +31,19 @@ import { quantile, rounded, tableOf } from './report.ts'
 const KEYS = 1_000
 const DEBTORS = 1_000
 const SEEDERS = 32
-/** The number of concurrent callers that determine how much the product can serve. */
+/** The number of concurrent callers with which the maximum rate is measured. */
 const CALLERS = 64
-/** The number of connections during overload. Each address is a client of its own. */
+/** The number of connections during overload. */
 const CONNECTIONS = 3_000
+/** The source addresses of the connections. The gateway treats each address as a separate client. */
 const ADDRESSES = Array.from({ length: 100 }, (_, n) => `127.0.1.${n + 1}`)
 const WARM_UP_SECONDS = 10
 const FULL_SECONDS = 15
 const CALM_SECONDS = 15
 const FAIRNESS_SECONDS = 20
-/** The share of its maximum that the product serves easily. */
+/** The share of the maximum rate that the product serves easily. */
 const CALM_SHARE = 0.2
-/** A call that takes longer than this many times the p99 of calm calls is not back to normal. */
+/** After the overload, a call is slow if it takes longer than this many times the p99 of calm calls. */
 const NORMAL_TIMES = 2
 const SLICE_MS = 250
 const MEMORY_INTERVAL_MS = 2_000
@@ -54,19 +55,19 @@ const COLUMNS = [
   'p99 ms',
   'shed/s',
   'p99 of shed ms',
-  'most ms',
+  'slowest ms',
   'other failures',
   'generator ms',
 ]
 
-const HELP = `Sends the whole product three times as many calls as it can serve.
+const HELP = `Sends the whole product three times its maximum rate of calls.
 
 Usage: npm run bench -- overload [options]
 
   --seconds N    duration of the overload (120)
-  --times N      calls, as a multiple of what the product can serve (3)
-  --engine NAME  only SQLite or only PostgreSQL
-  --part NAME    only overload or only fairness
+  --times N      rate of the overload, as a multiple of the maximum rate (3)
+  --engine NAME  uses only SQLite or only PostgreSQL
+  --part NAME    runs only the part overload or fairness
 `
 
 const options = readOptions(HELP, {
@@ -89,7 +90,7 @@ interface Outcome {
   readonly lateness: Lateness
 }
 
-/** The keys and records that calls use at random. */
+/** The keys and records from which calls choose at random. */
 interface Mix {
   readonly keys: readonly string[]
   readonly ids: readonly string[]
@@ -118,12 +119,12 @@ async function measure(engine: string): Promise<void> {
       record(system.url, mix, { rate, greedyRate, seconds, connections })
     await run(Number.POSITIVE_INFINITY, WARM_UP_SECONDS, CALLERS)
     const { DATABASE_URL: databaseUrl } = system.env
-    if (databaseUrl?.startsWith('postgres')) await analyzeInUse(databaseUrl)
+    if (databaseUrl?.startsWith('postgres')) await analyzeTables(databaseUrl)
 
     const full = await run(Number.POSITIVE_INFINITY, FULL_SECONDS, CALLERS)
-    const most = goodput(full, FULL_SECONDS)
-    if (options.part !== 'fairness') await measureOverload(engine, most, full, pids, run)
-    if (options.part !== 'overload') await measureFairness(engine, most, run)
+    const maximum = goodput(full, FULL_SECONDS)
+    if (options.part !== 'fairness') await measureOverload(engine, maximum, full, pids, run)
+    if (options.part !== 'overload') await measureFairness(engine, maximum, run)
   } finally {
     await own.end()
   }
@@ -133,21 +134,21 @@ type Run = (rate: number, seconds: number, connections: number, greedy?: number)
 
 async function measureOverload(
   engine: string,
-  most: number,
+  maximum: number,
   full: Outcome,
   pids: readonly number[],
   run: Run,
 ): Promise<void> {
-  const calm = await run(CALM_SHARE * most, CALM_SECONDS, CALLERS)
+  const calm = await run(CALM_SHARE * maximum, CALM_SECONDS, CALLERS)
   const memory = watchMemory(pids)
-  const overloaded = await run(times * most, overloadSeconds, CONNECTIONS)
-  const after = await run(CALM_SHARE * most, CALM_SECONDS, CALLERS)
+  const overloaded = await run(times * maximum, overloadSeconds, CONNECTIONS)
+  const after = await run(CALM_SHARE * maximum, CALM_SECONDS, CALLERS)
   const megabytes = memory()
   const title = (name: string) => `${engine}, ${name}`
   const rows = [
     row(title('64 callers at once'), full, FULL_SECONDS),
     row(title('calm'), calm, CALM_SECONDS),
-    row(title(`${times} times the most`), overloaded, overloadSeconds),
+    row(title(`${times} times the maximum`), overloaded, overloadSeconds),
     row(title('calm again'), after, CALM_SECONDS),
   ]
   print(`${tableOf(COLUMNS, rows)}\n`)
@@ -156,11 +157,11 @@ async function measureOverload(
   )
 }
 
-/** Measures how one key that sends as much as all others, or far more than can be served, affects the others. */
-async function measureFairness(engine: string, most: number, run: Run): Promise<void> {
-  const share = 0.4 * most
+/** Measures how one key affects the others if it sends as many calls as all others, or twice the maximum rate. */
+async function measureFairness(engine: string, maximum: number, run: Run): Promise<void> {
+  const share = 0.4 * maximum
   const rows: string[][] = []
-  for (const greedy of [0, share, 2 * most]) {
+  for (const greedy of [0, share, 2 * maximum]) {
     const { calls, lateness } = await run(share, FAIRNESS_SECONDS, CONNECTIONS / 2, greedy)
     const others = { calls: calls.filter(({ tag }) => tag === 'others'), lateness }
     rows.push(row(`${engine}, one key at ${rounded(greedy)}/s`, others, FAIRNESS_SECONDS))
@@ -232,7 +233,7 @@ async function seed({ url, env, operator }: System): Promise<Mix> {
 
 interface Load {
   readonly rate: number
-  /** The rate of one more key. */
+  /** The rate of calls with one additional key; 0 for none. */
   readonly greedyRate: number
   readonly seconds: number
   readonly connections: number
@@ -304,7 +305,10 @@ function row(title: string, { calls, lateness }: Outcome, seconds: number): stri
   ]
 }
 
-/** Returns the time until the first second in which, in each slice, at most one call in twenty failed or was slow. */
+/**
+ * Returns the time until latency is normal again. A second is normal if in each of its slices, at most one call in
+ * twenty failed or was slow.
+ */
 function secondsToNormal({ calls: after }: Outcome, { calls: calm }: Outcome): number {
   const msMax =
     NORMAL_TIMES *

@@ -6,7 +6,7 @@ import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { quantile } from './report.ts'
 
-/** The pause between two checks of clock and sockets, which limits the precision of the figures. */
+/** The pause between two checks of clock and sockets. It limits the precision of the figures. */
 const PAUSE_MS = 0.05
 const LENGTH = /\r\ncontent-length: (\d+)/i
 const CLOCK = new Int32Array(new SharedArrayBuffer(4))
@@ -43,7 +43,7 @@ export interface Paced<Tag> {
 export interface Lateness {
   /** The time from when a call was due until it was sent. */
   readonly sentMs: number
-  /** The time that a response may have waited to be read, which is the duration of a turn of the event loop. */
+  /** The time that a response may wait to be read: the duration of a turn of the event loop. */
   readonly readMs: number
 }
 
@@ -75,7 +75,7 @@ export async function callAtPace<Tag>(url: string, paced: Paced<Tag>): Promise<L
   const end = begin + seconds * 1000
   const intervalMs = 1000 / rate
   let dueAt = begin
-  /** When a call last found every connection busy. Calls that were due before are late because of the subject. */
+  /** When a call last found every connection busy. Calls that were due earlier are late because of the subject. */
   let allBusyAt = Number.NEGATIVE_INFINITY
   const isOver = () => dueAt >= end && idle.length === opened.length
   const turns: number[] = []

@@ -1,8 +1,9 @@
 /**
  * `node test/load/product.ts`: measures gateway, backend and database as an integration uses them. The whole product
- * has one core; load and Redis share the other. PostgreSQL represents another machine: it has the third core, or shares
- * that of the load if there are only two. For comparison, bare hapi with the raw driver and the number of commits per
- * second on this disk are measured. Every payment is on disk before its response is sent.
+ * has one core; load generator and Redis share the other. In production, PostgreSQL would run on another machine: here
+ * it has the third core, or shares the core of the load generator if there are only two. Two floors are measured for
+ * comparison: bare hapi with the raw driver, and the number of commits per second on this disk. Every payment is on
+ * disk before its response is sent.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -23,7 +24,7 @@ import { call } from '../fixtures/service/call.ts'
 import { GATEWAY_SECRET } from '../fixtures/service/gateway.ts'
 import { type System, type SystemOptions, startSystem } from '../fixtures/service/system.ts'
 import { until } from '../fixtures/service/until.ts'
-import { analyzeInUse } from './analyze-in-use.ts'
+import { analyzeTables } from './analyze-tables.ts'
 import {
   Cleanup,
   cpuSeconds,
@@ -48,8 +49,8 @@ Usage: npm run bench -- product [options]
 
   --rounds N       how often each subject is measured (5)
   --seconds N      duration of each measurement (5)
-  --calls TEXT     only calls whose name contains TEXT, e.g. payment
-  --subjects TEXT  only subjects whose name contains TEXT, e.g. SQLite
+  --calls TEXT     makes only calls whose name contains TEXT, e.g. payment
+  --subjects TEXT  measures only subjects whose name contains TEXT, e.g. SQLite
   --json FILE      writes the figures as JSON
 `
 
@@ -83,9 +84,9 @@ interface Subject {
   /** Returns the header that identifies the caller, with its current value. */
   readonly identity: () => readonly [name: string, value: string]
   readonly idFile: string
-  /** The ids of its processes. */
+  /** The process ids of the subject. */
   readonly pids: readonly number[]
-  /** The process id of its database server, if it has one. */
+  /** The process id of the subject's database server, if it has one. */
   readonly server?: number
   readonly kinds: readonly Kind[]
 }
@@ -125,7 +126,7 @@ try {
 }
 process.exit(0)
 
-/** The cores of the product. On both cores, it shares them with load and Redis. */
+/** The cores of the product. If it uses both cores, it shares them with the load generator and Redis. */
 type Cores = 'one core' | 'both cores'
 
 async function startSubjects(directory: string): Promise<Subject[]> {
@@ -136,7 +137,7 @@ async function startSubjects(directory: string): Promise<Subject[]> {
   const others = {
     PostgreSQL: (name: string) => startOnPostgres(name, at('postgres')),
     'SQLite, both cores': (name: string) => startWhole(name, at('both')),
-    'the same, 2 gateway workers': (name: string) =>
+    'SQLite, both cores, 2 gateway workers': (name: string) =>
       startWhole(name, at('workers'), { gatewayEnv: { GATEWAY_WORKERS: '2' } }),
   }
   const subjects = [onSqlite, alone, floor].filter(({ name }) => isWanted(name))
@@ -164,7 +165,7 @@ async function startOnPostgres(name: string, directory: string) {
   for (const load of LOADS) {
     if (alone.kinds.some((kind) => kind === load.kind)) await measure(alone, load)
   }
-  await analyzeInUse(databaseUrl)
+  await analyzeTables(databaseUrl)
   const floor = await startFloor('bare hapi, raw pg', whole, databaseUrl)
   return [whole, alone, floor].map((subject) => ({ ...subject, server }))
 }
@@ -182,7 +183,9 @@ async function startWhole(name: string, directory: string, systemOptions: System
   return [whole]
 }
 
-/** Starts the whole product. The second subject is its backend alone, which is called as by a gateway. */
+/**
+ * Starts the whole product. The second subject is its backend alone, which gets the same requests as from a gateway.
+ */
 async function startProduct(
   name: string,
   directory: string,
@@ -289,9 +292,9 @@ async function measureRound(
   load: Load,
   round: number,
 ): Promise<void> {
-  const requested = subjects.filter(({ kinds }) => kinds.includes(load.kind))
-  const from = round % requested.length
-  for (const subject of [...requested.slice(from), ...requested.slice(0, from)]) {
+  const measured = subjects.filter(({ kinds }) => kinds.includes(load.kind))
+  const from = round % measured.length
+  for (const subject of [...measured.slice(from), ...measured.slice(0, from)]) {
     const figure = await measure(subject, load)
     const title = `${load.name} | ${subject.name}`
     figures.set(title, [...(figures.get(title) ?? []), figure])
@@ -326,7 +329,7 @@ async function measure(subject: Subject, { kind, connections }: Load): Promise<F
   }
 }
 
-/** Resolves with the number of one-row commits per second, the upper limit for payments of one caller. */
+/** Resolves with the number of one-row commits per second. One caller cannot make more payments than this. */
 async function measureCommits(path: string): Promise<number> {
   const database = new sqlite3.Database(path)
   const run = (sql: string) =>
@@ -364,7 +367,10 @@ function tableOfFigures(figures: ReadonlyMap<string, readonly Figure[]>): string
   return tableOf(['calls | subject', ...measures], rows)
 }
 
-/** Compares the payments of each subject with the commits that the disk allows, and those of one and of 64 callers. */
+/**
+ * For each subject, compares the payments of one caller with the commits that the disk allows, and the payments of 64
+ * callers with those of one.
+ */
 function ratiosOfPayments(
   figures: ReadonlyMap<string, readonly Figure[]>,
   subjects: readonly Subject[],

@@ -1,4 +1,4 @@
-/** `node test/load/redis-memory.ts [KEYS]`: measures how much memory of Redis an active key uses. */
+/** `node test/load/redis-memory.ts [KEYS]`: measures how much memory Redis uses for an active key. */
 import { connectRateLimiter, startRedis } from '../fixtures/servers/redis.ts'
 import { until } from '../fixtures/service/until.ts'
 

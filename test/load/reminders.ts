@@ -1,7 +1,7 @@
 /**
- * `UV_THREADPOOL_SIZE=16 node test/load/reminders.ts [DEBTORS]`: measures how long planning takes for ten thousand
- * debtors with a hundred thousand open invoices, how long payments wait meanwhile, and how long a run with nothing to
- * do takes. The database is a new SQLite file, or the empty database of DATABASE_URL.
+ * `UV_THREADPOOL_SIZE=16 node test/load/reminders.ts [DEBTORS]`: measures how long a planning run takes for ten
+ * thousand debtors with a hundred thousand open invoices, how long payments take during this run, and how long a
+ * planning run with nothing to do takes. The database is a new SQLite file, or the empty database of DATABASE_URL.
  */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -61,7 +61,7 @@ async function measure(database: OpenDatabase): Promise<void> {
   const sorted = waits.toSorted((a, b) => a - b)
   const at = (share: number) => Math.round(sorted[Math.floor(sorted.length * share)] ?? 0)
   print(
-    `payments meanwhile: ${waits.length}, p50 ${at(0.5)} ms, p99 ${at(0.99)} ms, longest ${at(0.9999)} ms`,
+    `payments during planning: ${waits.length}, p50 ${at(0.5)} ms, p99 ${at(0.99)} ms, longest ${at(0.9999)} ms`,
   )
 }
 
@@ -120,7 +120,9 @@ async function timed<T>(work: () => Promise<T>) {
   }
 }
 
-/** Creates one debtor with an invoice through the domain functions. The others are copies. */
+/**
+ * Creates one debtor with an invoice through the domain functions. All other debtors and invoices are copies of them.
+ */
 function seedOne(database: OpenDatabase) {
   const actionContext = { actor: OPERATOR, now: NOW }
   return database.transaction(async (tx) => {

@@ -15,7 +15,7 @@ export function quantile(figures: readonly number[], share: number): number {
 
 /** Renders a Markdown table with aligned columns. The first column names the row. */
 export function tableOf(columns: readonly string[], rows: readonly (readonly string[])[]): string {
-  // The rule of an empty column still needs a dash and a colon.
+  // Even the separator line of an empty column needs a dash and a colon.
   const widths = columns.map((column, at) =>
     Math.max(2, column.length, ...rows.map((row) => row[at]?.length ?? 0)),
   )

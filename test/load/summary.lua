@@ -1,4 +1,4 @@
--- Prints the measurements of wrk as JSON in the last line, which wrk.ts reads.
+-- Prints the measurements of wrk as JSON in the last line of the output, which wrk.ts reads.
 function done(summary, latency)
   local errors = summary.errors
   io.write(string.format(

@@ -1,6 +1,6 @@
 /**
- * `node test/load/webhooks.ts`: measures how fast one backend process delivers to a fast receiver, and how much
- * receivers that hang delay the others, with real processes on a SQLite file.
+ * `node test/load/webhooks.ts`: measures how fast one backend process delivers webhooks to a fast receiver, and how
+ * much receivers that hang delay deliveries to the others. The processes are real; the database is a SQLite file.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -38,7 +38,7 @@ const ISOLATION_SECONDS = 20
 if (process.argv[2] === 'receiver') await receive()
 else await measure()
 
-/** Responds with 204 at once, or never under /hang. /report returns how long after its event each webhook arrived. */
+/** Responds to a webhook at once with 204, but never under /hang. /report returns the latency of each webhook. */
 async function receive(): Promise<void> {
   let count = 0
   let latencies: number[] = []
@@ -134,7 +134,7 @@ async function measureThroughput(database: OpenDatabase, receiver: Receiver, end
   await setStatus(database, ids, 'paused')
 }
 
-/** Measures ten endpoints that respond, while ten others respond or hang. Each gets ten events a second. */
+/** Measures deliveries to ten endpoints, while ten others respond or hang. Each endpoint gets ten events a second. */
 async function measureIsolation(
   database: OpenDatabase,
   receiver: Receiver,
@@ -207,7 +207,7 @@ async function issueKey(database: OpenDatabase, accountId: string): Promise<stri
   return signPrincipal(principal, Date.now() + PRINCIPAL_LIFETIME_MS, [GATEWAY_SECRET])
 }
 
-/** Sends the call in the form of a gateway, so that the measured backend records the event itself. */
+/** Sends the same request as a gateway, so that the measured backend records the event itself. */
 async function createDebtor(backendUrl: string, principal: string): Promise<void> {
   const response = await fetch(`${backendUrl}/api/v1/debtors`, {
     method: 'POST',

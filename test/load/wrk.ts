@@ -1,4 +1,6 @@
-/** Runs wrk with a script that requires `summary.lua`, which prints a summary in the last line. */
+/**
+ * Runs wrk with a script that loads `summary.lua`, and returns the summary that `summary.lua` prints in the last line.
+ */
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -14,13 +16,13 @@ export interface WrkOptions {
 export interface WrkSummary {
   readonly calls: number
   readonly seconds: number
-  /** Calls without a response, or with a status of 400 or more. */
+  /** The number of calls without a response, or with a status of 400 or more. */
   readonly failed: number
   readonly p50_ms: number
   readonly p99_ms: number
 }
 
-/** The folder of the modules that scripts require. */
+/** The folder of the modules that scripts load. */
 const LUA_PATH = join(import.meta.dirname, '?.lua')
 
 const MEMBERS = ['calls', 'seconds', 'failed', 'p50_ms', 'p99_ms']

@@ -1,4 +1,4 @@
-/** Measures how many calls a subject serves if 64 connections send the next call at once (wrk). */
+/** Measures with wrk how many calls a subject serves if 64 connections each send a call after every response. */
 import { fileURLToPath } from 'node:url'
 import { runWrk } from '../wrk.ts'
 import { type Cores, watchCores } from './cores.ts'
@@ -10,7 +10,7 @@ const SCRIPT = fileURLToPath(new URL('peers/wrk.lua', import.meta.url))
 /** The duration of a warm-up run, and the maximum number of runs. */
 const WARM_UP_SECONDS = 3
 const WARM_UP_RUNS_MAX = 6
-/** A smaller improvement is noise. */
+/** A run counts as faster if it serves at least this many times as many calls. A smaller difference is noise. */
 const FASTER_MIN = 1.03
 
 export interface ClosedLoop extends Cores {
@@ -26,17 +26,14 @@ export interface Load {
   readonly seconds: number
 }
 
-export async function runClosedLoop(
-  subject: RunningSubject,
-  requesting: Load,
-): Promise<ClosedLoop> {
+export async function runClosedLoop(subject: RunningSubject, load: Load): Promise<ClosedLoop> {
   const endWatch = watchCores(subject)
   const { calls, seconds, failed } = await runWrk(subject.url, {
     script: SCRIPT,
     // The keys of the file are used in turn, beginning with a random one.
-    args: [requesting.keyFile, requesting.path, String(Math.random())],
+    args: [load.keyFile, load.path, String(Math.random())],
     connections: CONNECTIONS,
-    seconds: requesting.seconds,
+    seconds: load.seconds,
   })
   if (calls === 0) throw new Error(`${subject.url} no longer responds`)
   const cores = endWatch()
@@ -45,15 +42,15 @@ export async function runClosedLoop(
 }
 
 /**
- * Runs until the subject has twice in a row served no more calls per second of its CPU time than before, because
- * code that is compiled while it runs becomes faster at first.
+ * Warms up the subject: runs until two successive runs serve no more calls per CPU second than the runs before. Code
+ * that is compiled at run time becomes faster at first.
  */
-export async function warmUp(subject: RunningSubject, requesting: Omit<Load, 'seconds'>) {
+export async function warmUp(subject: RunningSubject, load: Omit<Load, 'seconds'>) {
   let best = 0
   let runsWithoutGain = 0
   for (let run = 0; run < WARM_UP_RUNS_MAX && runsWithoutGain < 2; run++) {
-    const requested = await runClosedLoop(subject, { ...requesting, seconds: WARM_UP_SECONDS })
-    const rate = subject.pid === 0 ? requested.callsPerSecond : requested.callsPerCpuSecond
+    const figures = await runClosedLoop(subject, { ...load, seconds: WARM_UP_SECONDS })
+    const rate = subject.pid === 0 ? figures.callsPerSecond : figures.callsPerCpuSecond
     runsWithoutGain = rate < FASTER_MIN * best ? runsWithoutGain + 1 : 0
     best = Math.max(best, rate)
   }

@@ -1,13 +1,13 @@
-/** Measures how busy the two cores are while a subject is under load, and with what. */
+/** Measures how busy the two cores are while a subject is under load, and what takes their time. */
 import { coreSeconds, cpuSeconds, LOAD_CORE, SUBJECT_CORE } from '../machine.ts'
 import type { RunningSubject } from './subjects.ts'
 
 export interface Cores {
   /** The CPU time of the subject's own processes; NaN if it has none. */
   readonly subjectSeconds: number
-  /** The share of the time in which the core of load, upstream and Redis was busy. */
+  /** The share of the time in which the core of load generator, upstream and Redis was busy. */
   readonly loadCoreBusy: number
-  /** The share of the subject's core that other processes used, because the machine was not idle. */
+  /** The share of the subject's core that other processes used: it is above 0 if the machine was not idle. */
   readonly disturbed: number
   /** The share of the time that the host took from one of the two cores, whichever lost more. */
   readonly stolen: number

@@ -1,6 +1,6 @@
 /**
  * `node key-service.ts KEYS PORT`: looks up keys for gateways. The file KEYS has one secret per line. The service is a
- * process of its own, so that it does not delay the load generator.
+ * separate process, so that it does not delay the load generator.
  */
 import { readFileSync } from 'node:fs'
 import { createServer, type IncomingMessage } from 'node:http'

@@ -1,4 +1,4 @@
-/** The keys that callers use, and the service that looks them up for gateways. */
+/** Creates the keys that callers use, and starts the service that looks them up for gateways. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -14,7 +14,7 @@ export interface Keys {
   readonly all: readonly string[]
   /** A file with one secret per line. */
   readonly file: string
-  /** Serves the look-ups of the peers, each a `POST` with the secret as its body, and those of our own gateways. */
+  /** The URL for look-ups. Peers send the secret as the body of a `POST`; our own gateways send its digest as JSON. */
   readonly lookUpUrl: string
 }
 

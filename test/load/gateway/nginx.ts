@@ -1,4 +1,4 @@
-/** nginx as the fast upstream of every subject, as a bare proxy, and as a gateway in Lua. */
+/** Starts nginx: as the fast upstream of every subject, as a bare proxy, or as a gateway in Lua. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { reservePort } from '../../fixtures/servers/ports.ts'
@@ -52,7 +52,7 @@ ${http(port)}
   return { ...started, port }
 }
 
-/** The response to a read by id. Lists would be another benchmark. */
+/** The response to a read by id. Another benchmark measures lists. */
 const BODY = JSON.stringify({
   object: 'debtor',
   id: 'deb_01KAJZ0M2P4R6T8V0X2Z4B6D8F',
@@ -76,7 +76,7 @@ const BODY = JSON.stringify({
   updated_at: '2026-11-21T10:15:00.000Z',
 })
 
-/** Responds at once; look-ups and probes of gateways are forwarded to the key service. */
+/** Configures the upstream: it responds at once, and forwards look-ups and probes of gateways to the key service. */
 export function upstreamConfig(port: number, lookUpUrl: string): string {
   return `
   upstream keys {

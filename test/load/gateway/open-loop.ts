@@ -1,4 +1,4 @@
-/** Sends calls at a fixed rate, however slow the responses are. */
+/** Measures the latency of calls at a fixed rate, however slow the responses are. */
 import { callAtPace } from '../paced.ts'
 import { quantile } from '../report.ts'
 
@@ -10,10 +10,10 @@ export interface OpenLoop {
   readonly p999Ms: number
   /** The p99 of each second, so that a second in which the machine stalled does not affect the others. */
   readonly p99OfSecondsMs: readonly number[]
-  /** The p99 of the delay with which the load generator itself sent calls; the other figures contain it. */
+  /** The p99 of the delay with which the load generator itself sent calls. The other figures include this delay. */
   readonly lateP99Ms: number
   readonly calls: number
-  /** Calls that were rejected or had no response. */
+  /** The number of calls that were rejected or had no response. */
   readonly failed: number
 }
 
@@ -21,7 +21,7 @@ export interface Pace {
   readonly rate: number
   /** The duration, a whole number. */
   readonly seconds: number
-  /** Seconds at the same rate before the measurement, which are not counted. */
+  /** The duration of the warm-up at the same rate, which is not measured. */
   readonly warmUpSeconds: number
 }
 

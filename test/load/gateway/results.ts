@@ -5,10 +5,10 @@ import type { Cores } from './cores.ts'
 import type { OpenLoop } from './open-loop.ts'
 import { DIRECT, FASTIFY, NGINX_LUA, type Subject } from './subjects.ts'
 
-/** If the core of the load is busier, the figures measure the load rather than the subject. */
+/** If the core of the load generator is busier, the figures measure the load generator rather than the subject. */
 const LOAD_CORE_BUSY_MAX = 0.85
 
-/** The share of the subject's core that other processes may use. Meanwhile calls wait for the subject. */
+/** The share of the subject's core that other processes may use. Calls wait while other processes use the core. */
 const DISTURBED_MAX = 0.05
 /** The share of either core that the host may take. If it takes 1 %, the slowest 1 % of the calls measure the host. */
 const STOLEN_MAX = 0.005

@@ -1,4 +1,4 @@
-/** The compared gateways. Each does the whole job, except the floors, which only forward calls. */
+/** The gateways that are compared, and the floors: programs that only forward calls, which shows the minimum cost. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -16,7 +16,7 @@ export interface Scenario {
 
 export interface RunningSubject {
   readonly url: string
-  /** 0 if it has no process of its own. */
+  /** The process id; 0 if the subject has no process of its own. */
   readonly pid: number
 }
 
@@ -69,7 +69,7 @@ export const SUBJECTS: readonly Subject[] = [
   },
 ]
 
-/** The gateway of another checkout of this project, whose dependencies are installed, to measure a change. */
+/** Returns the gateway of another checkout, to measure a change. The dependencies of the checkout must be installed. */
 export function gatewayOf(checkout: string): Subject {
   return {
     name: AGAINST,
@@ -78,7 +78,7 @@ export function gatewayOf(checkout: string): Subject {
   }
 }
 
-/** Starts the gateway of a checkout like its `npm run gateway`. `env` overrides settings. */
+/** Starts the gateway of a checkout as `npm run gateway` does in the checkout. `env` overrides settings. */
 export async function startOurs(
   cleanup: Cleanup,
   { upstreamPort, redisPort }: Scenario,

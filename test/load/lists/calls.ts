@@ -1,4 +1,4 @@
-/** The calls that integrations make again and again, each about a record that is chosen at random. */
+/** The calls that integrations make again and again, each for a record that is chosen at random. */
 import { signCursor } from '../../../backend/api/cursor.ts'
 import {
   createdAt,
@@ -12,40 +12,40 @@ import {
   remindedAt,
 } from './ledger.ts'
 
-/** What a caller knows about the books. */
-export interface Books {
+/** What a caller knows about the records. */
+export interface Dataset {
   readonly ledger: Ledger
-  /** The number of different invoices, spread over the books, that calls concern. */
+  /** The number of different invoices that calls request, from all parts of the dataset. */
   readonly distinctInvoices: number
-  /** The key that seals cursors of pages, so that a call can request a page without reading those before it. */
+  /** The key that signs cursors, so that a call can request a page without reading the pages before it. */
   readonly cursorKey: Buffer
 }
 
 export interface Call {
   readonly name: string
   /** The path below /api/v1/, or below /settings for a page. */
-  path(books: Books): string
+  path(dataset: Dataset): string
   readonly isPage?: true
 }
 
 export const CALLS: readonly Call[] = [
   page('Home', () => ''),
   page('customers', () => '/customers'),
-  page('customers: q=…', (books) => {
-    return `/customers?q=${encodeURIComponent(nameOf(anyDebtor(books)))}`
+  page('customers: q=…', (dataset) => {
+    return `/customers?q=${encodeURIComponent(nameOf(anyDebtor(dataset)))}`
   }),
   page('invoices', () => '/invoices'),
   page('invoices: overdue', () => '/invoices?view=overdue'),
   page('payments', () => '/payments'),
-  page('search', (books) => `/search?q=INV-${anyInvoice(books)}`),
+  page('search', (dataset) => `/search?q=INV-${anyInvoice(dataset)}`),
 
-  { name: 'debtor by id', path: (books) => `debtors/${idOf('deb', anyDebtor(books))}` },
-  { name: 'invoice by id', path: (books) => `invoices/${idOf('inv', anyInvoice(books))}` },
+  { name: 'debtor by id', path: (dataset) => `debtors/${idOf('deb', anyDebtor(dataset))}` },
+  { name: 'invoice by id', path: (dataset) => `invoices/${idOf('inv', anyInvoice(dataset))}` },
 
   list('debtors'),
-  list('debtors', 'q=…', (books) => `q=${encodeURIComponent(nameOf(anyDebtor(books)))}`),
-  list('debtors', 'email=…', (books) => `email=${emailOf(anyDebtor(books))}`),
-  list('debtors', 'external_id=…', (books) => `external_id=C-${anyDebtor(books)}`),
+  list('debtors', 'q=…', (dataset) => `q=${encodeURIComponent(nameOf(anyDebtor(dataset)))}`),
+  list('debtors', 'email=…', (dataset) => `email=${emailOf(anyDebtor(dataset))}`),
+  list('debtors', 'external_id=…', (dataset) => `external_id=C-${anyDebtor(dataset)}`),
   list('debtors', 'updated_since=…, sort=updated_at', changedLately),
   list('debtors', 'updated_since=…, half', updatedInNewerHalf),
   list('debtors', 'status=archived: none', () => 'status=archived'),
@@ -58,8 +58,8 @@ export const CALLS: readonly Call[] = [
 
   list('invoices'),
   list('invoices', 'debtor_id=…', ofDebtor),
-  list('invoices', 'debtor_id=…, status=open', (books) => `${ofDebtor(books)}&status=open`),
-  list('invoices', 'debtor_id=…, sort=due_date', (books) => `${ofDebtor(books)}&sort=due_date`),
+  list('invoices', 'debtor_id=…, status=open', (dataset) => `${ofDebtor(dataset)}&status=open`),
+  list('invoices', 'debtor_id=…, sort=due_date', (dataset) => `${ofDebtor(dataset)}&sort=due_date`),
   list('invoices', 'status=open', () => 'status=open'),
   list('invoices', 'status=paid', () => 'status=paid'),
   list('invoices', 'status=open,partially_paid, sort=due_date', () => {
@@ -77,13 +77,13 @@ export const CALLS: readonly Call[] = [
   list('invoices', 'due_since=…, the newest', ({ ledger }) => {
     return `due_since=${ledger.now.toISOString().slice(0, 10)}`
   }),
-  list('invoices', 'created_since=…, half, sort=due_date', (books) => {
-    return `created_since=${beginOfNewerHalf(books)}&sort=due_date`
+  list('invoices', 'created_since=…, half, sort=due_date', (dataset) => {
+    return `created_since=${beginOfNewerHalf(dataset)}&sort=due_date`
   }),
   list('invoices', 'updated_since=…, half', updatedInNewerHalf),
   list('invoices', 'currency=USD: none', () => 'currency=USD'),
-  list('invoices', 'number=…', (books) => `number=INV-${anyInvoice(books)}`),
-  list('invoices', 'external_id=…', (books) => `external_id=E-${anyInvoice(books)}`),
+  list('invoices', 'number=…', (dataset) => `number=INV-${anyInvoice(dataset)}`),
+  list('invoices', 'external_id=…', (dataset) => `external_id=E-${anyInvoice(dataset)}`),
   list('invoices', 'updated_since=…, sort=updated_at', changedLately),
   list('invoices', 'a page halfway', ({ ledger, cursorKey }) => {
     const index = Math.floor(ledger.invoices / 2)
@@ -94,16 +94,16 @@ export const CALLS: readonly Call[] = [
   list('payments'),
   list('payments', 'debtor_id=…', ofDebtor),
   list('payments', 'invoice_id=…', ofInvoice),
-  list('payments', 'idempotency_key=…', (books) => {
-    return `idempotency_key=bank-line-${anyInvoice(books)}`
+  list('payments', 'idempotency_key=…', (dataset) => {
+    return `idempotency_key=bank-line-${anyInvoice(dataset)}`
   }),
   list('payments', 'received_since=…', ({ ledger }) => {
     return `received_since=${createdAt(ledger, 0.92 * ledger.invoices)
       .toISOString()
       .slice(0, 10)}`
   }),
-  list('payments', 'received_since=…, half', (books) => {
-    return `received_since=${beginOfNewerHalf(books).slice(0, 10)}`
+  list('payments', 'received_since=…, half', (dataset) => {
+    return `received_since=${beginOfNewerHalf(dataset).slice(0, 10)}`
   }),
   list('payments', 'updated_since=…, half', updatedInNewerHalf),
   list('payments', 'currency=USD: none', () => 'currency=USD'),
@@ -127,54 +127,54 @@ export const CALLS: readonly Call[] = [
   }),
 ]
 
-function page(name: string, path: (books: Books) => string): Call {
+function page(name: string, path: (dataset: Dataset) => string): Call {
   return { name: `page of ${name}`, path, isPage: true }
 }
 
-function list(name: string, filter = '', query?: (books: Books) => string): Call {
+function list(name: string, filter = '', query?: (dataset: Dataset) => string): Call {
   return {
     name: filter === '' ? name : `${name}: ${filter}`,
-    path: (books) => (query === undefined ? name : `${name}?${query(books)}`),
+    path: (dataset) => (query === undefined ? name : `${name}?${query(dataset)}`),
   }
 }
 
-function anyInvoice({ ledger: { invoices }, distinctInvoices }: Books): number {
+function anyInvoice({ ledger: { invoices }, distinctInvoices }: Dataset): number {
   return (Math.floor(Math.random() * distinctInvoices) * 104_729 + 17) % invoices
 }
 
-function anyDebtor(books: Books): number {
-  return debtorOf(books.ledger, anyInvoice(books))
+function anyDebtor(dataset: Dataset): number {
+  return debtorOf(dataset.ledger, anyInvoice(dataset))
 }
 
-function ofDebtor(books: Books): string {
-  return `debtor_id=${idOf('deb', anyDebtor(books))}`
+function ofDebtor(dataset: Dataset): string {
+  return `debtor_id=${idOf('deb', anyDebtor(dataset))}`
 }
 
-function ofInvoice(books: Books): string {
-  return `invoice_id=${idOf('inv', anyInvoice(books))}`
+function ofInvoice(dataset: Dataset): string {
+  return `invoice_id=${idOf('inv', anyInvoice(dataset))}`
 }
 
-/** Requests the changes of the newest 500 invoices, as many in books of any size. */
-function changedLately({ ledger }: Books): string {
+/** Returns the query for the changes since the 500th newest invoice, which are equally many in datasets of any size. */
+function changedLately({ ledger }: Dataset): string {
   return `updated_since=${createdAt(ledger, ledger.invoices - 500).toISOString()}&sort=updated_at`
 }
 
 /** Returns the time after which the newer half of the invoices was created and updated. */
-function beginOfNewerHalf({ ledger }: Books): string {
+function beginOfNewerHalf({ ledger }: Dataset): string {
   return createdAt(ledger, ledger.invoices / 2).toISOString()
 }
 
-function updatedInNewerHalf(books: Books): string {
-  return `updated_since=${beginOfNewerHalf(books)}`
+function updatedInNewerHalf(dataset: Dataset): string {
+  return `updated_since=${beginOfNewerHalf(dataset)}`
 }
 
-/** Returns the first payment or message in the newer half of the books. */
+/** Returns the first payment or message in the newer half of the dataset. */
 function halfwayOf(ledger: Ledger, when: (ledger: Ledger, index: number) => Date | undefined) {
   for (let index = Math.floor(ledger.invoices / 2); index < ledger.invoices; index++) {
     const at = when(ledger, index)
     if (at !== undefined) return { at, index }
   }
-  throw new Error('the newer half of the books has no such record')
+  throw new Error('the newer half of the dataset has no such record')
 }
 
 function from(

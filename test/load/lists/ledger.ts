@@ -1,7 +1,8 @@
 /**
- * A year of one account's books, of any size. There is a debtor for every ten invoices; most older invoices are
- * paid and most newer ones open, with reminders about those that were paid late. Every value follows from the
- * number of its record, so that a caller knows the records without reading them.
+ * Generates a year of one account's records, with any number of invoices. There is a debtor for every ten invoices.
+ * Most older invoices are paid, most newer invoices are open, and there are reminders about invoices that were paid
+ * late. Every value is computed from the number of its record, so that a caller knows the records without reading
+ * them.
  */
 import { sql } from 'kysely'
 import type { Database, Transaction } from '../../../backend/database/database.ts'
@@ -18,7 +19,7 @@ import type {
 const DAY_MS = 86_400_000
 const SPAN_DAYS = 365
 const TERMS_DAYS = 30
-const INVOICES_EACH = 10
+const INVOICES_PER_DEBTOR = 10
 const BATCH = 2_000
 
 export interface Ledger {
@@ -29,10 +30,10 @@ export interface Ledger {
 }
 
 export function debtorCount({ invoices }: Ledger): number {
-  return Math.ceil(invoices / INVOICES_EACH)
+  return Math.ceil(invoices / INVOICES_PER_DEBTOR)
 }
 
-/** Returns an id as long as real ones; like them, ids sort by creation. */
+/** Returns an id that has the length of a real id. Like real ids, these ids sort by creation. */
 export function idOf(prefix: 'deb' | 'inv' | 'pay' | 'msg', index: number): string {
   return `${prefix}_01K${String(index).padStart(23, '0')}`
 }
@@ -47,11 +48,11 @@ export function emailOf(debtor: number): string {
 }
 
 export function nameOf(debtor: number): string {
-  return `${SYLLABLES[debtor % 97]} & Sons ${debtor}`
+  return `${FIRST_WORDS[debtor % 97]} & Sons ${debtor}`
 }
 
-/** First words of names; about a hundredth of the debtors has each. */
-const SYLLABLES = Array.from(
+/** The first words of names. About a hundredth of the debtors has each of them. */
+const FIRST_WORDS = Array.from(
   { length: 97 },
   (_, n) => `Firm${String.fromCharCode(97 + (n % 26))}${n}`,
 )
@@ -62,7 +63,7 @@ export function createdAt({ now, invoices }: Ledger, index: number): Date {
 
 /** Returns when the invoice was paid; undefined if it was not. */
 export function paidAt(ledger: Ledger, index: number): Date | undefined {
-  // One invoice in twenty is never paid, and the others after 15 to 75 days.
+  // One invoice in twenty is never paid. The others are paid after 15 to 75 days.
   if (index % 20 === 0) return undefined
   const at = new Date(createdAt(ledger, index).getTime() + (15 + ((index * 31) % 61)) * DAY_MS)
   return at < ledger.now ? at : undefined
@@ -116,12 +117,12 @@ export async function seedLedger(
       await insert(
         tx,
         'message_invoices',
-        reminded.map((index) => coverRow(ledger, index)),
+        reminded.map((index) => messageInvoiceRow(ledger, index)),
       )
     })
     advance(indexes.length)
   }
-  // In production, autovacuum does this on PostgreSQL. SQLite has no statistics in production either.
+  // In production, autovacuum collects statistics on PostgreSQL, and SQLite has none.
   if (isPostgres(url)) await database.transaction((tx) => sql`analyze`.execute(tx))
 }
 
@@ -129,7 +130,7 @@ function indexesFrom(from: number, end: number): number[] {
   return Array.from({ length: Math.min(BATCH, end - from) }, (_, n) => from + n)
 }
 
-/** Lets SQLite keep the indexes in memory and write rarely, because inserts change pages all over the indexes. */
+/** Makes SQLite keep the indexes in memory and write rarely, because inserts change pages all over the indexes. */
 async function prepareSqlite(tx: Transaction): Promise<void> {
   await sql`pragma cache_size = -1000000`.execute(tx)
   await sql`pragma wal_autocheckpoint = 100000`.execute(tx)
@@ -155,7 +156,7 @@ async function insertIntoPostgres(tx: Transaction, table: string, rows: Rows): P
 
 function debtorRow(ledger: Ledger, index: number): DebtorRow {
   // Debtors were created evenly over the year; each was last changed with its newest invoice.
-  const created = createdAt(ledger, index * INVOICES_EACH).toISOString()
+  const created = createdAt(ledger, index * INVOICES_PER_DEBTOR).toISOString()
   const name = nameOf(index)
   return {
     id: idOf('deb', index),
@@ -219,7 +220,7 @@ function invoiceRow(ledger: Ledger, index: number): InvoiceRow {
     line_items: '[]',
     issue_date: dateOf(created),
     due_date: dateOf(created, TERMS_DAYS),
-    // The event was sent already; otherwise the backend would begin by sending it.
+    // The event counts as sent. Otherwise, the backend would send it when it starts.
     overdue_announced: isOverdue(ledger, index) ? 1 : 0,
     status: paid === undefined ? 'open' : 'paid',
     po_number: null,
@@ -323,7 +324,7 @@ function messageRow(ledger: Ledger, index: number): MessageRow {
   }
 }
 
-function coverRow({ accountId }: Ledger, index: number): MessageInvoiceRow {
+function messageInvoiceRow({ accountId }: Ledger, index: number): MessageInvoiceRow {
   return {
     message_id: idOf('msg', index),
     position: 0,

@@ -1,7 +1,7 @@
 /**
- * `node bare-hapi.ts DATABASE PORT`: the minimum with which the product is compared. hapi and a driver read the caller
- * and the debtor, and do nothing else. DATABASE is the database of the product, as the path of a SQLite file or the URL
- * of a PostgreSQL database.
+ * `node bare-hapi.ts DATABASE PORT`: the floor with which the product is compared. hapi and a driver read the caller
+ * and the debtor, and do nothing else. DATABASE is the database of the product, as the path of a SQLite file or the
+ * URL of a PostgreSQL database.
  */
 import { server as createHapi } from '@hapi/hapi'
 import pg from 'pg'
@@ -13,7 +13,7 @@ const CALLER = `select k.id, k.revision, a.status, a.revision as account_revisio
   from api_keys k join accounts a on a.id = k.account_id where k.prefix = `
 const DEBTOR = 'select * from debtors where id = '
 
-/** Reads the first row. */
+/** Resolves with the first row. */
 type Read = (value: string) => Promise<unknown>
 
 function onSqlite(path: string): readonly [caller: Read, debtor: Read] {
@@ -48,8 +48,8 @@ server.route({
   async handler(request, h) {
     // The prefix is the twelve characters after "Bearer ".
     const prefix = String(request.headers['authorization']).slice(7, 19)
-    const [who, found] = await Promise.all([caller(prefix), debtor(String(request.params['id']))])
-    return who === undefined || found === undefined
+    const [key, found] = await Promise.all([caller(prefix), debtor(String(request.params['id']))])
+    return key === undefined || found === undefined
       ? h.response().code(404)
       : h.response(JSON.stringify(found)).type('application/json')
   },

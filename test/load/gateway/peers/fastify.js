@@ -1,6 +1,6 @@
 /**
- * A gateway of Fastify's own plugins: @fastify/rate-limit on Redis before @fastify/http-proxy. Its hooks use callbacks,
- * so that a cached key costs no promise.
+ * A gateway that consists of Fastify's own plugins: @fastify/rate-limit with Redis, then @fastify/http-proxy. Its hooks
+ * use callbacks, so that a call with a cached key creates no promise.
  */
 
 import httpProxy from '@fastify/http-proxy'

@@ -1,5 +1,5 @@
--- A gateway in nginx: authenticates the key, counts the call, and checks the scope. The code of a call uses only
--- functions that LuaJIT compiles: no Lua patterns, and no table except the connection to Redis.
+-- A gateway in nginx: authenticates the key, counts the call, and checks the scope. The code that runs for each call uses
+-- only functions that LuaJIT compiles: no Lua patterns, and no table except the connection to Redis.
 local cjson = require 'cjson.safe'
 local lrucache = require 'resty.lrucache'
 local redis = require 'nginx.redis'

@@ -1,4 +1,4 @@
-/** A gateway of node:http and http-proxy-3, which counts calls in Redis with a script. */
+/** A gateway that consists of node:http and http-proxy-3, and counts calls with a Redis script. */
 import { readFileSync } from 'node:fs'
 import { Agent, createServer } from 'node:http'
 import { createProxyServer } from 'http-proxy-3'

@@ -1,4 +1,4 @@
-/** The look-ups of keys that the Node peers share. A key is cached for a minute. */
+/** Looks up keys for the peers that run on Node. A key is cached for a minute. */
 import { LRUCache } from 'lru-cache'
 
 export const ROUTES = [
