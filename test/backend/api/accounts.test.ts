@@ -90,7 +90,7 @@ t.test('suspended, cancelled and paused accounts are read-only', async (t) => {
   t.strictSame(states.filter(isReadOnly), ['trial_paused', 'suspended', 'cancelled'])
 })
 
-t.test('an allowance lists existing scopes, each once, in the order of the contract', async (t) => {
+t.test('a scope allowance is sorted and deduplicated; unknown scopes are rejected', async (t) => {
   const { database, account } = await openWithAccount(t)
   const allow = (scopes: readonly string[] | null) =>
     database.transaction((tx) => setScopeAllowance(tx, account.id, scopes, ACTION_CONTEXT))
@@ -103,7 +103,7 @@ t.test('an allowance lists existing scopes, each once, in the order of the contr
   matches(t, await allow(null), { scope_allowance: null, revision: account.revision + 3 })
 })
 
-t.test('the scopes are those of the contract, in its order', async (t) => {
+t.test('the backend has the scopes of the contract, in the same order', async (t) => {
   t.strictSame(SCOPES, loadContract().scopes)
 })
 

@@ -118,7 +118,7 @@ t.test('a revocation is recorded once, and the key stays in the list', async (t)
 })
 
 t.test(
-  'the effective scopes of a key are those that it was granted and its account allows',
+  'the effective scopes of a key are the granted scopes that its account allows',
   async (t) => {
     t.strictSame(effectiveScopes(['debtors:read', 'payments:write'], null), [
       'debtors:read',
@@ -132,7 +132,7 @@ t.test(
   },
 )
 
-t.test('times of last use are written together, and only move forward', async (t) => {
+t.test('times of last use are written together, and never move back', async (t) => {
   const { database, account, issue } = await openWithKeys(t)
   const [a, b] = [await issue(), await issue()]
   const lastUsed = createLastUsed(database, SILENT)

@@ -188,9 +188,9 @@ t.test('every route of the API authenticates its caller', async (t) => {
   for (const { method, path, scope } of loadContract().operations) {
     const url = path.replace('{id}', 'x')
     matches(t, await backend.send(method, url), { status: 404, text: '' }, `${method} ${path}`)
-    const refused = scope !== undefined && scope !== 'messages:read'
+    const isRejected = scope !== undefined && scope !== 'messages:read'
     const { status } = await backend.call(narrowed, method, url)
-    t.equal(status === 403, refused, `${method} ${path} needs ${scope ?? 'no scope'}`)
+    t.equal(status === 403, isRejected, `${method} ${path} needs ${scope ?? 'no scope'}`)
   }
 })
 

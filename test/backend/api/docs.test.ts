@@ -145,7 +145,7 @@ t.test(
       )
       const webhook = new Webhook(SAMPLE_SECRET)
       const sampleHeaders = Object.fromEntries(headers.split('\n').map((line) => line.split(': ')))
-      // `verify` rejects old timestamps, so the test compares the signature with that of `sign`.
+      // `verify` rejects old timestamps, so the test compares the signature with the result of `sign`.
       const at = new Date(Number(sampleHeaders['webhook-timestamp']) * 1000)
       t.equal(
         sampleHeaders['webhook-signature'],

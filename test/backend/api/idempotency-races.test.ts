@@ -63,9 +63,9 @@ t.test('a repeat during the first call waits for its response', async (t) => {
 
 t.test('if the first call is rejected, one of the waiting calls runs', async (t) => {
   const { idempotency, attempt } = await open(t)
-  let refusals = 2
+  let rejections = 2
   const { runs, write } = counted(async () => {
-    if (refusals-- > 0) throw new Problem('not_found', 'refused')
+    if (rejections-- > 0) throw new Problem('not_found', 'rejected')
     return 'done'
   })
   const results = await Promise.allSettled(
@@ -106,8 +106,8 @@ t.test('a call with another key or operation is not a repeat', async (t) => {
 
 t.test('if two processes race, the row that is committed first decides', async (t) => {
   const outcomes = {
-    records: async () => ({ resourceId: 'deb_2', body: 'another response' }),
-    refuses: async () => {
+    recorded: async () => ({ resourceId: 'deb_2', body: 'another response' }),
+    rejected: async () => {
       throw new Problem('payment_exceeds_balance', 'the other process has just paid the invoice')
     },
   }

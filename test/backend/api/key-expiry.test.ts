@@ -58,7 +58,7 @@ t.afterEach(() => {
 })
 
 t.test(
-  'the expiry of a key is announced 14 days and 1 day before, and recorded, once each',
+  'the expiry of a key is announced once 14 days before and once 1 day before, and recorded once',
   async (t) => {
     const expiresAt = at(30 * DAY_MS)
     const key = await backend.issueKey(accountId, { name: 'Shop', expiresAt })
@@ -107,7 +107,11 @@ t.test('the backend rejects a key from the instant of its expiry', async (t) => 
   const lookUp = await backend.request('POST', '/internal/api-keys/look-up', { body: digest })
   t.strictSame(lookUp.json, { found: true, revoked: false, expired: true })
   await recordKeyExpiry(database, at(HOUR_MS))
-  t.equal(await outcomeAt(at(HOUR_MS - 1), key), 'key_expired', 'even if the clock is behind')
+  t.equal(
+    await outcomeAt(at(HOUR_MS - 1), key),
+    'key_expired',
+    'rejected even if the clock is behind',
+  )
 })
 
 t.test('the backend checks the address of the client again, after the gateway', async (t) => {

@@ -23,7 +23,7 @@ async function openBooksWithDebtors(
 ): Promise<Books> {
   const books = await openBooks(t)
   for (let index = 0; index < count; index++) {
-    // Two debtors each are created at the same time, so that only their ids determine their order.
+    // Debtors are created in pairs at the same time, so that only the ids determine the order in a pair.
     books.backend.now = new Date(Date.UTC(2026, 10, 1, 0, 0, Math.floor(index / 2)))
     await books.debtor({ name: `Debtor ${index}` })
   }
@@ -94,7 +94,7 @@ t.test('a cursor is valid only for its account, list, sort and filters', async (
   t.equal((await books.get(`/api/v1/debtors?q=Debtor&cursor=${cursor}`)).status, 200)
   t.equal((await books.get(`/api/v1/debtors?q=DEBTOR&cursor=${cursor}`)).status, 400)
   const others = await books.otherAccount()
-  const refused = [
+  const rejected = [
     await books.get(`/api/v1/debtors?cursor=${cursor}`),
     await books.get(`/api/v1/debtors?q=Debtor&status=active&cursor=${cursor}`),
     await books.get(`/api/v1/debtors?q=Debtor&sort=created_at&cursor=${cursor}`),
@@ -105,7 +105,7 @@ t.test('a cursor is valid only for its account, list, sort and filters', async (
     await books.get('/api/v1/debtors?cursor=%00'),
     await books.get(`/api/v1/debtors?q=Debtor&cursor=${cursor}A`),
   ]
-  for (const { status, json } of refused) {
+  for (const { status, json } of rejected) {
     t.equal(status, 400)
     matches(t, json, { code: 'invalid_cursor' })
   }
@@ -154,7 +154,7 @@ async function insertDebtors({ backend, accountId, debtor }: Books, count: numbe
     ...(original as NonNullable<typeof original>),
     account_id: accountId,
     id: idAt(index),
-    // Two debtors each are created at the same time.
+    // Debtors are created in pairs at the same time.
     created_at: at(Math.floor(index / 2)),
     updated_at: at(count - index),
   }))
@@ -169,10 +169,11 @@ async function insertDebtors({ backend, accountId, debtor }: Books, count: numbe
   })
 }
 
-t.test('a filter by one time finds every row of a list that is sorted by another', async (t) => {
+t.test('filtering by one time finds all rows, even if the list is sorted by another', async (t) => {
   const books = await openBooks(t)
   const count = 6_000
   await insertDebtors(books, count)
+  // The names say how many rows match, and how far the matches are from the beginning of the list.
   const cases = [
     ['none', 'created_at', 'updated_since=2026-11-02T00:00:00Z', []],
     ['few, close', '-created_at', `updated_before=${at(4)}`, [5999, 5998, 5997]],

@@ -7,7 +7,7 @@ import { matches } from '../../fixtures/matches.ts'
 import { BASE_URL } from '../../fixtures/service/backend.ts'
 
 t.test('a response that cannot be sent is logged and counted', async (t) => {
-  // Regression: hapi responded with 500 itself, and nothing said why.
+  // Regression: hapi responded with 500, but the reason was neither logged nor counted.
   const lines: object[] = []
   const log = pino(
     new Writable({

@@ -109,7 +109,7 @@ t.test('a body is accepted only as uncompressed application/json in UTF-8', asyn
   }
   const identity = { 'content-type': 'application/json', 'content-encoding': 'identity' }
   t.equal((await postRaw(books, DEBTORS, identity, '{"name":"a"}')).status, 201)
-  const refused = [
+  const rejected = [
     { 'content-type': 'text/plain' },
     { 'content-type': 'application/json; charset=utf-16' },
     { 'content-type': 'application/json, text/html' },
@@ -118,7 +118,7 @@ t.test('a body is accepted only as uncompressed application/json in UTF-8', asyn
     { 'content-type': 'application/json', 'content-encoding': 'gzip' },
     { 'content-type': 'application/json', 'content-encoding': 'br' },
   ]
-  for (const headers of refused) {
+  for (const headers of rejected) {
     const response = await postRaw(books, DEBTORS, { ...headers }, '{"name":"a"}')
     t.equal(response.status, 415, JSON.stringify(headers))
     matches(t, response.json, { code: 'unsupported_media_type' })

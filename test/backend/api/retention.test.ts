@@ -164,7 +164,7 @@ t.test(
       ['key_submissions', DAY_MS],
       ['usage_reports', 7 * DAY_MS],
       ['invitations', 37 * DAY_MS],
-      // These are counted by day and by hour, so the period begins with the day or the hour.
+      // These rows count calls by day or by hour, so their period begins with that day or hour.
       ['key_errors', 90 * DAY_MS - (begin % DAY_MS)],
       ['key_usage', 90 * DAY_MS - (begin % 3_600_000)],
     ]

@@ -31,12 +31,12 @@ t.test('a reader does not see uncommitted rows', async (t) => {
 
 t.test('a transaction that throws undoes only its own writes', async (t) => {
   const database = await openTestDatabase(t)
-  const refusal = new Error('refused')
+  const failure = new Error('thrown by the transaction')
   await database.transaction((tx) => insertRow(tx, 'a'))
   const outcomes = await Promise.allSettled([
     database.transaction(async (tx) => {
       await insertRow(tx, 'b')
-      throw refusal
+      throw failure
     }),
     database.transaction(async (tx) => {
       await insertRow(tx, 'c')
@@ -45,7 +45,7 @@ t.test('a transaction that throws undoes only its own writes', async (t) => {
     database.transaction((tx) => insertRow(tx, 'd')),
   ])
   matches(t, outcomes, [
-    { status: 'rejected', reason: refusal },
+    { status: 'rejected', reason: failure },
     { status: 'rejected', reason: { kind: 'unique', columns: ['audit_log.id'] } },
     { status: 'fulfilled', value: 'd' },
   ])

@@ -20,7 +20,7 @@ import { rejectsWith } from '../../fixtures/matches.ts'
 import { openTestDatabase } from '../../fixtures/service/database.ts'
 import { copySqliteTemplate } from '../../fixtures/service/database-url.ts'
 
-/** How many rows each of the two tables has that the migrations backfill. */
+/** The number of rows in each of the two tables that the migrations backfill. */
 const ROWS = 1000
 
 /** Migrations of a later version of the program. */

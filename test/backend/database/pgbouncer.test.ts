@@ -32,7 +32,7 @@ async function startPooled(t: Test, template?: string) {
       await client.end()
     }
   }
-  // Sequential, because PostgreSQL rejects concurrent changes of one role.
+  // The changes are sequential, because PostgreSQL rejects concurrent changes of one role.
   const setTimeLimits = async () => {
     for (const setting of TIME_LIMITS) await run(`alter role tests set ${setting}`)
   }
@@ -115,7 +115,7 @@ t.test('behind PgBouncer in transaction mode', { skip: PGBOUNCER_PROBLEM }, asyn
       const transactions = Array.from({ length: 20 }, (_, n) =>
         database.transaction(async (tx) => {
           await insertRow(tx, `note-${n}`)
-          if (n % 2 === 1) throw new Error('refused')
+          if (n % 2 === 1) throw new Error('thrown by the transaction')
         }),
       )
       await Promise.allSettled(transactions)

@@ -34,9 +34,9 @@ t.test('concurrent payments through two backends never exceed the invoice', asyn
   const invoice_id = await createInvoice(10_000)
   const body = { invoice_id, currency: 'EUR', amount: 1_000 }
   const responses = await atOnce(24, (n) => post('payments', body, `payment-${n}`, n))
-  const refused = responses.filter(({ status }) => status !== 201)
-  t.equal(responses.length - refused.length, 10)
-  for (const response of refused) {
+  const rejected = responses.filter(({ status }) => status !== 201)
+  t.equal(responses.length - rejected.length, 10)
+  for (const response of rejected) {
     matches(t, response, { status: 422, json: { code: 'payment_exceeds_balance' } })
   }
   matches(t, (await read(`invoices/${invoice_id}`)).json, { status: 'paid', amount_due: 0 })

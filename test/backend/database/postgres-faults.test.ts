@@ -43,7 +43,7 @@ async function openOverProxy(t: Test, waitMsMax = 5000) {
 // Regression: a transaction that wrote nothing could commit, and its success hid the fault from `/readyz`
 // and alerts.
 t.test(
-  'writes that wait for a lost synchronous standby are reported until it is back',
+  'writes that wait for a lost synchronous standby are reported until the standby is back',
   async (t) => {
     const pair = await startPostgresPair(t)
     const database = await openTestDatabase(t, { url: pair.url, waitMsMax: 500 })

@@ -7,14 +7,14 @@ import { isPostgres, type OpenDatabase } from '../../../backend/database/open.ts
 import { openTestDatabase } from '../../fixtures/service/database.ts'
 import { newDatabaseUrl } from '../../fixtures/service/database-url.ts'
 
-/** The tables of the migrations and of SQLite, which have no row type. */
+/** Tables that have no row type, because only the migrations or SQLite use them. */
 const UNTYPED = ['schema_migrations', 'sqlite_sequence']
 
 const INTERFACE = /^export interface (\w+) \{\n(.*?)^\}/gms
-/** A member, whose type may continue on lines that are indented further. */
+/** A member of an interface. Its type may continue on lines with more indentation. */
 const MEMBER = /^ {2}(\w+): (.*(?:\n {4}.*)*)/gm
 
-/** Returns the columns that the types declare, sorted. */
+/** Returns the columns that the row types declare, sorted. */
 function readTypes(): string[] {
   const sources = globSync('backend/database/tables/*.ts').map((file) => readFileSync(file, 'utf8'))
   const interfaces = new Map(
@@ -43,7 +43,7 @@ interface Column {
 const POSTGRES_COLUMNS = sql<Column>`
   select table_name as "table", column_name as "column", is_nullable = 'YES' as nullable
   from information_schema.columns where table_schema = current_schema()`
-/** SQLite would accept null in a primary key, which the code never stores. */
+/** A primary key counts as not nullable: SQLite would accept null in it, but the code never stores null there. */
 const SQLITE_COLUMNS = sql<Column>`
   select tables.name as "table", columns.name as "column", not ("notnull" or pk) as nullable
   from sqlite_schema as tables, pragma_table_info(tables.name) as columns
@@ -63,7 +63,7 @@ function describe(table: string, column: string, nullable: boolean): string {
   return `${table}.${column}${nullable ? ' | null' : ''}`
 }
 
-t.test('each row type has the columns of its table, and the same ones can be null', async (t) => {
+t.test('each row type has the columns of its table, with the same nullability', async (t) => {
   const url = await newDatabaseUrl(t)
   const database = await openTestDatabase(t, { url })
   t.strictSame(readTypes(), await readSchema(database, url))

@@ -64,7 +64,7 @@ async function openLedger(t: Test) {
   }
 }
 
-t.test('a draft is finalized once; its number and dates stay', async (t) => {
+t.test('a draft can be finalized once, and keeps its number and dates', async (t) => {
   const ledger = await openLedger(t)
   const draft = await ledger.invoice({ status: 'draft' })
   await ledger.events()

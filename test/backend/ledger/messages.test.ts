@@ -3,7 +3,7 @@ import { openBooks } from '../../fixtures/books/books.ts'
 import { matches } from '../../fixtures/matches.ts'
 
 t.test(
-  'a payment cancels waiting messages about its invoice, and reports those being sent',
+  'a payment cancels waiting messages about its invoice, and reports messages that are being sent',
   async (t) => {
     const books = await openBooks(t)
     const paid = await books.invoice()

@@ -10,7 +10,7 @@ import {
 import { moneyText } from '../../../backend/money/money-text.ts'
 import { fc } from '../../fixtures/properties.ts'
 
-t.test('exponents are those of ISO 4217, even if ICU shows fewer decimals', async (t) => {
+t.test('currencies have the exponents of ISO 4217, even if ICU shows fewer decimals', async (t) => {
   const expected = { EUR: 2, HUF: 2, IDR: 2, COP: 2, JPY: 0, KRW: 0, UGX: 0, ISK: 0 }
   for (const [code, exponent] of Object.entries({ ...expected, KWD: 3, IQD: 3, CLF: 4, UYW: 4 })) {
     t.equal(currencyExponent(code), exponent, code)
@@ -18,7 +18,7 @@ t.test('exponents are those of ISO 4217, even if ICU shows fewer decimals', asyn
 })
 
 t.test(
-  'every currency of ICU is supported, except withdrawn ones and those without minor unit',
+  'every currency of ICU is supported, except withdrawn ones and those without a minor unit',
   async (t) => {
     const missing = Intl.supportedValuesOf('currency').filter(
       (code) => !CURRENCY_EXPONENTS.has(code),

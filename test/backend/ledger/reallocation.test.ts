@@ -168,7 +168,7 @@ t.test('an impossible allocation is rejected and changes nothing', async (t) => 
   const other = await ledger.books.invoice()
   const foreign = await (await ledger.books.otherAccount()).invoice()
   const { id } = await ledger.pay({ debtor_id: ledger.debtor.id, amount: 12_000 })
-  const refused = [
+  const rejected = [
     [[[invoice, 10_001]], 'payment_exceeds_balance'],
     [
       [
@@ -195,13 +195,13 @@ t.test('an impossible allocation is rejected and changes nothing', async (t) => 
       'allocation_exceeds_payment',
     ],
   ] as const
-  for (const [wanted, code] of refused) {
+  for (const [wanted, code] of rejected) {
     await rejectsWith(t, ledger.allocate(id, ...wanted), { code })
   }
   for (const amount of [-1, 0, 0.5, Number.NaN]) {
     const members = { errors: [{ pointer: '/allocations/0/amount' }] }
-    const refusal = { code: 'validation_failed', members }
-    await rejectsWith(t, ledger.allocate(id, [invoice, amount]), refusal, `${amount}`)
+    const rejection = { code: 'validation_failed', members }
+    await rejectsWith(t, ledger.allocate(id, [invoice, amount]), rejection, `${amount}`)
   }
   await rejectsWith(t, ledger.allocate('pay_none', [invoice, 1]), { code: 'not_found' })
   t.strictSame((await ledger.payment(id)).allocations, [])
@@ -270,9 +270,9 @@ t.test('if two people allocate the same money at once, one allocation is rejecte
     ledger.allocate(id, [one, 10_000]),
     ledger.allocate(id, [two, 10_000]),
   ])
-  const refused = outcomes.filter((outcome) => outcome.status === 'rejected')
+  const rejected = outcomes.filter((outcome) => outcome.status === 'rejected')
   t.strictSame(
-    refused.map(({ reason }) => reason.code),
+    rejected.map(({ reason }) => reason.code),
     ['allocation_exceeds_payment'],
   )
   matches(t, await ledger.balances(), [{ outstanding: 10_000, unapplied: 0 }])

@@ -1,4 +1,4 @@
-// Inbound mail: bounces, complaints and replies, and what they change.
+// The effects of inbound mail: bounces, complaints and replies.
 import t from 'tap'
 import type { MessageRow } from '../../../backend/database/tables.ts'
 import { matches, rejectsWith } from '../../fixtures/matches.ts'
@@ -139,7 +139,7 @@ t.test('reports of large mail servers are classified as hard or soft', async (t)
 })
 
 t.test(
-  'a report of a delivery marks the message as delivered; one of a delay changes nothing',
+  'a delivery report marks the message as delivered; a report of a delay changes nothing',
   async (t) => {
     const service = await startMailService(t)
     const { id } = await sentReminder(service)
@@ -175,7 +175,7 @@ t.test('a complaint stops reminders permanently; an Admin cannot clear it', asyn
   await rejectsWith(t, service.clear(debtor.id), { code: 'address_suppressed' })
 })
 
-t.test('a reply is logged and pauses chasing until a person decides', async (t) => {
+t.test('a reply is logged, and pauses chasing until a person resumes it', async (t) => {
   const service = await startMailService(t)
   const { debtor, invoice, id } = await sentReminder(service)
   await service.post(reply(id))

@@ -66,7 +66,7 @@ t.test(
   },
 )
 
-t.test('if a server stops responding before the text, the mail is not sent', async (t) => {
+t.test('if a server stops responding before the text is sent, the mail is abandoned', async (t) => {
   const smtp = await startSmtpServer(t)
   const mailer = newMailer(t, smtp.url)
   for (const phase of ['connect', 'mail', 'rcpt'] as const) {
@@ -78,7 +78,7 @@ t.test('if a server stops responding before the text, the mail is not sent', asy
   t.strictSame(smtp.mails, [])
 })
 
-t.test('if a server stops responding after the text, the outcome is unknown', async (t) => {
+t.test('if a server stops responding after the text is sent, the outcome is unknown', async (t) => {
   const smtp = await startSmtpServer(t)
   const mailer = newMailer(t, smtp.url, { replyMsMax: 50 })
   smtp.failAt('data', 'hang')
@@ -87,7 +87,7 @@ t.test('if a server stops responding after the text, the outcome is unknown', as
 })
 
 t.test(
-  'if a connection breaks before the text, nothing was sent; after it, the outcome is unknown',
+  'if a connection breaks before the text is sent, the mail is abandoned; later, the outcome is unknown',
   async (t) => {
     const smtp = await startSmtpServer(t)
     const mailer = newMailer(t, smtp.url)
@@ -207,7 +207,7 @@ t.test(
   },
 )
 
-t.test('closing abandons mails before their text, and waits for mails after it', async (t) => {
+t.test('closing abandons a mail whose text is unsent, and waits for other mails', async (t) => {
   const smtp = await startSmtpServer(t)
   const mailer = newMailer(t, smtp.url)
   smtp.failAt('rcpt', 'hang')

@@ -77,7 +77,7 @@ t.test('a user can log in with the given password', async (t) => {
 })
 
 t.test('a password is read from standard input', async (t) => {
-  // Regression: the only way to pass a password was an option, which other users see in the list of processes.
+  // Regression: a password could only be passed as an option, which other users can see in the list of processes.
   const { directory, url, run, json } = prepareCli(t)
   const { id } = await json('accounts', 'create', '--name', 'Acme')
   const create = ['users', 'create', '--account', id, '--email', 'ada@example.org']
@@ -145,8 +145,8 @@ t.test('wrong usage is explained, with exit code 2', async (t) => {
 })
 
 t.test('an empty value is rejected', async (t) => {
-  // Regression: an unset shell variable set payment terms of 0 days, took away every scope and holiday, and lifted the
-  // restriction of a key to addresses.
+  // Regression: an empty value, such as an unset shell variable, set payment terms of 0 days, removed all scopes and
+  // holidays, and removed the address restriction of a key.
   const { json, run } = prepareCli(t)
   const { id } = await json('accounts', 'create', '--name', 'Acme')
   const key = await json(
@@ -178,7 +178,7 @@ t.test('an empty value is rejected', async (t) => {
 })
 
 t.test('an account whose keys may use no scope is listed with "none"', async (t) => {
-  // Regression: its scopes were shown as empty.
+  // Regression: the list showed nothing for the scopes of such an account.
   const { run } = prepareCli(t)
   await run('accounts', 'create', '--name', 'Acme')
   const { stdout } = await run('accounts', 'list')

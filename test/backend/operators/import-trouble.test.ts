@@ -51,8 +51,8 @@ t.test('after a call is rejected by the hourly limit, all calls wait', async (t)
   })
   matches(t, await runImport(service), { failed: false, json: { agrees: true } })
   // Without the limit, an import reads the account, writes 57 records, and reads seven pages.
-  const refused = service.calls.length - (1 + 57 + 7)
-  t.ok(refused > 0 && refused <= 4, `only calls in progress were rejected: ${refused}`)
+  const rejected = service.calls.length - (1 + 57 + 7)
+  t.ok(rejected > 0 && rejected <= 4, `only calls in progress were rejected: ${rejected}`)
 })
 
 t.test(

@@ -147,7 +147,7 @@ t.test('a dispute neither shortens nor prolongs the pause after a payment', asyn
   await dispute(engine, paidBefore)
   await engine.at('2026-12-02T08:00:00.000Z')
   await resolve(engine, paidBefore)
-  t.strictSame(await chasingOf(engine, paidBefore), ['active', null], 'the pause is over')
+  t.strictSame(await chasingOf(engine, paidBefore), ['active', null], 'the pause has ended')
 })
 
 t.test(
@@ -167,7 +167,7 @@ t.test(
   },
 )
 
-t.test('no other message is sent on the day of one that may have arrived', async (t) => {
+t.test('no other message is sent on a day on which one may have arrived', async (t) => {
   const engine = await startEngine(t)
   const first = await engine.invoice('2026-11-19')
   engine.smtp.failAt('data', 'drop', 1)

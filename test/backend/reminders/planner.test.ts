@@ -43,7 +43,7 @@ function invoiceIn(dueOn: string, overrides: Partial<PlannedInvoice> = {}): Plan
   }
 }
 
-/** The fields of an invoice about which reminders were sent, the last one on `lastOn`. */
+/** The fields of an invoice after reminders of the stages `taken`, the last one on `lastOn`. */
 const reminded = (
   taken: PlannedInvoice['taken'],
   lastOn: string,

@@ -93,7 +93,7 @@ t.test(
     await database
       .transaction(async (tx) => {
         announce(tx, 'a')
-        throw new Error('refused')
+        throw new Error('thrown by the transaction')
       })
       .catch(() => {})
     await database.transaction(async (tx) => {
