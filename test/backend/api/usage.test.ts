@@ -36,7 +36,7 @@ t.test('the most frequent errors of a key are listed with their codes', async (t
   const key_id = key.row.id
   await backend.call(key, 'GET', '/api/v1/me')
   for (const id of ['deb_1', 'deb_2']) await backend.call(key, 'GET', `/api/v1/debtors/${id}`)
-  await backend.call(key, 'GET', '/api/v1/debtors?colour=red')
+  await backend.call(key, 'GET', '/api/v1/debtors?color=red')
   const errors = [
     { key_id, day: '2026-11-20', code: 'rate_limit_exceeded', calls: 7 },
     { key_id, day: '2026-11-20', code: 'not_found', calls: 1 },

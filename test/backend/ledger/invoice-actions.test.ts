@@ -37,7 +37,7 @@ async function openLedger(t: Test) {
       reason = 'Agreed',
     ) =>
       database.transaction((tx) => ACTIONS[name](tx, books.accountId, id, reason, actionContext())),
-    reverse: (id: string, reason = 'The cheque bounced') =>
+    reverse: (id: string, reason = 'The check bounced') =>
       database.transaction((tx) =>
         reversePayment(tx, books.accountId, id, reason, actionContext()),
       ),
