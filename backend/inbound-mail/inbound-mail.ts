@@ -5,6 +5,7 @@
  */
 import PostalMime, { type Email } from 'postal-mime'
 import { bounceTypeOf, oneLine, parseReply } from '../mail/status-codes.ts'
+import { truncate } from '../mail/truncate.ts'
 import type { Bounce } from '../reminders/sending/bounces.ts'
 
 export interface InboundMail {
@@ -19,7 +20,6 @@ export interface InboundMail {
 }
 
 const REPORT_CHARS_MAX = 20_000
-const SUBJECT_CHARS_MAX = 300
 const TEXT_CHARS_MAX = 20_000
 /** How many characters of an HTML body are read, because hostile markup is slow to strip. */
 const HTML_CHARS_MAX = 10_000
@@ -60,7 +60,7 @@ function contentOf(mail: Email): InboundMail['content'] {
     return { kind: isComplaint ? 'complaint' : 'unknown' }
   }
   if (isAutomatic(mail)) return { kind: 'auto_reply' }
-  const subject = oneLine(mail.subject ?? '').slice(0, SUBJECT_CHARS_MAX)
+  const subject = oneLine(mail.subject ?? '')
   return { kind: 'reply', subject, text: textOf(mail) }
 }
 
@@ -113,13 +113,29 @@ function textOf({ text, html }: Email): string {
 }
 
 function plainText(text: string | undefined, html = ''): string {
-  if (text !== undefined && text.trim() !== '') return text.trim().slice(0, TEXT_CHARS_MAX)
-  return html
-    .slice(0, HTML_CHARS_MAX)
+  if (text !== undefined && text.trim() !== '') return truncate(text.trim(), TEXT_CHARS_MAX)
+  return truncate(html, HTML_CHARS_MAX)
     .replace(/<(style|script)\b[^>]*>.*?<\/\1\s*>/gis, ' ')
     .replace(/<(?:br|\/p|\/div)\b[^<>]*>/gi, '\n')
     .replace(/<[^<>]*>/g, '')
+    .replace(/&(?:#(\d{1,7})|#x([\da-f]{1,6})|(\w{2,6}));/gi, decodeReference)
     .trim()
+}
+
+const NAMED = new Map(
+  Object.entries({ amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", nbsp: ' ', euro: '€' }),
+)
+
+/** Decodes a character reference of HTML; leaves unknown ones as they are. */
+function decodeReference(
+  whole: string,
+  decimal: string | undefined,
+  hex: string | undefined,
+  name: string | undefined,
+): string {
+  if (name !== undefined) return NAMED.get(name) ?? whole
+  const code = decimal === undefined ? Number.parseInt(hex ?? '', 16) : Number(decimal)
+  return code <= 0x10ffff ? String.fromCodePoint(code).toWellFormed() : whole
 }
 
 /** Returns the texts in a report that contain ids: the envelope id, and the headers of the returned mail. */

@@ -2,6 +2,7 @@
  * Interprets SMTP codes (RFC 5321, RFC 3463): whether the cause is the address, a transient condition or our
  * own configuration.
  */
+import { truncate } from './truncate.ts'
 
 export interface Reply {
   /** The reply code of three digits. */
@@ -62,8 +63,5 @@ export function bounceTypeOf(status: string): 'hard' | 'soft' {
 const DETAIL_CHARS_MAX = 300
 
 export function oneLine(text: string): string {
-  return text
-    .replace(/[\p{Cc}\s]+/gu, ' ')
-    .trim()
-    .slice(0, DETAIL_CHARS_MAX)
+  return truncate(text.replace(/[\p{Cc}\s]+/gu, ' ').trim(), DETAIL_CHARS_MAX)
 }

@@ -16,6 +16,7 @@ export function maskRecipient(recipient: string): string {
 export function previewOf(body: string): string {
   const text = body
     .slice(0, BODY_CHARS_MAX)
+    .toWellFormed()
     .replace(/<(script|style)\b[^>]*>.*?<\/\1\s*>/gis, ' ')
     .replace(/<\/?[a-z!][^<>]*>/gi, ' ')
     .replace(/\s+/g, ' ')

@@ -3,6 +3,7 @@ import type { AccountRow, NoticeRow, Reader } from '../../database/tables.ts'
 import type { InvitationCodes } from '../../users/invitation-codes.ts'
 import { OPTIONAL_NOTICES, SECURITY_NOTICES } from '../notice-choices.ts'
 import { type Notice, type NoticeDetails, type NoticeKind, readNotice } from '../notices.ts'
+import { truncate } from '../truncate.ts'
 import type { MailBody } from './mail-body.ts'
 import { composeReminder } from './reminder-text.ts'
 import { fullStop } from './reminder-words/words.ts'
@@ -384,7 +385,7 @@ async function customerReply(
     .where('messages.id', '=', notice.subject_id)
     .executeTakeFirst()
   if (reply === undefined || reply.body === null) return undefined
-  const quote = reply.body.slice(0, QUOTE_CHARS_MAX).split(/\n\s*\n/)
+  const quote = truncate(reply.body, QUOTE_CHARS_MAX).split(/\n\s*\n/)
   const isCut = reply.body.length > QUOTE_CHARS_MAX
   return {
     tone: 'calm',

@@ -196,6 +196,34 @@ t.test('a reply is logged, and pauses chasing until a person resumes it', async 
   t.strictSame(await service.events(), ['message.received', 'debtor.updated'])
 })
 
+t.test('a long reply is not cut within a character', async (t) => {
+  // Regression: the subject in the event ended with half of a character, which json_decode of PHP rejects.
+  const service = await startMailService(t)
+  const { id } = await sentReminder(service)
+  const subject = `${'x'.repeat(299)}😀`
+  await service.post(reply(id).replace(/^Subject: .*$/m, `Subject: ${subject}`))
+  const { read } = service.books.backend.database
+  const { body } = await read
+    .selectFrom('webhook_events')
+    .select('body')
+    .where('type', '=', 'message.received')
+    .executeTakeFirstOrThrow()
+  const { object } = JSON.parse(body).data
+  t.equal(object.subject, 'x'.repeat(299))
+  const { data } = await service.books.read('/api/v1/messages?status=received')
+  matches(t, data, [{ subject: object.subject }])
+})
+
+t.test('a reply in HTML only is logged as text', async (t) => {
+  // Regression: character references, such as those of apostrophes, stayed in the text.
+  const service = await startMailService(t)
+  const { id } = await sentReminder(service)
+  const body = '<p>I&#39;ll pay&nbsp;&euro;5 &amp; &#x1F600; &#xD83D; &foo; &#0;&#9999999;</p>\n'
+  await service.post(reply(id, { body }).replace('text/plain', 'text/html'))
+  const { data } = await service.books.read('/api/v1/messages?status=received')
+  matches(t, data, [{ preview: "I'll pay €5 & 😀 \ufffd &foo; &#9999999;" }])
+})
+
 t.test('an automatic response does not count as a reply', async (t) => {
   const service = await startMailService(t)
   const { debtor, id } = await sentReminder(service)
