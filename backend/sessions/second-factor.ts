@@ -1,6 +1,7 @@
 /**
- * An authenticator app as the second factor of a login, and recovery codes in case it is lost. (Passkeys are in
- * passkeys.ts.) The app's secret is stored encrypted, since codes are computed from it.
+ * Sets up, checks and removes an authenticator app as the second factor of a login, with recovery codes in case the app
+ * is lost. The app's secret is stored encrypted, because its codes are computed from the secret. `passkeys.ts` handles
+ * the other kind of second factor.
  */
 import { Problem } from '../../shared/contract/problem.ts'
 import type { ActionContext } from '../accounts/audit.ts'
@@ -30,13 +31,13 @@ interface BoxOwner {
 }
 
 export interface TotpSetup {
-  /** In base32, to be typed into an app. */
+  /** In base32, which people can type into an app. */
   readonly secret: string
   /** The secret as a link that opens an app. */
   readonly uri: string
 }
 
-/** Stores the secret of a new app, which is in use after `enableApp`. Throws `second_factor_conflict`. */
+/** Stores the secret of a new app. The app is in use only after `enableApp`. Throws `second_factor_conflict`. */
 export async function beginAppSetup(
   tx: Transaction,
   userId: string,
@@ -47,11 +48,11 @@ export async function beginAppSetup(
   if (user.totp_enabled_at !== null) throw alreadyEnabled()
   const secret = createTotpSecret()
   const totp_secret = box.seal(secret, ownerOf(user))
-  await change(tx, userId, { totp_secret, totp_last_step: null }, now)
+  await updateApp(tx, userId, { totp_secret, totp_last_step: null }, now)
   return { secret, uri: totpUri(secret, user.email) }
 }
 
-/** Returns the setup in progress, to be shown again; undefined if there is none. */
+/** Returns the setup in progress, so that a page can show it again; undefined if no setup is in progress. */
 export function readAppSetup(user: UserRow, box: SecondFactorBox): TotpSetup | undefined {
   if (user.totp_secret === null || user.totp_enabled_at !== null) return undefined
   const secret = box.open(user.totp_secret, ownerOf(user))
@@ -59,8 +60,8 @@ export function readAppSetup(user: UserRow, box: SecondFactorBox): TotpSetup | u
 }
 
 /**
- * Enables the app if `code` is its current one. Returns the recovery codes, to be shown once. Throws
- * `second_factor_conflict`, `validation_failed`.
+ * Enables the app if `code` is the app's current code. Returns the recovery codes, so that they can be shown once.
+ * Throws `second_factor_conflict`, `validation_failed`.
  */
 export async function enableApp(
   tx: Transaction,
@@ -84,13 +85,13 @@ export async function enableApp(
     throw new Problem('validation_failed', detail, { members: { errors } })
   }
   const enabled = { totp_enabled_at: actionContext.now.toISOString(), totp_last_step: step }
-  await change(tx, userId, enabled, actionContext.now)
+  await updateApp(tx, userId, enabled, actionContext.now)
   await recordFactorAction(tx, user, 'user.second_factor_enabled', APP, actionContext)
   await notifyOfAdded(tx, user, APP, actionContext)
   return insertRecoveryCodes(tx, userId, actionContext.now)
 }
 
-/** Invalidates the previous codes. Throws `second_factor_conflict`. */
+/** Returns new recovery codes, and invalidates the previous codes. Throws `second_factor_conflict`. */
 export async function replaceRecoveryCodes(
   tx: Transaction,
   userId: string,
@@ -107,16 +108,16 @@ export async function replaceRecoveryCodes(
 /** Disables the authenticator app. The recovery codes remain if the user has a passkey. */
 export async function disableApp(tx: Transaction, userId: string, actionContext: ActionContext) {
   const user = await lockUser(tx, userId)
-  const none = { totp_secret: null, totp_enabled_at: null, totp_last_step: null }
-  await change(tx, userId, none, actionContext.now)
-  const changed = { ...user, ...none }
+  const withoutApp = { totp_secret: null, totp_enabled_at: null, totp_last_step: null }
+  await updateApp(tx, userId, withoutApp, actionContext.now)
+  const changed = { ...user, ...withoutApp }
   if (!(await hasSecondFactor(tx, changed))) await deleteRecoveryCodes(tx, userId)
   if (user.totp_enabled_at === null) return
   await recordFactorAction(tx, user, 'user.second_factor_disabled', APP, actionContext)
   await notifyOfRemoved(tx, changed, APP, actionContext)
 }
 
-/** Removes the app, the passkeys and the recovery codes: the user logs in with the password alone. */
+/** Removes the app, the passkeys and the recovery codes. The user can then log in with the password alone. */
 export async function removeSecondFactors(
   tx: Transaction,
   userId: string,
@@ -139,7 +140,7 @@ export async function consumeSecondFactorCode(
   const user = await lockUser(tx, userId)
   const step = matchApp(user, code, box, actionContext.now)
   if (step !== undefined) {
-    await change(tx, userId, { totp_last_step: step }, actionContext.now)
+    await updateApp(tx, userId, { totp_last_step: step }, actionContext.now)
     return true
   }
   if (!(await consumeRecoveryCode(tx, userId, code, actionContext.now))) return false
@@ -156,7 +157,7 @@ function matchApp(user: UserRow, code: string, box: SecondFactorBox, now: Date) 
   })
 }
 
-async function change(
+async function updateApp(
   tx: Transaction,
   id: string,
   values: Partial<Pick<UserRow, 'totp_secret' | 'totp_enabled_at' | 'totp_last_step'>>,
@@ -174,5 +175,5 @@ function ownerOf({ account_id, id }: UserRow): BoxOwner {
 }
 
 function alreadyEnabled(): Problem {
-  return new Problem('second_factor_conflict', 'Your login has a second factor already.')
+  return new Problem('second_factor_conflict', 'Your login already has an authenticator app.')
 }

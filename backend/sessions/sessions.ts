@@ -12,7 +12,7 @@ const LIFETIME_MS = 12 * 60 * MINUTE_MS
 /** How old the stored time of the last use may be: it is written at most once a minute. */
 const LAST_SEEN_PRECISION_MS = MINUTE_MS
 
-/** The time to enter the second factor. */
+/** How long a user may take to enter the second factor. */
 const PENDING_MS = 10 * MINUTE_MS
 
 const USER_AGENT_LENGTH_MAX = 400
@@ -39,7 +39,7 @@ export interface Session {
     readonly scopeAllowance: string | null
     /** Whether the account requires a second factor of Admins. */
     readonly requiresSecondFactor: boolean
-    /** Whether the account has sample data: no message is ever sent. */
+    /** Whether the account has only sample data, for which no message is ever sent. */
     readonly isDemo: boolean
   }
   readonly flash: string | null
@@ -58,7 +58,7 @@ export interface Browser {
   readonly userAgent: string | undefined
 }
 
-/** Returns the token of a new session. A pending session allows only the entry of the second factor. */
+/** Starts a session and returns its token. In a pending session, the user can only enter the second factor. */
 export async function startSession(
   tx: Transaction,
   user: Pick<UserRow, 'id' | 'role'>,
@@ -86,7 +86,7 @@ export async function startSession(
   return token
 }
 
-/** Returns undefined if the session is unknown or has ended, or if its user is not active. */
+/** Returns undefined if the session is unknown or pending, or has ended, or if its user is not active. */
 export async function findSession(
   reader: Reader,
   token: string | undefined,
@@ -158,7 +158,7 @@ export async function findSession(
   }
 }
 
-/** Returns the user of a pending session: the password was entered, the second factor was not. */
+/** Returns the user of a pending session, in which the second factor has not been entered yet. */
 export async function findPendingUser(
   reader: Reader,
   token: string | undefined,
@@ -183,7 +183,7 @@ export async function recordLastSeen(tx: Transaction, token: string, now: Date):
     .execute()
 }
 
-/** Replaces the session's token and invalidates the old one. The session's time limits do not change. */
+/** Replaces the session's token and invalidates the old token. The session's time limits do not change. */
 export async function rotateSession(tx: Transaction, session: Session): Promise<string> {
   const token = createToken()
   await tx
@@ -278,10 +278,7 @@ export async function endListedSession(
   return true
 }
 
-/**
- * The listed id is not the stored hash itself, which would identify the row in a stolen copy of the
- * database.
- */
+/** Hashes the stored hash again, because the stored hash would identify the row in a stolen copy of the database. */
 function listedId(tokenHash: string): string {
   return `ses_${hashToken(tokenHash).slice(0, 22)}`
 }
@@ -292,7 +289,7 @@ export interface Undo {
   readonly fields: readonly (readonly [name: string, value: string])[]
 }
 
-/** Sets the message that the session's next page shows once, with a button for `undo`; null removes it. */
+/** Sets the message that the session's next page shows once, with a button for `undo`; null removes the message. */
 export async function setFlash(
   tx: Transaction,
   token: string,
@@ -310,15 +307,15 @@ export async function endSession(tx: Transaction, token: string): Promise<void> 
   await tx.deleteFrom('sessions').where('token_hash', '=', hashToken(token)).execute()
 }
 
-/** Ends all sessions of a user except the one with `keptToken`. */
+/** Ends all sessions of a user, except the session with `keptToken` if it is given. */
 export async function endSessionsOf(
   tx: Transaction,
   userId: string,
   keptToken?: string,
 ): Promise<void> {
-  const ended = tx.deleteFrom('sessions').where('user_id', '=', userId)
+  const query = tx.deleteFrom('sessions').where('user_id', '=', userId)
   await (keptToken === undefined
-    ? ended
-    : ended.where('token_hash', '<>', hashToken(keptToken))
+    ? query
+    : query.where('token_hash', '<>', hashToken(keptToken))
   ).execute()
 }

@@ -1,4 +1,4 @@
-/** The page of an unsubscribe link. It loads no other files, because it may be public where Settings is not. */
+/** The page that an unsubscribe link opens. It loads no files, because Settings may not be reachable for recipients. */
 import { createHash } from 'node:crypto'
 import { Html, html } from '../html/html.ts'
 import type { Language } from '../mail/wording/languages.ts'
@@ -17,13 +17,13 @@ button.quiet { background: transparent; color: var(--accent) }
 button:focus-visible { outline: 3px solid var(--accent); outline-offset: 3px }
 `
 
-const HASH = createHash('sha256').update(STYLE).digest('base64')
+const STYLE_HASH = createHash('sha256').update(STYLE).digest('base64')
 
-/** The headers that this page has in addition to those of all pages. */
+/** The headers of this page, in addition to the headers of all pages. */
 export const PAGE_HEADERS: Readonly<Record<string, string>> = {
   'content-security-policy': [
     "default-src 'none'",
-    `style-src 'sha256-${HASH}'`,
+    `style-src 'sha256-${STYLE_HASH}'`,
     'img-src data:',
     "form-action 'self'",
     "frame-ancestors 'none'",

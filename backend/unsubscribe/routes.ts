@@ -1,7 +1,7 @@
 /**
- * The routes of unsubscribe links. A GET changes nothing, because mail scanners open every link. A POST from
- * the page's button or from a mail program (RFC 8058) unsubscribes, and is idempotent. It needs neither a cookie
- * nor a CSRF token, because only the recipient has the link.
+ * The routes of unsubscribe links. A GET request changes nothing, because mail scanners open every link. A POST request
+ * from a mail program (RFC 8058) unsubscribes; from the page's buttons, it unsubscribes or subscribes again. It needs
+ * neither a cookie nor a CSRF token, because only the recipient has the link.
  */
 import type { Request, ResponseToolkit, ServerRoute } from '@hapi/hapi'
 import type { Database } from '../database/database.ts'
@@ -26,7 +26,7 @@ export function unsubscribeRoutes(deps: UnsubscribeDeps): ServerRoute[] {
   const path = `${UNSUBSCRIBE_PATH}/{token}`
   return [
     { method: 'GET', path, handler: (request, h) => show(request, h, deps) },
-    { method: 'POST', path, handler: (request, h) => decide(request, h, deps) },
+    { method: 'POST', path, handler: (request, h) => changeSubscription(request, h, deps) },
   ]
 }
 
@@ -37,12 +37,12 @@ async function show(request: Request, h: ResponseToolkit, deps: UnsubscribeDeps)
   return respond(request, h, subscription, isStopped ? 'stopped' : 'confirm', deps)
 }
 
-async function decide(request: Request, h: ResponseToolkit, deps: UnsubscribeDeps) {
+async function changeSubscription(request: Request, h: ResponseToolkit, deps: UnsubscribeDeps) {
   const subscription = deps.unsubscribeLinks.open(String(request.params['token']))
   if (subscription === undefined) return respondToBrokenLink(request, h)
   const { database, clock } = deps
   const { accountId, address } = subscription
-  if (wishOf(request) === 'resume') {
+  if (choiceOf(request) === 'resume') {
     await database.transaction((tx) => resubscribeAddress(tx, accountId, address, clock()))
     // After a complaint, the address remains suppressed.
     const isStopped = await isUnsubscribed(subscription, deps)
@@ -58,7 +58,7 @@ async function decide(request: Request, h: ResponseToolkit, deps: UnsubscribeDep
 }
 
 /** Returns the choice that our page's buttons send. A mail program sends another form, or no body. */
-function wishOf({ payload, headers }: Request): string | null {
+function choiceOf({ payload, headers }: Request): string | null {
   const isForm = /^application\/x-www-form-urlencoded/i.test(String(headers['content-type']))
   if (!isForm || !Buffer.isBuffer(payload) || payload.length > 200) return null
   return new URLSearchParams(payload.toString('latin1')).get('wish')
@@ -101,9 +101,9 @@ function respondToBrokenLink(request: Request, h: ResponseToolkit) {
   return page(h, 404, renderBrokenLink(languageOf(request, null)))
 }
 
-/** Returns the debtor's language, in which mails are written, or else one that the browser prefers. */
-function languageOf({ headers }: Request, ofDebtor: string | null | undefined): Language {
-  return chooseLanguage(ofDebtor, ...acceptedTags(String(headers['accept-language'] ?? '')))
+/** Returns the debtor's language, in which mails are written, or else a language that the browser prefers. */
+function languageOf({ headers }: Request, debtorLanguage: string | null | undefined): Language {
+  return chooseLanguage(debtorLanguage, ...acceptedTags(String(headers['accept-language'] ?? '')))
 }
 
 function page(h: ResponseToolkit, status: number, text: string) {

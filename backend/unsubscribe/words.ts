@@ -2,9 +2,11 @@
 import type { Language } from '../mail/wording/languages.ts'
 
 export interface UnsubscribeWords {
+  /** The title of the page on which the recipient confirms. */
   readonly request: string
   /** `address` is masked. */
   explain(creditor: string, address: string): string
+  /** States that the unpaid amounts are still owed. */
   readonly stays: string
   readonly stop: string
   readonly stopped: string
@@ -31,7 +33,7 @@ export const UNSUBSCRIBE_WORDS: Readonly<Record<Language, UnsubscribeWords>> = {
     explainResumed: (creditor, address) =>
       `${creditor} may send payment reminders to ${address} again.`,
     broken: 'This link does not work',
-    explainBroken: 'It is incomplete. Open it from the e-mail, or copy the whole link.',
+    explainBroken: 'The link is incomplete. Open it from the e-mail, or copy the whole link.',
   },
   nl: {
     request: 'Herinneringen per e-mail stoppen?',

@@ -1,4 +1,4 @@
-/** Keys that have used all or most of their hourly limit. */
+/** Lists the keys that have used all or most of their hourly limit. */
 import { sql } from 'kysely'
 import type { Reader } from '../database/tables.ts'
 
@@ -10,10 +10,10 @@ export interface BusyKey {
   readonly endsAt: string
 }
 
-/** The threshold, in percent of the limit. */
+/** A key is busy if it has used at least this percentage of its limit. */
 const BUSY_PERCENT = 80
 
-/** Returns active keys of the account whose hour has not ended, the busiest first. */
+/** Returns the account's keys that are busy in their current window and not revoked, the busiest first. */
 export async function listBusyKeys(
   reader: Reader,
   accountId: string,

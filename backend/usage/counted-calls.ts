@@ -1,6 +1,6 @@
 /**
- * Counts the API calls to which the backend responds. Calls that a gateway rejects are not forwarded, and
- * are reported by the gateway.
+ * Counts the API calls to which the backend responds. A gateway itself counts and reports the calls that it rejects,
+ * because it does not forward them.
  */
 import type { Server } from '@hapi/hapi'
 import type { ProblemCode } from '../../shared/contract/problem.ts'
@@ -16,7 +16,7 @@ declare module '@hapi/hapi' {
 
 export function countCalls(server: Server, usage: Usage, clock: () => Date): void {
   server.events.on('response', ({ auth, response, route }) => {
-    // Null if the caller is not authenticated. Only API routes have credentials.
+    // The credentials are null if the caller is not authenticated. Only API routes have credentials with a key.
     const caller = auth.credentials as Partial<Caller> | null
     if (caller?.key === undefined || response === null || response instanceof Error) return
     const { app } = route.settings

@@ -1,4 +1,4 @@
-/** The codes of rejected and failed calls of a key, which help to diagnose an integration. */
+/** Counts the error codes of a key's calls, which help to diagnose an integration. */
 import type { Reader, Transaction } from '../database/database.ts'
 import type { KeyErrorRow } from '../database/tables.ts'
 import { sumByRowKey } from './sum-by-row-key.ts'
@@ -32,7 +32,7 @@ export interface TopError {
   readonly lastDay: string
 }
 
-/** Returns the codes of the last 30 days, the most frequent first. */
+/** Returns the most frequent codes of the last 30 days, the most frequent first. */
 export async function readTopErrors(reader: Reader, keyId: string, now: Date): Promise<TopError[]> {
   const since = new Date(now.getTime() - (DAYS - 1) * DAY_MS).toISOString().slice(0, 10)
   const rows = await reader

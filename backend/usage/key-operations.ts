@@ -1,4 +1,4 @@
-/** The calls of a key by operation, in the last 24 hours. Gateways report no operations of refused calls. */
+/** Counts the calls of a key by operation. Calls that a gateway rejects are not included. */
 import type { KeyOperationRow, Reader, Transaction } from '../database/tables.ts'
 
 const HOURS = 24
@@ -9,8 +9,8 @@ export function rowKeyOfOperation({ key_id, hour, operation }: KeyOperationRow):
 }
 
 /**
- * Adds to the stored counts in one statement. Each row must have a different key, and the caller limits their
- * number. The rows are sorted, so that two concurrent transactions do not deadlock.
+ * Adds to the stored counts in one statement. Each row must have a different key, and the caller limits the number of
+ * rows. The rows are sorted, so that two concurrent transactions do not deadlock.
  */
 export async function addOperations(
   tx: Transaction,
@@ -37,7 +37,7 @@ export interface OperationCalls {
   readonly errors: number
 }
 
-/** Returns the operations that the key has called, the most frequent first. */
+/** Returns the operations that the key has called in the last 24 hours, the most frequent first. */
 export async function readOperations(
   reader: Reader,
   keyId: string,

@@ -1,5 +1,5 @@
 /**
- * The route over which gateways report the use of keys. Its requests are signed, like all internal requests of
+ * The route to which gateways report the use of keys. These requests are signed, like all internal requests of
  * gateways.
  */
 import type { ServerRoute } from '@hapi/hapi'
@@ -19,19 +19,19 @@ export interface UsageRouteDeps {
   readonly clock: () => Date
 }
 
-const whole = Joi.number().integer().min(1)
+const positiveInteger = Joi.number().integer().min(1)
 const keyId = Joi.string().max(64)
 
 const REPORT = Joi.object<UsageReport>({
   gateway: Joi.string().min(8).max(64),
-  batch: whole,
+  batch: positiveInteger,
   refused: Joi.array()
     .max(USAGE_REPORT_ENTRIES_MAX)
     .items({
       key_id: keyId,
       hour: Joi.string().pattern(/^\d{4}-\d\d-\d\dT\d\d$/),
       status_class: Joi.number().integer().min(2).max(5),
-      calls: whole,
+      calls: positiveInteger,
     }),
   // A gateway of the previous version does not send this field.
   errors: Joi.array()
@@ -40,13 +40,18 @@ const REPORT = Joi.object<UsageReport>({
       key_id: keyId,
       day: Joi.string().pattern(/^\d{4}-\d\d-\d\d$/),
       code: Joi.string().valid(...Object.keys(PROBLEM_TYPES)),
-      calls: whole,
+      calls: positiveInteger,
     })
     .optional()
     .default([]),
   windows: Joi.array()
     .max(USAGE_REPORT_ENTRIES_MAX)
-    .items({ key_id: keyId, used: whole, limit: whole, ends_at: whole.max(8.64e15) }),
+    .items({
+      key_id: keyId,
+      used: positiveInteger,
+      limit: positiveInteger,
+      ends_at: positiveInteger.max(8.64e15),
+    }),
 }).prefs({ convert: false, presence: 'required' })
 
 export function usageRoutes({ database, clock }: UsageRouteDeps): ServerRoute[] {
@@ -57,7 +62,7 @@ export function usageRoutes({ database, clock }: UsageRouteDeps): ServerRoute[] 
       async handler(request) {
         const report = parseReport(request.payload)
         await database.transaction((tx) => addReportedCalls(tx, report, clock()))
-        // A thousand keys take several transactions, between which payments are recorded.
+        // The windows of a thousand keys are written in several transactions, so that payments need not wait long.
         await writeInBatches(report.windows, (batch) =>
           database.transaction((tx) => moveWindows(tx, batch)),
         )

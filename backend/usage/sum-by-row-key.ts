@@ -1,6 +1,6 @@
 /**
  * Adds up the calls of rows with the same key. The result has one row per key, because a statement may update each
- * stored row only once. It is sorted by key, so that transactions lock the rows in the same order.
+ * stored row only once. The rows are sorted by key, so that all transactions lock them in the same order.
  */
 export function sumByRowKey<Row extends { readonly calls: number }>(
   rows: readonly Row[],
@@ -9,8 +9,8 @@ export function sumByRowKey<Row extends { readonly calls: number }>(
   const byRowKey = new Map<string, Row>()
   for (const row of rows) {
     const rowKey = rowKeyOf(row)
-    const known = byRowKey.get(rowKey)
-    byRowKey.set(rowKey, known === undefined ? row : { ...row, calls: known.calls + row.calls })
+    const sum = byRowKey.get(rowKey)
+    byRowKey.set(rowKey, sum === undefined ? row : { ...row, calls: sum.calls + row.calls })
   }
   return [...byRowKey].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, row]) => row)
 }

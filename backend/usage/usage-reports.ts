@@ -1,4 +1,4 @@
-/** Applies the reports of gateways, each report once, even if it is repeated or late. */
+/** Applies the usage reports of gateways. Each report is counted once, even if it is repeated or late. */
 import type {
   KeyWindow,
   RefusalCode,
@@ -9,27 +9,27 @@ import type { KeyWindowRow, Reader, Transaction } from '../database/tables.ts'
 import { addErrors } from './key-errors.ts'
 import { addUsage } from './usage.ts'
 
-/** Adds the reported counts. The reported windows are left to `moveWindows`, which may run twice. */
+/** Adds the reported counts, unless they were added before. `moveWindows` writes the reported windows. */
 export async function addReportedCalls(
   tx: Transaction,
   { gateway, batch, refused, errors }: UsageReport,
   now: Date,
 ): Promise<void> {
   if (!(await claimBatch(tx, gateway, batch, now))) return
-  const known = await knownKeys(tx, [...refused, ...errors])
-  await addUsage(tx, refused.filter(isOf(known)))
-  await addErrors(tx, errors.filter(isOf(known)))
+  const keyIds = await findKeyIds(tx, [...refused, ...errors])
+  await addUsage(tx, refused.filter(hasKeyIn(keyIds)))
+  await addErrors(tx, errors.filter(hasKeyIn(keyIds)))
 }
 
 /**
- * Moves the windows of many keys in one statement, and only forward, since reports of several gateways may
- * arrive out of order. The rows are sorted by key, so that two concurrent reports lock rows in the same
- * order.
+ * Updates the windows of many keys in one statement. A window never moves back, even if the reports of several gateways
+ * arrive out of order or twice. The rows are sorted by key, so that concurrent reports lock rows in the same order.
  */
 export async function moveWindows(tx: Transaction, windows: readonly KeyWindow[]): Promise<void> {
-  const known = await knownKeys(tx, windows)
+  const keyIds = await findKeyIds(tx, windows)
   const rows = new Map<string, KeyWindowRow>()
-  for (const { key_id, used, limit, ends_at } of windows.filter(isOf(known)).toSorted(byKey)) {
+  const known = windows.filter(hasKeyIn(keyIds))
+  for (const { key_id, used, limit, ends_at } of known.toSorted(byKey)) {
     const row = { key_id, used, rate_limit: limit, ends_at: new Date(ends_at).toISOString() }
     const other = rows.get(key_id)
     if (other === undefined || isBehind(other, row)) rows.set(key_id, row)
@@ -64,7 +64,7 @@ export async function findWindow(reader: Reader, keyId: string): Promise<KeyWind
   return reader.selectFrom('key_windows').selectAll().where('key_id', '=', keyId).executeTakeFirst()
 }
 
-/** Returns false if this report, or a later one of the same gateway, was applied before. */
+/** Returns false if this report, or a later report of the same gateway, was applied before. */
 async function claimBatch(tx: Transaction, gateway: string, batch: number, now: Date) {
   const reported = { batch, reported_at: now.toISOString() }
   const claimed = await tx
@@ -78,17 +78,18 @@ async function claimBatch(tx: Transaction, gateway: string, batch: number, now: 
   return claimed !== undefined
 }
 
-type OfKey = RefusedCalls | RefusalCode | KeyWindow
+type KeyEntry = RefusedCalls | RefusalCode | KeyWindow
 
-async function knownKeys(tx: Transaction, entries: readonly OfKey[]) {
+/** Returns the ids of the keys in the entries that exist. */
+async function findKeyIds(tx: Transaction, entries: readonly KeyEntry[]) {
   const ids = [...new Set(entries.map(({ key_id }) => key_id))]
   if (ids.length === 0) return new Set<string>()
   const rows = await tx.selectFrom('api_keys').select('id').where('id', 'in', ids).execute()
   return new Set(rows.map(({ id }) => id))
 }
 
-function isOf(known: ReadonlySet<string>): (entry: OfKey) => boolean {
-  return ({ key_id }) => known.has(key_id)
+function hasKeyIn(keyIds: ReadonlySet<string>): (entry: KeyEntry) => boolean {
+  return ({ key_id }) => keyIds.has(key_id)
 }
 
 function isBehind(one: KeyWindowRow, other: KeyWindowRow): boolean {

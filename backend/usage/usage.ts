@@ -1,7 +1,7 @@
 /**
- * Counts the calls of each key by hour and status, and by hour and operation, and its errors by day and code. The
- * counts are collected in memory and written together every few seconds. A crash loses the counts of the last
- * seconds, which matters only to charts and tables.
+ * Counts the calls of each key by hour and status, and by hour and operation. Also counts the errors of each key by day
+ * and code. The counts are collected in memory and written together every few seconds. A crash loses the counts of the
+ * last seconds, which only charts and tables show.
  */
 
 import type { ProblemCode } from '../../shared/contract/problem.ts'
@@ -27,7 +27,7 @@ export interface CountedCall {
   readonly at: Date
   /** The operationId of the contract. */
   readonly operation: string
-  /** The problem's code, if the response was a problem. */
+  /** The code of the problem document, if the response was one. */
   readonly code?: ProblemCode | undefined
 }
 
@@ -72,7 +72,7 @@ export function createUsage(database: Database, log: Logger): Usage {
 
 interface Counter<Row> {
   add(row: Row): void
-  /** Resolves to false if there is nothing to write. Rows that cannot be written are kept. */
+  /** Resolves to false if there is nothing to write. Rows that cannot be written are kept for the next write. */
   write(): Promise<boolean>
 }
 
@@ -83,13 +83,13 @@ function createCounter<Row extends { calls: number; errors?: number }>(
 ): Counter<Row> {
   let counted = new Map<string, Row>()
   function add(row: Row): void {
-    const known = counted.get(rowKeyOf(row))
-    if (known === undefined) {
+    const sum = counted.get(rowKeyOf(row))
+    if (sum === undefined) {
       counted.set(rowKeyOf(row), { ...row })
       return
     }
-    known.calls += row.calls
-    if (known.errors !== undefined) known.errors += row.errors ?? 0
+    sum.calls += row.calls
+    if (sum.errors !== undefined) sum.errors += row.errors ?? 0
   }
   return {
     add,
@@ -147,13 +147,13 @@ export interface UsageBar {
 }
 
 export interface KeyUsage {
-  /** The current hour is the last. */
+  /** UTC hours; the current hour is the last. */
   readonly hours: readonly UsageBar[]
   /** UTC days; today is the last. */
   readonly days: readonly UsageBar[]
 }
 
-/** Returns the last 24 hours and 30 days, with a bar for each, even without calls. */
+/** Returns a bar for each of the last 24 hours and each of the last 30 days, even if there were no calls. */
 export async function readUsage(reader: Reader, keyId: string, now: Date): Promise<KeyUsage> {
   const firstDay = startOf(now, DAY_MS) - (USAGE_DAYS - 1) * DAY_MS
   const rows = await reader

@@ -8,13 +8,11 @@ import { hashToken } from './tokens.ts'
 
 export interface InvitationCodes {
   codeOf(invitationId: string): string
-  /**
-   * Returns the code with this hash, also if the keys were rotated since; undefined if no key generates it.
-   */
+  /** Returns the code with this hash, even if keys have been added; undefined if no key generates the code. */
   findCode(invitationId: string, codeHash: string): string | undefined
 }
 
-/** `keys` have 32 bytes each; the first generates new codes. */
+/** `keys` have 32 bytes each. The first key generates new codes. */
 export function createInvitationCodes(keys: readonly Buffer[]): InvitationCodes {
   const [first] = keys
   assert(first !== undefined, 'There is no key from which to derive codes')

@@ -1,7 +1,7 @@
 /**
- * Hashes passwords with argon2id in the PHC string format. Hashing is expensive by design: one at a time,
- * with a short queue and a 503 beyond it, so that a flood of logins cannot occupy the threads that payments
- * need.
+ * Hashes passwords with argon2id in the PHC string format. Hashing is expensive by design. It therefore runs one at a
+ * time, with a short queue; if the queue is full, logins are rejected with 503. Without this, a flood of logins could
+ * occupy the threads that payments need.
  */
 import { type Argon2Parameters, argon2, randomBytes, timingSafeEqual } from 'node:crypto'
 import { promisify } from 'node:util'
@@ -12,13 +12,13 @@ export interface HashCost {
   readonly passes: number
 }
 
-/** The minimum that OWASP recommends for argon2id: 19 MiB, two passes, one lane. Measured: about 80 ms. */
+/** The minimum that OWASP recommends for argon2id: 19 MiB, two passes, one lane. One hash takes about 80 ms. */
 const RECOMMENDED: HashCost = { memoryKib: 19_456, passes: 2 }
 const PARALLELISM = 1
 const SALT_BYTES = 16
 const HASH_BYTES = 32
 
-/** The maximum number of operations in the queue, which are about two seconds of work. */
+/** The maximum number of operations in the queue, which take about two seconds together. */
 const WAITING_MAX = 20
 
 const PHC = /^\$argon2id\$v=19\$m=(\d+),t=(\d+),p=(\d+)\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$/
@@ -32,7 +32,7 @@ export interface Passwords {
   readonly refused: number
   /** Throws `Problem` 503 if the queue is full. */
   hash(password: string): Promise<string>
-  /** For an unknown user `stored` is undefined: the result is false after the same time. */
+  /** For an unknown user, `stored` is undefined. The result is then false after the same time. */
   verify(stored: string | undefined, password: string): Promise<boolean>
   /** Whether the hash has other parameters than new hashes. It should then be replaced at the next login. */
   isOutdated(stored: string): boolean
@@ -41,7 +41,7 @@ export interface Passwords {
 /** Must be called only once in a process, because the result contains the queue. Only tests pass a cost. */
 export function createPasswords({ memoryKib, passes } = RECOMMENDED): Passwords {
   const cost = `m=${memoryKib},t=${passes},p=${PARALLELISM}`
-  /** A hash that no password matches, and that takes as long to verify as a real one. */
+  /** A hash that no password matches. Verifying it takes as long as verifying a real hash. */
   const unknownUser = phcOf(cost, Buffer.alloc(SALT_BYTES), Buffer.alloc(HASH_BYTES))
   let last: Promise<unknown> = Promise.resolve()
   let waiting = 0
@@ -109,7 +109,7 @@ function phcOf(cost: string, salt: Buffer, tag: Buffer): string {
   return `$argon2id$v=19$${cost}$${unpadded(salt)}$${unpadded(tag)}`
 }
 
-/** NFKC, so that a password typed on another keyboard is the same password. */
+/** Normalizes the password (NFKC), so that a password that is typed on another keyboard is the same password. */
 function deriveTag(password: string, parameters: Parameters): Promise<Buffer> {
   return derive('argon2id', { ...parameters, message: password.normalize('NFKC') })
 }

@@ -1,13 +1,12 @@
 /**
- * One-time passwords of an authenticator app (RFC 6238: SHA-1, 6 digits, steps of 30 seconds, which every
- * app supports). The computation is twenty lines over node:crypto, which need less attention than a
- * dependency.
+ * Computes one-time passwords of authenticator apps (RFC 6238: SHA-1, 6 digits, steps of 30 seconds, which every app
+ * supports). Twenty lines with node:crypto need less maintenance than a dependency.
  */
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 
 const STEP_MS = 30_000
 const DIGITS = 6
-/** RFC 4226, section 4: 160 bits. */
+/** 160 bits, as RFC 4226, section 4, recommends. */
 const SECRET_BYTES = 20
 const BASE32 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'
 
@@ -18,13 +17,13 @@ export function createTotpSecret(): string {
   return (bits.match(/.{5}/g) ?? []).map((group) => BASE32[Number.parseInt(group, 2)]).join('')
 }
 
-/** The `otpauth` URI that apps read from a link or a QR code. */
+/** Returns the `otpauth` URI that apps read from a link or a QR code. */
 export function totpUri(secret: string, email: string): string {
   const label = `Receivables:${encodeURIComponent(email)}`
   return `otpauth://totp/${label}?secret=${secret}&issuer=Receivables`
 }
 
-/** Exported for tests. `step` counts 30 seconds since the epoch. */
+/** Exported for tests. `step` is the number of steps of 30 seconds since the epoch. */
 export function totpCode(secret: string, step: number): string {
   const counter = Buffer.alloc(8)
   counter.writeBigUInt64BE(BigInt(step))

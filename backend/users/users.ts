@@ -1,4 +1,4 @@
-/** Users log in to Settings. E-mail addresses are unique across all accounts. */
+/** Creates, reads and changes the users of Settings. Their e-mail addresses are unique across all accounts. */
 import { createId } from '../../shared/contract/id.ts'
 import { type FieldError, Problem } from '../../shared/contract/problem.ts'
 import { getAccount, lockAccount } from '../accounts/accounts.ts'
@@ -21,7 +21,7 @@ export interface NewUser {
   readonly passwordHash: string
 }
 
-/** Throws `Problem` `validation_failed`, `not_found` for the account. */
+/** Throws `Problem` `validation_failed`, and `not_found` if there is no such account. */
 export async function createUser(
   tx: Transaction,
   input: NewUser,
@@ -46,7 +46,7 @@ export async function createUser(
   } catch (error) {
     if (!(error instanceof ConstraintViolation && error.columns.includes('users.email')))
       throw error
-    throw new Problem('validation_failed', `There is a user ${user.email} already.`)
+    throw new Problem('validation_failed', `There is already a user ${user.email}.`)
   }
   await recordAudit(tx, actionContext, {
     accountId: user.account_id,
@@ -98,7 +98,7 @@ export async function changeRole(
   const user = await getUser(tx, accountId, id)
   if (user.role === role) return user
   await requireOtherAdmin(tx, user)
-  await update(tx, id, { role }, actionContext.now)
+  await updateUser(tx, id, { role }, actionContext.now)
   await recordAudit(tx, actionContext, {
     accountId,
     action: 'user.role_changed',
@@ -121,7 +121,7 @@ export async function setUserStatus(
   const user = await getUser(tx, accountId, id)
   if (user.status === status) return user
   if (status === 'deactivated') await requireOtherAdmin(tx, user)
-  await update(tx, id, { status }, actionContext.now)
+  await updateUser(tx, id, { status }, actionContext.now)
   await recordAudit(tx, actionContext, {
     accountId,
     action: status === 'active' ? 'user.reactivated' : 'user.deactivated',
@@ -137,7 +137,7 @@ export async function setPasswordHash(
   passwordHash: string,
   now: Date,
 ): Promise<void> {
-  await update(tx, id, { password_hash: passwordHash }, now)
+  await updateUser(tx, id, { password_hash: passwordHash }, now)
 }
 
 /** Throws `Problem` `validation_failed`. */
@@ -152,7 +152,7 @@ export function checkChosenPassword(password: string, email: string, pointer: st
   const isGuessed = COMMON_PASSWORDS.has(lower) || lower === email || lower === email.split('@')[0]
   const detail =
     lengthError(password) ??
-    (isGuessed ? 'This password is among the first that are guessed. Choose another.' : undefined)
+    (isGuessed ? 'This password is easy to guess. Choose another password.' : undefined)
   if (detail === undefined) return
   const errors: FieldError[] = [{ pointer, code: 'invalid_format', detail }]
   throw new Problem('validation_failed', detail, { members: { errors } })
@@ -176,10 +176,10 @@ export function invalidEmail(detail: string): Problem {
 function lengthError(password: string): string | undefined {
   const length = [...password].length
   if (length >= PASSWORD_LENGTH_MIN && length <= PASSWORD_LENGTH_MAX) return undefined
-  return `A password has ${PASSWORD_LENGTH_MIN} to ${PASSWORD_LENGTH_MAX} characters.`
+  return `The password must have ${PASSWORD_LENGTH_MIN} to ${PASSWORD_LENGTH_MAX} characters.`
 }
 
-/** Without an Admin, an account could not issue or revoke keys, nor appoint an Admin. */
+/** Throws `last_admin` if the account has no other Admin: without one, nobody could issue keys or appoint an Admin. */
 async function requireOtherAdmin(tx: Transaction, user: UserRow): Promise<void> {
   if (user.role !== 'admin' || user.status !== 'active') return
   // Without the lock, two Admins could be removed concurrently, each because the other remains.
@@ -194,10 +194,13 @@ async function requireOtherAdmin(tx: Transaction, user: UserRow): Promise<void> 
     .limit(1)
     .executeTakeFirst()
   if (other !== undefined) return
-  throw new Problem('last_admin', `${user.email} is the last Admin. Make someone else Admin first.`)
+  throw new Problem(
+    'last_admin',
+    `${user.email} is the last Admin. Make another user an Admin first.`,
+  )
 }
 
-async function update(
+async function updateUser(
   tx: Transaction,
   id: string,
   change: Partial<Pick<UserRow, 'role' | 'status' | 'password_hash'>>,

@@ -225,7 +225,7 @@ t.test(
     await guest.getByRole('button', { name: 'Accept' }).click()
     await guest
       .getByRole('alert')
-      .getByText(/among the first that are guessed/)
+      .getByText(/This password is easy to guess/)
       .waitFor()
     await takeScreenshots(guest, 'invitation')
     t.strictSame(await violationsOf(guest), [])

@@ -85,7 +85,7 @@ t.test('a password is read from standard input', async (t) => {
   const pipe = (input: string) =>
     runCliProcess([...create, ...role, '--password-stdin'], { DATA_DIR: directory }, input)
   matches(t, await pipe('two\nlines\n'), { code: 2, stderr: /one line/ })
-  matches(t, await pipe(''), { code: 1, stderr: /has 8 to 256 characters/ })
+  matches(t, await pipe(''), { code: 1, stderr: /must have 8 to 256 characters/ })
   const both = [...role, '--password-stdin', '--password', PASSWORD]
   matches(t, await run(...create, ...both), { code: 2, stderr: /either --password or/ })
   matches(t, await run(...create, ...role), { code: 2, stderr: /requires --password-stdin/ })

@@ -30,7 +30,7 @@ t.test('an e-mail address belongs to one user, regardless of case', async (t) =>
   t.strictSame(await findUserByEmail(database.read, 'ADA@b.example'), user)
   await rejectsWith(t, create({ email: 'ada@b.EXAMPLE' }), {
     code: 'validation_failed',
-    message: 'There is a user ada@b.example already.',
+    message: 'There is already a user ada@b.example.',
   })
   for (const email of [
     '',
