@@ -1,9 +1,9 @@
-// Actions that need a confirmation: in a dialog with scripts, on a page without them.
+// Actions that need a confirmation: in a dialog, or without scripts on a page.
 import t from 'tap'
 import { logIn, startSite, takeScreenshots, violationsOf } from '../fixtures/servers/browser.ts'
 import { call } from '../fixtures/service/call.ts'
 
-// On a busy machine a browser is slow.
+// On a busy machine, a browser needs more time than tap's default timeout allows.
 t.setTimeout(300_000)
 
 const site = await startSite(t)
@@ -16,7 +16,7 @@ async function createCustomer(name: string): Promise<string> {
   return `/settings/customers/${response.json.id}`
 }
 
-t.test('archiving is confirmed in a dialog, which works by keyboard', async (t) => {
+t.test('archiving a customer is confirmed in a dialog, which works by keyboard', async (t) => {
   const path = await createCustomer('Café Zoë')
   const context = await site.newContext()
   const page = await context.newPage()
@@ -55,7 +55,7 @@ t.test('archiving is confirmed in a dialog, which works by keyboard', async (t) 
   await context.close()
 })
 
-t.test('without scripts the same link leads to a confirmation page', async (t) => {
+t.test('without scripts, the same link leads to a confirmation page', async (t) => {
   const path = await createCustomer('Bakker')
   const context = await site.newContext({ javaScriptEnabled: false })
   const page = await context.newPage()
@@ -71,7 +71,7 @@ t.test('without scripts the same link leads to a confirmation page', async (t) =
   await context.close()
 })
 
-t.test('a deleted endpoint is gone, and its deliveries stay in the log', async (t) => {
+t.test('a deleted endpoint has no page, but its deliveries stay in the log', async (t) => {
   const context = await site.newContext()
   const page = await context.newPage()
   await logIn(page, 'ada@acme.example')

@@ -16,7 +16,10 @@ const site = await startSite(t)
 await untilDocsAreRendered(site.url)
 const PHONE = { width: 320, height: 640 }
 
-/** The pages that the start page links to, and the page for an unknown path; the reference has tests of its own. */
+/**
+ * Resolves with the paths of the start page, of the pages to which it links, and of a page that does not exist. The
+ * reference has tests of its own.
+ */
 async function servedPages(): Promise<readonly string[]> {
   const page = await (await site.newContext()).newPage()
   await page.goto('/docs')
@@ -82,7 +85,7 @@ t.test('the search works by keyboard', async (t) => {
   t.equal(await search.inputValue(), '')
 })
 
-/** What integrators search for, and the address to which the first result must lead. */
+/** Search queries of integrators, and the address to which the first result must lead. */
 const QUESTIONS: Readonly<Record<string, RegExp>> = {
   'how do I page': /pagination/,
   pagination: /pagination/,
@@ -166,7 +169,7 @@ const QUESTIONS: Readonly<Record<string, RegExp>> = {
   'python client': /clients/,
 }
 
-t.test('the first result matches what integrators search for', async (t) => {
+t.test('for each typical search query, the first result leads to the right page', async (t) => {
   const page = await (await site.newContext()).newPage()
   await page.goto('/docs')
   await page.keyboard.press('/')
@@ -188,16 +191,19 @@ t.test('the first result matches what integrators search for', async (t) => {
   t.equal(await search.evaluate((input) => input === document.activeElement), true)
 })
 
-t.test('pages link to their neighbors, and the chosen language stays chosen', async (t) => {
-  const page = await (await site.newContext()).newPage()
-  await page.goto('/docs/pagination')
-  await page.getByRole('tab', { name: 'Ruby' }).click()
-  const neighbors = page.getByRole('navigation', { name: 'Previous and next page' })
-  await neighbors.getByRole('link', { name: 'Keep a copy up to date' }).click()
-  await page.waitForURL('**/docs/syncing')
-  await page.goBack()
-  t.equal(await page.getByRole('tab', { name: 'Ruby', selected: true }).count(), 1)
-})
+t.test(
+  'pages link to the previous and the next page, which use the same language for samples',
+  async (t) => {
+    const page = await (await site.newContext()).newPage()
+    await page.goto('/docs/pagination')
+    await page.getByRole('tab', { name: 'Ruby' }).click()
+    const neighbors = page.getByRole('navigation', { name: 'Previous and next page' })
+    await neighbors.getByRole('link', { name: 'Keep a copy up to date' }).click()
+    await page.waitForURL('**/docs/syncing')
+    await page.goBack()
+    t.equal(await page.getByRole('tab', { name: 'Ruby', selected: true }).count(), 1)
+  },
+)
 
 t.test('on a small screen the list of contents is closed at first', async (t) => {
   const page = await (await site.newContext({ viewport: PHONE })).newPage()
@@ -212,7 +218,7 @@ t.test('on a small screen the list of contents is closed at first', async (t) =>
   t.equal(await contents.isVisible(), true)
 })
 
-t.test('a sample is copied, or selected if the browser does not allow that', async (t) => {
+t.test('a sample is copied or, if the browser does not allow copying, selected', async (t) => {
   const context = await site.newContext()
   const page = await context.newPage()
   await page.goto('/docs/first-call')
@@ -231,7 +237,7 @@ t.test('a sample is copied, or selected if the browser does not allow that', asy
   matches(t, String(await page.evaluate('String(getSelection())')), /^curl -i \$API\/me/)
 })
 
-t.test('without scripts every page can be reached and read', async (t) => {
+t.test('without scripts, pages can be reached and read', async (t) => {
   const page = await (
     await site.newContext({ viewport: PHONE, javaScriptEnabled: false })
   ).newPage()
@@ -241,8 +247,8 @@ t.test('without scripts every page can be reached and read', async (t) => {
   t.equal(await page.getByRole('searchbox').count(), 0)
 })
 
-// With SCREENSHOTS, this test makes a screenshot. Its upper part, with fewer colors, is docs/images/settings.png.
-t.test('the page in the image of the README exists', async (t) => {
+// If SCREENSHOTS is set, this test takes a screenshot. Its upper part, with fewer colors, is docs/images/settings.png.
+t.test('the page of Settings that the README shows as an image exists', async (t) => {
   const { operator } = site.system
   const account = await operator.createAccount('Acme Ltd')
   const login = ['--email', 'sam@acme.example', '--role', 'admin', '--password', PASSWORD]

@@ -1,10 +1,10 @@
-// Home, the first page after login: for an empty account, and for one to which customers owe money.
+// Home, the first page after login, in an empty account and in an account to which customers owe money; and the lists.
 import t from 'tap'
 import type { Json } from '../fixtures/books/books.ts'
 import { logIn, startSite, takeScreenshots, violationsOf } from '../fixtures/servers/browser.ts'
 import { call } from '../fixtures/service/call.ts'
 
-// On a busy machine a browser is slow.
+// On a busy machine, a browser needs more time than tap's default timeout allows.
 t.setTimeout(300_000)
 
 const site = await startSite(t)
@@ -21,7 +21,7 @@ async function create(key: string, path: string, body: object): Promise<Json> {
 const dayIn = (days: number) => new Date(Date.now() + days * 86_400_000).toISOString().slice(0, 10)
 
 t.test(
-  'Home shows the first steps of an empty account, and later what customers owe',
+  'Home shows the first steps in an empty account, and later the amounts that customers owe',
   async (t) => {
     const context = await site.newContext()
     const page = await context.newPage()

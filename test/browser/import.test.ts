@@ -3,7 +3,7 @@ import type { Page } from 'playwright-core'
 import t from 'tap'
 import { createPageCheck, logIn, startSite } from '../fixtures/servers/browser.ts'
 
-// On a busy machine a browser is slow.
+// On a busy machine, a browser needs more time than tap's default timeout allows.
 t.setTimeout(300_000)
 
 const site = await startSite(t)
@@ -27,7 +27,7 @@ async function choose(page: Page, file: ReturnType<typeof fileOf>) {
 }
 
 t.test(
-  'a faulty file is rejected, a corrected one is imported, and an import is taken back',
+  'a faulty file is rejected, a correct file is imported, and an import is taken back',
   async (t) => {
     const context = await site.newContext()
     const page = await context.newPage()

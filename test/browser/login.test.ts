@@ -1,4 +1,4 @@
-// What people do with their login without scripts: a second factor, its recovery codes, a forgotten password.
+// Two-factor authentication, recovery codes and a forgotten password, in a browser without scripts.
 import type { Page } from 'playwright-core'
 import t, { type Test } from 'tap'
 import { totpCode, totpStep } from '../../backend/users/totp.ts'
@@ -12,7 +12,7 @@ import {
 import { startSmtpServer } from '../fixtures/servers/smtp.ts'
 import { until } from '../fixtures/service/until.ts'
 
-// On a busy machine a browser is slow.
+// On a busy machine, a browser needs more time than tap's default timeout allows.
 t.setTimeout(300_000)
 
 const smtp = await startSmtpServer(t)
@@ -37,62 +37,68 @@ async function createPageCheckWithoutScripts(t: Test, page: Page) {
   }
 }
 
-t.test('a second factor is set up and used, and a recovery code replaces it', async (t) => {
-  const context = await site.newContext({ javaScriptEnabled: false })
-  const page = await context.newPage()
-  const check = await createPageCheckWithoutScripts(t, page)
-  const button = (name: string) => page.getByRole('button', { name, exact: true })
-  await logIn(page, 'max@acme.example')
-  await clickAndLoad(page, page.getByRole('link', { name: 'Your login' }))
-  await clickAndLoad(page, page.getByRole('link', { name: 'Set up two-factor authentication' }))
-  await check('no-script-two-factor')
-  await clickAndLoad(page, button('Set up'))
-  await page.getByRole('img', { name: 'QR code with the key below' }).waitFor()
-  t.equal(await page.getByRole('button', { name: /Copy/ }).count(), 0)
-  const secret = (await page.getByLabel('Key', { exact: true }).inputValue()).replaceAll(' ', '')
-  await page.getByLabel('Code', { exact: true }).fill('000000')
-  await clickAndLoad(page, button('Turn on'))
-  await page.getByRole('alert').waitFor()
-  await check('no-script-two-factor-fault')
-  t.equal((await page.getByLabel('Key', { exact: true }).inputValue()).replaceAll(' ', ''), secret)
-  await page.getByLabel('Code', { exact: true }).fill(totpCode(secret, totpStep(new Date())))
-  await clickAndLoad(page, button('Turn on'))
-  const [recovery = ''] = (await page.getByLabel('Recovery codes').inputValue()).split('\n')
-  await check('no-script-recovery-codes')
-  await clickAndLoad(page, page.getByRole('link', { name: 'I have stored the codes' }))
-  await page.getByText('You log in with your password and a code from your app.').waitFor()
+t.test(
+  'a person sets up an authenticator app, and logs in with its code or with a recovery code',
+  async (t) => {
+    const context = await site.newContext({ javaScriptEnabled: false })
+    const page = await context.newPage()
+    const check = await createPageCheckWithoutScripts(t, page)
+    const button = (name: string) => page.getByRole('button', { name, exact: true })
+    await logIn(page, 'max@acme.example')
+    await clickAndLoad(page, page.getByRole('link', { name: 'Your login' }))
+    await clickAndLoad(page, page.getByRole('link', { name: 'Set up two-factor authentication' }))
+    await check('no-script-two-factor')
+    await clickAndLoad(page, button('Set up'))
+    await page.getByRole('img', { name: 'QR code with the key below' }).waitFor()
+    t.equal(await page.getByRole('button', { name: /Copy/ }).count(), 0)
+    const secret = (await page.getByLabel('Key', { exact: true }).inputValue()).replaceAll(' ', '')
+    await page.getByLabel('Code', { exact: true }).fill('000000')
+    await clickAndLoad(page, button('Turn on'))
+    await page.getByRole('alert').waitFor()
+    await check('no-script-two-factor-fault')
+    t.equal(
+      (await page.getByLabel('Key', { exact: true }).inputValue()).replaceAll(' ', ''),
+      secret,
+    )
+    await page.getByLabel('Code', { exact: true }).fill(totpCode(secret, totpStep(new Date())))
+    await clickAndLoad(page, button('Turn on'))
+    const [recovery = ''] = (await page.getByLabel('Recovery codes').inputValue()).split('\n')
+    await check('no-script-recovery-codes')
+    await clickAndLoad(page, page.getByRole('link', { name: 'I have stored the codes' }))
+    await page.getByText('You log in with your password and a code from your app.').waitFor()
 
-  const enterPassword = async () => {
-    await clickAndLoad(page, button('Log out'))
-    await page.getByRole('status').getByText('You are logged out.').waitFor()
-    await page.getByLabel('E-mail').fill('max@acme.example')
-    await page.getByLabel('Password').fill(PASSWORD)
+    const enterPassword = async () => {
+      await clickAndLoad(page, button('Log out'))
+      await page.getByRole('status').getByText('You are logged out.').waitFor()
+      await page.getByLabel('E-mail').fill('max@acme.example')
+      await page.getByLabel('Password').fill(PASSWORD)
+      await clickAndLoad(page, button('Log in'))
+      await page.getByRole('heading', { name: 'Enter your code' }).waitFor()
+    }
+    await enterPassword()
+    await page.getByLabel('Code', { exact: true }).fill('000000')
     await clickAndLoad(page, button('Log in'))
-    await page.getByRole('heading', { name: 'Enter your code' }).waitFor()
-  }
-  await enterPassword()
-  await page.getByLabel('Code', { exact: true }).fill('000000')
-  await clickAndLoad(page, button('Log in'))
-  await page.getByRole('alert').waitFor()
-  await check('no-script-code-fault')
-  // The setup has used the code of this step; the next one is accepted early.
-  await page.getByLabel('Code', { exact: true }).fill(totpCode(secret, totpStep(new Date()) + 1))
-  await clickAndLoad(page, button('Log in'))
-  await page.getByRole('heading', { name: 'Home', exact: true }).waitFor()
+    await page.getByRole('alert').waitFor()
+    await check('no-script-code-fault')
+    // The setup has used the code of this time step; the code of the next step is already accepted.
+    await page.getByLabel('Code', { exact: true }).fill(totpCode(secret, totpStep(new Date()) + 1))
+    await clickAndLoad(page, button('Log in'))
+    await page.getByRole('heading', { name: 'Home', exact: true }).waitFor()
 
-  await enterPassword()
-  await page.getByLabel('Code', { exact: true }).fill(recovery)
-  await clickAndLoad(page, button('Log in'))
-  await page.getByRole('heading', { name: 'Home', exact: true }).waitFor()
-  await clickAndLoad(page, page.getByRole('link', { name: 'Your login' }))
-  await clickAndLoad(page, page.getByRole('link', { name: 'Manage two-factor authentication' }))
-  await clickAndLoad(page, button('Create new recovery codes'))
-  t.notMatch(await page.getByLabel('Recovery codes').inputValue(), recovery)
-  await clickAndLoad(page, page.getByRole('link', { name: 'I have stored the codes' }))
-  await clickAndLoad(page, button('Turn off'))
-  await page.getByText('The authenticator app is turned off.').waitFor()
-  await context.close()
-})
+    await enterPassword()
+    await page.getByLabel('Code', { exact: true }).fill(recovery)
+    await clickAndLoad(page, button('Log in'))
+    await page.getByRole('heading', { name: 'Home', exact: true }).waitFor()
+    await clickAndLoad(page, page.getByRole('link', { name: 'Your login' }))
+    await clickAndLoad(page, page.getByRole('link', { name: 'Manage two-factor authentication' }))
+    await clickAndLoad(page, button('Create new recovery codes'))
+    t.notMatch(await page.getByLabel('Recovery codes').inputValue(), recovery)
+    await clickAndLoad(page, page.getByRole('link', { name: 'I have stored the codes' }))
+    await clickAndLoad(page, button('Turn off'))
+    await page.getByText('The authenticator app is turned off.').waitFor()
+    await context.close()
+  },
+)
 
 t.test('a forgotten password is reset through the mailed link', async (t) => {
   const context = await site.newContext({ javaScriptEnabled: false })

@@ -1,10 +1,10 @@
-// Payments and invoices that an Admin enters by hand: also by keyboard alone, and without scripts.
+// An Admin enters customers, invoices, payments and credits, also by keyboard alone and without scripts.
 import t from 'tap'
 import type { Json } from '../fixtures/books/books.ts'
 import { clickAndLoad, createPageCheck, logIn, startSite } from '../fixtures/servers/browser.ts'
 import { call } from '../fixtures/service/call.ts'
 
-// On a busy machine a browser is slow.
+// On a busy machine, a browser needs more time than tap's default timeout allows.
 t.setTimeout(300_000)
 
 const site = await startSite(t)
@@ -31,7 +31,7 @@ const invoiceOf = (debtor: Json, amount: number, days: number) =>
   })
 
 t.test(
-  'a cheque is recorded and allocated to two invoices, then reallocated; an invoice is credited',
+  'a payment is allocated to two invoices and then reallocated, and an invoice is credited',
   async (t) => {
     const context = await site.newContext()
     const page = await context.newPage()
@@ -111,7 +111,7 @@ t.test(
   },
 )
 
-t.test('a customer and its invoice are entered, and the invoice corrected', async (t) => {
+t.test('an Admin adds a customer, enters an invoice, and changes the invoice', async (t) => {
   const context = await site.newContext()
   const page = await context.newPage()
   const check = createPageCheck(t, page)

@@ -1,4 +1,4 @@
-// Passkeys as people use them, with Chromium's virtual authenticator.
+// Passkeys in a browser, with Chromium's virtual authenticator.
 import type { CDPSession, Page } from 'playwright-core'
 import t from 'tap'
 import { matches } from '../fixtures/matches.ts'
@@ -10,7 +10,7 @@ import {
   startSite,
 } from '../fixtures/servers/browser.ts'
 
-// On a busy machine a browser is slow.
+// On a busy machine, a browser needs more time than tap's default timeout allows.
 t.setTimeout(300_000)
 
 const site = await startSite(t)
@@ -33,80 +33,83 @@ async function addAuthenticator(page: Page): Promise<CDPSession> {
   return session
 }
 
-t.test('a passkey is added by keyboard, and logs in by itself or after the password', async (t) => {
-  const context = await site.newContext({ baseURL: url })
-  const page = await context.newPage()
-  const faults: string[] = []
-  page.on('pageerror', (error) => faults.push(String(error)))
-  page.on('console', (message) => {
-    if (message.type() === 'error' && !/status of 4/.test(message.text()))
-      faults.push(message.text())
-  })
-  const check = createPageCheck(t, page)
-  await addAuthenticator(page)
-  await page.goto('/settings/login')
-  await page.getByRole('button', { name: 'Log in with a passkey' }).waitFor()
-  await check('passkey-login')
-  await logIn(page, 'ada@acme.example')
-  await page.goto('/settings/two-factor')
-  await check('passkeys-none')
-  await clickAndLoad(page, page.getByRole('link', { name: 'Add a passkey' }))
-  await page.getByLabel('Name').waitFor()
-  await check('passkey-new')
-  await page.getByLabel('Name').focus()
-  await page.keyboard.press('Enter')
-  await page.getByRole('alert').getByText('Give the passkey a name').first().waitFor()
-  await check('passkey-no-name')
-  await page.getByLabel('Name').focus()
-  await page.keyboard.type('Work laptop of Ada')
-  await page.keyboard.press('Enter')
-  await page.getByRole('heading', { name: 'Store your recovery codes' }).waitFor()
-  await page.getByRole('button', { name: 'Copy recovery codes' }).waitFor()
-  const codes = await page.getByLabel('Recovery codes', { exact: true }).inputValue()
-  t.equal(codes.split('\n').length, 10, 'a code on each line')
-  await check('passkey-codes')
-  await clickAndLoad(page, page.getByRole('link', { name: 'I have stored the codes' }))
-  const row = page.getByRole('row', { name: /Work laptop of Ada/ })
-  await row.getByText('Never').waitFor()
-  await check('passkeys-one')
+t.test(
+  'a passkey is added by keyboard, and is used for login with or without the password',
+  async (t) => {
+    const context = await site.newContext({ baseURL: url })
+    const page = await context.newPage()
+    const faults: string[] = []
+    page.on('pageerror', (error) => faults.push(String(error)))
+    page.on('console', (message) => {
+      if (message.type() === 'error' && !/status of 4/.test(message.text()))
+        faults.push(message.text())
+    })
+    const check = createPageCheck(t, page)
+    await addAuthenticator(page)
+    await page.goto('/settings/login')
+    await page.getByRole('button', { name: 'Log in with a passkey' }).waitFor()
+    await check('passkey-login')
+    await logIn(page, 'ada@acme.example')
+    await page.goto('/settings/two-factor')
+    await check('passkeys-none')
+    await clickAndLoad(page, page.getByRole('link', { name: 'Add a passkey' }))
+    await page.getByLabel('Name').waitFor()
+    await check('passkey-new')
+    await page.getByLabel('Name').focus()
+    await page.keyboard.press('Enter')
+    await page.getByRole('alert').getByText('Give the passkey a name').first().waitFor()
+    await check('passkey-no-name')
+    await page.getByLabel('Name').focus()
+    await page.keyboard.type('Work laptop of Ada')
+    await page.keyboard.press('Enter')
+    await page.getByRole('heading', { name: 'Store your recovery codes' }).waitFor()
+    await page.getByRole('button', { name: 'Copy recovery codes' }).waitFor()
+    const codes = await page.getByLabel('Recovery codes', { exact: true }).inputValue()
+    t.equal(codes.split('\n').length, 10, 'each line contains a code')
+    await check('passkey-codes')
+    await clickAndLoad(page, page.getByRole('link', { name: 'I have stored the codes' }))
+    const row = page.getByRole('row', { name: /Work laptop of Ada/ })
+    await row.getByText('Never').waitFor()
+    await check('passkeys-one')
 
-  await page.goto('/settings/passkeys/new')
-  await page.getByLabel('Name').fill('Again')
-  await page.getByRole('button', { name: 'Add passkey' }).click()
-  await page.getByText('This device already has a passkey for your login.').waitFor()
-  await check('passkey-again')
+    await page.goto('/settings/passkeys/new')
+    await page.getByLabel('Name').fill('Again')
+    await page.getByRole('button', { name: 'Add passkey' }).click()
+    await page.getByText('This device already has a passkey for your login.').waitFor()
+    await check('passkey-again')
 
-  await page.getByRole('button', { name: 'Log out' }).click()
-  await page.getByRole('button', { name: 'Log in with a passkey' }).focus()
-  await page.keyboard.press('Enter')
-  await page.getByRole('heading', { name: 'Home', exact: true }).waitFor()
-  await page.goto('/settings/two-factor')
-  await row.getByText('just now').waitFor()
+    await page.getByRole('button', { name: 'Log out' }).click()
+    await page.getByRole('button', { name: 'Log in with a passkey' }).focus()
+    await page.keyboard.press('Enter')
+    await page.getByRole('heading', { name: 'Home', exact: true }).waitFor()
+    await page.goto('/settings/two-factor')
+    await row.getByText('just now').waitFor()
 
-  await page.getByRole('button', { name: 'Log out' }).click()
-  await page.getByLabel('E-mail').fill('ada@acme.example')
-  await page.getByLabel('Password').fill(PASSWORD)
-  await page.getByRole('button', { name: 'Log in', exact: true }).click()
-  await page.getByRole('heading', { name: 'Use your passkey' }).waitFor()
-  await check('passkey-step')
-  await page.getByRole('button', { name: 'Log in with a passkey' }).click()
-  await page.getByRole('heading', { name: 'Home', exact: true }).waitFor()
+    await page.getByRole('button', { name: 'Log out' }).click()
+    await page.getByLabel('E-mail').fill('ada@acme.example')
+    await page.getByLabel('Password').fill(PASSWORD)
+    await page.getByRole('button', { name: 'Log in', exact: true }).click()
+    await page.getByRole('heading', { name: 'Use your passkey' }).waitFor()
+    await check('passkey-step')
+    await page.getByRole('button', { name: 'Log in with a passkey' }).click()
+    await page.getByRole('heading', { name: 'Home', exact: true }).waitFor()
 
-  await page.goto('/settings/two-factor')
-  await page.getByRole('button', { name: 'Rename Work laptop of Ada' }).click()
-  const dialog = page.getByRole('dialog')
-  await dialog.getByLabel('Name').fill('Old laptop')
-  await dialog.getByRole('button', { name: 'Rename' }).click()
-  await page.getByRole('row', { name: /Old laptop/ }).waitFor()
-  await page.getByRole('button', { name: 'Remove Old laptop' }).click()
-  const removal = page.getByRole('alertdialog')
-  await removal.getByText('This is your only second factor.').waitFor()
-  await check('passkey-remove')
-  await removal.getByRole('button', { name: 'Remove passkey' }).click()
-  await page.getByText('Passkey removed. It can no longer be used to log in.').waitFor()
-  t.strictSame(faults, [])
-  await context.close()
-})
+    await page.goto('/settings/two-factor')
+    await page.getByRole('button', { name: 'Rename Work laptop of Ada' }).click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByLabel('Name').fill('Old laptop')
+    await dialog.getByRole('button', { name: 'Rename' }).click()
+    await page.getByRole('row', { name: /Old laptop/ }).waitFor()
+    await page.getByRole('button', { name: 'Remove Old laptop' }).click()
+    const removal = page.getByRole('alertdialog')
+    await removal.getByText('This is your only second factor.').waitFor()
+    await check('passkey-remove')
+    await removal.getByRole('button', { name: 'Remove passkey' }).click()
+    await page.getByText('Passkey removed. It can no longer be used to log in.').waitFor()
+    t.strictSame(faults, [])
+    await context.close()
+  },
+)
 
 t.test('after a rejected passkey or a cancelled attempt, a message says what to do', async (t) => {
   const context = await site.newContext({ baseURL: url })
@@ -137,7 +140,7 @@ t.test('after a rejected passkey or a cancelled attempt, a message says what to 
   await context.close()
 })
 
-t.test('where passkeys do not work, a sentence says why', async (t) => {
+t.test('if passkeys cannot be used, the page says why', async (t) => {
   const context = await site.newContext()
   const page = await context.newPage()
   const check = createPageCheck(t, page)

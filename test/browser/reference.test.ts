@@ -1,4 +1,4 @@
-// The API reference as integrators use it: in both color schemes, on a phone, by keyboard.
+// The API reference in a browser: accessibility in both color schemes and on a phone, samples, and links.
 import t from 'tap'
 import { startSite, takeScreenshots, violationsOf } from '../fixtures/servers/browser.ts'
 import { untilDocsAreRendered } from '../fixtures/service/documentation.ts'
@@ -34,7 +34,7 @@ for (const [colorScheme, width] of [
   })
 }
 
-t.test('the language that a reader chooses by keyboard stays chosen', async (t) => {
+t.test('a language of samples that is chosen by keyboard applies to all samples', async (t) => {
   const page = await (await site.newContext()).newPage()
   await page.goto('/docs/reference#createDebtor')
   const request = page
@@ -66,7 +66,7 @@ t.test('the sample response of each status is shown beside the operation', async
   t.ok((await panel.textContent())?.includes('account_read_only'))
 })
 
-t.test('a field can be linked to, and the contents show where the reader is', async (t) => {
+t.test('a link can lead to a field, and the contents mark the current operation', async (t) => {
   const page = await (await site.newContext()).newPage()
   await page.goto('/docs/reference#Invoice.amount_due')
   t.equal(await page.locator('[id="Invoice.amount_due"]:target').count(), 1)

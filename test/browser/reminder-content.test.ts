@@ -1,14 +1,14 @@
-// The content of reminders: how to pay, the wording with its preview, and the whole mail before its approval.
+// The content of reminders: how to pay, wording, sender and previews; also which notices an Admin receives.
 import t from 'tap'
 import type { Json } from '../fixtures/books/books.ts'
 import { PNG } from '../fixtures/reminders/images.ts'
 import { clickAndLoad, createPageCheck, logIn, startSite } from '../fixtures/servers/browser.ts'
 import { call } from '../fixtures/service/call.ts'
 
-// On a busy machine a browser is slow.
+// On a busy machine, a browser needs more time than tap's default timeout allows.
 t.setTimeout(300_000)
 
-// The backend sends no reminders by itself; the test sends them as of a given time.
+// In a rehearsal, the backend sends no reminders. The test sends them with the CLI, as of a given time.
 const site = await startSite(t, { REHEARSAL: 'on' })
 const { url, system, accountId } = site
 const { secret: key } = await system.operator.issueKey(accountId)

@@ -1,4 +1,4 @@
-// Customers, their invoices and their reminders, as people see them.
+// The pages of customers, invoices, payments and reminders in a browser.
 import type { Page } from 'playwright-core'
 import t, { type Test } from 'tap'
 import type { Json } from '../fixtures/books/books.ts'
@@ -11,10 +11,10 @@ import {
 } from '../fixtures/servers/browser.ts'
 import { call } from '../fixtures/service/call.ts'
 
-// On a busy machine a browser is slow.
+// On a busy machine, a browser needs more time than tap's default timeout allows.
 t.setTimeout(300_000)
 
-// The backend sends no reminders by itself; the test sends them as of a given time.
+// In a rehearsal, the backend sends no reminders. The test sends them with the CLI, as of a given time.
 const site = await startSite(t, { REHEARSAL: 'on' })
 const { url, system, accountId } = site
 const { secret: key } = await system.operator.issueKey(accountId)
@@ -37,7 +37,7 @@ function dayIn(days: number): string {
   return new Date(Date.now() + days * 86_400_000).toISOString().slice(0, 10)
 }
 
-/** Schedules and sends reminders as of 10:00 on the first business day at or after `days` from now. */
+/** Schedules and sends reminders as of 10:00 UTC on the first business day that is at least `days` days from now. */
 async function rehearse(days: number): Promise<void> {
   const at = new Date(`${dayIn(days)}T10:00:00Z`)
   while (at.getUTCDay() % 6 === 0) at.setUTCDate(at.getUTCDate() + 1)
@@ -53,91 +53,94 @@ function createPageCheck(t: Test, page: Page) {
   }
 }
 
-t.test('an Admin finds, edits and pauses a customer, and changes its invoices', async (t) => {
-  const context = await site.newContext()
-  const page = await context.newPage()
-  const check = createPageCheck(t, page)
-  await logIn(page, 'ada@acme.example')
-  await page.goto('/settings/customers')
-  await page.getByText('There are no customers yet.').waitFor()
-  await check('customers-none')
+t.test(
+  'an Admin finds, changes and pauses a customer, and performs actions on its invoices',
+  async (t) => {
+    const context = await site.newContext()
+    const page = await context.newPage()
+    const check = createPageCheck(t, page)
+    await logIn(page, 'ada@acme.example')
+    await page.goto('/settings/customers')
+    await page.getByText('There are no customers yet.').waitFor()
+    await check('customers-none')
 
-  const jansen = await create('debtors', {
-    ...{ name: 'Jansen Bouw B.V.', email: 'ap@jansen.example', language: 'nl' },
-    address: { line1: 'Oudegracht 1', postal_code: '3511 AA', city: 'Utrecht', country: 'NL' },
-  })
-  const late = await invoiceOf(jansen, 123_450, -12)
-  await invoiceOf(jansen, 9_900, 20)
-  await invoiceOf(jansen, 880_000, -2, { currency: 'JPY' })
-  const draft = await invoiceOf(jansen, 50_000, 30, { status: 'draft' })
-  const payment = await create('payments', {
-    ...{ invoice_id: late.id, currency: 'EUR', amount: 23_450 },
-    ...{ method: 'bank_transfer', reference: 'INV 1, part' },
-  })
-  await create('debtors', { name: 'Bakker & Zonen <script>' })
-  await page.reload()
-  await check('customers')
-  await page.getByLabel('Search customers').fill('bouw')
-  await page.getByRole('button', { name: 'Search', exact: true }).click()
-  t.equal(await page.getByRole('row').count(), 2)
-  await page.getByRole('link', { name: 'Jansen Bouw B.V.' }).click()
-  await page.getByRole('heading', { name: 'Jansen Bouw B.V.' }).waitFor()
-  await check('customer')
+    const jansen = await create('debtors', {
+      ...{ name: 'Jansen Bouw B.V.', email: 'ap@jansen.example', language: 'nl' },
+      address: { line1: 'Oudegracht 1', postal_code: '3511 AA', city: 'Utrecht', country: 'NL' },
+    })
+    const late = await invoiceOf(jansen, 123_450, -12)
+    await invoiceOf(jansen, 9_900, 20)
+    await invoiceOf(jansen, 880_000, -2, { currency: 'JPY' })
+    const draft = await invoiceOf(jansen, 50_000, 30, { status: 'draft' })
+    const payment = await create('payments', {
+      ...{ invoice_id: late.id, currency: 'EUR', amount: 23_450 },
+      ...{ method: 'bank_transfer', reference: 'INV 1, part' },
+    })
+    await create('debtors', { name: 'Bakker & Zonen <script>' })
+    await page.reload()
+    await check('customers')
+    await page.getByLabel('Search customers').fill('bouw')
+    await page.getByRole('button', { name: 'Search', exact: true }).click()
+    t.equal(await page.getByRole('row').count(), 2)
+    await page.getByRole('link', { name: 'Jansen Bouw B.V.' }).click()
+    await page.getByRole('heading', { name: 'Jansen Bouw B.V.' }).waitFor()
+    await check('customer')
 
-  await page.getByRole('link', { name: 'Change customer' }).click()
-  await page.getByLabel('E-mail').fill('nobody')
-  await page.getByRole('button', { name: 'Save' }).click()
-  await page.getByRole('alert').getByText('E-mail must be one e-mail address.').waitFor()
-  await check('customer-form-fault')
-  await page.getByLabel('E-mail').fill('facturen@jansen.example')
-  await page.getByRole('button', { name: 'Save' }).click()
-  await page.getByText('Customer changed.').waitFor()
+    await page.getByRole('link', { name: 'Change customer' }).click()
+    await page.getByLabel('E-mail').fill('nobody')
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByRole('alert').getByText('E-mail must be one e-mail address.').waitFor()
+    await check('customer-form-fault')
+    await page.getByLabel('E-mail').fill('facturen@jansen.example')
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByText('Customer changed.').waitFor()
 
-  await page.getByText('Pause reminders…').click()
-  await page.getByRole('button', { name: 'Pause reminders', exact: true }).click()
-  await page.getByRole('alert').getByText('Enter a reason.').waitFor()
-  await check('customer-pause-fault')
-  await page.getByLabel('Reason').fill('A payment plan was agreed')
-  await page.getByLabel('Until').fill(dayIn(30))
-  await page.getByRole('button', { name: 'Pause reminders', exact: true }).click()
-  await page
-    .getByText('Reminders paused. No reminder is sent to this customer during the pause.')
-    .waitFor()
-  await check('customer-paused')
-  await page.getByRole('button', { name: 'Resume reminders', exact: true }).click()
-  await page.getByText('Reminders resumed.').waitFor()
+    await page.getByText('Pause reminders…').click()
+    await page.getByRole('button', { name: 'Pause reminders', exact: true }).click()
+    await page.getByRole('alert').getByText('Enter a reason.').waitFor()
+    await check('customer-pause-fault')
+    await page.getByLabel('Reason').fill('A payment plan was agreed')
+    await page.getByLabel('Until').fill(dayIn(30))
+    await page.getByRole('button', { name: 'Pause reminders', exact: true }).click()
+    await page
+      .getByText('Reminders paused. No reminder is sent to this customer during the pause.')
+      .waitFor()
+    await check('customer-paused')
+    await page.getByRole('button', { name: 'Resume reminders', exact: true }).click()
+    await page.getByText('Reminders resumed.').waitFor()
 
-  await page.getByRole('link', { name: late.number }).click()
-  await page.getByText('Record a dispute…').click()
-  await page.getByRole('dialog').getByLabel('Reason').fill('Two windows are broken')
-  await check('invoice-dispute')
-  await page.getByRole('button', { name: 'Record a dispute', exact: true }).click()
-  await page.getByText('Blocked: the invoice is disputed').waitFor()
-  await check('invoice-disputed')
-  await page.goto(`/settings/invoices/${draft.id}`)
-  await page.getByRole('button', { name: 'Finalize…' }).click()
-  await page.getByRole('dialog').getByText('This cannot be undone.').waitFor()
-  await check('invoice-finalise')
-  await page.getByRole('button', { name: 'Finalize', exact: true }).click()
-  await page.getByText('Invoice finalized. The customer now owes it.').waitFor()
-  await page.getByText('Void…').click()
-  await page.getByRole('dialog').getByLabel('Reason').fill('Sent twice')
-  await page.getByRole('button', { name: 'Void', exact: true }).click()
-  await page.getByText('The invoice is void.').waitFor()
+    await page.getByRole('link', { name: late.number }).click()
+    await page.getByText('Record a dispute…').click()
+    await page.getByRole('dialog').getByLabel('Reason').fill('Two windows are broken')
+    await check('invoice-dispute')
+    await page.getByRole('button', { name: 'Record a dispute', exact: true }).click()
+    await page.getByText('Blocked: the invoice is disputed').waitFor()
+    await check('invoice-disputed')
+    await page.goto(`/settings/invoices/${draft.id}`)
+    await page.getByRole('button', { name: 'Finalize…' }).click()
+    await page.getByRole('dialog').getByText('This cannot be undone.').waitFor()
+    await check('invoice-finalise')
+    await page.getByRole('button', { name: 'Finalize', exact: true }).click()
+    await page.getByText('Invoice finalized. The customer now owes it.').waitFor()
+    await page.getByText('Void…').click()
+    await page.getByRole('dialog').getByLabel('Reason').fill('Sent twice')
+    await page.getByRole('button', { name: 'Void', exact: true }).click()
+    await page.getByText('The invoice is void.').waitFor()
 
-  await page.goto(`/settings/payments/${payment.id}`)
-  await page.getByText('Reverse…').click()
-  await check('payment-reverse')
-  await page.getByRole('alertdialog').getByLabel('Reason').fill('It bounced')
-  await page.getByRole('button', { name: 'Reverse payment' }).click()
-  await page.getByText('Payment reversed. The invoices that it paid are owed again.').waitFor()
-  await check('payment-reversed')
-  await page.goto('/settings/invoices')
-  await check('invoices')
-  await page.goto('/settings/payments')
-  await check('payments')
-  await context.close()
-})
+    await page.goto(`/settings/payments/${payment.id}`)
+    await page.getByText('Reverse…').click()
+    await check('payment-reverse')
+    await page.getByRole('alertdialog').getByLabel('Reason').fill('It bounced')
+    await page.getByRole('button', { name: 'Reverse payment' }).click()
+    await page.getByText('Payment reversed. The invoices that it paid are owed again.').waitFor()
+    await check('payment-reversed')
+    await page.goto('/settings/invoices')
+    await check('invoices')
+    await page.goto('/settings/payments')
+    await check('payments')
+    await context.close()
+  },
+)
 
 t.test('an Admin previews, approves and rejects reminders, and stops all of them', async (t) => {
   const bouw = await create('debtors', {

@@ -1,4 +1,4 @@
-// The whole life of a key, as people see it, and the people of an account.
+// API keys from issue to revocation, and the people of an account, in a browser.
 import t from 'tap'
 import { containing, matches } from '../fixtures/matches.ts'
 import {
@@ -12,7 +12,7 @@ import {
 import { call } from '../fixtures/service/call.ts'
 import { until } from '../fixtures/service/until.ts'
 
-// On a busy machine a browser is slow.
+// On a busy machine, a browser needs more time than tap's default timeout allows.
 t.setTimeout(300_000)
 
 const site = await startSite(t)
@@ -145,10 +145,10 @@ t.test('an Admin issues a key, uses it, and revokes it', async (t) => {
   )
   t.equal(stored, '[{},{}]')
   const logs = [system.backend.log(), ...system.gateways.map((gateway) => gateway.log())].join('')
-  matches(t, logs, containing('not_found'), 'the logs are not empty')
+  matches(t, logs, containing('not_found'), 'the logs contain the last request')
   for (const canary of [secret, secret.slice('rcv_12345678_'.length), PASSWORD]) {
     t.notOk(logs.includes(canary), 'no secret is logged')
-    t.notOk(JSON.stringify([urls, cookies]).includes(canary), 'nor in an address or a cookie')
+    t.notOk(JSON.stringify([urls, cookies]).includes(canary), 'no secret is in a URL or a cookie')
   }
   for (const { value } of cookies) t.notOk(logs.includes(value), 'no cookie is logged')
   await context.close()
@@ -169,7 +169,7 @@ t.test('a Member sees the keys and cannot change them', async (t) => {
   await page.getByText('Only an Admin can issue or revoke API keys.').waitFor()
   await takeScreenshots(page, 'member-refused')
   t.strictSame(await violationsOf(page), [])
-  // The page's policy forbids scripts that would send this; a client with the cookie can send it without the page.
+  // The page offers no such action, so the test sends the request itself, with the cookie of the session.
   const forged = await context.request.post('/settings/api-keys', {
     form: { name: 'Mine', scopes: 'debtors:read' },
     headers: { accept: 'text/html' },
@@ -180,7 +180,7 @@ t.test('a Member sees the keys and cannot change them', async (t) => {
 })
 
 t.test(
-  'people are invited, promoted and deactivated, and the audit log records all of it',
+  'people are invited, made Admins and deactivated, and the audit log records these actions',
   async (t) => {
     const context = await site.newContext()
     const page = await context.newPage()

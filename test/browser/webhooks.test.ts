@@ -1,4 +1,4 @@
-// The life of a webhook endpoint, as people see it.
+// The pages of webhook endpoints and of the delivery log in a browser.
 import t from 'tap'
 import { matches } from '../fixtures/matches.ts'
 import {
@@ -9,7 +9,7 @@ import {
   violationsOf,
 } from '../fixtures/servers/browser.ts'
 
-// On a busy machine a browser is slow.
+// On a busy machine, a browser needs more time than tap's default timeout allows.
 t.setTimeout(300_000)
 
 t.test('an Admin adds an endpoint, tests it, pauses it and rotates its secret', async (t) => {

@@ -119,7 +119,7 @@ export function renderAllocationFields(
     return html`<tr><th scope="row" data-label="Invoice"><a href="/settings/invoices/${invoice.id}" translate="no">${invoice.number}</a></th>
 <td data-label="Due on">${dateWords(invoice.due_date)}${late > 0 && html` <span class="badge late">${plural(late, 'day')} late</span>`}</td>
 <td data-label="Amount due" class="amount">${renderMoney(invoice.amount_due, invoice.currency)}</td>
-<td data-label="Amount to allocate" class="amount"><input type="hidden" name="allocations/invoice_id" value="${invoice.id}">
+<td data-label="Allocate" class="amount"><input type="hidden" name="allocations/invoice_id" value="${invoice.id}">
 <input id="${id}" name="allocations/amount" value="${text}" inputmode="decimal" autocomplete="off" class="sum-field" aria-label="Amount for ${invoice.number}"${isFilled && describedBy(problem, name)}>
 ${isFilled && renderFault(problem, name)}</td></tr>`
   })}</tbody></table>`

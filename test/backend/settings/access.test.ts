@@ -1,5 +1,5 @@
-// Every action of Settings, including future ones, is checked without a session, without its token, as a
-// Member, and from another account.
+// Every action of Settings, including future actions, must be rejected without a session, without a CSRF token, for a
+// Member, and for another account.
 import t from 'tap'
 import { type SettingsOptions, settingsRoutes } from '../../../backend/settings/routes.ts'
 import { startMoneySettings } from '../../fixtures/books/money-settings.ts'
@@ -19,7 +19,7 @@ const ROUTES: readonly Route[] = settingsRoutes(options as SettingsOptions)
   .filter(({ method, path }) => method !== '*' && !path.startsWith('/settings/assets/'))
 const ACTIONS = ROUTES.filter(({ method }) => method !== 'GET')
 
-/** Actions before a login, which have their own tests. */
+/** Actions that need no session. Other files test them. */
 const LOGIN_PATHS = [
   '/settings/login',
   '/settings/login/code',
@@ -52,7 +52,7 @@ const OWN_LOGIN_PATHS = [
 
 const withId = (path: string, id: string) => path.replace('{id}', id)
 
-t.test('an action needs a session, its token, and a page of the same origin', async (t) => {
+t.test('an action needs a session, its CSRF token, and a request from our own pages', async (t) => {
   const { backend, ada } = await startMoneySettings(t)
   for (const { method, path } of SESSION_ACTIONS) {
     const name = `${method} ${path}`
@@ -81,56 +81,59 @@ t.test('Members can change nothing but their own login', async (t) => {
   t.strictSame(allowed.sort(), OWN_LOGIN_PATHS)
 })
 
-t.test('records of another account get the same response as unknown ids', async (t) => {
-  const settings = await startMoneySettings(t)
-  const { backend, ada, account, debtor } = settings
-  const invoice = await settings.invoice()
-  const payment = await settings.onAccount(1000)
-  const key = await backend.issueKey(account.id)
-  const endpoint = await ada.send('POST', '/settings/webhook-endpoints', {
-    ...{ url: 'https://erp.acme.nl/hook', events: ['invoice.paid'] },
-  })
-  const file =
-    'Invoice number,Customer ID,Invoice date,Due date,Amount\n1,C-1,2026-10-01,2026-10-31,1.00'
-  const imported = await ada.send('POST', '/settings/import', {
-    ...{ date_format: 'YYYY-MM-DD', currency: 'EUR', step: 'record', file_name: 'a.csv', file },
-  })
-  const sessions = await ada.get('/settings/sessions')
-  const people = await ada.get('/settings/people')
-  const idOf = ({ json }: { json: Readonly<Record<string, unknown>> }) =>
-    (json['data'] as { id: string }[])[0]?.id
-  const ids: readonly (readonly [section: string, id: unknown])[] = [
-    ['customers', debtor.id],
-    ['invoices', invoice.id],
-    ['payments', payment.id],
-    ['api-keys', key.row.id],
-    ['webhook-endpoints', endpoint.json['id']],
-    ['imports', imported.json['import_id']],
-    ['sessions', idOf(sessions)],
-    ['people', idOf(people)],
-  ]
-  const other = await backend.createAccount()
-  await createUserIn(backend, other.id, 'eve@other.example', 'admin')
-  const eve = await logIn(backend, 'eve@other.example')
-  const before = await settings.audit()
-  for (const [section, id] of ids) {
-    t.type(id, 'string', section)
-    const routes = ROUTES.filter(({ path }) => path.startsWith(`/settings/${section}/{id}`))
-    t.ok(routes.length > 0, section)
-    for (const { method, path } of routes) {
-      const responses = []
-      // The second id has the same form, but does not exist.
-      for (const requestedId of [String(id), `${String(id).slice(0, -4)}0000`]) {
-        const { status, text } = await (method === 'GET'
-          ? eve.page(withId(path, requestedId))
-          : eve.send(method, withId(path, requestedId), {}))
-        const masked = text.replaceAll(requestedId, 'ID').replace(/Request <code[^>]*>[^<]*/, '')
-        responses.push({ status, text: masked.replace(/"request_id":"[^"]*"/, '') })
+t.test(
+  'requests for records of another account and for unknown ids get the same response',
+  async (t) => {
+    const settings = await startMoneySettings(t)
+    const { backend, ada, account, debtor } = settings
+    const invoice = await settings.invoice()
+    const payment = await settings.onAccount(1000)
+    const key = await backend.issueKey(account.id)
+    const endpoint = await ada.send('POST', '/settings/webhook-endpoints', {
+      ...{ url: 'https://erp.acme.nl/hook', events: ['invoice.paid'] },
+    })
+    const file =
+      'Invoice number,Customer ID,Invoice date,Due date,Amount\n1,C-1,2026-10-01,2026-10-31,1.00'
+    const imported = await ada.send('POST', '/settings/import', {
+      ...{ date_format: 'YYYY-MM-DD', currency: 'EUR', step: 'record', file_name: 'a.csv', file },
+    })
+    const sessions = await ada.get('/settings/sessions')
+    const people = await ada.get('/settings/people')
+    const idOf = ({ json }: { json: Readonly<Record<string, unknown>> }) =>
+      (json['data'] as { id: string }[])[0]?.id
+    const ids: readonly (readonly [section: string, id: unknown])[] = [
+      ['customers', debtor.id],
+      ['invoices', invoice.id],
+      ['payments', payment.id],
+      ['api-keys', key.row.id],
+      ['webhook-endpoints', endpoint.json['id']],
+      ['imports', imported.json['import_id']],
+      ['sessions', idOf(sessions)],
+      ['people', idOf(people)],
+    ]
+    const other = await backend.createAccount()
+    await createUserIn(backend, other.id, 'eve@other.example', 'admin')
+    const eve = await logIn(backend, 'eve@other.example')
+    const before = await settings.audit()
+    for (const [section, id] of ids) {
+      t.type(id, 'string', section)
+      const routes = ROUTES.filter(({ path }) => path.startsWith(`/settings/${section}/{id}`))
+      t.ok(routes.length > 0, section)
+      for (const { method, path } of routes) {
+        const responses = []
+        // The second id has the same form, but does not exist.
+        for (const requestedId of [String(id), `${String(id).slice(0, -4)}0000`]) {
+          const { status, text } = await (method === 'GET'
+            ? eve.page(withId(path, requestedId))
+            : eve.send(method, withId(path, requestedId), {}))
+          const masked = text.replaceAll(requestedId, 'ID').replace(/Request <code[^>]*>[^<]*/, '')
+          responses.push({ status, text: masked.replace(/"request_id":"[^"]*"/, '') })
+        }
+        const [foreign, missing] = responses
+        t.strictSame(foreign, missing, `${method} ${path}`)
+        t.ok(Number(foreign?.status) >= 300, `${method} ${path}: ${foreign?.status}`)
       }
-      const [foreign, missing] = responses
-      t.strictSame(foreign, missing, `${method} ${path}`)
-      t.ok(Number(foreign?.status) >= 300, `${method} ${path}: ${foreign?.status}`)
     }
-  }
-  t.strictSame(await settings.audit(), before, 'nothing was done')
-})
+    t.strictSame(await settings.audit(), before, 'no action was performed')
+  },
+)

@@ -41,7 +41,7 @@ t.test('an Admin resumes a paused trial on the page that the 423 response names'
 })
 
 t.test(
-  'a suspended or cancelled account cannot be resumed here; the page says whom to contact',
+  'a suspended or cancelled account cannot be resumed on its page, which says whom to contact',
   async (t) => {
     for (const status of ['suspended', 'cancelled'] as const) {
       await changeStatus(status)

@@ -1,3 +1,4 @@
+// Sensitive actions need a password that was entered recently; pages that confirm an action state its consequences.
 import t from 'tap'
 import {
   ADMIN,
@@ -13,7 +14,7 @@ const MINUTE_MS = 60_000
 const ISSUE = { name: 'ERP', scopes: ['debtors:read'] }
 
 t.test(
-  'issuing keys and making people Admins needs a password entered in the last 15 minutes',
+  'issuing keys and making people Admins needs a password that was entered within 15 minutes',
   async (t) => {
     const { backend, account, member } = await startSettings(t)
     const key = await backend.issueKey(account.id)
@@ -52,7 +53,7 @@ t.test(
   },
 )
 
-t.test('a form is shown only if five minutes remain to send it', async (t) => {
+t.test('a form is shown only if the password counts as recent for five more minutes', async (t) => {
   const { backend } = await startSettings(t)
   const ada = await logIn(backend, ADMIN)
   const start = backend.now.getTime()
@@ -63,21 +64,24 @@ t.test('a form is shown only if five minutes remain to send it', async (t) => {
   t.equal((await ada.send('POST', '/settings/api-keys', ISSUE)).status, 201)
 })
 
-t.test('a confirmation redirects to pages of Settings and nowhere else', async (t) => {
-  const { backend } = await startSettings(t)
-  const targets: [next: string, location: string][] = [
-    ['/settings/api-keys/new', '/settings/api-keys/new'],
-    ['https://evil.example/settings', '/settings'],
-    ['//evil.example', '/settings'],
-    ['/settings/../evil', '/settings'],
-    ['/settings\\@evil.example', '/settings'],
-  ]
-  for (const [next, location] of targets) {
-    const ada = await logIn(backend, ADMIN)
-    const { headers } = await ada.submit('/settings/confirm', { password: PASSWORD, next })
-    t.equal(headers.get('location'), location, next)
-  }
-})
+t.test(
+  'after a confirmation, only pages of Settings can be the target of the redirect',
+  async (t) => {
+    const { backend } = await startSettings(t)
+    const targets: [next: string, location: string][] = [
+      ['/settings/api-keys/new', '/settings/api-keys/new'],
+      ['https://evil.example/settings', '/settings'],
+      ['//evil.example', '/settings'],
+      ['/settings/../evil', '/settings'],
+      ['/settings\\@evil.example', '/settings'],
+    ]
+    for (const [next, location] of targets) {
+      const ada = await logIn(backend, ADMIN)
+      const { headers } = await ada.submit('/settings/confirm', { password: PASSWORD, next })
+      t.equal(headers.get('location'), location, next)
+    }
+  },
+)
 
 t.test(
   'after the confirmation of an action, the person returns to the page of the action',
@@ -127,7 +131,7 @@ t.test('a person sees and ends only their own sessions', async (t) => {
   t.ok((await laptop.page('/settings/login-details')).text.includes('this session'))
 })
 
-t.test('the pages that change a role or deactivate a person say what this means', async (t) => {
+t.test('the pages that change a role or deactivate a person state the consequences', async (t) => {
   const { backend, admin, member } = await startSettings(t)
   const ada = await logIn(backend, ADMIN)
   await logIn(backend, MEMBER)

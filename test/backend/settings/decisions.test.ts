@@ -1,11 +1,11 @@
-// Pages say what follows from a decision about a reminder, which can be taken back until a reminder is sent.
+// Decisions on reminders: pages state the consequences, and a decision can be taken back until the reminder is sent.
 import t, { type Test } from 'tap'
 import { formOf } from '../../fixtures/books/money-settings.ts'
 import { containing, matches } from '../../fixtures/matches.ts'
 import { startEngine } from '../../fixtures/reminders/engine.ts'
 import { ADMIN, createUserIn, logIn, MEMBER } from '../../fixtures/service/settings.ts'
 
-/** Starts with a firm reminder that waits for approval, at this time of 23 November. */
+/** Starts on 23 November, at the given time in UTC, with a firm reminder that waits for approval. */
 async function openQueue(t: Test, time: string) {
   const engine = await startEngine(t)
   const { backend, accountId } = engine.books
@@ -22,7 +22,7 @@ async function openQueue(t: Test, time: string) {
 
 type Queue = Awaited<ReturnType<typeof openQueue>>
 
-/** Follows the link of the approval to its confirmation, and confirms. */
+/** Opens the confirmation from the page of the reminder, and confirms. */
 async function approve({ ada, path }: Queue) {
   const [, href = ''] =
     /href="([^"]+)" data-dialog-page>Approve/.exec((await ada.page(path)).text) ?? []
@@ -97,7 +97,7 @@ t.test('after a rejection is taken back, the reminder is planned again', async (
   matches(t, await ada.send('POST', `${path}/take-back`), { status: 409 })
 })
 
-t.test('a rejection cannot be taken back after a later one', async (t) => {
+t.test('a rejection cannot be taken back after a later reminder was rejected', async (t) => {
   const { engine, ada, path, invoice } = await openQueue(t, '10:30')
   await ada.submit(`${path}/reject`, { reason: 'They called' })
   await ada.send('POST', `/settings/invoices/${invoice.id}/resume`)

@@ -21,7 +21,7 @@ t.test('an invoice shows that its Firm reminder awaits approval', async (t) => {
   t.notMatch(text, /Friendly/)
 })
 
-t.test('calendar and list show that a customer without an address is blocked', async (t) => {
+t.test('pages show that reminders to a customer without an address are blocked', async (t) => {
   const { json } = await admin.get('/settings/reminders')
   const reasons = (json['data'] as { debtor_name: string; refusal: { reason: string } }[])
     .filter(({ debtor_name }) => debtor_name.startsWith('Café'))

@@ -1,4 +1,4 @@
-// A CSV file imported in Settings: checked, compared, recorded once, and corrected.
+// The import of a CSV file in Settings: the file is checked, compared, and recorded once; records can be corrected.
 import t, { type Test } from 'tap'
 import type { Json } from '../../fixtures/books/books.ts'
 import { matches } from '../../fixtures/matches.ts'
@@ -41,7 +41,7 @@ async function open(t: Test, overrides: Parameters<typeof startSettings>[1] = {}
   return { backend, ada, send, upload, list }
 }
 
-t.test('a file is compared first, then recorded, and never twice', async (t) => {
+t.test('a file is first compared, and then recorded only once', async (t) => {
   const { send, list, ada } = await open(t)
   const preview = await send(FILE)
   t.equal(preview.status, 200)
@@ -59,7 +59,7 @@ t.test('a file is compared first, then recorded, and never twice', async (t) => 
   t.strictSame(
     [sum('customers'), sum('invoices'), sum('payments')],
     [2, 3, 1],
-    'a double click records each once',
+    'a double click records each record once',
   )
   const last = await send(FILE, { step: 'record' })
   t.strictSame(last.json['missing'], { customers: 0, invoices: 0, payments: 0 })
@@ -143,7 +143,7 @@ t.test('importing a corrected file corrects the records', async (t) => {
   t.equal(
     (kept.json['recorded'] as Record<string, number>)['corrected'],
     0,
-    'corrected only on request',
+    'records are corrected only on request',
   )
   const changed = await send(corrected, { step: 'record', correct: 'yes' })
   t.equal((changed.json['recorded'] as Record<string, number>)['corrected'], 2)
@@ -154,31 +154,34 @@ t.test('importing a corrected file corrects the records', async (t) => {
   t.equal(jansen?.email, 'invoices@jansen.example')
 })
 
-t.test('a large file is recorded in steps that continue where the last one ended', async (t) => {
-  let ms = Date.parse('2026-11-21T10:15:00Z')
-  const { send, upload } = await open(t, {
-    clock: () => {
-      ms += 900
-      return new Date(ms)
-    },
-  })
-  const rows = Array.from({ length: 12 }, (_, n) => `${n},C-1,,,2026-11-01,2026-12-01,5.00,`)
-  const file = [HEAD, ...rows].join('\n')
-  const first = await upload(file, { step: 'record' })
-  matches(t, first.text, /data-continue/)
-  const shown = /name="recorded" value="(\d+)"/.exec(first.text)?.[1] ?? ''
-  t.ok(Number(shown) > 0 && Number(shown) < 13, 'only some records')
-  let steps = 0
-  for (; steps < 20; steps++) {
-    const { json } = await send(file, { step: 'record' })
-    if (json['complete'] === true) break
-  }
-  t.ok(steps > 0, 'in several steps')
-  const { json } = await send(file)
-  t.strictSame(json['missing'], { customers: 0, invoices: 0, payments: 0 })
-})
+t.test(
+  'a large file is recorded in steps, each of which continues where the previous step ended',
+  async (t) => {
+    let ms = Date.parse('2026-11-21T10:15:00Z')
+    const { send, upload } = await open(t, {
+      clock: () => {
+        ms += 900
+        return new Date(ms)
+      },
+    })
+    const rows = Array.from({ length: 12 }, (_, n) => `${n},C-1,,,2026-11-01,2026-12-01,5.00,`)
+    const file = [HEAD, ...rows].join('\n')
+    const first = await upload(file, { step: 'record' })
+    matches(t, first.text, /data-continue/)
+    const shown = /name="recorded" value="(\d+)"/.exec(first.text)?.[1] ?? ''
+    t.ok(Number(shown) > 0 && Number(shown) < 13, 'the first step records only a part')
+    let steps = 0
+    for (; steps < 20; steps++) {
+      const { json } = await send(file, { step: 'record' })
+      if (json['complete'] === true) break
+    }
+    t.ok(steps > 0, 'the rest takes several steps')
+    const { json } = await send(file)
+    t.strictSame(json['missing'], { customers: 0, invoices: 0, payments: 0 })
+  },
+)
 
-t.test('only an Admin can import, and only with the token of the session', async (t) => {
+t.test('only an Admin can import, and only with the CSRF token of the session', async (t) => {
   const { backend, ada, upload } = await open(t)
   const max = await logIn(backend, MEMBER)
   t.equal((await max.send('POST', PATH, { ...OPTIONS, file: FILE })).status, 403)

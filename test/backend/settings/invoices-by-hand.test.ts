@@ -1,4 +1,4 @@
-// Customers and invoices entered, corrected and credited by hand in Settings.
+// In Settings, people add customers, and enter, change and credit invoices.
 import t from 'tap'
 import {
   formOf,
@@ -39,7 +39,7 @@ t.test('an invoice is credited after a preview', async (t) => {
 })
 
 t.test(
-  'a customer and its invoice are entered by hand; a form that is sent twice creates one',
+  'a person adds a customer and an invoice; a form that is sent twice creates one record',
   async (t) => {
     const settings = await startMoneySettings(t)
     const { ada } = settings
@@ -146,7 +146,7 @@ t.test(
   },
 )
 
-t.test('an invoice can be corrected, and its new due date applies', async (t) => {
+t.test('an invoice can be changed, and its new due date applies', async (t) => {
   const settings = await startMoneySettings(t)
   const { ada } = settings
   const invoice = await settings.invoice({ ...PAST_DUE, notes: 'Old' })

@@ -1,3 +1,4 @@
+// Expiry and allowed addresses of API keys, and the rotation of keys, in Settings.
 import t from 'tap'
 import { matches } from '../../fixtures/matches.ts'
 import { ADMIN, logIn, MEMBER, startSettings } from '../../fixtures/service/settings.ts'
@@ -20,7 +21,7 @@ async function issue(input: object = {}) {
   return (await ada.send('POST', PATH, body)).json
 }
 
-t.test('a key is issued with an expiry and addresses, in one form', async (t) => {
+t.test('a key is issued with an expiry and allowed addresses in one request', async (t) => {
   const { expires_at, allowed_addresses, status, unused } = await issue(LIMITS)
   t.strictSame(
     { expires_at, allowed_addresses, status, unused },
@@ -59,7 +60,7 @@ t.test('every invalid limit is reported beside its field', async (t) => {
   ])
 })
 
-t.test('the form shows the last day in the time zone of the account', async (t) => {
+t.test('the form shows the last day of use in the time zone of the account', async (t) => {
   const { id } = await issue()
   const path = `${PATH}/${id}`
   const fields = {
@@ -81,10 +82,10 @@ t.test('the form shows the last day in the time zone of the account', async (t) 
   const later = await ada.submit(path, { ...fields, expires_on: '2027-01-01' })
   t.equal(later.status, 422)
   t.ok(later.text.includes('The expiry can only be moved to an earlier time.'))
-  t.ok(later.text.includes('value="2027-01-01"'), 'the form keeps what was entered')
+  t.ok(later.text.includes('value="2027-01-01"'), 'the form keeps the entered day')
 })
 
-t.test('a form with the same day keeps an expiry within that day', async (t) => {
+t.test('if the day in the form is unchanged, the stored time of the expiry is kept', async (t) => {
   const { id } = await issue({ expires_at: '2026-12-31T12:00:00Z' })
   const path = `${PATH}/${id}`
   const changed = await ada.submit(path, { name: 'Shop', expires_on: '2026-12-31' })
@@ -124,7 +125,7 @@ t.test('the page of the new secret says how long the old key works', async (t) =
   matches(t, now.list, /Key rotated\. The old key no longer works/)
 })
 
-t.test('a grace period must be one of the list', async (t) => {
+t.test('a grace period that is not offered is rejected', async (t) => {
   const { id } = await issue()
   const wrong = await ada.send('POST', `${PATH}/${id}/rotate`, { grace: '2h' })
   t.strictSame(wrong.json['errors'], [
@@ -136,7 +137,7 @@ t.test('a grace period must be one of the list', async (t) => {
   ])
 })
 
-t.test('Members see limits but change nothing; other accounts see nothing', async (t) => {
+t.test('Members can only see the limits of a key; other accounts cannot see the key', async (t) => {
   const { id } = await issue(LIMITS)
   const requests: [method: string, path: string, body?: object][] = [
     ['PUT', `${PATH}/${id}`, { name: 'Mine' }],

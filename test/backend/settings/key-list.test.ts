@@ -1,4 +1,4 @@
-// The page of API keys: what it says about keys, and the webhook endpoints that it shows.
+// The page "API & webhooks", and the confirmations before a key is issued, revoked or restricted.
 import t from 'tap'
 import { matches } from '../../fixtures/matches.ts'
 import { ADMIN, logIn, startSettings } from '../../fixtures/service/settings.ts'
@@ -18,7 +18,7 @@ t.test('a second key with the same name is issued only after a confirmation', as
   const confirmed = await issue({ same_name: 'yes' })
   t.equal(confirmed.status, 201)
   const json = await ada.send('POST', PATH, { name: 'Warehouse', scopes: ['debtors:read'] })
-  t.equal(json.status, 201, 'scripts need no confirmation')
+  t.equal(json.status, 201, 'JSON clients need no confirmation')
 })
 
 t.test('the name of a revoked key can be used again', async (t) => {
@@ -53,30 +53,36 @@ t.test('the page shows the webhook endpoints', async (t) => {
   matches(t, text, /Every event/)
 })
 
-t.test('a restriction of the scopes of keys first lists the affected keys', async (t) => {
-  const live = await backend.issueKey(account.id, { name: 'Forklift', scopes: ['payments:write'] })
-  const revoked = await backend.issueKey(account.id, {
-    name: 'Scrapped',
-    scopes: ['payments:write'],
-  })
-  await ada.send('POST', `${PATH}/${revoked.row.id}/revoke`)
-  t.equal((await backend.call(live, 'GET', '/api/v1/me')).status, 200)
-  const submit = (more: Record<string, string>) =>
-    ada.submit('/settings/scope-allowance', { scopes: 'debtors:read', ...more })
-  const confirmation = await submit({})
-  t.equal(confirmation.status, 200)
-  matches(t, confirmation.text, /Remove permissions from \d+ active keys?\?/)
-  matches(t, confirmation.text, /Forklift<\/strong>[^<]*\(<code[^>]*>rcv_/)
-  matches(t, confirmation.text, /record payments\. Last used: <time[^>]*>just now/)
-  t.notMatch(confirmation.text, /Scrapped/)
-  const unchanged = await ada.get('/settings/scope-allowance')
-  t.equal((unchanged.json['scopes'] as string[]).length, 7, 'nothing is changed yet')
-  t.equal((await submit({ confirmed: 'yes' })).status, 303)
-  const changed = await ada.get('/settings/scope-allowance')
-  t.strictSame(changed.json['scopes'], ['debtors:read'])
-  const repeated = await ada.submit('/settings/scope-allowance', { scopes: 'debtors:read' })
-  t.equal(repeated.status, 303, 'no confirmation if no key loses a scope')
-})
+t.test(
+  'before the account-wide permissions are restricted, a page lists the affected keys',
+  async (t) => {
+    const live = await backend.issueKey(account.id, {
+      name: 'Forklift',
+      scopes: ['payments:write'],
+    })
+    const revoked = await backend.issueKey(account.id, {
+      name: 'Scrapped',
+      scopes: ['payments:write'],
+    })
+    await ada.send('POST', `${PATH}/${revoked.row.id}/revoke`)
+    t.equal((await backend.call(live, 'GET', '/api/v1/me')).status, 200)
+    const submit = (more: Record<string, string>) =>
+      ada.submit('/settings/scope-allowance', { scopes: 'debtors:read', ...more })
+    const confirmation = await submit({})
+    t.equal(confirmation.status, 200)
+    matches(t, confirmation.text, /Remove permissions from \d+ active keys?\?/)
+    matches(t, confirmation.text, /Forklift<\/strong>[^<]*\(<code[^>]*>rcv_/)
+    matches(t, confirmation.text, /record payments\. Last used: <time[^>]*>just now/)
+    t.notMatch(confirmation.text, /Scrapped/)
+    const unchanged = await ada.get('/settings/scope-allowance')
+    t.equal((unchanged.json['scopes'] as string[]).length, 7, 'nothing is changed yet')
+    t.equal((await submit({ confirmed: 'yes' })).status, 303)
+    const changed = await ada.get('/settings/scope-allowance')
+    t.strictSame(changed.json['scopes'], ['debtors:read'])
+    const repeated = await ada.submit('/settings/scope-allowance', { scopes: 'debtors:read' })
+    t.equal(repeated.status, 303, 'no confirmation is needed if no key loses a scope')
+  },
+)
 
 t.test('every page names the time zone of its times', async (t) => {
   for (const path of ['/settings', PATH, '/settings/webhook-deliveries']) {

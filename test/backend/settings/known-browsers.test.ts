@@ -1,4 +1,4 @@
-// A login from a browser in which the person has not logged in before is reported to the person by mail.
+// A person who logs in with a new browser is notified by mail.
 import t, { type Test } from 'tap'
 import { containing, matches } from '../../fixtures/matches.ts'
 import { startEngine } from '../../fixtures/reminders/engine.ts'
@@ -35,7 +35,7 @@ async function open(t: Test) {
 const browserOf = (response: Response) => cookieOf(response, 'browser')
 
 t.test(
-  'a login from an unknown browser is mailed with its details; one from a known browser is not',
+  'a login with an unknown browser causes a mail with details; a login with a known browser does not',
   async (t) => {
     const { logIn, sent } = await open(t)
     const first = await logIn(ADA)
@@ -59,12 +59,12 @@ t.test(
     t.equal(browserOf(await logIn(ADA, cookie)), cookie)
     t.strictSame(await sent(), [])
     t.equal((await logIn(ADA, cookie, 'wrong password')).status, 401)
-    t.equal(browserOf(await logIn(ADA, '', 'wrong password')), '', 'a failed login adds nothing')
+    t.equal(browserOf(await logIn(ADA, '', 'wrong password')), '', 'a failed login sets no cookie')
     t.strictSame(await sent(), [])
   },
 )
 
-t.test('people who share a browser share its cookie; an invented cookie is replaced', async (t) => {
+t.test('people who share a browser share its cookie; a made-up cookie is replaced', async (t) => {
   const { logIn, sent } = await open(t)
   const cookie = browserOf(await logIn(ADA))
   t.equal(browserOf(await logIn(BEN, cookie)), cookie)
@@ -90,7 +90,7 @@ t.test(
     t.equal(mails.length, 5)
     const last = mails.filter(({ mail }) => mail.text?.includes('the last of these mails'))
     t.equal(last.length, 1)
-    t.equal(browserOf(await logIn(ADA, cookie)), cookie, 'still known')
+    t.equal(browserOf(await logIn(ADA, cookie)), cookie, 'the browser is still known')
     const rows = await backend.database.read.selectFrom('known_browsers').selectAll().execute()
     t.equal(rows.length, 20)
     t.notOk(JSON.stringify(rows).includes(cookie.split('=')[1] ?? ''), 'only the hash is stored')

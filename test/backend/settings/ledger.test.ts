@@ -1,4 +1,4 @@
-// Customers, invoices and payments in Settings, as JSON for scripts and as pages.
+// Customers, invoices and payments in Settings, as pages and as JSON.
 import t, { type Test } from 'tap'
 import { suppressAddress } from '../../../backend/debtors/contactability.ts'
 import type { Json } from '../../fixtures/books/books.ts'
@@ -70,7 +70,7 @@ t.test('customers are found by the beginning of words, page by page', async (t) 
   matches(t, page.text, containing('No customer matches “&lt;b&gt;”.'))
 })
 
-t.test('customers are found by view, such as overdue or unreachable', async (t) => {
+t.test('each view, such as overdue or unreachable, lists the right customers', async (t) => {
   const ledger = await openLedger(t)
   const late = await ledger.debtor({ name: 'Late' })
   await ledger.invoice(late, { issue_date: '2026-01-01', due_date: '2026-01-31' })
@@ -95,7 +95,7 @@ t.test('customers are found by view, such as overdue or unreachable', async (t) 
   }
 })
 
-t.test('an Admin edits, pauses and archives a customer; the API shows it', async (t) => {
+t.test('an Admin changes, pauses and archives a customer; the API shows the changes', async (t) => {
   const ledger = await openLedger(t)
   const { id } = await ledger.debtor()
   const path = `/settings/customers/${id}`
@@ -136,7 +136,7 @@ t.test('an Admin edits, pauses and archives a customer; the API shows it', async
 })
 
 t.test(
-  'a bounced customer receives mail again once an Admin says that its address works',
+  'after mail bounced, a customer receives mail again when an Admin confirms that the address works',
   async (t) => {
     const ledger = await openLedger(t)
     const { backend, account } = ledger
@@ -158,7 +158,7 @@ t.test(
       t,
       await ledger.read(`debtors/${id}`),
       { contactability: { email: 'bounced' } },
-      'a new address alone does not change this',
+      'a new address alone is not enough',
     )
     matches(t, await ada.submit(`${path}/clear-contact`, {}), { status: 303 })
     matches(t, await ledger.read(`debtors/${id}`), {
@@ -208,7 +208,7 @@ t.test('an Admin decides on invoices and reverses payments', async (t) => {
     t,
     await perform(invoice.id, 'resume'),
     { json: { chasing: { status: 'active' } } },
-    'before a payment’s pause ends',
+    'an Admin can resume reminders before the pause after a payment ends',
   )
   await ledger.pay(invoice, 1000)
   const customer = await ada.page(`/settings/customers/${debtor.id}`)
@@ -250,7 +250,7 @@ t.test('an Admin decides on invoices and reverses payments', async (t) => {
   })
 })
 
-t.test('a Member reads everything and changes nothing; another account sees nothing', async (t) => {
+t.test('a Member can read but not change records; another account cannot see them', async (t) => {
   const ledger = await openLedger(t)
   const debtor = await ledger.debtor()
   const invoice = await ledger.invoice(debtor)

@@ -1,4 +1,4 @@
-// The lists of Settings: what they contain, in which order, and their export as CSV.
+// The lists of Settings: their filters and order, their totals, and their export as CSV.
 import t, { type Test } from 'tap'
 import type { Json } from '../../fixtures/books/books.ts'
 import { containing, matches } from '../../fixtures/matches.ts'
@@ -40,7 +40,7 @@ async function open(t: Test) {
 }
 
 t.test(
-  'customers are sorted by the oldest overdue invoice, or on request by what they owe',
+  'customers are sorted by their oldest overdue invoice or, on request, by the amount owed',
   async (t) => {
     const { debtor, invoice, find } = await open(t)
     const small = await debtor('Small and old')
@@ -66,7 +66,7 @@ t.test(
     t.strictSame(
       await find('customers?q=L-1', 'name'),
       ['Large and new'],
-      'by the number of an invoice',
+      'a customer is found by the number of an invoice',
     )
   },
 )
@@ -110,7 +110,7 @@ t.test(
   },
 )
 
-t.test('payments are found by reference, amount, date and state', async (t) => {
+t.test('payments are found by reference, amount, date and status', async (t) => {
   const { debtor, invoice, pay, find, ada } = await open(t)
   const acme = await debtor('Acme')
   const one = await invoice(acme, 'A-1', '2026-03-01', 10_000)
@@ -127,7 +127,7 @@ t.test('payments are found by reference, amount, date and state', async (t) => {
   t.strictSame(await ids('received_since=2026-11-02'), [large.id])
 })
 
-t.test('payments are counted, and summed by currency without reversed ones', async (t) => {
+t.test('payments are counted, and summed by currency without the reversed payments', async (t) => {
   const { ada, debtor, invoice, pay } = await open(t)
   const acme = await debtor('Acme')
   const summary = async (query = '') =>
@@ -149,7 +149,7 @@ t.test('payments are counted, and summed by currency without reversed ones', asy
 })
 
 t.test(
-  'the CSV of a list has the numbers of the page, and no cell that a spreadsheet would run',
+  'the CSV of a list has the rows of the page, and no cell that a spreadsheet reads as a formula',
   async (t) => {
     const { debtor, invoice, pay, csv } = await open(t)
     const evil = await debtor('=HYPERLINK("https://x.example")', { external_id: '@C-1' })
@@ -209,18 +209,21 @@ t.test('one search finds customers, invoices, payments and messages of the accou
   matches(t, await search('A-1', outsider), { invoices: [], payments: [], customers: [] })
 })
 
-// Regression: a new account read "No invoice matches", although it had searched for nothing.
-t.test('an empty list says whether there are no invoices, or none that match', async (t) => {
-  const { ada, invoice, debtor } = await open(t)
-  const words = async (query: string) =>
-    /class="card empty"><p><strong>([^<]+)/.exec(
-      (await ada.page(`/settings/invoices${query}`)).text,
-    )?.[1]
-  t.equal(await words(''), 'No invoice is unpaid.')
-  t.equal(await words('?view=overdue'), 'No invoice is overdue.')
-  t.equal(await words('?view=all'), 'There is no invoice yet.')
-  t.equal(await words('?currency=USD'), 'No invoice matches the filters.')
-  await invoice(await debtor('Globex'), 'A-1', '2026-01-31', 100)
-  t.equal(await words('?number=B-1'), 'No invoice matches the filters.')
-  t.equal(await words('?view=paid'), 'No invoice matches the filters.')
-})
+// Regression: in a new account the list said "No invoice matches", although no filter was set.
+t.test(
+  'an empty list says whether there are no invoices, or none that match the filters',
+  async (t) => {
+    const { ada, invoice, debtor } = await open(t)
+    const words = async (query: string) =>
+      /class="card empty"><p><strong>([^<]+)/.exec(
+        (await ada.page(`/settings/invoices${query}`)).text,
+      )?.[1]
+    t.equal(await words(''), 'No invoice is unpaid.')
+    t.equal(await words('?view=overdue'), 'No invoice is overdue.')
+    t.equal(await words('?view=all'), 'There is no invoice yet.')
+    t.equal(await words('?currency=USD'), 'No invoice matches the filters.')
+    await invoice(await debtor('Globex'), 'A-1', '2026-01-31', 100)
+    t.equal(await words('?number=B-1'), 'No invoice matches the filters.')
+    t.equal(await words('?view=paid'), 'No invoice matches the filters.')
+  },
+)

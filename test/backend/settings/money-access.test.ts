@@ -1,4 +1,4 @@
-// Who may record money and invoices by hand in Settings.
+// Only Admins of an account that is not read-only can record payments and credits in Settings.
 import t from 'tap'
 import { setStatus } from '../../../backend/accounts/accounts.ts'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
@@ -6,7 +6,7 @@ import { startMoneySettings } from '../../fixtures/books/money-settings.ts'
 import { containing, matches } from '../../fixtures/matches.ts'
 import { createUserIn, logIn, MEMBER } from '../../fixtures/service/settings.ts'
 
-t.test('members, other accounts and read-only accounts are rejected on every route', async (t) => {
+t.test('Members, other accounts and read-only accounts are rejected on every route', async (t) => {
   const settings = await startMoneySettings(t)
   const { backend, ada } = settings
   const invoice = await settings.invoice()

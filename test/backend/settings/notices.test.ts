@@ -1,4 +1,4 @@
-// Notices by mail: each Admin chooses, but security notices always reach the other Admins.
+// Notices by mail: each Admin chooses which to receive, but security notices are always mailed to the other Admins.
 import t, { type Test } from 'tap'
 import { type Actor, OPERATOR } from '../../../backend/accounts/audit.ts'
 import { changePaymentDetails } from '../../../backend/reminders/reminder-content.ts'
@@ -38,41 +38,44 @@ async function open(t: Test) {
 const recipients = (mails: readonly { readonly to: readonly string[] }[]) =>
   mails.flatMap(({ to }) => to).sort()
 
-t.test('a changed bank account is mailed to every other Admin, whatever they chose', async (t) => {
-  const { engine, backend, accountId, sent, ada } = await open(t)
-  const ben = await logIn(backend, BEN)
-  t.equal((await ben.send('POST', PATH, { kinds: [] })).status, 200)
-  t.equal((await ada.send('POST', '/settings/payment-details', BANK)).status, 200)
-  const mails = await sent()
-  t.strictSame(recipients(mails), [BEN], 'neither to the person who changed it, nor to Members')
-  t.equal(mails[0]?.mail.subject, 'How customers pay in EUR was changed')
-  matches(t, mails[0]?.mail.text, containing('ada@acme.nl changed how customers pay in EUR'))
-  matches(t, mails[0]?.mail.text, containing('to the bank account that ends in 4300.'))
-  t.notMatch(mails[0]?.mail.text, /NL91ABNA/, 'the number is not repeated in mails')
-  matches(t, mails[0]?.mail.text, /Admins cannot turn off this mail.*\/settings\/notices/s)
-  t.equal((await ada.send('POST', '/settings/payment-details', BANK)).status, 200)
-  t.strictSame(await sent(), [], 'the same details change nothing')
-  t.equal((await ben.send('POST', '/settings/payment-details/EUR/remove')).status, 204)
-  const removed = await sent()
-  t.strictSame(recipients(removed), [ADA])
-  matches(t, removed[0]?.mail.text, containing('ben@acme.nl removed how customers pay in EUR'))
-  const actionContext = { actor: OPERATOR, now: backend.now }
-  await engine.books.backend.database.transaction((tx) =>
-    changePaymentDetails(
-      tx,
-      accountId,
-      'eur',
-      { payment_link: 'https://pay.acme.nl/' },
-      actionContext,
-    ),
-  )
-  const byOperator = await sent()
-  t.strictSame(recipients(byOperator), [ADA, BEN])
-  matches(t, byOperator[0]?.mail.text, /the operator changed how .*by a payment link/s)
-})
+t.test(
+  'a change of the bank account is mailed to all other Admins, whatever they chose',
+  async (t) => {
+    const { engine, backend, accountId, sent, ada } = await open(t)
+    const ben = await logIn(backend, BEN)
+    t.equal((await ben.send('POST', PATH, { kinds: [] })).status, 200)
+    t.equal((await ada.send('POST', '/settings/payment-details', BANK)).status, 200)
+    const mails = await sent()
+    t.strictSame(recipients(mails), [BEN], 'the person who made the change and Members get no mail')
+    t.equal(mails[0]?.mail.subject, 'How customers pay in EUR was changed')
+    matches(t, mails[0]?.mail.text, containing('ada@acme.nl changed how customers pay in EUR'))
+    matches(t, mails[0]?.mail.text, containing('to the bank account that ends in 4300.'))
+    t.notMatch(mails[0]?.mail.text, /NL91ABNA/, 'the number is not repeated in mails')
+    matches(t, mails[0]?.mail.text, /Admins cannot turn off this mail.*\/settings\/notices/s)
+    t.equal((await ada.send('POST', '/settings/payment-details', BANK)).status, 200)
+    t.strictSame(await sent(), [], 'the same details change nothing')
+    t.equal((await ben.send('POST', '/settings/payment-details/EUR/remove')).status, 204)
+    const removed = await sent()
+    t.strictSame(recipients(removed), [ADA])
+    matches(t, removed[0]?.mail.text, containing('ben@acme.nl removed how customers pay in EUR'))
+    const actionContext = { actor: OPERATOR, now: backend.now }
+    await engine.books.backend.database.transaction((tx) =>
+      changePaymentDetails(
+        tx,
+        accountId,
+        'eur',
+        { payment_link: 'https://pay.acme.nl/' },
+        actionContext,
+      ),
+    )
+    const byOperator = await sent()
+    t.strictSame(recipients(byOperator), [ADA, BEN])
+    matches(t, byOperator[0]?.mail.text, /the operator changed how .*by a payment link/s)
+  },
+)
 
 t.test(
-  'a second factor that is turned off is mailed to its owner and the other Admins',
+  'if a second factor is turned off, its owner and the other Admins are notified',
   async (t) => {
     const { backend, adaRow, benRow, sent } = await open(t)
     const turnOff = (actor: Actor) =>
@@ -99,7 +102,7 @@ t.test(
 )
 
 t.test(
-  'a changed passkey is mailed to its owner; removal of the last one also to the other Admins',
+  'the owner is notified of each change of a passkey; other Admins, if the last one is removed',
   async (t) => {
     const { backend, adaRow, sent } = await open(t)
     const actionContext = { actor: actorOf(adaRow, undefined), now: backend.now }
@@ -124,7 +127,7 @@ t.test(
   },
 )
 
-t.test('an Admin turns notices off and on again, for their own mail only', async (t) => {
+t.test('an Admin turns notices off and on again, which does not affect other Admins', async (t) => {
   const { engine, backend, sent, ada } = await open(t)
   const always = ['payment_details.changed', 'second_factor.removed']
   t.strictSame((await ada.get(PATH)).json, { object: 'notice_choices', kinds: ALL, always })

@@ -1,5 +1,5 @@
-// Invoices that were past due when they were created: Settings says that no reminder is sent about them, and an
-// Admin has them chased at once.
+// Invoices that were past due when they were created: pages say that no reminder is sent about them, until an Admin
+// resumes reminders about all of them.
 import t, { type Test } from 'tap'
 import type { Json } from '../../fixtures/books/books.ts'
 import { startMoneySettings, textOf } from '../../fixtures/books/money-settings.ts'
@@ -22,7 +22,7 @@ async function openOld(t: Test) {
   return { ...settings, invoices, chasingOf }
 }
 
-t.test('old invoices are counted, and chased when an Admin requests it', async (t) => {
+t.test('old invoices are counted, and chased after an Admin has resumed reminders', async (t) => {
   const { ada, backend, invoices, chasingOf, audit } = await openOld(t)
   const hint = /No reminder is sent about 3 invoices that were past due when created\./
   for (const path of ['/settings', '/settings/reminders']) {

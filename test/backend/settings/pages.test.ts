@@ -1,4 +1,4 @@
-// The pages of Settings: what they show to whom, their headers, and secrets that they never contain.
+// All pages of Settings: security headers, escaping, sessions, roles, and secrets that no page may contain.
 import { readFileSync } from 'node:fs'
 import { load } from 'js-yaml'
 import t from 'tap'
@@ -24,7 +24,7 @@ const PAGES = [
   '/settings/login-details',
 ]
 
-t.test('every page, error and redirect has the headers that protect it', async (t) => {
+t.test('every page, error and redirect has the security headers', async (t) => {
   const { backend } = await startSettings(t)
   const ada = await logIn(backend, ADMIN)
   const html = { headers: { accept: 'text/html' } }
@@ -104,10 +104,10 @@ t.test('entered text is escaped on every page', async (t) => {
   for (const name of payloads) {
     const issued = await ada.submit('/settings/api-keys', { name, scopes: 'debtors:read' })
     t.equal(issued.status, 201)
-    t.notOk(issued.text.includes(name) && /[<>"]/.test(name), 'in the reveal')
+    t.notOk(issued.text.includes(name) && /[<>"]/.test(name), 'on the page with the secret')
     const refused = await ada.submit('/settings/api-keys', { name })
     t.equal(refused.status, 422)
-    t.notOk(refused.text.includes(name) && /[<>"]/.test(name), 'in the form')
+    t.notOk(refused.text.includes(name) && /[<>"]/.test(name), 'in the rejected form')
     await ada.submit('/settings/people', { email: `${name}@x.example`, role: 'member' })
     await backend.request('POST', '/settings/login', {
       headers: JSON_ONLY,
@@ -215,21 +215,32 @@ t.test('a Member sees the same pages without the actions of Admins', async (t) =
   }
 })
 
-t.test('read-only accounts say so; keys are still issued and revoked', async (t) => {
-  const { backend, account } = await startSettings(t)
-  const ada = await logIn(backend, ADMIN)
-  await backend.database.transaction((tx) =>
-    tx.updateTable('accounts').set({ status: 'suspended' }).where('id', '=', account.id).execute(),
-  )
-  matches(t, (await ada.page('/settings/api-keys')).text, containing('This account is read-only.'))
-  const issued = await ada.send('POST', '/settings/api-keys', {
-    name: 'a',
-    scopes: ['debtors:read'],
-  })
-  t.equal(issued.status, 201)
-  const revoked = await ada.send('POST', `/settings/api-keys/${issued.json['id']}/revoke`)
-  t.equal(revoked.status, 200)
-})
+t.test(
+  'pages say that an account is read-only; its keys can still be issued and revoked',
+  async (t) => {
+    const { backend, account } = await startSettings(t)
+    const ada = await logIn(backend, ADMIN)
+    await backend.database.transaction((tx) =>
+      tx
+        .updateTable('accounts')
+        .set({ status: 'suspended' })
+        .where('id', '=', account.id)
+        .execute(),
+    )
+    matches(
+      t,
+      (await ada.page('/settings/api-keys')).text,
+      containing('This account is read-only.'),
+    )
+    const issued = await ada.send('POST', '/settings/api-keys', {
+      name: 'a',
+      scopes: ['debtors:read'],
+    })
+    t.equal(issued.status, 201)
+    const revoked = await ada.send('POST', `/settings/api-keys/${issued.json['id']}/revoke`)
+    t.equal(revoked.status, 200)
+  },
+)
 
 t.test('no secret, password or token is on a page or in the database', async (t) => {
   const { backend } = await startSettings(t)
@@ -276,7 +287,7 @@ interface Document {
   readonly paths: Readonly<Record<string, Readonly<Record<string, unknown>>>>
 }
 
-t.test('the OpenAPI document of Settings has only codes and operations that exist', async (t) => {
+t.test('the codes and operations in the OpenAPI document of Settings exist', async (t) => {
   const { backend } = await startSettings(t)
   const file = readFileSync(
     new URL('../../../shared/contract/settings-openapi.yaml', import.meta.url),

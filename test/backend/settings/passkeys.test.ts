@@ -1,4 +1,4 @@
-// Passkeys over HTTP, with an authenticator in software.
+// Passkeys: adding, login and removal over HTTP, with a simulated authenticator.
 import t, { type Test } from 'tap'
 import { totpCode, totpStep } from '../../../backend/users/totp.ts'
 import { matches } from '../../fixtures/matches.ts'
@@ -32,7 +32,7 @@ function creationOptions({ json }: Response): CreationOptions {
 
 const challengeOf = ({ json }: Response) => ({ challenge: String(json['challenge']) })
 
-/** Adds a passkey. `forgery` changes the response that creates it. */
+/** Adds a passkey. `forgery` changes the credential that the authenticator creates. */
 async function add(person: Person, name: string, forgery: Forgery = {}) {
   const device = createAuthenticator(BASE_URL)
   const options = creationOptions(await person.send('POST', `${PATH}/challenge`, { name: 'Phone' }))
@@ -40,7 +40,7 @@ async function add(person: Person, name: string, forgery: Forgery = {}) {
   return { device, credential, response: await person.send('POST', PATH, { name, credential }) }
 }
 
-/** A browser before the login, which keeps the cookie of the login form. */
+/** A browser in which nobody has logged in yet. It keeps the cookie of the login form. */
 function browserOf(backend: TestBackend, path = '/settings/login/passkey', cookie = '') {
   let form = cookie
   const post = async (target: string, body: unknown) => {
@@ -131,7 +131,7 @@ t.test('a passkey is added, renamed, used and removed', async (t) => {
   ])
 })
 
-t.test('a passkey is the second factor of a password', async (t) => {
+t.test('a passkey can be the second factor after a password', async (t) => {
   const { backend, ada, enterPassword } = await start(t)
   const { device, response } = await add(ada, 'Phone')
   const [recovery = ''] = response.json['recovery_codes'] as string[]
@@ -149,7 +149,7 @@ t.test('a passkey is the second factor of a password', async (t) => {
   const unnamed = await step(cookieOf(await enterPassword(ADMIN))).use(device, {
     userHandle: undefined,
   })
-  t.equal(unnamed.status, 200, 'after the password a browser may leave out the user')
+  t.equal(unnamed.status, 200, 'after the password, the browser may omit the user handle')
 
   const code = await backend.request('POST', '/settings/login/code', {
     headers: { ...JSON_ONLY, cookie: cookieOf(await enterPassword(ADMIN)) },
@@ -169,7 +169,7 @@ t.test('a passkey is the second factor of a password', async (t) => {
 })
 
 t.test(
-  'a challenge is valid once, for five minutes, for its browser and its purpose',
+  'a challenge is valid once, for five minutes, and only for its browser and its purpose',
   async (t) => {
     const { backend, ada, advanceClock, enterPassword } = await start(t)
     const { device } = await add(ada, 'Phone')
@@ -178,14 +178,18 @@ t.test(
     const credential = device.use(options)
     t.equal((await browser.enter(credential)).status, 200)
     t.equal((await browser.enter(credential)).status, 401, 'a replay')
-    t.equal((await browser.enter(device.use(options))).status, 401, 'the challenge signed again')
+    t.equal(
+      (await browser.enter(device.use(options))).status,
+      401,
+      'a new signature of a used challenge',
+    )
 
     const planted = device.use(challengeOf(await browserOf(backend).options()))
     t.equal((await browser.enter(planted)).status, 401, 'the challenge of another browser')
     t.equal(
       (await browser.enter(device.use({ challenge: 'AAAA' }))).status,
       401,
-      'an invented challenge',
+      'a made-up challenge',
     )
 
     const late = device.use(challengeOf(await browser.options()))
@@ -208,7 +212,7 @@ t.test(
     const statuses = (await Promise.all(twice.map((each) => browser.enter(each)))).map(
       ({ status }) => status,
     )
-    t.strictSame(statuses.sort(), [200, 401], 'of two at once, one is accepted')
+    t.strictSame(statuses.sort(), [200, 401], 'only one of two concurrent requests is accepted')
   },
 )
 
@@ -297,7 +301,7 @@ t.test(
   },
 )
 
-t.test('a form adds a passkey; the recovery codes are shown with the first one only', async (t) => {
+t.test('a form adds a passkey; recovery codes are shown only with the first passkey', async (t) => {
   const { ada } = await start(t)
   const submit = async () => {
     const options = creationOptions(await ada.send('POST', `${PATH}/challenge`, { name: 'Phone' }))
@@ -316,7 +320,7 @@ t.test('a form adds a passkey; the recovery codes are shown with the first one o
   matches(t, wrong.text, /value="Kept"/)
 })
 
-t.test('a passkey satisfies the policy of the account, and replaces the app', async (t) => {
+t.test('if the account requires a second factor, a passkey suffices without the app', async (t) => {
   const { backend, ada, account, createUser, advanceClock } = await start(t)
   await createUser(account.id, 'bob@acme.example', 'admin')
   const bob = await logIn(backend, 'bob@acme.example')
@@ -338,7 +342,7 @@ t.test('a passkey satisfies the policy of the account, and replaces the app', as
   t.equal((await ada.get('/settings/customers')).status, 200)
 })
 
-t.test('passkeys of deactivated people do not log in', async (t) => {
+t.test('deactivated people cannot log in with a passkey', async (t) => {
   const { backend, ada, member } = await start(t)
   const max = await logIn(backend, MEMBER)
   const { device } = await add(max, 'Phone')
@@ -346,7 +350,7 @@ t.test('passkeys of deactivated people do not log in', async (t) => {
   t.equal((await browserOf(backend).use(device)).status, 401)
 })
 
-t.test('challenges are limited like guesses, except those that end in a login', async (t) => {
+t.test('requests for challenges are limited like guesses, unless a login follows', async (t) => {
   const { backend, ada, enterPassword } = await start(t)
   const { device } = await add(ada, 'Phone')
   const address = { 'x-receivables-client-address': '203.0.113.9' }
@@ -368,7 +372,7 @@ t.test('challenges are limited like guesses, except those that end in a login', 
     ).options()
   const steps: number[] = []
   for (let count = 0; count < 6; count++) steps.push((await step()).status)
-  t.strictSame(steps, [200, 200, 200, 200, 200, 429], 'limited by user after the password')
+  t.strictSame(steps, [200, 200, 200, 200, 200, 429], 'after the password, the limit is per user')
 })
 
 t.test('pages work without scripts, and say that passkeys need them', async (t) => {
@@ -379,7 +383,7 @@ t.test('pages work without scripts, and say that passkeys need them', async (t) 
     headers: FORM,
     body: 'credential=1',
   })
-  t.equal(forged.status, 403, 'a form needs its token')
+  t.equal(forged.status, 403, 'a form needs a CSRF token')
   matches(
     t,
     (await ada.page(`${PATH}/new`)).text,
@@ -387,7 +391,7 @@ t.test('pages work without scripts, and say that passkeys need them', async (t) 
   )
 })
 
-t.test('a service without a domain name has no passkeys', async (t) => {
+t.test('a service without a host name offers no passkeys', async (t) => {
   const { backend } = await startSettings(t, { baseUrl: 'https://203.0.113.7' })
   const page = await backend.request('GET', '/settings/login', { headers: { accept: 'text/html' } })
   t.notMatch(page.text, /passkey/)

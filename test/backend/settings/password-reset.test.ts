@@ -1,3 +1,4 @@
+// A person who forgot the password requests a link by mail, and sets a new password.
 import t, { type Test } from 'tap'
 import { openDatabase } from '../../../backend/database/open.ts'
 import { createMailServices } from '../../../backend/mail/mail-services.ts'
@@ -58,7 +59,7 @@ async function start(t: Test, options: { isRehearsal?: true; hasServer?: false }
       headers: JSON_ONLY,
       body: { code, password },
     })
-  /** Handles the requests. Resolves with the codes of all notices, the newest last. */
+  /** Handles the waiting requests for links. Resolves with the codes in all mails, the newest last. */
   async function mailedCodes() {
     await handlePasswordResets(backend.database, backend.now)
     const notices = await backend.database.read
@@ -84,7 +85,7 @@ async function start(t: Test, options: { isRehearsal?: true; hasServer?: false }
 
 t.test('a link sets a new password once, and ends every session', async (t) => {
   const { backend, account, createUser, request, reset, mailedCodes, sentMails } = await start(t)
-  // Nothing is ever mailed to the reserved domains of the other users.
+  // The addresses of the other users are at reserved domains, to which no mail is sent.
   await createUser(account.id, REACHABLE, 'admin')
   const ada = await logIn(backend, REACHABLE)
   t.equal((await request(` ${REACHABLE.toUpperCase()} `)).status, 202)
@@ -92,7 +93,7 @@ t.test('a link sets a new password once, and ends every session', async (t) => {
   const [mail = '', ...others] = await sentMails()
   t.strictSame(others, [])
   t.ok(mail.includes(`${BASE_URL}/settings/new-password#${code}`), 'the link is in the mail')
-  t.equal((await ada.get('/settings/session')).status, 200, 'the request alone ends nothing')
+  t.equal((await ada.get('/settings/session')).status, 200, 'the request alone ends no session')
   const weak = await reset(code, 'password')
   matches(t, weak, { status: 422, json: { errors: [{ pointer: '/password' }] } })
   t.equal((await reset(code)).status, 200)
@@ -146,7 +147,7 @@ t.test('the response is the same whether or not the user exists', async (t) => {
   )
 })
 
-/** Requests a link as a browser does; returns the page that follows. */
+/** Requests a link as a browser does. Resolves with the text of the next page, without the address. */
 async function requestAsForm(
   { backend }: Pick<Awaited<ReturnType<typeof start>>, 'backend'>,
   email: string,
@@ -162,27 +163,30 @@ async function requestAsForm(
   return text.replaceAll(email, 'ADDRESS')
 }
 
-t.test('the page promises only mail that is sent, and shows nothing about users', async (t) => {
-  const cases = [
-    [{}, 'nobody@acme-shop.nl', 'we mail a link'],
-    [{}, 'nobody@acme.example', 'reserved for examples'],
-    [{ hasServer: false }, 'nobody@acme-shop.nl', 'writes its mail to files'],
-  ] as const
-  for (const [options, unknown, words] of cases) {
-    const started = await start(t, options)
-    const known = unknown.replace('nobody', 'eva')
-    await started.createUser(started.account.id, known, 'member')
-    const page = await requestAsForm(started, known)
-    t.ok(page.includes(words), words)
-    t.equal(await requestAsForm(started, unknown), page)
-  }
-  const { backend } = await start(t, { isRehearsal: true })
-  const { text } = await backend.request('GET', '/settings/password-reset', {
-    headers: { accept: 'text/html' },
-  })
-  t.ok(text.includes('does not send e-mail'))
-  t.notOk(text.includes('<form'))
-})
+t.test(
+  'the page promises a mail only if one can be sent, and does not reveal who is a user',
+  async (t) => {
+    const cases = [
+      [{}, 'nobody@acme-shop.nl', 'we mail a link'],
+      [{}, 'nobody@acme.example', 'reserved for examples'],
+      [{ hasServer: false }, 'nobody@acme-shop.nl', 'writes its mail to files'],
+    ] as const
+    for (const [options, unknown, words] of cases) {
+      const started = await start(t, options)
+      const known = unknown.replace('nobody', 'eva')
+      await started.createUser(started.account.id, known, 'member')
+      const page = await requestAsForm(started, known)
+      t.ok(page.includes(words), words)
+      t.equal(await requestAsForm(started, unknown), page)
+    }
+    const { backend } = await start(t, { isRehearsal: true })
+    const { text } = await backend.request('GET', '/settings/password-reset', {
+      headers: { accept: 'text/html' },
+    })
+    t.ok(text.includes('does not send e-mail'))
+    t.notOk(text.includes('<form'))
+  },
+)
 
 t.test('a link expires after 30 minutes, or with the next change of the password', async (t) => {
   const { backend, request, reset, mailedCodes } = await start(t)
@@ -197,7 +201,7 @@ t.test('a link expires after 30 minutes, or with the next change of the password
   t.equal((await reset(second)).json['code'], 'invalid_password_reset')
 })
 
-t.test('only a hash of the code is stored, and invented codes are rejected', async (t) => {
+t.test('only a hash of the code is stored, and made-up codes are rejected', async (t) => {
   const { backend, request, reset, mailedCodes } = await start(t)
   await request(ADMIN)
   const [code = ''] = await mailedCodes()
@@ -211,7 +215,7 @@ t.test('only a hash of the code is stored, and invented codes are rejected', asy
 })
 
 t.test(
-  'requests are limited by e-mail address, known or unknown, and block no login',
+  'requests are limited per e-mail address, known or unknown, and do not block logins',
   async (t) => {
     const { backend, request } = await start(t)
     for (const email of [ADMIN, 'nobody@acme.example']) {
@@ -223,7 +227,7 @@ t.test(
   },
 )
 
-t.test('the forms work without scripts and need their token', async (t) => {
+t.test('the forms work without scripts, and are rejected without their CSRF token', async (t) => {
   const { backend } = await start(t)
   for (const path of ['/settings/password-reset', '/settings/new-password']) {
     const page = await backend.request('GET', path, { headers: { accept: 'text/html' } })

@@ -1,5 +1,5 @@
-// Payment details: an Admin enters them for each currency, every reminder shows them, and pages say where they are
-// missing.
+// Payment details: an Admin enters them for each currency, every reminder shows them, and pages say in which currencies
+// they are missing.
 import t, { type Test } from 'tap'
 import { containing, matches } from '../../fixtures/matches.ts'
 import { startEngine } from '../../fixtures/reminders/engine.ts'
@@ -80,7 +80,7 @@ t.test('each error is shown beside its field, and nothing is saved', async (t) =
 })
 
 t.test(
-  'Admins change payment details with a recent password; Members can only read them',
+  'Admins who entered their password recently can change payment details; Members only read them',
   async (t) => {
     const { engine, backend, admin } = await open(t)
     const ada = await admin()
@@ -107,7 +107,7 @@ t.test(
   },
 )
 
-t.test('while reminders of a currency do not say how to pay, pages link to the form', async (t) => {
+t.test('while reminders in a currency do not say how to pay, pages show a notice', async (t) => {
   const { engine, admin } = await open(t)
   const payable = { payment_url: 'https://pay.acme.nl/1', currency: 'SEK' }
   await engine.invoice('2026-11-16')

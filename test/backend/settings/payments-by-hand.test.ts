@@ -1,4 +1,4 @@
-// Payments recorded, allocated and reversed by hand in Settings.
+// In Settings, people record, allocate and reverse payments, and take allocations back.
 import t from 'tap'
 import {
   formOf,
@@ -72,7 +72,7 @@ t.test('a payment is recorded in two steps; a double click records it once', asy
 })
 
 t.test(
-  'a payment that a script sends is recorded once for its key, and can be previewed',
+  'a JSON client can preview a payment, which is then recorded once per idempotency key',
   async (t) => {
     const settings = await startMoneySettings(t)
     const { ada, debtor } = settings
@@ -201,7 +201,7 @@ t.test('a currency may be entered in lower case', async (t) => {
   ])
 })
 
-t.test('invalid amounts are rejected, even from the buttons that undo', async (t) => {
+t.test('invalid amounts are rejected, even in the requests of the Undo button', async (t) => {
   const settings = await startMoneySettings(t)
   const invoice = await settings.invoice()
   const payment = await settings.onAccount(1000)

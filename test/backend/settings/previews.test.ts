@@ -1,3 +1,4 @@
+// Concurrent requests for the preview of reminders, and its cache.
 import t from 'tap'
 import { createPreviews } from '../../../backend/settings/reminders/previews.ts'
 import { rejectsWith } from '../../fixtures/matches.ts'
@@ -5,18 +6,21 @@ import { rejectsWith } from '../../fixtures/matches.ts'
 const NOW = new Date('2026-11-21T10:15:00.000Z')
 
 t.test(
-  'a request during the computation gets its result, or none if that takes too long',
+  'a request during a computation shares its result, or gets none if the computation takes too long',
   async (t) => {
     const previews = createPreviews(20)
     const finish: ((messages: readonly never[]) => void)[] = []
-    const work = () => new Promise<readonly never[]>((resolve) => finish.push(resolve))
-    const early = await Promise.all([previews.get('a', NOW, work), previews.get('a', NOW, work)])
+    const compute = () => new Promise<readonly never[]>((resolve) => finish.push(resolve))
+    const early = await Promise.all([
+      previews.get('a', NOW, compute),
+      previews.get('a', NOW, compute),
+    ])
     t.strictSame(early, [undefined, undefined])
-    t.equal(finish.length, 1, 'computed once')
-    const waiting = previews.get('a', NOW, work)
+    t.equal(finish.length, 1, 'the preview is computed once')
+    const waiting = previews.get('a', NOW, compute)
     finish[0]?.([])
     t.strictSame(await waiting, { messages: [], at: NOW })
-    const other = previews.get('a', NOW, work)
+    const other = previews.get('a', NOW, compute)
     finish[1]?.([])
     await other
     t.equal(finish.length, 2, 'a quick result is not cached')

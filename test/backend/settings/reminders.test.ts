@@ -5,7 +5,7 @@ import { containing, matches } from '../../fixtures/matches.ts'
 import { startEngine } from '../../fixtures/reminders/engine.ts'
 import { ADMIN, createUserIn, logIn, MEMBER } from '../../fixtures/service/settings.ts'
 
-/** Starts with a firm reminder that waits for approval, on 23 November. */
+/** Starts on 23 November with a firm reminder that waits for approval. */
 async function openQueue(t: Test) {
   const engine = await startEngine(t)
   const { backend, accountId } = engine.books
@@ -69,7 +69,7 @@ t.test('an approval shows what would be sent, and applies only to that text', as
 })
 
 t.test(
-  'a rejection needs a reason, is stored, and stops chasing until a person resumes it',
+  'a rejection needs a reason, which is stored, and stops reminders until a person resumes them',
   async (t) => {
     const { messageId, invoice, ada, engine } = await openQueue(t)
     const path = `/settings/approvals/${messageId}`
@@ -98,55 +98,63 @@ t.test(
   },
 )
 
-t.test('an approval lapses with the reason if a pause or a payment comes first', async (t) => {
-  const { engine, debtor, ada, invoice } = await openQueue(t)
-  await ada.send('POST', `/settings/customers/${debtor.id}/pause`, { reason: 'A plan' })
-  const lapsed = await ada.page('/settings/approvals')
-  matches(
-    t,
-    lapsed.text,
-    /No reminder waits for approval.*Lapsed.*the customer was paused: A plan/s,
-  )
-  await ada.send('POST', `/settings/customers/${debtor.id}/resume`)
-  await engine.at('2026-11-23T10:20:00.000Z')
-  matches(t, (await ada.get('/settings/approvals')).json['data'], [{ status: 'awaiting_approval' }])
-  const body = { amount: 10_000, currency: 'EUR', invoice_id: invoice.id }
-  await engine.books.create('/api/v1/payments', body)
-  matches(t, (await ada.page('/settings/approvals')).text, /Lapsed.*a payment was recorded/s)
-})
-
-t.test('the log shows sent messages, and unsent ones with the reason', async (t) => {
-  const { messageId, debtor, ada } = await openQueue(t)
-  await ada.send('POST', `/settings/approvals/${messageId}/reject`, { reason: 'They called' })
-  const stages = async (query: string) =>
-    ((await ada.get(`/settings/messages?${query}`)).json['data'] as Json[]).map(
-      ({ stage }) => stage,
+t.test(
+  'a reminder that waits for approval lapses after a pause or a payment, with the reason',
+  async (t) => {
+    const { engine, debtor, ada, invoice } = await openQueue(t)
+    await ada.send('POST', `/settings/customers/${debtor.id}/pause`, { reason: 'A plan' })
+    const lapsed = await ada.page('/settings/approvals')
+    matches(
+      t,
+      lapsed.text,
+      /No reminder waits for approval.*Lapsed.*the customer was paused: A plan/s,
     )
-  t.strictSame(await stages(''), ['firm', 'reminder', 'friendly'])
-  t.strictSame(await stages('view=sent'), ['reminder', 'friendly'])
-  t.strictSame(await stages('view=not_sent'), ['firm'])
-  t.strictSame(await stages('reason=approval_rejected'), ['firm'])
-  t.strictSame(await stages(`stage=friendly&debtor_id=${debtor.id}`), ['friendly'])
-  t.strictSame(await stages('debtor_id=deb_none'), [])
-  t.equal((await ada.get('/settings/messages?view=none')).status, 400)
-  const page = await ada.page('/settings/messages?reason=approval_rejected')
-  matches(t, page.text, /the reminder was rejected/)
-  const detail = await ada.get(`/settings/messages/${messageId}`)
-  const history = detail.json['history'] as Json[]
-  t.strictSame(history.at(-1).status, 'suppressed')
-  matches(
-    t,
-    (await ada.page(`/settings/messages/${messageId}`)).text,
-    /They called.*History.*Awaits approval/s,
-  )
-  const mail = await ada.page(`/settings/messages/${messageId}/html`)
-  matches(t, mail.text, containing('Jansen &lt;b&gt;Bouw'))
-  const policy = mail.headers.get('content-security-policy') ?? ''
-  matches(t, policy, /^default-src 'none';.* sandbox; frame-ancestors 'self'$/)
-  t.notMatch(policy, 'script')
-  t.equal(mail.headers.get('x-frame-options'), 'SAMEORIGIN')
-  t.equal((await ada.page('/settings/messages/msg_none/html')).status, 404)
-})
+    await ada.send('POST', `/settings/customers/${debtor.id}/resume`)
+    await engine.at('2026-11-23T10:20:00.000Z')
+    matches(t, (await ada.get('/settings/approvals')).json['data'], [
+      { status: 'awaiting_approval' },
+    ])
+    const body = { amount: 10_000, currency: 'EUR', invoice_id: invoice.id }
+    await engine.books.create('/api/v1/payments', body)
+    matches(t, (await ada.page('/settings/approvals')).text, /Lapsed.*a payment was recorded/s)
+  },
+)
+
+t.test(
+  'the log shows sent messages, and messages that were not sent, with the reason',
+  async (t) => {
+    const { messageId, debtor, ada } = await openQueue(t)
+    await ada.send('POST', `/settings/approvals/${messageId}/reject`, { reason: 'They called' })
+    const stages = async (query: string) =>
+      ((await ada.get(`/settings/messages?${query}`)).json['data'] as Json[]).map(
+        ({ stage }) => stage,
+      )
+    t.strictSame(await stages(''), ['firm', 'reminder', 'friendly'])
+    t.strictSame(await stages('view=sent'), ['reminder', 'friendly'])
+    t.strictSame(await stages('view=not_sent'), ['firm'])
+    t.strictSame(await stages('reason=approval_rejected'), ['firm'])
+    t.strictSame(await stages(`stage=friendly&debtor_id=${debtor.id}`), ['friendly'])
+    t.strictSame(await stages('debtor_id=deb_none'), [])
+    t.equal((await ada.get('/settings/messages?view=none')).status, 400)
+    const page = await ada.page('/settings/messages?reason=approval_rejected')
+    matches(t, page.text, /the reminder was rejected/)
+    const detail = await ada.get(`/settings/messages/${messageId}`)
+    const history = detail.json['history'] as Json[]
+    t.strictSame(history.at(-1).status, 'suppressed')
+    matches(
+      t,
+      (await ada.page(`/settings/messages/${messageId}`)).text,
+      /They called.*History.*Awaits approval/s,
+    )
+    const mail = await ada.page(`/settings/messages/${messageId}/html`)
+    matches(t, mail.text, containing('Jansen &lt;b&gt;Bouw'))
+    const policy = mail.headers.get('content-security-policy') ?? ''
+    matches(t, policy, /^default-src 'none';.* sandbox; frame-ancestors 'self'$/)
+    t.notMatch(policy, 'script')
+    t.equal(mail.headers.get('x-frame-options'), 'SAMEORIGIN')
+    t.equal((await ada.page('/settings/messages/msg_none/html')).status, 404)
+  },
+)
 
 t.test('the kill switch needs a reason, is shown on every page, and can be released', async (t) => {
   const { ada, engine } = await openQueue(t)
@@ -251,34 +259,37 @@ t.test('the schedules of the account and of a customer are shown and changed', a
   t.equal((await ada.page(ownPath)).status, 200)
 })
 
-t.test('the overview shows planned reminders, and blocked ones with the reason', async (t) => {
-  const { ada, engine, debtor } = await openQueue(t)
-  const soon = await engine.invoice('2026-11-23', { amount: 5000 })
-  const paused = await engine.invoice('2026-11-01')
-  await ada.send('POST', `/settings/customers/${paused.debtor_id}/pause`, { reason: 'A plan' })
-  const { json } = await ada.get('/settings/reminders')
-  const data = json['data'] as Json[]
-  const of = (id: string) => data.filter(({ debtor_id }) => debtor_id === id)
-  matches(t, of(debtor.id)[0], {
-    stage: 'firm',
-    requires_approval: true,
-    message: { status: 'awaiting_approval' },
-  })
-  matches(t, of(soon.debtor_id)[0], {
-    ...{ stage: 'friendly', refusal: null, at: /^2026-11-26/ },
-    invoices: [{ id: soon.id, amount_due: 5000 }],
-  })
-  matches(t, of(paused.debtor_id)[0], { refusal: { reason: 'debtor_paused' } })
-  const page = await ada.page('/settings/reminders')
-  matches(t, page.text, /Thursday 26 November.*1 reminder/s)
-  matches(t, page.text, /Blocked.*the customer is paused/s)
-  t.equal((await ada.page('/settings/reminders?day=2026-11-26')).status, 200)
-  for (const query of ['days=0', 'days=32', 'day=soon', 'colour=red']) {
-    t.equal((await ada.get(`/settings/reminders?${query}`)).status, 400, query)
-  }
-})
+t.test(
+  'the preview shows scheduled reminders, and blocked reminders with the reason',
+  async (t) => {
+    const { ada, engine, debtor } = await openQueue(t)
+    const soon = await engine.invoice('2026-11-23', { amount: 5000 })
+    const paused = await engine.invoice('2026-11-01')
+    await ada.send('POST', `/settings/customers/${paused.debtor_id}/pause`, { reason: 'A plan' })
+    const { json } = await ada.get('/settings/reminders')
+    const data = json['data'] as Json[]
+    const of = (id: string) => data.filter(({ debtor_id }) => debtor_id === id)
+    matches(t, of(debtor.id)[0], {
+      stage: 'firm',
+      requires_approval: true,
+      message: { status: 'awaiting_approval' },
+    })
+    matches(t, of(soon.debtor_id)[0], {
+      ...{ stage: 'friendly', refusal: null, at: /^2026-11-26/ },
+      invoices: [{ id: soon.id, amount_due: 5000 }],
+    })
+    matches(t, of(paused.debtor_id)[0], { refusal: { reason: 'debtor_paused' } })
+    const page = await ada.page('/settings/reminders')
+    matches(t, page.text, /Thursday 26 November.*1 reminder/s)
+    matches(t, page.text, /Blocked.*the customer is paused/s)
+    t.equal((await ada.page('/settings/reminders?day=2026-11-26')).status, 200)
+    for (const query of ['days=0', 'days=32', 'day=soon', 'colour=red']) {
+      t.equal((await ada.get(`/settings/reminders?${query}`)).status, 400, query)
+    }
+  },
+)
 
-t.test('a Member reads everything and decides nothing', async (t) => {
+t.test('a Member can read all pages of reminders, but not decide or change anything', async (t) => {
   const { backend, messageId, debtor } = await openQueue(t)
   const max = await logIn(backend, MEMBER)
   for (const path of [
@@ -296,7 +307,7 @@ t.test('a Member reads everything and decides nothing', async (t) => {
   t.notMatch(
     (await max.page(`/settings/messages/${messageId}`)).text,
     'ap1@jansen-bouw.nl',
-    'masked',
+    'the address is masked',
   )
   for (const [method, path] of [
     ['POST', `approvals/${messageId}/approve`],

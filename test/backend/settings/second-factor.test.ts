@@ -1,3 +1,4 @@
+// Two-factor authentication with an authenticator app and recovery codes.
 import jsqr from 'jsqr'
 import t, { type Test } from 'tap'
 import { matchTotp, totpCode, totpStep } from '../../../backend/users/totp.ts'
@@ -16,7 +17,7 @@ import {
 const STEP_MS = 30_000
 const MINUTE_MS = 60_000
 
-t.test('codes are those of RFC 6238, and each is accepted once', async (t) => {
+t.test('codes match the test vectors of RFC 6238, and each code is accepted once', async (t) => {
   const secret = 'GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ'
   const vectors: [seconds: number, code: string][] = [
     [59, '287082'],
@@ -30,10 +31,18 @@ t.test('codes are those of RFC 6238, and each is accepted once', async (t) => {
     t.equal(totpCode(secret, step), code)
     t.equal(matchTotp(secret, code, { now, lastStep: null }), step)
     t.equal(matchTotp(secret, code, { now, lastStep: step - 1 }), step)
-    t.equal(matchTotp(secret, code, { now, lastStep: step }), undefined, 'not twice')
+    t.equal(
+      matchTotp(secret, code, { now, lastStep: step }),
+      undefined,
+      'a code is not accepted twice',
+    )
     for (const steps of step > 1 ? [-1, 1] : [1]) {
       const off = new Date(now.getTime() + steps * STEP_MS)
-      t.equal(matchTotp(secret, code, { now: off, lastStep: null }), step, 'a clock one step off')
+      t.equal(
+        matchTotp(secret, code, { now: off, lastStep: null }),
+        step,
+        'the clock may differ by one step',
+      )
     }
     const late = new Date(now.getTime() + 2 * STEP_MS)
     t.equal(matchTotp(secret, code, { now: late, lastStep: null }), undefined)
@@ -48,7 +57,7 @@ t.test('the QR code of the setup contains the link for the app', async (t) => {
   t.equal(readQrCode(text), link.replaceAll('&amp;', '&'))
 })
 
-/** Reads the image in the page as a scanner does. */
+/** Decodes the QR code in the page as a scanner does. */
 function readQrCode(page: string): string | undefined {
   const size = Number(/<svg class="qr" viewBox="0 0 (\d+)/.exec(page)?.[1])
   const scale = 4
@@ -64,7 +73,7 @@ function readQrCode(page: string): string | undefined {
   return jsqr.default(pixels, side, side)?.data
 }
 
-/** Starts with an Admin who has set up an authenticator app. Returns its codes and the recovery codes. */
+/** Starts with an Admin who has set up an authenticator app. Resolves with its codes and the recovery codes. */
 async function startWithFactor(t: Test) {
   const settings = await startSettings(t)
   const { backend } = settings
@@ -111,7 +120,7 @@ t.test('a login needs the password and a code, and the code works once', async (
   const begun = await enterPassword()
   t.strictSame([begun.status, begun.json], [202, { second_factor_required: true }])
   const pending = cookieOf(begun)
-  t.equal((await session(pending)).status, 401, 'the password alone opens nothing')
+  t.equal((await session(pending)).status, 401, 'the password alone gives no access')
   const code = codeOf()
   const complete = await enterCode(pending, code)
   t.equal(complete.status, 200)
@@ -126,7 +135,11 @@ t.test('a login needs the password and a code, and the code works once', async (
       enterCode(each, codeOf(1)),
     ),
   )
-  t.strictSame(both.map(({ status }) => status).sort(), [200, 401], 'one code sent twice at once')
+  t.strictSame(
+    both.map(({ status }) => status).sort(),
+    [200, 401],
+    'a code that is sent twice at once is accepted once',
+  )
   const page = await backend.request('GET', '/settings/login/code', {
     headers: { accept: 'text/html', cookie: cookieOf(await enterPassword()) },
   })
@@ -139,7 +152,7 @@ t.test('a login needs the password and a code, and the code works once', async (
     headers: FORM,
     body: 'code=1',
   })
-  t.ok([400, 403].includes(forged.status), 'a form needs its token')
+  t.ok([400, 403].includes(forged.status), 'a form needs its CSRF token')
 })
 
 t.test('the code must follow the password within ten minutes', async (t) => {
@@ -149,7 +162,7 @@ t.test('the code must follow the password within ten minutes', async (t) => {
   t.equal((await enterCode(pending, codeOf())).status, 401)
 })
 
-t.test('guesses at codes are limited, however often the password is entered', async (t) => {
+t.test('guesses of codes are limited, however often the password is entered', async (t) => {
   const { codeOf, advanceClock, enterPassword, enterCode } = await startWithFactor(t)
   advanceClock(STEP_MS)
   const statuses: number[] = []
@@ -160,11 +173,11 @@ t.test('guesses at codes are limited, however often the password is entered', as
   t.equal(
     (await enterCode(cookieOf(await enterPassword()), codeOf())).status,
     429,
-    'even the right code',
+    'even the right code is rejected',
   )
 })
 
-t.test('a recovery code replaces a lost app, once', async (t) => {
+t.test('after the app is lost, each recovery code can be used once', async (t) => {
   const { backend, recovery, advanceClock, enterPassword, enterCode } = await startWithFactor(t)
   t.equal(new Set(recovery).size, 10)
   const [first = '', second = ''] = recovery
@@ -182,7 +195,7 @@ t.test('a recovery code replaces a lost app, once', async (t) => {
   }
 })
 
-t.test('the secret is stored sealed, and is not shown again', async (t) => {
+t.test('the secret is stored encrypted, and is not shown again', async (t) => {
   const { backend, ada, secret } = await startWithFactor(t)
   const users = await backend.database.read.selectFrom('users').selectAll().execute()
   t.notOk(JSON.stringify(users).includes(secret))
@@ -220,7 +233,7 @@ t.test(
 )
 
 t.test(
-  'turning a second factor on ends other sessions; on and off need the password and are audited',
+  'turning the app on ends other sessions; turning it on or off needs the password and is audited',
   async (t) => {
     const { backend, admin, ada, advanceClock } = await startWithFactor(t)
     advanceClock(16 * MINUTE_MS)

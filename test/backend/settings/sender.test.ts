@@ -1,4 +1,4 @@
-// The sender of reminders: a name and a logo, which customers see in each mail and Admins in previews.
+// The sender of reminders: a name and a logo, which appear in each mail and in previews.
 import t, { type Test } from 'tap'
 import { parseLogo } from '../../../backend/accounts/logo.ts'
 import { containing, matches } from '../../fixtures/matches.ts'
@@ -54,7 +54,7 @@ t.test('a reminder has the sender’s name and the logo, which is part of the ma
 })
 
 t.test(
-  'the test mail and the preview have name and logo too; removal restores the default',
+  'the test mail and the preview also show the name and the logo; removal restores the default',
   async (t) => {
     const { engine, backend, ada } = await open(t)
     await createUserIn(backend, engine.books.accountId, 'tess@acme.nl', 'admin')
@@ -90,7 +90,7 @@ t.test(
     matches(t, plain.text, containing('Acme Ltd</p>'))
     t.notMatch(plain.text, /<img/)
     const rows = await backend.database.read.selectFrom('account_logos').select('id').execute()
-    t.strictSame(rows, [], 'no message uses it, so it is deleted')
+    t.strictSame(rows, [], 'no message uses the logo, so it is deleted')
     t.strictSame(await engine.service.auditActions('account.sender'), [
       'account.sender_changed',
       'account.sender_changed',
@@ -131,7 +131,7 @@ t.test(
 )
 
 t.test(
-  'an image is recognized by its bytes; other files and large ones are rejected',
+  'an image is recognized by its content; other files and files that are too large are rejected',
   async (t) => {
     const { ada } = await open(t)
     const refused = async (content: Buffer) => {
@@ -162,7 +162,7 @@ t.test(
 t.test('metadata is removed from a logo before it is stored', async (t) => {
   const { ada } = await open(t)
   const { content: plain } = parseLogo(PNG)
-  t.strictSame(plain, PNG, 'a picture without metadata does not change')
+  t.strictSame(plain, PNG, 'an image without metadata does not change')
   const at = PNG.length - 12
   const notes = ['tEXt', 'zTXt', 'iTXt', 'eXIf', 'tIME', 'prVt'].map((type) =>
     chunk(type, Buffer.from('Author\0CANARY')),
@@ -186,7 +186,7 @@ t.test('metadata is removed from a logo before it is stored', async (t) => {
     Buffer.from('CANARYffd9'),
     end,
   ])
-  t.strictSame(parseLogo(dirty).content, clean, 'even after the end of the picture')
+  t.strictSame(parseLogo(dirty).content, clean, 'data after the end of the image is also removed')
   // Regression: a picture with fill bytes, which may precede a marker, was rejected as damaged.
   const fill = Buffer.from('ffffff', 'hex')
   const filled = [start, fill, ...comments, fill, rest, segment(0xee, 'Adobe'), scan, scan, end]
@@ -201,7 +201,7 @@ t.test('metadata is removed from a logo before it is stored', async (t) => {
   matches(t, refused.text, /save the image in its final orientation/)
 })
 
-t.test('a form uploads the file, which is served as a picture and nothing else', async (t) => {
+t.test('a form uploads the logo, which is served as an image and as nothing else', async (t) => {
   const { backend, ada } = await open(t)
   const upload = async (csrf: string, content: Buffer<ArrayBuffer>) => {
     const form = new FormData()
@@ -222,7 +222,7 @@ t.test('a form uploads the file, which is served as a picture and nothing else',
     status: 422,
     text: /id="logo-fault">Logo must be a PNG or JPEG/,
   })
-  t.notMatch(faulty.headers.get('content-security-policy'), /sandbox/, 'its forms work')
+  t.notMatch(faulty.headers.get('content-security-policy'), /sandbox/, 'the forms of the page work')
   t.equal((await upload(ada.csrf, PNG)).status, 303)
   const { status, headers } = await ada.page(LOGO)
   t.equal(status, 200)
@@ -234,45 +234,48 @@ t.test('a form uploads the file, which is served as a picture and nothing else',
   )
 })
 
-t.test('waiting reminders are updated; approved ones are sent as approved', async (t) => {
-  const { engine, backend, admin, ada } = await open(t)
-  await ada.send('POST', LOGO, encoded(PNG))
-  await engine.invoice('2026-11-02', { number: 'R-7' })
-  for (const day of ['05', '12', '23']) await engine.at(`2026-11-${day}T10:00:00.000Z`)
-  const approval = async () => {
-    const { data } = (await (await admin()).get('/settings/approvals')).json
-    const [first] = data as { id: string; seen: string; subject: string }[]
-    if (first === undefined) throw new Error('nothing waits for approval')
-    return first
-  }
-  const before = await approval()
-  backend.now = new Date('2026-11-23T10:01:00.000Z')
-  await (await admin()).send('PUT', PATH, { name: 'Jansen Billing' })
-  await engine.send()
-  const renamed = await approval()
-  t.equal(renamed.id, before.id, 'it did not lapse')
-  t.not(renamed.seen, before.seen)
-  matches(t, renamed.subject, / – Jansen Billing$/)
-  await (await admin()).send('POST', LOGO, encoded(JPEG))
-  await engine.send()
-  const current = await approval()
-  t.not(current.seen, renamed.seen, 'the logo is part of what is approved')
-  const decide = async (seen: string) =>
-    (await admin()).send('POST', `/settings/approvals/${before.id}/approve`, { seen })
-  matches(t, await decide(before.seen), { status: 409, json: { code: 'approval_outdated' } })
-  const page = await (await admin()).page(`/settings/approvals/${before.id}`)
-  matches(t, page.text, /<dt>From<\/dt><dd translate="no">Jansen Billing</)
-  t.equal((await decide(current.seen)).status, 200)
-  await (await admin()).send('PUT', PATH, { name: 'Somebody Else' })
-  await (await admin()).send('POST', `${LOGO}/remove`)
-  await engine.send('2026-11-23T10:05:00.000Z')
-  const last = engine.smtp.mails.at(-1)?.mail
-  matches(t, last?.from, { name: 'Jansen Billing' })
-  matches(t, last?.attachments[0], { mimeType: 'image/jpeg' })
-})
+t.test(
+  'reminders that wait for approval are updated; approved reminders are sent as approved',
+  async (t) => {
+    const { engine, backend, admin, ada } = await open(t)
+    await ada.send('POST', LOGO, encoded(PNG))
+    await engine.invoice('2026-11-02', { number: 'R-7' })
+    for (const day of ['05', '12', '23']) await engine.at(`2026-11-${day}T10:00:00.000Z`)
+    const approval = async () => {
+      const { data } = (await (await admin()).get('/settings/approvals')).json
+      const [first] = data as { id: string; seen: string; subject: string }[]
+      if (first === undefined) throw new Error('nothing waits for approval')
+      return first
+    }
+    const before = await approval()
+    backend.now = new Date('2026-11-23T10:01:00.000Z')
+    await (await admin()).send('PUT', PATH, { name: 'Jansen Billing' })
+    await engine.send()
+    const renamed = await approval()
+    t.equal(renamed.id, before.id, 'the reminder did not lapse')
+    t.not(renamed.seen, before.seen)
+    matches(t, renamed.subject, / – Jansen Billing$/)
+    await (await admin()).send('POST', LOGO, encoded(JPEG))
+    await engine.send()
+    const current = await approval()
+    t.not(current.seen, renamed.seen, 'the approval includes the logo')
+    const decide = async (seen: string) =>
+      (await admin()).send('POST', `/settings/approvals/${before.id}/approve`, { seen })
+    matches(t, await decide(before.seen), { status: 409, json: { code: 'approval_outdated' } })
+    const page = await (await admin()).page(`/settings/approvals/${before.id}`)
+    matches(t, page.text, /<dt>From<\/dt><dd translate="no">Jansen Billing</)
+    t.equal((await decide(current.seen)).status, 200)
+    await (await admin()).send('PUT', PATH, { name: 'Somebody Else' })
+    await (await admin()).send('POST', `${LOGO}/remove`)
+    await engine.send('2026-11-23T10:05:00.000Z')
+    const last = engine.smtp.mails.at(-1)?.mail
+    matches(t, last?.from, { name: 'Jansen Billing' })
+    matches(t, last?.attachments[0], { mimeType: 'image/jpeg' })
+  },
+)
 
 t.test(
-  'Members only see the sender; other accounts have their own; every change needs a token',
+  'Members only see the sender, accounts have separate senders, and changes need a CSRF token',
   async (t) => {
     const { engine, backend, ada } = await open(t)
     await ada.send('POST', LOGO, encoded(PNG))

@@ -18,7 +18,7 @@ const MINUTE_MS = 60_000
 const CREDENTIALS = { email: ADMIN, password: PASSWORD }
 
 t.test(
-  'cookies are bound to the host over https; without https, only this machine can log in',
+  'over https, cookies are bound to the host; without https, only this machine can log in',
   async (t) => {
     const { backend } = await startSettings(t)
     const secure = (await logIn(backend, ADMIN)).response.headers.getSetCookie()
@@ -38,7 +38,7 @@ t.test(
   },
 )
 
-t.test('a login ignores a planted session, and ends the previous one', async (t) => {
+t.test('a login ignores a planted session cookie, and ends the previous session', async (t) => {
   const { backend } = await startSettings(t)
   const planted = `__Host-session=${'A'.repeat(43)}`
   const response = await backend.request('POST', '/settings/login', {
@@ -73,7 +73,7 @@ t.test('only a hash of the session token is stored', async (t) => {
 })
 
 t.test(
-  'a session ends after half an hour without requests, and after half a day in any case',
+  'a session ends after 30 minutes without requests, and at the latest after 12 hours',
   async (t) => {
     const { backend } = await startSettings(t)
     const startMs = backend.now.getTime()
@@ -92,36 +92,43 @@ t.test(
   },
 )
 
-t.test('logging out everywhere and a new password end the other sessions', async (t) => {
-  const { backend } = await startSettings(t)
-  const [laptop, phone] = [await logIn(backend, ADMIN), await logIn(backend, ADMIN)]
-  const chosen = 'a walk along the canal'
-  const change = { current_password: PASSWORD, new_password: chosen }
-  matches(
-    t,
-    await laptop.send('POST', '/settings/password', { ...change, current_password: 'no' }),
-    {
-      status: 422,
-      json: { errors: [{ pointer: '/current_password' }] },
-    },
-  )
-  for (const weak of ['short', 'Password123', ADMIN]) {
-    matches(t, await laptop.send('POST', '/settings/password', { ...change, new_password: weak }), {
-      status: 422,
-      json: { errors: [{ pointer: '/new_password' }] },
-    })
-  }
-  const changed = await laptop.send('POST', '/settings/password', change)
-  t.equal(changed.status, 200)
-  t.equal((await phone.get('/settings/session')).status, 401)
-  t.equal((await laptop.get('/settings/session')).status, 401, 'the old session token is invalid')
-  const kept = { headers: { ...JSON_ONLY, cookie: cookieOf(changed) } }
-  t.equal((await backend.request('GET', '/settings/session', kept)).status, 200)
-  t.equal((await logIn(backend, ADMIN)).response.status, 401)
-  const [a, b] = [await logIn(backend, ADMIN, chosen), await logIn(backend, ADMIN, chosen)]
-  t.equal((await a.send('POST', '/settings/logout-everywhere')).status, 204)
-  t.equal((await b.get('/settings/session')).status, 401)
-})
+t.test(
+  'a new password ends the other sessions, and logging out everywhere ends all sessions',
+  async (t) => {
+    const { backend } = await startSettings(t)
+    const [laptop, phone] = [await logIn(backend, ADMIN), await logIn(backend, ADMIN)]
+    const chosen = 'a walk along the canal'
+    const change = { current_password: PASSWORD, new_password: chosen }
+    matches(
+      t,
+      await laptop.send('POST', '/settings/password', { ...change, current_password: 'no' }),
+      {
+        status: 422,
+        json: { errors: [{ pointer: '/current_password' }] },
+      },
+    )
+    for (const weak of ['short', 'Password123', ADMIN]) {
+      matches(
+        t,
+        await laptop.send('POST', '/settings/password', { ...change, new_password: weak }),
+        {
+          status: 422,
+          json: { errors: [{ pointer: '/new_password' }] },
+        },
+      )
+    }
+    const changed = await laptop.send('POST', '/settings/password', change)
+    t.equal(changed.status, 200)
+    t.equal((await phone.get('/settings/session')).status, 401)
+    t.equal((await laptop.get('/settings/session')).status, 401, 'the old session token is invalid')
+    const kept = { headers: { ...JSON_ONLY, cookie: cookieOf(changed) } }
+    t.equal((await backend.request('GET', '/settings/session', kept)).status, 200)
+    t.equal((await logIn(backend, ADMIN)).response.status, 401)
+    const [a, b] = [await logIn(backend, ADMIN, chosen), await logIn(backend, ADMIN, chosen)]
+    t.equal((await a.send('POST', '/settings/logout-everywhere')).status, 204)
+    t.equal((await b.get('/settings/session')).status, 401)
+  },
+)
 
 t.test('the page after a logout says that the session has ended', async (t) => {
   const { backend } = await startSettings(t)
@@ -180,7 +187,7 @@ t.test(
   },
 )
 
-t.test('an invitation is accepted once, with its code', async (t) => {
+t.test('an invitation can be accepted once, with its code', async (t) => {
   const { backend } = await startSettings(t)
   const ada = await logIn(backend, ADMIN)
   const invite = (email: string) => ada.send('POST', '/settings/people', { email, role: 'member' })
@@ -195,7 +202,7 @@ t.test('an invitation is accepted once, with its code', async (t) => {
   matches(t, first, { status: 201, json: { link: /^https:.+\/settings\/invitation#[\w-]{43}$/ } })
   const second = await invite('Eve@acme.example')
   const invalid = { status: 422, json: { code: 'invalid_invitation' } }
-  matches(t, await accept(codeOf(first)), invalid, 'replaced')
+  matches(t, await accept(codeOf(first)), invalid, 'a replaced invitation')
   matches(t, await accept('A'.repeat(43)), invalid)
   const listed = await ada.get('/settings/people')
   matches(t, listed.json['invitations'], [{ role: 'member' }])
@@ -205,22 +212,22 @@ t.test('an invitation is accepted once, with its code', async (t) => {
     status: 201,
     json: { user: { email: 'eve@acme.example', role: 'member' } },
   })
-  matches(t, await accept(codeOf(second)), invalid, 'used')
+  matches(t, await accept(codeOf(second)), invalid, 'a used invitation')
   matches(t, await invite('eve@acme.example'), { status: 422 })
   const third = await invite('kim@acme.example')
   backend.now = new Date(backend.now.getTime() + 7 * 24 * 60 * MINUTE_MS)
-  matches(t, await accept(codeOf(third)), invalid, 'too old')
+  matches(t, await accept(codeOf(third)), invalid, 'an expired invitation')
   const now = await logIn(backend, ADMIN)
   const fourth = await now.send('POST', '/settings/people', {
     email: 'lee@x.example',
     role: 'admin',
   })
   await now.send('POST', `/settings/invitations/${fourth.json['id']}/withdraw`)
-  matches(t, await accept(codeOf(fourth)), invalid, 'withdrawn')
+  matches(t, await accept(codeOf(fourth)), invalid, 'a withdrawn invitation')
 })
 
 t.test(
-  'guesses at a password must wait longer each time, whether or not the user exists',
+  'after each wrong password, the next attempt must wait longer, whether or not the user exists',
   async (t) => {
     const { backend } = await startSettings(t)
     const startMs = backend.now.getTime()
@@ -240,7 +247,7 @@ t.test(
         if (response.status === 401) guesses++
         seconds += wait
       }
-      t.equal(guesses, 10, 'in a quarter of an hour')
+      t.equal(guesses, 10, 'ten guesses are possible within 15 minutes')
       seen[email] = responses
     }
     t.strictSame(seen['nobody@acme.example'], seen[ADMIN])
@@ -256,7 +263,7 @@ t.test(
 )
 
 t.test(
-  'failed logins are in the audit log, but without the address if it is unknown',
+  'failed logins are in the audit log, but without an e-mail address that no user has',
   async (t) => {
     const { backend, account, admin } = await startSettings(t)
     const entered = 'my-password-by-mistake'
@@ -285,7 +292,7 @@ t.test(
   },
 )
 
-t.test('concurrent guesses are all counted, by user and by network', async (t) => {
+t.test('concurrent guesses are all counted, per user and per network', async (t) => {
   const { backend } = await startSettings(t)
   const attemptLogin = (address: string, email: string) =>
     backend.request('POST', '/settings/login', {
@@ -307,11 +314,11 @@ t.test('concurrent guesses are all counted, by user and by network', async (t) =
   t.strictSame(
     await statuses(short),
     [...Array(5).fill(401), ...Array(3).fill(429)],
-    'in the short notation',
+    'addresses in the short notation are of the same network',
   )
 })
 
-t.test('a password with a cheaper hash is hashed again at login', async (t) => {
+t.test('at login, a password with a cheaper hash is hashed again', async (t) => {
   const { backend, admin } = await startSettings(t, { passwords: createPasswords() })
   matches(t, admin.password_hash, /^\$argon2id\$v=19\$m=64,t=1,p=1\$/)
   const { response } = await logIn(backend, ADMIN)
@@ -322,10 +329,10 @@ t.test('a password with a cheaper hash is hashed again at login', async (t) => {
     .where('id', '=', admin.id)
     .executeTakeFirstOrThrow()
   matches(t, user.password_hash, /^\$argon2id\$v=19\$m=19456,t=2,p=1\$/)
-  t.equal((await logIn(backend, ADMIN)).response.status, 200, 'with the same password')
+  t.equal((await logIn(backend, ADMIN)).response.status, 200, 'the same password is still valid')
 })
 
-t.test('a change needs the CSRF token of its own session', async (t) => {
+t.test('a change is accepted only with the CSRF token of the same session', async (t) => {
   const { backend } = await startSettings(t)
   const [ada, max] = [await logIn(backend, ADMIN), await logIn(backend, MEMBER)]
   const other = await logIn(backend, ADMIN)
@@ -368,7 +375,7 @@ t.test('a change needs the CSRF token of its own session', async (t) => {
   t.equal(
     (await issue({ ...own, origin: 'null' }, formWith(ada.csrf))).status,
     201,
-    'as browsers send it under our no-referrer policy',
+    'browsers send this origin because of our no-referrer policy',
   )
   await ada.send('POST', '/settings/logout')
   t.equal((await issue({}, formWith(ada.csrf))).status, 401, 'after the logout')

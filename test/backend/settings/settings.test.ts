@@ -1,3 +1,4 @@
+// API keys, scopes and people in Settings, as JSON.
 import t from 'tap'
 import { matches } from '../../fixtures/matches.ts'
 import { ADMIN, logIn, MEMBER, startSettings } from '../../fixtures/service/settings.ts'
@@ -81,7 +82,7 @@ t.test('a long list of keys has pages, with active keys first', async (t) => {
   t.notMatch(next.text, /Key 0|More active keys/)
 })
 
-t.test('validation errors have the specified messages', async (t) => {
+t.test('an invalid name or scope of a key is rejected with the specified message', async (t) => {
   const { backend } = await startSettings(t)
   const ada = await logIn(backend, ADMIN)
   const max = await logIn(backend, MEMBER)
@@ -126,7 +127,7 @@ t.test('validation errors have the specified messages', async (t) => {
   matches(t, await max.get('/settings/api-keys'), { status: 200 })
 })
 
-t.test('a Member gets 403 for everything that only Admins may do', async (t) => {
+t.test('a Member gets 403 for each action and page that is for Admins only', async (t) => {
   const { backend, admin } = await startSettings(t)
   const max = await logIn(backend, MEMBER)
   for (const [method, path] of [
@@ -149,7 +150,7 @@ t.test('a Member gets 403 for everything that only Admins may do', async (t) => 
   }
 })
 
-t.test('keys and people of other accounts are not found', async (t) => {
+t.test('requests for keys and people of other accounts get 404', async (t) => {
   const { backend, member, createUser } = await startSettings(t)
   const ada = await logIn(backend, ADMIN)
   const { row } = await backend.createKey()
@@ -162,7 +163,7 @@ t.test('keys and people of other accounts are not found', async (t) => {
   matches(t, await ada.send('POST', `/settings/people/${member.id}/deactivate`), { status: 200 })
 })
 
-t.test('a restriction of scopes applies from the next call on', async (t) => {
+t.test('a restriction of the account-wide scopes applies from the next call on', async (t) => {
   const { backend, account } = await startSettings(t)
   const ada = await logIn(backend, ADMIN)
   const key = await backend.issueKey(account.id, { scopes: ['debtors:read', 'invoices:read'] })
@@ -183,7 +184,7 @@ t.test('a restriction of scopes applies from the next call on', async (t) => {
   t.strictSame(json, { scopes: [] })
 })
 
-t.test('usage is counted by hour and by status class', async (t) => {
+t.test('calls are counted by hour and day, and by status class', async (t) => {
   const { backend, account } = await startSettings(t)
   const ada = await logIn(backend, ADMIN)
   const key = await backend.issueKey(account.id)

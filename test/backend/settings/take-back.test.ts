@@ -1,5 +1,5 @@
-// A wrong import can be taken back as a whole. Records that have been changed or used since then stay,
-// with the reason.
+// A wrong import can be taken back as a whole, except for records that have since been changed or used: the page says
+// why they are kept.
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { type Json, openBooks } from '../../fixtures/books/books.ts'
@@ -29,62 +29,67 @@ async function openImport(t: Test) {
   const send = (file: string) => settings.ada.send('POST', '/settings/import', { ...IMPORT, file })
   const { json } = await send([HEAD, ...ROWS].join('\r\n'))
   const path = `/settings/imports/${json['import_id']}`
-  const list = async (of: string): Promise<Json[]> => (await settings.read(of)).data
+  const list = async (resource: string): Promise<Json[]> => (await settings.read(resource)).data
   return { ...settings, send, path, list, id: String(json['import_id']) }
 }
 
-t.test('an unused import is taken back, and the corrected file can be imported', async (t) => {
-  const { ada, path, list, send, audit, id } = await openImport(t)
-  matches(t, (await ada.get('/settings/imports')).json['data'], [
-    {
-      ...{ id, object: 'past_import', file_name: 'may.csv' },
-      customers: { recorded: 3, taken_back: 0 },
-      invoices: { recorded: 4, taken_back: 0 },
-      payments: { recorded: 1, taken_back: 0 },
-    },
-  ])
-  const page = await ada.page(path)
-  matches(t, textOf(page), /1 payment is reversed\.\s+4 invoices are voided/)
-  const done = await ada.send('POST', `${path}/take-back`, {})
-  matches(t, done.json, {
-    complete: true,
-    customers: { recorded: 3, taken_back: 3 },
-    can_take_back: { customers: 0, invoices: 0, payments: 0 },
-    kept: [],
-  })
-  const invoices = await list('invoices')
-  t.strictSame(
-    invoices.map(({ status, external_id }) => [status, external_id]),
-    Array(4).fill(['void', null]),
-  )
-  matches(t, await list('payments'), [{ status: 'reversed', external_id: null, revision: 2 }])
-  const customers = await list('debtors?status=archived')
-  t.strictSame(
-    customers.map(({ external_id }) => external_id),
-    [null, null, null],
-  )
-  const repeated = await ada.send('POST', `${path}/take-back`, {})
-  matches(t, repeated.json, { complete: true, customers: { recorded: 3, taken_back: 3 } })
-  const actions = (await audit()).filter((action) => /ledger|voided|reversed|archived/.test(action))
-  const counts = [...Map.groupBy(actions, (action) => action)].map(([action, all]) => [
-    action,
-    all.length,
-  ])
-  t.strictSame(Object.fromEntries(counts), {
-    'ledger.imported': 1,
-    'ledger.import_taken_back': 1,
-    'payment.reversed': 1,
-    'invoice.voided': 4,
-    'debtor.archived': 3,
-  })
-  const again = await send([HEAD, ...ROWS].join('\r\n').replace('480.50', '408.50'))
-  matches(t, again.json, { complete: true, recorded: { customers: 3, invoices: 4, payments: 1 } })
-  t.strictSame(again.json['differences'], [])
-  t.not(again.json['import_id'], id)
-})
+t.test(
+  'an import whose records are unused is taken back; the corrected file can be imported',
+  async (t) => {
+    const { ada, path, list, send, audit, id } = await openImport(t)
+    matches(t, (await ada.get('/settings/imports')).json['data'], [
+      {
+        ...{ id, object: 'past_import', file_name: 'may.csv' },
+        customers: { recorded: 3, taken_back: 0 },
+        invoices: { recorded: 4, taken_back: 0 },
+        payments: { recorded: 1, taken_back: 0 },
+      },
+    ])
+    const page = await ada.page(path)
+    matches(t, textOf(page), /1 payment is reversed\.\s+4 invoices are voided/)
+    const done = await ada.send('POST', `${path}/take-back`, {})
+    matches(t, done.json, {
+      complete: true,
+      customers: { recorded: 3, taken_back: 3 },
+      can_take_back: { customers: 0, invoices: 0, payments: 0 },
+      kept: [],
+    })
+    const invoices = await list('invoices')
+    t.strictSame(
+      invoices.map(({ status, external_id }) => [status, external_id]),
+      Array(4).fill(['void', null]),
+    )
+    matches(t, await list('payments'), [{ status: 'reversed', external_id: null, revision: 2 }])
+    const customers = await list('debtors?status=archived')
+    t.strictSame(
+      customers.map(({ external_id }) => external_id),
+      [null, null, null],
+    )
+    const repeated = await ada.send('POST', `${path}/take-back`, {})
+    matches(t, repeated.json, { complete: true, customers: { recorded: 3, taken_back: 3 } })
+    const actions = (await audit()).filter((action) =>
+      /ledger|voided|reversed|archived/.test(action),
+    )
+    const counts = [...Map.groupBy(actions, (action) => action)].map(([action, all]) => [
+      action,
+      all.length,
+    ])
+    t.strictSame(Object.fromEntries(counts), {
+      'ledger.imported': 1,
+      'ledger.import_taken_back': 1,
+      'payment.reversed': 1,
+      'invoice.voided': 4,
+      'debtor.archived': 3,
+    })
+    const again = await send([HEAD, ...ROWS].join('\r\n').replace('480.50', '408.50'))
+    matches(t, again.json, { complete: true, recorded: { customers: 3, invoices: 4, payments: 1 } })
+    t.strictSame(again.json['differences'], [])
+    t.not(again.json['import_id'], id)
+  },
+)
 
 t.test(
-  'records that were changed, paid or sent in a reminder stay, and the page says why',
+  'records that were changed, paid or mentioned in a reminder are kept, and the page says why',
   async (t) => {
     const books = await openBooks(t)
     await createUserIn(books.backend, books.accountId, ADMIN, 'admin')
@@ -136,7 +141,7 @@ t.test(
 )
 
 t.test(
-  'an import with long, similar numbers and a file name of several lines can be taken back',
+  'an import can be taken back even if it has long, similar numbers and line breaks in its name',
   async (t) => {
     const { ada, send, list } = await openImport(t)
     const long = 'N'.repeat(60)
@@ -159,7 +164,7 @@ t.test(
 )
 
 t.test(
-  'a payment that was allocated to other invoices is listed once among the kept records',
+  'a payment that was reallocated to several invoices is listed once among the kept records',
   async (t) => {
     const { ada, send, list } = await openImport(t)
     const row = (number: string, paid: string) =>

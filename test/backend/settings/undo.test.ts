@@ -1,4 +1,4 @@
-// After an action that can be undone, the page has an Undo button. It is a form, which needs no script.
+// After an action that can be undone, the page has an Undo button, which works without scripts.
 import t from 'tap'
 import {
   formOf,
@@ -21,7 +21,7 @@ async function undo(settings: MoneySettings, page: string): Promise<Response> {
   return submit(settings, settings.ada, action, fields)
 }
 
-t.test('undo restores an archived customer, and archives a restored one again', async (t) => {
+t.test('undo restores an archived customer, and archives a restored customer again', async (t) => {
   const settings = await startMoneySettings(t)
   const path = `/settings/customers/${settings.debtor.id}`
   const status = async () => (await settings.read(`debtors/${settings.debtor.id}`)).status
@@ -42,10 +42,14 @@ t.test('undo restores a pause that was ended, with its reason and its last day',
   t.strictSame((await settings.read(`debtors/${settings.debtor.id}`)).chasing, paused)
   await settings.ada.submit(`${path}/archive`, {})
   const after = await settings.ada.page(path)
-  t.notMatch(after.text, /class="undo"/, 'a restored customer would be reminded')
+  t.notMatch(
+    after.text,
+    /class="undo"/,
+    'archiving a paused customer cannot be undone, because the pause would be lost',
+  )
 })
 
-t.test('an allocation is undone and redone, each once', async (t) => {
+t.test('an allocation, and the taking back of an allocation, can be undone once', async (t) => {
   const settings = await startMoneySettings(t)
   const invoice = await settings.invoice(PAST_DUE)
   const payment = await settings.onAccount(4000)
@@ -81,7 +85,7 @@ t.test('an allocation is undone and redone, each once', async (t) => {
   ])
 })
 
-t.test('undo takes nothing back that was allocated later', async (t) => {
+t.test('undo is rejected if more was allocated to the invoice in the meantime', async (t) => {
   const settings = await startMoneySettings(t)
   const invoice = await settings.invoice(PAST_DUE)
   const payment = await settings.onAccount(4000)
@@ -116,11 +120,11 @@ t.test('disputes and deactivations can be undone; pages say what cannot be undon
     matches(t, await undo(settings, '/settings/people'), { status: 303 })
   }
   const page = await settings.ada.page(path)
-  t.equal(page.text.match(/This cannot be undone/g)?.length, 2, 'void and write off')
+  t.equal(page.text.match(/This cannot be undone/g)?.length, 2, 'voiding and writing off')
 })
 
 t.test(
-  'after a dispute, the earlier block of an invoice applies again, and the page says so',
+  'after a dispute, an earlier block of reminders applies again, and the page says so',
   async (t) => {
     const settings = await startMoneySettings(t)
     const { id } = await settings.invoice({ ...PAST_DUE, chase_if_overdue: false })
@@ -142,7 +146,7 @@ t.test(
   },
 )
 
-t.test('a partial payment is shown as a pause with its end', async (t) => {
+t.test('after a partial payment, the page shows until when reminders are paused', async (t) => {
   const settings = await startMoneySettings(t)
   const { id } = await settings.invoice(PAST_DUE)
   await settings.create('payments', { invoice_id: id, currency: 'EUR', amount: 4000 })
@@ -150,7 +154,7 @@ t.test('a partial payment is shown as a pause with its end', async (t) => {
   matches(t, page.text, /Paused until \w{3} \d+ \w{3,4}: a payment came in/)
 })
 
-t.test('finalising needs a confirmation, which says what follows', async (t) => {
+t.test('finalizing an invoice needs a confirmation, which states the consequences', async (t) => {
   const settings = await startMoneySettings(t)
   const { id } = await settings.invoice({ ...PAST_DUE, status: 'draft' })
   const path = `/settings/invoices/${id}`
@@ -169,7 +173,7 @@ t.test('finalising needs a confirmation, which says what follows', async (t) => 
   matches(t, await settings.ada.page(`${path}/finalise`), { status: 303 })
 })
 
-t.test('an undo needs the token of the session', async (t) => {
+t.test('undo needs the CSRF token of the session', async (t) => {
   const settings = await startMoneySettings(t)
   const path = `/settings/customers/${settings.debtor.id}`
   await settings.ada.submit(`${path}/archive`, {})

@@ -1,3 +1,4 @@
+// Users: e-mail addresses and the length of passwords.
 import t from 'tap'
 import { createAccount } from '../../../backend/accounts/accounts.ts'
 import { type ActionContext, OPERATOR } from '../../../backend/accounts/audit.ts'

@@ -104,7 +104,7 @@ t.test('the default can be restored', async (t) => {
     t,
     (await ada.get(PATH)).json,
     { is_default: true },
-    'the default texts do not count as edited',
+    'texts that equal the default do not count as changed',
   )
   t.strictSame(await engine.service.auditActions('account.wording'), [
     'account.wording_changed',
@@ -124,7 +124,7 @@ t.test('the preview shows a real invoice, in a document without scripts', async 
     t,
     (await ada.page(`${PATH}/preview`)).text,
     containing('R-8'),
-    'the invoice that was due first',
+    'the invoice with the earliest due date',
   )
   const shown = await ada.submit(`${PATH}/preview`, { ...WORDING, invoice: invoice.number })
   t.equal(shown.status, 200)
@@ -190,7 +190,7 @@ t.test('a test mail is sent to the Admin who requests it, at most ten times an h
   const refused = await tess.send('POST', `${PATH}/test`, WORDING)
   matches(t, refused, { status: 429, json: { code: 'too_many_test_mails' } })
   t.equal(refused.headers.get('retry-after'), '3600')
-  // Regression: the page said that the mail was on its way, although none is sent to reserved domains.
+  // Regression: the page said that the mail was on its way, although no mail is sent to reserved domains.
   matches(t, await ada.submit(`${PATH}/test`, { ...WORDING, invoice: '' }), {
     status: 200,
     text: /No test mail was sent: the domain of your address is reserved for examples/,
@@ -209,13 +209,17 @@ t.test('Members can only read the wording', async (t) => {
   }
   const ada = await logIn(backend, ADMIN)
   for (const path of [PATH, `${PATH}/reset`, `${PATH}/preview`, `${PATH}/test`]) {
-    t.equal((await ada.submit(path, { csrf_token: 'x' })).status, 403, `${path} without a token`)
+    t.equal(
+      (await ada.submit(path, { csrf_token: 'x' })).status,
+      403,
+      `${path} without a CSRF token`,
+    )
   }
   t.strictSame(await engine.service.auditActions('account.'), ['account.created'])
 })
 
 t.test(
-  'forms offer the supported languages, and keep another language that is stored',
+  'forms offer the supported languages, and keep the customer’s stored language if it is another',
   async (t) => {
     const { engine, ada } = await open(t)
     const offered = async (path: string) =>
