@@ -25,12 +25,12 @@ export const accountCommands: readonly Command[] = [
       timezone: {
         type: 'string',
         value: 'T',
-        description: 'The IANA name of its time zone. The default is UTC.',
+        description: 'The IANA name of the account’s time zone. The default is UTC.',
       },
       currency: {
         type: 'string',
         value: 'C',
-        description: 'The ISO 4217 code of its default currency. The default is EUR.',
+        description: 'The ISO 4217 code of the account’s default currency. The default is EUR.',
       },
       demo: {
         type: 'boolean',
@@ -76,7 +76,7 @@ export const accountCommands: readonly Command[] = [
 
   defineCommand({
     name: 'accounts set-status',
-    summary: `Set the status of an account: ${ACCOUNT_STATUSES.join(', ')}. These make it read-only, so that the API rejects its writes: ${ACCOUNT_STATUSES.filter(isReadOnly).join(', ')}.`,
+    summary: `Set the status of an account: ${ACCOUNT_STATUSES.join(', ')}. In these statuses, the account is read-only, and the API rejects its writes: ${ACCOUNT_STATUSES.filter(isReadOnly).join(', ')}.`,
     arguments: ['ID', 'STATUS'],
     options: {},
     async run({ ID, STATUS }, context) {
@@ -101,11 +101,11 @@ export const accountCommands: readonly Command[] = [
     arguments: ['ID'],
     options: {
       name: { type: 'string', value: 'N', description: 'The new name.' },
-      timezone: { type: 'string', value: 'T', description: 'The IANA name of its time zone.' },
+      timezone: { type: 'string', value: 'T', description: 'The IANA name of the new time zone.' },
       currency: {
         type: 'string',
         value: 'C',
-        description: 'The ISO 4217 code of its default currency.',
+        description: 'The ISO 4217 code of the new default currency.',
       },
       'payment-terms': {
         type: 'string',

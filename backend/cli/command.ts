@@ -58,7 +58,7 @@ export interface Command {
   run(values: Values, context: Context): Promise<Output>
 }
 
-/** Arguments and options by name, after validation: required ones are present. */
+/** Arguments and options by name, after validation: all that are required are present. */
 type Values = Readonly<Record<string, string | boolean | undefined>>
 
 type OptionValue<O extends Option> = O extends { type: 'boolean' }

@@ -126,7 +126,8 @@ export const debtorCommands: readonly Command[] = [
 
   defineCommand({
     name: 'debtors archive',
-    summary: 'Archive a customer: reminders to it stop. Its invoices remain and can still be paid.',
+    summary:
+      'Archive a customer: reminders to the customer stop. Its invoices remain and can still be paid.',
     arguments: ['ID'],
     options: {},
     run: ({ ID }, context) =>
@@ -137,7 +138,7 @@ export const debtorCommands: readonly Command[] = [
 
   defineCommand({
     name: 'debtors restore',
-    summary: 'Restore an archived customer: reminders to it start again.',
+    summary: 'Restore an archived customer: reminders to the customer start again.',
     arguments: ['ID'],
     options: {},
     run: ({ ID }, context) =>

@@ -18,7 +18,7 @@ import { createProgress, type Progress } from './import/progress.ts'
  * hourly limit.
  */
 const FILE_BYTES_MAX = 50 * 1024 * 1024
-/** Enough to keep the service busy, and few enough to leave capacity to other clients. */
+/** Enough to keep the service busy, and few enough to leave capacity for other clients. */
 const CONCURRENCY = 4
 /**
  * One Ctrl-C reaches this process twice, from the terminal and from npm. A signal that follows the first within
@@ -53,7 +53,7 @@ export const importCommands: readonly Command[] = [
         type: 'string',
         value: 'FIELD=HEADER,…',
         description:
-          'The header of the column for each field, where the command does not recognize it. Required fields: number, customer, issued, amount. Optional fields: due, settled, name, email, currency; FIELD= without a header ignores that field.',
+          'The header of each field’s column, if the command does not recognize the column. Required fields: number, customer, issued, amount. Optional fields: due, settled, name, email, currency; FIELD= without a header ignores that field.',
       },
       'base-url': {
         type: 'string',
@@ -69,7 +69,7 @@ export const importCommands: readonly Command[] = [
       'chase-overdue': {
         type: 'boolean',
         description:
-          'Also send reminders for invoices that are already past due. Without this option, reminders for those start only when an Admin resumes them in Settings.',
+          'Also send reminders for invoices that are already past due. Without this option, reminders for these invoices start only when an Admin resumes them in Settings.',
       },
       'dry-run': {
         type: 'boolean',
@@ -125,7 +125,7 @@ export const importCommands: readonly Command[] = [
   }),
 ]
 
-/** Adds the option that resolves the error to its message. */
+/** Adds to an error's message the option with which the user can resolve the error. */
 async function withHints(read: () => Promise<Ledger>): Promise<Ledger> {
   try {
     return await read()

@@ -154,7 +154,7 @@ export const keyCommands: readonly Command[] = [
       )
       return {
         json: represent(key, context.now),
-        text: `Key ${key.id}, ${key.name}, was changed. The change takes effect with its next call.`,
+        text: `Key ${key.id}, ${key.name}, was changed. The change takes effect with the key’s next call.`,
       }
     },
   }),

@@ -60,7 +60,7 @@ export function setDirectConnection(db: object, connection: DatabaseConnection):
  * the transaction. Code that must catch a violation uses a statement that is not prepared.
  *
  * `build` is called once for each kind of database and each combination of array lengths. It receives
- * placeholders instead of values, so it must not depend on them.
+ * placeholders instead of values, so it must not depend on the values.
  *
  *     const findNote = prepared((db: Reader, { id }: { id: string }) =>
  *       db.selectFrom('notes').selectAll().where('id', '=', id))
@@ -95,9 +95,9 @@ export function prepared<D extends Db, V extends { readonly [K in keyof V]: Valu
 const PAGE_STATEMENTS_MAX = 500
 
 /**
- * Prepares the query for a page of a list in the same way. `form` becomes part of the SQL text: the sort, the
- * size of the page, and values of which there are few, such as a status. A database keeps one plan for each
- * text, and the best plan may depend on such a value, or on the size. All other values must be strings.
+ * Like `prepared`, for the query for a page of a list. `form` becomes part of the SQL text: the sort, the size
+ * of the page, and values with few alternatives, such as a status. A database keeps one plan for each text, and
+ * the best plan may depend on such a value, or on the size. All other values must be strings.
  */
 export function preparedPage<V extends { readonly [K in keyof V]: string }, F extends object, Row>(
   build: (reader: Reader, values: V, form: F) => Compilable<Row>,
@@ -123,10 +123,10 @@ function withValues<Row>(
   { sql, query, queryId, parameters }: CompiledQuery<Row>,
   values: Values,
 ): CompiledQuery<Row> {
-  const given = parameters.map((value) =>
+  const bound = parameters.map((value) =>
     value instanceof Placeholder ? valueAt(values, value) : value,
   )
-  return { sql, query, queryId, parameters: given }
+  return { sql, query, queryId, parameters: bound }
 }
 
 async function run<Row>(db: Db, compiled: CompiledQuery<Row>): Promise<Row[]> {

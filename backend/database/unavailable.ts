@@ -16,7 +16,7 @@ export function unavailable(cause: unknown): Problem {
  * a lock means can catch the error and respond more precisely.
  */
 export class LockTimeout extends Problem {
-  /** The table of the insert that waited; undefined if it was another kind of statement. */
+  /** The table into which the statement inserts; undefined if the statement is not an insert. */
   readonly table: string | undefined
 
   constructor(cause: Error, table?: string) {

@@ -111,7 +111,10 @@ export function readDocument(json: string): ContractDocument {
     }),
     headers: readHeaders(resolve, components['headers']),
     schemas: new Map(
-      Object.entries(membersOf(components['schemas'])).map(([name, it]) => [name, membersOf(it)]),
+      Object.entries(membersOf(components['schemas'])).map(([name, schema]) => [
+        name,
+        membersOf(schema),
+      ]),
     ),
     resolve,
   }
@@ -133,10 +136,12 @@ function readOperation(
     tag: textOf(listOf(operation['tags'])[0]),
     ...texts(operation),
     scope: textOf(listOf(scopes)[0]) || undefined,
-    parameters: listOf(operation['parameters']).map((it) => readParameter(resolve, it)),
+    parameters: listOf(operation['parameters']).map((parameter) =>
+      readParameter(resolve, parameter),
+    ),
     body: readContent(resolve, operation['requestBody']),
-    responses: Object.entries(membersOf(operation['responses'])).map(([status, it]) =>
-      readResponse(resolve, status, it),
+    responses: Object.entries(membersOf(operation['responses'])).map(([status, response]) =>
+      readResponse(resolve, status, response),
     ),
   }
 }

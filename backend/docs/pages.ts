@@ -70,7 +70,7 @@ function errorResponses({ operations }: ContractDocument): ReadonlyMap<string, u
 
 /** Renders the status, the title and the example response of an error code, which follow its heading. */
 function renderCodeFacts(id: string, response: unknown): Html {
-  const code = CODES.find((candidate) => candidate === id)
+  const code = ERROR_CODES.find((candidate) => candidate === id)
   if (code === undefined) return html``
   const { status, title, retryable } = problemType(code)
   return html`<p class="facts">${status} · ${title} · ${
@@ -82,7 +82,7 @@ ${renderCode(JSON.stringify(response, null, 2), 'json')}</details>\n`
   }`
 }
 
-const CODES = keysOf({ ...PROBLEM_TYPES, ...SETTINGS_PROBLEM_TYPES })
+const ERROR_CODES = keysOf({ ...PROBLEM_TYPES, ...SETTINGS_PROBLEM_TYPES })
 
 function keysOf<K extends string>(members: Readonly<Record<K, unknown>>): readonly K[] {
   return Object.keys(members).filter((key): key is K => key in members)

@@ -55,11 +55,11 @@ function renderParameters(
 ): Html[] {
   const titles = { path: 'Path', query: 'Query', header: 'Headers' } as const
   return (['path', 'header', 'query'] as const).flatMap((location) => {
-    const here = parameters.filter((parameter) => parameter.location === location)
-    if (here.length === 0) return []
+    const ofLocation = parameters.filter((parameter) => parameter.location === location)
+    if (ofLocation.length === 0) return []
     return html`<h4>${titles[location]}</h4>
 <dl class="fields">
-${here.map(({ name, required, description, schema }) => {
+${ofLocation.map(({ name, required, description, schema }) => {
   const id = `${operationId}.${location}.${name}`
   return renderField(document, { name, id }, { ...schema, description }, required)
 })}

@@ -38,7 +38,7 @@ ${ofTag(name).map((operation) =>
 )}`,
 )}
 ${heading(2, 'events', 'Events')}
-<p>We send these to your webhook endpoints; see <a href="/docs/webhooks">Webhooks</a>. You can verify the signature
+<p>We send these events to your webhook endpoints; see <a href="/docs/webhooks">Webhooks</a>. You can verify the signature
 of each sample with the body exactly as shown and the secret <code>${SAMPLE_SECRET}</code>.</p>
 ${document.events.map((event) => renderEvent(document, event, heading))}
 ${heading(2, 'objects', 'Objects')}

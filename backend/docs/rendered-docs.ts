@@ -22,7 +22,7 @@ export function renderedDocs(baseUrl: string): Promise<RenderedDocs> {
 
 async function render(baseUrl: string): Promise<RenderedDocs> {
   const worker = new Worker(WORKER, { workerData: baseUrl })
-  // Without this, the process could not exit while the documentation is being rendered.
+  // Without `unref`, the process could not exit while the documentation is being rendered.
   worker.unref()
   const [docs]: RenderedDocs[] = await once(worker, 'message')
   if (docs === undefined) throw new Error('the documentation was not rendered')

@@ -65,12 +65,12 @@ console.log(response.status, await response.json())`
 }
 
 function python({ method, url, headers, body }: Call): string {
-  const own = headers.map(([name, value]) => `        "${name}": "${value}",`)
+  const headerLines = headers.map(([name, value]) => `        "${name}": "${value}",`)
   const lines = [
     `    "${url}",`,
     '    headers={',
     '        "Authorization": f"Bearer {os.environ[\'KEY\']}",',
-    ...own,
+    ...headerLines,
     '    },',
     ...(body === undefined ? [] : [`    json=${indent(indentByFour(body), 4)},`]),
     '    timeout=30,',
@@ -86,13 +86,13 @@ print(response.status_code, response.json())`
 }
 
 function php({ method, url, headers, body }: Call): string {
-  const own = headers.map(([name, value]) => `        '${name}: ${value}',`)
+  const headerLines = headers.map(([name, value]) => `        '${name}: ${value}',`)
   const lines = [
     `    'method' => '${method}',`,
     "    'header' => [",
     "        'Authorization: Bearer ' . getenv('KEY'),",
     ...(body === undefined ? [] : ["        'Content-Type: application/json',"]),
-    ...own,
+    ...headerLines,
     '    ],',
     ...(body === undefined ? [] : [`    'content' => json_encode(${phpArray(body)}),`]),
     "    'ignore_errors' => true,",
@@ -130,7 +130,7 @@ function go({ method, url, headers, body }: Call): string {
   const lines = headers.map(([name, value]) => `\trequest.Header.Set("${name}", "${value}")\n`)
   const type =
     body === undefined ? '' : '\trequest.Header.Set("Content-Type", "application/json")\n'
-  const given = body === undefined ? 'nil' : `strings.NewReader(\`${body}\`)`
+  const bodyReader = body === undefined ? 'nil' : `strings.NewReader(\`${body}\`)`
   return `package main
 
 import (
@@ -141,7 +141,7 @@ import (
 )
 
 func main() {
-	request, err := http.NewRequest("${method}", "${url}", ${given})
+	request, err := http.NewRequest("${method}", "${url}", ${bodyReader})
 	if err != nil {
 		panic(err)
 	}

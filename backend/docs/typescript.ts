@@ -44,9 +44,11 @@ ${types.join('\n')}`
 const METHODS = ['get', 'put', 'post', 'delete', 'options', 'head', 'patch', 'trace']
 
 function renderPath(path: string, operations: readonly DocumentedOperation[]): string {
-  const own = new Map(operations.map((it) => [it.method.toLowerCase(), it]))
+  const byMethod = new Map(
+    operations.map((operation) => [operation.method.toLowerCase(), operation]),
+  )
   const methods = METHODS.map((method) => {
-    const operation = own.get(method)
+    const operation = byMethod.get(method)
     if (operation === undefined) return `    ${method}?: never`
     return `${comment({ description: operation.summary }, '    ')}    ${method}: ${renderOperation(operation)}`
   })

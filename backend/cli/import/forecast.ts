@@ -6,10 +6,10 @@ const WINDOW_SECONDS = 3600
 /** Returns the seconds until the last of `calls` requests may be sent; 0 if the current window suffices. */
 export function secondsAtLimit(calls: number, window: RateLimitWindow, nowMs: number): number {
   const { limit, remaining, resetAtMs } = window
-  const later = calls - remaining
-  if (later <= 0) return 0
+  const laterCalls = calls - remaining
+  if (laterCalls <= 0) return 0
   const untilReset = Math.min(Math.max((resetAtMs - nowMs) / 1000, 0), WINDOW_SECONDS)
-  return untilReset + (Math.ceil(later / limit) - 1) * WINDOW_SECONDS
+  return untilReset + (Math.ceil(laterCalls / limit) - 1) * WINDOW_SECONDS
 }
 
 /** Formats `45 s`, `12 min 5 s`, `8 h 20 min`. */

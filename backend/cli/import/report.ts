@@ -145,7 +145,9 @@ function representResult(result: ImportResult, agrees: boolean) {
   }
 }
 
-/** Amounts are in minor units. JSON numbers are exact up to 2^53, which no ledger of 50 MB exceeds. */
+/**
+ * Amounts are in minor units. JSON numbers are exact up to 2^53: 90 trillion in a currency with two decimals.
+ */
 function representTotals({ invoices, invoiced, payments, paid, open }: Totals) {
   return { invoices, invoiced: Number(invoiced), payments, paid: Number(paid), open: Number(open) }
 }

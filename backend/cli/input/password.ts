@@ -14,7 +14,7 @@ export async function readPassword({ stdin, stderr }: Context): Promise<string> 
 }
 
 async function promptForPassword(input: NodeJS.ReadableStream, stderr: Writable): Promise<string> {
-  // In this mode, readline writes the typed characters to its output, which therefore discards them.
+  // With `terminal: true`, readline writes the typed characters to its output, which therefore discards them.
   const output = new Writable({ write: (_chunk, _encoding, done) => done() })
   const terminal = createInterface({ input, output, terminal: true, historySize: 0 })
   const lines = terminal[Symbol.asyncIterator]()
@@ -22,7 +22,7 @@ async function promptForPassword(input: NodeJS.ReadableStream, stderr: Writable)
     stderr.write(prompt)
     const { value, done } = await lines.next()
     stderr.write('\n')
-    // Ctrl-C and Ctrl-D end the lines.
+    // `done` is true after Ctrl-C or Ctrl-D.
     if (done) throw new UsageError('No password was entered')
     return value
   }

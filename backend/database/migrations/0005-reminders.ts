@@ -6,8 +6,8 @@ import { type Kysely, sql } from 'kysely'
 
 export async function up(db: Kysely<unknown>): Promise<void> {
   for (const statement of STATEMENTS) await sql.raw(statement).execute(db)
-  // Without this date, reminders would start for every existing overdue invoice at once, since none was sent
-  // before.
+  // Without this date, reminders would start for every existing overdue invoice at once, since no reminder was
+  // sent before.
   const today = new Date().toISOString().slice(0, 10)
   await sql`
     insert into chasing_settings (account_id, holidays, chase_from)

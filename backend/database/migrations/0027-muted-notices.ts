@@ -1,4 +1,4 @@
-/** The notices that a person does not want by mail; without a row they are mailed. */
+/** The kinds of notices that a user does not want by mail. A kind without a row is mailed. */
 import { transaction } from '../migrating/steps.ts'
 
 export const steps = [

@@ -1,4 +1,6 @@
-/** An index of the invoices about which no reminder is sent, because they were past due when they were created. */
+/**
+ * An index of the invoices for which no reminders are sent because they were past due when they were created.
+ */
 import { index } from '../migrating/steps.ts'
 
 export const steps = [

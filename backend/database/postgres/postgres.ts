@@ -149,7 +149,8 @@ class PostgresDatabase implements OpenDatabase {
       ...options,
       connectionsMax: readers,
       readOnly: true,
-      assertUsable: () => this.#assertOutside('Code inside a transaction must read through it'),
+      assertUsable: () =>
+        this.#assertOutside('Code inside a transaction must read through the transaction'),
     })
     this.read = kyselyOnConnection<Tables>(this.#readers)
     this.#announcements = new PostgresAnnouncements({

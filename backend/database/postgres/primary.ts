@@ -196,7 +196,7 @@ export class Primary {
       if (url === this.#url) this.#endConnections((at) => at === url)
       return
     }
-    const current = this.#servers.find((one) => one.url === this.#url)
+    const current = this.#servers.find((candidate) => candidate.url === this.#url)
     // Two URLs may lead to the same server, with the same timeline: either can be used.
     const isNewer = state.timeline > this.#timeline
     const replaces = state.timeline === this.#timeline && current?.state?.isStandby !== false

@@ -4,7 +4,7 @@
  * statements have connections of their own, each with several statements in progress. Any other statement,
  * including a page of a list, may be slow and would delay the statements behind it, so it has a connection to
  * itself while it runs. Different pages are not combined in one statement, since the server would need as much
- * time as for separate ones.
+ * time as for separate statements.
  */
 import assert from 'node:assert'
 import type { CompiledQuery, DatabaseConnection, QueryResult } from 'kysely'
@@ -60,7 +60,7 @@ export interface ReadersOptions extends SessionOptions {
   readonly assertUsable: () => void
 }
 
-/** Each read sees everything that was committed before it was requested. */
+/** Each read sees everything that was committed before the read was requested. */
 export class PostgresReaders implements DatabaseConnection {
   readonly #options: ReadersOptions
   readonly #quick: readonly ReaderConnection[]

@@ -115,7 +115,7 @@ function startupLimits({ lockMsMax, hasTimeLimits, readOnly }: SessionOptions): 
     hasTimeLimits
       ? // Calls read few rows: if the server expects many, starting parallel workers takes longer than reading.
         '-c max_parallel_workers_per_gather=0'
-      : // The role may have a time limit of its own, which this removes.
+      : // The role may have a time limit of its own, which this setting removes.
         '-c statement_timeout=0',
     ...(readOnly ? ['-c default_transaction_read_only=on'] : []),
   ]

@@ -48,7 +48,7 @@ interface Group {
   readonly reads: Read[]
 }
 
-/** Each read sees what was committed when it started, which is never before it was requested. */
+/** Each read sees everything that was committed before the read was requested. */
 export class SqliteReaders implements DatabaseConnection {
   readonly #all: readonly SqliteConnection[]
   readonly #free: SqliteConnection[]

@@ -37,7 +37,7 @@ export async function openSqlite(
     const migrated = await migrateFile(path, { progress, onlyIfEmpty: user === 'operator' })
     const readers = new SqliteReaders(
       await Promise.all(Array.from({ length: READERS }, () => SqliteConnection.open(path, 'read'))),
-      () => queue.assertOutside('Code inside a transaction must read through it'),
+      () => queue.assertOutside('Code inside a transaction must read through the transaction'),
     )
     const queue = new WriteQueue({
       open: () => SqliteConnection.open(path, 'write'),

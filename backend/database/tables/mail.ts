@@ -24,7 +24,7 @@ export interface SuppressedAddressRow {
   created_at: string
 }
 
-/** Received mail, so that a mail that is posted twice takes effect once. */
+/** A received mail, stored so that a mail that is posted twice takes effect once. */
 export interface InboundMailRow {
   /** SHA-256 of the raw message, base64url. */
   digest: string

@@ -25,7 +25,7 @@ export interface SessionRow {
   user_id: string
   /** The user's role when the token was issued. If the role changes, the token must change. */
   role: UserRow['role']
-  /** The message of the next page, shown once, as JSON. */
+  /** The message that the next page shows once, as JSON. */
   flash: string | null
   created_at: string
   last_seen_at: string
