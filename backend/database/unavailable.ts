@@ -12,20 +12,16 @@ export function unavailable(cause: unknown): Problem {
 }
 
 /**
- * A statement waited too long for a row that another transaction has locked. A caller that knows what such
+ * A statement waited too long for a lock that another transaction holds. A caller that knows what such
  * a lock means can catch the error and respond more precisely.
  */
 export class LockTimeout extends Problem {
-  /** The table into which the statement inserts; undefined if the statement is not an insert. */
-  readonly table: string | undefined
-
-  constructor(cause: Error, table?: string) {
+  constructor(cause: Error) {
     super(
       'service_unavailable',
       'Too many calls changed the same record at once, so nothing was recorded. Repeat the call shortly; repeat a write with the same Idempotency-Key.',
       { headers: { 'retry-after': '1' }, cause },
     )
-    this.table = table
   }
 }
 

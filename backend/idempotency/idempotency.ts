@@ -12,6 +12,7 @@ import { ConstraintViolation } from '../database/constraint-violation.ts'
 import type { Database, Reader, Transaction } from '../database/database.ts'
 import { prepared } from '../database/prepared.ts'
 import type { IdempotencyRow } from '../database/tables.ts'
+import { together } from '../database/together.ts'
 import { LockTimeout } from '../database/unavailable.ts'
 
 export interface Attempt {
@@ -112,12 +113,8 @@ async function replayOrRecord(
   const earlier = await findRecorded(database.read, attempt, write)
   if (earlier !== undefined) return earlier
   try {
-    const work = write.prepare()
-    const record = database.isConcurrent ? insertRowFirst : insertRowLast
-    return await database.transaction((tx) => record(tx, attempt, clock().toISOString(), work))
+    return await record(database, attempt, write.prepare(), clock())
   } catch (error) {
-    // The call that inserted the key's row is still in progress at another backend.
-    if (error instanceof LockTimeout && error.table === 'idempotency_keys') throw inProgress()
     const isKeyTaken = error instanceof ConstraintViolation && isAboutKey(error)
     if (!isKeyTaken && !isRejection(error)) throw error
     const committed =
@@ -155,42 +152,44 @@ const readRow = prepared((read: Reader, { accountId, operation, key }: KeyOfRow)
     .where('key', '=', key),
 )
 
-type Work = ReturnType<Write['prepare']>
-
-/** Without concurrent transactions there are no races: the row is written once, at the end. */
-async function insertRowLast(
-  tx: Transaction,
+async function record(
+  database: Database,
   attempt: Attempt,
-  createdAt: string,
-  work: Work,
+  work: ReturnType<Write['prepare']>,
+  now: Date,
 ): Promise<Outcome> {
-  const recorded = await work(tx)
-  await insertRow(tx, rowOf(attempt, recorded, createdAt))
-  return { ...recorded, replayed: false }
+  return await database.transaction(async (tx) => {
+    // Both are called at once, so that the lock and the first statements of the work need one round trip.
+    const locking = database.isConcurrent ? lockKey(tx, attempt) : undefined
+    const [, recorded] = await together([locking, work(tx)])
+    await insertRow(tx, rowOf(attempt, recorded, now))
+    return { ...recorded, replayed: false }
+  })
 }
 
 /**
- * The row is inserted first. A concurrent retry therefore waits here for the first call, instead of
- * validating its body against records that the first call is changing.
+ * Concurrent retries at other backends wait for this lock, and not for the records that the first call is changing:
+ * a retry that waits for too long is rejected with `idempotency_in_progress`.
  */
-async function insertRowFirst(
-  tx: Transaction,
-  attempt: Attempt,
-  createdAt: string,
-  work: Work,
-): Promise<Outcome> {
-  const claim = rowOf(attempt, { resourceId: '', body: '' }, createdAt)
-  await insertRow(tx, claim)
-  const recorded = await work(tx)
-  const { accountId, operation, key } = attempt
-  await completeRow(tx, { accountId, operation, key, ...recorded })
-  return { ...recorded, replayed: false }
+async function lockKey(tx: Transaction, { accountId, operation, key }: Attempt): Promise<void> {
+  try {
+    await lockText(tx, { text: JSON.stringify([accountId, operation, key]) })
+  } catch (error) {
+    throw error instanceof LockTimeout ? inProgress() : error
+  }
 }
+
+/** PostgreSQL releases the lock when the transaction ends. Texts with the same hash merely wait for each other. */
+const lockText = prepared((tx: Transaction, { text }: { readonly text: string }) =>
+  tx.selectNoFrom(({ fn, val, lit }) =>
+    fn('pg_advisory_xact_lock', [fn('hashtextextended', [val(text), lit(0)])]).as('locked'),
+  ),
+)
 
 function rowOf(
   { accountId, operation, key, fingerprint }: Attempt,
   { resourceId, body }: Recorded,
-  createdAt: string,
+  now: Date,
 ): IdempotencyRow {
   return {
     account_id: accountId,
@@ -199,22 +198,12 @@ function rowOf(
     fingerprint,
     resource_id: resourceId,
     body,
-    created_at: createdAt,
+    created_at: now.toISOString(),
   }
 }
 
 const insertRow = prepared((tx: Transaction, row: IdempotencyRow) =>
   tx.insertInto('idempotency_keys').values(row),
-)
-
-const completeRow = prepared(
-  (tx: Transaction, { accountId, operation, key, resourceId, body }: KeyOfRow & Recorded) =>
-    tx
-      .updateTable('idempotency_keys')
-      .set({ resource_id: resourceId, body })
-      .where('account_id', '=', accountId)
-      .where('operation', '=', operation)
-      .where('key', '=', key),
 )
 
 function isAboutKey({ columns }: ConstraintViolation): boolean {

@@ -31,7 +31,6 @@ const UNDO = CompiledQuery.raw('rollback to savepoint statement')
 
 /** A statement of the transaction, from its execution until its result. */
 interface Pending {
-  readonly compiled: CompiledQuery
   readonly statement: Statement
   /** Whether a savepoint precedes the statement, so that a violation does not end the transaction. */
   readonly isUndoable: boolean
@@ -145,7 +144,7 @@ export class TransactionConnection implements DatabaseConnection {
       name: isPrepared(compiled) ? this.#names.nameOf(text) : undefined,
       returnsRows: !isWrite(compiled) || returnsRows(compiled),
     }
-    const pending = { compiled, statement, isUndoable: false, ...more }
+    const pending = { statement, isUndoable: false, ...more }
     this.#unsent.push(pending)
     return pending
   }
@@ -227,12 +226,12 @@ export class TransactionConnection implements DatabaseConnection {
     throw error
   }
 
-  #translate(error: unknown, { compiled, statement }: Pending): unknown {
+  #translate(error: unknown, { statement }: Pending): unknown {
     const isStale = this.#names.renewAfter(error, statement.text, statement.name)
     const kind = isStale ? 'conflict' : errorKindOf(error)
     if (kind === undefined || !(error instanceof Error)) return error
     this.#fatalError ??= { kind, error }
-    return kind === 'locked' ? new LockTimeout(error, tableOf(compiled)) : unavailable(error)
+    return kind === 'locked' ? new LockTimeout(error) : unavailable(error)
   }
 }
 
@@ -242,11 +241,4 @@ function isWrite({ query }: CompiledQuery): boolean {
 
 function returnsRows({ query }: CompiledQuery): boolean {
   return 'returning' in query && query.returning !== undefined
-}
-
-/** Returns the table of an insert; undefined for other statements. */
-function tableOf(compiled: CompiledQuery): string | undefined {
-  return compiled.query.kind === 'InsertQueryNode'
-    ? compiled.query.into?.table.identifier.name
-    : undefined
 }

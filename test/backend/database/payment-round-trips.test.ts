@@ -5,11 +5,13 @@ import { startBackend } from '../../fixtures/service/backend.ts'
 import { openTestDatabase } from '../../fixtures/service/database.ts'
 import { newPostgresUrl } from '../../fixtures/service/database-url.ts'
 
-/** Returns the verb of a statement and the name of its table. */
+/** Returns the verb of a statement and the name of its table, or of the function that it calls. */
 function summaryOf(text: string): string {
   const [verb = ''] = /^\w+/.exec(text) ?? []
   const [, table] = /^(?:insert into|update|select .*? from) "(\w+)"/.exec(text) ?? []
-  return table === undefined ? verb : `${verb} ${table}`
+  const [, called] = /^select (\w+)\(/.exec(text) ?? []
+  const subject = table ?? called
+  return subject === undefined ? verb : `${verb} ${subject}`
 }
 
 t.test('a payment to an invoice needs two round trips to PostgreSQL', async (t) => {
@@ -36,7 +38,7 @@ t.test('a payment to an invoice needs two round trips to PostgreSQL', async (t) 
       [
         [
           'begin',
-          'insert idempotency_keys',
+          'select pg_advisory_xact_lock',
           'update debtors',
           'select invoices',
           'select messages',
@@ -46,7 +48,7 @@ t.test('a payment to an invoice needs two round trips to PostgreSQL', async (t) 
           'update invoices',
           'insert payments',
           'insert payment_allocations',
-          'update idempotency_keys',
+          'insert idempotency_keys',
           'commit',
         ],
       ],

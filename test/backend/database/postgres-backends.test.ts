@@ -139,13 +139,13 @@ t.test(
       createAccount(tx, { name: 'Acme' }, ACTION_CONTEXT),
     )
     const attempt = { accountId, operation: 'createDebtor', key: 'k', fingerprint: 'f' }
-    const inserted = Promise.withResolvers<void>()
+    const locked = Promise.withResolvers<void>()
     const mayCommit = Promise.withResolvers<void>()
     const write = {
-      // The row of the key is written first, so it exists when this read returns.
+      // The lock of the key is taken first, so it is held when this read returns.
       prepare: () => async (tx: Transaction) => {
         await tx.selectFrom('accounts').select('id').execute()
-        inserted.resolve()
+        locked.resolve()
         await mayCommit.promise
         return { resourceId: 'deb_1', body: 'the response' }
       },
@@ -154,7 +154,7 @@ t.test(
     }
     const clock = () => NOW
     const running = createIdempotency({ database: first, clock }).once(attempt, write)
-    await inserted.promise
+    await locked.promise
     const other = createIdempotency({ database: second, clock })
     await rejectsWith(t, other.once(attempt, write), {
       code: 'idempotency_in_progress',
