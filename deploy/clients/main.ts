@@ -56,14 +56,12 @@ function packageOf(document: string) {
 }
 
 function compilerOptions(): string[] {
-  const flags = ['--ignoreConfig', '--strict', '--declaration', '--rewriteRelativeImportExtensions']
-  const more = [
-    '--exactOptionalPropertyTypes',
-    '--noUncheckedIndexedAccess',
-    '--verbatimModuleSyntax',
+  return [
+    ...['--ignoreConfig', '--declaration', '--rewriteRelativeImportExtensions'],
+    ...['--strict', '--exactOptionalPropertyTypes', '--noUncheckedIndexedAccess'],
+    ...['--verbatimModuleSyntax', '--module', 'nodenext', '--target', 'es2023', '--types', 'node'],
+    ...['--rootDir', 'src', '--outDir', 'dist', 'src/index.ts'],
   ]
-  const target = ['--module', 'nodenext', '--target', 'es2023', '--types', 'node']
-  return [...flags, ...more, ...target, '--rootDir', 'src', '--outDir', 'dist', 'src/index.ts']
 }
 
 /**

@@ -124,13 +124,13 @@ export function createUsageReporter(
   }
 
   let reporting = Promise.resolve()
-  const reportQuietly = () => {
+  const tryToReport = () => {
     reporting = reporting.then(report).catch((error: unknown) => {
       log.debug({ err: error }, 'cannot report usage; will retry')
     })
     return reporting
   }
-  const timer = setInterval(reportQuietly, REPORT_INTERVAL_MS)
+  const timer = setInterval(tryToReport, REPORT_INTERVAL_MS)
 
   return {
     record,
@@ -140,8 +140,8 @@ export function createUsageReporter(
     async close() {
       clearInterval(timer)
       // A second report is sent, because a report in progress may lack the latest calls.
-      await reportQuietly()
-      await reportQuietly()
+      await tryToReport()
+      await tryToReport()
     },
   }
 }

@@ -44,6 +44,7 @@ interface Batch {
   readonly name: string
   readonly partition: string
   readonly limit: number
+  /** For each call, the function that resolves it. */
   readonly waiting: ((allowance: Allowance | Promise<Allowance>) => void)[]
 }
 

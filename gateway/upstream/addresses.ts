@@ -63,9 +63,9 @@ export function watchBackendAddresses(options: BackendAddressesOptions): Backend
   const { urls, resolve = lookUpAll, log } = options
   const listeners: (() => void)[] = []
   const failing = new Set<string>()
-  const known = new Map<string, readonly BackendAddress[]>()
-  const names = urls.filter((url) => !isFixed(url))
-  for (const url of urls) known.set(url, isFixed(url) ? [fixedAddress(url)] : [])
+  const addressesByUrl = new Map<string, readonly BackendAddress[]>()
+  const namedUrls = urls.filter((url) => !isFixed(url))
+  for (const url of urls) addressesByUrl.set(url, isFixed(url) ? [fixedAddress(url)] : [])
   let resolvedAt = Number.NEGATIVE_INFINITY
 
   async function resolveOne(url: string): Promise<void> {
@@ -74,10 +74,10 @@ export function watchBackendAddresses(options: BackendAddressesOptions): Backend
       const addresses = addressesOf(url, await resolve(name))
       if (failing.delete(url))
         log.info({ backend: url }, 'the host name of backends can be resolved again')
-      const before = known.get(url)?.map((address) => address.url)
+      const before = addressesByUrl.get(url)?.map((address) => address.url)
       const after = addresses.map((address) => address.url)
       if (before?.join() === after.join()) return
-      known.set(url, addresses)
+      addressesByUrl.set(url, addresses)
       log.info({ backend: url, before, after }, 'addresses of backends changed')
       for (const listener of listeners) listener()
     } catch (error) {
@@ -92,14 +92,16 @@ export function watchBackendAddresses(options: BackendAddressesOptions): Backend
 
   function resolveAll(): void {
     resolvedAt = performance.now()
-    for (const url of names) void resolveOne(url)
+    for (const url of namedUrls) void resolveOne(url)
   }
 
   const timer = setInterval(resolveAll, RESOLVE_INTERVAL_MS)
   resolveAll()
   return {
     current: () => [
-      ...new Map([...known.values()].flat().map((address) => [address.url, address])).values(),
+      ...new Map(
+        [...addressesByUrl.values()].flat().map((address) => [address.url, address]),
+      ).values(),
     ],
     onChange: (listener) => void listeners.push(listener),
     refresh() {

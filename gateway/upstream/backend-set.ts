@@ -7,6 +7,7 @@
 import { SIGNATURE_HEADER, signRequest } from '../../shared/contract/principal.ts'
 import type { Logger } from '../../shared/process/log.ts'
 import { type BackendAddresses, noBackendKnown } from './addresses.ts'
+import { BackendHealth } from './backend-health.ts'
 import type {
   Backend,
   BackendStatus,
@@ -17,7 +18,6 @@ import type {
 import { closeAgent, closeIdleOf, connectPool, createAgent } from './connect.ts'
 import { MovedToOtherBackend, sendWithFailover } from './failover.ts'
 import { type InternalResponse, InternalTimeout, sendInternal } from './internal-request.ts'
-import { BackendHealth } from './outliers.ts'
 import type { BackendPool } from './pool.ts'
 
 /** A backend that refused a connection is chosen last for this long. */

@@ -1,8 +1,8 @@
 /** The interface through which the rest of the gateway uses backends. `backend-set.ts` implements it. */
 import type { Agent } from 'node:http'
 import type { BackendAddress } from './addresses.ts'
+import type { HealthState } from './backend-health.ts'
 import type { InternalResponse } from './internal-request.ts'
-import type { HealthState } from './outliers.ts'
 import type { BackendPool } from './pool.ts'
 
 export interface ConnectionPools {
@@ -52,7 +52,7 @@ export interface Backends {
   choose(excluded?: Backend): Backend
   /** Records whether a request to the backend failed: with a 5xx, a missed deadline, or a lost response. */
   recordResult(backend: Backend, isFailed: boolean): void
-  /** The number of times that each backend was ejected (see `outliers.ts`), by URL. */
+  /** The number of times that each backend was ejected (see `backend-health.ts`), by URL. */
   readonly ejections: ReadonlyMap<string, number>
   /** Records that a backend refused a connection. */
   markUnreachable(backend: Backend): void

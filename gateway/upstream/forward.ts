@@ -79,7 +79,7 @@ export function createForwarder(options: ForwarderOptions): Forwarder {
 
   const forward: Forwarder['forward'] = async (request, abort, record) => {
     retryBudget = Math.min(RETRY_BUDGET_MAX, retryBudget + RETRIES_PER_CALL)
-    let retried: AttemptFailed | undefined
+    let retriedFailure: AttemptFailed | undefined
     const waitUntil = performance.now() + QUEUE_TIMEOUT_MS
     const send = async (backend: Backend): Promise<UpstreamResponse> => {
       record.backend = backend.url
@@ -100,13 +100,13 @@ export function createForwarder(options: ForwarderOptions): Forwarder {
         if (!(error instanceof AttemptFailed) || !mayRetry(request, error, abort)) return false
         retryBudget--
         retries++
-        retried = error
+        retriedFailure = error
         return true
       })
     } catch (error) {
       if (!(error instanceof AttemptFailed)) throw error
       // The effect of the first attempt is unknown, even if the second one sent nothing.
-      throw problemOf(retried?.progress === 'sent' ? retried : error)
+      throw problemOf(retriedFailure?.progress === 'sent' ? retriedFailure : error)
     }
   }
 

@@ -35,6 +35,7 @@ export interface BackendPoolOptions extends PoolEvents {
 
 interface Idle {
   readonly connection: BackendConnection
+  /** `performance.now()` at which the connection is closed. */
   readonly until: number
 }
 
@@ -53,7 +54,7 @@ export class BackendPool {
   #idle: Idle[] = []
   #queue: QueuedRequest[] = []
   /** Connections that are released in the next turn of the event loop. */
-  #unused: BackendConnection[] = []
+  #toRelease: BackendConnection[] = []
   #connecting = 0
   #isClosed = false
   readonly #checking: NodeJS.Timeout
@@ -178,10 +179,10 @@ export class BackendPool {
    * response without announcing it, the pool detects this before another request is lost on the connection.
    */
   #releaseSoon(connection: BackendConnection): void {
-    this.#unused.push(connection)
-    if (this.#unused.length > 1) return
+    this.#toRelease.push(connection)
+    if (this.#toRelease.length > 1) return
     setImmediate(() => {
-      for (const unused of this.#unused.splice(0)) this.#release(unused)
+      for (const connection of this.#toRelease.splice(0)) this.#release(connection)
       this.#serveQueue()
     })
   }

@@ -33,13 +33,13 @@ export function parsePrefix(text: string): ParsedPrefix {
   const bits = words.length * 32
   // `::ffff:203.0.113.0/120` is 203.0.113.0/24.
   const offset = isMapped(address) ? 96 : 0
-  const given = length === undefined ? bits + offset : lengthOf(length)
-  if (!(given >= offset && given <= offset + bits)) {
+  const givenLength = length === undefined ? bits + offset : lengthOf(length)
+  if (!(givenLength >= offset && givenLength <= offset + bits)) {
     return { fault: `${text.trim()} needs a length from 0 to ${bits + offset} after the slash.` }
   }
-  const mask = maskOf(given - offset, words.length)
+  const mask = maskOf(givenLength - offset, words.length)
   const network = words.map((word, index) => (word & (mask[index] ?? 0)) >>> 0)
-  const canonical = `${textOf(network)}/${given - offset}`
+  const canonical = `${textOf(network)}/${givenLength - offset}`
   if (network.some((word, index) => word !== words[index])) {
     return { fault: `${text.trim()} is an address within ${canonical}; name one of the two.` }
   }

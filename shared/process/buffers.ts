@@ -15,7 +15,7 @@ const COLLECT_AFTER_BYTES = 16 * 1024 * 1024
  */
 const RELEASED_BYTES_MIN = 16 * 1024
 
-let allocated = 0
+let allocatedBytes = 0
 
 /** Allocates a buffer without initializing its content. */
 export function allocateBuffer(bytes: number): Buffer {
@@ -37,14 +37,14 @@ export function copyBuffer(bytes: Buffer): Buffer {
 export function releaseBuffer({ buffer, length }: Buffer): void {
   const isWhole = length === buffer.byteLength
   if (length < RELEASED_BYTES_MIN || !isWhole || !(buffer instanceof ArrayBuffer)) return
-  allocated = Math.max(0, allocated - length)
+  allocatedBytes = Math.max(0, allocatedBytes - length)
   buffer.transfer(0)
 }
 
 function countAllocated(bytes: number): void {
-  allocated += bytes
-  if (allocated < COLLECT_AFTER_BYTES) return
-  allocated = 0
+  allocatedBytes += bytes
+  if (allocatedBytes < COLLECT_AFTER_BYTES) return
+  allocatedBytes = 0
   // Undefined without the flag `--expose-gc`, see `gateway/main.ts`.
   globalThis.gc?.({ type: 'minor' })
 }

@@ -46,7 +46,7 @@ export async function listenForOperations(options: OperationsOptions): Promise<O
       if (request.destroyed && !request.complete) return
       const { method, url } = request
       // `serve` fails only at known addresses, so the number of kinds is bounded.
-      repeatedLog.error(`${url}`, { method, url, err }, 'request of an operator failed')
+      repeatedLog.error(`${url}`, { method, url, err }, 'request to the operations listener failed')
       respond(response, 500, '')
     })
   })

@@ -5,7 +5,7 @@
 import { randomFillSync } from 'node:crypto'
 
 const pool = Buffer.alloc(4096)
-let used = pool.length
+let usedBytes = pool.length
 
 /** Returns `bytes` random bytes, at most the length of the pool, as hexadecimal text. */
 export function randomHex(bytes: number): string {
@@ -20,10 +20,10 @@ export function randomByte(): number {
 
 /** Returns the offset of the next bytes; no byte is used twice. */
 function take(bytes: number): number {
-  if (used + bytes > pool.length) {
+  if (usedBytes + bytes > pool.length) {
     randomFillSync(pool)
-    used = 0
+    usedBytes = 0
   }
-  used += bytes
-  return used - bytes
+  usedBytes += bytes
+  return usedBytes - bytes
 }

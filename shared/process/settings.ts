@@ -67,7 +67,7 @@ class FileFault extends Error {}
 
 /** Returns the value of the variable or of its file; undefined if neither is set. */
 function readText(name: string, { secret }: Setting<unknown>, environment: Environment) {
-  const path = secret ? environment[fileName(name)] : undefined
+  const path = secret ? environment[fileVariableOf(name)] : undefined
   if (!path) return environment[name] || undefined
   if (environment[name]) throw new FileFault(`and ${name} are both set: remove one of them`)
   let text: string
@@ -99,7 +99,7 @@ export function findUnknown(
   )
 }
 
-function fileName(name: string): string {
+function fileVariableOf(name: string): string {
   return `${name}_FILE`
 }
 
@@ -114,7 +114,7 @@ export function describeSettings(
 ): string {
   return Object.entries(schema)
     .map(([name, { fallback, secret }]) => {
-      const path = secret && environment[fileName(name)]
+      const path = secret && environment[fileVariableOf(name)]
       if (path) return `${name}=[read from ${path}]`
       const text = environment[name] || fallback || ''
       return `${name}=${secret && text !== '' ? '[set]' : text}`

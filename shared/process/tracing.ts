@@ -95,7 +95,7 @@ export async function startTracing(options: TracingOptions): Promise<Tracing | u
     droppedLinksCount: 0,
   }
 
-  function readable(
+  function toReadableSpan(
     { name, kind, from, to, failed, attributes }: Span,
     context: SpanContext,
     parent: SpanContext | undefined,
@@ -107,9 +107,9 @@ export async function startTracing(options: TracingOptions): Promise<Tracing | u
       kind: kinds[kind],
       spanContext: () => context,
       ...(parent === undefined ? {} : { parentSpanContext: parent }),
-      startTime: split(clockMs + from),
-      endTime: split(clockMs + to),
-      duration: split(to - from),
+      startTime: toHrTime(clockMs + from),
+      endTime: toHrTime(clockMs + to),
+      duration: toHrTime(to - from),
       // 2 is ERROR. 0 is UNSET, which the conventions require for success.
       status: { code: failed ? 2 : 0 },
       attributes,
@@ -132,9 +132,9 @@ export async function startTracing(options: TracingOptions): Promise<Tracing | u
       // The offset is read again for each trace, because the clock may have been set. All spans of a call use
       // one offset, so that a rounding error cannot make a child end after its parent.
       const clockMs = Date.now() - performance.now()
-      enqueue(readable(span, spanContext, parent, clockMs))
+      enqueue(toReadableSpan(span, spanContext, parent, clockMs))
       for (const child of children) {
-        enqueue(readable(child, context(child.id ?? createSpanId()), spanContext, clockMs))
+        enqueue(toReadableSpan(child, context(child.id ?? createSpanId()), spanContext, clockMs))
       }
     },
     async close() {
@@ -156,7 +156,7 @@ function countSpans(exporter: SpanExporter, metrics: Metrics, log: Logger): Coun
   const exported = spans.labels('exported')
   const failed = spans.labels('failed')
   const dropped = spans.labels('dropped')
-  const repeated = createRepeatedLog(log)
+  const repeatedLog = createRepeatedLog(log)
   let waiting = 0
   return {
     reserve() {
@@ -173,7 +173,7 @@ function countSpans(exporter: SpanExporter, metrics: Metrics, log: Logger): Coun
         } else {
           failed.inc(batch.length)
           const fields = { spans: batch.length, reason: result.error.message }
-          repeated.warn('export', fields, 'spans not exported: they are lost')
+          repeatedLog.warn('export', fields, 'spans not exported: they are lost')
         }
         done(result)
       })
@@ -184,7 +184,7 @@ function countSpans(exporter: SpanExporter, metrics: Metrics, log: Logger): Coun
 
 type HrTime = [seconds: number, nanoseconds: number]
 
-function split(ms: number): HrTime {
+function toHrTime(ms: number): HrTime {
   const seconds = Math.floor(ms / 1000)
   return [seconds, Math.round((ms - seconds * 1000) * 1e6)]
 }

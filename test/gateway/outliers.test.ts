@@ -1,7 +1,7 @@
 /** A backend that fails far more often than its peers is ejected, then used on trial, and then used as before. */
 import type { Socket } from 'node:net'
 import t, { type Test } from 'tap'
-import { BackendHealth } from '../../gateway/upstream/outliers.ts'
+import { BackendHealth } from '../../gateway/upstream/backend-health.ts'
 import { mintApiKey } from '../../shared/contract/api-key.ts'
 import { call } from '../fixtures/service/call.ts'
 import { startGateway } from '../fixtures/service/gateway.ts'
