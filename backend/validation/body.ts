@@ -21,11 +21,11 @@ export function optional(schema: AnySchema): AnySchema {
   return schema.empty(null)
 }
 
-/** Required unless `peer` is sent; null is then rejected as by `requiredNotNull`. */
+/** Required unless `peer` is sent. Without `peer`, null is rejected as by `requiredNotNull`. */
 export function requiredWithout(peer: string, schema: AnySchema): Schema {
   return joi.when(peer, {
     is: joi.exist().invalid(null),
-    // biome-ignore lint/suspicious/noThenProperty: the name that joi gives it.
+    // biome-ignore lint/suspicious/noThenProperty: joi gives the option this name.
     then: optional(schema),
     otherwise: requiredNotNull(schema),
   })
@@ -42,7 +42,7 @@ export function list(item: Schema, { max }: { max: number }): Schema {
 const metadataKey = text({ max: 40 })
 const metadataValue = text({ max: 500, min: 0, lines: true })
 
-/** Up to 20 values that the client chooses. */
+/** Up to 20 members with names and values that the client chooses. */
 export const metadata: Schema = joi
   .object()
   .unknown()
@@ -71,7 +71,7 @@ function fieldErrorsOf(item: ValidationErrorItem): FieldError[] {
         context['rejections']
       return rejections.map(([key, rejection]) => fieldError([...path, key], rejection))
     }
-    // These errors of an object are reported at one of its members.
+    // This error and the next one concern an object, but are reported at its members.
     case 'object.missing': {
       const peers: readonly string[] = context['peers']
       return peers.slice(0, 1).map((name) => fieldError([...path, name], rejectionOf(item)))

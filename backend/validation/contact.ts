@@ -6,13 +6,13 @@ import { matching, parsed } from './fields.ts'
 const LOCAL_PART = /^[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*$/
 const LABELS = /^(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?$/
 
-/** Parses one address. The local part is kept; the host becomes lower case and ASCII. */
+/** Returns the address with its host in lower case and ASCII; undefined if the text is not one address. */
 export function parseEmail(text: string): string | undefined {
   const at = text.lastIndexOf('@')
   const local = text.slice(0, Math.max(at, 0))
   const host = text.slice(at + 1)
   if (!LOCAL_PART.test(local) || local.length > 64) return undefined
-  // Only letters, digits, dots and hyphens: other characters could end the host when it is parsed as a URL.
+  // Only letters, digits, dots and hyphens are allowed. Other characters could end the host when a URL is parsed.
   const ascii = /^[\p{L}\p{M}\p{N}.-]+$/u.test(host) ? domainToASCII(host) : ''
   const address = `${local}@${ascii}`
   return LABELS.test(ascii) && address.length <= 254 ? address : undefined
@@ -33,7 +33,7 @@ export const phone = matching(/^\+[1-9]\d{6,14}$/, 'a number in E.164 form, e.g.
 })
 export const language = parsed(parseLanguage, 'a BCP 47 language tag, e.g. nl', { max: 35 })
 
-/** ISO 3166-1 alpha-2. */
+/** The country codes of ISO 3166-1 alpha-2. */
 const COUNTRIES = new Set(
   `AD AE AF AG AI AL AM AO AQ AR AS AT AU AW AX AZ BA BB BD BE BF BG BH BI BJ BL BM BN BO BQ BR BS
    BT BV BW BY BZ CA CC CD CF CG CH CI CK CL CM CN CO CR CU CV CW CX CY CZ DE DJ DK DM DO DZ EC EE

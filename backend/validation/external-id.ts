@@ -4,7 +4,7 @@ import { ConstraintViolation } from '../database/constraint-violation.ts'
 import type { Transaction } from '../database/database.ts'
 
 /**
- * Runs the insert of a row. Throws 409 `duplicate_external_id` if another row already has its
+ * Runs `insert`, which inserts the row. Throws 409 `duplicate_external_id` if another row already has the same
  * `external_id`.
  */
 export async function insertWithUniqueExternalId(
@@ -16,9 +16,9 @@ export async function insertWithUniqueExternalId(
   try {
     await insert()
   } catch (error) {
-    const taken =
+    const isDuplicate =
       error instanceof ConstraintViolation && error.columns.includes(`${table}.external_id`)
-    if (!taken) throw error
+    if (!isDuplicate) throw error
     const { rows } = await sql<{ id: string }>`
       select id from ${sql.table(table)}
       where account_id = ${row.account_id} and external_id = ${row.external_id}

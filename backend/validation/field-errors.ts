@@ -1,6 +1,6 @@
 /**
  * Builds the 422 for a body with invalid fields. A violated business rule has its own problem code, e.g.
- * `invoice_not_found`. The detail of each error is passed without a full stop, which is added here.
+ * `invoice_not_found`. Callers pass the detail of each error without a full stop, which this module adds.
  */
 import {
   type FieldError,
@@ -12,14 +12,13 @@ import {
 export type { FieldError }
 
 /**
- * More errors than any real body has. This limits the size of the response to a body with thousands of unknown
- * fields.
+ * Limits the size of the response to a body with thousands of unknown fields. No real body has so many errors.
  */
 const LISTED_MAX = 1000
 
 /**
- * Returns the 422 with all errors of a body. If all of them violate the same business rule, the problem has
- * that rule's code; otherwise it is `validation_failed`. `members` belong to the rule, e.g. `amount_due`.
+ * Returns the 422 with all errors of a body. If all errors violate the same business rule, the problem has the code of
+ * this rule and the additional `members`, e.g. `amount_due`. Otherwise its code is `validation_failed`.
  */
 export function fieldErrorsProblem(
   errors: readonly FieldError[],

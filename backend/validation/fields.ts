@@ -1,7 +1,7 @@
 /**
- * Checks of single values as joi schemas, the same for the API's bodies and query parameters, Settings and
- * imports. A valid value is returned in the form in which it is stored (NFC, upper-case currency, UTC); no
- * type is converted. rejections.ts has the texts for joi's errors.
+ * Defines joi schemas for single values. The API's bodies and query parameters, Settings and imports use the same
+ * schemas. A valid value is returned in the form in which it is stored (NFC, upper-case currency, UTC), but its type is
+ * not converted. `rejections.ts` contains the texts of errors.
  */
 import joi, { type AnySchema } from 'joi'
 import { isCalendarDate, isTimezone, parseInstant } from '../calendar/calendar.ts'
@@ -11,7 +11,7 @@ import { withDetails } from './rejections.ts'
 /** Only the first error of a value is reported. */
 const firstErrorOnly = { abortEarly: true }
 
-/** Neither control characters nor lone surrogates, which UTF-8 cannot express. */
+/** Matches text without control characters and without lone surrogates, which UTF-8 cannot encode. */
 const LINE = /^[^\p{Cc}\p{Cs}]*$/u
 const LINES = /^[\t\n\r[^\p{Cc}\p{Cs}]]*$/v
 
@@ -26,7 +26,7 @@ interface TextOptions {
   readonly lines?: boolean
 }
 
-/** Text in NFC, without control characters and lone surrogates. */
+/** Text in NFC, without control characters and without lone surrogates. */
 export function text({ max, min = 1, trim = false, lines = false }: TextOptions) {
   return (min === 0 ? joi.string().allow('') : joi.string())
     .prefs(firstErrorOnly)
@@ -87,7 +87,7 @@ interface Range {
 
 /** A JSON number without a fraction: 100, 100.0 and 1e2 are the same. */
 export function integer({ min, max }: Range, form = 'an integer') {
-  const outside = `must be from ${min} to ${max}`
+  const rangeDetail = `must be from ${min} to ${max}`
   const schema = joi
     .number()
     .prefs(firstErrorOnly)
@@ -98,10 +98,10 @@ export function integer({ min, max }: Range, form = 'an integer') {
   return withDetails(schema, {
     'number.base': `must be ${form}`,
     'number.integer': `must be ${form}`,
-    'number.min': outside,
-    'number.max': outside,
-    'number.unsafe': outside,
-    'number.infinity': outside,
+    'number.min': rangeDetail,
+    'number.max': rangeDetail,
+    'number.unsafe': rangeDetail,
+    'number.infinity': rangeDetail,
   })
 }
 
@@ -119,11 +119,11 @@ export const signedAmount = minorUnits(-AMOUNT_MAX)
 
 export const currency: AnySchema<string> = joi.any().custom((value: unknown, helpers) => {
   if (typeof value !== 'string') return helpers.error('string.base')
-  const unknown = /^[A-Za-z]{3}$/.test(value) ? 'currency.unsupported' : 'currency.unknown'
-  return parseCurrency(value) ?? helpers.error(unknown)
+  const errorType = /^[A-Za-z]{3}$/.test(value) ? 'currency.unsupported' : 'currency.unknown'
+  return parseCurrency(value) ?? helpers.error(errorType)
 })
 
-/** The currency filter of lists. Any code is accepted; an unsupported one has no results. */
+/** The currency filter of lists. Any code of three letters is accepted; an unsupported currency has no results. */
 export const currencyFilter = parsed(
   (value) => (/^[A-Za-z]{3}$/.test(value) ? value.toUpperCase() : undefined),
   'a currency code of three letters',
@@ -131,7 +131,7 @@ export const currencyFilter = parsed(
 
 export const boolean = joi.boolean()
 
-/** Values of a closed set, separated by commas, each once. */
+/** One or several of the values, separated by commas, each at most once. */
 export function severalOf<const T extends string>(values: readonly T[]): AnySchema<readonly T[]> {
   const form = `one or several of ${values.join(', ')}, separated by commas`
   return parsed(

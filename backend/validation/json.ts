@@ -63,10 +63,16 @@ function malformed(detail: string, cause?: unknown): Problem {
   return new Problem('malformed_json', detail, { cause })
 }
 
-/** An open object or array: the current position in it, and its names so far. */
+/**
+ * An object or array that is being scanned. `at` is the current name or index; `names` contains the names of an object
+ * so far.
+ */
 type Frame = { readonly names: Set<string>; at: string } | { readonly names: undefined; at: number }
 
-/** Scans text that is known to be valid JSON: only strings and brackets need attention. */
+/**
+ * Rejects duplicate names, the name `__proto__`, and too many levels. The text is known to be valid JSON, so only
+ * strings, brackets and commas matter.
+ */
 function checkNames(text: string): void {
   const frames: Frame[] = []
   let expectsName = false
@@ -99,7 +105,7 @@ function checkNames(text: string): void {
       throw malformed(`The body is nested deeper than ${DEPTH_MAX} levels.`)
   }
   if (forbidden === undefined) return
-  // Copying an object by assignment loses this member, which would then count as absent.
+  // Copying an object by assignment loses a member with this name, which would then count as absent.
   const detail = '__proto__ is not a field of this object'
   throw fieldErrorsProblem([{ pointer: forbidden, code: 'unknown_field', detail }])
 }

@@ -3,7 +3,7 @@ import type { AnySchema, ValidationErrorItem, ValidationOptions } from 'joi'
 
 type Context = Readonly<Record<string, unknown>>
 
-/** The errors by joi's names for them, and by similar names for the errors that our own schemas add. */
+/** The code and detail of each error, by joi's name for the error. Errors of our own schemas have similar names. */
 const JOI_ERRORS = {
   'any.required': ['required', () => 'is required'],
   'any.only': ['invalid_enum', ({ valids }) => `must be one of ${[valids].flat().join(', ')}`],
@@ -58,17 +58,17 @@ export const VALIDATION: ValidationOptions = {
 }
 
 /**
- * Returns the schema with specific details for some errors. joi's own option for messages is not used: it
- * would merge them again on each validation, which takes ten times as long.
+ * Returns the schema with specific details for some errors. joi's own option for messages is not used, because joi
+ * would merge the messages again on each validation, which takes ten times as long.
  */
 export function withDetails<S extends AnySchema>(
   schema: S,
   details: Partial<Record<keyof typeof JOI_ERRORS, string>>,
 ): S {
-  const words = new Map(Object.entries(details))
+  const detailByCode = new Map(Object.entries(details))
   return schema.error((errors) => {
     for (const { code, local } of errors) {
-      const detail = words.get(code)
+      const detail = detailByCode.get(code)
       if (detail !== undefined) local.detail = detail
     }
     return errors
@@ -86,7 +86,7 @@ export class Rejection {
   }
 }
 
-/** A check of a value. Domain code uses it without depending on joi. */
+/** A schema that checks a value. Domain code uses this type, and therefore does not depend on joi. */
 export type Check<T> = AnySchema<T>
 
 /** Returns the value in the form in which it is stored, or its rejection. */

@@ -13,7 +13,7 @@ export interface AttemptDeps {
   readonly baseUrl: string
 }
 
-/** Throws only if a secret cannot be decrypted. */
+/** Never rejects because of the receiver; throws only if a secret cannot be decrypted. */
 export async function attemptDelivery(
   delivery: ClaimedDelivery,
   { sender, box, clock, baseUrl }: AttemptDeps,
@@ -34,11 +34,11 @@ export async function attemptDelivery(
   return { delivery, requestHeaders, result, startedAt, endedAt: clock() }
 }
 
-/** Returns the secret, followed by the old one as long as that is also valid. */
+/** Returns the secret, followed by the old secret while the old secret is also valid. */
 function openSecrets(delivery: ClaimedDelivery, box: SecretBox, now: Date): string[] {
   const owner = { accountId: delivery.account_id, recordId: delivery.endpoint_id }
   const { secret, old_secret, old_secret_expires_at } = delivery
   const isOldValid = old_secret_expires_at !== null && old_secret_expires_at > now.toISOString()
-  const sealed = old_secret !== null && isOldValid ? [secret, old_secret] : [secret]
-  return sealed.map((text) => box.open(text, owner))
+  const encrypted = old_secret !== null && isOldValid ? [secret, old_secret] : [secret]
+  return encrypted.map((text) => box.open(text, owner))
 }

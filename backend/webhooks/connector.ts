@@ -1,7 +1,7 @@
 /**
  * Connects deliveries only to addresses that were checked. For each connection, the name is resolved once, every
- * resulting address is checked, and one of these addresses is used. The name can therefore not resolve
- * to another address between check and use. A name is rejected if any of its addresses is not allowed.
+ * resulting address is checked, and one of these addresses is used. An attacker can therefore not change the address
+ * between check and use. A name is rejected if any of its addresses is not allowed.
  *
  * Names are resolved with c-ares, because `dns.lookup` would use threads of the pool that the database needs.
  */
@@ -20,11 +20,11 @@ export interface ConnectorOptions {
   readonly privateTargets: PrivateTargets
   /** DNS servers to query instead of the system's, e.g. `127.0.0.1:5353`. */
   readonly dnsServers?: readonly string[] | undefined
-  /** The certificate authorities to trust instead of the well-known ones. */
+  /** The certificate authorities to trust instead of those that Node.js trusts by default. */
   readonly ca?: string | undefined
 }
 
-/** Thrown instead of connecting. The delivery log shows `code`. */
+/** Thrown if the name has no address or an address that is not allowed. The delivery log shows `code`. */
 export class TargetError extends Error {
   readonly code: 'target_not_allowed' | 'dns_failed'
 
@@ -52,7 +52,7 @@ export function createConnector(options: ConnectorOptions): buildConnector.conne
   async function addressesOf(hostname: string): Promise<readonly string[]> {
     const host = hostname.replace(/^\[(.*)\]$/, '$1')
     if (isIP(host) !== 0) return [host]
-    // Not every resolver resolves this name.
+    // Not every resolver resolves `localhost`.
     if (/^(?:.*\.)?localhost\.?$/i.test(host)) return ['127.0.0.1', '::1']
     const responses = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)])
     return responses.flatMap((response) => (response.status === 'fulfilled' ? response.value : []))
@@ -61,11 +61,11 @@ export function createConnector(options: ConnectorOptions): buildConnector.conne
   async function checkedAddresses(protocol: string, hostname: string): Promise<readonly string[]> {
     const addresses = await addressesOf(hostname)
     if (addresses.length === 0) throw new TargetError('dns_failed', 'The name has no address')
-    const isPlain = protocol !== 'https:'
-    const allowed = addresses.every((address) => {
-      return isAllowed(address) && (!isPlain || isLoopbackAddress(address))
+    const isUnencrypted = protocol !== 'https:'
+    const areAllowed = addresses.every((address) => {
+      return isAllowed(address) && (!isUnencrypted || isLoopbackAddress(address))
     })
-    if (allowed) return addresses
+    if (areAllowed) return addresses
     throw new TargetError('target_not_allowed', 'The name has an address that is not allowed')
   }
 

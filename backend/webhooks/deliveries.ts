@@ -1,4 +1,4 @@
-/** Finds and claims deliveries for the workers. A receiver may get an event twice, but misses none. */
+/** Finds and claims deliveries for the workers. A receiver may receive an event twice, but misses no event. */
 import { leasesOf } from '../background/leases.ts'
 import type { Reader, Transaction } from '../database/tables.ts'
 
@@ -11,7 +11,7 @@ export const DELIVERY_LEASES = leasesOf({
   leaseMs: LEASE_MS,
 })
 
-/** How many endpoints one round considers, which bounds the number of its queries. */
+/** How many endpoints one round considers, which limits the number of its queries. */
 const ENDPOINTS_MAX = 100
 
 export interface DueEndpoint {
@@ -21,13 +21,13 @@ export interface DueEndpoint {
 
 export interface DueEndpoints {
   readonly endpoints: readonly DueEndpoint[]
-  /** When the next endpoint has a delivery due; undefined if that is after the horizon. */
+  /** When the next delivery to another endpoint becomes due; undefined if this is after the horizon. */
   readonly nextAt: Date | undefined
 }
 
 /**
- * Returns the enabled endpoints that have a delivery due now, except the `busy` ones, and when a delivery to
- * another endpoint becomes due.
+ * Returns the enabled endpoints that have a delivery due now, except the `busy` endpoints, and the time at which a
+ * delivery to another endpoint becomes due. The search ends `horizonMs` after `now`.
  */
 export async function findDueEndpoints(
   reader: Reader,
@@ -91,8 +91,8 @@ export async function readClaimed(reader: Reader, ids: readonly string[], lease:
 }
 
 /**
- * Marks as failed the pending deliveries to an endpoint that was disabled or deleted. Attempts in progress are
- * finished.
+ * Marks the pending deliveries to an endpoint as failed, after the endpoint was disabled or deleted. Attempts in
+ * progress are finished.
  */
 export async function failPendingDeliveries(
   tx: Transaction,

@@ -1,4 +1,4 @@
-/** The delivery log: lists deliveries and their attempts, and redelivers. */
+/** The delivery log: lists deliveries and their attempts, and sends deliveries again. */
 
 import { sql } from 'kysely'
 import { Problem } from '../../shared/contract/problem.ts'
@@ -115,10 +115,10 @@ export async function redeliver(
   return readDelivery(tx, accountId, id)
 }
 
-/** How many deliveries one transaction changes, which bounds how long a payment must wait for it. */
+/** How many deliveries one transaction changes, which limits how long a payment must wait for it. */
 const BATCH_MAX = 200
 
-/** Redelivers all failed deliveries that were created at or after `since`. Returns their number. */
+/** Redelivers all failed deliveries to the endpoint that were created at or after `since`. Returns how many. */
 export async function redeliverFailed(
   database: Database,
   endpoint: WebhookEndpointRow,
@@ -155,7 +155,7 @@ export async function redeliverFailed(
   return count
 }
 
-/** Does not change deliveries that are being sent. */
+/** Makes the deliveries due now, except deliveries that are being sent. */
 async function makeDue(tx: Transaction, ids: readonly string[], now: Date): Promise<void> {
   await tx
     .updateTable('webhook_deliveries')
@@ -175,7 +175,7 @@ function refuseDisabled({ status }: Pick<WebhookEndpointRow, 'status'>): void {
   if (status !== 'disabled') return
   throw new Problem(
     'webhook_endpoint_disabled',
-    'The endpoint is disabled, so nothing is sent to it. Resume it first.',
+    'The endpoint is disabled, so nothing is sent to it. Resume the endpoint first.',
   )
 }
 

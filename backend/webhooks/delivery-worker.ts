@@ -17,20 +17,20 @@ import {
 import { type Outcome, recordOutcomes } from './outcomes.ts'
 
 /**
- * The number of concurrent attempts at one endpoint, which allows hundreds per second if the receiver responds
- * within 50 ms.
+ * The maximum number of concurrent attempts at one endpoint. It allows about 300 deliveries per second if the receiver
+ * responds within 50 ms.
  */
 const PER_ENDPOINT_MAX = 16
 
-/** The total number of concurrent attempts, to bound sockets and memory (a body has at most about 100 kB). */
+/** The maximum number of concurrent attempts, which limits sockets and memory (a body has at most about 100 kB). */
 const IN_FLIGHT_MAX = 512
 
-/** How many outcomes one transaction records, which bounds how long a payment must wait for it. */
+/** How many outcomes one transaction records, which limits how long a payment must wait for it. */
 const RECORDED_MAX = 32
 
 /**
- * The worker also polls, because an announcement is lost if its process is killed; polling bounds the delay of
- * such a delivery. For a delivery that becomes due earlier than the next poll, the worker wakes on time.
+ * The worker also polls, because an announcement is lost if its process is killed; polling limits the delay of such a
+ * delivery. If a delivery becomes due before the next poll, the worker wakes when the delivery is due.
  */
 const POLL_MS = 5000
 
@@ -50,8 +50,8 @@ export interface DeliveryWorkerDeps extends AttemptDeps {
   readonly database: Database
   readonly log: Logger
   /**
-   * Whether no other worker uses this database. Leases that exist at the start then belong to a process that was
-   * killed, and are reclaimed.
+   * Whether this is the only worker that uses the database. If it is, leases that exist at the start belong to a
+   * process that was killed, and are reclaimed.
    */
   readonly isOnlyBackend: boolean
   readonly random?: () => number
@@ -62,7 +62,7 @@ export interface DeliveryWorkerDeps extends AttemptDeps {
 }
 
 export interface DeliveryWorker {
-  /** Starts no more attempts, and finishes or releases those in progress. */
+  /** Starts no more attempts. Finishes the attempts in progress, or aborts them and releases their leases. */
   drain(): Promise<void>
 }
 
@@ -112,7 +112,7 @@ class Deliverer {
     this.#wakeWorker = wakeWorker
   }
 
-  /** Finishes the attempts in progress. The caller must start no more. */
+  /** Finishes or aborts the attempts in progress. The caller must not start any more. */
   async finish(): Promise<void> {
     const { sender, drainMsMax = DRAIN_MS_MAX } = this.#deps
     const timer = setTimeout(() => sender.abortAll(), drainMsMax)
@@ -135,7 +135,7 @@ class Deliverer {
     )
     const claimed = await readClaimed(database.read, ids, lease)
     for (const delivery of claimed) this.#start(delivery)
-    // If other backends claimed all of them, the next round follows after the poll interval.
+    // If other backends claimed all the deliveries, the next round follows after the poll interval.
     return claimed.length > 0 ? 0 : undefined
   }
 
@@ -149,7 +149,7 @@ class Deliverer {
       horizonMs,
       busy: busy.map(([id]) => id),
     })
-    // If there is not enough capacity for all, each endpoint gets an equal share.
+    // If there is not enough capacity for all endpoints, each endpoint receives an equal share.
     const share = Math.max(1, Math.floor(capacity / Math.max(1, endpoints.length)))
     const found = await Promise.all(
       endpoints.map(({ id, isFailing }) => {
@@ -182,7 +182,7 @@ class Deliverer {
     }
   }
 
-  /** Never rejects. A delivery whose outcome is not recorded is claimed again when its lease has expired. */
+  /** Never rejects. If the outcome is not recorded, the delivery is claimed again when its lease has expired. */
   async #deliver(delivery: ClaimedDelivery): Promise<void> {
     const { database, clock, log } = this.#deps
     try {
@@ -203,8 +203,8 @@ class Deliverer {
   }
 
   /**
-   * Records outcomes until there are no more. Outcomes that arrive during a transaction are recorded together in
-   * the next one.
+   * Records outcomes until there are no more. Outcomes that arrive during a transaction are recorded together in the
+   * next transaction.
    */
   async #record(): Promise<void> {
     const { database, log, random = Math.random } = this.#deps

@@ -1,6 +1,7 @@
 /**
- * Webhook endpoints: each has the URL to which an account's events are sent, and the secret that signs them. The
- * row of a deleted endpoint is kept for the delivery log. A secret is returned once and stored encrypted.
+ * Creates, changes and deletes webhook endpoints. An endpoint has the URL to which events are sent, and the secret with
+ * which they are signed. A secret is returned once and stored encrypted. The row of a deleted endpoint is kept for the
+ * delivery log.
  */
 import { createId } from '../../shared/contract/id.ts'
 import { Problem } from '../../shared/contract/problem.ts'
@@ -18,7 +19,7 @@ import { type PrivateTargets, parseTargetUrl } from './target-url.ts'
 export const ENDPOINTS_MAX = 10
 export const DESCRIPTION_LENGTH_MAX = 200
 
-/** How long both secrets sign after a rotation. */
+/** How long deliveries are signed with both secrets after a rotation. */
 const OVERLAP_MS = 24 * 3_600_000
 
 export interface EndpointSettings {
@@ -90,7 +91,7 @@ export async function updateEndpoint(
   privateTargets: PrivateTargets,
   actionContext: ActionContext,
 ): Promise<WebhookEndpointRow> {
-  const changed = await change(tx, row, checkSettings(input, privateTargets), actionContext)
+  const changed = await updateRow(tx, row, checkSettings(input, privateTargets), actionContext)
   await audit(tx, row, 'webhook_endpoint.updated', actionContext, {
     url: changed.url,
     events: input.eventTypes ?? 'all',
@@ -98,7 +99,7 @@ export async function updateEndpoint(
   return changed
 }
 
-/** Pauses an endpoint. Events that are recorded meanwhile wait until it is resumed. */
+/** Pauses an endpoint. Events that are recorded meanwhile wait until the endpoint is resumed. */
 export async function pauseEndpoint(
   tx: Transaction,
   row: WebhookEndpointRow,
@@ -135,11 +136,11 @@ export async function rotateSecret(
   if (expiresAt !== null && expiresAt > actionContext.now.toISOString()) {
     throw new Problem(
       'webhook_secret_overlap',
-      `Deliveries are still signed with the previous secret too, until ${expiresAt}. Expire it first.`,
+      `Deliveries are still signed with the previous secret too, until ${expiresAt}. Expire that secret first.`,
     )
   }
   const secret = createSigningSecret()
-  const rotated = await change(
+  const rotated = await updateRow(
     tx,
     row,
     {
@@ -161,7 +162,7 @@ export async function expireOldSecret(
 ): Promise<WebhookEndpointRow> {
   if (row.old_secret === null) return row
   await audit(tx, row, 'webhook_endpoint.old_secret_expired', actionContext)
-  return change(tx, row, { old_secret: null, old_secret_expires_at: null }, actionContext)
+  return updateRow(tx, row, { old_secret: null, old_secret_expires_at: null }, actionContext)
 }
 
 /**
@@ -175,7 +176,7 @@ export async function deleteEndpoint(
 ): Promise<void> {
   const now = actionContext.now.toISOString()
   await audit(tx, row, 'webhook_endpoint.deleted', actionContext)
-  await change(
+  await updateRow(
     tx,
     row,
     {
@@ -232,7 +233,7 @@ export async function getLoggedEndpoint(
   return row ?? noEndpoint()
 }
 
-/** Returns the URLs of all endpoints by id, including deleted ones, which the delivery log may contain. */
+/** Returns the URLs of all endpoints by id, including deleted endpoints, which the delivery log may contain. */
 export async function readEndpointUrls(
   reader: Reader,
   accountId: string,
@@ -283,7 +284,7 @@ async function setStatus(
     actionContext,
   )
   const reset = { disabled_reason: null, failing_since: null, hold_until: null }
-  return change(
+  return updateRow(
     tx,
     row,
     { status, status_since: actionContext.now.toISOString(), ...reset },
@@ -291,7 +292,7 @@ async function setStatus(
   )
 }
 
-async function change(
+async function updateRow(
   tx: Transaction,
   row: WebhookEndpointRow,
   values: Partial<WebhookEndpointRow>,

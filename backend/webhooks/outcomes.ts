@@ -48,7 +48,10 @@ export async function recordOutcomes(
   return attempts.length
 }
 
-/** Locks the row after a failure, so that two workers with failures at the same time disable it only once. */
+/**
+ * Reads the endpoint, and locks its row after a failure. Without the lock, two workers with failures at the same time
+ * would both disable the endpoint.
+ */
 async function readEndpoint(
   tx: Transaction,
   id: string,
@@ -58,7 +61,7 @@ async function readEndpoint(
   return await (succeeded ? query : query.forNoKeyUpdate()).executeTakeFirstOrThrow()
 }
 
-/** Returns undefined if another worker has the lease by now. */
+/** Returns undefined if the worker no longer has the lease. */
 async function settleDelivery(
   tx: Transaction,
   { delivery, result, startedAt, endedAt }: Outcome,
@@ -76,9 +79,9 @@ async function settleDelivery(
   const step = claimed.step + 1
   const next =
     result.succeeded || !mayRetry ? undefined : nextAttemptAt(step, result, endedAt, random)
-  const settled = result.succeeded ? 'delivered' : 'failed'
+  const finalStatus = result.succeeded ? 'delivered' : 'failed'
   const isRecorded = await DELIVERY_LEASES.finish(tx, delivery, next ?? null, {
-    status: next === undefined ? settled : 'pending',
+    status: next === undefined ? finalStatus : 'pending',
     attempts,
     step,
     last_attempt_at: startedAt.toISOString(),
@@ -89,7 +92,7 @@ async function settleDelivery(
   return isRecorded ? { attempts } : undefined
 }
 
-/** Writes only if something changes, because most attempts succeed at an endpoint that works. */
+/** Writes only if something changes: most attempts succeed, and change nothing about the endpoint. */
 async function updateEndpointHealth(
   tx: Transaction,
   endpoint: WebhookEndpointRow,

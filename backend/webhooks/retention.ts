@@ -21,8 +21,8 @@ export const WEBHOOK_RETENTION: readonly RetentionRule[] = [
 ]
 
 /**
- * On PostgreSQL, an event that is recorded while its endpoint is being disabled can have a pending delivery. It
- * would never be sent, and would be kept forever.
+ * On PostgreSQL, an event that is recorded while its endpoint is being disabled can have a pending delivery. Without
+ * this rule, the delivery would never be sent, and would be kept forever.
  */
 async function findStranded(read: Reader): Promise<readonly Key[]> {
   return await read

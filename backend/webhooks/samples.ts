@@ -1,4 +1,4 @@
-/** Sample data for test events. It is recognizable by ids that no record has. */
+/** Sample data for test events. Receivers can recognize it by its ids, which no real record has. */
 
 import type { EventType } from '../events/event-types.ts'
 import type { EventData } from '../events/events.ts'
@@ -174,6 +174,7 @@ const SAMPLES: Readonly<Record<string, object>> = {
   webhook: { object: 'webhook_test', message: 'This is a test. Nothing happened.' },
 }
 
+/** The members that an event of this type changes, with their current and previous values. */
 const CHANGES: Readonly<Partial<Record<EventType, readonly [now: object, before: object]>>> = {
   'debtor.updated': [
     { chasing: { status: 'paused', reason: 'A payment plan was agreed', until: null } },
@@ -231,8 +232,8 @@ const CHANGES: Readonly<Partial<Record<EventType, readonly [now: object, before:
 }
 
 export function sampleOf(type: EventType): EventData {
-  const [subject = '', what = ''] = type.split('.')
+  const [subject = '', action = ''] = type.split('.')
   const [now = {}, before = null] = CHANGES[type] ?? []
-  const status = subject === 'message' ? { status: what } : {}
+  const status = subject === 'message' ? { status: action } : {}
   return { object: { ...SAMPLES[subject], ...status, ...now }, previous: before }
 }

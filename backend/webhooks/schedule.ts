@@ -1,4 +1,4 @@
-/** When failed deliveries are retried, which takes about three days in total. */
+/** Schedules the retries of failed deliveries, which take about three days in total. */
 import type { AttemptResult } from './sender.ts'
 
 const SECOND_MS = 1000
@@ -20,10 +20,10 @@ const DELAYS_MS = [
 
 export const ATTEMPTS_MAX = DELAYS_MS.length + 1
 
-/** Spreads the retries of deliveries that failed together. */
+/** Each delay is changed by up to this part at random, which spreads the retries of deliveries that failed together. */
 const JITTER = 0.1
 
-/** The limit of `Retry-After`. If a receiver needs more time, its endpoint should be paused. */
+/** A longer `Retry-After` is shortened to this time. If a receiver needs more time, its endpoint should be paused. */
 const RETRY_AFTER_MS_MAX = 24 * HOUR_MS
 
 /** How long no requests are sent to an overloaded receiver that sends no `Retry-After`. */
@@ -33,8 +33,8 @@ const HOLD_MS = 5 * SECOND_MS
 const OVERLOADED = [429, 502, 503, 504]
 
 /**
- * Returns when to retry after `attempts` failed attempts; undefined after the last one. `random` is a number
- * from 0 to 1.
+ * Returns the time of the next attempt after `attempts` failed attempts; undefined after the last attempt. `random` is
+ * a number from 0 to 1.
  */
 export function nextAttemptAt(
   attempts: number,
@@ -48,7 +48,7 @@ export function nextAttemptAt(
   return new Date(now.getTime() + Math.max(jittered, retryAfterMs(result, now) ?? 0))
 }
 
-/** Returns until when nothing is sent to the receiver; undefined if the result requires no such pause. */
+/** Returns the time until which nothing is sent to the receiver; undefined if the result requires no pause. */
 export function holdUntil(result: AttemptResult, now: Date): Date | undefined {
   if (result.statusCode === null || !OVERLOADED.includes(result.statusCode)) return undefined
   return new Date(now.getTime() + (retryAfterMs(result, now) ?? HOLD_MS))

@@ -1,7 +1,7 @@
 /**
- * Encrypts secrets for storage with AES-256-GCM. The owner is authenticated with the secret, so that a sealed
- * secret that is copied to another row cannot be decrypted there. A sealed secret contains the id of its key, so
- * that it can still be decrypted after a new key was added.
+ * Encrypts (seals) secrets for storage with AES-256-GCM. The owner is authenticated with the secret, so that a sealed
+ * secret that is copied to another row cannot be decrypted there. A sealed secret contains the id of its key, so that
+ * it can still be decrypted after another key was added.
  */
 import assert from 'node:assert'
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto'
@@ -23,18 +23,18 @@ const CIPHER = 'aes-256-gcm'
 const NONCE_BYTES = 12
 const TAG_BYTES = 16
 
-/** `keys` have 32 bytes each. The first one encrypts; all of them can decrypt. */
+/** `keys` have 32 bytes each. The first key encrypts; all keys can decrypt. */
 export function createSecretBox(keys: readonly Buffer[]): SecretBox {
   const byId = new Map(keys.map((key) => [keyId(key), key]))
-  const [sealing] = keys
-  assert(sealing !== undefined, 'There is no key to seal with')
+  const [encryptionKey] = keys
+  assert(encryptionKey !== undefined, 'There is no key to encrypt with')
   return {
     seal(secret, owner) {
       const nonce = randomBytes(NONCE_BYTES)
-      const cipher = createCipheriv(CIPHER, sealing, nonce, { authTagLength: TAG_BYTES })
+      const cipher = createCipheriv(CIPHER, encryptionKey, nonce, { authTagLength: TAG_BYTES })
       cipher.setAAD(associatedData(owner))
       const parts = [nonce, cipher.update(secret, 'utf8'), cipher.final(), cipher.getAuthTag()]
-      return `v1.${keyId(sealing)}.${Buffer.concat(parts).toString('base64url')}`
+      return `v1.${keyId(encryptionKey)}.${Buffer.concat(parts).toString('base64url')}`
     },
     open(sealed, owner) {
       const [version, id = '', text = ''] = sealed.split('.')

@@ -9,13 +9,13 @@ const ATTEMPT_MS_MAX = 15_000
 const RESPONSE_BYTES_MAX = 65_536
 const RESPONSE_HEADER_BYTES_MAX = 16_384
 
-/** How much of the response the delivery log shows. */
+/** How many bytes of the body and of each header the delivery log shows, and how many headers. */
 const SHOWN_BYTES_MAX = 1024
 const SHOWN_HEADERS_MAX = 50
 
 /**
- * Shorter than the time for which receivers keep idle connections open. Otherwise an attempt could fail on a
- * connection that the receiver has just closed.
+ * How long an idle connection is kept, which is shorter than receivers usually keep it. Otherwise an attempt could fail
+ * on a connection that the receiver has just closed.
  */
 const IDLE_MS_MAX = 2000
 
@@ -64,7 +64,7 @@ export interface SenderOptions extends ConnectorOptions {
 export function createSender(options: SenderOptions): Sender {
   const { attemptMsMax = ATTEMPT_MS_MAX } = options
   // The number of connections is not limited, so that a receiver that hangs does not delay another account's
-  // endpoint on the same host; the worker limits the attempts. Proxies of the environment are not used.
+  // endpoint on the same host; the worker limits the attempts. Proxy settings in the environment are ignored.
   const agent = new Agent({
     connect: createConnector(options),
     allowH2: false,
@@ -72,7 +72,7 @@ export function createSender(options: SenderOptions): Sender {
     keepAliveTimeout: IDLE_MS_MAX,
     keepAliveMaxTimeout: IDLE_MS_MAX,
     maxHeaderSize: RESPONSE_HEADER_BYTES_MAX,
-    // The timeout of the attempt replaces both.
+    // The timeout of the whole attempt replaces these two.
     headersTimeout: 0,
     bodyTimeout: 0,
   })
@@ -100,7 +100,7 @@ export function createSender(options: SenderOptions): Sender {
   }
 }
 
-/** The part of the response that has arrived, which is also kept if the attempt then fails. */
+/** The part of the response that has arrived. It is kept even if the attempt fails later. */
 interface Received {
   statusCode?: number
   headers?: Dispatcher.ResponseData['headers']
@@ -153,7 +153,7 @@ function shownHeaders(headers: Dispatcher.ResponseData['headers']): Record<strin
   )
 }
 
-/** PostgreSQL does not store U+0000 in text. */
+/** Replaces U+0000, which PostgreSQL cannot store in text. */
 function shownText(chunks: readonly Buffer[]): string {
   return Buffer.concat(chunks).subarray(0, SHOWN_BYTES_MAX).toString('utf8').replaceAll('\0', '�')
 }

@@ -20,8 +20,8 @@ export interface SignedMessage {
 }
 
 /**
- * Returns the header `webhook-signature`. It has a signature for each secret, so that a receiver that knows only
- * one of them can verify it.
+ * Returns the header `webhook-signature`. It has a signature for each secret, so that a receiver that knows only one of
+ * the secrets can verify the message.
  */
 export function signMessage(message: SignedMessage, secrets: readonly string[]): string {
   return secrets.map((secret) => signOnce(message, secret)).join(' ')

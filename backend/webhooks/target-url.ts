@@ -51,12 +51,12 @@ function errorInHost({ hostname }: URL): string | undefined {
   if (hostname.startsWith('[') || isIP(hostname) !== 0) {
     return 'must name a host, not an IP address'
   }
-  if (hostname.endsWith('.')) return 'must not end its host name with a dot'
+  if (hostname.endsWith('.')) return 'must not have a dot at the end of its host name'
   const isPublicName = hostname.includes('.') && !INTERNAL_NAME.test(hostname)
   return isPublicName ? undefined : 'must name a host on the public internet'
 }
 
 function errorInPort({ port }: URL): string | undefined {
   if (port === '' || Number(port) >= PORT_MIN) return undefined
-  return `must use port 443, or a port from ${PORT_MIN} on`
+  return `must use port 443, or port ${PORT_MIN} or higher`
 }

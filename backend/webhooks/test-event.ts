@@ -14,7 +14,10 @@ import { sampleOf } from './samples.ts'
 import { ATTEMPTS_MAX } from './schedule.ts'
 import type { WebhookServices } from './webhooks.ts'
 
-/** Shorter than the gateway's timeout for a page. The delivery log also shows an outcome that comes later. */
+/**
+ * How long a request waits for the outcome, which is less than the gateway's timeout for pages. The delivery log also
+ * shows an outcome that is recorded later.
+ */
 const WAIT_MS_MAX = 8000
 
 export interface TestDeps {
@@ -44,7 +47,7 @@ export async function sendTestEvent(
   return claimed.id
 }
 
-/** Records the delivery with a lease, so that no worker claims it, and without retries in its schedule. */
+/** Records the delivery as claimed, so that no worker claims it, and at the last step, so that it is not retried. */
 async function recordTest(
   endpoint: WebhookEndpointRow,
   type: string,
@@ -77,7 +80,7 @@ async function recordTest(
     return delivery.id
   })
   const [claimed] = await readClaimed(database.read, [id], lease)
-  if (claimed === undefined) throw new Error(`the test delivery ${id} does not exist any more`)
+  if (claimed === undefined) throw new Error(`the test delivery ${id} no longer exists`)
   return claimed
 }
 

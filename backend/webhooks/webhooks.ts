@@ -1,4 +1,4 @@
-/** Creates what the process needs for webhooks: services for pages of Settings, and the delivery worker. */
+/** Creates the services for webhooks that pages of Settings use, and the delivery worker. */
 import type { Logger } from '../../shared/process/log.ts'
 import type { Database } from '../database/database.ts'
 import type { AttemptDeps } from './attempt.ts'
@@ -16,16 +16,16 @@ export interface Webhooks {
   readonly services: WebhookServices
   /** Starts delivering due events. */
   start(): void
-  /** Finishes or releases the attempts in progress. */
+  /** Finishes the attempts in progress, or aborts them and releases their leases. */
   drain(): Promise<void>
 }
 
 export interface WebhooksOptions extends SenderOptions {
   readonly database: Database
   readonly baseUrl: string
-  /** Keys of 32 bytes each. The first one encrypts. */
+  /** Keys of 32 bytes each. The first key encrypts; all keys can decrypt. */
   readonly boxKeys: readonly Buffer[]
-  /** Whether no other backend delivers from this database. */
+  /** Whether this is the only backend that delivers webhooks from the database. */
   readonly isOnlyBackend: boolean
   readonly clock: () => Date
   readonly log: Logger
@@ -46,15 +46,15 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
   }
   const sender = createSender(options)
   const services = { sender, box: createSecretBox(boxKeys), clock, baseUrl, privateTargets }
-  let running = async () => {}
+  let drainWorker = async () => {}
   return {
     services,
     start() {
       const worker = startDeliveryWorker({ ...services, database, log, isOnlyBackend, onAttempt })
-      running = worker.drain
+      drainWorker = worker.drain
     },
     async drain() {
-      await running()
+      await drainWorker()
       await sender.close()
     },
   }
