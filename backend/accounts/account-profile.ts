@@ -38,13 +38,15 @@ export async function changeAccountProfile(
   input: JsonObject,
   actionContext: ActionContext,
 ): Promise<AccountRow> {
-  const wanted = validateBody(schema, input)
+  const requested = validateBody(schema, input)
   const account = await lockAccount(tx, accountId)
-  const changed = PROFILE_FIELDS.filter((name) => (wanted[name] ?? account[name]) !== account[name])
+  const changed = PROFILE_FIELDS.filter(
+    (name) => (requested[name] ?? account[name]) !== account[name],
+  )
   if (changed.length === 0) return account
-  const change = { ...wanted, updated_at: actionContext.now.toISOString() }
+  const change = { ...requested, updated_at: actionContext.now.toISOString() }
   await tx.updateTable('accounts').set(change).where('id', '=', accountId).execute()
-  const detail = changed.map((name) => [name, { from: account[name], to: wanted[name] }])
+  const detail = changed.map((name) => [name, { from: account[name], to: requested[name] }])
   await recordAudit(tx, actionContext, {
     accountId,
     action: 'account.changed',

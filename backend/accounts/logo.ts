@@ -49,12 +49,12 @@ const FORMATS: readonly Format[] = [
 ]
 
 /** Throws `validation_failed` at `/logo`. */
-export function parseLogo(given: Buffer): Logo {
-  if (given.length === 0) throw invalidLogo('required', 'is required: choose a file')
-  if (given.length > LOGO_BYTES_MAX) {
+export function parseLogo(file: Buffer): Logo {
+  if (file.length === 0) throw invalidLogo('required', 'is required: choose a file')
+  if (file.length > LOGO_BYTES_MAX) {
     throw invalidLogo('too_large', `must be at most ${LOGO_BYTES_MAX / 1024} KiB`)
   }
-  const format = FORMATS.find(({ start }) => given.subarray(0, start.length).equals(start))
+  const format = FORMATS.find(({ start }) => file.subarray(0, start.length).equals(start))
   if (format === undefined) {
     throw invalidLogo(
       'invalid_format',
@@ -62,10 +62,10 @@ export function parseLogo(given: Buffer): Logo {
     )
   }
   const { mediaType, end, parse } = format
-  if (!given.subarray(-end.length).equals(end)) {
+  if (!file.subarray(-end.length).equals(end)) {
     throw invalidLogo('invalid_format', 'is damaged: its end is missing')
   }
-  const picture = parse(given)
+  const picture = parse(file)
   if (picture === undefined)
     throw invalidLogo('invalid_format', 'is damaged: it cannot be read completely')
   const { width, height, orientation = UPRIGHT } = sizeOf(picture.whole)

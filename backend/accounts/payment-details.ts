@@ -145,8 +145,8 @@ function checkCurrency(text: string): string {
 function checkDetails(currency: string, input: PaymentDetailsInput): PaymentDetails {
   const errors: FieldError[] = []
   const read = (name: (typeof PAYMENT_FIELDS)[number]): string | null => {
-    const given = (input[name] ?? '').trim()
-    const value = name === 'bank_code' ? given.toUpperCase() : given
+    const entered = (input[name] ?? '').trim()
+    const value = name === 'bank_code' ? entered.toUpperCase() : entered
     if (value === '') return null
     const checked = check(CHECKS[name], value)
     if (!(checked instanceof Rejection)) return checked
@@ -179,8 +179,8 @@ function checkDetails(currency: string, input: PaymentDetailsInput): PaymentDeta
 }
 
 /** Returns the number without spaces. A number that looks like an IBAN must have correct check digits. */
-function parseAccountNumber(given: string): string | undefined {
-  const number = given.toUpperCase().replace(/\s/g, '')
+function parseAccountNumber(entered: string): string | undefined {
+  const number = entered.toUpperCase().replace(/\s/g, '')
   if (looksLikeIban(number)) return isIban(number) ? number : undefined
   return /^[A-Z0-9][A-Z0-9-]{3,33}$/.test(number) ? number : undefined
 }

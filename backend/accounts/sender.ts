@@ -1,6 +1,6 @@
 /**
  * The sender of reminders as customers see it: a name, and optionally a logo. The name is the display name in
- * From and the creditor's name in the text; the address is always the one in `MAIL_FROM`.
+ * From and the creditor's name in the text; the address is always the address in `MAIL_FROM`.
  */
 import type { AccountRow, Transaction } from '../database/tables.ts'
 import { fieldErrorsProblem } from '../validation/field-errors.ts'
@@ -16,7 +16,7 @@ export function senderNameOf({ sender_name, name }: Pick<AccountRow, 'sender_nam
 }
 
 /**
- * A sender name must not look like an address, which mail programs might show instead of the real one: it
+ * A sender name must not look like an address, which mail programs might show instead of the real address: it
  * contains no @ or similar characters, no invisible characters, and no characters that reverse the direction of
  * text.
  */

@@ -49,12 +49,15 @@ export async function issueApiKey(
   assert(pepper !== undefined, 'at least one pepper must be configured')
   const { accountId, rateLimit = RATE_LIMIT_DEFAULT } = input
   const { expiresAt: expiry = null, allowedAddresses: addresses = [] } = input
-  const given = { ...input, expiresAt: expiry, allowedAddresses: addresses }
-  const { name, scopes, expiresAt, allowedAddresses } = checkKeyInput(given, actionContext.now)
+  const withDefaults = { ...input, expiresAt: expiry, allowedAddresses: addresses }
+  const { name, scopes, expiresAt, allowedAddresses } = checkKeyInput(
+    withDefaults,
+    actionContext.now,
+  )
   if (!Number.isInteger(rateLimit) || rateLimit < 1 || rateLimit > RATE_LIMIT_MAX) {
     throw new Problem(
       'validation_failed',
-      'The rate limit must be a whole number of calls per hour.',
+      `The rate limit must be a whole number from 1 to ${RATE_LIMIT_MAX} calls per hour.`,
     )
   }
   await getAccount(tx, accountId)

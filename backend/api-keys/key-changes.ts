@@ -140,17 +140,17 @@ async function lockActiveKey(tx: Transaction, id: string, now: Date, accountId?:
   throw new Problem('key_not_active', `The API key ${key.name} is ${status}; issue a new one.`)
 }
 
-function changedExpiry(key: ApiKeyRow, wanted: Date | null | undefined, now: Date) {
+function changedExpiry(key: ApiKeyRow, requested: Date | null | undefined, now: Date) {
   const current = key.expires_at
-  const expiresAt = wanted === undefined ? current : (wanted?.toISOString() ?? null)
+  const expiresAt = requested === undefined ? current : (requested?.toISOString() ?? null)
   if (expiresAt === current) return { expiresAt, errors: [] }
   const isLater = current !== null && (expiresAt === null || expiresAt > current)
-  const later: FieldError = {
+  const laterExpiry: FieldError = {
     pointer: '/expires_at',
     code: 'out_of_range',
     detail: 'The expiry can only be moved to an earlier time. To work for longer, rotate the key.',
   }
-  return { expiresAt, errors: isLater ? [later] : expiryErrors(wanted ?? null, now) }
+  return { expiresAt, errors: isLater ? [laterExpiry] : expiryErrors(requested ?? null, now) }
 }
 
 async function recordKeyChange(

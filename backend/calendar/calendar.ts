@@ -75,16 +75,16 @@ export function startOfDay(date: string, timezone: string): Date {
  * hour later.
  */
 export function instantOf(date: string, hour: number, timezone: string): Date {
-  const wanted = Date.parse(`${date}T00:00:00Z`) + hour * HOUR_MS
+  const localAsUtc = Date.parse(`${date}T00:00:00Z`) + hour * HOUR_MS
   // The offset depends on the instant, so it is computed a second time at the first result.
-  const near = wanted - offsetAt(wanted, timezone)
-  return new Date(wanted - offsetAt(near, timezone))
+  const estimate = localAsUtc - offsetAt(localAsUtc, timezone)
+  return new Date(localAsUtc - offsetAt(estimate, timezone))
 }
 
 /** How far local time is ahead of UTC, in milliseconds. */
 function offsetAt(time: number, timezone: string): number {
-  const shown = clockFormat(timezone).format(time)
-  return Date.parse(`${shown.replace(' ', 'T')}Z`) - Math.floor(time / 1000) * 1000
+  const localTime = clockFormat(timezone).format(time)
+  return Date.parse(`${localTime.replace(' ', 'T')}Z`) - Math.floor(time / 1000) * 1000
 }
 
 const DAY = { year: 'numeric', month: '2-digit', day: '2-digit' } as const
@@ -97,12 +97,12 @@ const clockFormat = formatIn({ ...DAY, ...TIME })
  * Formats are cached, since creating a format takes 50 µs and using it takes 1 µs. The cache has at most one
  * format for each time zone of accounts and debtors.
  */
-function formatIn(shown: Intl.DateTimeFormatOptions): (timezone: string) => Intl.DateTimeFormat {
+function formatIn(fields: Intl.DateTimeFormatOptions): (timezone: string) => Intl.DateTimeFormat {
   const formats = new Map<string, Intl.DateTimeFormat>()
   return (timezone) => {
     const known = formats.get(timezone)
     if (known !== undefined) return known
-    const options = { timeZone: timezone, ...shown }
+    const options = { timeZone: timezone, ...fields }
     const format = new Intl.DateTimeFormat('sv-SE-u-ca-iso8601-nu-latn', options)
     formats.set(timezone, format)
     return format

@@ -49,9 +49,9 @@ export const debtorCommands: readonly Command[] = [
       country: textOption('C', 'The ISO 3166-1 code of the country, e.g. NL.'),
     },
     async run({ ID, 'postal-code': postalCode, ...named }, context) {
-      const given = { ...named, postal_code: postalCode }
+      const values = { ...named, postal_code: postalCode }
       const details = Object.fromEntries(
-        Object.entries(given).filter(([, value]) => value !== undefined),
+        Object.entries(values).filter(([, value]) => value !== undefined),
       )
       return change(context, ID, 'was changed', ({ tx, accountId, actionContext }) =>
         changeDebtorDetails(tx, accountId, ID, details, actionContext),
@@ -173,8 +173,8 @@ async function represent({ read }: Database, row: DebtorRow, now: Date) {
   return renderDebtor(row, balances.get(row.id) ?? [])
 }
 
-function parseUntil(given: string, timezone: string): Date {
-  const until = isCalendarDate(given) ? startOfDay(given, timezone) : parseInstant(given)
+function parseUntil(text: string, timezone: string): Date {
+  const until = isCalendarDate(text) ? startOfDay(text, timezone) : parseInstant(text)
   if (until !== undefined) return until
   throw new UsageError('--until must be a date as YYYY-MM-DD, or a time with a UTC offset')
 }

@@ -206,11 +206,11 @@ export const keyCommands: readonly Command[] = [
 ]
 
 /** Throws `UsageError`. An absent option has no member in the result; `none` allows any address. */
-function readRestrictions(given: {
+function readRestrictions(options: {
   readonly 'expires-at'?: string | undefined
   readonly addresses?: string | undefined
 }) {
-  const { 'expires-at': expiresAt, addresses } = given
+  const { 'expires-at': expiresAt, addresses } = options
   const instant = expiresAt === undefined ? undefined : parseInstant(expiresAt)
   if (expiresAt !== undefined && instant === undefined) {
     throw new UsageError('--expires-at must be a time with a UTC offset, e.g. 2027-01-01T00:00:00Z')

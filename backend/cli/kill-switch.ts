@@ -73,11 +73,11 @@ export const killSwitchCommands: readonly Command[] = [
 async function change(
   context: Context,
   accountId: string | undefined,
-  wanted: KillSwitchChange,
+  requested: KillSwitchChange,
 ): Promise<Output> {
   const actionContext = { actor: OPERATOR, now: context.now }
   const changed = await (await context.database()).transaction((tx) =>
-    setKillSwitch(tx, accountId ?? null, wanted, actionContext),
+    setKillSwitch(tx, accountId ?? null, requested, actionContext),
   )
   const scope = accountId === undefined ? 'the whole installation' : `account ${accountId}`
   const effect = changed.isOn ? 'no reminder is sent' : 'reminders are sent again'

@@ -33,10 +33,10 @@ export const paymentCommands: readonly Command[] = [
       },
     },
     async run({ ID, to }, context) {
-      const wanted = splitList(to).map(parseAllocation)
-      if (wanted.length === 0) throw new UsageError('--to must name an invoice')
+      const allocations = splitList(to).map(parseAllocation)
+      if (allocations.length === 0) throw new UsageError('--to must name an invoice')
       return perform(context, ID, 'was allocated', async (tx, accountId, actionContext) => {
-        const { payment } = await allocatePayment(tx, accountId, ID, wanted, actionContext)
+        const { payment } = await allocatePayment(tx, accountId, ID, allocations, actionContext)
         return payment
       })
     },

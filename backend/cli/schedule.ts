@@ -43,11 +43,11 @@ export const scheduleCommands: readonly Command[] = [
           'A date as YYYY-MM-DD: no reminder is sent for invoices that fell due before it; none removes it.',
       },
     },
-    async run({ account: id, ...wanted }, context) {
+    async run({ account: id, ...options }, context) {
       const database = await context.database()
       await getAccount(database.read, id)
       const before = await readChasingSettings(database.read, id)
-      const change = changeOf(before, wanted)
+      const change = changeOf(before, options)
       const actionContext = { actor: OPERATOR, now: context.now }
       const settings =
         Object.keys(change).length === 0

@@ -1,6 +1,6 @@
 /**
- * A small sample ledger with dates relative to today, so that it looks in use on any day. The addresses are in
- * reserved domains, and debtors of a demo account are never contacted.
+ * A small sample ledger. Its dates are relative to today, so that the demo account looks in use on any day. The
+ * addresses are in reserved domains, and debtors of a demo account are never contacted.
  */
 import type { MessageRow } from '../database/tables.ts'
 

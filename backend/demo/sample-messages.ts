@@ -87,7 +87,7 @@ async function logSampleMessage(
     .values({ ...ofMessage, invoice_id: invoice.id, stage, cycle: invoice.chasing_cycle })
     .execute()
   if (status !== 'awaiting_approval') return
-  await markWaiting(tx, invoice, row)
+  await markAwaitingApproval(tx, invoice, row)
   const expiresAt = new Date(at.getTime() + APPROVAL_MS).toISOString()
   const facts = { stage, recipient, invoices: [covered], timesPutOn: 0, expiresAt }
   await tx
@@ -136,7 +136,7 @@ async function suppressRecipient(tx: Transaction, message: MessageRow, now: Date
 }
 
 /** Sets the fields that the planner sets for an invoice whose reminder awaits approval. */
-async function markWaiting(tx: Transaction, invoice: InvoiceRow, message: MessageRow) {
+async function markAwaitingApproval(tx: Transaction, invoice: InvoiceRow, message: MessageRow) {
   await tx
     .updateTable('invoices')
     .set({

@@ -174,8 +174,8 @@ function readResponse(resolve: Resolve, status: string, value: unknown): Documen
 
 function readHeaders(resolve: Resolve, value: unknown): ReadonlyMap<string, DocumentedHeader> {
   return new Map(
-    Object.entries(membersOf(value)).map(([name, given]) => {
-      const { description, required, schema, example } = resolve(given)
+    Object.entries(membersOf(value)).map(([name, entry]) => {
+      const { description, required, schema, example } = resolve(entry)
       const header = { description: textOf(description), schema: membersOf(schema), example }
       return [name, { ...header, required: required === true }]
     }),
@@ -187,8 +187,8 @@ function readContent(resolve: Resolve, value: unknown): Content | undefined {
   if (entry === undefined) return undefined
   const [mediaType, media] = entry
   const { schema, example, examples } = membersOf(media)
-  const named = Object.entries(membersOf(examples)).map(([name, given]) => {
-    const { summary, value } = resolve(given)
+  const named = Object.entries(membersOf(examples)).map(([name, entry]) => {
+    const { summary, value } = resolve(entry)
     return { name, summary: textOf(summary), value }
   })
   const single = example === undefined ? [] : [{ name: 'example', summary: '', value: example }]

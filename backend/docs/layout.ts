@@ -41,8 +41,8 @@ export function renderLayout(page: Page, site: Site): string {
 <ul id="results"></ul>
 </div>
 </search>
-<a class="elsewhere" href="/settings">Settings</a>
-<p class="unseen" role="status" id="said"></p>
+<a class="settings-link" href="/settings">Settings</a>
+<p class="unseen" role="status" id="copy-status"></p>
 </header>
 <div class="columns"${page.isWide && html` data-wide`}>
 <details class="menu" open>
@@ -74,7 +74,7 @@ function renderAdjacentPages(page: Page, pages: readonly Page[]): Html | undefin
   const at = pages.indexOf(page)
   if (at < 1) return undefined
   const [previous, next] = [pages[at - 1], pages[at + 1]]
-  return html`<nav class="neighbours" aria-label="Previous and next page">
+  return html`<nav class="adjacent-pages" aria-label="Previous and next page">
 ${previous && html`<a rel="prev" href="${previous.path}">← ${previous.title}</a>`}
 ${next && html`<a rel="next" href="${next.path}">${next.title} →</a>`}
 </nav>`

@@ -73,8 +73,10 @@ export function respondWithProblems(server: Server, options: ProblemResponsesOpt
 
 /** Returns the request id of the gateway, so that both processes log the same id. */
 export function requestIdOf({ headers }: Request): string {
-  const given = headers['x-request-id']
-  return typeof given === 'string' && /^[A-Za-z0-9._-]{1,64}$/.test(given) ? given : createId('req')
+  const sentId = headers['x-request-id']
+  return typeof sentId === 'string' && /^[A-Za-z0-9._-]{1,64}$/.test(sentId)
+    ? sentId
+    : createId('req')
 }
 
 function respond(h: ResponseToolkit, problem: Problem, type: string, document: string) {

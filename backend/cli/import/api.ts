@@ -38,7 +38,10 @@ export interface Api {
    * that `retryDelaysMs` allows.
    */
   get(path: string, options?: { readonly attemptsMax?: number }): Promise<Json>
-  /** Returns a 201, or a 409 or 422 that rejects this record. */
+  /**
+   * Returns the response if its status is 201, or if it is 409 or 422, with which the service rejects this
+   * record.
+   */
   post(path: string, idempotencyKey: string, body: Json): Promise<ApiResponse>
   readonly window: RateLimitWindow | undefined
   /** The number of requests that received a response. */
@@ -73,7 +76,7 @@ const CONNECT_TIMEOUT_MS = 10_000
 const RESPONSE_BYTES_MAX = 32 * 1024 * 1024
 /** The wait after a 429 without Retry-After. */
 const RATE_LIMIT_WAIT_SECONDS = 60
-const LIMITED = 'The hourly limit of the key is reached'
+const LIMIT_REACHED = 'The hourly limit of the key is reached'
 
 interface Call {
   readonly method: 'GET' | 'POST'
@@ -111,7 +114,7 @@ export function createApi({
 
   async function call(request: Call, attemptsMax: number): Promise<ApiResponse> {
     for (let failures = 0; ; ) {
-      if (limitedUntilMs > Date.now()) onWait(LIMITED, limitedUntilMs)
+      if (limitedUntilMs > Date.now()) onWait(LIMIT_REACHED, limitedUntilMs)
       await pause(limitedUntilMs - Date.now())
       const outcome = await send(request)
       if (outcome.kind === 'response') {

@@ -36,8 +36,8 @@ export interface PostingOptions {
 }
 
 /**
- * The import stops after this many rejections. So many usually have one cause, and each counts against the
- * hourly limit.
+ * The import stops after this many rejections, because they usually have the same cause, and each of them
+ * counts against the hourly limit.
  */
 const REFUSALS_MAX = 100
 

@@ -196,7 +196,7 @@ const observer = new IntersectionObserver(
 for (const id of links.keys()) observer.observe(document.getElementById(id))
 
 /** Adds a button that copies a sample. If the browser does not allow this, the sample is selected instead. */
-const said = document.querySelector('#said')
+const copyStatus = document.querySelector('#copy-status')
 
 for (const pre of document.querySelectorAll('pre:not(:has([data-language="http"]))')) addCopy(pre)
 
@@ -216,14 +216,14 @@ async function copy(pre, button) {
   try {
     await navigator.clipboard.writeText(pre.textContent.trimEnd())
     button.textContent = 'Copied'
-    said.textContent = 'Copied.'
+    copyStatus.textContent = 'Copied.'
   } catch {
     getSelection().selectAllChildren(pre)
     button.textContent = 'Selected'
-    said.textContent = 'Selected. You can copy it now.'
+    copyStatus.textContent = 'Selected. You can copy it now.'
   }
   setTimeout(() => {
     button.textContent = 'Copy'
-    said.textContent = ''
+    copyStatus.textContent = ''
   }, 2000)
 }
