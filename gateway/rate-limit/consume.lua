@@ -53,7 +53,8 @@ for i, key in ipairs(KEYS) do
   local before = counted - calls
 
   if ends < 0 or ends > now + window + SHIFT_MS then
-    -- No valid window is open: this is the first call of a window, or the store lost it, or its end was altered.
+    -- No valid window is open: this is the first call of a window, the store lost the window, or another program altered
+    -- its end.
     if known_end > now then
       before, ends = math.max(before, known), known_end
     else
@@ -71,6 +72,7 @@ for i, key in ipairs(KEYS) do
     ends = known_end
     redis.call('PEXPIREAT', key, string.format('%.0f', ends))
   elseif known_end >= ends and known_end - ends < SHIFT_MS then
+    -- The counter is of the window that this gateway knows: the calls that it did not report are added.
     before = math.max(before + unreported, known)
   end
 

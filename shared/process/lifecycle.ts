@@ -23,7 +23,7 @@ import {
 export const PROCESS_SETTINGS = {
   LOG_LEVEL: oneOf('The least severe event that is logged.', LOG_LEVELS, { fallback: 'info' }),
   DRAIN_TIMEOUT_MS: integer(
-    'The time that calls and jobs in progress have to finish after SIGTERM. Then the process exits, and unfinished calls are lost.',
+    'How long calls and jobs in progress may take to finish after SIGTERM. Then the process exits, and unfinished calls are lost.',
     { min: 1_000, max: 600_000, fallback: '10000' },
   ),
   OTEL_EXPORTER_OTLP_ENDPOINT: optional(
