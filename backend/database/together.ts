@@ -1,7 +1,7 @@
 /**
  * Waits like `Promise.all` for statements of a transaction that were sent together, but always until the last
- * one has ended. If any failed, throws the error of the first one that failed: the statements after it failed
- * only for this reason, and their errors do not show the cause.
+ * one has ended. If a statement fails, throws the error of the first that failed. The statements after it fail
+ * as a consequence, and their errors do not show the cause.
  */
 export async function together<const Statements extends readonly unknown[]>(
   statements: Statements,

@@ -99,8 +99,9 @@ function recordsOf({ invoiceId, paymentId, customerId }: TakeBackStep): Imported
 }
 
 /**
- * Returns a unique number for a voided invoice, whose own number can then be used again. It ends with a part of
- * the import's id or, because two shortened numbers may be equal, with the invoice's id.
+ * Returns a unique number that replaces the number of a voided invoice, so that the original number can be used
+ * again. The new number ends with a part of the import's id or, because two shortened numbers may be equal,
+ * with the invoice's id.
  */
 function releasedNumber({ id, number }: InvoiceRow, importId: string): string {
   const suffix = ` (taken back ${importId.slice(-6)})`

@@ -147,8 +147,8 @@ async function retryWhileLocked<T>(
 }
 
 /**
- * Polls the lock instead of waiting for it: a waiting statement keeps a snapshot, for which `create index
- * concurrently` in the process that has the lock would wait forever.
+ * Polls the lock instead of waiting for it. A waiting statement would keep a snapshot, and `create index
+ * concurrently`, in the process that has the lock, would wait forever for the end of this snapshot.
  */
 async function lock(client: pg.ClientBase, progress: MigrationProgress): Promise<void> {
   let notedAt: number | undefined

@@ -78,8 +78,8 @@ export function createClient(options: SessionOptions): Client {
 }
 
 /**
- * Returns a class whose sessions are on the server that accepts writes when they are opened, and are closed
- * when another server accepts writes.
+ * Returns a client class. Its sessions are opened on the server that accepts writes, and closed when another
+ * server accepts writes.
  */
 function clientClass(primary: Primary) {
   return class extends pg.Client {

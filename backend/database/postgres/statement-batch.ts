@@ -1,8 +1,8 @@
 /**
  * Statements that are sent together: in one write to the socket, and with one Sync of the protocol at the end.
- * The server runs them in order and sends all of its responses at the Sync. If each statement were sent alone,
- * each would cost the driver and the server a system call, and the driver a timer and some promises, which
- * takes longer than most of our statements themselves.
+ * The server runs them in order and sends all of its responses at the Sync. A statement that is sent alone
+ * costs the driver and the server a system call, and the driver a timer and some promises. This overhead takes
+ * longer than most of our statements themselves.
  *
  * If a statement fails, the server skips the statements after it.
  */

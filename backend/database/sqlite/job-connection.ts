@@ -1,8 +1,8 @@
 /**
  * The connection of one job of the write queue. A prepared write that returns no rows is deferred until a
- * statement may depend on it or the job ends, and then runs together with the other deferred writes
- * (write-batches.ts): the round trip to SQLite's thread takes longer than most writes. If a deferred write
- * fails, the statement that caused it to run throws its error, and the job fails.
+ * statement may depend on it or the job ends. It then runs together with the other deferred writes
+ * (write-batches.ts), because a round trip to SQLite's thread takes longer than most writes. If a deferred
+ * write fails, the statement that caused it to run throws its error, and the job fails.
  *
  * The savepoint with which a job is undone is created before its first write. A job whose writes all run as one
  * statement at its end needs no savepoint, because a statement that fails has no effect.
