@@ -10,8 +10,9 @@ import { reservePort, startOnReservedPort } from '../fixtures/servers/ports.ts'
 const MODULE = new URL('../fixtures/servers/ports.ts', import.meta.url)
 
 /**
- * A range of twelve ports, of which three processes reserve two each: without reservations, some would be equal. It
- * lies below the ports that other tests reserve, and is random, so that concurrent runs use different ranges.
+ * A range of twelve ports, from which three processes reserve two ports each. Without reservations, two processes would
+ * often choose the same port. The range is below the ports that other tests reserve, and is random, so that concurrent
+ * runs use different ranges.
  */
 const FIRST = 2_000 + 12 * Math.floor(Math.random() * 200)
 const RANGE = { first: FIRST, end: FIRST + 12 }
@@ -58,7 +59,7 @@ t.test('a port belongs to one process until that process ends', async (t) => {
   })
 })
 
-t.test('the kernel gives a reserved port to no connection', async (t) => {
+t.test('a reserved port is below the range from which the kernel assigns ports', async (t) => {
   const [start] = readFileSync('/proc/sys/net/ipv4/ip_local_port_range', 'utf8').split(/\s+/)
   t.ok((await reservePort()) < Number(start))
 })

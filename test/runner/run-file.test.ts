@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { type FileResult, runFile, runTogether } from '../fixtures/runner/run-file.ts'
 
-/** Runs a test file with this code. */
+/** Runs a test file that contains this code. */
 function run(t: Test, text: string, secondsMax = 300): Promise<FileResult> {
   const tap = JSON.stringify(import.meta.resolve('tap'))
   const directory = t.testdir({ 'own.test.mjs': `import t from ${tap}\n${text}` })
@@ -16,7 +16,7 @@ function shown({ isOk, passed, failures, skipped }: FileResult) {
   return { isOk, passed, failed: failures.map(({ path }) => path), skipped }
 }
 
-t.test('assertions are counted, and subtests without assertions', async (t) => {
+t.test('assertions, and subtests without assertions, are counted', async (t) => {
   const result = await run(
     t,
     `t.test('outer', async (t) => {
@@ -47,14 +47,14 @@ t.test('a failure has its path, location and diff', async (t) => {
 })
 
 t.test('a file that exits early fails, even if its assertions passed', async (t) => {
-  for (const [text, why] of [
+  for (const [text, reason] of [
     ['t.ok(true); process.exit(3)', 'exit code 3'],
     ["t.ok(true); process.kill(process.pid, 'SIGKILL')", 'ended by SIGKILL'],
   ] as const) {
     const { isOk, failures } = await run(t, text)
     t.equal(isOk, false)
     t.equal(failures.length, 1)
-    t.strictSame(failures[0]?.path, [`the file did not end normally: ${why}`])
+    t.strictSame(failures[0]?.path, [`the file did not end normally: ${reason}`])
   }
 })
 
@@ -73,7 +73,7 @@ t.test('two runs in one checkout use different temporary directories', async (t)
   t.ok(tap.includes(`own.test.mjs-${process.pid}`), tap)
 })
 
-/** Runs test files with this code in one process. */
+/** Runs test files that contain this code, all in one process. */
 function runAll(t: Test, texts: Readonly<Record<string, string>>): Promise<FileResult[]> {
   const file = (text: string) => `import t from 'tap'\n${text}`
   const directory = t.testdir(
@@ -99,8 +99,8 @@ t.test('files in one process have separate results', async (t) => {
   t.ok(results[3]?.tap.includes('# torn down'))
 })
 
-t.test('files that their process did not finish fail', async (t) => {
-  const why = 'the file did not end normally: exit code 3'
+t.test('if a process ends early, the files that it did not finish fail', async (t) => {
+  const failure = 'the file did not end normally: exit code 3'
   const ends = await runAll(t, {
     'a.mjs': 't.pass()',
     'b.mjs': "t.test('inner', async (t) => { t.pass(); process.exit(3) })",
@@ -118,6 +118,6 @@ t.test('files that their process did not finish fail', async (t) => {
   })
   t.strictSame(late.map(shown), [
     { isOk: true, passed: 1, failed: [], skipped: [] },
-    { isOk: false, passed: 1, failed: [[why]], skipped: [] },
+    { isOk: false, passed: 1, failed: [[failure]], skipped: [] },
   ])
 })

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { parsePrefix, readAddressPrefixes } from '../../shared/contract/address-prefixes.ts'
 
-t.test('prefixes and addresses have one canonical form', async (t) => {
+t.test('every spelling of a prefix or address is converted to one canonical form', async (t) => {
   const forms: [text: string, canonical: string][] = [
     ['203.0.113.7', '203.0.113.7/32'],
     [' 203.0.113.0/24 ', '203.0.113.0/24'],
@@ -35,7 +35,7 @@ t.test('an ambiguous prefix, or text that is not an address, is rejected', async
   for (const text of wrong) t.strictSame(Object.keys(parsePrefix(text)), ['fault'], text)
 })
 
-t.test('a list contains the addresses of its prefixes and no others', async (t) => {
+t.test('a list contains the addresses of its prefixes, and no other addresses', async (t) => {
   const prefixes = ['203.0.113.0/24', '198.51.100.7/32', '2001:db8:7::/48', '2001:db8::1/128']
   const list = readAddressPrefixes(prefixes)
   const inside = [

@@ -7,7 +7,7 @@ const numRuns = Number(process.env['PROPERTY_RUNS'] ?? 2_000)
 const key = fc.constant(null).map(mintApiKey)
 const offset = fc.integer({ min: 0, max: 61 })
 
-t.test('a new key is parsed as itself', async (t) => {
+t.test('a new key is parsed into the parts from which it was created', async (t) => {
   fc.assert(
     fc.property(key, (minted) => {
       t.strictSame(parseApiKey(minted.secret), minted)

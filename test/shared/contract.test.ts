@@ -9,7 +9,7 @@ const source: unknown = load(
   readFileSync(new URL('../../shared/contract/openapi.yaml', import.meta.url), 'utf8'),
 )
 
-t.test('the operations are the ten of the public API, with their scopes', async (t) => {
+t.test('the contract has the ten operations of the public API, with their scopes', async (t) => {
   const { operations, scopes } = loadContract()
   t.strictSame(
     operations.map(({ operationId, method, path, scope }) => [operationId, method, path, scope]),
@@ -83,7 +83,7 @@ t.test('every operation documents each status that its response can have', async
   }
 })
 
-t.test('the documented codes, statuses and titles are those of the catalog', async (t) => {
+t.test('the documented codes, statuses and titles equal those of PROBLEM_TYPES', async (t) => {
   t.strictSame(
     new Set(Object.values(Object(at('#/components/schemas/ProblemCode/enum')))),
     new Set(Object.keys(PROBLEM_TYPES)),
@@ -122,14 +122,18 @@ t.test('an unusable document is rejected with the operation and the fault', asyn
       `{ /a: { trace: ${operation} } }`,
       /\/a: trace cannot be routed/,
     ],
-    ['a path item elsewhere', "{ /a: { $ref: 'x.yaml' } }", /\/a: \$ref cannot be routed/],
+    ['a path item in another file', "{ /a: { $ref: 'x.yaml' } }", /\/a: \$ref cannot be routed/],
     [
-      'half a segment',
+      'a parameter that is only a part of a segment',
       `{ '/a/{id}.json': { get: ${operation} } }`,
       /must consist of plain segments/,
     ],
     ['a parameter that is missing', withParameter('#/components/parameters/B'), /B is missing/],
-    ['a parameter elsewhere', withParameter('x.yaml#/B'), /x.yaml#\/B is outside the document/],
+    [
+      'a parameter in another file',
+      withParameter('x.yaml#/B'),
+      /x.yaml#\/B is outside the document/,
+    ],
   ]
   for (const [name, paths, fault] of cases) {
     throwsWith(t, () => loadContract(document(t, paths)), { message: fault }, name)

@@ -34,7 +34,7 @@ t.test(
   },
 )
 
-t.test('files of the backend import only earlier folders of its table', async (t) => {
+t.test('files of backend/ import only earlier folders of its table', async (t) => {
   t.strictSame(layoutFaults(imports, BACKEND_LAYOUT), [])
 })
 

@@ -1,6 +1,6 @@
 /**
- * A process whose log could no longer be written did not exit: it retried the last lines forever, and blocked the
- * event loop.
+ * Before the fix, a process whose log could no longer be written did not exit: it retried the last lines forever, and
+ * blocked the event loop.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -32,7 +32,7 @@ t.test('a process exits although its log is no longer read', async (t) => {
   t.strictSame(await once(child, 'exit'), [0, null])
 })
 
-t.test('a process exits although the disk of its log is full', async (t) => {
+t.test('a process exits although the disk for its log is full', async (t) => {
   const full = openSync('/dev/full', 'w')
   const child = spawn(process.execPath, COMMAND, { stdio: ['pipe', 'ignore', full] })
   t.teardown(() => child.kill('SIGKILL'))

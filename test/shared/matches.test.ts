@@ -4,7 +4,7 @@ import { containing, matches, rejectsWith, throwsWith } from '../fixtures/matche
 
 const isSame = (found: unknown, wanted: unknown) => isDeepStrictEqual(found, wanted)
 
-/** Whether `matches` accepts the value. Its failure must not fail this test. */
+/** Whether `matches` accepts the value. A rejection does not fail this test. */
 function accepted(found: unknown, pattern: unknown): boolean {
   return matches({ currentAssert: undefined, strictSame: isSame }, found, pattern)
 }
@@ -37,7 +37,7 @@ const REJECTED: [found: unknown, pattern: unknown, why: string][] = [
   ['', Object, 'text for an instance'],
 ]
 
-t.test('everything else is compared exactly', async (t) => {
+t.test('everything that the pattern names is compared exactly', async (t) => {
   for (const [found, pattern, why] of REJECTED) t.notOk(accepted(found, pattern), why)
 })
 
@@ -57,7 +57,7 @@ t.test(
   },
 )
 
-t.test('a part of a text must be marked with containing()', async (t) => {
+t.test('a part of a text matches only with containing()', async (t) => {
   t.ok(accepted('cost: $1.50 (all)', containing('$1.50 (all)')))
   t.notOk(accepted('cost: $1x50', containing('$1.50')))
   throwsWith(t, () => containing(''), /every string/)

@@ -7,7 +7,7 @@ import {
 } from '../../shared/process/metrics.ts'
 import { matches } from '../fixtures/matches.ts'
 
-t.test('numbers are read at each scrape; one that cannot be read is omitted', async (t) => {
+t.test('values are read at each scrape, and a value that cannot be read is omitted', async (t) => {
   const metrics = createMetrics('test')
   let calls = 0
   metrics.total('calls_total', 'Calls.', () => [['a', ++calls]], { labels: ['name'] })
@@ -25,7 +25,7 @@ t.test('numbers are read at each scrape; one that cannot be read is omitted', as
   t.notMatch(text, /^(failing|failing_by_name|slow|missing)[ {]/m)
 })
 
-t.test('a cached value is read once for all callers within its time', async (t) => {
+t.test('a cached value is read once for all callers until it expires', async (t) => {
   let reads = 0
   const read = cachedFor(60_000, async () => ++reads)
   t.strictSame(await Promise.all([read(), read(), read()]), [1, 1, 1])
@@ -56,7 +56,7 @@ t.test('when one of several processes hangs or ends, its totals are still includ
   }
   t.strictSame(await read(), [3, 2, 1])
   responses.set(1, undefined)
-  t.strictSame(await read(), [3, 1, 1], 'a process hangs')
+  t.strictSame(await read(), [3, 1, 1], 'while a process hangs')
   responses.delete(1)
   t.strictSame(await Promise.all([read(), read()]), [
     [3, 1, 1],

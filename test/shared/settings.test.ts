@@ -17,7 +17,7 @@ const SCHEMA = {
 const read = (environment: Record<string, string>) =>
   readSettings(SCHEMA, environment, { prefix: 'APP_' })
 
-t.test('a secret may be in a file, followed by a line end', async (t) => {
+t.test('a secret is read from a file, without the line end after it', async (t) => {
   const APP_SECRET_FILE = `${t.testdir({ secret: `${GOOD},${GOOD}x\n` })}/secret`
   t.strictSame(read({ APP_SECRET_FILE }).APP_SECRET, [GOOD, `${GOOD}x`])
   t.equal(

@@ -53,7 +53,7 @@ t.test('a malformed trace is not continued', async (t) => {
   }
 })
 
-t.test('a trace that begins here is sampled as configured', async (t) => {
+t.test('a new trace is sampled as configured', async (t) => {
   const trace = beginTrace(true)
   matches(t, trace, { id: /^[0-9a-f]{32}$/, parentSpanId: undefined, state: '' })
   t.ok(isSampled(trace))
@@ -62,7 +62,7 @@ t.test('a trace that begins here is sampled as configured', async (t) => {
   matches(t, traceHeaders(beginTrace(false), SPAN), { traceparent: /^00-[0-9a-f]{32}-\w{16}-02$/ })
 })
 
-t.test('a malformed state is dropped as a whole', async (t) => {
+t.test('a malformed tracestate is dropped as a whole', async (t) => {
   const state = (tracestate: string) => read(`00-${ID}-${SPAN}-01`, tracestate).state
   t.equal(state('a=1 , b=2,,'), 'a=1,b=2')
   t.equal(state(`a=${'x'.repeat(256)}`), `a=${'x'.repeat(256)}`)

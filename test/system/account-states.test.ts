@@ -17,7 +17,7 @@ const WRITES: [path: string, body: unknown, headers: Record<string, string>][] =
 const READS = ['/me', '/debtors', `/debtors/${debtor}`, '/invoices', '/payments', '/messages']
 
 for (const status of ['suspended', 'cancelled', 'trial_paused'] as const) {
-  t.test(`${status}: from the next call on, writes get 423 and reads continue`, async (t) => {
+  t.test(`once an account is ${status}, writes get 423, and reads continue`, async (t) => {
     await system.operator.setStatus(account, status)
     for (const [path, body, headers] of WRITES) {
       matches(t, await call(`${url}${path}`, { key, body, headers }), {

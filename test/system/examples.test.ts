@@ -37,11 +37,11 @@ const DOCUMENTED_IDS = {
   createDebtor: ['deb_01M45NCFTPHJZKNWRTY3TNJ3Z5', 'deb_01M45NCGPF2M199AYW93X4EDP5'],
   createInvoice: ['inv_01M481X3DTFXGMXYBP2GD0M5P8', 'inv_01M5C3F7VB47MXQ1J4MFCSSHVY'],
 } as const
-/** The ids of this run, by the id in the document. */
+/** The ids of the objects that this run creates, by the id in the document. */
 const ids = new Map<string, string>()
 
-function withOurIds(text: string): string {
-  return [...ids].reduce((changed, [theirs, ours]) => changed.replaceAll(theirs, ours), text)
+function replaceIds(text: string): string {
+  return [...ids].reduce((changed, [documented, own]) => changed.replaceAll(documented, own), text)
 }
 
 function operationOf(id: string): DocumentedOperation {
@@ -60,7 +60,7 @@ function keyOf({ responses }: DocumentedOperation, example?: Example): string {
 function makeCall(operation: DocumentedOperation, example?: Example): Promise<Response> {
   const line = renderCurl(operation, system.url, example)
   const own = keyOf(operation, example)
-  const script = withOurIds(line).replace(/Idempotency-Key: [^']+/, `Idempotency-Key: ${own}`)
+  const script = replaceIds(line).replace(/Idempotency-Key: [^']+/, `Idempotency-Key: ${own}`)
   return runCurl(script, { KEY: key })
 }
 
@@ -68,49 +68,52 @@ function schemaOf(content: DocumentedOperation['body']): string {
   return textOf(membersOf(content?.schema)['$ref']).replace('#/components/schemas/', '')
 }
 
-/** Members whose values differ between days and accounts. */
+/** Matches the members whose values differ between days and accounts. */
 const VARIABLE =
   /(?:_at|updated|\bid|_id|label|days_past_due|is_overdue|number|issue_date|due_date|received_on|messages_\w+)$/
 
-/** Returns `{ a: { b: 1 } }` as `[['a.b', 1]]`, without variable members and those about chasing. */
+/** Returns `{ a: { b: 1 } }` as `[['a.b', 1]]`, without the members that match `VARIABLE` or concern chasing. */
 function leafValuesOf(value: unknown, path = ''): [string, unknown][] {
   if (VARIABLE.test(path) || /(?:^|\.)chasing/.test(path)) return []
   if (typeof value !== 'object' || value === null) return [[path, value]]
-  return Object.entries(value).flatMap(([name, it]) =>
-    leafValuesOf(it, path + (path && '.') + name),
+  return Object.entries(value).flatMap(([name, member]) =>
+    leafValuesOf(member, path + (path && '.') + name),
   )
 }
 
-t.test('every example body is accepted, with the response of its example', async (t) => {
-  const third = { debtor_external_id: 'C-10042', currency: 'EUR', amount: 150_000 }
-  for (const id of ['createDebtor', 'createInvoice', 'createPayment'] as const) {
-    const operation = operationOf(id)
-    const [created] = operation.responses
-    const shown = created?.content?.examples ?? []
-    for (const [index, example] of (operation.body?.examples ?? []).entries()) {
-      const response = await makeCall(operation, example)
-      t.equal(response.status, 201, `${id}: ${example.name}`)
-      assertContract('POST', system.url + operation.path, response)
-      const theirs = id === 'createPayment' ? undefined : DOCUMENTED_IDS[id][index]
-      if (theirs !== undefined) ids.set(theirs, response.json.id)
-      const expected = shown.find(({ name }) => name === example.name) ?? shown[index]
-      const hasExpected =
-        expected?.name === example.name || (expected?.name === 'example' && index === 0)
-      if (hasExpected)
-        t.strictSame(
-          leafValuesOf(response.json),
-          leafValuesOf(expected?.value),
-          `${id}: ${example.name}`,
-        )
+t.test(
+  'every example body is accepted, and gets the example response of the same name',
+  async (t) => {
+    const third = { debtor_external_id: 'C-10042', currency: 'EUR', amount: 150_000 }
+    for (const id of ['createDebtor', 'createInvoice', 'createPayment'] as const) {
+      const operation = operationOf(id)
+      const [created] = operation.responses
+      const shown = created?.content?.examples ?? []
+      for (const [index, example] of (operation.body?.examples ?? []).entries()) {
+        const response = await makeCall(operation, example)
+        t.equal(response.status, 201, `${id}: ${example.name}`)
+        assertContract('POST', system.url + operation.path, response)
+        const documentedId = id === 'createPayment' ? undefined : DOCUMENTED_IDS[id][index]
+        if (documentedId !== undefined) ids.set(documentedId, response.json.id)
+        const expected = shown.find(({ name }) => name === example.name) ?? shown[index]
+        const hasExpected =
+          expected?.name === example.name || (expected?.name === 'example' && index === 0)
+        if (hasExpected)
+          t.strictSame(
+            leafValuesOf(response.json),
+            leafValuesOf(expected?.value),
+            `${id}: ${example.name}`,
+          )
+      }
+      if (id === 'createInvoice') {
+        const { json } = await call(`${url}/invoices`, { key, body: third })
+        ids.set('inv_01M6DJMH85QMDT50Z0FRC4FD0P', json.id)
+      }
     }
-    if (id === 'createInvoice') {
-      const { json } = await call(`${url}/invoices`, { key, body: third })
-      ids.set('inv_01M6DJMH85QMDT50Z0FRC4FD0P', json.id)
-    }
-  }
-})
+  },
+)
 
-t.test('every example of a reading call gets 200', async (t) => {
+t.test('every example of a GET operation gets 200', async (t) => {
   for (const operation of document.operations.filter(({ method }) => method === 'GET')) {
     const response = await makeCall(operation)
     t.equal(response.status, 200, operation.operationId)
@@ -150,7 +153,7 @@ const NOT_CAUSED_HERE = [
 ]
 
 t.test('each error has the response that its example shows', async (t) => {
-  const ours = { key }
+  const valid = { key }
   const money = { currency: 'EUR', amount: 1 }
   const post = (path: string, body: unknown, headers: Record<string, string> = {}) =>
     call(`${url}/${path}`, { key, body, headers })
@@ -160,7 +163,7 @@ t.test('each error has the response that its example shows', async (t) => {
     '481X3DTFXGMXYBP2GD0M5P8',
     '5C3F7VB47MXQ1J4MFCSSHVY',
     '6DJMH85Q',
-  ].map((part) => [...ids].find(([theirs]) => theirs.includes(part))?.[1])
+  ].map((part) => [...ids].find(([documentedId]) => documentedId.includes(part))?.[1])
   const narrow = await operator.issueKey(account, { scopes: ['payments:read'] })
   const revoked = await operator.issueKey(account)
   await operator.revokeKey(revoked.id)
@@ -178,11 +181,11 @@ t.test('each error has the response that its example shows', async (t) => {
   })
   const cases: Record<string, () => Promise<Response>> = {
     bad_request: () => sendDuplicateHeader(),
-    unknown_query_parameter: () => call(`${url}/invoices?debtor=1`, ours),
-    invalid_query_parameter: () => call(`${url}/debtors?limit=0`, ours),
+    unknown_query_parameter: () => call(`${url}/invoices?debtor=1`, valid),
+    invalid_query_parameter: () => call(`${url}/debtors?limit=0`, valid),
     invalid_cursor: async () => {
-      const { json } = await call(`${url}/invoices?limit=1`, ours)
-      return call(`${url}/debtors?cursor=${json.next_cursor}`, ours)
+      const { json } = await call(`${url}/invoices?limit=1`, valid)
+      return call(`${url}/debtors?cursor=${json.next_cursor}`, valid)
     },
     malformed_json: () => post('debtors', '[]'),
     duplicate_json_key: () => pay('{"amount":1,"amount":2}'),
@@ -199,16 +202,16 @@ t.test('each error has the response that its example shows', async (t) => {
     },
     address_not_allowed: () => call(`${url}/me`, { key: confined.secret }),
     insufficient_scope: () => call(`${url}/payments`, { key: narrow.secret, body: money }),
-    not_found: () => call(`${url}/debtors/x`, ours),
-    route_not_found: () => call(`${url}/customers`, ours),
-    method_not_allowed: () => call(`${url}/debtors`, { ...ours, method: 'DELETE' }),
-    not_acceptable: () => call(`${url}/me`, { ...ours, headers: { accept: 'text/html' } }),
+    not_found: () => call(`${url}/debtors/x`, valid),
+    route_not_found: () => call(`${url}/customers`, valid),
+    method_not_allowed: () => call(`${url}/debtors`, { ...valid, method: 'DELETE' }),
+    not_acceptable: () => call(`${url}/me`, { ...valid, headers: { accept: 'text/html' } }),
     duplicate_external_id: () => post('debtors', { name: 'a', external_id: 'C-10042' }),
     duplicate_invoice_number: () =>
       post('invoices', { ...money, debtor_external_id: 'C-10042', number: '2026-0412' }),
     invoice_not_payable: () => pay({ ...money, invoice_id: draft.json.id }),
     payload_too_large: () => post('debtors', { name: 'a'.repeat(262_144) }),
-    uri_too_long: () => call(`${url}/debtors?q=${'a'.repeat(8192)}`, ours),
+    uri_too_long: () => call(`${url}/debtors?q=${'a'.repeat(8192)}`, valid),
     unsupported_media_type: () => post('debtors', 'a=b', { 'content-type': 'text/plain' }),
     validation_failed: () => post('debtors', { 'e-mail': 'a' }),
     unsupported_currency: () =>
@@ -252,7 +255,7 @@ t.test('each error has the response that its example shows', async (t) => {
     headers_too_large: () => call(`${url}/me`, { key, headers: { 'x-a': 'a'.repeat(16_384) } }),
     service_unavailable: async () => {
       await Promise.all(system.backends.map((backend) => backend.stop('SIGKILL')))
-      return call(`${url}/me`, ours)
+      return call(`${url}/me`, valid)
     },
   }
   t.strictSame(

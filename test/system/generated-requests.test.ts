@@ -1,7 +1,8 @@
 /**
- * Sends requests that are generated from the OpenAPI document to the running service: none may get a 5xx, and each must
- * be accepted or rejected, and get a response, as the document says. GENERATED_REQUESTS sets the number of requests for
- * each operation (default 200; high numbers need a longer --timeout of tap), and SEED selects others.
+ * Generates requests from the OpenAPI document, and sends them to the running service. No request may get a 5xx. The
+ * document must say whether the request is accepted or rejected, and the response must match the document.
+ * GENERATED_REQUESTS sets the number of requests for each operation (default 200; high numbers need a longer --timeout
+ * of tap), and SEED selects other requests.
  */
 import assert from 'node:assert/strict'
 import t from 'tap'
@@ -17,7 +18,7 @@ import { startSystem } from '../fixtures/service/system.ts'
 const COUNT = Number(process.env['GENERATED_REQUESTS'] ?? 200)
 
 /** Requests whose response once deviated from the document. */
-const FOUND: Readonly<Record<string, readonly GeneratedRequest[]>> = {
+const FAILED_BEFORE: Readonly<Record<string, readonly GeneratedRequest[]>> = {
   listInvoices: [{ target: '/api/v1/invoices?cursor=', headers: {} }],
   createDebtor: [
     { target: '/api/v1/debtors', headers: {}, body: '{"name":"!","timezone":""}' },
@@ -43,9 +44,7 @@ const FOUND: Readonly<Record<string, readonly GeneratedRequest[]>> = {
   ],
 }
 
-/**
- * Rules for bodies that the document states only in prose: the field, and the code of its error.
- */
+/** Rules for bodies that the document states only in prose: a pattern for the field, and the code of the error. */
 const RULES: readonly [pointer: RegExp, code: string][] = [
   [/^\/due_date$/, 'out_of_range'],
   [/^\/received_on$/, 'out_of_range'],
@@ -80,6 +79,7 @@ for (const [at, status] of [...Array(8).fill('open'), 'draft'].entries()) {
 }
 
 const UNKNOWN = 'inv_01M481X3DTFXGMXYBP2GD0M5P8'
+/** Values that the service is likely to accept, by the name of the field or schema. */
 const likely = new Map<string, readonly fc.JsonValue[]>([
   ['Debtors', debtors],
   ['Invoices', invoices],
@@ -109,12 +109,15 @@ function send({ method, body: documented }: DocumentedOperation, request: Genera
   })
 }
 
-/** Returns how the service treated the request. Throws if the document requires another response. */
+/**
+ * Returns the outcome of the request: a rule in prose may forbid a request that the schemas allow. Throws if the
+ * document requires another response.
+ */
 function outcomeOf(
   operation: DocumentedOperation,
   request: GeneratedRequest,
   { status, json }: Response,
-): 'accepted' | 'rejected' | 'against the rules' {
+): 'accepted' | 'rejected' | 'rejected by a rule' {
   const received = `${status} ${JSON.stringify(json)}`
   assert.ok(status < 500, received)
   const rejections = rejectionsOf(document, operation, request)
@@ -125,7 +128,7 @@ function outcomeOf(
   if (status < 300) return 'accepted'
   const isCodeOfRule = wellFormedRejectionsOf(operation).includes(json?.code)
   const errors: { pointer: string; code: string }[] = json?.errors ?? []
-  // Half a surrogate pair is not valid text, which no pattern can express.
+  // Half a surrogate pair is not valid text, but no pattern can express this.
   const isText = !/\\ud[89a-f]/.test(request.body ?? '')
   const areErrorsOfRules = errors.every(
     ({ pointer, code }) =>
@@ -137,17 +140,17 @@ function outcomeOf(
     isCodeOfRule || (errors.length > 0 && areErrorsOfRules),
     `${received}, although the document allows the request`,
   )
-  return 'against the rules'
+  return 'rejected by a rule'
 }
 
 for (const operation of document.operations) {
   const { operationId } = operation
   t.test(`${operationId} accepts and rejects what the document says`, async (t) => {
-    const counts = { accepted: 0, rejected: 0, 'against the rules': 0 }
+    const counts = { accepted: 0, rejected: 0, 'rejected by a rule': 0 }
     const property = fc.asyncProperty(requestsOf(document, operation, likely), async (request) => {
       counts[outcomeOf(operation, request, await send(operation, request))] += 1
     })
-    const examples = (FOUND[operationId] ?? []).map((it): [GeneratedRequest] => [it])
+    const examples = (FAILED_BEFORE[operationId] ?? []).map((one): [GeneratedRequest] => [one])
     await fc.assert(property, { numRuns: COUNT + examples.length, examples })
     t.comment(`${operationId}: ${JSON.stringify(counts)}, seed ${SEED}`)
     t.ok(counts.accepted > COUNT / 50, 'enough requests are accepted')

@@ -1,4 +1,4 @@
-// Runs every command of the guides, and compares the responses with those that the guides show.
+// Runs every command of the guides, and compares the responses with the responses in the guides.
 import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -29,9 +29,12 @@ function blocksOf(guide: string): Block[] {
   }))
 }
 
+/** The values that a reader of the guides fills in. */
 interface Reader {
   readonly key: string
-  readonly narrow: string
+  /** A key that has only the scope `debtors:read`. */
+  readonly narrowKey: string
+  /** The id of an invoice. */
   readonly invoice: string
 }
 
@@ -45,15 +48,19 @@ async function createReader(): Promise<Reader> {
   const [first] = await Promise.all([1, 2, 3].map(() => create('invoices', bill)))
   return {
     key: (await operator.issueKey(account)).secret,
-    narrow: (await operator.issueKey(account, { scopes: ['debtors:read'] })).secret,
+    narrowKey: (await operator.issueKey(account, { scopes: ['debtors:read'] })).secret,
     invoice: first?.json.id,
   }
 }
 
-/** Runs the commands of a guide. A value that the reader fills in ends in `…`; an earlier response contains it. */
+/** Runs the commands of a guide. A value that the reader fills in ends in `…`, and comes from an earlier response. */
 async function follow(t: Test, guide: string, reader: Reader): Promise<void> {
   const env: Record<string, string> = { KEY: reader.key }
-  const known: Record<string, string> = { ...env, NARROW: reader.narrow, INVOICE: reader.invoice }
+  const known: Record<string, string> = {
+    ...env,
+    NARROW: reader.narrowKey,
+    INVOICE: reader.invoice,
+  }
   let response: PrintedResponse | undefined
   let compared = 0
   for (const { language, text } of blocksOf(guide)) {
@@ -95,7 +102,9 @@ function patternOf(shown: unknown): unknown {
   }
   if (Array.isArray(shown)) return shown.map(patternOf)
   if (typeof shown !== 'object' || shown === null) return shown
-  return Object.fromEntries(Object.entries(shown).map(([name, it]) => [name, patternOf(it)]))
+  return Object.fromEntries(
+    Object.entries(shown).map(([name, member]) => [name, patternOf(member)]),
+  )
 }
 
 for (const guide of [
@@ -142,33 +151,41 @@ async function runProgram(t: Test, guide: string, language: string, env: Record<
 
 for (const [language, { command }] of Object.entries(PROGRAMS)) {
   const skip = missingRuntime(command[0])
-  t.test(`the program of the guide reads all pages, in ${language}`, { skip }, async (t) => {
-    const { key } = await createReader()
-    const env = { API: `${url}/api/v1`, KEY: key }
-    t.equal(await runProgram(t, 'pagination', language, env), '3\n')
-  })
+  t.test(
+    `the program in the guide to pagination reads all pages, in ${language}`,
+    { skip },
+    async (t) => {
+      const { key } = await createReader()
+      const env = { API: `${url}/api/v1`, KEY: key }
+      t.equal(await runProgram(t, 'pagination', language, env), '3\n')
+    },
+  )
 }
 
 for (const language of ['js', 'python']) {
   const skip = missingRuntime(PROGRAMS[language]?.command[0])
-  t.test(`the program of the guide waits after a 429, in ${language}`, { skip }, async (t) => {
-    const { key } = await createReader()
-    const proxy = await startUnreliableProxy(t, url, (request) =>
-      request === 1 ? 'reject' : 'pass',
-    )
-    const printed = await runProgram(t, 'rate-limits', language, {
-      API: `${proxy.url}/api/v1`,
-      KEY: key,
-    })
-    t.equal(printed, '200 Acme Ltd\n')
-    t.equal(proxy.requests(), 2)
-  })
+  t.test(
+    `the program in the guide to rate limits waits after a 429, in ${language}`,
+    { skip },
+    async (t) => {
+      const { key } = await createReader()
+      const proxy = await startUnreliableProxy(t, url, (request) =>
+        request === 1 ? 'reject' : 'pass',
+      )
+      const printed = await runProgram(t, 'rate-limits', language, {
+        API: `${proxy.url}/api/v1`,
+        KEY: key,
+      })
+      t.equal(printed, '200 Acme Ltd\n')
+      t.equal(proxy.requests(), 2)
+    },
+  )
 }
 
 for (const [language, { command }] of Object.entries(PROGRAMS)) {
   const skip = missingRuntime(command[0])
   t.test(
-    `a payment is recorded once, although a response is lost, in ${language}`,
+    `the program in the guide to payments pays once although a response is lost, in ${language}`,
     { skip },
     async (t) => {
       const { key, invoice } = await createReader()
@@ -181,13 +198,17 @@ for (const [language, { command }] of Object.entries(PROGRAMS)) {
     },
   )
 
-  t.test(`the program that keeps a copy reads all records, in ${language}`, { skip }, async (t) => {
-    const { key } = await createReader()
-    t.equal(await runProgram(t, 'syncing', language, { API: `${url}/api/v1`, KEY: key }), '3\n')
-  })
+  t.test(
+    `the program in the guide to syncing reads all records, in ${language}`,
+    { skip },
+    async (t) => {
+      const { key } = await createReader()
+      t.equal(await runProgram(t, 'syncing', language, { API: `${url}/api/v1`, KEY: key }), '3\n')
+    },
+  )
 }
 
-t.test('at the limit a call gets the response that the guide shows', async (t) => {
+t.test('a call over the limit gets the 429 that the guide shows', async (t) => {
   const account = await operator.createAccount()
   const { secret: key } = await operator.issueKey(account)
   for (let consumed = 0; consumed < 600; consumed += 50) {

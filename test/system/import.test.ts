@@ -6,7 +6,7 @@ import t, { type Test } from 'tap'
 import { matches } from '../fixtures/matches.ts'
 import { type KeyInput, startSystem } from '../fixtures/service/system.ts'
 
-/** 60 invoices of 9 customers; every fourth is unpaid, and two are in another currency. */
+/** The rows of 60 invoices of 9 customers. Every fourth is unpaid, and two are in another currency. */
 const ROWS = Array.from({ length: 60 }, (_, index) => {
   const settled = index % 4 === 0 ? '' : `3/${(index % 28) + 1}/2013`
   const currency = index < 2 ? 'KWD' : 'USD'
@@ -30,7 +30,7 @@ async function startWithLedger(t: Test) {
   let keys = 0
   return {
     ...system,
-    /** Resolves with the arguments of an import and its new key. */
+    /** Issues a key. Resolves with its secret and the arguments of an import that uses it. */
     async prepareImport(input: KeyInput = {}): Promise<{ secret: string; args: string[] }> {
       const { secret } = await system.operator.issueKey(accountId, { scopes: SCOPES, ...input })
       const keyFile = join(directory, `key-${keys++}`)
@@ -41,37 +41,40 @@ async function startWithLedger(t: Test) {
   }
 }
 
-t.test('a ledger is recorded once, and agrees to the last minor unit', async (t) => {
-  const { operator, url, prepareImport } = await startWithLedger(t)
-  const { args, secret } = await prepareImport()
-  const first = JSON.parse(await operator.cli(...args, '--json'))
-  matches(t, first, {
-    agrees: true,
-    recorded: { debtors: 9, invoices: 60, payments: 45 },
-    currencies: [
-      { currency: 'KWD', service: { invoices: 2, invoiced: 21_010, paid: 11_005, open: 10_005 } },
-      { currency: 'USD', service: { invoices: 58, payments: 44 } },
-    ],
-    refusals: [],
-  })
-  const second = JSON.parse(await operator.cli(...args, '--json'))
-  matches(t, second, { agrees: true, recorded: { debtors: 0, invoices: 0, payments: 0 } })
-  t.strictSame(second.currencies, first.currencies)
+t.test(
+  'a ledger that is imported twice is recorded once, and all totals agree exactly',
+  async (t) => {
+    const { operator, url, prepareImport } = await startWithLedger(t)
+    const { args, secret } = await prepareImport()
+    const first = JSON.parse(await operator.cli(...args, '--json'))
+    matches(t, first, {
+      agrees: true,
+      recorded: { debtors: 9, invoices: 60, payments: 45 },
+      currencies: [
+        { currency: 'KWD', service: { invoices: 2, invoiced: 21_010, paid: 11_005, open: 10_005 } },
+        { currency: 'USD', service: { invoices: 58, payments: 44 } },
+      ],
+      refusals: [],
+    })
+    const second = JSON.parse(await operator.cli(...args, '--json'))
+    matches(t, second, { agrees: true, recorded: { debtors: 0, invoices: 0, payments: 0 } })
+    t.strictSame(second.currencies, first.currencies)
 
-  const response = await fetch(`${url}/api/v1/debtors?limit=200`, {
-    headers: { authorization: `Bearer ${secret}` },
-  })
-  const { data } = (await response.json()) as { data: { balances: Balance[] }[] }
-  const balances = data.flatMap((debtor) => debtor.balances)
-  for (const { currency, file } of first.currencies) {
-    const owed = balances.filter((balance) => balance.currency === currency)
-    t.equal(
-      owed.reduce((sum, { outstanding }) => sum + outstanding, 0),
-      file.open,
-      `what debtors owe in ${currency} is the total of the file`,
-    )
-  }
-})
+    const response = await fetch(`${url}/api/v1/debtors?limit=200`, {
+      headers: { authorization: `Bearer ${secret}` },
+    })
+    const { data } = (await response.json()) as { data: { balances: Balance[] }[] }
+    const balances = data.flatMap((debtor) => debtor.balances)
+    for (const { currency, file } of first.currencies) {
+      const owed = balances.filter((balance) => balance.currency === currency)
+      t.equal(
+        owed.reduce((sum, { outstanding }) => sum + outstanding, 0),
+        file.open,
+        `what debtors owe in ${currency} is the total of the file`,
+      )
+    }
+  },
+)
 
 interface Balance {
   readonly currency: string
@@ -105,7 +108,7 @@ t.test(
     matches(t, rest, { agrees: true })
     t.ok(
       rest.recorded.invoices > 0 && rest.recorded.invoices < 60,
-      'it continued where it had stopped',
+      'the second import continued where the first had stopped',
     )
   },
 )

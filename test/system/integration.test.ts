@@ -1,8 +1,7 @@
 /**
- * The example integration of deploy/examples is killed at any moment, while the network loses calls and responses and
- * the backend is killed too. At the end, the books of the integration and of the service agree.
+ * The example integration of deploy/examples is killed several times, while a network loses calls and responses, and
+ * the backend is killed too. At the end, the records of the integration equal those of the service.
  */
-
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
@@ -22,12 +21,13 @@ const DUE = 10_000
 const system = await startSystem(t)
 const { operator, url } = system
 
-/** What happens to successive calls. The list is repeated. */
+/** The outcomes of successive calls. The list is repeated. */
 const OUTCOMES = [
   ...(['pass', 'pass', 'lose', 'pass', 'pass', 'drop'] as const),
   ...(['pass', 'pass', 'malformed', 'pass', 'pass', 'limit', 'pass'] as const),
 ] as const
 
+/** Starts a proxy in front of the service, which simulates a network with the faults of `OUTCOMES`. */
 async function startNetwork(t: Test) {
   let calls = 0
   const occurred = new Map<string, number>()
@@ -165,10 +165,10 @@ t.test('despite kills and lost responses, each bank line is recorded once', asyn
       .map((row) => JSON.parse(String(row['object'])))
   for (const type of ['debtors', 'invoices', 'payments']) {
     const { json } = await api(`${type}?limit=200`)
-    const theirs: { id: string }[] = json.data
+    const stored: { id: string }[] = json.data
     t.strictSame(
       copyOf(type),
-      theirs.toSorted((a, b) => (a.id < b.id ? -1 : 1)),
+      stored.toSorted((a, b) => (a.id < b.id ? -1 : 1)),
       type,
     )
   }
@@ -176,14 +176,17 @@ t.test('despite kills and lost responses, each bank line is recorded once', asyn
   t.equal(due, LINES * DUE - amounts.reduce((sum, amount) => sum + amount, 0))
 })
 
-t.test('an error that concerns every line ends the run and rejects no line', async (t) => {
-  const account = await operator.createAccount()
-  const { id, secret } = await operator.issueKey(account)
-  await operator.revokeKey(id)
-  const directory = t.testdir({ 'statement.csv': 'names\nB-1;2026-11-20;1.00;EUR;2026-1\n' })
-  const words = [`${EXAMPLES}/post-payments.ts`, join(directory, 'statement.csv')]
-  const env = { RECEIVABLES_URL: url, RECEIVABLES_API_KEY: secret }
-  const { code, output } = await run([...words, join(directory, 'books.db')], env)
-  t.equal(code, 1)
-  matches(t, output, /revoked_api_key/)
-})
+t.test(
+  'an error that affects every line, such as a revoked key, ends the run with code 1',
+  async (t) => {
+    const account = await operator.createAccount()
+    const { id, secret } = await operator.issueKey(account)
+    await operator.revokeKey(id)
+    const directory = t.testdir({ 'statement.csv': 'names\nB-1;2026-11-20;1.00;EUR;2026-1\n' })
+    const words = [`${EXAMPLES}/post-payments.ts`, join(directory, 'statement.csv')]
+    const env = { RECEIVABLES_URL: url, RECEIVABLES_API_KEY: secret }
+    const { code, output } = await run([...words, join(directory, 'books.db')], env)
+    t.equal(code, 1)
+    matches(t, output, /revoked_api_key/)
+  },
+)

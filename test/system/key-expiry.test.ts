@@ -8,7 +8,7 @@ import { until } from '../fixtures/service/until.ts'
 
 const ALLOWED = '203.0.113.9'
 const ELSEWHERE = '198.51.100.7'
-/** Doubled if the machine is so busy that the key expires before its first two calls. */
+/** The time until a key expires. It is doubled if, on a busy machine, the key expires before its first two calls. */
 const EXPIRES_AFTER_MS = 500
 
 const redis = await startRedis(t)
@@ -18,7 +18,7 @@ const backends = system.backends.map(({ port }) => `http://127.0.0.1:${port}`).j
 const proxied = await startGateway(t, backends, { TRUST_PROXY: '1', REDIS_URL: redis.url })
 const from = (address: string) => ({ 'x-forwarded-for': address })
 
-/** Calls with the status that they would get if the key were valid. */
+/** Calls, with the status that each would get if the key were valid. */
 const STATUS_IF_VALID: [status: number, path: string, rateLimit: number][] = [
   [200, '/api/v1/me', 600],
   [403, '/api/v1/invoices', 600],
@@ -149,7 +149,7 @@ t.test('GET /me shows when the key expires', async (t) => {
   t.equal(json.key.expires_at, expiresAt.toISOString())
 })
 
-/** Lets keys expire at each gateway, for each kind of response. */
+/** For each gateway and each call of `STATUS_IF_VALID`, makes a key expire between two calls. */
 async function expireEverywhere(t: Test): Promise<void> {
   await Promise.all(
     system.gateways.flatMap(({ url }) =>
@@ -190,7 +190,7 @@ async function expireBetweenCalls(
   )
 }
 
-/** Restricts a key and lifts the restriction, on open connections of a trusted proxy and of direct clients. */
+/** Restricts a key to addresses and lifts the restriction, while a trusted proxy and direct clients are connected. */
 async function restrictBetweenCalls(
   t: Test,
   path: string,
@@ -240,7 +240,7 @@ async function withRedisStopped(
   }
 }
 
-/** The headers of the limit, without the times. */
+/** Returns the rate-limit headers without the times. */
 function limitOf({ headers }: Response) {
   return {
     limit: headers['x-ratelimit-limit'],

@@ -9,10 +9,10 @@ import { call } from '../fixtures/service/call.ts'
 import { startSystem } from '../fixtures/service/system.ts'
 
 const INBOUND_SECRET = 'posts+mail+that+came+in+0123456789abcdef'
-/** The time of the run: a Wednesday, in business hours. */
+/** The time at which reminders are sent: a Wednesday, in business hours. */
 const RUN_AT = '2031-03-05T10:00:00+01:00'
 
-t.test('a reminder is mailed; its bounce and its link work through the gateway', async (t) => {
+t.test('a reminder is mailed, and its bounce and its unsubscription are recorded', async (t) => {
   const smtp = await startSmtpServer(t)
   const mailEnv = {
     SMTP_URL: smtp.url,
@@ -73,7 +73,7 @@ t.test('a reminder is mailed; its bounce and its link work through the gateway',
   t.notMatch(log, /ap@(?:jansen|weber)/, 'addresses are not logged')
 })
 
-/** Returns the status of the response to mail of this declared length, without sending any of it. */
+/** Announces mail of this length, and sends none of it. Resolves with the status of the response. */
 async function announceMail(url: string, bytes: number): Promise<number> {
   const headers = { 'content-type': 'message/rfc822', 'content-length': bytes }
   const sent = request(`${url}/mail/inbound`, { method: 'POST', headers })

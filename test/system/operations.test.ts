@@ -1,5 +1,4 @@
-/** What operators see of the running service: metrics, log lines, traces and the log level. */
-
+/** Operators observe the running service through metrics, log lines and traces, and change its log level. */
 import { readFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
 import { containing, matches } from '../fixtures/matches.ts'
@@ -95,7 +94,9 @@ t.test('both processes expose exactly the documented metrics', async (t) => {
     t.strictSame(
       new Set(found.map(([, name, type]) => `${name} ${type}`)),
       // The metric of the certificate is exposed only with TLS.
-      new Set(own.filter(({ name }) => !/_tls_/.test(name)).map((it) => `${it.name} ${it.type}`)),
+      new Set(
+        own.filter(({ name }) => !/_tls_/.test(name)).map(({ name, type }) => `${name} ${type}`),
+      ),
     )
     for (const { name, labels } of own) {
       const sample = new RegExp(`^${name}(?:_count)?\\{(.+)\\} `, 'm').exec(text)?.[1]
@@ -105,11 +106,11 @@ t.test('both processes expose exactly the documented metrics', async (t) => {
   }
 })
 
-t.test('each call has a log line with its route, and without text of the client', async (t) => {
+t.test('each call has a log line with its route, and without text from the client', async (t) => {
   const lines = await until(() => {
     const all = linesOf(gateway).filter(({ msg }) => msg === 'call')
     return all.length >= 9 && all
-  }, 'each call has its line')
+  }, 'each call has its log line')
   matches(t, lines[0], {
     level: 'info',
     requestId: /^req_/,
@@ -132,7 +133,7 @@ t.test('each call has a log line with its route, and without text of the client'
   t.notMatch(gateway.log() + system.backend.log(), 'S3CR3T')
   const ready = linesOf(gateway).filter(({ msg }) => msg === 'readiness of backend changed')
   matches(t, ready, [{ ready: true }])
-  t.equal(ready.length, 1, 'that a backend is ready is logged once')
+  t.equal(ready.length, 1, 'the readiness of a backend is logged once')
 })
 
 t.test('the spans of a call in both processes form one trace', async (t) => {

@@ -90,7 +90,7 @@ t.test('the contract is served without a key', async (t) => {
   matches(t, source.text, /^openapi: /)
 })
 
-t.test('the backend serves only gateways', async (t) => {
+t.test('the backend sends an empty 404 to requests that do not come from a gateway', async (t) => {
   const backend = `http://127.0.0.1:${system.backend.port}`
   for (const path of ['/', '/api/v1/me', '/settings', '/internal/ready', '/nowhere']) {
     const response = await call(backend + path, { headers: { authorization: 'Bearer x' } })

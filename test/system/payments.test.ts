@@ -36,7 +36,7 @@ function payAtOnce(count: number, body: unknown, idempotencyKey: (index: number)
 }
 
 t.test(
-  '50 calls at once with one Idempotency-Key: one payment, the same bytes for all',
+  '50 concurrent calls with one Idempotency-Key record one payment, with the same bytes for all',
   async (t) => {
     const invoice_id = await createInvoice(12_500)
     const body = { invoice_id, currency: 'EUR', amount: 5_000 }
@@ -64,20 +64,26 @@ t.test(
   },
 )
 
-t.test('20 calls at once, each for the whole amount of an invoice: one payment', async (t) => {
-  const invoice_id = await createInvoice(9_900)
-  const body = { invoice_id, currency: 'EUR', amount: 9_900 }
-  const responses = await payAtOnce(20, body, (index) => `full-${index}`)
-  t.equal(responses.filter(({ status }) => status === 201).length, 1)
-  for (const response of responses.filter(({ status }) => status !== 201)) {
-    matches(t, response, { status: 422, json: { code: 'payment_exceeds_balance', amount_due: 0 } })
-  }
-  const list = await call(`${url}/payments?invoice_id=${invoice_id}`, { key })
-  t.equal(list.json.data.length, 1)
-})
+t.test(
+  'of 20 concurrent payments of the whole amount of an invoice, one is recorded',
+  async (t) => {
+    const invoice_id = await createInvoice(9_900)
+    const body = { invoice_id, currency: 'EUR', amount: 9_900 }
+    const responses = await payAtOnce(20, body, (index) => `full-${index}`)
+    t.equal(responses.filter(({ status }) => status === 201).length, 1)
+    for (const response of responses.filter(({ status }) => status !== 201)) {
+      matches(t, response, {
+        status: 422,
+        json: { code: 'payment_exceeds_balance', amount_due: 0 },
+      })
+    }
+    const list = await call(`${url}/payments?invoice_id=${invoice_id}`, { key })
+    t.equal(list.json.data.length, 1)
+  },
+)
 
 t.test(
-  'a replay has the same bytes, another body is rejected, a rejected call does not use its key',
+  'a replay has the same bytes, another body is rejected, and a rejected call uses up no key',
   async (t) => {
     const invoice_id = await createInvoice(1_000)
     const pay = (body: unknown) =>

@@ -1,8 +1,7 @@
 /**
- * Runs the commands of the README and of the guides to Settings as JSON and to the command line, in their order,
- * against the service of `npm start`. A value that the reader fills in ends in `…`, and an earlier command prints it.
+ * Runs the commands of README.md, docs/settings-api.md and docs/cli.md, in their order, against the service that
+ * `npm start` starts. A value that the reader fills in ends in `…`, and an earlier command prints it.
  */
-
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readFileSync } from 'node:fs'
@@ -76,11 +75,11 @@ const known = new Map<string, string>([
   ['acct', /acct_\w{26}/.exec(welcome)?.[0] ?? ''],
   ['password', /admin@demo\.example {2}(\S+)/.exec(welcome)?.[1] ?? ''],
 ])
-/** Commands whose effect a shell keeps for later commands. */
+/** Matches commands whose effect a shell keeps for later commands. */
 const KEPT = /^(?:export|alias) /
 const kept: string[] = []
 
-/** Runs the command with the values of earlier ones. Resolves with its output. */
+/** Runs the command with the values that earlier commands printed. Resolves with its output. */
 async function follow(command: string): Promise<string> {
   const filled = command
     .replaceAll('http://127.0.0.1:8080', url)
@@ -134,33 +133,36 @@ t.test('npm start prints two commands that work when pasted', async (t) => {
   }
 })
 
-t.test('the receiver of the guide verifies a webhook of the demo account', async (t) => {
-  const [receiver = ''] = /(?<=```js\n).*?(?=```)/s.exec(readGuide('webhooks')) ?? []
-  const port = await reservePort()
-  const accept = { accept: 'application/json' }
-  const login = await call(`${url}/settings/login`, {
-    headers: accept,
-    body: { email: 'admin@demo.example', password: value('password') },
-  })
-  const cookie = String(login.headers['set-cookie']).split(';')[0] ?? ''
-  const endpoint = await call(`${url}/settings/webhook-endpoints`, {
-    headers: { ...accept, cookie, 'x-csrf-token': login.json.csrf_token },
-    body: { url: `http://127.0.0.1:${port}/`, events: ['debtor.created'] },
-  })
-  t.equal(endpoint.status, 201, endpoint.text)
-  const file = join(t.testdir({ 'receiver.mjs': receiver }), 'receiver.mjs')
-  const child = spawn(process.execPath, [file], {
-    env: { PORT: String(port), WEBHOOK_SECRET: endpoint.json.secret },
-  })
-  t.teardown(() => child.kill('SIGKILL'))
-  await call(`${url}/api/v1/debtors`, { key: value('KEY'), body: { name: 'Globex' } })
-  // A delivery that comes before the receiver listens is repeated after 5 seconds.
-  const [printed] = await once(child.stdout, 'data')
-  matches(t, String(printed), /^evt_\w{26} debtor\.created\n$/)
-})
+t.test(
+  'the receiver in the guide to webhooks verifies a webhook of the demo account',
+  async (t) => {
+    const [receiver = ''] = /(?<=```js\n).*?(?=```)/s.exec(readGuide('webhooks')) ?? []
+    const port = await reservePort()
+    const accept = { accept: 'application/json' }
+    const login = await call(`${url}/settings/login`, {
+      headers: accept,
+      body: { email: 'admin@demo.example', password: value('password') },
+    })
+    const cookie = String(login.headers['set-cookie']).split(';')[0] ?? ''
+    const endpoint = await call(`${url}/settings/webhook-endpoints`, {
+      headers: { ...accept, cookie, 'x-csrf-token': login.json.csrf_token },
+      body: { url: `http://127.0.0.1:${port}/`, events: ['debtor.created'] },
+    })
+    t.equal(endpoint.status, 201, endpoint.text)
+    const file = join(t.testdir({ 'receiver.mjs': receiver }), 'receiver.mjs')
+    const child = spawn(process.execPath, [file], {
+      env: { PORT: String(port), WEBHOOK_SECRET: endpoint.json.secret },
+    })
+    t.teardown(() => child.kill('SIGKILL'))
+    await call(`${url}/api/v1/debtors`, { key: value('KEY'), body: { name: 'Globex' } })
+    // If a delivery comes before the receiver listens, it is repeated after 5 seconds.
+    const [printed] = await once(child.stdout, 'data')
+    matches(t, String(printed), /^evt_\w{26} debtor\.created\n$/)
+  },
+)
 
 for (const command of commands) {
-  t.test(command, async (t) => {
+  t.test(`the command succeeds: ${command}`, async (t) => {
     const printed = await follow(command)
     keepIds(command, printed)
     if (command.startsWith('curl')) matches(t, printed, /^HTTP\/1\.1 20[01] /)

@@ -48,7 +48,7 @@ t.test('an account is exported to a new, private file', async (t) => {
   t.notOk(existsSync(nowhere) || existsSync(`${nowhere}.partial`))
 })
 
-t.test('the call after an erasure shows the erased debtor', async (t) => {
+t.test('after an erasure, the next call shows the debtor as erased', async (t) => {
   const id = String(debtor['id'])
   const erased = JSON.parse(await cli('debtors', 'erase', id, '--reason', 'asked', '--json'))
   matches(t, erased, { id, was_erased: false, left_in_database_log: ON_POSTGRES })
@@ -61,7 +61,7 @@ t.test('the call after an erasure shows the erased debtor', async (t) => {
 t.test(
   'SQLite is backed up during writes, and a backend starts on the copy',
   {
-    skip: ON_POSTGRES && 'about SQLite',
+    skip: ON_POSTGRES && 'applies only to SQLite',
   },
   async (t) => {
     const to = join(directory, 'backup.db')
@@ -83,8 +83,8 @@ t.test(
 )
 
 t.test(
-  'for PostgreSQL, the command refers to pg_dump',
-  { skip: !ON_POSTGRES && 'about PostgreSQL' },
+  'on PostgreSQL, the backup command fails and refers to pg_dump',
+  { skip: !ON_POSTGRES && 'applies only to PostgreSQL' },
   async (t) => {
     await rejectsWith(t, cli('database', 'backup', '--to', join(directory, 'x')), {
       code: 1,

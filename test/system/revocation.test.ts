@@ -11,7 +11,7 @@ const redis = await startRedis(t)
 const system = await startSystem(t, { gateways: 2, redisUrl: redis.url })
 const account = await system.operator.createAccount()
 
-/** Calls with the status that they would get if the key were valid. */
+/** Calls, with the status that each would get if the key were valid. */
 const STATUS_IF_VALID: [number, string, number][] = [
   [200, '/api/v1/me', 600],
   [403, '/api/v1/invoices', 600],
@@ -47,16 +47,19 @@ t.test('a revocation applies after Redis was emptied', { skip: SHARES_REDIS }, a
   }
 })
 
-t.test('a restriction of scopes and its end apply from the next call on', async (t) => {
-  const { secret: key } = await system.operator.issueKey(account, { scopes: ['debtors:read'] })
-  const url = `${system.url}/api/v1/debtors`
-  for (let round = 0; round < 10; round++) {
-    t.equal((await call(url, { key })).status, 200)
-    await system.operator.allowScopes(account, ['payments:read'])
-    t.equal((await call(url, { key })).status, 403)
-    await system.operator.allowScopes(account, null)
-  }
-})
+t.test(
+  'when scopes are restricted or allowed again, this applies from the next call on',
+  async (t) => {
+    const { secret: key } = await system.operator.issueKey(account, { scopes: ['debtors:read'] })
+    const url = `${system.url}/api/v1/debtors`
+    for (let round = 0; round < 10; round++) {
+      t.equal((await call(url, { key })).status, 200)
+      await system.operator.allowScopes(account, ['payments:read'])
+      t.equal((await call(url, { key })).status, 403)
+      await system.operator.allowScopes(account, null)
+    }
+  },
+)
 
 async function revokeBetweenCalls(
   t: Test,

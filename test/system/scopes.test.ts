@@ -47,7 +47,7 @@ function keyWith(...granted: Scope[]) {
 t.equal(operations.length, 10)
 
 for (const { operationId, scope, method } of operations) {
-  t.test(`${operationId}: only its scope allows it`, async (t) => {
+  t.test(`${operationId} succeeds only with a key that has its scope`, async (t) => {
     const success = method === 'GET' ? 200 : 201
     for (const granted of allScopes) {
       const { secret } = await keyWith(granted)
@@ -78,7 +78,7 @@ for (const { operationId, scope, method } of operations) {
     }
   })
 
-  t.test(`${operationId}: without a valid key it gets 401`, async (t) => {
+  t.test(`${operationId} gets 401 without a valid key`, async (t) => {
     const revoked = await keyWith(...allScopes)
     await system.operator.revokeKey(revoked.id)
     const cases: [string, string | undefined, string][] = [
@@ -104,7 +104,7 @@ for (const { operationId, scope, method } of operations) {
   })
 }
 
-t.test('a key none of whose scopes the account allows can call only /me', async (t) => {
+t.test('if the account allows none of its scopes, a key can call only /me', async (t) => {
   const key = await keyWith('payments:read', 'payments:write')
   t.equal((await callOperation('listPayments', key.secret)).status, 200)
   await system.operator.allowScopes(account, ['debtors:read'])
@@ -124,7 +124,7 @@ t.test('a key none of whose scopes the account allows can call only /me', async 
   )
 })
 
-t.test('/me names account and key, and the limit as a number', async (t) => {
+t.test('GET /me returns the account, the key, and the limit as a number', async (t) => {
   const { secret } = await system.operator.issueKey(account, { name: 'ERP sync' })
   const { json } = await callOperation('getMe', secret)
   matches(t, json, {

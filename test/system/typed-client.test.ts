@@ -1,4 +1,4 @@
-// The running service must accept what the generated types allow, and return what they promise.
+// The running service must accept each call that the generated types allow, and return what the types promise.
 import { execFile } from 'node:child_process'
 import { copyFileSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -19,7 +19,7 @@ const client = createClient<paths>({
   querySerializer: { array: { style: 'form', explode: false } },
 })
 
-t.test('a typed client creates, pays and reads', async (t) => {
+t.test('a typed client creates, pays and reads an invoice', async (t) => {
   const me = await client.GET('/api/v1/me')
   t.equal(me.data?.key.rate_limit, 600)
   const debtor = await client.POST('/api/v1/debtors', { body: { name: 'Globex' } })
@@ -45,7 +45,7 @@ t.test('a typed client creates, pays and reads', async (t) => {
   t.equal(one.data?.balances[0]?.outstanding, 300)
 })
 
-t.test('a rejection is typed too', async (t) => {
+t.test('the types include the members of a rejection', async (t) => {
   const { error, response } = await client.POST('/api/v1/payments', {
     params: { header: { 'Idempotency-Key': 'bank-2' } },
     body: { invoice_id: 'inv_none', currency: 'EUR', amount: 1 },
@@ -60,7 +60,7 @@ const TYPES = new URL('../../deploy/examples/receivables-api.ts', import.meta.ur
 const TSC =
   '--ignoreConfig --noEmit --strict --skipLibCheck --module nodenext --target esnext --types node'
 
-/** Compiles without NODE_OPTIONS of the test runner, whose modules tsc cannot load. */
+/** Compiles without NODE_OPTIONS, because tsc cannot load the modules that the test runner names there. */
 async function compile(file: string): Promise<void> {
   const words = [...TSC.split(' '), '--allowImportingTsExtensions', file]
   const env = { PATH: process.env['PATH'] ?? '' }
@@ -80,11 +80,11 @@ export const amountOf = (event: WebhookEvent) =>
   event.type === 'payment.recorded' ? event.data.object.amount : undefined
 `
 const FORBIDDEN: Record<string, [line: string, fault: RegExp]> = {
-  'a payment without a key': [
+  'a payment without an Idempotency-Key': [
     "client.POST('/api/v1/payments', { body: { amount: 1, currency: 'EUR' } })",
     /Property 'params' is missing/,
   ],
-  'a misspelt filter': [
+  'a misspelled filter': [
     "client.GET('/api/v1/invoices', { params: { query: { stauts: ['open'] } } })",
     /'stauts'/,
   ],
@@ -101,7 +101,7 @@ t.test('calls that the types forbid do not compile', async (t) => {
   }
 })
 
-t.test('the program of the guide compiles and runs', async (t) => {
+t.test('the program in the guide to clients compiles and runs', async (t) => {
   const guide = readFileSync(new URL('../../docs/clients.md', import.meta.url), 'utf8')
   const [, program = ''] = /^```ts\n(import createClient .*?)^```$/ms.exec(guide) ?? []
   const directory = t.testdir({ 'program.ts': program })

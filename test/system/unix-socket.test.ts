@@ -16,7 +16,7 @@ function socketFor(t: Test): string {
   return join(directory, 'backend.sock')
 }
 
-t.test('gateway and backend use a Unix socket, also after the backend was killed', async (t) => {
+t.test('gateway and backend use a Unix socket, even after the backend was killed', async (t) => {
   const socket = socketFor(t)
   const system = await startSystem(t, {
     backends: 1,

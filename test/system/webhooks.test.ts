@@ -57,9 +57,9 @@ t.test(
       return json.status === 'pending' ? undefined : json
     }, 'the test event is delivered')
     matches(t, delivery, { status: 'delivered', attempts: [{ status_code: 204 }] })
-    await until(() => receiver.webhooks.length >= 3, 'all webhooks')
+    await until(() => receiver.webhooks.length >= 3, 'all webhooks have arrived')
     for (const webhook of receiver.webhooks) t.ok(verify(webhook, endpoint.json.secret))
-    // A delivery is stored with its event, so a repeated one would be in the log before it is sent.
+    // Deliveries are stored with their event, so a repeated delivery would be in the log even before it is sent.
     const log = await call(`${url}/settings/webhook-deliveries`, { headers })
     t.equal(log.json.data.length, 3, 'one delivery of each event')
     t.strictSame(receiver.webhooks.map(({ event }) => event.type).sort(), [

@@ -39,7 +39,7 @@ const workers = () =>
     .split(' ')
     .map(Number)
 
-/** Opens a new connection for each call, as clients without a pool do. */
+/** Creates agents with one connection each, so that calls reach several workers. */
 function connections(t: Test, count: number) {
   const agents = Array.from({ length: count }, () => new Agent({ connections: 1 }))
   t.teardown(() => Promise.all(agents.map((agent) => agent.destroy())))
@@ -125,7 +125,7 @@ t.test('if a worker is killed, only its own calls fail, and it is replaced', asy
   const counted = await metric('receivables_gateway_calls_total')
   const [killed = 0] = before
   process.kill(killed, 'SIGKILL')
-  await until(() => !workers().includes(killed), 'it is gone')
+  await until(() => !workers().includes(killed), 'the worker has ended')
   const [agent] = connections(t, 1)
   for (let n = 0; n < 20; n++) {
     t.equal((await call(`${url}/me`, { key, dispatcher: agent ?? new Agent() })).status, 200)
@@ -142,7 +142,7 @@ t.test('if a worker is killed, only its own calls fail, and it is replaced', asy
   t.ok((await metric('receivables_gateway_calls_total')) >= counted + 20, 'no total decreases')
 })
 
-// A hanging worker was once not replaced: new connections were still assigned to it, and never served.
+// Before the fix, a hanging worker was not replaced: new connections were still assigned to it, and never served.
 t.test('a worker that hangs is killed and replaced', async (t) => {
   const [hung = 0] = workers()
   process.kill(hung, 'SIGSTOP')
@@ -190,7 +190,7 @@ t.test('SIGTERM drains all workers: no accepted call fails', async (t) => {
       if (outcome !== '200') await new Promise((resolve) => setTimeout(resolve, 10))
     }
   })
-  await until(() => (seen.get('200') ?? 0) > 100, 'the load runs')
+  await until(() => (seen.get('200') ?? 0) > 100, '100 calls have succeeded')
   const pids = workers()
   isDraining = true
   t.equal(await gateway.stop(), 0)
@@ -204,7 +204,7 @@ t.test('SIGTERM drains all workers: no accepted call fails', async (t) => {
   for (const pid of pids) throwsWith(t, () => process.kill(pid, 0), { code: 'ESRCH' })
 })
 
-t.test('several workers without Redis do not start, and say why', async (t) => {
+t.test('a gateway with several workers does not start without Redis, and says why', async (t) => {
   const { status, stderr } = spawnSync(process.execPath, ['gateway/main.ts'], {
     env: { GATEWAY_SECRET, GATEWAY_WORKERS: '2' },
     encoding: 'utf8',
