@@ -4,4 +4,13 @@ import { runCommand } from './cli/run.ts'
 const { env, stdout, stderr } = process
 const now = new Date()
 const stdin = () => process.stdin
-process.exitCode = await runCommand(process.argv.slice(2), { env, stdin, stdout, stderr, now })
+// Without these listeners, `… | head` would end with the stack trace of an unhandled error.
+stdout.on('error', (error: NodeJS.ErrnoException) => {
+  process.exitCode = 1
+  if (error.code !== 'EPIPE') stderr.write(`The output could not be written: ${error.message}\n`)
+})
+stderr.on('error', () => {
+  process.exitCode = 1
+})
+const code = await runCommand(process.argv.slice(2), { env, stdin, stdout, stderr, now })
+process.exitCode ||= code

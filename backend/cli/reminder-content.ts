@@ -42,6 +42,7 @@ export const reminderContentCommands: readonly Command[] = [
     },
     async run({ account: id, name, logo }, context) {
       const database = await context.database()
+      if (name === '') throw new UsageError('--name is empty; none restores the account’s name')
       const content = logo === undefined || logo === 'none' ? null : await readFile(logo)
       const actionContext = { actor: OPERATOR, now: context.now }
       await getAccount(database.read, id)
@@ -191,7 +192,7 @@ function keyOf(stageName: string, languageName: string): WordingKey {
 
 /** Throws `UsageError` unless the file is a JSON object whose members are known fields with text values. */
 async function readWording(path: string): Promise<Partial<Wording>> {
-  const content: unknown = JSON.parse(await readFile(path, 'utf8'))
+  const content = parseJson(await readFile(path, 'utf8'))
   const entries = typeof content === 'object' && content !== null ? Object.entries(content) : []
   const isKnown = entries.every(
     ([name, value]) => WORDING_FIELDS.some((field) => field === name) && typeof value === 'string',
@@ -200,6 +201,15 @@ async function readWording(path: string): Promise<Partial<Wording>> {
   throw new UsageError(
     `${path} must contain a JSON object with texts as members, named ${WORDING_FIELDS.join(', ')}`,
   )
+}
+
+/** Returns undefined for malformed JSON. */
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
 }
 
 function renderPayment(details: PaymentDetails): string {

@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs'
+import { closeSync, openSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { findKeysByDigest } from '../../../backend/api-keys/api-keys.ts'
@@ -6,7 +6,12 @@ import { createPasswords } from '../../../backend/users/passwords.ts'
 import { findUserByEmail } from '../../../backend/users/users.ts'
 import { digestApiKey } from '../../../shared/contract/api-key.ts'
 import { containing, matches } from '../../fixtures/matches.ts'
-import { runCli, runCliOnTerminal, runCliProcess } from '../../fixtures/service/cli.ts'
+import {
+  runCli,
+  runCliOnTerminal,
+  runCliProcess,
+  runCliUnread,
+} from '../../fixtures/service/cli.ts'
 import { openTestDatabase } from '../../fixtures/service/database.ts'
 
 const PEPPER = 'iLqYvZcN1uXbT4wKs0dJmR8eHgA3pF6y'
@@ -118,6 +123,18 @@ t.test('the process has an exit code, and writes errors to standard error', asyn
   matches(t, await runProcess('nope'), { code: 2, stdout: '', stderr: /no command nope/ })
 })
 
+t.test('an output that cannot be written causes no stack trace', async (t) => {
+  // Regression: `… | head` ended with the stack trace of an unhandled error.
+  const env = { DATA_DIR: t.testdir() }
+  matches(t, await runCliUnread(['--help'], env), { code: 1, stderr: '' })
+  const full = openSync('/dev/full', 'w')
+  t.teardown(() => closeSync(full))
+  matches(t, await runCliUnread(['--help'], env, full), {
+    code: 1,
+    stderr: /^The output could not be written: ENOSPC.*\n$/,
+  })
+})
+
 t.test('without --json, the output consists of sentences and tables', async (t) => {
   const { run } = prepareCli(t)
   matches(t, await run('accounts', 'list'), { code: 0, stdout: 'None.\n' })
@@ -166,6 +183,7 @@ t.test('an empty value is rejected', async (t) => {
     [['keys', 'change', key.id, '--addresses', ''], /--addresses must be a list/],
     [['reminders', 'preview', '--account', id, '--days', ''], /--days .* number, not empty/],
     [[...schedule, '--holidays', ''], /--holidays must be a list/],
+    [['reminders', 'sender', '--account', id, '--name', ''], /--name is empty/],
     [[...schedule, '--courtesy', ''], /--courtesy .* number, not empty/],
     [[...schedule, '--ladder', '3,1e1,21,35'], /--ladder .* number, not 1e1/],
   ]

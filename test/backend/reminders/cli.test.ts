@@ -134,12 +134,14 @@ t.test('sender, wording and payment details are shown, changed and reset', async
   t.strictSame(await reminders('wording', ...firm, '--from', file), changed)
   t.strictSame(await reminders('wording', ...firm), changed)
   t.strictSame(await reminders('wording', ...firm, '--reset'), standard)
-  writeFileSync(file, JSON.stringify({ signature: 'X' }))
   const command = ['reminders', 'wording', '--account', accountId, ...firm, '--from', file]
-  matches(t, await run(command), {
-    code: 2,
-    stderr: /must contain a JSON object with texts as members, named subject/,
-  })
+  for (const content of [JSON.stringify({ signature: 'X' }), '{ "sign_off": ']) {
+    writeFileSync(file, content)
+    matches(t, await run(command), {
+      code: 2,
+      stderr: /firm-nl\.json must contain a JSON object with texts as members, named subject/,
+    })
+  }
 
   t.strictSame(await reminders('payment'), [])
   const bank = ['--currency', 'eur', '--holder', 'Acme B.V.', '--number', 'NL91 ABNA 0417 1643 00']
