@@ -4,7 +4,7 @@ import { todayIn } from '../calendar/calendar.ts'
 import type { InvoiceRow, Transaction } from '../database/tables.ts'
 import {
   disputeInvoice,
-  finaliseInvoice,
+  finalizeInvoice,
   resolveDispute,
   voidInvoice,
   writeOffInvoice,
@@ -22,7 +22,7 @@ export const invoiceCommands: readonly Command[] = [
       'Finalize a draft: it becomes an open invoice that the customer owes, and its number is fixed.',
     arguments: ['ID'],
     options: {},
-    run: ({ ID }, context) => perform(context, ID, 'is open', finaliseInvoice),
+    run: ({ ID }, context) => perform(context, ID, 'is open', finalizeInvoice),
   }),
   commandWithReason(
     'void',

@@ -57,13 +57,13 @@ export async function readBalances(
 export const INVOICE_IS_OPEN = sql<SqlBool>`invoices.status in ('open', 'partially_paid')`
 export const PAYMENT_IS_UNAPPLIED = sql<SqlBool>`payments.status = 'recorded' and payments.unapplied_amount > 0`
 
-interface Debtors {
+interface DebtorIds {
   readonly accountId: string
   readonly debtorIds: readonly string[]
 }
 
 const sumInvoices = prepared(
-  (reader: Reader, { accountId, debtorIds, today }: Debtors & { today: string }) =>
+  (reader: Reader, { accountId, debtorIds, today }: DebtorIds & { today: string }) =>
     reader
       .selectFrom('debtors')
       .innerJoin('invoices', 'invoices.debtor_id', 'debtors.id')
@@ -81,7 +81,7 @@ const sumInvoices = prepared(
       ]),
 )
 
-const sumUnapplied = prepared((reader: Reader, { accountId, debtorIds }: Debtors) =>
+const sumUnapplied = prepared((reader: Reader, { accountId, debtorIds }: DebtorIds) =>
   reader
     .selectFrom('debtors')
     .innerJoin('payments', 'payments.debtor_id', 'debtors.id')

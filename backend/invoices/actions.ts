@@ -37,7 +37,7 @@ const NOT_CHASED = {
   chasing_blocked_reason: null,
 } as const
 
-const FINALISE: InvoiceAction = {
+const FINALIZE: InvoiceAction = {
   auditAction: 'invoice.finalised',
   event: 'invoice.opened',
   participle: 'finalized',
@@ -96,7 +96,7 @@ const RESUMED = { chasing_status: 'active', chasing_blocked_reason: null } as co
  * Turns a draft into an open invoice, which the debtor owes. The number does not change. Throws
  * `invoice_state_conflict`, `not_found`.
  */
-export const finaliseInvoice = defineAction(FINALISE)
+export const finalizeInvoice = defineAction(FINALIZE)
 export const resumeInvoice = defineAction(RESUME)
 /** Voids an invoice that was a mistake and on which nothing was paid or credited. This is irreversible. */
 export const voidInvoice = defineActionWithReason(VOID)
@@ -163,7 +163,7 @@ export function isDisputed({ chasing_blocked_reason: reason }: InvoiceRow): bool
   return reason === DISPUTED
 }
 
-/** Whether a person can resume chasing: it is blocked, but not by a dispute. */
+/** Whether a person can resume chasing of the invoice: chasing is blocked, but not by a dispute. */
 export function canResumeChasing(invoice: InvoiceRow): boolean {
   return isOpen(invoice) && invoice.chasing_status !== 'active' && !isDisputed(invoice)
 }

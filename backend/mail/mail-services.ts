@@ -20,9 +20,9 @@ export interface MailServicesOptions {
   /** The accepted secrets of inbound mail; undefined if inbound mail is off. */
   readonly inboundSecrets: readonly string[] | undefined
   readonly baseUrl: string
-  /** The keys for unsubscribe links, of 32 bytes each. The first one encrypts new links. */
+  /** The keys for unsubscribe links, of 32 bytes each. The first key encrypts new links. */
   readonly linkKeys: readonly Buffer[]
-  /** The keys for codes in links that are mailed to users, of 32 bytes each. The first one generates new codes. */
+  /** The keys for codes in links that are mailed to users, of 32 bytes each. The first key generates new codes. */
   readonly codeKeys: readonly Buffer[]
   /** In a rehearsal, no notices are sent, and Admins must pass on invitation links themselves. */
   readonly isRehearsal?: boolean

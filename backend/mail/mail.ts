@@ -64,7 +64,7 @@ export interface Mailer {
 
 /**
  * The longest time from `startBefore` to the end of a hand-over; leases on messages must be longer. RFC 5321 allows
- * the server ten minutes for its final reply, but servers rarely need more than one. If a server does, the mail is
- * sent twice.
+ * the server ten minutes for its final reply, but servers rarely need more than one. If a server needs longer, the
+ * mail is sent twice.
  */
 export const HAND_OVER_MS_MAX = 60_000

@@ -31,13 +31,13 @@ export interface NoticeDetails {
     readonly prefix: string
     readonly expires_at: string
   }
-  /** Sent to all Admins except the one who issued the key. `subject_id` is the key. */
+  /** Sent to all Admins except the Admin who issued the key. `subject_id` is the key. */
   readonly 'api_key.issued': {
     readonly name: string
     readonly prefix: string
     readonly by: NoticeActor
   }
-  /** Sent to all Admins except the one who changed the details. `subject_id` is the account. */
+  /** Sent to all Admins except the Admin who changed the details. `subject_id` is the account. */
   readonly 'payment_details.changed': {
     readonly currency: string
     /** How customers pay now; null if the details were removed. */
@@ -198,7 +198,7 @@ async function recipientsOf(reader: Reader, row: NoticeRow): Promise<string[]> {
 
 type PersonalNotice = Extract<Notice, { readonly kind: `user.${string}` }>
 
-/** Whether the notice is sent to the person whom it concerns, and not to the Admins. */
+/** Whether the notice is sent to the user whom it concerns, and not to the Admins. */
 function isPersonal(notice: Notice): notice is PersonalNotice {
   return notice.kind.startsWith('user.')
 }

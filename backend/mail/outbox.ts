@@ -104,7 +104,7 @@ export async function sendNotices(deps: OutboxDeps): Promise<boolean> {
 
 async function sendOne(deps: OutboxDeps, id: string): Promise<void> {
   const row = await claim(deps, id)
-  if (row !== undefined) await settle(deps, row, await handOver(deps, row))
+  if (row !== undefined) await recordResult(deps, row, await handOver(deps, row))
 }
 
 /** Resolves to undefined if another worker has claimed the notice. */
@@ -149,7 +149,7 @@ async function handOver(deps: OutboxDeps, row: MailOutboxRow): Promise<HandOverR
   return mailer.send(mail, { startBefore: new Date(clock().getTime() + START_MS_MAX) })
 }
 
-async function settle(
+async function recordResult(
   { database, clock, log }: OutboxDeps,
   row: MailOutboxRow,
   result: HandOverResult,

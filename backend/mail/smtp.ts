@@ -9,7 +9,7 @@ import type { HandOverResult } from './mail.ts'
 import type { SmtpAddress } from './smtp-url.ts'
 import { failureCauseOf, oneLine, parseReply, type Reply } from './status-codes.ts'
 
-/** How long a draining process waits for the final reply. It has 10 s in total. */
+/** How long a draining process waits for the final reply. By default, the whole drain takes at most 10 s. */
 const DRAINED_REPLY_MS_MAX = 3000
 
 /** How long `QUIT` may take. */

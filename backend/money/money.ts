@@ -13,6 +13,7 @@ export type Quantity = number | string
 export const QUANTITY_MAX = 1_000_000
 const QUANTITY_PLACES_MAX = 6
 const DECIMAL = /^(\d{1,7})(?:\.(\d{1,6}))?$/
+/** Quantities are computed as integers in millionths (micros). */
 const MICRO = 10n ** BigInt(QUANTITY_PLACES_MAX)
 
 /** Returns the currency code in upper case; undefined if the currency is not supported. */

@@ -38,7 +38,7 @@ const RECEIVED_ON_MIN = '2000-01-01'
 
 const receivedOn = calendarDate.custom((date: string, helpers) => {
   if (date < RECEIVED_ON_MIN) return helpers.error('date.min', { limit: RECEIVED_ON_MIN })
-  // Tomorrow is valid: the payer's bank may be a time zone ahead.
+  // Tomorrow is valid, because the date may already have begun in the time zone of the payer's bank.
   const tomorrow = addDays(helpers.prefs.context?.['today'], 1)
   return date > tomorrow ? helpers.error('date.future') : date
 })

@@ -1,4 +1,4 @@
-/** Reads payments: lists of them, their allocations, and the payment that an idempotency key identifies. */
+/** Lists payments, reads their allocations, and finds the payment that has an idempotency key. */
 import { type SqlBool, sql } from 'kysely'
 import type { Reader } from '../database/database.ts'
 import { prepared, preparedPage } from '../database/prepared.ts'

@@ -81,9 +81,9 @@ export async function readHistory(
 }
 
 /**
- * Records the decision on a message, which is final. After a rejection, the invoices are not chased until a person
- * resumes chasing. Throws `not_found`, `approval_decided`, `approval_outdated`, and `validation_failed` at
- * `/reason`.
+ * Records the decision on a message that awaits approval. After a rejection, the invoices are not chased until a person
+ * resumes chasing. Throws `not_found`, `approval_decided` if the message does not await approval, `approval_outdated`,
+ * and `validation_failed` at `/reason`.
  */
 export async function decideApproval(
   tx: Transaction,

@@ -29,7 +29,7 @@ export interface KillSwitch {
   readonly activationCount: number
 }
 
-/** A reason is required to activate a switch and optional to release it. The audit log shows it. */
+/** A reason is required to activate a switch and optional to release it. The audit log shows the reason. */
 export type KillSwitchChange =
   | { readonly on: true; readonly reason: string }
   | { readonly on: false; readonly reason?: string | undefined }
@@ -60,7 +60,7 @@ export function switchesOf(
   return [find(INSTALLATION), find(accountId)]
 }
 
-/** Returns all switches that have ever been used, the installation's first. */
+/** Returns all switches that have ever been used, the installation's switch first. */
 export async function listKillSwitches(reader: Reader): Promise<KillSwitch[]> {
   const rows = await reader.selectFrom('kill_switches').selectAll().orderBy('scope').execute()
   const switches = rows.map((row) => switchOf(row.scope, row))

@@ -10,11 +10,11 @@ const KEPT_MS = 90 * DAY_MS
 
 export const REMINDER_RETENTION: RetentionRule = {
   subject: 'plans of reminders',
-  findExpired: findDecided,
-  deleteExpired: deleteDecided,
+  findExpired: findFinished,
+  deleteExpired: deleteFinished,
 }
 
-async function findDecided(read: Reader, now: Date): Promise<readonly Key[]> {
+async function findFinished(read: Reader, now: Date): Promise<readonly Key[]> {
   return await read
     .selectFrom('reminders')
     .select('message_id')
@@ -24,7 +24,7 @@ async function findDecided(read: Reader, now: Date): Promise<readonly Key[]> {
     .execute()
 }
 
-async function deleteDecided(tx: Transaction, keys: readonly Key[]): Promise<void> {
+async function deleteFinished(tx: Transaction, keys: readonly Key[]): Promise<void> {
   const ids = keys.map(({ message_id }) => String(message_id))
   // A message that has bounced since the selection is retried, and the retry needs the message's facts.
   await tx

@@ -113,7 +113,7 @@ function firstOf(rails: readonly SafetyRail[], situation: Situation): Refusal | 
   return undefined
 }
 
-/** Whether the debtor was paused until a time that has passed. */
+/** Whether the time until which the debtor was paused has passed. */
 export function isPauseOver(
   { chasing_status: status, chasing_until: until }: Situation['debtor'],
   now: Date,
@@ -135,7 +135,8 @@ function killSwitchActivatedSince({ account, message }: Situation): Refusal | un
   if (message === undefined) return undefined
   const { timesPutOn: plannedCount } = message.facts
   if (plannedCount === activationCountOf(account.switches)) return undefined
-  return { reason: 'kill_switch', detail: 'a kill switch was activated after the planning' }
+  const detail = 'a kill switch was activated after the reminder was planned'
+  return { reason: 'kill_switch', detail }
 }
 
 function accountReadOnly({ account: { status } }: Situation): Refusal | undefined {
@@ -223,7 +224,10 @@ function creditOnAccount({ message }: Situation): Refusal | undefined {
     ({ id, onAccount: planned = 0 }) => (message.onAccount.get(id) ?? 0) > planned,
   )
   if (!coversMore) return undefined
-  return { reason: 'payment_received', detail: 'the customer has paid since the planning' }
+  return {
+    reason: 'payment_received',
+    detail: 'the customer has paid since the reminder was planned',
+  }
 }
 
 /** Returns the ids of the message's invoices that money on account covers in full. */

@@ -1,6 +1,6 @@
 /**
- * The chasing settings of an account (ladder, holidays, and the due date from which invoices are chased), and
- * the ladder of a single debtor.
+ * Reads and changes the chasing settings of an account (ladder, holidays, and the due date from which invoices are
+ * chased) and the ladder of a single debtor.
  */
 import { lockAccount } from '../accounts/accounts.ts'
 import { type ActionContext, recordAudit } from '../accounts/audit.ts'

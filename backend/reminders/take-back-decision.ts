@@ -22,7 +22,7 @@ export async function takeBackDecision(
   const found = await findMessage(tx, accountId, messageId)
   if (found === undefined) throw new Problem('not_found', `There is no message ${messageId}.`)
   await lockDebtor(tx, accountId, found.debtor_id)
-  const { message, reminder } = await readLocked(tx, accountId, messageId)
+  const { message, reminder } = await readMessageAndReminder(tx, accountId, messageId)
   if (message.status === 'approved') return withdrawApproval(tx, message, actionContext)
   const isTakenBack =
     message.approval_status === 'rejected' &&
@@ -35,7 +35,7 @@ export async function takeBackDecision(
   })
 }
 
-async function readLocked(
+async function readMessageAndReminder(
   tx: Transaction,
   accountId: string,
   messageId: string,
@@ -105,7 +105,7 @@ async function isFollowedByRejection(
   return later !== undefined
 }
 
-/** Resumes chasing of the invoices that the rejection still blocks. Returns whether there were any. */
+/** Resumes chasing of the invoices that the rejection still blocks. Returns false if it blocks no invoice. */
 async function resumeRejected(
   tx: Transaction,
   { account_id: accountId, debtor_id: debtorId }: MessageRow,

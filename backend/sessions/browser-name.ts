@@ -1,4 +1,4 @@
-/** Names a browser for people, from its User-Agent header. */
+/** Derives the name of a browser, e.g. `Firefox on Windows`, from its User-Agent header. */
 
 type Names = readonly (readonly [part: RegExp, name: string])[]
 

@@ -1,4 +1,4 @@
-/** The CSRF token of a session, which only a page of that session contains. */
+/** The CSRF token of a session, which only the pages of this session contain. */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 
 export function csrfTokenOf(sessionToken: string): string {

@@ -6,7 +6,7 @@ import { type ActionContext, type AuditAction, recordAudit } from '../accounts/a
 import type { Reader, Transaction, UserRow } from '../database/tables.ts'
 import { noticeActorOf, recordNotice } from '../mail/notices.ts'
 
-/** A passkey, or the authenticator app, whose name is null. */
+/** A passkey or the authenticator app. The name of the app is null. */
 export interface Factor {
   readonly kind: 'app' | 'passkey'
   readonly name: string | null
@@ -55,7 +55,7 @@ export async function recordFactorAction(
   })
 }
 
-export async function notifyOfAdded(
+export async function notifyOfAddedFactor(
   tx: Transaction,
   user: UserRow,
   factor: Factor,
@@ -65,7 +65,7 @@ export async function notifyOfAdded(
 }
 
 /** The other Admins receive a notice only if the password alone is now enough. */
-export async function notifyOfRemoved(
+export async function notifyOfRemovedFactor(
   tx: Transaction,
   user: UserRow,
   factor: Factor,

@@ -1,5 +1,5 @@
 /**
- * Remembers the browsers in which a user has logged in, and notifies the user by mail of a login in another browser.
+ * Records the browsers in which a user has logged in, and notifies the user by mail of a login in another browser.
  * A browser is recognized by a separate cookie, which grants no access. If the cookie is lost, the user is notified of
  * the next login.
  */
@@ -50,11 +50,12 @@ export async function recognizeBrowser(
 export async function addKnownBrowser(
   tx: Transaction,
   { id: user_id, account_id }: Pick<UserRow, 'id' | 'account_id'>,
-  given: string | undefined,
+  browserToken: string | undefined,
   now: Date,
 ): Promise<string> {
   // Two people who share a browser share its cookie. A value that we did not issue is replaced.
-  const token = given !== undefined && (await isIssued(tx, given)) ? given : createToken()
+  const isKept = browserToken !== undefined && (await isIssued(tx, browserToken))
+  const token = isKept ? browserToken : createToken()
   const at = now.toISOString()
   await tx
     .insertInto('known_browsers')

@@ -11,14 +11,14 @@ import type { PasskeyRow, Reader, Transaction } from '../database/tables.ts'
 import {
   hasSecondFactor,
   lockUser,
-  notifyOfAdded,
-  notifyOfRemoved,
+  notifyOfAddedFactor,
+  notifyOfRemovedFactor,
   recordFactorAction,
 } from './factors.ts'
 import { deleteRecoveryCodes, insertRecoveryCodes } from './recovery-codes.ts'
 import type { Credential } from './relying-party.ts'
 
-/** More devices than anyone has. This limits the data that a browser receives with a challenge. */
+/** Limits the data that a browser receives with a challenge. Nobody has so many devices. */
 const PASSKEYS_MAX = 20
 export const PASSKEY_NAME_LENGTH_MAX = 80
 
@@ -64,7 +64,7 @@ export async function addPasskey(
   }
   const factor = { kind: 'passkey', name: passkey.name } as const
   await recordFactorAction(tx, user, 'user.passkey_added', factor, actionContext)
-  await notifyOfAdded(tx, user, factor, actionContext)
+  await notifyOfAddedFactor(tx, user, factor, actionContext)
   const recoveryCodes = isFirst
     ? await insertRecoveryCodes(tx, userId, actionContext.now)
     : undefined
@@ -129,7 +129,7 @@ export async function removePasskey(
   if (!(await hasSecondFactor(tx, user))) await deleteRecoveryCodes(tx, userId)
   const factor = { kind: 'passkey', name } as const
   await recordFactorAction(tx, user, 'user.passkey_removed', factor, actionContext)
-  await notifyOfRemoved(tx, user, factor, actionContext)
+  await notifyOfRemovedFactor(tx, user, factor, actionContext)
 }
 
 /** Throws `validation_failed` at `/name`. */

@@ -1,4 +1,4 @@
-/** Recovery codes, each of which can be used once instead of a lost second factor. Only hashes are stored. */
+/** Recovery codes: each can be used once instead of a lost second factor. Only hashes of the codes are stored. */
 import { randomBytes } from 'node:crypto'
 import type { Transaction } from '../database/tables.ts'
 import { hashToken } from '../users/tokens.ts'

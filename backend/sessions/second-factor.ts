@@ -11,8 +11,8 @@ import {
   APP,
   hasSecondFactor,
   lockUser,
-  notifyOfAdded,
-  notifyOfRemoved,
+  notifyOfAddedFactor,
+  notifyOfRemovedFactor,
   recordFactorAction,
 } from './factors.ts'
 import { listPasskeys, removePasskey } from './passkeys.ts'
@@ -87,7 +87,7 @@ export async function enableApp(
   const enabled = { totp_enabled_at: actionContext.now.toISOString(), totp_last_step: step }
   await updateApp(tx, userId, enabled, actionContext.now)
   await recordFactorAction(tx, user, 'user.second_factor_enabled', APP, actionContext)
-  await notifyOfAdded(tx, user, APP, actionContext)
+  await notifyOfAddedFactor(tx, user, APP, actionContext)
   return insertRecoveryCodes(tx, userId, actionContext.now)
 }
 
@@ -114,7 +114,7 @@ export async function disableApp(tx: Transaction, userId: string, actionContext:
   if (!(await hasSecondFactor(tx, changed))) await deleteRecoveryCodes(tx, userId)
   if (user.totp_enabled_at === null) return
   await recordFactorAction(tx, user, 'user.second_factor_disabled', APP, actionContext)
-  await notifyOfRemoved(tx, changed, APP, actionContext)
+  await notifyOfRemovedFactor(tx, changed, APP, actionContext)
 }
 
 /** Removes the app, the passkeys and the recovery codes. The user can then log in with the password alone. */

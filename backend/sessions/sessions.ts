@@ -227,7 +227,7 @@ export async function listSessions(
   { user, token }: Session,
   now: Date,
 ): Promise<ListedSession[]> {
-  const rows = await selectOpen(reader, user.id, now)
+  const rows = await selectActive(reader, user.id, now)
     .selectAll()
     .orderBy('last_seen_at', 'desc')
     .orderBy('created_at', 'desc')
@@ -248,11 +248,11 @@ export async function listSessions(
 }
 
 export async function countSessions(reader: Reader, userId: string, now: Date): Promise<number> {
-  const rows = await selectOpen(reader, userId, now).select('token_hash').execute()
+  const rows = await selectActive(reader, userId, now).select('token_hash').execute()
   return rows.length
 }
 
-function selectOpen(reader: Reader, userId: string, now: Date) {
+function selectActive(reader: Reader, userId: string, now: Date) {
   return reader
     .selectFrom('sessions')
     .where('user_id', '=', userId)

@@ -34,7 +34,7 @@ export interface Passwords {
   hash(password: string): Promise<string>
   /** For an unknown user, `stored` is undefined. The result is then false after the same time. */
   verify(stored: string | undefined, password: string): Promise<boolean>
-  /** Whether the hash has other parameters than new hashes. It should then be replaced at the next login. */
+  /** Whether new hashes have other parameters. The hash should then be replaced at the next login. */
   isOutdated(stored: string): boolean
 }
 

@@ -46,11 +46,11 @@ export function matchTotp(
   code: string,
   { now, lastStep }: { readonly now: Date; readonly lastStep: number | null },
 ): number | undefined {
-  const given = Buffer.from(code.replace(/\s/g, ''))
+  const entered = Buffer.from(code.replace(/\s/g, ''))
   const current = totpStep(now)
   return [current - 1, current, current + 1].find((step) => {
     const expected = Buffer.from(totpCode(secret, step))
-    const isRight = given.length === expected.length && timingSafeEqual(given, expected)
+    const isRight = entered.length === expected.length && timingSafeEqual(entered, expected)
     return isRight && (lastStep === null || step > lastStep)
   })
 }

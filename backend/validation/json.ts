@@ -8,7 +8,7 @@ import { fieldErrorsProblem } from './field-errors.ts'
 
 export type JsonObject = Readonly<Record<string, unknown>>
 
-/** Much deeper than any valid body. The limit keeps every recursion over a body shallow. */
+/** Limits the depth of recursion over a body. No valid body is nested so deeply. */
 const DEPTH_MAX = 20
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })

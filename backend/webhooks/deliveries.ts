@@ -2,7 +2,7 @@
 import { leasesOf } from '../background/leases.ts'
 import type { Reader, Transaction } from '../database/tables.ts'
 
-/** Long enough for an attempt of 15 s, the wait for a transaction, and differences between clocks. */
+/** A lease is long enough for an attempt of 15 s, the wait for a transaction, and differences between clocks. */
 export const LEASE_MS = 30_000
 
 export const DELIVERY_LEASES = leasesOf({

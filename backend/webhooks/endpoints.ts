@@ -183,7 +183,7 @@ export async function deleteEndpoint(
       status: 'disabled',
       status_since: now,
       disabled_reason: row.disabled_reason ?? 'gone',
-      // The secrets are not needed any more.
+      // The secrets are no longer needed.
       secret: '',
       old_secret: null,
       old_secret_expires_at: null,

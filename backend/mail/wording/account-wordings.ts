@@ -90,6 +90,6 @@ export async function setWording(
   return true
 }
 
-function isSame(one: Wording, other: Wording): boolean {
-  return WORDING_FIELDS.every((name) => one[name] === other[name])
+function isSame(a: Wording, b: Wording): boolean {
+  return WORDING_FIELDS.every((name) => a[name] === b[name])
 }

@@ -30,7 +30,7 @@ export interface PlannedDebtor {
   readonly time: WorkingTime
   /** Invoices with an earlier due date are never chased. */
   readonly chaseFrom: string | null
-  /** The safety rail that blocks every message to the debtor now. */
+  /** The refusal if a safety rail blocks every message to the debtor now. */
   readonly refusal: Refusal | undefined
   /** The date of the last reminder, in the debtor's time zone. */
   readonly lastSentOn: string | null
@@ -87,9 +87,9 @@ export interface Plan {
 
 interface NextMessage {
   readonly stage: LadderStage
-  /** The date from which it is due, which may not be a business day. */
+  /** The date from which the message is due, which may not be a business day. */
   readonly dueOn: string
-  /** The earliest time at which it can be sent. */
+  /** The earliest time at which the message can be sent. */
   readonly slot: Date
 }
 
@@ -237,7 +237,7 @@ function nextMessageOf(
 }
 
 /**
- * Returns the stage that follows the last one of this cycle. A cycle without stages continues where the
+ * Returns the stage that follows the last stage of this cycle. A cycle without stages continues where the
  * previous cycle stopped.
  */
 function nextStageOf({ taken, chasing_stage: stage }: PlannedInvoice) {

@@ -97,7 +97,7 @@ export function decide(
 }
 
 /**
- * Whether all reminders of the account are blocked and no planning run has recorded this yet. If such a block
+ * Whether all reminders of the account are blocked and no planning run has recorded the block yet. If such a block
  * ended before it was recorded, the debtor would not be planned again.
  */
 function isBlockUnrecorded(account: ChasingAccount): boolean {

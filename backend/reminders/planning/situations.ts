@@ -1,5 +1,5 @@
 /**
- * Reads the data on which the planner and the send check base their decisions, for several debtors at a time. They
+ * Reads the data on which the planner and the send check base their decisions, for several debtors at a time. Both
  * must lock the debtors first.
  */
 import { type SqlBool, sql } from 'kysely'

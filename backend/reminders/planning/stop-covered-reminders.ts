@@ -1,5 +1,5 @@
 /**
- * Cancels waiting reminders about invoices that money on account covers. The caller must lock the debtor before, and
+ * Cancels waiting reminders about invoices that money on account covers. The caller must lock the debtor first, and
  * plan its reminders again after the money is recorded. `payments/settle-and-stop-reminders.ts` cancels reminders about
  * invoices that a payment settles.
  */

@@ -105,7 +105,7 @@ async function markSent(
   }
 }
 
-/** Sets the value only if the invoice is still chased. A person or a payment may have stopped this meanwhile. */
+/** Sets the value only if the invoice is still chased: a payment, for example, may have stopped chasing meanwhile. */
 function ifChased<T extends string | null>(column: string, value: T) {
   return sql<T>`case
     when status in ('open', 'partially_paid') and chasing_status = 'active' then ${value}

@@ -5,7 +5,7 @@ import type { InvoiceRow, Reader, Transaction } from '../../database/tables.ts'
 import { findDebtor } from '../../debtors/debtors.ts'
 import {
   disputeInvoice,
-  finaliseInvoice,
+  finalizeInvoice,
   resolveDispute,
   resumeInvoice,
   voidInvoice,
@@ -47,7 +47,7 @@ export const invoicePages: readonly SessionPage[] = [
       return { page: (frame) => renderFinalise(frame, row, customer, today) }
     },
   },
-  actionPage('finalise', () => 'invoice_finalised', finaliseInvoice),
+  actionPage('finalise', () => 'invoice_finalised', finalizeInvoice),
   actionPage('resume', () => 'invoice_resumed', resumeInvoice),
   actionWithReasonPage('void', () => 'invoice_voided', voidInvoice),
   actionWithReasonPage('write-off', () => 'invoice_written_off', writeOffInvoice),

@@ -2,7 +2,7 @@ import t, { type Test } from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import {
   disputeInvoice,
-  finaliseInvoice,
+  finalizeInvoice,
   resolveDispute,
   voidInvoice,
   writeOffInvoice,
@@ -13,7 +13,7 @@ import { openWebhooks } from '../../fixtures/books/webhooks.ts'
 import { faultsOf } from '../../fixtures/contract/schema.ts'
 import { matches, rejectsWith } from '../../fixtures/matches.ts'
 
-const ACTIONS = { finaliseInvoice, voidInvoice, writeOffInvoice, disputeInvoice, resolveDispute }
+const ACTIONS = { finalizeInvoice, voidInvoice, writeOffInvoice, disputeInvoice, resolveDispute }
 
 async function openLedger(t: Test) {
   const webhooks = await openWebhooks(t)
@@ -30,9 +30,9 @@ async function openLedger(t: Test) {
         ...{ amount, currency: 'EUR', invoice_id: invoice.id, ...fields },
       }),
     finalise: (id: string) =>
-      database.transaction((tx) => finaliseInvoice(tx, books.accountId, id, actionContext())),
+      database.transaction((tx) => finalizeInvoice(tx, books.accountId, id, actionContext())),
     perform: (
-      name: Exclude<keyof typeof ACTIONS, 'finaliseInvoice'>,
+      name: Exclude<keyof typeof ACTIONS, 'finalizeInvoice'>,
       id: string,
       reason = 'Agreed',
     ) =>

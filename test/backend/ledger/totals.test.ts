@@ -10,7 +10,7 @@ import {
 } from '../../../backend/debtors/due-totals.ts'
 import { findDebtorsByWords } from '../../../backend/debtors/find-debtors.ts'
 import { updateAllTotals, updateTotalsOf } from '../../../backend/debtors/ledger-totals.ts'
-import { finaliseInvoice, voidInvoice, writeOffInvoice } from '../../../backend/invoices/actions.ts'
+import { finalizeInvoice, voidInvoice, writeOffInvoice } from '../../../backend/invoices/actions.ts'
 import { reversePayment } from '../../../backend/payments/reversal.ts'
 import { type Books, openBooks } from '../../fixtures/books/books.ts'
 
@@ -70,7 +70,7 @@ t.test('the amounts due by age reflect every change of an invoice', async (t) =>
   ])
   await database.transaction(async (tx) => {
     await reversePayment(tx, accountId, payment.id, 'It bounced', actionContext)
-    await finaliseInvoice(tx, accountId, draft.id, actionContext)
+    await finalizeInvoice(tx, accountId, draft.id, actionContext)
     await voidInvoice(tx, accountId, draft.id, 'Sent twice', actionContext)
     await writeOffInvoice(tx, accountId, oldest.id, 'Bankrupt', actionContext)
   })
