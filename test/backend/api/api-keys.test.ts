@@ -136,15 +136,15 @@ t.test('times of last use are written together, and never move back', async (t) 
   const { database, account, issue } = await openWithKeys(t)
   const [a, b] = [await issue(), await issue()]
   const lastUsed = createLastUsed(database, SILENT)
-  const other = createLastUsed(database, SILENT)
+  const otherLastUsed = createLastUsed(database, SILENT)
   const at = (minute: number) => new Date(Date.UTC(2026, 10, 21, 10, minute))
   lastUsed.stamp(a.row.id, at(20))
   lastUsed.stamp(a.row.id, at(18))
   lastUsed.stamp(b.row.id, at(19))
-  other.stamp(b.row.id, at(25))
-  await other.flush()
+  otherLastUsed.stamp(b.row.id, at(25))
+  await otherLastUsed.flush()
   await lastUsed.close()
-  await other.close()
+  await otherLastUsed.close()
   matches(t, await listApiKeys(database.read, account.id), [
     { last_used_at: at(20).toISOString() },
     { last_used_at: at(25).toISOString() },

@@ -20,15 +20,15 @@ t.test('a cursor contains the position for which it was signed', async (t) => {
 
 t.test('a cursor of another account, list, sort, filter or key is rejected', async (t) => {
   const cursor = signCursor(KEY, SCOPE, POSITION)
-  const others = [
+  const otherScopes = [
     { ...SCOPE, accountId: 'acct_2' },
     { ...SCOPE, operationId: 'listInvoices' },
     { ...SCOPE, sort: 'created_at asc' },
     { ...SCOPE, filters: { status: 'active' } },
     { ...SCOPE, filters: { ...SCOPE.filters, email: 'a@b.example' } },
   ]
-  for (const other of others) {
-    throwsWith(t, () => verifyCursor(KEY, other, cursor), { code: 'invalid_cursor' })
+  for (const scope of otherScopes) {
+    throwsWith(t, () => verifyCursor(KEY, scope, cursor), { code: 'invalid_cursor' })
   }
   throwsWith(t, () => verifyCursor(Buffer.alloc(32, 2), SCOPE, cursor), { code: 'invalid_cursor' })
 })

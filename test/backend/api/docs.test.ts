@@ -213,8 +213,8 @@ t.test(
 t.test('a request for an unchanged page gets 304', async (t) => {
   const tag = startPage.headers.get('etag') ?? ''
   t.equal(startPage.headers.get('cache-control'), 'no-cache')
-  const again = await backend.request('GET', '/docs', { headers: { 'if-none-match': tag } })
-  matches(t, again, { status: 304, text: '' })
+  const revalidated = await backend.request('GET', '/docs', { headers: { 'if-none-match': tag } })
+  matches(t, revalidated, { status: 304, text: '' })
 })
 
 t.test('the Postman collection has every example call, as in the reference', async (t) => {

@@ -179,10 +179,10 @@ t.test('a rotation copies scopes, rate limit and addresses, and ends the old key
     for (const time of times) seen.push(await outcomeAt(time, old))
     t.strictSame(seen, outcomes, grace)
     backend.now = at(0)
-    const again = inTransaction((tx) =>
+    const secondRotation = inTransaction((tx) =>
       rotateApiKey(tx, old.row.id, rotation, PEPPERS, actionContext()),
     )
-    await rejectsWith(t, again, { code: 'key_not_active' })
+    await rejectsWith(t, secondRotation, { code: 'key_not_active' })
   }
 })
 

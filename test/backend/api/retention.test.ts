@@ -45,10 +45,10 @@ t.test(
     advanceClock(books, 2000)
     await deleteAllExpired(books.backend.database, books.backend.now)
     t.equal(await countRows(books, 'idempotency_keys'), 0)
-    const late = await repeat()
-    matches(t, late, { status: 201, json: { id: first.json['id'], amount: 4000 } })
-    t.equal(late.headers.get('idempotent-replayed'), 'true')
-    t.equal(late.headers.get('location'), first.headers.get('location'))
+    const lateRepeat = await repeat()
+    matches(t, lateRepeat, { status: 201, json: { id: first.json['id'], amount: 4000 } })
+    t.equal(lateRepeat.headers.get('idempotent-replayed'), 'true')
+    t.equal(lateRepeat.headers.get('location'), first.headers.get('location'))
     matches(t, await repeat({ amount: 4001 }), {
       status: 422,
       json: { code: 'idempotency_key_reused', original_payment_id: first.json['id'] },

@@ -47,8 +47,12 @@ t.test('the most frequent errors of a key are listed with their codes', async (t
     backend.request('POST', '/internal/usage', { body: { ...reportIn(key), ...overrides } })
   t.equal((await report({ errors })).status, 200)
   t.equal((await report({ errors })).status, 200, 'applied once')
-  const other = { key_id, day: '2026-11-20', code: 'made_up', calls: 1 }
-  t.equal((await report({ batch: 2, errors: [other] })).status, 400, 'unknown codes are rejected')
+  const unknownCode = { key_id, day: '2026-11-20', code: 'made_up', calls: 1 }
+  t.equal(
+    (await report({ batch: 2, errors: [unknownCode] })).status,
+    400,
+    'unknown codes are rejected',
+  )
   t.equal(
     (await report({ batch: 2, errors: undefined })).status,
     200,

@@ -44,7 +44,7 @@ t.test('concurrent payments through two backends never exceed the invoice', asyn
 
 t.test('a client that syncs with overlap misses no change that is committed late', async (t) => {
   const { database, debtor, post, read } = await startTwoBackends(t)
-  const other = String((await post('debtors', { name: 'Initech' }, 'other')).json['id'])
+  const otherDebtor = String((await post('debtors', { name: 'Initech' }, 'other')).json['id'])
   const change = (id: string, at: string, committed: Promise<void>, begun = () => {}) =>
     database.transaction(async (tx) => {
       const values = { phone: '+31205550142', ...stampOf(tx, at) }
@@ -61,15 +61,19 @@ t.test('a client that syncs with overlap misses no change that is committed late
     since = new Date(Date.parse(at) - 5 * 60_000).toISOString()
   }
   const [begun, committed] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
-  const late = change(debtor, '2026-11-21T12:00:00.000Z', committed.promise, begun.resolve)
+  const lateChange = change(debtor, '2026-11-21T12:00:00.000Z', committed.promise, begun.resolve)
   await begun.promise
-  await change(other, '2026-11-21T12:00:09.000Z', Promise.resolve())
+  await change(otherDebtor, '2026-11-21T12:00:09.000Z', Promise.resolve())
   await run('2026-11-21T12:00:10.000Z')
-  t.strictSame([seen.get(debtor), seen.get(other)], [1, 2], 'the late change is not visible yet')
+  t.strictSame(
+    [seen.get(debtor), seen.get(otherDebtor)],
+    [1, 2],
+    'the late change is not visible yet',
+  )
   committed.resolve()
-  await late
+  await lateChange
   await run('2026-11-21T12:00:20.000Z')
-  t.strictSame([seen.get(debtor), seen.get(other)], [2, 2])
+  t.strictSame([seen.get(debtor), seen.get(otherDebtor)], [2, 2])
 })
 
 t.test('two backends that get the same Idempotency-Key record one payment', async (t) => {
@@ -155,14 +159,17 @@ t.test(
     const clock = () => NOW
     const running = createIdempotency({ database: first, clock }).once(attempt, write)
     await locked.promise
-    const other = createIdempotency({ database: second, clock })
-    await rejectsWith(t, other.once(attempt, write), {
+    const otherIdempotency = createIdempotency({ database: second, clock })
+    await rejectsWith(t, otherIdempotency.once(attempt, write), {
       code: 'idempotency_in_progress',
       headers: { 'retry-after': '1' },
     })
     mayCommit.resolve()
     matches(t, await running, { replayed: false })
-    matches(t, await other.once(attempt, write), { replayed: true, body: 'the response' })
+    matches(t, await otherIdempotency.once(attempt, write), {
+      replayed: true,
+      body: 'the response',
+    })
   },
 )
 

@@ -230,8 +230,8 @@ t.test('dead connections are replaced before statements fail on them', async (t)
 // Regression: PostgreSQL kept the locks for ten seconds, but other backends wait for three.
 t.test('row locks of an unreachable backend are released before other backends fail', async (t) => {
   const url = await createDatabase()
-  const other = await openTestDatabase(t, { url: url.href })
-  await other.transaction((tx) => insertRow(tx, 'shared'))
+  const otherBackend = await openTestDatabase(t, { url: url.href })
+  await otherBackend.transaction((tx) => insertRow(tx, 'shared'))
   const link = await startLink(t, server.port)
   url.port = String(link.port)
   const unreachable = await openTestDatabase(t, { url: url.href, waitMsMax: 100 })
@@ -252,7 +252,7 @@ t.test('row locks of an unreachable backend are released before other backends f
   await locked.promise
   link.stallOpenConnections()
   try {
-    await other.transaction((tx) => lock.execute(tx))
+    await otherBackend.transaction((tx) => lock.execute(tx))
   } finally {
     link.heal()
     released.resolve()

@@ -77,8 +77,8 @@ function startPaying({ backend, key, debtorId }: Ledger) {
   return {
     /** Resolves after `count` more payments and as many reads. */
     async more(count: number) {
-      const wanted = calls.length + 2 * count
-      await until(() => calls.length >= wanted, `${count} payments`)
+      const target = calls.length + 2 * count
+      await until(() => calls.length >= target, `${count} payments`)
     },
     async stop() {
       isPaying = false

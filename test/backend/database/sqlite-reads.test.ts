@@ -18,9 +18,12 @@ async function open(t: Test, details: Readonly<Record<string, string>> = {}) {
 t.test('many reads in one turn of the event loop each get their own rows', async (t) => {
   const ids = Array.from({ length: 100 }, (_, n) => `note_${n}`)
   const { read, find } = await open(t, Object.fromEntries(ids.map((id) => [id, `of ${id}`])))
-  const wanted = [...ids, 'note_absent']
+  const requestedIds = [...ids, 'note_absent']
   const count = () => read.selectFrom('audit_log').select(({ fn }) => fn.countAll().as('all'))
-  const [found, [counted]] = await Promise.all([Promise.all(wanted.map(find)), count().execute()])
+  const [found, [counted]] = await Promise.all([
+    Promise.all(requestedIds.map(find)),
+    count().execute(),
+  ])
   t.strictSame(
     found.map((rows) => rows.map(({ id, detail }) => [id, detail])),
     [...ids.map((id) => [[id, `of ${id}`]]), []],
@@ -133,11 +136,11 @@ t.test('a read that begins after a commit sees the new row, even under load', as
 t.test('a long transaction does not delay reads', async (t) => {
   const { find, transaction } = await open(t, { note_1: 'before' })
   const begun = Promise.withResolvers<void>()
-  const end = Promise.withResolvers<void>()
+  const mayCommit = Promise.withResolvers<void>()
   const long = transaction(async (tx) => {
     await insertRow(tx, 'note_2')
     begun.resolve()
-    await end.promise
+    await mayCommit.promise
   })
   await begun.promise
   t.strictSame(
@@ -145,7 +148,7 @@ t.test('a long transaction does not delay reads', async (t) => {
     ['before'],
   )
   t.strictSame(await find('note_2'), [], 'not committed yet')
-  end.resolve()
+  mayCommit.resolve()
   await long
   t.strictSame(
     (await find('note_2')).map(({ id }) => id),

@@ -210,8 +210,8 @@ t.test(
     })
     await ledger.perform('resolveDispute', invoice.id)
     matches(t, await chasingOf(invoice.id), { status: 'active', blocked_reason: null })
-    const again = await ledger.pay(invoice, 10_000)
-    await ledger.reverse(again.id)
+    const secondPayment = await ledger.pay(invoice, 10_000)
+    await ledger.reverse(secondPayment.id)
     matches(t, await chasingOf(invoice.id), { status: 'active', blocked_reason: null })
   },
 )

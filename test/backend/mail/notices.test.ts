@@ -143,9 +143,13 @@ t.test(
     ] as const) {
       await createUserIn(backend, service.accountId, email, role)
     }
-    const gone = await createUserIn(backend, service.accountId, 'eve@acme.nl', 'admin')
+    const deactivated = await createUserIn(backend, service.accountId, 'eve@acme.nl', 'admin')
     await backend.database.transaction((tx) =>
-      tx.updateTable('users').set({ status: 'deactivated' }).where('id', '=', gone.id).execute(),
+      tx
+        .updateTable('users')
+        .set({ status: 'deactivated' })
+        .where('id', '=', deactivated.id)
+        .execute(),
     )
     await recordEndpointNotice(service)
     await Promise.all([service.sendNotices(), service.sendNotices()])

@@ -135,10 +135,10 @@ t.test('TLS is used if the server offers it, and protects the login', async (t) 
   const url = (password: string) => smtp.url.replace('//', `//us:${encodeURIComponent(password)}@`)
   matches(t, await sendNow(newMailer(t, url('p@ss%word'))), { outcome: 'accepted' })
   t.equal(smtp.mails[0]?.isSecure, true)
-  const wrong = await sendNow(newMailer(t, url('wrong')))
+  const rejected = await sendNow(newMailer(t, url('wrong')))
   matches(
     t,
-    wrong,
+    rejected,
     { outcome: 'abandoned', detail: /^535/ },
     'a wrong login is not counted against the recipient',
   )
@@ -217,12 +217,12 @@ t.test('closing abandons a mail whose text is unsent, and waits for other mails'
   matches(t, await waiting, { outcome: 'abandoned' })
   matches(t, await sendNow(mailer), { outcome: 'abandoned' })
 
-  const other = newMailer(t, smtp.url)
+  const otherMailer = newMailer(t, smtp.url)
   smtp.recover()
   smtp.failAt('data', 'hang')
-  const pending = sendNow(other)
+  const pending = sendNow(otherMailer)
   await until(() => smtp.mails.length === 1, 'the server has received the text')
-  await other.close()
+  await otherMailer.close()
   matches(
     t,
     await pending,

@@ -36,18 +36,18 @@ t.test(
   'a one-click request of a mail program unsubscribes, without a cookie or a form token',
   async (t) => {
     const { books, request, unsubscribePathOf, auditActions } = await startMailService(t)
-    const one = await books.debtor({ email: 'ap@jansen.nl', external_id: '1' })
-    const two = await books.debtor({ email: 'ap@jansen.nl', external_id: '2' })
+    const first = await books.debtor({ email: 'ap@jansen.nl', external_id: '1' })
+    const second = await books.debtor({ email: 'ap@jansen.nl', external_id: '2' })
     const path = unsubscribePathOf('ap@jansen.nl')
     const clicked = await request('POST', path, ONE_CLICK)
     matches(t, clicked, { status: 200, text: /Reminders are stopped/ })
     const multipart = 'multipart/form-data; boundary=x'
     const body =
       '--x\r\ncontent-disposition: form-data; name="List-Unsubscribe"\r\n\r\nOne-Click\r\n--x--'
-    const again = await request('POST', path, { headers: { 'content-type': multipart }, body })
-    matches(t, again, { status: 200, text: /Reminders are stopped/ })
+    const repeated = await request('POST', path, { headers: { 'content-type': multipart }, body })
+    matches(t, repeated, { status: 200, text: /Reminders are stopped/ })
     matches(t, await request('GET', path), { text: /Reminders are stopped/ })
-    for (const { id } of [one, two]) {
+    for (const { id } of [first, second]) {
       matches(t, await books.read(`/api/v1/debtors/${id}`), {
         contactability: { email: 'unsubscribed' },
         chasing: { status: 'active' },

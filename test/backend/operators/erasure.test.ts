@@ -216,9 +216,12 @@ t.test('after an erasure, a repeated write is a replay without personal data', a
     books.post('/api/v1/debtors', { ...debtorBody, name }, { 'idempotency-key': 'sync-1' })
   const first = await repeat(CANARY)
   await erase(books, String(first.json['id']))
-  const again = await repeat(CANARY)
-  matches(t, again, { status: 201, json: { id: first.json['id'], name: '[erased]', email: null } })
-  t.equal(again.headers.get('idempotent-replayed'), 'true')
+  const repeated = await repeat(CANARY)
+  matches(t, repeated, {
+    status: 201,
+    json: { id: first.json['id'], name: '[erased]', email: null },
+  })
+  t.equal(repeated.headers.get('idempotent-replayed'), 'true')
   matches(t, await repeat('another'), { status: 422, json: { code: 'idempotency_key_reused' } })
   matches(t, await books.post('/api/v1/debtors', debtorBody), {
     status: 409,

@@ -60,15 +60,15 @@ t.test('the other invoices of a cancelled message get a new message at once', as
   const engine = await startEngine(t)
   const { id: debtor_id } = await engine.debtor()
   const paid = await engine.invoice('2026-11-18', { debtor_id })
-  const rest = await engine.invoice('2026-11-19', { debtor_id })
+  const other = await engine.invoice('2026-11-19', { debtor_id })
   await engine.plan(MORNING)
   t.strictSame(await engine.log(), ['friendly:scheduled'])
   engine.books.backend.now = new Date('2026-11-24T20:00:00.000Z')
   await pay(engine, paid, 10_000)
   const { data } = await engine.books.read('/api/v1/messages?sort=created_at')
   matches(t, data, [
-    { status: 'cancelled', invoice_ids: [paid.id, rest.id] },
-    { status: 'scheduled', invoice_ids: [rest.id], scheduled_for: '2026-11-25T07:00:00.000Z' },
+    { status: 'cancelled', invoice_ids: [paid.id, other.id] },
+    { status: 'scheduled', invoice_ids: [other.id], scheduled_for: '2026-11-25T07:00:00.000Z' },
   ])
   await engine.at('2026-11-25T07:00:00.000Z')
   t.equal(engine.smtp.mails.length, 1)

@@ -86,10 +86,13 @@ t.test('after a rotation, both secrets sign until the old one expires', async (t
   t.ok(verify(after, current))
   t.equal(String(after.headers['webhook-signature']).split(' ').length, 1)
 
-  const again = await backend.database.transaction((tx) =>
+  const rotatedAgain = await backend.database.transaction((tx) =>
     rotateSecret(tx, { ...rotated, old_secret_expires_at: null }, BOX, actionContext()),
   )
-  t.equal(again.row.old_secret_expires_at, new Date(+backend.now + 24 * HOUR_MS).toISOString())
+  t.equal(
+    rotatedAgain.row.old_secret_expires_at,
+    new Date(+backend.now + 24 * HOUR_MS).toISOString(),
+  )
   webhooks.advanceClock(24 * HOUR_MS)
   const nextDay = await receiveNext()
   t.equal(
@@ -190,12 +193,12 @@ t.test('Retry-After delays all deliveries to the endpoint', async (t) => {
   const inAnHour = new Date(+backend.now + HOUR_MS).toISOString()
   t.equal(delivery?.run_at, inAnHour)
   t.equal((await webhooks.readEndpoint(row.id)).hold_until, inAnHour)
-  const other = await startReceiver(t)
-  await webhooks.endpoint(other.url)
+  const otherReceiver = await startReceiver(t)
+  await webhooks.endpoint(otherReceiver.url)
   webhooks.advanceClock(HOUR_MS - 1)
   receiver.respondWith((_, res) => void res.writeHead(204).end())
   await webhooks.books.debtor()
-  await until(() => other.webhooks.length === 1, 'the worker has run')
+  await until(() => otherReceiver.webhooks.length === 1, 'the worker has run')
   t.equal(receiver.webhooks.length, 1)
   webhooks.advanceClock(1)
   await webhooks.untilAll(isDelivered, 'all are delivered')
@@ -207,14 +210,17 @@ t.test('events wait while their endpoint is paused', async (t) => {
   const webhooks = await openWebhooks(t)
   const { backend } = webhooks.books
   const receiver = await startReceiver(t)
-  const other = await startReceiver(t)
+  const otherReceiver = await startReceiver(t)
   const { row } = await webhooks.endpoint(receiver.url)
-  await webhooks.endpoint(other.url)
+  await webhooks.endpoint(otherReceiver.url)
   const actionContext = { actor: OPERATOR, now: backend.now }
   const paused = await backend.database.transaction((tx) => pauseEndpoint(tx, row, actionContext))
   webhooks.startWorker()
   await webhooks.books.debtor()
-  await until(() => other.webhooks.length === 1, 'the other endpoint has received the event')
+  await until(
+    () => otherReceiver.webhooks.length === 1,
+    'the other endpoint has received the event',
+  )
   t.equal(receiver.webhooks.length, 0)
   await backend.database.transaction((tx) => resumeEndpoint(tx, paused, actionContext))
   await webhooks.untilAll(isDelivered, 'delivered')
@@ -258,10 +264,10 @@ t.test('a delivery of a dead worker is sent when its lease has expired', async (
     DELIVERY_LEASES.claim(tx, [delivery?.id ?? ''], backend.now, { status: 'sending' }),
   )
   webhooks.startWorker({ isOnlyBackend: false })
-  const other = await startReceiver(t)
-  await webhooks.endpoint(other.url)
+  const otherReceiver = await startReceiver(t)
+  await webhooks.endpoint(otherReceiver.url)
   await webhooks.books.debtor()
-  await until(() => other.webhooks.length === 1, 'the worker has run')
+  await until(() => otherReceiver.webhooks.length === 1, 'the worker has run')
   const [leased] = await webhooks.deliveries()
   matches(t, leased, { id: delivery?.id ?? '', status: 'sending' })
   webhooks.advanceClock(LEASE_MS)

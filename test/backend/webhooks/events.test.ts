@@ -16,8 +16,8 @@ t.test(
     await webhooks.endpoint(ENDPOINT_URL)
     const body = { amount: 10_000, currency: 'EUR', invoice_id: invoice.id }
     const first = await books.post('/api/v1/payments', body, { 'idempotency-key': 'once' })
-    const again = await books.post('/api/v1/payments', body, { 'idempotency-key': 'once' })
-    t.equal(again.headers.get('idempotent-replayed'), 'true')
+    const replay = await books.post('/api/v1/payments', body, { 'idempotency-key': 'once' })
+    t.equal(replay.headers.get('idempotent-replayed'), 'true')
     const [paid, recorded, ...others] = await events(webhooks)
     t.strictSame(others, [])
     matches(t, paid, {

@@ -85,7 +85,7 @@ t.test(
     const { books } = await openWebhooks(t)
     const { database } = books.backend
     const calls: string[] = []
-    const end = database.listen('a', () => calls.push('a'))
+    const stopListening = database.listen('a', () => calls.push('a'))
     database.listen('b', () => calls.push('b'))
     // On PostgreSQL, a new connection calls all listeners, because earlier announcements may have been missed.
     if (database.isConcurrent)
@@ -102,7 +102,7 @@ t.test(
     })
     t.strictSame(calls, ['b'])
     await database.transaction(async (tx) => announce(tx, 'a'))
-    end()
+    stopListening()
     await database.transaction(async (tx) => announce(tx, 'a'))
     t.strictSame(calls, ['b', 'a'])
   },
