@@ -199,7 +199,7 @@ ${row.is_demo === 1 && html`<p class="hint">Sample data: no mail is sent to this
           .join(', ')
   }</p>
 ${hasBlocked && html`<p class="hint">No reminders are sent about some open invoices, because a payment came in, a reminder was rejected, or the invoice was past due when it was created.</p>`}
-${isAdmin && html`<div class="actions">${hasBlocked && renderActionButton(frame, path, { name: 'chase-held', title: 'Resume reminders about blocked invoices' })}${renderActions(frame, row, path, failed)}</div>`}
+${isAdmin && html`<div class="actions">${hasBlocked && renderActionButton(frame, path, { name: 'chase-held', title: 'Resume these reminders' })}${renderActions(frame, row, path, failed)}</div>`}
 </section>`
 }
 

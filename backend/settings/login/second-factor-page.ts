@@ -56,12 +56,12 @@ function renderPolicy(frame: Frame, isRequired: boolean): Html {
   return html`<section class="card stack" aria-labelledby="policy-title"><h2 id="policy-title">For all Admins</h2>
 <p>${
     isRequired
-      ? 'Every Admin of this account must use two-factor authentication. Until an Admin has set it up, no other page is available to them.'
-      : 'Admins of this account may log in with their password alone.'
+      ? 'Every Admin of this account must use two-factor authentication. Admins who have not set it up can open only the pages of their own login.'
+      : 'Two-factor authentication is not required: Admins of this account may log in with their password alone.'
   }</p>
 <form method="post" action="${PATH}/policy" data-once>${csrfField(frame)}
 <input type="hidden" name="required" value="${isRequired ? 'no' : 'yes'}">
-<button>${isRequired ? 'No longer require two-factor authentication' : 'Require two-factor authentication'}</button></form></section>`
+<button>${isRequired ? 'Stop requiring it' : 'Require it for all Admins'}</button></form></section>`
 }
 
 export function renderSetup(frame: Frame, { secret, uri }: TotpSetup, problem?: Problem): Html {

@@ -212,7 +212,7 @@ t.test('an Admin decides on invoices and reverses payments', async (t) => {
   )
   await ledger.pay(invoice, 1000)
   const customer = await ada.page(`/settings/customers/${debtor.id}`)
-  matches(t, customer.text, containing('Resume reminders about blocked invoices'))
+  matches(t, customer.text, containing('Resume these reminders'))
   await ada.send('POST', `/settings/customers/${debtor.id}/chase-held`)
   matches(t, await ledger.read(`invoices/${invoice.id}`), { chasing: { status: 'active' } })
   const reverse = (id: string) =>
