@@ -1,7 +1,7 @@
 /**
  * Tests the rate limit during failovers by real sentinels. Every call must settle within 300 ms, revoked keys must stay
  * rejected, and Redis must count calls again within 1 s after the sentinels name the new master. The test allows ten
- * times these durations, so that a busy machine does not fail it, and prints the measured ones.
+ * times these durations, so that a busy machine does not fail it, and prints the measured durations.
  */
 import t, { type Test } from 'tap'
 import { Agent } from 'undici'

@@ -1,7 +1,7 @@
 /**
  * Tests the rate limit while the connection to Redis is faulty. Every call must settle within 300 ms after the fault
  * begins, Redis must count calls again within 1 s after it ends, and no call may be counted twice. The test allows ten
- * times these durations, so that a busy machine does not fail it, and prints the measured ones.
+ * times these durations, so that a busy machine does not fail it, and prints the measured durations.
  */
 import { setImmediate } from 'node:timers/promises'
 import t, { type Test } from 'tap'

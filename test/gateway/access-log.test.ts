@@ -44,7 +44,7 @@ t.test('the call of a client that disconnects has one log line, with status 499'
   matches(t, linesOf(gateway), [{ status: 499, route: '/api/v1/debtors', keyId: /^key_/ }])
 })
 
-t.test('the call of a client that resets during a large response has one line', async (t) => {
+t.test('a call whose client resets during a large response has one log line', async (t) => {
   const gateway = await startGateway(t, backend.url)
   const bytes = 8 * 1024 * 1024
   for (const { isWhole } of [{ isWhole: true }, { isWhole: false }]) {
@@ -77,7 +77,7 @@ t.test(
   },
 )
 
-t.test('ACCESS_LOG=off omits the lines of calls, and no others', async (t) => {
+t.test('ACCESS_LOG=off omits the log lines of calls, and no other lines', async (t) => {
   const gateway = await startGateway(t, backend.url, { ACCESS_LOG: 'off' })
   await call(gateway.url)
   await exchangeBytes(gateway.port, 'junk\r\n\r\n')

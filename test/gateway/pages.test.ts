@@ -77,7 +77,7 @@ t.test(
   },
 )
 
-t.test('when only one page is loaded at a time', async (t) => {
+t.test('if only one page is loaded at a time, other pages wait in a queue', async (t) => {
   const slow = await startRawBackend(t)
   const narrow = await start(t, [slow.url], {
     ...{ BACKEND_CONNECTIONS: '4', GATEWAY_UPSTREAM_TIMEOUT_MS: '7000' },

@@ -69,7 +69,7 @@ const UNCOUNTED: [what: string, status: number, bytes: (authorization: string) =
 
 // Before the fix, such responses said that no calls were left, although 599 were.
 t.test(
-  'the headers of a call that is rejected uncounted show the last allowance that is known',
+  'a call that is rejected and not counted shows the last known allowance in its headers',
   async (t) => {
     const key = backend.issue()
     const { headers } = await call(debtors, { key })

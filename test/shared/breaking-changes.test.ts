@@ -168,17 +168,14 @@ t.test('additions that the documentation announces as possible are not breaking'
   }
 })
 
-t.test(
-  'the contract compared with itself has no breaking change, without a field it has one',
-  async (t) => {
-    const document = JSON.parse(readContractDocument().json)
-    t.strictSame(breakingChanges(document, document), [])
-    const { PaymentCreate } = document.components.schemas
-    const without = structuredClone(document)
-    delete without.components.schemas.PaymentCreate.properties.reference
-    t.ok(PaymentCreate.properties.reference)
-    t.strictSame(breakingChanges(document, without), [
-      'request PaymentCreate/reference: field → gone',
-    ])
-  },
-)
+t.test('for the contract, no change is not breaking, and the removal of a field is', async (t) => {
+  const document = JSON.parse(readContractDocument().json)
+  t.strictSame(breakingChanges(document, document), [])
+  const { PaymentCreate } = document.components.schemas
+  const without = structuredClone(document)
+  delete without.components.schemas.PaymentCreate.properties.reference
+  t.ok(PaymentCreate.properties.reference)
+  t.strictSame(breakingChanges(document, without), [
+    'request PaymentCreate/reference: field → gone',
+  ])
+})

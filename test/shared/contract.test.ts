@@ -97,7 +97,7 @@ t.test('the documented codes, statuses and titles equal those of PROBLEM_TYPES',
   }
 })
 
-t.test('an unusable document is rejected with the operation and the fault', async (t) => {
+t.test('the error about an unusable document names the operation and the fault', async (t) => {
   const operation = "{ operationId: a, security: [{ key: ['x:read'] }] }"
   const cases: [name: string, paths: string, fault: RegExp][] = [
     ['no paths', '[]', /paths is not an object/],

@@ -6,7 +6,7 @@ import { listenForOperations } from '../../shared/process/operations.ts'
 import { matches } from '../fixtures/matches.ts'
 
 t.test('a failed request of an operator is logged', async (t) => {
-  // Regression: the response was 500, and nothing said why.
+  // Before the fix, the response was 500, and nothing said why.
   const lines: object[] = []
   const log = pino(
     new Writable({

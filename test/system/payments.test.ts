@@ -83,7 +83,7 @@ t.test(
 )
 
 t.test(
-  'a replay has the same bytes, another body is rejected, and a rejected call uses up no key',
+  'with one Idempotency-Key, the first accepted call is replayed, and another body is rejected',
   async (t) => {
     const invoice_id = await createInvoice(1_000)
     const pay = (body: unknown) =>
