@@ -280,6 +280,8 @@ function parserOptions(file: string): Options {
   return {
     trim: true,
     skip_empty_lines: true,
+    // Spreadsheets write the rows that a person has emptied as separators only.
+    skip_records_with_empty_values: true,
     relax_column_count: true,
     delimiter: findDelimiter(file),
     record_delimiter: ['\r\n', '\n', '\r'],
@@ -314,9 +316,9 @@ function decode(bytes: Uint8Array): string {
   }
 }
 
-/** Returns the separator that is most frequent in the first line. */
+/** Returns the separator that is most frequent in the first line that is not blank. */
 function findDelimiter(file: string): string {
-  const header = /^.*/.exec(file)?.[0] ?? ''
+  const header = /^.*\S.*$/m.exec(file)?.[0] ?? ''
   const count = (delimiter: string) => header.split(delimiter).length
   return [',', ';', '\t'].reduce((best, next) => (count(next) > count(best) ? next : best))
 }

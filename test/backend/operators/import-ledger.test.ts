@@ -114,6 +114,14 @@ t.test('names, addresses and currencies are read from columns, with any separato
   matches(t, [...ledger.customers.values()], [{ name: 'Jansen; Bouw', email: 'ap@jansen.example' }])
 })
 
+t.test('rows without any value are ignored', async (t) => {
+  // Regression: each emptied row of a spreadsheet was reported with four errors.
+  const rows = [',,,,,', HEADER, '', ' , ,,,,', '1,C-1,10/1/2026,,5.00,', ',,,,,', '2,C-1,x,,5.00,']
+  await rejectsWith(t, () => read(rows.join('\r\n')), { message: /line 7: issued "x" must be/ })
+  const { invoices } = await read(['', ...rows.slice(1, -1)].join('\n').replaceAll(',', ';'))
+  matches(t, invoices, [{ line: 5, number: '1', amount: 500 }])
+})
+
 t.test('all errors are listed with their lines', async (t) => {
   const rows = [
     '1,C,1/2/2013,2/1/2013,55.94,1/15/2013',
