@@ -59,7 +59,7 @@ export const DETAIL_LABELS: Readonly<
 }
 
 /** An omitted member leaves its value unchanged; an empty text removes the value. */
-export type Details = Partial<
+export type DebtorDetails = Partial<
   Record<(typeof DETAILS)[number] | (typeof ADDRESS_PARTS)[number], string>
 >
 
@@ -68,7 +68,7 @@ export async function editDebtor(
   tx: Transaction,
   accountId: string,
   id: string,
-  details: Details,
+  details: DebtorDetails,
   actionContext: ActionContext,
 ): Promise<DebtorRow> {
   const debtor = await getLockedDebtor(tx, accountId, id)
@@ -100,9 +100,13 @@ async function contactabilityAfter(
   return { contactability_email: await readContactability(tx, debtor.account_id, address) }
 }
 
-function checkDetails(debtor: DebtorRow, details: Details): DebtorChange {
+function checkDetails(debtor: DebtorRow, details: DebtorDetails): DebtorChange {
   const errors: FieldError[] = []
-  const read = (name: keyof Details, value: string, rule: Check<string>): string | null => {
+  const checkDetail = (
+    name: keyof DebtorDetails,
+    value: string,
+    rule: Check<string>,
+  ): string | null => {
     // Only the name is required.
     if (value === '' && name !== 'name') return null
     const checked = check(rule, value)
@@ -117,12 +121,12 @@ function checkDetails(debtor: DebtorRow, details: Details): DebtorChange {
   const change: Record<string, string | null> = {}
   for (const name of DETAILS) {
     const value = details[name]
-    if (value !== undefined) change[name] = read(name, value.trim(), CHECKS[name])
+    if (value !== undefined) change[name] = checkDetail(name, value.trim(), CHECKS[name])
   }
   const address = addressOf(debtor)
   for (const part of ADDRESS_PARTS) {
     const value = details[part]
-    if (value !== undefined) address[part] = read(part, value.trim(), ADDRESS_CHECKS[part])
+    if (value !== undefined) address[part] = checkDetail(part, value.trim(), ADDRESS_CHECKS[part])
   }
   if (errors.length > 0) {
     const detail = errors.map((error) => error.detail).join(' ')

@@ -17,7 +17,7 @@ import { stopMessages } from '../messages/messages.ts'
 import { changeInvoice, type InvoiceChange } from './change.ts'
 import { BLOCKED_BY_DISPUTE, chasingFieldsFor, DISPUTED, holdOf } from './holds.ts'
 import { findInvoice } from './invoices.ts'
-import { isOld } from './old-invoices.ts'
+import { IS_OLD } from './old-invoices.ts'
 
 interface InvoiceAction {
   /** The name of the action in the audit log. */
@@ -129,7 +129,7 @@ export function resumeOldInvoicesOf(
   debtorId: string,
   actionContext: ActionContext,
 ): Promise<number> {
-  return resumeMatching(tx, accountId, debtorId, isOld, actionContext)
+  return resumeMatching(tx, accountId, debtorId, IS_OLD, actionContext)
 }
 
 async function resumeMatching(

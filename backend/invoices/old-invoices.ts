@@ -19,14 +19,14 @@ export interface OldInvoices {
 }
 
 /** The condition contains literals, because SQLite does not use a partial index for a condition with parameters. */
-export const isOld: RawBuilder<boolean> = sql<boolean>`chasing_blocked_reason = 'history' and chasing_status = 'stopped' and status in ('open', 'partially_paid')`
+export const IS_OLD: RawBuilder<boolean> = sql<boolean>`chasing_blocked_reason = 'history' and chasing_status = 'stopped' and status in ('open', 'partially_paid')`
 
 export async function readOldInvoices(reader: Reader, accountId: string): Promise<OldInvoices> {
   const rows = await reader
     .selectFrom('invoices')
     .select(['debtor_id', 'currency', 'amount_due'])
     .where('account_id', '=', accountId)
-    .where(isOld)
+    .where(IS_OLD)
     // The order makes SQLite use the index `invoices_by_history`. Otherwise it may read all open invoices.
     .orderBy('debtor_id')
     .limit(COUNTED_MAX + 1)
@@ -56,7 +56,7 @@ export async function listDebtorsWithOldInvoices(
     .distinct()
     .where('account_id', '=', accountId)
     .where('debtor_id', '>', after)
-    .where(isOld)
+    .where(IS_OLD)
     .orderBy('debtor_id')
     .limit(limit)
     .execute()

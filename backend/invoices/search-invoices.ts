@@ -74,8 +74,8 @@ export async function searchInvoices(
     .execute()
   const matches = (row: { readonly amount: number; readonly currency: string }) =>
     isInRange(Number(row.amount), row.currency, amount)
-  const found = pageOfScan(scanned, { limit, scanMax }, isScan ? matches : undefined)
-  return withWholeRows(found, (ids) =>
+  const scannedPage = pageOfScan(scanned, { limit, scanMax }, isScan ? matches : undefined)
+  return withWholeRows(scannedPage, (ids) =>
     reader
       .selectFrom('invoices')
       .selectAll()

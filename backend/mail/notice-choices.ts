@@ -20,7 +20,10 @@ export const SECURITY_NOTICES = [
 export type OptionalNotice = (typeof OPTIONAL_NOTICES)[number]
 
 /** Returns the optional notices that the user has not turned off. */
-export async function readChosenNotices(reader: Reader, userId: string): Promise<OptionalNotice[]> {
+export async function readEnabledNotices(
+  reader: Reader,
+  userId: string,
+): Promise<OptionalNotice[]> {
   const rows = await reader
     .selectFrom('muted_notices')
     .select('kind')
@@ -29,15 +32,15 @@ export async function readChosenNotices(reader: Reader, userId: string): Promise
   return OPTIONAL_NOTICES.filter((kind) => rows.every((row) => row.kind !== kind))
 }
 
-export async function chooseNotices(
+export async function setEnabledNotices(
   tx: Transaction,
   { id: userId, account_id: accountId }: Pick<UserRow, 'id' | 'account_id'>,
-  chosen: readonly OptionalNotice[],
+  enabled: readonly OptionalNotice[],
   actionContext: ActionContext,
 ): Promise<void> {
-  const before = await readChosenNotices(tx, userId)
-  const muted = OPTIONAL_NOTICES.filter((kind) => !chosen.includes(kind))
-  if (OPTIONAL_NOTICES.every((kind) => before.includes(kind) === chosen.includes(kind))) return
+  const before = await readEnabledNotices(tx, userId)
+  const muted = OPTIONAL_NOTICES.filter((kind) => !enabled.includes(kind))
+  if (OPTIONAL_NOTICES.every((kind) => before.includes(kind) === enabled.includes(kind))) return
   await tx.deleteFrom('muted_notices').where('user_id', '=', userId).execute()
   if (muted.length > 0) {
     const created_at = actionContext.now.toISOString()

@@ -71,7 +71,7 @@ export function handOver(server: SmtpAddress, options: HandOverOptions): Promise
     const send = () =>
       connection.send(envelope, text, (error, info) => {
         if (error) return fail(error)
-        const id = info.serverMessageId ?? queueId(info.response ?? '')
+        const id = info.serverMessageId ?? parseQueueId(info.response ?? '')
         settle({ outcome: 'accepted', providerMessageId: id }, false)
         quit(connection)
       })
@@ -111,7 +111,7 @@ function quit(connection: SMTPConnection): void {
  * Returns the queue id if the reply has the form that most servers use. Delivery reports refer to a mail by its queue
  * id, or by our own Message-ID.
  */
-function queueId(response: string): string | null {
+function parseQueueId(response: string): string | null {
   return /queued as ([\w.-]{1,128})/i.exec(response)?.[1] ?? null
 }
 

@@ -85,14 +85,14 @@ export async function recordPayment(
     prepareEvents(tx, accountId),
   ])
   const debtor = { id: debtorId, account_id: accountId }
-  const shares = await applyCredit(tx, debtor, input, requested, setting)
+  const shares = await allocateRest(tx, debtor, input, requested, setting)
   const { settled, stopped } = await settleAndStopReminders(
     tx,
     debtor,
     shares,
     now,
     'a payment was recorded',
-    // `applyCredit` may have added other invoices, whose messages have not been read.
+    // `allocateRest` may have added other invoices, whose messages have not been read.
     shares === requested ? unsent : undefined,
   )
   const allocated = shares.filter(({ amount }) => amount > 0)
@@ -204,7 +204,7 @@ async function readRequestedShares(
 }
 
 /** Allocates the rest of the payment to open invoices, unless the account's setting is `manual`. */
-async function applyCredit(
+async function allocateRest(
   tx: Transaction,
   { id, account_id: accountId }: Pick<DebtorRow, 'id' | 'account_id'>,
   { amount, currency }: NewPayment,

@@ -44,12 +44,12 @@ export async function searchPayments(
     .orderBy(orderOf(page))
     .limit(scanMax)
     .execute()
-  const found = pageOfScan(
+  const scannedPage = pageOfScan(
     scanned,
     { limit, scanMax },
     isScan ? (row) => matches(row, search) : undefined,
   )
-  return withWholeRows(found, (ids) =>
+  return withWholeRows(scannedPage, (ids) =>
     reader
       .selectFrom('payments')
       .selectAll()

@@ -7,7 +7,7 @@ import type { DebtorRow, MessageStatus, ReminderStage } from '../database/tables
 import { loggedStage, readFacts } from './planning/facts.ts'
 import { needsApproval } from './planning/ladder.ts'
 import type { PlannedMessage } from './planning/planner.ts'
-import { decide } from './planning/planning.ts'
+import { decidePlan } from './planning/planning.ts'
 import {
   type ChasedDebtor,
   type ChasedInvoice,
@@ -79,7 +79,7 @@ export async function previewReminders(
     for (const debtor of debtors) {
       const situation = chased.get(debtor.id)
       if (situation === undefined) continue
-      const { refusal } = decide(debtor, account, situation, now)
+      const { refusal } = decidePlan(debtor, account, situation, now)
       const time = account.timeOf(debtor)
       const waitingRows = waiting.get(debtor.id) ?? []
       const shown = shownRefusal(debtor, account, situation, refusal ?? null, now)
@@ -102,7 +102,7 @@ function predictMessages(
   let chased = situation
   let at = now
   for (let step = 0; step < STEPS_MAX; step++) {
-    const { plan, refusal } = decide(debtor, account, chased, at)
+    const { plan, refusal } = decidePlan(debtor, account, chased, at)
     const next = plan.messages[0]
     if (next !== undefined) {
       const nextRefusal = next.refusal ?? refusal ?? null

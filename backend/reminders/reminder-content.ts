@@ -18,7 +18,7 @@ import { announce } from '../database/announcements.ts'
 import type { Reader, Transaction } from '../database/database.ts'
 import type { AccountRow, DebtorRow } from '../database/tables.ts'
 import { getLockedDebtor } from '../debtors/change.ts'
-import { type Details, editDebtor } from '../debtors/details.ts'
+import { type DebtorDetails, editDebtor } from '../debtors/details.ts'
 import { noticeActorOf, recordNotice } from '../mail/notices.ts'
 import { setWording, type WordingKey } from '../mail/wording/account-wordings.ts'
 import type { Wording } from '../mail/wording/wording.ts'
@@ -105,7 +105,7 @@ export async function changeDebtorDetails(
   tx: Transaction,
   accountId: string,
   debtorId: string,
-  details: Details,
+  details: DebtorDetails,
   actionContext: ActionContext,
 ): Promise<DebtorRow> {
   const before = await getLockedDebtor(tx, accountId, debtorId)
@@ -210,13 +210,13 @@ export async function listCurrenciesWithoutPaymentDetails(
         .where('currency', '=', currency)
         .where(IS_OPEN)
         .limit(INVOICES_MAX)
-      const found = await reader
+      const withoutLink = await reader
         .selectFrom(openInvoices.as('open_invoices'))
         .select('payment_url')
         .where('payment_url', 'is', null)
         .limit(1)
         .executeTakeFirst()
-      return found === undefined ? [] : [currency]
+      return withoutLink === undefined ? [] : [currency]
     }),
   )
   return missing.flat()

@@ -24,7 +24,7 @@ export interface Guesser {
 }
 
 /** Counts one guess, or throws `Problem` `too_many_logins` and counts none. */
-export async function claimGuess(tx: Transaction, guesser: Guesser, now: Date): Promise<void> {
+export async function countGuess(tx: Transaction, guesser: Guesser, now: Date): Promise<void> {
   await tx.deleteFrom('login_guesses').where('window_ends_at', '<=', now.toISOString()).execute()
   const subjects = subjectsOf(guesser)
   const rows = await lockGuesses(tx, subjects, now)
@@ -82,7 +82,7 @@ async function lockGuesses(tx: Transaction, subjects: readonly string[], now: Da
  * Called after a correct password. Resets the count of the e-mail address. Subtracts only this guess from the count of
  * the IP address: otherwise an attacker could reset the count by logging in to an account of their own.
  */
-export async function forgiveGuess(tx: Transaction, guesser: Guesser, now: Date): Promise<void> {
+export async function uncountGuess(tx: Transaction, guesser: Guesser, now: Date): Promise<void> {
   const [email, address] = subjectsOf(guesser)
   if (email !== undefined) {
     await tx.deleteFrom('login_guesses').where('subject', '=', email).execute()

@@ -8,7 +8,7 @@ import type { Passwords } from '../users/passwords.ts'
 import { findUserByEmail, setPasswordHash } from '../users/users.ts'
 import { hasSecondFactor } from './factors.ts'
 import { type LoginBrowser, recognizeBrowser } from './known-browsers.ts'
-import { claimGuess, forgiveGuess, type Guesser } from './login-guesses.ts'
+import { countGuess, type Guesser, uncountGuess } from './login-guesses.ts'
 import { consumeSecondFactorCode, type SecondFactorBox } from './second-factor.ts'
 import { endSession, findPendingUser, startSession } from './sessions.ts'
 
@@ -50,7 +50,7 @@ export async function logIn(
   now: Date,
 ): Promise<Login> {
   const guesser = { email, address: browser.address }
-  await database.transaction((tx) => claimGuess(tx, guesser, now))
+  await database.transaction((tx) => countGuess(tx, guesser, now))
   const user = await findUserByEmail(database.read, email)
   const active = user?.status === 'active' ? user : undefined
   const isRight = await passwords.verify(active?.password_hash, password)
@@ -63,7 +63,7 @@ export async function logIn(
     : undefined
   return database.transaction(async (tx) => {
     if (rehashed !== undefined) await setPasswordHash(tx, active.id, rehashed, now)
-    await forgiveGuess(tx, guesser, now)
+    await uncountGuess(tx, guesser, now)
     if (token !== undefined) await endSession(tx, token)
     if (await hasSecondFactor(tx, active)) {
       const pending = await startSession(tx, active, browser, now, true)
@@ -112,7 +112,7 @@ export async function completeLogin(
   }
   // Guesses are counted by user, not by browser, because a code has only a million values.
   const guesser = { email: `second factor ${user.id}`, address }
-  await database.transaction((tx) => claimGuess(tx, guesser, now))
+  await database.transaction((tx) => countGuess(tx, guesser, now))
   const actionContext = { actor: actorOf(user, address), now }
   const complete = await database.transaction(async (tx) => {
     if (!(await consumeSecondFactorCode(tx, user.id, code, box, actionContext))) {
@@ -123,7 +123,7 @@ export async function completeLogin(
       })
       return undefined
     }
-    await forgiveGuess(tx, guesser, now)
+    await uncountGuess(tx, guesser, now)
     await endSession(tx, token)
     await recordLogin(tx, user, address, now)
     return startFullSession(tx, user, browser, now)

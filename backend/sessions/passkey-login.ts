@@ -8,7 +8,7 @@ import type { Database } from '../database/database.ts'
 import type { PasskeyRow, Reader, Transaction, UserRow } from '../database/tables.ts'
 import type { LoginBrowser } from './known-browsers.ts'
 import { actorOf, recordFailure, type StartedSession, startFullSession } from './login.ts'
-import { claimGuess, forgiveGuess, type Guesser } from './login-guesses.ts'
+import { countGuess, type Guesser, uncountGuess } from './login-guesses.ts'
 import {
   type ChallengeScope,
   challengeIn,
@@ -49,7 +49,7 @@ export async function beginPasskeyLogin(
   now: Date,
 ): Promise<PublicKeyCredentialRequestOptionsJSON> {
   const { scope, guesser } = await readScopeAndGuesser(database.read, attempt, now)
-  await database.transaction((tx) => claimGuess(tx, guesser, now))
+  await database.transaction((tx) => countGuess(tx, guesser, now))
   const { userId } = scope
   const allowed = userId === undefined ? [] : await listPasskeys(database.read, userId)
   if (userId !== undefined && allowed.length === 0) throw notAccepted()
@@ -108,7 +108,7 @@ async function recordUseAndStart(
     .where('sign_count', '=', passkey.sign_count)
     .executeTakeFirstOrThrow()
   if (numUpdatedRows === 0n) return undefined
-  await forgiveGuess(tx, guesser, now)
+  await uncountGuess(tx, guesser, now)
   if (token !== undefined) await endSession(tx, token)
   await recordAudit(
     tx,

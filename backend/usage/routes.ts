@@ -12,7 +12,7 @@ import {
 } from '../../shared/contract/usage-report.ts'
 import { writeInBatches } from '../background/batches.ts'
 import type { Database } from '../database/database.ts'
-import { addReportedCalls, moveWindows } from './usage-reports.ts'
+import { addReportedCalls, updateWindows } from './usage-reports.ts'
 
 export interface UsageRouteDeps {
   readonly database: Database
@@ -64,7 +64,7 @@ export function usageRoutes({ database, clock }: UsageRouteDeps): ServerRoute[] 
         await database.transaction((tx) => addReportedCalls(tx, report, clock()))
         // The windows of a thousand keys are written in several transactions, so that payments need not wait long.
         await writeInBatches(report.windows, (batch) =>
-          database.transaction((tx) => moveWindows(tx, batch)),
+          database.transaction((tx) => updateWindows(tx, batch)),
         )
         return { applied: report.batch }
       },

@@ -9,7 +9,7 @@ import type { KeyWindowRow, Reader, Transaction } from '../database/tables.ts'
 import { addErrors } from './key-errors.ts'
 import { addUsage } from './usage.ts'
 
-/** Adds the reported counts, unless they were added before. `moveWindows` writes the reported windows. */
+/** Adds the reported counts, unless they were added before. `updateWindows` writes the reported windows. */
 export async function addReportedCalls(
   tx: Transaction,
   { gateway, batch, refused, errors }: UsageReport,
@@ -25,11 +25,11 @@ export async function addReportedCalls(
  * Updates the windows of many keys in one statement. A window never moves back, even if the reports of several gateways
  * arrive out of order or twice. The rows are sorted by key, so that concurrent reports lock rows in the same order.
  */
-export async function moveWindows(tx: Transaction, windows: readonly KeyWindow[]): Promise<void> {
+export async function updateWindows(tx: Transaction, windows: readonly KeyWindow[]): Promise<void> {
   const keyIds = await findKeyIds(tx, windows)
   const rows = new Map<string, KeyWindowRow>()
-  const known = windows.filter(hasKeyIn(keyIds))
-  for (const { key_id, used, limit, ends_at } of known.toSorted(byKey)) {
+  const knownWindows = windows.filter(hasKeyIn(keyIds))
+  for (const { key_id, used, limit, ends_at } of knownWindows.toSorted(byKey)) {
     const row = { key_id, used, rate_limit: limit, ends_at: new Date(ends_at).toISOString() }
     const other = rows.get(key_id)
     if (other === undefined || isBehind(other, row)) rows.set(key_id, row)

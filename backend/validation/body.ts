@@ -50,8 +50,8 @@ export const metadata: Schema = joi
   .empty(null)
   .custom((value: JsonObject, helpers) => {
     const rejections = Object.entries(value).flatMap(([key, member]) => {
-      const found = [check(metadataKey, key), check(metadataValue, member)]
-      return found.flatMap((result) => (result instanceof Rejection ? [[key, result]] : []))
+      const results = [check(metadataKey, key), check(metadataValue, member)]
+      return results.flatMap((result) => (result instanceof Rejection ? [[key, result]] : []))
     })
     return rejections.length > 0 ? helpers.error('members', { rejections }) : value
   })

@@ -151,7 +151,7 @@ class Deliverer {
     })
     // If there is not enough capacity for all endpoints, each endpoint receives an equal share.
     const share = Math.max(1, Math.floor(capacity / Math.max(1, endpoints.length)))
-    const found = await Promise.all(
+    const idsByEndpoint = await Promise.all(
       endpoints.map(({ id, isFailing }) => {
         const free = (isFailing ? 1 : PER_ENDPOINT_MAX) - (this.#inFlight.get(id) ?? 0)
         const limit = Math.min(free, share)
@@ -160,7 +160,7 @@ class Deliverer {
           : DELIVERY_LEASES.findDue(read, now, { limit, where: { endpoint_id: id } })
       }),
     )
-    return { ids: found.flat().slice(0, capacity), nextAt }
+    return { ids: idsByEndpoint.flat().slice(0, capacity), nextAt }
   }
 
   #start(delivery: ClaimedDelivery): void {

@@ -81,7 +81,7 @@ const CHECKS: Readonly<Record<WordingField, Check<string>>> = {
 /** Throws `validation_failed` with an error for each invalid field. An absent field counts as empty. */
 export function checkWording(input: Partial<Wording>): Wording {
   const errors: FieldError[] = []
-  const read = (name: WordingField): string => {
+  const checkField = (name: WordingField): string => {
     const value = trimLines(input[name] ?? '')
     const checked = check(CHECKS[name], value)
     const addError = (code: string, detail: string) =>
@@ -96,12 +96,12 @@ export function checkWording(input: Partial<Wording>): Wording {
     return ''
   }
   const wording = {
-    subject: read('subject'),
-    greeting: read('greeting'),
-    opening: read('opening'),
-    opening_several: read('opening_several'),
-    closing: read('closing'),
-    sign_off: read('sign_off'),
+    subject: checkField('subject'),
+    greeting: checkField('greeting'),
+    opening: checkField('opening'),
+    opening_several: checkField('opening_several'),
+    closing: checkField('closing'),
+    sign_off: checkField('sign_off'),
   }
   if (errors.length > 0) throw fieldErrorsProblem(errors)
   return wording
@@ -121,11 +121,11 @@ function trimLines(value: string): string {
 }
 
 function variableError(field: WordingField, template: string): string | undefined {
-  const known = VARIABLES.map((name) => `{${name}}`).join(', ')
+  const variableList = VARIABLES.map((name) => `{${name}}`).join(', ')
   for (const [whole, name] of template.matchAll(/\{([^{}]*)\}|[{}]/g)) {
-    if (name === undefined) return `must have { and } only around a variable: ${known}`
+    if (name === undefined) return `must have { and } only around a variable: ${variableList}`
     if (!VARIABLES.some((variable) => variable === name)) {
-      return `must not contain ${whole}, which is not a variable. The variables are ${known}`
+      return `must not contain ${whole}, which is not a variable. The variables are ${variableList}`
     }
   }
   const required = REQUIRED_VARIABLES[field]

@@ -38,7 +38,7 @@ export async function planDebtors(
     const account = accounts.get(debtor.account_id)
     const chased = situations.get(debtor.id)
     if (account === undefined || chased === undefined) return []
-    const { refusal, plan } = decide(debtor, account, chased, now, replaced)
+    const { refusal, plan } = decidePlan(debtor, account, chased, now, replaced)
     const checkedPlan = isBlockUnrecorded(account) ? planningAgainBy(plan, afterThisRun(now)) : plan
     return [{ debtor, account, chased, refusal, plan: checkedPlan }]
   })
@@ -71,7 +71,7 @@ export async function replanUnsettledInvoices(
 }
 
 /** Returns the plan of one debtor, and the refusal if a safety rail blocks all messages to the debtor. */
-export function decide(
+export function decidePlan(
   debtor: DebtorRow,
   { row, settings, switches, timeOf }: ChasingAccount,
   { invoices, suppressionReason, lastSentAt, hasScheduledMessage }: ChasedDebtor,

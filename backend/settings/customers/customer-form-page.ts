@@ -1,7 +1,7 @@
 /** The form for a customer's name and contact details. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import type { DebtorRow } from '../../database/tables.ts'
-import { DETAIL_LABELS, type Details } from '../../debtors/details.ts'
+import { DETAIL_LABELS, type DebtorDetails } from '../../debtors/details.ts'
 import { attribute, type Html, html } from '../../html/html.ts'
 import { LANGUAGES } from '../../mail/wording/languages.ts'
 import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
@@ -11,7 +11,7 @@ import type { Frame } from '../shell/response.ts'
 interface CustomerForm {
   readonly row: DebtorRow
   /** The stored values, or the values of the rejected form. */
-  readonly values: Details
+  readonly values: DebtorDetails
 }
 
 export interface Field {
@@ -20,7 +20,7 @@ export interface Field {
   readonly type?: 'email' | 'tel' | 'date'
 }
 
-export const CONTACT: readonly (Field & { readonly name: keyof Details })[] = [
+export const CONTACT: readonly (Field & { readonly name: keyof DebtorDetails })[] = [
   { name: 'name' },
   { name: 'email', type: 'email' },
   {

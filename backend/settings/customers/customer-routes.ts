@@ -6,7 +6,7 @@ import { readBalances } from '../../debtors/balances.ts'
 import { archiveDebtor, pauseChasing, restoreDebtor, resumeChasing } from '../../debtors/chasing.ts'
 import { clearSuppression } from '../../debtors/contactability.ts'
 import { findDebtor } from '../../debtors/debtors.ts'
-import { ADDRESS_PARTS, addressOf, DETAILS, type Details } from '../../debtors/details.ts'
+import { ADDRESS_PARTS, addressOf, DETAILS, type DebtorDetails } from '../../debtors/details.ts'
 import { renderDebtor } from '../../debtors/representation.ts'
 import { resumeInvoicesOf } from '../../invoices/actions.ts'
 import { changeDebtorDetails } from '../../reminders/reminder-content.ts'
@@ -198,12 +198,12 @@ async function getDebtor(reader: Reader, session: Session, id: string): Promise<
   return (await findDebtor(reader, session.account.id, id)) ?? notFound('customer', id)
 }
 
-function detailsOf(fields: Fields): Details {
+function detailsOf(fields: Fields): DebtorDetails {
   const given = FIELDS.filter((name) => fields.has(name))
   return Object.fromEntries(given.map((name) => [name, fields.text(name)]))
 }
 
-function valuesOf(row: DebtorRow): Details {
+function valuesOf(row: DebtorRow): DebtorDetails {
   const { name, email, phone, language, timezone } = row
   const values = { name, email, phone, language, timezone, ...addressOf(row) }
   return Object.fromEntries(Object.entries(values).map(([field, value]) => [field, value ?? '']))

@@ -6,7 +6,7 @@ import type { Problem } from '../../../shared/contract/problem.ts'
 import { type Html, html } from '../../html/html.ts'
 import { addKnownBrowser } from '../../sessions/known-browsers.ts'
 import { actorOf } from '../../sessions/login.ts'
-import { claimGuess, forgiveGuess } from '../../sessions/login-guesses.ts'
+import { countGuess, uncountGuess } from '../../sessions/login-guesses.ts'
 import { findSession, startSession } from '../../sessions/sessions.ts'
 import { acceptInvitation, getInvitation } from '../../users/invitations.ts'
 import { hashToken } from '../../users/tokens.ts'
@@ -36,11 +36,11 @@ export const invitationPages: readonly OpenPage[] = [
       const codeHash = hashToken(fields.text('code').trim())
       const guesser = { email: 'invitation', address }
       const { email } = await getInvitation(database.read, codeHash, now)
-      await database.transaction((tx) => claimGuess(tx, { ...guesser, email }, now))
+      await database.transaction((tx) => countGuess(tx, { ...guesser, email }, now))
       checkChosenPassword(fields.text('password'), email, '/password')
       const passwordHash = await passwords.hash(fields.text('password'))
       const started = await database.transaction(async (tx) => {
-        await forgiveGuess(tx, { ...guesser, email }, now)
+        await uncountGuess(tx, { ...guesser, email }, now)
         const actor = actorOf({ id: '', email }, address)
         const user = await acceptInvitation(tx, codeHash, passwordHash, { actor, now })
         return {

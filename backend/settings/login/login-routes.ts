@@ -3,7 +3,7 @@ import { Problem } from '../../../shared/contract/problem.ts'
 import { recordAudit } from '../../accounts/audit.ts'
 import { csrfTokenOf } from '../../sessions/csrf-token.ts'
 import { logIn } from '../../sessions/login.ts'
-import { claimGuess, forgiveGuess } from '../../sessions/login-guesses.ts'
+import { countGuess, uncountGuess } from '../../sessions/login-guesses.ts'
 import {
   endSession,
   endSessionsOf,
@@ -141,14 +141,14 @@ export const sessionPages: readonly SessionPage[] = [
       const chosen = fields.text('new_password')
       checkChosenPassword(chosen, user.email, '/new_password')
       const guesser = { email: user.email, address }
-      await database.transaction((tx) => claimGuess(tx, guesser, now))
+      await database.transaction((tx) => countGuess(tx, guesser, now))
       const { password_hash } = await getUser(database.read, account.id, user.id)
       if (!(await passwords.verify(password_hash, fields.text('current_password')))) {
         throw fault('/current_password', 'This is not your current password.')
       }
       const passwordHash = await passwords.hash(chosen)
       const token = await database.transaction(async (tx) => {
-        await forgiveGuess(tx, guesser, now)
+        await uncountGuess(tx, guesser, now)
         await setPasswordHash(tx, user.id, passwordHash, now)
         await endSessionsOf(tx, user.id, session.token)
         const rotated = await rotateSession(tx, session)

@@ -1,10 +1,10 @@
 /** The routes of the notices that an Admin receives by mail. */
 import {
-  chooseNotices,
   OPTIONAL_NOTICES,
   type OptionalNotice,
-  readChosenNotices,
+  readEnabledNotices,
   SECURITY_NOTICES,
+  setEnabledNotices,
 } from '../../mail/notice-choices.ts'
 import { setFlash } from '../../sessions/sessions.ts'
 import { invalid } from '../shell/faults.ts'
@@ -16,7 +16,7 @@ export const noticePages: readonly SessionPage[] = [
     method: 'GET',
     path: NOTICES_PATH,
     async handle({ session }, { database: { read } }) {
-      const chosen = await readChosenNotices(read, session.user.id)
+      const chosen = await readEnabledNotices(read, session.user.id)
       return {
         json: represent(chosen),
         page: (frame) => renderNotices(frame, session, chosen),
@@ -32,11 +32,11 @@ export const noticePages: readonly SessionPage[] = [
       const chosen = fields.list('kinds').map(kindOf)
       const user = { id: session.user.id, account_id: session.account.id }
       await database.transaction(async (tx) => {
-        await chooseNotices(tx, user, chosen, actionContext)
+        await setEnabledNotices(tx, user, chosen, actionContext)
         if (!wantsJson) await setFlash(tx, session.token, 'notices_changed')
       })
       return {
-        json: represent(await readChosenNotices(database.read, user.id)),
+        json: represent(await readEnabledNotices(database.read, user.id)),
         location: NOTICES_PATH,
       }
     },

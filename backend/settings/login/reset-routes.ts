@@ -3,7 +3,7 @@ import { Problem } from '../../../shared/contract/problem.ts'
 import { type Html, html } from '../../html/html.ts'
 import type { NoticeRoute } from '../../mail/mail-services.ts'
 import { actorOf } from '../../sessions/login.ts'
-import { claimGuess, forgiveGuess } from '../../sessions/login-guesses.ts'
+import { countGuess, uncountGuess } from '../../sessions/login-guesses.ts'
 import {
   getPasswordReset,
   requestPasswordReset,
@@ -41,7 +41,7 @@ export const resetPages: readonly OpenPage[] = [
       // Requests for links have a counter of their own, so that they do not block the user's login.
       const guesser = { email: `password reset ${email}`, address }
       await database.transaction(async (tx) => {
-        await claimGuess(tx, guesser, now)
+        await countGuess(tx, guesser, now)
         await requestPasswordReset(tx, email, resetCodes, now)
       })
       const route = noticeRouteOf?.(email) ?? 'waiting'
@@ -70,10 +70,10 @@ export const resetPages: readonly OpenPage[] = [
       const { user } = await getPasswordReset(database.read, codeHash, now)
       const guesser = { email: user.email, address }
       checkChosenPassword(fields.text('password'), user.email, '/password')
-      await database.transaction((tx) => claimGuess(tx, guesser, now))
+      await database.transaction((tx) => countGuess(tx, guesser, now))
       const passwordHash = await passwords.hash(fields.text('password'))
       await database.transaction(async (tx) => {
-        await forgiveGuess(tx, guesser, now)
+        await uncountGuess(tx, guesser, now)
         await resetPassword(tx, codeHash, passwordHash, { actor: actorOf(user, address), now })
       })
       return { json: { changed: true }, page: renderDone }

@@ -2,7 +2,7 @@
 import { Problem } from '../../../shared/contract/problem.ts'
 import { recordAudit } from '../../accounts/audit.ts'
 import { type Html, html } from '../../html/html.ts'
-import { claimGuess, forgiveGuess } from '../../sessions/login-guesses.ts'
+import { countGuess, uncountGuess } from '../../sessions/login-guesses.ts'
 import {
   confirmSession,
   endListedSession,
@@ -61,7 +61,7 @@ export const ownSessionPages: readonly SessionPage[] = [
     expected: { texts: ['password', 'next'] },
     async handle({ session, fields, address, now }, { database, passwords }) {
       const guesser = { email: session.user.email, address }
-      await database.transaction((tx) => claimGuess(tx, guesser, now))
+      await database.transaction((tx) => countGuess(tx, guesser, now))
       const { password_hash } = await getUser(database.read, session.account.id, session.user.id)
       if (!(await passwords.verify(password_hash, fields.text('password')))) {
         const detail = 'This is not your password.'
@@ -69,7 +69,7 @@ export const ownSessionPages: readonly SessionPage[] = [
         throw new Problem('validation_failed', detail, { members: { errors } })
       }
       const token = await database.transaction(async (tx) => {
-        await forgiveGuess(tx, guesser, now)
+        await uncountGuess(tx, guesser, now)
         return confirmSession(tx, session, now)
       })
       return { token, location: pathOf(fields.text('next')) }

@@ -6,7 +6,7 @@ import type { Transaction } from '../../../backend/database/database.ts'
 import type { OpenDatabase } from '../../../backend/database/open.ts'
 import { stampOf } from '../../../backend/database/stamp.ts'
 import { createIdempotency } from '../../../backend/idempotency/idempotency.ts'
-import { claimGuess } from '../../../backend/sessions/login-guesses.ts'
+import { countGuess } from '../../../backend/sessions/login-guesses.ts'
 import { changeRole, createUser, listUsers } from '../../../backend/users/users.ts'
 import { matches, rejectsWith } from '../../fixtures/matches.ts'
 import { insertRow, openTestDatabase } from '../../fixtures/service/database.ts'
@@ -249,7 +249,7 @@ t.test('concurrent guesses at a password are all counted', async (t) => {
   const guesser = { email: 'a@acme.example', address: '192.0.2.1' }
   const outcomes = await Promise.allSettled(
     Array.from({ length: 20 }, (_, n) =>
-      databases[n % 2 === 0 ? 0 : 1].transaction((tx) => claimGuess(tx, guesser, NOW)),
+      databases[n % 2 === 0 ? 0 : 1].transaction((tx) => countGuess(tx, guesser, NOW)),
     ),
   )
   t.equal(outcomes.filter(({ status }) => status === 'fulfilled').length, 5)

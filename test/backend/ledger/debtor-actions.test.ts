@@ -9,7 +9,7 @@ import {
   restoreDebtor,
   resumeChasing,
 } from '../../../backend/debtors/chasing.ts'
-import { type Details, editDebtor } from '../../../backend/debtors/details.ts'
+import { type DebtorDetails, editDebtor } from '../../../backend/debtors/details.ts'
 import type { Json } from '../../fixtures/books/books.ts'
 import { openWebhooks } from '../../fixtures/books/webhooks.ts'
 import { faultsOf } from '../../fixtures/contract/schema.ts'
@@ -25,7 +25,7 @@ async function openLedger(t: Test) {
   return {
     books,
     read: (id: string): Promise<Json> => books.read(`/api/v1/debtors/${id}`),
-    edit: (id: string, details: Details) =>
+    edit: (id: string, details: DebtorDetails) =>
       perform((tx) => editDebtor(tx, accountId, id, details, actionContext())),
     pause: (id: string, pause: Pause) =>
       perform((tx) => pauseChasing(tx, accountId, id, pause, actionContext())),

@@ -1,7 +1,7 @@
 // The text of a reminder can change until a person approves it. Then exactly the approved text is sent.
 import t, { type Test } from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
-import type { Details } from '../../../backend/debtors/details.ts'
+import type { DebtorDetails } from '../../../backend/debtors/details.ts'
 import type { WordingKey } from '../../../backend/mail/wording/account-wordings.ts'
 import { defaultWording } from '../../../backend/mail/wording/wording.ts'
 import { type Approval, listApprovals } from '../../../backend/reminders/approvals.ts'
@@ -161,7 +161,7 @@ t.test('a wording of another stage, language or account has no effect', async (t
   t.equal((await pendingApproval(engine))?.message.body, before?.message.body)
 })
 
-function editDebtor({ books }: Engine, debtorId: string, details: Details): Promise<unknown> {
+function editDebtor({ books }: Engine, debtorId: string, details: DebtorDetails): Promise<unknown> {
   const actionContext = { actor: OPERATOR, now: books.backend.now }
   return books.backend.database.transaction((tx) =>
     changeDebtorDetails(tx, books.accountId, debtorId, details, actionContext),
