@@ -173,7 +173,7 @@ t.test('filtering by one time finds all rows, even if the list is sorted by anot
   const books = await openBooks(t)
   const count = 6_000
   await insertDebtors(books, count)
-  // The names say how many rows match, and how far the matches are from the beginning of the list.
+  // `close` and `distant` describe how far the matches are from the beginning of the list.
   const cases = [
     ['none', 'created_at', 'updated_since=2026-11-02T00:00:00Z', []],
     ['few, close', '-created_at', `updated_before=${at(4)}`, [5999, 5998, 5997]],

@@ -40,21 +40,21 @@ async function openOverProxy(t: Test, waitMsMax = 5000) {
   return { proxy, database: await openTestDatabase(t, { url: proxyUrl, waitMsMax }) }
 }
 
-// Regression: a transaction that wrote nothing could commit, and its success hid the fault from `/readyz`
-// and alerts.
+// Regression: a transaction that wrote nothing could commit, and its success cleared the fault that `/readyz` and
+// alerts report.
 t.test(
   'writes that wait for a lost synchronous standby are reported until the standby is back',
   async (t) => {
     const pair = await startPostgresPair(t)
     const database = await openTestDatabase(t, { url: pair.url, waitMsMax: 500 })
-    const reported = () =>
+    const isReported = () =>
       database.fault?.message === 'commits wait for the synchronous standby, which does not respond'
     await database.transaction((tx) => insertRow(tx, 'on both'))
     await pair.standby.stop('SIGQUIT')
     const waiting = database.transaction((tx) => insertRow(tx, 'on one')).catch(() => {})
-    await until(reported, 'the fault is reported')
+    await until(isReported, 'the fault is reported')
     await database.transaction(async () => {})
-    t.ok(reported())
+    t.ok(isReported())
     await pair.standby.start()
     await waiting
     await until(() => canWrite(database), 'writes succeed again')
@@ -146,7 +146,7 @@ t.test('a transaction whose connection is lost before the commit is run again', 
   t.strictSame(await readRowIds(database), ['a', 'b'])
 })
 
-t.test('a commit that is lost on the way to the server has an unknown outcome too', async (t) => {
+t.test('a commit that is lost on the way to the server has an unknown outcome', async (t) => {
   const { database, proxy } = await openOverProxy(t)
   proxy.cutAt(COMMIT, 'before')
   await rejectsWith(

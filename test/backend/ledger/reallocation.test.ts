@@ -35,13 +35,13 @@ async function openLedger(t: Test) {
       books.invoice({ debtor_id: debtor.id, ...fields }),
     read: (id: string): Promise<Json> => books.read(`/api/v1/invoices/${id}`),
     balances: async () => (await books.read(`/api/v1/debtors/${debtor.id}`)).balances,
-    allocate: (id: string, ...wanted: readonly (readonly [Json, number])[]) => {
-      const allocations = wanted.map(([{ id: invoiceId }, amount]) => ({ invoiceId, amount }))
+    allocate: (id: string, ...amounts: readonly (readonly [Json, number])[]) => {
+      const allocations = amounts.map(([{ id: invoiceId }, amount]) => ({ invoiceId, amount }))
       return database.transaction((tx) =>
         allocatePayment(tx, accountId, id, allocations, actionContext()),
       )
     },
-    takeBack: (id: string, { id: invoiceId }: Json, reason = 'It was for another') =>
+    takeBack: (id: string, { id: invoiceId }: Json, reason = 'It was for another invoice') =>
       database.transaction((tx) =>
         takeBackAllocation(tx, accountId, id, { invoiceId, reason }, actionContext()),
       ),
@@ -249,7 +249,7 @@ t.test(
         amount: 10_000,
         currency: 'EUR',
         invoice: one.number,
-        reason: 'It was for another',
+        reason: 'It was for another invoice',
       },
     })
     matches(t, await ledger.balances(), [{ outstanding: 10_000, unapplied: 10_000 }])
