@@ -207,7 +207,7 @@ async function replaceDues(
   await insertStandings(tx, dues)
 }
 
-/** Inserts what the directory of debtors sorts and filters by: the oldest due date, and two flags. */
+/** Inserts the values by which the directory sorts and filters debtors: the oldest due date, and two flags. */
 async function insertStandings(tx: Transaction, dues: readonly DebtorDueRow[]): Promise<void> {
   const byDebtor = Map.groupBy(dues, ({ debtor_id }) => debtor_id)
   const debtors = await tx

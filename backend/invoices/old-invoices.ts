@@ -12,7 +12,7 @@ export interface OldInvoices {
   /** The number of invoices, at most `COUNTED_MAX`. */
   readonly invoices: number
   /** Whether there are more than `COUNTED_MAX` invoices. */
-  readonly isMore: boolean
+  readonly hasMore: boolean
   readonly customers: number
   /** The amounts due by currency, in minor units. */
   readonly due: ReadonlyMap<string, number>
@@ -38,7 +38,7 @@ export async function readOldInvoices(reader: Reader, accountId: string): Promis
   }
   return {
     invoices: counted.length,
-    isMore: rows.length > COUNTED_MAX,
+    hasMore: rows.length > COUNTED_MAX,
     customers: new Set(counted.map(({ debtor_id }) => debtor_id)).size,
     due,
   }

@@ -145,7 +145,7 @@ export interface InvoiceCount {
 export interface InvoiceCounts {
   readonly counts: readonly InvoiceCount[]
   /** Whether there are more than `COUNTED_MAX` invoices. `counts` is then empty. */
-  readonly isMore: boolean
+  readonly hasMore: boolean
 }
 
 /** The count stops at this number. */
@@ -167,7 +167,7 @@ export async function countInvoices(
     .where((eb) => eb.and(conditionsOf(accountId, search, today)))
     .limit(COUNTED_MAX + 1)
     .execute()
-  if (rows.length > COUNTED_MAX) return { counts: [], isMore: true }
+  if (rows.length > COUNTED_MAX) return { counts: [], hasMore: true }
   const matching = rows.filter(({ amount, currency }) =>
     isInRange(Number(amount), currency, search.amount),
   )
@@ -178,7 +178,7 @@ export async function countInvoices(
       amountDue: ofCurrency.reduce((sum, row) => sum + Number(row.amount_due), 0),
     }),
   )
-  return { counts: counts.sort((a, b) => (a.currency < b.currency ? -1 : 1)), isMore: false }
+  return { counts: counts.sort((a, b) => (a.currency < b.currency ? -1 : 1)), hasMore: false }
 }
 
 /** Returns the debtors of the first `limit` invoices whose number begins with the text. */

@@ -62,7 +62,7 @@ export function createMailer(options: MailerOptions): Mailer {
       to: [mail.to],
       size: raw.length,
       dsn: {
-        id: idIn(mail.messageId),
+        id: idFromMessageId(mail.messageId),
         return: 'HDRS',
         notify: ['FAILURE', 'DELAY', ...(options.wantsReports ? ['SUCCESS'] : [])],
       },
@@ -73,7 +73,7 @@ export function createMailer(options: MailerOptions): Mailer {
   }
 
   async function writeMailFile({ messageId, subject }: Mail, raw: Buffer): Promise<HandOverResult> {
-    const file = join(directory, `${idIn(messageId)}.eml`)
+    const file = join(directory, `${idFromMessageId(messageId)}.eml`)
     await mkdir(directory, { recursive: true, mode: 0o700 })
     await writeFile(`${file}.part`, raw, { mode: 0o600 })
     await rename(`${file}.part`, file)
@@ -102,7 +102,7 @@ export function createMailer(options: MailerOptions): Mailer {
 }
 
 /** Returns `msg_…` for `<msg_…@host>`. */
-function idIn(messageId: string): string {
+function idFromMessageId(messageId: string): string {
   return messageId.replace(/^<|@.*$/g, '')
 }
 
@@ -127,7 +127,7 @@ function compose(mail: Mail, mailFrom: NamedAddress): Promise<Buffer> {
     headers: {
       'Auto-Submitted': 'auto-generated',
       // Bounces contain this header even if a server has replaced the Message-ID.
-      'X-Receivables-Id': idIn(mail.messageId),
+      'X-Receivables-Id': idFromMessageId(mail.messageId),
       ...(unsubscribeUrl !== undefined && {
         'List-Unsubscribe': { prepared: true, foldLines: false, value: `<${unsubscribeUrl}>` },
         'List-Unsubscribe-Post': 'List-Unsubscribe=One-Click',

@@ -1,6 +1,6 @@
 /**
- * Interprets SMTP codes (RFC 5321, RFC 3463): whether the cause is the address, a transient condition or our
- * own configuration.
+ * Determines from SMTP codes (RFC 5321, RFC 3463) whether the cause of a failure is the address, a transient condition
+ * or our own configuration.
  */
 import { truncate } from './truncate.ts'
 
@@ -34,15 +34,16 @@ export function failureCauseOf(
 ): FailureCause {
   // After any command, this code means that the server closes the connection.
   if (status === 421) return 'ours'
-  const subject = enhanced?.slice(2)
-  const isConfiguration = subject !== undefined && /^[35]\./.test(subject) && subject !== '3.4'
-  if (isConfiguration || subject === '1.7' || subject === '1.8') return 'ours'
+  const subjectAndDetail = enhanced?.slice(2)
+  // 3.x concerns the mail system (except 3.4: the mail is too large), 5.x the protocol, 1.7 and 1.8 our sender address.
+  const isOurs = /^(?:3\.(?!4$)|5\.|1\.[78]$)/.test(subjectAndDetail ?? '')
+  if (isOurs) return 'ours'
   if (status < 500) return 'soft'
-  if (subject !== undefined && subject !== '0.0') {
+  if (subjectAndDetail !== undefined && subjectAndDetail !== '0.0') {
     // In a reply to RCPT TO, a policy code concerns the sender, which is us: relaying denied, login required.
-    return phase === 'recipient' && subject.startsWith('7.')
+    return phase === 'recipient' && subjectAndDetail.startsWith('7.')
       ? 'denied'
-      : bounceTypeOf(`5.${subject}`)
+      : bounceTypeOf(`5.${subjectAndDetail}`)
   }
   if (phase === 'text') return 'soft'
   if (status === 530) return 'ours'

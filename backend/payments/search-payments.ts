@@ -83,7 +83,7 @@ export interface PaymentCounts {
     readonly amount: number
   }[]
   /** Whether more than `COUNTED_MAX` payments would have to be read. `counts` is then empty. */
-  readonly isMore: boolean
+  readonly hasMore: boolean
 }
 
 /** Counts and sums the payments of a search by currency. */
@@ -98,7 +98,7 @@ export async function countPayments(
     .where((eb) => eb.and(conditionsOf(accountId, search)))
     .limit(COUNTED_MAX + 1)
     .execute()
-  if (rows.length > COUNTED_MAX) return { counts: [], isMore: true }
+  if (rows.length > COUNTED_MAX) return { counts: [], hasMore: true }
   const matching = rows.filter((row) => matches(row, search))
   const byCurrency = Map.groupBy(matching, ({ currency }) => currency)
   const counts = [...byCurrency].map(([currency, payments]) => ({
@@ -108,7 +108,7 @@ export async function countPayments(
       .filter(({ status }) => status === 'recorded' || search.status === 'reversed')
       .reduce((sum, row) => sum + Number(row.amount), 0),
   }))
-  return { counts: counts.sort((a, b) => (a.currency < b.currency ? -1 : 1)), isMore: false }
+  return { counts: counts.sort((a, b) => (a.currency < b.currency ? -1 : 1)), hasMore: false }
 }
 
 function conditionsOf(accountId: string, { debtorId, reference }: PaymentSearch): Condition[] {

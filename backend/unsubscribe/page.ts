@@ -47,7 +47,7 @@ export function renderUnsubscribe({ language, state, creditor, address }: Unsubs
   const words = UNSUBSCRIBE_WORDS[language]
   if (state === 'stopped') {
     return render(language, words.stopped, [
-      html`<p>${words.explainStopped(creditor, address)}</p><p class="soft">${words.stays}</p>`,
+      html`<p>${words.explainStopped(creditor, address)}</p><p class="soft">${words.stillOwed}</p>`,
       html`<form method="post"><input type="hidden" name="wish" value="resume"><button class="quiet">${words.resume}</button></form>`,
     ])
   }
@@ -59,7 +59,7 @@ export function renderUnsubscribe({ language, state, creditor, address }: Unsubs
     ])
   }
   return render(language, words.request, [
-    html`<p>${words.explain(creditor, address)}</p><p class="soft">${words.stays}</p>`,
+    html`<p>${words.explain(creditor, address)}</p><p class="soft">${words.stillOwed}</p>`,
     stop,
   ])
 }

@@ -7,7 +7,7 @@ export interface UnsubscribeWords {
   /** `address` is masked. */
   explain(creditor: string, address: string): string
   /** States that the unpaid amounts are still owed. */
-  readonly stays: string
+  readonly stillOwed: string
   readonly stop: string
   readonly stopped: string
   explainStopped(creditor: string, address: string): string
@@ -23,7 +23,7 @@ export const UNSUBSCRIBE_WORDS: Readonly<Record<Language, UnsubscribeWords>> = {
     request: 'Stop reminders by e-mail?',
     explain: (creditor, address) =>
       `${creditor} will send no more payment reminders to ${address}.`,
-    stays: 'You still owe any unpaid amounts, and you may be contacted in other ways.',
+    stillOwed: 'You still owe any unpaid amounts, and you may be contacted in other ways.',
     stop: 'Stop reminders',
     stopped: 'Reminders are stopped',
     explainStopped: (creditor, address) =>
@@ -39,7 +39,7 @@ export const UNSUBSCRIBE_WORDS: Readonly<Record<Language, UnsubscribeWords>> = {
     request: 'Herinneringen per e-mail stoppen?',
     explain: (creditor, address) =>
       `${creditor} stuurt dan geen betalingsherinneringen meer naar ${address}.`,
-    stays: 'Wat openstaat blijft verschuldigd, en u kunt op een andere manier worden benaderd.',
+    stillOwed: 'Wat openstaat blijft verschuldigd, en u kunt op een andere manier worden benaderd.',
     stop: 'Herinneringen stoppen',
     stopped: 'De herinneringen zijn gestopt',
     explainStopped: (creditor, address) =>
@@ -55,7 +55,8 @@ export const UNSUBSCRIBE_WORDS: Readonly<Record<Language, UnsubscribeWords>> = {
     request: 'Erinnerungen per E-Mail abbestellen?',
     explain: (creditor, address) =>
       `${creditor} sendet dann keine Zahlungserinnerungen mehr an ${address}.`,
-    stays: 'Offene Beträge bleiben geschuldet, und Sie können auf anderem Weg angesprochen werden.',
+    stillOwed:
+      'Offene Beträge bleiben geschuldet, und Sie können auf anderem Weg angesprochen werden.',
     stop: 'Erinnerungen abbestellen',
     stopped: 'Die Erinnerungen sind abbestellt',
     explainStopped: (creditor, address) =>
@@ -72,7 +73,7 @@ export const UNSUBSCRIBE_WORDS: Readonly<Record<Language, UnsubscribeWords>> = {
     request: 'Ne plus recevoir de rappels par e-mail ?',
     explain: (creditor, address) =>
       `${creditor} n’enverra plus de rappels de paiement à ${address}.`,
-    stays: 'Les sommes dues le restent, et vous pouvez être contacté par d’autres moyens.',
+    stillOwed: 'Les sommes dues le restent, et vous pouvez être contacté par d’autres moyens.',
     stop: 'Arrêter les rappels',
     stopped: 'Les rappels sont arrêtés',
     explainStopped: (creditor, address) =>

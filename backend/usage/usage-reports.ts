@@ -22,8 +22,9 @@ export async function addReportedCalls(
 }
 
 /**
- * Updates the windows of many keys in one statement. A window never moves back, even if the reports of several gateways
- * arrive out of order or twice. The rows are sorted by key, so that concurrent reports lock rows in the same order.
+ * Updates the current windows of many keys in one statement. Reports of several gateways may arrive out of order or
+ * twice, so a key never returns to an earlier window or a lower count. The rows are sorted by key, so that concurrent
+ * reports lock rows in the same order.
  */
 export async function updateWindows(tx: Transaction, windows: readonly KeyWindow[]): Promise<void> {
   const keyIds = await findKeyIds(tx, windows)
@@ -31,8 +32,8 @@ export async function updateWindows(tx: Transaction, windows: readonly KeyWindow
   const knownWindows = windows.filter(hasKeyIn(keyIds))
   for (const { key_id, used, limit, ends_at } of knownWindows.toSorted(byKey)) {
     const row = { key_id, used, rate_limit: limit, ends_at: new Date(ends_at).toISOString() }
-    const other = rows.get(key_id)
-    if (other === undefined || isBehind(other, row)) rows.set(key_id, row)
+    const existing = rows.get(key_id)
+    if (existing === undefined || isBehind(existing, row)) rows.set(key_id, row)
   }
   if (rows.size === 0) return
   await tx
@@ -92,8 +93,9 @@ function hasKeyIn(keyIds: ReadonlySet<string>): (entry: KeyEntry) => boolean {
   return ({ key_id }) => keyIds.has(key_id)
 }
 
-function isBehind(one: KeyWindowRow, other: KeyWindowRow): boolean {
-  return one.ends_at === other.ends_at ? one.used < other.used : one.ends_at < other.ends_at
+/** Whether `a` is an earlier window than `b`, or the same window with a lower count. */
+function isBehind(a: KeyWindowRow, b: KeyWindowRow): boolean {
+  return a.ends_at === b.ends_at ? a.used < b.used : a.ends_at < b.ends_at
 }
 
 function byKey(a: KeyWindow, b: KeyWindow): number {

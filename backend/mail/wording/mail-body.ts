@@ -31,7 +31,7 @@ export interface MailBody {
 
 export interface MailTable {
   readonly caption: string
-  readonly heads: readonly [string, string]
+  readonly headings: readonly [string, string]
   readonly rows: readonly MailRow[]
   readonly totals: readonly { readonly label: string; readonly amount: string }[]
 }
@@ -191,10 +191,10 @@ function withLineBreaks(text: string): Html {
   return html`${text.split('\n').map((line, at) => html`${at > 0 && html`<br>`}${line}`)}`
 }
 
-function renderTable({ caption, heads, rows, totals }: MailTable, color: Html): Html {
+function renderTable({ caption, headings, rows, totals }: MailTable, color: Html): Html {
   const head = html`padding:0 0 8px;border-bottom:2px solid #dfe4ea;font-size:13px;line-height:1.4;font-weight:600;${SOFT}`
   return html`<table width="100%" cellpadding="0" cellspacing="0" border="0" aria-label="${caption}" style="margin:8px 0 24px;border-collapse:collapse">
-<thead><tr><th scope="col" align="left" class="soft rule" style="${head}">${heads[0]}</th><th scope="col" align="right" class="soft rule" style="${head};text-align:right">${heads[1]}</th></tr></thead>
+<thead><tr><th scope="col" align="left" class="soft rule" style="${head}">${headings[0]}</th><th scope="col" align="right" class="soft rule" style="${head};text-align:right">${headings[1]}</th></tr></thead>
 <tbody>${rows.map((row) => renderRow(row, color))}</tbody>
 ${totals.length > 0 && html`<tfoot>${totals.map(({ label, amount }) => html`<tr><th scope="row" align="left" class="ink" style="padding:14px 0 0;font-size:16px;text-align:left;${INK}">${label}</th><td align="right" class="ink" style="padding:14px 0 0;font-size:18px;font-weight:700;white-space:nowrap;${INK}">${amount}</td></tr>`)}</tfoot>`}
 </table>`

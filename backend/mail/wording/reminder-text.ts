@@ -113,7 +113,7 @@ export function composeReminder({
     opening: [...paragraphs(opening), ...onAccountSentences(invoices, language, words)],
     table: {
       caption: words.caption,
-      heads: words.heads,
+      headings: words.headings,
       rows: invoices.map((invoice) => rowOf(invoice, language, words, !isOne)),
       totals: totalsOf(invoices, language, words),
     },
@@ -143,7 +143,7 @@ function figuresOf(
       .map(({ currency, due, onAccount }) => moneyText(Number(due - onAccount), currency, language))
       .join(' + '),
     due_date: dateText(dueDates[0] ?? '', language),
-    overdue: words.late(Math.max(...invoices.map(({ daysPastDue }) => daysPastDue))),
+    overdue: words.relativeDueDate(Math.max(...invoices.map(({ daysPastDue }) => daysPastDue))),
   }
 }
 
@@ -204,7 +204,7 @@ function rowOf(
   const isLinked = showsLink && paymentUrl !== null
   return {
     name: headerText(number),
-    notes: [words.dueOn(dateText(dueDate, language)), words.late(daysPastDue)],
+    notes: [words.dueOn(dateText(dueDate, language)), words.relativeDueDate(daysPastDue)],
     amount: moneyText(amountDue, currency, language),
     link: isLinked ? { label: words.payOnline, url: paymentUrl } : undefined,
   }

@@ -120,7 +120,7 @@ function alertsOf({
     })
   }
   if (unreachable.customers > 0) {
-    const count = unreachable.isMore
+    const count = unreachable.hasMore
       ? `More than ${unreachable.customers.toLocaleString('en')} customers`
       : plural(unreachable.customers, 'customer')
     const owe = unreachable.customers === 1 ? 'owes' : 'owe'

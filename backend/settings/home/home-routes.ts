@@ -40,11 +40,11 @@ function represent(overview: Overview) {
       largest_debtors: (largest.get(currency) ?? []).map((debtor) => ({ ...debtor })),
     })),
     reminders: { by_day: reminders.days, has_more: reminders.isTruncated },
-    old_invoices: { count: old.invoices, has_more: old.isMore },
+    old_invoices: { count: old.invoices, has_more: old.hasMore },
     approvals_waiting: approvals,
     currencies_without_payment_details: currenciesWithoutDetails,
     webhook_endpoints: endpoints.map(({ id, url, status }) => ({ id, url, status })),
-    unreachable_customers: { count: unreachable.customers, has_more: unreachable.isMore },
+    unreachable_customers: { count: unreachable.customers, has_more: unreachable.hasMore },
     busy_keys: keys.map(({ id, name, used, limit, endsAt }) => ({
       ...{ id, name, used, limit },
       resets_at: endsAt,

@@ -54,7 +54,7 @@ export interface Overview {
   /** Endpoints that fail or are disabled. */
   readonly endpoints: readonly WebhookEndpointRow[]
   /** The number of unreachable customers, counted up to `UNREACHABLE_MAX`. */
-  readonly unreachable: { readonly customers: number; readonly isMore: boolean }
+  readonly unreachable: { readonly customers: number; readonly hasMore: boolean }
   readonly keys: readonly BusyKey[]
   readonly payments: readonly PaymentRow[]
   readonly messages: readonly MessageRow[]
@@ -114,7 +114,7 @@ export async function readOverview(reader: Reader, session: Session, now: Date):
     ),
     unreachable: {
       customers: Math.min(unreachable, UNREACHABLE_MAX),
-      isMore: unreachable > UNREACHABLE_MAX,
+      hasMore: unreachable > UNREACHABLE_MAX,
     },
     keys,
     payments,

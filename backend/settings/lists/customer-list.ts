@@ -192,7 +192,7 @@ function renderTotals(due: Awaited<ReturnType<typeof readDueByAge>>): Html {
       .map((entry) => ({
         ...{ currency: entry.currency, count: entry[kind].invoices, amount: entry[kind].amount },
       }))
-  const options = { isMore: false, countedMax: 0 }
+  const options = { hasMore: false, countedMax: 0 }
   return html`<div>${renderSummary(sums('outstanding'), { noun: 'open invoice', ...options })}
 ${renderSummary(sums('overdue'), { noun: 'overdue invoice', ...options })}</div>`
 }

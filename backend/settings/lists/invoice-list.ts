@@ -195,13 +195,13 @@ async function summarize(
         return { currency: entry.currency, count: invoices, amount }
       })
       .filter(({ count }) => count > 0)
-    return renderSummary(sums, { ...options, isMore: false })
+    return renderSummary(sums, { ...options, hasMore: false })
   }
-  const { counts, isMore } = await countInvoices(read, accountId, search, today)
+  const { counts, hasMore } = await countInvoices(read, accountId, search, today)
   const sums = counts.map(({ currency, invoices, amountDue }) => ({
     ...{ currency, count: invoices, amount: amountDue },
   }))
-  return html`${renderSummary(sums, { ...options, isMore })}`
+  return html`${renderSummary(sums, { ...options, hasMore })}`
 }
 
 /** Whether a filter other than the view and the currency is set. */

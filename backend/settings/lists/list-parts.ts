@@ -40,11 +40,11 @@ export function renderSummary(
   sums: readonly CurrencySum[],
   {
     noun,
-    isMore,
+    hasMore,
     countedMax,
-  }: { readonly noun: string; readonly isMore: boolean; readonly countedMax: number },
+  }: { readonly noun: string; readonly hasMore: boolean; readonly countedMax: number },
 ): Html {
-  if (isMore) {
+  if (hasMore) {
     return html`<p class="summary">More than ${plural(countedMax, noun)}. Add a filter to see totals.</p>`
   }
   const count = sums.reduce((all, sum) => all + sum.count, 0)

@@ -153,11 +153,11 @@ ${renderPager(PATH, filters, view.list, view.next)}`
   return renderPage(frame, { title: 'Payments', section: '/settings/customers', main })
 }
 
-function renderCounts({ counts, isMore }: PaymentCounts): Html {
+function renderCounts({ counts, hasMore }: PaymentCounts): Html {
   const sums = counts.map(({ currency, payments, amount }) => ({
     currency,
     count: payments,
     amount,
   }))
-  return renderSummary(sums, { noun: 'payment', countedMax: COUNTED_MAX, isMore })
+  return renderSummary(sums, { noun: 'payment', countedMax: COUNTED_MAX, hasMore })
 }

@@ -89,12 +89,12 @@ async function* debtorsWithOldInvoices({ read }: Database, accountId: string) {
   }
 }
 
-function represent({ invoices, isMore, customers, due }: OldInvoices) {
+function represent({ invoices, hasMore, customers, due }: OldInvoices) {
   return {
     object: 'old_invoices',
     invoices,
     customers,
-    has_more: isMore,
+    has_more: hasMore,
     due: [...due].map(([currency, amount]) => ({ currency, amount })),
   }
 }
@@ -106,8 +106,8 @@ interface View {
 }
 
 function renderOldInvoices(frame: Frame, old: OldInvoices, { isAdmin, chased }: View): Html {
-  const { invoices, isMore, customers, due } = old
-  const atLeast = isMore ? 'More than ' : ''
+  const { invoices, hasMore, customers, due } = old
+  const atLeast = hasMore ? 'More than ' : ''
   const main = html`<p class="back"><a href="${SECTION}">Reminders</a></p>
 <h1>Old invoices</h1>
 <p class="lead">These invoices were past due when they were created, most of them by an import. No reminder is sent about them
@@ -137,9 +137,9 @@ ${chased !== undefined && html`<input type="hidden" name="chased" value="${chase
 }
 
 /** Renders the sentence with which other pages link to this page; undefined if there are no old invoices. */
-export function renderOldInvoicesHint({ invoices, isMore }: OldInvoices): Html | undefined {
+export function renderOldInvoicesHint({ invoices, hasMore }: OldInvoices): Html | undefined {
   if (invoices === 0) return undefined
-  const count = isMore
+  const count = hasMore
     ? `More than ${invoices.toLocaleString('en')} invoices`
     : plural(invoices, 'invoice')
   const were = invoices === 1 ? 'was' : 'were'

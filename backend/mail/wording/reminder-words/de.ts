@@ -1,8 +1,8 @@
 import type { ReminderWords } from './words.ts'
 
-const PAID =
+const ALREADY_PAID =
   'Haben Sie in den letzten Tagen gezahlt, danken wir Ihnen; bitte betrachten Sie diese E-Mail dann als gegenstandslos.'
-const TALK =
+const CONTACT_US =
   'Sind Sie mit der Forderung nicht einverstanden oder können Sie nicht alles auf einmal zahlen, antworten Sie uns bitte. Wir finden lieber gemeinsam eine Lösung.'
 
 export const DE: ReminderWords = {
@@ -41,15 +41,15 @@ export const DE: ReminderWords = {
   closing: {
     courtesy:
       'Ist die Zahlung schon veranlasst, danken wir Ihnen; es ist dann nichts weiter zu tun.',
-    friendly: PAID,
-    reminder: PAID,
-    firm: `${PAID} ${TALK}`,
-    final: `${PAID} ${TALK}`,
+    friendly: ALREADY_PAID,
+    reminder: ALREADY_PAID,
+    firm: `${ALREADY_PAID} ${CONTACT_US}`,
+    final: `${ALREADY_PAID} ${CONTACT_US}`,
   },
-  heads: ['Rechnung', 'Offener Betrag'],
+  headings: ['Rechnung', 'Offener Betrag'],
   caption: 'Was offen ist',
   dueOn: (date) => `Fällig am ${date}`,
-  late(days) {
+  relativeDueDate(days) {
     if (days === 0) return 'heute fällig'
     if (days > 0) return days === 1 ? '1 Tag überfällig' : `${days} Tage überfällig`
     return days === -1 ? 'in 1 Tag' : `in ${-days} Tagen`

@@ -1,7 +1,8 @@
 import { fullStop, type ReminderWords } from './words.ts'
 
-const PAID = 'If you have paid in the last few days, thank you: please disregard this e-mail.'
-const TALK =
+const ALREADY_PAID =
+  'If you have paid in the last few days, thank you: please disregard this e-mail.'
+const CONTACT_US =
   'If you dispute the amount, or cannot pay all of it at once, please let us know by replying to this e-mail.'
 
 export const EN: ReminderWords = {
@@ -39,15 +40,15 @@ export const EN: ReminderWords = {
   },
   closing: {
     courtesy: 'If you have already arranged payment, thank you: there is nothing more to do.',
-    friendly: PAID,
-    reminder: PAID,
-    firm: `${PAID} ${TALK}`,
-    final: `${PAID} ${TALK}`,
+    friendly: ALREADY_PAID,
+    reminder: ALREADY_PAID,
+    firm: `${ALREADY_PAID} ${CONTACT_US}`,
+    final: `${ALREADY_PAID} ${CONTACT_US}`,
   },
-  heads: ['Invoice', 'Amount due'],
+  headings: ['Invoice', 'Amount due'],
   caption: 'Amounts due',
   dueOn: (date) => `Due on ${date}`,
-  late(days) {
+  relativeDueDate(days) {
     if (days === 0) return 'due today'
     const count = Math.abs(days) === 1 ? '1 day' : `${Math.abs(days)} days`
     return days > 0 ? `${count} overdue` : `in ${count}`

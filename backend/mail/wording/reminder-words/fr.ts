@@ -1,8 +1,8 @@
 import { fullStop, type ReminderWords } from './words.ts'
 
-const PAID =
+const ALREADY_PAID =
   'Si vous avez payé ces derniers jours, nous vous en remercions ; veuillez alors ne pas tenir compte de cet e-mail.'
-const TALK =
+const CONTACT_US =
   'Si vous contestez cette demande, ou si vous ne pouvez pas tout payer en une fois, répondez-nous : nous préférons trouver une solution avec vous.'
 
 export const FR: ReminderWords = {
@@ -41,15 +41,15 @@ export const FR: ReminderWords = {
   closing: {
     courtesy:
       'Si le paiement est déjà prévu, nous vous en remercions : vous n’avez rien d’autre à faire.',
-    friendly: PAID,
-    reminder: PAID,
-    firm: `${PAID} ${TALK}`,
-    final: `${PAID} ${TALK}`,
+    friendly: ALREADY_PAID,
+    reminder: ALREADY_PAID,
+    firm: `${ALREADY_PAID} ${CONTACT_US}`,
+    final: `${ALREADY_PAID} ${CONTACT_US}`,
   },
-  heads: ['Facture', 'Montant dû'],
+  headings: ['Facture', 'Montant dû'],
   caption: 'Ce qui est dû',
   dueOn: (date) => `À payer au plus tard le ${date}`,
-  late(days) {
+  relativeDueDate(days) {
     if (days === 0) return 'échéance aujourd’hui'
     const count = Math.abs(days) === 1 ? '1 jour' : `${Math.abs(days)} jours`
     return days > 0 ? `${count} de retard` : `dans ${count}`

@@ -1,8 +1,8 @@
 import { fullStop, type ReminderWords } from './words.ts'
 
-const PAID =
+const ALREADY_PAID =
   'Heeft u de afgelopen dagen betaald? Dan danken wij u en kunt u deze e-mail als niet verzonden beschouwen.'
-const TALK =
+const CONTACT_US =
   'Bent u het er niet mee eens, of kunt u niet alles in één keer betalen? Laat het ons dan weten door te antwoorden. Wij horen liever van u.'
 
 export const NL: ReminderWords = {
@@ -40,15 +40,15 @@ export const NL: ReminderWords = {
   },
   closing: {
     courtesy: 'Is de betaling al geregeld? Dan danken wij u en hoeft u niets meer te doen.',
-    friendly: PAID,
-    reminder: PAID,
-    firm: `${PAID} ${TALK}`,
-    final: `${PAID} ${TALK}`,
+    friendly: ALREADY_PAID,
+    reminder: ALREADY_PAID,
+    firm: `${ALREADY_PAID} ${CONTACT_US}`,
+    final: `${ALREADY_PAID} ${CONTACT_US}`,
   },
-  heads: ['Factuur', 'Te betalen'],
+  headings: ['Factuur', 'Te betalen'],
   caption: 'Wat openstaat',
   dueOn: (date) => `Te betalen uiterlijk ${date}`,
-  late(days) {
+  relativeDueDate(days) {
     if (days === 0) return 'vandaag te betalen'
     const count = Math.abs(days) === 1 ? '1 dag' : `${Math.abs(days)} dagen`
     return days > 0 ? `${count} te laat` : `over ${count}`

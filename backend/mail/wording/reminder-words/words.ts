@@ -8,7 +8,7 @@ export function fullStop(text: string): string {
   return text.endsWith('.') ? text : `${text}.`
 }
 
-/** A text for one invoice, and a text for several. */
+/** A text for one invoice, and a text for several invoices. */
 type OneOrMany = readonly [one: string, many: string]
 
 export interface ReminderWords {
@@ -19,11 +19,12 @@ export interface ReminderWords {
   greeting(name: string): string
   readonly opening: Readonly<Record<Stage, OneOrMany>>
   readonly closing: Readonly<Record<Stage, string>>
-  readonly heads: readonly [invoice: string, amountDue: string]
+  /** The headings of the table of invoices. */
+  readonly headings: readonly [invoice: string, amountDue: string]
   readonly caption: string
   dueOn(date: string): string
-  /** `days` is negative before the due date. */
-  late(days: number): string
+  /** E.g. "3 days overdue", or "in 3 days" if `daysPastDue` is negative. */
+  relativeDueDate(daysPastDue: number): string
   readonly total: string
   /** For a customer with money on account. */
   onAccount(paid: string, rest: string): string
