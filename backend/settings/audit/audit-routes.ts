@@ -45,7 +45,7 @@ function representEntry(row: AuditRow) {
 }
 
 interface AuditView {
-  /** The parameter of the address. */
+  /** The `limit` in the URL, which the link to the next page repeats. */
   readonly limit: string | undefined
   readonly next: string | null
   readonly now: Date

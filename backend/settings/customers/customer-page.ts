@@ -29,7 +29,7 @@ import {
   STAGE_WORDS,
 } from '../shell/ledger-words.ts'
 import {
-  type FailedAction,
+  type RejectedAction,
   renderActionButton,
   renderActionWithReason,
 } from '../shell/page-actions.ts'
@@ -94,7 +94,7 @@ export async function readCustomer(
   return { session, now, row, balances: balances.get(id) ?? [], open, others, payments, messages }
 }
 
-export function renderCustomer(frame: Frame, customer: Customer, failed?: FailedAction): Html {
+export function renderCustomer(frame: Frame, customer: Customer, rejected?: RejectedAction): Html {
   const { session, row, now, open, others, payments, messages } = customer
   const isAdmin = session.user.role === 'admin'
   const times: TimeContext = { now, timezone: session.account.timezone }
@@ -102,7 +102,7 @@ export function renderCustomer(frame: Frame, customer: Customer, failed?: Failed
   const path = `/settings/customers/${row.id}`
   const block = blockReasonOf(row)
   const blocks = new Map(block === undefined ? [] : [[row.id, block]])
-  const isShownInForm = failed?.problem.code === 'validation_failed'
+  const isShownInForm = rejected?.problem.code === 'validation_failed'
   const main = html`<p class="back"><a href="/settings/customers">Customers</a></p>
 <div class="heading"><h1 translate="no">${row.name}</h1>
 ${
@@ -112,11 +112,11 @@ ${
 <a class="button" href="/settings/invoices/new?debtor_id=${row.id}">Enter an invoice</a>
 <a class="button" href="${path}/edit">Change<span class="unseen"> customer</span></a></p>`
 }</div>
-${!isShownInForm && renderFaults(failed?.problem)}
+${!isShownInForm && renderFaults(rejected?.problem)}
 ${renderBalances(customer)}
 <div class="pair">
 ${renderContact(frame, customer, path)}
-${renderChasing(frame, customer, path, isShownInForm ? failed : undefined)}
+${renderChasing(frame, customer, path, isShownInForm ? rejected : undefined)}
 </div>
 ${renderListSection('Open invoices', open, `/settings/invoices?debtor_id=${row.id}`, (rows) => renderInvoiceTable('Open invoices', rows, { times, today, blocks }))}
 ${others.length > 0 && renderListSection('Other invoices', others, `/settings/invoices?debtor_id=${row.id}`, (rows) => renderInvoiceTable('Other invoices', rows, { times, today, blocks }))}
@@ -175,7 +175,7 @@ function renderChasing(
   frame: Frame,
   { row, session, open }: Customer,
   path: string,
-  failed: FailedAction | undefined,
+  rejected: RejectedAction | undefined,
 ): Html {
   const { timezone } = session.account
   const isAdmin = session.user.role === 'admin' && row.erased_at === null
@@ -199,7 +199,7 @@ ${row.is_demo === 1 && html`<p class="hint">Sample data: no mail is sent to this
           .join(', ')
   }</p>
 ${hasBlocked && html`<p class="hint">No reminders are sent about some open invoices, because a payment came in, a reminder was rejected, or the invoice was past due when it was created.</p>`}
-${isAdmin && html`<div class="actions">${hasBlocked && renderActionButton(frame, path, { name: 'chase-held', title: 'Resume these reminders' })}${renderActions(frame, row, path, failed)}</div>`}
+${isAdmin && html`<div class="actions">${hasBlocked && renderActionButton(frame, path, { name: 'chase-held', title: 'Resume these reminders' })}${renderActions(frame, row, path, rejected)}</div>`}
 </section>`
 }
 
@@ -207,7 +207,7 @@ function renderActions(
   frame: Frame,
   row: DebtorRow,
   path: string,
-  failed: FailedAction | undefined,
+  rejected: RejectedAction | undefined,
 ): Html {
   if (row.status === 'archived') {
     return renderActionButton(frame, path, { name: 'restore', title: 'Restore customer' })
@@ -216,13 +216,13 @@ function renderActions(
     name: 'pause',
     title: row.chasing_status === 'paused' ? 'Change the pause' : 'Pause reminders',
     hint: 'No reminder is sent during the pause. Afterwards, reminders continue where they stopped.',
-    fields: (problem: FailedAction['problem'] | undefined) =>
+    fields: (problem: RejectedAction['problem'] | undefined) =>
       html`<p class="field"><label for="until">Until</label>
 <input id="until" name="until" type="date"${describedBy(problem, 'until', 'until-hint')}></p>
 <p class="hint" id="until-hint">Leave empty to pause until someone resumes reminders.</p>${renderFault(problem, 'until')}`,
   }
   return html`${row.chasing_status !== 'active' && renderActionButton(frame, path, { name: 'resume', title: 'Resume reminders' })}
-${renderActionWithReason(frame, path, pause, failed)}
+${renderActionWithReason(frame, path, pause, rejected)}
 <a class="button" href="${path}/schedule">Schedule<span class="unseen"> of this customer</span></a>
 <a class="button danger" href="${path}/archive" data-dialog-page>Archive…</a>`
 }

@@ -13,7 +13,7 @@ import { changeDebtorDetails } from '../../reminders/reminder-content.ts'
 import { type Session, setFlash, type Undo } from '../../sessions/sessions.ts'
 import { invalid, notFound } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
-import type { FailedAction } from '../shell/page-actions.ts'
+import type { RejectedAction } from '../shell/page-actions.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
 import type { RenderPage, Response } from '../shell/response.ts'
 import { renderArchive } from './archive-page.ts'
@@ -178,12 +178,12 @@ async function rerenderAction(
 ) {
   if (problem.code === 'not_found') return undefined
   const customer = await readCustomer(database.read, request)
-  const failed = { name, reason: request.fields.text('reason'), problem }
-  return show(customer, failed).page
+  const rejected = { name, reason: request.fields.text('reason'), problem }
+  return show(customer, rejected).page
 }
 
-function show(customer: Customer, failed?: FailedAction) {
-  const page: RenderPage = (frame) => renderCustomer(frame, customer, failed)
+function show(customer: Customer, rejected?: RejectedAction) {
+  const page: RenderPage = (frame) => renderCustomer(frame, customer, rejected)
   return { json: renderDebtor(customer.row, customer.balances), page }
 }
 

@@ -15,8 +15,8 @@ import {
   STAGE_WORDS,
 } from '../shell/ledger-words.ts'
 import {
-  type FailedAction,
   type PageAction,
+  type RejectedAction,
   renderActionButton,
   renderActionWithReason,
 } from '../shell/page-actions.ts'
@@ -75,14 +75,18 @@ function resolveAction(row: InvoiceRow, { now, session }: InvoiceView): PageActi
   }
 }
 
-export function renderInvoicePage(frame: Frame, view: InvoiceView, failed?: FailedAction): Html {
+export function renderInvoicePage(
+  frame: Frame,
+  view: InvoiceView,
+  rejected?: RejectedAction,
+): Html {
   const { session, row, customer, today, payments, messages, actions, now } = view
   const { timezone } = session.account
   const times = { now, timezone }
-  const isShownInForm = failed?.problem.code === 'validation_failed'
+  const isShownInForm = rejected?.problem.code === 'validation_failed'
   const main = html`<p class="back"><a href="/settings/customers/${row.debtor_id}" translate="no">${customer}</a></p>
 <div class="heading"><h1>Invoice <span translate="no">${row.number}</span></h1><p class="total">${renderInvoiceStatus(row, today)}</p></div>
-${!isShownInForm && renderFaults(failed?.problem)}
+${!isShownInForm && renderFaults(rejected?.problem)}
 <dl class="figures">
 <div><dt>Amount</dt><dd>${renderMoney(row.amount, row.currency)}</dd></div>
 <div><dt>Paid</dt><dd>${renderMoney(row.amount_paid, row.currency)}</dd></div>
@@ -100,7 +104,7 @@ ${row.external_id !== null && html`<div><dt>External ID</dt><dd translate="no">$
 ${row.po_number !== null && html`<div><dt>Purchase order</dt><dd translate="no">${row.po_number}</dd></div>`}
 ${row.notes !== null && html`<div class="whole"><dt>Notes</dt><dd>${row.notes}</dd></div>`}
 </dl></section>
-${session.user.role === 'admin' && renderActions(frame, view, isShownInForm ? failed : undefined)}
+${session.user.role === 'admin' && renderActions(frame, view, isShownInForm ? rejected : undefined)}
 ${actions.length > 0 && renderHistory(actions, timezone)}
 ${payments.length > 0 && html`<section aria-labelledby="payments"><h2 id="payments">Payments</h2>${renderPaymentTable('Payments', payments)}</section>`}
 <section aria-labelledby="messages"><h2 id="messages">Messages</h2>
@@ -132,7 +136,7 @@ function renderTimeFact(name: string, at: string | null, timezone: string): Html
 function renderActions(
   frame: Frame,
   view: InvoiceView,
-  failed: FailedAction | undefined,
+  rejected: RejectedAction | undefined,
 ): Html | undefined {
   const { row } = view
   const path = `/settings/invoices/${row.id}`
@@ -148,5 +152,5 @@ ${isOpen(row) && html`<a class="button" href="${path}/credit">Credit</a>`}
 ${(isOpen(row) || row.status === 'draft') && html`<a class="button" href="${path}/edit">Change</a>`}
 ${row.status === 'draft' && html`<a class="button primary" href="${path}/finalise" data-dialog-page>Finalize…</a>`}
 ${canResumeChasing(row) && renderActionButton(frame, path, { name: 'resume', title: 'Resume reminders' })}
-${withReason.map((action) => renderActionWithReason(frame, path, action, failed))}</div>`
+${withReason.map((action) => renderActionWithReason(frame, path, action, rejected))}</div>`
 }

@@ -19,7 +19,7 @@ import { setFlash } from '../../sessions/sessions.ts'
 import { notFound } from '../shell/faults.ts'
 import { blockReasonOf } from '../shell/ledger-words.ts'
 import { newestFrom } from '../shell/list-query.ts'
-import type { FailedAction } from '../shell/page-actions.ts'
+import type { RejectedAction } from '../shell/page-actions.ts'
 import type { SessionPage, SessionRequest } from '../shell/page-request.ts'
 import type { RenderPage } from '../shell/response.ts'
 import { renderFinalise } from './finalise-page.ts'
@@ -113,14 +113,14 @@ function actionPage(
     },
     async rerender(request, problem, { database }) {
       if (problem.code === 'not_found') return undefined
-      const failed = { name, reason: request.fields.text('reason'), problem }
-      return show(await readInvoice(database.read, request), failed).page
+      const rejected = { name, reason: request.fields.text('reason'), problem }
+      return show(await readInvoice(database.read, request), rejected).page
     },
   }
 }
 
-function show(view: InvoiceView, failed?: FailedAction) {
-  const page: RenderPage = (frame) => renderInvoicePage(frame, view, failed)
+function show(view: InvoiceView, rejected?: RejectedAction) {
+  const page: RenderPage = (frame) => renderInvoicePage(frame, view, rejected)
   return { json: renderInvoice(view.row, view.today), page }
 }
 

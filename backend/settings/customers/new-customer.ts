@@ -89,7 +89,7 @@ const CREATION = {
   location: (id: string) => `${PATH}/${id}`,
 }
 
-/** Omits empty texts. */
+/** Returns the body of the equivalent API call. Empty fields are omitted. */
 function bodyOf(fields: Fields): JsonObject {
   const pick = (names: readonly string[]) =>
     Object.fromEntries(

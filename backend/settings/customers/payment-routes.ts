@@ -1,3 +1,4 @@
+/** The route of one payment. */
 import type { Reader } from '../../database/tables.ts'
 import { findDebtor } from '../../debtors/debtors.ts'
 import { findInvoices } from '../../invoices/invoices.ts'

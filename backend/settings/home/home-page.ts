@@ -139,10 +139,10 @@ function alertsOf({
   return alerts
 }
 
-/** How many currencies are shown in detail. Of all others, the page lists only the totals. */
+/** How many currencies are shown in detail. For all others, the page lists only the totals. */
 const DETAILED_CURRENCIES_MAX = 3
 
-function renderDue({ due, largest, today }: Overview): Html {
+function renderDue({ due, largestDebtors, today }: Overview): Html {
   if (due.length === 0) {
     return html`<section class="card empty"><p><strong>Nothing is owed.</strong></p>
 <p class="hint">Open invoices appear here with their age.</p></section>`
@@ -159,13 +159,13 @@ ${renderAges(total, today)}</div>
 <div class="card"><h3>Customers who owe the most</h3>
 <table class="plain wide-names"><caption class="unseen">Customers who owe the most in ${currency}</caption>
 <thead><tr><th scope="col">Customer</th><th scope="col" class="amount">Overdue</th><th scope="col" class="amount">Owes</th></tr></thead>
-<tbody>${(largest.get(currency) ?? []).map(
+<tbody>${(largestDebtors.get(currency) ?? []).map(
       (
         debtor,
       ) => html`<tr><th scope="row"><a href="/settings/customers/${debtor.id}" translate="no">${debtor.name}</a></th>
 <td class="amount${debtor.overdue > 0 && ' late'}">${debtor.overdue > 0 ? renderMoney(debtor.overdue, currency) : '–'}</td><td class="amount">${renderMoney(debtor.outstanding, currency)}</td></tr>`,
     )}</tbody></table>
-<p><a href="/settings/customers?view=owing&amp;sort=-owes&amp;currency=${currency}">All<span class="unseen"> customers that owe ${currency}</span></a></p></div>
+<p><a href="/settings/customers?view=owing&amp;sort=-owes&amp;currency=${currency}">All<span class="unseen"> customers who owe ${currency}</span></a></p></div>
 </div></section>`
   })}
 ${due.length > DETAILED_CURRENCIES_MAX && renderOthers(due.slice(DETAILED_CURRENCIES_MAX))}`
@@ -212,7 +212,7 @@ function renderAges({ currency, ages }: DueByAge, today: string): Html {
   })}</tbody></table>`
 }
 
-function renderWeek({ reminders, old, today }: Overview): Html {
+function renderWeek({ reminders, oldInvoices, today }: Overview): Html {
   const top = Math.max(...reminders.days.map(({ customers }) => customers), 1)
   const total = reminders.days.reduce((sum, { customers }) => sum + customers, 0)
   const dayName = (date: string, options: Intl.DateTimeFormatOptions) =>
@@ -231,7 +231,7 @@ function renderWeek({ reminders, old, today }: Overview): Html {
             html`<td><svg viewBox="0 0 10 40" preserveAspectRatio="none" aria-hidden="true" focusable="false"><rect x="0" y="${(40 - (customers / top) * 40).toFixed(2)}" width="10" height="${((customers / top) * 40).toFixed(2)}"/></svg>${customers === 0 ? html`<span class="hint">–</span>` : html`<strong>${customers.toLocaleString('en')}</strong>`}</td>`,
         )}</tr></tbody></table>
 <p class="hint">Counts the customers who can be contacted and have a reminder scheduled for that day.${reminders.isTruncated && ' Only the earliest 400 invoices are counted; the calendar shows all.'}</p>`
-  }${renderOldInvoicesHint(old)}</div></section>`
+  }${renderOldInvoicesHint(oldInvoices)}</div></section>`
 }
 
 function renderLatest({ payments, messages, names, session, now }: Overview): Html {

@@ -20,7 +20,7 @@ import { listEndpoints } from '../../webhooks/endpoints.ts'
 import { readNames } from '../shell/names.ts'
 
 const SHOWN_MAX = 5
-/** For how many currencies the largest debtors are read. Of all others, Home lists only the totals. */
+/** For how many currencies the largest debtors are read. For all others, Home lists only the totals. */
 const CURRENCIES_MAX = 3
 const DAYS = 7
 const UNREACHABLE_MAX = 1000
@@ -44,10 +44,10 @@ export interface Overview {
   /** The currency with the most open invoices comes first. */
   readonly due: readonly DueByAge[]
   /** The largest debtors by currency. */
-  readonly largest: ReadonlyMap<string, readonly LargeDebtorView[]>
+  readonly largestDebtors: ReadonlyMap<string, readonly LargeDebtorView[]>
   readonly reminders: { readonly days: readonly ReminderDay[]; readonly isTruncated: boolean }
   /** Invoices that were past due when they were created; no reminder is sent about them. */
-  readonly old: OldInvoices
+  readonly oldInvoices: OldInvoices
   readonly approvals: number
   /** Currencies in which reminders demand money without saying how to pay. */
   readonly currenciesWithoutDetails: readonly string[]
@@ -74,7 +74,7 @@ export async function readOverview(reader: Reader, session: Session, now: Date):
   const [
     due,
     reminders,
-    old,
+    oldInvoices,
     approvals,
     currenciesWithoutDetails,
     endpoints,
@@ -97,15 +97,15 @@ export async function readOverview(reader: Reader, session: Session, now: Date):
     readSteps(reader, accountId),
   ])
   due.sort((a, b) => b.outstanding.invoices - a.outstanding.invoices)
-  const largest = await readLargest(reader, accountId, due, today)
+  const largestDebtors = await readLargestDebtors(reader, accountId, due, today)
   return {
     session,
     now,
     today,
     due,
-    largest,
+    largestDebtors,
     reminders,
-    old,
+    oldInvoices,
     approvals,
     currenciesWithoutDetails,
     endpoints: endpoints.filter(
@@ -124,12 +124,12 @@ export async function readOverview(reader: Reader, session: Session, now: Date):
   }
 }
 
-async function readLargest(
+async function readLargestDebtors(
   reader: Reader,
   accountId: string,
   due: readonly DueByAge[],
   today: string,
-): Promise<Overview['largest']> {
+): Promise<Overview['largestDebtors']> {
   const currencies = due.slice(0, CURRENCIES_MAX).map(({ currency }) => currency)
   const lists = await Promise.all(
     currencies.map((currency) => listLargestDebtors(reader, accountId, currency, SHOWN_MAX)),

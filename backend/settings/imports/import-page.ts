@@ -11,7 +11,7 @@ import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '.
 import type { Frame } from '../shell/response.ts'
 import { plural } from '../shell/words.ts'
 import { AUTO, columnFieldOf, DATE_FORMATS, type ImportForm } from './import-form.ts'
-import type { Finding, Refusal, StepResult } from './import-step.ts'
+import type { Finding, RejectedRecord, StepResult } from './import-step.ts'
 
 const PATH = '/settings/import'
 const SECTION = '/settings/customers'
@@ -36,7 +36,7 @@ export function renderImportForm(frame: Frame, form: ImportForm, problem?: Probl
   const main = html`<p class="back"><a href="${SECTION}">Customers</a></p>
 <div class="heading"><h1>Import a file</h1><a class="button small" href="/settings/imports">Past imports</a></div>
 <p class="lead">A CSV file with one invoice in each row. The import also creates the customers, and a payment for each invoice
-that the file shows as paid. You see what it would record before anything is recorded.</p>
+that the file shows as paid. You see a preview before anything is recorded.</p>
 ${renderFaults(problem)}
 <form method="post" action="${PATH}" enctype="multipart/form-data" class="stack" data-once novalidate>${csrfField(frame)}
 <div class="card stack">
@@ -84,7 +84,7 @@ function renderHeaderHelp(): Html {
   return html`<section class="card" aria-labelledby="columns-title"><h2 id="columns-title">Columns</h2>
 <p>Columns are recognized by common headers, such as <code>Invoice number</code>, <code>Customer ID</code>, <code>Invoice date</code>,
 <code>Due date</code>, <code>Amount</code>, <code>Paid on</code>, <code>Customer name</code>, <code>Email</code> and <code>Currency</code>.
-If a header is not recognized, you choose the column after the file is read. A file that was imported before can be
+If a header is not recognized, you can choose its column after you check the file. A file that was imported before can be
 imported again: existing records are not recorded twice.</p></section>`
 }
 
@@ -149,12 +149,12 @@ interface Report {
   /** Records that earlier steps of this import created or changed. */
   readonly before: number
   /** The old invoices of the account after this step. */
-  readonly old: OldInvoices
+  readonly oldInvoices: OldInvoices
 }
 
 export function renderImportReport(frame: Frame, report: Report): Html {
-  const { form, result, before, old } = report
-  const { comparison, recorded, refusals, isComplete } = result
+  const { form, result, before, oldInvoices } = report
+  const { comparison, recorded, rejected, isComplete } = result
   const missing = countMissing(comparison)
   const left = missing.customers + missing.invoices + missing.payments
   const done =
@@ -166,12 +166,12 @@ ${
     ? html`<p class="lead" role="status">${plural(done, 'record')} recorded or changed${left > 0 && `, ${plural(left, 'record')} not recorded`}.</p>`
     : renderProgress(frame, report, done, left)
 }
-${refusals.length > 0 && renderRefusals(refusals)}
+${rejected.length > 0 && renderRejected(rejected)}
 ${renderTotals(comparison)}
 ${renderDifferences(comparison)}
 ${
   isComplete &&
-  html`${renderOldInvoicesHint(old)}<p class="row"><a class="button primary" href="/settings/customers">Customers</a>
+  html`${renderOldInvoicesHint(oldInvoices)}<p class="row"><a class="button primary" href="/settings/customers">Customers</a>
 <a class="button" href="/settings/invoices">Invoices</a> <a class="button" href="${PATH}">Import another file</a></p>
 <section class="card" aria-labelledby="wrong"><h2 id="wrong">If something in the file was wrong</h2>
 ${result.importId !== undefined && html`<p><a class="button" href="/settings/imports/${result.importId}">Take this import back…</a></p>`}
@@ -211,7 +211,7 @@ ${form.content}</textarea>`
 
 function renderTotals({ totals }: Comparison): Html {
   const row = (name: string, file: string, service: string) =>
-    html`<tr><th scope="row" data-label="What">${name}</th><td data-label="File" class="amount">${file}</td><td data-label="Account" class="amount">${service}</td></tr>`
+    html`<tr><th scope="row" data-label="Total">${name}</th><td data-label="File" class="amount">${file}</td><td data-label="Account" class="amount">${service}</td></tr>`
   const money = (currency: string, amountOf: (totals: Totals) => bigint) => (sums: Totals) =>
     moneyText(Number(amountOf(sums)), currency)
   return html`${[...totals].map(([currency, { file, service }]) => {
@@ -223,7 +223,7 @@ function renderTotals({ totals }: Comparison): Html {
       ['Open', money(currency, (sums) => sums.open)],
     ]
     return html`<table class="keys ledger dense"><caption>${currency}: the file and the account</caption>
-<thead><tr><th scope="col">What</th><th scope="col" class="amount">In the file</th><th scope="col" class="amount">In the account</th></tr></thead>
+<thead><tr><th scope="col">Total</th><th scope="col" class="amount">In the file</th><th scope="col" class="amount">In the account</th></tr></thead>
 <tbody>${rows.map(([name, shown]) => row(name, shown(file), shown(service)))}</tbody></table>`
   })}`
 }
@@ -242,10 +242,10 @@ function renderDifferences({ differences }: Comparison): Html | undefined {
     )}</tbody></table>${renderMore(differences.length)}</section>`
 }
 
-function renderRefusals(refusals: readonly Refusal[]): Html {
-  return html`<section class="card" aria-labelledby="refusals"><h2 id="refusals">${plural(refusals.length, 'record')} could not be recorded</h2>
-<ul class="plain">${refusals.slice(0, SHOWN_MAX).map(({ record, detail }) => html`<li><span translate="no">${record}</span>: ${detail}</li>`)}</ul>
-${renderMore(refusals.length)}</section>`
+function renderRejected(rejected: readonly RejectedRecord[]): Html {
+  return html`<section class="card" aria-labelledby="rejected"><h2 id="rejected">${plural(rejected.length, 'record')} could not be recorded</h2>
+<ul class="plain">${rejected.slice(0, SHOWN_MAX).map(({ record, detail }) => html`<li><span translate="no">${record}</span>: ${detail}</li>`)}</ul>
+${renderMore(rejected.length)}</section>`
 }
 
 function renderMore(count: number): Html | undefined {

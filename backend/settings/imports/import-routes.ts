@@ -74,10 +74,10 @@ async function importFile(request: SessionRequest, deps: SettingsDeps): Promise<
     correct: form.correct,
   })
   const before = Math.max(0, fields.number('recorded') || 0)
-  const old = await readOldInvoices(deps.database.read, account.id)
+  const oldInvoices = await readOldInvoices(deps.database.read, account.id)
   return {
     json: { ...represent(result), ...representStep(result) },
-    page: (frame) => renderImportReport(frame, { form, ledger, result, before, old }),
+    page: (frame) => renderImportReport(frame, { form, ledger, result, before, oldInvoices }),
   }
 }
 
@@ -90,6 +90,6 @@ function represent({ comparison, corrections }: Finding) {
   }
 }
 
-function representStep({ recorded, refusals, isComplete, importId }: StepResult) {
-  return { recorded, refusals, complete: isComplete, import_id: importId ?? null }
+function representStep({ recorded, rejected, isComplete, importId }: StepResult) {
+  return { recorded, refusals: rejected, complete: isComplete, import_id: importId ?? null }
 }

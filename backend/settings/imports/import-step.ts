@@ -21,10 +21,10 @@ import {
 import type { ImportedRecord } from '../../import/take-back-plan.ts'
 import { STEP_MS } from '../shell/page-request.ts'
 
-/** The import stops after this many rejections, which usually have one cause. */
-const REFUSALS_MAX = 100
+/** The import stops after this many rejected records, because they usually have one cause. */
+const REJECTED_MAX = 100
 
-export interface Refusal {
+export interface RejectedRecord {
   readonly record: string
   readonly code: string
   readonly detail: string
@@ -43,7 +43,7 @@ export interface StepResult extends Finding {
     readonly payments: number
     readonly corrected: number
   }
-  readonly refusals: readonly Refusal[]
+  readonly rejected: readonly RejectedRecord[]
   /** Whether the import is finished, so that no further step is needed. */
   readonly isComplete: boolean
   /** Undefined if there was nothing to record. */
@@ -124,7 +124,7 @@ type Kind = keyof StepResult['recorded']
 function createStep({ database, clock, importing }: StepOptions, importId: string | undefined) {
   const endsAtMs = clock().getTime() + STEP_MS
   const recorded: Record<Kind, number> = { customers: 0, invoices: 0, payments: 0, corrected: 0 }
-  const refusals: Refusal[] = []
+  const rejected: RejectedRecord[] = []
   let isComplete = true
   return {
     async run(
@@ -133,7 +133,7 @@ function createStep({ database, clock, importing }: StepOptions, importId: strin
       perform: (tx: Transaction) => Promise<ImportedRecord[]>,
       alsoKind?: Kind,
     ): Promise<void> {
-      if (clock().getTime() > endsAtMs || refusals.length >= REFUSALS_MAX) {
+      if (clock().getTime() > endsAtMs || rejected.length >= REJECTED_MAX) {
         isComplete = false
         return
       }
@@ -147,7 +147,7 @@ function createStep({ database, clock, importing }: StepOptions, importId: strin
         if (!(error instanceof Problem) || error.status >= 500) throw error
         // A concurrent step of the same file has created the record.
         if (error.code === 'duplicate_external_id') return
-        refusals.push({ record, code: error.code, detail: detailOf(error) })
+        rejected.push({ record, code: error.code, detail: detailOf(error) })
         return
       }
       recorded[kind]++
@@ -155,8 +155,8 @@ function createStep({ database, clock, importing }: StepOptions, importId: strin
     },
     result: () => ({
       recorded,
-      refusals,
-      isComplete: isComplete || refusals.length >= REFUSALS_MAX,
+      rejected,
+      isComplete: isComplete || rejected.length >= REJECTED_MAX,
     }),
   }
 }

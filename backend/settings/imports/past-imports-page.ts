@@ -15,7 +15,7 @@ const SECTION = '/settings/customers'
 const SHOWN_MAX = 50
 
 interface ImportsView {
-  /** The parameter of the address. */
+  /** The `limit` in the URL, which the link to the next page repeats. */
   readonly limit: string | undefined
   readonly next: string | null
   readonly timezone: string

@@ -24,7 +24,7 @@ export interface KeysPage {
 }
 
 interface KeysView extends KeysPage {
-  /** The parameter of the address. */
+  /** The `limit` in the URL, which the link to the next page repeats. */
   readonly limit: string | undefined
   readonly endpoints: readonly EndpointHealth[]
   readonly session: Session

@@ -42,9 +42,8 @@ export interface Allocatable {
 }
 
 /**
- * Reads the amount entered for each invoice; empty amounts are ignored. Throws `validation_failed`. The amounts of a
- * form are compared with the amounts due already here, because the errors of the domain function, which checks them
- * again, do not use the words of the form.
+ * Reads the amount entered for each invoice; empty amounts are ignored. Throws `validation_failed`. Rejects an amount
+ * of a form that exceeds the amount due, although `allocatePayment` does so too: its errors do not use the form's words.
  */
 export function parseAllocations(
   fields: Fields,

@@ -72,7 +72,7 @@ interface View {
   readonly balances: readonly Balance[]
 }
 
-/** Reads the open invoices and waiting messages, or, after the action, those of `before` whatever their state. */
+/** Before the action, reads the open invoices and the waiting messages. After it, reads those of `before` again. */
 async function readView(reader: Reader, subject: Subject, before?: View): Promise<View> {
   const { accountId, debtorId, today, invoiceIds = [] } = subject
   const open = await reader

@@ -182,7 +182,7 @@ export async function performOnce(
   }
   const outcome = await idempotency.once(attempt, {
     originalMember: 'original_id',
-    // There is nothing to recall: the key belongs to one form, and is stored for as long as the form can be sent again.
+    // The key is stored for as long as its form can be sent again, so no result must be found by other means.
     recall: async () => undefined,
     prepare: () => async (tx) => {
       const changed = await performWithFlash(tx)

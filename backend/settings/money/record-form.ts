@@ -1,4 +1,4 @@
-/** The subject of the form that records a payment, and its initial values. */
+/** The data of the form that records a payment. */
 import type { DebtorRow, InvoiceRow, PaymentRow } from '../../database/tables.ts'
 import type { NewPayment } from '../../payments/payments.ts'
 import type { Subject } from './effects.ts'

@@ -1,3 +1,4 @@
+/** The pages that record a payment: the form, and the preview. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { attribute, type Html, html } from '../../html/html.ts'
 import type { Fields } from '../shell/fields.ts'

@@ -24,7 +24,7 @@ import { renderEffects } from './preview-page.ts'
 
 const PATH = '/settings/payments'
 
-interface UndoAction {
+interface PaymentAction {
   /** The last segment of the path and of the form's action. */
   readonly name: string
   readonly operation: string
@@ -41,7 +41,7 @@ interface UndoAction {
   reopened(allocations: readonly Allocation[], request: SessionRequest): readonly string[]
 }
 
-const REVERSE: UndoAction = {
+const REVERSE: PaymentAction = {
   name: 'reverse',
   operation: 'settings.reversePayment',
   adminsOnly: 'Only an Admin can reverse payments.',
@@ -55,7 +55,7 @@ const REVERSE: UndoAction = {
   reopened: (allocations) => allocations.map(({ invoice_id }) => invoice_id),
 }
 
-const TAKE_BACK: UndoAction = {
+const TAKE_BACK: PaymentAction = {
   name: 'take-back',
   operation: 'settings.takeBackAllocation',
   adminsOnly: 'Only an Admin can take allocations back.',
@@ -174,9 +174,9 @@ function invoiceOf({ fields, query }: SessionRequest): string {
   return fields.text('invoice_id') || (query.get('invoice_id') ?? '')
 }
 
-function pagesOf(undo: UndoAction): SessionPage[] {
-  const path = `${PATH}/{id}/${undo.name}`
-  const { adminsOnly, texts } = undo
+function pagesOf(action: PaymentAction): SessionPage[] {
+  const path = `${PATH}/{id}/${action.name}`
+  const { adminsOnly, texts } = action
   return [
     {
       method: 'GET',
@@ -184,7 +184,7 @@ function pagesOf(undo: UndoAction): SessionPage[] {
       adminsOnly,
       async handle(request, deps) {
         rejectIfReadOnly(request.session)
-        return { page: await renderQuestion(undo, request, deps) }
+        return { page: await renderQuestion(action, request, deps) }
       },
     },
     {
@@ -193,24 +193,24 @@ function pagesOf(undo: UndoAction): SessionPage[] {
       adminsOnly,
       expected: { texts: ['reason', KEY_FIELD, ...texts] },
       handle(request, deps) {
-        let reverse: Undo | undefined
-        const options = { ...optionsOf(undo), undo: () => reverse }
+        let undo: Undo | undefined
+        const options = { ...optionsOf(action), undo: () => undo }
         return performOnce(request, deps, options, async (tx) => {
           const before = await lockAllocations(tx, request.session.account.id, request.id)
-          const row = await undo.perform(tx, request, request.fields.text('reason'))
-          reverse = undo.undo?.(before, request)
+          const row = await action.perform(tx, request, request.fields.text('reason'))
+          undo = action.undo?.(before, request)
           return represent(tx, row)
         })
       },
       async rerender(request, problem, deps) {
         if (problem.code !== 'validation_failed') return undefined
-        return renderQuestion(undo, request, deps, problem)
+        return renderQuestion(action, request, deps, problem)
       },
     },
   ]
 }
 
-function optionsOf({ operation, flash }: UndoAction) {
+function optionsOf({ operation, flash }: PaymentAction) {
   return { operation, flash, isKeyOptional: true, location: (id: string) => `${PATH}/${id}` }
 }
 
@@ -220,7 +220,7 @@ async function represent(reader: Reader, row: PaymentRow) {
 }
 
 async function renderQuestion(
-  undo: UndoAction,
+  action: PaymentAction,
   request: SessionRequest,
   { database }: SettingsDeps,
   problem?: Problem,
@@ -232,25 +232,25 @@ async function renderQuestion(
   const subject = {
     accountId,
     debtorId: payment.debtor_id,
-    invoiceIds: undo.reopened(allocations, request),
+    invoiceIds: action.reopened(allocations, request),
     today: todayIn(timezone, now),
     now,
   }
   // The effects do not depend on the reason, which is not known yet.
   const { effects } = await previewEffects(database, subject, (tx) =>
-    undo.perform(tx, request, 'preview'),
+    action.perform(tx, request, 'preview'),
   )
-  const hidden = undo.texts.map(
+  const hidden = action.texts.map(
     (name) => html`<input type="hidden" name="${name}" value="${invoiceOf(request)}">`,
   )
   return (frame) =>
     renderConfirmPage(frame, {
-      title: undo.title,
+      title: action.title,
       section: '/settings/customers',
       back: { path: `${PATH}/${id}`, name: 'Payment' },
-      consequences: html`<p>${undo.hint}</p>${renderEffects(effects, timezone)}`,
-      action: `${PATH}/${id}/${undo.name}`,
-      button: undo.button,
+      consequences: html`<p>${action.hint}</p>${renderEffects(effects, timezone)}`,
+      action: `${PATH}/${id}/${action.name}`,
+      button: action.button,
       isDangerous: true,
       fields: renderFields(hidden, fields.text('reason'), problem),
       problem,

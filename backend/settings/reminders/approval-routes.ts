@@ -24,7 +24,7 @@ import { notFound } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
 import { listOf, newestFrom } from '../shell/list-query.ts'
 import { readNames } from '../shell/names.ts'
-import type { FailedAction } from '../shell/page-actions.ts'
+import type { RejectedAction } from '../shell/page-actions.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
 import {
   type ApprovalView,
@@ -160,8 +160,8 @@ function decisionPage(
     async rerender(request, problem, deps) {
       const view = await readView(request, deps)
       if (view === undefined) return undefined
-      const failed: FailedAction = { name, reason: request.fields.text('reason'), problem }
-      return (frame) => renderApproval(frame, view, failed)
+      const rejected: RejectedAction = { name, reason: request.fields.text('reason'), problem }
+      return (frame) => renderApproval(frame, view, rejected)
     },
   }
 }

@@ -9,8 +9,8 @@ import { renderConfirmPage } from '../shell/confirm-page.ts'
 import { renderFaults, renderPage } from '../shell/layout.ts'
 import { dayOf, reasonWords, renderMoney, STAGE_WORDS } from '../shell/ledger-words.ts'
 import {
-  type FailedAction,
   type PageAction,
+  type RejectedAction,
   renderActionWithReason,
 } from '../shell/page-actions.ts'
 import type { Frame } from '../shell/response.ts'
@@ -123,18 +123,18 @@ const REJECT: PageAction = {
   isDangerous: true,
 }
 
-export function renderApproval(frame: Frame, view: ApprovalView, failed?: FailedAction): Html {
+export function renderApproval(frame: Frame, view: ApprovalView, rejected?: RejectedAction): Html {
   const { session, approval, invoices, history, earlier, currenciesWithoutDetails, sender, now } =
     view
   const { message, debtorName, expiresAt, seen } = approval
   const { timezone } = session.account
   const path = `${PATH}/${message.id}`
-  const isShownInForm = failed?.problem.code === 'validation_failed'
+  const isShownInForm = rejected?.problem.code === 'validation_failed'
   const seenField = html`<input type="hidden" name="seen" value="${seen}">`
   const main = html`<p class="back"><a href="${PATH}">Approvals</a></p>
 <div class="heading"><h1>${messageName(message)} to <span translate="no">${debtorName}</span></h1>
 <p class="total">Lapses ${exactTime(expiresAt, timezone)}</p></div>
-${!isShownInForm && renderFaults(failed?.problem)}
+${!isShownInForm && renderFaults(rejected?.problem)}
 ${renderMissingPayment(currenciesWithoutDetails, session.user.role === 'admin')}
 ${renderMessageFacts({ row: message, session, customer: debtorName, invoices })}
 ${renderEnvelope(sender, message)}
@@ -143,7 +143,7 @@ ${
   session.user.role === 'admin'
     ? html`<div class="actions"><a class="button primary" href="${path}/approve?seen=${encodeURIComponent(seen)}" data-dialog-page>Approve and send…</a>
 <a class="button" href="/settings/wording/${message.stage}-${view.language}">Change the wording</a>
-${renderActionWithReason(frame, path, { ...REJECT, fields: () => seenField }, isShownInForm ? failed : undefined)}</div>`
+${renderActionWithReason(frame, path, { ...REJECT, fields: () => seenField }, isShownInForm ? rejected : undefined)}</div>`
     : html`<p class="hint">Only an Admin can approve or reject this reminder.</p>`
 }
 <section aria-labelledby="history"><h2 id="history">History</h2>${renderHistory(history, timezone)}</section>

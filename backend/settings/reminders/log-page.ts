@@ -39,7 +39,7 @@ export const STATUSES_OF_VIEW: Readonly<Record<LogView, readonly MessageStatus[]
 
 export interface LogPage {
   readonly rows: readonly MessageRow[]
-  /** The parameter of the address. */
+  /** The `limit` in the URL, which the link to the next page repeats. */
   readonly limit: string | undefined
   readonly next: string | null
   readonly filters: {

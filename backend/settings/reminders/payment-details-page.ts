@@ -98,7 +98,7 @@ export type PaymentValues = Readonly<Record<(typeof PAYMENT_FIELDS)[number] | 'c
 
 export interface PaymentForm {
   readonly values: PaymentValues
-  /** Whether the currency has no details yet; the form then has a field for it. */
+  /** Whether the currency has no details yet. The form then has a field for the currency. */
   readonly isNew: boolean
 }
 

@@ -33,11 +33,11 @@ export function reminderPages(previews: Previews = createPreviews()): readonly S
         const { holidays, chaseFrom } = await readChasingSettings(read, accountId)
         const waiting = await countAwaitingApproval(read, accountId)
         await updateTotalsOf(database, accountId)
-        const old = await readOldInvoices(read, accountId)
+        const oldInvoices = await readOldInvoices(read, accountId)
         const currenciesWithoutDetails = await listCurrenciesWithoutPaymentDetails(read, accountId)
         const view = {
           ...{ session, now, days, day, preview, holidays, chaseFrom, waiting },
-          ...{ currenciesWithoutDetails, old },
+          ...{ currenciesWithoutDetails, oldInvoices },
         }
         return {
           json: listOf(preview?.messages.map(renderPreviewed) ?? [], null),

@@ -35,7 +35,7 @@ export interface RemindersView {
   readonly waiting: number
   /** Currencies in which reminders do not say how to pay. */
   readonly currenciesWithoutDetails: readonly string[]
-  readonly old: OldInvoices
+  readonly oldInvoices: OldInvoices
 }
 
 interface Day {
@@ -85,7 +85,7 @@ this account; deliveries in its log are made up.</p>`
 <div><dt>${isDemo ? 'Would be sent' : 'To be sent'}</dt><dd>${sent.length.toLocaleString('en')}</dd></div>
 <div><dt>Need approval</dt><dd>${sent.filter(({ requiresApproval }) => requiresApproval).length.toLocaleString('en')}</dd></div>
 <div><dt>Blocked</dt><dd>${blocked.length.toLocaleString('en')}</dd></div></dl>
-${renderOldInvoicesHint(view.old)}
+${renderOldInvoicesHint(view.oldInvoices)}
 ${renderCalendar(days, day)}
 ${sent.length === 0 ? renderNothing(blocked.length > 0) : renderAgenda(days, view)}
 ${day === undefined && blocked.length > 0 && renderBlocked(blocked)}

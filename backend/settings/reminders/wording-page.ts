@@ -34,7 +34,7 @@ export const WORDING_WORDS: Readonly<Record<WordingField | 'invoice', string>> =
 }
 
 const HINTS: Readonly<Record<WordingField, string>> = {
-  subject: 'Must contain {invoices}. Your name is added.',
+  subject: 'Must contain {invoices}. Your name is added at the end.',
   greeting: 'One line.',
   opening: 'For a reminder about one invoice. An empty line begins a new paragraph.',
   opening_several: 'For a reminder about several invoices.',

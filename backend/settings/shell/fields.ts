@@ -247,7 +247,7 @@ function decode(body: Uint8Array): string {
     const text = utf8.decode(body)
     if (!/%(?![0-9a-f]{2})/i.test(text)) return text
   } catch {
-    // Reported like a malformed percent-encoding.
+    // Invalid UTF-8 is reported like an invalid percent-encoding.
   }
   throw badForm('The form is not percent-encoded UTF-8.')
 }

@@ -26,7 +26,7 @@ const FLASHES: Readonly<Record<string, string>> = {
   account_resumed:
     'Account resumed. Reminders are scheduled from today on, and API keys can write again.',
   key_issued: 'Key issued. It cannot be shown again.',
-  key_rotated: 'Key rotated. Switch your integration to the new key before the old one ends.',
+  key_rotated: 'Key rotated. Switch your integration to the new key before the old key expires.',
   key_replaced: 'Key rotated. The old key no longer works.',
   key_changed: 'Key changed. The change applies from the next call on.',
   key_revoked: 'Key revoked. Calls with it are rejected from now on.',
@@ -69,7 +69,7 @@ const FLASHES: Readonly<Record<string, string>> = {
     'Reminders resumed. Reminders that were waiting at the time of the stop are not sent.',
   schedule_changed:
     'Schedule changed. The change applies to reminders that are scheduled from now on.',
-  payment_details_changed: 'Saved. Every reminder from now on says how to pay.',
+  payment_details_changed: 'Saved. Reminders in this currency say how to pay from now on.',
   wording_changed: 'Saved. Reminders that wait for approval are rewritten.',
   sender_changed: 'Saved. Reminders that wait for approval are rewritten.',
   logo_removed: 'Logo removed. Reminders show your name instead.',

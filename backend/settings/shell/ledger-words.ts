@@ -63,7 +63,7 @@ const REASON_WORDS: Readonly<Record<string, string>> = {
   approval_rejected: 'the reminder was rejected',
   approval_expired: 'the reminder was not approved in time',
   duplicate: 'the reminder was already sent',
-  send_window: 'it is outside business hours',
+  send_window: 'the time is outside business hours',
   frequency_cap: 'customers receive at most one reminder a day',
   archived: 'the customer is archived',
   replied: 'the customer replied',

@@ -124,8 +124,8 @@ export function listPath(path: string, filters: Filters): string {
 const TRAIL_MAX = 20
 
 /**
- * Renders links to the previous and the next page, with the current filters. The address contains the cursors
- * of the previous pages, so that no list needs to be read backwards.
+ * Renders links to the previous and the next page, with the current filters. The URL contains the cursors of
+ * the previous pages, so that no list needs to be read backwards.
  */
 export function renderPager(
   path: string,

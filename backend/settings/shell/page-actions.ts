@@ -17,31 +17,31 @@ export interface PageAction {
 }
 
 /** A rejected action, and the values that were sent with it. */
-export interface FailedAction {
+export interface RejectedAction {
   readonly name: string
   readonly reason: string
   readonly problem: Problem
 }
 
-/** Renders an action with a reason. Its form is open if the action was rejected. */
+/** Renders an action with a reason. Its form is open if `rejected` is this action. */
 export function renderActionWithReason(
   frame: Frame,
   path: string,
   action: PageAction,
-  failed: FailedAction | undefined,
+  rejected: RejectedAction | undefined,
 ): Html {
-  const rejected = failed?.name === action.name ? failed : undefined
-  const problem = rejected?.problem
+  const rejection = rejected?.name === action.name ? rejected : undefined
+  const problem = rejection?.problem
   // A fault links to the id `reason`, which only one field of the page may have.
-  const id = rejected === undefined ? `${action.name}-reason` : 'reason'
-  return html`<details class="action"${rejected !== undefined && html` open`}>
+  const id = rejection === undefined ? `${action.name}-reason` : 'reason'
+  return html`<details class="action"${rejection !== undefined && html` open`}>
 <summary class="button${action.isDangerous && ' danger'}">${action.title}…</summary>
 <form method="post" action="${path}/${action.name}" class="stack" data-once novalidate>${csrfField(frame)}
 <p class="hint">${action.hint}</p>
 ${renderFaults(problem)}
 ${action.fields?.(problem)}
 <p class="field"><label for="${id}">Reason</label>
-<input id="${id}" name="reason" value="${rejected?.reason}" maxlength="500" autocomplete="off" required${describedBy(problem, 'reason')}></p>
+<input id="${id}" name="reason" value="${rejection?.reason}" maxlength="500" autocomplete="off" required${describedBy(problem, 'reason')}></p>
 ${renderFault(problem, 'reason')}
 <p><button class="${action.isDangerous ? 'danger solid' : 'primary'}">${action.title}</button></p>
 </form></details>`

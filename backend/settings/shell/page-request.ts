@@ -38,8 +38,8 @@ import {
 import { checkSameOrigin } from './same-origin.ts'
 
 /**
- * An action on many records is split into several requests; this is the working time of each. A gateway waits ten
- * seconds for a page, and reading before and after the work takes up to four of them.
+ * An action on many records is split into several requests, each of which changes records for this time. A gateway
+ * waits ten seconds for a page, and reading before and after the changes takes up to four seconds.
  */
 export const STEP_MS = 4000
 
@@ -132,8 +132,8 @@ export function sessionRoute(page: SessionPage, deps: SettingsDeps): ServerRoute
     }
     const fields = await fieldsOf(request, page)
     checkToken(request, fields, session.token)
-    const confirming = page.needsConfirmation && confirmationOf(request, session, now)
-    if (confirming !== undefined) return confirming
+    const confirmation = page.needsConfirmation && confirmationOf(request, session, now)
+    if (confirmation !== undefined) return confirmation
     const token = await refreshSession(deps.database, session, now)
     storeErrorFrame(request, { ...session, token })
     const pageRequest = pageRequestOf(
@@ -170,7 +170,7 @@ export function openRoute(page: OpenPage, deps: SettingsDeps): ServerRoute {
     }
     const pageRequest = pageRequestOf(request, deps, fields, session, now, csrfTokenOf(secret))
     const response = await respondWithPage(page, pageRequest, deps, request)
-    // A login has used the cookie of the form before login, which is then deleted.
+    // After a login, the cookie of the login form is no longer needed.
     if (response.token !== undefined && given !== undefined) {
       return { ...response, cookies: [deps.cookies.login.clear] }
     }

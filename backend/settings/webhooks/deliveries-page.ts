@@ -27,7 +27,7 @@ export interface DeliveriesView {
   /** URLs by endpoint id, including those of deleted endpoints. */
   readonly urls: ReadonlyMap<string, string>
   readonly filters: DeliveryFilters
-  /** The parameter of the address. */
+  /** The `limit` in the URL, which the link to the next page repeats. */
   readonly limit: string | undefined
   readonly next: string | null
   readonly now: Date

@@ -145,13 +145,13 @@ ${
     : html`<p class="hint">${
         row.status === 'paused'
           ? 'Waiting events are sent immediately.'
-          : 'The endpoint receives events again. You can resend failed deliveries below.'
+          : 'The endpoint receives events again. You can redeliver failed events below.'
       }</p>${form('resume', html`<button class="primary">Resume</button>`)}`
 }
 </section>
 <section class="card stack" aria-labelledby="again-title">
-<h2 id="again-title">Send again</h2>
-<p class="hint">Resends all deliveries that have failed since the given time. Each event keeps its id.</p>
+<h2 id="again-title">Redeliver</h2>
+<p class="hint">Sends again every event whose delivery has failed since the given time. Each event keeps its id.</p>
 ${form('redeliver-failed', html`<label for="since">Since</label> <input id="since" name="since" type="datetime-local" value="${dayAgo}" required> <button>Redeliver</button>`)}
 </section>
 <section class="card stack" aria-labelledby="secret-title">

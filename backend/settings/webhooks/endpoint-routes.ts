@@ -164,7 +164,7 @@ function actionPages(webhooks: WebhookServices): SessionPage[] {
       path: `${ENDPOINTS_PATH}/{id}/rotate-secret`,
       adminsOnly: WEBHOOK_ADMINS_ONLY,
       async handle({ session, id, actionContext, now }, { database }) {
-        // The record is read first: if this failed after the rotation, nobody would see the new secret.
+        // The record is read first: if a read after the rotation failed, nobody would see the new secret.
         const endpoint = await getEndpoint(database.read, session.account.id, id)
         const record = await readRecord(database.read, endpoint, now)
         const rotated = await database.transaction(async (tx) => {
