@@ -28,10 +28,10 @@ export async function creditInvoice(
   tx: Transaction,
   accountId: string,
   id: string,
-  { amount, reason: given }: Credit,
+  { amount, reason: enteredReason }: Credit,
   actionContext: ActionContext,
 ): Promise<InvoiceRow> {
-  const reason = checkReason(given)
+  const reason = checkReason(enteredReason)
   const invoice = await lockInvoice(tx, accountId, id)
   if (!isOpen(invoice)) throw invoiceStateConflict(invoice, 'credited')
   rejectExcessiveCredit(invoice, amount)

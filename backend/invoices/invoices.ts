@@ -65,9 +65,9 @@ export async function createInvoice(
   const dueDate = input.dueDate ?? addDays(issueDate, termsDays)
   const isHistory = input.chaseIfOverdue === false && dueDate < today
   const isChased = input.status === 'open' && !isHistory
-  const key = { id: createId('inv'), due_date: dueDate }
+  const idAndDueDate = { id: createId('inv'), due_date: dueDate }
   const row: InvoiceRow = {
-    ...key,
+    ...idAndDueDate,
     account_id: accountId,
     debtor_id: debtor.id,
     number: input.number ?? (await generateInvoiceNumber(tx, accountId)),
@@ -87,7 +87,7 @@ export async function createInvoice(
     chasing_stage: null,
     chasing_last_message_at: null,
     ...(isChased
-      ? await initialChasing(tx, debtor, owner.timezone, key, now)
+      ? await initialChasing(tx, debtor, owner.timezone, idAndDueDate, now)
       : notChased(isHistory ? 'history' : null)),
     chasing_cycle: 1,
     disputed_at: null,
@@ -109,7 +109,7 @@ export async function createInvoice(
   return row
 }
 
-/** A draft is not chased until it is finalized. */
+/** Returns the chasing fields of a draft, which is chased after it is finalized, or of an old invoice. */
 function notChased(chasing_blocked_reason: string | null) {
   return {
     chasing_status: 'stopped',

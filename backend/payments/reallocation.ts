@@ -84,10 +84,10 @@ export async function takeBackAllocation(
   tx: Transaction,
   accountId: string,
   id: string,
-  { invoiceId, reason: given }: { readonly invoiceId: string; readonly reason: string },
+  { invoiceId, reason: enteredReason }: { readonly invoiceId: string; readonly reason: string },
   actionContext: ActionContext,
 ): Promise<Reallocated> {
-  const reason = checkReason(given)
+  const reason = checkReason(enteredReason)
   const payment = await lockRecordedPayment(tx, accountId, id)
   const before = (await readAllocations(tx, accountId, [id])).get(id) ?? []
   const allocation = before.find(({ invoice_id }) => invoice_id === invoiceId)

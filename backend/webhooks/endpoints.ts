@@ -328,7 +328,7 @@ function checkSettings(
 ): Pick<WebhookEndpointRow, 'url' | 'description' | 'event_types'> {
   const target = parseTargetUrl(url, privateTargets)
   const errors = [
-    ...('error' in target ? [invalid('/url', 'invalid_url', `url ${target.error}`)] : []),
+    ...('error' in target ? [fieldError('/url', 'invalid_url', `url ${target.error}`)] : []),
     ...descriptionErrors(description),
     ...eventTypeErrors(eventTypes),
   ]
@@ -347,15 +347,16 @@ function descriptionErrors(description: string) {
   const isPlain = !/\p{Cc}/u.test(description)
   if (isPlain && [...description].length <= DESCRIPTION_LENGTH_MAX) return []
   const detail = `description must have at most ${DESCRIPTION_LENGTH_MAX} characters, none of them control characters`
-  return [invalid('/description', 'invalid_length', detail)]
+  return [fieldError('/description', 'invalid_length', detail)]
 }
 
 function eventTypeErrors(eventTypes: readonly string[] | null) {
   if (eventTypes === null) return []
-  if (eventTypes.length === 0) return [invalid('/events', 'required', 'Choose at least one event')]
+  if (eventTypes.length === 0)
+    return [fieldError('/events', 'required', 'Choose at least one event')]
   return eventTypes.flatMap((type, at) => {
     if (isEventType(type)) return []
-    return [invalid(`/events/${at}`, 'unknown_event_type', `${type} is not an event type`)]
+    return [fieldError(`/events/${at}`, 'unknown_event_type', `${type} is not an event type`)]
   })
 }
 
@@ -363,6 +364,6 @@ function sortedUnique(types: readonly string[]): EventType[] {
   return [...new Set(types)].filter(isEventType).sort()
 }
 
-function invalid(pointer: string, code: string, detail: string) {
+function fieldError(pointer: string, code: string, detail: string) {
   return { pointer, code, detail }
 }

@@ -41,10 +41,10 @@ export interface AttemptResult {
   readonly succeeded: boolean
   /** Null if there was no response. */
   readonly statusCode: number | null
-  /** Null if the response is complete, with any status. */
+  /** Null if a complete response arrived, whatever its status. */
   readonly error: AttemptError | null
   readonly responseHeaders: Readonly<Record<string, string>> | null
-  /** The first 1 kB. */
+  /** The first 1 kB of the body. */
   readonly responseBody: string | null
   readonly durationMs: number
 }
@@ -130,11 +130,11 @@ async function exchange(
 }
 
 function resultOf(
-  { statusCode: responded, headers, chunks }: Received,
+  { statusCode: receivedStatus, headers, chunks }: Received,
   error: AttemptError | null,
   durationMs: number,
 ): AttemptResult {
-  const statusCode = responded ?? null
+  const statusCode = receivedStatus ?? null
   const isSuccess = statusCode !== null && statusCode >= 200 && statusCode < 300
   return {
     succeeded: isSuccess && error === null,

@@ -50,9 +50,9 @@ export async function setWording(
 ): Promise<boolean> {
   const wording = input === null ? null : checkWording(input)
   await lockAccount(tx, accountId)
-  const standard = defaultWording(key.stage, key.language)
+  const defaults = defaultWording(key.stage, key.language)
   const before = await findWording(tx, accountId, key)
-  const isDefault = wording === null || isSame(wording, standard)
+  const isDefault = wording === null || isSame(wording, defaults)
   if (isDefault ? before === undefined : before !== undefined && isSame(wording, before)) {
     return false
   }
@@ -73,8 +73,8 @@ export async function setWording(
       )
       .execute()
   }
-  const previous = before ?? standard
-  const current = isDefault ? standard : wording
+  const previous = before ?? defaults
+  const current = isDefault ? defaults : wording
   const changed = WORDING_FIELDS.filter((name) => previous[name] !== current[name])
   await recordAudit(tx, actionContext, {
     accountId,

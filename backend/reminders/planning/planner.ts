@@ -137,8 +137,8 @@ export function planDebtor(debtor: PlannedDebtor, now: Date): Plan {
 }
 
 function nextStepOf(invoice: PlannedInvoice, debtor: PlannedDebtor, now: Date): NextStep {
-  const blocked = blockedBy(invoice, debtor, now)
-  if (blocked !== undefined) return blocked
+  const unchased = nextStepIfNotChased(invoice, debtor, now)
+  if (unchased !== undefined) return unchased
   if (invoice.isWaiting) return { invoice, fields: fieldsOf(invoice) }
   const next = nextMessageOf(invoice, debtor, now)
   const { refusal } = debtor
@@ -190,7 +190,7 @@ function nextStepIfCovered(
 }
 
 /** Returns the next step of an invoice that is not chased at present; undefined if it is chased. */
-function blockedBy(
+function nextStepIfNotChased(
   invoice: PlannedInvoice,
   { chaseFrom }: PlannedDebtor,
   now: Date,
@@ -221,11 +221,11 @@ function nextMessageOf(
   now: Date,
 ): NextMessage | undefined {
   const { due_date: dueOn, chasing_last_message_at: lastAt } = invoice
-  const spacedFrom = lastAt === null ? '' : addDays(time.dayOf(new Date(lastAt)), SPACING_DAYS)
-  const cappedFrom = lastSentOn === null ? '' : addDays(lastSentOn, 1)
+  const afterSpacing = lastAt === null ? '' : addDays(time.dayOf(new Date(lastAt)), SPACING_DAYS)
+  const afterDailyCap = lastSentOn === null ? '' : addDays(lastSentOn, 1)
   const messageAfter = (days: number, stage: LadderStage): NextMessage | undefined => {
-    const day = latest(addDays(dueOn, days), spacedFrom)
-    const slot = time.firstSlot(latest(day, cappedFrom), now)
+    const day = latest(addDays(dueOn, days), afterSpacing)
+    const slot = time.firstSlot(latest(day, afterDailyCap), now)
     return slot && { stage, dueOn: day, slot }
   }
   if (ladder.courtesy !== null && invoice.taken.length === 0 && invoice.chasing_stage === null) {
