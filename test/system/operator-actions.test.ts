@@ -80,7 +80,7 @@ t.test('the API shows what operators do with records that the API created', asyn
   matches(t, await run(...credit, '1500'), { amount_credited: 1500, amount_due: 2500 })
   const takeBack = ['payments', 'unallocate', onAccount.id, '--invoice', draft.id]
   matches(t, await run(...takeBack, '--reason', 'For another'), { unapplied_amount: 8000 })
-  await rejectsWith(t, run(...takeBack, '--reason', 'x'), /is allocated to/)
+  await rejectsWith(t, run(...takeBack, '--reason', 'x'), /the payment is allocated/)
   matches(t, await run('invoices', 'write-off', draft.id, '--reason', 'x'), {
     status: 'written_off',
   })
