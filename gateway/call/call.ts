@@ -13,16 +13,29 @@ import { type CallRecord, createCallRecord } from './call-record.ts'
  */
 export type Body = Buffer | 'tooLarge'
 
+/** How much of a body is read. */
+export interface BodyLimits {
+  /** A longer body is rejected as too large. */
+  readonly bytesMax: number
+  /** The number of bytes that are kept and forwarded; the rest of the body is read and dropped. */
+  readonly keptBytesMax: number
+}
+
 /** The client connection of a call. */
 export interface CallConnection {
   /** The address of the client, or of the proxy in front of the gateway. */
   readonly address: string
   /**
-   * Reads the body, of at most `bytesMax` bytes; if `sendContinue` is true, sends `100 Continue` first.
+   * Reads the body within `limits`; if `sendContinue` is true, sends `100 Continue` first.
    * Rejects with `Http1Error` if the body is malformed, with `Problem` 503 if memory is used up, and with
    * the reason of `call.abort` if the call is aborted.
    */
-  readBody(call: Call, framing: BodyFraming, bytesMax: number, sendContinue: boolean): Promise<Body>
+  readBody(
+    call: Call,
+    framing: BodyFraming,
+    limits: BodyLimits,
+    sendContinue: boolean,
+  ): Promise<Body>
 }
 
 export interface CallOptions {
@@ -67,8 +80,8 @@ export class Call {
   }
 
   /** See `CallConnection.readBody`. */
-  readBody(framing: BodyFraming, bytesMax: number, sendContinue: boolean): Promise<Body> {
+  readBody(framing: BodyFraming, limits: BodyLimits, sendContinue: boolean): Promise<Body> {
     this.sentContinue = sendContinue
-    return this.#connection.readBody(this, framing, bytesMax, sendContinue)
+    return this.#connection.readBody(this, framing, limits, sendContinue)
   }
 }

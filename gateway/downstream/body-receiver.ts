@@ -1,6 +1,6 @@
 /** Receives the request bodies of one connection, one after another. */
 import { Problem } from '../../shared/contract/problem.ts'
-import type { Body, Call } from '../call/call.ts'
+import type { Body, BodyLimits, Call } from '../call/call.ts'
 import { type BodyFraming, createBodyDecoder } from '../http1/body-decoder.ts'
 import type { RequestReader } from '../http1/request-reader.ts'
 import { BodyReader, mayFit } from './request-body.ts'
@@ -49,13 +49,13 @@ export class BodyReceiver {
    * Begins to receive the body of a call. The caller must pass all bytes that arrive to `read`.
    * `CallConnection.readBody` describes how the promise settles.
    */
-  receive(call: Call, framing: BodyFraming, bytesMax: number, deadline: number): Promise<Body> {
+  receive(call: Call, framing: BodyFraming, limits: BodyLimits, deadline: number): Promise<Body> {
     return new Promise((resolve, reject) => {
       const onMemory = (bytes: number) => {
         this.#bytes = bytes
         if (!this.#onBytes()) throw memoryUsedUp()
       }
-      const reader = new BodyReader({ framing, bytesMax, onMemory })
+      const reader = new BodyReader({ framing, limits, onMemory })
       const settle = (result: Body | Error) => {
         call.abort.listen(undefined)
         this.#pending = undefined
@@ -66,7 +66,7 @@ export class BodyReceiver {
         reject(result)
       }
       this.#pending = { reader, beganAt: call.arrivedAt, deadline, settle }
-      if (!mayFit(framing, bytesMax)) settle('tooLarge')
+      if (!mayFit(framing, limits)) settle('tooLarge')
       else if (call.abort.reason !== undefined) settle(call.abort.reason)
       else call.abort.listen({ abort: settle })
     })

@@ -9,7 +9,7 @@ import { releaseBuffer } from '../../shared/process/buffers.ts'
 import type { Budget, BudgetedConnection } from '../budget/budget.ts'
 import type { Client } from '../budget/clients.ts'
 import type { ConnectionMemory } from '../budget/memory.ts'
-import type { Body, Call, CallConnection } from '../call/call.ts'
+import type { Body, BodyLimits, Call, CallConnection } from '../call/call.ts'
 import type { BodyFraming } from '../http1/body-decoder.ts'
 import { Http1Error, malformed } from '../http1/errors.ts'
 import { CONTINUE } from '../http1/message-writer.ts'
@@ -231,13 +231,13 @@ export class Connection implements CallConnection, BudgetedConnection {
   readBody(
     call: Call,
     framing: BodyFraming,
-    bytesMax: number,
+    limits: BodyLimits,
     sendContinue: boolean,
   ): Promise<Body> {
     // This method may be called before `serve` has returned the call.
     this.#call = call
     const deadline = this.#requestBegunAt + this.#host.requestTimeoutMs
-    const body = this.#body.receive(call, framing, bytesMax, deadline)
+    const body = this.#body.receive(call, framing, limits, deadline)
     if (!this.#body.isPending) return body
     if (sendContinue) this.#socket.write(CONTINUE, 'latin1')
     this.#readBody(this.#requests.takeAll())

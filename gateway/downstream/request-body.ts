@@ -2,25 +2,36 @@
  * Reads the complete body of a request into memory before the call is counted or forwarded. The call can
  * therefore still be rejected, or sent to another backend.
  */
+import { Problem } from '../../shared/contract/problem.ts'
 import { allocateBuffer } from '../../shared/process/buffers.ts'
-import type { Body } from '../call/call.ts'
+import type { Body, BodyLimits } from '../call/call.ts'
 import { type BodyDecoder, type BodyFraming, createBodyDecoder } from '../http1/body-decoder.ts'
 
-/** The largest body that is forwarded. */
-export const BODY_BYTES_MAX = 256 * 1024
+const CALL_BYTES_MAX = 256 * 1024
+/** The limits of calls, and of most pages. */
+export const CALL_BODY_LIMITS: BodyLimits = {
+  bytesMax: CALL_BYTES_MAX,
+  keptBytesMax: CALL_BYTES_MAX,
+}
 export const NO_BODY: Buffer = Buffer.alloc(0)
 
+export function bodyTooLarge({ bytesMax }: BodyLimits): Problem {
+  return new Problem('payload_too_large', `The body is over ${bytesMax} bytes.`, {
+    members: { max_bytes: bytesMax },
+  })
+}
+
 /**
- * Returns false if the body is certainly longer than `bytesMax`. The length of a chunked body is not known in
+ * Returns false if the body is certainly longer than the limit. The length of a chunked body is not known in
  * advance.
  */
-export function mayFit(framing: BodyFraming, bytesMax: number): boolean {
+export function mayFit(framing: BodyFraming, { bytesMax }: BodyLimits): boolean {
   return framing.kind === 'chunked' || framing.bytes <= bytesMax
 }
 
 export interface BodyReaderOptions {
   readonly framing: BodyFraming
-  readonly bytesMax: number
+  readonly limits: BodyLimits
   /** Called before the body's memory changes to `bytes`. Throws `Problem` 503 if there is no memory. */
   onMemory(bytes: number): void
 }
@@ -32,23 +43,20 @@ export interface BodyReaderOptions {
 export class BodyReader {
   readonly #onMemory: (bytes: number) => void
   readonly #decoder: BodyDecoder
-  readonly #bytesMax: number
-  readonly #keptMax: number
+  readonly #limits: BodyLimits
+  readonly #keptBytesMax: number
   #bytesRead = 0
   /** The buffer may be larger than the `#bytesKept` bytes in it. */
   #buffer = NO_BODY
   #bytesKept = 0
 
-  /**
-   * A body larger than `bytesMax` is rejected as too large. If `bytesMax` is greater than `BODY_BYTES_MAX`,
-   * only the first `BODY_BYTES_MAX` bytes of a body are kept.
-   */
-  constructor({ framing, bytesMax, onMemory }: BodyReaderOptions) {
+  constructor({ framing, limits, onMemory }: BodyReaderOptions) {
     this.#onMemory = onMemory
     this.#decoder = createBodyDecoder(framing)
-    this.#bytesMax = bytesMax
-    this.#keptMax =
-      framing.kind === 'length' ? Math.min(framing.bytes, BODY_BYTES_MAX) : BODY_BYTES_MAX
+    this.#limits = limits
+    const { keptBytesMax } = limits
+    this.#keptBytesMax =
+      framing.kind === 'length' ? Math.min(framing.bytes, keptBytesMax) : keptBytesMax
   }
 
   /** The number of bytes of the body so far, including those that were not kept. */
@@ -63,7 +71,7 @@ export class BodyReader {
    */
   read(bytes: Buffer): { readonly body: Body; readonly rest: Buffer } | undefined {
     const rest = this.#decoder.decode(bytes, (part) => this.#append(part))
-    if (this.#bytesRead > this.#bytesMax) {
+    if (this.#bytesRead > this.#limits.bytesMax) {
       this.discard()
       return { body: 'tooLarge', rest: NO_BODY }
     }
@@ -80,16 +88,16 @@ export class BodyReader {
 
   #append(part: Buffer): void {
     this.#bytesRead += part.length
-    if (this.#bytesRead > this.#bytesMax) return
+    if (this.#bytesRead > this.#limits.bytesMax) return
     const from = this.#bytesKept
-    this.#bytesKept = Math.min(from + part.length, BODY_BYTES_MAX)
+    this.#bytesKept = Math.min(from + part.length, this.#keptBytesMax)
     if (this.#bytesKept > this.#buffer.length) this.#grow(from)
     part.copy(this.#buffer, from, 0, this.#bytesKept - from)
   }
 
   /** `used` is the number of bytes that the buffer already contains. */
   #grow(used: number): void {
-    const bytes = Math.max(this.#bytesKept, Math.min(2 * this.#buffer.length, this.#keptMax))
+    const bytes = Math.max(this.#bytesKept, Math.min(2 * this.#buffer.length, this.#keptBytesMax))
     this.#onMemory(bytes)
     const larger = allocateBuffer(bytes)
     this.#buffer.copy(larger, 0, 0, used)

@@ -1,30 +1,32 @@
 /** The routes of pages, which http-proxy-3 forwards to backends. */
+import type { BodyLimits } from '../call/call.ts'
+
+const MIB = 1024 * 1024
 
 /**
- * The largest inbound mail. It is large enough for attachments, since the mail server does not retry a mail
- * that was rejected. The backend needs only the beginning of a mail, so the gateway forwards that part and
- * drops the rest.
+ * A mail may be large enough for attachments, since the mail server does not retry a mail that was rejected. The
+ * backend needs only the beginning of a mail, so the gateway forwards that part and drops the rest.
  */
-const MAIL_BYTES_MAX = 40 * 1024 * 1024
+const MAIL_LIMITS: BodyLimits = { bytesMax: 40 * MIB, keptBytesMax: 256 * 1024 }
 
 export interface PageRoute {
   readonly prefix: string
   readonly methods: readonly string[]
-  /** The largest accepted body; `BODY_BYTES_MAX` if undefined. */
-  readonly bodyBytesMax?: number
+  /** `CALL_BODY_LIMITS` if undefined. */
+  readonly bodyLimits?: BodyLimits
   /** Further request headers that the backend receives. */
   readonly headers?: readonly string[]
 }
 
-/** The largest CSV file. Larger files must be imported with the command line. */
-const IMPORT_BYTES_MAX = 1024 * 1024
+/** The limits of a form with a CSV file. Larger files must be imported with the command line. */
+const IMPORT_LIMITS: BodyLimits = { bytesMax: MIB, keptBytesMax: MIB }
 
 const PAGE_ROUTES: readonly PageRoute[] = [
   {
     prefix: '/settings/import',
     methods: ['GET', 'HEAD', 'POST'],
     headers: ['x-dialog'],
-    bodyBytesMax: IMPORT_BYTES_MAX,
+    bodyLimits: IMPORT_LIMITS,
   },
   { prefix: '/settings', methods: ['GET', 'HEAD', 'POST', 'PUT'], headers: ['x-dialog'] },
   { prefix: '/docs', methods: ['GET', 'HEAD'], headers: ['accept-encoding'] },
@@ -37,7 +39,7 @@ const MAIL_ROUTES: readonly PageRoute[] = [
     prefix: '/mail/inbound',
     methods: ['POST'],
     headers: ['authorization'],
-    bodyBytesMax: MAIL_BYTES_MAX,
+    bodyLimits: MAIL_LIMITS,
   },
 ]
 

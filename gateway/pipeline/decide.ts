@@ -2,7 +2,7 @@
 import type { Operation } from '../../shared/contract/contract.ts'
 import { Problem } from '../../shared/contract/problem.ts'
 import type { Body } from '../call/call.ts'
-import { BODY_BYTES_MAX } from '../downstream/request-body.ts'
+import { bodyTooLarge, CALL_BODY_LIMITS } from '../downstream/request-body.ts'
 import type { Response } from '../downstream/response.ts'
 import { insufficientScopeChallenge } from '../keys/authenticator.ts'
 import type { KnownKey } from '../keys/look-up.ts'
@@ -29,7 +29,7 @@ export function decide(
   }
   const { scope } = routing
   if (scope !== undefined && !key.scopes.has(scope)) return reject(scopeMissing(scope, key))
-  if (body === 'tooLarge') return reject(bodyTooLarge())
+  if (body === 'tooLarge') return reject(bodyTooLarge(CALL_BODY_LIMITS))
   return { kind: 'forward', operation: routing, body }
 }
 
@@ -50,10 +50,4 @@ function scopeMissing(scope: string, key: KnownKey): Problem {
       },
     },
   )
-}
-
-function bodyTooLarge(): Problem {
-  return new Problem('payload_too_large', `The body is over ${BODY_BYTES_MAX} bytes.`, {
-    members: { max_bytes: BODY_BYTES_MAX },
-  })
 }

@@ -7,11 +7,11 @@ import { REFUSAL_HEADER } from '../../shared/contract/principal.ts'
 import { Problem } from '../../shared/contract/problem.ts'
 import { continueTrace, createSpanId } from '../../shared/process/trace.ts'
 import type { Tracing } from '../../shared/process/tracing.ts'
-import type { Body, Call } from '../call/call.ts'
+import type { Body, BodyLimits, Call } from '../call/call.ts'
 import { recordStep } from '../call/call-record.ts'
 import { clientAddress, clientNetwork } from '../downstream/client-address.ts'
 import { Listener, type ListenerOptions } from '../downstream/listener.ts'
-import { BODY_BYTES_MAX, mayFit, NO_BODY } from '../downstream/request-body.ts'
+import { bodyTooLarge, CALL_BODY_LIMITS, mayFit, NO_BODY } from '../downstream/request-body.ts'
 import type { Response } from '../downstream/response.ts'
 import type { BodyFraming } from '../http1/body-decoder.ts'
 import { fieldValue } from '../http1/fields.ts'
@@ -157,7 +157,7 @@ function createApi(dependencies: GatewayDependencies) {
     call.limitedKey = cached
     const serveReceived = (body: Body) => serveWithKey({ head, call, credential, body, routing })
     if (head.framing === undefined) return serveReceived(NO_BODY)
-    return readBody(head, head.framing, BODY_BYTES_MAX, call).then(serveReceived)
+    return readBody(head, head.framing, CALL_BODY_LIMITS, call).then(serveReceived)
   }
 }
 
@@ -273,7 +273,7 @@ async function servePage(
   head: RequestHead,
   call: Call,
 ): Promise<Response> {
-  const { methods, bodyBytesMax = BODY_BYTES_MAX } = route
+  const { methods, bodyLimits = CALL_BODY_LIMITS } = route
   if (!methods.includes(head.method)) {
     const allow = methods.join(', ')
     const detail = `The path ${head.path} allows ${allow}, not ${head.method}.`
@@ -281,22 +281,18 @@ async function servePage(
   }
   const { requestId, record, abort } = call
   record.operation = { operationId: 'pages', path: `/${head.path.split('/', 2)[1]}/*` }
-  const body = head.framing ? await readBody(head, head.framing, bodyBytesMax, call) : NO_BODY
-  if (body === 'tooLarge') {
-    throw new Problem('payload_too_large', `The body is over ${bodyBytesMax} bytes.`, {
-      members: { max_bytes: bodyBytesMax },
-    })
-  }
+  const body = head.framing ? await readBody(head, head.framing, bodyLimits, call) : NO_BODY
+  if (body === 'tooLarge') throw bodyTooLarge(bodyLimits)
   return pages.forward({ head, route, body, requestId, record, abort })
 }
 
 function readBody(
   { expectsContinue }: RequestHead,
   framing: BodyFraming,
-  bytesMax: number,
+  limits: BodyLimits,
   call: Call,
 ): Promise<Body> {
-  return call.readBody(framing, bytesMax, expectsContinue && mayFit(framing, bytesMax))
+  return call.readBody(framing, limits, expectsContinue && mayFit(framing, limits))
 }
 
 function redirectToDocs({ method }: RequestHead): Response {

@@ -68,6 +68,22 @@ t.test('the audit log names the person and the address', async (t) => {
   t.ok(json.data.some(({ action }: { action: string }) => action === 'user.logged_in'))
 })
 
+// Before the fix, the gateway cut forms with a CSV file off after 256 KiB.
+t.test('a gateway forwards a CSV file of 900 KB whole, and rejects one of 1.1 MB', async (t) => {
+  const head = 'Invoice number,Customer ID,Customer name,Invoice date,Due date,Amount'
+  const fileOf = (rows: number) =>
+    [head, ...Array.from({ length: rows }, (_, n) => rowOf(n))].join('\n')
+  const rowOf = (n: number) => `${n},C-1,${'Jansen Bouw '.repeat(6)},2026-10-01,2026-10-31,1250.00`
+  const send = (file: string) =>
+    ada.post('/import', { date_format: 'YYYY-MM-DD', currency: 'EUR', file })
+  matches(t, await send(fileOf(8000)), {
+    status: 200,
+    json: { missing: { customers: 1, invoices: 8000 } },
+  })
+  const large = await send(fileOf(9500))
+  matches(t, large, { status: 413, json: { code: 'payload_too_large', max_bytes: 1024 * 1024 } })
+})
+
 const today = () => new Date().toISOString().slice(0, 10)
 
 type Hour = Record<'succeeded' | 'refused' | 'failed', number>
