@@ -232,7 +232,7 @@ function renderList(frame: Frame, view: ListView): Html {
 ${
   isAdmin &&
   html`<span class="row"><a class="button small" href="/settings/import">Import</a>
-<a class="button small primary" href="${PATH}/new">New invoice</a></span>`
+<a class="button small primary" href="${PATH}/new">Enter an invoice</a></span>`
 }</div>
 ${renderTabs('Customers', CUSTOMER_TABS, PATH)}
 ${customerName && html`<p class="lead">Only invoices of <a href="/settings/customers/${search.debtorId}" translate="no">${customerName}</a>. <a href="${PATH}">Show the invoices of all customers</a></p>`}

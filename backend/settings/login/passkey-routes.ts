@@ -96,7 +96,7 @@ export const passkeyPages: readonly SessionPage[] = [
       }
       const { passkey, recoveryCodes } = await database.transaction(async (tx) => {
         const added = await addPasskey(tx, user.id, { ...credential, name }, actionContext)
-        // When the first second factor is added, an attacker may have a session for which the password sufficed.
+        // With the first second factor, other sessions end: an attacker may have started one with the password alone.
         if (added.recoveryCodes !== undefined) await endSessionsOf(tx, user.id, token)
         else if (!wantsJson) await setFlash(tx, token, 'passkey_added')
         return added

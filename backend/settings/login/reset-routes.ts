@@ -115,13 +115,11 @@ function renderRequested(frame: Frame, email: string, route: NoticeRoute): Html 
 const REQUESTED_WORDS: Readonly<Record<NoticeRoute, (email: string) => Html>> = {
   sent: (
     email,
-  ) => html`<p>If a user logs in with <strong translate="no">${email}</strong>, we mail a link to set a new
-password to this address. The link works once, for 30 minutes.</p>
+  ) => html`<p>If <strong translate="no">${email}</strong> is the e-mail address of a user, we mail a link to set a
+new password to this address. The link works once, for 30 minutes.</p>
 <p>No e-mail after a few minutes? Look in the spam folder, or check the address and request another link.</p>`,
-  file: (
-    email,
-  ) => html`<p>This service has no mail server and writes its mail to files. If a user logs in with
-<strong translate="no">${email}</strong>, a file contains a link to set a new password. The link works once, for 30 minutes.</p>
+  file: (email) => html`<p>This service has no mail server and writes its mail to files. If
+<strong translate="no">${email}</strong> is the e-mail address of a user, a file contains a link to set a new password. The link works once, for 30 minutes.</p>
 <p>Ask the operator of this service, who knows the directory of the files.</p>`,
   dropped: (
     email,

@@ -66,7 +66,7 @@ export const secondFactorPages: readonly SessionPage[] = [
           secondFactorBox,
           actionContext,
         )
-        // An attacker may have a session for which the password sufficed.
+        // All other sessions end, because an attacker may have started one with the password alone.
         await endSessionsOf(tx, user.id, token)
         return issued
       })

@@ -96,7 +96,7 @@ function renderInvoices(pairs: readonly ChangedInvoice[], timezone: string): Htm
     }) => html`<tr><th scope="row" data-label="Invoice" translate="no">${after.number}</th>
 <td data-label="Due on">${dateWords(after.due_date)}</td>
 <td data-label="Due now" class="amount">${renderMoney(before.amount_due, before.currency)}</td>
-<td data-label="Due after" class="amount">${
+<td data-label="Due afterwards" class="amount">${
       after.status === 'paid'
         ? html`<span class="badge active">Paid</span>`
         : renderMoney(after.amount_due, after.currency)

@@ -1,7 +1,7 @@
 /** The frame of a bar chart: its scale, its grid and the names below it. */
 import { type Html, html } from '../../html/html.ts'
 
-/** In units of the SVG's view box. The page stretches the chart to its own width. */
+/** Both sizes are in units of the SVG's view box. The page stretches the chart to its own width. */
 export const CHART_HEIGHT = 80
 export const BAR_WIDTH = 10
 

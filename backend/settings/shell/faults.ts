@@ -1,4 +1,4 @@
-/** Rejects invalid input of Settings. */
+/** Throws the problems of Settings for records that do not exist and for invalid input. */
 import { Problem } from '../../../shared/contract/problem.ts'
 
 export function notFound(what: string, id: string): never {

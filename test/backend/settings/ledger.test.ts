@@ -70,7 +70,7 @@ t.test('customers are found by the beginning of words, page by page', async (t) 
   matches(t, page.text, containing('No customer matches “&lt;b&gt;”.'))
 })
 
-t.test('each view, such as overdue or unreachable, lists the right customers', async (t) => {
+t.test('each view lists the customers in its state, such as overdue or unreachable', async (t) => {
   const ledger = await openLedger(t)
   const late = await ledger.debtor({ name: 'Late' })
   await ledger.invoice(late, { issue_date: '2026-01-01', due_date: '2026-01-31' })
@@ -174,81 +174,87 @@ t.test(
   },
 )
 
-t.test('an Admin decides on invoices and reverses payments', async (t) => {
-  const ledger = await openLedger(t)
-  const debtor = await ledger.debtor()
-  const invoice = await ledger.invoice(debtor)
-  const draft = await ledger.invoice(debtor, { status: 'draft' })
-  const ada = await logIn(ledger.backend, ADMIN)
-  const perform = (id: string, name: string, reason?: string) =>
-    ada.send(
-      'POST',
-      `/settings/invoices/${id}/${name}`,
-      reason === undefined ? undefined : { reason },
+t.test(
+  'an Admin finalizes, voids and disputes invoices, resumes reminders, and reverses payments',
+  async (t) => {
+    const ledger = await openLedger(t)
+    const debtor = await ledger.debtor()
+    const invoice = await ledger.invoice(debtor)
+    const draft = await ledger.invoice(debtor, { status: 'draft' })
+    const ada = await logIn(ledger.backend, ADMIN)
+    const perform = (id: string, name: string, reason?: string) =>
+      ada.send(
+        'POST',
+        `/settings/invoices/${id}/${name}`,
+        reason === undefined ? undefined : { reason },
+      )
+    matches(t, await perform(draft.id, 'finalise'), { json: { status: 'open' } })
+    matches(t, await perform(draft.id, 'void', 'Sent twice'), { json: { status: 'void' } })
+    matches(t, await perform(draft.id, 'void', 'Again'), {
+      status: 409,
+      json: { code: 'invoice_state_conflict', invoice_status: 'void' },
+    })
+    matches(t, await perform(invoice.id, 'dispute'), {
+      status: 422,
+      json: { errors: [{ pointer: '/reason' }] },
+    })
+    matches(t, await perform(invoice.id, 'dispute', 'Damaged'), {
+      json: { chasing: { blocked_reason: 'disputed' } },
+    })
+    matches(t, await perform(invoice.id, 'resume'), { status: 409 })
+    matches(t, await perform(invoice.id, 'resolve', 'Replaced'), {
+      json: { chasing: { status: 'active' } },
+    })
+    const payment = await ledger.pay(invoice, 4000)
+    matches(
+      t,
+      await perform(invoice.id, 'resume'),
+      { json: { chasing: { status: 'active' } } },
+      'an Admin can resume reminders before the pause after a payment ends',
     )
-  matches(t, await perform(draft.id, 'finalise'), { json: { status: 'open' } })
-  matches(t, await perform(draft.id, 'void', 'Sent twice'), { json: { status: 'void' } })
-  matches(t, await perform(draft.id, 'void', 'Again'), {
-    status: 409,
-    json: { code: 'invoice_state_conflict', invoice_status: 'void' },
-  })
-  matches(t, await perform(invoice.id, 'dispute'), {
-    status: 422,
-    json: { errors: [{ pointer: '/reason' }] },
-  })
-  matches(t, await perform(invoice.id, 'dispute', 'Damaged'), {
-    json: { chasing: { blocked_reason: 'disputed' } },
-  })
-  matches(t, await perform(invoice.id, 'resume'), { status: 409 })
-  matches(t, await perform(invoice.id, 'resolve', 'Replaced'), {
-    json: { chasing: { status: 'active' } },
-  })
-  const payment = await ledger.pay(invoice, 4000)
-  matches(
-    t,
-    await perform(invoice.id, 'resume'),
-    { json: { chasing: { status: 'active' } } },
-    'an Admin can resume reminders before the pause after a payment ends',
-  )
-  await ledger.pay(invoice, 1000)
-  const customer = await ada.page(`/settings/customers/${debtor.id}`)
-  matches(t, customer.text, containing('Resume these reminders'))
-  await ada.send('POST', `/settings/customers/${debtor.id}/chase-held`)
-  matches(t, await ledger.read(`invoices/${invoice.id}`), { chasing: { status: 'active' } })
-  const reverse = (id: string) =>
-    ada.send('POST', `/settings/payments/${id}/reverse`, { reason: 'It bounced' })
-  matches(t, await reverse(payment.id), {
-    status: 200,
-    json: { id: payment.id, status: 'reversed' },
-  })
-  matches(t, await reverse(payment.id), { status: 409, json: { code: 'payment_already_reversed' } })
-  matches(t, await perform(invoice.id, 'write-off', 'Bankrupt'), {
-    json: { status: 'written_off' },
-  })
-  matches(t, await ada.get(`/settings/payments?debtor_id=${debtor.id}`), {
-    json: {
-      data: [{ status: 'recorded' }, { id: payment.id, status: 'reversed' }],
-      has_more: false,
-    },
-  })
-  matches(t, await ada.get(`/settings/invoices?debtor_id=${debtor.id}&status=void`), {
-    json: { data: [{ id: draft.id }] },
-  })
-  matches(
-    t,
-    (await ada.page(`/settings/payments/${payment.id}`)).text,
-    /Reversed.*Allocations before the reversal/s,
-  )
-  matches(t, (await ada.page(`/settings/invoices/${invoice.id}`)).text, /Written off/)
-  const { text } = await ada.page(`/settings/customers/${debtor.id}`)
-  matches(t, text, /Other invoices.*Void/s)
-  const first = await ada.get('/settings/invoices?limit=1')
-  matches(t, first.json, { has_more: true })
-  const cursor = String(first.json['next_cursor'])
-  matches(t, await ada.get(`/settings/invoices?limit=1&cursor=${cursor}`), {
-    json: { data: [{ id: invoice.id }], has_more: false },
-  })
-})
+    await ledger.pay(invoice, 1000)
+    const customer = await ada.page(`/settings/customers/${debtor.id}`)
+    matches(t, customer.text, containing('Resume these reminders'))
+    await ada.send('POST', `/settings/customers/${debtor.id}/chase-held`)
+    matches(t, await ledger.read(`invoices/${invoice.id}`), { chasing: { status: 'active' } })
+    const reverse = (id: string) =>
+      ada.send('POST', `/settings/payments/${id}/reverse`, { reason: 'It bounced' })
+    matches(t, await reverse(payment.id), {
+      status: 200,
+      json: { id: payment.id, status: 'reversed' },
+    })
+    matches(t, await reverse(payment.id), {
+      status: 409,
+      json: { code: 'payment_already_reversed' },
+    })
+    matches(t, await perform(invoice.id, 'write-off', 'Bankrupt'), {
+      json: { status: 'written_off' },
+    })
+    matches(t, await ada.get(`/settings/payments?debtor_id=${debtor.id}`), {
+      json: {
+        data: [{ status: 'recorded' }, { id: payment.id, status: 'reversed' }],
+        has_more: false,
+      },
+    })
+    matches(t, await ada.get(`/settings/invoices?debtor_id=${debtor.id}&status=void`), {
+      json: { data: [{ id: draft.id }] },
+    })
+    matches(
+      t,
+      (await ada.page(`/settings/payments/${payment.id}`)).text,
+      /Reversed.*Allocations before the reversal/s,
+    )
+    matches(t, (await ada.page(`/settings/invoices/${invoice.id}`)).text, /Written off/)
+    const { text } = await ada.page(`/settings/customers/${debtor.id}`)
+    matches(t, text, /Other invoices.*Void/s)
+    const first = await ada.get('/settings/invoices?limit=1')
+    matches(t, first.json, { has_more: true })
+    const cursor = String(first.json['next_cursor'])
+    matches(t, await ada.get(`/settings/invoices?limit=1&cursor=${cursor}`), {
+      json: { data: [{ id: invoice.id }], has_more: false },
+    })
+  },
+)
 
 t.test('a Member can read but not change records; another account cannot see them', async (t) => {
   const ledger = await openLedger(t)

@@ -257,7 +257,7 @@ t.test(
 )
 
 t.test(
-  'only a verified passkey of this service can be added, with a recent password',
+  'a passkey is added only if it is verified for this service, and after a recent password',
   async (t) => {
     const { backend, ada, advanceClock } = await start(t)
     for (const forgery of [
