@@ -5,7 +5,7 @@ import { readChasingAccounts } from './planning/situations.ts'
  * Returns the earliest time in the debtor's send window, which may be `now`; undefined if every day is a
  * holiday. Another message on the same day, or a safety rail, can still delay the sending.
  */
-export async function earliestSending(
+export async function earliestSendingTime(
   reader: Reader,
   debtor: Pick<DebtorRow, 'account_id' | 'timezone'>,
   now: Date,

@@ -75,7 +75,7 @@ export async function logInWithPasskey(
   const started =
     passkey !== undefined && count !== undefined
       ? await database.transaction((tx) =>
-          recordUseAndStart(tx, { ...passkey, count }, attempt, guesser, now),
+          recordUseAndStartSession(tx, { ...passkey, count }, attempt, guesser, now),
         )
       : undefined
   if (started !== undefined) return started
@@ -94,7 +94,7 @@ interface PasskeyOfUser {
 }
 
 /** Returns undefined if another login has changed the passkey's signature counter since it was read. */
-async function recordUseAndStart(
+async function recordUseAndStartSession(
   tx: Transaction,
   { passkey, user, count }: PasskeyOfUser & { readonly count: number },
   { token, ...browser }: PasskeyAttempt,

@@ -1,7 +1,7 @@
 /** Bearer tokens of sessions and invitations. Only their hashes are stored. */
 import { createHash, randomBytes } from 'node:crypto'
 
-/** 256 random bits. */
+/** Returns 256 random bits in base64url. */
 export function createToken(): string {
   return randomBytes(32).toString('base64url')
 }

@@ -137,8 +137,8 @@ export function severalOf<const T extends string>(values: readonly T[]): AnySche
   return parsed(
     (value) => {
       const parts = value.split(',')
-      const found = values.filter((candidate) => parts.includes(candidate))
-      return found.length === parts.length ? found : undefined
+      const matching = values.filter((candidate) => parts.includes(candidate))
+      return matching.length === parts.length ? matching : undefined
     },
     form,
     { max: 200 },

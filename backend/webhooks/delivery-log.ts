@@ -33,14 +33,17 @@ export async function listDeliveries(
   { endpointId, status, type, before }: DeliveryFilters,
   limit: number,
 ): Promise<WebhookDeliveryRow[]> {
-  let rows = reader.selectFrom('webhook_deliveries').selectAll().where('account_id', '=', accountId)
-  if (endpointId !== undefined) rows = rows.where('endpoint_id', '=', endpointId)
+  let query = reader
+    .selectFrom('webhook_deliveries')
+    .selectAll()
+    .where('account_id', '=', accountId)
+  if (endpointId !== undefined) query = query.where('endpoint_id', '=', endpointId)
   // A delivery that is being sent is shown as pending.
-  if (status === 'pending') rows = rows.where('status', 'in', ['pending', 'sending'])
-  else if (status !== undefined) rows = rows.where('status', '=', status)
-  if (type !== undefined) rows = rows.where('event_type', '=', type)
-  if (before !== undefined) rows = rows.where('id', '<', before)
-  return await rows.orderBy('id', 'desc').limit(limit).execute()
+  if (status === 'pending') query = query.where('status', 'in', ['pending', 'sending'])
+  else if (status !== undefined) query = query.where('status', '=', status)
+  if (type !== undefined) query = query.where('event_type', '=', type)
+  if (before !== undefined) query = query.where('id', '<', before)
+  return await query.orderBy('id', 'desc').limit(limit).execute()
 }
 
 export interface DeliveryDetail {

@@ -63,8 +63,10 @@ async function recordTest(
   const { id: endpointId, account_id: accountId } = endpoint
   const lease = randomUUID()
   const id = await database.transaction(async (tx) => {
-    const head = { accountId, type, subjectId: endpointId }
-    const eventId = await insertEvent(tx, head, sampleOf(type), actionContext.now, { test: true })
+    const eventHead = { accountId, type, subjectId: endpointId }
+    const eventId = await insertEvent(tx, eventHead, sampleOf(type), actionContext.now, {
+      test: true,
+    })
     const delivery = newDelivery({ accountId, eventId, endpointId, type }, actionContext.now)
     const runAt = new Date(actionContext.now.getTime() + LEASE_MS).toISOString()
     await tx

@@ -25,6 +25,7 @@ export async function initialChasing(
       chaseFrom,
       refusal: undefined,
       lastSentOn: lastSentAt === null ? null : time.dayOf(new Date(lastSentAt)),
+      // Only the chasing fields are needed, so no routine message is planned.
       hasScheduledMessage: true,
       invoices: [{ ...NEVER_CHASED, id, due_date }],
     },

@@ -17,7 +17,7 @@ import {
   listApprovals,
   readHistory,
 } from '../../reminders/approvals.ts'
-import { earliestSending } from '../../reminders/sending-time.ts'
+import { earliestSendingTime } from '../../reminders/sending-time.ts'
 import { takeBackDecision } from '../../reminders/take-back-decision.ts'
 import { setFlash } from '../../sessions/sessions.ts'
 import { notFound } from '../shell/faults.ts'
@@ -111,7 +111,7 @@ async function sendingTime(
   now: Date,
 ): Promise<Date | undefined> {
   const debtor = (await findDebtor(reader, accountId, debtorId)) ?? notFound('customer', debtorId)
-  return earliestSending(reader, debtor, now)
+  return earliestSendingTime(reader, debtor, now)
 }
 
 /**
