@@ -216,5 +216,11 @@ function valuesOf(row: DebtorRow): DebtorDetails {
 function untilOf(text: string, timezone: string): Date | null {
   if (text === '') return null
   const until = isCalendarDate(text) ? startOfDay(text, timezone) : parseInstant(text)
-  return until ?? invalid('until', 'until must be a date, YYYY-MM-DD, or a time with a UTC offset.')
+  return (
+    until ??
+    invalid(
+      'until',
+      'The end of the pause must be a date, YYYY-MM-DD, or a time with a UTC offset.',
+    )
+  )
 }
