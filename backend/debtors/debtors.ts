@@ -258,7 +258,7 @@ export async function listDebtors(
  */
 function nameRangeOf(prefix: string) {
   const first = normalizeForSearch(prefix)
-  return { firstName: first, namesEnd: `${first}\u{10ffff}` }
+  return { nameFrom: first, nameBefore: `${first}\u{10ffff}` }
 }
 
 /** The values of the statement's parameters. */
@@ -282,10 +282,10 @@ const readDebtors = preparedPage((reader: Reader, filters: Values, form: Form) =
         ...equals('external_id', filters.external_id),
         ...equals('email', filters.email),
         ...equalsLiteral(
-          unindexedIfNarrowedBy('status', filters.email, filters.firstName),
+          unindexedIfNarrowedBy('status', filters.email, filters.nameFrom),
           form.status,
         ),
-        ...within('name_search', filters.firstName, filters.namesEnd),
+        ...within('name_search', filters.nameFrom, filters.nameBefore),
         ...withinBounds(sorting),
       ]),
     )

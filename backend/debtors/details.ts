@@ -72,7 +72,7 @@ export async function editDebtor(
   actionContext: ActionContext,
 ): Promise<DebtorRow> {
   const debtor = await getLockedDebtor(tx, accountId, id)
-  const change = changedOnly(debtor, checkDetails(debtor, details))
+  const change = withoutUnchanged(debtor, checkDetails(debtor, details))
   const names = Object.keys(change).filter((name) => name !== 'name_search')
   if (names.length === 0) return debtor
   await recordAudit(tx, actionContext, {
@@ -161,7 +161,7 @@ export function addressOf({ address }: Pick<DebtorRow, 'address'>): Address {
   }
 }
 
-function changedOnly(debtor: DebtorRow, change: DebtorChange): DebtorChange {
+function withoutUnchanged(debtor: DebtorRow, change: DebtorChange): DebtorChange {
   const current = new Map<string, unknown>(Object.entries(debtor))
   return Object.fromEntries(
     Object.entries(change).filter(([name, value]) => current.get(name) !== value),

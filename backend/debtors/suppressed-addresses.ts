@@ -10,7 +10,7 @@ export type SuppressionReason = SuppressedAddressRow['reason']
 /** A complaint is permanent. An unsubscribe can be undone by the recipient, a bounce by an Admin. */
 const MOST_SEVERE_FIRST: readonly SuppressionReason[] = ['complained', 'unsubscribed', 'bounced']
 
-/** Returns the most severe reason; undefined if the address is not suppressed. */
+/** Returns the suppression with the most severe reason; undefined if the address is not suppressed. */
 export async function findSuppression(
   reader: Reader,
   accountId: string,

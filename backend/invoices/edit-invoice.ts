@@ -43,11 +43,11 @@ export async function editInvoice(
   })
   const isDueDateChanged = 'due_date' in change
   // After the new due date has passed, `invoice.overdue` is recorded again.
-  const announced = isDueDateChanged ? ({ overdue_announced: 0 } as const) : {}
+  const overdueReset = isDueDateChanged ? ({ overdue_announced: 0 } as const) : {}
   const row = await changeInvoice(
     tx,
     invoice,
-    { ...change, ...announced },
+    { ...change, ...overdueReset },
     'invoice.updated',
     actionContext.now,
   )

@@ -17,17 +17,17 @@ export interface ScannedPage<Row> {
 
 /** Makes a page of up to `limit` rows from a scan that read up to `scanMax` rows. Without `matches`, all rows match. */
 export function pageOfScan<Row extends { readonly id: string }>(
-  found: readonly Row[],
+  scanned: readonly Row[],
   { limit, scanMax }: { readonly limit: number; readonly scanMax: number },
   matches?: (row: Row) => boolean,
 ): ScannedPage<Row> {
-  const matching = matches === undefined ? found : found.filter(matches)
+  const matching = matches === undefined ? scanned : scanned.filter(matches)
   const rows = matching.slice(0, limit)
   if (matching.length > limit) {
     return { rows, next: rows.at(-1)?.id ?? null, isPartial: false }
   }
-  if (matches !== undefined && found.length === scanMax) {
-    return { rows, next: found.at(-1)?.id ?? null, isPartial: true }
+  if (matches !== undefined && scanned.length === scanMax) {
+    return { rows, next: scanned.at(-1)?.id ?? null, isPartial: true }
   }
   return { rows, next: null, isPartial: false }
 }

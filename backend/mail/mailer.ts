@@ -51,8 +51,8 @@ export function createMailer(options: MailerOptions): Mailer {
       const detail = `${hostOf(mail.to)} is reserved for documentation and tests`
       return { outcome: 'refused', type: 'hard', code: 'reserved_domain', detail }
     }
-    const beginWithinMs = startBefore.getTime() - clock().getTime()
-    if (beginWithinMs <= 0 || stopping.signal.aborted) {
+    const startWithinMs = startBefore.getTime() - clock().getTime()
+    if (startWithinMs <= 0 || stopping.signal.aborted) {
       return { outcome: 'abandoned', detail: 'the hand-over did not start in time' }
     }
     const raw = await compose(mail, mailFrom)
@@ -69,7 +69,7 @@ export function createMailer(options: MailerOptions): Mailer {
     }
     const { signal } = stopping
     const replyMsMax = options.replyMsMax ?? HAND_OVER_MS_MAX
-    return handOver(server, { envelope, raw, beginWithinMs, replyMsMax, signal })
+    return handOver(server, { envelope, raw, startWithinMs, replyMsMax, signal })
   }
 
   async function writeMailFile({ messageId, subject }: Mail, raw: Buffer): Promise<HandOverResult> {

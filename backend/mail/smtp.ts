@@ -20,7 +20,7 @@ export interface HandOverOptions {
   /** The text of the mail: headers and bodies. */
   readonly raw: Buffer
   /** The hand-over must start within this time, or not at all. */
-  readonly beginWithinMs: number
+  readonly startWithinMs: number
   /** How long the server may take for its final reply, counted from the latest start. */
   readonly replyMsMax: number
   /** When it aborts, a hand-over that has not started is abandoned; otherwise the wait for the reply is shortened. */
@@ -28,22 +28,23 @@ export interface HandOverOptions {
 }
 
 export function handOver(server: SmtpAddress, options: HandOverOptions): Promise<HandOverResult> {
-  const { envelope, raw, beginWithinMs, replyMsMax, signal } = options
-  const deadline = performance.now() + beginWithinMs
-  const connection = connectionTo(server, beginWithinMs, replyMsMax)
+  const { envelope, raw, startWithinMs, replyMsMax, signal } = options
+  const deadline = performance.now() + startWithinMs
+  const connection = connectionTo(server, startWithinMs, replyMsMax)
   return new Promise((resolve) => {
-    let hasBegun = false
+    /** Whether the transfer of the text has started. */
+    let hasStarted = false
     let replyBy = deadline + replyMsMax
-    const settle = (outcome: HandOverResult, mustClose = true) => {
+    const settle = (result: HandOverResult, mustClose = true) => {
       clearTimeout(timer)
       signal.removeEventListener('abort', shortenWait)
       if (mustClose) connection.close()
-      resolve(outcome)
+      resolve(result)
     }
-    const fail = (error: SmtpError) => settle(outcomeOf(error, hasBegun))
+    const fail = (error: SmtpError) => settle(resultOf(error, hasStarted))
     const onDeadline = () => {
       clearTimeout(timer)
-      if (!hasBegun) settle(abandoned('the hand-over did not start in time'))
+      if (!hasStarted) settle(abandoned('the hand-over did not start in time'))
       else if (performance.now() > replyBy) {
         settle({
           outcome: 'unknown',
@@ -55,15 +56,15 @@ export function handOver(server: SmtpAddress, options: HandOverOptions): Promise
       replyBy = Math.min(replyBy, performance.now() + DRAINED_REPLY_MS_MAX)
       onDeadline()
     }
-    let timer = setTimeout(onDeadline, beginWithinMs)
+    let timer = setTimeout(onDeadline, startWithinMs)
     signal.addEventListener('abort', shortenWait)
 
     // nodemailer reads this stream once the server has accepted `DATA`.
     const text = new Readable({
       read() {
-        if (hasBegun) return
+        if (hasStarted) return
         if (performance.now() > deadline || signal.aborted) return onDeadline()
-        hasBegun = true
+        hasStarted = true
         this.push(raw)
         this.push(null)
       },
@@ -120,19 +121,19 @@ interface SmtpError extends Error {
   readonly command?: string | undefined
 }
 
-function outcomeOf(
+function resultOf(
   { message, response = '', command }: SmtpError,
-  hasBegun: boolean,
+  hasStarted: boolean,
 ): HandOverResult {
   const reply = parseReply(response)
   if (reply === undefined || reply.status < 400) {
-    return hasBegun ? { outcome: 'unknown', detail: oneLine(message) } : abandoned(message)
+    return hasStarted ? { outcome: 'unknown', detail: oneLine(message) } : abandoned(message)
   }
   // A rejected greeting, login or sender says nothing about the recipient.
   const phase = command === 'RCPT TO' ? 'recipient' : command === 'DATA' ? 'text' : undefined
-  const type = phase === undefined ? 'ours' : failureCauseOf(reply, phase)
-  if (type === 'denied') return { ...abandoned(reply.text), isDenied: true }
-  return type === 'ours' ? abandoned(reply.text) : refused(type, reply)
+  const cause = phase === undefined ? 'general' : failureCauseOf(reply, phase)
+  if (cause === 'denied') return { ...abandoned(reply.text), isDenied: true }
+  return cause === 'general' ? abandoned(reply.text) : refused(cause, reply)
 }
 
 function abandoned(detail: string) {

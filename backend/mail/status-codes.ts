@@ -22,10 +22,10 @@ export function parseReply(text: string): Reply | undefined {
 
 /**
  * Why a mail was not accepted. `hard` and `soft`: the server rejected the recipient or the mail, permanently or
- * temporarily. `ours`: our configuration is wrong, and the server accepts no mail until it is corrected. `denied`:
- * the server does not let us send to this recipient, but may accept mail to others.
+ * temporarily. `general`: the server closes the connection or rejects our configuration, so it would accept no other
+ * mail either. `denied`: the server does not let us send to this recipient, but may accept mail to others.
  */
-export type FailureCause = 'hard' | 'soft' | 'ours' | 'denied'
+export type FailureCause = 'hard' | 'soft' | 'general' | 'denied'
 
 /** Interprets the reply to RCPT TO (`recipient`), or to DATA and the text (`text`). */
 export function failureCauseOf(
@@ -33,11 +33,11 @@ export function failureCauseOf(
   phase: 'recipient' | 'text',
 ): FailureCause {
   // After any command, this code means that the server closes the connection.
-  if (status === 421) return 'ours'
+  if (status === 421) return 'general'
   const subjectAndDetail = enhanced?.slice(2)
   // 3.x concerns the mail system (except 3.4: the mail is too large), 5.x the protocol, 1.7 and 1.8 our sender address.
-  const isOurs = /^(?:3\.(?!4$)|5\.|1\.[78]$)/.test(subjectAndDetail ?? '')
-  if (isOurs) return 'ours'
+  const isGeneral = /^(?:3\.(?!4$)|5\.|1\.[78]$)/.test(subjectAndDetail ?? '')
+  if (isGeneral) return 'general'
   if (status < 500) return 'soft'
   if (subjectAndDetail !== undefined && subjectAndDetail !== '0.0') {
     // In a reply to RCPT TO, a policy code concerns the sender, which is us: relaying denied, login required.
@@ -46,7 +46,7 @@ export function failureCauseOf(
       : bounceTypeOf(`5.${subjectAndDetail}`)
   }
   if (phase === 'text') return 'soft'
-  if (status === 530) return 'ours'
+  if (status === 530) return 'general'
   // These codes mean that the user is unknown or not local, the mailbox name is invalid, or the host accepts no mail.
   // Other codes may have a transient cause, such as a full mailbox.
   return [550, 551, 553, 556].includes(status) ? 'hard' : 'soft'

@@ -5,7 +5,10 @@
 import assert from 'node:assert'
 import { CURRENCY_EXPONENTS } from './currencies.ts'
 
-/** In minor units: larger than any real invoice, and small enough that a sum of thousands of amounts is below 2^53. */
+/**
+ * The largest amount, in minor units. No real invoice reaches it, and a sum of thousands of such amounts is still below
+ * 2^53.
+ */
 export const AMOUNT_MAX = 999_999_999_999
 
 /** A whole number, or a decimal string with at most six decimal places. */

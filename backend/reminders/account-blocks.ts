@@ -61,6 +61,7 @@ async function recordBlock(
   now: Date,
 ): Promise<void> {
   const defaults = { ladder: null, holidays: '[]', chase_from: null, replan_after: null }
+  // An empty `replan_after` schedules planning of all debtors of the account.
   const change = { blocked_by: blockedBy, ...(blockedBy === null ? { replan_after: '' } : {}) }
   await tx
     .insertInto('chasing_settings')

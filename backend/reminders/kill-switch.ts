@@ -122,7 +122,7 @@ export function renderKillSwitch({ scope, isOn, reason, changedAt, changedBy }: 
 
 /** Returns how often the switches were activated in total. A message is not sent if it was planned at a lower count. */
 export function activationCountOf(switches: readonly KillSwitch[]): number {
-  return switches.reduce((sum, found) => sum + found.activationCount, 0)
+  return switches.reduce((sum, { activationCount }) => sum + activationCount, 0)
 }
 
 function recordChangeEvent(

@@ -6,7 +6,9 @@ import type { AccountStatus, Reader, Transaction, UserRow } from '../database/ta
 import { createToken, hashToken } from '../users/tokens.ts'
 
 const MINUTE_MS = 60_000
+/** A session ends after this time without a request. */
 const IDLE_MS = 30 * MINUTE_MS
+/** A session ends at most this long after the login. */
 const LIFETIME_MS = 12 * 60 * MINUTE_MS
 
 /** How old the stored time of the last use may be: it is written at most once a minute. */
@@ -17,7 +19,7 @@ const PENDING_MS = 10 * MINUTE_MS
 
 const USER_AGENT_LENGTH_MAX = 400
 
-/** 256 random bits. */
+/** The form of a token: 256 random bits in base64url. */
 const TOKEN = /^[\w-]{43}$/
 
 export interface Session {

@@ -18,7 +18,7 @@ const PARALLELISM = 1
 const SALT_BYTES = 16
 const HASH_BYTES = 32
 
-/** The maximum number of operations in the queue, which take about two seconds together. */
+/** The maximum number of operations that wait. Together they take about two seconds. */
 const WAITING_MAX = 20
 
 const PHC = /^\$argon2id\$v=19\$m=(\d+),t=(\d+),p=(\d+)\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$/
@@ -43,7 +43,8 @@ export function createPasswords({ memoryKib, passes } = RECOMMENDED): Passwords 
   const cost = `m=${memoryKib},t=${passes},p=${PARALLELISM}`
   /** A hash that no password matches. Verifying it takes as long as verifying a real hash. */
   const unknownUser = phcOf(cost, Buffer.alloc(SALT_BYTES), Buffer.alloc(HASH_BYTES))
-  let last: Promise<unknown> = Promise.resolve()
+  /** Settles when the last operation in the queue ends. */
+  let queueEnd: Promise<unknown> = Promise.resolve()
   let waiting = 0
   let refused = 0
 
@@ -59,10 +60,10 @@ export function createPasswords({ memoryKib, passes } = RECOMMENDED): Passwords 
       )
     }
     waiting += 1
-    const turn = last.then(work).finally(() => {
+    const turn = queueEnd.then(work).finally(() => {
       waiting -= 1
     })
-    last = turn.catch(() => {})
+    queueEnd = turn.catch(() => {})
     return turn
   }
 

@@ -4,7 +4,8 @@ import { matching, parsed } from './fields.ts'
 
 /** A dot-atom of RFC 5322, which every mail server accepts. Quoted local parts do not occur in practice. */
 const LOCAL_PART = /^[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*$/
-const LABELS = /^(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?$/
+/** A host name with at least two labels. */
+const HOST_NAME = /^(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?$/
 
 /** Returns the address with its host in lower case and ASCII; undefined if the text is not one address. */
 export function parseEmail(text: string): string | undefined {
@@ -15,7 +16,7 @@ export function parseEmail(text: string): string | undefined {
   // Only letters, digits, dots and hyphens are allowed. Other characters could end the host when a URL is parsed.
   const ascii = /^[\p{L}\p{M}\p{N}.-]+$/u.test(host) ? domainToASCII(host) : ''
   const address = `${local}@${ascii}`
-  return LABELS.test(ascii) && address.length <= 254 ? address : undefined
+  return HOST_NAME.test(ascii) && address.length <= 254 ? address : undefined
 }
 
 function parseLanguage(text: string): string | undefined {

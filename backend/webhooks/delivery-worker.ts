@@ -39,6 +39,8 @@ const POLL_MS = 5000
  * also claimed together.
  */
 const BATCHING_DELAY_MS = 20
+
+/** The pause after a failed round. */
 const AFTER_ERROR_MS = 1000
 
 /**

@@ -58,10 +58,10 @@ export async function writeNotice(
 /** Returns where the recipient can turn off these mails, or why they cannot be turned off. */
 function choiceFooter(kind: NoticeKind, baseUrl: string): string[] {
   const page = `${baseUrl}/settings/notices`
-  if (OPTIONAL_NOTICES.some((chosen) => chosen === kind)) {
+  if (OPTIONAL_NOTICES.some((optional) => optional === kind)) {
     return [`Choose which of these mails you receive: ${page}`]
   }
-  if (SECURITY_NOTICES.some((fixed) => fixed === kind)) {
+  if (SECURITY_NOTICES.some((security) => security === kind)) {
     return [`For security, Admins cannot turn off this mail. Your other mails: ${page}`]
   }
   return []

@@ -58,7 +58,7 @@ export interface ReminderText {
   readonly html: string
 }
 
-const TONES = {
+const STAGE_TONES = {
   courtesy: 'calm',
   friendly: 'calm',
   reminder: 'plain',
@@ -104,7 +104,7 @@ export function composeReminder({
   const opening = isOne ? wording.opening : wording.opening_several
   return {
     language,
-    tone: TONES[stage],
+    tone: STAGE_TONES[stage],
     sender: name,
     logo: creditor.logo,
     title,
@@ -184,13 +184,15 @@ function paymentOf(
     { label: words.bankName, value: details.bank_name },
   ].flatMap(({ label, value }) => (value === null ? [] : [{ label, value: headerText(value) }]))
   const numbers = invoices.map((invoice) => headerText(invoice.number))
-  const isReferable = number !== null && numbers.length <= REFERENCES_MAX
+  const showsReference = number !== null && numbers.length <= REFERENCES_MAX
   // The account's link is not shown if every invoice has its own link.
-  const isNeeded = invoices.some(({ paymentUrl }) => paymentUrl === null)
-  const isLinked = link !== null && link !== actionUrl && isNeeded
+  const isLinkNeeded = invoices.some(({ paymentUrl }) => paymentUrl === null)
+  const isLinked = link !== null && link !== actionUrl && isLinkNeeded
   return {
     title: all.length === invoices.length ? words.howToPay : words.howToPayIn(currency),
-    lines: isReferable ? [...lines, { label: words.reference, value: numbers.join(', ') }] : lines,
+    lines: showsReference
+      ? [...lines, { label: words.reference, value: numbers.join(', ') }]
+      : lines,
     link: isLinked ? { label: words.payOnline, url: link } : undefined,
   }
 }

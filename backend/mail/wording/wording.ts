@@ -68,13 +68,13 @@ export function fillIn(template: string, values: Readonly<Record<Variable, strin
   })
 }
 
-const LINES = text({ max: 3000, min: 0, lines: true })
+const MULTILINE_TEXT = text({ max: 3000, min: 0, lines: true })
 const CHECKS: Readonly<Record<WordingField, Check<string>>> = {
   subject: text({ max: 150 }),
   greeting: text({ max: 200 }),
-  opening: LINES,
-  opening_several: LINES,
-  closing: LINES,
+  opening: MULTILINE_TEXT,
+  opening_several: MULTILINE_TEXT,
+  closing: MULTILINE_TEXT,
   sign_off: text({ max: 200, min: 0, lines: true }),
 }
 

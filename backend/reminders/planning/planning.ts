@@ -39,8 +39,10 @@ export async function planDebtors(
     const chased = situations.get(debtor.id)
     if (account === undefined || chased === undefined) return []
     const { refusal, plan } = decidePlan(debtor, account, chased, now, replaced)
-    const checkedPlan = isBlockUnrecorded(account) ? planningAgainBy(plan, afterThisRun(now)) : plan
-    return [{ debtor, account, chased, refusal, plan: checkedPlan }]
+    const adjustedPlan = isBlockUnrecorded(account)
+      ? planningAgainBy(plan, afterThisRun(now))
+      : plan
+    return [{ debtor, account, chased, refusal, plan: adjustedPlan }]
   })
   return writeDebtorPlans(tx, debtorPlans, now)
 }
@@ -109,6 +111,7 @@ function afterThisRun(now: Date): Date {
   return new Date(now.getTime() + 1)
 }
 
+/** Returns the plan, with the next planning at `at` or earlier. */
 function planningAgainBy(plan: Plan, at: Date): Plan {
   return plan.planAgainAt !== null && plan.planAgainAt <= at ? plan : { ...plan, planAgainAt: at }
 }

@@ -89,13 +89,13 @@ export async function readChasedDebtors(
 ): Promise<ReadonlyMap<string, ChasedDebtor>> {
   const ids = debtors.map(({ id }) => id)
   const invoices = Map.groupBy(await readOpenInvoices(reader, ids), (row) => row.debtor_id)
-  const taken = Map.groupBy(await readPlannedStages(reader, ids), (row) => row.debtor_id)
+  const stagesByDebtor = Map.groupBy(await readPlannedStages(reader, ids), (row) => row.debtor_id)
   const sentAt = await readLastSent(reader, ids)
   const suppressionOf = await readSuppressions(reader, debtors)
   const moneyOnAccount = await readMoneyOnAccount(reader, ids)
   return new Map(
     debtors.map((debtor) => {
-      const stages = Map.groupBy(taken.get(debtor.id) ?? [], (row) => row.invoice_id)
+      const stages = Map.groupBy(stagesByDebtor.get(debtor.id) ?? [], (row) => row.invoice_id)
       const open = invoices.get(debtor.id) ?? []
       const covered = coverInvoices(open, moneyOnAccount.get(debtor.id) ?? new Map())
       const chasedInvoices = open.map((row): ChasedInvoice => {
@@ -109,7 +109,7 @@ export async function readChasedDebtors(
           isWaiting: plannedStages.some(({ status }) => WAITING.includes(status)),
         }
       })
-      const hasScheduledMessage = (taken.get(debtor.id) ?? []).some(({ status }) =>
+      const hasScheduledMessage = (stagesByDebtor.get(debtor.id) ?? []).some(({ status }) =>
         SCHEDULED.includes(status),
       )
       // `chasing_last_message_at` is also set for a message with an unknown outcome, which counts as sent.
@@ -187,7 +187,7 @@ interface PlannedStage {
   readonly status: MessageStatus
 }
 
-/** Returns the stages of each open invoice that have a message in the current cycle. */
+/** Returns, for each open invoice, the stages that already have a message in the current cycle. */
 function readPlannedStages(reader: Reader, debtorIds: readonly string[]): Promise<PlannedStage[]> {
   return reader
     .selectFrom('invoices')

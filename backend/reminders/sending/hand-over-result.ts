@@ -44,7 +44,7 @@ export async function recordHandOverResult(
       await scheduleRetry(tx, message, reminder, result.detail, now, random)
       break
     case 'unknown':
-      await markUnknown(tx, message, reminder, result.detail, now, random)
+      await handleUnknownOutcome(tx, message, reminder, result.detail, now, random)
       break
   }
   await replanDebtor(tx, message.account_id, message.debtor_id, now)
@@ -128,7 +128,7 @@ async function scheduleRetry(
   await changeMessage(tx, message, { status: 'queued', scheduled_for: at }, detail, now)
 }
 
-async function markUnknown(
+async function handleUnknownOutcome(
   tx: Transaction,
   message: MessageRow,
   reminder: ReminderRow,

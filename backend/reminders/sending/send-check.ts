@@ -25,7 +25,7 @@ import {
   type Situation,
 } from '../safety-rails.ts'
 import { REMINDER_LEASES, START_MS_MAX, scheduleNextRun } from './leases.ts'
-import { ensureText, readMessageHtml, showsOldDetails, writeText } from './text.ts'
+import { ensureText, readMessageHtml, showsOutdatedPayment, writeText } from './text.ts'
 import {
   countUnknownOutcome,
   lockQueuedMessage,
@@ -65,13 +65,13 @@ export async function runSendCheck(
   const waiting = await countUnknownOutcome(tx, locked, now)
   if (waiting === undefined) return undefined
   const situation = await situationOf(tx, waiting, now)
-  // Users can approve messages of sample data, in order to try approvals. The `demo` safety rail then blocks them.
+  // Users can approve messages of sample data, to try out approvals. The `demo` safety rail then blocks them.
   const awaitsApproval = waiting.message.status === 'awaiting_approval'
   const refusal = (awaitsApproval ? findRefusalIgnoringDemo : findRefusal)(situation)
   if (refusal !== undefined) return suppress(tx, waiting, situation, refusal)
   if (isOutdated(situation)) return cancel(tx, waiting, 'the content is outdated', now)
   if (awaitsApproval) return requestApproval(tx, deps, waiting, now)
-  if (await showsOldDetails(tx, waiting, waiting.reminder.payment_digest)) {
+  if (await showsOutdatedPayment(tx, waiting, waiting.reminder.payment_digest)) {
     return cancel(tx, waiting, 'the payment details in the text are outdated', now)
   }
   if (!(await isApprovedIfRequired(tx, waiting)))

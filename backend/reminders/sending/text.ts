@@ -99,7 +99,7 @@ export async function writeText(
 }
 
 /** Whether the message's text shows payment details that the account has changed since the text was written. */
-export async function showsOldDetails(
+export async function showsOutdatedPayment(
   tx: Transaction,
   input: MessageToWrite,
   writtenDigest: string | null,
