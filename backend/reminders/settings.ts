@@ -124,15 +124,17 @@ function checkSettings(
     throw fieldErrorsProblem([{ pointer: '/holidays', code: 'too_many', detail }])
   }
   const dates = [
-    ...holidays.map((date, at) => ({ pointer: `/holidays/${at}`, date })),
-    ...(chaseFrom === null ? [] : [{ pointer: '/chase_from', date: chaseFrom }]),
+    ...holidays.map((date, at) => ({ pointer: `/holidays/${at}`, subject: 'each holiday', date })),
+    ...(chaseFrom === null
+      ? []
+      : [{ pointer: '/chase_from', subject: 'chase_from', date: chaseFrom }]),
   ]
   const dateErrors = dates
     .filter(({ date }) => !isCalendarDate(date))
-    .map(({ pointer }) => ({
+    .map(({ pointer, subject }) => ({
       pointer,
       code: 'invalid_format',
-      detail: 'must be a date, YYYY-MM-DD',
+      detail: `${subject} must be a date, YYYY-MM-DD`,
     }))
   const isStored = STAGES.every((stage) => ladder[stage] === stored[stage])
   const errors = [...(isStored ? [] : findLadderErrors(ladder)), ...dateErrors]

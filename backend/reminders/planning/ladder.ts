@@ -69,7 +69,7 @@ export function findLadderErrors(ladder: Ladder): FieldError[] {
   const { courtesy } = ladder
   const isCourtesyValid = courtesy !== null && isWithin(courtesy, -COURTESY_DAYS_MAX, -1)
   if (courtesy !== null && !isCourtesyValid) {
-    addError('courtesy', 'out_of_range', `must be ${-COURTESY_DAYS_MAX} to -1 days, or null`)
+    addError('courtesy', 'out_of_range', `must be ${-COURTESY_DAYS_MAX} to -1 days, or none`)
   }
   let previous: LadderStage | undefined = isCourtesyValid ? 'courtesy' : undefined
   for (const stage of ['friendly', 'reminder', 'firm', 'final'] as const) {

@@ -13,6 +13,7 @@ import { changeDebtorDetails } from '../../reminders/reminder-content.ts'
 import { type Session, setFlash, type Undo } from '../../sessions/sessions.ts'
 import { invalid, notFound } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
+import { withFieldLabels } from '../shell/form-faults.ts'
 import type { RejectedAction } from '../shell/page-actions.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
 import type { RenderPage, Response } from '../shell/response.ts'
@@ -178,7 +179,8 @@ async function rerenderAction(
 ) {
   if (problem.code === 'not_found') return undefined
   const customer = await readCustomer(database.read, request)
-  const rejected = { name, reason: request.fields.text('reason'), problem }
+  const labeled = withFieldLabels(problem, { until: 'The end of the pause' })
+  const rejected = { name, reason: request.fields.text('reason'), problem: labeled }
   return show(customer, rejected).page
 }
 

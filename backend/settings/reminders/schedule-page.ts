@@ -22,6 +22,17 @@ export const LADDER_FIELDS = [
 
 type LadderField = (typeof LADDER_FIELDS)[number]
 
+/** The subjects of the form's faults. */
+export const SCHEDULE_WORDS: Readonly<Record<LadderField | 'chase_from' | 'reply_to', string>> = {
+  'ladder/courtesy': STAGE_WORDS.courtesy,
+  'ladder/friendly': STAGE_WORDS.friendly,
+  'ladder/reminder': STAGE_WORDS.reminder,
+  'ladder/firm': STAGE_WORDS.firm,
+  'ladder/final': STAGE_WORDS.final,
+  chase_from: '“Send reminders about invoices due from”',
+  reply_to: 'The reply address',
+}
+
 /** The values of the form's fields, as texts. */
 export interface ScheduleValues {
   readonly days: Partial<Record<LadderField, string>>

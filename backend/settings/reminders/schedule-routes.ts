@@ -15,11 +15,13 @@ import {
 import { setFlash } from '../../sessions/sessions.ts'
 import { notFound } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
+import { withFieldLabels } from '../shell/form-faults.ts'
 import type { SessionPage, SessionRequest } from '../shell/page-request.ts'
 import {
   LADDER_FIELDS,
   renderCustomerSchedule,
   renderSchedule,
+  SCHEDULE_WORDS,
   type Schedule,
   type ScheduleValues,
   valuesOf,
@@ -129,8 +131,8 @@ function accountPage(method: 'PUT' | 'POST'): SessionPage {
       if (problem.code !== 'validation_failed') return undefined
       const waiting = await countAwaitingApproval(database.read, session.account.id)
       const values = sentValues(fields)
-      return (frame) =>
-        renderSchedule(frame, { session, waiting, values }, withHolidayLines(problem, fields))
+      const labeled = withFieldLabels(withHolidayLines(problem, fields), SCHEDULE_WORDS)
+      return (frame) => renderSchedule(frame, { session, waiting, values }, labeled)
     },
   }
 }
@@ -162,7 +164,8 @@ function customerPage(method: 'PUT' | 'POST'): SessionPage {
       const { row } = await readCustomerSchedule(request, database.read)
       const values = sentValues(request.fields)
       const view = { row, values, isOwn: true, session: request.session }
-      return (frame) => renderCustomerSchedule(frame, view, problem)
+      const labeled = withFieldLabels(problem, SCHEDULE_WORDS)
+      return (frame) => renderCustomerSchedule(frame, view, labeled)
     },
   }
 }

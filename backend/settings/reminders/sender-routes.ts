@@ -1,5 +1,5 @@
 /** The routes of the sender of reminders: a name and a logo. */
-import type { Problem } from '../../../shared/contract/problem.ts'
+import { Problem } from '../../../shared/contract/problem.ts'
 import { getAccount } from '../../accounts/accounts.ts'
 import { findLogo, findLogoProperties } from '../../accounts/logo.ts'
 import { senderNameOf } from '../../accounts/sender.ts'
@@ -7,7 +7,6 @@ import type { Reader } from '../../database/database.ts'
 import { countAwaitingApproval } from '../../messages/approval-log.ts'
 import { changeLogo, changeSenderName } from '../../reminders/reminder-content.ts'
 import { setFlash } from '../../sessions/sessions.ts'
-import { notFound } from '../shell/faults.ts'
 import { withFieldLabels } from '../shell/form-faults.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
 import { LOGO_PATH } from '../shell/security-headers.ts'
@@ -36,7 +35,8 @@ export const senderPages: readonly SessionPage[] = [
     async handle({ session }, { database: { read } }) {
       const { id: accountId } = session.account
       const { logo_id } = await getAccount(read, accountId)
-      const image = (await findLogo(read, accountId, logo_id)) ?? notFound('logo', accountId)
+      const image = await findLogo(read, accountId, logo_id)
+      if (image === undefined) throw new Problem('not_found', 'The account has no logo.')
       return { image }
     },
   },

@@ -1,7 +1,7 @@
 /** Rewrites validation errors of the API for a form: the labels of the form replace the field names of the API. */
 import { Problem } from '../../../shared/contract/problem.ts'
 
-/** The labels of a form's fields, by field name. */
+/** The labels of a form's fields, by field name, e.g. `number` or `ladder/final`. */
 export type Labels = Readonly<Record<string, string>>
 
 const DUPLICATE_FIELDS: Readonly<Record<string, string>> = {
@@ -20,14 +20,16 @@ export function withFieldLabels(problem: Problem, labels: Labels): Problem {
   const errors = problem.members['errors']
   if (!Array.isArray(errors)) return problem
   const relabeled = errors.map((error) => {
-    const name = String(error.pointer).split('/').at(-1) ?? ''
-    const label = labels[name]
+    const path = String(error.pointer).slice(1)
+    const member = path.split('/').at(-1) ?? ''
+    const field = labels[path] === undefined ? member : path
+    const label = labels[field]
     const detail = String(error.detail)
     if (label === undefined) return error
     return {
       ...error,
-      pointer: `/${name}`,
-      detail: detail.startsWith(`${name} `) ? label + detail.slice(name.length) : detail,
+      pointer: `/${field}`,
+      detail: detail.startsWith(`${member} `) ? label + detail.slice(member.length) : detail,
     }
   })
   const detail = relabeled.map((error) => error.detail).join(' ')

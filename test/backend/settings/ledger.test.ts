@@ -127,6 +127,8 @@ t.test('an Admin changes, pauses and archives a customer; the API shows the chan
   matches(t, await ada.send('POST', `${path}/restore`), { json: { status: 'active' } })
   t.equal((await ada.get('/settings/customers/deb_none')).status, 404)
 
+  const past = await ada.submit(`${path}/pause`, { reason: 'A plan', until: '2026-01-01' })
+  matches(t, past.text, /id="until-fault">The end of the pause must be in the future/)
   const refused = await ada.submit(`${path}/pause`, { reason: ' ', until: '' })
   t.equal(refused.status, 422)
   matches(t, refused.text, /<details class="action" open>.*Enter a reason\./s)

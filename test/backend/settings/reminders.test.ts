@@ -234,9 +234,9 @@ t.test('the schedules of the account and of a customer are shown and changed', a
   t.equal(faulty.status, 422)
   matches(t, faulty.text, /href="#holidays">Line 3, “2026-13-01”, is not a date/)
   matches(t, faulty.text, /id="holidays-fault">Line 3, [^<]*<br>Line 4, “25\.12\.2026”, is not/)
-  matches(t, faulty.text, /id="ladder\/friendly-fault">friendly must be 1 to 365/)
+  matches(t, faulty.text, /id="ladder\/friendly-fault">Friendly must be 1 to 365/)
   const tooClose = await ada.submit('/settings/schedule', { ...form, 'ladder/firm': '11' })
-  matches(t, tooClose.text, /id="ladder\/firm-fault">firm must be at least 5 days after reminder\./)
+  matches(t, tooClose.text, /id="ladder\/firm-fault">Firm must be at least 5 days after reminder\./)
   const valid = { ...form, 'ladder/friendly': '4', holidays: '2026-12-26\r\n2026-12-25' }
   t.equal((await ada.submit('/settings/schedule', valid)).status, 303)
   matches(t, (await ada.get('/settings/schedule')).json, {
