@@ -19,6 +19,11 @@ export interface InboundMail {
   readonly sender: string | null
 }
 
+/**
+ * How many lines of a mail are read. The parser takes seconds for hundreds of thousands of them; the beginning of a mail
+ * that a gateway forwards (256 KiB) has a few thousand.
+ */
+const LINES_MAX = 20_000
 const REPORT_CHARS_MAX = 20_000
 const TEXT_CHARS_MAX = 20_000
 /** How many characters of an HTML body are read, because hostile markup is slow to strip. */
@@ -39,7 +44,7 @@ export async function readInboundMail(raw: Buffer): Promise<InboundMail> {
 /** Resolves to undefined if the mail has more nested parts, or longer headers, than any real mail. */
 async function parse(raw: Buffer): Promise<Email | undefined> {
   try {
-    return await PostalMime.parse(raw, {
+    return await PostalMime.parse(firstLines(raw), {
       // Without this option, the returned mail would be read as the text of the report.
       forceRfc822Attachments: true,
       attachmentEncoding: 'utf8',
@@ -49,6 +54,16 @@ async function parse(raw: Buffer): Promise<Email | undefined> {
   } catch {
     return undefined
   }
+}
+
+function firstLines(raw: Buffer): Buffer {
+  let end = 0
+  for (let lines = 0; lines < LINES_MAX; lines++) {
+    const lineFeed = raw.indexOf('\n', end)
+    if (lineFeed === -1) return raw
+    end = lineFeed + 1
+  }
+  return raw.subarray(0, end)
 }
 
 function contentOf(mail: Email): InboundMail['content'] {

@@ -69,6 +69,13 @@ t.test('a reminder is mailed, and its bounce and its unsubscription are recorded
   t.equal(await announceMail(url, 40 * 1024 * 1024 + 1), 413)
   matches(t, await read(`messages?debtor_id=${weber.id}`), { data: [{ status: 'bounced' }] })
   matches(t, await read(`debtors/${weber.id}`), { contactability: { email: 'bounced' } })
+  // Regression: mails of many lines took so long to parse that the response was 504.
+  const lines = '\n'.repeat(256 * 1024)
+  const headers = { ...report, authorization: `Bearer ${INBOUND_SECRET}` }
+  const mails = Array.from({ length: 14 }, () =>
+    call(`${url}/mail/inbound`, { headers, body: lines }),
+  )
+  for (const mail of await Promise.all(mails)) matches(t, mail, { status: 200 })
   const log = system.backend.log()
   t.notMatch(log, /ap@(?:jansen|weber)/, 'addresses are not logged')
 })
