@@ -128,11 +128,11 @@ function readJson(body: JsonObject, expected: Expected) {
   return values
 }
 
-/** PostgreSQL cannot store NUL characters. */
+/** PostgreSQL cannot store NUL characters, and UTF-8 cannot express lone surrogates. */
 const ANY_TEXT = joi
   .string()
   .allow('')
-  .pattern(/^[^\0]*$/, 'text without NUL')
+  .pattern(/^[^\0\p{Cs}]*$/u, 'text without NUL and lone surrogates')
 const FIELD_SCHEMAS = {
   texts: ANY_TEXT.empty(null),
   lists: joi.array().items(ANY_TEXT).empty(null),

@@ -175,6 +175,12 @@ t.test('malformed forms are rejected', async (t) => {
   ]) {
     t.equal((await send(body)).status, 400, body.slice(0, 60))
   }
+  // Regression: half of a character was accepted in an address, and stored as another character.
+  const invited = await ada.send('POST', '/settings/people', {
+    email: 'a\ud800@x.nl',
+    role: 'admin',
+  })
+  matches(t, invited, { status: 422, text: /without NUL and lone surrogates/ })
   matches(t, await ada.get('/settings/audit-log?limit=0'), { status: 400 })
   matches(t, await ada.get('/settings/api-keys/new'), { status: 406 })
 })
