@@ -7,7 +7,7 @@ import { type RawBuilder, sql } from 'kysely'
 import { Problem } from '../../shared/contract/problem.ts'
 import { type ActionContext, type AuditAction, recordAudit } from '../accounts/audit.ts'
 import { checkReason } from '../accounts/reason.ts'
-import type { Transaction } from '../database/database.ts'
+import type { Reader, Transaction } from '../database/database.ts'
 import { stampOf } from '../database/stamp.ts'
 import type { InvoiceRow } from '../database/tables.ts'
 import { getLockedDebtor } from '../debtors/change.ts'
@@ -90,6 +90,10 @@ const RESUME: InvoiceAction = {
   change: () => RESUMED,
 }
 
+/** The condition of `canResumeChasing` in SQL. */
+const IS_RESUMABLE = sql<boolean>`chasing_status <> 'active' and status in ('open', 'partially_paid')
+  and (chasing_blocked_reason is null or chasing_blocked_reason <> ${DISPUTED})`
+
 const RESUMED = { chasing_status: 'active', chasing_blocked_reason: null } as const
 
 /**
@@ -117,9 +121,24 @@ export function resumeInvoicesOf(
   debtorId: string,
   actionContext: ActionContext,
 ): Promise<number> {
-  const isUndisputed = sql<boolean>`chasing_status <> 'active' and status in ('open', 'partially_paid')
-    and (chasing_blocked_reason is null or chasing_blocked_reason <> ${DISPUTED})`
-  return resumeMatching(tx, accountId, debtorId, isUndisputed, actionContext)
+  return resumeMatching(tx, accountId, debtorId, IS_RESUMABLE, actionContext)
+}
+
+/** Whether `resumeInvoicesOf` would resume at least one invoice of the debtor. */
+export async function hasResumableInvoices(
+  reader: Reader,
+  accountId: string,
+  debtorId: string,
+): Promise<boolean> {
+  const row = await reader
+    .selectFrom('invoices')
+    .select('id')
+    .where('account_id', '=', accountId)
+    .where('debtor_id', '=', debtorId)
+    .where(IS_RESUMABLE)
+    .limit(1)
+    .executeTakeFirst()
+  return row !== undefined
 }
 
 /** Like `resumeInvoicesOf`, but only for the debtor's old invoices, which `old-invoices.ts` defines. */

@@ -11,7 +11,7 @@ import { type Balance, readBalances } from '../../debtors/balances.ts'
 import { findDebtor } from '../../debtors/debtors.ts'
 import { addressOf } from '../../debtors/details.ts'
 import { type Html, html } from '../../html/html.ts'
-import { canResumeChasing } from '../../invoices/actions.ts'
+import { hasResumableInvoices } from '../../invoices/actions.ts'
 import { listInvoices } from '../../invoices/invoice-list.ts'
 import { listMessages } from '../../messages/messages.ts'
 import { listPayments } from '../../payments/payment-list.ts'
@@ -40,7 +40,10 @@ import { renderSums } from './customers-page.ts'
 import { renderInvoiceTable } from './invoices-page.ts'
 import { renderPaymentTable } from './payments-page.ts'
 
-/** How many rows of each list the page shows. The full lists have pages of their own. */
+/**
+ * How many rows of each list the page shows at most. `readCustomer` reads one more, so that the page knows whether
+ * the list is longer.
+ */
 const SHOWN_MAX = 10
 
 export interface Customer {
@@ -48,10 +51,12 @@ export interface Customer {
   readonly now: Date
   readonly row: DebtorRow
   readonly balances: readonly Balance[]
-  /** Open invoices, earliest due date first. */
+  /** The open invoices with the earliest due dates, in this order; at most `SHOWN_MAX` + 1. */
   readonly open: readonly InvoiceRow[]
-  /** All other invoices, newest first. */
+  /** The newest invoices that are not open, newest first; at most `SHOWN_MAX` + 1. */
   readonly others: readonly InvoiceRow[]
+  /** Whether a person can resume reminders about at least one of all open invoices. */
+  readonly hasResumable: boolean
   readonly payments: readonly PaymentRow[]
   readonly messages: readonly MessageRow[]
 }
@@ -70,16 +75,16 @@ export async function readCustomer(
     fetch: SHOWN_MAX + 1,
     after: undefined,
   } as const
-  const due = { ...newest, sort: 'due_date', direction: 'asc' } as const
+  const byDueDate = { ...newest, sort: 'due_date', direction: 'asc' } as const
   const ofDebtor = { debtor_id: id }
-  const [balances, open, others, payments, messages] = await Promise.all([
+  const [balances, open, others, hasResumable, payments, messages] = await Promise.all([
     readBalances(reader, accountId, [id], today),
     listInvoices(
       reader,
       accountId,
       { ...ofDebtor, status: ['open', 'partially_paid'] },
       today,
-      due,
+      byDueDate,
     ),
     listInvoices(
       reader,
@@ -88,15 +93,18 @@ export async function readCustomer(
       today,
       newest,
     ),
+    hasResumableInvoices(reader, accountId, id),
     listPayments(reader, accountId, ofDebtor, newest),
     listMessages(reader, accountId, ofDebtor, newest),
   ])
-  return { session, now, row, balances: balances.get(id) ?? [], open, others, payments, messages }
+  return {
+    ...{ session, now, row, balances: balances.get(id) ?? [] },
+    ...{ open, others, hasResumable, payments, messages },
+  }
 }
 
 export function renderCustomer(frame: Frame, customer: Customer, rejected?: RejectedAction): Html {
   const { session, row, now, open, others, payments, messages } = customer
-  const isAdmin = session.user.role === 'admin'
   const times: TimeContext = { now, timezone: session.account.timezone }
   const today = todayIn(session.account.timezone, now)
   const path = `/settings/customers/${row.id}`
@@ -106,8 +114,7 @@ export function renderCustomer(frame: Frame, customer: Customer, rejected?: Reje
   const main = html`<p class="back"><a href="/settings/customers">Customers</a></p>
 <div class="heading"><h1 translate="no">${row.name}</h1>
 ${
-  isAdmin &&
-  row.erased_at === null &&
+  canChange(customer) &&
   html`<p class="row"><a class="button primary" href="/settings/payments/new?debtor_id=${row.id}">Record a payment</a>
 <a class="button" href="/settings/invoices/new?debtor_id=${row.id}">Enter an invoice</a>
 <a class="button" href="${path}/edit">Change<span class="unseen"> customer</span></a></p>`
@@ -118,23 +125,28 @@ ${renderBalances(customer)}
 ${renderContact(frame, customer, path)}
 ${renderChasing(frame, customer, path, isShownInForm ? rejected : undefined)}
 </div>
-${renderListSection('Open invoices', open, `/settings/invoices?debtor_id=${row.id}`, (rows) => renderInvoiceTable('Open invoices', rows, { times, today, blocks }))}
-${others.length > 0 && renderListSection('Other invoices', others, `/settings/invoices?debtor_id=${row.id}`, (rows) => renderInvoiceTable('Other invoices', rows, { times, today, blocks }))}
-${renderListSection('Payments', payments, `/settings/payments?debtor_id=${row.id}`, (rows) => renderPaymentTable('Payments', rows))}
-${renderListSection('Messages', messages, `/settings/messages?debtor_id=${row.id}`, (rows) => renderMessageTable('Messages', rows, times))}`
+${renderListSection('Open invoices', open, { name: 'open invoices', path: `/settings/invoices?view=unpaid&debtor_id=${row.id}` }, (rows) => renderInvoiceTable('Open invoices', rows, { times, today, blocks }))}
+${others.length > 0 && renderListSection('Other invoices', others, { name: 'invoices', path: `/settings/invoices?debtor_id=${row.id}` }, (rows) => renderInvoiceTable('Other invoices', rows, { times, today, blocks }))}
+${renderListSection('Payments', payments, { name: 'payments', path: `/settings/payments?debtor_id=${row.id}` }, (rows) => renderPaymentTable('Payments', rows))}
+${renderListSection('Messages', messages, { name: 'messages', path: `/settings/messages?debtor_id=${row.id}` }, (rows) => renderMessageTable('Messages', rows, times))}`
   return renderPage(frame, { title: row.name, section: '/settings/customers', main })
 }
 
-/** Renders the first rows of a list, and a link to the full one. */
+/** Whether the user may change the customer: only Admins may, and an erased customer cannot be changed. */
+function canChange({ session, row }: Customer): boolean {
+  return session.user.role === 'admin' && row.erased_at === null
+}
+
+/** Renders the first rows of a list. If there are more rows, also renders a link to the list that contains them all. */
 function renderListSection<Row>(
   title: string,
   rows: readonly Row[],
-  fullListPath: string,
+  fullList: { readonly name: string; readonly path: string },
   render: (rows: readonly Row[]) => Html,
 ): Html {
   const id = title.toLowerCase().replaceAll(' ', '-')
   return html`<section aria-labelledby="${id}"><div class="heading"><h2 id="${id}">${title}</h2>
-${rows.length > SHOWN_MAX && html`<a href="${fullListPath}">All<span class="unseen"> ${title.toLowerCase()}</span></a>`}</div>
+${rows.length > SHOWN_MAX && html`<a href="${fullList.path}">All ${fullList.name}</a>`}</div>
 ${rows.length === 0 ? html`<p class="card hint">None.</p>` : render(rows.slice(0, SHOWN_MAX))}</section>`
 }
 
@@ -173,14 +185,14 @@ ${(contact === 'complained' || contact === 'unsubscribed') && isAdmin && renderA
 
 function renderChasing(
   frame: Frame,
-  { row, session, open }: Customer,
+  customer: Customer,
   path: string,
   rejected: RejectedAction | undefined,
 ): Html {
+  const { row, session } = customer
   const { timezone } = session.account
-  const isAdmin = session.user.role === 'admin' && row.erased_at === null
   const ladder = readLadder(row.ladder)
-  const hasBlocked = row.chasing_status === 'active' && open.some(canResumeChasing)
+  const hasBlocked = row.chasing_status === 'active' && customer.hasResumable
   const reason = row.chasing_reason === null ? '' : `: ${reasonWords(row.chasing_reason)}`
   return html`<section class="card" aria-labelledby="chasing"><h2 id="chasing">Reminders</h2>
 ${row.is_demo === 1 && html`<p class="hint">Sample data: no mail is sent to this customer. Messages shown as delivered are made up.</p>`}
@@ -199,7 +211,7 @@ ${row.is_demo === 1 && html`<p class="hint">Sample data: no mail is sent to this
           .join(', ')
   }</p>
 ${hasBlocked && html`<p class="hint">No reminders are sent about some open invoices, because a payment came in, a reminder was rejected, or the invoice was past due when it was created.</p>`}
-${isAdmin && html`<div class="actions">${hasBlocked && renderActionButton(frame, path, { name: 'chase-held', title: 'Resume these reminders' })}${renderActions(frame, row, path, rejected)}</div>`}
+${canChange(customer) && html`<div class="actions">${hasBlocked && renderActionButton(frame, path, { name: 'chase-held', title: 'Resume these reminders' })}${renderActions(frame, row, path, rejected)}</div>`}
 </section>`
 }
 

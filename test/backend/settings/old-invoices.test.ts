@@ -56,6 +56,23 @@ t.test('old invoices are counted, and chased after an Admin has resumed reminder
   matches(t, textOf(await ada.page(PATH)), /There are no old invoices\./)
 })
 
+// The page of a customer checked only the invoices that it shows, of which there are ten.
+t.test(
+  'the page of a customer offers to resume reminders about an invoice it does not show',
+  async (t) => {
+    const { ada, debtor, invoice } = await startMoneySettings(t)
+    for (let day = 10; day < 21; day++) {
+      await invoice({ issue_date: '2026-01-01', due_date: `2026-01-${day}` })
+    }
+    const path = `/settings/customers/${debtor.id}`
+    t.notMatch(textOf(await ada.page(path)), /Resume these reminders/)
+    const { id } = await invoice(OLD)
+    const page = await ada.page(path)
+    t.notMatch(page.text, id)
+    matches(t, textOf(page), /Resume these reminders/)
+  },
+)
+
 t.test('an invoice that is blocked for another reason stays blocked', async (t) => {
   const { ada, invoices, chasingOf } = await openOld(t)
   const [disputed, mistaken] = invoices
