@@ -28,7 +28,7 @@ export function fieldErrorsProblem(
   const detail =
     errors.length === 1 && first !== undefined
       ? `At ${first.pointer}: ${first.detail}.`
-      : `${errors.length} fields are wrong; errors names each of them.`
+      : `${errors.length} fields are wrong; errors names ${errors.length > LISTED_MAX ? `the first ${LISTED_MAX}` : 'each'} of them.`
   const listed = errors
     .slice(0, LISTED_MAX)
     .map((error) => ({ ...error, detail: `${error.detail}.` }))

@@ -163,6 +163,15 @@ t.test(
   },
 )
 
+t.test('of very many invalid fields, only the first are named', async (t) => {
+  // Regression: the detail said that each of them was named.
+  const books = await openBooks(t)
+  const fields = Object.fromEntries(Array.from({ length: 1001 }, (_, n) => [`f${n}`, n]))
+  const { json } = await books.post(DEBTORS, { name: 'X', ...fields })
+  t.equal(json['detail'], '1001 fields are wrong; errors names the first 1000 of them.')
+  t.equal((json['errors'] as unknown[]).length, 1000)
+})
+
 t.test('names that are special in JavaScript have no special effect', async (t) => {
   const books = await openBooks(t)
   const json = { 'content-type': 'application/json' }
