@@ -7,6 +7,7 @@ import { createHash } from 'node:crypto'
 import ipaddr from 'ipaddr.js'
 import { Problem } from '../../shared/contract/problem.ts'
 import type { Transaction } from '../database/tables.ts'
+import { normalizeEmail } from '../users/users.ts'
 
 const WINDOW_MS = 15 * 60_000
 
@@ -105,7 +106,7 @@ function blockedAfter(guesses: number, now: Date, windowEndsAt: string): string 
 
 /** E-mail addresses are hashed: a user may have typed the password into this field. */
 function subjectsOf({ email, address }: Guesser): string[] {
-  const hash = createHash('sha256').update(email.trim().toLowerCase()).digest('base64url')
+  const hash = createHash('sha256').update(normalizeEmail(email)).digest('base64url')
   const byEmail = `email:${hash}`
   return address === undefined ? [byEmail] : [byEmail, `address:${networkOf(address)}`]
 }

@@ -1,4 +1,5 @@
 /** Creates, reads and changes the users of Settings. Their e-mail addresses are unique across all accounts. */
+import { domainToASCII } from 'node:url'
 import { createId } from '../../shared/contract/id.ts'
 import { type FieldError, Problem } from '../../shared/contract/problem.ts'
 import { getAccount, lockAccount } from '../accounts/accounts.ts'
@@ -58,11 +59,9 @@ export async function createUser(
 }
 
 export async function findUserByEmail(reader: Reader, email: string): Promise<UserRow | undefined> {
-  return reader
-    .selectFrom('users')
-    .selectAll()
-    .where('email', '=', email.trim().toLowerCase())
-    .executeTakeFirst()
+  // Addresses of earlier versions are stored as they were entered, in lower case.
+  const stored = [normalizeEmail(email), email.trim().toLowerCase()]
+  return reader.selectFrom('users').selectAll().where('email', 'in', stored).executeTakeFirst()
 }
 
 /** Returns the users in the order of their creation. */
@@ -160,11 +159,24 @@ export function checkChosenPassword(password: string, email: string, pointer: st
 
 /** Returns the address as it is stored. Throws `Problem` `validation_failed`. */
 export function parseEmail(text: string): string {
-  const email = text.trim().toLowerCase()
-  if (email.length > EMAIL_LENGTH_MAX || !/^[^\s@,;<>"\p{Cc}]+@[^\s@,;<>"\p{Cc}]+$/u.test(email)) {
+  const email = normalizeEmail(text)
+  if (email.length > EMAIL_LENGTH_MAX || !EMAIL.test(email)) {
     throw invalidEmail(`${text} is not an e-mail address.`)
   }
   return email
+}
+
+const EMAIL = /^[^\s@,;<>"\p{Cc}]+@[^\s@,;<>"\P{ASCII}\p{Cc}]+$/u
+
+/**
+ * Returns the address in lower case, with its host in ASCII. Otherwise two users could have the same address, with an
+ * umlaut that is one character or two, and mail servers without SMTPUTF8 would reject it.
+ */
+export function normalizeEmail(text: string): string {
+  const email = text.trim().normalize('NFC').toLowerCase()
+  const host = email.slice(email.lastIndexOf('@') + 1)
+  // Of an ASCII host, `domainToASCII` would change numbers, which it reads as IP addresses.
+  return /^\p{ASCII}*$/u.test(host) ? email : email.slice(0, -host.length) + domainToASCII(host)
 }
 
 /** Pages show `detail` beside the field for the e-mail address, if the form has one. */

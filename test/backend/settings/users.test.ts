@@ -46,6 +46,28 @@ t.test('an e-mail address belongs to one user, regardless of case', async (t) =>
   await rejectsWith(t, create({ accountId: 'acct_none' }), { code: 'not_found' })
 })
 
+t.test('an address with an umlaut belongs to one user, however it is written', async (t) => {
+  // Regression: an umlaut of one and of two characters were different addresses, and mail servers without SMTPUTF8
+  // rejected both.
+  const database = await openTestDatabase(t)
+  const { id } = await database.transaction((tx) =>
+    createAccount(tx, { name: 'Acme' }, ACTION_CONTEXT),
+  )
+  const create = (email: string) =>
+    database.transaction((tx) =>
+      createUser(tx, { accountId: id, email, role: 'member', passwordHash: 'x' }, ACTION_CONTEXT),
+    )
+  const user = await create('Jörg@MÜNCHEN.example')
+  t.equal(user.email, 'jörg@xn--mnchen-3ya.example')
+  const spellings = ['jo\u0308rg@mu\u0308nchen.example', 'JÖRG@münchen.example', user.email]
+  for (const spelling of spellings) {
+    t.strictSame(await findUserByEmail(database.read, spelling), user)
+    await rejectsWith(t, create(spelling), { code: 'validation_failed' })
+  }
+  await rejectsWith(t, create('a@mün chen.example'), { code: 'validation_failed' })
+  await rejectsWith(t, create('a@ü%.example'), { code: 'validation_failed' })
+})
+
 t.test('a password has 8 to 256 characters', async (t) => {
   throwsWith(t, () => checkPassword('1234567'), { code: 'validation_failed' })
   throwsWith(t, () => checkPassword('x'.repeat(257)), { code: 'validation_failed' })
