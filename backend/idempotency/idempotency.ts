@@ -1,6 +1,6 @@
 /**
- * A write with an Idempotency-Key is performed once, and every retry gets the same response, byte for byte. The
- * key's row is committed together with the write, so that after a crash both exist or neither. Only a
+ * A write with an Idempotency-Key is performed once. As long as the key's row is kept, every retry gets the same body,
+ * byte for byte. The row is committed together with the write, so that after a crash both exist or neither. Only a
  * successful write keeps the row: a rejection rolls it back, and the key can be used again. Before a write is
  * rejected, the row is checked again: the cause of the rejection may be an earlier write with the same key.
  *
@@ -219,7 +219,7 @@ function isRejection(error: unknown): boolean {
 export function keyReused(members: Readonly<Record<string, unknown>>): Problem {
   return new Problem(
     'idempotency_key_reused',
-    'This Idempotency-Key was used with another body. Send that body again, or use a new key.',
+    'This Idempotency-Key was used with another body. To repeat that call, send the same body again; to create another object, use another key.',
     { members },
   )
 }
