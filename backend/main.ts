@@ -54,7 +54,7 @@ await runProcess({
       url: databaseUrl(settings),
       directUrl: settings.DATABASE_DIRECT_URL,
       log,
-      user: 'backend',
+      openedBy: 'backend',
       connectionsMax: settings.DATABASE_CONNECTIONS,
       waits: createWaitMetrics(metrics),
     })

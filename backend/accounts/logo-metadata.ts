@@ -1,6 +1,7 @@
 /**
- * Removes the metadata of a picture, such as the place and time of a photograph, authors, comments and
- * previews. Otherwise every customer would receive this metadata.
+ * Removes metadata from a picture, such as the place and time of a photograph, its authors, and comments. Otherwise
+ * every customer would receive this metadata. Segments of a JPEG that may affect its colors (`APP_KEPT`) are kept
+ * unchanged, including any thumbnails in them.
  */
 
 /** The chunks that determine how the picture is drawn; all others are removed. */
@@ -13,7 +14,7 @@ const PNG_SIGNATURE_BYTES = 8
 const PNG_CHUNK_OVERHEAD_BYTES = 12
 
 export interface Picture {
-  /** All parts of the picture, from its start to its end. */
+  /** The picture with its metadata. If it is a JPEG, fill bytes and all bytes after its end are omitted. */
   readonly whole: Buffer
   readonly withoutMetadata: Buffer
 }
@@ -37,7 +38,10 @@ const START = 0xd8
 const END = 0xd9
 const SCAN = 0xda
 const COMMENT = 0xfe
-/** The segments of JFIF, the color profile and Adobe. Without them, mail programs would show wrong colors. */
+/**
+ * APP0 (JFIF), APP2 (usually a color profile) and APP14 (Adobe), by which programs determine the colors of the picture.
+ * Their contents are not checked.
+ */
 const APP_KEPT = [0xe0, 0xe2, 0xee]
 
 /** Returns undefined if the picture is damaged. */

@@ -76,7 +76,7 @@ export const accountCommands: readonly Command[] = [
 
   defineCommand({
     name: 'accounts set-status',
-    summary: `Set the status of an account: ${ACCOUNT_STATUSES.join(', ')}. In these statuses, the account is read-only, and the API rejects its writes: ${ACCOUNT_STATUSES.filter(isReadOnly).join(', ')}.`,
+    summary: `Set the status of an account: ${ACCOUNT_STATUSES.join(', ')}. An account that is ${ACCOUNT_STATUSES.filter(isReadOnly).join(' or ')} is read-only: the API rejects its writes.`,
     arguments: ['ID', 'STATUS'],
     options: {},
     async run({ ID, STATUS }, context) {
@@ -147,7 +147,7 @@ export const accountCommands: readonly Command[] = [
       const allowed = allowanceOf(account)
       return {
         json: represent(account),
-        text: `The keys of account ${ID} can use ${allowed === null ? 'every scope that they were granted' : allowed.length === 0 ? 'no scope' : `only these scopes, where they were granted: ${allowed.join(', ')}`}.`,
+        text: `The keys of account ${ID} can use ${allowed === null ? 'all scopes that they were granted' : allowed.length === 0 ? 'no scope' : `only those of their scopes that are in this list: ${allowed.join(', ')}`}.`,
       }
     },
   }),

@@ -118,7 +118,7 @@ async function copy(
   const failed = tables.some(({ differing }) => differing.length > 0)
   const verdict = failed
     ? 'The databases DIFFER. Empty the target and copy again.'
-    : 'Equal: row counts, sums of numeric columns, lengths of texts.'
+    : 'The databases have equal numbers of rows, sums of numbers and lengths of texts.'
   return {
     json: { equal: !failed, tables },
     text: `${renderTable(tables.map(describe))}\n${verdict}`,
@@ -136,8 +136,8 @@ function describe({ name, rows, differing }: CopiedTable) {
  * limits.
  */
 function openForCopy(url: string): Promise<OpenDatabase> {
-  const user = isPostgres(url) ? 'migrator' : 'backend'
-  return openDatabase({ url, log: createLogger('cli', 'silent'), user })
+  const openedBy = isPostgres(url) ? 'migrator' : 'backend'
+  return openDatabase({ url, log: createLogger('cli', 'silent'), openedBy })
 }
 
 async function rejectIfBackendsConnected(postgres: OpenDatabase): Promise<void> {

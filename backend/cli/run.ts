@@ -136,11 +136,11 @@ async function withContext<T>(
 ): Promise<T> {
   const settings = () => readOperatorSettings(environment.env)
   let opened: Promise<OpenDatabase> | undefined
-  const open = (user: 'operator' | 'migrator') => {
+  const open = (openedBy: 'operator' | 'migrator') => {
     const log = createLogger('cli', 'silent')
     const progress = createProgress(environment.stderr)
     const { DATABASE_DIRECT_URL: directUrl } = settings()
-    return openDatabase({ url: databaseUrl(settings()), directUrl, log, user, progress })
+    return openDatabase({ url: databaseUrl(settings()), directUrl, log, openedBy, progress })
   }
   const context: Context = {
     ...environment,

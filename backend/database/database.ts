@@ -45,7 +45,7 @@ export interface DatabaseOptions {
    * a backend; it migrates an empty database and rejects any other database with pending migrations. A migrator
    * runs beside a backend and migrates, without a time limit.
    */
-  readonly user: 'backend' | 'operator' | 'migrator'
+  readonly openedBy: 'backend' | 'operator' | 'migrator'
   /** How long a transaction may wait for the writer or for a connection; 5000 by default. */
   readonly waitMsMax?: number
   /**

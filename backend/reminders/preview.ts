@@ -74,17 +74,17 @@ export async function previewReminders(
     const last = debtors.at(-1)
     if (last === undefined) break
     after = last.id
-    const chased = await readChasedDebtors(reader, debtors)
+    const chasedDebtors = await readChasedDebtors(reader, debtors)
     const waiting = Map.groupBy(await readWaiting(reader, debtors), (row) => row.debtor_id)
     for (const debtor of debtors) {
-      const situation = chased.get(debtor.id)
-      if (situation === undefined) continue
-      const { refusal } = decidePlan(debtor, account, situation, now)
+      const chased = chasedDebtors.get(debtor.id)
+      if (chased === undefined) continue
+      const { refusal } = decidePlan(debtor, account, chased, now)
       const time = account.timeOf(debtor)
       const waitingRows = waiting.get(debtor.id) ?? []
-      const shown = shownRefusal(debtor, account, situation, refusal ?? null, now)
+      const shown = shownRefusal(debtor, account, chased, refusal ?? null, now)
       messages.push(...waitingRows.map((row) => describeWaiting(debtor, row, shown, time, now)))
-      const afterSending = asIfSent(situation, nextSendTime(time, now))
+      const afterSending = asIfSent(chased, nextSendTime(time, now))
       messages.push(...predictMessages(debtor, account, afterSending, now, until))
     }
   }
@@ -94,12 +94,12 @@ export async function previewReminders(
 function predictMessages(
   debtor: DebtorRow,
   account: ChasingAccount,
-  situation: ChasedDebtor,
+  current: ChasedDebtor,
   now: Date,
   until: Date,
 ): PreviewedMessage[] {
   const predicted: PreviewedMessage[] = []
-  let chased = situation
+  let chased = current
   let at = now
   for (let step = 0; step < STEPS_MAX; step++) {
     const { plan, refusal } = decidePlan(debtor, account, chased, at)
@@ -134,7 +134,10 @@ function shownRefusal(
   return findRefusalIgnoringDemo(situation) ?? refusal
 }
 
-/** Returns the start of the next send window, in which e.g. a message that is approved on a Saturday is sent. */
+/**
+ * Returns `from` if the send window is open then, otherwise the start of the next send window: a message that is
+ * approved on a Saturday is sent on the next business day. If every day is a holiday, returns `from`.
+ */
 function nextSendTime(time: WorkingTime, from: Date): Date {
   return time.firstSlot(time.dayOf(from), from) ?? from
 }

@@ -11,27 +11,27 @@ import {
 
 export type { FieldError }
 
-/**
- * Limits the size of the response to a body with thousands of unknown fields. No real body has so many errors.
- */
+/** A body may have thousands of unknown fields. The response lists only the first errors, to limit its size. */
 const LISTED_MAX = 1000
 
 /**
- * Returns the 422 with all errors of a body. If all errors violate the same business rule, the problem has the code of
- * this rule and the additional `members`, e.g. `amount_due`. Otherwise its code is `validation_failed`.
+ * Returns the 422 with the first `LISTED_MAX` errors of a body. If all errors violate the same business rule, the
+ * problem has the code of this rule and the additional `members`, e.g. `amount_due`. Otherwise its code is
+ * `validation_failed`.
  */
 export function fieldErrorsProblem(
   errors: readonly FieldError[],
   members: Readonly<Record<string, unknown>> = {},
 ): Problem {
   const [first] = errors
-  const detail =
-    errors.length === 1 && first !== undefined
-      ? `At ${first.pointer}: ${first.detail}.`
-      : `${errors.length} fields are wrong; errors names ${errors.length > LISTED_MAX ? `the first ${LISTED_MAX}` : 'each'} of them.`
   const listed = errors
     .slice(0, LISTED_MAX)
     .map((error) => ({ ...error, detail: `${error.detail}.` }))
+  const range = listed.length < errors.length ? `the first ${listed.length}` : 'all'
+  const detail =
+    errors.length === 1 && first !== undefined
+      ? `At ${first.pointer}: ${first.detail}.`
+      : `${errors.length} fields are wrong. The list errors contains ${range} of them.`
   if (first !== undefined && errors.every(({ code }) => code === first.code)) {
     if (isProblemCode(first.code)) {
       return new Problem(first.code, detail, { members: { errors: listed, ...members } })

@@ -38,15 +38,15 @@ import {
 } from './response.ts'
 
 /**
- * The number of connections that may wait to be accepted (the kernel's `somaxconn` may be lower). Beyond it,
- * the kernel drops the packets that open further connections: those clients retry after a second, or assume
- * that they are connected.
+ * The number of connections that may wait at each listening socket to be accepted (the kernel's `somaxconn` may be
+ * lower). Beyond it, the kernel drops the packets that open further connections: those clients retry after a second,
+ * or assume that they are connected.
  */
 const BACKLOG = 4096
 /**
- * The number of sockets that listen on the port; the kernel distributes connections over them. libuv
- * accepts one connection per socket in each turn of the event loop: with a single socket, new connections
- * would starve under overload.
+ * The number of sockets that listen on the port, among which the kernel distributes connections; one where sockets
+ * cannot share a port. libuv accepts one connection per socket in each turn of the event loop: with a single socket,
+ * new connections would starve under overload.
  */
 const LISTENING_SOCKETS = 16
 /** The status that is recorded for a call whose client closed its connection. Nothing is sent. */
@@ -61,7 +61,10 @@ const CHECK_INTERVAL_MS = 250
 /** Much shorter than the time limit of a drain, since a drain waits for handshakes. */
 const HANDSHAKE_TIMEOUT_MS = 5_000
 const TLS_VERSION_MIN = 'TLSv1.2'
-/** A client that has closed its half of a connection can still receive its response, see `HALF_CLOSED_MS`. */
+/**
+ * With `allowHalfOpen`, a client that has closed its half of a connection can still receive a response, if it is ready
+ * within `HALF_CLOSED_MS` (connection.ts).
+ */
 const SOCKET_OPTIONS = { allowHalfOpen: true, noDelay: true }
 
 export interface ListenerOptions {
@@ -143,7 +146,7 @@ export class Listener {
 
   /** Resolves with the port. */
   async listen(port: number, host: string): Promise<number> {
-    // With `reusePort`, the system would not report that another process already listens on the port.
+    // With `reusePort`, listening would succeed even if another gateway already listens on the port.
     if (port !== 0 && cluster.isPrimary) await assertPortFree(port, host)
     // Workers share the port instead of getting connections from their parent. If a worker is killed, the
     // connections that it has not accepted yet are therefore reset; otherwise they would hang.
@@ -315,7 +318,8 @@ export class Listener {
     { body }: Response,
   ): boolean {
     if (head === undefined || head.closes) return true
-    // An HTTP/1.0 client recognizes the end of a body without a length only when the connection closes.
+    // A streamed body may lack a length, and an HTTP/1.0 client then recognizes its end only by the closed connection.
+    // Streams with a length do not need this, but are treated alike.
     if (head.version === '1.0' && body !== undefined && !Buffer.isBuffer(body)) return true
     // Without `100 Continue`, it is unknown whether the client sends its body.
     if (head.expectsContinue && !sentContinue) return true

@@ -50,8 +50,9 @@ export interface PagesProxy {
   /** Undefined if no page has this path. */
   routeOf(path: string): PageRoute | undefined
   /**
-   * Rejects with `Problem` 503 if no backend is reachable or too many pages wait, 504 after a deadline, and
-   * 502 if the response was lost.
+   * Rejects with `Problem` 503 if no backend is reachable, or if the page gets no slot in time; with 504 if the
+   * backend does not respond in time; and with 502 after any other failure. If the call is aborted with a `Problem`,
+   * rejects with this problem.
    */
   forward(request: PageRequest): Promise<Response>
   /** The number of pages that wait for a slot. */
@@ -207,8 +208,10 @@ async function toClient(method: string, response: IncomingMessage): Promise<Resp
   const hasNoBody = method === 'HEAD' || status === 204 || status === 304
   const body = await bufferPage(response)
   const length = headers['content-length']
-  const isLengthNeeded = !Buffer.isBuffer(body) || (hasNoBody && status !== 204)
-  const lengthField = length === undefined || !isLengthNeeded ? [] : ['content-length', length]
+  // The listener adds the length of a buffered body itself. A response to HEAD or a 304 has the length of the body that
+  // a GET would return.
+  const forwardsLength = !Buffer.isBuffer(body) || (hasNoBody && status !== 204)
+  const lengthField = length === undefined || !forwardsLength ? [] : ['content-length', length]
   return {
     status,
     headers: [...clientHeaders(fields), ...lengthField],

@@ -116,7 +116,7 @@ t.test('after a rejected passkey or a cancelled attempt, a message says what to 
   const page = await context.newPage()
   const check = createPageCheck(t, page)
   const session = await addAuthenticator(page)
-  await logIn(page, 'max@acme.example')
+  await logIn(page, 'mia@acme.example')
   await page.goto('/settings/passkeys/new')
   await page.getByLabel('Name').fill('Phone')
   await page.getByRole('button', { name: 'Add passkey' }).click()

@@ -239,7 +239,7 @@ t.test('an Admin previews, approves and rejects reminders, and stops all of them
 t.test('without scripts, a Member reads the reminders and an Admin stops them', async (t) => {
   const context = await site.newContext({ javaScriptEnabled: false })
   const member = await context.newPage()
-  await logIn(member, 'max@acme.example')
+  await logIn(member, 'mia@acme.example')
   await member.getByRole('link', { name: 'Reminders' }).click()
   t.equal(await member.getByText('Stop all reminders').count(), 0)
   await takeScreenshots(member, 'member-reminders')

@@ -158,7 +158,7 @@ t.test('a Member sees the keys and cannot change them', async (t) => {
   await system.operator.issueKey(site.accountId, { name: 'Shop', scopes: ['debtors:write'] })
   const context = await site.newContext()
   const page = await context.newPage()
-  await logIn(page, 'max@acme.example')
+  await logIn(page, 'mia@acme.example')
   await page.goto('/settings/api-keys')
   await page.getByRole('row', { name: /Shop/ }).waitFor()
   t.equal(await page.getByText(/issue key|revoke$/i).count(), 0)

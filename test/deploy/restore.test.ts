@@ -110,7 +110,7 @@ type PreparedService = Awaited<ReturnType<typeof startWithPayments>>
 
 /** Resolves with the number of rows of each table, the sum of their amounts, and a digest of their contents. */
 async function readRecords(url: string) {
-  const database = await openDatabase({ url, log: SILENT, user: 'operator' })
+  const database = await openDatabase({ url, log: SILENT, openedBy: 'operator' })
   try {
     return await Promise.all(
       TABLES.map(async (table) => {

@@ -24,7 +24,7 @@ t.test('every event arrives, whenever the delivering backend is killed', async (
   const database = await openDatabase({
     url: `sqlite:${directory}/receivables.db`,
     log: SILENT,
-    user: 'operator',
+    openedBy: 'operator',
   })
   t.teardown(() => database.close())
   const receiver = await startReceiver(t)

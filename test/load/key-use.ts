@@ -81,7 +81,7 @@ async function measure(kind: string, rounds: number): Promise<void> {
     LOG_LEVEL: 'error',
   })
   const log = createLogger('benchmark', 'error')
-  const database = await openDatabase({ url: databaseUrl, log, user: 'operator' })
+  const database = await openDatabase({ url: databaseUrl, log, openedBy: 'operator' })
   const ledger = await fill(database)
   await database.close()
   const url = `http://127.0.0.1:${backend.port}`

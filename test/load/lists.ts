@@ -265,7 +265,7 @@ async function lookUp(client: Client, secret: string): Promise<string> {
 }
 
 async function openDataset(url: string, invoices: number) {
-  const database = await openDatabase({ url, log, user: 'migrator' })
+  const database = await openDatabase({ url, log, openedBy: 'migrator' })
   try {
     const actionContext = { actor: OPERATOR, now: new Date() }
     const known = await database.read

@@ -195,7 +195,7 @@ async function seed({ url, env, operator }: System): Promise<Mix> {
   const accountId = await operator.createAccount()
   const log = createLogger('benchmark', 'error')
   const databaseUrl = env['DATABASE_URL'] ?? `sqlite:${env['DATA_DIR']}/receivables.db`
-  const database = await openDatabase({ url: databaseUrl, log, user: 'operator' })
+  const database = await openDatabase({ url: databaseUrl, log, openedBy: 'operator' })
   const [version = '', secret = ''] = (env['KEY_PEPPER'] ?? '').split(':')
   const keys = await database.transaction(async (tx) => {
     const actionContext = { actor: OPERATOR, now: new Date() }

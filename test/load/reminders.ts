@@ -28,7 +28,7 @@ const NOW = new Date('2026-11-24T10:00:00.000Z')
 const log = createLogger('benchmark', 'error')
 const directory = await mkdtemp(join(tmpdir(), 'reminders-'))
 const url = process.env['DATABASE_URL'] ?? `sqlite:${directory}/receivables.db`
-const database = await openDatabase({ url, log, user: 'backend' })
+const database = await openDatabase({ url, log, openedBy: 'backend' })
 try {
   await measure(database)
 } finally {

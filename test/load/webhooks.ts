@@ -83,7 +83,7 @@ async function measure(): Promise<void> {
     const database = await openDatabase({
       url: `sqlite:${directory}/receivables.db`,
       log: createLogger('benchmark', 'error'),
-      user: 'operator',
+      openedBy: 'operator',
     })
     work.push(() => database.close())
     for (const endpoints of [1, 10]) await measureThroughput(database, receiver, endpoints)

@@ -1,10 +1,14 @@
-/** Estimates the duration of an import from the key's hourly limit. */
+/** Predicts how long the key's hourly limit delays an import, and renders durations. */
 import type { RateLimitWindow } from './api.ts'
 
 const WINDOW_SECONDS = 3600
 
-/** Returns the seconds until the last of `calls` requests may be sent; 0 if the current window suffices. */
-export function secondsAtLimit(calls: number, window: RateLimitWindow, nowMs: number): number {
+/** Returns the seconds until the limit allows the last of `calls` calls; 0 if the current window suffices. */
+export function secondsUntilLastCall(
+  calls: number,
+  window: RateLimitWindow,
+  nowMs: number,
+): number {
   const { limit, remaining, resetAtMs } = window
   const laterCalls = calls - remaining
   if (laterCalls <= 0) return 0
@@ -12,7 +16,7 @@ export function secondsAtLimit(calls: number, window: RateLimitWindow, nowMs: nu
   return untilReset + (Math.ceil(laterCalls / limit) - 1) * WINDOW_SECONDS
 }
 
-/** Formats `45 s`, `12 min 5 s`, `8 h 20 min`. */
+/** Returns a text such as `45 s`, `12 min 5 s` or `8 h 20 min`; fractions of a second are rounded up. */
 export function formatDuration(seconds: number): string {
   const whole = Math.ceil(seconds)
   const minutes = Math.floor(whole / 60)

@@ -8,7 +8,7 @@ import type { Ledger } from '../../import/ledger.ts'
 import type { ServiceRecords } from '../../import/records.ts'
 import type { Output } from '../command.ts'
 import { type Api, ImportStopped } from './api.ts'
-import { formatDuration, secondsAtLimit } from './forecast.ts'
+import { formatDuration, secondsUntilLastCall } from './forecast.ts'
 import { type Posted, postMissing } from './posting.ts'
 import type { Progress } from './progress.ts'
 import { count, renderReport } from './report.ts'
@@ -128,7 +128,7 @@ async function postAll(
   const total = missing.customers + missing.invoices + missing.payments
   let done = 0
   progress.begin('Recording', total, (rest) =>
-    api.window === undefined ? 0 : secondsAtLimit(rest, api.window, Date.now()),
+    api.window === undefined ? 0 : secondsUntilLastCall(rest, api.window, Date.now()),
   )
   try {
     return await postMissing({
@@ -178,7 +178,7 @@ function describeWork(comparison: Comparison, calls: number, { window }: Api): s
   const { customers, invoices, payments } = countMissing(comparison)
   const work = `Missing: ${count(customers, 'customer')}, ${count(invoices, 'invoice')}, ${count(payments, 'payment')}. Recording and checking them requires ${count(calls, 'call')}`
   if (window === undefined) return `${work}.`
-  const seconds = secondsAtLimit(calls, window, Date.now())
+  const seconds = secondsUntilLastCall(calls, window, Date.now())
   if (seconds === 0) return `${work}, which the rest of this hour's limit allows.`
   return `${work}. At ${window.limit.toLocaleString('en-US')} an hour, this takes about ${formatDuration(seconds)}, or less with a key that has a higher limit (keys issue --rate-limit).`
 }

@@ -65,15 +65,15 @@ type Attempt<T> = { readonly value: T } | { readonly retryable: Error }
 const LOCK_SHARE = 0.6
 
 export async function openPostgres(options: DatabaseOptions & { waitMsMax: number }) {
-  const { url, directUrl, user, log, waitMsMax, connectionsMax = CONNECTIONS_MAX } = options
+  const { url, directUrl, openedBy, log, waitMsMax, connectionsMax = CONNECTIONS_MAX } = options
   const { progress = createLoggedProgress(log) } = options
-  const name = `receivables ${user}`
-  const hasTimeLimits = user !== 'migrator'
+  const name = `receivables ${openedBy}`
+  const hasTimeLimits = openedBy !== 'migrator'
   // A migrator bypasses the pooler, because the time limits of the pooler's role would abort long statements.
   const hasPooler = directUrl !== undefined && hasTimeLimits
   const directUrls =
     directUrl === undefined ? parseServers(url) : parseServers(directUrl, 'DATABASE_DIRECT_URL')
-  const isLongLived = user === 'backend'
+  const isLongLived = openedBy === 'backend'
   const direct = new Primary({ urls: directUrls, log, name, hasPooler: false, isLongLived })
   const primary = hasPooler
     ? new Primary({ urls: parseServers(url), log, name, hasPooler, isLongLived })
@@ -84,7 +84,7 @@ export async function openPostgres(options: DatabaseOptions & { waitMsMax: numbe
     await direct.start()
     const migrated = await migrateServer(direct.url, name, {
       progress,
-      onlyIfEmpty: user === 'operator',
+      onlyIfEmpty: openedBy === 'operator',
     })
     if (hasPooler) {
       await primary.start()

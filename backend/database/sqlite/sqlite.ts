@@ -24,7 +24,7 @@ export async function openSqlite(
   path: string,
   {
     log,
-    user,
+    openedBy,
     waitMsMax,
     waits,
     progress = createLoggedProgress(log),
@@ -32,9 +32,9 @@ export async function openSqlite(
 ): Promise<OpenDatabase> {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
   createPrivately(path)
-  const lock = user === 'backend' ? await lockForBackend(path) : undefined
+  const lock = openedBy === 'backend' ? await lockForBackend(path) : undefined
   try {
-    const migrated = await migrateFile(path, { progress, onlyIfEmpty: user === 'operator' })
+    const migrated = await migrateFile(path, { progress, onlyIfEmpty: openedBy === 'operator' })
     const readers = new SqliteReaders(
       await Promise.all(Array.from({ length: READERS }, () => SqliteConnection.open(path, 'read'))),
       () => queue.assertOutside('Code inside a transaction must read through the transaction'),

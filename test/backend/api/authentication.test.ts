@@ -7,7 +7,9 @@ import { loadContract } from '../../../shared/contract/contract.ts'
 import {
   PRINCIPAL_HEADER,
   REFUSAL_HEADER,
+  SIGNATURE_HEADER,
   signPrincipal,
+  signRequest,
 } from '../../../shared/contract/principal.ts'
 import { matches } from '../../fixtures/matches.ts'
 import { GATEWAY_SECRETS, startBackend, type TestBackend } from '../../fixtures/service/backend.ts'
@@ -115,12 +117,33 @@ t.test('an invalid or outdated principal is rejected with the reason', async (t)
   })
 })
 
-t.test('while the gateway secret is rotated, gateways may use either one', async (t) => {
-  const backend = await startBackend(t, { gatewaySecrets: ['a new one', ...GATEWAY_SECRETS] })
-  const key = await backend.createKey()
-  matches(t, await backend.call(key, 'GET', '/api/v1/me'), { status: 200 })
-  matches(t, await backend.request('GET', '/internal/ready'), { status: 200 })
-})
+t.test(
+  'while the gateway secret is rotated, the backend accepts the old and the new secret',
+  async (t) => {
+    const newSecret = 'the new secret'
+    const backend = await startBackend(t, { gatewaySecrets: [newSecret, ...GATEWAY_SECRETS] })
+    const { row } = await backend.createKey()
+    const { id: keyId, account_id: accountId } = row
+    const claims = { keyId, keyRevision: 1, accountId, accountRevision: 1 }
+    const now = backend.now.getTime()
+    const statusesOf = async (secret: string) => {
+      const principal = signPrincipal(claims, now + 1000, [secret])
+      const request = { method: 'GET', path: '/internal/ready', body: '' }
+      const signature = signRequest(request, now, [secret])
+      const call = await backend.send('GET', '/api/v1/me', {
+        headers: { [PRINCIPAL_HEADER]: principal },
+      })
+      const ready = await backend.send(request.method, request.path, {
+        headers: { [SIGNATURE_HEADER]: signature },
+      })
+      return [call.status, ready.status]
+    }
+    for (const secret of [newSecret, ...GATEWAY_SECRETS]) {
+      t.strictSame(await statusesOf(secret), [200, 200], secret)
+    }
+    t.strictSame(await statusesOf('another secret'), [401, 404])
+  },
+)
 
 t.test('the backend checks scopes again, after the gateway', async (t) => {
   const backend = await startBackend(t)

@@ -32,7 +32,7 @@ t.test('only the owner can access the database files and their directory', async
 
 t.test('a database URL must name an SQLite file or a PostgreSQL server', async (t) => {
   for (const url of ['mysql://user:password@host/db', 'sqlite:', 'sqlite::memory:', '/a/b.db']) {
-    const error = await openDatabase({ url, log: SILENT, user: 'backend' }).catch(String)
+    const error = await openDatabase({ url, log: SILENT, openedBy: 'backend' }).catch(String)
     matches(t, error, containing('DATABASE_URL must be sqlite:'))
     t.notMatch(error, 'password')
   }
@@ -49,7 +49,7 @@ t.test('a backend applies each migration only once', async (t) => {
 
 t.test('an operator’s command migrates an empty database', async (t) => {
   const url = `sqlite:${join(t.testdir(), 'empty.db')}`
-  const database = await openTestDatabase(t, { url, user: 'operator' })
+  const database = await openTestDatabase(t, { url, openedBy: 'operator' })
   matches(t, database.migrated, MIGRATIONS)
 })
 
@@ -57,7 +57,7 @@ t.test('an operator’s command stops if migrations are pending', async (t) => {
   const url = `sqlite:${join(t.testdir(), 'test.db')}`
   const database = await openTestDatabase(t, { url })
   await database.transaction((tx) => sql`delete from schema_migrations`.execute(tx))
-  await rejectsWith(t, openDatabase({ url, log: SILENT, user: 'operator' }), {
+  await rejectsWith(t, openDatabase({ url, log: SILENT, openedBy: 'operator' }), {
     message: /lacks the migrations 0001-initial.*cli -- migrate/,
   })
 })
@@ -75,13 +75,13 @@ t.test(
       )
     await record('9998-later', null)
     await record('9999-later', '0001-initial')
-    for (const user of ['operator', 'migrator'] as const) {
-      const older = await openTestDatabase(t, { url, user })
+    for (const openedBy of ['operator', 'migrator'] as const) {
+      const older = await openTestDatabase(t, { url, openedBy })
       t.strictSame(older.migrated, [])
     }
     await record('9999-removal', '9998-later')
-    for (const user of ['operator', 'migrator'] as const) {
-      await rejectsWith(t, openDatabase({ url, log: SILENT, user }), {
+    for (const openedBy of ['operator', 'migrator'] as const) {
+      await rejectsWith(t, openDatabase({ url, log: SILENT, openedBy }), {
         message: /too old for the database: it needs columns or tables that 9999-removal removed/,
       })
     }
@@ -97,14 +97,14 @@ t.test(
     })
     t.teardown(() => holder.kill('SIGKILL'))
     await once(holder.stdout, 'data')
-    await rejectsWith(t, openDatabase({ url, log: SILENT, user: 'backend' }), {
+    await rejectsWith(t, openDatabase({ url, log: SILENT, openedBy: 'backend' }), {
       message: new RegExp(`pid ${holder.pid}`),
     })
     const exit = once(holder, 'exit')
     holder.kill('SIGKILL')
     await exit
     await openTestDatabase(t, { url })
-    await rejectsWith(t, openDatabase({ url, log: SILENT, user: 'backend' }), {
+    await rejectsWith(t, openDatabase({ url, log: SILENT, openedBy: 'backend' }), {
       message: new RegExp(`pid ${process.pid}`),
     })
   },
@@ -113,7 +113,7 @@ t.test(
 t.test('a command and a backend can write at the same time', async (t) => {
   const url = `sqlite:${join(t.testdir(), 'test.db')}`
   const backend = await openTestDatabase(t, { url })
-  const operator = await openTestDatabase(t, { url, user: 'operator' })
+  const operator = await openTestDatabase(t, { url, openedBy: 'operator' })
   const ids = Array.from({ length: 100 }, (_, n) => `n${String(n).padStart(3, '0')}`)
   await Promise.all(
     ids.map((id, n) => (n % 2 ? backend : operator).transaction((tx) => insertRow(tx, id))),
@@ -145,13 +145,13 @@ t.test('a path that cannot be created or opened is named in the error', async (t
   const directory = t.testdir({ file: '' })
   await rejectsWith(
     t,
-    openDatabase({ url: `sqlite:${directory}/file/x.db`, log: SILENT, user: 'backend' }),
+    openDatabase({ url: `sqlite:${directory}/file/x.db`, log: SILENT, openedBy: 'backend' }),
     { message: /file/ },
   )
   mkdirSync(join(directory, 'x.db'))
   await rejectsWith(
     t,
-    openDatabase({ url: `sqlite:${directory}/x.db`, log: SILENT, user: 'operator' }),
+    openDatabase({ url: `sqlite:${directory}/x.db`, log: SILENT, openedBy: 'operator' }),
     { message: /Cannot open/ },
   )
 })

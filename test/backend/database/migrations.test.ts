@@ -158,7 +158,7 @@ t.test('a failed step is rolled back completely, and the next run repeats it', a
 t.test('a database from before migrations had steps gets the current schema', async (t) => {
   const directory = t.testdir()
   const schemaOf = async (path: string) => {
-    const database = await openTestDatabase(t, { url: `sqlite:${path}`, user: 'operator' })
+    const database = await openTestDatabase(t, { url: `sqlite:${path}`, openedBy: 'operator' })
     const { rows } = await database.transaction((tx) =>
       sql<{ sql: string }>`select sql from sqlite_master where name not like 'kysely%'
         and sql is not null order by name`.execute(tx),

@@ -45,7 +45,7 @@ t.test('behind PgBouncer in transaction mode', { skip: PGBOUNCER_PROBLEM }, asyn
   await t.test(
     'a role without time limits is rejected with a message that says what to do',
     async (t) => {
-      await rejectsWith(t, openDatabase({ url, directUrl, user: 'backend', log: SILENT }), {
+      await rejectsWith(t, openDatabase({ url, directUrl, openedBy: 'backend', log: SILENT }), {
         message:
           'With a pooler (DATABASE_DIRECT_URL is set), the time limits must be settings of the role. Run these statements, then reconnect the pooler: alter role tests set idle_in_transaction_session_timeout = 2500; alter role tests set lock_timeout = 3000; alter role tests set statement_timeout = 8000;',
       })
@@ -62,7 +62,7 @@ t.test('behind PgBouncer in transaction mode', { skip: PGBOUNCER_PROBLEM }, asyn
   await t.test(
     'the address of a pooler is rejected if DATABASE_DIRECT_URL is not set',
     async (t) => {
-      await rejectsWith(t, openDatabase({ url, user: 'backend', log: SILENT }), {
+      await rejectsWith(t, openDatabase({ url, openedBy: 'backend', log: SILENT }), {
         message:
           'The database cannot be reached: This is the address of a pooler. Set DATABASE_DIRECT_URL to the address of PostgreSQL itself.',
       })

@@ -277,7 +277,7 @@ t.test(
   'the error for an unreachable server contains its address, but not the password',
   async (t) => {
     const url = 'postgres://user:hidden@127.0.0.1:1/receivables'
-    const error = await openDatabase({ url, log: SILENT, user: 'backend' }).catch(String)
+    const error = await openDatabase({ url, log: SILENT, openedBy: 'backend' }).catch(String)
     matches(t, error, /cannot be reached.*127\.0\.0\.1:1/)
     t.notMatch(error, /hidden/)
   },

@@ -139,7 +139,7 @@ t.test(
     for (const [email, role] of [
       ['ada@acme.nl', 'admin'],
       ['abe@acme.nl', 'admin'],
-      ['max@acme.nl', 'member'],
+      ['mia@acme.nl', 'member'],
     ] as const) {
       await createUserIn(backend, service.accountId, email, role)
     }

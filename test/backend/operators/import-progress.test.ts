@@ -1,18 +1,18 @@
 import t from 'tap'
-import { formatDuration, secondsAtLimit } from '../../../backend/cli/import/forecast.ts'
+import { formatDuration, secondsUntilLastCall } from '../../../backend/cli/import/forecast.ts'
 import { createProgress, renderProgress } from '../../../backend/cli/import/progress.ts'
 import { matches } from '../../fixtures/matches.ts'
 
 t.test('the waiting time that the hourly limit causes is predicted', async (t) => {
   const nowMs = Date.parse('2026-11-21T10:15:00.000Z')
   const window = { limit: 600, remaining: 571, resetAtMs: nowMs + 1_800_000 }
-  t.equal(secondsAtLimit(571, window, nowMs), 0)
-  t.equal(secondsAtLimit(572, window, nowMs), 1800)
-  t.equal(secondsAtLimit(571 + 600, window, nowMs), 1800)
-  t.equal(secondsAtLimit(571 + 601, window, nowMs), 1800 + 3600)
-  t.equal(secondsAtLimit(5059, window, nowMs), 1800 + 7 * 3600)
+  t.equal(secondsUntilLastCall(571, window, nowMs), 0)
+  t.equal(secondsUntilLastCall(572, window, nowMs), 1800)
+  t.equal(secondsUntilLastCall(571 + 600, window, nowMs), 1800)
+  t.equal(secondsUntilLastCall(571 + 601, window, nowMs), 1800 + 3600)
+  t.equal(secondsUntilLastCall(5059, window, nowMs), 1800 + 7 * 3600)
   const past = { ...window, resetAtMs: nowMs - 1 }
-  t.equal(secondsAtLimit(572, past, nowMs), 0, 'not negative, even if the clock is ahead')
+  t.equal(secondsUntilLastCall(572, past, nowMs), 0, 'not negative, even if the clock is ahead')
 })
 
 t.test('durations are written in hours, minutes and seconds', async (t) => {

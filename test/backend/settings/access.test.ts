@@ -74,8 +74,8 @@ t.test('Members can change nothing but their own login', async (t) => {
   const { backend } = await startMoneySettings(t)
   const allowed: string[] = []
   for (const { method, path } of SESSION_ACTIONS) {
-    const max = await logIn(backend, MEMBER)
-    const { status, json } = await max.send(method, withId(path, 'x'), {})
+    const mia = await logIn(backend, MEMBER)
+    const { status, json } = await mia.send(method, withId(path, 'x'), {})
     if (status !== 403 || json['code'] !== 'admin_required') allowed.push(path)
   }
   t.strictSame(allowed.sort(), OWN_LOGIN_PATHS)

@@ -10,7 +10,7 @@ import { ADMIN, logIn, MEMBER, startSettings } from '../../fixtures/service/sett
 const { backend, account } = await startSettings(t)
 const key = await backend.issueKey(account.id)
 const ada = await logIn(backend, ADMIN)
-const max = await logIn(backend, MEMBER)
+const mia = await logIn(backend, MEMBER)
 
 const changeStatus = (status: AccountStatus) =>
   backend.database.transaction((tx) =>
@@ -28,10 +28,10 @@ t.test('an Admin resumes a paused trial on the page that the 423 response names'
   matches(t, page.text, /The trial of this account is paused/)
   matches(t, page.text, /Resume the trial/)
   matches(t, page.text, /The trial is paused\./, 'the notice is a whole sentence')
-  const seen = await max.page(path)
+  const seen = await mia.page(path)
   matches(t, seen.text, /An Admin of your account can resume the trial/)
   t.notMatch(seen.text, /Resume the trial<\/button>/)
-  t.equal((await max.send('POST', `${path}/resume`)).status, 403)
+  t.equal((await mia.send('POST', `${path}/resume`)).status, 403)
   t.equal((await create()).status, 423)
 
   const resumed = await ada.submit(`${path}/resume`, {})

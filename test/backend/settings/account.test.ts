@@ -81,12 +81,12 @@ t.test('an error is shown beside its field, and nothing is saved', async (t) => 
 
 t.test('Members can only read the account', async (t) => {
   const { backend, ada } = await open(t)
-  const max = await logIn(backend, MEMBER)
-  matches(t, await max.send('POST', PATH, { name: 'Mine' }), {
+  const mia = await logIn(backend, MEMBER)
+  matches(t, await mia.send('POST', PATH, { name: 'Mine' }), {
     status: 403,
     json: { code: 'admin_required' },
   })
-  const { text } = await max.page(PATH)
+  const { text } = await mia.page(PATH)
   matches(t, text, containing('An Admin can change these settings.'))
   t.notMatch(text, /<input id="name"/)
   t.equal((await ada.submit(PATH, { name: 'Globex', csrf_token: 'x' })).status, 403)

@@ -115,7 +115,7 @@ t.test('a person sees and ends only their own sessions', async (t) => {
   const { backend } = await startSettings(t)
   const laptop = await logIn(backend, ADMIN)
   const phone = await logIn(backend, ADMIN)
-  const max = await logIn(backend, MEMBER)
+  const mia = await logIn(backend, MEMBER)
   const { json } = await laptop.get('/settings/sessions')
   const sessions = json['data'] as { id: string; current: boolean; ends_at: string }[]
   t.strictSame(sessions.map(({ current, ends_at }) => [current, ends_at]).sort(), [
@@ -123,7 +123,7 @@ t.test('a person sees and ends only their own sessions', async (t) => {
     [true, '2026-11-21T10:45:00.000Z'],
   ])
   const other = sessions.find(({ current }) => !current)?.id ?? ''
-  t.equal((await max.send('POST', `/settings/sessions/${other}/end`)).status, 404)
+  t.equal((await mia.send('POST', `/settings/sessions/${other}/end`)).status, 404)
   t.equal((await phone.get('/settings/session')).status, 200)
   t.equal((await laptop.send('POST', `/settings/sessions/${other}/end`)).status, 204)
   t.equal((await phone.get('/settings/session')).status, 401)
@@ -142,8 +142,8 @@ t.test('the pages that change a role or deactivate a person state the consequenc
   const people = await ada.page('/settings/people')
   t.notOk(people.text.includes(`/settings/people/${admin.id}/role`), 'not for the last Admin')
   t.ok(people.text.includes('The last Admin must keep the role.'))
-  const max = await logIn(backend, MEMBER)
+  const mia = await logIn(backend, MEMBER)
   for (const action of ['role', 'deactivate']) {
-    t.equal((await max.page(`/settings/people/${member.id}/${action}`)).status, 403)
+    t.equal((await mia.page(`/settings/people/${member.id}/${action}`)).status, 403)
   }
 })

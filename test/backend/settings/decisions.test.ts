@@ -117,12 +117,12 @@ t.test('Members and other accounts cannot take a decision back', async (t) => {
   await createUserIn(backend, accountId, MEMBER, 'member')
   const other = await backend.createAccount()
   await createUserIn(backend, other.id, 'eve@other.example', 'admin')
-  const [max, eve] = [await logIn(backend, MEMBER), await logIn(backend, 'eve@other.example')]
-  matches(t, await max.send('POST', `${path}/take-back`), {
+  const [mia, eve] = [await logIn(backend, MEMBER), await logIn(backend, 'eve@other.example')]
+  matches(t, await mia.send('POST', `${path}/take-back`), {
     status: 403,
     json: { code: 'admin_required' },
   })
-  t.notMatch((await max.page(`/settings/messages/${id}`)).text, /take-back/)
+  t.notMatch((await mia.page(`/settings/messages/${id}`)).text, /take-back/)
   t.equal((await ada.submit(`${path}/take-back`, { csrf_token: 'x' })).status, 403)
   for (const action of ['take-back', 'approve', 'reject']) {
     const body = action === 'reject' ? { reason: 'x' } : undefined

@@ -183,9 +183,9 @@ t.test(
 
 t.test('only an Admin can import, and only with the CSRF token of the session', async (t) => {
   const { backend, ada, upload } = await open(t)
-  const max = await logIn(backend, MEMBER)
-  t.equal((await max.send('POST', PATH, { ...OPTIONS, file: FILE })).status, 403)
-  t.equal((await max.page(PATH)).status, 403)
+  const mia = await logIn(backend, MEMBER)
+  t.equal((await mia.send('POST', PATH, { ...OPTIONS, file: FILE })).status, 403)
+  t.equal((await mia.page(PATH)).status, 403)
   t.equal((await upload(FILE, { csrf_token: 'x' })).status, 403)
   matches(t, (await ada.page(PATH)).text, /type="file"/)
 })

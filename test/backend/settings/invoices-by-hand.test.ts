@@ -122,13 +122,13 @@ t.test(
       status: 201,
       json: { status: 'draft', amount: 700 },
     })
-    const max = await logIn(settings.backend, MEMBER)
-    t.equal((await max.page('/settings/customers/new')).status, 403)
+    const mia = await logIn(settings.backend, MEMBER)
+    t.equal((await mia.page('/settings/customers/new')).status, 403)
     t.equal(
-      (await max.send('POST', '/settings/customers', { name: 'x', idempotency_key: 'y' })).status,
+      (await mia.send('POST', '/settings/customers', { name: 'x', idempotency_key: 'y' })).status,
       403,
     )
-    t.equal((await max.send('POST', '/settings/invoices', script)).status, 403)
+    t.equal((await mia.send('POST', '/settings/invoices', script)).status, 403)
     const other = await settings.backend.createAccount()
     await createUserIn(settings.backend, other.id, 'eve@other.example', 'admin')
     const eve = await logIn(settings.backend, 'eve@other.example')
@@ -181,8 +181,8 @@ t.test('an invoice can be changed, and its new due date applies', async (t) => {
     (await settings.audit()).filter((action) => action.startsWith('invoice.')),
     ['invoice.edited', 'invoice.edited'],
   )
-  const max = await logIn(settings.backend, MEMBER)
-  t.equal((await max.send('PUT', path, { notes: 'x' })).status, 403)
+  const mia = await logIn(settings.backend, MEMBER)
+  t.equal((await mia.send('PUT', path, { notes: 'x' })).status, 403)
   await ada.send('POST', `${path}/credit`, { amount: 10_000, reason: 'x', idempotency_key: 'k' })
   t.equal((await ada.send('PUT', path, { notes: 'x' })).json['code'], 'invoice_state_conflict')
 })

@@ -5,7 +5,7 @@ import { ADMIN, logIn, MEMBER, startSettings } from '../../fixtures/service/sett
 
 const { backend, account, createUser } = await startSettings(t)
 const ada = await logIn(backend, ADMIN)
-const max = await logIn(backend, MEMBER)
+const mia = await logIn(backend, MEMBER)
 const outsider = await backend.createAccount({ name: 'Other Ltd' })
 await createUser(outsider.id, 'eve@other.example', 'admin')
 const eve = await logIn(backend, 'eve@other.example')
@@ -147,14 +147,14 @@ t.test('Members can only see the limits of a key; other accounts cannot see the 
     ['GET', `${PATH}/${id}/rotate`],
   ]
   for (const [method, path, body] of requests) {
-    t.equal((await max.send(method, path, body)).status, 403, `${method} ${path} by a Member`)
+    t.equal((await mia.send(method, path, body)).status, 403, `${method} ${path} by a Member`)
     t.equal(
       (await eve.send(method, path, body)).status,
       404,
       `${method} ${path} by another account`,
     )
   }
-  t.strictSame((await max.get(`${PATH}/${id}`)).json['allowed_addresses'], [
+  t.strictSame((await mia.get(`${PATH}/${id}`)).json['allowed_addresses'], [
     '203.0.113.7/32',
     '2001:db8:7::/48',
   ])

@@ -265,7 +265,7 @@ t.test('a Member can read but not change records; another account cannot see the
   const payment = await ledger.pay(invoice, 1000)
   const other = await ledger.backend.createAccount({ name: 'Other' })
   await ledger.createUser(other.id, 'eve@other.example', 'admin')
-  const max = await logIn(ledger.backend, MEMBER)
+  const mia = await logIn(ledger.backend, MEMBER)
   const eve = await logIn(ledger.backend, 'eve@other.example')
   const pages = [
     `/settings/customers/${debtor.id}`,
@@ -278,7 +278,7 @@ t.test('a Member can read but not change records; another account cannot see the
     '/settings/payments',
     ...pages,
   ]) {
-    const page = await max.page(path)
+    const page = await mia.page(path)
     t.equal(page.status, 200, path)
     t.notMatch(
       page.text,
@@ -299,13 +299,13 @@ t.test('a Member can read but not change records; another account cannot see the
   for (const path of actions) {
     matches(
       t,
-      await max.send('POST', path, {}),
+      await mia.send('POST', path, {}),
       { status: 403, json: { code: 'admin_required' } },
       path,
     )
     const body = /pause$|void|write|dispute|resolve|reverse/.test(path) ? { reason: 'x' } : {}
     t.equal((await eve.send('POST', path, body)).status, 404, path)
   }
-  t.equal((await max.send('PUT', pages[0] ?? '', { name: 'X' })).status, 403)
-  t.equal((await max.get(`${pages[0]}/edit`)).status, 403)
+  t.equal((await mia.send('PUT', pages[0] ?? '', { name: 'X' })).status, 403)
+  t.equal((await mia.get(`${pages[0]}/edit`)).status, 403)
 })

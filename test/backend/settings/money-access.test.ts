@@ -15,7 +15,7 @@ t.test(
     const payment = await settings.onAccount(1000)
     const other = await backend.createAccount()
     await createUserIn(backend, other.id, 'eve@other.example', 'admin')
-    const max = await logIn(backend, MEMBER)
+    const mia = await logIn(backend, MEMBER)
     const eve = await logIn(backend, 'eve@other.example')
     const allocations = [{ invoice_id: invoice.id, amount: 1 }]
     const keyed = { idempotency_key: 'k' }
@@ -45,11 +45,11 @@ t.test(
       [`/settings/invoices/${invoice.id}/credit/preview`, credit],
     ] as const
     for (const path of reads) {
-      t.equal((await max.page(path)).status, 403, path)
+      t.equal((await mia.page(path)).status, 403, path)
       t.equal((await eve.page(path)).status, 404, path)
     }
     for (const [path, body] of writes) {
-      t.equal((await max.send('POST', path, body)).status, 403, path)
+      t.equal((await mia.send('POST', path, body)).status, 403, path)
       t.equal((await eve.send('POST', path, body)).status, 404, path)
       const headers = { cookie: ada.cookie, accept: 'application/json' }
       const forged = await backend.request('POST', path, { headers, body })

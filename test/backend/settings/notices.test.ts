@@ -12,7 +12,7 @@ import { createUserIn, logIn } from '../../fixtures/service/settings.ts'
 const PATH = '/settings/notices'
 const ADA = 'ada@acme.nl'
 const BEN = 'ben@acme.nl'
-const MAX = 'max@acme.nl'
+const MIA = 'mia@acme.nl'
 const BANK = {
   currency: 'EUR',
   account_holder: 'Acme B.V.',
@@ -26,7 +26,7 @@ async function open(t: Test) {
   const { backend, accountId } = engine.books
   const adaRow = await createUserIn(backend, accountId, ADA, 'admin')
   const benRow = await createUserIn(backend, accountId, BEN, 'admin')
-  await createUserIn(backend, accountId, MAX, 'member')
+  await createUserIn(backend, accountId, MIA, 'member')
   const sent = async () => {
     const before = engine.smtp.mails.length
     await engine.service.sendNotices()
@@ -173,9 +173,9 @@ t.test('security notices cannot be turned off, and Members choose no notices', a
     matches(t, json['errors'], [{ pointer: '/kinds' }])
   }
   t.equal((await ada.submit(PATH, { csrf_token: 'x' })).status, 403)
-  const max = await logIn(backend, MAX)
-  t.equal((await max.submit(PATH, {})).status, 403)
-  const page = await max.page(PATH)
+  const mia = await logIn(backend, MIA)
+  t.equal((await mia.submit(PATH, {})).status, 403)
+  const page = await mia.page(PATH)
   matches(t, page.text, containing('You receive mail about your own login only.'))
   t.notMatch(page.text, /type="checkbox"/)
   matches(t, (await ada.get(PATH)).json, { kinds: ALL })

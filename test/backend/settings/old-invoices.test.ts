@@ -41,9 +41,9 @@ t.test('old invoices are counted, and chased after an Admin has resumed reminder
   })
   matches(t, textOf(await ada.page(PATH)), /Send reminders about all old invoices/)
 
-  const max = await logIn(backend, MEMBER)
-  t.notMatch(textOf(await max.page(PATH)), /Send reminders about all old invoices/)
-  matches(t, await max.send('POST', `${PATH}/chase`, {}), { status: 403 })
+  const mia = await logIn(backend, MEMBER)
+  t.notMatch(textOf(await mia.page(PATH)), /Send reminders about all old invoices/)
+  matches(t, await mia.send('POST', `${PATH}/chase`, {}), { status: 403 })
   matches(t, await chasingOf(invoices[0] ?? {}), { status: 'stopped', blocked_reason: 'history' })
 
   const { json } = await ada.send('POST', `${PATH}/chase`, {})

@@ -205,18 +205,18 @@ t.test('the link to the next page keeps the limit', async (t) => {
 t.test('a Member sees the same pages without the actions of Admins', async (t) => {
   const { backend, account } = await startSettings(t)
   const { row } = await backend.issueKey(account.id)
-  const max = await logIn(backend, MEMBER)
+  const mia = await logIn(backend, MEMBER)
   for (const path of [
     '/settings/api-keys',
     `/settings/api-keys/${row.id}`,
     '/settings/scope-allowance',
   ]) {
-    const { status, text } = await max.page(path)
+    const { status, text } = await mia.page(path)
     t.equal(status, 200)
     t.notMatch(text, /revoke|Issue key|>Save</i, path)
   }
   for (const path of ['/settings/api-keys/new', `/settings/api-keys/${row.id}/revoke`]) {
-    const { status, text } = await max.page(path)
+    const { status, text } = await mia.page(path)
     matches(t, [status, text], [403, /Only an Admin can issue or revoke API keys\./])
   }
 })

@@ -115,9 +115,9 @@ t.test('a passkey is added, renamed, used and removed', async (t) => {
   })
   const renamed = await ada.send('POST', `${PATH}/${id}/rename`, { name: 'Old laptop' })
   matches(t, renamed, { status: 200, json: { name: 'Old laptop' } })
-  const max = await logIn(backend, MEMBER)
-  t.equal((await max.send('POST', `${PATH}/${id}/rename`, { name: 'Mine' })).status, 404)
-  t.equal((await max.send('POST', `${PATH}/${id}/remove`)).status, 404)
+  const mia = await logIn(backend, MEMBER)
+  t.equal((await mia.send('POST', `${PATH}/${id}/rename`, { name: 'Mine' })).status, 404)
+  t.equal((await mia.send('POST', `${PATH}/${id}/remove`)).status, 404)
   t.equal((await ada.send('POST', `${PATH}/${id}/remove`)).status, 204)
   t.equal((await browserOf(backend).use(device)).status, 401)
   t.equal((await logIn(backend, ADMIN)).response.status, 200, 'the password alone suffices again')
@@ -157,8 +157,8 @@ t.test('a passkey can be the second factor after a password', async (t) => {
   })
   t.equal(code.status, 200, 'a recovery code replaces the passkey')
 
-  const max = await logIn(backend, MEMBER)
-  const { device: other } = await add(max, 'Phone of Max')
+  const mia = await logIn(backend, MEMBER)
+  const { device: other } = await add(mia, 'Phone of Mia')
   const foreign = await step(cookieOf(await enterPassword(ADMIN))).use(other)
   t.strictSame([foreign.status, foreign.json['code']], [401, 'login_failed'])
   const page = await backend.request('GET', '/settings/login/code', {
@@ -221,14 +221,14 @@ t.test(
   async (t) => {
     const { backend, ada } = await start(t)
     const { device } = await add(ada, 'Phone')
-    const max = await logIn(backend, MEMBER)
-    const maxHandle = Buffer.from(String((max.response.json['user'] as { id: string }).id))
+    const mia = await logIn(backend, MEMBER)
+    const handleOfMia = Buffer.from(String((mia.response.json['user'] as { id: string }).id))
     const cases: Readonly<Record<string, Forgery>> = {
       'another origin': { origin: 'https://receivables.test.evil.example' },
       'plain http': { origin: BASE_URL.replace('https', 'http') },
       'another relying party': { rpId: 'evil.example' },
       'no user verification': { userVerified: false },
-      'the user of another login': { userHandle: maxHandle.toString('base64url') },
+      'the user of another login': { userHandle: handleOfMia.toString('base64url') },
       'no user': { userHandle: undefined },
       'a creation': { type: 'webauthn.create' },
     }
@@ -276,10 +276,10 @@ t.test(
     const again = { name: 'Twice', credential: device.create(options) }
     const duplicate = await ada.send('POST', PATH, again)
     t.strictSame([duplicate.status, duplicate.json['code']], [409, 'second_factor_conflict'])
-    const max = await logIn(backend, MEMBER)
+    const mia = await logIn(backend, MEMBER)
     const stolen = createAuthenticator(BASE_URL)
     const optionsOfMax = creationOptions(
-      await max.send('POST', `${PATH}/challenge`, { name: 'Phone' }),
+      await mia.send('POST', `${PATH}/challenge`, { name: 'Phone' }),
     )
     const planted = await ada.send('POST', PATH, {
       name: 'x',
@@ -344,8 +344,8 @@ t.test('if the account requires a second factor, a passkey suffices without the 
 
 t.test('deactivated people cannot log in with a passkey', async (t) => {
   const { backend, ada, member } = await start(t)
-  const max = await logIn(backend, MEMBER)
-  const { device } = await add(max, 'Phone')
+  const mia = await logIn(backend, MEMBER)
+  const { device } = await add(mia, 'Phone')
   t.equal((await ada.send('POST', `/settings/people/${member.id}/deactivate`)).status, 200)
   t.equal((await browserOf(backend).use(device)).status, 401)
 })

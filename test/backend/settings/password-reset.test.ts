@@ -33,7 +33,7 @@ async function start(t: Test, options: { isRehearsal?: true; hasServer?: false }
   const database = await openDatabase({
     url: await newDatabaseUrl(t),
     log: SILENT,
-    user: 'backend',
+    openedBy: 'backend',
   })
   const mailServices = createMailServices({
     server: options.hasServer === false ? undefined : parseSmtpUrl(smtp.url),

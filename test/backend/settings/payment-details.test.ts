@@ -84,13 +84,13 @@ t.test(
   async (t) => {
     const { engine, backend, admin } = await open(t)
     const ada = await admin()
-    const max = await logIn(backend, MEMBER)
-    t.equal((await max.send('POST', PATH, BANK)).status, 403)
-    t.equal((await max.get(`${PATH}/EUR`)).status, 403)
+    const mia = await logIn(backend, MEMBER)
+    t.equal((await mia.send('POST', PATH, BANK)).status, 403)
+    t.equal((await mia.get(`${PATH}/EUR`)).status, 403)
     t.equal((await ada.submit(PATH, { ...BANK, csrf_token: 'x' })).status, 403)
     t.equal((await ada.submit(PATH, BANK)).status, 303)
-    matches(t, (await max.page(PATH)).text, containing('NL91 ABNA 0417 1643 00'))
-    t.notMatch((await max.page(PATH)).text, /Change|Remove|Add a currency/)
+    matches(t, (await mia.page(PATH)).text, containing('NL91 ABNA 0417 1643 00'))
+    t.notMatch((await mia.page(PATH)).text, /Change|Remove|Add a currency/)
     backend.now = new Date(backend.now.getTime() + 16 * 60_000)
     matches(t, await ada.send('POST', PATH, BANK), { json: { code: 'confirmation_required' } })
     t.equal(

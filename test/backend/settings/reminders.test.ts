@@ -291,12 +291,12 @@ t.test(
 
 t.test('a Member can read all pages of reminders, but not decide or change anything', async (t) => {
   const { backend, messageId, debtor } = await openQueue(t)
-  const max = await logIn(backend, MEMBER)
+  const mia = await logIn(backend, MEMBER)
   for (const path of [
     ...['reminders', 'schedule', 'approvals', 'messages', 'kill-switch'],
     ...[`approvals/${messageId}`, `messages/${messageId}`, `customers/${debtor.id}/schedule`],
   ]) {
-    const page = await max.page(`/settings/${path}`)
+    const page = await mia.page(`/settings/${path}`)
     t.equal(page.status, 200, path)
     t.notMatch(
       page.text,
@@ -305,7 +305,7 @@ t.test('a Member can read all pages of reminders, but not decide or change anyth
     )
   }
   t.notMatch(
-    (await max.page(`/settings/messages/${messageId}`)).text,
+    (await mia.page(`/settings/messages/${messageId}`)).text,
     'ap1@jansen-bouw.nl',
     'the address is masked',
   )
@@ -319,7 +319,7 @@ t.test('a Member can read all pages of reminders, but not decide or change anyth
     ['POST', 'schedule'],
     ['PUT', `customers/${debtor.id}/schedule`],
   ] as const) {
-    matches(t, await max.send(method, `/settings/${path}`, {}), { status: 403 }, path)
+    matches(t, await mia.send(method, `/settings/${path}`, {}), { status: 403 }, path)
   }
-  t.equal((await max.page(`/settings/approvals/${messageId}/approve`)).status, 403)
+  t.equal((await mia.page(`/settings/approvals/${messageId}/approve`)).status, 403)
 })

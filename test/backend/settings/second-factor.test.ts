@@ -211,9 +211,9 @@ t.test(
     const { backend, ada, account, createUser } = await startWithFactor(t)
     await createUser(account.id, 'bob@acme.example', 'admin')
     const bob = await logIn(backend, 'bob@acme.example')
-    const max = await logIn(backend, MEMBER)
+    const mia = await logIn(backend, MEMBER)
     const policy = '/settings/two-factor/policy'
-    t.equal((await max.send('POST', policy, { required: 'yes' })).status, 403)
+    t.equal((await mia.send('POST', policy, { required: 'yes' })).status, 403)
     const early = await bob.send('POST', policy, { required: 'yes' })
     matches(t, early, { status: 422, json: { errors: [{ pointer: '/required' }] } })
     t.equal((await ada.send('POST', policy, { required: 'yes' })).status, 204)
@@ -224,7 +224,7 @@ t.test(
     }
     const issue = { name: 'ERP', scopes: ['debtors:read'] }
     t.equal((await bob.send('POST', '/settings/api-keys', issue)).status, 403)
-    t.equal((await max.get('/settings/api-keys')).status, 200, 'this does not apply to Members')
+    t.equal((await mia.get('/settings/api-keys')).status, 200, 'this does not apply to Members')
     const setup = await bob.send('POST', '/settings/two-factor/setup')
     const code = totpCode(String(setup.json['secret']), totpStep(backend.now))
     t.equal((await bob.send('POST', '/settings/two-factor/enable', { code })).status, 200)
@@ -242,13 +242,13 @@ t.test(
       t.equal(json['code'], 'confirmation_required', action)
     }
     advanceClock(-16 * MINUTE_MS)
-    const max = await logIn(backend, MEMBER)
+    const mia = await logIn(backend, MEMBER)
     const other = await logIn(backend, MEMBER)
-    const setup = await max.send('POST', '/settings/two-factor/setup')
+    const setup = await mia.send('POST', '/settings/two-factor/setup')
     const code = totpCode(String(setup.json['secret']), totpStep(backend.now))
-    t.equal((await max.send('POST', '/settings/two-factor/enable', { code })).status, 200)
+    t.equal((await mia.send('POST', '/settings/two-factor/enable', { code })).status, 200)
     t.equal((await other.get('/settings/session')).status, 401)
-    t.equal((await max.get('/settings/session')).status, 200)
+    t.equal((await mia.get('/settings/session')).status, 200)
     t.equal((await ada.send('POST', '/settings/two-factor/disable')).status, 204)
     t.equal((await logIn(backend, ADMIN)).response.status, 200)
     const entries = await backend.database.read

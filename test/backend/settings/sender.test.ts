@@ -279,11 +279,11 @@ t.test(
   async (t) => {
     const { engine, backend, ada } = await open(t)
     await ada.send('POST', LOGO, encoded(PNG))
-    const max = await logIn(backend, MEMBER)
-    const page = await max.page(PATH)
+    const mia = await logIn(backend, MEMBER)
+    const page = await mia.page(PATH)
     matches(t, page, { status: 200, text: /<input id="name"[^>]* disabled/ })
     t.notMatch(page.text, /<button[^>]*>(?:Save|Remove)/)
-    t.equal((await max.page(LOGO)).status, 200)
+    t.equal((await mia.page(LOGO)).status, 200)
     const other = await backend.createAccount({ name: 'Other' })
     await createUserIn(backend, other.id, 'eve@other.nl', 'admin')
     const eve = await logIn(backend, 'eve@other.nl')
@@ -293,7 +293,7 @@ t.test(
       [LOGO, encoded(PNG)],
       [`${LOGO}/remove`, {}],
     ] as const) {
-      t.equal((await max.submit(path, fields)).status, 403, path)
+      t.equal((await mia.submit(path, fields)).status, 403, path)
       t.equal((await ada.submit(path, { ...fields, csrf_token: 'x' })).status, 403, path)
       t.equal((await eve.submit(path, fields)).status, 303, path)
     }

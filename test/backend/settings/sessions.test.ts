@@ -151,16 +151,16 @@ t.test('the page after a logout says that the session has ended', async (t) => {
 
 t.test('a new role applies from the next request, with a new session token', async (t) => {
   const { backend, member } = await startSettings(t)
-  const [ada, max] = [await logIn(backend, ADMIN), await logIn(backend, MEMBER)]
+  const [ada, mia] = [await logIn(backend, ADMIN), await logIn(backend, MEMBER)]
   const body = { name: 'ERP', scopes: ['debtors:read'] }
-  t.equal((await max.send('POST', '/settings/api-keys', body)).status, 403)
+  t.equal((await mia.send('POST', '/settings/api-keys', body)).status, 403)
   const setRole = (role: string) => ada.send('POST', `/settings/people/${member.id}/role`, { role })
   matches(t, await setRole('admin'), { status: 200, json: { role: 'admin' } })
-  const issued = await max.send('POST', '/settings/api-keys', body)
+  const issued = await mia.send('POST', '/settings/api-keys', body)
   t.equal(issued.status, 201)
   matches(t, cookieOf(issued), /session=/)
-  t.not(cookieOf(issued), max.cookie)
-  t.equal((await max.get('/settings/session')).status, 401, 'the old session token is invalid')
+  t.not(cookieOf(issued), mia.cookie)
+  t.equal((await mia.get('/settings/session')).status, 401, 'the old session token is invalid')
   const again = await logIn(backend, MEMBER)
   t.equal((await setRole('member')).status, 200)
   t.equal((await again.send('POST', '/settings/api-keys', body)).status, 403)
@@ -171,10 +171,10 @@ t.test(
   'a deactivated person is logged out at once; the last Admin cannot be deactivated',
   async (t) => {
     const { backend, admin, member } = await startSettings(t)
-    const [ada, max] = [await logIn(backend, ADMIN), await logIn(backend, MEMBER)]
+    const [ada, mia] = [await logIn(backend, ADMIN), await logIn(backend, MEMBER)]
     const people = `/settings/people`
     t.equal((await ada.send('POST', `${people}/${member.id}/deactivate`)).status, 200)
-    t.equal((await max.get('/settings/session')).status, 401)
+    t.equal((await mia.get('/settings/session')).status, 401)
     matches(t, (await logIn(backend, MEMBER)).response, {
       status: 401,
       json: { code: 'login_failed' },
@@ -334,7 +334,7 @@ t.test('at login, a password with a cheaper hash is hashed again', async (t) => 
 
 t.test('a change is accepted only with the CSRF token of the same session', async (t) => {
   const { backend } = await startSettings(t)
-  const [ada, max] = [await logIn(backend, ADMIN), await logIn(backend, MEMBER)]
+  const [ada, mia] = [await logIn(backend, ADMIN), await logIn(backend, MEMBER)]
   const other = await logIn(backend, ADMIN)
   const issue = (headers: Record<string, string>, body = 'name=ERP&scopes=debtors%3Aread') =>
     backend.request('POST', '/settings/api-keys', {
@@ -347,7 +347,7 @@ t.test('a change is accepted only with the CSRF token of the same session', asyn
   const refused: [string, ReturnType<typeof issue>][] = [
     ['missing', issue({})],
     ['empty', issue({}, formWith(''))],
-    ["another person's", issue({}, formWith(max.csrf))],
+    ["another person's", issue({}, formWith(mia.csrf))],
     ["another session's", issue({}, formWith(other.csrf))],
     ['the cookie itself', issue({}, formWith(ada.cookie.split('=')[1] ?? ''))],
     ['missing, as JSON', issue(json, '{"name":"ERP","scopes":["debtors:read"]}')],

@@ -85,7 +85,7 @@ t.test('a long list of keys has pages, with active keys first', async (t) => {
 t.test('an invalid name or scope of a key is rejected with the specified message', async (t) => {
   const { backend } = await startSettings(t)
   const ada = await logIn(backend, ADMIN)
-  const max = await logIn(backend, MEMBER)
+  const mia = await logIn(backend, MEMBER)
   const issue = (body: unknown) => ada.send('POST', '/settings/api-keys', body)
   matches(t, await issue({ ...ISSUE, name: '  ' }), {
     status: 422,
@@ -122,14 +122,14 @@ t.test('an invalid name or scope of a key is rejected with the specified message
     status: 403,
     json: { code: 'admin_required', detail: 'Only an Admin can issue or revoke API keys.' },
   }
-  matches(t, await max.send('POST', '/settings/api-keys', ISSUE), refused)
-  matches(t, await max.send('POST', '/settings/api-keys/key_1/revoke'), refused)
-  matches(t, await max.get('/settings/api-keys'), { status: 200 })
+  matches(t, await mia.send('POST', '/settings/api-keys', ISSUE), refused)
+  matches(t, await mia.send('POST', '/settings/api-keys/key_1/revoke'), refused)
+  matches(t, await mia.get('/settings/api-keys'), { status: 200 })
 })
 
 t.test('a Member gets 403 for each action and page that is for Admins only', async (t) => {
   const { backend, admin } = await startSettings(t)
-  const max = await logIn(backend, MEMBER)
+  const mia = await logIn(backend, MEMBER)
   for (const [method, path] of [
     ['POST', '/settings/api-keys'],
     ['PUT', '/settings/scope-allowance'],
@@ -142,11 +142,11 @@ t.test('a Member gets 403 for each action and page that is for Admins only', asy
     ['POST', `/settings/people/${admin.id}/reactivate`],
     ['POST', '/settings/invitations/ivt_1/withdraw'],
   ] as const) {
-    const response = method === 'GET' ? await max.get(path) : await max.send(method, path, {})
+    const response = method === 'GET' ? await mia.get(path) : await mia.send(method, path, {})
     matches(t, response, { status: 403, json: { code: 'admin_required' } }, `${method} ${path}`)
   }
   for (const path of ['/settings/api-keys', '/settings/scope-allowance', '/settings/session']) {
-    t.equal((await max.get(path)).status, 200, path)
+    t.equal((await mia.get(path)).status, 200, path)
   }
 })
 

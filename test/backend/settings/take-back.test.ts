@@ -189,9 +189,9 @@ t.test(
 
 t.test('Members and other accounts cannot take an import back', async (t) => {
   const { backend, path, ada } = await openImport(t)
-  const max = await logIn(backend, MEMBER)
-  t.equal((await max.send('POST', `${path}/take-back`, {})).status, 403)
-  t.notMatch((await max.page(path)).text, /take-back/)
+  const mia = await logIn(backend, MEMBER)
+  t.equal((await mia.send('POST', `${path}/take-back`, {})).status, 403)
+  t.notMatch((await mia.page(path)).text, /take-back/)
   t.equal((await ada.submit(`${path}/take-back`, { csrf_token: 'x' })).status, 403)
   const other = await backend.createAccount()
   await createUserIn(backend, other.id, 'eve@other.example', 'admin')

@@ -113,10 +113,10 @@ t.test('disputes and deactivations can be undone; pages say what cannot be undon
   const { data } = (await settings.ada.get('/settings/people')).json as {
     data?: { id: string; email: string }[]
   }
-  const max = data?.find(({ email }) => email === MEMBER)
-  t.ok(max)
-  if (max !== undefined) {
-    await settings.ada.submit(`/settings/people/${max.id}/deactivate`, {})
+  const mia = data?.find(({ email }) => email === MEMBER)
+  t.ok(mia)
+  if (mia !== undefined) {
+    await settings.ada.submit(`/settings/people/${mia.id}/deactivate`, {})
     matches(t, await undo(settings, '/settings/people'), { status: 303 })
   }
   const page = await settings.ada.page(path)

@@ -200,12 +200,12 @@ t.test('a test mail is sent to the Admin who requests it, at most ten times an h
 
 t.test('Members can only read the wording', async (t) => {
   const { engine, backend } = await open(t)
-  const max = await logIn(backend, MEMBER)
-  const page = await max.page(PATH)
+  const mia = await logIn(backend, MEMBER)
+  const page = await mia.page(PATH)
   matches(t, page, { status: 200, text: /<textarea[^>]* disabled/ })
   t.notMatch(page.text, /<button[^>]*>(?:Save|Preview|Send)/)
   for (const path of [PATH, `${PATH}/reset`, `${PATH}/preview`, `${PATH}/test`]) {
-    t.equal((await max.submit(path, path === PATH ? WORDING : {})).status, 403, path)
+    t.equal((await mia.submit(path, path === PATH ? WORDING : {})).status, 403, path)
   }
   const ada = await logIn(backend, ADMIN)
   for (const path of [PATH, `${PATH}/reset`, `${PATH}/preview`, `${PATH}/test`]) {
