@@ -168,7 +168,7 @@ t.test('of very many invalid fields, only the first are named', async (t) => {
   const books = await openBooks(t)
   const fields = Object.fromEntries(Array.from({ length: 1001 }, (_, n) => [`f${n}`, n]))
   const { json } = await books.post(DEBTORS, { name: 'X', ...fields })
-  t.equal(json['detail'], '1001 fields are wrong; errors names the first 1000 of them.')
+  t.equal(json['detail'], '1001 fields are wrong. The list errors contains the first 1000 of them.')
   t.equal((json['errors'] as unknown[]).length, 1000)
 })
 
