@@ -38,8 +38,8 @@ interface Demo {
   readonly account: { readonly id: string; readonly name: string }
   readonly logins: readonly { role: string; email: string }[]
   readonly key: { readonly secret: string; readonly prefix: string }
-  /** An invoice on which something is still owed. */
-  readonly invoice: { readonly id: string; readonly currency: string }
+  /** An invoice on which something is still owed; null if there is none. */
+  readonly invoice: { readonly id: string; readonly currency: string } | null
 }
 
 const dataDir = resolve(process.env['DATA_DIR'] || join(root, 'data'))
@@ -57,7 +57,7 @@ if (option === '--help') {
 if (option !== undefined) exitWithError(`Unknown option ${option}.\n\n${HELP}`)
 const ports = await choosePorts()
 const env: NodeJS.ProcessEnv = {
-  ...readOrMakeSecrets(),
+  ...prepareDataDir(),
   ...process.env,
   DATA_DIR: dataDir,
   UV_THREADPOOL_SIZE: '16',
@@ -122,6 +122,15 @@ async function findFreePort(port: number): Promise<number | undefined> {
   return typeof address === 'object' ? address?.port : port
 }
 
+function prepareDataDir(): Record<string, string | undefined> {
+  try {
+    return readOrMakeSecrets()
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error)
+    exitWithError(`The directory ${dataDir} of DATA_DIR cannot be used: ${reason}`)
+  }
+}
+
 /** Creates secrets on the first start, for this machine only. Real installations have their own. */
 function readOrMakeSecrets(): Record<string, string | undefined> {
   const path = join(dataDir, 'secrets.env')
@@ -171,8 +180,16 @@ async function start(
 async function prepareDemo(): Promise<Demo> {
   const password = ['--password', env['DEMO_PASSWORD'] ?? '']
   const command = [join(root, 'backend', 'cli.ts'), 'demo', '--json', ...password]
-  const { stdout } = await promisify(execFile)(process.execPath, command, { env })
-  return JSON.parse(stdout)
+  try {
+    const { stdout } = await promisify(execFile)(process.execPath, command, { env })
+    return JSON.parse(stdout)
+  } catch (error) {
+    // The message of the error contains the password.
+    const reason = error instanceof Error && 'stderr' in error ? error.stderr : error
+    process.stderr.write(`The demo account could not be prepared: ${String(reason).trimEnd()}\n`)
+    await stop()
+    process.exit(1)
+  }
 }
 
 /** Stops the gateway first, so that its last calls still reach the backend. */
@@ -189,11 +206,6 @@ async function stop(): Promise<void> {
 
 function renderWelcome(url: string, { account, logins, key, invoice }: Demo): string {
   const title = (text: string) => styleText('bold', text, { stream: process.stdout })
-  const payment = JSON.stringify({
-    invoice_id: invoice.id,
-    amount: 100,
-    currency: invoice.currency,
-  })
   return `
 ${title('Receivables is running.')}
 
@@ -211,9 +223,19 @@ ${title('A new API key')} with every scope. It is not shown again, and replaces 
 ${title('Try it:')}
 
   curl -i ${url}/api/v1/me -H "Authorization: Bearer ${key.secret}"
-
-  curl -i ${url}/api/v1/payments -H "Authorization: Bearer ${key.secret}" -H "Content-Type: application/json" -H "Idempotency-Key: ${randomBytes(6).toString('hex')}" -d '${payment}'
-
+${invoice === null ? '' : renderPaymentCall(url, key.secret, invoice)}
 Ctrl-C stops it. Data is kept in ${dataDir}.
+`
+}
+
+function renderPaymentCall(
+  url: string,
+  secret: string,
+  { id, currency }: NonNullable<Demo['invoice']>,
+): string {
+  const payment = JSON.stringify({ invoice_id: id, amount: 100, currency })
+  const idempotencyKey = randomBytes(6).toString('hex')
+  return `
+  curl -i ${url}/api/v1/payments -H "Authorization: Bearer ${secret}" -H "Content-Type: application/json" -H "Idempotency-Key: ${idempotencyKey}" -d '${payment}'
 `
 }

@@ -42,7 +42,7 @@ export const demoCommands: readonly Command[] = [
           account: { id: account.id, name: account.name },
           logins: DEMO_LOGINS,
           key: { id: row.id, secret, prefix: row.prefix },
-          invoice: { id: invoice.id, currency: invoice.currency },
+          invoice: invoice === undefined ? null : { id: invoice.id, currency: invoice.currency },
         },
         text: `Issued a key for the demo account ${account.id}. Store its secret now: it cannot be shown again.\n\n  ${secret}\n`,
       }

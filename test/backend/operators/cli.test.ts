@@ -255,6 +255,27 @@ t.test('a file of secrets that other users can read is rejected', async (t) => {
   matches(t, await run('accounts', 'list'), { code: 1, stderr: /chmod 600/ })
 })
 
+t.test('a demo account without an open invoice gets a key', async (t) => {
+  // Regression: once the sample invoices were paid, npm start failed.
+  const { url, json } = prepareCli(t)
+  const demo = ['demo', '--password', PASSWORD]
+  const { account, invoice } = await json(...demo)
+  matches(t, invoice, { id: /^inv_/, currency: 'EUR' })
+  const database = await openTestDatabase(t, { url })
+  await database.transaction((tx) =>
+    tx
+      .updateTable('invoices')
+      .set({ status: 'void' })
+      .where('account_id', '=', account.id)
+      .execute(),
+  )
+  matches(t, await json(...demo), {
+    account: { id: account.id },
+    invoice: null,
+    key: { id: /^key_/ },
+  })
+})
+
 t.test('each start of the demo revokes the key of the previous start', async (t) => {
   // Regression: every start created another key with all scopes, and revoked none.
   const { json } = prepareCli(t)

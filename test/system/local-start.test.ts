@@ -1,0 +1,43 @@
+import { execFile } from 'node:child_process'
+import { join } from 'node:path'
+import t from 'tap'
+import { matches } from '../fixtures/matches.ts'
+import { openTestDatabase } from '../fixtures/service/database.ts'
+import { SCRIPT_ENV } from '../fixtures/service/process.ts'
+
+const ANY_PORTS = {
+  GATEWAY_PORT: '0',
+  GATEWAY_OPERATIONS_PORT: '0',
+  BACKEND_PORT: '0',
+  BACKEND_OPERATIONS_PORT: '0',
+}
+
+/** Runs `npm start`, and resolves when it has ended. */
+function start(given: Readonly<Record<string, string>>) {
+  const env = { ...SCRIPT_ENV, ...ANY_PORTS, LOG_LEVEL: 'fatal', ...given }
+  return new Promise((resolve) => {
+    execFile(process.execPath, ['deploy/local.ts'], { env }, (error, stdout, stderr) => {
+      resolve({ code: error?.code, stdout, stderr })
+    })
+  })
+}
+
+// Regression: in both cases, the error ended with a stack trace.
+t.test('npm start says why its data directory cannot be used', async (t) => {
+  const directory = t.testdir({ file: 'x' })
+  matches(t, await start({ DATA_DIR: join(directory, 'file') }), {
+    ...{ code: 2, stdout: '' },
+    stderr: /^The directory \S+ of DATA_DIR cannot be used: EEXIST: .*\n$/,
+  })
+})
+
+t.test('npm start stops its processes if it cannot prepare the demo account', async (t) => {
+  const directory = t.testdir()
+  matches(t, await start({ DATA_DIR: directory, DEMO_PASSWORD: 'short' }), {
+    ...{ code: 1, stdout: '' },
+    stderr:
+      /^The demo account could not be prepared: The password must have 8 to 256 characters\.\n$/,
+  })
+  // This fails while a backend uses the database.
+  await openTestDatabase(t, { url: `sqlite:${join(directory, 'receivables.db')}` })
+})
