@@ -108,7 +108,7 @@ export function defineCommand<
   }
 }
 
-/** Splits `a,b` at the commas, and drops empty parts. */
+/** Splits `a, b` at the commas, trims the parts, and drops empty ones. */
 export function splitList(text: string): string[] {
   return text
     .split(',')

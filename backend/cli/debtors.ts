@@ -97,7 +97,7 @@ export const debtorCommands: readonly Command[] = [
   defineCommand({
     name: 'debtors chase-held',
     summary:
-      'Resume the reminders of all open invoices of a customer that are blocked by a payment, by a rejected reminder, or because the invoices were old when they were recorded. Disputed invoices stay blocked. A customer that is paused or archived still receives no reminders.',
+      'Resume the reminders of all open invoices of a customer that are blocked by a payment, by a rejected reminder, or because the invoices were past due when they were created. Disputed invoices stay blocked. A customer that is paused or archived still receives no reminders.',
     arguments: ['ID'],
     options: {},
     run: ({ ID }, context) =>
@@ -115,11 +115,11 @@ export const debtorCommands: readonly Command[] = [
   defineCommand({
     name: 'debtors clear-contact',
     summary:
-      'Confirm that a customer’s e-mail address works. After a bounce, no mail is sent to the address until you run this command.',
+      'Confirm that a customer’s e-mail address works. After a bounce, no mail is sent to the address until this command, or an Admin in Settings, confirms it.',
     arguments: ['ID'],
     options: {},
     run: ({ ID }, context) =>
-      change(context, ID, 'receives mail again', ({ tx, accountId, actionContext }) =>
+      change(context, ID, 'can receive mail again', ({ tx, accountId, actionContext }) =>
         clearSuppression(tx, accountId, ID, actionContext),
       ),
   }),
@@ -157,14 +157,17 @@ interface ChangeContext {
 async function change(
   context: Context,
   id: string,
-  done: string,
+  outcome: string,
   work: (context: ChangeContext) => Promise<DebtorRow>,
 ): Promise<Output> {
   const database = await context.database()
   const accountId = await accountOf(database, 'debtors', id)
   const actionContext = { actor: OPERATOR, now: context.now }
   const row = await database.transaction((tx) => work({ tx, accountId, actionContext }))
-  return { json: await represent(database, row, context.now), text: `${row.name} (${id}) ${done}.` }
+  return {
+    json: await represent(database, row, context.now),
+    text: `${row.name} (${id}) ${outcome}.`,
+  }
 }
 
 async function represent({ read }: Database, row: DebtorRow, now: Date) {

@@ -69,7 +69,7 @@ export const importCommands: readonly Command[] = [
       'chase-overdue': {
         type: 'boolean',
         description:
-          'Also send reminders for invoices that are already past due. Without this option, reminders for these invoices start only when an Admin resumes them in Settings.',
+          'Also send reminders for invoices that are already past due. Without this option, reminders for these invoices start only when a person resumes them.',
       },
       'dry-run': {
         type: 'boolean',
@@ -169,7 +169,7 @@ async function readKey(path: string | undefined, env: Context['env']): Promise<s
   return key.secret
 }
 
-/** The first Ctrl-C lets requests in flight finish; a second one ends the process immediately. */
+/** The first Ctrl-C lets requests in flight finish; another one, more than a second later, ends the process. */
 async function untilSignalled(
   progress: Progress,
   work: (stop: AbortSignal) => Promise<Output>,
@@ -178,7 +178,7 @@ async function untilSignalled(
   let firstAtMs = 0
   function onSignal(signal: NodeJS.Signals): void {
     if (stop.signal.aborted && Date.now() - firstAtMs > SECOND_SIGNAL_AFTER_MS) {
-      release()
+      stopListening()
       process.kill(process.pid, signal)
     }
     if (stop.signal.aborted) return
@@ -188,13 +188,13 @@ async function untilSignalled(
       'Stopping after the requests in flight have finished. Press Ctrl-C again to stop immediately.',
     )
   }
-  function release(): void {
+  function stopListening(): void {
     process.off('SIGINT', onSignal).off('SIGTERM', onSignal)
   }
   process.on('SIGINT', onSignal).on('SIGTERM', onSignal)
   try {
     return await work(stop.signal)
   } finally {
-    release()
+    stopListening()
   }
 }

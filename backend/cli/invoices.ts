@@ -19,14 +19,14 @@ export const invoiceCommands: readonly Command[] = [
   defineCommand({
     name: 'invoices finalise',
     summary:
-      'Finalize a draft: it becomes an open invoice that the customer owes, and its number is fixed.',
+      'Finalize a draft: it becomes an open invoice, which the customer owes. Its number does not change.',
     arguments: ['ID'],
     options: {},
     run: ({ ID }, context) => perform(context, ID, 'is open', finalizeInvoice),
   }),
   commandWithReason(
     'void',
-    'Void a draft, or an open invoice without payments. This cannot be undone.',
+    'Void a draft, or an open invoice without payments and credits. This cannot be undone.',
     'is void',
     voidInvoice,
   ),
@@ -74,7 +74,7 @@ export const invoiceCommands: readonly Command[] = [
 function commandWithReason(
   verb: string,
   summary: string,
-  done: string,
+  outcome: string,
   action: typeof voidInvoice,
 ): Command {
   return defineCommand({
@@ -83,7 +83,7 @@ function commandWithReason(
     arguments: ['ID'],
     options: { reason: REASON },
     run: ({ ID, reason }, context) =>
-      perform(context, ID, done, (tx, accountId, id, actionContext) =>
+      perform(context, ID, outcome, (tx, accountId, id, actionContext) =>
         action(tx, accountId, id, reason, actionContext),
       ),
   })
@@ -92,7 +92,7 @@ function commandWithReason(
 async function perform(
   context: Context,
   id: string,
-  done: string,
+  outcome: string,
   work: (
     tx: Transaction,
     accountId: string,
@@ -107,6 +107,6 @@ async function perform(
   const row = await database.transaction((tx) => work(tx, accountId, id, actionContext))
   return {
     json: renderInvoice(row, todayIn(timezone, context.now)),
-    text: `Invoice ${row.number} (${id}) ${done}.`,
+    text: `Invoice ${row.number} (${id}) ${outcome}.`,
   }
 }

@@ -179,17 +179,17 @@ export const keyCommands: readonly Command[] = [
       'expires-at': EXPIRES_AT,
     },
     async run({ ID, grace, name, ...restrictions }, context) {
-      const known = Object.keys(GRACE_PERIODS_MS).find(
+      const gracePeriod = Object.keys(GRACE_PERIODS_MS).find(
         (word): word is GracePeriod => word === grace,
       )
-      if (known === undefined)
+      if (gracePeriod === undefined)
         throw new UsageError(`--grace must be one of ${Object.keys(GRACE_PERIODS_MS).join(', ')}`)
       const { expiresAt = null } = readRestrictions(restrictions)
       const peppers = context.peppers()
       const actionContext = { actor: OPERATOR, now: context.now }
       const { row, secret, replaced } = await (await context.database()).transaction(async (tx) => {
         const old = await lockApiKey(tx, ID)
-        const rotation = { name: name ?? old.name, expiresAt, grace: known }
+        const rotation = { name: name ?? old.name, expiresAt, grace: gracePeriod }
         return rotateApiKey(tx, ID, rotation, peppers, actionContext)
       })
       const end = replaced.revoked_at ?? replaced.expires_at

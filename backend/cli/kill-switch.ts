@@ -80,7 +80,7 @@ async function change(
     setKillSwitch(tx, accountId ?? null, requested, actionContext),
   )
   const scope = accountId === undefined ? 'the whole installation' : `account ${accountId}`
-  const effect = changed.isOn ? 'no reminder is sent' : 'reminders are sent again'
+  const effect = changed.isOn ? 'no reminder is sent' : 'it blocks no reminder'
   return {
     json: represent(changed),
     text: `The kill switch of ${scope} is ${changed.isOn ? 'on' : 'off'}: ${effect}.`,

@@ -1,6 +1,7 @@
 import type { ActionContext } from '../accounts/audit.ts'
 import { OPERATOR } from '../accounts/audit.ts'
 import type { PaymentRow, Transaction } from '../database/tables.ts'
+import { moneyText } from '../money/money-text.ts'
 import { readAllocations } from '../payments/payment-list.ts'
 import { allocatePayment, takeBackAllocation } from '../payments/reallocation.ts'
 import { renderPayment } from '../payments/representation.ts'
@@ -44,7 +45,7 @@ export const paymentCommands: readonly Command[] = [
   defineCommand({
     name: 'payments unallocate',
     summary:
-      'Take an allocation back: its money is on account again, and the customer owes the invoice again.',
+      'Take an allocation back: its money is on account again, and the customer owes this part of the invoice again.',
     arguments: ['ID'],
     options: {
       invoice: {
@@ -70,7 +71,7 @@ export const paymentCommands: readonly Command[] = [
   defineCommand({
     name: 'payments reverse',
     summary:
-      'Reverse a payment that bounced or was recorded by mistake: the customer owes its invoices again, and reminders for them start again.',
+      'Reverse a payment that bounced or was recorded by mistake: the customer owes the invoices that it paid again, and reminders for them continue.',
     arguments: ['ID'],
     options: { reason: REASON },
     run: ({ ID, reason }, context) =>
@@ -83,7 +84,7 @@ export const paymentCommands: readonly Command[] = [
 async function perform(
   context: Context,
   id: string,
-  done: string,
+  outcome: string,
   work: (tx: Transaction, accountId: string, actionContext: ActionContext) => Promise<PaymentRow>,
 ): Promise<Output> {
   const database = await context.database()
@@ -93,7 +94,7 @@ async function perform(
   const allocations = (await readAllocations(database.read, accountId, [id])).get(id) ?? []
   return {
     json: renderPayment(row, allocations),
-    text: `Payment ${id} ${done}. ${row.unapplied_amount} of ${row.amount} ${row.currency} is on account.`,
+    text: `Payment ${id} ${outcome}. ${moneyText(row.unapplied_amount, row.currency)} of ${moneyText(row.amount, row.currency)} is on account.`,
   }
 }
 

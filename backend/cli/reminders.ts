@@ -67,7 +67,7 @@ export const reminderCommands: readonly Command[] = [
   defineCommand({
     name: 'reminders run',
     summary:
-      'Rehearse reminders: plan and send them as if the time were T, until every reminder due at T is sent or suppressed. This requires REHEARSAL=on, with which the backend itself sends no reminders.',
+      'Rehearse reminders: plan and send all that are due, as if the time were T. Firm and final reminders still wait for approval. This requires REHEARSAL=on, with which the backend itself sends no reminders.',
     arguments: [],
     options: {
       now: {
@@ -115,7 +115,7 @@ export const reminderCommands: readonly Command[] = [
 
   defineCommand({
     name: 'reminders approve',
-    summary: 'Approve a firm or final reminder: it is sent in the next send window.',
+    summary: 'Approve a firm or final reminder: it is sent as soon as the send window is open.',
     arguments: ['MESSAGE_ID'],
     options: {},
     run: ({ MESSAGE_ID }, context) => decide(context, MESSAGE_ID, { approve: true }),
@@ -231,8 +231,8 @@ function renderPreview(
 }
 
 /** Renders a list in a table cell: its first two items, and the number of the others. */
-function summarizeList(words: readonly string[]): string {
-  const [first, second, ...others] = words
+function summarizeList(items: readonly string[]): string {
+  const [first, second, ...others] = items
   if (first === undefined) return ''
   if (second === undefined) return first
   return others.length === 0

@@ -1,7 +1,7 @@
 /**
- * Runs one command of the operators' command line, from its arguments to its exit code. Each command uses its
- * own connection and short transactions, so it works while the backend runs. Its changes take effect with the
- * next call to the API.
+ * Runs one command of the operators' command line, from its arguments to its exit code. Most commands open the database
+ * with their own connection and use short transactions, so they work while the backend runs; their changes take effect
+ * with the next call to the API. In contrast, `import` uses the API, and `database copy` requires that no backend runs.
  */
 import type { Writable } from 'node:stream'
 import { parseArgs } from 'node:util'

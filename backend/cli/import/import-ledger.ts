@@ -1,6 +1,6 @@
 /**
- * Runs an import: identifies the account, reads its records, compares them with the file, creates the missing
- * records, and compares again.
+ * Runs an import: identifies the account, reads its records, and compares them with the file. If records are missing,
+ * creates them and compares again.
  */
 import joi from 'joi'
 import { type Comparison, compare, countMissing } from '../../import/comparison.ts'
@@ -22,7 +22,7 @@ export interface ImportOptions {
   readonly concurrency: number
   /** Whether invoices that are already past due are chased. */
   readonly chaseOverdue: boolean
-  /** Only compares the file with the service. */
+  /** Whether the import only compares the file with the service, and creates nothing. */
   readonly dryRun: boolean
 }
 

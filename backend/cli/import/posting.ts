@@ -15,7 +15,7 @@ export interface Refusal {
   readonly detail: string
 }
 
-/** Counts only the records that this run created. */
+/** The numbers of records that this run created, and the records that the service rejected. */
 export interface Posted {
   debtors: number
   invoices: number
@@ -31,7 +31,7 @@ export interface PostingOptions {
   readonly concurrency: number
   /** Whether invoices that are already past due are chased. */
   readonly chaseOverdue: boolean
-  /** Called for each record that is completed. */
+  /** Called once for each record that the service has created or rejected. */
   readonly onDone: () => void
 }
 

@@ -19,7 +19,7 @@ export interface Progress {
    */
   begin(label: string, total?: number, minSecondsLeft?: (remaining: number) => number): void
   advance(count?: number): void
-  /** Shows why the work waits, until the next call of `advance`. */
+  /** Shows why the work waits, until `untilMs` or the next call of `advance`. */
   wait(reason: string, untilMs: number): void
   /** Ends the phase and keeps its last line. */
   end(): void

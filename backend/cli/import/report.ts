@@ -1,4 +1,4 @@
-/** Reports how the file and the service differ after an import, as text and as one JSON document. */
+/** Reports the outcome of an import or dry run, as text and as one JSON document. */
 import {
   type Comparison,
   countMissing,
@@ -17,14 +17,14 @@ export interface ImportResult {
   readonly account: { readonly id: string; readonly name: string }
   readonly dryRun: boolean
   readonly posted: Posted
-  /** The comparison after the import; a dry run has only this one. */
+  /** The comparison after the import; the only comparison if nothing was recorded. */
   readonly comparison: Comparison
   readonly calls: number
   readonly seconds: number
 }
 
-/** The maximum number of differences that the text lists; the JSON document contains all. */
-const DIFFERENCES_SHOWN_MAX = 100
+/** The most differences, and the most rejected records, that the text lists. The JSON document contains all. */
+const SHOWN_MAX = 100
 
 export function renderReport(result: ImportResult): Output & { readonly agrees: boolean } {
   const { comparison, posted } = result
@@ -79,13 +79,13 @@ function renderTotals(currency: string, file: Totals, service: Totals): string {
       money(totals.open),
     ]
   }
-  const [left, right] = [cells(file), cells(service)]
-  const width = Math.max(...[...left, ...right].map(({ length }) => length))
+  const [fileCells, serviceCells] = [cells(file), cells(service)]
+  const width = Math.max(...[...fileCells, ...serviceCells].map(({ length }) => length))
   return renderTable(
     ['invoices', 'invoiced', 'payments', 'paid', 'open'].map((name, at) => ({
       [currency]: name,
-      ['file'.padStart(width)]: (left[at] ?? '').padStart(width),
-      ['service'.padStart(width)]: (right[at] ?? '').padStart(width),
+      ['file'.padStart(width)]: (fileCells[at] ?? '').padStart(width),
+      ['service'.padStart(width)]: (serviceCells[at] ?? '').padStart(width),
     })),
   )
 }
@@ -106,11 +106,8 @@ function describeDifference({ line, record, field, file, service }: Difference):
 }
 
 function shorten(lines: readonly string[]): string {
-  const more = lines.length - DIFFERENCES_SHOWN_MAX
-  return [
-    ...lines.slice(0, DIFFERENCES_SHOWN_MAX),
-    ...(more > 0 ? [`  and ${more} more`] : []),
-  ].join('\n')
+  const more = lines.length - SHOWN_MAX
+  return [...lines.slice(0, SHOWN_MAX), ...(more > 0 ? [`  and ${more} more`] : [])].join('\n')
 }
 
 function describeDisagreement({ comparison, posted, dryRun }: ImportResult): string {
