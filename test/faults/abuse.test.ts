@@ -64,16 +64,16 @@ async function prepareCalls(t: Test, to: StartedGateway, localAddress: string, c
   }
 }
 
-for (const [addresses, good] of [
+for (const [addresses, localAddress] of [
   [1, '127.0.2.1'],
   [1, '127.0.0.1'],
   [30, '127.0.0.1'],
 ] as const) {
   const other = addresses === 1 ? 'another address' : `${addresses} other addresses`
-  const from = good === '127.0.2.1' ? 'the same address' : other
+  const from = localAddress === '127.0.2.1' ? 'the same address' : other
 
   t.test(`calls with a key in use succeed despite unfinished heads from ${from}`, async (t) => {
-    const callAll = await prepareCalls(t, gateway, good)
+    const callAll = await prepareCalls(t, gateway, localAddress)
     const alone = await callAll()
     const head = `GET /api/v1/debtors HTTP/1.1\r\nHost: a\r\nX-A: ${'x'.repeat(47_000)}`
     const crowd = startCrowd(t, { port: gateway.port, count: HEADS, addresses, bytes: head })

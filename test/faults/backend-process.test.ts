@@ -18,7 +18,7 @@ t.setTimeout(300_000)
 t.jobs = 2
 
 t.test(
-  'after a backend is killed, calls get 503 at once; they succeed as soon as it runs again',
+  'after a backend is killed, calls get 503 at once; they succeed once it runs again',
   async (t) => {
     const ledger = await openLedger(t)
     const { system } = ledger
@@ -81,7 +81,7 @@ t.test(
 )
 
 t.test(
-  'a gateway that starts before its backend becomes ready once the backend runs',
+  'a gateway that is started without a backend becomes ready once the backend runs',
   async (t) => {
     const { system, apiKey } = await openLedger(t)
     await system.backend.stop('SIGKILL')
@@ -127,10 +127,10 @@ t.test('while a backend restarts under load, calls get 201, or 503 with Retry-Af
   const { system } = ledger
   const invoiceId = await ledger.invoice(900_000_000)
   const responses: (Response | undefined)[] = []
-  let over = false
+  let isOver = false
   const keepPaying = async (name: string) => {
     const payer = ledger.payer(name)
-    for (let n = 0; !over; n++) {
+    for (let n = 0; !isOver; n++) {
       const intent = { key: `${name}-${n}`, reference: `${name}-${n}`, invoiceId, amount: 1 }
       const response = await payer.send(intent)
       responses.push(response)
@@ -145,7 +145,7 @@ t.test('while a backend restarts under load, calls get 201, or 503 with Retry-Af
     t.equal(await system.backend.stop('SIGTERM'), 0)
     await system.startBackend()
   }
-  over = true
+  isOver = true
   await Promise.all(payers)
   for (const response of responses) {
     if (response?.status === 201) continue
@@ -158,7 +158,10 @@ t.test('while a backend restarts under load, calls get 201, or 503 with Retry-Af
   t.strictSame((await ledger.check()).violations, [])
 })
 
-/** Resolves when `/readyz` reports exactly these reasons under `degraded`. Rejects if its status is not 200. */
+/**
+ * Resolves when `/readyz` of the gateway reports exactly these reasons under `degraded`, apart from those of single
+ * backends. Rejects if its status is not 200.
+ */
 async function untilDegradedIs({ system }: Ledger, reasons: readonly string[]): Promise<void> {
   const readyz = `http://127.0.0.1:${system.gateways[0]?.operationsPort}/readyz`
   await until(async () => {

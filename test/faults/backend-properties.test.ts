@@ -4,7 +4,7 @@ import { type NewLine, totalsOf } from '../../backend/invoices/lines.ts'
 import { AMOUNT_MAX, isQuantity } from '../../backend/money/money.ts'
 import { fc } from '../fixtures/properties.ts'
 
-const KEY = Buffer.alloc(32, 1)
+const CURSOR_KEY = Buffer.alloc(32, 1)
 
 const text = fc.string({ unit: 'grapheme', maxLength: 20 })
 const scope: fc.Arbitrary<CursorScope> = fc.record({
@@ -30,8 +30,8 @@ function isValid(key: Buffer, scope: CursorScope, cursor: string): boolean {
 t.test('a verified cursor has the position for which it was signed', async (t) => {
   fc.assert(
     fc.property(scope, position, (scope, position) => {
-      const cursor = signCursor(KEY, scope, position)
-      const found = verifyCursor(KEY, scope, cursor)
+      const cursor = signCursor(CURSOR_KEY, scope, position)
+      const found = verifyCursor(CURSOR_KEY, scope, cursor)
       return found.value === position.value && found.id === position.id && /^[\w-]+$/.test(cursor)
     }),
   )
@@ -41,14 +41,14 @@ t.test('a verified cursor has the position for which it was signed', async (t) =
 t.test('a cursor is valid only for its own account, list, sort and filters', async (t) => {
   fc.assert(
     fc.property(scope, scope, position, (mine, other, position) => {
-      const cursor = signCursor(KEY, mine, position)
+      const cursor = signCursor(CURSOR_KEY, mine, position)
       const mixed = [
         { ...mine, accountId: other.accountId },
         { ...mine, operationId: other.operationId },
         { ...mine, sort: other.sort },
         { ...mine, filters: other.filters },
       ]
-      return mixed.every((scope) => isValid(KEY, scope, cursor) === isSame(scope, mine))
+      return mixed.every((scope) => isValid(CURSOR_KEY, scope, cursor) === isSame(scope, mine))
     }),
   )
   t.pass()
@@ -62,7 +62,7 @@ t.test('a cursor that was changed, shortened or extended is rejected', async (t)
   )
   fc.assert(
     fc.property(scope, position, change, (scope, position, { kind, at, bit }) => {
-      const bytes = Buffer.from(signCursor(KEY, scope, position), 'base64url')
+      const bytes = Buffer.from(signCursor(CURSOR_KEY, scope, position), 'base64url')
       const offset = at % bytes.length
       if (kind === 'flip') bytes.writeUInt8(bytes.readUInt8(offset) ^ (1 << bit), offset)
       const changed =
@@ -71,10 +71,10 @@ t.test('a cursor that was changed, shortened or extended is rejected', async (t)
           : kind === 'grow'
             ? Buffer.concat([bytes, Buffer.of(at)])
             : bytes
-      return !isValid(KEY, scope, changed.toString('base64url'))
+      return !isValid(CURSOR_KEY, scope, changed.toString('base64url'))
     }),
   )
-  fc.assert(fc.property(scope, fc.string(), (scope, text) => !isValid(KEY, scope, text)))
+  fc.assert(fc.property(scope, fc.string(), (scope, text) => !isValid(CURSOR_KEY, scope, text)))
   t.pass()
 })
 

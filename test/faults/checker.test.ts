@@ -68,7 +68,8 @@ t.test('the checker detects a caller that uses a new key for a retry', async (t:
 })
 
 /**
- * Makes concurrent calls, repeats, calls with another body, and rejected calls. Each bug affects one of these calls.
+ * Makes concurrent calls, repeats, calls with another body, and rejected calls. Each bug affects at least one of these
+ * calls.
  */
 async function makeCalls(ledger: Ledger): Promise<void> {
   const invoiceId = await ledger.invoice(10_000)

@@ -92,7 +92,7 @@ t.test('while a backend restarts under load, calls get only 200, 502 or 503', as
   }
   await until(async () => (await call(url(), { key })).status === 200, 'calls succeed again')
   await Promise.all([reads.stop(), writes.stop()])
-  t.comment(`reads ${shown(reads)}, writes without a key ${shown(writes)}`)
+  t.comment(`reads ${shown(reads)}, writes without an idempotency key ${shown(writes)}`)
   for (const { seen } of [reads, writes]) {
     for (const outcome of seen.keys()) t.ok(['200', '502', '503'].includes(outcome), outcome)
   }

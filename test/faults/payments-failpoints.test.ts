@@ -52,7 +52,7 @@ function sweep(fault: Fault) {
         t.ok(hasFired(directory, key), `${key} has fired`)
         await restarted
         if (fault !== 'stall') {
-          const originals = replayed.filter((is) => !is).length
+          const originals = replayed.filter((isReplay) => !isReplay).length
           t.equal(
             originals,
             DURABLE.includes(point) ? 0 : 1,

@@ -32,15 +32,15 @@ t.test('payments are exact despite stops and crashes of the database', async (t)
   })
   const all = PAYERS * PAYMENTS_EACH
   for (const signal of ['SIGINT', 'SIGQUIT', 'SIGINT', 'SIGQUIT'] as const) {
-    const until = Math.min(all, paid + all / 8)
-    while (paid < until) await delay(5)
+    const target = Math.min(all, paid + all / 8)
+    while (paid < target) await delay(5)
     await server.stop(signal)
     await server.start()
   }
   await Promise.all(paying)
-  const codes = new Set(history.events.flatMap((e) => (e.type === 'info' ? [e.status] : [])))
+  const statuses = new Set(history.events.flatMap((e) => (e.type === 'info' ? [e.status] : [])))
   t.strictSame(
-    [...codes].filter((status) => status !== undefined && ![502, 503, 504].includes(status)),
+    [...statuses].filter((status) => status !== undefined && ![502, 503, 504].includes(status)),
     [],
     'calls failed only with errors that are documented as retryable',
   )

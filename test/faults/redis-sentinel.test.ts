@@ -16,8 +16,8 @@ const SHARED_MS_MAX = 10 * 1_000
 const LIMIT = 1_000_000
 
 /**
- * Counts calls, one after the other, until `isOver`. Resolves with the number of calls, and of those that the gateway
- * counted itself (`local`).
+ * Counts calls, one after the other, until `isOver`. Resolves with the number of calls, the number of those that the
+ * gateway counted itself (`local`), and the duration of the slowest.
  */
 async function consumeUntil(
   rateLimiter: ReturnType<typeof connectRateLimiter>,

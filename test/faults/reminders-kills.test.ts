@@ -24,7 +24,7 @@ t.test(
   },
 )
 
-t.test('two processes that run at the same time send a reminder only once', async (t) => {
+t.test('two runs at the same time send a reminder only once', async (t) => {
   const smtp = await startSmtpServer(t)
   const { run } = await prepareReminderCli(t, smtp.url)
   const outcomes = await Promise.all([run(RUN), run(RUN)])

@@ -32,13 +32,13 @@ t.test('during a rolling restart, no call or page request fails', async (t) => {
   const { system } = ledger
   const backends = system.backends.map(({ port }) => `http://127.0.0.1:${port}`).join()
   /** Starts a gateway on a new port, so that no client can still be connected to it. */
-  const startOne = async () => {
+  const startOneGateway = async () => {
     const gateway = await startGateway(t, backends, { REDIS_URL: redis.url })
     const readyz = `http://127.0.0.1:${gateway.operationsPort}/readyz`
     await until(async () => (await fetch(readyz)).ok, 'the gateway is ready')
     return gateway
   }
-  const gateways = await Promise.all(Array.from({ length: SIZE }, startOne))
+  const gateways = await Promise.all(Array.from({ length: SIZE }, startOneGateway))
   const invoiceId = await ledger.invoice(900_000_000)
   /** The gateways to which a load balancer would send calls. A gateway is removed before its restart. */
   const inService = new Set(gateways)
@@ -90,7 +90,7 @@ t.test('during a rolling restart, no call or page request fails', async (t) => {
       inService.delete(gateway)
       t.equal(await gateway.stop('SIGTERM'), 0, 'drained')
       lines.push(...gateway.log().split('\n'))
-      inService.add(await startOne())
+      inService.add(await startOneGateway())
     }
   }
   isOver = true

@@ -67,7 +67,7 @@ t.test(
     const end = Date.now() + SECONDS * 1000
     let runs = 0
     while (Date.now() < end) {
-      // Every third run is killed at a random page.
+      // Every third run is killed at a random page, if it reads that many.
       const killedAt = runs++ % 3 === 0 ? randomInt(10) : -1
       for (const copy of copies) await copy.run(new Date(), async (page) => page !== killedAt)
     }

@@ -118,7 +118,7 @@ t.test('concurrent calls with the same unknown key cost one look-up', async (t) 
   t.equal(backend.lookUps() - from, 1)
 })
 
-/** Sends `RATE` made-up keys a second from these addresses, whatever the responses, until it is stopped. */
+/** Sends `RATE` made-up keys a second from this many addresses, whatever the responses, until it is stopped. */
 function floodFrom(addresses: number, port: () => number) {
   const agents = Array.from({ length: addresses }, (_, index) => {
     const localAddress = `127.0.1.${index + 1}`
@@ -151,7 +151,7 @@ function floodFrom(addresses: number, port: () => number) {
 // call with a new key.
 for (const addresses of [1, 30]) {
   t.test(
-    `calls with keys in use succeed after a restart, during a flood from ${addresses} addresses`,
+    `calls with keys in use succeed after a restart, during a flood from ${addresses === 1 ? 'one address' : `${addresses} addresses`}`,
     async (t) => {
       const inUse = Array.from({ length: 12 }, () => backend.issue(undefined, 1_000))
       backend.delayLookUps(20)

@@ -102,8 +102,8 @@ try {
   const rate = await chooseRate(scenario, keys)
   const rounds = await compare(scenario, keys, rate)
   print(`\nat full load\n\n${throughputTable(subjects, rounds)}\n`)
-  for (const [index, calls] of [CALM_RATE, rate].entries()) {
-    print(`at a fixed rate of ${rounded(calls)} calls a second\n`)
+  for (const [index, callsPerSecond] of [CALM_RATE, rate].entries()) {
+    print(`at a fixed rate of ${rounded(callsPerSecond)} calls a second\n`)
     print(`${latencyTable(subjects, rounds, index)}\n`)
   }
   const measuresOurs = subjects.some(({ name }) => name === OURS)
@@ -190,8 +190,8 @@ async function measureClosed(running: RunningSubject, keys: Keys) {
 }
 
 /**
- * Repeats a disturbed measurement, and resolves with the least disturbed. Without this, the p99 would measure the host,
- * which may stall a core for longer.
+ * Repeats a disturbed measurement, and resolves with the one from which the host took the least time. Without this, the
+ * p99 would measure the host, which may stall a core for longer.
  */
 async function measureOpen(running: RunningSubject, requests: readonly Buffer[], rate: number) {
   const measure = async () => {

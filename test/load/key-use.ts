@@ -1,8 +1,8 @@
 /**
  * `npm run bench -- key-use [--rounds N]`: measures how much the use of many keys delays payments. A payer records one
  * payment after the other in three cases: nothing else happens; one key makes 10,000 calls in four seconds; or 10,000
- * keys make one call each, and two gateways report the windows of these keys. The last two cases differ only in what is
- * stored about the use of keys. A real backend process runs on SQLite and on PostgreSQL.
+ * keys make one call each, and two gateways report the windows of these keys. The last two cases differ only in the use
+ * of keys that is reported and stored. A real backend process runs on SQLite and on PostgreSQL.
  */
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
@@ -32,7 +32,7 @@ import { startProcess } from '../fixtures/service/process.ts'
 import { Cleanup } from './machine.ts'
 
 const PEPPER = 'pepper+of+the+benchmark+0123456789abcdef'
-const SECRET = 'gateways+of+the+benchmark+0123456789abcd'
+const GATEWAY_SECRET = 'gateways+of+the+benchmark+0123456789abcd'
 const BOX_KEY = 'box+of+the+benchmark+0123456789abcdefghi'
 
 const KEYS = 10_000
@@ -75,7 +75,7 @@ async function measure(kind: string, rounds: number): Promise<void> {
     DATA_DIR: directory,
     KEY_PEPPER: `v1:${PEPPER}`,
     SECRET_BOX_KEY: BOX_KEY,
-    GATEWAY_SECRET: SECRET,
+    GATEWAY_SECRET: GATEWAY_SECRET,
     BACKEND_PORT: '0',
     BACKEND_OPERATIONS_PORT: '0',
     LOG_LEVEL: 'error',
@@ -135,7 +135,7 @@ async function fill(database: OpenDatabase): Promise<Ledger> {
 
 function principalOf(accountId: string, keyId: string): string {
   const principal = { keyId, keyRevision: 1, accountId, accountRevision: 1 }
-  return signPrincipal(principal, Date.now() + PRINCIPAL_LIFETIME_MS, [SECRET])
+  return signPrincipal(principal, Date.now() + PRINCIPAL_LIFETIME_MS, [GATEWAY_SECRET])
 }
 
 /** Makes payments during a load. Resolves with the duration of each, in milliseconds. */
@@ -155,7 +155,7 @@ async function payDuring(pool: Pool, use: Use): Promise<number[]> {
     )
   }
   const { id: debtorId } = JSON.parse(await post('/api/v1/debtors', { name: 'Globex' }))
-  const user =
+  const keyUse =
     use.load === 'nothing'
       ? undefined
       : once(new Worker(new URL(import.meta.url), { workerData: use }), 'exit')
@@ -166,7 +166,7 @@ async function payDuring(pool: Pool, use: Use): Promise<number[]> {
     await post('/api/v1/payments', { debtor_id: debtorId, currency: 'EUR', amount: 100 })
     times.push(performance.now() - from)
   }
-  await user
+  await keyUse
   return times
 }
 
@@ -208,7 +208,7 @@ async function report(pool: Pool, name: string, keyIds: readonly string[]): Prom
     const batch = 1 + at / USAGE_REPORT_ENTRIES_MAX
     const body = JSON.stringify({ gateway, batch, refused: [], errors: [], windows })
     const signed = { method: 'POST', path: USAGE_REPORT_PATH, body }
-    const headers = { [SIGNATURE_HEADER]: signRequest(signed, Date.now(), [SECRET]) }
+    const headers = { [SIGNATURE_HEADER]: signRequest(signed, Date.now(), [GATEWAY_SECRET]) }
     await call(pool, 'POST', USAGE_REPORT_PATH, headers, body)
   }
 }

@@ -45,7 +45,10 @@ Usage: npm run bench -- lists [options]
 `
 /** The number of repetitions of a call for each size in a round. */
 const REPETITIONS = 20
-/** Calls request this many different invoices, because an integration, too, requests a few records repeatedly. */
+/**
+ * Without `--cold`, calls request this many different invoices, because an integration, too, requests a few records
+ * repeatedly.
+ */
 const HOT_INVOICES = 20
 const WARM_UP_ROUNDS = 2
 /** After this time, a call is not repeated again, because a call to a large database may take seconds. */
@@ -125,7 +128,7 @@ function sqliteUrls(): Urls {
 }
 
 async function postgresUrls(): Promise<Urls> {
-  const at = options.postgres ?? (await ownPostgres())
+  const at = options.postgres ?? (await startOwnPostgres())
   return async (size) => {
     const url = new URL(at)
     url.pathname = `/lists_${size}`
@@ -140,7 +143,7 @@ async function postgresUrls(): Promise<Urls> {
   }
 }
 
-async function ownPostgres(): Promise<string> {
+async function startOwnPostgres(): Promise<string> {
   const server = await startPostgres({ durable: true })
   cleanup.teardown(() => server.remove())
   return server.url('postgres')

@@ -10,7 +10,7 @@ import { endWithThisProcess } from '../fixtures/service/terminate-children.ts'
 /** The measured processes have a core of their own. Load generator, upstream and Redis share the other. */
 export const SUBJECT_CORE = 0
 export const LOAD_CORE = 1
-/** The core of a database server, on a machine with more than two cores. */
+/** The core of a database server: the third if there is one, otherwise the core of the load generator. */
 export const SERVER_CORE = cpus().length > 2 ? 2 : LOAD_CORE
 
 /** The clock ticks per second in /proc, which are constant for programs (proc(5)). */

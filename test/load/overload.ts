@@ -77,7 +77,7 @@ const options = readOptions(HELP, {
   part: { type: 'string' },
 })
 const overloadSeconds = Number(options.seconds)
-const times = Number(options.times)
+const rateMultiple = Number(options.times)
 
 let payments = 0
 
@@ -141,14 +141,14 @@ async function measureOverload(
 ): Promise<void> {
   const calm = await run(CALM_SHARE * maximum, CALM_SECONDS, CALLERS)
   const memory = watchMemory(pids)
-  const overloaded = await run(times * maximum, overloadSeconds, CONNECTIONS)
+  const overloaded = await run(rateMultiple * maximum, overloadSeconds, CONNECTIONS)
   const after = await run(CALM_SHARE * maximum, CALM_SECONDS, CALLERS)
   const megabytes = memory()
   const title = (name: string) => `${engine}, ${name}`
   const rows = [
     row(title('64 callers at once'), full, FULL_SECONDS),
     row(title('calm'), calm, CALM_SECONDS),
-    row(title(`${times} times the maximum`), overloaded, overloadSeconds),
+    row(title(`${rateMultiple} times the maximum`), overloaded, overloadSeconds),
     row(title('calm again'), after, CALM_SECONDS),
   ]
   print(`${tableOf(COLUMNS, rows)}\n`)
@@ -286,10 +286,10 @@ function goodput({ calls }: Outcome, seconds: number): number {
 function row(title: string, { calls, lateness }: Outcome, seconds: number): string[] {
   const served = calls.filter(isServed).map(({ ms }) => ms)
   const shed = calls.filter(({ status }) => status === 503).map(({ ms }) => ms)
-  const others = new Map<number, number>()
+  const otherStatuses = new Map<number, number>()
   for (const one of calls) {
     if (!isServed(one) && one.status !== 503) {
-      others.set(one.status, (others.get(one.status) ?? 0) + 1)
+      otherStatuses.set(one.status, (otherStatuses.get(one.status) ?? 0) + 1)
     }
   }
   return [
@@ -300,13 +300,13 @@ function row(title: string, { calls, lateness }: Outcome, seconds: number): stri
     rounded(shed.length / seconds),
     rounded(quantile(shed, 0.99), 1),
     rounded(Math.max(0, ...[quantile(served, 1), quantile(shed, 1)].filter(Number.isFinite)), 1),
-    [...others].map(([status, count]) => `${count} × ${status}`).join(', '),
+    [...otherStatuses].map(([status, count]) => `${count} × ${status}`).join(', '),
     rounded(lateness.sentMs + lateness.readMs, 1),
   ]
 }
 
 /**
- * Returns the time until latency is normal again. A second is normal if in each of its slices, at most one call in
+ * Returns the seconds until latency is normal again. A second is normal if in each of its slices, at most one call in
  * twenty failed or was slow.
  */
 function secondsToNormal({ calls: after }: Outcome, { calls: calm }: Outcome): number {

@@ -1,9 +1,9 @@
 /**
- * `node test/load/product.ts`: measures gateway, backend and database as an integration uses them. The whole product
- * has one core; load generator and Redis share the other. In production, PostgreSQL would run on another machine: here
- * it has the third core, or shares the core of the load generator if there are only two. Two floors are measured for
- * comparison: bare hapi with the raw driver, and the number of commits per second on this disk. Every payment is on
- * disk before its response is sent.
+ * `node test/load/product.ts`: measures gateway, backend and database as an integration uses them. Each subject has one
+ * core, except the two whose names say `both cores`; load generator and Redis share the other. In production,
+ * PostgreSQL would run on another machine: here it has the third core, or shares the core of the load generator if
+ * there are only two. Two floors are measured for comparison: bare hapi with the raw driver, and the number of commits
+ * per second on this disk. Every payment is on disk before its response is sent.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -87,7 +87,7 @@ interface Subject {
   /** The process ids of the subject. */
   readonly pids: readonly number[]
   /** The process id of the subject's database server, if it has one. */
-  readonly server?: number
+  readonly serverPid?: number
   readonly kinds: readonly Kind[]
 }
 
@@ -156,8 +156,8 @@ async function startOnPostgres(name: string, directory: string) {
   cleanup.teardown(() => postgres.remove())
   await createDatabase(postgres.url('postgres'), 'product')
   const databaseUrl = postgres.url('product')
-  const server = Number.parseInt(readFileSync(join(postgres.data, 'postmaster.pid'), 'utf8'), 10)
-  pin(server, SERVER_CORE)
+  const serverPid = Number.parseInt(readFileSync(join(postgres.data, 'postmaster.pid'), 'utf8'), 10)
+  pin(serverPid, SERVER_CORE)
   const [whole, alone] = await startProduct(name, directory, 'one core', {
     databaseUrl,
     backends: 1,
@@ -167,7 +167,7 @@ async function startOnPostgres(name: string, directory: string) {
   }
   await analyzeTables(databaseUrl)
   const floor = await startFloor('bare hapi, raw pg', whole, databaseUrl)
-  return [whole, alone, floor].map((subject) => ({ ...subject, server }))
+  return [whole, alone, floor].map((subject) => ({ ...subject, serverPid }))
 }
 
 async function createDatabase(url: string, name: string): Promise<void> {
@@ -313,9 +313,9 @@ async function measure(subject: Subject, { kind, connections }: Load): Promise<F
       seconds: forSeconds,
     })
   await request(1)
-  const { server, pids } = subject
+  const { serverPid, pids } = subject
   const cpu = () => pids.reduce((sum, pid) => sum + cpuSeconds(pid), 0)
-  const serverCpu = () => (server === undefined ? 0 : cpuSeconds(server))
+  const serverCpu = () => (serverPid === undefined ? 0 : cpuSeconds(serverPid))
   const before = cpu()
   const serverBefore = serverCpu()
   const { calls, seconds: took, failed, p50_ms, p99_ms } = await request(seconds)
@@ -347,24 +347,25 @@ async function measureCommits(path: string): Promise<number> {
 }
 
 function tableOfFigures(figures: ReadonlyMap<string, readonly Figure[]>): string {
-  const mid = (all: readonly Figure[], figure: (one: Figure) => number) => median(all.map(figure))
+  const medianOf = (all: readonly Figure[], figure: (one: Figure) => number) =>
+    median(all.map(figure))
   const rows = [...figures].map(([title, all]) => [
-    title,
-    rounded(mid(all, ({ callsPerSecond }) => callsPerSecond)),
-    rounded(mid(all, ({ callsPerCpuSecond }) => callsPerCpuSecond)),
+    ...title.split(' | '),
+    rounded(medianOf(all, ({ callsPerSecond }) => callsPerSecond)),
+    rounded(medianOf(all, ({ callsPerCpuSecond }) => callsPerCpuSecond)),
     rounded(
-      mid(all, ({ p50Ms }) => p50Ms),
+      medianOf(all, ({ p50Ms }) => p50Ms),
       1,
     ),
     rounded(
-      mid(all, ({ p99Ms }) => p99Ms),
+      medianOf(all, ({ p99Ms }) => p99Ms),
       1,
     ),
-    rounded(mid(all, ({ serverMicroseconds }) => serverMicroseconds)),
-    rounded(mid(all, ({ failed }) => failed)),
+    rounded(medianOf(all, ({ serverMicroseconds }) => serverMicroseconds)),
+    rounded(medianOf(all, ({ failed }) => failed)),
   ])
   const measures = ['calls/s', 'calls/CPU s', 'p50 ms', 'p99 ms', 'server µs', 'failed']
-  return tableOf(['calls | subject', ...measures], rows)
+  return tableOf(['calls', 'subject', ...measures], rows, 2)
 }
 
 /**

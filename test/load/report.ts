@@ -1,4 +1,4 @@
-/** Computes and prints the figures of benchmarks. */
+/** Computes and renders the figures of benchmarks. */
 
 export function median(figures: readonly number[]): number {
   const sorted = figures.toSorted((a, b) => a - b)
@@ -7,21 +7,25 @@ export function median(figures: readonly number[]): number {
   return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? Number.NaN) + upper) / 2
 }
 
-/** Returns the figure that this share of the figures does not exceed, e.g. the p99 for 0.99. */
+/** Returns a figure that at least this share of the figures does not exceed, e.g. the p99 for 0.99. */
 export function quantile(figures: readonly number[], share: number): number {
   const sorted = figures.toSorted((a, b) => a - b)
   return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? Number.NaN
 }
 
-/** Renders a Markdown table with aligned columns. The first column names the row. */
-export function tableOf(columns: readonly string[], rows: readonly (readonly string[])[]): string {
+/** Renders a Markdown table. The first columns, as many as `names`, name the row; the others contain figures. */
+export function tableOf(
+  columns: readonly string[],
+  rows: readonly (readonly string[])[],
+  names = 1,
+): string {
   // Even the separator line of an empty column needs a dash and a colon.
   const widths = columns.map((column, at) =>
     Math.max(2, column.length, ...rows.map((row) => row[at]?.length ?? 0)),
   )
   const line = (cells: readonly string[]) =>
-    `| ${cells.map((cell, at) => (at === 0 ? cell.padEnd(widths[at] ?? 0) : cell.padStart(widths[at] ?? 0))).join(' | ')} |`
-  const rule = `| ${widths.map((width, at) => (at === 0 ? '-'.repeat(width) : `${'-'.repeat(width - 1)}:`)).join(' | ')} |`
+    `| ${cells.map((cell, at) => (at < names ? cell.padEnd(widths[at] ?? 0) : cell.padStart(widths[at] ?? 0))).join(' | ')} |`
+  const rule = `| ${widths.map((width, at) => (at < names ? '-'.repeat(width) : `${'-'.repeat(width - 1)}:`)).join(' | ')} |`
   return [line(columns), rule, ...rows.map(line)].join('\n')
 }
 

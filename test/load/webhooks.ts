@@ -38,7 +38,10 @@ const ISOLATION_SECONDS = 20
 if (process.argv[2] === 'receiver') await receive()
 else await measure()
 
-/** Responds to a webhook at once with 204, but never under /hang. /report returns the latency of each webhook. */
+/**
+ * Responds to a webhook at once with 204, but never under /hang. /report returns how many webhooks got a response, and
+ * the latencies of those under / since the last report.
+ */
 async function receive(): Promise<void> {
   let count = 0
   let latencies: number[] = []
@@ -65,8 +68,8 @@ async function receive(): Promise<void> {
 }
 
 async function measure(): Promise<void> {
-  const work: (() => unknown)[] = []
-  const owner = { teardown: (step: () => unknown) => work.push(step) }
+  const teardowns: (() => unknown)[] = []
+  const owner = { teardown: (step: () => unknown) => teardowns.push(step) }
   const directory = await mkdtemp(join(tmpdir(), 'webhooks-'))
   try {
     const receiver = await startReceiver(owner)
@@ -85,14 +88,14 @@ async function measure(): Promise<void> {
       log: createLogger('benchmark', 'error'),
       openedBy: 'operator',
     })
-    work.push(() => database.close())
+    teardowns.push(() => database.close())
     for (const endpoints of [1, 10]) await measureThroughput(database, receiver, endpoints)
     for (const hanging of [0, 10]) {
       await measureIsolation(database, receiver, `http://127.0.0.1:${backend.port}`, hanging)
     }
     await backend.stop()
   } finally {
-    for (const step of work.reverse()) await step()
+    for (const step of teardowns.reverse()) await step()
     await rm(directory, { recursive: true })
   }
 }
@@ -147,13 +150,16 @@ async function measureIsolation(
     database,
     Array.from({ length: 10 }, (_, n) => receiver.url + (n < hanging ? '/hang' : '/unmeasured')),
   )
-  const [key, otherKey] = [
-    await issueKey(database, accountId),
-    await issueKey(database, other.accountId),
+  const [principal, otherPrincipal] = [
+    await issuePrincipal(database, accountId),
+    await issuePrincipal(database, other.accountId),
   ]
   await receiver.report()
   for (let turn = 0; turn < ISOLATION_SECONDS * 10; turn++) {
-    await Promise.all([createDebtor(backendUrl, key), createDebtor(backendUrl, otherKey)])
+    await Promise.all([
+      createDebtor(backendUrl, principal),
+      createDebtor(backendUrl, otherPrincipal),
+    ])
     await delay(100)
   }
   await delay(2000)
@@ -196,7 +202,7 @@ async function recordEvents(
   })
 }
 
-async function issueKey(database: OpenDatabase, accountId: string): Promise<string> {
+async function issuePrincipal(database: OpenDatabase, accountId: string): Promise<string> {
   const actionContext = { actor: OPERATOR, now: new Date() }
   const input = { accountId, name: 'Benchmark', scopes: SCOPES }
   const pepper = { version: 'v1', secret: PEPPER }

@@ -74,7 +74,7 @@ t.test('a port on which a server listens without a reservation is skipped', asyn
   })
 })
 
-t.test('a start whose port is in use is repeated with another port', async (t) => {
+t.test('a start is repeated with another port only if its port is in use', async (t) => {
   const tried: number[] = []
   const port = await startOnReservedPort(async (port) => {
     tried.push(port)

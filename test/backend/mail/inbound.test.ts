@@ -172,7 +172,7 @@ t.test('a complaint stops reminders permanently; an Admin cannot clear it', asyn
     contactability: { email: 'complained' },
     chasing: { status: 'paused', reason: 'complained' },
   })
-  await rejectsWith(t, service.clear(debtor.id), { code: 'address_suppressed' })
+  await rejectsWith(t, service.clearSuppression(debtor.id), { code: 'address_suppressed' })
 })
 
 t.test('a reply is logged, and pauses chasing until a person resumes it', async (t) => {
@@ -257,7 +257,7 @@ t.test('an Admin clears a bounced address, and chasing continues', async (t) => 
   const service = await startMailService(t)
   const { debtor, id } = await sentReminder(service)
   await service.post(deliveryReport({ messageId: id }))
-  await service.clear(debtor.id)
+  await service.clearSuppression(debtor.id)
   matches(t, await service.books.read(`/api/v1/debtors/${debtor.id}`), {
     contactability: { email: 'ok' },
     chasing: { status: 'active', reason: null },

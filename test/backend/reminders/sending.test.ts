@@ -194,7 +194,7 @@ t.test(
     t.equal(engine.smtp.mails.length, 0)
     const debtor = await engine.books.read(`/api/v1/debtors/${invoice.debtor_id}`)
     matches(t, debtor, { contactability: { email: 'bounced' }, chasing: { status: 'paused' } })
-    await engine.service.clear(invoice.debtor_id)
+    await engine.service.clearSuppression(invoice.debtor_id)
     await engine.at('2026-12-28T09:00:00.000Z')
     t.equal(
       (await engine.log()).at(-1),

@@ -87,7 +87,7 @@ t.test(
     const settings = await startMoneySettings(t)
     const { backend, ada, account, debtor } = settings
     const invoice = await settings.invoice()
-    const payment = await settings.onAccount(1000)
+    const payment = await settings.payOnAccount(1000)
     const key = await backend.issueKey(account.id)
     const endpoint = await ada.send('POST', '/settings/webhook-endpoints', {
       ...{ url: 'https://erp.acme.nl/hook', events: ['invoice.paid'] },

@@ -12,7 +12,7 @@ t.test(
     const settings = await startMoneySettings(t)
     const { backend, ada } = settings
     const invoice = await settings.invoice()
-    const payment = await settings.onAccount(1000)
+    const payment = await settings.payOnAccount(1000)
     const other = await backend.createAccount()
     await createUserIn(backend, other.id, 'eve@other.example', 'admin')
     const mia = await logIn(backend, MEMBER)

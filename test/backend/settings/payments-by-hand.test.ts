@@ -133,7 +133,7 @@ t.test('money on account is allocated and taken back, each after a preview', asy
   const settings = await startMoneySettings(t)
   const { ada } = settings
   const one = await settings.invoice(PAST_DUE)
-  const payment = await settings.onAccount(15_000)
+  const payment = await settings.payOnAccount(15_000)
   const path = `/settings/payments/${payment.id}`
   const form = await ada.page(`${path}/allocate`)
   matches(t, form, { status: 200, text: containing('value="100.00"') })
@@ -204,7 +204,7 @@ t.test('a currency may be entered in lower case', async (t) => {
 t.test('invalid amounts are rejected, even in the requests of the Undo button', async (t) => {
   const settings = await startMoneySettings(t)
   const invoice = await settings.invoice()
-  const payment = await settings.onAccount(1000)
+  const payment = await settings.payOnAccount(1000)
   const path = `/settings/payments/${payment.id}`
   const keyed = () => ({ idempotency_key: crypto.randomUUID() })
   for (const amount of [-1, 0]) {
@@ -228,7 +228,7 @@ t.test('invalid amounts are rejected, even in the requests of the Undo button', 
 t.test('if two people allocate the same money at once, one of them is rejected', async (t) => {
   const settings = await startMoneySettings(t)
   const [one, two] = [await settings.invoice(PAST_DUE), await settings.invoice()]
-  const payment = await settings.onAccount(10_000)
+  const payment = await settings.payOnAccount(10_000)
   const outcomes = await Promise.all(
     [one, two].map(({ id }, index) =>
       settings.ada.send('POST', `/settings/payments/${payment.id}/allocate`, {

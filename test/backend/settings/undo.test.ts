@@ -52,7 +52,7 @@ t.test('undo restores a pause that was ended, with its reason and its last day',
 t.test('an allocation, and the taking back of an allocation, can be undone once', async (t) => {
   const settings = await startMoneySettings(t)
   const invoice = await settings.invoice(PAST_DUE)
-  const payment = await settings.onAccount(4000)
+  const payment = await settings.payOnAccount(4000)
   const path = `/settings/payments/${payment.id}`
   const due = async () => (await settings.read(`invoices/${invoice.id}`)).amount_due
   const preview = await submit(settings, settings.ada, `${path}/allocate/preview`, [
@@ -88,7 +88,7 @@ t.test('an allocation, and the taking back of an allocation, can be undone once'
 t.test('undo is rejected if more was allocated to the invoice in the meantime', async (t) => {
   const settings = await startMoneySettings(t)
   const invoice = await settings.invoice(PAST_DUE)
-  const payment = await settings.onAccount(4000)
+  const payment = await settings.payOnAccount(4000)
   const path = `/settings/payments/${payment.id}`
   const preview = await submit(settings, settings.ada, `${path}/allocate/preview`, [
     ['allocations/invoice_id', invoice.id],

@@ -42,8 +42,8 @@ export async function runClosedLoop(subject: RunningSubject, load: Load): Promis
 }
 
 /**
- * Warms up the subject: runs until two successive runs serve no more calls per CPU second than the runs before. Code
- * that is compiled at run time becomes faster at first.
+ * Warms up the subject, because code that is compiled at run time becomes faster at first. Ends when two successive
+ * runs are not faster than the best run before, or after `WARM_UP_RUNS_MAX` runs.
  */
 export async function warmUp(subject: RunningSubject, load: Omit<Load, 'seconds'>) {
   let best = 0

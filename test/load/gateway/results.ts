@@ -24,12 +24,12 @@ export interface Round {
 export type Rounds = ReadonlyMap<string, readonly Round[]>
 
 export function throughputTable(subjects: readonly Subject[], rounds: Rounds): string {
-  const mid = (name: string, figure: (one: ClosedLoop) => number) =>
+  const medianOf = (name: string, figure: (one: ClosedLoop) => number) =>
     median((rounds.get(name) ?? []).map(({ closed }) => figure(closed)))
   const perSecond = (one: ClosedLoop) => one.callsPerSecond
   const perCpuSecond = (one: ClosedLoop) => one.callsPerCpuSecond
   const ratio = (name: string, to: string, figure: (one: ClosedLoop) => number) =>
-    rounded(mid(name, figure) / mid(to, figure), 2)
+    rounded(medianOf(name, figure) / medianOf(to, figure), 2)
   const rows = subjects.map(({ name, job }) => {
     const all = (rounds.get(name) ?? []).map(({ closed }) => closed)
     const rates = all.map(perSecond)
@@ -39,12 +39,12 @@ export function throughputTable(subjects: readonly Subject[], rounds: Rounds): s
       job,
       rounded(median(rates)),
       `${rounded(Math.min(...rates))}–${rounded(Math.max(...rates))}`,
-      rounded(1e6 / mid(name, perCpuSecond), 1),
+      rounded(1e6 / medianOf(name, perCpuSecond), 1),
       ratio(name, NGINX_LUA, perSecond),
       ratio(name, NGINX_LUA, perCpuSecond),
       ratio(name, FASTIFY, perSecond),
       ratio(name, FASTIFY, perCpuSecond),
-      `${rounded(100 * mid(name, ({ loadCoreBusy }) => loadCoreBusy))} %`,
+      `${rounded(100 * medianOf(name, ({ loadCoreBusy }) => loadCoreBusy))} %`,
       bound === 0 ? '' : `${bound} of ${all.length}`,
       disturbedOf(all),
     ]
@@ -68,29 +68,31 @@ export function latencyTable(
   rounds: Rounds,
   rateIndex: number,
 ): string {
-  const of = (name: string) => (rounds.get(name) ?? []).flatMap(({ open }) => open[rateIndex] ?? [])
-  const mid = (name: string, figure: (one: OpenLoop) => number) => median(of(name).map(figure))
+  const openOf = (name: string) =>
+    (rounds.get(name) ?? []).flatMap(({ open }) => open[rateIndex] ?? [])
+  const medianOf = (name: string, figure: (one: OpenLoop) => number) =>
+    median(openOf(name).map(figure))
   const p50 = ({ p50Ms }: OpenLoop) => p50Ms
   const p99 = ({ p99Ms }: OpenLoop) => p99Ms
-  const p99OfSecond = (name: string) => median(of(name).flatMap((one) => one.p99OfSecondsMs))
+  const p99OfSecond = (name: string) => median(openOf(name).flatMap((one) => one.p99OfSecondsMs))
   const rows = subjects.map(({ name }) => [
     name,
-    rounded(mid(name, p50), 2),
-    rounded(mid(name, p99), 2),
+    rounded(medianOf(name, p50), 2),
+    rounded(medianOf(name, p99), 2),
     rounded(
-      mid(name, ({ p999Ms }) => p999Ms),
+      medianOf(name, ({ p999Ms }) => p999Ms),
       2,
     ),
-    rounded(mid(name, p50) - mid(DIRECT, p50), 2),
-    rounded(mid(name, p99) - mid(DIRECT, p99), 2),
+    rounded(medianOf(name, p50) - medianOf(DIRECT, p50), 2),
+    rounded(medianOf(name, p99) - medianOf(DIRECT, p99), 2),
     rounded(p99OfSecond(name), 2),
     rounded(p99OfSecond(name) - p99OfSecond(DIRECT), 2),
     rounded(
-      mid(name, ({ lateP99Ms }) => lateP99Ms),
+      medianOf(name, ({ lateP99Ms }) => lateP99Ms),
       2,
     ),
-    rounded(mid(name, ({ failed }) => failed)),
-    disturbedOf(of(name)),
+    rounded(medianOf(name, ({ failed }) => failed)),
+    disturbedOf(openOf(name)),
   ])
   const columns = ['subject', 'p50 ms', 'p99 ms', 'p99.9 ms', 'p50 added', 'p99 added']
   const ofSecond = ['p99 of the median second', 'added']

@@ -1,4 +1,7 @@
-/** The gateways that are compared, and the floors: programs that only forward calls, which shows the minimum cost. */
+/**
+ * The gateways that are compared, and the floors, which show the minimum cost: programs that only forward calls, and
+ * none.
+ */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'

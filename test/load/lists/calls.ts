@@ -1,4 +1,7 @@
-/** The calls that integrations make again and again, each for a record that is chosen at random. */
+/**
+ * The measured calls: reads and lists that integrations make again and again, and pages of Settings. A call for one
+ * record chooses the record at random.
+ */
 import { signCursor } from '../../../backend/api/cursor.ts'
 import {
   createdAt,
@@ -50,7 +53,7 @@ export const CALLS: readonly Call[] = [
   list('debtors', 'updated_since=…, half', updatedInNewerHalf),
   list('debtors', 'status=archived: none', () => 'status=archived'),
   list('debtors', 'a page halfway', ({ ledger, cursorKey }) =>
-    from(cursorKey, ledger, 'listDebtors', {
+    cursorQuery(cursorKey, ledger, 'listDebtors', {
       value: createdAt(ledger, Math.floor(debtorCount(ledger) / 2) * 10),
       id: idOf('deb', Math.floor(debtorCount(ledger) / 2)),
     }),
@@ -88,7 +91,7 @@ export const CALLS: readonly Call[] = [
   list('invoices', 'a page halfway', ({ ledger, cursorKey }) => {
     const index = Math.floor(ledger.invoices / 2)
     const end = { value: createdAt(ledger, index), id: idOf('inv', index) }
-    return from(cursorKey, ledger, 'listInvoices', end)
+    return cursorQuery(cursorKey, ledger, 'listInvoices', end)
   }),
 
   list('payments'),
@@ -110,7 +113,10 @@ export const CALLS: readonly Call[] = [
   list('payments', 'updated_since=…, sort=updated_at', changedLately),
   list('payments', 'a page halfway', ({ ledger, cursorKey }) => {
     const end = halfwayOf(ledger, paidAt)
-    return from(cursorKey, ledger, 'listPayments', { value: end.at, id: idOf('pay', end.index) })
+    return cursorQuery(cursorKey, ledger, 'listPayments', {
+      value: end.at,
+      id: idOf('pay', end.index),
+    })
   }),
 
   list('messages'),
@@ -123,7 +129,10 @@ export const CALLS: readonly Call[] = [
   list('messages', 'updated_since=…, sort=updated_at', changedLately),
   list('messages', 'a page halfway', ({ ledger, cursorKey }) => {
     const end = halfwayOf(ledger, remindedAt)
-    return from(cursorKey, ledger, 'listMessages', { value: end.at, id: idOf('msg', end.index) })
+    return cursorQuery(cursorKey, ledger, 'listMessages', {
+      value: end.at,
+      id: idOf('msg', end.index),
+    })
   }),
 ]
 
@@ -168,7 +177,7 @@ function updatedInNewerHalf(dataset: Dataset): string {
   return `updated_since=${beginOfNewerHalf(dataset)}`
 }
 
-/** Returns the first payment or message in the newer half of the dataset. */
+/** Returns the payment or message of the first invoice in the newer half of the dataset that has one. */
 function halfwayOf(ledger: Ledger, when: (ledger: Ledger, index: number) => Date | undefined) {
   for (let index = Math.floor(ledger.invoices / 2); index < ledger.invoices; index++) {
     const at = when(ledger, index)
@@ -177,7 +186,7 @@ function halfwayOf(ledger: Ledger, when: (ledger: Ledger, index: number) => Date
   throw new Error('the newer half of the dataset has no such record')
 }
 
-function from(
+function cursorQuery(
   cursorKey: Buffer,
   { accountId }: Ledger,
   operationId: string,

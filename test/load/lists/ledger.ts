@@ -33,7 +33,9 @@ export function debtorCount({ invoices }: Ledger): number {
   return Math.ceil(invoices / INVOICES_PER_DEBTOR)
 }
 
-/** Returns an id that has the length of a real id. Like real ids, these ids sort by creation. */
+/**
+ * Returns an id that has the length of a real id. Like real ids, these ids sort by creation, except those of payments.
+ */
 export function idOf(prefix: 'deb' | 'inv' | 'pay' | 'msg', index: number): string {
   return `${prefix}_01K${String(index).padStart(23, '0')}`
 }
@@ -69,14 +71,14 @@ export function paidAt(ledger: Ledger, index: number): Date | undefined {
   return at < ledger.now ? at : undefined
 }
 
-/** Returns when a reminder about the invoice was sent: invoices that were paid late or not at all have one. */
+/** Returns when a reminder about the invoice was sent: three days after the due date, if the invoice was not paid. */
 export function remindedAt(ledger: Ledger, index: number): Date | undefined {
   const at = new Date(createdAt(ledger, index).getTime() + (TERMS_DAYS + 3) * DAY_MS)
   const paid = paidAt(ledger, index)
   return at < ledger.now && (paid === undefined || paid > at) ? at : undefined
 }
 
-/** Fills an empty account. `advance` is called after each batch. */
+/** Fills an empty account. `advance` is called after each batch of invoices. */
 export async function seedLedger(
   database: Database,
   url: string,
@@ -155,7 +157,7 @@ async function insertIntoPostgres(tx: Transaction, table: string, rows: Rows): P
 }
 
 function debtorRow(ledger: Ledger, index: number): DebtorRow {
-  // Debtors were created evenly over the year; each was last changed with its newest invoice.
+  // Debtors were created evenly over the year, and have not been changed.
   const created = createdAt(ledger, index * INVOICES_PER_DEBTOR).toISOString()
   const name = nameOf(index)
   return {
