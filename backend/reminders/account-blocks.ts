@@ -8,7 +8,7 @@ import { announce } from '../database/announcements.ts'
 import type { Database, Transaction } from '../database/database.ts'
 import type { ChasingSettingsRow } from '../database/tables.ts'
 import { REMINDERS_DUE } from '../messages/lifecycle.ts'
-import { type ChasingAccount, readChasingAccounts } from './planning/situations.ts'
+import { type ChasingAccount, readChasingAccounts } from './planning/planning-data.ts'
 
 /** The largest number of accounts or debtors in one batch. */
 const ROWS_MAX = 500
@@ -47,7 +47,7 @@ export async function recordAccountBlocks(
   }
 }
 
-/** Returns what blocks all reminders of the account now; null if nothing does. */
+/** Returns the block to record for the account, which stops all its reminders; null if there is none. */
 export function blockOf({ row, switches }: ChasingAccount): ChasingSettingsRow['blocked_by'] {
   if (switches.some(({ isOn }) => isOn)) return 'kill_switch'
   // A demo account is not recorded as blocked, because it would be blocked forever.
@@ -79,7 +79,7 @@ async function recordBlock(
   announce(tx, REMINDERS_DUE)
 }
 
-/** Schedules planning of all debtors of the accounts whose settings or blocks have changed. */
+/** Schedules planning of all debtors of the accounts whose settings have changed or whose block has ended. */
 export async function scheduleAccounts(
   database: Database,
   now: Date,

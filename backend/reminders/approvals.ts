@@ -1,5 +1,5 @@
 /**
- * Firm and final reminders are sent only after a person has approved them. An approval is bound to the text,
+ * Firm and final reminders are sent only after a person has approved them. An approval is bound to the text, logo,
  * recipient, stage, invoices and amounts that the person saw. If one of them has changed, the send check does not send
  * the reminder.
  */
@@ -37,8 +37,8 @@ export type Decision =
   | { readonly approve: false; readonly reason: string; readonly seen?: string | undefined }
 
 /**
- * Returns the messages that await approval, oldest first. A message is included as soon as its text is written, which
- * is shortly after the planning.
+ * Returns at most `limit` messages that await approval, oldest first. A message is included as soon as its text is
+ * written, which is shortly after the planning.
  */
 export async function listApprovals(
   reader: Reader,
@@ -53,7 +53,7 @@ export async function listApprovals(
   return rows.map(approvalOf)
 }
 
-/** Returns undefined if the message does not await a decision. */
+/** Returns undefined if the message does not await a decision, or has no text yet. */
 export async function findApproval(
   reader: Reader,
   accountId: string,
@@ -82,8 +82,8 @@ export async function readHistory(
 
 /**
  * Records the decision on a message that awaits approval. After a rejection, the invoices are not chased until a person
- * resumes chasing. Throws `not_found`, `approval_decided` if the message does not await approval, `approval_outdated`,
- * and `validation_failed` at `/reason`.
+ * resumes chasing. Throws `not_found`, `approval_decided` if the message does not await approval or its approval period
+ * has ended, `approval_outdated`, and `validation_failed` at `/reason`.
  */
 export async function decideApproval(
   tx: Transaction,

@@ -67,7 +67,10 @@ export async function listKillSwitches(reader: Reader): Promise<KillSwitch[]> {
   return switches.sort((a, b) => (a.accountId ?? '').localeCompare(b.accountId ?? ''))
 }
 
-/** Idempotent. Throws `not_found`, `validation_failed` at `/reason`. */
+/**
+ * Activates or releases the switch of the account, or of the installation if `accountId` is null. Idempotent. Throws
+ * `not_found`, and `validation_failed` at `/reason`.
+ */
 export async function setKillSwitch(
   tx: Transaction,
   accountId: string | null,
@@ -120,7 +123,7 @@ export function renderKillSwitch({ scope, isOn, reason, changedAt, changedBy }: 
   }
 }
 
-/** Returns how often the switches were activated in total. A message is not sent if it was planned at a lower count. */
+/** Returns how often the switches were activated in total. A message that was planned at another count is not sent. */
 export function activationCountOf(switches: readonly KillSwitch[]): number {
   return switches.reduce((sum, { activationCount }) => sum + activationCount, 0)
 }

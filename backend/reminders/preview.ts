@@ -16,7 +16,7 @@ import {
   readChasingAccounts,
   selectOwingDebtors,
   WAITING,
-} from './planning/situations.ts'
+} from './planning/planning-data.ts'
 import type { WorkingTime } from './planning/working-time.ts'
 import { findRefusalIgnoringDemo, type Refusal } from './safety-rails.ts'
 
@@ -34,7 +34,7 @@ export interface PreviewedMessage {
     readonly number: string
     readonly dueDate: string
     readonly amountDue: number
-    /** The part that money on account covers, in minor units; absent if it covers nothing. */
+    /** The part that money on account covers, in minor units; absent or 0 if it covers nothing. */
     readonly onAccount?: number
     readonly currency: string
   }[]

@@ -1,7 +1,7 @@
 /**
- * A rehearsal plans and sends reminders as if it were a given date and time. It ends when every message that is due
- * by that time is sent or suppressed. The backend's own planner and worker do not run (`REHEARSAL=on`), but other
- * rehearsals may run at the same time.
+ * A rehearsal plans and sends reminders as if it were a given date and time. It ends when no message is due by that
+ * time, or when the mail server is unavailable. The backend's own planner and worker do not run (`REHEARSAL=on`), but
+ * other rehearsals may run at the same time.
  */
 import { createId } from '../../shared/contract/id.ts'
 import { isOrphaned } from '../background/leases.ts'
@@ -10,7 +10,7 @@ import { runPlanning } from './planning/planning-run.ts'
 import { REMINDER_LEASES } from './sending/leases.ts'
 import { type SendDeps, sendRound } from './sending/send-worker.ts'
 
-/** A round can cause another round, e.g. if an approval has expired and is requested again. */
+/** A limit against endless rounds. A round can require another one, e.g. if an approval has expired and is requested again. */
 const ROUNDS_MAX = 20
 
 /**

@@ -175,12 +175,12 @@ async function rescheduleUnapprovedMessages(
  */
 const IS_OPEN = sql<SqlBool>`status in ('open', 'partially_paid')`
 
-/** How many invoices are read per currency, which limits the cost. */
+/** How many open invoices are read per currency. Without this limit, an account with a million invoices would be slow. */
 const INVOICES_MAX = 500
 
 /**
  * Returns the currencies in which reminders demand money without saying how to pay: the account has no payment details
- * for these currencies, and an open invoice has no payment link of its own.
+ * for these currencies, and one of the open invoices that are read has no payment link of its own.
  */
 export async function listCurrenciesWithoutPaymentDetails(
   reader: Reader,

@@ -1,5 +1,5 @@
 import type { DebtorRow, Reader } from '../database/tables.ts'
-import { readChasingAccounts } from './planning/situations.ts'
+import { readChasingAccounts } from './planning/planning-data.ts'
 
 /**
  * Returns the earliest time in the debtor's send window, which may be `now`; undefined if every day is a

@@ -55,8 +55,9 @@ export function settingsOf(
 }
 
 /**
- * Changes settings. They apply to reminders that are planned later; planned messages do not change. Throws
- * `not_found`, and `validation_failed` with pointers `/ladder/…`, `/holidays/…` and `/chase_from`.
+ * Changes settings. They apply to reminders that are planned later. Planned messages do not change, but are postponed if
+ * they would be sent on a holiday. Throws `not_found`, and `validation_failed` with pointers `/ladder/…`, `/holidays/…`
+ * and `/chase_from`.
  */
 export async function changeChasingSettings(
   tx: Transaction,

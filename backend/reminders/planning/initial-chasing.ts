@@ -4,7 +4,7 @@ import type { DebtorRow, InvoiceRow } from '../../database/tables.ts'
 import { readChasingSettings } from '../settings.ts'
 import { readLadder } from './ladder.ts'
 import { type ChasingFields, planDebtor } from './planner.ts'
-import { readLastSent } from './situations.ts'
+import { readLastSent } from './planning-data.ts'
 import { createWorkingTime } from './working-time.ts'
 
 /** `timezone` is the time zone of the account. */

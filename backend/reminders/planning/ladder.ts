@@ -1,9 +1,12 @@
-/** The ladder defines how many days past due each stage is sent. Stages are sent in order; none is skipped. */
+/**
+ * The ladder defines how many days past due each stage is sent. Stages are sent in order. Only a courtesy is skipped, if
+ * it cannot be sent by the due date.
+ */
 
 import type { ReminderStage } from '../../database/tables.ts'
 import { type FieldError, fieldErrorsProblem } from '../../validation/field-errors.ts'
 
-/** A courtesy is sent before the due date. The API shows its stage as null. */
+/** A courtesy is sent by the due date at the latest. The API shows its stage as null. */
 export type LadderStage = 'courtesy' | ReminderStage
 
 export const STAGES = [

@@ -7,7 +7,7 @@ import type { Refusal } from '../safety-rails.ts'
 import { amountDemanded, type Facts, loggedStage } from './facts.ts'
 import { type LadderStage, needsApproval } from './ladder.ts'
 import type { Plan, PlannedMessage } from './planner.ts'
-import type { ChasedDebtor, ChasedInvoice, ChasingAccount } from './situations.ts'
+import type { ChasedDebtor, ChasedInvoice, ChasingAccount } from './planning-data.ts'
 
 /** How many days a person has to approve a message. Afterwards it is planned again with current facts. */
 const APPROVAL_DAYS = 7
@@ -28,7 +28,7 @@ export interface NewMessage {
   readonly covered: readonly { readonly invoice: ChasedInvoice; readonly stage: LadderStage }[]
 }
 
-/** Creates the rows of a message. It is suppressed from the beginning if a safety rail blocks it. */
+/** Creates the rows of a message. If a safety rail blocks the message, its first status is `suppressed`. */
 export function newMessage(
   { debtor, account, chased, refusal: debtorRefusal }: DebtorPlan,
   { stage, scheduledFor, invoices, refusal = debtorRefusal }: PlannedMessage,

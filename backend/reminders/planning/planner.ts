@@ -3,10 +3,10 @@
  * a pure function of the debtor's data and the time. It may run at any time, and never plans a message twice.
  *
  * - The ladder defines how many days after the due date each stage is sent. A stage is sent on a business day, at
- *   least five days after the previous message about the invoice. Stages are never skipped: a late run plans only
- *   the next stage.
- * - One message covers all invoices that are due, and at most one message a day is sent. Invoices at the stages
- *   firm and final have separate messages.
+ *   least five days after the previous message about the invoice. A late run plans only the next stage; it skips
+ *   none, except a courtesy that can no longer be sent by the due date.
+ * - Invoices whose next stage is due share one message, up to 100 of them. Those at the stages firm and final have a
+ *   separate message for each stage. At most one message a day is sent.
  */
 import { addDays } from '../../calendar/calendar.ts'
 import type { InvoiceRow } from '../../database/tables.ts'
@@ -22,10 +22,13 @@ import {
 } from './ladder.ts'
 import type { WorkingTime } from './working-time.ts'
 
-/** The maximum number of invoices in one message, to limit its size. Other invoices follow on the next day. */
+/**
+ * The maximum number of invoices in a message that may be sent, to limit its size. Further invoices follow in a later
+ * message.
+ */
 const INVOICES_MAX = 100
 
-export interface PlannedDebtor {
+export interface DebtorToPlan {
   readonly ladder: Ladder
   readonly time: WorkingTime
   /** Invoices with an earlier due date are never chased. */
@@ -37,10 +40,10 @@ export interface PlannedDebtor {
   /** Whether a reminder is waiting that will be sent without another decision by a person. */
   readonly hasScheduledMessage: boolean
   /** The open invoices. */
-  readonly invoices: readonly PlannedInvoice[]
+  readonly invoices: readonly InvoiceToPlan[]
 }
 
-export type PlannedInvoice = Pick<
+export type InvoiceToPlan = Pick<
   InvoiceRow,
   | 'id'
   | 'due_date'
@@ -59,7 +62,7 @@ export type PlannedInvoice = Pick<
    * Whether the invoice's message was cancelled because of another invoice. A new message is then planned at
    * once.
    */
-  readonly isReplaced?: boolean
+  readonly isMessageCancelled?: boolean
   /** Whether money on account covers the whole amount due. No reminder is then sent about the invoice. */
   readonly isCovered?: boolean
 }
@@ -95,7 +98,7 @@ interface NextMessage {
 
 /** The next step of an invoice. */
 interface NextStep {
-  readonly invoice: PlannedInvoice
+  readonly invoice: InvoiceToPlan
   readonly fields: ChasingFields
   /** The next message about the invoice, unless something else must happen first. */
   readonly next?: NextMessage
@@ -103,12 +106,12 @@ interface NextStep {
   readonly planAgainAt?: Date
 }
 
-export function planDebtor(debtor: PlannedDebtor, now: Date): Plan {
+export function planDebtor(debtor: DebtorToPlan, now: Date): Plan {
   const nextSteps = debtor.invoices.map((invoice) => nextStepOf(invoice, debtor, now))
   const today = debtor.time.dayOf(now)
   const due = nextSteps.filter(
     ({ invoice, next }) =>
-      next && (next.slot <= now || (invoice.isReplaced && next.dueOn <= today)),
+      next && (next.slot <= now || (invoice.isMessageCancelled && next.dueOn <= today)),
   )
   const [covered, uncovered] = [true, false].map((isCovered) =>
     due.filter(({ invoice }) => (invoice.isCovered ?? false) === isCovered),
@@ -136,7 +139,7 @@ export function planDebtor(debtor: PlannedDebtor, now: Date): Plan {
   }
 }
 
-function nextStepOf(invoice: PlannedInvoice, debtor: PlannedDebtor, now: Date): NextStep {
+function nextStepOf(invoice: InvoiceToPlan, debtor: DebtorToPlan, now: Date): NextStep {
   const unchased = nextStepIfNotChased(invoice, debtor, now)
   if (unchased !== undefined) return unchased
   if (invoice.isWaiting) return { invoice, fields: fieldsOf(invoice) }
@@ -172,7 +175,7 @@ function nextStepOf(invoice: PlannedInvoice, debtor: PlannedDebtor, now: Date): 
  * once as suppressed. Afterwards the invoice shows no next action.
  */
 function nextStepIfCovered(
-  invoice: PlannedInvoice,
+  invoice: InvoiceToPlan,
   next: NextMessage | undefined,
   now: Date,
 ): NextStep {
@@ -191,8 +194,8 @@ function nextStepIfCovered(
 
 /** Returns the next step of an invoice that is not chased at present; undefined if it is chased. */
 function nextStepIfNotChased(
-  invoice: PlannedInvoice,
-  { chaseFrom }: PlannedDebtor,
+  invoice: InvoiceToPlan,
+  { chaseFrom }: DebtorToPlan,
   now: Date,
 ): NextStep | undefined {
   const fields = fieldsOf(invoice)
@@ -216,8 +219,8 @@ function nextStepIfNotChased(
 
 /** Returns undefined after the last stage. */
 function nextMessageOf(
-  invoice: PlannedInvoice,
-  { ladder, time, lastSentOn }: PlannedDebtor,
+  invoice: InvoiceToPlan,
+  { ladder, time, lastSentOn }: DebtorToPlan,
   now: Date,
 ): NextMessage | undefined {
   const { due_date: dueOn, chasing_last_message_at: lastAt } = invoice
@@ -240,13 +243,13 @@ function nextMessageOf(
  * Returns the stage that follows the last stage of this cycle. A cycle without stages continues where the
  * previous cycle stopped.
  */
-function nextStageOf({ taken, chasing_stage: stage }: PlannedInvoice) {
+function nextStageOf({ taken, chasing_stage: stage }: InvoiceToPlan) {
   const last = STAGES.findLast((candidate) => taken.includes(candidate))
   return last === undefined ? (stage ?? 'friendly') : stageAfter(last)
 }
 
 /** Groups the due invoices into messages: one for final, one for firm, and one for all other stages. */
-function groupDue(due: readonly NextStep[], debtor: PlannedDebtor): PlannedMessage[] {
+function groupDue(due: readonly NextStep[], debtor: DebtorToPlan): PlannedMessage[] {
   const groups = Map.groupBy(due, ({ next }) =>
     next !== undefined && needsApproval(next.stage) ? next.stage : 'routine',
   )
@@ -267,7 +270,7 @@ function groupDue(due: readonly NextStep[], debtor: PlannedDebtor): PlannedMessa
 }
 
 /** Groups the invoices that money on account covers into messages, which are logged as suppressed. */
-function groupCovered(due: readonly NextStep[], debtor: PlannedDebtor): PlannedMessage[] {
+function groupCovered(due: readonly NextStep[], debtor: DebtorToPlan): PlannedMessage[] {
   const blockedDebtor = { ...debtor, refusal: CREDIT_ON_ACCOUNT, hasScheduledMessage: false }
   return groupDue(due, blockedDebtor).map((message) => ({ ...message, refusal: CREDIT_ON_ACCOUNT }))
 }
@@ -277,11 +280,11 @@ function approvalBlockOf(stage: LadderStage): string | null {
 }
 
 /** Returns the time since which the next stage has been due, as the invoice shows it. A late plan keeps this time. */
-function dueSince({ chasing_next_action_at: at }: PlannedInvoice, now: Date): Date | undefined {
+function dueSince({ chasing_next_action_at: at }: InvoiceToPlan, now: Date): Date | undefined {
   return at !== null && at <= now.toISOString() ? new Date(at) : undefined
 }
 
-function fieldsOf(invoice: PlannedInvoice): ChasingFields {
+function fieldsOf(invoice: InvoiceToPlan): ChasingFields {
   const {
     chasing_status,
     chasing_next_stage,

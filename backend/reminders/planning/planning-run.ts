@@ -7,7 +7,7 @@ import type { Database, Reader, Transaction } from '../../database/database.ts'
 import type { DebtorRow } from '../../database/tables.ts'
 import { recordAccountBlocks, scheduleAccounts } from '../account-blocks.ts'
 import { planDebtors } from './planning.ts'
-import { selectOwingDebtors } from './situations.ts'
+import { selectOwingDebtors } from './planning-data.ts'
 
 /**
  * The number of debtors in one transaction. With ten open invoices each, the transaction takes some 15 ms on
@@ -23,13 +23,14 @@ export interface PlanningDeps {
   readonly log: Logger
 }
 
-/** Which debtors to plan. A rehearsal plans all debtors with open invoices, not only those that are due. */
+/** Which debtors to plan. A rehearsal first plans all debtors with open invoices, not only those that are due. */
 export interface PlanningScope {
   readonly allDebtors: boolean
   readonly accountId?: string | undefined
 }
 
-export interface Planned {
+/** The numbers of debtors that were planned, and of messages that were created for them. */
+export interface PlannedCounts {
   readonly debtors: number
   readonly messages: number
 }
@@ -40,10 +41,10 @@ export async function runPlanning(
   now: Date,
   scope: PlanningScope = { allDebtors: false },
   signal?: AbortSignal,
-): Promise<Planned> {
+): Promise<PlannedCounts> {
   await recordAccountBlocks(deps.database, now, scope.accountId)
   await scheduleAccounts(deps.database, now, signal)
-  let planned: Planned = { debtors: 0, messages: 0 }
+  let planned: PlannedCounts = { debtors: 0, messages: 0 }
   let after = ''
   while (!signal?.aborted) {
     const ids = await selectIds(deps.database.read, now, scope, after)
@@ -51,7 +52,7 @@ export async function runPlanning(
     if (last === undefined) break
     if (scope.allDebtors) after = last
     const done = await planBatch(deps, ids, now, scope)
-    // Another backend has locked the remaining debtors, and plans them.
+    // Another backend has locked these debtors and plans them, or has already planned them.
     if (done.debtors === 0 && !scope.allDebtors) break
     planned = {
       debtors: planned.debtors + done.debtors,
@@ -66,7 +67,7 @@ async function planBatch(
   ids: readonly string[],
   now: Date,
   scope: PlanningScope,
-): Promise<Planned> {
+): Promise<PlannedCounts> {
   try {
     return await database.transaction((tx) => planLocked(tx, ids, now, scope))
   } catch (error) {
@@ -94,7 +95,7 @@ async function planLocked(
   ids: readonly string[],
   now: Date,
   { allDebtors }: PlanningScope,
-): Promise<Planned> {
+): Promise<PlannedCounts> {
   const query = tx.selectFrom('debtors').selectAll().where('id', 'in', ids).orderBy('id')
   const due = allDebtors ? query : query.where('plan_at', '<=', now.toISOString())
   const locked: DebtorRow[] = await due.forNoKeyUpdate().skipLocked().execute()

@@ -16,29 +16,29 @@ import {
   type ChasingAccount,
   readChasedDebtors,
   readChasingAccounts,
-} from './situations.ts'
+} from './planning-data.ts'
 import { writeDebtorPlans } from './write-debtor-plans.ts'
 
 /**
- * Plans debtors that the caller has locked. `replaced` contains the ids of invoices whose message was cancelled because
- * of another invoice; a new message about them is planned immediately. Returns the number of messages written.
+ * Plans debtors that the caller has locked. `idsToReplan` are the ids of invoices whose message was cancelled because of
+ * another invoice; a new message about these invoices is planned immediately. Returns the number of messages written.
  */
 export async function planDebtors(
   tx: Transaction,
   locked: readonly DebtorRow[],
   now: Date,
-  replaced: ReadonlySet<string> = new Set(),
+  idsToReplan: ReadonlySet<string> = new Set(),
 ): Promise<number> {
   if (locked.length === 0) return 0
   const debtors: DebtorRow[] = []
   for (const debtor of locked) debtors.push(await endPause(tx, debtor, now))
   const accounts = await readChasingAccounts(tx, [...new Set(locked.map((row) => row.account_id))])
-  const situations = await readChasedDebtors(tx, debtors)
+  const chasedDebtors = await readChasedDebtors(tx, debtors)
   const debtorPlans = debtors.flatMap((debtor): DebtorPlan[] => {
     const account = accounts.get(debtor.account_id)
-    const chased = situations.get(debtor.id)
+    const chased = chasedDebtors.get(debtor.id)
     if (account === undefined || chased === undefined) return []
-    const { refusal, plan } = decidePlan(debtor, account, chased, now, replaced)
+    const { refusal, plan } = decidePlan(debtor, account, chased, now, idsToReplan)
     const adjustedPlan = isBlockUnrecorded(account)
       ? planningAgainBy(plan, afterThisRun(now))
       : plan
@@ -66,10 +66,10 @@ export async function replanUnsettledInvoices(
     .where('message_id', 'in', cancelledIds)
     .execute()
   const invoiceIds = covered.map((row) => row.invoice_id)
-  const replaced = new Set(invoiceIds.filter((invoiceId) => !settledIds.includes(invoiceId)))
-  if (replaced.size === 0) return
+  const idsToReplan = new Set(invoiceIds.filter((invoiceId) => !settledIds.includes(invoiceId)))
+  if (idsToReplan.size === 0) return
   const debtor = await lockDebtor(tx, accountId, id)
-  if (debtor !== undefined) await planDebtors(tx, [debtor], now, replaced)
+  if (debtor !== undefined) await planDebtors(tx, [debtor], now, idsToReplan)
 }
 
 /** Returns the plan of one debtor, and the refusal if a safety rail blocks all messages to the debtor. */
@@ -78,7 +78,7 @@ export function decidePlan(
   { row, settings, switches, timeOf }: ChasingAccount,
   { invoices, suppressionReason, lastSentAt, hasScheduledMessage }: ChasedDebtor,
   now: Date,
-  replaced: ReadonlySet<string> = new Set(),
+  idsToReplan: ReadonlySet<string> = new Set(),
 ): { readonly refusal: Refusal | undefined; readonly plan: Plan } {
   const refusal = findRefusal({ now, account: { ...row, switches }, debtor, suppressionReason })
   const time = timeOf(debtor)
@@ -90,7 +90,10 @@ export function decidePlan(
       refusal,
       lastSentOn: lastSentAt === null ? null : time.dayOf(new Date(lastSentAt)),
       hasScheduledMessage,
-      invoices: invoices.map((invoice) => ({ ...invoice, isReplaced: replaced.has(invoice.id) })),
+      invoices: invoices.map((invoice) => ({
+        ...invoice,
+        isMessageCancelled: idsToReplan.has(invoice.id),
+      })),
     },
     now,
   )

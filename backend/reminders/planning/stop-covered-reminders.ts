@@ -11,8 +11,9 @@ import { type IncomingMoney, readCover } from '../../on-account/cover.ts'
 import { readFacts } from './facts.ts'
 
 /**
- * Cancels each waiting reminder that states less money on account for an invoice than now covers it. `incoming` is
- * money that is about to be recorded, if there is any.
+ * Cancels each waiting reminder that states less money on account for an invoice than now covers it. Reminders that are
+ * being sent cannot be cancelled, and are returned as in flight. `incoming` is money that is about to be recorded, if
+ * there is any.
  */
 export async function stopCoveredReminders(
   tx: Transaction,

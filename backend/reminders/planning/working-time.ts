@@ -16,8 +16,8 @@ export interface WorkingTime {
   /** Whether the send window is open at this instant. */
   isOpen(instant: Date): boolean
   /**
-   * Returns the first instant in a send window that is neither before `now` nor before `day`; undefined if every day
-   * is a holiday.
+   * Returns the first instant in a send window that is neither before `now` nor before `day`; undefined if there is no
+   * business day in the next ten years.
    */
   firstSlot(day: string, now: Date): Date | undefined
 }

@@ -12,7 +12,7 @@ import { REMINDERS_DUE, recordMessageEvent } from '../../messages/lifecycle.ts'
 import { recordTransitions } from '../../messages/transitions.ts'
 import { type DebtorPlan, newMessage } from './planned-message.ts'
 import type { ChasingFields } from './planner.ts'
-import type { ChasedInvoice } from './situations.ts'
+import type { ChasedInvoice } from './planning-data.ts'
 
 /** The maximum number of rows in one statement. SQLite accepts this many rows even with all columns of messages. */
 const ROWS_MAX = 500

@@ -15,11 +15,17 @@ import { scheduleNextRun } from './leases.ts'
 import type { HandOver } from './send-check.ts'
 import { markOutcomeUnknown, recordAttempt, UNKNOWN_MAX } from './waiting-message.ts'
 
-/** The delay before the first retry of a failed hand-over. It doubles with each later retry, up to half an hour. */
+/**
+ * The delay before the first retry of a failed hand-over. It doubles with each later retry, up to half an hour. Each
+ * delay is then changed by up to a quarter at random.
+ */
 const RETRY_MS = 60_000
 const RETRY_MS_MAX = 30 * 60_000
 
-/** Returns false if the worker no longer has the lease. Another worker may have claimed the message. */
+/**
+ * Returns false if nothing was recorded, because the worker no longer has the lease (another worker may have claimed
+ * the message), or because a delivery report arrived first.
+ */
 export async function recordHandOverResult(
   tx: Transaction,
   { messageId, lease }: Pick<HandOver, 'messageId' | 'lease'>,

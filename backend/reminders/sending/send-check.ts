@@ -28,7 +28,7 @@ import { REMINDER_LEASES, START_MS_MAX, scheduleNextRun } from './leases.ts'
 import { ensureText, readMessageHtml, showsOutdatedPayment, writeText } from './text.ts'
 import {
   countUnknownOutcome,
-  lockQueuedMessage,
+  lockWaitingMessage,
   situationOf,
   type WaitingMessage,
 } from './waiting-message.ts'
@@ -60,7 +60,7 @@ export async function runSendCheck(
   messageId: string,
   now: Date,
 ): Promise<HandOver | undefined> {
-  const locked = await lockQueuedMessage(tx, messageId, now)
+  const locked = await lockWaitingMessage(tx, messageId, now)
   if (locked === undefined) return undefined
   const waiting = await countUnknownOutcome(tx, locked, now)
   if (waiting === undefined) return undefined
@@ -176,8 +176,8 @@ async function cancel(
 }
 
 /**
- * Writes the text that a person must approve. The send check runs again when the wording or the payment details
- * change, and when the approval period ends.
+ * Writes the text that a person must approve. The send check runs again when the content of reminders changes
+ * (`reminder-content.ts`), and when the approval period ends.
  */
 async function requestApproval(
   tx: Transaction,

@@ -1,6 +1,6 @@
 /**
- * Hands due messages over to the mail server. No database lock exists during a hand-over. Any number of backends may
- * run a worker.
+ * Hands due messages over to the mail server. The worker has no database lock during a hand-over. Any number of backends
+ * may run a worker.
  *
  * While the mail server is unavailable, the worker tries one message at a time. The other messages wait, so that the
  * server does not receive a burst when it is available again.
@@ -18,7 +18,7 @@ import { type HandOver, runSendCheck, type SendCheckDeps } from './send-check.ts
 /** With this concurrency, a mail server that needs 100 ms for a message accepts 40 messages a second. */
 const IN_FLIGHT_MAX = 4
 
-/** The largest number of messages in one round. Each takes a transaction, even if it is postponed or suppressed. */
+/** The largest number of messages in one round. Each takes at least one transaction, even if it is not sent. */
 const DUE_MAX = 64
 
 /** The pause after a failed round. */
@@ -30,7 +30,10 @@ const RETRY_FAILED_MS = 10 * 60_000
 /** The time between two attempts while the mail server is unavailable. */
 const UNAVAILABLE_RETRY_MS = 10_000
 
-/** A server that rejects this many recipients in a row is treated as unavailable. */
+/**
+ * A server that does not relay mail to this many recipients in one round, and accepts no mail in between, is treated as
+ * unavailable.
+ */
 const DENIED_MAX = 3
 
 export interface SendDeps extends SendCheckDeps {
@@ -140,8 +143,11 @@ async function sendOne(deps: SendDeps, id: string): Promise<HandOverResult | und
       recordHandOverResult(tx, toSend, result, clock()),
     )
     if (!isRecorded)
-      log.warn({ message: id }, 'a reminder was handed over after its lease had expired')
-    if (result.outcome !== 'accepted') log.info({ message: id, ...result }, 'reminder not sent')
+      log.warn(
+        { message: id },
+        'the result of a hand-over was not recorded: its lease had expired, or a delivery report arrived first',
+      )
+    if (result.outcome !== 'accepted') log.info({ message: id, ...result }, 'reminder not accepted')
     return result
   } catch (error) {
     // The message is not lost: it is still due or, after the send check's commit, will be due when its lease expires.

@@ -18,7 +18,7 @@ import { findWording } from '../../mail/wording/account-wordings.ts'
 import { chooseLanguage } from '../../mail/wording/languages.ts'
 import { writeReminder } from '../../mail/wording/reminder-text.ts'
 import type { Facts } from '../planning/facts.ts'
-import type { ChasingAccount } from '../planning/situations.ts'
+import type { ChasingAccount } from '../planning/planning-data.ts'
 
 export interface MessageToWrite {
   readonly message: MessageRow

@@ -12,7 +12,7 @@ import {
   readChasingAccounts,
   readSuppressions,
   WAITING,
-} from '../planning/situations.ts'
+} from '../planning/planning-data.ts'
 import type { InvoiceState, Situation } from '../safety-rails.ts'
 import { scheduleNextRun } from './leases.ts'
 
@@ -31,7 +31,7 @@ export interface WaitingMessage {
  * Locks a message, and the data that the send check needs for its decision, until the transaction ends. Returns
  * undefined if the message is not due or no longer waits.
  */
-export async function lockQueuedMessage(
+export async function lockWaitingMessage(
   tx: Transaction,
   messageId: string,
   now: Date,
@@ -127,7 +127,7 @@ export async function markOutcomeUnknown(
   now: Date,
 ): Promise<void> {
   const detail =
-    'the connection to the mail server failed twice during the hand-over: the message may have arrived'
+    'the hand-over to the mail server was interrupted twice: the message may have arrived'
   const change = { status: 'failed', sent_at: now.toISOString() } as const
   await changeMessage(tx, message, change, detail, now)
   await scheduleNextRun(tx, message.id, null)

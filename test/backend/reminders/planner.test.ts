@@ -1,8 +1,8 @@
 import t from 'tap'
 import { checkLadder, DEFAULT_LADDER } from '../../../backend/reminders/planning/ladder.ts'
 import {
-  type PlannedDebtor,
-  type PlannedInvoice,
+  type DebtorToPlan,
+  type InvoiceToPlan,
   planDebtor,
 } from '../../../backend/reminders/planning/planner.ts'
 import { createWorkingTime } from '../../../backend/reminders/planning/working-time.ts'
@@ -11,7 +11,7 @@ import { matches } from '../../fixtures/matches.ts'
 /** Noon in Amsterdam on a Tuesday. */
 const NOON = new Date('2026-11-24T11:00:00.000Z')
 
-function debtorIn(overrides: Partial<PlannedDebtor> = {}): PlannedDebtor {
+function debtorIn(overrides: Partial<DebtorToPlan> = {}): DebtorToPlan {
   return {
     ladder: DEFAULT_LADDER,
     time: createWorkingTime('Europe/Amsterdam', []),
@@ -26,7 +26,7 @@ function debtorIn(overrides: Partial<PlannedDebtor> = {}): PlannedDebtor {
 
 let invoiceCount = 0
 
-function invoiceIn(dueOn: string, overrides: Partial<PlannedInvoice> = {}): PlannedInvoice {
+function invoiceIn(dueOn: string, overrides: Partial<InvoiceToPlan> = {}): InvoiceToPlan {
   invoiceCount++
   return {
     id: `inv_${invoiceCount}`,
@@ -45,16 +45,16 @@ function invoiceIn(dueOn: string, overrides: Partial<PlannedInvoice> = {}): Plan
 
 /** The fields of an invoice after reminders of the stages `taken`, the last one on `lastOn`. */
 const reminded = (
-  taken: PlannedInvoice['taken'],
+  taken: InvoiceToPlan['taken'],
   lastOn: string,
   chasing_stage = taken.at(-1),
-): Partial<PlannedInvoice> => ({
+): Partial<InvoiceToPlan> => ({
   taken,
   chasing_stage: chasing_stage === 'courtesy' ? null : (chasing_stage ?? null),
   chasing_last_message_at: `${lastOn}T09:00:00.000Z`,
 })
 
-const stagesOf = (debtor: PlannedDebtor, now = NOON) =>
+const stagesOf = (debtor: DebtorToPlan, now = NOON) =>
   planDebtor(debtor, now).messages.map(
     ({ stage, invoices: covered }) => `${stage} of ${covered.length}`,
   )
@@ -163,7 +163,7 @@ t.test('a courtesy reminder is sent before the due date or not at all', async (t
 })
 
 t.test('paused, stopped and disputed invoices are not chased', async (t) => {
-  const states: Partial<PlannedInvoice>[] = [
+  const states: Partial<InvoiceToPlan>[] = [
     { chasing_status: 'stopped' },
     { chasing_status: 'paused', chasing_blocked_reason: 'disputed' },
     { chasing_status: 'paused', chasing_next_action_at: '2026-11-25T10:00:00.000Z' },

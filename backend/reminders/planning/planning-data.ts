@@ -17,7 +17,7 @@ import { INSTALLATION, type KillSwitch, switchesOf } from '../kill-switch.ts'
 import type { Situation } from '../safety-rails.ts'
 import { type ChasingSettings, settingsOf } from '../settings.ts'
 import type { LadderStage } from './ladder.ts'
-import type { PlannedInvoice } from './planner.ts'
+import type { InvoiceToPlan } from './planner.ts'
 import { createWorkingTime, type WorkingTime } from './working-time.ts'
 
 /** The settings and state of an account that reminders depend on. */
@@ -32,7 +32,7 @@ export interface ChasingAccount {
 }
 
 /** An open invoice, with the fields that the planner needs and those that a message shows. */
-export type ChasedInvoice = PlannedInvoice &
+export type ChasedInvoice = InvoiceToPlan &
   Pick<
     InvoiceRow,
     'account_id' | 'debtor_id' | 'number' | 'currency' | 'amount_due' | 'chasing_cycle'
@@ -208,7 +208,7 @@ function readPlannedStages(reader: Reader, debtorIds: readonly string[]): Promis
     .execute()
 }
 
-/** Returns when the last reminder to each debtor was sent, even if it bounced later. */
+/** Returns when the last reminder to each debtor was sent, even if it later bounced permanently. */
 export async function readLastSent(
   reader: Reader,
   debtorIds: readonly string[],
@@ -225,8 +225,8 @@ export async function readLastSent(
 }
 
 /**
- * Returns a function that returns why a debtor's address is suppressed. A suppression applies to every debtor of the
- * account with the same address.
+ * Returns a function that returns why a debtor's address is suppressed; undefined if it is not. A suppression applies to
+ * every debtor of the account with the same address.
  */
 export async function readSuppressions(reader: Reader, debtors: readonly DebtorRow[]) {
   const addresses = debtors.flatMap(({ email }) => (email === null ? [] : [email.toLowerCase()]))
