@@ -88,7 +88,7 @@ async function applyToMessage(
 
 function changesMessage({ status }: MessageRow, { type }: Bounce): boolean {
   if (status === 'sending' || status === 'sent' || status === 'delivered') return true
-  // If the message awaits a retry or has no retries left, only a hard bounce changes it.
+  // If the message awaits a retry or has failed, only a hard bounce changes it.
   return type === 'hard' && (status === 'queued' || status === 'failed')
 }
 

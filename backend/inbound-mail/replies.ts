@@ -1,5 +1,6 @@
 /**
- * Processes a customer's reply: logs it, notifies the Admins, and pauses chasing until a person resumes it.
+ * Processes a customer's reply: logs it, notifies the Admins if the account has no address of its own for replies, and
+ * pauses chasing until a person resumes it.
  */
 import { createId } from '../../shared/contract/id.ts'
 import type { DebtorRow, MessageRow, Transaction } from '../database/tables.ts'

@@ -29,7 +29,7 @@ export interface Mail {
  *
  * - `accepted`: the server accepted the mail, or the mail was written to a file.
  * - `refused`: the server rejected the recipient or the message, permanently if `type` is `hard`.
- * - `abandoned`: nothing was sent, for a reason other than the recipient's address (started too late, server
+ * - `abandoned`: nothing was sent, although the recipient's address may be valid (started too late, server
  *   unavailable, login or sender rejected). The mail may be handed over again. If `isDenied` is set, the server
  *   does not relay mail to this recipient, but may relay mail to others.
  * - `unknown`: the connection failed while or after the text was sent, so the mail may have arrived. A retry

@@ -11,7 +11,7 @@ export const OPTIONAL_NOTICES = [
   'message.received',
 ] as const satisfies readonly NoticeKind[]
 
-/** Notices that all Admins receive, except the Admin who caused the notice. */
+/** Notices that all Admins receive, except the Admin who caused the notice and the Admin whom it concerns. */
 export const SECURITY_NOTICES = [
   'payment_details.changed',
   'second_factor.removed',

@@ -31,7 +31,7 @@ export interface NoticeDetails {
     readonly prefix: string
     readonly expires_at: string
   }
-  /** Sent to all Admins except the Admin who issued the key. `subject_id` is the key. */
+  /** Sent to the Admins, except the Admin who issued the key. `subject_id` is the key. */
   readonly 'api_key.issued': {
     readonly name: string
     readonly prefix: string
@@ -44,7 +44,9 @@ export interface NoticeDetails {
     readonly now: { readonly account_ending: string | null; readonly has_link: boolean } | null
     readonly by: NoticeActor
   }
-  /** Sent to all Admins except the owner of the second factor. `subject_id` is the user. */
+  /**
+   * Sent to all Admins except the owner of the second factor and the Admin who removed it. `subject_id` is the owner.
+   */
   readonly 'second_factor.removed': { readonly email: string; readonly by: NoticeActor }
   /** Sent to the user. `subject_id` is the reset. */
   readonly 'user.password_reset': { readonly email: string }

@@ -1,4 +1,7 @@
-/** The worker that sends each notice to each recipient at least once. Any number of backends may run it. */
+/**
+ * The worker that sends notices to their recipients. A recipient may receive a notice twice, if the process is killed
+ * before it has recorded the hand-over. Any number of backends may run the worker.
+ */
 import { sql } from 'kysely'
 import type { Logger } from '../../shared/process/log.ts'
 import { findLogo } from '../accounts/logo.ts'
@@ -31,8 +34,8 @@ const RETRY_AFTER_MINUTES = [1, 5, 15, 60, 240, 480, 960, 1200, 1440]
 export type NoticeDelivery = Pick<MailOutboxRow, 'status' | 'last_error'>
 
 /**
- * Returns the delivery state of notices by subject. If a notice has several recipients, the state is that of the
- * mail to the last recipient.
+ * Returns the delivery state of notices by subject. If there are several mails about a subject, the state is that of the
+ * mail that was queued last.
  */
 export async function readDeliveries(
   reader: Reader,
@@ -90,7 +93,7 @@ export function startOutbox(deps: OutboxDeps): Worker {
   })
 }
 
-/** Sends a batch of notices that are due. Returns whether more may be due. */
+/** Dispatches new notices, and sends a batch of the notices that are due. Returns whether there may be more of either. */
 export async function sendNotices(deps: OutboxDeps): Promise<boolean> {
   const { database, clock } = deps
   const notices = await findNewNotices(database.read, BATCH_MAX)

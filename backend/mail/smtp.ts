@@ -80,7 +80,7 @@ export function handOver(server: SmtpAddress, options: HandOverOptions): Promise
     connection.connect((error) => {
       if (error) return fail(error)
       if (server.login === undefined) return send()
-      connection.login(server.login, (refused) => (refused ? fail(refused) : send()))
+      connection.login(server.login, (loginError) => (loginError ? fail(loginError) : send()))
     })
   })
 }

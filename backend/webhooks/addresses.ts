@@ -1,7 +1,7 @@
 /**
- * Webhooks are sent only to global unicast addresses. For IPv4, the special ranges of IANA's registry are
- * rejected. For IPv6, only 2000::/3 is allowed, so that most forms of embedded IPv4 addresses (mapped,
- * compatible, NAT64) are rejected without being listed; 6to4 and Teredo are listed.
+ * Unless private targets are allowed, webhooks are sent only to global unicast addresses. For IPv4, the special ranges
+ * of IANA's registry are rejected. For IPv6, only 2000::/3 is allowed, so that most forms of embedded IPv4 addresses
+ * (mapped, compatible, NAT64) are rejected without being listed; 6to4 and Teredo are listed.
  */
 import { readAddressPrefixes } from '../../shared/contract/address-prefixes.ts'
 

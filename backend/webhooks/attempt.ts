@@ -13,7 +13,7 @@ export interface AttemptDeps {
   readonly baseUrl: string
 }
 
-/** Never rejects because of the receiver; throws only if a secret cannot be decrypted. */
+/** Errors of the receiver are part of the outcome. Throws only if a secret cannot be decrypted. */
 export async function attemptDelivery(
   delivery: ClaimedDelivery,
   { sender, box, clock, baseUrl }: AttemptDeps,

@@ -1,4 +1,7 @@
-/** Finds and claims deliveries for the workers. A receiver may receive an event twice, but misses no event. */
+/**
+ * Finds and claims deliveries for the workers. A receiver may receive an event twice, because a process can be killed
+ * after it has sent a delivery, but before it has recorded the outcome.
+ */
 import { leasesOf } from '../background/leases.ts'
 import type { Reader, Transaction } from '../database/tables.ts'
 
@@ -11,7 +14,7 @@ export const DELIVERY_LEASES = leasesOf({
   leaseMs: LEASE_MS,
 })
 
-/** How many endpoints one round considers, which limits the number of its queries. */
+/** For how many endpoints one round claims deliveries, which limits the number of its queries. */
 const ENDPOINTS_MAX = 100
 
 export interface DueEndpoint {
@@ -21,13 +24,13 @@ export interface DueEndpoint {
 
 export interface DueEndpoints {
   readonly endpoints: readonly DueEndpoint[]
-  /** When the next delivery to another endpoint becomes due; undefined if this is after the horizon. */
+  /** When a delivery to an endpoint without due deliveries becomes due; undefined if this is after the horizon. */
   readonly nextAt: Date | undefined
 }
 
 /**
- * Returns the enabled endpoints that have a delivery due now, except the `busy` endpoints, and the time at which a
- * delivery to another endpoint becomes due. The search ends `horizonMs` after `now`.
+ * Returns enabled endpoints that have a delivery due now, and the time at which a delivery to another endpoint becomes
+ * due. Neither considers the `busy` endpoints. The search ends `horizonMs` after `now`.
  */
 export async function findDueEndpoints(
   reader: Reader,

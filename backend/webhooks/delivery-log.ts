@@ -92,8 +92,8 @@ async function readDelivery(
 }
 
 /**
- * Makes a delivery due now, even if it succeeded before, and restarts its retry schedule. Its `webhook-id` does
- * not change. Throws `Problem` `not_found`, `webhook_endpoint_disabled`.
+ * Makes a delivery due now, even if it succeeded before, and restarts its retry schedule. Has no effect on a delivery
+ * that is being sent. Its `webhook-id` does not change. Throws `Problem` `not_found`, `webhook_endpoint_disabled`.
  */
 export async function redeliver(
   tx: Transaction,

@@ -1,7 +1,7 @@
 /**
  * Delivers due events in the backend's process. A claimed delivery is sent at once; none is queued in memory.
- * Each endpoint has a limit of concurrent attempts, which is one while the endpoint fails. A receiver that hangs
- * therefore delays only its own events.
+ * Each process limits its concurrent attempts at an endpoint, and starts no second attempt while the endpoint fails. A
+ * receiver that hangs therefore delays only its own events.
  */
 import type { Logger } from '../../shared/process/log.ts'
 import { startWorker } from '../background/worker.ts'
@@ -17,12 +17,15 @@ import {
 import { type Outcome, recordOutcomes } from './outcomes.ts'
 
 /**
- * The maximum number of concurrent attempts at one endpoint. It allows about 300 deliveries per second if the receiver
- * responds within 50 ms.
+ * The maximum number of concurrent attempts of this process at one endpoint. It allows about 300 deliveries per second
+ * if the receiver responds within 50 ms.
  */
 const PER_ENDPOINT_MAX = 16
 
-/** The maximum number of concurrent attempts, which limits sockets and memory (a body has at most about 100 kB). */
+/**
+ * The maximum number of concurrent attempts of this process, which limits sockets and memory (a body has at most about
+ * 100 kB).
+ */
 const IN_FLIGHT_MAX = 512
 
 /** How many outcomes one transaction records, which limits how long a payment must wait for it. */
@@ -124,8 +127,8 @@ class Deliverer {
   }
 
   /**
-   * Claims and starts due deliveries up to the limits. Resolves with the milliseconds until more may be
-   * due, or with undefined if none is due within `pollMs`.
+   * Claims and starts due deliveries up to the limits. Resolves with the milliseconds until the next round, or with
+   * undefined if the next round can wait for the poll interval.
    */
   async startDue(pollMs: number): Promise<number | undefined> {
     const { database, clock } = this.#deps

@@ -41,7 +41,7 @@ export interface AttemptResult {
   readonly succeeded: boolean
   /** Null if there was no response. */
   readonly statusCode: number | null
-  /** Null if a complete response arrived, whatever its status. */
+  /** Null if the response arrived in time, as far as it is read, whatever its status. */
   readonly error: AttemptError | null
   readonly responseHeaders: Readonly<Record<string, string>> | null
   /** The first 1 kB of the body. */

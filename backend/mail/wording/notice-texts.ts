@@ -6,7 +6,7 @@ import { type Notice, type NoticeDetails, type NoticeKind, readNotice } from '..
 import { truncate } from '../truncate.ts'
 import type { MailBody } from './mail-body.ts'
 import { composeReminder } from './reminder-text.ts'
-import { fullStop } from './reminder-words/words.ts'
+import { withFullStop } from './reminder-words/words.ts'
 import { sampleReminder } from './sample-reminder.ts'
 
 export interface NoticeTextDeps {
@@ -48,14 +48,17 @@ export async function writeNotice(
     greeting: 'Hello,',
     signature: ['Kind regards,', 'Receivables'],
     footer: [
-      fullStop(`About the account ${account.name}`),
+      withFullStop(`About the account ${account.name}`),
       ...choiceFooter(parsed.kind, deps.baseUrl),
     ],
     ...text,
   }
 }
 
-/** Returns where the recipient can turn off these mails, or why they cannot be turned off. */
+/**
+ * Returns where the recipient can turn off these mails, or why they cannot be turned off; nothing for mails that only
+ * one person receives.
+ */
 function choiceFooter(kind: NoticeKind, baseUrl: string): string[] {
   const page = `${baseUrl}/settings/notices`
   if (OPTIONAL_NOTICES.some((optional) => optional === kind)) {
@@ -89,18 +92,18 @@ type NoticeText = Pick<MailBody, 'tone' | 'title' | 'opening' | 'action' | 'clos
 
 async function textOf(
   reader: Reader,
-  deps: NoticeContext,
+  context: NoticeContext,
   row: NoticeRow,
   notice: Exclude<Notice, { readonly kind: 'user.test_reminder' }>,
   accountName: string,
 ): Promise<NoticeText | undefined> {
   switch (notice.kind) {
     case 'user.invited':
-      return invitation(reader, deps, row.subject_id, { ...notice.detail, accountName })
+      return invitation(reader, context, row.subject_id, { ...notice.detail, accountName })
     case 'webhook_endpoint.disabled':
-      return disabledEndpoint(deps, row, notice.detail)
+      return disabledEndpoint(context, row, notice.detail)
     case 'user.password_reset':
-      return passwordReset(reader, deps, row.subject_id)
+      return passwordReset(reader, context, row.subject_id)
     case 'user.password_changed':
       return {
         tone: 'plain',
@@ -113,21 +116,21 @@ async function textOf(
         ],
       }
     case 'api_key.expiring':
-      return expiringKey(reader, deps, row.subject_id)
+      return expiringKey(reader, context, row.subject_id)
     case 'api_key.issued':
-      return issuedKey(deps, row.subject_id, notice.detail)
+      return issuedKey(context, row.subject_id, notice.detail)
     case 'payment_details.changed':
-      return changedPayment(deps, row, notice.detail)
+      return changedPayment(context, row, notice.detail)
     case 'second_factor.removed':
-      return removedSecondFactor(deps, row, notice.detail)
+      return removedSecondFactor(context, row, notice.detail)
     case 'user.second_factor_added':
-      return addedOwnFactor(deps, row, notice.detail)
+      return addedOwnFactor(context, row, notice.detail)
     case 'user.second_factor_removed':
-      return removedOwnFactor(deps, row, notice.detail)
+      return removedOwnFactor(context, row, notice.detail)
     case 'user.unknown_browser':
-      return unknownBrowser(deps, row, notice.detail)
+      return unknownBrowser(context, row, notice.detail)
     case 'message.received':
-      return customerReply(reader, deps, row)
+      return customerReply(reader, context, row)
   }
 }
 
@@ -263,9 +266,9 @@ function changedPayment(
   { created_at }: NoticeRow,
   { currency, now, by }: NoticeDetails['payment_details.changed'],
 ): NoticeText {
-  const account = now?.account_ending ?? null
+  const accountEnding = now?.account_ending ?? null
   const methods = [
-    ...(account === null ? [] : [`to the bank account that ends in ${account}`]),
+    ...(accountEnding === null ? [] : [`to the bank account that ends in ${accountEnding}`]),
     ...(now?.has_link ? ['by a payment link'] : []),
   ]
   return {
@@ -401,7 +404,7 @@ async function customerReply(
   }
 }
 
-/** Returns a format such as `21 November 2026 at 11:15 (Europe/Amsterdam)`. */
+/** Returns a function whose results look like `21 November 2026 at 11:15 (Europe/Amsterdam)`. */
 function dateTimeTextIn(timezone: string): NoticeContext['dateTimeText'] {
   const format = new Intl.DateTimeFormat('en-GB', {
     dateStyle: 'long',

@@ -44,7 +44,7 @@ export interface ReminderInvoice {
   readonly dueDate: string
   /** In minor units. */
   readonly amountDue: number
-  /** The part that money on account covers, in minor units; absent if it covers nothing. */
+  /** The part that money on account covers, in minor units; absent or 0 if it covers nothing. */
   readonly onAccount?: number
   readonly currency: string
   /** 0 or less if the invoice is not overdue. */
@@ -185,15 +185,15 @@ function paymentOf(
   ].flatMap(({ label, value }) => (value === null ? [] : [{ label, value: headerText(value) }]))
   const numbers = invoices.map((invoice) => headerText(invoice.number))
   const showsReference = number !== null && numbers.length <= REFERENCES_MAX
-  // The account's link is not shown if every invoice has its own link.
-  const isLinkNeeded = invoices.some(({ paymentUrl }) => paymentUrl === null)
-  const isLinked = link !== null && link !== actionUrl && isLinkNeeded
+  // The account's link is not shown if every invoice has its own link, or if the button has the account's link.
+  const haveAllTheirOwnLink = invoices.every(({ paymentUrl }) => paymentUrl !== null)
+  const isLinkShown = link !== null && link !== actionUrl && !haveAllTheirOwnLink
   return {
     title: all.length === invoices.length ? words.howToPay : words.howToPayIn(currency),
     lines: showsReference
       ? [...lines, { label: words.reference, value: numbers.join(', ') }]
       : lines,
-    link: isLinked ? { label: words.payOnline, url: link } : undefined,
+    link: isLinkShown ? { label: words.payOnline, url: link } : undefined,
   }
 }
 

@@ -1,4 +1,4 @@
-import { fullStop, type ReminderWords } from './words.ts'
+import { type ReminderWords, withFullStop } from './words.ts'
 
 const ALREADY_PAID =
   'If you have paid in the last few days, thank you: please disregard this e-mail.'
@@ -72,6 +72,6 @@ export const EN: ReminderWords = {
       : `Questions? Just reply to this e-mail, or write to ${replyTo}.`,
   regards: 'Kind regards,',
   onBehalf: (creditor) =>
-    `This e-mail was sent by Receivables on behalf of ${fullStop(creditor)} ${creditor} remains the creditor: please pay them, not us.`,
+    `This e-mail was sent by Receivables on behalf of ${withFullStop(creditor)} ${creditor} remains the creditor: please pay them, not us.`,
   unsubscribe: 'Stop reminders by e-mail',
 }

@@ -1,4 +1,4 @@
-import { fullStop, type ReminderWords } from './words.ts'
+import { type ReminderWords, withFullStop } from './words.ts'
 
 const ALREADY_PAID =
   'Si vous avez payé ces derniers jours, nous vous en remercions ; veuillez alors ne pas tenir compte de cet e-mail.'
@@ -73,6 +73,6 @@ export const FR: ReminderWords = {
       : `Une question ? Répondez simplement à cet e-mail, ou écrivez à ${replyTo}.`,
   regards: 'Cordialement,',
   onBehalf: (creditor) =>
-    `Cet e-mail a été envoyé par Receivables pour le compte de ${fullStop(creditor)} Le créancier reste ${creditor} : c’est à lui qu’il faut payer, et non à nous.`,
+    `Cet e-mail a été envoyé par Receivables pour le compte de ${withFullStop(creditor)} Le créancier reste ${creditor} : c’est à lui qu’il faut payer, et non à nous.`,
   unsubscribe: 'Ne plus recevoir de rappels par e-mail',
 }

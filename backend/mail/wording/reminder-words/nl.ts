@@ -1,4 +1,4 @@
-import { fullStop, type ReminderWords } from './words.ts'
+import { type ReminderWords, withFullStop } from './words.ts'
 
 const ALREADY_PAID =
   'Heeft u de afgelopen dagen betaald? Dan danken wij u en kunt u deze e-mail als niet verzonden beschouwen.'
@@ -72,6 +72,6 @@ export const NL: ReminderWords = {
       : `Vragen? Beantwoord dan gewoon deze e-mail, of schrijf naar ${replyTo}.`,
   regards: 'Met vriendelijke groet,',
   onBehalf: (creditor) =>
-    `Deze e-mail is door Receivables verstuurd namens ${fullStop(creditor)} ${creditor} blijft de schuldeiser: betaal aan hen, niet aan ons.`,
+    `Deze e-mail is door Receivables verstuurd namens ${withFullStop(creditor)} ${creditor} blijft de schuldeiser: betaal aan hen, niet aan ons.`,
   unsubscribe: 'Herinneringen per e-mail stoppen',
 }

@@ -4,7 +4,7 @@ import type { ReminderStage } from '../../../database/tables.ts'
 export type Stage = 'courtesy' | ReminderStage
 
 /** Appends a full stop unless the text, e.g. a company name, ends with one. */
-export function fullStop(text: string): string {
+export function withFullStop(text: string): string {
   return text.endsWith('.') ? text : `${text}.`
 }
 
@@ -44,7 +44,7 @@ export interface ReminderWords {
   readonly reference: string
   questions(replyTo: string | null): string
   readonly regards: string
-  /** States that the account holder remains the creditor. */
+  /** States that the account, and not this service, is the creditor. */
   onBehalf(creditor: string): string
   readonly unsubscribe: string
 }
