@@ -1,4 +1,4 @@
-/** Lists debtors in Settings: longest overdue first, by name, or by the amount owed. */
+/** Lists debtors in Settings: by the oldest due date of their open invoices, by name, or by the amount owed. */
 import { type SqlBool, sql } from 'kysely'
 import { Problem } from '../../shared/contract/problem.ts'
 import type { Reader } from '../database/database.ts'

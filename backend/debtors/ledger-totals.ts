@@ -12,8 +12,8 @@ import { INVOICE_IS_OPEN } from './balances.ts'
 import { searchTermsOf } from './search-terms.ts'
 
 /**
- * How many debtors one transaction processes, and how many rows one statement inserts. A payment may have to wait
- * until such a transaction ends.
+ * How many debtors one transaction processes, and how many of their dues one statement inserts. A payment may have to
+ * wait until such a transaction ends.
  */
 const BATCH_MAX = 100
 

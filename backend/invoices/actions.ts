@@ -1,6 +1,7 @@
 /**
- * The actions that people perform on invoices in Settings or the CLI. Each action throws if the state of the invoice
- * does not allow it. Otherwise it cancels the waiting reminders about the invoice and records the action's event.
+ * The actions that people perform on invoices in Settings or the CLI. An action on one invoice throws if the state of
+ * the invoice does not allow the action. Otherwise it cancels the waiting reminders about the invoice, and records the
+ * action's event, if there is one.
  */
 
 import { type RawBuilder, sql } from 'kysely'
@@ -22,7 +23,7 @@ import { IS_OLD } from './old-invoices.ts'
 interface InvoiceAction {
   /** The name of the action in the audit log. */
   readonly auditAction: AuditAction
-  /** Null if the action changes only the invoice's member `chasing`, which no event reports. */
+  /** Null if no event reports the action. */
   readonly event: EventType | null
   /** The past participle of the action, for messages such as "Invoice 7 cannot be finalized". */
   readonly participle: string
@@ -255,8 +256,9 @@ async function perform(
     actionContext.now,
     `invoice ${invoice.number} was ${participle}`,
   )
-  const changesBalance = row.status !== invoice.status
-  await (changesBalance ? touchDebtor : replanDebtor)(
+  // The debtor's balances can change only together with the status of the invoice.
+  const isStatusChanged = row.status !== invoice.status
+  await (isStatusChanged ? touchDebtor : replanDebtor)(
     tx,
     accountId,
     row.debtor_id,

@@ -1,4 +1,7 @@
-/** Updates an invoice when a payment on it is reversed. The caller must have locked the debtor. */
+/**
+ * Updates an invoice when a payment on it is reversed, or an allocation to it is taken back. The caller must have locked
+ * the debtor.
+ */
 import type { Transaction } from '../database/database.ts'
 import type { InvoiceRow } from '../database/tables.ts'
 import { changeInvoice, type InvoiceChange } from './change.ts'
@@ -20,7 +23,7 @@ export async function reopenInvoice(
   return changeInvoice(tx, invoice, change, eventOf(invoice), now)
 }
 
-/** Returns null if the invoice was and remains written off: `payment.reversed` then reports the change. */
+/** Returns null if the invoice was and remains written off: the event of the payment then reports the change. */
 function eventOf({ status, written_off_at: writtenOffAt }: InvoiceRow) {
   if (writtenOffAt === null) return 'invoice.reopened'
   return status === 'paid' ? 'invoice.written_off' : null

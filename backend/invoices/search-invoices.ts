@@ -1,4 +1,4 @@
-/** Searches invoices for Settings: unpaid invoices by due date, or all invoices by number, status or amount. */
+/** Searches invoices for Settings by status, customer, number, currency, due date and amount. */
 import { type SqlBool, sql } from 'kysely'
 import { Problem } from '../../shared/contract/problem.ts'
 import type { Reader } from '../database/database.ts'
@@ -35,6 +35,7 @@ export type InvoiceSort = (typeof INVOICE_SORTS)[number]
 
 export interface InvoiceSearch {
   readonly view: InvoiceView
+  /** Has no effect on a search by number, whose results are sorted by number. */
   readonly sort: InvoiceSort
   readonly debtorId: string | undefined
   /** A prefix of the number. */

@@ -1,4 +1,4 @@
-/** Updates an invoice when a payment on it is recorded. The caller must have locked the debtor. */
+/** Updates an invoice when a payment is allocated to it. The caller must have locked the debtor. */
 import type { Transaction } from '../database/database.ts'
 import type { InvoiceRow, InvoiceStatus } from '../database/tables.ts'
 import { changeInvoice, type InvoiceChange } from './change.ts'
@@ -22,7 +22,7 @@ export async function settleInvoice(
   const amountDue = invoice.amount_due - amount
   const state = amountDue === 0 ? paidInFull(invoice, now) : partiallyPaid(invoice, now)
   const change = { amount_paid: invoice.amount_paid + amount, amount_due: amountDue, ...state }
-  // A partial payment does not change the status of a written-off invoice: `payment.recorded` alone reports it.
+  // A partial payment does not change the status of a written-off invoice: only the event of the payment reports it.
   const event = state.status === undefined ? null : (`invoice.${state.status}` as const)
   return changeInvoice(tx, invoice, change, event, now)
 }

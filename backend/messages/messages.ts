@@ -25,7 +25,7 @@ import {
 import { readPage } from '../lists/page.ts'
 import { recordTransitions } from './transitions.ts'
 
-/** Messages in these statuses can be cancelled, because their hand-over has not started. */
+/** Statuses of messages that can be cancelled: they are neither sent nor being handed over. */
 export const CANCELLABLE: readonly MessageStatus[] = [
   'scheduled',
   'awaiting_approval',

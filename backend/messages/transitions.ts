@@ -6,7 +6,7 @@ import { createId } from '../../shared/contract/id.ts'
 import type { Transaction } from '../database/database.ts'
 import type { MessageRow, MessageStatus } from '../database/tables.ts'
 
-/** Statuses of messages that the recipient did not receive. */
+/** Statuses of messages that the recipient did not receive, or may have received only in an earlier attempt. */
 const NOT_RECEIVED: readonly MessageStatus[] = ['cancelled', 'suppressed', 'bounced']
 
 /** Logs the current state of messages. The caller must have updated their rows. */
@@ -39,8 +39,9 @@ export async function recordTransitions(
 }
 
 /**
- * Frees the stages that the messages have reached for their invoices, so that other messages can use them. A
- * message that may have been sent keeps its stages, so that no debtor receives a stage twice.
+ * Frees the stages that the messages have taken for their invoices, so that other messages can use these stages. A
+ * message that may have been sent keeps its stages, so that no debtor receives a stage twice. Also ends the sending of
+ * the messages: their leases are released, and no other run is scheduled.
  */
 export async function freeStages(tx: Transaction, messageIds: readonly string[]): Promise<void> {
   await tx

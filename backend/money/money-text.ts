@@ -1,8 +1,8 @@
 import { currencyExponent } from './money.ts'
 
 /**
- * Formats an amount in minor units for a language, e.g. `€1,234.50`. The number of decimals comes from our own
- * table, because the table of the JavaScript runtime may differ.
+ * Formats an amount in minor units for a language: 123450 becomes e.g. `€1,234.50`. The number of decimals comes from
+ * our own table, because the table of the JavaScript runtime may differ.
  */
 export function moneyText(amount: number, currency: string, language = 'en'): string {
   const exponent = currencyExponent(currency)

@@ -24,7 +24,7 @@ export interface Share {
   readonly amount: number
 }
 
-export interface AllocatedPayment {
+export interface PaymentToAllocate {
   readonly amount: number
   readonly currency: string
   /** If it is undefined, a surplus is rejected, and the error does not offer `allow_overpayment`. */
@@ -37,7 +37,7 @@ export interface AllocatedPayment {
  * `payment_exceeds_balance`, and `validation_failed` if an invoice belongs to another debtor.
  */
 export function allocate(
-  payment: AllocatedPayment,
+  payment: PaymentToAllocate,
   targets: readonly TargetInvoice[],
   debtorId = targets[0]?.invoice.debtor_id,
 ): Share[] {
@@ -56,7 +56,7 @@ export function allocate(
  * the debtor in the payment's currency. If an invoice already has a share, this share is increased.
  */
 export function applyOldestFirst(
-  payment: Pick<AllocatedPayment, 'amount'>,
+  payment: Pick<PaymentToAllocate, 'amount'>,
   shares: readonly Share[],
   open: readonly InvoiceRow[],
 ): Share[] {
@@ -95,7 +95,7 @@ function refuseOtherDebtors(targets: readonly TargetInvoice[], debtorId: string 
 }
 
 function refuseOtherCurrency(
-  { currency }: AllocatedPayment,
+  { currency }: PaymentToAllocate,
   targets: readonly TargetInvoice[],
 ): void {
   const found = targets.find(({ invoice }) => invoice.currency !== currency)
@@ -108,7 +108,7 @@ function refuseOtherCurrency(
   })
 }
 
-function refuseSurplus(payment: AllocatedPayment, targets: readonly TargetInvoice[]): void {
+function refuseSurplus(payment: PaymentToAllocate, targets: readonly TargetInvoice[]): void {
   const exceeding = targets.filter(
     ({ invoice, amount = payment.amount }) => amount > invoice.amount_due,
   )

@@ -109,7 +109,7 @@ const readByKey = prepared(
 
 export type Allocation = Pick<AllocationRow, 'payment_id' | 'invoice_id' | 'amount'>
 
-/** Returns the allocations of several payments by payment id, in the order in which they were requested. */
+/** Returns the allocations of several payments by payment id, in the order in which they were made. */
 export async function readAllocations(
   reader: Reader,
   accountId: string,

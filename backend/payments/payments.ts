@@ -79,13 +79,13 @@ export async function recordPayment(
   input: NewPayment,
 ): Promise<RecordedPayment> {
   const { accountId, now } = recording
-  const [{ debtorId, shares: requested, unsent }, setting] = await together([
+  const [{ debtorId, shares: requested, unsent }, applyCredit] = await together([
     readRequestedShares(tx, accountId, input, now),
     input.target.kind === 'debtor' ? readApplyCredit(tx, accountId) : undefined,
     prepareEvents(tx, accountId),
   ])
   const debtor = { id: debtorId, account_id: accountId }
-  const shares = await allocateRest(tx, debtor, input, requested, setting)
+  const shares = await allocateRest(tx, debtor, input, requested, applyCredit)
   const { settled, stopped } = await settleAndStopReminders(
     tx,
     debtor,
@@ -209,10 +209,10 @@ async function allocateRest(
   { id, account_id: accountId }: Pick<DebtorRow, 'id' | 'account_id'>,
   { amount, currency }: NewPayment,
   shares: readonly Share[],
-  setting: ApplyCredit | undefined,
+  applyCredit: ApplyCredit | undefined,
 ): Promise<readonly Share[]> {
   if (shares.reduce((rest, share) => rest - share.amount, amount) === 0) return shares
-  if ((setting ?? (await readApplyCredit(tx, accountId))) === 'manual') return shares
+  if ((applyCredit ?? (await readApplyCredit(tx, accountId))) === 'manual') return shares
   const open = await findOpenInvoices(tx, accountId, id, currency)
   return applyOldestFirst({ amount }, shares, open)
 }

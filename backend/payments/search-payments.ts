@@ -1,4 +1,7 @@
-/** Searches payments for Settings by reference, amount, date and status, newest first. */
+/**
+ * Searches payments for Settings by customer, reference, amount, date and status. A search by reference is sorted by
+ * reference; any other search shows the newest payment first.
+ */
 import { type SqlBool, sql } from 'kysely'
 import { Problem } from '../../shared/contract/problem.ts'
 import type { Reader } from '../database/database.ts'
@@ -59,10 +62,10 @@ export async function searchPayments(
   )
 }
 
-type Filtered = Pick<PaymentRow, 'amount' | 'currency' | 'status' | 'received_on'>
+type ScannedPayment = Pick<PaymentRow, 'amount' | 'currency' | 'status' | 'received_on'>
 
 /** Whether the payment passes the filters that no index serves. */
-function matches(row: Filtered, search: PaymentSearch): boolean {
+function matches(row: ScannedPayment, search: PaymentSearch): boolean {
   const { status, receivedSince, receivedUntil, amount } = search
   return (
     isInRange(Number(row.amount), row.currency, amount) &&
