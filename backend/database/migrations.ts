@@ -1,6 +1,6 @@
 /**
  * The schema's history. It is append-only: a released migration is never edited; a later migration corrects it.
- * The SQL is valid for both SQLite and PostgreSQL.
+ * The SQL is valid for both SQLite and PostgreSQL; a migration that needs different statements chooses them itself.
  */
 
 import type { MigrationProgress } from './migrating/progress.ts'

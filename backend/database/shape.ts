@@ -11,7 +11,7 @@ export interface Shape {
   readonly key: readonly string[]
 }
 
-/** Tables that triggers and workers derive from the records. A copy computes them again. */
+/** Tables that triggers and workers derive from the records. They are not copied: the target derives them again. */
 export const DERIVED_TABLES: readonly string[] = [
   'ledger_changes',
   'due_totals',

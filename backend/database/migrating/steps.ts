@@ -1,10 +1,10 @@
 /**
  * The steps of a migration. Processes of the previous version serve calls meanwhile, so each step blocks
- * writers only for a moment:
+ * writers only for a moment. The exception is an index on SQLite, which blocks them until it is built:
  *
  * - `transaction`: short statements, all or none. A statement that reads a whole table does not belong here.
- * - `column`: adds a column with a check, which is validated without blocking writers.
- * - `check`: replaces a check of a table, which is validated in the same way.
+ * - `column`: adds a column with a check. PostgreSQL validates the check without blocking writers.
+ * - `check`: replaces a check of a table. PostgreSQL validates the new check in the same way.
  * - `index`: builds an index, on PostgreSQL without blocking writers.
  * - `backfill`: fills a column of existing rows in batches, each in a transaction of its own.
  *

@@ -1,4 +1,4 @@
-/** Classifies PostgreSQL's errors. Only this module knows its codes (SQLSTATE). */
+/** Classifies PostgreSQL's errors by their codes (SQLSTATE). */
 import { DatabaseError } from 'pg'
 import { ConstraintViolation } from '../constraint-violation.ts'
 

@@ -1,7 +1,7 @@
 /**
  * PostgreSQL: any number of backends on one database. Each transaction runs with READ COMMITTED on a connection
  * of its own; code must lock the rows on which its decisions depend. A transaction that the database aborted,
- * e.g. because of a deadlock, is retried here, so that its caller does not notice.
+ * e.g. because of a deadlock, is retried here a few times, so that its caller rarely notices.
  */
 import assert from 'node:assert'
 import { AsyncLocalStorage } from 'node:async_hooks'

@@ -36,7 +36,7 @@ export interface PrimaryOptions {
   readonly isLongLived: boolean
 }
 
-/** The state as reported by the server; `timeline` is 0 in recovery. */
+/** The state as reported by the server. `timeline` is 0 in recovery, and if there is only one server. */
 interface State {
   readonly isStandby: boolean
   readonly timeline: number
@@ -242,7 +242,7 @@ export class Primary {
 }
 
 async function readState(client: pg.Client, isOneOfSeveral: boolean): Promise<State> {
-  const { rows } = await client.query<{ standby: boolean; timeline: string; waitable: boolean }>(
+  const { rows } = await client.query<{ standby: boolean; timeline: string; synchronous: boolean }>(
     // The first eight digits of a WAL file's name are the timeline. A server in recovery cannot report its
     // timeline.
     `select pg_is_in_recovery() as standby, ${
@@ -250,15 +250,15 @@ async function readState(client: pg.Client, isOneOfSeveral: boolean): Promise<St
         ? `case when pg_is_in_recovery() then ''
             else substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) end`
         : "''"
-    } as timeline, current_setting('synchronous_standby_names') <> '' as waitable`,
+    } as timeline, current_setting('synchronous_standby_names') <> '' as synchronous`,
   )
-  const { standby = true, timeline = '', waitable = false } = rows[0] ?? {}
+  const { standby = true, timeline = '', synchronous = false } = rows[0] ?? {}
   return {
     isStandby: standby,
     timeline: Number.parseInt(timeline || '0', 16),
     // Without synchronous standbys, no commit waits, so the second query, which takes ten times as long, is not
     // needed.
-    awaitsStandby: waitable && (await awaitsStandby(client)),
+    awaitsStandby: synchronous && (await awaitsStandby(client)),
   }
 }
 

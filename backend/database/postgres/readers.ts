@@ -1,7 +1,7 @@
 /**
- * Reads outside of transactions. Reads with the same text in one turn of the event loop are sent as one
- * statement with the parameters of all: one round trip and one plan for up to `GROUP_MAX` reads. Prepared
- * statements have connections of their own, each with several statements in progress. Any other statement,
+ * Reads outside of transactions. Reads with the same SQL text in one turn of the event loop are sent as one
+ * statement with the parameters of all, if these are strings: one round trip and one plan for up to `GROUP_MAX` reads.
+ * Prepared statements have connections of their own, each with several statements in progress. Any other statement,
  * including a page of a list, may be slow and would delay the statements behind it, so it has a connection to
  * itself while it runs. Different pages are not combined in one statement, since the server would need as much
  * time as for separate statements.
@@ -271,7 +271,7 @@ export class PostgresReaders implements DatabaseConnection {
   }
 }
 
-/** Returns how many of the reads, from the first, are sent together. */
+/** Returns how many reads, from the first, may be sent together. */
 function groupSize(kind: Kind, reads: readonly Read[]): number {
   if (kind === 'prepared') return GROUP_MAX
   return kind === 'page' ? countCombinable(reads, PAGES) : 1

@@ -92,7 +92,10 @@ const BUILD = `
   from pg_stat_progress_create_index where pid = $1
 `
 
-/** Adds the check unvalidated, which is instant, and then validates it without blocking reads and writes. */
+/**
+ * Adds the column, and its check unvalidated, which is instant. Then validates the check without blocking reads and
+ * writes.
+ */
 export async function addColumn(
   db: Kysely<unknown>,
   { table, column, type, check }: ColumnStep,

@@ -18,7 +18,7 @@ const TRIGGERED = 'ledger_changes'
 export interface JobConnectionOptions {
   readonly writer: SqliteConnection
   readonly batches: WriteBatches
-  /** Creates the savepoint with which the job can be undone. Called once, before the first write. */
+  /** Creates the savepoint with which the job can be undone. Called at most once, before the first write. */
   readonly createSavepoint: () => Promise<void>
 }
 

@@ -2,7 +2,8 @@
  * Readers of one SQLite file. The round trip to SQLite's thread takes several times as long as a small read,
  * and each returned value takes almost as long as a small read. Rows are therefore returned as one JSON text,
  * and reads of one turn with the same text are sent as one statement. The statement takes the parameters of all
- * reads as JSON and runs the query once per read; for pages of lists, it contains one subquery per page.
+ * reads as JSON and runs the query once per different list of parameters; for pages of lists, it contains one
+ * subquery per different page.
  */
 import assert from 'node:assert'
 import { CompiledQuery, type DatabaseConnection, type QueryResult } from 'kysely'

@@ -1,8 +1,8 @@
 /**
- * The single writer and its queue. Waiting jobs are committed together, each in a savepoint of its own, so that
- * they share the cost of a write to disk. A job that throws undoes only its own writes; an error that ends the
- * outer transaction rejects every job of the group with 503. No job is settled before the COMMIT, not even a
- * rejected one, because the reason for the rejection may depend on a write of the group.
+ * The single writer and its queue. Waiting jobs are committed together, so that they share the cost of a write to disk.
+ * Savepoints let a job that throws undo only its own writes. An error that ends the outer transaction rejects every job
+ * of the group with 503, or with 504 if the outcome of the COMMIT is unknown. No job of a group is settled before the
+ * COMMIT, not even a rejected one, because the reason for the rejection may depend on a write of the group.
  *
  * Each statement of a job waits for a turn of the event loop, and a turn takes longer the more reads it serves.
  * Readers are therefore paused while jobs run, and start the reads that have arrived during the COMMIT.

@@ -29,7 +29,7 @@ export interface DebtorRow {
   ladder: string | null
   /** When the planner processes the debtor next; null: not before the data changes. */
   plan_at: string | null
-  /** When the personal data were erased; the row never changes afterwards. */
+  /** When the personal data were erased. Afterwards, the debtor can no longer be edited. */
   erased_at: string | null
   /** JSON object. */
   metadata: string

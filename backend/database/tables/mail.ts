@@ -11,13 +11,13 @@ export interface MessageHtmlRow {
   logo_id: string | null
 }
 
-/** An address to which an account sends no mail, with one row per reason. */
+/** An address to which an account sends no reminders, with one row per reason. */
 export interface SuppressedAddressRow {
   account_id: string
   /** In lower case. */
   address: string
   reason: 'bounced' | 'complained' | 'unsubscribed'
-  /** The text of the bounce or the complaint. */
+  /** The text of the bounce; null for other reasons. */
   detail: string | null
   /** The message that caused the suppression. */
   message_id: string | null
@@ -37,7 +37,7 @@ export interface InboundMailRow {
   received_at: string
 }
 
-/** A notification for Admins, sent by e-mail. */
+/** A notice to Admins, to one user or to an invited person, sent by e-mail. */
 export interface NoticeRow {
   id: string
   account_id: string
@@ -47,6 +47,7 @@ export interface NoticeRow {
   /** JSON object. */
   detail: string
   created_at: string
+  /** When a mail to each recipient was queued. */
   mailed_at: string | null
 }
 
@@ -58,7 +59,7 @@ export interface MutedNoticeRow {
   created_at: string
 }
 
-/** A notice that is being sent to one address. */
+/** The mail of a notice to one recipient. */
 export interface MailOutboxRow {
   id: string
   account_id: string

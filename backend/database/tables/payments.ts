@@ -57,7 +57,7 @@ export const PAYMENT_COLUMNS = allColumns<PaymentRow>({
 
 export interface AllocationRow {
   payment_id: string
-  /** The index in the request, from 0. */
+  /** The allocations of a payment are numbered from 0, in the order in which they were made. */
   position: number
   account_id: string
   invoice_id: string

@@ -61,7 +61,8 @@ export interface ReminderRow {
 
 /**
  * A stage of an invoice for which a message was planned, because each stage is used only once per cycle. The
- * row is deleted if the message was cancelled, suppressed or rejected before it was sent.
+ * row is deleted if the message is cancelled, suppressed or bounced, unless an earlier hand-over of the message had an
+ * unknown outcome.
  */
 export interface TakenStageRow {
   invoice_id: string
@@ -72,7 +73,7 @@ export interface TakenStageRow {
   message_id: string
 }
 
-/** Append-only: every status of a planned message, with its reason. */
+/** Append-only: every status that a message has had, with its reason. */
 export interface MessageTransitionRow {
   message_id: string
   id: string

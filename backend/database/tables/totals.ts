@@ -45,7 +45,7 @@ export interface DebtorStandingRow {
   is_reachable: Bit
 }
 
-/** A word of a debtor's name, address, e-mail address or external id, for the search. */
+/** A word of a debtor's name, city, e-mail address or external id, for the search. */
 export interface DebtorTermRow {
   debtor_id: string
   term: string
