@@ -1,6 +1,6 @@
 /**
  * The payment details of an account, one set for each currency: a bank account, a payment link, or both. A
- * reminder shows the details for the currency of its invoices.
+ * reminder shows the details for the currencies of its invoices.
  */
 import { createHash } from 'node:crypto'
 import { Problem } from '../../shared/contract/problem.ts'

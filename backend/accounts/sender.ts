@@ -41,7 +41,7 @@ export async function setSenderName(
   const account = await lockAccount(tx, accountId)
   const name = requested === account.name ? null : requested
   if (account.sender_name === name) return false
-  await change(tx, accountId, { sender_name: name }, actionContext)
+  await updateAccount(tx, accountId, { sender_name: name }, actionContext)
   await recordAudit(tx, actionContext, {
     accountId,
     action: 'account.sender_changed',
@@ -66,7 +66,7 @@ export async function setLogo(
   const id = logo?.id ?? null
   if (account.logo_id === id) return false
   if (logo !== null) await insertLogo(tx, accountId, logo, actionContext.now)
-  await change(tx, accountId, { logo_id: id }, actionContext)
+  await updateAccount(tx, accountId, { logo_id: id }, actionContext)
   await deleteUnusedLogos(tx, accountId, id)
   await recordAudit(tx, actionContext, {
     accountId,
@@ -88,7 +88,7 @@ function checkName(input: string): string {
   ])
 }
 
-async function change(
+async function updateAccount(
   tx: Transaction,
   accountId: string,
   values: Partial<Pick<AccountRow, 'sender_name' | 'logo_id'>>,

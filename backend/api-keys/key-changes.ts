@@ -82,8 +82,8 @@ export interface Rotation {
 
 /**
  * Issues a key with the scopes, the rate limit and the addresses of an active key. The old key is revoked at
- * once if `grace` is `now`; otherwise it expires at the end of the grace period. Throws the same problems as
- * `changeApiKey`.
+ * once if `grace` is `now`; otherwise it expires at the end of the grace period, unless it already expires
+ * earlier. Throws the same problems as `changeApiKey`.
  */
 export async function rotateApiKey(
   tx: Transaction,
@@ -128,7 +128,7 @@ export async function rotateApiKey(
     subjectId: id,
     detail: { name: key.name, prefix: key.prefix, replaced_by: issued.row.id, grace },
   })
-  await recordKeyUpdated(tx, key, replaced, actionContext)
+  await recordUpdatedEvent(tx, key, replaced, actionContext)
   const ended = grace === 'now' ? await revokeApiKey(tx, id, actionContext) : replaced
   return { ...issued, replaced: ended }
 }
@@ -170,10 +170,10 @@ async function recordKeyChange(
     subjectId: after.id,
     detail: { prefix: after.prefix, before: summary(before), after: summary(after) },
   })
-  await recordKeyUpdated(tx, before, after, actionContext)
+  await recordUpdatedEvent(tx, before, after, actionContext)
 }
 
-async function recordKeyUpdated(
+async function recordUpdatedEvent(
   tx: Transaction,
   before: ApiKeyRow,
   after: ApiKeyRow,

@@ -199,7 +199,7 @@ function texts({ summary, description }: Members): { summary: string; descriptio
   return { summary: textOf(summary), description: textOf(description) }
 }
 
-/** Returns no members for any other value: the contract is already validated, so this is not an error. */
+/** Returns an empty object if `value` is not an object. This is not an error, because the contract is validated. */
 export function membersOf(value: unknown): Members {
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : {}
 }

@@ -1,4 +1,4 @@
-/** Builds the search index of MiniSearch, which contains the sections of all pages. */
+/** Builds the search index of MiniSearch, which contains the sections of all pages except the start page. */
 import MiniSearch from 'minisearch'
 import { SETTINGS_PROBLEM_TYPES } from '../../shared/contract/problem.ts'
 import type { Page } from './page.ts'

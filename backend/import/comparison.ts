@@ -33,20 +33,23 @@ export interface Totals {
 }
 
 export interface Comparison {
+  /** The customers that the service does not have. */
   readonly customers: readonly LedgerCustomer[]
   readonly rows: readonly MissingRow[]
   readonly differences: readonly Difference[]
   /** The totals by currency. The sums of the service include only records that are also in the file. */
   readonly totals: ReadonlyMap<string, { readonly file: Totals; readonly service: Totals }>
-  /** Invoices of the account that are not in the file. */
+  /** How many invoices of the compared records are not in the file. */
   readonly otherInvoices: number
 }
 
 const PAYABLE = ['open', 'partially_paid']
 
 export function compare(ledger: Ledger, records: ServiceRecords): Comparison {
-  const debtors = new Map(records.debtors.map((debtor) => [debtor.external_id, debtor]))
-  const customers = new Map(records.debtors.map((debtor) => [debtor.id, debtor.external_id]))
+  const debtorExternalIds = new Set(records.debtors.map((debtor) => debtor.external_id))
+  const externalIdsByDebtor = new Map(
+    records.debtors.map((debtor) => [debtor.id, debtor.external_id]),
+  )
   const invoices = new Map(records.invoices.map((invoice) => [invoice.external_id, invoice]))
   const numbers = new Map(records.invoices.map((invoice) => [invoice.number, invoice]))
   const payments = new Map(records.payments.map((payment) => [payment.external_id, payment]))
@@ -66,7 +69,7 @@ export function compare(ledger: Ledger, records: ServiceRecords): Comparison {
     const record = invoices.get(invoice.externalId) ?? numbers.get(invoice.number)
     const payment = payments.get(settlementId(invoice))
     const invoiceDifferences =
-      record === undefined ? [] : compareInvoice(invoice, record, customers)
+      record === undefined ? [] : compareInvoice(invoice, record, externalIdsByDebtor)
     const settled = invoice.settledOn !== undefined
     if (payment !== undefined) invoiceDifferences.push(...comparePayment(invoice, payment, record))
     else if (record !== undefined) invoiceDifferences.push(...comparePaidAmount(invoice, record))
@@ -86,7 +89,9 @@ export function compare(ledger: Ledger, records: ServiceRecords): Comparison {
     }
   }
   return {
-    customers: [...ledger.customers.values()].filter(({ externalId }) => !debtors.has(externalId)),
+    customers: [...ledger.customers.values()].filter(
+      ({ externalId }) => !debtorExternalIds.has(externalId),
+    ),
     rows,
     differences,
     totals,
@@ -106,10 +111,10 @@ export function countMissing({ customers, rows }: Comparison) {
 function compareInvoice(
   invoice: LedgerInvoice,
   record: InvoiceRecord,
-  customers: ReadonlyMap<string, string | null>,
+  externalIdsByDebtor: ReadonlyMap<string, string | null>,
 ): Difference[] {
   return differencesIn(invoice, `invoice ${invoice.number}`, [
-    ['customer', invoice.customer, customers.get(record.debtor_id) ?? record.debtor_id],
+    ['customer', invoice.customer, externalIdsByDebtor.get(record.debtor_id) ?? record.debtor_id],
     ['amount', ...amounts(invoice, record)],
     ['issue date', invoice.issuedOn, record.issue_date],
     ['due date', invoice.dueOn ?? record.due_date, record.due_date],

@@ -79,7 +79,10 @@ export async function planTakeBack(
   }
 }
 
-/** Returns the records for which the audit log has an action of a person or an integration since the import. */
+/**
+ * Returns the records that have an entry in the audit log. Creating a record in an import writes no such entry, so the
+ * record was changed later.
+ */
 async function findChanged(
   reader: Reader,
   accountId: string,
@@ -273,7 +276,7 @@ async function planCustomers(
   return { steps, kept }
 }
 
-/** Returns the customers that have messages, or invoices or payments that are not taken back. */
+/** Returns the customers that have irreversible messages, or invoices or payments that are not taken back. */
 async function findCustomersInUse(
   reader: Reader,
   accountId: string,

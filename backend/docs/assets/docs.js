@@ -177,7 +177,7 @@ function chooseEverywhere(label) {
   }
 }
 
-/** Marks the section that the reader sees in the list of contents. */
+/** Marks the link in the list of contents whose section the reader sees. */
 const links = new Map(
   [...document.querySelectorAll('.menu a[href^="#"]')].map((link) => [link.hash.slice(1), link]),
 )
