@@ -55,21 +55,24 @@ t.test('archiving a customer is confirmed in a dialog, which works by keyboard',
   await context.close()
 })
 
-t.test('without scripts, the same link leads to a confirmation page', async (t) => {
-  const path = await createCustomer('Bakker')
-  const context = await site.newContext({ javaScriptEnabled: false })
-  const page = await context.newPage()
-  await logIn(page, 'ada@acme.example')
-  await page.goto(path)
-  await page.getByRole('link', { name: 'Archive…' }).click()
-  await page.getByRole('heading', { name: 'Archive Bakker?' }).waitFor()
-  await page.getByRole('link', { name: 'Cancel' }).click()
-  t.equal(new URL(page.url()).pathname, path)
-  await page.goBack()
-  await page.getByRole('button', { name: 'Archive customer' }).click()
-  await page.getByText('Customer archived. No more reminders are sent.').waitFor()
-  await context.close()
-})
+t.test(
+  'without scripts, the link to archive a customer leads to a confirmation page',
+  async (t) => {
+    const path = await createCustomer('Bakker')
+    const context = await site.newContext({ javaScriptEnabled: false })
+    const page = await context.newPage()
+    await logIn(page, 'ada@acme.example')
+    await page.goto(path)
+    await page.getByRole('link', { name: 'Archive…' }).click()
+    await page.getByRole('heading', { name: 'Archive Bakker?' }).waitFor()
+    await page.getByRole('link', { name: 'Cancel' }).click()
+    t.equal(new URL(page.url()).pathname, path)
+    await page.goBack()
+    await page.getByRole('button', { name: 'Archive customer' }).click()
+    await page.getByText('Customer archived. No more reminders are sent.').waitFor()
+    await context.close()
+  },
+)
 
 t.test('a deleted endpoint has no page, but its deliveries stay in the log', async (t) => {
   const context = await site.newContext()

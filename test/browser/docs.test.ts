@@ -31,34 +31,41 @@ async function servedPages(): Promise<readonly string[]> {
   return ['/docs', ...paths.filter((path) => path !== '/docs/reference'), '/docs/nowhere']
 }
 
-t.test('every page is accessible, on a desktop and a phone, light and dark', async (t) => {
-  const settings = [
-    { viewport: { width: 1280, height: 800 }, colorScheme: 'light' },
-    { viewport: PHONE, colorScheme: 'dark' },
-  ] as const
-  for (const options of settings) {
-    const page = await (await site.newContext(options)).newPage()
-    const faults: string[] = []
-    page.on('pageerror', (error) => faults.push(String(error)))
-    page.on('request', (request) => {
-      if (!request.url().startsWith(`${site.url}/`) && !request.url().startsWith('data:'))
-        faults.push(`request to another origin: ${request.url()}`)
-    })
-    page.on('console', (message) => {
-      if (message.type() === 'error' && !/status of 404/.test(message.text()))
-        faults.push(message.text())
-    })
-    for (const path of await servedPages()) {
-      await page.goto(path)
-      t.strictSame(await violationsOf(page), [], `${path}, ${options.colorScheme}`)
-      t.equal(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), true, path)
-      if (options.viewport !== PHONE) await takeScreenshots(page, path.slice(1).replace('/', '-'))
+t.test(
+  'every page is accessible, on a desktop in light colors and on a phone in dark ones',
+  async (t) => {
+    const settings = [
+      { viewport: { width: 1280, height: 800 }, colorScheme: 'light' },
+      { viewport: PHONE, colorScheme: 'dark' },
+    ] as const
+    for (const options of settings) {
+      const page = await (await site.newContext(options)).newPage()
+      const faults: string[] = []
+      page.on('pageerror', (error) => faults.push(String(error)))
+      page.on('request', (request) => {
+        if (!request.url().startsWith(`${site.url}/`) && !request.url().startsWith('data:'))
+          faults.push(`request to another origin: ${request.url()}`)
+      })
+      page.on('console', (message) => {
+        if (message.type() === 'error' && !/status of 404/.test(message.text()))
+          faults.push(message.text())
+      })
+      for (const path of await servedPages()) {
+        await page.goto(path)
+        t.strictSame(await violationsOf(page), [], `${path}, ${options.colorScheme}`)
+        t.equal(
+          await page.evaluate('document.documentElement.scrollWidth <= innerWidth'),
+          true,
+          path,
+        )
+        if (options.viewport !== PHONE) await takeScreenshots(page, path.slice(1).replace('/', '-'))
+      }
+      t.strictSame(faults, [])
     }
-    t.strictSame(faults, [])
-  }
-})
+  },
+)
 
-t.test('pages are compressed', async (t) => {
+t.test('the reference is compressed', async (t) => {
   const page = await (await site.newContext()).newPage()
   const response = await page.goto('/docs/reference')
   t.equal(await response?.headerValue('content-encoding'), 'gzip')
@@ -192,7 +199,7 @@ t.test('for each typical search query, the first result leads to the right page'
 })
 
 t.test(
-  'pages link to the previous and the next page, which use the same language for samples',
+  'a page links to the next one, and shows samples in the chosen language after a return',
   async (t) => {
     const page = await (await site.newContext()).newPage()
     await page.goto('/docs/pagination')

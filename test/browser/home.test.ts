@@ -9,10 +9,10 @@ t.setTimeout(300_000)
 
 const site = await startSite(t)
 const { url, system, accountId } = site
-let keys = 0
+let idempotencyKeys = 0
 
 async function create(key: string, path: string, body: object): Promise<Json> {
-  const headers = { 'idempotency-key': `home-${keys++}` }
+  const headers = { 'idempotency-key': `home-${idempotencyKeys++}` }
   const response = await call(`${url}/api/v1/${path}`, { key, body, headers })
   if (response.status !== 201) throw new Error(response.text)
   return response.json

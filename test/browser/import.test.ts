@@ -32,9 +32,9 @@ t.test(
     const context = await site.newContext()
     const page = await context.newPage()
     const check = createPageCheck(t, page)
-    const violations: string[] = []
+    const policyViolations: string[] = []
     page.on('console', (message) => {
-      if (/content security policy/i.test(message.text())) violations.push(message.text())
+      if (/content security policy/i.test(message.text())) policyViolations.push(message.text())
     })
     await logIn(page, 'ada@acme.example')
     await page.getByRole('link', { name: 'Import a CSV file' }).click()
@@ -95,7 +95,7 @@ t.test(
     await page.getByLabel('Change 1 record to the values in the file').check()
     await page.getByRole('button', { name: 'Change the records' }).click()
     await page.getByText('1 record recorded or changed.').waitFor()
-    t.strictSame(violations, [])
+    t.strictSame(policyViolations, [])
     await context.close()
   },
 )

@@ -20,9 +20,9 @@ const MAIL_FROM = 'Receivables <receivables@acme-shop.nl>'
 const site = await startSite(t, { SMTP_URL: smtp.url, MAIL_FROM })
 const { system, accountId } = site
 const REACHABLE = 'eva@acme-shop.nl'
-const CHOSEN = 'a walk along the canal'
-const reachable = ['--email', REACHABLE, '--role', 'member', '--password', PASSWORD]
-await system.operator.cli('users', 'create', '--account', accountId, ...reachable)
+const NEW_PASSWORD = 'a walk along the canal'
+const login = ['--email', REACHABLE, '--role', 'member', '--password', PASSWORD]
+await system.operator.cli('users', 'create', '--account', accountId, ...login)
 
 /** Checks pages that were loaded without scripts. axe itself is a script and therefore checks a copy. */
 async function createPageCheckWithoutScripts(t: Test, page: Page) {
@@ -128,12 +128,12 @@ t.test('a forgotten password is reset through the mailed link', async (t) => {
   await clickAndLoad(page, page.getByRole('button', { name: 'Set password' }))
   await page.getByRole('alert').waitFor()
   await check('no-script-new-password-fault')
-  await page.getByLabel('New password').fill(CHOSEN)
+  await page.getByLabel('New password').fill(NEW_PASSWORD)
   await clickAndLoad(page, page.getByRole('button', { name: 'Set password' }))
   await page.getByRole('heading', { name: 'Your password was changed' }).waitFor()
   await clickAndLoad(page, page.getByRole('link', { name: 'Log in' }))
   await page.getByLabel('E-mail').fill(REACHABLE)
-  await page.getByLabel('Password').fill(CHOSEN)
+  await page.getByLabel('Password').fill(NEW_PASSWORD)
   await clickAndLoad(page, page.getByRole('button', { name: 'Log in', exact: true }))
   await page.getByRole('heading', { name: 'Home', exact: true }).waitFor()
   await context.close()

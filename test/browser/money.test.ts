@@ -1,4 +1,4 @@
-// An Admin enters customers, invoices, payments and credits, also by keyboard alone and without scripts.
+// An Admin enters customers, invoices, payments and credits; a payment also by keyboard alone, without scripts.
 import t from 'tap'
 import type { Json } from '../fixtures/books/books.ts'
 import { clickAndLoad, createPageCheck, logIn, startSite } from '../fixtures/servers/browser.ts'

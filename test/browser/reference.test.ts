@@ -55,7 +55,7 @@ t.test('a language of samples that is chosen by keyboard applies to all samples'
   t.ok((await selected.count()) >= 10)
 })
 
-t.test('the sample response of each status is shown beside the operation', async (t) => {
+t.test('a tab beside the operation shows the sample response of a status', async (t) => {
   const page = await (await site.newContext()).newPage()
   await page.goto('/docs/reference#createPayment')
   const statuses = page.getByRole('tablist', { name: 'Response: Record a payment' })

@@ -18,10 +18,10 @@ t.setTimeout(300_000)
 const site = await startSite(t, { REHEARSAL: 'on' })
 const { url, system, accountId } = site
 const { secret: key } = await system.operator.issueKey(accountId)
-let keys = 0
+let idempotencyKeys = 0
 
 async function create(path: string, body: object): Promise<Json> {
-  const headers = { 'idempotency-key': `test-${keys++}` }
+  const headers = { 'idempotency-key': `test-${idempotencyKeys++}` }
   const response = await call(`${url}/api/v1/${path}`, { key, body, headers })
   if (response.status !== 201) throw new Error(response.text)
   return response.json
@@ -44,8 +44,8 @@ async function rehearse(days: number): Promise<void> {
   await system.operator.cli('reminders', 'run', '--now', at.toISOString(), '--account', accountId)
 }
 
-/** Returns a function that checks the page in its present state with axe, and takes screenshots. */
-function createPageCheck(t: Test, page: Page) {
+/** Returns a function that checks the page in its present state with axe and for horizontal scrolling. */
+function createQuickPageCheck(t: Test, page: Page) {
   return async (name: string) => {
     await takeScreenshots(page, name)
     t.strictSame(await violationsOf(page), [], `${name}: no violations`)
@@ -58,7 +58,7 @@ t.test(
   async (t) => {
     const context = await site.newContext()
     const page = await context.newPage()
-    const check = createPageCheck(t, page)
+    const check = createQuickPageCheck(t, page)
     await logIn(page, 'ada@acme.example')
     await page.goto('/settings/customers')
     await page.getByText('There are no customers yet.').waitFor()
@@ -143,12 +143,12 @@ t.test(
 )
 
 t.test('an Admin previews, approves and rejects reminders, and stops all of them', async (t) => {
-  const bouw = await create('debtors', {
+  const deVries = await create('debtors', {
     ...{ name: 'De Vries Installatie', email: 'crediteuren@devries-installatie.nl' },
     language: 'nl',
   })
   const smit = await create('debtors', { name: 'Smit & Co', email: 'ap@smit-en-co.nl' })
-  await invoiceOf(bouw, 480_000, -25)
+  await invoiceOf(deVries, 480_000, -25)
   await invoiceOf(smit, 129_900, -25)
   for (const days of [-21, -14, -3]) await rehearse(days)
   for (const [name, amount, days] of [
@@ -162,7 +162,7 @@ t.test('an Admin previews, approves and rejects reminders, and stops all of them
   }
   const context = await site.newContext()
   const page = await context.newPage()
-  const check = createPageCheck(t, page)
+  const check = createQuickPageCheck(t, page)
   await logIn(page, 'ada@acme.example')
   await page.getByRole('link', { name: 'Reminders' }).click()
   await page.getByRole('heading', { name: 'Blocked' }).waitFor()
@@ -229,7 +229,7 @@ t.test('an Admin previews, approves and rejects reminders, and stops all of them
   await page.getByText('Reminders resumed. Reminders that were waiting').waitFor()
   t.equal(await page.getByRole('region', { name: 'Notice' }).count(), 0)
   await system.operator.setStatus(accountId, 'suspended')
-  await page.goto('/settings/api-keys')
+  await page.goto('/settings/api-idempotencyKeys')
   await page.getByText('This account is read-only.').waitFor()
   await check('read-only')
   await system.operator.setStatus(accountId, 'active')

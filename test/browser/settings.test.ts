@@ -180,7 +180,7 @@ t.test('a Member sees the keys and cannot change them', async (t) => {
 })
 
 t.test(
-  'people are invited, made Admins and deactivated, and the audit log records these actions',
+  'a person is invited, made an Admin and deactivated, and the audit log records the deactivation',
   async (t) => {
     const context = await site.newContext()
     const page = await context.newPage()

@@ -85,10 +85,13 @@ t.test('the product can make only some changes of status; an operator can make a
   matches(t, await change('trial', ACTION_CONTEXT), { status: 'trial' })
 })
 
-t.test('suspended, cancelled and paused accounts are read-only', async (t) => {
-  const states = ['trial', 'trial_paused', 'active', 'suspended', 'cancelled'] as const
-  t.strictSame(states.filter(isReadOnly), ['trial_paused', 'suspended', 'cancelled'])
-})
+t.test(
+  'suspended and cancelled accounts, and accounts with a paused trial, are read-only',
+  async (t) => {
+    const states = ['trial', 'trial_paused', 'active', 'suspended', 'cancelled'] as const
+    t.strictSame(states.filter(isReadOnly), ['trial_paused', 'suspended', 'cancelled'])
+  },
+)
 
 t.test('a scope allowance is sorted and deduplicated; unknown scopes are rejected', async (t) => {
   const { database, account } = await openWithAccount(t)

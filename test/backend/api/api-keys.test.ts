@@ -58,24 +58,27 @@ t.test('only a peppered digest of an issued secret is stored', async (t) => {
   t.notMatch(JSON.stringify([stored, audit]), digestApiKey(secret))
 })
 
-t.test('a key needs a name and at least one scope', async (t) => {
-  const { issue } = await openWithKeys(t)
-  await rejectsWith(t, issue({ name: ' \n', scopes: [] }), {
-    code: 'validation_failed',
-    members: {
-      errors: [
-        { pointer: '/name', detail: 'Give the key a name.' },
-        { pointer: '/scopes', detail: 'Choose at least one permission.' },
-      ],
-    },
-  })
-  await rejectsWith(t, issue({ name: 'x'.repeat(81) }), { code: 'validation_failed' })
-  await rejectsWith(t, issue({ name: 'a\u0007b' }), { code: 'validation_failed' })
-  await rejectsWith(t, issue({ scopes: ['debtors:delete'] }), { code: 'validation_failed' })
-  await rejectsWith(t, issue({ rateLimit: 0 }), { code: 'validation_failed' })
-  await rejectsWith(t, issue({ accountId: 'acct_none' }), { code: 'not_found' })
-  matches(t, await issue({ name: '😀'.repeat(80) }), { row: { name: '😀'.repeat(80) } })
-})
+t.test(
+  'a key needs a valid name, at least one scope that exists, and a rate limit above zero',
+  async (t) => {
+    const { issue } = await openWithKeys(t)
+    await rejectsWith(t, issue({ name: ' \n', scopes: [] }), {
+      code: 'validation_failed',
+      members: {
+        errors: [
+          { pointer: '/name', detail: 'Give the key a name.' },
+          { pointer: '/scopes', detail: 'Choose at least one permission.' },
+        ],
+      },
+    })
+    await rejectsWith(t, issue({ name: 'x'.repeat(81) }), { code: 'validation_failed' })
+    await rejectsWith(t, issue({ name: 'a\u0007b' }), { code: 'validation_failed' })
+    await rejectsWith(t, issue({ scopes: ['debtors:delete'] }), { code: 'validation_failed' })
+    await rejectsWith(t, issue({ rateLimit: 0 }), { code: 'validation_failed' })
+    await rejectsWith(t, issue({ accountId: 'acct_none' }), { code: 'not_found' })
+    matches(t, await issue({ name: '😀'.repeat(80) }), { row: { name: '😀'.repeat(80) } })
+  },
+)
 
 t.test('a key is found by its digest with any configured pepper', async (t) => {
   const { database, issue } = await openWithKeys(t)
@@ -132,7 +135,7 @@ t.test(
   },
 )
 
-t.test('times of last use are written together, and never move back', async (t) => {
+t.test('a time of last use never moves back, even if two processes write it', async (t) => {
   const { database, account, issue } = await openWithKeys(t)
   const [a, b] = [await issue(), await issue()]
   const lastUsed = createLastUsed(database, SILENT)

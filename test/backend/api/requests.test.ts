@@ -127,7 +127,7 @@ t.test('a body is accepted only as uncompressed application/json in UTF-8', asyn
 })
 
 t.test(
-  'a body without a media type is not parsed as JSON; an empty one is malformed',
+  'a body without a media type is not parsed as JSON; an empty JSON body is malformed',
   async (t) => {
     const books = await openBooks(t)
     const send = async (body: Uint8Array<ArrayBuffer> | undefined, headers = {}) => {

@@ -200,35 +200,32 @@ t.test(
   },
 )
 
-t.test(
-  'two workers delete thousands of rows in small batches while payments are recorded',
-  async (t) => {
-    const books = await openBooks(t)
-    const { accountId, backend } = books
-    const { database } = backend
-    const { id } = await books.invoice()
-    const row = { account_id: accountId, operation: 'createDebtor', fingerprint: 'f', body: '{}' }
-    const created_at = new Date(backend.now.getTime() - 31 * DAY_MS).toISOString()
-    await database.transaction(async (tx) => {
-      for (let from = 0; from < 3000; from += 500) {
-        const rows = Array.from({ length: 500 }, (_, n) => {
-          return { ...row, key: `old-${from + n}`, resource_id: 'deb_1', created_at }
-        })
-        await tx.insertInto('idempotency_keys').values(rows).execute()
-      }
-    })
-    const clock = () => backend.now
-    const running = [1, 2].map(() => startRetention({ database, clock, log: SILENT }))
-    const payments = Array.from({ length: 20 }, () =>
-      books.post('/api/v1/payments', { invoice_id: id, currency: 'EUR', amount: 1 }),
+t.test('two workers delete thousands of rows while payments are recorded', async (t) => {
+  const books = await openBooks(t)
+  const { accountId, backend } = books
+  const { database } = backend
+  const { id } = await books.invoice()
+  const row = { account_id: accountId, operation: 'createDebtor', fingerprint: 'f', body: '{}' }
+  const created_at = new Date(backend.now.getTime() - 31 * DAY_MS).toISOString()
+  await database.transaction(async (tx) => {
+    for (let from = 0; from < 3000; from += 500) {
+      const rows = Array.from({ length: 500 }, (_, n) => {
+        return { ...row, key: `old-${from + n}`, resource_id: 'deb_1', created_at }
+      })
+      await tx.insertInto('idempotency_keys').values(rows).execute()
+    }
+  })
+  const clock = () => backend.now
+  const running = [1, 2].map(() => startRetention({ database, clock, log: SILENT }))
+  const payments = Array.from({ length: 20 }, () =>
+    books.post('/api/v1/payments', { invoice_id: id, currency: 'EUR', amount: 1 }),
+  )
+  t.strictSame(new Set((await Promise.all(payments)).map(({ status }) => status)), new Set([201]))
+  const remaining = async () =>
+    (await database.read.selectFrom('idempotency_keys').select('key').execute()).filter((kept) =>
+      kept.key.startsWith('old-'),
     )
-    t.strictSame(new Set((await Promise.all(payments)).map(({ status }) => status)), new Set([201]))
-    const remaining = async () =>
-      (await database.read.selectFrom('idempotency_keys').select('key').execute()).filter((kept) =>
-        kept.key.startsWith('old-'),
-      )
-    await until(async () => (await remaining()).length === 0, 'all old responses are deleted')
-    await Promise.all(running.map((retention) => retention.stop()))
-    t.equal(await countRows(books, 'idempotency_keys'), 22)
-  },
-)
+  await until(async () => (await remaining()).length === 0, 'all old responses are deleted')
+  await Promise.all(running.map((retention) => retention.stop()))
+  t.equal(await countRows(books, 'idempotency_keys'), 22)
+})

@@ -30,7 +30,7 @@ t.test('only the owner can access the database files and their directory', async
   }
 })
 
-t.test('a database URL must name an SQLite file or a PostgreSQL server', async (t) => {
+t.test('a database URL must name a SQLite file or a PostgreSQL server', async (t) => {
   for (const url of ['mysql://user:password@host/db', 'sqlite:', 'sqlite::memory:', '/a/b.db']) {
     const error = await openDatabase({ url, log: SILENT, openedBy: 'backend' }).catch(String)
     matches(t, error, containing('DATABASE_URL must be sqlite:'))

@@ -96,7 +96,7 @@ t.test('each step of a migration runs, and a backfill reaches every row', async 
 })
 
 /** The migrations that were written before migrations had steps. */
-const RELEASED: Migrations = Object.fromEntries(
+const BEFORE_STEPS: Migrations = Object.fromEntries(
   Object.entries(MIGRATIONS).filter(([name]) => name < '0013'),
 )
 
@@ -167,7 +167,7 @@ t.test('a database from before migrations had steps gets the current schema', as
   }
   const path = join(directory, 'released.db')
   writeFileSync(path, '')
-  await migrateTo(path, RELEASED)
+  await migrateTo(path, BEFORE_STEPS)
   const database = await openSqliteConnection(t, path)
   for (const statement of [
     'create table kysely_migration (name text primary key, timestamp text not null)',
@@ -176,13 +176,13 @@ t.test('a database from before migrations had steps gets the current schema', as
   ]) {
     await database.exec(statement)
   }
-  const added = Object.keys(MIGRATIONS).slice(Object.keys(RELEASED).length)
+  const added = Object.keys(MIGRATIONS).slice(Object.keys(BEFORE_STEPS).length)
   t.strictSame(await migrateTo(path, MIGRATIONS), added)
   const fresh = join(directory, 'fresh.db')
   await copySqliteTemplate(fresh)
   t.strictSame(await schemaOf(path), await schemaOf(fresh))
   t.strictSame(
-    await migrateTo(path, RELEASED),
+    await migrateTo(path, BEFORE_STEPS),
     [],
     'the older program works with the current schema',
   )
@@ -197,7 +197,7 @@ t.test('the list of migrations has every file in the folder of migrations', (t) 
 
 t.test('no step blocks writers, and removals declare `requires`', (t) => {
   for (const [name, { steps, requires }] of Object.entries(MIGRATIONS)) {
-    if (name in RELEASED) continue
+    if (name in BEFORE_STEPS) continue
     for (const fault of faultsOf(steps, requires)) t.fail(`${name}: ${fault}`)
   }
   const bad = transaction(

@@ -43,8 +43,8 @@ t.test('concurrent payments through two backends never exceed the invoice', asyn
 })
 
 t.test('a client that syncs with overlap misses no change that is committed late', async (t) => {
-  const { database, debtor, post, read } = await startTwoBackends(t)
-  const otherDebtor = String((await post('debtors', { name: 'Initech' }, 'other')).json['id'])
+  const { database, debtorId, post, read } = await startTwoBackends(t)
+  const otherDebtorId = String((await post('debtors', { name: 'Initech' }, 'other')).json['id'])
   const change = (id: string, at: string, committed: Promise<void>, begun = () => {}) =>
     database.transaction(async (tx) => {
       const values = { phone: '+31205550142', ...stampOf(tx, at) }
@@ -61,19 +61,19 @@ t.test('a client that syncs with overlap misses no change that is committed late
     since = new Date(Date.parse(at) - 5 * 60_000).toISOString()
   }
   const [begun, committed] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
-  const lateChange = change(debtor, '2026-11-21T12:00:00.000Z', committed.promise, begun.resolve)
+  const lateChange = change(debtorId, '2026-11-21T12:00:00.000Z', committed.promise, begun.resolve)
   await begun.promise
-  await change(otherDebtor, '2026-11-21T12:00:09.000Z', Promise.resolve())
+  await change(otherDebtorId, '2026-11-21T12:00:09.000Z', Promise.resolve())
   await run('2026-11-21T12:00:10.000Z')
   t.strictSame(
-    [seen.get(debtor), seen.get(otherDebtor)],
+    [seen.get(debtorId), seen.get(otherDebtorId)],
     [1, 2],
     'the late change is not visible yet',
   )
   committed.resolve()
   await lateChange
   await run('2026-11-21T12:00:20.000Z')
-  t.strictSame([seen.get(debtor), seen.get(otherDebtor)], [2, 2])
+  t.strictSame([seen.get(debtorId), seen.get(otherDebtorId)], [2, 2])
 })
 
 t.test('two backends that get the same Idempotency-Key record one payment', async (t) => {
@@ -90,11 +90,11 @@ t.test('two backends that get the same Idempotency-Key record one payment', asyn
 t.test(
   'an invoice number is used once, even if clients choose numbers while backends assign them',
   async (t) => {
-    const { debtor, post } = await startTwoBackends(t)
+    const { debtorId, post } = await startTwoBackends(t)
     const another = String((await post('debtors', { name: 'Initech' }, 'another')).json['id'])
     const choosesNumber = (n: number) => n % 4 === 3
     const responses = await atOnce(20, (n) => {
-      const body = { debtor_id: n % 3 ? debtor : another, currency: 'EUR', amount: 100 }
+      const body = { debtor_id: n % 3 ? debtorId : another, currency: 'EUR', amount: 100 }
       const chosen = choosesNumber(n) ? { number: `INV-${String(n).padStart(6, '0')}` } : {}
       return post('invoices', { ...body, ...chosen }, `i-${n}`, n)
     })
@@ -109,11 +109,11 @@ t.test(
 )
 
 t.test('a payment fails with 503 if another session locks its debtor for too long', async (t) => {
-  const { url, debtor, post, createInvoice, read } = await startTwoBackends(t, 2000)
+  const { url, debtorId, post, createInvoice, read } = await startTwoBackends(t, 2000)
   const invoice_id = await createInvoice(10_000)
   const lockHolder = await connect(t, url)
   await lockHolder.query('begin')
-  await lockHolder.query('select 1 from debtors where id = $1 for update', [debtor])
+  await lockHolder.query('select 1 from debtors where id = $1 for update', [debtorId])
   const body = { invoice_id, currency: 'EUR', amount: 1_000 }
   const response = await post('payments', body, 'locked')
   matches(t, response, { status: 503, json: { code: 'service_unavailable' } })
@@ -256,8 +256,8 @@ t.test('concurrent guesses at a password are all counted', async (t) => {
 })
 
 t.test('a NUL character, which PostgreSQL cannot store, causes no server error', async (t) => {
-  const { debtor, post, read } = await startTwoBackends(t)
-  const invoice = { debtor_id: debtor, currency: 'EUR', amount: 100 }
+  const { debtorId, post, read } = await startTwoBackends(t)
+  const invoice = { debtor_id: debtorId, currency: 'EUR', amount: 100 }
   const bodies: [string, object][] = [
     ...['name', 'external_id', 'email', 'tax_id', 'language'].map((field): [string, object] => [
       'debtors',
@@ -271,7 +271,7 @@ t.test('a NUL character, which PostgreSQL cannot store, causes no server error',
       { ...invoice, [field]: 'a\0b' },
     ]),
     ['invoices', { ...invoice, debtor_id: 'deb_\0' }],
-    ['payments', { debtor_id: debtor, currency: 'EUR', amount: 1, reference: 'a\0b' }],
+    ['payments', { debtor_id: debtorId, currency: 'EUR', amount: 1, reference: 'a\0b' }],
     ['payments', { invoice_id: 'inv_\0', currency: 'EUR', amount: 1 }],
   ]
   for (const [n, [path, body]] of bodies.entries()) {

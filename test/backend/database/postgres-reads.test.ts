@@ -180,7 +180,7 @@ t.test('reads continue while columns are added', async (t) => {
 const PAGE = { sort: 'created_at', direction: 'desc', fetch: 51, after: undefined } as const
 
 // A prepared `select *` fails once a column is added, which costs each connection a second attempt.
-t.test('reads of the API cause no server errors while columns are added', async (t) => {
+t.test('reads of the API cause no errors in PostgreSQL while columns are added', async (t) => {
   const url = await createDatabase()
   const database = await openTestDatabase(t, { url: url.href })
   const operator = await connect(t, url)

@@ -93,7 +93,7 @@ t.test(
   },
 )
 
-t.test('transactions succeed while columns are added', async (t) => {
+t.test('a transaction succeeds after a column was added', async (t) => {
   const url = await newPostgresUrl(t)
   const database = await openTestDatabase(t, { url, connectionsMax: 3 })
   const operator = await connect(t, url)

@@ -143,7 +143,7 @@ t.test('an invoice with the largest amount is stored, changed and read exactly',
   })
 })
 
-t.test('amounts that do not add up are rejected', async (t) => {
+t.test('amounts, statuses and dates that contradict one another are rejected', async (t) => {
   const { database, accountId } = await openWithInvoice(t)
   const update = (change: Partial<InvoiceRow>) =>
     database.transaction((tx) =>

@@ -29,7 +29,7 @@ async function openLedger(t: Test) {
       books.create('/api/v1/payments', {
         ...{ amount, currency: 'EUR', invoice_id: invoice.id, ...fields },
       }),
-    finalise: (id: string) =>
+    finalize: (id: string) =>
       database.transaction((tx) => finalizeInvoice(tx, books.accountId, id, actionContext())),
     perform: (
       name: Exclude<keyof typeof ACTIONS, 'finalizeInvoice'>,
@@ -68,7 +68,7 @@ t.test('a draft can be finalized once, and keeps its number and dates', async (t
   const ledger = await openLedger(t)
   const draft = await ledger.invoice({ status: 'draft' })
   await ledger.events()
-  await ledger.finalise(draft.id)
+  await ledger.finalize(draft.id)
   const opened = await ledger.read(draft.id)
   matches(t, opened, {
     status: 'open',
@@ -82,20 +82,20 @@ t.test('a draft can be finalized once, and keeps its number and dates', async (t
   matches(t, await ledger.lastAudit(), { action: 'invoice.finalised', subject_id: draft.id })
   const debtor = await ledger.books.read(`/api/v1/debtors/${draft.debtor_id}`)
   matches(t, debtor.balances, [{ outstanding: 10_000 }])
-  await rejectsWith(t, ledger.finalise(draft.id), {
+  await rejectsWith(t, ledger.finalize(draft.id), {
     code: 'invoice_state_conflict',
     status: 409,
     members: { invoice_status: 'open' },
     message: `Invoice ${draft.number} cannot be finalized, because it is open.`,
   })
-  await rejectsWith(t, ledger.finalise('inv_none'), { code: 'not_found' })
+  await rejectsWith(t, ledger.finalize('inv_none'), { code: 'not_found' })
 })
 
 t.test('an invoice without payments can be voided, and stays void', async (t) => {
   const ledger = await openLedger(t)
-  const [open, paidOn] = [await ledger.invoice(), await ledger.invoice()]
+  const [open, partlyPaid] = [await ledger.invoice(), await ledger.invoice()]
   const draft = await ledger.invoice({ status: 'draft' })
-  await ledger.pay(paidOn, 1000)
+  await ledger.pay(partlyPaid, 1000)
   const message = await ledger.books.message([open])
   await ledger.events()
   await ledger.perform('voidInvoice', open.id, 'Sent twice')
@@ -110,7 +110,7 @@ t.test('an invoice without payments can be voided, and stays void', async (t) =>
   const { data: messages } = await ledger.books.read('/api/v1/messages')
   matches(t, messages, [{ id: message, status: 'cancelled' }])
   await rejectsWith(t, ledger.perform('voidInvoice', open.id), { code: 'invoice_state_conflict' })
-  await rejectsWith(t, ledger.perform('voidInvoice', paidOn.id), {
+  await rejectsWith(t, ledger.perform('voidInvoice', partlyPaid.id), {
     code: 'invoice_state_conflict',
     message: /cannot be voided, because it is partially paid, and an amount has been paid on it/,
   })

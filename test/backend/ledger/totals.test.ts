@@ -115,34 +115,37 @@ t.test(
   },
 )
 
-t.test('a debtor is found by words of its name, city, address and id', async (t) => {
-  const books = await openBooks(t)
-  const { accountId, backend } = books
-  const { database } = backend
-  const { id } = await books.debtor({
-    ...{ name: 'Jansen & O’Brien Bouw B.V.', email: 'Facturen@jansen.example' },
-    ...{ external_id: 'C-1002', address: { line1: 'Gracht 1', city: 'Den Haag', country: 'NL' } },
-  })
-  await books.debtor({ name: 'Jansen Installaties' })
-  const others = await books.otherAccount()
-  await updateAllTotals(database)
-  const find = async (text: string) =>
-    (await findDebtorsByWords(database.read, accountId, text, 10)).ids
-  for (const text of [
-    ...['bouw', 'JANSEN bou', 'o’brien', 'brien', 'c-1002', 'C-10', 'haag', 'den haag'],
-    ...['facturen@jansen', 'jansen haag'],
-  ]) {
-    t.strictSame(await find(text), [id], text)
-  }
-  t.equal((await find('jansen')).length, 2)
-  t.strictSame(await find('jansen utrecht'), [])
-  t.strictSame(await find('%'), [])
-  const truncated = await findDebtorsByWords(database.read, accountId, 'jansen', 1)
-  t.strictSame([truncated.ids.length, truncated.isTruncated], [1, true])
-  t.strictSame((await findDebtorsByWords(database.read, others.accountId, 'bouw', 9)).ids, [])
-})
+t.test(
+  'a debtor is found by words of its name, city, e-mail address and external id',
+  async (t) => {
+    const books = await openBooks(t)
+    const { accountId, backend } = books
+    const { database } = backend
+    const { id } = await books.debtor({
+      ...{ name: 'Jansen & O’Brien Bouw B.V.', email: 'Facturen@jansen.example' },
+      ...{ external_id: 'C-1002', address: { line1: 'Gracht 1', city: 'Den Haag', country: 'NL' } },
+    })
+    await books.debtor({ name: 'Jansen Installaties' })
+    const others = await books.otherAccount()
+    await updateAllTotals(database)
+    const find = async (text: string) =>
+      (await findDebtorsByWords(database.read, accountId, text, 10)).ids
+    for (const text of [
+      ...['bouw', 'JANSEN bou', 'o’brien', 'brien', 'c-1002', 'C-10', 'haag', 'den haag'],
+      ...['facturen@jansen', 'jansen haag'],
+    ]) {
+      t.strictSame(await find(text), [id], text)
+    }
+    t.equal((await find('jansen')).length, 2)
+    t.strictSame(await find('jansen utrecht'), [])
+    t.strictSame(await find('%'), [])
+    const truncated = await findDebtorsByWords(database.read, accountId, 'jansen', 1)
+    t.strictSame([truncated.ids.length, truncated.isTruncated], [1, true])
+    t.strictSame((await findDebtorsByWords(database.read, others.accountId, 'bouw', 9)).ids, [])
+  },
+)
 
-t.test('one transaction processes all changes of a debtor', async (t) => {
+t.test('one update processes all changes of a debtor', async (t) => {
   const books = await openBooks(t)
   const { database } = books.backend
   const { id } = await books.debtor()

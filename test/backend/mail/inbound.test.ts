@@ -160,7 +160,7 @@ t.test(
   },
 )
 
-t.test('a complaint stops reminders permanently; an Admin cannot clear it', async (t) => {
+t.test('a complaint stops reminders permanently, and cannot be cleared', async (t) => {
   const service = await startMailService(t)
   const { debtor, id } = await sentReminder(service)
   await service.post(complaint(id, 'not-spam'))
@@ -253,7 +253,7 @@ t.test('a mail that is posted several times concurrently takes effect once', asy
   t.equal(data.length, 1)
 })
 
-t.test('an Admin clears a bounced address, and chasing continues', async (t) => {
+t.test('after a bounced address is cleared, chasing continues', async (t) => {
   const service = await startMailService(t)
   const { debtor, id } = await sentReminder(service)
   await service.post(deliveryReport({ messageId: id }))

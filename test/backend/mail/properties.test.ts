@@ -1,4 +1,4 @@
-// Properties of outgoing mail for any names and texts, and of inbound mail for any bytes.
+// Properties of outgoing mail for any names and texts, and of inbound mail with random bytes.
 import { readFile } from 'node:fs/promises'
 import PostalMime from 'postal-mime'
 import t from 'tap'
@@ -75,7 +75,7 @@ const damaged = fc
     ),
   )
 
-t.test('any inbound mail is classified, and its fields are bounded', async () => {
+t.test('damaged inbound mail is classified, and its fields are bounded', async () => {
   await fc.assert(
     fc.asyncProperty(damaged, async (raw) => {
       const { content, references, sender } = await readInboundMail(raw)

@@ -207,29 +207,32 @@ t.test(
   },
 )
 
-t.test('closing abandons a mail whose text is unsent, and waits for other mails', async (t) => {
-  const smtp = await startSmtpServer(t)
-  const mailer = newMailer(t, smtp.url)
-  smtp.failAt('rcpt', 'hang')
-  const waiting = sendNow(mailer)
-  await smtp.connected()
-  await mailer.close()
-  matches(t, await waiting, { outcome: 'abandoned' })
-  matches(t, await sendNow(mailer), { outcome: 'abandoned' })
+t.test(
+  'closing abandons a mail whose text is unsent, and waits briefly for other mails',
+  async (t) => {
+    const smtp = await startSmtpServer(t)
+    const mailer = newMailer(t, smtp.url)
+    smtp.failAt('rcpt', 'hang')
+    const waiting = sendNow(mailer)
+    await smtp.connected()
+    await mailer.close()
+    matches(t, await waiting, { outcome: 'abandoned' })
+    matches(t, await sendNow(mailer), { outcome: 'abandoned' })
 
-  const otherMailer = newMailer(t, smtp.url)
-  smtp.recover()
-  smtp.failAt('data', 'hang')
-  const pending = sendNow(otherMailer)
-  await until(() => smtp.mails.length === 1, 'the server has received the text')
-  await otherMailer.close()
-  matches(
-    t,
-    await pending,
-    { outcome: 'unknown' },
-    'closing waits no longer than a process has to exit',
-  )
-})
+    const otherMailer = newMailer(t, smtp.url)
+    smtp.recover()
+    smtp.failAt('data', 'hang')
+    const pending = sendNow(otherMailer)
+    await until(() => smtp.mails.length === 1, 'the server has received the text')
+    await otherMailer.close()
+    matches(
+      t,
+      await pending,
+      { outcome: 'unknown' },
+      'closing waits no longer than a process has to exit',
+    )
+  },
+)
 
 t.test('a mail to a reserved domain is rejected without a connection', async (t) => {
   const smtp = await startSmtpServer(t)

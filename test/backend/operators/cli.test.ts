@@ -215,7 +215,7 @@ t.test('a rejection is explained, with exit code 1', async (t) => {
   })
 })
 
-t.test('help lists the commands, and explains each', async (t) => {
+t.test('help lists the commands, and explains a single one', async (t) => {
   const { run } = prepareCli(t)
   const { code, stdout } = await run('--help')
   t.equal(code, 0)

@@ -25,7 +25,7 @@ function cli(...args: string[]): Promise<Outcome> {
   })
 }
 
-/** Creates an SQLite database with records of every kind, and with more rows than one batch. */
+/** Creates a SQLite database with the records of a demo account, and with more rows than one batch. */
 async function createSource(t: Test) {
   const url = `sqlite:${join(t.testdir(), 'source.db')}`
   const database = await openTestDatabase(t, { url })

@@ -18,7 +18,7 @@ import { startReceiver } from '../../fixtures/servers/receiver.ts'
 import { openTestDatabase } from '../../fixtures/service/database.ts'
 import { ON_POSTGRES } from '../../fixtures/service/database-url.ts'
 
-/** A word that every text about the person contains, and no other text. */
+/** A word that identifies the person. No other text contains it. */
 const CANARY = 'zaphodbeeblebrox'
 
 const REASON = 'asked by letter of 20 November'
@@ -41,7 +41,7 @@ interface Ledger {
   readonly message: string
 }
 
-/** Creates a debtor with every kind of record; each text contains the canary. */
+/** Creates records of every kind for the debtor; their texts contain the canary. */
 async function fillLedger(books: Books, debtor: Json): Promise<Ledger> {
   const { accountId, backend } = books
   const text = { notes: `for ${CANARY}`, metadata: { contact: CANARY } }
@@ -109,7 +109,7 @@ async function findCanary(read: Reader, shapes: readonly Shape[]): Promise<strin
   return found
 }
 
-/** Reads the tables and columns from an SQLite database; PostgreSQL has the same. */
+/** Reads the tables and columns from a SQLite database; PostgreSQL has the same. */
 async function tablesOf(t: Test, { backend }: Books): Promise<Shape[]> {
   if (!ON_POSTGRES) return backend.database.transaction(shapesIn)
   const database = await openTestDatabase(t, { url: `sqlite:${join(t.testdir(), 'tables.db')}` })

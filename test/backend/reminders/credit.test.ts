@@ -36,7 +36,7 @@ const log = async (engine: Engine) =>
     ({ stage, status, suppression_reason: reason }) => `${stage}:${reason ?? status}`,
   )
 
-t.test('money on account that arrives before planning blocks every stage', async (t) => {
+t.test('money on account that arrives before planning blocks the reminder', async (t) => {
   const engine = await startEngine(t)
   engine.books.backend.now = new Date(BEFORE)
   const invoice = await engine.invoice('2026-11-19')

@@ -136,7 +136,7 @@ t.test(
   },
 )
 
-t.test('debtors with sample data are never contacted', async (t) => {
+t.test('debtors of a demo account or with a reserved address are never contacted', async (t) => {
   const engine = await startEngine(t)
   const demo = await engine.books.otherAccount({ isDemo: true })
   const debtor = await demo.debtor({ email: 'ap@jansen-bouw.nl' })
