@@ -647,7 +647,7 @@ export type AccountStatus = 'trial' | 'trial_paused' | 'active' | 'suspended' | 
 export type ProbeKey = {
   /** The key's id. It is not the secret. */
   id: string
-  /** The name that the key was given when it was issued. */
+  /** The name of the key. An Admin can change it. */
   label: string
   /** The part of the key that is shown in Settings. */
   prefix: string
@@ -895,10 +895,7 @@ export type InvoiceCreate = {
    * the account.
    */
   due_date?: string | null
-  /**
-   * Reminders are sent about an open invoice when it is past due, but not about a draft. The default is
-   * `open`.
-   */
+  /** Reminders are sent about an open invoice, but not about a draft. The default is `open`. */
   status?: 'draft' | 'open' | null
   /** The number of the debtor's purchase order. */
   po_number?: string | null
@@ -972,8 +969,8 @@ export type InvoiceChasing = {
    * Why the next reminder is not sent: a `reason` of a message's `suppression`, or `awaiting_approval`,
    * `approval_rejected`, `before_chase_from` (the invoice fell due before the date from which the account
    * sends reminders), or `history` (the invoice was past due when it was created with `chase_if_overdue: false`).
-   * `credit_on_account` means that the debtor's money on account covers the whole amount due. More values
-   * may be added.
+   * `payment_received` is the pause of seven days after a partial payment. `credit_on_account` means that the
+   * debtor's money on account covers the whole amount due. More values may be added.
    */
   blocked_reason: string | null
 }
@@ -1062,7 +1059,7 @@ export type Payment = {
   effects: PaymentEffects
   metadata: Metadata
   created_at: Timestamp
-  /** When the payment was last changed: recorded, allocated or reversed. */
+  /** When the payment was last changed, for example allocated or reversed. */
   updated_at: Timestamp
   revision: Revision
 }
@@ -1076,15 +1073,15 @@ export type Allocation = {
 
 /** The effects of recording the payment, as they were at that time. */
 export type PaymentEffects = {
-  /** The invoices that the payment paid, in their state afterwards. */
+  /** The invoices to which the payment was allocated, in their state afterwards. */
   invoices: {
     id: InvoiceId
     status: InvoiceStatus
     amount_due: Amount
   }[]
-  /** How many waiting messages about these invoices were cancelled. */
+  /** How many waiting messages the payment cancelled. */
   messages_cancelled: number
-  /** Messages about these invoices that were already being sent and could not be stopped. */
+  /** Messages that the payment could not cancel, because they were already being sent. */
   messages_in_flight: MessageId[]
 }
 
@@ -1103,9 +1100,9 @@ export type MessageChannel = 'email' | 'sms' | 'letter' | 'call'
  * - `scheduled`: it will be sent later
  * - `awaiting_approval`, `approved`: a firm or final reminder before and after a person's approval
  * - `queued`: it waits for the mail server, or is being sent
- * - `sent`, `delivered`, `bounced`, `failed`: it was sent, with this result
+ * - `sent`, `delivered`, `bounced`, `failed`: the service tried to send it, with this result
  * - `suppressed`: it was due but not sent; see `suppression`
- * - `cancelled`: no longer needed, for example because a payment was recorded
+ * - `cancelled`: replaced or no longer needed, for example because a payment was recorded
  * - `received`: sent by the debtor
  */
 export type MessageStatus = 'scheduled' | 'awaiting_approval' | 'approved' | 'queued' | 'sent' | 'delivered' | 'bounced' | 'failed' | 'suppressed' | 'cancelled' | 'received'
@@ -1135,7 +1132,10 @@ export type Message = {
   approval: {
     /** Whether the message must be approved before it is sent. */
     required: boolean
-    /** The decision. It expires if the message changes after its approval. */
+    /**
+     * The decision. `expired`: nobody decided in time. `lapsed`: the message was cancelled or suppressed, so
+     * a decision has no effect.
+     */
     status: 'pending' | 'approved' | 'rejected' | 'lapsed' | 'expired'
     /** Who approved or rejected it; null before the decision. */
     decided_by: string | null
@@ -1156,7 +1156,10 @@ export type Message = {
   currency: string | null
   /** The decimals of `currency`. */
   currency_exponent: number | null
-  /** How many days the oldest of its invoices was past due when the message was created. */
+  /**
+   * How many days the oldest of its invoices was past due when the text was written or, before that, when the
+   * message was created.
+   */
   days_past_due: number | null
   /** What the mail provider reported. */
   delivery: {
@@ -1165,7 +1168,7 @@ export type Message = {
     delivered_at: NullableTimestamp
     /** Why the message bounced; null if it did not bounce. */
     bounce: {
-      /** Hard bounces are final; soft bounces are retried. */
+      /** Hard bounces are final; after a soft bounce, the message is sent again, up to three times. */
       type: 'hard' | 'soft'
       /** The mail server's status code. */
       code: string | null
@@ -1254,7 +1257,7 @@ export type PayloadProblem = Problem & {
 
 /** The body is well-formed, but was rejected. */
 export type ValidationProblem = Problem & {
-  /** Every field that is wrong. Present with every code except `idempotency_key_reused`. */
+  /** The fields that are wrong, at most 1,000. Present with every code except `idempotency_key_reused`. */
   errors?: FieldError[]
   /** With `currency_mismatch` and `total_mismatch`, the correct value. */
   expected?: number | string
@@ -1431,7 +1434,8 @@ export type TestEvent = {
 /**
  * The version of the object: 1 when it is created, and one more with each change. Of two versions of an
  * object, keep the one with the higher revision, wherever you received them. An event has the revision of
- * its object.
+ * its object. Several events can have the same revision, because one change can cause several events, and
+ * `invoice.overdue` is not a change.
  */
 export type Revision = number
 
@@ -1456,7 +1460,7 @@ export type AccountId = string
 /** The previous values of the members of `object` that changed; null if the object is new. */
 export type Previous = Record<string, unknown> | null
 
-/** An account, as in `GET /api/v1/me`. */
+/** An account, with the members that `GET /api/v1/me` shows, and its times. */
 export type Account = {
   object: 'account'
   id: AccountId
@@ -1478,7 +1482,7 @@ export type ApiKey = {
   object: 'api_key'
   /** The key's id. It is not the secret. */
   id: string
-  /** The name that the key was given when it was issued. */
+  /** The name of the key. An Admin can change it. */
   label: string
   /** The part of the key that is shown in Settings. */
   prefix: string
