@@ -26,7 +26,7 @@ import { startPasswordResets } from './sessions/password-reset.ts'
 import { createSecretBox } from './webhooks/secret-box.ts'
 import { createWebhooks } from './webhooks/webhooks.ts'
 
-/** The part of the drain timeout that is left for workers and the database after calls have ended. */
+/** The part of the drain timeout that calls must not use, so that workers and the database can end too. */
 const DRAIN_RESERVE_MS = 2_000
 /** Late enough that rendering does not delay the calls that waited for the start. */
 const RENDER_DOCS_AFTER_MS = 30_000

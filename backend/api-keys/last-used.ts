@@ -46,7 +46,7 @@ export function createLastUsed(database: Database, log: Logger): LastUsed {
   }
 }
 
-/** Updates all keys in one statement. No timestamp is set to an earlier time. */
+/** Updates the keys of a batch in one statement. No timestamp is set to an earlier time. */
 async function advanceTimestamps(
   tx: Transaction,
   batch: readonly (readonly [id: string, at: string])[],

@@ -1,8 +1,9 @@
 /**
  * Rows that workers share: `run_at` is the time at which a row is due, and `lease` identifies the worker that
  * claimed it. A claim moves `run_at` to the end of the lease, so that a row is due again if its worker is
- * killed. A worker that takes longer than its lease can no longer record its outcome, because another worker
- * has the lease. Each row is therefore processed at least once, and each outcome is recorded once.
+ * killed. A worker that takes longer than its lease can no longer record its outcome once another worker has claimed
+ * the row. Each row is therefore processed at least once, but only the worker with the current lease records an
+ * outcome.
  */
 import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'

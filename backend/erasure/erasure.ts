@@ -3,8 +3,8 @@
  * keep by law stays: amounts, dates, numbers, line items and states. The `external_id` stays too, because
  * without it the next sync would create the person again.
  *
- * The debtor's row is erased first, in one transaction: from then on the debtor is not chased, and reads return
- * no personal data. Other tables follow in small, repeatable steps: after an interruption, another run
+ * The debtor's row is erased first, in one transaction: from then on the debtor is not chased, and reads of the debtor
+ * return no personal data. Other tables follow in small, repeatable steps: after an interruption, another run
  * completes the erasure.
  */
 

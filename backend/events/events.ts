@@ -1,6 +1,6 @@
 /**
  * Records events and their deliveries, which a worker sends. An event is recorded in the transaction of its
- * change, so that it exists if and only if the change was committed. A replay records no event.
+ * change, so that no event is lost, and no event reports a change that was rolled back. A replay records no event.
  *
  * An event without a subscribed endpoint is not recorded, so that an account without webhooks costs only one
  * index look-up. An endpoint therefore receives only events from the time after its creation.
@@ -128,7 +128,7 @@ export function newDelivery(head: DeliveryHead, now: Date): WebhookDeliveryRow {
   }
 }
 
-/** Returns endpoints that are enabled or paused. Deliveries to a paused endpoint wait until it is resumed. */
+/** Returns the subscribed endpoints, enabled or paused. Deliveries to a paused endpoint wait until it is resumed. */
 async function findSubscribedEndpoints(tx: Transaction, { accountId, type }: DomainEvent) {
   const endpoints = await readEndpoints(tx, accountId)
   return endpoints.filter(({ event_types }) => {
@@ -138,7 +138,7 @@ async function findSubscribedEndpoints(tx: Transaction, { accountId, type }: Dom
   })
 }
 
-/** Reads the data that `recordEvent` needs in advance, so that it can be read together with other data. */
+/** Reads in advance the data that `recordEvent` needs, so that this data can be read together with other data. */
 export async function prepareEvents(tx: Transaction, accountId: string): Promise<void> {
   await readEndpoints(tx, accountId)
 }

@@ -89,7 +89,7 @@ function represent({ json = [], withheld = [] }: ExportedTable, row: Row): Row {
   return Object.fromEntries(entries)
 }
 
-/** The stored response of an Idempotency-Key is empty while its write is in progress. */
+/** Returns null for a column without a value. */
 function parseJson(value: unknown): unknown {
   return typeof value !== 'string' || value === '' ? null : JSON.parse(value)
 }

@@ -120,7 +120,7 @@ export const EXPORTED: readonly ExportedTable[] = [
   { name: 'mail_outbox', key: ['id'], withheld: ['lease'] },
 ]
 
-/** Tables with transient state, such as sessions, and tables that are derived from others. */
+/** Tables that contain only secrets or transient state, such as sessions, or that are derived from other tables. */
 export const NOT_EXPORTED: readonly string[] = [
   ...DERIVED_TABLES,
   'sessions',

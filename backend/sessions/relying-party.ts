@@ -115,7 +115,7 @@ export async function verifyCreation(
   }
 }
 
-/** Returns the authenticator's new count; undefined if the response is not valid or the count is not higher. */
+/** Returns the authenticator's new count; undefined if the response is not valid or the count is too low. */
 export async function verifyUse(
   { id, origin }: RelyingParty,
   response: AuthenticationResponseJSON,

@@ -49,7 +49,7 @@ export interface Session {
   readonly isStale: boolean
   /** Whether the time of the last use must be written again. */
   readonly isLastSeenOutdated: boolean
-  /** When the password was last entered in this session. */
+  /** When the user logged in, or last entered the password during this session. */
   readonly confirmedAt: Date
 }
 

@@ -1,7 +1,7 @@
 /**
  * The routes of unsubscribe links. A GET request changes nothing, because mail scanners open every link. A POST request
- * from a mail program (RFC 8058) unsubscribes; from the page's buttons, it unsubscribes or subscribes again. It needs
- * neither a cookie nor a CSRF token, because only the recipient has the link.
+ * from a mail program (RFC 8058) unsubscribes; a POST request from the page's buttons unsubscribes or subscribes again.
+ * The requests need neither a cookie nor a CSRF token, because only the recipient has the link.
  */
 import type { Request, ResponseToolkit, ServerRoute } from '@hapi/hapi'
 import type { Database } from '../database/database.ts'
@@ -33,7 +33,7 @@ export function unsubscribeRoutes(deps: UnsubscribeDeps): ServerRoute[] {
 async function show(request: Request, h: ResponseToolkit, deps: UnsubscribeDeps) {
   const subscription = deps.unsubscribeLinks.open(String(request.params['token']))
   if (subscription === undefined) return respondToBrokenLink(request, h)
-  const isStopped = await isUnsubscribed(subscription, deps)
+  const isStopped = await hasStoppedReminders(subscription, deps)
   return respond(request, h, subscription, isStopped ? 'stopped' : 'confirm', deps)
 }
 
@@ -45,10 +45,10 @@ async function changeSubscription(request: Request, h: ResponseToolkit, deps: Un
   if (choiceOf(request) === 'resume') {
     await database.transaction((tx) => resubscribeAddress(tx, accountId, address, clock()))
     // After a complaint, the address remains suppressed.
-    const isStopped = await isUnsubscribed(subscription, deps)
+    const isStopped = await hasStoppedReminders(subscription, deps)
     return respond(request, h, subscription, isStopped ? 'stopped' : 'resumed', deps)
   }
-  if (!(await isUnsubscribed(subscription, deps))) {
+  if (!(await hasStoppedReminders(subscription, deps))) {
     const suppression = { reason: 'unsubscribed', detail: null, messageId: null } as const
     await database.transaction((tx) =>
       suppressAddress(tx, { ...suppression, accountId, address }, clock()),
@@ -64,7 +64,8 @@ function choiceOf({ payload, headers }: Request): string | null {
   return new URLSearchParams(payload.toString('latin1')).get('wish')
 }
 
-async function isUnsubscribed(
+/** Whether the recipient has stopped reminders, by unsubscribing or by a complaint. */
+async function hasStoppedReminders(
   { accountId, address }: Subscription,
   { database }: UnsubscribeDeps,
 ): Promise<boolean> {

@@ -32,7 +32,7 @@ export interface TopError {
   readonly lastDay: string
 }
 
-/** Returns the most frequent codes of the last 30 days, the most frequent first. */
+/** Returns the five most frequent codes of the last 30 days, the most frequent first. */
 export async function readTopErrors(reader: Reader, keyId: string, now: Date): Promise<TopError[]> {
   const since = new Date(now.getTime() - (DAYS - 1) * DAY_MS).toISOString().slice(0, 10)
   const rows = await reader

@@ -1,4 +1,4 @@
-/** Applies the usage reports of gateways. Each report is counted once, even if it is repeated or late. */
+/** Applies the usage reports of gateways. A report is counted only once, even if the gateway repeats it. */
 import type {
   KeyWindow,
   RefusalCode,
@@ -9,7 +9,10 @@ import type { KeyWindowRow, Reader, Transaction } from '../database/tables.ts'
 import { addErrors } from './key-errors.ts'
 import { addUsage } from './usage.ts'
 
-/** Adds the reported counts, unless they were added before. `updateWindows` writes the reported windows. */
+/**
+ * Adds the reported counts, unless this report, or a later report of the same gateway, was applied before.
+ * `updateWindows` writes the reported windows.
+ */
 export async function addReportedCalls(
   tx: Transaction,
   { gateway, batch, refused, errors }: UsageReport,

@@ -1,4 +1,4 @@
-/** Bearer tokens of sessions and invitations. Only their hashes are stored. */
+/** Random tokens, e.g. of sessions and invitations. Only their hashes are stored. */
 import { createHash, randomBytes } from 'node:crypto'
 
 /** Returns 256 random bits in base64url. */

@@ -1,6 +1,6 @@
 /**
  * Computes one-time passwords of authenticator apps (RFC 6238: SHA-1, 6 digits, steps of 30 seconds, which every app
- * supports). Twenty lines with node:crypto need less maintenance than a dependency.
+ * supports). A few lines with node:crypto need less maintenance than a dependency.
  */
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 

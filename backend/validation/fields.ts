@@ -1,7 +1,7 @@
 /**
  * Defines joi schemas for single values. The API's bodies and query parameters, Settings and imports use the same
- * schemas. A valid value is returned in the form in which it is stored (NFC, upper-case currency, UTC), but its type is
- * not converted. `rejections.ts` contains the texts of errors.
+ * schemas. A valid value is returned in the form in which it is stored (NFC, upper-case currency, UTC). A value of the
+ * wrong JSON type is rejected, not converted. `rejections.ts` contains the texts of errors.
  */
 import joi, { type AnySchema } from 'joi'
 import { isCalendarDate, isTimezone, parseInstant } from '../calendar/calendar.ts'

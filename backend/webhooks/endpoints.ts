@@ -109,8 +109,8 @@ export async function pauseEndpoint(
 }
 
 /**
- * Resumes an endpoint. Pending deliveries are sent at once. Deliveries that failed because the endpoint was
- * disabled are only sent if a person redelivers them.
+ * Resumes an endpoint. Deliveries that became due meanwhile are sent at once. Deliveries that failed because the
+ * endpoint was disabled are sent only if a person redelivers them.
  */
 export async function resumeEndpoint(
   tx: Transaction,

@@ -1,6 +1,7 @@
 /**
  * Records the outcomes of attempts: the attempt in the log, the delivery's next attempt, and the endpoint's
- * status. One transaction writes all of these, and only if the worker still has the delivery's lease.
+ * status. One transaction writes all of these. If the worker no longer has the delivery's lease, only the endpoint's
+ * status is written.
  */
 import { recordAudit } from '../accounts/audit.ts'
 import type {
@@ -26,7 +27,7 @@ export interface Outcome {
 }
 
 /**
- * Returns the number of recorded outcomes. The others were not recorded, because their leases had expired.
+ * Returns the number of recorded attempts. The others were not recorded, because their leases had expired.
  * `random` returns numbers from 0 to 1.
  */
 export async function recordOutcomes(
@@ -101,7 +102,7 @@ async function updateEndpointHealth(
   if (result.succeeded) {
     const isHealthy = endpoint.failing_since === null && endpoint.hold_until === null
     if (isHealthy) return endpoint
-    return updateEndpoint(tx, endpoint, { failing_since: null, hold_until: null })
+    return setEndpointColumns(tx, endpoint, { failing_since: null, hold_until: null })
   }
   const failingSince = endpoint.failing_since ?? startedAt.toISOString()
   if (endpoint.status !== 'disabled') {
@@ -114,10 +115,10 @@ async function updateEndpointHealth(
   }
   const hold = holdUntil(result, endedAt)?.toISOString() ?? endpoint.hold_until
   if (endpoint.failing_since !== null && hold === endpoint.hold_until) return endpoint
-  return updateEndpoint(tx, endpoint, { failing_since: failingSince, hold_until: hold })
+  return setEndpointColumns(tx, endpoint, { failing_since: failingSince, hold_until: hold })
 }
 
-async function updateEndpoint(
+async function setEndpointColumns(
   tx: Transaction,
   endpoint: WebhookEndpointRow,
   change: Partial<WebhookEndpointRow>,
@@ -139,7 +140,7 @@ async function disableEndpoint(
   now: Date,
 ): Promise<WebhookEndpointRow> {
   const { id, account_id: accountId, url, failing_since } = endpoint
-  const disabled = await updateEndpoint(tx, endpoint, {
+  const disabled = await setEndpointColumns(tx, endpoint, {
     status: 'disabled',
     status_since: now.toISOString(),
     disabled_reason: reason,

@@ -34,7 +34,7 @@ export interface SessionRow {
   /** The address and the browser of the login. `user_agent` is the text that the browser sends. */
   address: string | null
   user_agent: string | null
-  /** When the password was last entered. */
+  /** When the user logged in, or last entered the password during the session. */
   confirmed_at: string | null
   /** The time until which the second factor may be entered; null if the login is complete. */
   pending_until: string | null
@@ -106,7 +106,7 @@ export interface PasswordResetRow {
   ended_at: string | null
 }
 
-/** Attempts to enter a password, by e-mail address and by origin. */
+/** Attempts to log in, counted by e-mail address, user or login form, and by origin. */
 export interface LoginGuessesRow {
   /** `email:` and a SHA-256, or `address:` and an IP address or network. */
   subject: string
