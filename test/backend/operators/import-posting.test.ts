@@ -108,8 +108,10 @@ t.test('differences are reported, and no payment is recorded on such invoices', 
 
 t.test('a rejected record is reported, and the others are recorded', async (t) => {
   const service = await startService(t, {
-    trouble: ({ key }) =>
-      key === 'import-invoices-F-2' ? { status: 422, code: 'validation_failed' } : undefined,
+    trouble: ({ idempotencyKey }) =>
+      idempotencyKey === 'import-invoices-F-2'
+        ? { status: 422, code: 'validation_failed' }
+        : undefined,
   })
   const { failed, json } = await runImport(service)
   t.equal(failed, true)

@@ -17,9 +17,9 @@ t.test('calls with errors, resets and lost responses are repeated with the same 
   ]
   const troubled = new Set<string | undefined>([undefined])
   const service = await startService(t, {
-    trouble({ key }) {
-      if (troubled.has(key)) return undefined
-      troubled.add(key)
+    trouble({ idempotencyKey }) {
+      if (troubled.has(idempotencyKey)) return undefined
+      troubled.add(idempotencyKey)
       return troubles[troubled.size % troubles.length]
     },
   })

@@ -48,7 +48,7 @@ t.test('the link to older messages keeps the limit', async (t) => {
   matches(t, text, /href="\/settings\/messages\?view=sent&amp;limit=1&amp;cursor=\w+" rel="next"/)
 })
 
-t.test('a customer whose mail bounced is counted as unreachable', async (t) => {
+t.test('a customer whose mail bounced is shown as bounced', async (t) => {
   const { json } = await admin.get('/settings/customers?q=umbrella')
   const [umbrella] = json['data'] as { id: string; contactability: { email: string } }[]
   t.equal(umbrella?.contactability.email, 'bounced')

@@ -84,13 +84,13 @@ t.test(
   },
 )
 
-t.test('every page names the time zone of its times', async (t) => {
+t.test('pages name the time zone of their times', async (t) => {
   for (const path of ['/settings', PATH, '/settings/webhook-deliveries']) {
     matches(t, (await ada.page(path)).text, /Times are in the account’s time zone, <span[^>]*>\w+/)
   }
 })
 
-t.test('the form of an endpoint says what each event means', async (t) => {
+t.test('the form of an endpoint says what an event means', async (t) => {
   const { text } = await ada.page('/settings/webhook-endpoints/new')
   matches(
     t,

@@ -8,9 +8,9 @@ import { ADMIN, logIn, MEMBER, startSettings } from '../../fixtures/service/sett
 async function openLedger(t: Test) {
   const { backend, account, createUser } = await startSettings(t)
   const key = await backend.issueKey(account.id)
-  let keys = 0
+  let idempotencyKeys = 0
   const create = async (path: string, body: object): Promise<Json> => {
-    const headers = { 'idempotency-key': `test-${keys++}` }
+    const headers = { 'idempotency-key': `test-${idempotencyKeys++}` }
     const response = await backend.call(key, 'POST', `/api/v1/${path}`, { body, headers })
     if (response.status !== 201) throw new Error(response.text)
     return response.json

@@ -7,10 +7,10 @@ import { ADMIN, logIn, startSettings } from '../../fixtures/service/settings.ts'
 async function open(t: Test) {
   const { backend, account } = await startSettings(t)
   const key = await backend.issueKey(account.id)
-  let keys = 0
+  let idempotencyKeys = 0
   const create = async (path: string, body: object): Promise<Json> => {
-    keys++
-    const headers = { 'idempotency-key': `list-${keys}` }
+    idempotencyKeys++
+    const headers = { 'idempotency-key': `list-${idempotencyKeys}` }
     const response = await backend.call(key, 'POST', `/api/v1/${path}`, { body, headers })
     if (response.status !== 201) throw new Error(response.text)
     return response.json

@@ -106,10 +106,20 @@ t.test(
   async (t) => {
     const { backend, adaRow, sent } = await open(t)
     const actionContext = { actor: actorOf(adaRow, undefined), now: backend.now }
-    const key = { public_key: 'AA', sign_count: 0, transports: '[]' }
+    const passkeyColumns = { public_key: 'AA', sign_count: 0, transports: '[]' }
     const added = await backend.database.transaction(async (tx) => [
-      await addPasskey(tx, adaRow.id, { ...key, credential_id: 'a', name: 'Phone' }, actionContext),
-      await addPasskey(tx, adaRow.id, { ...key, credential_id: 'b', name: 'Key' }, actionContext),
+      await addPasskey(
+        tx,
+        adaRow.id,
+        { ...passkeyColumns, credential_id: 'a', name: 'Phone' },
+        actionContext,
+      ),
+      await addPasskey(
+        tx,
+        adaRow.id,
+        { ...passkeyColumns, credential_id: 'b', name: 'Key' },
+        actionContext,
+      ),
     ])
     const mails = await sent()
     t.strictSame(recipients(mails), [ADA, ADA])

@@ -1,4 +1,4 @@
-// All pages of Settings: security headers, escaping, sessions, roles, and secrets that no page may contain.
+// Pages of Settings: security headers, escaping, sessions, roles, and secrets that no page may contain.
 import { readFileSync } from 'node:fs'
 import { load } from 'js-yaml'
 import t from 'tap'
@@ -24,7 +24,7 @@ const PAGES = [
   '/settings/login-details',
 ]
 
-t.test('every page, error and redirect has the security headers', async (t) => {
+t.test('pages, errors and redirects have the security headers', async (t) => {
   const { backend } = await startSettings(t)
   const ada = await logIn(backend, ADMIN)
   const html = { headers: { accept: 'text/html' } }
@@ -89,7 +89,7 @@ t.test('without a session, pages redirect to the login and changes are rejected'
   matches(t, [posted.status, posted.text], [401, /Log in first/])
 })
 
-t.test('entered text is escaped on every page', async (t) => {
+t.test('entered text is escaped on the pages that show it', async (t) => {
   const { backend, account } = await startSettings(t)
   const ada = await logIn(backend, ADMIN)
   const payloads = [

@@ -23,7 +23,7 @@ import {
 const MINUTE_MS = 60_000
 const PATH = '/settings/passkeys'
 
-type Person = Awaited<ReturnType<typeof logIn>>
+type Session = Awaited<ReturnType<typeof logIn>>
 
 function creationOptions({ json }: Response): CreationOptions {
   const { challenge, user } = json as { challenge: string; user: { id: string } }
@@ -33,14 +33,16 @@ function creationOptions({ json }: Response): CreationOptions {
 const challengeOf = ({ json }: Response) => ({ challenge: String(json['challenge']) })
 
 /** Adds a passkey. `forgery` changes the credential that the authenticator creates. */
-async function add(person: Person, name: string, forgery: Forgery = {}) {
+async function add(session: Session, name: string, forgery: Forgery = {}) {
   const device = createAuthenticator(BASE_URL)
-  const options = creationOptions(await person.send('POST', `${PATH}/challenge`, { name: 'Phone' }))
+  const options = creationOptions(
+    await session.send('POST', `${PATH}/challenge`, { name: 'Phone' }),
+  )
   const credential = device.create(options, forgery)
-  return { device, credential, response: await person.send('POST', PATH, { name, credential }) }
+  return { device, credential, response: await session.send('POST', PATH, { name, credential }) }
 }
 
-/** A browser in which nobody has logged in yet. It keeps the cookie of the login form. */
+/** Simulates a browser in which nobody has logged in. Keeps the cookie of the login form. */
 function browserOf(backend: TestBackend, path = '/settings/login/passkey', cookie = '') {
   let form = cookie
   const post = async (target: string, body: unknown) => {

@@ -22,7 +22,7 @@ import {
 } from '../../fixtures/service/settings.ts'
 
 const CODE_KEY = Buffer.alloc(32, 5)
-const CHOSEN = 'a walk along the canal'
+const NEW_PASSWORD = 'a walk along the canal'
 const REACHABLE = 'ada@acme-shop.nl'
 const MINUTE_MS = 60_000
 const codes = createInvitationCodes([CODE_KEY])
@@ -54,12 +54,12 @@ async function start(t: Test, options: { isRehearsal?: true; hasServer?: false }
   clock = () => backend.now
   const request = (email: string) =>
     backend.request('POST', '/settings/password-reset', { headers: JSON_ONLY, body: { email } })
-  const reset = (code: string, password = CHOSEN) =>
+  const reset = (code: string, password = NEW_PASSWORD) =>
     backend.request('POST', '/settings/new-password', {
       headers: JSON_ONLY,
       body: { code, password },
     })
-  /** Handles the waiting requests for links. Resolves with the codes in all mails, the newest last. */
+  /** Handles the waiting requests for links. Resolves with the codes of all links, the newest last. */
   async function mailedCodes() {
     await handlePasswordResets(backend.database, backend.now)
     const notices = await backend.database.read
@@ -99,7 +99,7 @@ t.test('a link sets a new password once, and ends every session', async (t) => {
   t.equal((await reset(code)).status, 200)
   t.equal((await ada.get('/settings/session')).status, 401)
   t.equal((await logIn(backend, REACHABLE)).response.status, 401, 'the old password')
-  t.equal((await logIn(backend, REACHABLE, CHOSEN)).response.status, 200)
+  t.equal((await logIn(backend, REACHABLE, NEW_PASSWORD)).response.status, 200)
   matches(t, await reset(code), { status: 422, json: { code: 'invalid_password_reset' } })
   const audit = await backend.database.read.selectFrom('audit_log').select('action').execute()
   t.equal(audit.filter(({ action }) => action === 'user.password_reset').length, 1)
@@ -227,7 +227,7 @@ t.test(
   },
 )
 
-t.test('the forms work without scripts, and are rejected without their CSRF token', async (t) => {
+t.test('the forms are shown, and are rejected without their CSRF token', async (t) => {
   const { backend } = await start(t)
   for (const path of ['/settings/password-reset', '/settings/new-password']) {
     const page = await backend.request('GET', path, { headers: { accept: 'text/html' } })

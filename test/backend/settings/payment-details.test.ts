@@ -23,7 +23,7 @@ async function open(t: Test) {
   return { engine, backend, admin }
 }
 
-t.test('every reminder says how to pay in its currency', async (t) => {
+t.test('a reminder says how to pay in each currency that has payment details', async (t) => {
   const { engine, admin } = await open(t)
   const ada = await admin()
   matches(t, await ada.send('POST', PATH, { ...BANK, bank_code: 'ABNANL2A' }), {

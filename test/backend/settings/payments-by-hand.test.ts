@@ -225,7 +225,7 @@ t.test('invalid amounts are rejected, even in the requests of the Undo button', 
   matches(t, await settings.read(`invoices/${invoice.id}`), { amount_paid: 0, amount_due: 10_000 })
 })
 
-t.test('if two people allocate the same money at once, one of them is rejected', async (t) => {
+t.test('if the same money is allocated twice at once, one allocation is rejected', async (t) => {
   const settings = await startMoneySettings(t)
   const [one, two] = [await settings.invoice(PAST_DUE), await settings.invoice()]
   const payment = await settings.payOnAccount(10_000)

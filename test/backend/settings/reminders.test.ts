@@ -156,33 +156,41 @@ t.test(
   },
 )
 
-t.test('the kill switch needs a reason, is shown on every page, and can be released', async (t) => {
-  const { ada, engine } = await openQueue(t)
-  const activate = (body: object) => ada.send('POST', '/settings/kill-switch/on', body)
-  matches(t, await activate({}), { status: 422, json: { errors: [{ pointer: '/reason' }] } })
-  matches(t, await ada.submit('/settings/kill-switch/on', { reason: '' }), {
-    status: 422,
-    text: /Enter a reason\./,
-  })
-  matches(t, await activate({ reason: 'Wrong <amounts>' }), {
-    status: 200,
-    json: { on: true, reason: 'Wrong <amounts>', changed_by: ADMIN, installation: { on: false } },
-  })
-  for (const path of ['/settings/api-keys', '/settings/customers', '/settings/login-details']) {
-    matches(t, (await ada.page(path)).text, /Reminders are stopped\..*Wrong &lt;amounts&gt;/s, path)
-  }
-  await engine.send()
-  matches(t, await ada.get('/settings/reminders'), { status: 200 })
-  matches(t, (await ada.get('/settings/kill-switch')).json, { on: true })
-  matches(t, await ada.submit('/settings/kill-switch/off', { reason: '' }), { status: 303 })
-  t.notMatch((await ada.page('/settings/customers')).text, 'Reminders are stopped')
-  await engine.killSwitch({ on: true, reason: 'Provider is down' }, true)
-  matches(
-    t,
-    (await ada.page('/settings/kill-switch')).text,
-    /stopped by the operator.*Provider is down/s,
-  )
-})
+t.test(
+  'the kill switch needs a reason, is shown on other pages, and can be released',
+  async (t) => {
+    const { ada, engine } = await openQueue(t)
+    const activate = (body: object) => ada.send('POST', '/settings/kill-switch/on', body)
+    matches(t, await activate({}), { status: 422, json: { errors: [{ pointer: '/reason' }] } })
+    matches(t, await ada.submit('/settings/kill-switch/on', { reason: '' }), {
+      status: 422,
+      text: /Enter a reason\./,
+    })
+    matches(t, await activate({ reason: 'Wrong <amounts>' }), {
+      status: 200,
+      json: { on: true, reason: 'Wrong <amounts>', changed_by: ADMIN, installation: { on: false } },
+    })
+    for (const path of ['/settings/api-keys', '/settings/customers', '/settings/login-details']) {
+      matches(
+        t,
+        (await ada.page(path)).text,
+        /Reminders are stopped\..*Wrong &lt;amounts&gt;/s,
+        path,
+      )
+    }
+    await engine.send()
+    matches(t, await ada.get('/settings/reminders'), { status: 200 })
+    matches(t, (await ada.get('/settings/kill-switch')).json, { on: true })
+    matches(t, await ada.submit('/settings/kill-switch/off', { reason: '' }), { status: 303 })
+    t.notMatch((await ada.page('/settings/customers')).text, 'Reminders are stopped')
+    await engine.killSwitch({ on: true, reason: 'Provider is down' }, true)
+    matches(
+      t,
+      (await ada.page('/settings/kill-switch')).text,
+      /stopped by the operator.*Provider is down/s,
+    )
+  },
+)
 
 t.test('the schedules of the account and of a customer are shown and changed', async (t) => {
   const { ada, debtor } = await openQueue(t)
@@ -268,17 +276,17 @@ t.test(
     await ada.send('POST', `/settings/customers/${paused.debtor_id}/pause`, { reason: 'A plan' })
     const { json } = await ada.get('/settings/reminders')
     const data = json['data'] as Json[]
-    const of = (id: string) => data.filter(({ debtor_id }) => debtor_id === id)
-    matches(t, of(debtor.id)[0], {
+    const remindersOf = (id: string) => data.filter(({ debtor_id }) => debtor_id === id)
+    matches(t, remindersOf(debtor.id)[0], {
       stage: 'firm',
       requires_approval: true,
       message: { status: 'awaiting_approval' },
     })
-    matches(t, of(soon.debtor_id)[0], {
+    matches(t, remindersOf(soon.debtor_id)[0], {
       ...{ stage: 'friendly', refusal: null, at: /^2026-11-26/ },
       invoices: [{ id: soon.id, amount_due: 5000 }],
     })
-    matches(t, of(paused.debtor_id)[0], { refusal: { reason: 'debtor_paused' } })
+    matches(t, remindersOf(paused.debtor_id)[0], { refusal: { reason: 'debtor_paused' } })
     const page = await ada.page('/settings/reminders')
     matches(t, page.text, /Thursday 26 November.*1 reminder/s)
     matches(t, page.text, /Blocked.*the customer is paused/s)

@@ -233,7 +233,7 @@ t.test(
 )
 
 t.test(
-  'turning the app on ends other sessions; turning it on or off needs the password and is audited',
+  'turning the app on ends other sessions; turning it off needs the password; both are audited',
   async (t) => {
     const { backend, admin, ada, advanceClock } = await startWithFactor(t)
     advanceClock(16 * MINUTE_MS)

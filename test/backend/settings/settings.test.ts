@@ -127,7 +127,7 @@ t.test('an invalid name or scope of a key is rejected with the specified message
   matches(t, await mia.get('/settings/api-keys'), { status: 200 })
 })
 
-t.test('a Member gets 403 for each action and page that is for Admins only', async (t) => {
+t.test('a Member gets 403 for actions and pages that are for Admins only', async (t) => {
   const { backend, admin } = await startSettings(t)
   const mia = await logIn(backend, MEMBER)
   for (const [method, path] of [

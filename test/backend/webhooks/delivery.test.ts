@@ -102,7 +102,7 @@ t.test('after a rotation, both secrets sign until the old one expires', async (t
   )
 })
 
-t.test('a delivery that fails is attempted ten times in three days', async (t) => {
+t.test('a delivery that fails is attempted ten times in about three days', async (t) => {
   const webhooks = await openWebhooks(t)
   const receiver = await startReceiver(t, { respond: (_, res) => res.writeHead(500).end('no') })
   await webhooks.endpoint(receiver.url)

@@ -35,7 +35,7 @@ t.test(
   },
 )
 
-t.test('each change of an invoice causes the corresponding event', async (t) => {
+t.test('the creation and the payment of an invoice cause the corresponding events', async (t) => {
   const webhooks = await openWebhooks(t)
   const { books } = webhooks
   await webhooks.endpoint(ENDPOINT_URL)

@@ -108,7 +108,7 @@ t.test(
   },
 )
 
-t.test('pending deliveries of a disabled endpoint fail, and are deleted', async (t) => {
+t.test('pending deliveries of a disabled endpoint are deleted when they expire', async (t) => {
   const webhooks = await openWebhooks(t)
   const { database } = webhooks.books.backend
   const receiver = await startReceiver(t)
