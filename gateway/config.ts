@@ -54,7 +54,7 @@ export const GATEWAY_SETTINGS = {
     { min: 10, max: 5_000, fallback: '250' },
   ),
   GATEWAY_CONNECTIONS: integer(
-    'The maximum number of client connections; beyond it, each new connection closes an idle one. The maximum is lower if the process may open fewer files.',
+    'The maximum number of client connections; beyond it, a new connection closes idle ones. The maximum is lower if the process may open fewer files.',
     { min: 10, max: 1_000_000, fallback: '5000' },
   ),
   GATEWAY_CONNECTIONS_PER_CLIENT: integer(

@@ -27,9 +27,12 @@ import { createForwarder } from './upstream/forward.ts'
 import { superviseWorkers } from './workers.ts'
 
 const MIB = 1024 * 1024
-/** The number of files and sockets that the process needs besides connections to clients and backends. */
+/**
+ * The number of files and sockets that the process needs besides client connections and the two large
+ * connection pools of each backend.
+ */
 const OWN_FILES = 200
-const MIN_CONNECTIONS = 10
+const CONNECTIONS_MIN = 10
 
 type Settings = SettingsOf<typeof GATEWAY_SETTINGS>
 
@@ -165,10 +168,11 @@ function createRateLimiter(settings: Settings, metrics: Metrics, log: Logger): R
  */
 function createBudget(settings: Settings, log: Logger): Budget {
   const { GATEWAY_CONNECTIONS, BACKEND_CONNECTIONS, BACKEND_URLS } = settings
-  // Each backend has one pool of this size for calls, and another for internal requests.
+  // Each backend has one pool of this size for calls, and another for internal requests. A host name with
+  // several addresses counts as one backend here.
   const reserved = OWN_FILES + 2 * BACKEND_CONNECTIONS * BACKEND_URLS.length
   const connectionsMax = Math.max(
-    MIN_CONNECTIONS,
+    CONNECTIONS_MIN,
     Math.min(GATEWAY_CONNECTIONS, openFilesMax() - reserved),
   )
   if (connectionsMax < GATEWAY_CONNECTIONS) {

@@ -1,7 +1,7 @@
 /**
  * Limits the connections, TLS handshakes and memory that clients use, in total and per client. When a limit
- * is reached, the gateway closes connections of the clients that use the most, so that all other clients are
- * still served.
+ * is reached, the gateway closes connections of the clients that use the most, or refuses the new one. One
+ * client therefore cannot use up what the others need.
  */
 import type { Logger } from '../../shared/process/log.ts'
 import { createRepeatedLog } from '../../shared/process/repeated-log.ts'

@@ -7,7 +7,7 @@
 export type PartitionName = 'known' | 'unknown'
 
 export class Client {
-  /** An IPv4 address, or the /64 of an IPv6 address. */
+  /** An IPv4 address, or the /64 of an IPv6 address; empty if the address is not known. */
   readonly network: string
   /**
    * Whether the limits per client apply. They do not apply to a trusted proxy, which represents many
@@ -38,8 +38,8 @@ export class Clients {
 
   /** Returns the client of a network. If the client exists already, `isLimited` has no effect. */
   of(network: string, isLimited: boolean): Client {
-    const known = this.#byNetwork.get(network)
-    if (known !== undefined) return known
+    const existing = this.#byNetwork.get(network)
+    if (existing !== undefined) return existing
     const client = new Client(network, isLimited)
     this.#byNetwork.set(network, client)
     return client

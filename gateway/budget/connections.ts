@@ -1,20 +1,20 @@
 /**
  * The set of client connections, with a total limit, a limit per client, and a limit on TLS handshakes. When
  * a limit is reached, a new connection is accepted only if others can be closed: connections without a call
- * in progress, of the clients that have the most connections. A client that opens thousands of connections
- * therefore loses its own, and no other client starves.
+ * in progress, of the client that reached its limit, or of the clients that have the most. A client that opens
+ * thousands of connections therefore loses its own, not those of other clients.
  */
 import type { Client } from './clients.ts'
 
 /**
- * When a limit is reached, 1/32 of the limit is closed at once: at least one connection and at most 32.
+ * When a limit is reached, up to 1/32 of the limit is closed at once: one connection at least, 32 at most.
  * Choosing connections takes time, so closing them one by one would be slower. nginx also closes up to 32
  * idle connections at once.
  */
 const CLOSED_AT_ONCE = 32
 /**
- * At most this share of the connections may be in a TLS handshake, since a handshake takes as much memory as
- * several established connections.
+ * Handshakes may use at most this share of the limit on all connections, since a handshake takes as much
+ * memory as several established connections.
  */
 const HANDSHAKES_SHARE = 1 / 10
 
@@ -76,21 +76,22 @@ export class Connections<T extends ClientConnection> {
       (this.#all.size < connectionsMax || this.#makeRoom('connections', connectionsMax)) &&
       (!(isHandshake && this.#handshakes >= handshakesMax) ||
         this.#makeRoom('handshakes', handshakesMax))
-    if (canAdd) this.#count(connection, 1)
+    if (canAdd) this.#update(connection, 1)
     return canAdd
   }
 
   /** Replaces a completed handshake with its connection. */
   replace(handshake: T, connection: T): void {
     this.delete(handshake)
-    this.#count(connection, 1)
+    this.#update(connection, 1)
   }
 
   delete(connection: T): void {
-    if (this.#all.has(connection)) this.#count(connection, -1)
+    if (this.#all.has(connection)) this.#update(connection, -1)
   }
 
-  #count(connection: T, change: 1 | -1): void {
+  /** Adds the connection (1) or deletes it (-1), and counts it. */
+  #update(connection: T, change: 1 | -1): void {
     const { peer, isHandshake } = connection
     if (change === 1) this.#all.add(connection)
     else this.#all.delete(connection)
@@ -112,9 +113,9 @@ export class Connections<T extends ClientConnection> {
   }
 
   /**
-   * Chooses up to `countMax` connections without a call in progress. If `onlyOf` is given, they are
-   * connections of this client; otherwise, of clients that have at least half as many as the client with the
-   * most. Connections of a low rank are chosen first, and the oldest first within a rank.
+   * Chooses up to `countMax` connections (or only handshakes) without a call in progress. If `onlyOf` is
+   * given, they are connections of this client; otherwise, of clients that have at least half as many as the
+   * client with the most. Connections of a low rank are chosen first, and the oldest first within a rank.
    */
   #chooseToClose(onlyHandshakes: boolean, countMax: number, onlyOf: Client | undefined): T[] {
     const countOf = ({ connections, handshakes }: Client) =>

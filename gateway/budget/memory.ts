@@ -1,7 +1,7 @@
 /**
  * Limits the memory for incomplete requests and for responses that clients have not received yet. When the
- * memory is used up, the gateway evicts connections of the clients that use the most, beginning with those of
- * the highest cost (bytes × time).
+ * memory is used up, the gateway evicts connections of a high cost (bytes × time) of the clients that use the
+ * most.
  */
 import type { Client, Clients, PartitionName } from './clients.ts'
 
@@ -14,8 +14,8 @@ const KNOWN_SHARE = 3 / 4
 const SMALL_BYTES = 4 * 1024
 const SMALL_SHARE = 1 / 16
 /**
- * Evictions continue until this share of the limit is free. If they freed less, connections would have to be
- * chosen more often, which takes time.
+ * Evictions continue until they have freed this share of the limit, or until all chosen connections are
+ * evicted. If they freed less, connections would have to be chosen more often, which takes time.
  */
 const FREED_SHARE = 1 / 8
 /**
@@ -57,8 +57,8 @@ export class Memory {
   readonly #onEvict: (reason: MemoryEviction, connections: number) => void
 
   /**
-   * `users` contains all connections. `onEvict` is called after connections were evicted, or when the
-   * connection that needs memory must itself be evicted.
+   * `users` contains all connections. `onEvict` is called after connections were evicted, or when nothing
+   * could be evicted for the connection that needs memory.
    */
   constructor(
     { bytesMax, clientBytesMax }: MemoryLimits,
@@ -114,8 +114,8 @@ export class Memory {
 
   /**
    * Evicts connections until `bytes` more fit, and then more of those already chosen until `FREED_SHARE` of
-   * the limit is free. Stops if the connection that needs the memory is itself chosen. Returns whether the
-   * bytes fit.
+   * the limit has been freed. Stops if no connection can be evicted, or if the connection that needs the
+   * memory is itself chosen. Returns whether the bytes fit.
    */
   #makeRoom(partition: Partition, memory: ConnectionMemory, bytes: number): boolean {
     const { name, bytesMax, clientBytesMax } = partition
@@ -126,7 +126,6 @@ export class Memory {
     let fits = false
     do {
       const users = this.#mostExpensive(name, exceedsClientLimit ? client : undefined)
-      // The connection that needs memory would itself have to be evicted.
       if (users.length === 0 || users.some((user) => user.memory === memory)) break
       // The higher count keeps the client, which is about to use more memory, from being deleted when its
       // last bytes are evicted.
@@ -150,34 +149,35 @@ export class Memory {
    */
   #mostExpensive(name: PartitionName, onlyOf: Client | undefined): MemoryUser[] {
     const users: MemoryUser[] = []
-    let most = 0
+    let mostBytes = 0
     for (const user of this.#users) {
       const { memory, evictableBytes } = user
       if (evictableBytes === 0 || memory.partition !== name) continue
       if (onlyOf !== undefined && memory.client !== onlyOf) continue
       users.push(user)
-      most = Math.max(most, memory.client.bytes[name])
+      mostBytes = Math.max(mostBytes, memory.client.bytes[name])
     }
     const now = performance.now()
     const costOf = ({ memory, evictableBytes, usesMemorySince }: MemoryUser) =>
-      2 * memory.client.bytes[name] >= most
+      2 * memory.client.bytes[name] >= mostBytes
         ? evictableBytes * Math.max(USED_MS_MIN, now - usesMemorySince)
         : 0
-    let highest = 0
-    for (const user of users) highest = Math.max(highest, costOf(user))
-    return users.filter((user) => costOf(user) >= highest / 2)
+    let highestCost = 0
+    for (const user of users) highestCost = Math.max(highestCost, costOf(user))
+    return users.filter((user) => costOf(user) >= highestCost / 2)
   }
 }
 
 /** The memory that one connection uses. */
 export class ConnectionMemory {
-  readonly #memory: Memory
+  /** The memory that all connections share. */
+  readonly #shared: Memory
   #client: Client
   #partition: PartitionName = 'unknown'
   #bytes = 0
 
-  constructor(memory: Memory, client: Client) {
-    this.#memory = memory
+  constructor(shared: Memory, client: Client) {
+    this.#shared = shared
     this.#client = client
   }
 
@@ -208,7 +208,7 @@ export class ConnectionMemory {
   }
 
   #add(bytes: number): boolean {
-    if (!this.#memory.add(this, bytes)) return false
+    if (!this.#shared.add(this, bytes)) return false
     this.#bytes += bytes
     return true
   }

@@ -1,6 +1,6 @@
 /**
- * The state of one call, from the arrival of its head to its response. All components of the gateway share
- * it.
+ * The state of one call, from the arrival of its head to its response. The components that handle the call
+ * share it.
  */
 import type { BodyFraming } from '../http1/body-decoder.ts'
 import type { Allowance } from '../rate-limit/limiter.ts'
@@ -8,8 +8,8 @@ import { Abort } from './abort.ts'
 import { type CallRecord, createCallRecord } from './call-record.ts'
 
 /**
- * The body of a request. `tooLarge` means that it exceeded the limit and was discarded; the pipeline
- * responds with 413 only after authentication.
+ * The body of a request. `tooLarge` means that it exceeded the limit and was not kept; the pipeline responds
+ * to an API call with 413 only after authentication.
  */
 export type Body = Buffer | 'tooLarge'
 
@@ -17,7 +17,7 @@ export type Body = Buffer | 'tooLarge'
 export interface BodyLimits {
   /** A longer body is rejected as too large. */
   readonly bytesMax: number
-  /** The number of bytes that are kept and forwarded; the rest of the body is read and dropped. */
+  /** The maximum number of bytes that are kept and forwarded; the rest of the body is read and dropped. */
   readonly keptBytesMax: number
 }
 
@@ -53,7 +53,7 @@ export class Call {
   readonly method: string
   /** The request id of the client if it sent a valid one, otherwise a new id. */
   readonly requestId: string
-  /** `performance.now()` when the complete head had arrived. */
+  /** `performance.now()` when the complete head had arrived and the previous call had ended. */
   readonly arrivedAt: number
   readonly abort = new Abort()
   readonly record: CallRecord
@@ -62,7 +62,7 @@ export class Call {
    * counted.
    */
   allowance: Allowance | undefined = undefined
-  /** The key whose limit the response headers show if the call was not counted. */
+  /** The key whose limit the response headers show if the call has no allowance. */
   limitedKey: { readonly keyId: string; readonly rateLimit: number } | undefined = undefined
   /** Whether the key is cached. The memory of the call then belongs to the partition of known keys. */
   isKeyKnown = false

@@ -5,7 +5,7 @@ import { type BodyFraming, createBodyDecoder } from '../http1/body-decoder.ts'
 import type { RequestReader } from '../http1/request-reader.ts'
 import { BodyReader, mayFit } from './request-body.ts'
 
-/** The minimum rate applies to a body once it has been arriving for this long. */
+/** The minimum rate applies to a body from this long after the head of its request. */
 const RATE_FROM_MS = 3_000
 
 /** A body that is being read. Times are `performance.now()`. */
@@ -31,7 +31,7 @@ export class BodyReceiver {
     this.#onBytes = onBytes
   }
 
-  /** The number of bytes of memory that the body uses until the call ends. */
+  /** The memory that the body uses, in bytes; 0 once the call has ended. */
   get bytes(): number {
     return this.#bytes
   }
@@ -72,7 +72,7 @@ export class BodyReceiver {
     })
   }
 
-  /** Returns the bytes after the body, or undefined if the body has not ended yet. */
+  /** Returns the bytes after the body; undefined if the body has not ended yet, or was rejected. */
   read(bytes: Buffer): Buffer | undefined {
     const pending = this.#pending
     if (pending === undefined) return bytes
@@ -97,8 +97,8 @@ export class BodyReceiver {
   }
 
   /**
-   * Drops the body of the call in progress if it was not read. Returns false if the body has not arrived
-   * completely in `requests`, so that it is unknown where the next request begins.
+   * Drops the body of the call in progress from `requests` if it was not read. Returns false if it is unknown
+   * where the next request begins, because the body has not arrived completely, is malformed or was abandoned.
    */
   skip(framing: BodyFraming | undefined, requests: RequestReader): boolean {
     if (framing === undefined || this.#isRead) return true

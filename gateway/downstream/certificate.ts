@@ -15,7 +15,7 @@ export interface TlsFiles {
 export interface Certificate extends TlsFiles {
   /** Milliseconds since the epoch. */
   readonly expiresAt: number
-  /** The host names that the certificate covers, or its subject if it lists no host names. */
+  /** The subject alternative names, such as host names; the subject if the certificate has none. */
   readonly names: string
 }
 
@@ -30,23 +30,24 @@ export function readCertificate(
   if (cert === undefined && key === undefined) return undefined
   if (cert === undefined) throw new SettingsError(['TLS_KEY is set, but TLS_CERT is not'])
   if (key === undefined) throw new SettingsError(['TLS_CERT is set, but TLS_KEY is not'])
-  const leaf = read('TLS_CERT', () => new X509Certificate(cert))
-  const privateKey = read('TLS_KEY', () => createPrivateKey(key))
+  const leaf = requireUsable('TLS_CERT', () => new X509Certificate(cert))
+  const privateKey = requireUsable('TLS_KEY', () => createPrivateKey(key))
   if (!leaf.checkPrivateKey(privateKey)) {
     throw new SettingsError(['TLS_KEY is not the private key of the first certificate in TLS_CERT'])
   }
   // The TLS library also rejects an invalid chain, or a key that is too short.
-  read('TLS_CERT', () => createSecureContext({ cert, key }))
+  requireUsable('TLS_CERT', () => createSecureContext({ cert, key }))
   const names = leaf.subjectAltName ?? leaf.subject
   return { cert, key, expiresAt: Date.parse(leaf.validTo), names }
 }
 
-function read<T>(name: string, work: () => T): T {
+/** Returns the result of `work`. An error of `work` becomes a `SettingsError` about the setting. */
+function requireUsable<T>(setting: string, work: () => T): T {
   try {
     return work()
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)
-    throw new SettingsError([`${name} cannot be used: ${reason}`])
+    throw new SettingsError([`${setting} cannot be used: ${reason}`])
   }
 }
 

@@ -19,7 +19,10 @@ import { BodyReceiver } from './body-receiver.ts'
 import { KEEP_ALIVE_MS } from './response.ts'
 import { ResponseWriter } from './response-writer.ts'
 
-/** The longest time from the first byte of a request to the end of its head. */
+/**
+ * The longest time from the first byte of a request to the end of its head. For the first request, it begins
+ * when the connection is opened.
+ */
 const HEAD_TIMEOUT_MS = 10_000
 /**
  * A closing connection continues to read for this long, and drops the bytes. If it were closed at once, a
@@ -27,8 +30,8 @@ const HEAD_TIMEOUT_MS = 10_000
  */
 const LINGER_MS = 2_000
 /**
- * A client that has closed its half of the connection may still read the response, or may be gone. The
- * connection is closed after this time, which aborts its call.
+ * A client that has closed its half of the connection may still read the response, or may be gone. If it is
+ * receiving no response after this time, the connection is closed, which aborts its call.
  */
 const HALF_CLOSED_MS = 1_000
 /** If more bytes than this arrive after the request in progress, reading pauses until its response is sent. */
@@ -51,7 +54,7 @@ export interface ConnectionHost {
   clientOf(call: Call, peer: Client): Client
   /** Begins a call. The host calls `Connection.end` when the call has ended. */
   serve(connection: Connection, head: RawRequestHead, arrivedAt: number): Call
-  /** Returns the response to bytes from which no call could be created. */
+  /** Returns the response to bytes that are not a valid request, or to a head that did not arrive in time. */
   reject(connection: Connection, error: Http1Error | Problem): string
   /** Called when the client did not receive its response in time and is disconnected. */
   onResponseTimeout(call: Call | undefined): void
@@ -83,31 +86,34 @@ export class Connection implements CallConnection, BudgetedConnection {
   /** The client of the call in progress, once the call uses memory. */
   #client: Client | undefined
   #isKnown = false
-  /** Whether requests after the call in progress were dropped: the connection must then close. */
+  /** Whether bytes after the request in progress were dropped: the connection must then close. */
   #isReadAheadDropped = false
   readonly #openedAt = performance.now()
   /**
-   * `performance.now()` when the first byte after the previous response arrived. Until this byte arrives, the
-   * time when that response was written.
+   * `performance.now()` when the first byte of the next request arrived. Before this byte, and if it arrived
+   * before the previous response was written, the time when that response was written.
    */
   #requestBegunAt = this.#openedAt
   /**
-   * Whether a byte has arrived since the previous response. Empty lines before a request count as well:
+   * Whether a byte has arrived after the previous request. Empty lines before a request count as well:
    * otherwise a client could postpone its deadline by sending empty lines.
    */
   #hasRequestBegun = false
-  /** `performance.now()` by which the next head must have arrived. A closing connection is destroyed then. */
+  /**
+   * `performance.now()` by which the next head must have arrived. An idle connection is closed then, and a
+   * closing connection is destroyed.
+   */
   #deadline: number
   /** `performance.now()` after which a half-closed connection is destroyed. */
   #halfClosedDeadline = Number.POSITIVE_INFINITY
-  /** Whether no request has arrived yet. */
+  /** Whether no complete head has arrived yet. */
   #isFresh = true
   /** `performance.now()` from which the next response closes the connection. */
   readonly #oldFrom: number
   #isOld = false
   /** Whether the client has closed its half of the connection. */
   #isHalfClosed = false
-  /** Whether the last response is written. Bytes that still arrive are dropped. */
+  /** Whether the connection is being closed or is closed. Bytes that still arrive are dropped. */
   #isClosing = false
 
   constructor(accepted: Socket, { address, peer }: ConnectionOptions, host: ConnectionHost) {
@@ -124,7 +130,7 @@ export class Connection implements CallConnection, BudgetedConnection {
       onMemoryUsedUp: () => this.reset(),
     })
     this.#deadline = this.#requestBegunAt + this.#headTimeoutMs
-    // The age is random, so that connections that were opened at the same time are not closed at the same
+    // The age varies at random, so that connections that were opened at the same time are not closed at the same
     // time.
     this.#oldFrom = this.#openedAt + host.connectionAgeMs * (0.9 + 0.2 * Math.random())
     this.#socket.on('end', () => this.#guard(() => this.#handleHalfClose()))
@@ -191,7 +197,7 @@ export class Connection implements CallConnection, BudgetedConnection {
     else {
       releaseBuffer(this.#requests.takeAll())
       this.#body.end()
-      this.#writer.discard()
+      this.#writer.stopCounting()
       this.#updateMemory()
       this.reset()
     }
@@ -299,7 +305,7 @@ export class Connection implements CallConnection, BudgetedConnection {
     else if (this.#call === undefined) this.#deadline = Math.min(this.#deadline, by)
   }
 
-  /** Closes the connection or aborts the call if a deadline has passed. */
+  /** Closes the connection or aborts the call if a deadline has passed. Updates `isOld`. */
   checkDeadlines(now: number): void {
     this.#isOld = now > this.#oldFrom
     // A half-closed client that is still receiving a response has not gone.
@@ -369,7 +375,7 @@ export class Connection implements CallConnection, BudgetedConnection {
 
   /**
    * Updates the number of bytes that count as memory in use by this connection. Returns false if there is no
-   * memory for the bytes that arrived last. Bytes that are processed as they arrive do not count.
+   * memory for the additional bytes. Bytes that are processed as they arrive do not count.
    */
   #updateMemory(): boolean {
     const bytes = this.#requests.length + this.#body.bytes + this.#writer.bytes

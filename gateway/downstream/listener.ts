@@ -91,7 +91,7 @@ export interface ListenerOptions {
   onInvalidHead(call: Call, fields: readonly string[]): void
   /** Handles a valid request. Throws `Problem` to reject it. */
   serve(head: RequestHead, call: Call): Promise<Response> | Response
-  /** Returns the headers that every response has. `call` is undefined if the bytes were not a valid request. */
+  /** Returns the headers that every response has. `call` is undefined if no call was created. */
   commonHeaders(call: Call | undefined, status: number): readonly string[]
   /** Called when the response to a call is about to be written. */
   onResponse(call: Call, status: number): void
@@ -114,7 +114,7 @@ export class Listener {
   readonly #tls: TlsServer | undefined
   /** Handshakes by the remote endpoint of the connection. */
   readonly #handshakes = new Map<string, Handshake>()
-  readonly #checking: NodeJS.Timeout
+  readonly #deadlineTimer: NodeJS.Timeout
   readonly #host: ConnectionHost
   #draining = false
 
@@ -138,7 +138,7 @@ export class Listener {
       onFault: (err) => this.#repeatedLog.error('connection', { err }, 'connection failed'),
     }
     this.#tls = tls && this.#createTlsServer(tls)
-    this.#checking = setInterval(() => {
+    this.#deadlineTimer = setInterval(() => {
       const now = performance.now()
       for (const connection of this.#connections) connection.checkDeadlines(now)
     }, CHECK_INTERVAL_MS)
@@ -193,7 +193,7 @@ export class Listener {
     }, DRAIN_GRACE_MS)
     await closed
     clearInterval(closing)
-    clearInterval(this.#checking)
+    clearInterval(this.#deadlineTimer)
   }
 
   #accept(socket: Socket): void {
@@ -221,7 +221,7 @@ export class Listener {
     this.#tls.emit('connection', socket)
   }
 
-  /** Must be called when the handshake of a connection has succeeded. */
+  /** Called when the handshake of a connection has succeeded. */
   #replaceHandshake(socket: TLSSocket): void {
     const endpoint = endpointOf(socket)
     const handshake = this.#handshakes.get(endpoint)
@@ -273,7 +273,7 @@ export class Listener {
     return call
   }
 
-  /** Resolves when the response is flushed to the client. */
+  /** Resolves when the response is flushed to the client, or can no longer be sent. */
   async #handle(call: Call, connection: Connection, raw: RawRequestHead): Promise<void> {
     let closes = true
     try {
@@ -375,7 +375,7 @@ export class Listener {
     record.sentBytes = connection.bytesWritten - before
   }
 
-  /** Renders the response to bytes that are not a valid request. */
+  /** Renders the response to bytes from which no call was created. */
   #reject({ address }: Connection, error: Http1Error | Problem): string {
     const problem = asProblem(error)
     const requestId = createId('req')

@@ -20,7 +20,7 @@ export function closeServer(server: Server): Promise<void> {
   })
 }
 
-/** Throws `EADDRINUSE` if a process listens on the port. */
+/** Rejects with `EADDRINUSE` if a process listens on the port. */
 export async function assertPortFree(port: number, host: string): Promise<void> {
   const probe = createServer()
   await listenOn(probe, { port, host })

@@ -4,8 +4,9 @@ import { writeMessage } from '../http1/message-writer.ts'
 import { NO_BODY } from './request-body.ts'
 
 /**
- * Responses up to this size are never aborted for lack of memory. Without this, most responses over TLS would
- * be aborted at such times, since TLS buffers each response briefly.
+ * If there is no memory for a response of which at most this much is buffered, the response is sent
+ * nevertheless. Without this, most responses over TLS would be aborted at such times, since TLS buffers each
+ * response briefly.
  */
 const SMALL_BYTES_MAX = 16 * 1024
 
@@ -22,7 +23,7 @@ export class ResponseWriter {
   readonly #socket: Socket
   readonly #options: ResponseWriterOptions
   #bytes = 0
-  /** `performance.now()` when the response was first buffered. */
+  /** `performance.now()` when a part of the response was first buffered. */
   #bufferedAt: number | undefined
   /** Called when all bytes that were written are flushed, or when the connection is closed. */
   #onFlushed: (() => void) | undefined
@@ -71,8 +72,8 @@ export class ResponseWriter {
     this.#bufferedAt = undefined
   }
 
-  /** Discards the buffered bytes, because the connection is about to be reset. */
-  discard(): void {
+  /** Must be called before the connection is reset: its buffered bytes are then discarded. */
+  stopCounting(): void {
     this.#bytes = 0
   }
 

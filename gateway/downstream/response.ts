@@ -23,7 +23,7 @@ export interface Response {
 /** A response with a complete body. */
 export type WholeResponse = Omit<Response, 'body'> & { readonly body: Buffer | undefined }
 
-/** The parts of a response's head that do not depend on its own headers. */
+/** The parts of a response's head that are not in its `Response`. */
 export interface ResponseContext {
   readonly requestId: string
   /** Further headers of every response; names and values alternate. */
@@ -113,7 +113,7 @@ const FAULT_HEADERS: Partial<Record<Http1Fault, Readonly<Record<string, string>>
   duplicate_authorization: { 'www-authenticate': 'Bearer realm="api", error="invalid_token"' },
 }
 
-/** Converts an error into a problem. An unexpected error becomes a 500 without details. */
+/** Converts an error into a problem. An unexpected error becomes a 500 that does not describe it. */
 export function asProblem(error: unknown): Problem {
   if (error instanceof Problem) return error
   if (error instanceof Http1Error) {

@@ -40,8 +40,8 @@ class LengthDecoder implements BodyDecoder {
 }
 
 /**
- * The size of a chunk, and extensions (RFC 9112, section 7.1.1). Spaces, which only old senders write, are
- * rejected.
+ * The size of a chunk, and extensions (RFC 9112, section 7.1.1). Spaces around an extension, which only old
+ * senders write, are rejected.
  */
 const CHUNK_SIZE =
   /^([0-9A-Fa-f]{1,12})(?:;[!#$%&'*+.^_`|~0-9A-Za-z-]+(?:=(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+|"(?:[\t \x21\x23-\x5b\x5d-\x7e\x80-\xff]|\\[\t\x20-\x7e\x80-\xff])*"))?)*$/

@@ -2,10 +2,10 @@
 import { malformed } from './errors.ts'
 
 /** A character of a token (RFC 9110, section 5.6.2). */
-const TOKEN = /[!#$%&'*+.^_`|~0-9A-Za-z-]/
+const TOKEN_CHARACTER = /[!#$%&'*+.^_`|~0-9A-Za-z-]/
 /** The value of a field (RFC 9110, section 5.5). */
 const FIELD_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
-const IN_NAME = bytesThatMatch(TOKEN)
+const IN_NAME = bytesThatMatch(TOKEN_CHARACTER)
 const IN_VALUE = bytesThatMatch(FIELD_VALUE)
 const CR = 13
 const LF = 10
@@ -72,7 +72,7 @@ function fingerprintOf(bytes: Uint8Array, from: number, to: number): number {
 
 /**
  * Compares without case. `name` consists of lower-case letters and hyphens. Setting the bit for lower case
- * turns no other valid byte of a name into one of these.
+ * turns upper-case letters into lower-case ones, and no other valid byte of a name into a letter or hyphen.
  */
 function isName(name: string, bytes: Uint8Array, from: number, to: number): boolean {
   for (let offset = from; offset < to; offset++) {

@@ -13,14 +13,17 @@ export interface HeadBytes {
 
 export class HeadBuffer {
   #bytes = EMPTY
-  /** No head ends before this offset. Without the offset, each new packet would repeat the whole search. */
+  /**
+   * The offset at which the next search begins. Without it, each new packet would cause a search of all
+   * buffered bytes.
+   */
   #searched = 0
 
   get bytes(): Buffer {
     return this.#bytes
   }
 
-  /** The offset of the first byte that no search has seen. */
+  /** The offset at which the next search for the end of the head begins. */
   get searched(): number {
     return this.#searched
   }
@@ -36,8 +39,8 @@ export class HeadBuffer {
   }
 
   /**
-   * Copies the buffered bytes if they are a small part of a large packet, whose memory they would keep in
-   * use.
+   * Copies the buffered bytes if they are less than half of the memory that they would otherwise keep in
+   * use, e.g. a small part of a large packet.
    */
   compact(): void {
     const { length, buffer } = this.#bytes

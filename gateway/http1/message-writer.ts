@@ -26,7 +26,7 @@ export function renderChunkSize(bytes: number): string {
   return `${bytes.toString(16)}\r\n`
 }
 
-/** Writes a message. `head` is in Latin-1 and ends with the empty line. */
+/** Writes a head or the size of a chunk, both in Latin-1, and the body or chunk after it. */
 export function writeMessage(socket: Socket, head: string, body: Buffer): void {
   if (body.length <= JOINED_BYTES_MAX) {
     socket.write(body.length === 0 ? head : head + body.toString('latin1'), 'latin1')

@@ -57,7 +57,10 @@ export interface RequestHead {
   readonly query: string
   /** Undefined if the request has no body. */
   readonly framing: BodyFraming | undefined
-  /** Headers by lower-case name, without those that `Connection` lists and those with `_` in their name. */
+  /**
+   * Headers by lower-case name, without those with `_` in their name and those that `Connection` lists
+   * (except `END_TO_END`).
+   */
   readonly headers: ReadonlyMap<string, string>
   /** Whether the client waits for `100 Continue` before it sends the body. */
   readonly expectsContinue: boolean
@@ -204,8 +207,8 @@ function readTarget(target: string): { path: string; query: string } {
 }
 
 /**
- * Whether the path is the only spelling of its resource: it has no empty or dot segment, no unnecessary
- * encoding (a server that decodes `%2e%2e` or `%73` would see another path), and no encoded separator or
+ * Whether the path is in canonical form: it has no empty or dot segment, no encoded letter, digit, `.`, `_`,
+ * `~` or hyphen (a server that decodes `%2e%2e` or `%73` would see another path), and no encoded separator or
  * control character.
  */
 function isCanonicalPath(path: string): boolean {
@@ -241,8 +244,8 @@ function isEncodedText(text: string): boolean {
 const END_TO_END = new Set(['host', 'authorization', 'x-forwarded-for'])
 
 /**
- * Removes the headers that `Connection` names (RFC 9110, section 7.6.1): they are for this connection only.
- * Returns the connection options of the client, which some clients send in `Proxy-Connection`.
+ * Removes the headers that `Connection` lists (RFC 9110, section 7.6.1), since they are for this connection
+ * only. Returns the connection options of the client; some clients send `close` in `Proxy-Connection`.
  */
 function removeConnectionHeaders(headers: Map<string, string>) {
   let closes = headers.get('proxy-connection')?.toLowerCase() === 'close'

@@ -29,7 +29,7 @@ export interface RawRequestHead {
 export class RequestReader {
   readonly #buffer = new HeadBuffer()
 
-  /** Whether every byte that has arrived belongs to an earlier request. */
+  /** Whether no byte is buffered. */
   get isEmpty(): boolean {
     return this.#buffer.bytes.length === 0
   }
@@ -56,8 +56,8 @@ export class RequestReader {
   }
 
   /**
-   * Returns the next head, or undefined while it is incomplete. Throws `Http1Error` as soon as the bytes
-   * cannot become a valid head.
+   * Returns the next head, or undefined while it is incomplete. Throws `Http1Error` if the head is malformed.
+   * Most faults are detected before the head is complete.
    */
   readHead(): RawRequestHead | undefined {
     // Most clients send the next request only after they have received the response to the previous one.
@@ -77,7 +77,10 @@ export class RequestReader {
     if (offset > 0) this.#buffer.drop(offset)
   }
 
-  /** Rejects bytes that cannot become a valid head. Without this, the client would wait for the deadline. */
+  /**
+   * Rejects an incomplete head that is too long, has an invalid byte or a malformed request line. Without
+   * this, the client would wait for the deadline.
+   */
   #checkIncomplete(): void {
     const { bytes, searched } = this.#buffer
     if (bytes.length > REQUEST_HEAD_BYTES_MAX) throw this.#tooLong()
@@ -94,7 +97,7 @@ export class RequestReader {
 }
 
 /**
- * Whether there is a control character, or a CR or LF alone, from this offset on. Four bytes are tested at a
+ * Whether there is a control character other than a tab, or a CR or LF alone, from this offset on. Four bytes are tested at a
  * time, because a flood of incomplete heads takes CPU time from the calls of other clients. Testing single
  * bytes takes four times as long, and a regular expression takes sixteen times as long.
  */

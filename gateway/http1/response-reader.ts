@@ -1,6 +1,6 @@
 /**
- * Reads responses as strictly as requests are read. A response without a length, which ends when its
- * connection is closed, is rejected: if the connection broke, the response would still look complete.
+ * Reads responses strictly. A response without a length, which ends when its connection is closed, is rejected:
+ * if the connection broke, the response would still look complete.
  */
 import { type BodyDecoder, type BodyFraming, createBodyDecoder } from './body-decoder.ts'
 import { malformed } from './errors.ts'
@@ -90,7 +90,7 @@ export class ResponseReader {
     return isInformational && rest.length === 0 ? undefined : rest
   }
 
-  /** Rejects bytes that cannot become a head. Without this, the call would wait for the deadline. */
+  /** Rejects a head that is too long, or not of HTTP/1. Without this, the call would wait for the deadline. */
   #checkIncomplete(): void {
     const { bytes } = this.#buffer
     if (bytes.length > RESPONSE_HEAD_BYTES_MAX) throw malformed('The response head is too long.')

@@ -53,7 +53,7 @@ export interface Credential {
   readonly digest: string
   /** The prefix of the key; empty if the key is cached. */
   readonly prefix: string
-  /** The result of an earlier look-up. */
+  /** The result of an earlier look-up; undefined if it is not cached. */
   readonly cached: KnownKey | undefined
 }
 
@@ -79,7 +79,7 @@ type LookUpOutcome = 'found' | KeyVerdict | 'failed' | 'overloaded'
 /** A look-up in progress, and the look-up that will follow it if a call needs a newer result. */
 interface LookUp {
   readonly startedAt: number
-  readonly result: Promise<KnownKey>
+  readonly key: Promise<KnownKey>
   next: Promise<KnownKey> | undefined
 }
 
@@ -147,7 +147,10 @@ export class Authenticator {
     return secret?.length === API_KEY_LENGTH ? this.#known.peek(digestApiKey(secret)) : undefined
   }
 
-  /** Returns the cached key; undefined if it must be looked up. */
+  /**
+   * Returns the cached key; undefined if it must be looked up. A cached key that is due is refreshed in the
+   * background.
+   */
   findCached({ digest, cached }: Credential): KnownKey | undefined {
     const now = performance.now()
     const age = now - (cached?.lookedUpAt ?? Number.NEGATIVE_INFINITY)
@@ -162,11 +165,12 @@ export class Authenticator {
 
   /**
    * Looks the key up. Rejects with `Problem` 401 if the key is unknown, revoked or expired, and with 503 if it
-   * cannot be checked. `client` is the network of the client; look-ups of different clients take turns.
+   * cannot be checked. `client` is the network of the client; the look-ups of unknown keys are served in turn
+   * by client.
    */
   lookUp({ digest, prefix, cached }: Credential, client: string): Promise<KnownKey> {
     const running = this.#lookUps.get(digest)
-    if (running !== undefined) return running.result
+    if (running !== undefined) return running.key
     if (cached !== undefined) return this.#lookUp(digest)
     return this.#track(digest, this.#unknownKeys.lookUp({ digest, prefix, client }))
   }
@@ -182,9 +186,9 @@ export class Authenticator {
     }
     const running = this.#lookUps.get(digest)
     if (running === undefined) return this.#lookUp(digest)
-    if (running.startedAt >= since) return running.result
+    if (running.startedAt >= since) return running.key
     const lookUpAgain = () => this.#lookUp(digest)
-    running.next ??= running.result.then(lookUpAgain, lookUpAgain)
+    running.next ??= running.key.then(lookUpAgain, lookUpAgain)
     return running.next
   }
 
@@ -229,7 +233,7 @@ export class Authenticator {
     const results = lookUpKeys(this.#backends, digests, 'internal')
     for (const [index, digest] of digests.entries()) {
       const result = results.then(
-        (found) => found[index] ?? Promise.reject(new Error('a look-up has no result')),
+        (inOrder) => inOrder[index] ?? Promise.reject(new Error('a look-up has no result')),
       )
       this.#track(digest, result).catch(() => {})
     }
@@ -244,24 +248,24 @@ export class Authenticator {
 
   #track(digest: string, lookUp: Promise<LookUpResult>): Promise<KnownKey> {
     const startedAt = performance.now()
-    const result = lookUp
+    const key = lookUp
       .then(
-        (found) => this.#cache(digest, found),
+        (result) => this.#cache(digest, result),
         (error) => this.#recordFailure(error),
       )
       .finally(() => this.#lookUps.delete(digest))
-    this.#lookUps.set(digest, { startedAt, result, next: undefined })
-    return result
+    this.#lookUps.set(digest, { startedAt, key, next: undefined })
+    return key
   }
 
-  #cache(digest: string, found: LookUpResult): KnownKey {
-    this.#outcomes[typeof found === 'string' ? found : 'found']++
-    if (typeof found === 'string') {
+  #cache(digest: string, result: LookUpResult): KnownKey {
+    this.#outcomes[typeof result === 'string' ? result : 'found']++
+    if (typeof result === 'string') {
       this.#known.delete(digest)
-      this.#refused.set(digest, found)
-      throw invalidKey(found)
+      this.#refused.set(digest, result)
+      throw invalidKey(result)
     }
-    const key = withSameId(this.#known.get(digest), found)
+    const key = withSameId(this.#known.get(digest), result)
     this.#known.set(digest, key)
     return key
   }
@@ -286,8 +290,8 @@ function refreshAge(digest: string): number {
  * Reuses the id string of the earlier result, since the window of the rate limit refers to that string. This
  * saves one string per key.
  */
-function withSameId(before: KnownKey | undefined, found: KnownKey): KnownKey {
-  return before?.keyId === found.keyId ? { ...found, keyId: before.keyId } : found
+function withSameId(before: KnownKey | undefined, key: KnownKey): KnownKey {
+  return before?.keyId === key.keyId ? { ...key, keyId: before.keyId } : key
 }
 
 const CHALLENGE = 'Bearer realm="api"'

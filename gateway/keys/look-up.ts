@@ -7,7 +7,7 @@ import { Problem } from '../../shared/contract/problem.ts'
 import { isFieldValue } from '../http1/fields.ts'
 import type { Backends, InternalRequest } from '../upstream/backends.ts'
 
-/** The result of one look-up. */
+/** A valid key, as a look-up returned it. */
 export interface KnownKey {
   readonly keyId: string
   readonly accountId: string
@@ -35,7 +35,7 @@ export type LookUpResult = KnownKey | KeyVerdict
 
 const LOOK_UP_PATH = '/internal/api-keys/look-up'
 
-/** Rejects with `Problem` 503 if no backend responds. A key that could not be checked must not get 401. */
+/** Rejects with `Problem` 503 without a valid response. A key that could not be checked must not get 401. */
 export function lookUpKey(
   backends: Pick<Backends, 'request'>,
   digest: string,

@@ -12,7 +12,8 @@ import type { LookUpResult } from './look-up.ts'
 /** The maximum number of concurrent requests to the backend. */
 const REQUESTS_MAX = 8
 /**
- * Beyond this number of queued look-ups, the newest look-up of the client with the most look-ups is rejected.
+ * Beyond this number of queued look-ups, one look-up of the client with the most look-ups is rejected: the
+ * newest of those with its most frequent key prefix.
  */
 const WAITING_MAX = 2_000
 
@@ -24,7 +25,7 @@ export interface UnknownKey {
   readonly client: string
 }
 
-/** Returns the results in the order of the digests. */
+/** Resolves with the results in the order of the digests. */
 export type LookUpMany = (digests: readonly string[]) => Promise<readonly LookUpResult[]>
 
 interface WaitingLookUp {
@@ -45,10 +46,10 @@ export class TooManyLookUps extends Problem {
 export class UnknownKeys {
   readonly #lookUpMany: LookUpMany
   /**
-   * Queues by client, in the order of the clients' turns. Each queue serves the client's prefixes in turn,
+   * The queues of the clients, in the order of their turns. Each queue serves the client's prefixes in turn,
    * and none is empty.
    */
-  readonly #clients = new Map<string, FairQueue<WaitingLookUp>>()
+  readonly #queues = new Map<string, FairQueue<WaitingLookUp>>()
   #waiting = 0
   #requests = 0
 
@@ -63,8 +64,8 @@ export class UnknownKeys {
   /** Rejects with `TooManyLookUps`, or with the error of the look-up. */
   lookUp({ digest, prefix, client }: UnknownKey): Promise<LookUpResult> {
     return new Promise((resolve, reject) => {
-      const queue = this.#clients.get(client) ?? new FairQueue()
-      this.#clients.set(client, queue)
+      const queue = this.#queues.get(client) ?? new FairQueue()
+      this.#queues.set(client, queue)
       queue.push(prefix, { digest, resolve, reject })
       this.#waiting++
       if (this.#waiting > WAITING_MAX) this.#shed()
@@ -93,12 +94,12 @@ export class UnknownKeys {
 
   #takeBatch(): WaitingLookUp[] {
     const batch: WaitingLookUp[] = []
-    for (const [client, queue] of this.#clients) {
+    for (const [client, queue] of this.#queues) {
       const lookUp = queue.shift()
       if (lookUp !== undefined) batch.push(lookUp)
-      this.#clients.delete(client)
+      this.#queues.delete(client)
       // The loop visits this client again, after the others.
-      if (queue.length > 0) this.#clients.set(client, queue)
+      if (queue.length > 0) this.#queues.set(client, queue)
       if (batch.length === LOOK_UPS_MAX) break
     }
     this.#waiting -= batch.length
@@ -107,7 +108,7 @@ export class UnknownKeys {
 
   #shed(): void {
     let longest: FairQueue<WaitingLookUp> | undefined
-    for (const queue of this.#clients.values()) {
+    for (const queue of this.#queues.values()) {
       if (longest === undefined || queue.length > longest.length) longest = queue
     }
     longest?.popLongest()?.reject(new TooManyLookUps())

@@ -140,7 +140,7 @@ function measureBudget(metrics: Metrics, budget: Budget): void {
   )
   metrics.total(
     'receivables_gateway_evictions_total',
-    'Connections that were closed and bodies that were rejected to make room for others, by the limit that was reached.',
+    'Connections that were closed or refused and bodies that were rejected because a limit was reached, by this limit.',
     () => Object.entries(budget.evicted),
     { labels: ['limit'] },
   )
@@ -262,7 +262,7 @@ function countSockets(sockets: Agent['sockets']): number {
   return Object.values(sockets).reduce((sum, list = []) => sum + list.length, 0)
 }
 
-/** Returns the histogram of Redis script calls. */
+/** Registers the metrics of Redis. Returns the histogram of its script calls. */
 export function measureRedis(metrics: Metrics, rateLimiter: () => RateLimiter): Durations {
   metrics.gauge(
     'receivables_gateway_redis_up',
@@ -287,7 +287,7 @@ export function measureRedis(metrics: Metrics, rateLimiter: () => RateLimiter): 
   )
   const durations = metrics.histogram(
     'receivables_gateway_redis_spend_duration_seconds',
-    'The duration of one script call, which counts the calls of one turn of the event loop.',
+    'The duration of one script call, which counts calls that arrived in one turn of the event loop.',
   )
   return durations.of()
 }

@@ -1,6 +1,6 @@
 /**
  * Reports two things to the backend that only the gateway knows: the calls of known keys that the gateway
- * itself rejected, and the current window of each key. The reports are for charts and pages; no decision
+ * itself rejected, and the changed windows of keys. The reports are for charts and pages; no decision
  * depends on them.
  */
 import { createId } from '../../shared/contract/id.ts'
@@ -17,7 +17,7 @@ import type { Allowance, RateLimiter } from '../rate-limit/limiter.ts'
 import type { Backends } from '../upstream/backends.ts'
 
 const REPORT_INTERVAL_MS = 3_000
-/** The maximum number of entries that wait while no backend is reachable. Further entries are dropped. */
+/** The maximum number of entries of each kind that wait to be reported. Further entries are dropped. */
 const PENDING_MAX = 100_000
 
 export interface FinishedCall {
@@ -33,7 +33,7 @@ export interface UsageReporter {
   record(call: FinishedCall, status: number): void
   /** The number of reports that backends have rejected since the start. */
   readonly rejected: number
-  /** Sends the last reports if a backend is reachable. */
+  /** Sends up to two last reports if a backend is reachable. */
   close(): Promise<void>
 }
 

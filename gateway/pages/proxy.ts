@@ -1,5 +1,5 @@
 /**
- * Forwards page requests of browsers to a backend with http-proxy-3. Before that, each request is validated
+ * Forwards page requests, and mails from the mail server, to a backend with http-proxy-3. Before that, each request is validated
  * and its body is read; only allow-listed headers are forwarded. The listener writes the response
  * (`selfHandleResponse`): http-proxy-3 itself would crash on an invalid status, and an incomplete response
  * would look complete. Backends are chosen and connected in the same way as for calls. `PageSlots` limits the
@@ -112,14 +112,14 @@ export function createPagesProxy(options: PagesProxyOptions): PagesProxy {
   ): Promise<IncomingMessage> {
     request.record.backend = backend.url
     backend.inFlight++
-    const end = () => void backend.inFlight--
+    const countEnded = () => void backend.inFlight--
     try {
       const response = await exchange(request, client, backend)
-      response.once('close', end)
+      response.once('close', countEnded)
       backends.recordResult(backend, Number(response.statusCode) >= 500)
       return response
     } catch (error) {
-      end()
+      countEnded()
       const isFailure = !isUnreachable(error) && request.abort.reason === undefined
       if (isFailure) backends.recordResult(backend, true)
       throw error

@@ -30,8 +30,9 @@ export function applyLimitWithoutCounting(call: Call, { rateLimit }: KnownKey): 
 }
 
 /**
- * Returns the allowance for the rate-limit headers. For a call that was not counted, this is the last
- * allowance that this gateway knows. Returns undefined if the key is not known or cannot be used (401).
+ * Returns the allowance for the rate-limit headers. For a call that has none, e.g. because it never reached the
+ * rate limiter, this is the last allowance of its key that this gateway knows. Returns undefined if the key is
+ * not known or cannot be used (401).
  */
 export function allowanceToShow(
   rateLimiter: RateLimiter,

@@ -10,8 +10,8 @@ export interface AddressCheck {
   addressOf(head: RequestHead, call: Call): string
   isAllowed(key: KnownKey, head: RequestHead, call: Call): boolean
   /**
-   * Confirms the key with `Authenticator.confirm`; `since` defaults to the arrival of the call. Also throws
-   * `Problem` 403 if the address is not allowed; that response shows the current limit of the key.
+   * Confirms the key with `Authenticator.confirm`; `since` defaults to the arrival of the call. Also rejects
+   * with `Problem` 403 if the address is not allowed; that response shows the current limit of the key.
    */
   confirm(digest: string, head: RequestHead, call: Call, since?: number): Promise<KnownKey>
 }

@@ -139,7 +139,7 @@ function createApi(dependencies: GatewayDependencies) {
       call.allowance = await recordStep(call.record, 'consume rate limit', allowance)
       responding = decideAndForward(received, key)
     } finally {
-      // A forwarded call has been sent by now, so it no longer needs the connection that is reserved for it.
+      // A call that is forwarded at once has been sent by now, so it no longer needs its reserved connection.
       forwarder.release()
     }
     // `return await` takes two microtasks fewer than returning the promise.
@@ -244,7 +244,7 @@ function traceOf({ headers }: RequestHead) {
   return continueTrace(headers.get('traceparent'), headers.get('tracestate'))
 }
 
-/** Records the key if it is cached, so that the response headers show its limit. */
+/** Sets `limitedKey` if the key is cached, so that the response headers show its limit. */
 function recordCachedKey(
   authenticator: Authenticator,
   call: Call,

@@ -60,7 +60,7 @@ export function toUpstream(
   }
 }
 
-/** Throws `Problem` 502 for a response that no operation of the backend sends. */
+/** Throws `Problem` 502 for a 401, which no operation of the backend sends. */
 export function toClient(head: RequestHead, response: UpstreamResponse): Response {
   const { status, headers, body } = response
   // A backend sends 401 only to reject a principal, with the reason in a header. A 401 without this header is

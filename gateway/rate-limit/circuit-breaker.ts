@@ -15,14 +15,14 @@ const REPLY_TIMEOUT_MS = 250
 const PROBE_INTERVAL_MS = 250
 const PROBE_EXPIRES_MS = 1_000
 const NOT_CONNECTED_YET = 'no connection yet'
-/** While the first connection is being opened, this many failed probes are not logged. */
+/** While the first connection is being opened, this many failed probes are logged at level debug only. */
 const PROBES_SILENT = 4
 
 interface Outage {
   /** The name of the probe's counter, which is in the same partition. */
   readonly counterName: string
   reason: string
-  /** Each reason is logged once. */
+  /** The reasons that were logged for this outage: each is logged once. */
   readonly logged: Set<string>
   isProbing: boolean
 }
@@ -31,7 +31,7 @@ export class CircuitBreakers {
   readonly #store: RedisStore
   readonly #log: Logger
   readonly #onOutage: 'local' | 'deny'
-  readonly #open = new Map<string, Outage>()
+  readonly #openBreakers = new Map<string, Outage>()
   /** Script calls that wait for a reply, by partition. */
   readonly #pending = new Map<string, PendingCalls>()
   readonly #probing: NodeJS.Timeout
@@ -55,12 +55,12 @@ export class CircuitBreakers {
 
   /** Whether calls must not be sent to the partition at present. */
   isOpen(partition: string): boolean {
-    return this.#initial !== undefined || this.#open.has(partition)
+    return this.#initial !== undefined || this.#openBreakers.has(partition)
   }
 
   /**
-   * Sends a script call. Rejects with `RedisTimeout` if no reply arrives in time. If the partition's breaker
-   * opens first, rejects with the error that opened the breaker.
+   * Sends a script call. Rejects with `RedisTimeout` if no reply arrives in time. If an error without a reply
+   * opens the partition's breaker first, rejects with this error.
    */
   send(
     partition: string,
@@ -94,7 +94,7 @@ export class CircuitBreakers {
     if (this.isOpen(partition)) return
     const reason = outageReason(error)
     this.outages++
-    this.#open.set(partition, newOutage(tag, reason))
+    this.#openBreakers.set(partition, newOutage(tag, reason))
     this.#log.error(
       { partition, reason, onOutage: this.#onOutage },
       'redis is unavailable: the rate limit is not shared',
@@ -107,13 +107,13 @@ export class CircuitBreakers {
 
   state(): RateLimiterState {
     if (this.#initial !== undefined) return 'starting'
-    return this.#open.size > 0 ? 'degraded' : 'exact'
+    return this.#openBreakers.size > 0 ? 'degraded' : 'exact'
   }
 
   /** Returns the reason if the state is not `exact`, for operators. */
   reason(): string | undefined {
     if (this.#initial !== undefined) return this.#initial.reason
-    const reasons = new Set(this.#open.values().map(({ reason }) => reason))
+    const reasons = new Set(this.#openBreakers.values().map(({ reason }) => reason))
     return reasons.size > 0 ? [...reasons].join('; ') : undefined
   }
 
@@ -122,7 +122,7 @@ export class CircuitBreakers {
   }
 
   #logReason(partition: string | undefined, error: unknown): void {
-    const outage = this.#initial ?? this.#open.get(partition ?? '')
+    const outage = this.#initial ?? this.#openBreakers.get(partition ?? '')
     if (outage === undefined) return
     outage.reason = outageReason(error)
     if (outage.logged.has(outage.reason)) return
@@ -132,7 +132,7 @@ export class CircuitBreakers {
 
   #probeAll(): void {
     if (this.#initial !== undefined) void this.#probe(this.#initial, undefined)
-    for (const [partition, outage] of this.#open) void this.#probe(outage, partition)
+    for (const [partition, outage] of this.#openBreakers) void this.#probe(outage, partition)
   }
 
   async #probe(outage: Outage, partition: string | undefined): Promise<void> {
@@ -159,7 +159,7 @@ export class CircuitBreakers {
 
   #close(partition: string | undefined): void {
     const wasOpen =
-      partition === undefined ? this.#initial !== undefined : this.#open.delete(partition)
+      partition === undefined ? this.#initial !== undefined : this.#openBreakers.delete(partition)
     if (!wasOpen) return
     this.#initial = undefined
     this.#log.info({ partition }, 'redis is available: the rate limit is shared by all gateways')
@@ -189,7 +189,7 @@ class PendingCalls {
     this.#free.push(slot)
   }
 
-  /** Each rejected call frees its own slot. */
+  /** A rejected call frees its slot itself, once its command has ended. */
   rejectAll(error: unknown): void {
     for (const reject of this.#slots) reject?.(error)
   }

@@ -7,11 +7,11 @@ export function outageReason(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error)
   // If a name has several addresses and all of them fail, the error has no message.
   const code = error instanceof Error && 'code' in error ? String(error.code) : ''
-  const known = REASONS.find(([form]) => form.test(message))
+  const known = REASONS.find(([pattern]) => pattern.test(message))
   return known?.[1] ?? (message.split('\n', 1)[0] || code || NO_CONNECTION)
 }
 
-const REASONS: readonly (readonly [form: RegExp, reason: string])[] = [
+const REASONS: readonly (readonly [pattern: RegExp, reason: string])[] = [
   [/WRONGPASS/, 'it rejects the user or the password of REDIS_URL'],
   [/NOAUTH/, 'it requires a password, and REDIS_URL has none'],
   [/NOPERM.*keys/, 'its user may not access rate-limit:* (see the ACL line of the documentation)'],

@@ -6,7 +6,7 @@
  *     redis-sentinel://user:password@h1:26379,h2:26379/mymaster   the master that Sentinel names
  *     redis-cluster://user:password@h1:7000,h2:7001               a cluster
  *
- * Errors do not quote the URL, since it may contain a password.
+ * Errors quote nothing of the URL except the name of an option, since it may contain a password.
  */
 
 export interface RedisHost {

@@ -1,6 +1,7 @@
 /**
  * The rate limiter that all gateways share, in Redis. Calls that arrive in the same turn of the event loop
- * are counted by one script call; each call still gets its own exact count.
+ * are counted by one script call (in a cluster, by one per key, and with many keys, by several); each call
+ * still gets its own exact count.
  *
  * An error concerns one key, the server, or the connection. If a counter is unusable, the script replaces it,
  * and only its key loses its count. Calls that the server rejects were not counted. A call whose reply is
@@ -37,11 +38,11 @@ export interface RedisRateLimiterOptions {
   readonly durations?: { observe(seconds: number): void }
 }
 
-/** The calls of one key in one turn of the event loop. */
+/** The calls of one key, with the same limit, in one turn of the event loop. */
 interface Batch {
   readonly keyId: string
   /** The name of the key's counter in Redis. */
-  readonly name: string
+  readonly counterName: string
   readonly partition: string
   readonly limit: number
   /** For each call, the function that resolves it. */
@@ -72,8 +73,8 @@ export class RedisRateLimiter implements RateLimiter {
   }
 
   consume(keyId: string, limit: number): Promise<Allowance> {
-    const name = counterOf(keyId)
-    const partition = this.#store.partitionOf(name)
+    const counterName = counterNameOf(keyId)
+    const partition = this.#store.partitionOf(counterName)
     if (this.#breakers.isOpen(partition)) {
       return this.#consumeWithoutStore(keyId, limit, 'unreported')
     }
@@ -83,12 +84,12 @@ export class RedisRateLimiter implements RateLimiter {
       // If the limit has changed within one turn, calls with the new limit need another script call.
       if (batch !== undefined) this.#flush()
       if (this.#batches.size === 0) setImmediate(() => this.#flush())
-      this.#batches.set(keyId, { keyId, name, partition, limit, waiting: [resolve] })
+      this.#batches.set(keyId, { keyId, counterName, partition, limit, waiting: [resolve] })
     })
   }
 
   peek(keyId: string, limit: number): Allowance {
-    const degraded = this.#breakers.isOpen(this.#store.partitionOf(counterOf(keyId)))
+    const degraded = this.#breakers.isOpen(this.#store.partitionOf(counterNameOf(keyId)))
     return allowanceIn(this.#windows.find(keyId), limit, this.#storeNow(), degraded)
   }
 
@@ -122,7 +123,10 @@ export class RedisRateLimiter implements RateLimiter {
     return Date.now() + this.#clockOffsetMs
   }
 
-  /** Counts a call in this process. A `lost` call is not reported later, because Redis may have counted it. */
+  /**
+   * Counts a call in this process, or rejects it (`deny`). A `lost` call is not reported later, because Redis
+   * may have counted it.
+   */
   async #consumeWithoutStore(
     keyId: string,
     limit: number,
@@ -161,7 +165,7 @@ export class RedisRateLimiter implements RateLimiter {
     const windows = batches.map(({ keyId }) => this.#windows.find(keyId))
     const reported = windows.map((window) => window?.unreported ?? 0)
     try {
-      const names = batches.map(({ name }) => name)
+      const names = batches.map(({ counterName }) => counterName)
       const values = scriptValues(batches, windows)
       const from = performance.now()
       this.#applyReply(batches, await this.#breakers.send(partition, names, values))
@@ -202,14 +206,14 @@ export class RedisRateLimiter implements RateLimiter {
     this.#countersReplaced++
     this.#repeatedLog.error(
       'unusable counter',
-      { keyId: batch?.keyId, counter: batch?.name },
+      { keyId: batch?.keyId, counter: batch?.counterName },
       'the counter of a key in Redis was unusable and was replaced by the last count that this gateway knows: find out which other program writes to the database of REDIS_URL',
     )
   }
 }
 
-/** The name of the counter of a key in Redis. */
-function counterOf(keyId: string): string {
+/** Returns the name of the key's counter in Redis. */
+function counterNameOf(keyId: string): string {
   return `rate-limit:{${keyId}}`
 }
 
@@ -229,9 +233,9 @@ function scriptValues(
   return values
 }
 
-/** `keys` is the number of keys in the script call. */
-function parseReply(reply: unknown, keys: number): number[] {
-  if (!Array.isArray(reply) || reply.length <= 2 * keys || !reply.every(Number.isSafeInteger)) {
+/** `counters` is the number of counters in the script call. */
+function parseReply(reply: unknown, counters: number): number[] {
+  if (!Array.isArray(reply) || reply.length <= 2 * counters || !reply.every(Number.isSafeInteger)) {
     throw new Error('the reply of Redis to consume.lua is malformed')
   }
   return reply

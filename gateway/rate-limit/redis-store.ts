@@ -1,7 +1,7 @@
 /**
  * The connection to Redis, in any form of deployment, and the one script that runs there. Without a
- * connection, script calls fail immediately. No script call is sent twice, since its calls would be counted
- * twice.
+ * connection, script calls fail immediately (in a cluster, unless the connection to the node is being opened).
+ * No script call that may have been executed is sent again, since its calls would be counted twice.
  */
 import { readFileSync } from 'node:fs'
 import type { Writable } from 'node:stream'
@@ -188,13 +188,13 @@ function connectCluster(
   cluster.on('error', () => {})
   const nodes = new Map<string, Redis>()
   cluster.on('+node', (node: Redis) => {
-    nodes.set(keyOf(node), node)
+    nodes.set(hostAndPortOf(node), node)
     limitHandshake(node)
     // Replicas are connected as well: a replica that takes over is then already connected.
     node.connect().catch(() => {})
   })
   cluster.on('-node', (node: Redis) => {
-    if (nodes.get(keyOf(node)) === node) nodes.delete(keyOf(node))
+    if (nodes.get(hostAndPortOf(node)) === node) nodes.delete(hostAndPortOf(node))
   })
   const partitionOf = (name: string) => cluster.slots[slotOf(name)]?.[0] ?? 'cluster'
   return {
@@ -219,7 +219,7 @@ function connectCluster(
   }
 }
 
-function keyOf({ options: { host, port } }: Redis): string {
+function hostAndPortOf({ options: { host, port } }: Redis): string {
   return `${host}:${port}`
 }
 

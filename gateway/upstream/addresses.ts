@@ -8,9 +8,9 @@ import { isIP } from 'node:net'
 import { Problem } from '../../shared/contract/problem.ts'
 import type { Logger } from '../../shared/process/log.ts'
 
-/** How often host names are resolved; the system's resolver caches the results. */
+/** How often host names are resolved; the system's resolver may cache the results. */
 const RESOLVE_INTERVAL_MS = 5_000
-/** The minimum time between two resolutions that are caused by refused connections. */
+/** A refused connection causes a resolution only if the last one began longer ago than this. */
 const RESOLVE_AGAIN_MS = 1_000
 
 export interface BackendAddress {
@@ -19,9 +19,12 @@ export interface BackendAddress {
    * `unix:/run/backend.sock`.
    */
   readonly url: string
-  /** The origin as configured, which is used for `Host` and to verify the certificate. */
+  /**
+   * The origin as configured, which is used for `Host` and to verify the certificate; `http://localhost` for
+   * a Unix socket.
+   */
   readonly origin: string
-  /** The address of the name in `origin`; undefined if `origin` is an address itself. */
+  /** The address of the name in `origin`; undefined if `origin` has no name that must be resolved. */
   readonly ip: string | undefined
   readonly socketPath: string | undefined
 }
@@ -32,7 +35,7 @@ export type Resolve = (name: string) => Promise<readonly LookupAddress[]>
 export interface BackendAddresses {
   current(): readonly BackendAddress[]
   onChange(listener: () => void): void
-  /** Resolves the names again soon, because an address refused a connection. */
+  /** Resolves the names again, because an address refused a connection. See `RESOLVE_AGAIN_MS`. */
   refresh(): void
   close(): void
 }

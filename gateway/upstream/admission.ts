@@ -23,8 +23,8 @@ const SMALL_BURST_MS = 500
 const SMALL_BURST_CALLS = 64
 const SMALL_BURST_WAIT_MS = 1_000
 /**
- * The number of calls per connection that may wait under overload. They wait for a quarter of the time that
- * a response takes.
+ * The number of calls per connection that may wait under overload, and the minimum for all connections
+ * together. With a quarter, they wait for about a quarter of the time that a response takes.
  */
 const WAITING_PER_CONNECTION = 1 / 4
 const WAITING_MIN = 16
@@ -57,7 +57,7 @@ const MEASURED_MS = 100
 const LOWER_RATE_WEIGHT = 0.3
 
 /**
- * All calls share one problem: creating it, with its stack, would take a fifth of the time for shedding a
+ * All shed calls share one problem: creating it, with its stack, would take a fifth of the time for shedding a
  * call.
  */
 const SHED = new Problem(
@@ -87,17 +87,17 @@ export class Admission {
   readonly #queue = new FairQueue<WaitingCall>()
   /** When each admitted call that is not yet released was admitted. Calls are released in about this order. */
   readonly #admittedAt: number[] = []
-  /** When the queue last began to fill. */
+  /** The time from which the age of the queue is measured, see `BURST_MS`. */
   #queueBeganAt = Number.NEGATIVE_INFINITY
-  /** Whether a call was shed because the queue was too long. Reset when a new queue begins. */
+  /** Whether a call was shed on arrival since the last calm, see `CALM_MS`. */
   #isOverload = false
-  /** When a call was last shed for this reason. */
+  /** When a call was last shed on arrival. */
   #shedAt = Number.NEGATIVE_INFINITY
   #rate = RATE_AT_START
   /** The number of calls that were admitted from the queue since `#measuredFrom`. */
   #served = 0
   #measuredFrom = 0
-  #checking: NodeJS.Timeout | undefined
+  #checkTimer: NodeJS.Timeout | undefined
   /** The number of calls that were shed since the start, for metrics. */
   shed = 0
 
@@ -142,7 +142,7 @@ export class Admission {
   /** Admits the queued calls for which connections have become free. */
   serve(): void {
     if (this.#queue.length > 0) this.#serveQueue(performance.now())
-    if (this.#queue.length === 0 && this.#checking !== undefined) this.#endQueue()
+    if (this.#queue.length === 0 && this.#checkTimer !== undefined) this.#endQueue()
   }
 
   #serveQueue(now: number): void {
@@ -168,7 +168,7 @@ export class Admission {
   }
 
   #mayWait(keyId: string, now: number): boolean {
-    // Between two calls of this key, every other waiting key is served once.
+    // Between two calls of this key, every other waiting key is served at most once.
     const turns = (this.#queue.lengthOf(keyId) + 1) * this.#queue.flows
     const ahead = Math.min(this.#queue.length, turns)
     const { size } = this.#connections()
@@ -220,12 +220,12 @@ export class Admission {
     }
     this.#measuredFrom = now
     this.#served = 0
-    this.#checking ??= setInterval(() => this.#checkWaitingTimes(), RESERVED_MS).unref()
+    this.#checkTimer ??= setInterval(() => this.#checkWaitingTimes(), RESERVED_MS).unref()
   }
 
   #endQueue(): void {
-    clearInterval(this.#checking)
-    this.#checking = undefined
+    clearInterval(this.#checkTimer)
+    this.#checkTimer = undefined
   }
 
   #checkWaitingTimes(): void {

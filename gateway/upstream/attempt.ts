@@ -55,8 +55,8 @@ class LimitExceeded extends Error {}
 
 export interface AttemptLimits {
   /**
-   * The maximum time until the head of the response arrives; then until the response is complete or, if it is
-   * streamed, between two of its parts.
+   * The maximum time from sending the request to the head of the response; then from the head to the end or,
+   * if the response is streamed, between two of its parts.
    */
   readonly timeoutMs: number
   /**
@@ -81,9 +81,9 @@ export function createAttempt(limits: AttemptLimits): Attempt {
   return (backend, request, abort, waitUntil) => {
     return new Promise((resolve, reject) => {
       if (abort.reason) return reject(new AttemptFailed('nothing_sent', abort.reason))
-      const isReadOnly = request.method === 'GET'
+      const isGet = request.method === 'GET'
       const exchange = new Exchange({
-        ...{ backend, isReadOnly, timeoutMs, waitUntil, streams, abort, resolve, reject },
+        ...{ backend, isGet, timeoutMs, waitUntil, streams, abort, resolve, reject },
       })
       backend.pools.calls.send(request, exchange)
     })
@@ -120,8 +120,8 @@ class ResponseStreams {
 
 interface ExchangeOptions {
   readonly backend: Backend
-  /** Whether the request only reads. */
-  readonly isReadOnly: boolean
+  /** Whether the method is GET. Only a GET is known to have no effect and may have a large response. */
+  readonly isGet: boolean
   readonly timeoutMs: number
   readonly waitUntil: number
   readonly streams: ResponseStreams
@@ -230,11 +230,11 @@ class Exchange implements ResponseHandler, Abortable {
       this.abort(new Error('a 401 with a large body'))
       return
     }
-    const { streams, isReadOnly } = this.#options
+    const { streams, isGet } = this.#options
     this.#stream = streams.create(this, this.#body.take())
     if (this.#stream === undefined) {
-      // A request that only reads has no effect, so its problem may say that nothing was done.
-      if (isReadOnly) this.#progress = 'nothing_sent'
+      // A GET has no effect, so its problem may say that nothing was done.
+      if (isGet) this.#progress = 'nothing_sent'
       this.abort(new LimitExceeded('too many streamed responses at once'))
     } else {
       this.#resolve(this.#stream)

@@ -1,8 +1,8 @@
 /**
  * Passive health checks, modeled on Envoy's outlier detection: a backend whose responses fail far more
  * often than those of its peers is ejected for a while. Without this, a backend that fails quickly would
- * look the least busy and get most calls. After the ejection it is on trial: it gets one request at a time
- * until enough of them have succeeded.
+ * look the least busy and get most calls. After the ejection, the backend is on trial: if there are healthy
+ * peers, it gets one request at a time until enough of them have succeeded.
  */
 
 /** Results lose half of their weight in this time. */
@@ -27,13 +27,13 @@ const TIMES_PEERS_MIN = 5
  */
 const EJECTED_SHARE_MAX = 0.5
 /**
- * The duration of an ejection doubles with each further ejection. It has a random part, so that gateways do
+ * The duration of an ejection doubles with each further ejection, up to `EJECTED_MS_MAX`. It has a random part, so that gateways do
  * not begin to use the backend again at the same time.
  */
 const EJECTED_MS = 5_000
 const EJECTED_MS_MAX = 60_000
 const EJECTED_JITTER = 0.2
-/** After this long without an ejection, the next one is as short as the first. */
+/** If the last ejection ended longer ago than this, the next one is as short as the first. */
 const EJECTIONS_RESET_MS = 300_000
 /**
  * A backend on trial becomes healthy after `TRIAL_SUCCESSES` successes, and is ejected again after
@@ -60,7 +60,7 @@ export class BackendHealth {
   }
 
   recordSuccess(now: number): void {
-    // Results of requests that were sent before the ejection are ignored.
+    // Results that arrive during an ejection are ignored: most requests were sent before it.
     if (this.state(now) === 'ejected') return
     this.#weigh(now)
     this.#results++
@@ -69,7 +69,7 @@ export class BackendHealth {
     }
   }
 
-  /** Returns whether the backend is ejected now. */
+  /** Returns true if this failure causes an ejection. */
   recordFailure(peers: readonly BackendHealth[], now: number): boolean {
     const state = this.state(now)
     if (state === 'ejected') return false

@@ -51,13 +51,13 @@ export class BackendSet implements Backends {
   readonly #addresses: BackendAddresses
   #backends: readonly TrackedBackend[] = []
   readonly #secrets: readonly string[]
-  readonly #connections: number
+  readonly #connectionsMax: number
   readonly pagesMax: number
   readonly #timeoutMs: number
   readonly #log: Logger
-  readonly #probing: NodeJS.Timeout
+  readonly #probeTimer: NodeJS.Timeout
   readonly ejections = new Map<string, number>()
-  #wasReady = false
+  #hasBeenReady = false
   #onFree: () => void = () => {}
   /** The first turn is random: gateways that start at the same time do not choose the same backends. */
   #turn = Math.floor(Math.random() * 1_000)
@@ -65,12 +65,12 @@ export class BackendSet implements Backends {
   constructor(options: BackendSetOptions) {
     const { addresses, gatewaySecrets, connections, timeoutMs, log } = options
     this.#addresses = addresses
-    this.#connections = connections
+    this.#connectionsMax = connections
     this.pagesMax = Math.ceil(connections * PAGE_CONNECTIONS_SHARE)
     this.#timeoutMs = timeoutMs
     this.#secrets = gatewaySecrets
     this.#log = log
-    this.#probing = setInterval(() => this.#probeAll(), PROBE_INTERVAL_MS)
+    this.#probeTimer = setInterval(() => this.#probeAll(), PROBE_INTERVAL_MS)
     addresses.onChange(() => this.#updateBackends())
     this.#updateBackends()
   }
@@ -83,7 +83,7 @@ export class BackendSet implements Backends {
     const backends = this.#backends.length === 1 ? this.#backends : this.#candidates(undefined)
     let free = 0
     for (const { pools } of backends) free += Math.max(0, pools.calls.free)
-    return { size: this.#connections * backends.length, free }
+    return { size: this.#connectionsMax * backends.length, free }
   }
 
   onFree(listener: () => void): void {
@@ -137,7 +137,7 @@ export class BackendSet implements Backends {
 
   state(): ReturnType<Backends['state']> {
     if (this.#backends.some(({ ready }) => ready)) return 'ready'
-    return this.#wasReady ? 'unreachable' : 'starting'
+    return this.#hasBeenReady ? 'unreachable' : 'starting'
   }
 
   statuses(): readonly BackendStatus[] {
@@ -146,7 +146,7 @@ export class BackendSet implements Backends {
   }
 
   close(): void {
-    clearInterval(this.#probing)
+    clearInterval(this.#probeTimer)
     for (const { pools, agent } of this.#backends) {
       agent.destroy()
       for (const pool of poolsOf(pools)) pool.destroy()
@@ -218,14 +218,14 @@ export class BackendSet implements Backends {
       // A draining backend closes each connection with its response, and soon closes idle connections too.
       const onLastResponse = () => closeIdle(backend)
       const pools = {
-        calls: connectPool(address, this.#connections, {
+        calls: connectPool(address, this.#connectionsMax, {
           onLastResponse,
           onFree: (hasIdle) => {
             if (hasIdle) this.#balance(url)
             this.#onFree()
           },
         }),
-        internal: connectPool(address, this.#connections, { onLastResponse }),
+        internal: connectPool(address, this.#connectionsMax, { onLastResponse }),
         unknownKeys: connectPool(address, UNKNOWN_KEY_CONNECTIONS, { onLastResponse }),
       }
       const results = new BackendHealth()
@@ -260,7 +260,7 @@ export class BackendSet implements Backends {
     // Otherwise, a later request could be lost on an idle connection: a draining backend soon closes it, and
     // the connection to a backend that does not respond may be dead, e.g. after a restart of a firewall.
     if (!backend.ready) closeIdle(backend)
-    this.#wasReady ||= backend.ready
+    this.#hasBeenReady ||= backend.ready
     if (backend.ready) backend.avoidedUntil = 0
     if (wasReady && !backend.ready) this.#requeue(backend)
     if (wasReady !== backend.ready) this.#onFree()

@@ -57,8 +57,8 @@ export interface Backends {
   /** Records that a backend refused a connection. */
   markUnreachable(backend: Backend): void
   /**
-   * Sends a small signed JSON request. If it fails, it is sent once more, to another backend, so it must be
-   * idempotent.
+   * Sends a small signed JSON request, which must be idempotent: if it fails before its deadline and there are
+   * other backends, it is sent once more, to another backend.
    */
   request(request: InternalRequest): Promise<InternalResponse>
   /** `starting`: no backend has been ready yet. `unreachable`: a backend was ready before, but none is now. */

@@ -21,7 +21,10 @@ import { isMoved, isUnreachable, sendWithFailover } from './failover.ts'
 
 /** How long an admitted call may wait for a connection, at one backend or at several in succession. */
 const QUEUE_TIMEOUT_MS = 5_000
-/** The retry budget allows one retry for ten calls, so that a failing backend does not get twice the load. */
+/**
+ * The retry budget allows one retry for ten calls, and up to ten retries in a burst, so that a failing backend
+ * does not get twice the load.
+ */
 const RETRIES_PER_CALL = 0.1
 const RETRY_BUDGET_MAX = 10
 
@@ -53,8 +56,8 @@ export interface Forwarder {
 }
 
 /**
- * `lost`: the connection failed before the response began. `broken`: the response was incomplete or
- * malformed.
+ * `timeout`: see `LimitExceeded`. `lost`: the connection failed before the response began. `broken`: the
+ * response was incomplete or malformed.
  */
 export type FailureKind = 'unreachable' | 'timeout' | 'lost' | 'broken' | 'client_gone'
 

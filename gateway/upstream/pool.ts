@@ -16,10 +16,10 @@ export type Connect = (
 
 export interface PoolEvents {
   /**
-   * Called when another request could be sent immediately. `hasIdle` is true if a connection is already open.
+   * Called when another request could be sent immediately. `hasIdle` is true if an open connection is idle.
    */
   readonly onFree?: (hasIdle: boolean) => void
-  /** Called when the backend closed a connection with its response. */
+  /** See `BackendConnectionOptions`. */
   readonly onLastResponse: () => void
 }
 
@@ -33,7 +33,7 @@ export interface BackendPoolOptions extends PoolEvents {
   readonly keepAliveMs: number
 }
 
-interface Idle {
+interface IdleConnection {
   readonly connection: BackendConnection
   /** `performance.now()` at which the connection is closed. */
   readonly until: number
@@ -51,13 +51,13 @@ export class BackendPool {
   readonly #connections = new Set<BackendConnection>()
   readonly #bySocket = new WeakMap<Socket, BackendConnection>()
   /** The connection that was used last is used first. */
-  #idle: Idle[] = []
+  #idle: IdleConnection[] = []
   #queue: QueuedRequest[] = []
   /** Connections that are released in the next turn of the event loop. */
   #toRelease: BackendConnection[] = []
   #connecting = 0
   #isClosed = false
-  readonly #checking: NodeJS.Timeout
+  readonly #checkTimer: NodeJS.Timeout
 
   constructor(options: BackendPoolOptions) {
     this.#options = options
@@ -65,7 +65,7 @@ export class BackendPool {
     const bySocket = this.#bySocket
     const onread = readInto((socket, bytes) => bySocket.get(socket)?.read(bytes))
     this.#connectTo = options.createConnect(onread)
-    this.#checking = setInterval(() => this.#checkDeadlines(), CHECK_INTERVAL_MS).unref()
+    this.#checkTimer = setInterval(() => this.#checkDeadlines(), CHECK_INTERVAL_MS).unref()
   }
 
   get stats(): { readonly connected: number; readonly idle: number } {
@@ -111,7 +111,7 @@ export class BackendPool {
   /** Closes the pool at once; requests in progress fail. */
   destroy(): void {
     this.close()
-    clearInterval(this.#checking)
+    clearInterval(this.#checkTimer)
     for (const connection of this.#connections) connection.abort(new Error('the pool is closed'))
     this.rejectQueued(new Error('the pool is closed'))
   }
@@ -202,7 +202,7 @@ export class BackendPool {
     for (const connection of this.#connections) connection.checkDeadline(now)
     this.#queue = this.#queue.filter(({ handler }) => handler.checkDeadline(now))
     if (this.#isClosed && this.#connections.size + this.#queue.length === 0) {
-      clearInterval(this.#checking)
+      clearInterval(this.#checkTimer)
     }
     const overdue = this.#idle.filter(({ until }) => until <= now)
     if (overdue.length === 0) return

@@ -13,9 +13,16 @@ const HOP_BY_HOP = [
   'transfer-encoding',
   'upgrade',
 ]
-/** Headers that only the gateway sets. */
-const GATEWAY_ONLY = ['content-length', 'date', 'server', 'via', 'x-powered-by', 'x-request-id']
-const DROPPED = new Set([...HOP_BY_HOP, ...GATEWAY_ONLY])
+/** Headers that a backend cannot set for clients. The gateway sets some of them, and omits the others. */
+const NOT_FROM_BACKENDS = [
+  'content-length',
+  'date',
+  'server',
+  'via',
+  'x-powered-by',
+  'x-request-id',
+]
+const DROPPED = new Set([...HOP_BY_HOP, ...NOT_FROM_BACKENDS])
 const DROPPED_PREFIXES = ['x-ratelimit-', 'ratelimit', 'x-receivables-', 'access-control-']
 
 /** In `headers` and in the result, names in lower case and values alternate. */
