@@ -58,7 +58,7 @@ const CLIENT_GONE = 499
 const DRAIN_GRACE_MS = 3_000
 /** How often deadlines are checked. */
 const CHECK_INTERVAL_MS = 250
-/** Much shorter than the time limit of a drain, since a drain waits for handshakes. */
+/** Half of the default of `DRAIN_TIMEOUT_MS`, since a drain waits for handshakes. */
 const HANDSHAKE_TIMEOUT_MS = 5_000
 const TLS_VERSION_MIN = 'TLSv1.2'
 /**

@@ -46,7 +46,7 @@ export function parsePrefix(text: string): ParsedPrefix {
   return { prefix: canonical }
 }
 
-/** Reads prefixes as `parsePrefix` returned them. Throws `TypeError` for any other text. */
+/** Reads prefixes that `parsePrefix` returned. Throws `TypeError` for text that is not a prefix. */
 export function readAddressPrefixes(prefixes: readonly string[]): AddressPrefixes {
   const parsed = prefixes.map(readPrefix)
   return {
@@ -96,8 +96,8 @@ function lengthOf(text: string): number {
   return /^\d{1,3}$/.test(text) ? Number(text) : Number.NaN
 }
 
-function maskOf(length: number, words: number): readonly number[] {
-  return Array.from({ length: words }, (_, index) => {
+function maskOf(length: number, wordCount: number): readonly number[] {
+  return Array.from({ length: wordCount }, (_, index) => {
     const bits = Math.min(Math.max(length - index * 32, 0), 32)
     return bits === 0 ? 0 : (0xffffffff << (32 - bits)) >>> 0
   })

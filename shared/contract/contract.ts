@@ -47,7 +47,7 @@ export function readContractDocument(): { readonly yaml: string; readonly json: 
   return { yaml, json: JSON.stringify(load(yaml)) }
 }
 
-/** Throws an `Error` that names the file, the operation and what is wrong with it. */
+/** Throws an `Error` that names the file and the fault, and the operation if the fault concerns one. */
 export function loadContract(file: URL | string = CONTRACT_FILE): Contract {
   try {
     return readContract(members(load(readFileSync(file, 'utf8')), 'the document'))

@@ -3,14 +3,14 @@
  *
  * - the principal, which states: key K at revision R, of account A at revision S, makes this call. The backend
  *   signs it at a look-up, the gateway forwards it with each call, and it is valid for a minute;
- * - the signature of every other request of a gateway (look-ups, readiness, pages).
+ * - the signature of every other request of a gateway (look-ups, readiness probes, usage reports, pages).
  *
  * The setting is a list of secrets, so that they can be rotated without an outage: the first secret signs, and
  * signatures of all secrets are accepted.
  */
 import { createHmac, hash, timingSafeEqual } from 'node:crypto'
 
-/** Headers between gateway and backend. The gateway removes every `x-receivables-*` header of a client. */
+/** Headers between gateway and backend. The gateway forwards no `x-receivables-*` header of a client. */
 export const PRINCIPAL_HEADER = 'x-receivables-principal'
 export const SIGNATURE_HEADER = 'x-receivables-signature'
 export const CLIENT_ADDRESS_HEADER = 'x-receivables-client-address'

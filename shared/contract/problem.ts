@@ -69,7 +69,7 @@ export const PROBLEM_TYPES = {
   gateway_timeout: transient(504, 'Gateway timeout'),
 } as const satisfies Record<string, ProblemType>
 
-/** The codes that only the Settings pages use. */
+/** The codes that the API does not use, but the Settings pages or inbound mail. */
 export const SETTINGS_PROBLEM_TYPES = {
   not_logged_in: final(401, 'Not logged in'),
   invalid_mail_secret: final(401, 'Invalid mail secret'),
@@ -157,7 +157,7 @@ export function renderProblem(problem: Problem, baseUrl: string, requestId: stri
   })
 }
 
-/** Returns the type of a problem, for the title of a page. */
+/** Returns the entry of the catalog for a code. */
 export function problemType(code: ProblemCode): ProblemType {
   return ALL_TYPES[code]
 }

@@ -1,7 +1,7 @@
 /**
  * The body of `POST /internal/usage`, a signed request. A gateway reports the calls that it rejected itself,
- * and the current window of each key. It numbers its reports, and sends a report again, unchanged, until the
- * backend acknowledges it; the backend applies each number once.
+ * and the windows of keys that have changed. It numbers its reports, and sends a report again, unchanged, until
+ * a backend accepts or rejects it; the backend applies each number once.
  */
 
 export interface UsageReport {
@@ -13,7 +13,7 @@ export interface UsageReport {
   readonly refused: readonly RefusedCalls[]
   /** The codes with which the gateway rejected calls. */
   readonly errors: readonly RefusalCode[]
-  /** The windows, as the last responses showed them. */
+  /** The windows that have changed, as the last responses showed them. */
   readonly windows: readonly KeyWindow[]
 }
 

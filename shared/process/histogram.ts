@@ -1,10 +1,10 @@
 /**
  * A histogram that records durations quickly. The histogram of prom-client joins the labels and looks them up
- * for each observation, which takes 2 µs of the 50 µs or so of a whole call.
+ * for each observation, which takes 2 µs.
  */
 import type { Histogram as PromHistogram } from 'prom-client'
 
-/** Upper bounds in seconds, up to the longest deadline of a call. */
+/** Upper bounds in seconds. The last one is the default of `GATEWAY_UPSTREAM_TIMEOUT_MS`. */
 const BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10] as const
 
 /** Durations with the same labels. */

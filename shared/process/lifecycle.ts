@@ -69,7 +69,7 @@ export interface ProcessOptions<S extends Schema> {
 
 /**
  * Runs until SIGTERM or SIGINT, then drains; a second signal ends the process at once. On SIGHUP, the process
- * reads the files that settings name again. Exit codes: 0 drained, 1 failed, 2 wrong arguments or settings.
+ * again reads the files that settings name. Exit codes: 0 drained, 1 failed, 2 wrong arguments or settings.
  */
 export async function runProcess<S extends Schema>(options: ProcessOptions<S>): Promise<void> {
   const settings = readCommandLine(options)

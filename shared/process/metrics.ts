@@ -44,8 +44,8 @@ export interface Metrics {
 
 type Read = () => Reading | undefined | Promise<Reading | undefined>
 
-/** Creates a registry with Node's own metrics and `receivables_info`. */
-export function createMetrics(process: string): Metrics {
+/** Creates a registry with Node's own metrics, `receivables_info` and `receivables_processes`. */
+export function createMetrics(processName: string): Metrics {
   const registry = new Registry()
   const registers = [registry]
   const version = readVersion()
@@ -92,7 +92,7 @@ export function createMetrics(process: string): Metrics {
   metrics.gauge(
     'receivables_info',
     'Version of the process and of Node; always 1.',
-    () => [[process, version, globalThis.process.version, 1]],
+    () => [[processName, version, process.version, 1]],
     { labels: ['process', 'version', 'node'], aggregator: 'first' },
   )
   metrics.gauge('receivables_processes', 'Processes that reported these metrics.', () => 1)
@@ -149,8 +149,8 @@ export function cachedFor<T>(ms: number, read: () => Promise<T>): () => Promise<
 export type MetricsSnapshot = Awaited<ReturnType<Registry['getMetricsAsJSON']>>
 
 /**
- * Combines the metrics of several processes in the way that each metric declares. `query` returns snapshots
- * by process id, undefined for a process that does not respond. The totals of a process that hangs or has
+ * Combines the metrics of several processes in the way that each metric declares. `query` resolves with
+ * snapshots by worker id, undefined for a worker that does not respond. The totals of a process that hangs or has
  * ended are kept: Prometheus would interpret a lower total as a restart, and count the whole total again.
  */
 export function aggregateFrom(

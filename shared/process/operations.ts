@@ -8,7 +8,7 @@ import { isLogLevel, LOG_LEVELS, type Logger, type LogLevel } from './log.ts'
 import { cachedFor, type Metrics } from './metrics.ts'
 import { createRepeatedLog } from './repeated-log.ts'
 
-/** Health is cached, so that all health metrics of a scrape come from the same health check. */
+/** Health is cached for metrics, so that the health metrics of a scrape come from the same health check. */
 const HEALTH_CACHED_MS = 1_000
 const BODY_BYTES_MAX = 64
 
@@ -31,7 +31,7 @@ export interface OperationsOptions {
   readonly metrics: Metrics
   readonly log: Logger
   health(): Promise<Health>
-  /** Called when the log level has changed. */
+  /** Called when the log level was set. */
   onLogLevel?(level: LogLevel): Promise<void>
 }
 
@@ -91,7 +91,7 @@ async function serve(
   respondJson(response, ready ? 200 : 503, { ready, reasons: unready, degraded })
 }
 
-/** Returns the log level. PUT changes it until the process restarts: `curl -X PUT -d debug …/log-level`. */
+/** Responds with the log level. PUT changes it until the process restarts: `curl -X PUT -d debug …/log-level`. */
 async function serveLogLevel(
   request: IncomingMessage,
   response: ServerResponse,

@@ -122,17 +122,17 @@ export function describeSettings(
     .join('\n')
 }
 
-type Options = { readonly fallback?: string; readonly secret?: boolean }
+type SettingOptions = { readonly fallback?: string; readonly secret?: boolean }
 
 function setting<T>(
   description: string,
-  { fallback, secret = false }: Options,
+  { fallback, secret = false }: SettingOptions,
   parse: (text: string) => T,
 ): Setting<T> {
   return { description, fallback, secret, parse }
 }
 
-export function text(description: string, options: Options = {}): Setting<string> {
+export function text(description: string, options: SettingOptions = {}): Setting<string> {
   return setting(description, options, (value) => value)
 }
 
@@ -147,7 +147,7 @@ export function optional<T>(inner: Setting<T>): Setting<T | undefined> {
 
 export function integer(
   description: string,
-  { min, max, ...options }: Options & { readonly min: number; readonly max: number },
+  { min, max, ...options }: SettingOptions & { readonly min: number; readonly max: number },
 ): Setting<number> {
   return setting(description, options, (value) => {
     const number = Number(value)
@@ -159,7 +159,7 @@ export function integer(
 }
 
 /** A fraction from 0 to 1. */
-export function share(description: string, options: Options = {}): Setting<number> {
+export function share(description: string, options: SettingOptions = {}): Setting<number> {
   return setting(description, options, (value) => {
     if (!/^(?:0(?:\.\d+)?|\.\d+|1(?:\.0+)?)$/.test(value)) {
       throw new Error(`must be a number from 0 to 1, not "${value}"`)
@@ -176,7 +176,7 @@ export function port(description: string, fallback: number): Setting<number> {
 export function oneOf<const T extends string>(
   description: string,
   values: readonly T[],
-  options: Options = {},
+  options: SettingOptions = {},
 ): Setting<T> {
   return setting(description, options, (value) => {
     const found = values.find((candidate) => candidate === value)
@@ -194,7 +194,7 @@ export function list<T>(inner: Setting<T>): Setting<readonly T[]> {
 }
 
 /** An http or https address without query and fragment; a trailing slash is dropped. */
-export function httpUrl(description: string, options: Options = {}): Setting<string> {
+export function httpUrl(description: string, options: SettingOptions = {}): Setting<string> {
   return setting(description, options, (value) => {
     const url = URL.parse(value)
     if (url === null || !/^https?:$/.test(url.protocol) || url.search !== '' || url.hash !== '') {

@@ -1,6 +1,6 @@
 /**
- * W3C Trace Context, level 2: determines the trace of a call. A caller's trace is continued if its headers
- * are valid. The forwarded headers name one of our own spans as the parent.
+ * W3C Trace Context, level 2: determines the trace of a call. A caller's trace is continued if its
+ * `traceparent` is valid. The forwarded headers name one of our own spans as the parent.
  */
 import { randomHex } from './random.ts'
 
@@ -24,7 +24,7 @@ export interface Trace {
   readonly state: string
 }
 
-/** Returns the trace in the headers; undefined if there is none or it is invalid. */
+/** Returns the trace in the headers; undefined if `traceparent` is missing or invalid. */
 export function continueTrace(
   traceparent: string | undefined,
   tracestate: string | undefined,

@@ -26,7 +26,7 @@ export interface Span {
   readonly name: string
   /** `server`: a request that we received. `client`: a request that we sent. */
   readonly kind: 'server' | 'client' | 'internal'
-  /** Set if the id was sent to another process. */
+  /** Must be set if the id was sent to another process. If it is undefined, `Tracing.record` creates an id. */
   readonly id?: string | undefined
   readonly from: number
   readonly to: number

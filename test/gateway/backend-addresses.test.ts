@@ -52,11 +52,11 @@ async function startForwarder(t: Test, zone: { addresses: readonly string[] | Er
     send: () => forward(REQUEST, new Abort(), createCallRecord('127.0.0.1', false)),
     /** Resolves the name repeatedly, until exactly these addresses are ready. */
     async untilReady(...ready: string[]) {
-      const readyOnes = () => backends.statuses().filter((one) => one.ready)
+      const readyBackends = () => backends.statuses().filter((status) => status.ready)
       await until(() => {
         addresses.refresh()
         return (
-          readyOnes()
+          readyBackends()
             .map(({ url }) => url)
             .join() === ready.map((ip) => `http://${ip}:${port}`).join()
         )
@@ -111,8 +111,8 @@ t.test('calls that wait for a backend get their responses although it is removed
     await startRawBackend(t, port, '127.0.0.3'),
   ]
   await untilReady('127.0.0.2', '127.0.0.3')
-  for (const one of [second, third]) {
-    one.setBehavior((socket) => void setTimeout(() => socket.write(RAW_OK), 50))
+  for (const backend of [second, third]) {
+    backend.setBehavior((socket) => void setTimeout(() => socket.write(RAW_OK), 50))
   }
   const calls = Array.from({ length: 60 }, send)
   await until(() => second.calls.length >= 4, 'every connection is busy')
@@ -158,7 +158,7 @@ t.test(
   },
 )
 
-t.test('every form of a backend URL is normalized, and any other URL is rejected', async (t) => {
+t.test('backend URLs of five forms are normalized, and other URLs are rejected', async (t) => {
   const forms: [string, string][] = [
     ['http://10.0.0.7:8081/', 'http://10.0.0.7:8081'],
     ['https://backend.example', 'https://backend.example'],

@@ -14,7 +14,7 @@ const key = backend.issue(undefined, 100_000)
 
 const HEADERS = `Host: api.test\r\nAuthorization: Bearer ${key}\r\n`
 const get = (target: string, headers = '') => `GET ${target} HTTP/1.1\r\n${HEADERS}${headers}\r\n`
-const MEGABYTE = 1024 * 1024
+const MIB = 1024 * 1024
 const H2C = 'Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMA\r\n'
 
 async function open(t: Test, port = gateway.port): Promise<{ socket: Socket; text: () => string }> {
@@ -172,16 +172,16 @@ t.test('an incomplete response ends with an error in HTTP/1.0 and in HTTP/1.1', 
 t.test(
   'a client that has half-closed its connection may read its response as slowly as other clients',
   async (t) => {
-    backend.respondWith((_, res) => res.end(Buffer.alloc(24 * MEGABYTE)))
+    backend.respondWith((_, res) => res.end(Buffer.alloc(24 * MIB)))
     const socket = connect(gateway.port, '127.0.0.1')
     socket.end(get('/api/v1/debtors'))
     let bytes = 0
     for await (const part of socket.iterator()) {
       bytes += part.length
-      // The client reads a megabyte in 80 ms.
-      if (bytes % MEGABYTE < part.length) await delay(80)
+      // The client takes at least 80 ms to read each MiB.
+      if (bytes % MIB < part.length) await delay(80)
     }
-    t.ok(bytes > 24 * MEGABYTE)
+    t.ok(bytes > 24 * MIB)
   },
 )
 
@@ -191,7 +191,7 @@ function untilClosed(socket: Socket): Promise<'with an error' | 'normally'> {
   })
 }
 
-/** Gives the gateway time to read bytes that were written before: it serves five requests on other connections. */
+/** Makes five requests on other connections, so that the gateway has time to read the bytes written before. */
 async function untilRead(): Promise<void> {
   for (let round = 0; round < 5; round++) await fetch(gateway.url, { redirect: 'manual' })
 }

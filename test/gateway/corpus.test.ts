@@ -1,6 +1,6 @@
 /**
- * Sends each case of the corpus to a real gateway, whole and split at awkward positions. Each request gets one response
- * and causes at most one upstream request, and nothing is parsed after a rejection.
+ * Sends each case of the corpus to a real gateway, whole and split at awkward positions. Each request gets one final
+ * response and causes at most one upstream request, and nothing is parsed after a rejection.
  */
 import { connect } from 'node:net'
 import t from 'tap'
@@ -26,12 +26,12 @@ const trial: Trial = {
 
 t.ok(Object.values(CORPUS).flat().length >= 500)
 
-for (const [name, split] of Object.entries(SPLITS)) {
+for (const [how, split] of Object.entries(SPLITS)) {
   for (const [subject, cases] of Object.entries(CORPUS)) {
-    t.test(`${subject}: each case that is sent ${name} has the expected outcome`, async (t) => {
-      for (const one of cases) {
-        const [name, clause, , outcome] = one
-        const seen = await tryCase(one, split, trial).catch(String)
+    t.test(`${subject}: each case that is sent ${how} has the expected outcome`, async (t) => {
+      for (const testCase of cases) {
+        const [name, clause, , outcome] = testCase
+        const seen = await tryCase(testCase, split, trial).catch(String)
         t.strictSame(seen, withFollowing(outcome), `${name} (RFC ${clause})`)
       }
     })

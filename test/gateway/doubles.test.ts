@@ -71,7 +71,7 @@ t.test('the doubles respond to a readiness probe like the backend', async (t) =>
 })
 
 t.test(
-  'the backend rejects a principal with an empty 401 and a header that names the reason',
+  'the backend rejects an invalid principal with an empty 401 and a header that names the reason',
   async (t) => {
     const response = await real.send('GET', '/api/v1/me', { headers: { [PRINCIPAL_HEADER]: 'x' } })
     const { status, text, headers } = response

@@ -89,7 +89,7 @@ t.test('keys that were looked up at the same time are refreshed at different tim
 })
 
 t.test(
-  'keys that are due at the same time are refreshed by requests for fifty keys each',
+  'keys that are due at the same time are refreshed by requests for at most fifty keys each',
   async (t) => {
     const { backend, authenticator, call } = await startAuthenticator(t)
     const secrets = Array.from({ length: 120 }, () => backend.issue())

@@ -1,4 +1,4 @@
-/** Large responses are forwarded as they arrive, and their connections to the backend are used again. */
+/** Large responses are streamed. Their clients may abort, their backends may stall, and too many may be streamed. */
 import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import { Readable } from 'node:stream'
@@ -15,7 +15,7 @@ import { until } from '../fixtures/service/until.ts'
 import { RAW_OK, startRawBackend } from './fixtures/raw-backend.ts'
 
 const TIMEOUT_MS = 500
-const MEGABYTE = 1024 * 1024
+const MIB = 1024 * 1024
 
 /** Starts a backend, and a forwarder that streams at most one response at a time. */
 async function start(t: Test) {
@@ -58,7 +58,7 @@ function streamOf({ body }: UpstreamResponse): Readable {
 // Before the fix, the abort closed a connection that already served another call, whose write was lost.
 t.test('aborting a response that has arrived completely does not abort another call', async (t) => {
   const { backend, forward } = await start(t)
-  backend.setBehavior((socket) => socket.write(large(MEGABYTE / 2)))
+  backend.setBehavior((socket) => socket.write(large(MIB / 2)))
   const stream = streamOf(await forward())
   const waiting: Socket[] = []
   backend.setBehavior((socket) => waiting.push(socket))
@@ -75,9 +75,9 @@ t.test('aborting a response that has arrived completely does not abort another c
 t.test('a call to a backend that stalls ends in time, even if its client is slow', async (t) => {
   const { backend, forward } = await start(t)
   // The gateway buffers this much for a slow client, and then stops reading. The backend sends no more.
-  backend.setBehavior((socket) => socket.write(large(MEGABYTE, 2 * MEGABYTE)))
+  backend.setBehavior((socket) => socket.write(large(MIB, 2 * MIB)))
   const stalled = streamOf(await forward())
-  await until(() => stalled.readableLength === MEGABYTE, 'the gateway has stopped reading')
+  await until(() => stalled.readableLength === MIB, 'the gateway has stopped reading')
   await t.rejects(stalled.resume().toArray())
 })
 
@@ -85,7 +85,7 @@ t.test(
   'if a response cannot be streamed, a read gets 503, and a write 504, as it may have taken effect',
   async (t) => {
     const { backend, forward } = await start(t)
-    backend.setBehavior((socket) => socket.write(large(MEGABYTE / 2, MEGABYTE)))
+    backend.setBehavior((socket) => socket.write(large(MIB / 2, MIB)))
     const first = streamOf(await forward())
     await rejectsWith(t, forward('GET'), { code: 'service_unavailable' })
     await rejectsWith(t, forward('POST'), { code: 'gateway_timeout' })

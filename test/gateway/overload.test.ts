@@ -24,7 +24,7 @@ const WAITING_MIN = 16
 const SHED = 'Nothing was done or counted.'
 
 /** Starts a gateway with only four connections to its backend. The test determines how slow the backend is. */
-async function startNarrow(t: Test, env: Record<string, string> = {}) {
+async function startWithFewConnections(t: Test, env: Record<string, string> = {}) {
   const backend = await startCapturingBackend(t)
   const gateway = await startGateway(t, backend.url, {
     BACKEND_CONNECTIONS: String(CONNECTIONS),
@@ -101,7 +101,7 @@ function callOnce(agent: HttpAgent, url: string, key: string): Promise<Outcome> 
 }
 
 t.test('during a flood of calls with one key, each call with another key is served', async (t) => {
-  const { backend, url } = await startNarrow(t)
+  const { backend, url } = await startWithFewConnections(t)
   const [good, greedy] = [backend.issue(undefined, LIMIT), backend.issue(undefined, LIMIT)]
   t.equal((await call(url, { key: good })).status, 200)
   t.equal((await call(url, { key: greedy })).status, 200)
@@ -133,7 +133,7 @@ t.test('during a flood of calls with one key, each call with another key is serv
 })
 
 t.test('calls with many keys at once are all served by a slow backend', async (t) => {
-  const { backend, url } = await startNarrow(t)
+  const { backend, url } = await startWithFewConnections(t)
   const keys = Array.from({ length: 40 }, () => backend.issue())
   for (const key of keys) t.equal((await call(url, { key })).status, 200)
   respondAfter(backend, 50)
@@ -148,7 +148,7 @@ t.test('calls with many keys at once are all served by a slow backend', async (t
 // Before the fix, even calls in a short queue were shed after a pause, because the backends looked as if they
 // had served nothing.
 t.test('a call with few calls ahead of it is not shed, however slow the backend was', async (t) => {
-  const { backend, url, untilWaiting } = await startNarrow(t)
+  const { backend, url, untilWaiting } = await startWithFewConnections(t)
   const [busy, other] = [backend.issue(), backend.issue()]
   for (const key of [busy, other]) t.equal((await call(url, { key })).status, 200)
   const pending: ServerResponse[] = []
@@ -176,7 +176,7 @@ t.test('a call with few calls ahead of it is not shed, however slow the backend 
 // Before the fix, short queues in quick succession counted as one long queue, and as part of an earlier overload. A
 // burst after them was shed, although the backend was idle most of the time.
 t.test('a burst after short queues, each of which became empty, is not shed', async (t) => {
-  const { backend, url } = await startNarrow(t)
+  const { backend, url } = await startWithFewConnections(t)
   const key = backend.issue(undefined, LIMIT)
   t.equal((await call(url, { key })).status, 200)
   const burst = (calls: number) =>
@@ -192,7 +192,7 @@ t.test('a burst after short queues, each of which became empty, is not shed', as
 })
 
 t.test('a call that waits for a connection in vain is not counted', async (t) => {
-  const { backend, url } = await startNarrow(t)
+  const { backend, url } = await startWithFewConnections(t)
   const [busy, waiting] = [backend.issue(), backend.issue()]
   t.equal((await call(url, { key: busy })).status, 200)
   const { headers: before } = await call(url, { key: waiting })
@@ -221,7 +221,7 @@ t.test('a call that waits for a connection in vain is not counted', async (t) =>
 })
 
 t.test('the limit is exact for a key whose calls are queued', async (t) => {
-  const { backend, url } = await startNarrow(t)
+  const { backend, url } = await startWithFewConnections(t)
   const limit = 30
   const key = backend.issue(undefined, limit)
   t.equal((await call(url, { key })).status, 200)
@@ -237,7 +237,7 @@ t.test('the limit is exact for a key whose calls are queued', async (t) => {
 })
 
 t.test('a call whose client disconnects while it waits is not counted', async (t) => {
-  const { backend, url, untilWaiting } = await startNarrow(t)
+  const { backend, url, untilWaiting } = await startWithFewConnections(t)
   const [busy, disconnecting] = [backend.issue(), backend.issue()]
   t.equal((await call(url, { key: busy })).status, 200)
   const { headers: before } = await call(url, { key: disconnecting })
@@ -257,14 +257,14 @@ t.test('a call whose client disconnects while it waits is not counted', async (t
   for (const res of pending) res.end('{}')
   await Promise.all(occupying)
   const { headers: after } = await call(url, { key: disconnecting })
-  const remaining = (one: typeof after) => Number(one['x-ratelimit-remaining'])
+  const remaining = (headers: typeof after) => Number(headers['x-ratelimit-remaining'])
   t.equal(remaining(before) - remaining(after), 1)
   t.equal(backend.requests.length, seen + 1)
 })
 
 t.test('calls that wait for Redis are not shed, since the backend is idle', async (t) => {
   const redis = await startRedis(t)
-  const { backend, url } = await startNarrow(t, { REDIS_URL: redis.url })
+  const { backend, url } = await startWithFewConnections(t, { REDIS_URL: redis.url })
   const agent = new HttpAgent({ keepAlive: true })
   t.teardown(() => agent.destroy())
   const key = backend.issue(undefined, LIMIT)
@@ -286,7 +286,7 @@ t.test('calls that wait for Redis are not shed, since the backend is idle', asyn
 // Before the fix, up to a thousand calls were queued during each pause of Redis, however short.
 t.test('a pause of Redis under overload does not make the queue longer', async (t) => {
   const redis = await startRedis(t)
-  const { backend, url, waiting } = await startNarrow(t, { REDIS_URL: redis.url })
+  const { backend, url, waiting } = await startWithFewConnections(t, { REDIS_URL: redis.url })
   const greedy = backend.issue(undefined, LIMIT)
   t.equal((await call(url, { key: greedy })).status, 200)
   respondAfter(backend, 20)

@@ -79,20 +79,20 @@ t.test(
 
 t.test('if only one page is loaded at a time, other pages wait in a queue', async (t) => {
   const slow = await startRawBackend(t)
-  const narrow = await start(t, [slow.url], {
+  const limited = await start(t, [slow.url], {
     ...{ BACKEND_CONNECTIONS: '4', GATEWAY_UPSTREAM_TIMEOUT_MS: '7000' },
   })
 
   await t.test('a client that disconnects while its page is queued leaves the queue', async (t) => {
     const pending: Socket[] = []
     slow.setBehavior((socket) => void pending.push(socket))
-    const first = narrow.page()
+    const first = limited.page()
     await until(() => pending.length === 1, 'a page is loaded')
     const controller = new AbortController()
-    const aborted = narrow.page({ signal: controller.signal }).catch(() => 'aborted')
-    await narrow.untilWaiting(1)
+    const aborted = limited.page({ signal: controller.signal }).catch(() => 'aborted')
+    await limited.untilWaiting(1)
     controller.abort()
-    await narrow.untilWaiting(0)
+    await limited.untilWaiting(0)
     t.equal(await aborted, 'aborted')
     pending[0]?.write(RAW_OK)
     t.equal((await first).status, 200)
@@ -103,7 +103,7 @@ t.test('if only one page is loaded at a time, other pages wait in a queue', asyn
     'a page that takes too long gets 504, and a page that waits too long in the queue gets 503',
     async (t) => {
       slow.setBehavior(() => {})
-      const results = await Promise.all([narrow.page(), narrow.page()])
+      const results = await Promise.all([limited.page(), limited.page()])
       t.strictSame(results.map(({ status, retryAfter }) => [status, retryAfter]).sort(), [
         [503, '1'],
         [504, null],

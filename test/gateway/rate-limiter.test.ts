@@ -10,8 +10,8 @@ import { connectRateLimiter, startRedis } from '../fixtures/servers/redis.ts'
 import { until } from '../fixtures/service/until.ts'
 
 const LIMIT = 600
-let keys = 0
-const newKey = () => `key_${++keys}`
+let keyCount = 0
+const newKey = () => `key_${++keyCount}`
 
 async function connect(t: Test, url: string, onOutage: 'local' | 'deny' = 'local') {
   const rateLimiter = connectRateLimiter(t, url, { onOutage })
@@ -30,7 +30,8 @@ async function consumeMany(
   return Promise.all(Array.from({ length: calls }, () => rateLimiter.consume(key, LIMIT)))
 }
 
-const admittedOf = (allowances: Allowance[]) => allowances.filter((one) => !isOverLimit(one))
+const admittedOf = (allowances: Allowance[]) =>
+  allowances.filter((allowance) => !isOverLimit(allowance))
 
 t.test(
   'without Redis, each call has its own number, and rejected calls are not counted',
@@ -74,7 +75,7 @@ t.test(
   },
 )
 
-t.test('each window that changed is reported once, with its latest count', async (t) => {
+t.test('a window is reported once after it has changed, with its latest count', async (t) => {
   const redis = await startRedis(t)
   const alone = createLocalRateLimiter()
   t.teardown(() => alone.close())
@@ -94,7 +95,7 @@ t.test('each window that changed is reported once, with its latest count', async
   }
 })
 
-t.test('flushed scripts are loaded again without a failed call', async (t) => {
+t.test('a script that Redis has discarded is loaded again without a failed call', async (t) => {
   const redis = await startRedis(t)
   const rateLimiter = await connect(t, redis.url)
   const key = newKey()
@@ -255,7 +256,7 @@ for (const onOutage of ['local', 'deny'] as const) {
       const used = 11 + index
       matches(t, spoiled, { used, degraded: false, windowEndsAt: first?.windowEndsAt }, kind)
       t.strictSame(
-        others.map((one) => [one.used, one.degraded]),
+        others.map(({ used, degraded }) => [used, degraded]),
         [1, 2, 3, 4, 5].map((call) => [10 + 5 * index + call, false]),
       )
     }
@@ -266,7 +267,7 @@ for (const onOutage of ['local', 'deny'] as const) {
 }
 
 t.test(
-  'a counter that expires later than any window can end gets the end of its window again',
+  'a counter that expires later than any window can end gets the end of its window, or of a new one',
   async (t) => {
     const redis = await startRedis(t)
     const rateLimiter = await connect(t, redis.url)

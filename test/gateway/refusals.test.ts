@@ -42,28 +42,30 @@ const UNCOUNTED: [what: string, status: number, bytes: (authorization: string) =
   [
     'a head with two hosts',
     400,
-    (key) => `GET /api/v1/me HTTP/1.1\r\nHost: a\r\nHost: a\r\n${key}\r\n`,
+    (authorization) => `GET /api/v1/me HTTP/1.1\r\nHost: a\r\nHost: a\r\n${authorization}\r\n`,
   ],
   [
     'a target that is too long',
     414,
-    (key) => `GET /${'a'.repeat(9_000)} HTTP/1.1\r\nHost: a\r\n${key}\r\n`,
+    (authorization) => `GET /${'a'.repeat(9_000)} HTTP/1.1\r\nHost: a\r\n${authorization}\r\n`,
   ],
   [
     'too many headers',
     431,
-    (key) => `GET /api/v1/me HTTP/1.1\r\nHost: a\r\n${'X: y\r\n'.repeat(110)}${key}\r\n`,
+    (authorization) =>
+      `GET /api/v1/me HTTP/1.1\r\nHost: a\r\n${'X: y\r\n'.repeat(110)}${authorization}\r\n`,
   ],
   [
     'a malformed body',
     400,
-    (key) =>
-      `POST /api/v1/debtors HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n${key}\r\nzz\r\n`,
+    (authorization) =>
+      `POST /api/v1/debtors HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n${authorization}\r\nzz\r\n`,
   ],
   [
     'a slow body',
     408,
-    (key) => `POST /api/v1/debtors HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n${key}\r\n{`,
+    (authorization) =>
+      `POST /api/v1/debtors HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n${authorization}\r\n{`,
   ],
 ]
 

@@ -16,7 +16,7 @@ import type { StartedProcess } from '../fixtures/service/process.ts'
 import { startSystem } from '../fixtures/service/system.ts'
 import { until } from '../fixtures/service/until.ts'
 
-const NEW = 'another+gateway+key+0123456789abcdefghij'
+const NEW_SECRET = 'another+gateway+key+0123456789abcdefghij'
 const PEPPER = 'v1:pepper+of+the+tests+0123456789abcdefghij'
 
 /** Creates a directory apart from `t.testdir()`, which `startSystem` empties. */
@@ -56,17 +56,17 @@ t.test('secrets are rotated in their files without a failed call', async (t) => 
     t.equal((await call(`${system.url}/settings/login`)).status, 200)
   }
   await expectService()
-  write('backend', `${GATEWAY_SECRET},${NEW}`)
+  write('backend', `${GATEWAY_SECRET},${NEW_SECRET}`)
   await reload(system.backend, /"changed":\["GATEWAY_SECRET"\].*"reloaded"/)
   await expectService()
-  write('gateway', NEW)
+  write('gateway', NEW_SECRET)
   await reload(gateway, /"reloaded"/)
   await expectService()
-  write('backend', NEW)
+  write('backend', NEW_SECRET)
   await reload(system.backend, /"reloaded"/)
   await expectService()
 
-  write('pepper', `v2:${NEW},${PEPPER}`)
+  write('pepper', `v2:${NEW_SECRET},${PEPPER}`)
   await reload(system.backend, /"changed":\["KEY_PEPPER"\]/)
   const env = { ...process.env, ...system.env, KEY_PEPPER: '', ...backendEnv }
   const args = ['keys', 'issue', '--account', accountId, '--name', 'ERP', '--json']
@@ -77,7 +77,7 @@ t.test('secrets are rotated in their files without a failed call', async (t) => 
   write('backend', 'short')
   await reload(system.backend, /"error".*GATEWAY_SECRET must have.*not reloaded/)
   await expectService()
-  t.notMatch(gateway.log() + system.backend.log(), NEW)
+  t.notMatch(gateway.log() + system.backend.log(), NEW_SECRET)
 })
 
 t.test('--check-config prints the settings that would be used, or their faults', async (t) => {
@@ -120,7 +120,7 @@ t.test('a certificate is compared with its private key before it is used', async
   const read = readCertificate(`${cert}${other.cert}`, key)
   matches(t, read, { names: 'DNS:api.example', expiresAt: Number })
   t.equal(readCertificate(undefined, undefined), undefined)
-  for (const [one, itsKey, message] of [
+  for (const [certificate, privateKey, message] of [
     [cert, undefined, /TLS_KEY is not/],
     [undefined, key, /TLS_CERT is not/],
     [cert, other.key, /TLS_KEY is not the private key of the first certificate/],
@@ -128,7 +128,10 @@ t.test('a certificate is compared with its private key before it is used', async
     [cert, 'junk', /TLS_KEY cannot be used/],
     [`${cert}-----BEGIN CERTIFICATE-----\njunk`, key, /TLS_CERT cannot be used/],
   ] as const) {
-    throwsWith(t, () => readCertificate(one, itsKey), { name: 'SettingsError', message })
+    throwsWith(t, () => readCertificate(certificate, privateKey), {
+      name: 'SettingsError',
+      message,
+    })
   }
   const day = 24 * 3_600_000
   if (read === undefined) throw new Error('no certificate')
@@ -150,7 +153,7 @@ t.test('a drain that reaches its deadline ends with exit code 1', async (t) => {
   await hanging
 })
 
-t.test('a trace collector that hangs slows down no call and no drain', async (t) => {
+t.test('neither calls nor a drain wait for a trace collector that hangs', async (t) => {
   const backend = await startCapturingBackend(t)
   const key = backend.issue()
   const hanging = createServer().listen(0, '127.0.0.1')

@@ -29,7 +29,7 @@ t.teardown(async () => {
 })
 
 const INFORMATIONAL_MAX = 8
-const response = fc.record({
+const randomPlan = fc.record({
   method: fc.constantFrom('GET', 'GET', 'POST', 'HEAD'),
   informational: fc.oneof(
     { arbitrary: fc.constant(0), weight: 8 },
@@ -47,18 +47,19 @@ const response = fc.record({
   isByteByByte: fc.boolean(),
 })
 
-type Response = typeof response extends fc.Arbitrary<infer A> ? A : never
+/** The response that the backend sends to a call. */
+type Plan = typeof randomPlan extends fc.Arbitrary<infer A> ? A : never
 
-function bodyOf({ bytes }: Response, call: number): string {
+function bodyOf({ bytes }: Plan, call: number): string {
   return `${call};`.repeat(1 + bytes / 2).slice(0, bytes)
 }
 
-function isBodiless({ method, status }: Response): boolean {
+function isBodiless({ method, status }: Plan): boolean {
   return method === 'HEAD' || status === 204 || status === 304
 }
 
-function headOf(one: Response, length: number): string {
-  const { status, framing, informational, fault } = one
+function headOf(plan: Plan, length: number): string {
+  const { status, framing, informational, fault } = plan
   const lines = {
     length: `Content-Length: ${length}\r\n`,
     chunked: 'transfer-encoding:chunked \r\n',
@@ -73,13 +74,13 @@ function headOf(one: Response, length: number): string {
   return `${hints}HTTP/1.1 ${String(status).padStart(3, '0')} \r\nX-A: b\r\n${lines}${close}\r\n`
 }
 
-function write(one: Response, call: number): string {
-  const body = bodyOf(one, call)
-  const head = headOf(one, body.length)
-  if (isBodiless(one)) return head
-  if (one.framing !== 'chunked') return head + body
+function write(plan: Plan, call: number): string {
+  const body = bodyOf(plan, call)
+  const head = headOf(plan, body.length)
+  if (isBodiless(plan)) return head
+  if (plan.framing !== 'chunked') return head + body
   let chunks = ''
-  const step = Math.max(one.chunk, Math.ceil(body.length / 2000))
+  const step = Math.max(plan.chunk, Math.ceil(body.length / 2000))
   for (let at = 0; at < body.length; at += step) {
     const part = body.slice(at, at + step)
     chunks += `${part.length.toString(16)}\r\n${part}\r\n`
@@ -87,7 +88,7 @@ function write(one: Response, call: number): string {
   return `${head}${chunks}0\r\nX-T: 1\r\n\r\n`
 }
 
-const plans = new Map<number, Response>()
+const plans = new Map<number, Plan>()
 
 backend.setBehavior(async (socket, _, request) => {
   const call = Number(/\?n=(\d+)/.exec(request)?.[1])
@@ -95,7 +96,7 @@ backend.setBehavior(async (socket, _, request) => {
   if (plan !== undefined) await send(socket, plan, write(plan, call))
 })
 
-async function send(socket: Socket, plan: Response, whole: string): Promise<void> {
+async function send(socket: Socket, plan: Plan, whole: string): Promise<void> {
   const { fault } = plan
   const forged = fault === 'bytes after' ? 'HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged' : ''
   const isShort = fault === 'ends early' || fault === 'resets early'
@@ -111,28 +112,28 @@ async function send(socket: Socket, plan: Response, whole: string): Promise<void
   if (fault === 'resets early') socket.resetAndDestroy()
 }
 
-function cut(bytes: string, end: number, { cuts, isByteByByte }: Response): string[] {
+function cut(bytes: string, end: number, { cuts, isByteByByte }: Plan): string[] {
   const every = isByteByByte && bytes.length < 1_000
   const inside = every
     ? Array.from({ length: Math.max(0, end) }, (_, n) => n)
-    : cuts.map((one) => Math.floor(one * end))
+    : cuts.map((share) => Math.floor(share * end))
   const offsets = [0, ...inside, bytes.length].sort((a, b) => a - b)
   const pieces = offsets.slice(1).map((to, n) => bytes.slice(offsets[n], to))
   return pieces.filter((piece) => piece !== '')
 }
 
 /** Returns the expected outcome of a call: the status and body, or `lost`. */
-function expected(one: Response, call: number): string {
-  const { status, framing, fault, informational } = one
+function expected(plan: Plan, call: number): string {
+  const { status, framing, fault, informational } = plan
   const isInvalid = status < 200 || status > 599 || informational > INFORMATIONAL_MAX
   if (isInvalid || framing === 'both' || framing === 'two lengths' || framing === 'gzip')
     return 'lost'
-  if (isBodiless(one)) return fault.endsWith('early') ? 'lost' : `${status} `
+  if (isBodiless(plan)) return fault.endsWith('early') ? 'lost' : `${status} `
   if (framing === 'none' || fault.endsWith('early')) return 'lost'
-  return `${status} ${bodyOf(one, call)}`
+  return `${status} ${bodyOf(plan, call)}`
 }
 
-async function forwardOne({ method }: Response, call: number): Promise<string> {
+async function forwardOne({ method }: Plan, call: number): Promise<string> {
   const request = {
     method,
     target: `/api/v1/debtors?n=${call}`,
@@ -155,12 +156,12 @@ let calls = 0
 
 t.test('each call gets its own complete response, or none', async () => {
   await fc.assert(
-    fc.asyncProperty(fc.array(response, { minLength: 1, maxLength: 8 }), async (responses) => {
-      const requested = responses.map((one) => ({ one, call: ++calls }))
-      for (const { one, call } of requested) plans.set(call, one)
-      const seen = await Promise.all(requested.map(({ one, call }) => forwardOne(one, call)))
-      for (const [n, { one, call }] of requested.entries()) {
-        const wanted = expected(one, call)
+    fc.asyncProperty(fc.array(randomPlan, { minLength: 1, maxLength: 8 }), async (randomPlans) => {
+      const requested = randomPlans.map((plan) => ({ plan, call: ++calls }))
+      for (const { plan, call } of requested) plans.set(call, plan)
+      const seen = await Promise.all(requested.map(({ plan, call }) => forwardOne(plan, call)))
+      for (const [n, { plan, call }] of requested.entries()) {
+        const wanted = expected(plan, call)
         if (seen[n] === wanted) continue
         throw new Error(`got ${seen[n]?.slice(0, 60)}, expected ${wanted.slice(0, 60)}`)
       }

@@ -51,8 +51,8 @@ t.test('requests over TLS are validated like requests without TLS', async (t) =>
     backend,
     key,
     connect: (open) => {
-      const name = { host: '127.0.0.1', servername: 'localhost' }
-      const socket = connect({ port: gateway.port, ...name, secureContext }, open)
+      const host = { host: '127.0.0.1', servername: 'localhost' }
+      const socket = connect({ port: gateway.port, ...host, secureContext }, open)
       return socket.setNoDelay()
     },
     counted: await countCalls(async () => {
@@ -61,9 +61,9 @@ t.test('requests over TLS are validated like requests without TLS', async (t) =>
     }),
   }
   for (const split of [SPLITS['between CR and LF'], SPLITS['whole, then half closed']]) {
-    for (const one of Object.values(CORPUS).flat()) {
-      const [name, clause, , outcome] = one
-      const seen = await tryCase(one, split, trial).catch(String)
+    for (const testCase of Object.values(CORPUS).flat()) {
+      const [name, clause, , outcome] = testCase
+      const seen = await tryCase(testCase, split, trial).catch(String)
       t.strictSame(seen, withFollowing(outcome), `${name} (RFC ${clause})`)
     }
   }

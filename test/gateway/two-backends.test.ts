@@ -11,8 +11,8 @@ const key = mintApiKey().secret
 const KEYED_WRITE = { key, body: {}, headers: { 'idempotency-key': 'abc' } }
 
 async function startBoth(t: Test) {
-  const [one, other] = [await startRawBackend(t), await startRawBackend(t)]
-  const gateway = await startGateway(t, `${one.url},${other.url}`, {
+  const [first, second] = [await startRawBackend(t), await startRawBackend(t)]
+  const gateway = await startGateway(t, `${first.url},${second.url}`, {
     GATEWAY_UPSTREAM_TIMEOUT_MS: '1000',
     LOG_LEVEL: 'fatal',
   })
@@ -22,31 +22,31 @@ async function startBoth(t: Test) {
     return [...new Set((await Promise.all(responses)).map(({ status }) => status))]
   }
   await until(async () => (await statuses(1))[0] === 200, 'a backend is ready')
-  return { one, other, gateway, statuses }
+  return { first, second, gateway, statuses }
 }
 
 t.test('concurrent calls are sent to both backends', async (t) => {
-  const { one, other, statuses } = await startBoth(t)
+  const { first, second, statuses } = await startBoth(t)
   t.strictSame(await statuses(50), [200])
-  t.ok(one.calls.length > 10 && other.calls.length > 10)
+  t.ok(first.calls.length > 10 && second.calls.length > 10)
 })
 
 // Before the fix, every worker of every gateway chose the first of equally busy backends.
 t.test('idle backends get calls in turn', async (t) => {
-  const { one, other, statuses } = await startBoth(t)
-  const from = [one.calls.length, other.calls.length] as const
+  const { first, second, statuses } = await startBoth(t)
+  const from = [first.calls.length, second.calls.length] as const
   for (let round = 0; round < 40; round++) t.strictSame(await statuses(1), [200])
-  const shares = [one.calls.length - from[0], other.calls.length - from[1]]
+  const shares = [first.calls.length - from[0], second.calls.length - from[1]]
   t.comment(`shares of 40 calls, one after another: ${shares.join(' and ')}`)
   t.ok(Math.min(...shares) >= 10)
 })
 
 t.test(
-  'no call fails while a backend refuses connections, however many clients call at once',
+  'no call fails while a backend refuses connections, even if 50 clients call at once',
   async (t) => {
-    const { one, statuses } = await startBoth(t)
+    const { first, statuses } = await startBoth(t)
     for (let round = 0; round < 5; round++) {
-      one.stop()
+      first.stop()
       t.strictSame(await statuses(50), [200])
       t.strictSame(await statuses(50, KEYED_WRITE), [200])
     }
@@ -54,11 +54,11 @@ t.test(
 )
 
 t.test('requests for pages are not sent to a backend that refuses connections', async (t) => {
-  const { one, other, gateway } = await startBoth(t)
-  for (const stopped of [one, other]) {
+  const { first, second, gateway } = await startBoth(t)
+  for (const stopped of [first, second]) {
     stopped.stop()
     for (let page = 0; page < 5; page++) {
-      t.equal((await fetch(`${gateway.url}/docs`)).status, stopped === one ? 200 : 503)
+      t.equal((await fetch(`${gateway.url}/docs`)).status, stopped === first ? 200 : 503)
     }
   }
 })
@@ -74,9 +74,9 @@ t.test('if two of three backends refuse connections, calls are sent to the third
 t.test(
   'if no backend is available, calls get 503 at once, and succeed again afterwards',
   async (t) => {
-    const { one, other, gateway, statuses } = await startBoth(t)
-    one.stop()
-    other.stop()
+    const { first, second, gateway, statuses } = await startBoth(t)
+    first.stop()
+    second.stop()
     const times: number[] = []
     const send = async () => {
       const from = performance.now()
@@ -92,20 +92,20 @@ t.test(
       fastestMs < 500,
       `the fastest of ten got 503 after ${fastestMs.toFixed(1)} ms; the machine may pause others`,
     )
-    await startRawBackend(t, Number(new URL(one.url).port))
+    await startRawBackend(t, Number(new URL(first.url).port))
     await until(async () => (await statuses(1))[0] === 200, 'a backend is ready again')
   },
 )
 
 t.test('a frozen backend gets no more calls once it misses a readiness probe', async (t) => {
-  const { one, statuses } = await startBoth(t)
-  one.freeze()
-  // On a busy machine, the other backend may miss a probe too. Calls then go to both for a while.
+  const { first, statuses } = await startBoth(t)
+  first.freeze()
+  // On a busy machine, the second backend may miss a probe too. Calls then go to both for a while.
   let rounds = 0
   await until(async () => {
     rounds = (await statuses(20)).join() === '200' ? rounds + 1 : 0
     return rounds === 6
-  }, 'only the other backend gets calls, for six rounds in a row')
+  }, 'only the second backend gets calls, for six rounds in a row')
 })
 
 t.test('calls to a backend that fails every call are rarely repeated', async (t) => {
