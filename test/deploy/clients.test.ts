@@ -41,29 +41,32 @@ const installed = join(directory, 'node_modules', 'receivables-client')
 mkdirSync(installed, { recursive: true })
 await run('tar', ['-xzf', tarball, '--strip-components=1', '-C', installed])
 
-t.test('the package contains only compiled modules, their types, README and license', async (t) => {
-  const { stdout } = await run('tar', ['-tzf', tarball])
-  const modules = ['client', 'index', 'lists', 'retries', 'schema', 'webhooks']
-  t.strictSame(
-    stdout.trim().split('\n').sort(),
-    [
-      ...['LICENSE', 'README.md', 'package.json'],
-      ...modules.flatMap((name) => [`dist/${name}.d.ts`, `dist/${name}.js`]),
-    ]
-      .map((name) => `package/${name}`)
-      .sort(),
-  )
-  const description: Record<string, unknown> = JSON.parse(
-    readFileSync(join(installed, 'package.json'), 'utf8'),
-  )
-  t.equal(description['name'], 'receivables-client')
-  t.equal(description['version'], contract.info.version)
-  t.equal(description['license'], 'MIT')
-  t.strictSame(Object.keys(Object(description['dependencies'])), [
-    'openapi-fetch',
-    'standardwebhooks',
-  ])
-})
+t.test(
+  'the package contains only compiled modules, their types, package.json, README and license',
+  async (t) => {
+    const { stdout } = await run('tar', ['-tzf', tarball])
+    const modules = ['client', 'index', 'lists', 'retries', 'schema', 'webhooks']
+    t.strictSame(
+      stdout.trim().split('\n').sort(),
+      [
+        ...['LICENSE', 'README.md', 'package.json'],
+        ...modules.flatMap((name) => [`dist/${name}.d.ts`, `dist/${name}.js`]),
+      ]
+        .map((name) => `package/${name}`)
+        .sort(),
+    )
+    const description: Record<string, unknown> = JSON.parse(
+      readFileSync(join(installed, 'package.json'), 'utf8'),
+    )
+    t.equal(description['name'], 'receivables-client')
+    t.equal(description['version'], contract.info.version)
+    t.equal(description['license'], 'MIT')
+    t.strictSame(Object.keys(Object(description['dependencies'])), [
+      'openapi-fetch',
+      'standardwebhooks',
+    ])
+  },
+)
 
 const PREAMBLE = `import { createReceivablesClient, ReceivablesError, verifyWebhook } from 'receivables-client'
 const { SERVICE = '', KEY = '' } = process.env
@@ -111,7 +114,7 @@ try {
   t.equal(printed, '600\n400 invalid_query_parameter\n')
 })
 
-t.test('a POST whose responses are lost is retried, and carried out once', async (t) => {
+t.test('a POST is retried after a lost response and a 429, and carried out once', async (t) => {
   const { secret: key } = await operator.issueKey(await operator.createAccount())
   const outcomes: readonly Outcome[] = ['lose', 'reject', 'pass']
   const proxy = await startUnreliableProxy(t, url, (n) => outcomes[(n - 1) % 3] ?? 'pass')

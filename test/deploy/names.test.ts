@@ -1,4 +1,4 @@
-// Checks that whatever deploy/ names exists: settings, files, commands, metrics and sections of the runbook.
+// Checks that names in deploy/ exist: settings, copied files, scripts, metrics and sections of the runbook.
 import { existsSync, globSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { loadAll } from 'js-yaml'
@@ -22,7 +22,7 @@ const SETTINGS: Readonly<Record<string, Setting<unknown>>> = {
 const OTHER_VARIABLES =
   /^(?:NODE_ENV|NODE_COMPILE_CACHE|RES_OPTIONS|UV_THREADPOOL_SIZE|POSTGRES_\w+)$/
 
-function isSetting(name: string): boolean {
+function isKnownVariable(name: string): boolean {
   const [, base = ''] = /^(.+)_FILE$/.exec(name) ?? []
   return name in SETTINGS || SETTINGS[base]?.secret === true || OTHER_VARIABLES.test(name)
 }
@@ -43,17 +43,20 @@ function namesIn(path: string, pattern: RegExp): string[] {
   return [...read(path).matchAll(pattern)].map(([, name = '']) => name)
 }
 
-t.test('every variable that a file in deploy/ sets is a setting', async (t) => {
-  for (const [path, pattern] of Object.entries(ASSIGNED)) {
-    const names = namesIn(path, pattern)
-    t.ok(names.length > 0, path)
-    t.strictSame(
-      names.filter((name) => !isSetting(name)),
-      [],
-      path,
-    )
-  }
-})
+t.test(
+  'every variable that a file in deploy/ sets is a setting, or is read by Node, the resolver or PostgreSQL',
+  async (t) => {
+    for (const [path, pattern] of Object.entries(ASSIGNED)) {
+      const names = namesIn(path, pattern)
+      t.ok(names.length > 0, path)
+      t.strictSame(
+        names.filter((name) => !isKnownVariable(name)),
+        [],
+        path,
+      )
+    }
+  },
+)
 
 t.test('the example environment file lists every setting with its default', async (t) => {
   const text = read('deploy/systemd/receivables.env.example')
@@ -72,24 +75,27 @@ t.test('the example environment file lists every setting with its default', asyn
   }
 })
 
-t.test('every file and command that deploy/ names exists', async (t) => {
-  const dockerfile = read('deploy/Dockerfile')
-  const copied = [...dockerfile.matchAll(/^COPY (?!--from)(.+) \S+$/gm)].flatMap(([, paths = '']) =>
-    paths.split(' '),
-  )
-  t.ok(copied.length > 5)
-  const ignored = read('deploy/Dockerfile.dockerignore')
-  for (const path of copied) {
-    t.ok(existsSync(join(root, path)), path)
-    matches(t, ignored, containing(`!${path}`), `${path} is in the build's context`)
-  }
-  const files = globSync('deploy/{Dockerfile,compose.yaml,kubernetes/*,systemd/*}', { cwd: root })
-  const scripts = files.flatMap((file) => [
-    ...new Set([...read(file).matchAll(/\b(?:gateway|backend|deploy)\/\w+\.ts\b/g)].flat()),
-  ])
-  t.ok(scripts.length > 8)
-  for (const script of scripts) t.ok(existsSync(join(root, script)), script)
-})
+t.test(
+  'every path that the Dockerfile copies exists, and every script that deploy/ runs',
+  async (t) => {
+    const dockerfile = read('deploy/Dockerfile')
+    const copied = [...dockerfile.matchAll(/^COPY (?!--from)(.+) \S+$/gm)].flatMap(
+      ([, paths = '']) => paths.split(' '),
+    )
+    t.ok(copied.length > 5)
+    const ignored = read('deploy/Dockerfile.dockerignore')
+    for (const path of copied) {
+      t.ok(existsSync(join(root, path)), path)
+      matches(t, ignored, containing(`!${path}`), `${path} is in the build's context`)
+    }
+    const files = globSync('deploy/{Dockerfile,compose.yaml,kubernetes/*,systemd/*}', { cwd: root })
+    const scripts = files.flatMap((file) => [
+      ...new Set([...read(file).matchAll(/\b(?:gateway|backend|deploy)\/\w+\.ts\b/g)].flat()),
+    ])
+    t.ok(scripts.length > 8)
+    for (const script of scripts) t.ok(existsSync(join(root, script)), script)
+  },
+)
 
 t.test('the image has the version of Node that runs the tests', async (t) => {
   const { devDependencies } = JSON.parse(read('package.json'))
@@ -122,32 +128,35 @@ function metricsIn(path: string, expressions: RegExp): string[] {
   return [...new Set(found.match(METRIC))]
 }
 
-t.test('every metric in the alerts and the dashboard is exposed by a process', async (t) => {
-  const redis = await startRedis(t)
-  const system = await startSystem(t, { redisUrl: redis.url })
-  const ports = [system.backend, ...system.gateways].map((process) => process.operationsPort)
-  const responses = ports.map(async (port) =>
-    (await fetch(`http://127.0.0.1:${port}/metrics`)).text(),
-  )
-  const exposed = (await Promise.all(responses)).join('\n')
-  const types = new Map(
-    [...exposed.matchAll(/^# TYPE (\S+) (\w+)$/gm)].map(([, name = '', type]) => [name, type]),
-  )
-  const used = [
-    ...metricsIn('deploy/prometheus/alerts.yaml', /expr:(?:.*|[\s\S]*?)(?=\n +(?:for|labels):)/g),
-    ...metricsIn('deploy/grafana/dashboard.json', /"expr": .*/g),
-  ]
-  t.ok(used.length > 30)
-  const documented = read('docs/metrics.md')
-  for (const name of new Set(used)) {
-    const base = name.replace(/_bucket$/, '')
-    // A gateway exposes the metrics of TLS only if TLS is configured.
-    if (base.includes('_tls_'))
-      matches(t, documented, containing(`\`${base}\``), `${base} is documented`)
-    else t.ok(types.has(base), base)
-    if (name !== base) t.equal(types.get(base), 'histogram', name)
-  }
-})
+t.test(
+  'every metric in the alerts and the dashboard is exposed, or documented if it requires TLS',
+  async (t) => {
+    const redis = await startRedis(t)
+    const system = await startSystem(t, { redisUrl: redis.url })
+    const ports = [system.backend, ...system.gateways].map((process) => process.operationsPort)
+    const responses = ports.map(async (port) =>
+      (await fetch(`http://127.0.0.1:${port}/metrics`)).text(),
+    )
+    const exposed = (await Promise.all(responses)).join('\n')
+    const types = new Map(
+      [...exposed.matchAll(/^# TYPE (\S+) (\w+)$/gm)].map(([, name = '', type]) => [name, type]),
+    )
+    const used = [
+      ...metricsIn('deploy/prometheus/alerts.yaml', /expr:(?:.*|[\s\S]*?)(?=\n +(?:for|labels):)/g),
+      ...metricsIn('deploy/grafana/dashboard.json', /"expr": .*/g),
+    ]
+    t.ok(used.length > 30)
+    const documented = read('docs/metrics.md')
+    for (const name of new Set(used)) {
+      const base = name.replace(/_bucket$/, '')
+      // A gateway exposes the metrics of TLS only if TLS is configured.
+      if (base.includes('_tls_'))
+        matches(t, documented, containing(`\`${base}\``), `${base} is documented`)
+      else t.ok(types.has(base), base)
+      if (name !== base) t.equal(types.get(base), 'histogram', name)
+    }
+  },
+)
 
 t.test('every alert has a section in the runbook, and every section has an alert', async (t) => {
   const alerts = [...read('deploy/prometheus/alerts.yaml').matchAll(/- alert: (\w+)/g)].map(

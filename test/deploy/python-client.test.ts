@@ -73,26 +73,30 @@ except ReceivablesError as error:
   },
 )
 
-t.test('a POST whose responses are lost is retried, and carried out once', { skip }, async (t) => {
-  const key = await createKey()
-  const outcomes: readonly Outcome[] = ['lose', 'reject', 'pass']
-  const proxy = await startUnreliableProxy(t, url, (n) => outcomes[(n - 1) % 3] ?? 'pass')
-  const startedAt = performance.now()
-  const printed = await run(
-    `${PREAMBLE}
+t.test(
+  'a POST is retried after a lost response and a 429, and carried out once',
+  { skip },
+  async (t) => {
+    const key = await createKey()
+    const outcomes: readonly Outcome[] = ['lose', 'reject', 'pass']
+    const proxy = await startUnreliableProxy(t, url, (n) => outcomes[(n - 1) % 3] ?? 'pass')
+    const startedAt = performance.now()
+    const printed = await run(
+      `${PREAMBLE}
 debtor = receivables.post("/debtors", {"name": "Globex"})
 payment = {"debtor_id": debtor["id"], "currency": "EUR", "amount": 200}
 print(receivables.post("/payments", payment, idempotency_key="bank-1")["idempotency_key"])
 `,
-    { SERVICE: proxy.url, KEY: key },
-  )
-  t.equal(printed, 'bank-1\n')
-  t.equal(proxy.requests(), 6)
-  t.ok(performance.now() - startedAt >= 2000, 'the client waited for Retry-After twice')
-  for (const list of ['debtors', 'payments']) {
-    t.equal((await call(`${url}/api/v1/${list}`, { key })).json.data.length, 1, list)
-  }
-})
+      { SERVICE: proxy.url, KEY: key },
+    )
+    t.equal(printed, 'bank-1\n')
+    t.equal(proxy.requests(), 6)
+    t.ok(performance.now() - startedAt >= 2000, 'the client waited for Retry-After twice')
+    for (const list of ['debtors', 'payments']) {
+      t.equal((await call(`${url}/api/v1/${list}`, { key })).json.data.length, 1, list)
+    }
+  },
+)
 
 t.test(
   'the client raises an error for a rejection, for too long a wait and for an unknown outcome',

@@ -94,8 +94,8 @@ async function startWithPayments(t: Test, databaseUrl: string) {
     keyId: key.id,
     revoked: revoked.secret,
     signingSecret: endpoint.json.secret,
-    pay: (at: System, n: number) =>
-      call(`${at.url}/api/v1/payments`, {
+    pay: (service: System, n: number) =>
+      call(`${service.url}/api/v1/payments`, {
         key: key.secret,
         body: { invoice_id: invoice.json.id, currency: 'EUR', amount: 101 + n },
         headers: { 'idempotency-key': `bank-${n}` },
@@ -167,7 +167,7 @@ function untilDelivered({ webhooks }: Receiver, received: number) {
   return until(() => webhooks.length > received, 'the webhook is delivered')
 }
 
-t.test('SQLite: a backup that was made while the service ran restores all records', async (t) => {
+t.test('SQLite: a backup that was made while the service ran restores the records', async (t) => {
   // Each call of `testdir` empties the directory, so it is called once.
   const directory = t.testdir()
   const path = join(directory, 'receivables.db')
@@ -182,7 +182,7 @@ t.test('SQLite: a backup that was made while the service ran restores all record
   await checkRestored(t, prepared, `sqlite:${copy}`, 20)
 })
 
-t.test('PostgreSQL: pg_dump and pg_restore restore all records', async (t) => {
+t.test('PostgreSQL: pg_dump and pg_restore restore the records', async (t) => {
   const server = await startPostgres()
   t.teardown(() => server.remove())
   const { url } = await copyTemplate(server.url('postgres'))
@@ -257,7 +257,7 @@ recovery_target_action = 'promote'
     }, 'the restored server accepts writes')
     t.strictSame(await readRecords(restoredUrl), before)
     const system = await checkRestored(t, prepared, restoredUrl, 20)
-    // As documented, a key that was revoked after the mistake is valid again, and payments after it are missing.
+    // As documented, a key that was revoked after the restored time is valid again, and later payments are missing.
     const repeated = await prepared.pay(system, 22)
     matches(t, repeated, { status: 201 })
     t.equal(

@@ -1,6 +1,6 @@
 /**
  * Whatever bytes arrive, `gateway/http1` either rejects them with an `Http1Error`, or reads the same message however
- * the bytes are split. It can also read each message that it writes. The corpora are in the repository. `FUZZ_SECONDS`
+ * the bytes are split. It can also read each request that it writes. The corpora are in the repository. `FUZZ_SECONDS`
  * is the time for each corpus (120 in a long run), `SEED` selects other inputs, and `FUZZ_SAVE=1` adds new inputs to
  * the corpora.
  */

@@ -1,5 +1,5 @@
 /**
- * Bytes that `gateway/http1` accepts are sent to Node, nginx, HAProxy and Go. Each of them must reject the bytes, or
+ * Bytes that `gateway/http1` accepts are sent to Node, and to nginx, HAProxy and Go if they are installed. Each must reject the bytes, or
  * read requests with the same method, target, host and body. The inputs are the cases of the corpus, with and without
  * random changes. `SEED` selects other changes, and `DIFFERENTIAL_CASES` the number of inputs (100,000 in a long run).
  */

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { parsePrefix, readAddressPrefixes } from '../../shared/contract/address-prefixes.ts'
 
-t.test('every spelling of a prefix or address is converted to one canonical form', async (t) => {
+t.test('prefixes and addresses are converted to a canonical form', async (t) => {
   const forms: [text: string, canonical: string][] = [
     ['203.0.113.7', '203.0.113.7/32'],
     [' 203.0.113.0/24 ', '203.0.113.0/24'],

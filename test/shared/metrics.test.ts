@@ -35,17 +35,19 @@ t.test('a cached value is read once for all callers until it expires', async (t)
 })
 
 t.test('when one of several processes hangs or ends, its totals are still included', async (t) => {
-  const [one, other] = [createMetrics('one'), createMetrics('other')]
-  const calls = [one, other].map((metrics) => metrics.counter('calls_total', 'Calls.', ['code']))
+  const [firstMetrics, secondMetrics] = [createMetrics('one'), createMetrics('other')]
+  const calls = [firstMetrics, secondMetrics].map((metrics) =>
+    metrics.counter('calls_total', 'Calls.', ['code']),
+  )
   for (const [n, counter] of calls.entries()) counter.inc({ code: '200' }, n + 1)
-  one.histogram('took_seconds', 'Took.').of().observe(1)
-  const [first, second] = [
-    await one.registry.getMetricsAsJSON(),
-    await other.registry.getMetricsAsJSON(),
+  firstMetrics.histogram('took_seconds', 'Took.').of().observe(1)
+  const [firstSnapshot, secondSnapshot] = [
+    await firstMetrics.registry.getMetricsAsJSON(),
+    await secondMetrics.registry.getMetricsAsJSON(),
   ]
   const responses = new Map<number, MetricsSnapshot | undefined>([
-    [1, first],
-    [2, second],
+    [1, firstSnapshot],
+    [2, secondSnapshot],
   ])
   const aggregated = aggregateFrom(async () => responses)
   const read = async () => {
@@ -62,6 +64,6 @@ t.test('when one of several processes hangs or ends, its totals are still includ
     [3, 1, 1],
     [3, 1, 1],
   ])
-  responses.set(3, first)
+  responses.set(3, firstSnapshot)
   t.strictSame(await read(), [4, 2, 2], 'a new process replaces the ended one')
 })

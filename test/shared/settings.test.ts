@@ -29,20 +29,26 @@ t.test('a secret is read from a file, without the line end after it', async (t) 
   t.strictSame(read({ APP_SECRET_FILE, APP_SECRET: '' }).APP_SECRET, [GOOD, `${GOOD}x`])
 })
 
-t.test('an error about a file names the file, and does not show its content', async (t) => {
-  const directory = t.testdir({ empty: '\n', short: 'S3CR3T' })
-  const refused = (environment: Record<string, string>, message: RegExp) =>
-    throwsWith(t, () => read(environment), { name: 'SettingsError', message })
-  refused({ APP_SECRET_FILE: `${directory}/none` }, /^APP_SECRET_FILE cannot be read: ENOENT/)
-  refused({ APP_SECRET_FILE: directory }, /^APP_SECRET_FILE cannot be read: EISDIR/)
-  refused({ APP_SECRET_FILE: `${directory}/empty` }, /^APP_SECRET_FILE names an empty file/)
-  refused({ APP_SECRET_FILE: `${directory}/short` }, /^APP_SECRET must have at least 32 char[^3]+$/)
-  refused(
-    { APP_SECRET_FILE: `${directory}/short`, APP_SECRET: GOOD },
-    /^APP_SECRET_FILE and APP_SECRET are both set/,
-  )
-  refused({ APP_SECRET: GOOD, APP_NAME_FILE: 'x' }, /^APP_NAME_FILE is not a setting/)
-})
+t.test(
+  'an error about a file names its variable, and does not show the content of the file',
+  async (t) => {
+    const directory = t.testdir({ empty: '\n', short: 'S3CR3T' })
+    const refused = (environment: Record<string, string>, message: RegExp) =>
+      throwsWith(t, () => read(environment), { name: 'SettingsError', message })
+    refused({ APP_SECRET_FILE: `${directory}/none` }, /^APP_SECRET_FILE cannot be read: ENOENT/)
+    refused({ APP_SECRET_FILE: directory }, /^APP_SECRET_FILE cannot be read: EISDIR/)
+    refused({ APP_SECRET_FILE: `${directory}/empty` }, /^APP_SECRET_FILE names an empty file/)
+    refused(
+      { APP_SECRET_FILE: `${directory}/short` },
+      /^APP_SECRET must have at least 32 char[^3]+$/,
+    )
+    refused(
+      { APP_SECRET_FILE: `${directory}/short`, APP_SECRET: GOOD },
+      /^APP_SECRET_FILE and APP_SECRET are both set/,
+    )
+    refused({ APP_SECRET: GOOD, APP_NAME_FILE: 'x' }, /^APP_NAME_FILE is not a setting/)
+  },
+)
 
 t.test('a share is a number from 0 to 1', async (t) => {
   const setting = share('A share.')
