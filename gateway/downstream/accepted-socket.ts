@@ -1,15 +1,18 @@
 import { Socket, type SocketConstructorOpts } from 'node:net'
 import { copyBuffer } from '../../shared/process/buffers.ts'
 
-/** The accepted sockets that are not read as streams share this buffer. The bytes of each read are copied before the next read begins. */
+/**
+ * The accepted sockets that are not read as streams share this buffer. The bytes of each read are copied before the
+ * next read begins.
+ */
 const BUFFER = Buffer.alloc(64 * 1024)
 
 /**
- * Reads an accepted socket, which must be paused (`pauseOnConnect`) or a TLS socket. Returns the socket to use
- * from then on. If the accepted socket were read as a stream, Node would allocate 64 KiB for each read, and a
- * call would take about 5 % more CPU time (`npm run bench -- gateway --against DIRECTORY`). `node:net` offers `onread` only for
- * sockets that it connects, so a second socket takes over the handle of the first. The handle is private to
- * Node. With TLS, or in a version of Node with a different handle, the socket is therefore read as a stream.
+ * Reads an accepted socket, which must be paused (`pauseOnConnect`) or a TLS socket. Returns the socket to use from
+ * then on. If the accepted socket were read as a stream, Node would allocate 64 KiB for each read, and a call would
+ * take about 5 % more CPU time (`npm run bench -- gateway --against DIRECTORY`). `node:net` offers `onread` only for
+ * sockets that it connects, so a second socket takes over the handle of the first. The handle is private to Node. With
+ * TLS, or in a version of Node with a different handle, the socket is therefore read as a stream.
  */
 export function readAccepted(accepted: Socket, read: (bytes: Buffer) => void): Socket {
   const handle: unknown = Reflect.get(accepted, '_handle')

@@ -1,9 +1,9 @@
 /**
- * Forwards page requests, and mails from the mail server, to a backend with http-proxy-3. Before that, each request is validated
- * and its body is read; only allow-listed headers are forwarded. The listener writes the response
- * (`selfHandleResponse`): http-proxy-3 itself would crash on an invalid status, and an incomplete response
- * would look complete. Backends are chosen and connected in the same way as for calls. `PageSlots` limits the
- * number of pages that are loaded at the same time, so the agent of http-proxy-3 never queues requests.
+ * Forwards page requests, and mails from the mail server, to a backend with http-proxy-3. Before that, each request is
+ * validated and its body is read; only allow-listed headers are forwarded. The listener writes the response
+ * (`selfHandleResponse`): http-proxy-3 itself would crash on an invalid status, and an incomplete response would look
+ * complete. Backends are chosen and connected in the same way as for calls. `PageSlots` limits the number of pages that
+ * are loaded at the same time, so the agent of http-proxy-3 never queues requests.
  */
 import { IncomingMessage, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'

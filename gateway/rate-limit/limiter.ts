@@ -1,7 +1,7 @@
 /**
- * The hourly rate limit of each key: a fixed window that opens with the key's first call after its previous
- * window, and admits `limit` calls. A window ends at the same instant for every gateway. A rate limiter is *degraded* while its shared
- * store is unavailable.
+ * The hourly rate limit of each key: a fixed window that opens with the key's first call after its previous window, and
+ * admits `limit` calls. A window ends at the same instant for every gateway. A rate limiter is *degraded* while its
+ * shared store is unavailable.
  */
 
 export const WINDOW_MS = 3_600_000

@@ -1,4 +1,6 @@
-/** Clients exceed limits: on connections, on file descriptors, on the age of a connection, or on the time for a body. */
+/**
+ * Clients exceed limits: on connections, on file descriptors, on the age of a connection, or on the time for a body.
+ */
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
 import { readdirSync } from 'node:fs'

@@ -1,7 +1,8 @@
 /**
- * Bytes that `gateway/http1` accepts are sent to Node, and to nginx, HAProxy and Go if they are installed. Each must reject the bytes, or
- * read requests with the same method, target, host and body. The inputs are the cases of the corpus, with and without
- * random changes. `SEED` selects other changes, and `DIFFERENTIAL_CASES` the number of inputs (100,000 in a long run).
+ * Bytes that `gateway/http1` accepts are sent to Node, and to nginx, HAProxy and Go if they are installed. Each must
+ * reject the bytes, or read requests with the same method, target, host and body. The inputs are the cases of the
+ * corpus, with and without random changes. `SEED` selects other changes, and `DIFFERENTIAL_CASES` the number of inputs
+ * (100,000 in a long run).
  */
 import t from 'tap'
 import { SEED } from '../fixtures/properties.ts'
