@@ -28,8 +28,8 @@ export async function findDebtorWithBalances(
   now: Date,
 ): Promise<DebtorWithBalances | undefined> {
   // The date differs by at most one day between UTC and any time zone.
-  const today = now.toISOString().slice(0, 10)
-  const dates = { yesterday: addDays(today, -1), today, tomorrow: addDays(today, 1) }
+  const utcDate = now.toISOString().slice(0, 10)
+  const dates = { yesterday: addDays(utcDate, -1), today: utcDate, tomorrow: addDays(utcDate, 1) }
   const rows = await readRows(reader, { accountId, id, ...dates })
   const [row] = rows
   return row && { row, balancesOn: (date) => balancesOf(rows, dates, date) }

@@ -50,8 +50,8 @@ export async function readDueByAge(
     ])
     .execute()
   return [...Map.groupBy(rows, (row) => row.currency)].flatMap(([currency, groups]) => {
-    const ages = AGES.map((_, age) => {
-      const group = groups.find((candidate) => Number(candidate.age) === age)
+    const ages = AGES.map((_, index) => {
+      const group = groups.find((candidate) => Number(candidate.age) === index)
       return { amount: Number(group?.amount ?? 0), invoices: Number(group?.invoices ?? 0) }
     })
     const outstanding = sumOf(ages)

@@ -250,8 +250,8 @@ async function replaceTerms(tx: Transaction, debtorIds: readonly string[]): Prom
   if (changed.length === 0) return
   const ids = changed.map(({ row }) => row.id)
   await tx.deleteFrom('debtor_terms').where('debtor_id', 'in', ids).execute()
-  const terms = changed.flatMap(({ row, terms }) =>
+  const termRows = changed.flatMap(({ row, terms }) =>
     terms.map((term) => ({ debtor_id: row.id, term, account_id: row.account_id })),
   )
-  if (terms.length > 0) await tx.insertInto('debtor_terms').values(terms).execute()
+  if (termRows.length > 0) await tx.insertInto('debtor_terms').values(termRows).execute()
 }

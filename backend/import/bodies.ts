@@ -6,11 +6,11 @@ export function debtorOf({ externalId, id, name, email }: LedgerCustomer) {
 }
 
 export function invoiceOf(invoice: LedgerInvoice, chaseOverdue: boolean) {
-  const { number, externalId, customer, currency, amount, issuedOn, dueOn } = invoice
+  const { number, externalId, customerExternalId, currency, amount, issuedOn, dueOn } = invoice
   return {
     external_id: externalId,
     number,
-    debtor_external_id: customer,
+    debtor_external_id: customerExternalId,
     currency,
     amount,
     issue_date: issuedOn,

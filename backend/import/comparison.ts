@@ -114,7 +114,11 @@ function compareInvoice(
   externalIdsByDebtor: ReadonlyMap<string, string | null>,
 ): Difference[] {
   return differencesIn(invoice, `invoice ${invoice.number}`, [
-    ['customer', invoice.customer, externalIdsByDebtor.get(record.debtor_id) ?? record.debtor_id],
+    [
+      'customer',
+      invoice.customerExternalId,
+      externalIdsByDebtor.get(record.debtor_id) ?? record.debtor_id,
+    ],
     ['amount', ...amounts(invoice, record)],
     ['issue date', invoice.issuedOn, record.issue_date],
     ['due date', invoice.dueOn ?? record.due_date, record.due_date],

@@ -1,7 +1,7 @@
 /**
  * Reads a receivables ledger from a CSV file: customers, their invoices, and the dates on which the invoices
- * were paid. The whole file is validated with the rules of the API first, so that an import that starts can
- * also complete.
+ * were paid. The whole file is validated with the rules of the API first, so that an import does not stop halfway at
+ * an invalid row.
  */
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
@@ -39,8 +39,7 @@ export interface LedgerInvoice {
   readonly line: number
   readonly number: string
   readonly externalId: string
-  /** The external id of the customer. */
-  readonly customer: string
+  readonly customerExternalId: string
   readonly issuedOn: string
   /** Undefined if the service should compute the due date from the payment terms. */
   readonly dueOn: string | undefined
@@ -123,8 +122,8 @@ export async function readLedger(bytes: Uint8Array, options: LedgerOptions): Pro
     if (earlier !== undefined)
       addError(`invoice ${invoice.number} is already on line ${earlier.line}`)
     else invoices.set(invoice.externalId, invoice)
-    const known = customers.get(invoice.customer)
-    customers.set(invoice.customer, {
+    const known = customers.get(invoice.customerExternalId)
+    customers.set(invoice.customerExternalId, {
       ...row.customer,
       name: known?.name ?? row.customer.name,
       email: known?.email ?? row.customer.email,
@@ -198,9 +197,9 @@ function readRow({ cells, columns, addError, options, rules }: Row) {
     reject(`settled ${settledOn} is not between ${SETTLED_SINCE} and tomorrow`)
   }
   const externalId = toExternalId(number ?? '')
-  const customerId = toExternalId(customer ?? '')
+  const customerExternalId = toExternalId(customer ?? '')
   if (externalId.length > INVOICE_EXTERNAL_ID_MAX) reject('number has too many spaces and "%"')
-  if (customerId.length > 128) reject('customer is too long')
+  if (customerExternalId.length > 128) reject('customer is too long')
 
   if (code === undefined && cell('currency') === '') reject('currency is empty')
   for (const field of REQUIRED_FIELDS) if (cell(field) === '') reject(`${field} is empty`)
@@ -209,14 +208,14 @@ function readRow({ cells, columns, addError, options, rules }: Row) {
     invoice: {
       number,
       externalId,
-      customer: customerId,
+      customerExternalId,
       issuedOn,
       dueOn,
       settledOn,
       amount,
       currency: code,
     },
-    customer: { externalId: customerId, id: customer, name, email: address },
+    customer: { externalId: customerExternalId, id: customer, name, email: address },
   }
 }
 

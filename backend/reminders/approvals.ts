@@ -130,7 +130,7 @@ export function contentDigestOf(
     logo_id: logo,
   }: Pick<MessageRow, 'subject' | 'body'> & Pick<MessageHtmlRow, 'logo_id'>,
 ): string {
-  const seen = [
+  const content = [
     stage,
     recipient,
     invoices.map((invoice) => [invoice.id, amountDemanded(invoice)]),
@@ -138,7 +138,7 @@ export function contentDigestOf(
     body,
     ...(logo === null ? [] : [logo]),
   ]
-  return createHash('sha256').update(JSON.stringify(seen)).digest('base64url')
+  return createHash('sha256').update(JSON.stringify(content)).digest('base64url')
 }
 
 async function approve(

@@ -27,8 +27,8 @@ export async function rehearse(deps: SendDeps, accountId?: string): Promise<Mess
       allDebtors: round === 0,
       accountId,
     })
-    let sent = await sendRound(deps, 1, { accountId })
-    while (sent.isFull && !sent.isUnavailable) sent = await sendRound(deps, 1, { accountId })
+    let result = await sendRound(deps, 1, { accountId })
+    while (result.isFull && !result.isUnavailable) result = await sendRound(deps, 1, { accountId })
     if (messages === 0 && round > 0) break
   }
   const query = database.read

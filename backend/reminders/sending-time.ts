@@ -3,7 +3,7 @@ import { readChasingAccounts } from './planning/planning-data.ts'
 
 /**
  * Returns the earliest time in the debtor's send window, which may be `now`; undefined if every day is a
- * holiday. Another message on the same day, or a safety rail, can still delay the sending.
+ * holiday. Another message on the same day can still delay the sending, and a safety rail can prevent it.
  */
 export async function earliestSendingTime(
   reader: Reader,

@@ -23,8 +23,8 @@ import { type Outcome, recordOutcomes } from './outcomes.ts'
 const PER_ENDPOINT_MAX = 16
 
 /**
- * The maximum number of concurrent attempts of this process, which limits sockets and memory (a body has at most about
- * 100 kB).
+ * The maximum number of concurrent attempts of this process, which limits sockets and memory: a body can be about as
+ * large as the largest API request (256 KiB).
  */
 const IN_FLIGHT_MAX = 512
 

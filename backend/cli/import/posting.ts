@@ -74,7 +74,7 @@ export async function postMissing(options: PostingOptions): Promise<Posted> {
     if (id === undefined) refused.add(customer.externalId)
   })
   await inParallel(rows, concurrency, async ({ invoice, invoiceId, paymentMissing }) => {
-    if (refused.has(invoice.customer)) return
+    if (refused.has(invoice.customerExternalId)) return
     const name = `line ${invoice.line}, invoice ${invoice.number}`
     const id = invoiceId ?? (await post('invoices', name, invoiceOf(invoice, chaseOverdue)))
     if (id === undefined || !paymentMissing) return

@@ -132,7 +132,7 @@ async function runBackfill(
     let limit = BATCH_ROWS_MIN
     for (;;) {
       const measured = { rows: 0, ms: 0 }
-      const isDone = await runOnce(target, at, async (tx, position) => {
+      const isStepDone = await runOnce(target, at, async (tx, position) => {
         const from = performance.now()
         const batch = await backfillBatch(tx, step, position, limit)
         measured.rows = batch.rows
@@ -140,7 +140,7 @@ async function runBackfill(
         return batch.last
       })
       progress.advance(measured.rows)
-      if (isDone) return
+      if (isStepDone) return
       await delay(measured.ms)
       if (measured.ms < BATCH_MS / 2) limit = Math.min(BATCH_ROWS_MAX, limit * 2)
       else if (measured.ms > BATCH_MS) limit = Math.max(BATCH_ROWS_MIN, Math.floor(limit / 2))
@@ -201,7 +201,7 @@ function runOnce(
 ): Promise<boolean> {
   return target.transaction(async (tx) => {
     const record = await findRecord(tx, name)
-    if (isDone(record, index)) return true
+    if (hasDone(record, index)) return true
     const position = await work(tx, record?.position ?? null)
     const isLast = position === undefined
     await recordStep(tx, name, {
@@ -212,7 +212,8 @@ function runOnce(
   })
 }
 
-function isDone(record: MigrationRecord | undefined, index: number): boolean {
+/** Whether the record shows that the step at `index` is done. */
+function hasDone(record: MigrationRecord | undefined, index: number): boolean {
   return record !== undefined && (record.isComplete || record.stepsDone > index)
 }
 

@@ -163,8 +163,8 @@ export class PostgresReaders implements DatabaseConnection {
   async #run(connection: ReaderConnection, group: Group, isRepeated = false): Promise<void> {
     const { reads } = group
     try {
-      const found = await this.#query(connection, group)
-      for (const [index, read] of reads.entries()) read.resolve({ rows: found(index) as never[] })
+      const rowsAt = await this.#query(connection, group)
+      for (const [index, read] of reads.entries()) read.resolve({ rows: rowsAt(index) as never[] })
     } catch (error) {
       const isProblem = error instanceof Problem
       const kind = isProblem ? undefined : errorKindOf(error)

@@ -152,7 +152,7 @@ export class WriteQueue {
     this.#draining = undefined
   }
 
-  /** Returns the number of jobs, from the first, that have run. */
+  /** Returns the number of jobs, from the first, that have run, or the number of all jobs if the group was lost. */
   async #runGroup(group: readonly Job[]): Promise<number> {
     const settles: (() => void)[] = []
     let undone = 0
@@ -169,9 +169,9 @@ export class WriteQueue {
       const savepoint = group.length === 1 ? undefined : new Savepoint(writer)
       for (const job of group) {
         if (settles.length > 0 && performance.now() > endsAt) break
-        const { settle, undo } = await this.#runJob(writer, this.#batches, savepoint, job)
+        const { settle, isUndone } = await this.#runJob(writer, this.#batches, savepoint, job)
         settles.push(settle)
-        if (undo) undone++
+        if (isUndone) undone++
       }
       this.#readers.resume()
       // After the rollback of a single job, an empty transaction is committed.
@@ -198,9 +198,9 @@ export class WriteQueue {
     batches: WriteBatches,
     savepoint: Savepoint | undefined,
     job: Job,
-  ): Promise<{ readonly settle: () => void; readonly undo: boolean }> {
+  ): Promise<{ readonly settle: () => void; readonly isUndone: boolean }> {
     // The job may have timed out while another process had the lock.
-    if (!job.waiting) return { settle: () => {}, undo: false }
+    if (!job.waiting) return { settle: () => {}, isUndone: false }
     const state = { active: true }
     const createSavepoint = async () => await savepoint?.begin()
     const connection = new JobConnection({ writer, batches, createSavepoint })
@@ -214,10 +214,10 @@ export class WriteQueue {
     const [outcome] = await Promise.allSettled([run()])
     state.active = false
     if (writer.fault !== undefined) throw writer.fault
-    if (outcome.status === 'fulfilled') return { settle: outcome.value, undo: false }
+    if (outcome.status === 'fulfilled') return { settle: outcome.value, isUndone: false }
     // The rollback fails if SQLite has ended the outer transaction by itself.
     if (connection.hasWritten) await savepoint?.rollBack()
-    return { settle: () => job.reject(outcome.reason), undo: true }
+    return { settle: () => job.reject(outcome.reason), isUndone: true }
   }
 
   /** Closing rolls back from any state; the next group opens another connection. */

@@ -95,7 +95,13 @@ t.test('a ledger is converted to customers and invoices', async (t) => {
   )
   matches(t, ledger.invoices, [
     {
-      ...{ line: 2, number: '0001', externalId: '0001', customer: 'C-1', currency: 'USD' },
+      ...{
+        line: 2,
+        number: '0001',
+        externalId: '0001',
+        customerExternalId: 'C-1',
+        currency: 'USD',
+      },
       ...{ amount: 5594, issuedOn: '2013-01-02', dueOn: '2013-02-01', settledOn: '2013-01-15' },
     },
     { line: 4, number: '0002', amount: 6170, settledOn: undefined },
@@ -178,7 +184,9 @@ t.test('an operator can assign columns to fields', async (t) => {
   const ledger = await read('Nr,Kunde,Datum,Betrag,settled\n1,K,1/2/2013,5,n/a\n', {
     columns: parseColumns('number=Nr, customer=Kunde, issued=Datum, amount=Betrag, settled='),
   })
-  matches(t, ledger.invoices, [{ number: '1', customer: 'K', amount: 500, settledOn: undefined }])
+  matches(t, ledger.invoices, [
+    { number: '1', customerExternalId: 'K', amount: 500, settledOn: undefined },
+  ])
 })
 
 // Regression: a large file was parsed in one turn of the event loop, which delayed all other requests.
