@@ -124,7 +124,7 @@ export const GATEWAY_SETTINGS = {
     { min: 0, max: 10, fallback: '0' },
   ),
   SETTINGS_PAGES: oneOf(
-    'Whether this gateway serves /settings and /docs. It always serves the pages that links in mails lead to.',
+    'Whether this gateway serves /settings and /docs. It always serves /mail/inbound, and the pages that links in reminders lead to.',
     ['on', 'off'],
     {
       fallback: 'on',

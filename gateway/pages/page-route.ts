@@ -32,7 +32,7 @@ const PAGE_ROUTES: readonly PageRoute[] = [
   { prefix: '/docs', methods: ['GET', 'HEAD'], headers: ['accept-encoding'] },
 ]
 
-/** Every gateway serves these paths: links in mails lead to them, or the mail server posts to them. */
+/** Every gateway serves these paths: links in reminders lead to them, or the mail server posts to them. */
 const MAIL_ROUTES: readonly PageRoute[] = [
   { prefix: '/mail/unsubscribe', methods: ['GET', 'HEAD', 'POST'] },
   {
