@@ -87,7 +87,8 @@ export const reminderCommands: readonly Command[] = [
 
   defineCommand({
     name: 'reminders approvals',
-    summary: 'List the firm and final reminders that wait for approval, with their text.',
+    summary:
+      'List the firm and final reminders that wait for approval, with their text: the oldest 200.',
     arguments: [],
     options: { account: ACCOUNT },
     async run({ account: id }, context) {

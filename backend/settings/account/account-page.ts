@@ -16,7 +16,7 @@ export const PROFILE_WORDS: Readonly<Record<keyof AccountProfile, string>> = {
 }
 
 const HINTS: Readonly<Record<keyof AccountProfile, string>> = {
-  name: 'Customers see this name in every reminder.',
+  name: 'Customers see this name in every reminder, unless you set another sender name.',
   timezone:
     'Decides when a day begins, and therefore when an invoice becomes overdue. It also decides when reminders are sent to customers without a time zone of their own. All times on these pages are in this time zone.',
   default_currency:

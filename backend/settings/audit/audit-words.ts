@@ -7,7 +7,7 @@ import { renderMoney } from '../shell/ledger-words.ts'
 const WORDS: Readonly<Record<AuditAction, string>> = {
   'account.changed': 'Changed the account',
   'account.created': 'Created the account',
-  'account.status_changed': 'Changed the account’s state',
+  'account.status_changed': 'Changed the account’s status',
   'account.scopes_changed': 'Changed the account-wide permissions of keys',
   'account.chasing_changed': 'Changed when reminders are sent',
   'account.reply_address_changed': 'Changed where replies go',
@@ -110,7 +110,7 @@ const SHOWN_DETAILS = [
   ...['changed', 'reason', 'until', 'reply_to', 'apply_credit', 'file'],
 ]
 
-/** Renders the details of an audit entry, which are stored as JSON, e.g. `ERP · rcv_7Qd4xK2m`. */
+/** Renders those details of an audit entry that `SHOWN_DETAILS` lists, e.g. as `ERP · rcv_7Qd4xK2m`. `json` has all. */
 export function detailWords(json: string): string {
   const detail: unknown = JSON.parse(json)
   if (typeof detail !== 'object' || detail === null) return ''

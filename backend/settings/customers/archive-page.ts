@@ -1,4 +1,4 @@
-/** The page that confirms that a customer is archived. It shows the amount owed. */
+/** The page that asks for confirmation before a customer is archived. It shows the amount owed. */
 import type { DebtorRow } from '../../database/tables.ts'
 import type { Balance } from '../../debtors/balances.ts'
 import { type Html, html } from '../../html/html.ts'
@@ -12,7 +12,7 @@ export function renderArchive(frame: Frame, row: DebtorRow, balances: readonly B
   const consequences = html`<p>${
     owed.length === 0
       ? 'This customer owes nothing.'
-      : html`This customer owes ${owed.map(({ outstanding, currency }, at) => html`${at > 0 && ', '}<strong>${renderMoney(outstanding, currency)}</strong>`)}.`
+      : html`This customer owes ${owed.map(({ outstanding, currency }, index) => html`${index > 0 && ', '}<strong>${renderMoney(outstanding, currency)}</strong>`)}.`
   }</p>
 <p>No more reminders are sent, and waiting reminders are cancelled. Invoices stay open and can be
 paid. You can restore the customer at any time.</p>`

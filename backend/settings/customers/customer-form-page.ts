@@ -1,4 +1,4 @@
-/** The form for a customer's name and contact details. */
+/** The form for a customer's name, contact details and address. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import type { DebtorRow } from '../../database/tables.ts'
 import { DETAIL_LABELS, type DebtorDetails } from '../../debtors/details.ts'

@@ -81,7 +81,7 @@ export const customerPages: readonly SessionPage[] = [
     [],
     (tx, { session, actionContext, id }) =>
       archiveDebtor(tx, session.account.id, id, actionContext),
-    // Restoring a customer ends a pause. Undo is offered only if there was none, so that no pause is lost.
+    // Archiving discards a pause, and restoring does not bring it back. Undo is offered only if there was no pause.
     ({ status, chasing_status }) =>
       status === 'active' && chasing_status === 'active' ? { name: 'restore' } : undefined,
   ),
@@ -213,7 +213,7 @@ function valuesOf(row: DebtorRow): DebtorDetails {
 
 /**
  * Parses the end of a pause. A form sends a date: the pause ends when that day begins in the account's time zone.
- * Null means that the pause lasts until a person resumes reminders.
+ * Returns null for an empty text: the pause then lasts until a person resumes reminders.
  */
 function untilOf(text: string, timezone: string): Date | null {
   if (text === '') return null

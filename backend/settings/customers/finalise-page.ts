@@ -1,13 +1,13 @@
-/** The page that confirms that a draft becomes an open invoice. */
+/** The page that asks for confirmation before a draft becomes an open invoice. */
 import type { InvoiceRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import { renderConfirmPage } from '../shell/confirm-page.ts'
 import { dateWords, renderMoney } from '../shell/ledger-words.ts'
 import type { Frame } from '../shell/response.ts'
 
-export function renderFinalise(frame: Frame, row: InvoiceRow, customer: string, today: string) {
+export function renderFinalise(frame: Frame, row: InvoiceRow, customerName: string, today: string) {
   const path = `/settings/invoices/${row.id}`
-  const consequences: Html = html`<p><strong translate="no">${customer}</strong> owes <strong>${renderMoney(row.amount, row.currency)}</strong>
+  const consequences: Html = html`<p><strong translate="no">${customerName}</strong> owes <strong>${renderMoney(row.amount, row.currency)}</strong>
 from now on. The invoice is due on ${dateWords(row.due_date)}. ${
     row.due_date < today
       ? 'This date has passed, so reminders begin in the next business hours.'

@@ -30,19 +30,19 @@ export interface InvoiceView {
   /** The current date in the account's time zone. */
   readonly today: string
   readonly row: InvoiceRow
-  readonly customer: string
-  /** The reason why no reminder reaches the customer. */
+  readonly customerName: string
+  /** The reason why no reminder reaches the customer; undefined if nothing blocks reminders. */
   readonly block: string | undefined
   readonly payments: readonly PaymentRow[]
   readonly messages: readonly MessageRow[]
-  /** Audit entries about the invoice, newest first. */
-  readonly actions: readonly AuditRow[]
+  /** The newest audit entries about the invoice, newest first. */
+  readonly history: readonly AuditRow[]
 }
 
 const VOID: PageAction = {
   name: 'void',
   title: 'Void',
-  hint: 'For an invoice that was created by mistake and on which nothing was paid. This cannot be undone.',
+  hint: 'For an invoice that was created by mistake and on which nothing was paid or credited. This cannot be undone.',
   isDangerous: true,
 }
 const WRITE_OFF: PageAction = {
@@ -65,13 +65,13 @@ const RESOLVE: PageAction = {
 function resolveAction(row: InvoiceRow, { now, session }: InvoiceView): PageAction {
   const { chasing_status: status, ...next } = chasingFieldsFor(holdOf(row), now)
   if (status === 'active') return RESOLVE
-  const after = nextReminderText(
+  const blockText = nextReminderText(
     { ...row, ...next, chasing_status: status },
     session.account.timezone,
   )
   return {
     ...RESOLVE,
-    hint: `As the reason, enter what was agreed. Reminders were already blocked before the dispute, and will be blocked again. ${after}.`,
+    hint: `As the reason, enter what was agreed. Reminders were already blocked before the dispute, and will be blocked again. ${blockText}.`,
   }
 }
 
@@ -80,11 +80,11 @@ export function renderInvoicePage(
   view: InvoiceView,
   rejected?: RejectedAction,
 ): Html {
-  const { session, row, customer, today, payments, messages, actions, now } = view
+  const { session, row, customerName, today, payments, messages, history, now } = view
   const { timezone } = session.account
   const times = { now, timezone }
   const isShownInForm = rejected?.problem.code === 'validation_failed'
-  const main = html`<p class="back"><a href="/settings/customers/${row.debtor_id}" translate="no">${customer}</a></p>
+  const main = html`<p class="back"><a href="/settings/customers/${row.debtor_id}" translate="no">${customerName}</a></p>
 <div class="heading"><h1>Invoice <span translate="no">${row.number}</span></h1><p class="total">${renderInvoiceStatus(row, today)}</p></div>
 ${!isShownInForm && renderFaults(rejected?.problem)}
 <dl class="figures">
@@ -105,7 +105,7 @@ ${row.po_number !== null && html`<div><dt>Purchase order</dt><dd translate="no">
 ${row.notes !== null && html`<div class="whole"><dt>Notes</dt><dd>${row.notes}</dd></div>`}
 </dl></section>
 ${session.user.role === 'admin' && renderActions(frame, view, isShownInForm ? rejected : undefined)}
-${actions.length > 0 && renderHistory(actions, timezone)}
+${history.length > 0 && renderHistory(history, timezone)}
 ${payments.length > 0 && html`<section aria-labelledby="payments"><h2 id="payments">Payments</h2>${renderPaymentTable('Payments', payments)}</section>`}
 <section aria-labelledby="messages"><h2 id="messages">Messages</h2>
 ${messages.length === 0 ? html`<p class="card hint">There are no messages about this invoice.</p>` : renderMessageTable('Messages', messages, times)}</section>`
@@ -113,16 +113,16 @@ ${messages.length === 0 ? html`<p class="card hint">There are no messages about 
 }
 
 /** Renders the audit entries of the invoice, e.g. each credit with its amount and reason. */
-function renderHistory(actions: readonly AuditRow[], timezone: string): Html {
+function renderHistory(history: readonly AuditRow[], timezone: string): Html {
   return html`<section aria-labelledby="history"><h2 id="history">History</h2>
 <table class="keys ledger dense"><caption class="unseen">Actions on the invoice, newest first</caption>
 <thead><tr><th scope="col">When</th><th scope="col">What</th><th scope="col">Reason</th><th scope="col">Who</th><th scope="col" class="amount">Amount</th></tr></thead>
-<tbody>${actions.map((action) => {
-    const { reason, amount } = readActionDetail(action)
-    return html`<tr><td data-label="When"><time datetime="${action.created_at}">${exactTime(action.created_at, timezone)}</time></td>
-<th scope="row" data-label="What">${auditWords(action)}</th>
+<tbody>${history.map((entry) => {
+    const { reason, amount } = readActionDetail(entry)
+    return html`<tr><td data-label="When"><time datetime="${entry.created_at}">${exactTime(entry.created_at, timezone)}</time></td>
+<th scope="row" data-label="What">${auditWords(entry)}</th>
 <td data-label="Reason">${reason ?? '–'}</td>
-<td data-label="Who" translate="no">${action.actor_label}</td>
+<td data-label="Who" translate="no">${entry.actor_label}</td>
 <td data-label="Amount" class="amount">${amount ?? '–'}</td></tr>`
   })}</tbody></table></section>`
 }

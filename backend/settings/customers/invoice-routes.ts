@@ -27,8 +27,8 @@ import { type InvoiceView, renderInvoicePage } from './invoice-page.ts'
 
 const PATH = '/settings/invoices'
 const ADMINS_ONLY = 'Only an Admin can change invoices.'
-/** How many actions the history shows at most: far more than people perform on one invoice. */
-const ACTIONS_MAX = 100
+/** How many entries the history shows at most: far more than people create on one invoice. */
+const HISTORY_MAX = 100
 
 export const invoicePages: readonly SessionPage[] = [
   {
@@ -41,10 +41,10 @@ export const invoicePages: readonly SessionPage[] = [
     path: `${PATH}/{id}/finalise`,
     adminsOnly: ADMINS_ONLY,
     async handle(request, { database }) {
-      const { row, customer, today } = await readInvoice(database.read, request)
+      const { row, customerName, today } = await readInvoice(database.read, request)
       // If the invoice was finalized in the meantime, there is nothing to confirm.
       if (row.status !== 'draft') return { location: `${PATH}/${row.id}` }
-      return { page: (frame) => renderFinalise(frame, row, customer, today) }
+      return { page: (frame) => renderFinalise(frame, row, customerName, today) }
     },
   },
   actionPage('finalise', () => 'invoice_finalised', finalizeInvoice),
@@ -132,14 +132,14 @@ async function readInvoice(
   const row = (await findInvoice(reader, accountId, id)) ?? notFound('invoice', id)
   const newest = await newestFrom(undefined, 50, async () => undefined)
   const ofInvoice = { invoice_id: id }
-  const [debtor, payments, messages, actions] = await Promise.all([
+  const [debtor, payments, messages, history] = await Promise.all([
     findDebtor(reader, accountId, row.debtor_id),
     listPayments(reader, accountId, ofInvoice, newest),
     listMessages(reader, accountId, ofInvoice, newest),
-    listActionsOn(reader, accountId, id, ACTIONS_MAX),
+    listActionsOn(reader, accountId, id, HISTORY_MAX),
   ])
   const today = todayIn(timezone, now)
   const block = debtor && blockReasonOf(debtor)
-  const customer = debtor?.name ?? ''
-  return { session, now, today, row, customer, block, payments, messages, actions }
+  const customerName = debtor?.name ?? ''
+  return { session, now, today, row, customerName, block, payments, messages, history }
 }

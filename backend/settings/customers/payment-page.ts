@@ -13,9 +13,9 @@ export interface PaymentView {
   readonly session: Session
   readonly row: PaymentRow
   readonly allocations: readonly Allocation[]
-  /** The numbers of the paid invoices, by invoice id. */
-  readonly numbers: ReadonlyMap<string, string>
-  readonly customer: string
+  /** The numbers of the invoices in `allocations`, by invoice id. */
+  readonly invoiceNumbers: ReadonlyMap<string, string>
+  readonly customerName: string
 }
 
 const SOURCE_WORDS = {
@@ -25,11 +25,11 @@ const SOURCE_WORDS = {
 } as const
 
 export function renderPaymentPage(frame: Frame, view: PaymentView): Html {
-  const { session, row, allocations, numbers, customer } = view
+  const { session, row, allocations, invoiceNumbers, customerName } = view
   const { timezone } = session.account
   const canChange = session.user.role === 'admin' && row.status === 'recorded'
   const path = `/settings/payments/${row.id}`
-  const main = html`<p class="back"><a href="/settings/customers/${row.debtor_id}" translate="no">${customer}</a></p>
+  const main = html`<p class="back"><a href="/settings/customers/${row.debtor_id}" translate="no">${customerName}</a></p>
 <div class="heading"><h1>Payment of ${renderMoney(row.amount, row.currency)}</h1><p class="total">${renderPaymentStatus(row)}</p></div>
 <section class="card"><dl class="facts">
 <div><dt>Received on</dt><dd>${dateWords(row.received_on)}</dd></div>
@@ -48,9 +48,9 @@ ${
 <thead><tr><th scope="col">Invoice</th><th scope="col" class="amount">Amount</th>${canChange && html`<th scope="col"><span class="unseen">Actions</span></th>`}</tr></thead>
 <tbody>${allocations.map(
         ({ invoice_id, amount }) =>
-          html`<tr><th scope="row" data-label="Invoice"><a href="/settings/invoices/${invoice_id}" translate="no">${numbers.get(invoice_id) ?? invoice_id}</a></th>
+          html`<tr><th scope="row" data-label="Invoice"><a href="/settings/invoices/${invoice_id}" translate="no">${invoiceNumbers.get(invoice_id) ?? invoice_id}</a></th>
 <td data-label="Amount" class="amount">${renderMoney(amount, row.currency)}</td>
-${canChange && html`<td class="amount"><a class="button small" href="${path}/take-back?invoice_id=${invoice_id}" data-dialog-page>Take back…<span class="unseen"> from ${numbers.get(invoice_id)}</span></a></td>`}</tr>`,
+${canChange && html`<td class="amount"><a class="button small" href="${path}/take-back?invoice_id=${invoice_id}" data-dialog-page>Take back…<span class="unseen"> from ${invoiceNumbers.get(invoice_id)}</span></a></td>`}</tr>`,
       )}</tbody></table>`
 }</section>
 ${

@@ -37,6 +37,6 @@ async function readPayment(
     findDebtor(reader, accountId, row.debtor_id),
     ids.length === 0 ? [] : findInvoices(reader, accountId, ids),
   ])
-  const numbers = new Map(invoices.map((invoice) => [invoice.id, invoice.number]))
-  return { session, row, allocations, numbers, customer: debtor?.name ?? '' }
+  const invoiceNumbers = new Map(invoices.map((invoice) => [invoice.id, invoice.number]))
+  return { session, row, allocations, invoiceNumbers, customerName: debtor?.name ?? '' }
 }

@@ -9,7 +9,7 @@ import { renderPage } from '../shell/layout.ts'
 import { METHOD_WORDS, renderMessageStatus, renderMoney } from '../shell/ledger-words.ts'
 import type { Frame } from '../shell/response.ts'
 import { exactTime, plural, type TimeContext, timeAgo } from '../shell/words.ts'
-import type { Overview } from './overview.ts'
+import { DETAILED_CURRENCIES_MAX, type Overview } from './overview.ts'
 
 const PATH = '/settings'
 
@@ -87,20 +87,20 @@ function renderAlerts({ killSwitch }: Frame, overview: Overview): Html | undefin
 }
 
 function alertsOf({
-  approvals,
+  approvalsWaiting,
   currenciesWithoutDetails,
   endpoints,
   unreachable,
-  keys,
+  busyKeys,
   session,
   now,
 }: Overview): Alert[] {
   const times = { now, timezone: session.account.timezone }
   const alerts: Alert[] = []
-  if (approvals > 0) {
+  if (approvalsWaiting > 0) {
     alerts.push({
       ...{ kind: 'todo', path: '/settings/approvals', link: 'Review' },
-      text: html`${plural(approvals, 'reminder waits', 'reminders wait')} for approval.`,
+      text: html`${plural(approvalsWaiting, 'reminder waits', 'reminders wait')} for approval.`,
     })
   }
   if (currenciesWithoutDetails.length > 0) {
@@ -129,7 +129,7 @@ function alertsOf({
       text: html`${count} ${owe} money and cannot be reached by e-mail.`,
     })
   }
-  for (const { id, name, used, limit, endsAt } of keys) {
+  for (const { id, name, used, limit, endsAt } of busyKeys) {
     const state = used >= limit ? 'is at its limit' : 'is near its limit'
     alerts.push({
       ...{ kind: used >= limit ? 'bad' : 'todo', path: `/settings/api-keys/${id}`, link: 'Key' },
@@ -138,9 +138,6 @@ function alertsOf({
   }
   return alerts
 }
-
-/** How many currencies are shown in detail. For all others, the page lists only the totals. */
-const DETAILED_CURRENCIES_MAX = 3
 
 function renderDue({ due, largestDebtors, today }: Overview): Html {
   if (due.length === 0) {
@@ -191,11 +188,11 @@ const AGE_WORDS: Readonly<Record<(typeof AGES)[number]['name'], string>> = {
 
 /** The table contains the numbers; the bars beside them compare the amounts. */
 function renderAges({ currency, ages }: DueByAge, today: string): Html {
-  const top = Math.max(...ages.map(({ amount }) => amount), 1)
+  const largest = Math.max(...ages.map(({ amount }) => amount), 1)
   return html`<table class="ages"><caption class="unseen">Owed in ${currency} by days past due</caption>
 <thead class="unseen"><tr><th scope="col">Past due</th><th scope="col">Share</th><th scope="col">Invoices</th><th scope="col">Amount</th></tr></thead>
-<tbody>${AGES.map(({ name, from, to }, at) => {
-    const { amount, invoices } = ages[at] ?? { amount: 0, invoices: 0 }
+<tbody>${AGES.map(({ name, from, to }, index) => {
+    const { amount, invoices } = ages[index] ?? { amount: 0, invoices: 0 }
     // `due_before` is exclusive, so it is the day after the latest due date of this age.
     const query = new URLSearchParams({
       currency,
@@ -207,13 +204,13 @@ function renderAges({ currency, ages }: DueByAge, today: string): Html {
         ? AGE_WORDS[name]
         : html`<a href="/settings/invoices?${query.toString()}">${AGE_WORDS[name]}</a>`
     return html`<tr><th scope="row">${label}</th>
-<td class="bar"><svg viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true" focusable="false"><rect class="age-${at}" width="${((amount / top) * 100).toFixed(2)}" height="10"/></svg></td>
+<td class="bar"><svg viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true" focusable="false"><rect class="age-${index}" width="${((amount / largest) * 100).toFixed(2)}" height="10"/></svg></td>
 <td class="amount hint">${invoices === 0 ? '–' : plural(invoices, 'invoice')}</td><td class="amount">${renderMoney(amount, currency)}</td></tr>`
   })}</tbody></table>`
 }
 
 function renderWeek({ reminders, oldInvoices, today }: Overview): Html {
-  const top = Math.max(...reminders.days.map(({ customers }) => customers), 1)
+  const largest = Math.max(...reminders.days.map(({ customers }) => customers), 1)
   const total = reminders.days.reduce((sum, { customers }) => sum + customers, 0)
   const dayName = (date: string, options: Intl.DateTimeFormatOptions) =>
     new Intl.DateTimeFormat('en-GB', { timeZone: 'UTC', ...options }).format(
@@ -228,7 +225,7 @@ function renderWeek({ reminders, oldInvoices, today }: Overview): Html {
 <thead><tr>${reminders.days.map(({ date }) => html`<th scope="col"${date === today && html` aria-current="date"`}><time datetime="${date}">${dayName(date, { weekday: 'short' })}<span>${dayName(date, { day: 'numeric', month: 'short' })}</span></time></th>`)}</tr></thead>
 <tbody><tr>${reminders.days.map(
           ({ customers }) =>
-            html`<td><svg viewBox="0 0 10 40" preserveAspectRatio="none" aria-hidden="true" focusable="false"><rect x="0" y="${(40 - (customers / top) * 40).toFixed(2)}" width="10" height="${((customers / top) * 40).toFixed(2)}"/></svg>${customers === 0 ? html`<span class="hint">–</span>` : html`<strong>${customers.toLocaleString('en')}</strong>`}</td>`,
+            html`<td><svg viewBox="0 0 10 40" preserveAspectRatio="none" aria-hidden="true" focusable="false"><rect x="0" y="${(40 - (customers / largest) * 40).toFixed(2)}" width="10" height="${((customers / largest) * 40).toFixed(2)}"/></svg>${customers === 0 ? html`<span class="hint">–</span>` : html`<strong>${customers.toLocaleString('en')}</strong>`}</td>`,
         )}</tr></tbody></table>
 <p class="hint">Counts the customers who can be contacted and have a reminder scheduled for that day.${reminders.isTruncated && ' Only the earliest 400 invoices are counted; the calendar shows all.'}</p>`
   }${renderOldInvoicesHint(oldInvoices)}</div></section>`

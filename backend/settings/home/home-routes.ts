@@ -22,11 +22,11 @@ function represent(overview: Overview) {
     largestDebtors,
     reminders,
     oldInvoices,
-    approvals,
+    approvalsWaiting,
     currenciesWithoutDetails,
     endpoints,
     unreachable,
-    keys,
+    busyKeys,
     today,
   } = overview
   return {
@@ -41,11 +41,11 @@ function represent(overview: Overview) {
     })),
     reminders: { by_day: reminders.days, has_more: reminders.isTruncated },
     old_invoices: { count: oldInvoices.invoices, has_more: oldInvoices.hasMore },
-    approvals_waiting: approvals,
+    approvals_waiting: approvalsWaiting,
     currencies_without_payment_details: currenciesWithoutDetails,
     webhook_endpoints: endpoints.map(({ id, url, status }) => ({ id, url, status })),
     unreachable_customers: { count: unreachable.customers, has_more: unreachable.hasMore },
-    busy_keys: keys.map(({ id, name, used, limit, endsAt }) => ({
+    busy_keys: busyKeys.map(({ id, name, used, limit, endsAt }) => ({
       ...{ id, name, used, limit },
       resets_at: endsAt,
     })),

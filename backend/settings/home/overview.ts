@@ -1,4 +1,4 @@
-/** Reads the data of Home. The cost does not grow with the number of invoices. */
+/** Reads the data of Home. The cost is limited, however many invoices the account has. */
 import { addDays, todayIn } from '../../calendar/calendar.ts'
 import type { MessageRow, PaymentRow, Reader, WebhookEndpointRow } from '../../database/tables.ts'
 import { readBalances } from '../../debtors/balances.ts'
@@ -20,8 +20,8 @@ import { listEndpoints } from '../../webhooks/endpoints.ts'
 import { readNames } from '../shell/names.ts'
 
 const SHOWN_MAX = 5
-/** For how many currencies the largest debtors are read. For all others, Home lists only the totals. */
-const CURRENCIES_MAX = 3
+/** How many currencies Home shows in detail, with the largest debtors. For all others, it lists only the totals. */
+export const DETAILED_CURRENCIES_MAX = 3
 const DAYS = 7
 const UNREACHABLE_MAX = 1000
 
@@ -43,21 +43,23 @@ export interface Overview {
   readonly today: string
   /** The currency with the most open invoices comes first. */
   readonly due: readonly DueByAge[]
-  /** The largest debtors by currency. */
+  /** The largest debtors by currency, for the first `DETAILED_CURRENCIES_MAX` currencies of `due`. */
   readonly largestDebtors: ReadonlyMap<string, readonly LargeDebtorView[]>
   readonly reminders: { readonly days: readonly ReminderDay[]; readonly isTruncated: boolean }
   /** Invoices that were past due when they were created; no reminder is sent about them. */
   readonly oldInvoices: OldInvoices
-  readonly approvals: number
+  /** The number of reminders that wait for approval. */
+  readonly approvalsWaiting: number
   /** Currencies in which reminders demand money without saying how to pay. */
   readonly currenciesWithoutDetails: readonly string[]
   /** Endpoints that fail or are disabled. */
   readonly endpoints: readonly WebhookEndpointRow[]
   /** The number of unreachable customers, counted up to `UNREACHABLE_MAX`. */
   readonly unreachable: { readonly customers: number; readonly hasMore: boolean }
-  readonly keys: readonly BusyKey[]
+  readonly busyKeys: readonly BusyKey[]
   readonly payments: readonly PaymentRow[]
   readonly messages: readonly MessageRow[]
+  /** The names of the customers of `payments` and `messages`, by id. */
   readonly names: ReadonlyMap<string, string>
   readonly steps: { readonly hasKey: boolean; readonly hasCustomer: boolean }
 }
@@ -75,11 +77,11 @@ export async function readOverview(reader: Reader, session: Session, now: Date):
     due,
     reminders,
     oldInvoices,
-    approvals,
+    approvalsWaiting,
     currenciesWithoutDetails,
     endpoints,
     unreachable,
-    keys,
+    busyKeys,
     payments,
     messages,
     steps,
@@ -106,7 +108,7 @@ export async function readOverview(reader: Reader, session: Session, now: Date):
     largestDebtors,
     reminders,
     oldInvoices,
-    approvals,
+    approvalsWaiting,
     currenciesWithoutDetails,
     endpoints: endpoints.filter(
       ({ status, failing_since }) =>
@@ -116,7 +118,7 @@ export async function readOverview(reader: Reader, session: Session, now: Date):
       customers: Math.min(unreachable, UNREACHABLE_MAX),
       hasMore: unreachable > UNREACHABLE_MAX,
     },
-    keys,
+    busyKeys,
     payments,
     messages,
     names: await readNames(reader, accountId, [...payments, ...messages]),
@@ -130,7 +132,7 @@ async function readLargestDebtors(
   due: readonly DueByAge[],
   today: string,
 ): Promise<Overview['largestDebtors']> {
-  const currencies = due.slice(0, CURRENCIES_MAX).map(({ currency }) => currency)
+  const currencies = due.slice(0, DETAILED_CURRENCIES_MAX).map(({ currency }) => currency)
   const lists = await Promise.all(
     currencies.map((currency) => listLargestDebtors(reader, accountId, currency, SHOWN_MAX)),
   )

@@ -69,7 +69,7 @@ export function readForm(fields: Fields): ImportForm {
   }
 }
 
-/** Replaces control characters, because a reason that contains the file name must not contain any of them. */
+/** Limits the length, and replaces control characters, which a reason that contains the file name must not contain. */
 function readFileName(text: string): string {
   const shown = text.replaceAll(/\p{Cc}/gu, ' ').trim()
   return [...shown].slice(0, FILE_NAME_LENGTH_MAX).join('')

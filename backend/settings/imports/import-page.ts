@@ -16,7 +16,7 @@ import type { Finding, RejectedRecord, StepResult } from './import-step.ts'
 const PATH = '/settings/import'
 const SECTION = '/settings/customers'
 
-/** How many rows each list shows. The page states only the number of the others. */
+/** How many rows each list shows at most. The page states only the number of the others. */
 const SHOWN_MAX = 50
 
 const FIELD_WORDS: Readonly<Record<FieldName, string>> = {
@@ -120,7 +120,7 @@ export function renderImportPreview(frame: Frame, { form, ledger, finding }: Pre
 <dl class="figures"><div><dt>New customers</dt><dd>${customers.toLocaleString('en')}</dd></div>
 <div><dt>New invoices</dt><dd>${invoices.toLocaleString('en')}</dd></div>
 <div><dt>New payments</dt><dd>${payments.toLocaleString('en')}</dd></div></dl>
-<p class="hint">Columns: ${[...ledger.headers].map(([field, header], at) => html`${at > 0 && ', '}${FIELD_WORDS[field].toLowerCase()} from <span translate="no">“${header}”</span>`)}.</p>
+<p class="hint">Columns: ${[...ledger.headers].map(([field, header], index) => html`${index > 0 && ', '}${FIELD_WORDS[field].toLowerCase()} from <span translate="no">“${header}”</span>`)}.</p>
 ${renderTotals(comparison)}
 ${renderDifferences(comparison)}
 <form method="post" action="${PATH}" enctype="multipart/form-data" class="stack" data-once>${csrfField(frame)}
@@ -146,19 +146,19 @@ interface Report {
   readonly form: ImportForm
   readonly ledger: Ledger
   readonly result: StepResult
-  /** Records that earlier steps of this import created or changed. */
-  readonly before: number
+  /** The number of records that earlier steps of this import created or changed. */
+  readonly recordedBefore: number
   /** The old invoices of the account after this step. */
   readonly oldInvoices: OldInvoices
 }
 
 export function renderImportReport(frame: Frame, report: Report): Html {
-  const { form, result, before, oldInvoices } = report
+  const { form, result, recordedBefore, oldInvoices } = report
   const { comparison, recorded, rejected, isComplete } = result
   const missing = countMissing(comparison)
   const left = missing.customers + missing.invoices + missing.payments
   const done =
-    before + recorded.customers + recorded.invoices + recorded.payments + recorded.corrected
+    recordedBefore + recorded.customers + recorded.invoices + recorded.payments + recorded.corrected
   const main = html`<p class="back"><a href="${SECTION}">Customers</a></p>
 <h1>${isComplete ? 'Imported' : 'Importing'} <span translate="no">${form.fileName}</span></h1>
 ${
@@ -231,7 +231,7 @@ function renderTotals({ totals }: Comparison): Html {
 function renderDifferences({ differences }: Comparison): Html | undefined {
   if (differences.length === 0) return undefined
   return html`<section aria-labelledby="differences"><h2 id="differences">${plural(differences.length, 'difference')}</h2>
-<p class="hint">These records already exist, but differ from the file. The import does not change them unless you choose so.</p>
+<p class="hint">These records already exist, but differ from the file. The import can change only names, e-mail addresses and the due dates of open invoices, and only if you choose so.</p>
 <table class="keys ledger dense"><caption class="unseen">Differences</caption>
 <thead><tr><th scope="col">Record</th><th scope="col">Field</th><th scope="col">In the file</th><th scope="col">In the account</th></tr></thead>
 <tbody>${differences

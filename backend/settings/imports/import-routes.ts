@@ -70,14 +70,15 @@ async function importFile(request: SessionRequest, deps: SettingsDeps): Promise<
   }
   const result = await recordStep({
     ...{ database: deps.database, clock: deps.clock, ledger, fileName: form.fileName, importId },
-    importing: { account, chaseOverdue: form.chaseOverdue, actionContext },
+    importContext: { account, chaseOverdue: form.chaseOverdue, actionContext },
     correct: form.correct,
   })
-  const before = Math.max(0, fields.number('recorded') || 0)
+  const recordedBefore = Math.max(0, fields.number('recorded') || 0)
   const oldInvoices = await readOldInvoices(deps.database.read, account.id)
   return {
     json: { ...represent(result), ...representStep(result) },
-    page: (frame) => renderImportReport(frame, { form, ledger, result, before, oldInvoices }),
+    page: (frame) =>
+      renderImportReport(frame, { form, ledger, result, recordedBefore, oldInvoices }),
   }
 }
 

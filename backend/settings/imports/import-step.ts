@@ -46,7 +46,7 @@ export interface StepResult extends Finding {
   readonly rejected: readonly RejectedRecord[]
   /** Whether the import is finished, so that no further step is needed. */
   readonly isComplete: boolean
-  /** Undefined if there was nothing to record. */
+  /** Undefined if this and all earlier steps had nothing to record. */
   readonly importId: string | undefined
 }
 
@@ -69,14 +69,14 @@ interface StepOptions {
   readonly fileName: string
   /** The import that an earlier step of the same file began. */
   readonly importId: string | undefined
-  readonly importing: ImportContext
+  readonly importContext: ImportContext
   readonly correct: boolean
   readonly clock: () => Date
 }
 
 export async function recordStep(options: StepOptions): Promise<StepResult> {
-  const { database, ledger, importing, fileName, correct } = options
-  const { account, actionContext } = importing
+  const { database, ledger, importContext, fileName, correct } = options
+  const { account, actionContext } = importContext
   const before = await compareFile(database, account.id, ledger)
   const missing = countMissing(before.comparison)
   const corrections = correct ? before.corrections : []
@@ -97,22 +97,22 @@ export async function recordStep(options: StepOptions): Promise<StepResult> {
   const step = createStep(options, importId)
   for (const customer of before.comparison.customers) {
     await step.run('customers', `Customer ${customer.id}`, (tx) =>
-      recordCustomer(tx, importing, customer),
+      recordCustomer(tx, importContext, customer),
     )
   }
   for (const row of before.comparison.rows) {
     const { invoice, invoiceId, paymentMissing } = row
-    const name = `Line ${invoice.line}, invoice ${invoice.number}`
+    const record = `Line ${invoice.line}, invoice ${invoice.number}`
     const isNew = invoiceId === undefined
     await step.run(
       isNew ? 'invoices' : 'payments',
-      name,
-      (tx) => recordInvoice(tx, importing, row),
+      record,
+      (tx) => recordInvoice(tx, importContext, row),
       isNew && paymentMissing ? 'payments' : undefined,
     )
   }
   for (const { record, correction } of corrections) {
-    await step.run('corrected', record, (tx) => correctRecord(tx, importing, correction))
+    await step.run('corrected', record, (tx) => correctRecord(tx, importContext, correction))
   }
   const after = await compareFile(database, account.id, ledger)
   return { ...after, ...step.result(), importId }
@@ -120,8 +120,8 @@ export async function recordStep(options: StepOptions): Promise<StepResult> {
 
 type Kind = keyof StepResult['recorded']
 
-/** Processes one record after the other, each in a transaction of its own, until the time is used up. */
-function createStep({ database, clock, importing }: StepOptions, importId: string | undefined) {
+/** Processes one record after the other, each in its own transaction, until the time or `REJECTED_MAX` is reached. */
+function createStep({ database, clock, importContext }: StepOptions, importId: string | undefined) {
   const endsAtMs = clock().getTime() + STEP_MS
   const recorded: Record<Kind, number> = { customers: 0, invoices: 0, payments: 0, corrected: 0 }
   const rejected: RejectedRecord[] = []
@@ -141,7 +141,7 @@ function createStep({ database, clock, importing }: StepOptions, importId: strin
         await database.transaction(async (tx) => {
           const records = await perform(tx)
           if (importId === undefined) return
-          await storeImportedRecords(tx, { importId, accountId: importing.account.id }, records)
+          await storeImportedRecords(tx, { importId, accountId: importContext.account.id }, records)
         })
       } catch (error) {
         if (!(error instanceof Problem) || error.status >= 500) throw error

@@ -11,7 +11,7 @@ import { exactTime, plural } from '../shell/words.ts'
 export const IMPORTS_PATH = '/settings/imports'
 const SECTION = '/settings/customers'
 
-/** How many records are listed for each reason. The page states only the number of the others. */
+/** How many records are listed for each reason at most. The page states only the number of the others. */
 const SHOWN_MAX = 50
 
 interface ImportsView {

@@ -16,8 +16,9 @@ interface KeyView {
   readonly session: Session
   readonly row: ApiKeyRow
   readonly usage: KeyUsage
-  /** The calls by operation in the last 24 hours. */
+  /** The calls and errors by operation in the last 24 hours. */
   readonly operations: readonly OperationCalls[]
+  /** The most frequent errors of the last 30 days. */
   readonly errors: readonly TopError[]
   /** Undefined until a gateway has reported a window. */
   readonly window: WindowView | undefined
@@ -109,14 +110,14 @@ function renderChart(
 ${
   total === 0
     ? html`<p class="hint empty">No calls.</p>`
-    : html`${renderChartFrame({ summary, top, names, bars: bars.map((bar, at) => renderBar(bar, at, top, nameOf(bar.at))) })}
+    : html`${renderChartFrame({ summary, top, names, bars: bars.map((bar, index) => renderBar(bar, index, top, nameOf(bar.at))) })}
 <ul class="legend"><li class="succeeded">Succeeded</li><li class="refused">Rejected (4xx)</li><li class="failed">Failed (5xx)</li></ul>
 <details><summary>Show as a table</summary>${renderUsageTable(title, bars, nameOf)}</details>`
 }
 </section>`
 }
 
-function renderBar(bar: UsageBar, at: number, top: number, name: string): Html {
+function renderBar(bar: UsageBar, index: number, top: number, name: string): Html {
   const parts = [
     ['succeeded', bar.succeeded],
     ['refused', bar.refused],
@@ -129,7 +130,7 @@ ${parts.map(([kind, calls]) => {
   // A single request among thousands must remain visible.
   const height = Math.max((calls / top) * CHART_HEIGHT, 1.5)
   y -= height
-  return html`<rect class="${kind}" x="${at * BAR_WIDTH + 1}" y="${y.toFixed(2)}" width="${BAR_WIDTH - 2}" height="${height.toFixed(2)}"/>`
+  return html`<rect class="${kind}" x="${index * BAR_WIDTH + 1}" y="${y.toFixed(2)}" width="${BAR_WIDTH - 2}" height="${height.toFixed(2)}"/>`
 })}</g>`
 }
 

@@ -41,7 +41,7 @@ export function representWindow(row: ApiKeyRow, { used, ends_at }: KeyWindowRow,
   return { used: isOpen ? used : 0, limit: row.rate_limit, resets_at: isOpen ? ends_at : null }
 }
 
-/** Returns the scopes that keys of the account may have. */
+/** Returns the scopes that the account allows its keys to use. */
 export function allowedScopes(allowance: string | null): readonly Scope[] {
   return allowance === null ? SCOPES : readScopes(allowance)
 }
@@ -68,10 +68,10 @@ export function renderStatus(row: ApiKeyRow, { now, timezone }: TimeContext): Ht
 export function renderScopes(row: ApiKeyRow, allowance: string | null): Html {
   const granted = readScopes(row.granted_scopes)
   const effective = effectiveScopes(granted, allowance)
-  const isNothing = effective.length === 0
+  const hasNoScope = effective.length === 0
   return html`<ul class="chips">${granted.map((scope) =>
     effective.includes(scope)
       ? html`<li title="${scope}">${SCOPE_WORDS[scope]}</li>`
       : html`<li class="off" title="${scope}"><s>${SCOPE_WORDS[scope]}</s> <span>disabled account-wide</span></li>`,
-  )}</ul>${isNothing && html`<p class="hint">This key can only call /api/v1/me.</p>`}`
+  )}</ul>${hasNoScope && html`<p class="hint">This key can only call /api/v1/me.</p>`}`
 }

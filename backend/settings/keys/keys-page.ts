@@ -29,7 +29,8 @@ interface KeysView extends KeysPage {
   readonly endpoints: readonly EndpointHealth[]
   readonly session: Session
   readonly now: Date
-  readonly showsRevoked: boolean
+  /** Whether the list of ended keys is open at first. */
+  readonly showsEnded: boolean
 }
 
 export function renderKeys(frame: Frame, view: KeysView): Html {
@@ -41,7 +42,7 @@ export function renderKeys(frame: Frame, view: KeysView): Html {
 <section aria-labelledby="keys-title">
 <div class="heading"><h2 id="keys-title">API keys</h2>
 ${isAdmin && html`<a class="button primary" href="/settings/api-keys/new">Issue key</a>`}</div>
-${status !== undefined && status !== 'active' ? undefined : active.rows.length === 0 ? renderEmpty(isAdmin, countOf(view) > 0) : renderTable('Active API keys', active.rows, view)}
+${status !== undefined && status !== 'active' ? undefined : active.rows.length === 0 ? renderEmpty(isAdmin, endedCountOf(view) > 0) : renderTable('Active API keys', active.rows, view)}
 ${active.next !== null && renderNext(PATH, { status: 'active', limit, cursor: active.next }, 'More active keys')}
 ${status === 'active' ? undefined : renderEnded(view)}
 ${status !== undefined && html`<p class="back"><a href="${PATH}">All keys</a></p>`}
@@ -59,25 +60,25 @@ ${isAdmin && renderDialog(frame)}`
   return renderPage(frame, { title: 'API & webhooks', section: '/settings/api-keys', main })
 }
 
-function countOf({ counts }: KeysPage): number {
+function endedCountOf({ counts }: KeysPage): number {
   return counts.revoked + counts.expired
 }
 
 function renderEnded(view: KeysView): Html | undefined {
-  const { ended, counts, status, showsRevoked, limit } = view
-  if (countOf(view) === 0) return undefined
-  const isOpen = showsRevoked || status !== undefined
+  const { ended, counts, status, showsEnded, limit } = view
+  if (endedCountOf(view) === 0) return undefined
+  const isOpen = showsEnded || status !== undefined
   const words = counts.expired === 0 ? 'revoked' : 'expired and revoked'
   return html`<details class="revoked"${isOpen && html` open`}>
-<summary>Show ${words} (${countOf(view)})</summary>
+<summary>Show ${words} (${endedCountOf(view)})</summary>
 ${renderTable(`Keys that are ${words}`, ended.rows, view)}
 ${ended.next !== null && renderNext(PATH, { status: status ?? 'ended', limit, cursor: ended.next }, 'More of these keys')}
 </details>`
 }
 
-function renderEmpty(isAdmin: boolean, hasRevoked: boolean): Html {
+function renderEmpty(isAdmin: boolean, hasEnded: boolean): Html {
   return html`<div class="card empty">
-<p><strong>${hasRevoked ? 'No key is active.' : 'There is no API key yet.'}</strong></p>
+<p><strong>${hasEnded ? 'No key is active.' : 'There is no API key yet.'}</strong></p>
 <p class="hint">${
     isAdmin
       ? 'Issue a key for each system that calls the API, so that you can revoke each key separately.'

@@ -1,4 +1,7 @@
-/** The page that confirms a revocation, for browsers in which the dialog of the list does not work. */
+/**
+ * The page that asks for confirmation before a key is revoked. The page of a key links to it. The list of keys links to
+ * it too, but opens a dialog instead if scripts run.
+ */
 import type { ApiKeyRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import { csrfField, renderPage } from '../shell/layout.ts'

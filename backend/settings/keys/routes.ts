@@ -55,7 +55,7 @@ export const keyPages: readonly SessionPage[] = [
         const endpoints = await readEndpoints(database.read, account.id, now)
         const view = {
           ...{ session, ...keys, endpoints, now, limit: list.value('limit') },
-          showsRevoked: list.value('show') === 'revoked',
+          showsEnded: list.value('show') === 'revoked',
         }
         return { page: (frame) => renderKeys(frame, view) }
       }
@@ -148,7 +148,7 @@ export const keyPages: readonly SessionPage[] = [
     async handle({ session, id, now }, { database, usage, flushLastUsed }) {
       await Promise.all([usage.flush(), flushLastUsed()])
       const row = await getKey(database.read, session, id)
-      const used = await readUsage(database.read, row.id, now)
+      const keyUsage = await readUsage(database.read, row.id, now)
       const errors = await readTopErrors(database.read, row.id, now)
       const operations = await readOperations(database.read, row.id, now)
       const reported = await findWindow(database.read, row.id)
@@ -158,8 +158,8 @@ export const keyPages: readonly SessionPage[] = [
           ...representKey(row, session.account.scopeAllowance, now),
           usage: {
             window: window ?? null,
-            calls_by_hour: used.hours,
-            calls_by_day: used.days,
+            calls_by_hour: keyUsage.hours,
+            calls_by_day: keyUsage.days,
             calls_by_operation: operations,
             top_errors: errors.map(({ code, calls, lastDay }) => ({
               code,
@@ -169,7 +169,7 @@ export const keyPages: readonly SessionPage[] = [
           },
         },
         page: (frame) =>
-          renderKey(frame, { session, row, usage: used, operations, errors, window, now }),
+          renderKey(frame, { session, row, usage: keyUsage, operations, errors, window, now }),
       }
     },
   },

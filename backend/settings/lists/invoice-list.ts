@@ -1,4 +1,4 @@
-/** The list of invoices. By default, it shows the unpaid invoices, with the longest overdue first. */
+/** The list of invoices. By default, the page shows the unpaid invoices, the oldest due date first. */
 import { todayIn } from '../../calendar/calendar.ts'
 import type { InvoiceRow } from '../../database/tables.ts'
 import { readDueByAge } from '../../debtors/due-totals.ts'
@@ -112,7 +112,7 @@ interface ParsedQuery {
 
 /**
  * Throws `Problem` 400. By default, JSON contains all invoices, as before views existed: scripts may still expect
- * this.
+ * this. If the query has a customer or a number, the page also shows all.
  */
 function parse({ query, wantsJson }: SessionRequest): ParsedQuery {
   const list = parseListQuery(query, FILTERS)
@@ -277,7 +277,7 @@ ${renderAmountFields(filters)}
 <a class="button small" href="${listPath(`${PATH}.csv`, filters)}" download>CSV</a></form>`
 }
 
-/** The header “Due on” is a link that reverses the order, if an index supports the reversed order. */
+/** The header “Due on” links to the order by due date, or to the reverse of this order, if an index supports it. */
 function headersOf({ search, filters }: ListView): { readonly due: Html } {
   const sorts = sortsOf(search)
   const isByDue = search.number === undefined && search.sort !== '-created'

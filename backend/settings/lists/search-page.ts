@@ -1,6 +1,12 @@
 /** The results of the search field in the header: customers, invoices, payments and messages. */
 import { todayIn } from '../../calendar/calendar.ts'
-import type { DebtorRow, InvoiceRow, MessageRow, PaymentRow } from '../../database/tables.ts'
+import type {
+  DebtorRow,
+  InvoiceRow,
+  MessageRow,
+  PaymentRow,
+  Reader,
+} from '../../database/tables.ts'
 import { listDirectory } from '../../debtors/directory.ts'
 import { findDebtorsByWords } from '../../debtors/find-debtors.ts'
 import { updateTotalsOf } from '../../debtors/ledger-totals.ts'
@@ -20,9 +26,9 @@ import type { Frame } from '../shell/response.ts'
 import type { TimeContext } from '../shell/words.ts'
 
 const PATH = '/settings/search'
-/** How many results of each kind the page shows. */
+/** How many results of each kind the page shows at most. */
 const SHOWN_MAX = 8
-/** Messages about this many of the customers and of the invoices that were found are added to the results. */
+/** The results include messages about the first customers and the first invoices that were found: so many of each. */
 const OWNERS_MAX = 3
 
 const ANY = { min: undefined, max: undefined }
@@ -76,9 +82,7 @@ interface Found {
 
 const NOTHING: Found = { customers: [], invoices: [], payments: [], messages: [] }
 
-type Read = Parameters<typeof searchInvoices>[0]
-
-async function find(read: Read, accountId: string, text: string, today: string): Promise<Found> {
+async function find(read: Reader, accountId: string, text: string, today: string): Promise<Found> {
   const first = { after: undefined, limit: SHOWN_MAX }
   const [debtors, invoices, payments] = await Promise.all([
     findDebtorsByWords(read, accountId, text, 200),
@@ -127,10 +131,10 @@ function renderSearch(frame: Frame, view: SearchView): Html {
   const { text, found, names, blocks, today, times } = view
   const { customers, invoices, payments, messages } = found
   const isNothing = [customers, invoices, payments, messages].every((rows) => rows.length === 0)
-  const renderSection = (title: string, all: string | undefined, count: number, table: Html) =>
+  const renderSection = (title: string, listLink: string | undefined, count: number, table: Html) =>
     count > 0 &&
     html`<section aria-labelledby="found-${title.toLowerCase()}"><div class="heading"><h2 id="found-${title.toLowerCase()}">${title}</h2>
-${all !== undefined && html`<a href="${all}">All<span class="unseen"> ${title.toLowerCase()} found</span></a>`}</div>${table}</section>`
+${listLink !== undefined && html`<a href="${listLink}">All<span class="unseen"> ${title.toLowerCase()} found</span></a>`}</div>${table}</section>`
   const main = html`<h1>Search</h1>
 <p class="lead">${text === '' ? 'Enter a name, a city, an e-mail address, an invoice number or a payment reference in the field at the top of the page.' : html`Results for “<span translate="no">${text}</span>”`}</p>
 ${isNothing && text !== '' && html`<div class="card empty"><p><strong>There are no results.</strong></p><p class="hint">Enter the beginning of a name, a city, an e-mail address, an external ID, an invoice number or a payment reference.</p></div>`}

@@ -34,13 +34,13 @@ export const invitationPages: readonly OpenPage[] = [
     expected: { texts: ['code', 'password'] },
     async handle({ fields, address, userAgent, browserToken, now }, { database, passwords }) {
       const codeHash = hashToken(fields.text('code').trim())
-      const guesser = { email: 'invitation', address }
       const { email } = await getInvitation(database.read, codeHash, now)
-      await database.transaction((tx) => countGuess(tx, { ...guesser, email }, now))
+      const guesser = { email, address }
+      await database.transaction((tx) => countGuess(tx, guesser, now))
       checkChosenPassword(fields.text('password'), email, '/password')
       const passwordHash = await passwords.hash(fields.text('password'))
       const started = await database.transaction(async (tx) => {
-        await uncountGuess(tx, { ...guesser, email }, now)
+        await uncountGuess(tx, guesser, now)
         const actor = actorOf({ id: '', email }, address)
         const user = await acceptInvitation(tx, codeHash, passwordHash, { actor, now })
         return {

@@ -20,7 +20,7 @@ const CHOSEN_WORDS: Readonly<Record<OptionalNotice, readonly [name: string, hint
   ],
   'message.received': [
     'A customer replied to a reminder',
-    'Reminders to the customer are paused until someone resumes them.',
+    'Only if no address for replies is set. Reminders to the customer are paused until someone resumes them.',
   ],
 }
 

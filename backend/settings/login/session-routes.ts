@@ -81,7 +81,7 @@ export const ownSessionPages: readonly SessionPage[] = [
   },
 ]
 
-/** Accepts only paths of Settings. Otherwise a link could redirect users to another site. */
+/** Returns Home unless the text is a path of Settings. Otherwise a link could redirect users to another site. */
 function pathOf(text: string): string {
   return /^\/settings(?:\/[\w-]+)*$/.test(text) ? text : '/settings'
 }

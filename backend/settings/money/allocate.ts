@@ -34,7 +34,7 @@ interface AllocateForm extends Subject {
   readonly payment: PaymentRow
   /** The ids of the invoices to which part of the payment is already allocated. */
   readonly allocated: readonly string[]
-  readonly customer: string
+  readonly customerName: string
   readonly invoices: readonly InvoiceRow[]
   readonly timezone: string
 }
@@ -107,7 +107,7 @@ async function readForm(
     allocated: before.map(({ invoice_id }) => invoice_id),
     ...{ accountId, debtorId, payment, timezone, now },
     today: todayIn(timezone, now),
-    customer: (await findDebtor(reader, accountId, debtorId))?.name ?? '',
+    customerName: (await findDebtor(reader, accountId, debtorId))?.name ?? '',
     invoices: await readAllocatableInvoices(reader, accountId, debtorId, currency),
   }
 }
@@ -118,7 +118,7 @@ function backOf({ id }: PaymentRow) {
 
 function renderForm(
   frame: Frame,
-  { payment, customer, invoices, today }: AllocateForm,
+  { payment, customerName, invoices, today }: AllocateForm,
   entered: Fields,
   problem: Problem | undefined,
 ): Html {
@@ -128,7 +128,7 @@ function renderForm(
   const isNothing = invoices.length === 0 || payment.unapplied_amount === 0
   const main = html`<p class="back"><a href="${back.path}">${back.name}</a></p>
 <h1>${title}</h1>
-<p class="lead">${onAccount} of the payment that was received from <span translate="no">${customer}</span> on ${dateWords(payment.received_on)} is on account.</p>
+<p class="lead">${onAccount} of the payment that was received from <span translate="no">${customerName}</span> on ${dateWords(payment.received_on)} is on account.</p>
 ${renderFaults(problem)}
 ${
   isNothing
@@ -146,14 +146,14 @@ function renderPreview(
   frame: Frame,
   { form, input, effects, hidden }: Preview<AllocateForm, AllocateInput>,
 ): Html {
-  const { payment, customer, timezone } = form
+  const { payment, customerName, timezone } = form
   const sum = input.reduce((total, { amount }) => total + amount, 0)
   const path = `${PATH}/${payment.id}/allocate`
   return renderPreviewPage(frame, {
     title: 'Allocate this money?',
     back: backOf(payment),
     facts: [
-      ['Customer', customer],
+      ['Customer', customerName],
       [
         'Payment',
         html`${renderMoney(payment.amount, payment.currency)}, ${METHOD_WORDS[payment.method]}`,

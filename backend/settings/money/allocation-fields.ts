@@ -14,14 +14,17 @@ import { dateWords, renderMoney } from '../shell/ledger-words.ts'
 import { plural } from '../shell/words.ts'
 import { amountText, readAmountText } from './amount-field.ts'
 
-/** How many invoices the table shows. A form with more would exceed the limit on fields; few payments pay as many. */
+/** How many invoices the table shows at most. A form with more would exceed the limit on fields; few payments pay as many. */
 const SHOWN_MAX = 40
 
 export const ALLOCATIONS: Required<Pick<Expected, 'rows'>> = {
   rows: { allocations: { texts: ['invoice_id'], numbers: ['amount'] } },
 }
 
-/** Returns open invoices, earliest due date first. The invoice `firstId` precedes all others. */
+/**
+ * Returns the open invoices of a debtor in a currency, earliest due date first, at most `SHOWN_MAX`. The invoice
+ * `firstId` precedes all others.
+ */
 export async function readAllocatableInvoices(
   reader: Reader,
   accountId: string,

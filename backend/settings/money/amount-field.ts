@@ -7,7 +7,7 @@ const PLAIN = /^\d+(?:\.\d*)?$/
 const WITH_COMMA = /^(?:\d+|[1-9]\d{0,2}(?:[. '’\u{a0}\u{202f}]\d{3})+),\d{1,2}$/u
 
 /**
- * Returns the amount in minor units, e.g. of `1,234.50` or `1.234,50`, or a description of the fault. `1,500`, which
+ * Returns the amount in minor units, e.g. 123450 for `1,234.50` or `1.234,50`, or a description of the fault. `1,500`, which
  * means different amounts in different countries, is always read as 1500.
  */
 export function readAmountText(text: string, currency: string): number | string {
@@ -30,7 +30,7 @@ export function readAmountText(text: string, currency: string): number | string 
   return amount <= AMOUNT_MAX ? amount : 'is too large'
 }
 
-/** Formats the value of a form field, e.g. `1234.50`. */
+/** Formats an amount in minor units as the value of a form field, e.g. as `1234.50`. */
 export function amountText(amount: number, currency: string): string {
   const exponent = currencyExponent(currency)
   const digits = String(amount).padStart(exponent + 1, '0')

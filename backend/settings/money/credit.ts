@@ -27,7 +27,7 @@ const PATH = '/settings/invoices'
 
 interface CreditForm extends Subject {
   readonly invoice: InvoiceRow
-  readonly customer: string
+  readonly customerName: string
   readonly timezone: string
 }
 
@@ -62,7 +62,7 @@ async function readForm(reader: Reader, { session, id, now }: SessionRequest): P
   return {
     ...{ accountId, debtorId: invoice.debtor_id, invoice, timezone, now },
     today: todayIn(timezone, now),
-    customer: debtor?.name ?? '',
+    customerName: debtor?.name ?? '',
   }
 }
 
@@ -86,7 +86,7 @@ function amountOf(text: string): number | string {
 
 function renderForm(
   frame: Frame,
-  { invoice, customer }: CreditForm,
+  { invoice, customerName }: CreditForm,
   entered: Fields,
   problem: Problem | undefined,
 ): Html {
@@ -94,7 +94,7 @@ function renderForm(
   const path = `${PATH}/${invoice.id}`
   const main = html`<p class="back"><a href="${path}">Invoice <span translate="no">${invoice.number}</span></a></p>
 <h1>Credit invoice <span translate="no">${invoice.number}</span></h1>
-<p class="lead"><span translate="no">${customer}</span> owes ${renderMoney(invoice.amount_due, invoice.currency)} on this invoice. A credit reduces this amount, in part or in full, and cannot be undone.</p>
+<p class="lead"><span translate="no">${customerName}</span> owes ${renderMoney(invoice.amount_due, invoice.currency)} on this invoice. A credit reduces this amount, in part or in full, and cannot be undone.</p>
 ${renderFaults(problem)}
 <form method="post" action="${path}/credit/preview" class="card stack" novalidate>${csrfField(frame)}
 <div class="field"><label for="amount">Amount in <span translate="no">${invoice.currency}</span></label>
@@ -114,13 +114,13 @@ function renderPreview(
   frame: Frame,
   { form, input, effects, hidden }: Preview<CreditForm, Credit>,
 ): Html {
-  const { invoice, customer, timezone } = form
+  const { invoice, customerName, timezone } = form
   const path = `${PATH}/${invoice.id}`
   return renderPreviewPage(frame, {
     title: 'Credit this invoice?',
     back: { path, name: `Invoice ${invoice.number}` },
     facts: [
-      ['Customer', customer],
+      ['Customer', customerName],
       ['Invoice', invoice.number],
       ['Credit', renderMoney(input.amount, invoice.currency)],
       ['Reason', input.reason],

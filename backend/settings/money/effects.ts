@@ -17,7 +17,7 @@ export interface ChangedInvoice {
 }
 
 export interface Effects {
-  /** The debtor's invoices whose amount due or chasing changes, earliest due date first. */
+  /** The debtor's invoices whose status, amount due or chasing changes, earliest due date first. */
   readonly invoices: readonly ChangedInvoice[]
   readonly onAccount: readonly { currency: string; before: number; after: number }[]
   readonly messagesCancelled: number
@@ -72,7 +72,10 @@ interface View {
   readonly balances: readonly Balance[]
 }
 
-/** Before the action, reads the open invoices and the waiting messages. After it, reads those of `before` again. */
+/**
+ * Reads the open invoices and the invoices `invoiceIds`, the waiting messages and the balances. If `before` is given,
+ * reads the invoices and the messages of `before` again, whatever their status is now.
+ */
 async function readView(reader: Reader, subject: Subject, before?: View): Promise<View> {
   const { accountId, debtorId, today, invoiceIds = [] } = subject
   const open = await reader

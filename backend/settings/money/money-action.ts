@@ -24,8 +24,9 @@ export interface MoneyAction<Form extends Subject, Input, Done> {
   /** The message of the error page that Members receive. */
   readonly adminsOnly: string
   readonly flash: string
-  /** The request that undoes the action. If it is absent, the action cannot be undone, and the form says so. */
+  /** Returns the request that undoes the action. Without it, the page that follows offers no Undo. */
   readonly undo?: (form: Form, done: Done, input: Input) => Undo | undefined
+  /** Whether the response has the status 201. */
   readonly isCreation?: boolean
   readonly expected: Expected
   /** Loads the subject of the form. Throws `not_found`. */
@@ -54,6 +55,7 @@ export interface Preview<Form, Input> {
   readonly form: Form
   readonly input: Input
   readonly effects: Effects
+  /** The entered values and an idempotency key, as hidden fields. */
   readonly hidden: Html
 }
 
@@ -192,7 +194,7 @@ export async function performOnce(
   return { json: JSON.parse(outcome.body), location: location(outcome.resourceId) }
 }
 
-/** Rejects changes to the invoices and payments of a read-only account, as the API does. */
+/** Rejects changes to the records of a read-only account, as the API does. */
 export function rejectIfReadOnly({ account }: Session): void {
   if (!isReadOnly(account.status)) return
   const state = account.status === 'trial_paused' ? 'on a paused trial' : account.status

@@ -9,14 +9,14 @@ import type { Frame } from '../shell/response.ts'
 import { plural } from '../shell/words.ts'
 import type { ChangedInvoice, Effects } from './effects.ts'
 
-/** How many invoices are listed. The page states only the number of the others. */
+/** How many invoices are listed at most. The page states only the number of the others. */
 const SHOWN_MAX = 40
 
 export interface PreviewPage {
   /** The question, e.g. `Record this payment?`. */
   readonly title: string
   readonly back: { readonly path: string; readonly name: string }
-  /** The entered values. */
+  /** The entered values, and what the action applies to. */
   readonly facts: readonly (readonly [name: string, value: Html | string])[]
   readonly warning?: Html | undefined
   readonly effects: Effects
@@ -25,7 +25,7 @@ export interface PreviewPage {
   /** The path that shows the form again with the entered values. */
   readonly editAction: string
   readonly button: string
-  /** The entered values as hidden fields. */
+  /** The entered values and an idempotency key, as hidden fields. */
   readonly hidden: Html
 }
 
@@ -47,7 +47,7 @@ ${effects.invoices.length > 0 && renderInvoices(effects.invoices, timezone)}</se
   return renderPage(frame, { title, section: '/settings/customers', main })
 }
 
-/** Renders the effects as sentences, for confirmation pages that request a reason. */
+/** Renders the effects as lists of sentences, for confirmation pages that request a reason. */
 export function renderEffects(effects: Effects, timezone: string): Html {
   const shown = effects.invoices.slice(0, SHOWN_MAX)
   const rest = effects.invoices.length - shown.length

@@ -3,6 +3,7 @@ import type { DebtorRow, InvoiceRow, PaymentRow } from '../../database/tables.ts
 import type { NewPayment } from '../../payments/payments.ts'
 import type { Subject } from './effects.ts'
 
+/** What a payment is allocated to. */
 export const PUT_TO = ['oldest_first', 'chosen', 'on_account'] as const
 export type PutTo = (typeof PUT_TO)[number]
 
@@ -14,9 +15,11 @@ export interface RecordForm extends Subject {
   readonly invoices: readonly InvoiceRow[]
   /** The invoice from whose page the form was opened. */
   readonly invoice: InvoiceRow | undefined
-  /** The debtor's payments, newest first. */
+  /** The debtor's newest payments, at most `RECENT_MAX`, newest first. */
   readonly recent: readonly PaymentRow[]
   readonly timezone: string
 }
+
+export const RECENT_MAX = 50
 
 export type RecordInput = NewPayment

@@ -130,7 +130,7 @@ export function renderRecordPreview(
   })
 }
 
-/** Warns of a similar recent payment, because people are most likely to record the same payment twice by mistake. */
+/** Warns if a recent payment has the same amount and date: the most likely mistake is to record a payment twice. */
 function renderDuplicateWarning({ recent }: RecordForm, input: RecordInput): Html | undefined {
   const similar = recent.find(
     (row) =>

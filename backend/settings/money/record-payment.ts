@@ -22,7 +22,7 @@ import {
 import { amountText, readAmountText } from './amount-field.ts'
 import { type MoneyAction, moneyActionPages } from './money-action.ts'
 import { renderPickCustomer } from './pick-customer-page.ts'
-import { PUT_TO, type PutTo, type RecordForm, type RecordInput } from './record-form.ts'
+import { PUT_TO, type PutTo, RECENT_MAX, type RecordForm, type RecordInput } from './record-form.ts'
 import { renderRecordForm, renderRecordPreview } from './record-payment-page.ts'
 
 const PATH = '/settings/payments'
@@ -51,7 +51,7 @@ const action: MoneyAction<RecordForm, RecordInput, RecordedPayment> = {
     received_on: today,
     method: 'bank_transfer',
     put_to: invoice === undefined ? 'oldest_first' : 'chosen',
-    ...allocationDefaults(invoices, (one) => (one.id === invoice?.id ? one.amount_due : 0)),
+    ...allocationDefaults(invoices, ({ id, amount_due }) => (id === invoice?.id ? amount_due : 0)),
   }),
   renderForm: renderRecordForm,
   parse: parsePayment,
@@ -103,7 +103,7 @@ async function readForm(reader: Reader, request: SessionRequest): Promise<Record
   const debtor = (await findDebtor(reader, accountId, debtorId)) ?? notFound('customer', debtorId)
   const today = todayIn(timezone, now)
   const balances = (await readBalances(reader, accountId, [debtorId], today)).get(debtorId) ?? []
-  const currencies = balances.filter((one) => one.outstanding > 0).map((one) => one.currency)
+  const currencies = balances.filter((row) => row.outstanding > 0).map((row) => row.currency)
   const given = sentValue('currency')
   const currency =
     invoice?.currency ?? parseCurrency(given) ?? currencies[0] ?? debtor.currency ?? 'EUR'
@@ -114,7 +114,7 @@ async function readForm(reader: Reader, request: SessionRequest): Promise<Record
     .where('debtor_id', '=', debtorId)
     .orderBy('created_at', 'desc')
     .orderBy('id', 'desc')
-    .limit(50)
+    .limit(RECENT_MAX)
     .execute()
   return {
     ...{ accountId, timezone, debtorId, today, now, debtor, invoice, recent, currencies, currency },
@@ -154,9 +154,9 @@ function parsePayment(form: RecordForm, fields: Fields): RecordInput {
     currency,
     ...(putTo === 'chosen'
       ? {
-          allocations: allocations.map((one) => ({
-            invoice_id: one.invoiceId,
-            amount: one.amount,
+          allocations: allocations.map((allocation) => ({
+            invoice_id: allocation.invoiceId,
+            amount: allocation.amount,
           })),
         }
       : { debtor_id: form.debtorId }),
@@ -179,6 +179,6 @@ function parsePayment(form: RecordForm, fields: Fields): RecordInput {
 function putToOf(fields: Fields): PutTo {
   const text = fields.text('put_to')
   if (text === '') return fields.list('allocations/invoice_id').length > 0 ? 'chosen' : 'on_account'
-  const known = PUT_TO.find((one) => one === text)
+  const known = PUT_TO.find((candidate) => candidate === text)
   return known ?? invalid('put_to', `put_to must be one of ${PUT_TO.join(', ')}.`)
 }

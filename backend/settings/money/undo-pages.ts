@@ -1,5 +1,6 @@
 /**
- * The pages that reverse a payment or take back an allocation: both request a reason and show the effects.
+ * The pages that reverse a payment or take back an allocation: both request a reason and show the effects. Also the
+ * requests of the Undo button after an allocation was made or taken back.
  */
 import { randomUUID } from 'node:crypto'
 import type { Problem } from '../../../shared/contract/problem.ts'
@@ -122,7 +123,7 @@ async function undoAllocation(
     'invoice_id',
     'amount',
   )) {
-    const present = allocated.find((one) => one.invoice_id === invoiceId)
+    const present = allocated.find(({ invoice_id }) => invoice_id === invoiceId)
     if (present !== undefined && String(present.amount) !== amount) {
       invalid(
         'allocations',

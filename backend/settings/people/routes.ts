@@ -1,4 +1,7 @@
-/** The routes that list, invite, deactivate and reactivate an account's users, and change their roles. */
+/**
+ * The routes that list, invite, deactivate and reactivate an account's users, change their roles, and withdraw
+ * invitations.
+ */
 import { createId } from '../../../shared/contract/id.ts'
 import { Problem } from '../../../shared/contract/problem.ts'
 import type { InvitationRow, UserRow } from '../../database/tables.ts'

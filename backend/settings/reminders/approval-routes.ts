@@ -62,7 +62,7 @@ export const approvalPages: readonly SessionPage[] = [
     path: `${PATH}/{id}`,
     async handle(request, deps) {
       const view = await readView(request, deps)
-      // If the reminder was decided in the meantime, the page of the message is shown instead.
+      // If the reminder no longer waits for approval, the page of the message is shown instead.
       if (view === undefined)
         return {
           location: `/settings/messages/${request.id}`,
@@ -115,8 +115,8 @@ async function sendingTime(
 }
 
 /**
- * Offers Undo, unless the reminder is sent immediately because it is within business hours. Before business hours, an
- * approval can be taken back until they begin.
+ * Offers Undo, except after an approval within business hours, because the reminder is then sent immediately. At other
+ * times, an approval can be taken back until business hours begin.
  */
 async function setDecisionFlash(
   tx: Transaction,
@@ -176,7 +176,7 @@ async function readView(
   const { debtor_id } = approval.message
   const newest = await newestFrom(undefined, 10, async () => undefined)
   const ids = approval.invoices.map((invoice) => invoice.id)
-  const [invoices, history, earlier, payment, account, debtor] = await Promise.all([
+  const [invoices, history, otherMessages, details, account, debtor] = await Promise.all([
     findInvoices(read, accountId, ids),
     readHistory(read, accountId, id),
     listMessages(read, accountId, { debtor_id }, newest),
@@ -184,7 +184,7 @@ async function readView(
     getAccount(read, accountId),
     findDebtor(read, accountId, debtor_id),
   ])
-  const currenciesWithDetails = payment.map(({ currency }) => currency)
+  const currenciesWithDetails = details.map(({ currency }) => currency)
   const withoutDetails = invoices.filter(
     (row) => row.payment_url === null && !currenciesWithDetails.includes(row.currency),
   )
@@ -197,7 +197,7 @@ async function readView(
     sender: { name: approval.senderName ?? account.name, replyTo: account.reply_to },
     language: chooseLanguage(debtor?.language),
     currenciesWithoutDetails: [...new Set(withoutDetails.map(({ currency }) => currency))],
-    earlier: earlier.filter((row) => row.id !== id),
+    otherMessages: otherMessages.filter((row) => row.id !== id),
   }
 }
 

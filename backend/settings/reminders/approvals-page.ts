@@ -1,4 +1,4 @@
-/** The pages of approvals: the queue with recent decisions, one reminder, and the confirmation of an approval. */
+/** The pages of approvals: the queue with recent outcomes, one reminder, and the confirmation of an approval. */
 import type { InvoiceRow, MessageRow, MessageTransitionRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import type { Language } from '../../mail/wording/languages.ts'
@@ -25,7 +25,9 @@ const PATH = '/settings/approvals'
 interface ApprovalsView {
   readonly session: Session
   readonly approvals: readonly Approval[]
+  /** The number of all reminders that wait for approval. */
   readonly waiting: number
+  /** Reminders that were decided or lapsed recently. */
   readonly decided: readonly DecidedMessage[]
   /** Customer names by id. */
   readonly customers: ReadonlyMap<string, string>
@@ -104,8 +106,8 @@ export interface ApprovalView {
   readonly language: Language
   /** Currencies in which the reminder does not say how to pay. */
   readonly currenciesWithoutDetails: readonly string[]
-  /** Earlier messages to the same customer. */
-  readonly earlier: readonly MessageRow[]
+  /** The newest other messages to and from the same customer. */
+  readonly otherMessages: readonly MessageRow[]
 }
 
 /** Renders sender and subject. The recipient is omitted: the facts above show it, masked for Members. */
@@ -124,8 +126,16 @@ const REJECT: PageAction = {
 }
 
 export function renderApproval(frame: Frame, view: ApprovalView, rejected?: RejectedAction): Html {
-  const { session, approval, invoices, history, earlier, currenciesWithoutDetails, sender, now } =
-    view
+  const {
+    session,
+    approval,
+    invoices,
+    history,
+    otherMessages,
+    currenciesWithoutDetails,
+    sender,
+    now,
+  } = view
   const { message, debtorName, expiresAt, seen } = approval
   const { timezone } = session.account
   const path = `${PATH}/${message.id}`
@@ -136,7 +146,7 @@ export function renderApproval(frame: Frame, view: ApprovalView, rejected?: Reje
 <p class="total">Lapses ${exactTime(expiresAt, timezone)}</p></div>
 ${!isShownInForm && renderFaults(rejected?.problem)}
 ${renderMissingPayment(currenciesWithoutDetails, session.user.role === 'admin')}
-${renderMessageFacts({ row: message, session, customer: debtorName, invoices })}
+${renderMessageFacts({ row: message, session, customerName: debtorName, invoices })}
 ${renderEnvelope(sender, message)}
 ${renderMessageText(message, true, true)}
 ${
@@ -147,8 +157,8 @@ ${renderActionWithReason(frame, path, { ...REJECT, fields: () => seenField }, is
     : html`<p class="hint">Only an Admin can approve or reject this reminder.</p>`
 }
 <section aria-labelledby="history"><h2 id="history">History</h2>${renderHistory(history, timezone)}</section>
-<section aria-labelledby="earlier"><h2 id="earlier">Earlier messages to this customer</h2>
-${earlier.length === 0 ? html`<p class="card hint">None.</p>` : renderMessageTable('Earlier messages to this customer', earlier, { now, timezone })}</section>`
+<section aria-labelledby="others"><h2 id="others">Other messages of this customer</h2>
+${otherMessages.length === 0 ? html`<p class="card hint">None.</p>` : renderMessageTable('Other messages of this customer', otherMessages, { now, timezone })}</section>`
   return renderPage(frame, {
     title: `Approve: ${debtorName}`,
     section: '/settings/reminders',
@@ -163,7 +173,7 @@ export interface ApproveView extends Pick<ApprovalView, 'approval' | 'session' |
   readonly seen: string
 }
 
-/** Renders the page that confirms an approval, and says when the reminder will be sent. */
+/** Renders the page that asks to confirm an approval, and says when the reminder will be sent. */
 export function renderApprove(frame: Frame, view: ApproveView): Html {
   const { approval, session, now, sendsAt, seen } = view
   const { message, debtorName } = approval

@@ -99,7 +99,7 @@ ${
 <p>${installation.reason}</p><p class="hint">${installation.changedAt !== null && timeAgo(installation.changedAt, times)}</p></section>`
 }
 <section class="card stack" aria-labelledby="state">
-<h2 id="state">${own.isOn ? 'Reminders of your account are stopped' : 'Reminders are being sent'}</h2>
+<h2 id="state">${own.isOn ? 'Reminders of your account are stopped' : 'Reminders of your account are not stopped'}</h2>
 ${own.isOn ? html`<p>${own.reason}</p><p class="hint">Stopped ${by}.</p>` : by && html`<p class="hint">Resumed ${by}.</p>`}
 ${isAdmin && (own.isOn ? renderRelease(frame) : renderStopForm(frame, rejected))}
 ${!isAdmin && html`<p class="hint">${ADMINS_ONLY}</p>`}

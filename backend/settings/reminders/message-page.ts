@@ -18,7 +18,7 @@ export interface MessageView {
   readonly session: Session
   readonly now: Date
   readonly row: MessageRow
-  readonly customer: string
+  readonly customerName: string
   readonly invoices: readonly InvoiceRow[]
   readonly history: readonly MessageTransitionRow[]
   readonly hasHtml: boolean
@@ -48,21 +48,21 @@ ${renderHistory(history, timezone)}
 export function renderMessageFacts({
   row,
   session,
-  customer,
+  customerName,
   invoices,
-}: Pick<MessageView, 'row' | 'session' | 'customer' | 'invoices'>): Html {
+}: Pick<MessageView, 'row' | 'session' | 'customerName' | 'invoices'>): Html {
   const { timezone } = session.account
   const isAdmin = session.user.role === 'admin'
   const to = row.recipient === null ? '–' : isAdmin ? row.recipient : maskRecipient(row.recipient)
   return html`<section class="card"><dl class="facts">
-<div><dt>Customer</dt><dd><a href="/settings/customers/${row.debtor_id}" translate="no">${customer}</a></dd></div>
+<div><dt>Customer</dt><dd><a href="/settings/customers/${row.debtor_id}" translate="no">${customerName}</a></dd></div>
 <div><dt>${row.direction === 'outbound' ? 'To' : 'From'}</dt><dd translate="no">${to}</dd></div>
 ${row.amount_due !== null && row.currency !== null && html`<div><dt>Amount due in the text</dt><dd>${renderMoney(row.amount_due, row.currency)}</dd></div>`}
 ${row.sent_at === null ? row.scheduled_for !== null && html`<div><dt>Scheduled for</dt><dd>${exactTime(row.scheduled_for, timezone)}</dd></div>` : html`<div><dt>Sent</dt><dd>${exactTime(row.sent_at, timezone)}</dd></div>`}
 ${row.delivered_at !== null && html`<div><dt>Delivered</dt><dd>${exactTime(row.delivered_at, timezone)}</dd></div>`}
 ${row.bounce_type !== null && html`<div><dt>Bounced</dt><dd>${row.bounce_type === 'hard' ? 'permanently' : 'temporarily'} <span translate="no">${row.bounce_code}</span></dd></div>`}
 ${row.approval_decided_by !== null && row.approval_decided_at !== null && html`<div><dt>Decided</dt><dd>${row.approval_status}, <span translate="no">${labelOf(row.approval_decided_by)}</span>, ${exactTime(row.approval_decided_at, timezone)}</dd></div>`}
-${invoices.length > 0 && html`<div class="whole"><dt>About</dt><dd>${invoices.map(({ id, number }, at) => html`${at > 0 && ', '}<a href="/settings/invoices/${id}" translate="no">${number}</a>`)}</dd></div>`}
+${invoices.length > 0 && html`<div class="whole"><dt>About</dt><dd>${invoices.map(({ id, number }, index) => html`${index > 0 && ', '}<a href="/settings/invoices/${id}" translate="no">${number}</a>`)}</dd></div>`}
 </dl></section>`
 }
 

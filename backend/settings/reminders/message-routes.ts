@@ -73,7 +73,7 @@ export const messagePages: readonly SessionPage[] = [
       ])
       const view = {
         ...{ session, row, invoices, history, now },
-        customer: names.get(row.debtor_id) ?? '',
+        customerName: names.get(row.debtor_id) ?? '',
         hasHtml: text !== undefined,
       }
       return {

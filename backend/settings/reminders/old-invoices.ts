@@ -107,7 +107,7 @@ interface View {
 
 function renderOldInvoices(frame: Frame, old: OldInvoices, { isAdmin, chased }: View): Html {
   const { invoices, hasMore, customers, due } = old
-  const atLeast = hasMore ? 'More than ' : ''
+  const atLeast = hasMore ? 'At least ' : ''
   const main = html`<p class="back"><a href="${SECTION}">Reminders</a></p>
 <h1>Old invoices</h1>
 <p class="lead">These invoices were past due when they were created, most of them by an import. No reminder is sent about them

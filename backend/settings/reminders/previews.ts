@@ -1,6 +1,6 @@
 /**
  * Computes each preview of reminders once for concurrent requests. For an account with thousands of customers, the
- * computation takes seconds. The preview is therefore cached for a while, and shown with the time of its computation.
+ * computation takes seconds. A slow preview is therefore cached for a while, and shown with the time of its computation.
  * A request that would wait too long receives a page that asks the user to reload it.
  */
 import { setTimeout as delay } from 'node:timers/promises'
@@ -11,12 +11,12 @@ const WAIT_MS = 5000
 /** Previews that took longer are cached. */
 const SLOW_MS = 1000
 const CACHED_MS = 120_000
-/** How many previews are cached. Each can take up to twenty megabytes of memory. */
+/** How many previews are cached or shared while they are computed. Each can take twenty megabytes of memory. */
 const CACHED_MAX = 4
 
 export interface Preview {
   readonly messages: readonly PreviewedMessage[]
-  /** The time of the computation. */
+  /** The time at which the computation began. */
   readonly at: Date
 }
 

@@ -17,9 +17,9 @@ import { renderReminderTabs } from './reminder-tabs.ts'
 
 const PATH = '/settings/reminders'
 
-/** How many reminders are shown for each day. */
+/** How many reminders are shown at most for each day, and for each reason why reminders are blocked. */
 const SHOWN_MAX = 10
-/** How many reminders are shown if the page shows only one day. */
+/** How many reminders are shown at most if the page shows only one day. */
 const SHOWN_ALONE_MAX = 500
 
 export interface RemindersView {
@@ -109,8 +109,8 @@ function daysOf(
   const first = addDays(today, -weekdayOf(today))
   const last = addDays(today, days)
   const count = Math.ceil((daysFrom(first, last) + 1) / 7) * 7
-  return Array.from({ length: count }, (_, at) => {
-    const date = addDays(first, at)
+  return Array.from({ length: count }, (_, index) => {
+    const date = addDays(first, index)
     const isHoliday = holidays.includes(date)
     return {
       date,
@@ -142,13 +142,13 @@ function renderDay(
   { date, messages, isPast, isToday, isDayOff, isHoliday }: Day,
   chosen: string | undefined,
 ): Html {
-  const kind = `${isPast ? ' past' : ''}${isToday ? ' today' : ''}${isDayOff ? ' free' : ''}${date === chosen ? ' chosen' : ''}`
+  const classes = `${isPast ? ' past' : ''}${isToday ? ' today' : ''}${isDayOff ? ' free' : ''}${date === chosen ? ' chosen' : ''}`
   const name = html`<time datetime="${date}"${isToday && html` aria-current="date"`}><span class="unseen">${isToday && 'Today, '}${longDay(date)}</span><span aria-hidden="true">${Number(date.slice(8))}${date.endsWith('-01') && html` <span class="month">${format({ month: 'short' }, date)}</span>`}</span></time>`
   if (messages.length === 0) {
-    return html`<li class="day${kind}">${name}${isHoliday && html`<span class="hint">Holiday</span>`}</li>`
+    return html`<li class="day${classes}">${name}${isHoliday && html`<span class="hint">Holiday</span>`}</li>`
   }
   const stages = Map.groupBy(messages, stageOf)
-  return html`<li class="day busy${kind}"><a href="${PATH}?day=${date}#day-${date}">${name}
+  return html`<li class="day busy${classes}"><a href="${PATH}?day=${date}#day-${date}">${name}
 <span class="unseen">: ${plural(messages.length, 'reminder')}</span>
 <span class="total" aria-hidden="true">${messages.length}</span>
 <span class="stages" aria-hidden="true">${STAGE_ORDER.flatMap((stage) => {

@@ -194,7 +194,9 @@ function holidaysOf(fields: Fields): { readonly date: string; readonly line: num
     .list('holidays')
     .join('\n')
     .split(/\r\n|\r|\n/)
-    .flatMap((text, at) => text.split(/[,;]/).map((part) => ({ date: part.trim(), line: at + 1 })))
+    .flatMap((text, index) =>
+      text.split(/[,;]/).map((part) => ({ date: part.trim(), line: index + 1 })),
+    )
     .filter(({ date }) => date !== '')
 }
 
@@ -215,8 +217,8 @@ function withHolidayLines(problem: Problem, fields: Fields): Problem {
   const holidays = holidaysOf(fields)
   const errors = given.map((error) => {
     const pointer = String(error.pointer)
-    const [, at] = /^\/holidays\/(\d+)$/.exec(pointer) ?? []
-    const holiday = at === undefined ? undefined : holidays[Number(at)]
+    const [, index] = /^\/holidays\/(\d+)$/.exec(pointer) ?? []
+    const holiday = index === undefined ? undefined : holidays[Number(index)]
     if (holiday === undefined) return error
     const { line, date } = holiday
     const detail = `Line ${line}, “${date.slice(0, 40)}”, is not a date such as 2026-12-25.`

@@ -217,18 +217,21 @@ function sentWording(fields: Fields): Wording {
   }
 }
 
-/** If the number is empty, uses the invoice with the earliest due date. Throws `validation_failed` at `/invoice`. */
+/**
+ * If the number is empty, the sample is about the unpaid invoice with the earliest due date or, if nothing is owed, a
+ * made-up invoice. Throws `validation_failed` at `/invoice`.
+ */
 async function readSample(
   { session, now }: SessionRequest,
   { database: { read }, baseUrl }: SettingsDeps,
   key: WordingKey,
   wording: Wording,
-  number: string,
+  invoiceNumber: string,
 ): Promise<SampleReminder> {
   const account = await getAccount(read, session.account.id)
-  const invoiceId = await findInvoiceId(read, account.id, number.trim())
+  const invoiceId = await findInvoiceId(read, account.id, invoiceNumber.trim())
   const sample = await sampleReminder(read, account, { ...key, wording, invoiceId }, baseUrl, now)
-  return sample ?? notFound('invoice', number)
+  return sample ?? notFound('invoice', invoiceNumber)
 }
 
 async function respondWithPreview(

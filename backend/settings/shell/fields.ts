@@ -55,8 +55,8 @@ export class Fields {
   }
 
   /**
-   * Returns null if the field is empty or was not sent, and NaN if the text of a form is not a whole number of
-   * up to nine digits.
+   * Returns null if the field is empty or was not sent, and NaN if the value is not a whole number of up to nine
+   * digits.
    */
   number(name: string): number | null {
     const text = this.text(name).trim()
@@ -76,7 +76,7 @@ export class Fields {
   rows(name: string, ...members: readonly string[]): readonly Readonly<Record<string, string>>[] {
     const columns = members.map((member) => this.list(`${name}/${member}`))
     return (columns[0] ?? []).map((_, index) =>
-      Object.fromEntries(members.map((member, at) => [member, columns[at]?.[index] ?? ''])),
+      Object.fromEntries(members.map((member, column) => [member, columns[column]?.[index] ?? ''])),
     )
   }
 
@@ -113,7 +113,7 @@ export function unsupportedType(): Problem {
   return new Problem('unsupported_media_type', detail, { headers: { accept: 'application/json' } })
 }
 
-/** Throws a 422 that lists every fault. */
+/** Throws a 422 that lists the faults. */
 function readJson(body: JsonObject, expected: Expected) {
   const values = new Map<string, readonly string[]>()
   for (const [path, value] of membersOf(validateBody(schemaOf(expected), body))) {

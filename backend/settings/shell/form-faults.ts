@@ -9,7 +9,7 @@ const DUPLICATE_FIELDS: Readonly<Record<string, string>> = {
   duplicate_invoice_number: 'number',
 }
 
-/** Returns the problem with faults that point to the form's fields and begin with the fields' labels. */
+/** Returns the problem with faults that point to the form's fields and, if a field has a label, begin with it. */
 export function withFieldLabels(problem: Problem, labels: Labels): Problem {
   const duplicate = DUPLICATE_FIELDS[problem.code]
   if (duplicate !== undefined) {

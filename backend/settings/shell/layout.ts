@@ -48,7 +48,7 @@ const FLASHES: Readonly<Record<string, string>> = {
   old_invoices_chased: 'Reminders about the old invoices are sent in business hours.',
   customer_archived: 'Customer archived. No more reminders are sent.',
   customer_restored: 'Customer restored. Reminders continue from where they stopped.',
-  customer_cleared: 'Mail is sent to the customer again.',
+  customer_cleared: 'Confirmed. Mail can be sent to the customer again.',
   customer_schedule: 'The customer’s schedule was changed.',
   invoice_finalised: 'Invoice finalized. The customer now owes it.',
   invoice_voided: 'The invoice is void.',
@@ -162,7 +162,7 @@ interface Tab {
   readonly count?: number
 }
 
-/** Renders links to the pages of one section as tabs; `path` is that of the current page. */
+/** Renders links to the pages of one section as tabs; `path` is the path of the current page. */
 export function renderTabs(label: string, tabs: readonly Tab[], path: string): Html {
   return html`<nav class="tabs" aria-label="${label}"><ul>${tabs.map(
     (tab) =>
@@ -203,7 +203,7 @@ export function faultsOf(problem: Problem | undefined): readonly Fault[] {
 export function renderFault(problem: Problem | undefined, field: string): Html | undefined {
   const faults = faultsOf(problem).filter((candidate) => candidate.field === field)
   if (faults.length === 0) return undefined
-  return html`<p class="fault" id="${field}-fault">${faults.map(({ detail }, at) => html`${at > 0 && html`<br>`}${detail}`)}</p>`
+  return html`<p class="fault" id="${field}-fault">${faults.map(({ detail }, index) => html`${index > 0 && html`<br>`}${detail}`)}</p>`
 }
 
 /** Returns the attributes that link a field to its hint and its fault. */

@@ -1,4 +1,4 @@
-/** The words for the states of invoices, payments and reminders. */
+/** The words for the states of customers, invoices, payments and reminders. */
 import type {
   DebtorRow,
   InvoiceRow,
@@ -96,8 +96,8 @@ export const METHOD_WORDS: Readonly<Record<PaymentRow['method'], string>> = {
 
 export function renderInvoiceStatus(row: InvoiceRow, today: string): Html {
   const late = daysPastDue(row, today)
-  const isSettled = row.status === 'paid'
-  return html`<span class="badge${isSettled && ' active'}">${INVOICE_STATUS_WORDS[row.status]}</span>${
+  const isPaid = row.status === 'paid'
+  return html`<span class="badge${isPaid && ' active'}">${INVOICE_STATUS_WORDS[row.status]}</span>${
     late > 0 && html` <span class="badge late">${plural(late, 'day')} late</span>`
   }${row.chasing_blocked_reason === 'disputed' && html` <span class="badge held">Disputed</span>`}`
 }
@@ -166,7 +166,7 @@ export function renderMoney(amount: number, currency: string): Html {
   return html`<span class="money" translate="no">${moneyText(amount, currency)}</span>`
 }
 
-/** Formats an instant in the account's time zone, e.g. `Tue 24 Nov`. */
+/** Formats an instant as a day in the time zone, e.g. as `Tue 24 Nov`. */
 export function dayOf(at: string, timezone: string): string {
   return new Intl.DateTimeFormat('en-GB', {
     timeZone: timezone,
@@ -176,7 +176,7 @@ export function dayOf(at: string, timezone: string): string {
   }).format(new Date(at))
 }
 
-/** Formats a calendar date, e.g. `24 Nov 2026`. */
+/** Formats a calendar date, e.g. as `24 Nov 2026`. */
 export function dateWords(date: string): string {
   return new Intl.DateTimeFormat('en-GB', { timeZone: 'UTC', dateStyle: 'medium' }).format(
     new Date(`${date}T00:00:00Z`),

@@ -93,7 +93,7 @@ interface Page<V extends PageRequest> {
   readonly path: string
   readonly expected?: Expected
   handle(pageRequest: V, deps: SettingsDeps): Promise<Response>
-  /** Renders the form again with the problem. If it is absent, an error page shows the problem. */
+  /** Renders the form again with the problem. If it is absent or resolves with undefined, an error page is shown. */
   rerender?(pageRequest: V, problem: Problem, deps: SettingsDeps): Promise<RenderPage | undefined>
 }
 

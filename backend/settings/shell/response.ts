@@ -21,7 +21,7 @@ export type RenderPage = (frame: Frame) => Html
 
 export interface Response {
   readonly status?: number
-  /** The JSON of the response. If it is undefined, the status is 204. */
+  /** The JSON of the response. If it is undefined, a JSON response has the status 204, or 406 if there is a page. */
   readonly json?: unknown
   readonly page?: RenderPage
   /** A complete HTML document, which a page shows in an iframe. */

@@ -1,4 +1,4 @@
-/** The words of Settings: scopes in plain words, and relative times. */
+/** The words of Settings: scopes in plain words, times and numbers. */
 import { SCOPES, type Scope } from '../../accounts/scopes.ts'
 import { type Html, html } from '../../html/html.ts'
 
@@ -33,13 +33,13 @@ export interface TimeContext {
   readonly timezone: string
 }
 
-/** Renders `4 minutes ago`, with the exact time as a tooltip. */
+/** Renders a relative time such as `4 minutes ago`, with the exact time as a tooltip. */
 export function timeAgo(at: string, { now, timezone }: TimeContext): Html {
   const exact = exactTime(at, timezone)
   return html`<time datetime="${at}" title="${exact}">${agoWords(at, now)}</time>`
 }
 
-/** Renders `4 minutes ago` with the exact time below it, for facts that people act on. */
+/** Renders a relative time with the exact time below it, for facts that people act on. */
 export function timeAgoExact(at: string, times: TimeContext): Html {
   return html`${timeAgo(at, times)} <span class="stamp">${exactTime(at, times.timezone)}</span>`
 }

@@ -1,4 +1,4 @@
-/** The page that confirms that an endpoint is deleted. It shows how many events are sent to the endpoint. */
+/** The page that asks for confirmation before an endpoint is deleted. It shows how much the endpoint is used. */
 import type { WebhookEndpointRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import type { EndpointRecord } from '../../webhooks/representation.ts'

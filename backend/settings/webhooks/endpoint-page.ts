@@ -61,8 +61,8 @@ ${
 
 function renderChart(hours: readonly HourOfAttempts[], now: Date, timezone: string): Html {
   const byHour = new Map(hours.map((hour) => [hour.hour, hour]))
-  const bars = Array.from({ length: 24 }, (_, at) => {
-    const hour = new Date(now.getTime() - (23 - at) * HOUR_MS).toISOString().slice(0, 13)
+  const bars = Array.from({ length: 24 }, (_, index) => {
+    const hour = new Date(now.getTime() - (23 - index) * HOUR_MS).toISOString().slice(0, 13)
     return byHour.get(hour) ?? { hour, attempts: 0, succeeded: 0 }
   })
   const attempts = bars.reduce((sum, bar) => sum + bar.attempts, 0)
@@ -76,8 +76,8 @@ function renderChart(hours: readonly HourOfAttempts[], now: Date, timezone: stri
 <p class="total">${attempts > 0 && html`${successRate(attempts, succeeded)} of `}${plural(attempts, 'attempt')}</p></div>
 ${
   attempts === 0
-    ? html`<p class="hint empty">No event was sent.</p>`
-    : html`${renderChartFrame({ summary, top, names, bars: bars.map((bar, at) => renderBar(bar, at, top, timezone)) })}
+    ? html`<p class="hint empty">No event was sent in the last 24 hours.</p>`
+    : html`${renderChartFrame({ summary, top, names, bars: bars.map((bar, index) => renderBar(bar, index, top, timezone)) })}
 <ul class="legend"><li class="succeeded">Succeeded</li><li class="failed">Failed</li></ul>
 <details><summary>Show as a table</summary><table class="plain"><caption class="unseen">Attempts by hour</caption>
 <thead><tr><th scope="col">Hour</th><th scope="col">Succeeded</th><th scope="col">Failed</th></tr></thead>
@@ -96,7 +96,7 @@ function hourName(hour: string, timezone: string): string {
 
 function renderBar(
   { hour, attempts, succeeded }: HourOfAttempts,
-  at: number,
+  index: number,
   top: number,
   timezone: string,
 ): Html {
@@ -105,7 +105,7 @@ function renderBar(
   const bad = (attempts - succeeded) * scale
   const rect = (kind: string, y: number, height: number) =>
     height > 0 &&
-    html`<rect class="${kind}" x="${at * BAR_WIDTH + 1}" y="${y.toFixed(2)}" width="${BAR_WIDTH - 2}" height="${height.toFixed(2)}"/>`
+    html`<rect class="${kind}" x="${index * BAR_WIDTH + 1}" y="${y.toFixed(2)}" width="${BAR_WIDTH - 2}" height="${height.toFixed(2)}"/>`
   return html`<g><title>${hourName(hour, timezone)}: ${plural(attempts, 'attempt')}</title>
 ${rect('succeeded', CHART_HEIGHT - good, good)}${rect('failed', CHART_HEIGHT - good - bad, bad)}</g>`
 }

@@ -41,7 +41,7 @@ import { renderEndpoints } from './webhooks-page.ts'
 export const ENDPOINTS_PATH = '/settings/webhook-endpoints'
 export const WEBHOOK_ADMINS_ONLY = 'Only an Admin can change webhooks.'
 
-/** The number of deliveries on the page of an endpoint. */
+/** The maximum number of deliveries on the page of an endpoint. */
 const RECENT_MAX = 10
 
 /** An endpoint with its secret, which is shown once. */
@@ -99,8 +99,8 @@ export function webhookEndpointPages(webhooks: WebhookServices): readonly Sessio
         const row = await getEndpoint(database.read, session.account.id, id)
         const record = await readRecord(database.read, row, now)
         const { id: accountId } = session.account
-        const newest = { endpointId: id, status: undefined, type: undefined, before: undefined }
-        const deliveries = await listDeliveries(database.read, accountId, newest, RECENT_MAX)
+        const filters = { endpointId: id, status: undefined, type: undefined, before: undefined }
+        const deliveries = await listDeliveries(database.read, accountId, filters, RECENT_MAX)
         return {
           json: { ...renderEndpoint(row, record), attempts_by_hour: record.hours },
           page: (frame) => renderEndpointPage(frame, { session, row, record, deliveries, now }),

@@ -27,19 +27,19 @@ for (const button of document.querySelectorAll('dialog [data-close]')) {
 }
 
 /** Ids inside a dialog get a prefix, so that they do not collide with those of the page behind it. */
-const DIALOG_ID = 'dialog-'
+const DIALOG_ID_PREFIX = 'dialog-'
 
 function adoptContent(content) {
   const adopted = document.importNode(content, true)
-  for (const element of adopted.querySelectorAll('[id]')) element.id = DIALOG_ID + element.id
+  for (const element of adopted.querySelectorAll('[id]')) element.id = DIALOG_ID_PREFIX + element.id
   for (const name of ['for', 'aria-labelledby', 'aria-describedby', 'data-counter']) {
     for (const element of adopted.querySelectorAll(`[${name}]`)) {
       const ids = element.getAttribute(name).split(' ')
-      element.setAttribute(name, ids.map((id) => DIALOG_ID + id).join(' '))
+      element.setAttribute(name, ids.map((id) => DIALOG_ID_PREFIX + id).join(' '))
     }
   }
   for (const link of adopted.querySelectorAll('a[href^="#"]')) {
-    link.setAttribute('href', `#${DIALOG_ID}${link.getAttribute('href').slice(1)}`)
+    link.setAttribute('href', `#${DIALOG_ID_PREFIX}${link.getAttribute('href').slice(1)}`)
   }
   adopted.className = ''
   return adopted
@@ -110,7 +110,6 @@ function submitInDialog(event, dialog, navigate) {
 
 function openPageDialog(link) {
   const dialog = document.createElement('dialog')
-
   requestPage('GET', link.href, undefined, (request) => {
     const content = request.status === 200 ? contentOf(request) : undefined
     if (!content) {
@@ -128,10 +127,10 @@ function openPageDialog(link) {
       link.focus()
     })
     dialog.showModal()
-    const first = dialog.querySelector(
+    const firstField = dialog.querySelector(
       'input:not([type="hidden"]), select, textarea, [data-cancel]',
     )
-    first?.focus()
+    firstField?.focus()
   })
 }
 
