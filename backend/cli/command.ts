@@ -126,7 +126,7 @@ export function renderTable(rows: readonly Readonly<Record<string, string>>[]): 
   return lines
     .map((line) =>
       names
-        .map((name, at) => (line[name] ?? '').padEnd(widths[at] ?? 0))
+        .map((name, index) => (line[name] ?? '').padEnd(widths[index] ?? 0))
         .join('  ')
         .trimEnd(),
     )

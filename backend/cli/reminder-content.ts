@@ -190,7 +190,7 @@ function keyOf(stageName: string, languageName: string): WordingKey {
   return { stage, language }
 }
 
-/** Throws `UsageError` unless the file is a JSON object with at least one member, and all are fields with text values. */
+/** Throws `UsageError` unless the file is a JSON object with one or more members, all of which are known texts. */
 async function readWording(path: string): Promise<Partial<Wording>> {
   const content = parseJson(await readFile(path, 'utf8'))
   const entries = typeof content === 'object' && content !== null ? Object.entries(content) : []

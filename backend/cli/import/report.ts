@@ -23,7 +23,7 @@ export interface ImportResult {
   readonly seconds: number
 }
 
-/** The most differences, and the most rejected records, that the text lists. The JSON document contains all. */
+/** The maximum number of differences, and of rejected records, that the text lists. The JSON document contains all. */
 const SHOWN_MAX = 100
 
 export function renderReport(result: ImportResult): Output & { readonly agrees: boolean } {
@@ -82,10 +82,10 @@ function renderTotals(currency: string, file: Totals, service: Totals): string {
   const [fileCells, serviceCells] = [cells(file), cells(service)]
   const width = Math.max(...[...fileCells, ...serviceCells].map(({ length }) => length))
   return renderTable(
-    ['invoices', 'invoiced', 'payments', 'paid', 'open'].map((name, at) => ({
+    ['invoices', 'invoiced', 'payments', 'paid', 'open'].map((name, index) => ({
       [currency]: name,
-      ['file'.padStart(width)]: (fileCells[at] ?? '').padStart(width),
-      ['service'.padStart(width)]: (serviceCells[at] ?? '').padStart(width),
+      ['file'.padStart(width)]: (fileCells[index] ?? '').padStart(width),
+      ['service'.padStart(width)]: (serviceCells[index] ?? '').padStart(width),
     })),
   )
 }

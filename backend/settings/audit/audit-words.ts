@@ -110,7 +110,7 @@ const SHOWN_DETAILS = [
   ...['changed', 'reason', 'until', 'reply_to', 'apply_credit', 'file'],
 ]
 
-/** Renders those details of an audit entry that `SHOWN_DETAILS` lists, e.g. as `ERP · rcv_7Qd4xK2m`. `json` has all. */
+/** Renders the details in `SHOWN_DETAILS`, e.g. as `ERP · rcv_7Qd4xK2m`. `json` contains all details of the entry. */
 export function detailWords(json: string): string {
   const detail: unknown = JSON.parse(json)
   if (typeof detail !== 'object' || detail === null) return ''

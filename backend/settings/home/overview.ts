@@ -146,9 +146,9 @@ async function readLargestDebtors(
     ),
   ])
   return new Map(
-    currencies.map((currency, at) => [
+    currencies.map((currency, index) => [
       currency,
-      (lists[at] ?? []).map(({ debtorId }) => {
+      (lists[index] ?? []).map(({ debtorId }) => {
         const balance = balances.get(debtorId)?.find((entry) => entry.currency === currency)
         return {
           id: debtorId,
@@ -180,8 +180,8 @@ async function readReminderDays(
     const date = day < today ? today : day
     customers.set(date, (customers.get(date) ?? new Set()).add(debtorId))
   }
-  const days = Array.from({ length: DAYS }, (_, at) => {
-    const date = addDays(today, at)
+  const days = Array.from({ length: DAYS }, (_, index) => {
+    const date = addDays(today, index)
     return { date, customers: customers.get(date)?.size ?? 0 }
   })
   return { days, isTruncated }

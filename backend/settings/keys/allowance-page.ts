@@ -80,7 +80,7 @@ interface Narrowing {
   readonly now: Date
 }
 
-/** The page that asks for confirmation before active keys lose scopes. It lists each of these keys with its last use. */
+/** The page that asks for confirmation before active keys lose scopes. It lists these keys with their last use. */
 export function renderNarrowing(frame: Frame, { session, scopes, losses, now }: Narrowing): Html {
   const times = { now, timezone: session.account.timezone }
   const keys = losses.map(

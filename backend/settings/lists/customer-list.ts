@@ -1,4 +1,4 @@
-/** The list of customers. By default, the customer with the oldest due date comes first; a search shows only matches. */
+/** The list of customers. By default, the oldest due date comes first. A search shows only matches. */
 import { daysBetween, todayIn } from '../../calendar/calendar.ts'
 import type { DebtorRow, Reader } from '../../database/tables.ts'
 import { type Balance, readBalances } from '../../debtors/balances.ts'

@@ -28,7 +28,7 @@ import type { TimeContext } from '../shell/words.ts'
 const PATH = '/settings/search'
 /** How many results of each kind the page shows at most. */
 const SHOWN_MAX = 8
-/** The results include messages about the first customers and the first invoices that were found: so many of each. */
+/** The results include messages about the first invoices and the first customers that were found, this many of each. */
 const OWNERS_MAX = 3
 
 const ANY = { min: undefined, max: undefined }

@@ -102,7 +102,7 @@ ${renderFault(problem, 'email')}
   )
 }
 
-/** The page depends only on the address that was entered, so it does not reveal whether a user has this address. */
+/** The page does not depend on any user, so it does not reveal whether a user has the address that was entered. */
 function renderRequested(frame: Frame, email: string, route: NoticeRoute): Html {
   return renderAlone(
     frame,

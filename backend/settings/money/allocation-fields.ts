@@ -14,7 +14,10 @@ import { dateWords, renderMoney } from '../shell/ledger-words.ts'
 import { plural } from '../shell/words.ts'
 import { amountText, readAmountText } from './amount-field.ts'
 
-/** How many invoices the table shows at most. A form with more would exceed the limit on fields; few payments pay as many. */
+/**
+ * How many invoices the table shows at most. A form with more would exceed the limit on fields; few payments pay as
+ * many.
+ */
 const SHOWN_MAX = 40
 
 export const ALLOCATIONS: Required<Pick<Expected, 'rows'>> = {
@@ -46,7 +49,8 @@ export interface Allocatable {
 
 /**
  * Reads the amount entered for each invoice; empty amounts are ignored. Throws `validation_failed`. Rejects an amount
- * of a form that exceeds the amount due, although `allocatePayment` does so too: its errors do not use the form's words.
+ * of a form that exceeds the amount due, although `allocatePayment` does so too, because the errors of
+ * `allocatePayment` do not use the form's words.
  */
 export function parseAllocations(
   fields: Fields,

@@ -7,8 +7,8 @@ const PLAIN = /^\d+(?:\.\d*)?$/
 const WITH_COMMA = /^(?:\d+|[1-9]\d{0,2}(?:[. '’\u{a0}\u{202f}]\d{3})+),\d{1,2}$/u
 
 /**
- * Returns the amount in minor units, e.g. 123450 for `1,234.50` or `1.234,50`, or a description of the fault. `1,500`, which
- * means different amounts in different countries, is always read as 1500.
+ * Returns the amount in minor units, e.g. 123450 for `1,234.50` or `1.234,50`, or a description of the fault.
+ * `1,500`, which means different amounts in different countries, is always read as 1500.
  */
 export function readAmountText(text: string, currency: string): number | string {
   const trimmed = text.trim()

@@ -1,4 +1,4 @@
-/** The pages that ask for confirmation before a change of role and before a deactivation, and state the consequences. */
+/** The pages that ask for confirmation before a change of role or a deactivation, and state the consequences. */
 import type { UserRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import { renderConfirmPage } from '../shell/confirm-page.ts'

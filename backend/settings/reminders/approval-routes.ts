@@ -134,7 +134,10 @@ async function setDecisionFlash(
     : setFlash(tx, session.token, 'message_approved', undo))
 }
 
-/** `seen` identifies the text that the Admin has read. If a JSON client omits it, the decision is on the current text. */
+/**
+ * `seen` identifies the text that the Admin has read. If a JSON client omits it, the decision applies to the current
+ * text.
+ */
 function seenOf(fields: Fields): Pick<Decision, 'seen'> {
   return fields.has('seen') ? { seen: fields.text('seen') } : {}
 }

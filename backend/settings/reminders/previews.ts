@@ -1,6 +1,7 @@
 /**
  * Computes each preview of reminders once for concurrent requests. For an account with thousands of customers, the
- * computation takes seconds. A slow preview is therefore cached for a while, and shown with the time of its computation.
+ * computation takes seconds. A slow preview is therefore cached for a while, and shown with the time at which its
+ * computation began.
  * A request that would wait too long receives a page that asks the user to reload it.
  */
 import { setTimeout as delay } from 'node:timers/promises'

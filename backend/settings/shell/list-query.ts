@@ -118,8 +118,8 @@ export function listPath(path: string, filters: Filters): string {
 }
 
 /**
- * How many cursors of previous pages a link contains at most. From the earliest of these pages, Previous leads to the first
- * page of the list.
+ * How many cursors of previous pages a link contains at most. From the earliest of these pages, Previous leads to the
+ * first page of the list.
  */
 const TRAIL_MAX = 20
 
