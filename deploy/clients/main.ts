@@ -65,8 +65,7 @@ function compilerOptions(): string[] {
 }
 
 /**
- * The output of the command goes to standard error, because standard output is for the result of `npm run
- * clients`.
+ * Runs a command. Its output goes to standard error, because standard output is for the results of programs.
  */
 function run(cwd: string, command: string, ...args: string[]): void {
   execFileSync(command, args, { cwd, stdio: ['ignore', 2, 2] })

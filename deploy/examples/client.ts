@@ -1,12 +1,12 @@
 /**
- * Calls the Receivables API until the outcome is known: waits for `Retry-After`, and retries calls that may
- * succeed later. A repeated POST has the same Idempotency-Key, so it is carried out once.
+ * Calls the Receivables API until the outcome is known or twelve attempts have failed: waits for `Retry-After`,
+ * and retries calls that may succeed later. A repeated POST has the same Idempotency-Key, so it is carried out once.
  */
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Problem } from './receivables-api.ts'
 
 export interface Client {
-  /** `path` does not include `/api/v1`. Throws a `Rejection`, or an `Error` if the outcome is unknown. */
+  /** `path` does not include `/api/v1`. Rejects with a `Rejection`, or with an `Error` if all attempts failed. */
   get<T>(path: string): Promise<T>
   post<T>(path: string, body: unknown, idempotencyKey: string): Promise<T>
 }
@@ -21,7 +21,7 @@ export class Rejection extends Error {
   }
 }
 
-/** With the waits between them, these attempts take about four minutes if no response arrives. */
+/** With the waits between them, these attempts take about four minutes if every connection fails at once. */
 const ATTEMPTS_MAX = 12
 const WAIT_MIN_MS = 100
 const WAIT_MAX_MS = 60_000
@@ -45,7 +45,7 @@ export function createClient(url: string, key: string): Client {
     }
   }
 
-  /** Undefined if no complete response arrived: whether the call was carried out is unknown. */
+  /** Resolves with undefined if no complete JSON response arrived: whether the call was carried out is unknown. */
   async function send(target: string, options: RequestInit) {
     try {
       const response = await fetch(target, {

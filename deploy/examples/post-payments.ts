@@ -32,12 +32,12 @@ type Line = Readonly<Record<'bank_id' | 'booked_on' | 'amount' | 'currency', str
 /** The line cannot be sent until a person has corrected it. */
 class UnusableLine extends Error {}
 
-/** Stores new lines of the file. Lines that are already stored do not change. */
-function storeLines(database: DatabaseSync, file: string): void {
+/** Stores new lines of the bank file. Lines that are already stored do not change. */
+function storeLines(database: DatabaseSync, statement: string): void {
   const insert = database.prepare(`insert or ignore into bank_lines
     (bank_id, booked_on, amount, currency, invoice_number, idempotency_key)
     values (?, ?, ?, ?, ?, ?)`)
-  const [, ...lines] = readFileSync(file, 'utf8').split(/\r?\n/)
+  const [, ...lines] = readFileSync(statement, 'utf8').split(/\r?\n/)
   database.exec('begin')
   for (const line of lines.filter((text) => text !== '')) {
     const fields = line.split(';').map((field) => field.trim())
@@ -67,7 +67,7 @@ async function bodyOf(client: Client, line: Line): Promise<PaymentCreate> {
 
 /**
  * Converts an amount such as `125.5` to minor units: 12550 in a currency with two decimals. The
- * result is computed from the digits, because floating-point arithmetic would round it.
+ * result is computed from the digits, because floating-point arithmetic could round it.
  */
 function minorUnits(amount: string, { currency, currency_exponent: decimals }: Invoice): number {
   const [, whole = '', fraction = ''] = /^(\d+)(?:\.(\d+))?$/.exec(amount) ?? []
@@ -98,14 +98,14 @@ function concernsLine(error: unknown): error is Error {
   return error instanceof UnusableLine
 }
 
-const [statement, file = 'books.db'] = process.argv.slice(2)
+const [statement, books = 'books.db'] = process.argv.slice(2)
 if (statement === undefined) throw new Error('Usage: node post-payments.ts statement.csv books.db')
-const database = new DatabaseSync(file)
+const database = new DatabaseSync(books)
 database.exec(SCHEMA)
 storeLines(database, statement)
-const open = database.prepare('select * from bank_lines where outcome is null order by rowid')
+const unfinished = database.prepare('select * from bank_lines where outcome is null order by rowid')
 const client = clientFromEnvironment()
-for (const line of open.all()) await post(client, database, line as Line)
+for (const line of unfinished.all()) await post(client, database, line as Line)
 for (const { bank_id, detail } of database
   .prepare("select bank_id, detail from bank_lines where outcome = 'rejected'")
   .all()) {

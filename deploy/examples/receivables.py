@@ -71,11 +71,11 @@ class OutcomeUnknown(Exception):
 
 
 class WebhookVerificationError(Exception):
-    """The webhook is not from the service, or it is too old. Respond with 400."""
+    """The webhook is not from the service, or its timestamp is wrong. Respond with 400."""
 
 
 class Receivables:
-    """Calls the API, and repeats each call until its outcome is known.
+    """Calls the API, and repeats each call until its outcome is known, up to `attempts_max` attempts.
 
     A call is repeated if the connection fails or the service reports a retryable problem, after
     `Retry-After` or, without it, after a wait that doubles each time. A repeated POST has the same
@@ -189,7 +189,7 @@ def verify_webhook(body: bytes, headers: Mapping[str, str], secret: str) -> dict
     expected = b"v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest())
     # While the secret of the endpoint is being rotated, there are several signatures.
     signatures = given.get("webhook-signature", "").split(" ")
-    if not any(hmac.compare_digest(one.encode(), expected) for one in signatures):
+    if not any(hmac.compare_digest(signature.encode(), expected) for signature in signatures):
         raise WebhookVerificationError("No signature matches.")
     event: dict[str, Any] = json.loads(body)
     return event

@@ -58,8 +58,8 @@ async function sync(
   return count
 }
 
-const [file = 'books.db'] = process.argv.slice(2)
-const database = new DatabaseSync(file)
+const [books = 'books.db'] = process.argv.slice(2)
+const database = new DatabaseSync(books)
 database.exec(SCHEMA)
 const client = clientFromEnvironment()
 for (const type of TYPES) console.log(`${type}: ${await sync(client, database, type)}`)

@@ -1,4 +1,4 @@
-// Makes each example call of the OpenAPI document, and compares the response with the one that the document shows.
+// Makes the example calls of the OpenAPI document, and compares their responses with the document.
 import { request } from 'node:http'
 import t from 'tap'
 import { renderCurl } from '../../backend/docs/curl.ts'
@@ -51,7 +51,7 @@ function operationOf(id: string): DocumentedOperation {
 }
 
 /** Returns the idempotency key in the example response of the same name. */
-function keyOf({ responses }: DocumentedOperation, example?: Example): string {
+function idempotencyKeyOf({ responses }: DocumentedOperation, example?: Example): string {
   const shown = responses[0]?.content?.examples.find(({ name }) => name === example?.name)
   return textOf(membersOf(shown?.value)['idempotency_key'])
 }
@@ -59,8 +59,11 @@ function keyOf({ responses }: DocumentedOperation, example?: Example): string {
 /** Makes the call with the curl command of the reference. */
 function makeCall(operation: DocumentedOperation, example?: Example): Promise<Response> {
   const line = renderCurl(operation, system.url, example)
-  const own = keyOf(operation, example)
-  const script = replaceIds(line).replace(/Idempotency-Key: [^']+/, `Idempotency-Key: ${own}`)
+  const idempotencyKey = idempotencyKeyOf(operation, example)
+  const script = replaceIds(line).replace(
+    /Idempotency-Key: [^']+/,
+    `Idempotency-Key: ${idempotencyKey}`,
+  )
   return runCurl(script, { KEY: key })
 }
 
@@ -82,7 +85,7 @@ function leafValuesOf(value: unknown, path = ''): [string, unknown][] {
 }
 
 t.test(
-  'every example body is accepted, and gets the example response of the same name',
+  'every example body is accepted, and gets the example response of the same name if there is one',
   async (t) => {
     const third = { debtor_external_id: 'C-10042', currency: 'EUR', amount: 150_000 }
     for (const id of ['createDebtor', 'createInvoice', 'createPayment'] as const) {
@@ -113,7 +116,7 @@ t.test(
   },
 )
 
-t.test('every example of a GET operation gets 200', async (t) => {
+t.test('every GET operation gets 200 with its example parameters', async (t) => {
   for (const operation of document.operations.filter(({ method }) => method === 'GET')) {
     const response = await makeCall(operation)
     t.equal(response.status, 200, operation.operationId)
@@ -152,7 +155,7 @@ const NOT_CAUSED_HERE = [
   'gateway_timeout',
 ]
 
-t.test('each error has the response that its example shows', async (t) => {
+t.test('each error that one call can cause has the response that its example shows', async (t) => {
   const valid = { key }
   const money = { currency: 'EUR', amount: 1 }
   const post = (path: string, body: unknown, headers: Record<string, string> = {}) =>
@@ -169,10 +172,10 @@ t.test('each error has the response that its example shows', async (t) => {
   await operator.revokeKey(revoked.id)
   const expiring = await operator.issueKey(account, { expiresAt: new Date(Date.now() + 1_000) })
   const confined = await operator.issueKey(account, { allowedAddresses: ['203.0.113.7'] })
-  const few = await operator.issueKey(account, { rateLimit: 1 })
-  await call(`${url}/me`, { key: few.secret })
+  const limitedKey = await operator.issueKey(account, { rateLimit: 1 })
+  await call(`${url}/me`, { key: limitedKey.secret })
   const suspended = await operator.createAccount()
-  const stopped = await operator.issueKey(suspended)
+  const suspendedKey = await operator.issueKey(suspended)
   await operator.setStatus(suspended, 'suspended')
   const draft = await post('invoices', {
     ...money,
@@ -250,8 +253,9 @@ t.test('each error has the response that its example shows', async (t) => {
       return post('debtors', { name: 'b' }, { 'idempotency-key': 'one' })
     },
     payment_key_reused: () => pay({ ...money, invoice_id: paid }, 'bank-20261120-0077'),
-    account_read_only: () => call(`${url}/debtors`, { key: stopped.secret, body: { name: 'a' } }),
-    rate_limit_exceeded: () => call(`${url}/me`, { key: few.secret }),
+    account_read_only: () =>
+      call(`${url}/debtors`, { key: suspendedKey.secret, body: { name: 'a' } }),
+    rate_limit_exceeded: () => call(`${url}/me`, { key: limitedKey.secret }),
     headers_too_large: () => call(`${url}/me`, { key, headers: { 'x-a': 'a'.repeat(16_384) } }),
     service_unavailable: async () => {
       await Promise.all(system.backends.map((backend) => backend.stop('SIGKILL')))

@@ -150,7 +150,9 @@ for (const operation of document.operations) {
     const property = fc.asyncProperty(requestsOf(document, operation, likely), async (request) => {
       counts[outcomeOf(operation, request, await send(operation, request))] += 1
     })
-    const examples = (FAILED_BEFORE[operationId] ?? []).map((one): [GeneratedRequest] => [one])
+    const examples = (FAILED_BEFORE[operationId] ?? []).map((request): [GeneratedRequest] => [
+      request,
+    ])
     await fc.assert(property, { numRuns: COUNT + examples.length, examples })
     t.comment(`${operationId}: ${JSON.stringify(counts)}, seed ${SEED}`)
     t.ok(counts.accepted > COUNT / 50, 'enough requests are accepted')

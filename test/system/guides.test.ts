@@ -1,4 +1,4 @@
-// Runs every command of the guides, and compares the responses with the responses in the guides.
+// Runs the shell commands and the programs of guides, and compares the responses with those in the guides.
 import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'

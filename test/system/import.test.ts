@@ -27,13 +27,13 @@ async function startWithLedger(t: Test) {
   const directory = system.env['DATA_DIR'] ?? ''
   const file = join(directory, 'ledger.csv')
   writeFileSync(file, LEDGER)
-  let keys = 0
+  let keyCount = 0
   return {
     ...system,
     /** Issues a key. Resolves with its secret and the arguments of an import that uses it. */
     async prepareImport(input: KeyInput = {}): Promise<{ secret: string; args: string[] }> {
       const { secret } = await system.operator.issueKey(accountId, { scopes: SCOPES, ...input })
-      const keyFile = join(directory, `key-${keys++}`)
+      const keyFile = join(directory, `key-${keyCount++}`)
       writeFileSync(keyFile, `${secret}\n`, { mode: 0o600 })
       const options = ['--date-format', 'M/D/YYYY', '--base-url', system.url, '--key-file', keyFile]
       return { secret, args: ['import', file, ...options] }

@@ -16,7 +16,7 @@ const system = await startSystem(t, { gateways: 2, redisUrl: redis.url })
 const account = await system.operator.createAccount()
 const backends = system.backends.map(({ port }) => `http://127.0.0.1:${port}`).join(',')
 const proxied = await startGateway(t, backends, { TRUST_PROXY: '1', REDIS_URL: redis.url })
-const from = (address: string) => ({ 'x-forwarded-for': address })
+const forwardedFor = (address: string) => ({ 'x-forwarded-for': address })
 
 /** Calls, with the status that each would get if the key were valid. */
 const STATUS_IF_VALID: [status: number, path: string, rateLimit: number][] = [
@@ -68,10 +68,10 @@ t.test('each call that a proxy pipelines on one connection is checked separately
 
 t.test('a client cannot choose its address', async (t) => {
   const { secret: key } = await system.operator.issueKey(account, { allowedAddresses: [ALLOWED] })
-  const headers = { ...from(ALLOWED), 'x-receivables-client-address': ALLOWED }
+  const headers = { ...forwardedFor(ALLOWED), 'x-receivables-client-address': ALLOWED }
   const direct = await call(`${system.url}/api/v1/me`, { key, headers })
   t.equal(direct.json.code, 'address_not_allowed')
-  const forged = from(`${ALLOWED}, ${ELSEWHERE}`)
+  const forged = forwardedFor(`${ALLOWED}, ${ELSEWHERE}`)
   const behind = await call(`${proxied.url}/api/v1/me`, { key, headers: forged })
   t.equal(behind.json.code, 'address_not_allowed')
 })
@@ -84,11 +84,11 @@ t.test(
       scopes: ['debtors:read'],
       allowedAddresses: [ALLOWED],
     })
-    const isRejected = async (remaining: number, resets?: unknown) => {
+    const assertRejected = async (remaining: number, resets?: unknown) => {
       for (const path of ['me', 'debtors', 'invoices', 'nowhere', 'me']) {
         const response = await call(`${proxied.url}/api/v1/${path}`, {
           key,
-          headers: from(ELSEWHERE),
+          headers: forwardedFor(ELSEWHERE),
         })
         const { status, headers, json } = response
         t.strictSame(
@@ -111,21 +111,24 @@ t.test(
         if (resets !== undefined) t.equal(headers['x-ratelimit-reset'], resets)
       }
     }
-    await isRejected(2)
-    const me = { key, headers: from(ALLOWED) }
+    await assertRejected(2)
+    const me = { key, headers: forwardedFor(ALLOWED) }
     const allowed = await call(`${proxied.url}/api/v1/me`, me)
     t.equal(allowed.headers['x-ratelimit-remaining'], '1')
-    await isRejected(1, allowed.headers['x-ratelimit-reset'])
+    await assertRejected(1, allowed.headers['x-ratelimit-reset'])
     t.equal((await call(`${proxied.url}/api/v1/me`, me)).headers['x-ratelimit-remaining'], '0')
-    await isRejected(0, allowed.headers['x-ratelimit-reset'])
+    await assertRejected(0, allowed.headers['x-ratelimit-reset'])
     t.equal((await call(`${proxied.url}/api/v1/me`, me)).status, 429)
-    await isRejected(0, allowed.headers['x-ratelimit-reset'])
+    await assertRejected(0, allowed.headers['x-ratelimit-reset'])
   },
 )
 
 t.test('the response to a malformed call from another address shows the limit', async (t) => {
   const { secret: key } = await system.operator.issueKey(account, { allowedAddresses: [ALLOWED] })
-  const { headers } = await call(`${proxied.url}/api/v1/me`, { key, headers: from(ALLOWED) })
+  const { headers } = await call(`${proxied.url}/api/v1/me`, {
+    key,
+    headers: forwardedFor(ALLOWED),
+  })
   const head = `Host: a\r\nAuthorization: Bearer ${key}\r\nX-Forwarded-For: ${ELSEWHERE}\r\n`
   const malformed = {
     body: `POST /api/v1/debtors HTTP/1.1\r\n${head}Transfer-Encoding: chunked\r\n\r\nx\r\n`,
@@ -190,7 +193,7 @@ async function expireBetweenCalls(
   )
 }
 
-/** Restricts a key to addresses and lifts the restriction, while a trusted proxy and direct clients are connected. */
+/** Restricts a key to an address, and then allows others, while a trusted proxy and direct clients are connected. */
 async function restrictBetweenCalls(
   t: Test,
   path: string,
@@ -211,13 +214,17 @@ async function restrictBetweenCalls(
         return 'not allowed'
       }),
     )
-  await outcomesFrom(from(ELSEWHERE))
-  t.strictSame(await outcomesFrom(from(ELSEWHERE)), [status, status, status])
+  await outcomesFrom(forwardedFor(ELSEWHERE))
+  t.strictSame(await outcomesFrom(forwardedFor(ELSEWHERE)), [status, status, status])
   await system.operator.changeKey(key.id, { allowedAddresses: [ALLOWED] })
-  t.strictSame(await outcomesFrom(from(ELSEWHERE)), ['not allowed', 'not allowed', 'not allowed'])
-  t.strictSame(await outcomesFrom(from(ALLOWED)), ['not allowed', 'not allowed', status])
+  t.strictSame(await outcomesFrom(forwardedFor(ELSEWHERE)), [
+    'not allowed',
+    'not allowed',
+    'not allowed',
+  ])
+  t.strictSame(await outcomesFrom(forwardedFor(ALLOWED)), ['not allowed', 'not allowed', status])
   await system.operator.changeKey(key.id, { allowedAddresses: ['127.0.0.0/8', ELSEWHERE] })
-  t.strictSame(await outcomesFrom(from(ELSEWHERE)), [status, status, status])
+  t.strictSame(await outcomesFrom(forwardedFor(ELSEWHERE)), [status, status, status])
   await Promise.all(clients.map(({ dispatcher }) => dispatcher.close()))
 }
 

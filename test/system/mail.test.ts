@@ -55,7 +55,7 @@ t.test('a reminder is mailed, and its bounce and its unsubscription are recorded
     { status: 'sent', to: 'a•••@weber.de', delivery: { provider_message_id: /^\d$/ } },
   ])
   const report = { 'content-type': 'message/rfc822' }
-  // A report that contains the returned mail and its attachments is larger than the body of any API call may be.
+  // A report that contains the returned mail and its attachments can be larger than the body of an API call may be.
   const inbound = (headers: Record<string, string>) =>
     call(`${url}/mail/inbound`, {
       headers: { ...report, ...headers },

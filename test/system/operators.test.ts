@@ -11,7 +11,7 @@ const url = `${system.url}/api/v1`
 const json = async (...words: string[]) => JSON.parse(await cli(...words, '--json'))
 
 t.test(
-  'operators create and disable an account, a user and a key while the service runs',
+  'operators create an account, a user and a key, and restrict the account and the key while the service runs',
   async (t) => {
     const account = await json('accounts', 'create', '--name', 'Acme Ltd', '--currency', 'EUR')
     matches(t, account.id, /^acct_/)
@@ -112,8 +112,8 @@ t.test('no secret is logged', async (t) => {
   await call(`${url}/payments`, { key: secret, body: {}, headers: { 'idempotency-key': canary } })
   await call(`${url}/debtors`, { key: secret.slice(0, -2) })
   await call(`${url}/nowhere`, { headers: { authorization: `Basic ${canary}`, cookie: canary } })
-  await Promise.all([system.backend.stop(), ...system.gateways.map((one) => one.stop())])
-  const logs = [system.backend, ...system.gateways].map((one) => one.log()).join('')
+  await Promise.all([system.backend.stop(), ...system.gateways.map((gateway) => gateway.stop())])
+  const logs = [system.backend, ...system.gateways].map((process) => process.log()).join('')
   matches(t, logs, /"msg":"call"/)
   for (const word of [canary, secret, secret.slice(13)]) t.notOk(logs.includes(word))
 })

@@ -9,7 +9,7 @@ import { SHARES_REDIS, startSystem } from '../fixtures/service/system.ts'
 const redis = await startRedis(t)
 const system = await startSystem(t, { gateways: 2, redisUrl: redis.url })
 const account = await system.operator.createAccount()
-const [one, other] = system.gateways.map(({ url }) => url)
+const [firstUrl, secondUrl] = system.gateways.map(({ url }) => url)
 
 t.test(
   'each call at either gateway lowers the remaining calls by one, whatever its response',
@@ -30,7 +30,7 @@ t.test(
     ]
     let reset: unknown
     for (const [index, [path, options, status]] of calls.entries()) {
-      const url = index % 2 === 0 ? one : other
+      const url = index % 2 === 0 ? firstUrl : secondUrl
       const response = await call(`${url}/api/v1${path}`, { ...options, key })
       t.equal(response.status, status, path)
       t.equal(response.headers['x-ratelimit-remaining'], String(599 - index), path)
@@ -48,7 +48,7 @@ t.test('of 700 calls to two gateways at once, exactly 600 are admitted', async (
   t.teardown(() => dispatcher.close())
   const responses = await Promise.all(
     Array.from({ length: 700 }, (_, index) =>
-      call(`${index % 2 === 0 ? one : other}/api/v1/me`, { key, dispatcher }),
+      call(`${index % 2 === 0 ? firstUrl : secondUrl}/api/v1/me`, { key, dispatcher }),
     ),
   )
   const admitted = responses.filter(({ status }) => status === 200)
@@ -65,9 +65,9 @@ t.test('of 700 calls to two gateways at once, exactly 600 are admitted', async (
 
 t.test('the limit of a key is the same in /me, in the headers and in the 429', async (t) => {
   const { secret: key } = await system.operator.issueKey(account, { rateLimit: 2 })
-  t.equal((await call(`${one}/api/v1/me`, { key })).json.key.rate_limit, 2)
-  t.equal((await call(`${other}/api/v1/me`, { key })).status, 200)
-  checkRejection(t, await call(`${one}/api/v1/me`, { key }), 2)
+  t.equal((await call(`${firstUrl}/api/v1/me`, { key })).json.key.rate_limit, 2)
+  t.equal((await call(`${secondUrl}/api/v1/me`, { key })).status, 200)
+  checkRejection(t, await call(`${firstUrl}/api/v1/me`, { key }), 2)
 })
 
 t.test(
@@ -84,10 +84,11 @@ t.test(
     const before = await namesOfCounts()
     const rejected = [mintApiKey().secret, revoked.secret, `${secret}x`, 'not a key at all']
     for (const key of rejected) {
-      for (const url of [one, other]) t.equal((await call(`${url}/api/v1/me`, { key })).status, 401)
+      for (const url of [firstUrl, secondUrl])
+        t.equal((await call(`${url}/api/v1/me`, { key })).status, 401)
     }
     t.strictSame(await namesOfCounts(), before)
-    t.equal((await call(`${one}/api/v1/me`, { key: secret })).status, 200)
+    t.equal((await call(`${firstUrl}/api/v1/me`, { key: secret })).status, 200)
     const names = await namesOfCounts()
     t.strictSame(names, [...before, `rate-limit:{${id}}`].toSorted())
     for (const name of names) {

@@ -1,4 +1,4 @@
-// Runs the sample requests of the reference in each language that is installed.
+// Runs two of the sample requests of the reference in each language that is installed, except C#.
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { promisify } from 'node:util'

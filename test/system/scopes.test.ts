@@ -11,13 +11,13 @@ const allScopes = scopes as Scope[]
 
 const system = await startSystem(t)
 const account = await system.operator.createAccount()
-const all = await system.operator.issueKey(account, { rateLimit: 10_000 })
+const fullKey = await system.operator.issueKey(account, { rateLimit: 10_000 })
 const debtor = await call(`${system.url}/api/v1/debtors`, {
-  key: all.secret,
+  key: fullKey.secret,
   body: { name: 'Globex' },
 })
 const invoice = await call(`${system.url}/api/v1/invoices`, {
-  key: all.secret,
+  key: fullKey.secret,
   body: { debtor_id: debtor.json.id, currency: 'EUR', amount: 1_000_000 },
 })
 
@@ -27,7 +27,7 @@ const BODIES: Record<string, () => unknown> = {
   createPayment: () => ({ invoice_id: invoice.json.id, currency: 'EUR', amount: 1 }),
 }
 const IDS: Record<string, string> = { getDebtor: debtor.json.id, getInvoice: invoice.json.id }
-let payments = 0
+let paymentCount = 0
 
 /** Makes a valid call of an operation. */
 function callOperation(operationId: string, key?: string): Promise<Response> {
@@ -35,7 +35,7 @@ function callOperation(operationId: string, key?: string): Promise<Response> {
   if (operation === undefined) throw new Error(operationId)
   const path = operation.path.replace('{id}', IDS[operationId] ?? '')
   const headers: Record<string, string> =
-    operationId === 'createPayment' ? { 'idempotency-key': `p-${++payments}` } : {}
+    operationId === 'createPayment' ? { 'idempotency-key': `p-${++paymentCount}` } : {}
   const body = BODIES[operationId]?.()
   return call(`${system.url}${path}`, { headers, body, ...(key === undefined ? {} : { key }) })
 }
@@ -83,10 +83,10 @@ for (const { operationId, scope, method } of operations) {
     await system.operator.revokeKey(revoked.id)
     const cases: [string, string | undefined, string][] = [
       ['missing', undefined, 'missing_api_key'],
-      ['malformed', `${all.secret.slice(0, -1)}!`, 'malformed_authorization'],
+      ['malformed', `${fullKey.secret.slice(0, -1)}!`, 'malformed_authorization'],
       [
         'mistyped',
-        `${all.secret.slice(0, -1)}${all.secret.endsWith('a') ? 'b' : 'a'}`,
+        `${fullKey.secret.slice(0, -1)}${fullKey.secret.endsWith('a') ? 'b' : 'a'}`,
         'malformed_authorization',
       ],
       ['unknown', mintApiKey().secret, 'invalid_api_key'],

@@ -110,12 +110,12 @@ t.test(
       name: 'Chart',
       scopes: ['debtors:read'],
     })
-    const [one, other] = system.gateways
+    const [first, second] = system.gateways
     await ada.put('/scope-allowance', { scopes: ['debtors:read'] })
     const firstDay = today()
     for (const path of ['/me', '/debtors', '/invoices', '/nowhere', '/nowhere']) {
-      await call(`${one?.url}/api/v1${path}`, { key: issued.secret })
-      await call(`${other?.url}/api/v1${path}`, { key: issued.secret })
+      await call(`${first?.url}/api/v1${path}`, { key: issued.secret })
+      await call(`${second?.url}/api/v1${path}`, { key: issued.secret })
     }
     const usage = await until(
       async () => {

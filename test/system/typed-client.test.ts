@@ -1,4 +1,4 @@
-// The running service must accept each call that the generated types allow, and return what the types promise.
+// The running service accepts calls that the generated types allow, and returns what the types promise.
 import { execFile } from 'node:child_process'
 import { copyFileSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

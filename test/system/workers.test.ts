@@ -19,7 +19,7 @@ const system = await startSystem(t, {
 })
 const account = await system.operator.createAccount()
 const [gateway] = system.gateways
-if (gateway === undefined) throw new Error('there is a gateway')
+if (gateway === undefined) throw new Error('no gateway')
 const url = `${system.url}/api/v1`
 
 const operations = async (path: string, init: RequestInit = {}) => {

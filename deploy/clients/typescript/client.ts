@@ -10,9 +10,9 @@ export interface ReceivablesOptions extends RetryOptions {
   readonly key: string
 }
 
-/** `GET` and `POST` are those of openapi-fetch: they resolve with `data`, or with `error` and the problem. */
+/** `GET` and `POST` are those of openapi-fetch: they resolve with `data`, or with the problem as `error`. */
 export interface ReceivablesClient extends Pick<Client<paths>, 'GET' | 'POST'> {
-  /** Reads every page of a list. Throws a `ReceivablesError` if the service rejects a page. */
+  /** Reads every page of a list. Throws a `ReceivablesError` if the service rejects a request for a page. */
   readonly listAll: ListReader
 }
 

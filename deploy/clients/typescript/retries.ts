@@ -1,6 +1,7 @@
 /**
- * Repeats a request until its outcome is known. Only requests that may be repeated are sent through this
- * client: GET changes nothing, and each POST has an Idempotency-Key, so the service executes it once.
+ * Repeats a request until its outcome is known, up to a maximum number of attempts. Only requests that may be repeated
+ * are sent through this client: GET changes nothing, and each POST has an Idempotency-Key, so the service executes it
+ * once.
  */
 import { setTimeout as wait } from 'node:timers/promises'
 
@@ -10,8 +11,8 @@ export interface RetryOptions {
   /** The longest duration of one attempt including its response, in ms; 30,000 by default. */
   readonly attemptTimeoutMs?: number
   /**
-   * The longest wait between two attempts, 60,000 by default. If `Retry-After` is longer, the response is
-   * returned.
+   * The longest wait between two attempts, in ms; 60,000 by default. If `Retry-After` is longer, the response
+   * is returned.
    */
   readonly waitMaxMs?: number
 }
@@ -20,8 +21,8 @@ const BACKOFF_MIN_MS = 250
 const RETRYABLE_STATUSES = [408, 429, 500, 502, 503, 504]
 
 /**
- * Returns a `fetch` that resolves with the last response. It rejects if the last attempt had no complete
- * response, so that the outcome is unknown.
+ * Returns a `fetch` that resolves with the last response. It rejects if the request is aborted, or if the last
+ * attempt had no complete response, so that the outcome is unknown.
  */
 export function createRetryingFetch(options: RetryOptions) {
   const { attemptsMax = 5, attemptTimeoutMs = 30_000, waitMaxMs = 60_000 } = options
