@@ -20,7 +20,7 @@ export interface ActionContext {
   readonly now: Date
 }
 
-/** Each name is `<subject>.<verb in the past tense>`. */
+/** Each name begins with its subject and ends with what was done, in the past tense. */
 export type AuditAction =
   | 'account.changed'
   | 'account.created'

@@ -86,7 +86,7 @@ export interface OpenDatabase extends Database {
 /** Transactions since the database was opened, by outcome, for metrics. */
 export interface DatabaseActivity {
   readonly committed: number
-  /** Transactions that were rejected or threw an error. */
+  /** Transactions that were rolled back because their work threw an error. */
   readonly rolledBack: number
   /** Transactions that were lost to an error of the database. */
   readonly lost: number

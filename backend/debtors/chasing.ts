@@ -16,7 +16,7 @@ export interface Pause {
   readonly until: Date | null
 }
 
-/** Replaces an existing pause. Throws `debtor_state_conflict`, `not_found`. */
+/** Replaces an existing pause. Throws `debtor_state_conflict`, `not_found`, `validation_failed`. */
 export async function pauseChasing(
   tx: Transaction,
   accountId: string,

@@ -1,4 +1,7 @@
-/** Finds debtors by words: each word of the search must be a prefix of one of the debtor's search terms. */
+/**
+ * Finds debtors by words: each of the longest words of the search must be a prefix of one of the debtor's search
+ * terms.
+ */
 import { type SqlBool, sql } from 'kysely'
 import type { Reader } from '../database/database.ts'
 import { wordsOf } from './search-terms.ts'

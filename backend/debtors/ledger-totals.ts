@@ -21,8 +21,8 @@ const BATCH_MAX = 100
 const CHANGES_MAX = 5000
 
 /**
- * A debtor that changes several times within this interval is recomputed only once. This takes a tenth of the CPU
- * time of recording a payment. Notifying the worker of each change would cost more than polling does.
+ * A debtor that changes several times within this interval is usually recomputed only once. This takes a tenth of the
+ * CPU time of recording a payment. Notifying the worker of each change would cost more than polling does.
  */
 const EVERY_MS = 5000
 /** The key of the advisory lock that prevents two backends from recomputing the same debtor at the same time. */

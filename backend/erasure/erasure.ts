@@ -27,7 +27,7 @@ export interface Erasure {
   readonly debtor: DebtorRow
   /** Whether an earlier run erased the debtor. */
   readonly wasErased: boolean
-  /** The number of rows that this run changed or deleted, by table. */
+  /** The number of rows that this run changed or deleted, by table, apart from the debtor's own row. */
   readonly erased: Readonly<Record<string, number>>
 }
 

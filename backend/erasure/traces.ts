@@ -177,7 +177,7 @@ const BATCH_MAX = 100
 
 type Row = Readonly<Record<string, unknown>>
 
-/** Resolves to the number of changed rows: 0 if everything was erased before. */
+/** Resolves to the number of changed or deleted rows: 0 if everything was erased before. */
 export async function eraseTrace(
   database: OpenDatabase,
   trace: ErasedColumns | ErasedDocument | DeletedRows,

@@ -1,4 +1,7 @@
-/** Converts every error into a response and logs it. No other module converts or logs errors of requests. */
+/**
+ * Converts every error into a response and logs it, except that a missing route gets a bare 404 and no log entry. No
+ * other module converts or logs errors of requests.
+ */
 import { Boom } from '@hapi/boom'
 import type { Request, ResponseToolkit, Server } from '@hapi/hapi'
 import { createId } from '../../shared/contract/id.ts'

@@ -15,6 +15,7 @@ export interface KnownCustomer {
 export interface AccountRecords {
   /** The records that the file names, and the customers of its invoices. */
   readonly records: ServiceRecords
+  /** The customers that the file names. */
   readonly customers: readonly KnownCustomer[]
 }
 

@@ -256,7 +256,7 @@ async function perform(
     actionContext.now,
     `invoice ${invoice.number} was ${participle}`,
   )
-  // The debtor's balances can change only together with the status of the invoice.
+  // An action changes the debtor's balances only if it changes the status of the invoice.
   const isStatusChanged = row.status !== invoice.status
   await (isStatusChanged ? touchDebtor : replanDebtor)(
     tx,

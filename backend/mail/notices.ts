@@ -62,7 +62,7 @@ export interface NoticeDetails {
     /** E.g. `Firefox on Windows`. */
     readonly browser: string
     readonly address: string | null
-    /** Whether further logins within 24 hours are not reported. */
+    /** Whether further logins in unknown browsers within 24 hours are not reported. */
     readonly is_last: boolean
   }
   /** A reminder as a customer would receive it, sent to the user. `subject_id` is the user. */

@@ -76,9 +76,9 @@ export async function allocatePayment(
 }
 
 /**
- * Takes back an allocation. Its whole amount is on account again, and the invoice is owed and chased again. Throws
- * `not_found`, `payment_already_reversed`, `invoice_not_found` if nothing is allocated to the invoice, and
- * `validation_failed` if the reason is missing.
+ * Takes back an allocation. Its whole amount is on account again. The invoice is owed again, and is chased again
+ * unless it is written off or a hold applies. Throws `not_found`, `payment_already_reversed`, `invoice_not_found` if
+ * nothing is allocated to the invoice, and `validation_failed` if the reason is missing.
  */
 export async function takeBackAllocation(
   tx: Transaction,

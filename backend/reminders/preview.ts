@@ -27,7 +27,7 @@ export interface PreviewedMessage {
   readonly debtorName: string
   /** The recipient's full address, not masked. */
   readonly recipient: string | null
-  /** Null for a courtesy before the due date. */
+  /** Null for a courtesy. */
   readonly stage: ReminderStage | null
   readonly invoices: readonly {
     readonly id: string

@@ -73,7 +73,7 @@ export function startRetention({ database, clock, log }: WorkerDeps): Worker {
   })
 }
 
-/** Deletes all expired rows of every table. */
+/** Deletes all expired rows of every rule. */
 export async function deleteAllExpired(database: Database, now: Date): Promise<void> {
   for (const rule of RULES) await applyRule(database, rule, now)
 }

@@ -84,7 +84,7 @@ async function claimBatch(tx: Transaction, gateway: string, batch: number, now: 
 
 type KeyEntry = RefusedCalls | RefusalCode | KeyWindow
 
-/** Returns the ids of the keys in the entries that exist. */
+/** Returns those ids in the entries that belong to existing keys. */
 async function findKeyIds(tx: Transaction, entries: readonly KeyEntry[]) {
   const ids = [...new Set(entries.map(({ key_id }) => key_id))]
   if (ids.length === 0) return new Set<string>()

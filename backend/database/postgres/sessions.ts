@@ -127,8 +127,8 @@ function startupLimits({ lockMsMax, hasTimeLimits, readOnly }: SessionOptions): 
 }
 
 /**
- * Opens a separate session without time limits, for migrations and snapshots. Throws if the URL leads to a
- * pooler, which would pass a session-level lock to the next client of the session.
+ * Opens a separate session whose statements have no time limits, for migrations and snapshots. Throws if the URL
+ * leads to a pooler, which would pass a session-level lock to the next client of the session.
  */
 export async function connectAlone(url: string, name: string): Promise<pg.Client> {
   try {

@@ -32,7 +32,10 @@ export interface AccountRow {
   updated_at: string
 }
 
-/** One action: who performed it, when, and from which address. Rows are only added. */
+/**
+ * One action: who performed it, when, and from which address. Rows are only added; an erasure removes the debtor's
+ * personal data from `detail`.
+ */
 export interface AuditRow {
   id: string
   account_id: string | null

@@ -12,7 +12,7 @@ export interface ApiKeyRow {
   granted_scopes: string
   /** Calls per hour. */
   rate_limit: number
-  /** Increased by revocation, by expiry, and by a change of the expiry or of the allowed addresses. */
+  /** Increased by revocation, rotation and expiry, and by a change of the expiry or of the allowed addresses. */
   revision: number
   created_at: string
   /** The name of the issuer, as shown to people. */

@@ -73,7 +73,7 @@ export interface TakenStageRow {
   message_id: string
 }
 
-/** Append-only: every status that a message has had, with its reason. */
+/** Every status that a message has had, with its reason. Rows are only added; an erasure removes their reasons. */
 export interface MessageTransitionRow {
   message_id: string
   id: string

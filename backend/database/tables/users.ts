@@ -25,7 +25,7 @@ export interface SessionRow {
   user_id: string
   /** The user's role when the token was issued. If the role changes, the token must change. */
   role: UserRow['role']
-  /** The message that the next page shows once, as JSON. */
+  /** The name of the message that the next page shows once, or JSON with the name and an action to undo. */
   flash: string | null
   created_at: string
   last_seen_at: string
@@ -100,7 +100,7 @@ export interface PasswordResetRow {
   code_hash: string
   created_at: string
   expires_at: string
-  /** When the user was found and the link was mailed. */
+  /** When the user was found and the notice with the link was recorded. */
   handled_at: string | null
   /** When the link of this request, or of another request of the user, was used. */
   ended_at: string | null

@@ -8,7 +8,7 @@ import { Html, html } from '../../html/html.ts'
 export interface MailBody {
   /** A BCP 47 tag. */
   readonly language: string
-  /** The color of the line at the top. */
+  /** The color of the line at the top, of links and of the button. */
   readonly tone: keyof typeof TONES
   /** The sender's name, above the title. */
   readonly sender: string

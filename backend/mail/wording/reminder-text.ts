@@ -186,8 +186,8 @@ function paymentOf(
   const numbers = invoices.map((invoice) => headerText(invoice.number))
   const showsReference = number !== null && numbers.length <= REFERENCES_MAX
   // The account's link is not shown if every invoice has its own link, or if the button has the account's link.
-  const haveAllTheirOwnLink = invoices.every(({ paymentUrl }) => paymentUrl !== null)
-  const isLinkShown = link !== null && link !== actionUrl && !haveAllTheirOwnLink
+  const areAllLinked = invoices.every(({ paymentUrl }) => paymentUrl !== null)
+  const isLinkShown = link !== null && link !== actionUrl && !areAllLinked
   return {
     title: all.length === invoices.length ? words.howToPay : words.howToPayIn(currency),
     lines: showsReference
