@@ -27,7 +27,7 @@ export const debtorCommands: readonly Command[] = [
   defineCommand({
     name: 'debtors edit',
     summary:
-      'Change a customer’s name, contact details or address. Fields without an option stay as they are; an empty value deletes the field.',
+      'Change a customer’s name, contact details or address. Fields without an option stay as they are; an empty value deletes a field other than the name.',
     arguments: ['ID'],
     options: {
       name: textOption('N', 'The name of the customer.'),

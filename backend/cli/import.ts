@@ -14,7 +14,7 @@ import { EXAMPLE, parseColumns } from './import/column-option.ts'
 import { createProgress, type Progress } from './import/progress.ts'
 
 /**
- * The whole file is kept in memory. 50 MB are about 500,000 rows, which take about three months at the default
+ * The whole file is kept in memory. 50 MB are about 500,000 rows, which take two to three months at the default
  * hourly limit.
  */
 const FILE_BYTES_MAX = 50 * 1024 * 1024

@@ -55,7 +55,7 @@ export interface Customer {
   readonly open: readonly InvoiceRow[]
   /** The newest invoices that are not open, newest first; at most `SHOWN_MAX` + 1. */
   readonly others: readonly InvoiceRow[]
-  /** Whether a person can resume reminders about at least one of all open invoices. */
+  /** Whether a person can resume reminders about an open invoice, which need not be in `open`. */
   readonly hasResumable: boolean
   readonly payments: readonly PaymentRow[]
   readonly messages: readonly MessageRow[]

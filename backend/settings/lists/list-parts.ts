@@ -20,13 +20,13 @@ export function renderSortHeader(
   },
   isAmount = false,
 ): Html {
-  const kind = isAmount ? html` class="amount"` : undefined
+  const classAttribute = isAmount ? html` class="amount"` : undefined
   if (sorted !== undefined && sort === undefined) {
-    return html`<th scope="col"${kind} aria-sort="${sorted}">${name} <span aria-hidden="true">${sorted === 'ascending' ? '↑' : '↓'}</span></th>`
+    return html`<th scope="col"${classAttribute} aria-sort="${sorted}">${name} <span aria-hidden="true">${sorted === 'ascending' ? '↑' : '↓'}</span></th>`
   }
-  if (sort === undefined) return html`<th scope="col"${kind}>${name}</th>`
+  if (sort === undefined) return html`<th scope="col"${classAttribute}>${name}</th>`
   const arrow = sorted === 'ascending' ? '↑' : sorted === 'descending' ? '↓' : '↕'
-  return html`<th scope="col"${kind}${sorted !== undefined && html` aria-sort="${sorted}"`}><a class="sort" href="${listPath(path, { ...filters, sort })}">${name} <span aria-hidden="true">${arrow}</span></a></th>`
+  return html`<th scope="col"${classAttribute}${sorted !== undefined && html` aria-sort="${sorted}"`}><a class="sort" href="${listPath(path, { ...filters, sort })}">${name} <span aria-hidden="true">${arrow}</span></a></th>`
 }
 
 export interface CurrencySum {

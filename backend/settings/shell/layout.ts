@@ -207,9 +207,9 @@ export function renderFault(problem: Problem | undefined, field: string): Html |
 }
 
 /** Returns the attributes that link a field to its hint and its fault. */
-export function describedBy(problem: Problem | undefined, field: string, hint?: string): Html {
+export function describedBy(problem: Problem | undefined, field: string, hintId?: string): Html {
   const isFaulty = faultsOf(problem).some((fault) => fault.field === field)
-  const ids = [hint, isFaulty ? `${field}-fault` : undefined].filter((id) => id !== undefined)
+  const ids = [hintId, isFaulty ? `${field}-fault` : undefined].filter((id) => id !== undefined)
   const described = ids.length > 0 && html` aria-describedby="${ids.join(' ')}"`
   return html`${isFaulty && html` aria-invalid="true"`}${described}`
 }
