@@ -58,8 +58,8 @@ export function daysBetween(from: string, to: string): number {
 /** The first instant of the date in the time zone, even if the clocks skip midnight. */
 export function startOfDay(date: string, timezone: string): Date {
   const asUtc = Date.parse(`${date}T00:00:00Z`)
-  // UTC offsets are multiples of a quarter hour from -12 to +14 hours, so the first instant lies between these
-  // two.
+  // Current UTC offsets are multiples of a quarter hour from -12 to +14 hours, so the first instant lies between
+  // these two.
   let early = asUtc - 15 * HOUR_MS
   let late = asUtc + 13 * HOUR_MS
   while (late - early > QUARTER_MS) {

@@ -54,8 +54,8 @@ export async function addKnownBrowser(
   now: Date,
 ): Promise<string> {
   // Two people who share a browser share its cookie. A value that we did not issue is replaced.
-  const isKept = browserToken !== undefined && (await isIssued(tx, browserToken))
-  const token = isKept ? browserToken : createToken()
+  const isTokenKept = browserToken !== undefined && (await isIssued(tx, browserToken))
+  const token = isTokenKept ? browserToken : createToken()
   const at = now.toISOString()
   await tx
     .insertInto('known_browsers')

@@ -168,11 +168,13 @@ function isUsable(
   { response: { userHandle } }: AuthenticationResponseJSON,
   { userId }: ChallengeScope,
 ): boolean {
-  const isNamed =
+  const isUserIdentified =
     userHandle === undefined
       ? userId !== undefined
       : Buffer.from(userHandle, 'base64url').toString() === user.id
-  return user.status === 'active' && isNamed && (userId === undefined || userId === user.id)
+  return (
+    user.status === 'active' && isUserIdentified && (userId === undefined || userId === user.id)
+  )
 }
 
 function notAccepted(): Problem {

@@ -49,7 +49,7 @@ export async function listDeliveries(
 export interface DeliveryDetail {
   readonly delivery: WebhookDeliveryRow
   readonly attempts: readonly WebhookAttemptRow[]
-  /** The body, exactly as it was sent. */
+  /** The body as it is sent. An erasure since then has removed the debtor's personal data from it. */
   readonly body: string
 }
 

@@ -174,7 +174,10 @@ const SAMPLES: Readonly<Record<string, object>> = {
   webhook: { object: 'webhook_test', message: 'This is a test. Nothing happened.' },
 }
 
-/** The members that an event of this type changes, with their current and previous values. */
+/**
+ * The members of the object that an event of this type changed: their current values, if these differ from the sample
+ * above, and their previous values.
+ */
 const CHANGES: Readonly<Partial<Record<EventType, readonly [now: object, before: object]>>> = {
   'debtor.updated': [
     { chasing: { status: 'paused', reason: 'A payment plan was agreed', until: null } },

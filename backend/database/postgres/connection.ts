@@ -210,11 +210,11 @@ export class TransactionConnection implements DatabaseConnection {
     this.#hasSavepoint = true
     this.#add(SAVEPOINT)
     const result = this.#run<R>(compiled, true).catch((error: unknown) => this.#undo(error))
-    const isKnown = result.then(
+    const settled = result.then(
       () => {},
       () => {},
     )
-    this.#undoable = isKnown.then(() => {
+    this.#undoable = settled.then(() => {
       this.#undoable = undefined
     })
     return result

@@ -86,8 +86,8 @@ export function composeReminder({
   const words = WORDS[language]
   const name = headerText(creditor.name)
   const [first] = invoices
-  const isOne = first !== undefined && invoices.length === 1
-  const invoicesText = isOne
+  const isOneInvoice = first !== undefined && invoices.length === 1
+  const invoicesText = isOneInvoice
     ? words.invoice(headerText(first.number))
     : words.invoices(invoices.length)
   const actionUrl = actionUrlOf(invoices, content.payment)
@@ -101,7 +101,7 @@ export function composeReminder({
   const title = headerText(fillIn(wording.subject, values))
   const paragraphs = (template: string) =>
     template === '' ? [] : template.split('\n\n').map((part) => fillIn(part, values))
-  const opening = isOne ? wording.opening : wording.opening_several
+  const opening = isOneInvoice ? wording.opening : wording.opening_several
   return {
     language,
     tone: STAGE_TONES[stage],
@@ -114,7 +114,7 @@ export function composeReminder({
     table: {
       caption: words.caption,
       headings: words.headings,
-      rows: invoices.map((invoice) => rowOf(invoice, language, words, !isOne)),
+      rows: invoices.map((invoice) => rowOf(invoice, language, words, !isOneInvoice)),
       totals: totalsOf(invoices, language, words),
     },
     action: actionUrl === null ? undefined : { label: words.payOnline, url: actionUrl },

@@ -181,15 +181,16 @@ function nextStepIfCovered(
 ): NextStep {
   const { chasing_blocked_reason: reason, chasing_next_action_at: at } = invoice
   const { reason: blocked } = CREDIT_ON_ACCOUNT
-  const isLogged = reason === blocked && at === null && next !== undefined && next.slot <= now
+  const isSuppressionLogged =
+    reason === blocked && at === null && next !== undefined && next.slot <= now
   const stage = next === undefined || next.stage === 'courtesy' ? null : next.stage
   const fields = {
     chasing_status: 'active',
     chasing_next_stage: stage,
-    chasing_next_action_at: isLogged ? null : (next?.slot.toISOString() ?? null),
+    chasing_next_action_at: isSuppressionLogged ? null : (next?.slot.toISOString() ?? null),
     chasing_blocked_reason: blocked,
   } as const
-  return { invoice, fields, ...(isLogged || next === undefined ? {} : { next }) }
+  return { invoice, fields, ...(isSuppressionLogged || next === undefined ? {} : { next }) }
 }
 
 /** Returns the next step of an invoice that is not chased at present; undefined if it is chased. */
