@@ -76,41 +76,45 @@ type Change = (bytes: string) => string
  * A position, as a fraction of the length. fast-check favors small numbers, so the multiplication spreads them.
  */
 const position = fc.nat({ max: 9_999 }).map((number) => ((number * 7_919) % 10_000) / 10_000)
-const at = (bytes: string, share: number) => Math.floor(share * bytes.length)
+const offsetIn = (bytes: string, share: number) => Math.floor(share * bytes.length)
 
 /** Inserts a text, replaces a byte, removes bytes, copies a line, or changes the case of a letter. */
 const change: fc.Arbitrary<Change> = fc.oneof(
   fc.tuple(position, fc.constantFrom(...TOKENS)).map(
     ([share, token]): Change =>
       (bytes) => {
-        return bytes.slice(0, at(bytes, share)) + token + bytes.slice(at(bytes, share))
+        return bytes.slice(0, offsetIn(bytes, share)) + token + bytes.slice(offsetIn(bytes, share))
       },
   ),
   fc.tuple(position, fc.integer({ min: 0, max: 255 })).map(
     ([share, code]): Change =>
       (bytes) => {
-        const index = at(bytes, share)
+        const index = offsetIn(bytes, share)
         return bytes.slice(0, index) + String.fromCharCode(code) + bytes.slice(index + 1)
       },
   ),
   fc.tuple(position, fc.integer({ min: 1, max: 12 })).map(
     ([share, length]): Change =>
       (bytes) => {
-        return bytes.slice(0, at(bytes, share)) + bytes.slice(at(bytes, share) + length)
+        return bytes.slice(0, offsetIn(bytes, share)) + bytes.slice(offsetIn(bytes, share) + length)
       },
   ),
   fc.tuple(position, position).map(
     ([from, to]): Change =>
       (bytes) => {
         const lines = bytes.split('\r\n')
-        lines.splice(at(bytes, to) % lines.length, 0, lines[at(bytes, from) % lines.length] ?? '')
+        lines.splice(
+          offsetIn(bytes, to) % lines.length,
+          0,
+          lines[offsetIn(bytes, from) % lines.length] ?? '',
+        )
         return lines.join('\r\n')
       },
   ),
   position.map(
     (share): Change =>
       (bytes) => {
-        const index = at(bytes, share)
+        const index = offsetIn(bytes, share)
         const letter = bytes.charAt(index)
         const other = letter === letter.toUpperCase() ? letter.toLowerCase() : letter.toUpperCase()
         return bytes.slice(0, index) + other + bytes.slice(index + 1)

@@ -81,13 +81,13 @@ function simulate(count: number) {
       now += ms
     },
     succeed(index: number, times: number) {
-      for (let one = 0; one < times; one++) backends[index]?.recordSuccess(now)
+      for (let count = 0; count < times; count++) backends[index]?.recordSuccess(now)
     },
     /** Returns after how many failures the backend was ejected; undefined if it was not. */
     fail(index: number, times: number) {
       const peers = backends.filter((_, other) => other !== index)
-      for (let one = 1; one <= times; one++)
-        if (backends[index]?.recordFailure(peers, now)) return one
+      for (let failures = 1; failures <= times; failures++)
+        if (backends[index]?.recordFailure(peers, now)) return failures
       return undefined
     },
     states: () => backends.map((health) => health.state(now)),

@@ -80,16 +80,16 @@ t.test('a window is reported once after it has changed, with its latest count', 
   const alone = createLocalRateLimiter()
   t.teardown(() => alone.close())
   for (const rateLimiter of [alone, await connect(t, redis.url)]) {
-    const [one, two] = [newKey(), newKey()]
-    await consumeMany(rateLimiter, one, 3)
-    await rateLimiter.consume(two, LIMIT)
-    const { windowEndsAt } = await rateLimiter.consume(one, LIMIT - 1)
-    const first = { keyId: one, used: 4, limit: LIMIT - 1, endsAt: windowEndsAt }
-    matches(t, rateLimiter.takeChanged(1), [first])
-    await rateLimiter.consume(one, LIMIT)
+    const [first, second] = [newKey(), newKey()]
+    await consumeMany(rateLimiter, first, 3)
+    await rateLimiter.consume(second, LIMIT)
+    const { windowEndsAt } = await rateLimiter.consume(first, LIMIT - 1)
+    const changed = { keyId: first, used: 4, limit: LIMIT - 1, endsAt: windowEndsAt }
+    matches(t, rateLimiter.takeChanged(1), [changed])
+    await rateLimiter.consume(first, LIMIT)
     matches(t, rateLimiter.takeChanged(9), [
-      { keyId: two, used: 1 },
-      { keyId: one, used: 5 },
+      { keyId: second, used: 1 },
+      { keyId: first, used: 5 },
     ])
     t.strictSame(rateLimiter.takeChanged(9), [])
   }

@@ -141,7 +141,9 @@ t.test(
 
 const outerAddress = Object.values(networkInterfaces())
   .flat()
-  .find((one) => one?.family === 'IPv4' && !one.internal)?.address
+  .find(
+    (networkInterface) => networkInterface?.family === 'IPv4' && !networkInterface.internal,
+  )?.address
 const skip = outerAddress === undefined && 'this machine has no address but loopback'
 
 t.test('if Redis is in protected mode, the reason names it', { skip }, async (t) => {

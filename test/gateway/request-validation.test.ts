@@ -184,14 +184,14 @@ t.test('a header name that differs in one byte is another name', async (t) => {
     'upgrade',
   ]
   for (const name of names) {
-    for (let at = 0; at < name.length; at++) {
-      const others = ['^', '~', '0', name[at] === 'q' ? 'z' : 'q']
+    for (let position = 0; position < name.length; position++) {
+      const others = ['^', '~', '0', name[position] === 'q' ? 'z' : 'q']
       const fields = others.map(
-        (other) => `${name.slice(0, at)}${other}${name.slice(at + 1)}: x\r\n`,
+        (other) => `${name.slice(0, position)}${other}${name.slice(position + 1)}: x\r\n`,
       )
       const twice = `${fields.join('')}${fields.join('')}Content-Length: 2\r\nConnection: close\r\n`
       const { text } = await exchangeBytes(gateway.port, post(twice, '{}'))
-      matches(t, text, /^HTTP\/1\.1 200 /, `${name} with byte ${at} changed`)
+      matches(t, text, /^HTTP\/1\.1 200 /, `${name} with byte ${position} changed`)
       t.equal(backend.requests.at(-1)?.headers['idempotency-key'], undefined)
     }
   }

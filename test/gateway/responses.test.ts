@@ -81,8 +81,8 @@ function write(plan: Plan, call: number): string {
   if (plan.framing !== 'chunked') return head + body
   let chunks = ''
   const step = Math.max(plan.chunk, Math.ceil(body.length / 2000))
-  for (let at = 0; at < body.length; at += step) {
-    const part = body.slice(at, at + step)
+  for (let offset = 0; offset < body.length; offset += step) {
+    const part = body.slice(offset, offset + step)
     chunks += `${part.length.toString(16)}\r\n${part}\r\n`
   }
   return `${head}${chunks}0\r\nX-T: 1\r\n\r\n`

@@ -131,8 +131,8 @@ const chunkedWrite: fc.Arbitrary<Item> = fc
     // At most 2,000 chunks.
     const step = Math.max(size, Math.ceil(text.length / 2000))
     let chunks = ''
-    for (let at = 0; at < text.length; at += step) {
-      const chunk = text.slice(at, at + step)
+    for (let offset = 0; offset < text.length; offset += step) {
+      const chunk = text.slice(offset, offset + step)
       chunks += `${zeros}${chunk.length.toString(16)}${extension}\r\n${chunk}\r\n`
     }
     return {
@@ -279,10 +279,10 @@ function compareUpstream(
     item.upstream === undefined ? [] : [{ ...item.upstream, url: targets[n] }],
   )
   for (const [n, { method, url, body, headers }] of upstream.entries()) {
-    const one = wanted[n]
-    if (one?.url !== url || one?.method !== method)
+    const expectedRequest = wanted[n]
+    if (expectedRequest?.url !== url || expectedRequest?.method !== method)
       throw new Error(`unexpected upstream request ${method} ${url}`)
-    if (one?.body !== body) throw new Error(`a different body upstream for ${url}`)
+    if (expectedRequest?.body !== body) throw new Error(`a different body upstream for ${url}`)
     if (headers['x-receivables-principal'] === 'forged') throw new Error('a forged principal')
   }
   const missing = wanted.length - upstream.length
@@ -367,7 +367,7 @@ function fraction({ cuts }: Sequence): number {
 
 function cut(bytes: string, { cuts, isByteByByte }: Sequence): string[] {
   if (isByteByByte && bytes.length < 1500) return [...bytes]
-  const offsets = [0, ...cuts.map((one) => Math.floor(one * bytes.length)), bytes.length]
+  const offsets = [0, ...cuts.map((share) => Math.floor(share * bytes.length)), bytes.length]
   offsets.sort((a, b) => a - b)
   return offsets
     .slice(1)

@@ -174,7 +174,8 @@ async function untilDisconnected(socket: Socket): Promise<void> {
     () => {
       const lines = readFileSync('/proc/net/tcp', 'utf8').split('\n')
       const line = lines.find(
-        (one) => one.includes(gatewayPort) && one.indexOf(gatewayPort) < one.indexOf(clientPort),
+        (entry) =>
+          entry.includes(gatewayPort) && entry.indexOf(gatewayPort) < entry.indexOf(clientPort),
       )
       // The state 01 means established.
       return line === undefined || !/ 01 /.test(line)

@@ -23,10 +23,11 @@ t.test('a control character other than a tab is rejected at each of nine positio
   for (let byte = 0; byte < 256; byte++) {
     const isControl = (byte < 32 && byte !== 9) || byte === 127
     for (const offset of OFFSETS) {
-      for (let at = 0; at < 9; at++) {
+      for (let position = 0; position < 9; position++) {
         const bytes = Buffer.from(BEGIN + TAIL, 'latin1')
-        bytes[BEGIN.length + at] = byte
-        if (isRejected(bytes, offset) !== isControl) t.fail(`byte ${byte} at ${offset} + ${at}`)
+        bytes[BEGIN.length + position] = byte
+        if (isRejected(bytes, offset) !== isControl)
+          t.fail(`byte ${byte} at ${offset} + ${position}`)
       }
     }
   }

@@ -35,14 +35,20 @@ interface Disagreement {
 /** Finds the first request that the peer reads differently. A peer may reject requests that we accept. */
 async function compare(bytes: Buffer, ours: readonly ReadRequest[], peer: Peer) {
   const theirs = await peer.read(bytes, ours.length)
-  const at = ours.findIndex((request, index) => {
+  const differing = ours.findIndex((request, index) => {
     const other = theirs[index]
     return other !== undefined && JSON.stringify(other) !== JSON.stringify(request)
   })
-  if (at < 0) return { agreed: Math.min(ours.length, theirs.length), disagreement: undefined }
+  if (differing < 0)
+    return { agreed: Math.min(ours.length, theirs.length), disagreement: undefined }
   const text = bytes.toString('latin1')
-  const disagreement = { peer: peer.name, bytes: text, ours: ours[at], theirs: theirs[at] }
-  return { agreed: at, disagreement }
+  const disagreement = {
+    peer: peer.name,
+    bytes: text,
+    ours: ours[differing],
+    theirs: theirs[differing],
+  }
+  return { agreed: differing, disagreement }
 }
 
 t.test('other servers read what the gateway accepts as the same requests', async (t) => {

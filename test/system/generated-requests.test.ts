@@ -73,8 +73,8 @@ const debtors = [
   await create('debtors', { name: 'Aoki Trading', external_id: 'C-2', currency: 'JPY' }),
 ]
 const invoices: string[] = []
-for (const [at, status] of [...Array(8).fill('open'), 'draft'].entries()) {
-  const bill = { debtor_id: debtors[at % 2], currency: 'EUR', amount: 999_999_999_999, status }
+for (const [index, status] of [...Array(8).fill('open'), 'draft'].entries()) {
+  const bill = { debtor_id: debtors[index % 2], currency: 'EUR', amount: 999_999_999_999, status }
   invoices.push(await create('invoices', bill))
 }
 

@@ -116,10 +116,11 @@ t.test('despite kills and lost responses, each bank line is recorded once', asyn
   const api = (path: string, body?: unknown) => call(`${url}/api/v1/${path}`, { key, body })
   await api('debtors', { name: 'Globex', external_id: 'C-1' })
   const bill = { debtor_external_id: 'C-1', currency: 'EUR', amount: DUE }
-  for (let at = 0; at < LINES; at += 1) await api('invoices', { ...bill, number: `2026-${at}` })
-  const amounts = Array.from({ length: LINES }, (_, at) => 1_000 + at)
+  for (let index = 0; index < LINES; index += 1)
+    await api('invoices', { ...bill, number: `2026-${index}` })
+  const amounts = Array.from({ length: LINES }, (_, index) => 1_000 + index)
   const lines = amounts.map(
-    (amount, at) => `B-${at};2026-11-20;${(amount / 100).toFixed(2)};EUR;2026-${at}`,
+    (amount, index) => `B-${index};2026-11-20;${(amount / 100).toFixed(2)};EUR;2026-${index}`,
   )
   const directory = t.testdir({
     'statement.csv': [
@@ -154,7 +155,7 @@ t.test('despite kills and lost responses, each bank line is recorded once', asyn
   const recorded: { external_id: string; amount: number }[] = json.data
   t.strictSame(
     recorded.map(({ external_id, amount }) => `${external_id} ${amount}`).toSorted(),
-    amounts.map((amount, at) => `B-${at} ${amount}`).toSorted(),
+    amounts.map((amount, index) => `B-${index} ${amount}`).toSorted(),
   )
   const database = new DatabaseSync(books)
   t.teardown(() => database.close())

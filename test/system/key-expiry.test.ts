@@ -58,8 +58,8 @@ t.test('each call that a proxy pipelines on one connection is checked separately
   })
   const addresses = [ALLOWED, ELSEWHERE, '2001:db8:7::1', '2001:db8:8::1', `::ffff:${ALLOWED}`]
   const requests = addresses.map(
-    (address, at) =>
-      `GET /api/v1/me HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${secret}\r\nX-Forwarded-For: ${address}\r\n${at === addresses.length - 1 ? 'Connection: close\r\n' : ''}\r\n`,
+    (address, index) =>
+      `GET /api/v1/me HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${secret}\r\nX-Forwarded-For: ${address}\r\n${index === addresses.length - 1 ? 'Connection: close\r\n' : ''}\r\n`,
   )
   const { text } = await exchangeBytes(proxied.port, requests.join(''))
   const statuses = [...text.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => status)

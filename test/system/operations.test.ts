@@ -142,7 +142,7 @@ t.test('the spans of a call in both processes form one trace', async (t) => {
     return own.length >= 5 && own
   }, 'the spans are exported')
   const named = (name: string, service = 'receivables-gateway') => {
-    const span = spans.find((one) => one.name === name && one.service === service)
+    const span = spans.find((candidate) => candidate.name === name && candidate.service === service)
     if (span === undefined) throw new Error(`no span ${name} of ${service}`)
     return span
   }

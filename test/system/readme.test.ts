@@ -127,9 +127,9 @@ t.test('npm start prints two commands that work when pasted', async (t) => {
   const lines = welcome.split('\n').filter((line) => line.startsWith('  curl '))
   t.equal(lines.length, 2)
   const statuses = ['200 OK', '201 Created']
-  for (const [at, line] of lines.entries()) {
+  for (const [index, line] of lines.entries()) {
     const { stdout } = await run('sh', ['-euc', line], { env })
-    matches(t, stdout, containing(`HTTP/1.1 ${statuses[at]}`))
+    matches(t, stdout, containing(`HTTP/1.1 ${statuses[index]}`))
   }
 })
 

@@ -52,7 +52,9 @@ for (const [language, { command }] of Object.entries(PROGRAMS)) {
 function sampleOf(operationId: string, language: string): RequestSample {
   const operation = operations.find((candidate) => candidate.operationId === operationId)
   if (operation === undefined) throw new Error(`there is no ${operationId}`)
-  const sample = requestSamples(operation, system.url).find((one) => one.language === language)
+  const sample = requestSamples(operation, system.url).find(
+    (candidate) => candidate.language === language,
+  )
   if (sample === undefined) throw new Error(`${operationId} has no sample in ${language}`)
   return sample
 }

@@ -31,7 +31,7 @@ let paymentCount = 0
 
 /** Makes a valid call of an operation. */
 function callOperation(operationId: string, key?: string): Promise<Response> {
-  const operation = operations.find((one) => one.operationId === operationId)
+  const operation = operations.find((candidate) => candidate.operationId === operationId)
   if (operation === undefined) throw new Error(operationId)
   const path = operation.path.replace('{id}', IDS[operationId] ?? '')
   const headers: Record<string, string> =

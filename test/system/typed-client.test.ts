@@ -41,8 +41,8 @@ t.test('a typed client creates, pays and reads an invoice', async (t) => {
     list.data?.data.map(({ status, amount_due }) => [status, amount_due]),
     [['partially_paid', 300]],
   )
-  const one = await client.GET('/api/v1/debtors/{id}', { params: { path: { id: debtor_id } } })
-  t.equal(one.data?.balances[0]?.outstanding, 300)
+  const shown = await client.GET('/api/v1/debtors/{id}', { params: { path: { id: debtor_id } } })
+  t.equal(shown.data?.balances[0]?.outstanding, 300)
 })
 
 t.test('the types include the members of a rejection', async (t) => {
