@@ -1,7 +1,7 @@
 /** `npm run gateway`, or `node gateway/main.ts`: starts the gateway with its V8 flags. */
 
 /**
- * V8 reads these flags only when a process starts. `docs/performance.md` has the effect of each.
+ * V8 reads these flags only when a process starts. `docs/decisions/0009-v8-flags.md` has the effect of each.
  *
  * - The young generation has 16 MB: with Node's smaller default, calls in progress are promoted to the old
  *   generation.

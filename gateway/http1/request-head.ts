@@ -102,13 +102,13 @@ export function validateRequestHead({
 
 /** Returns the client's request id if it may be written to a log line. */
 export function clientRequestId(fields: readonly string[]): string | undefined {
-  let found: string | undefined
+  let requestId: string | undefined
   for (let index = 0; index < fields.length; index += 2) {
     if (fields[index] !== 'x-request-id') continue
-    if (found !== undefined) return undefined
-    found = fields[index + 1]
+    if (requestId !== undefined) return undefined
+    requestId = fields[index + 1]
   }
-  return found !== undefined && REQUEST_ID.test(found) ? found : undefined
+  return requestId !== undefined && REQUEST_ID.test(requestId) ? requestId : undefined
 }
 
 function checkSize(target: string, fields: readonly string[]): void {

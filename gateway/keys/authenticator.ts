@@ -46,8 +46,8 @@ const REFRESH_RETRY_MS = 1_000
  * The size of the negative cache. Its entries never become wrong: no key will be issued with a secret that
  * was unknown before, since secrets are random, and the other verdicts are final.
  */
-const REFUSED_CACHED_MAX = 100_000
-const REFUSED_CACHED_MS = 60_000
+const NEGATIVE_CACHE_MAX = 100_000
+const NEGATIVE_CACHE_MS = 60_000
 
 export interface Credential {
   readonly digest: string
@@ -87,9 +87,9 @@ export class Authenticator {
   readonly #backends: Pick<Backends, 'request'>
   readonly #unknownKeys: UnknownKeys
   readonly #known = new LRUCache<string, KnownKey>({ max: KEYS_CACHED_MAX })
-  readonly #refused = new LRUCache<string, KeyVerdict>({
-    max: REFUSED_CACHED_MAX,
-    ttl: REFUSED_CACHED_MS,
+  readonly #negativeCache = new LRUCache<string, KeyVerdict>({
+    max: NEGATIVE_CACHE_MAX,
+    ttl: NEGATIVE_CACHE_MS,
   })
   readonly #lookUps = new Map<string, LookUp>()
   readonly #outcomes: Record<LookUpOutcome, number> = {
@@ -130,7 +130,7 @@ export class Authenticator {
     if (cached !== undefined) return { digest, prefix: '', cached }
     const key = parseApiKey(secret)
     if (key === undefined) throw malformedKey()
-    const verdict = this.#refused.get(digest)
+    const verdict = this.#negativeCache.get(digest)
     if (verdict !== undefined) {
       this.#refusals++
       throw invalidKey(verdict)
@@ -195,7 +195,7 @@ export class Authenticator {
   /** Evicts a key that a backend reported as expired, and throws `Problem` 401 without a look-up. */
   rejectExpired(digest: string): never {
     this.#known.delete(digest)
-    this.#refused.set(digest, 'expired')
+    this.#negativeCache.set(digest, 'expired')
     throw invalidKey('expired')
   }
 
@@ -207,7 +207,7 @@ export class Authenticator {
       refusals: this.#refusals,
       lookUps: this.#outcomes,
       known: this.#known.size,
-      refused: this.#refused.size,
+      refused: this.#negativeCache.size,
       inFlight: this.#lookUps.size - waiting + this.#due.size,
       waiting,
     }
@@ -262,7 +262,7 @@ export class Authenticator {
     this.#outcomes[typeof result === 'string' ? result : 'found']++
     if (typeof result === 'string') {
       this.#known.delete(digest)
-      this.#refused.set(digest, result)
+      this.#negativeCache.set(digest, result)
       throw invalidKey(result)
     }
     const key = withSameId(this.#known.get(digest), result)

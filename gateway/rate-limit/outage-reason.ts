@@ -7,8 +7,8 @@ export function outageReason(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error)
   // If a name has several addresses and all of them fail, the error has no message.
   const code = error instanceof Error && 'code' in error ? String(error.code) : ''
-  const known = REASONS.find(([pattern]) => pattern.test(message))
-  return known?.[1] ?? (message.split('\n', 1)[0] || code || NO_CONNECTION)
+  const match = REASONS.find(([pattern]) => pattern.test(message))
+  return match?.[1] ?? (message.split('\n', 1)[0] || code || NO_CONNECTION)
 }
 
 const REASONS: readonly (readonly [pattern: RegExp, reason: string])[] = [

@@ -75,7 +75,6 @@ export interface AdmissionOptions {
 
 interface WaitingCall {
   readonly since: number
-  readonly abort: Abort
   isWaiting: boolean
   admit(): void
   refuse(reason: Error): void
@@ -194,7 +193,6 @@ export class Admission {
     return new Promise((resolve, reject) => {
       const call: WaitingCall = {
         since,
-        abort,
         isWaiting: true,
         admit() {
           call.isWaiting = false

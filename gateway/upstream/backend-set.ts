@@ -212,8 +212,8 @@ export class BackendSet implements Backends {
   #updateBackends(): void {
     const before = new Map(this.#backends.map((backend) => [backend.url, backend]))
     this.#backends = this.#addresses.current().map((address) => {
-      const known = before.get(address.url)
-      if (known !== undefined && before.delete(address.url)) return known
+      const existing = before.get(address.url)
+      if (existing !== undefined && before.delete(address.url)) return existing
       const { url } = address
       // A draining backend closes each connection with its response, and soon closes idle connections too.
       const onLastResponse = () => closeIdle(backend)

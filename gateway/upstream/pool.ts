@@ -139,11 +139,11 @@ export class BackendPool {
     // A closed pool keeps connections only for queued requests.
     if (this.#isClosed) this.closeIdle()
     if (this.#queue.length === 0 && this.free > 0) this.#options.onFree?.(this.#idle.length > 0)
-    const wanted = Math.min(
+    const missing = Math.min(
       this.#queue.length - this.#connecting,
       this.#options.size - this.#connections.size - this.#connecting,
     )
-    for (let opened = 0; opened < wanted; opened++) this.#connect()
+    for (let opened = 0; opened < missing; opened++) this.#connect()
   }
 
   #connect(): void {
