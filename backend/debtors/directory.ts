@@ -42,7 +42,7 @@ export interface DirectoryQuery {
   readonly limit: number
 }
 
-/** Throws `invalid_cursor` if the account has no such debtor. */
+/** Throws `invalid_cursor` if the account has no debtor with the id `after`. */
 export async function listDirectory(
   reader: Reader,
   accountId: string,

@@ -1,7 +1,8 @@
 /**
  * Recomputes the derived data of changed debtors: balances, search terms, and the account's totals by due date.
  * Database triggers log which debtors changed (migration 0021), and a worker processes this log every few seconds.
- * A page that shows totals processes its account's entries first, so that the totals include the user's last change.
+ * A page that shows totals first processes a batch of its account's entries, so that the totals usually include the
+ * user's last change.
  */
 import { PostgresAdapter, sql } from 'kysely'
 import type { Logger } from '../../shared/process/log.ts'

@@ -1,7 +1,7 @@
 /**
  * A hold blocks the chasing of an invoice. It is either a decision of a person, or the pause after a payment, which ends
- * when the invoice is fully paid. While the invoice is disputed or fully paid, its hold is stored and has no effect; the
- * hold applies again when the dispute is resolved or the payment is reversed.
+ * after a week, or when the invoice is fully paid. While the invoice is disputed or fully paid, its hold is stored and
+ * has no effect; the hold applies again when the dispute is resolved or the payment is reversed.
  */
 import type { InvoiceRow } from '../database/tables.ts'
 

@@ -54,7 +54,7 @@ export function sortsOf({ view, debtorId }: Pick<InvoiceSearch, 'view' | 'debtor
   return INVOICE_SORTS.filter((sort) => isUnpaid === (sort !== '-created'))
 }
 
-/** Throws `invalid_cursor` if the account has no such invoice. */
+/** Returns the results after the invoice `after`. Throws `invalid_cursor` if the account has no such invoice. */
 export async function searchInvoices(
   reader: Reader,
   accountId: string,

@@ -42,7 +42,7 @@ export type HandOverResult =
       readonly type: 'hard' | 'soft'
       /**
        * The enhanced status code (RFC 3463), e.g. `5.1.1`, or the reply code if the server sent no enhanced code.
-       * `reserved_domain` if the mailer itself rejected the address.
+       * `reserved_domain` if the mailer itself rejected the address; `outdated` for an obsolete notice.
        */
       readonly code: string
       readonly detail: string

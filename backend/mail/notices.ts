@@ -11,7 +11,7 @@ import type { Language } from './wording/languages.ts'
 import type { Stage } from './wording/reminder-words/words.ts'
 import type { Wording } from './wording/wording.ts'
 
-/** The kinds of notices, with the members of their `detail`. */
+/** The kinds of notices, with the members of their `detail`. Admins can turn off some of them (`notice-choices.ts`). */
 export interface NoticeDetails {
   /** Sent to the Admins. `subject_id` is the endpoint. */
   readonly 'webhook_endpoint.disabled': {

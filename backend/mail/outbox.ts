@@ -1,6 +1,7 @@
 /**
- * The worker that sends notices to their recipients. A recipient may receive a notice twice, if the process is killed
- * before it has recorded the hand-over. Any number of backends may run the worker.
+ * The worker that sends notices to their recipients. A recipient may receive a notice more than once, if the outcome of
+ * a hand-over is unknown, or the process is killed before it has recorded the outcome. Any number of backends may run
+ * the worker.
  */
 import { sql } from 'kysely'
 import type { Logger } from '../../shared/process/log.ts'

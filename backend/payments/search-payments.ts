@@ -28,7 +28,7 @@ export interface PaymentSearch {
   readonly amount: AmountRange
 }
 
-/** Throws `invalid_cursor` if the account has no such payment. */
+/** Returns the results after the payment `after`. Throws `invalid_cursor` if the account has no such payment. */
 export async function searchPayments(
   reader: Reader,
   accountId: string,

@@ -134,8 +134,8 @@ const PAYMENT_REASONS: readonly Refusal['reason'][] = [
 ]
 
 /**
- * An approval remains valid unless the message is suppressed because of a payment: the person approved other amounts.
- * A pending approval lapses or expires.
+ * An approved message remains marked as approved, unless it is suppressed because of a payment: the person approved
+ * other amounts. A pending approval lapses or expires.
  */
 function approvalAfterSuppression(
   { approval_status: status }: MessageRow,
