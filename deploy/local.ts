@@ -57,7 +57,7 @@ if (option === '--help') {
 if (option !== undefined) exitWithError(`Unknown option ${option}.\n\n${HELP}`)
 const ports = await choosePorts()
 const env: NodeJS.ProcessEnv = {
-  ...prepareDataDir(),
+  ...readSecretsOrExit(),
   ...process.env,
   DATA_DIR: dataDir,
   UV_THREADPOOL_SIZE: '16',
@@ -122,7 +122,7 @@ async function findFreePort(port: number): Promise<number | undefined> {
   return typeof address === 'object' ? address?.port : port
 }
 
-function prepareDataDir(): Record<string, string | undefined> {
+function readSecretsOrExit(): Record<string, string | undefined> {
   try {
     return readOrMakeSecrets()
   } catch (error) {
@@ -131,7 +131,7 @@ function prepareDataDir(): Record<string, string | undefined> {
   }
 }
 
-/** Creates secrets on the first start, for this machine only. Real installations have their own. */
+/** Returns the secrets of this machine; creates them at the first start. Real installations have their own. */
 function readOrMakeSecrets(): Record<string, string | undefined> {
   const path = join(dataDir, 'secrets.env')
   if (!existsSync(path)) {

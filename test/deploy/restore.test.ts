@@ -69,14 +69,14 @@ async function startWithPayments(t: Test, databaseUrl: string) {
   const revoked = await operator.issueKey(account)
   await operator.revokeKey(revoked.id)
   const receiver = await startReceiver(t)
-  const json = { accept: 'application/json' }
+  const acceptJson = { accept: 'application/json' }
   const login = await call(`${url}/settings/login`, {
-    headers: json,
+    headers: acceptJson,
     body: { email: 'ada@acme.example', password: PASSWORD },
   })
   const cookie = String(login.headers['set-cookie']).split(';')[0] ?? ''
   const endpoint = await call(`${url}/settings/webhook-endpoints`, {
-    headers: { ...json, cookie, 'x-csrf-token': login.json.csrf_token },
+    headers: { ...acceptJson, cookie, 'x-csrf-token': login.json.csrf_token },
     body: { url: receiver.url, events: ['payment.recorded'] },
   })
   const post = (path: string, body: object) =>

@@ -16,8 +16,8 @@ const page = readFileSync(join(root, 'docs/operations.md'), 'utf8')
 
 function blocksOf(section: string): string[] {
   const [, text = ''] = page.split(`## ${section}\n`)
-  const [own = ''] = text.split(/^## /m)
-  return [...own.matchAll(/^```\n(.*?)^```$/gms)].map(([, block = '']) => block)
+  const [ownText = ''] = text.split(/^## /m)
+  return [...ownText.matchAll(/^```\n(.*?)^```$/gms)].map(([, block = '']) => block)
 }
 
 /** Replaces each port in the commands with a port that is reserved for this test. */

@@ -275,7 +275,7 @@ t.test('each error that one call can cause has the response that its example sho
     t.strictSame(withoutVariableText(response), withoutVariableText(example), name)
   }
   for (const [name, { status, title, code, retryable }] of examples) {
-    const type = Object.entries(PROBLEM_TYPES).find(([known]) => known === code)?.[1]
+    const type = Object.entries(PROBLEM_TYPES).find(([knownCode]) => knownCode === code)?.[1]
     t.strictSame({ status, title, retryable }, type, name)
   }
 })

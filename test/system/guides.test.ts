@@ -41,8 +41,9 @@ interface Reader {
 /** Creates an account with a customer, three invoices and a key that has made no call yet. */
 async function createReader(): Promise<Reader> {
   const account = await operator.createAccount('Acme Ltd')
-  const { secret: own } = await operator.issueKey(account)
-  const create = (path: string, body: unknown) => call(`${url}/api/v1/${path}`, { key: own, body })
+  const { secret: preparingKey } = await operator.issueKey(account)
+  const create = (path: string, body: unknown) =>
+    call(`${url}/api/v1/${path}`, { key: preparingKey, body })
   await create('debtors', { name: 'Globex', external_id: 'C-1' })
   const bill = { debtor_external_id: 'C-1', currency: 'EUR', amount: 12_500 }
   const [first] = await Promise.all([1, 2, 3].map(() => create('invoices', bill)))

@@ -12,9 +12,9 @@ const ANY_PORTS = {
   BACKEND_OPERATIONS_PORT: '0',
 }
 
-/** Runs `npm start`, and resolves when it has ended. */
-function start(given: Readonly<Record<string, string>>) {
-  const env = { ...SCRIPT_ENV, ...ANY_PORTS, LOG_LEVEL: 'fatal', ...given }
+/** Runs the program of `npm start` until it ends. Resolves with its exit code and output. */
+function start(settings: Readonly<Record<string, string>>) {
+  const env = { ...SCRIPT_ENV, ...ANY_PORTS, LOG_LEVEL: 'fatal', ...settings }
   return new Promise((resolve) => {
     execFile(process.execPath, ['deploy/local.ts'], { env }, (error, stdout, stderr) => {
       resolve({ code: error?.code, stdout, stderr })
@@ -38,6 +38,6 @@ t.test('npm start stops its processes if it cannot prepare the demo account', as
     stderr:
       /^The demo account could not be prepared: The password must have 8 to 256 characters\.\n$/,
   })
-  // This fails while a backend uses the database.
+  // The database can be opened only if no backend uses it any more.
   await openTestDatabase(t, { url: `sqlite:${join(directory, 'receivables.db')}` })
 })

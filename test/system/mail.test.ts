@@ -27,10 +27,10 @@ t.test('a reminder is mailed, and its bounce and its unsubscription are recorded
   const post = async (path: string, body: object) =>
     (await call(`${url}/api/v1/${path}`, { key, body })).json
   const read = async (path: string) => (await call(`${url}/api/v1/${path}`, { key })).json
-  const due = { currency: 'EUR', amount: 12_500, issue_date: '2031-02-01', due_date: '2031-02-28' }
+  const bill = { currency: 'EUR', amount: 12_500, issue_date: '2031-02-01', due_date: '2031-02-28' }
   const jansen = await post('debtors', { name: 'Jansen', email: 'ap@jansen.nl', language: 'nl' })
   const weber = await post('debtors', { name: 'Weber', email: 'ap@weber.de', language: 'de' })
-  for (const { id } of [jansen, weber]) await post('invoices', { ...due, debtor_id: id })
+  for (const { id } of [jansen, weber]) await post('invoices', { ...bill, debtor_id: id })
 
   await operator.cli('reminders', 'run', '--now', RUN_AT)
   t.strictSame(smtp.mails.flatMap(({ to }) => to).sort(), ['ap@jansen.nl', 'ap@weber.de'])

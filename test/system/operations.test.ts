@@ -36,7 +36,7 @@ await request('/debtors/deb_S3CR3T')
 await request('/invoices/inv_S3CR3T')
 await call(`${url}/me`, { key: 'S3CR3T' })
 await call(`${system.url}/S3CR3T`)
-for (let more = 0; more < 4; more++) await request('/me')
+for (let calls = 0; calls < 4; calls++) await request('/me')
 
 t.test('calls are counted by operation and status, rejections by code', async (t) => {
   const text = await scrape(gateway)
@@ -88,17 +88,19 @@ t.test('both processes expose exactly the documented metrics', async (t) => {
     const text = await scrape(started)
     assertExposition(t, text)
     const found = [...text.matchAll(/^# TYPE (receivables_\S+) (\w+)$/gm)]
-    const own = documented.filter(({ name }) =>
+    const ownMetrics = documented.filter(({ name }) =>
       new RegExp(`^receivables_(?:${process}_|(?!gateway|backend))`).test(name),
     )
     t.strictSame(
       new Set(found.map(([, name, type]) => `${name} ${type}`)),
       // The metric of the certificate is exposed only with TLS.
       new Set(
-        own.filter(({ name }) => !/_tls_/.test(name)).map(({ name, type }) => `${name} ${type}`),
+        ownMetrics
+          .filter(({ name }) => !/_tls_/.test(name))
+          .map(({ name, type }) => `${name} ${type}`),
       ),
     )
-    for (const { name, labels } of own) {
+    for (const { name, labels } of ownMetrics) {
       const sample = new RegExp(`^${name}(?:_count)?\\{(.+)\\} `, 'm').exec(text)?.[1]
       const names = [...(sample ?? '').matchAll(/(\w+)="/g)].map(([, label]) => label)
       if (sample !== undefined) t.strictSame(names.toSorted(), labels.toSorted(), name)
@@ -138,8 +140,8 @@ t.test('each call has a log line with its route, and without text from the clien
 
 t.test('the spans of a call in both processes form one trace', async (t) => {
   const spans = await until(() => {
-    const own = collector.spans.filter(({ traceId }) => traceId === TRACE_ID)
-    return own.length >= 5 && own
+    const spansOfTrace = collector.spans.filter(({ traceId }) => traceId === TRACE_ID)
+    return spansOfTrace.length >= 5 && spansOfTrace
   }, 'the spans are exported')
   const named = (name: string, service = 'receivables-gateway') => {
     const span = spans.find((candidate) => candidate.name === name && candidate.service === service)

@@ -77,7 +77,7 @@ const known = new Map<string, string>([
 ])
 /** Matches commands whose effect a shell keeps for later commands. */
 const KEPT = /^(?:export|alias) /
-const kept: string[] = []
+const keptLines: string[] = []
 
 /** Runs the command with the values that earlier commands printed. Resolves with its output. */
 async function follow(command: string): Promise<string> {
@@ -96,10 +96,10 @@ async function follow(command: string): Promise<string> {
     .replace(/npm run -s cli -- (?!--help)/, `node ${join(ROOT, 'backend/cli.ts')} `)
   t.notMatch(filled, '…', command)
   if (KEPT.test(filled)) {
-    kept.push(filled)
+    keptLines.push(filled)
     return ''
   }
-  const script = [...kept, filled].join('\n').replaceAll(' jar', ` ${join(directory, 'jar')}`)
+  const script = [...keptLines, filled].join('\n').replaceAll(' jar', ` ${join(directory, 'jar')}`)
   const { stdout } = await run('sh', ['-euc', script], { env, timeout: 120_000 })
   return stdout
 }

@@ -24,36 +24,38 @@ t.test(
     const { secret: key } = await operator.issueKey(account)
     const receiver = await startReceiver(t)
 
-    const json = { accept: 'application/json' }
+    const acceptJson = { accept: 'application/json' }
     const login = await call(`${url}/settings/login`, {
-      headers: json,
+      headers: acceptJson,
       body: { email: 'ada@acme.example', password: PASSWORD },
     })
     const cookie = String(login.headers['set-cookie']).split(';')[0] ?? ''
-    const headers = { ...json, cookie, 'x-csrf-token': login.json.csrf_token }
+    const headers = { ...acceptJson, cookie, 'x-csrf-token': login.json.csrf_token }
     const endpoint = await call(`${url}/settings/webhook-endpoints`, {
       headers,
       body: { url: receiver.url, events: ['payment.recorded', 'invoice.paid'] },
     })
     t.equal(endpoint.status, 201, endpoint.text)
 
-    const post = (path: string, body: object, own = {}) =>
-      call(`${url}/api/v1/${path}`, { key, body, headers: own })
+    const post = (path: string, body: object, idempotency = {}) =>
+      call(`${url}/api/v1/${path}`, { key, body, headers: idempotency })
     const debtor = await post('debtors', { name: 'Jansen' })
     const owed = { debtor_id: debtor.json.id, currency: 'EUR', amount: 12_500 }
     const invoice = await post('invoices', owed)
     const payment = { invoice_id: invoice.json.id, currency: 'EUR', amount: 12_500 }
-    const once = { 'idempotency-key': 'bank-1' }
-    const first = await post('payments', payment, once)
+    const idempotency = { 'idempotency-key': 'bank-1' }
+    const first = await post('payments', payment, idempotency)
     t.equal(first.status, 201)
-    t.equal((await post('payments', payment, once)).text, first.text)
-    const test = await call(`${url}/settings/webhook-endpoints/${endpoint.json.id}/test`, {
+    t.equal((await post('payments', payment, idempotency)).text, first.text)
+    const testEvent = await call(`${url}/settings/webhook-endpoints/${endpoint.json.id}/test`, {
       headers,
       body: {},
     })
     // The response may come before the delivery has ended.
     const delivery = await until(async () => {
-      const { json } = await call(`${url}/settings/webhook-deliveries/${test.json.id}`, { headers })
+      const { json } = await call(`${url}/settings/webhook-deliveries/${testEvent.json.id}`, {
+        headers,
+      })
       return json.status === 'pending' ? undefined : json
     }, 'the test event is delivered')
     matches(t, delivery, { status: 'delivered', attempts: [{ status_code: 204 }] })
