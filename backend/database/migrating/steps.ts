@@ -1,6 +1,6 @@
 /**
  * The steps of a migration. Processes of the previous version serve calls meanwhile, so each step blocks
- * writers only for a moment (building an index on SQLite blocks them until the end). The kinds of steps:
+ * writers only for a moment (but on SQLite, an index blocks them until it is built). The kinds of steps:
  *
  * - `transaction`: short statements, all or none. A statement that reads a whole table does not belong here.
  * - `column`: adds a column with a check. PostgreSQL validates the check without blocking writers.

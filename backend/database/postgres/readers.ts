@@ -1,5 +1,5 @@
 /**
- * Reads outside of transactions. Reads with the same SQL text in one turn of the event loop are sent as one
+ * Reads outside of transactions. Prepared reads with the same SQL text in one turn of the event loop are sent as one
  * statement with the parameters of all, if these are strings: one round trip and one plan for up to `GROUP_MAX` reads.
  * Prepared statements have connections of their own, each with several statements in progress. Any other statement,
  * including a page of a list, may be slow and would delay the statements behind it, so it has a connection to

@@ -26,7 +26,7 @@ const GROUP_MAX = 64
 /** After this time, a group starts no more jobs, so that reads and finished jobs do not wait long for it. */
 const GROUP_MS_MAX = 50
 
-/** The context of the job's asynchronous calls; inactive once its savepoint is settled. */
+/** The context of the job's asynchronous calls; inactive once its work has ended. */
 interface JobState {
   active: boolean
 }
