@@ -217,7 +217,7 @@ t.test('a large body that is sent during another call arrives complete', async (
   t.equal(backend.requests[from + 1]?.body, body)
 })
 
-t.test('an incomplete body after another call is rejected like any other', async (t) => {
+t.test('an incomplete body is rejected even if another call came before it', async (t) => {
   backend.respondWith((_, res) => res.end('{}'))
   const half = `POST /api/v1/debtors HTTP/1.1\r\n${HEADERS}Content-Length: 10\r\n\r\n{}`
   const { text, closed } = await exchangeBytes(gateway.port, get('/api/v1/debtors') + half, {

@@ -56,7 +56,7 @@ const residentMib = () =>
   Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${gateway.pid}/status`, 'utf8'))?.[1]) / 1024
 
 t.test(
-  'a request that arrives too slowly gets 408, is closed, and reaches no backend',
+  'a request that arrives too slowly gets 408, reaches no backend, and its connection is closed',
   async (t) => {
     const slow: Record<string, [begin: string, more: string]> = {
       'nothing at all': ['', ''],

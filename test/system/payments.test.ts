@@ -36,7 +36,7 @@ function payAtOnce(count: number, body: unknown, idempotencyKey: (index: number)
 }
 
 t.test(
-  '50 concurrent calls with one Idempotency-Key record one payment, and each gets its bytes or 409',
+  '50 concurrent calls with one Idempotency-Key record one payment, and each gets the same bytes or 409',
   async (t) => {
     const invoice_id = await createInvoice(12_500)
     const body = { invoice_id, currency: 'EUR', amount: 5_000 }

@@ -114,7 +114,7 @@ t.test('the metrics keep the last values of a worker that hangs', async (t) => {
   matches(t, gateway.log(), containing('metrics scrape of a worker failed; using its last values'))
 })
 
-t.test('if a worker is killed, only its own calls fail, and it is replaced', async (t) => {
+t.test('if a worker is killed, the others serve calls until it is replaced', async (t) => {
   await until(
     async () => (await metric('receivables_processes')) === WORKERS,
     'all workers respond',
