@@ -1,6 +1,6 @@
 /**
- * The account setting `apply_credit`: whether money on account is automatically allocated to the oldest
- * invoices.
+ * The account setting `apply_credit`: whether the part of a new payment that its request allocates to no invoice is
+ * allocated to the oldest open invoices, instead of remaining on account.
  */
 import assert from 'node:assert'
 import { prepared } from '../database/prepared.ts'

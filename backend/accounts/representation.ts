@@ -1,7 +1,7 @@
 import type { AccountRow } from '../database/tables.ts'
 import { currencyExponent } from '../money/money.ts'
 
-/** The JSON of an account in events and in `GET /me`. */
+/** The JSON of an account in events. */
 export function renderAccount(row: AccountRow, readOnly: boolean) {
   return {
     object: 'account',

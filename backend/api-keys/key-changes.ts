@@ -1,4 +1,4 @@
-/** Changes a key after it was issued: its name, its expiry and its allowed addresses. */
+/** Changes the name, the expiry and the allowed addresses of a key after it was issued, and rotates keys. */
 import { type FieldError, Problem } from '../../shared/contract/problem.ts'
 import { type ActionContext, recordAudit } from '../accounts/audit.ts'
 import { readScopes } from '../accounts/scopes.ts'

@@ -28,7 +28,7 @@ export interface CheckedKeyInput {
   readonly allowedAddresses: string | null
 }
 
-/** Throws `Problem` `validation_failed` with all field errors. */
+/** Throws `Problem` `validation_failed` with all field errors; an unknown scope is reported alone, after them. */
 export function checkKeyInput(input: KeyInput, now: Date): CheckedKeyInput {
   const name = normalizeName(input.name)
   const addresses = canonicalAddresses(input.allowedAddresses)

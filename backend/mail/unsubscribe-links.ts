@@ -1,7 +1,7 @@
 /**
  * Creates and reads unsubscribe links. A link contains an account and an address in encrypted form, so that logs show
- * no address. A link never expires. The same account and address have the same link until the first key changes, so that
- * a reminder does not change when it is rendered again.
+ * no address. A link is valid as long as its key is configured. The same account and address have the same link until
+ * the first key changes, so that a reminder does not change when it is rendered again.
  */
 import assert from 'node:assert'
 import { createCipheriv, createDecipheriv, createHmac } from 'node:crypto'

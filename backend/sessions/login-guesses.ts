@@ -1,6 +1,6 @@
 /**
- * Limits password guessing. The counts are in the database, so that they survive a restart and apply to all
- * backends. A guess is counted before it is verified: a hundred concurrent guesses count as a hundred.
+ * Limits guessing of passwords and codes. The counts are in the database, so that they survive a restart and apply to
+ * all backends. A guess is counted before it is verified: a hundred concurrent guesses count as a hundred.
  * Unknown e-mail addresses are counted like known ones, so that the response does not reveal which addresses exist.
  */
 import { createHash } from 'node:crypto'
@@ -19,6 +19,7 @@ const GUESSES_FREE = 5
 const WAIT_MS_FIRST = 2000
 
 export interface Guesser {
+  /** The e-mail address. For a code or a passkey, a text that names the user or the login form instead. */
   readonly email: string
   /** The client's IP address; undefined if it is unknown. */
   readonly address: string | undefined
@@ -80,8 +81,8 @@ async function lockGuesses(tx: Transaction, subjects: readonly string[], now: Da
 }
 
 /**
- * Called after a correct password. Resets the count of the e-mail address. Subtracts only this guess from the count of
- * the IP address: otherwise an attacker could reset the count by logging in to an account of their own.
+ * Called after a correct password, code or passkey. Resets the count of `email`. Subtracts only this guess from the
+ * count of the IP address: otherwise an attacker could reset the count by logging in to an account of their own.
  */
 export async function uncountGuess(tx: Transaction, guesser: Guesser, now: Date): Promise<void> {
   const [email, address] = subjectsOf(guesser)

@@ -60,8 +60,8 @@ export function readAppSetup(user: UserRow, box: SecondFactorBox): TotpSetup | u
 }
 
 /**
- * Enables the app if `code` is the app's current code. Returns the recovery codes, so that they can be shown once.
- * Throws `second_factor_conflict`, `validation_failed`.
+ * Enables the app if `code` is the app's current code. Returns new recovery codes, which replace earlier codes, so that
+ * they can be shown once. Throws `second_factor_conflict`, `validation_failed`.
  */
 export async function enableApp(
   tx: Transaction,

@@ -29,7 +29,7 @@ export interface WebhooksOptions extends SenderOptions {
   readonly isOnlyBackend: boolean
   readonly clock: () => Date
   readonly log: Logger
-  /** Called after each attempt, for metrics. */
+  /** Called after each attempt of the worker, for metrics; not called for test events. */
   readonly onAttempt: (attempt: Outcome) => void
 }
 
