@@ -33,11 +33,11 @@ type Line = Readonly<Record<'bank_id' | 'booked_on' | 'amount' | 'currency', str
 class UnusableLine extends Error {}
 
 /** Stores new lines of the bank file. Lines that are already stored do not change. */
-function storeLines(database: DatabaseSync, statement: string): void {
+function storeLines(database: DatabaseSync, bankFile: string): void {
   const insert = database.prepare(`insert or ignore into bank_lines
     (bank_id, booked_on, amount, currency, invoice_number, idempotency_key)
     values (?, ?, ?, ?, ?, ?)`)
-  const [, ...lines] = readFileSync(statement, 'utf8').split(/\r?\n/)
+  const [, ...lines] = readFileSync(bankFile, 'utf8').split(/\r?\n/)
   database.exec('begin')
   for (const line of lines.filter((text) => text !== '')) {
     const fields = line.split(';').map((field) => field.trim())
@@ -92,17 +92,17 @@ async function post(client: Client, database: DatabaseSync, line: Line): Promise
   }
 }
 
-/** Any other error, such as a revoked key, concerns all lines and ends the run. */
+/** Any other error, such as a revoked key, may concern all lines and ends the run. */
 function concernsLine(error: unknown): error is Error {
   if (error instanceof Rejection) return [409, 422].includes(error.problem.status)
   return error instanceof UnusableLine
 }
 
-const [statement, books = 'books.db'] = process.argv.slice(2)
-if (statement === undefined) throw new Error('Usage: node post-payments.ts statement.csv books.db')
+const [bankFile, books = 'books.db'] = process.argv.slice(2)
+if (bankFile === undefined) throw new Error('Usage: node post-payments.ts statement.csv books.db')
 const database = new DatabaseSync(books)
 database.exec(SCHEMA)
-storeLines(database, statement)
+storeLines(database, bankFile)
 const unfinished = database.prepare('select * from bank_lines where outcome is null order by rowid')
 const client = clientFromEnvironment()
 for (const line of unfinished.all()) await post(client, database, line as Line)

@@ -14,7 +14,7 @@ export class Abort {
 
   /**
    * The reason is undefined unless the call was aborted. It is an `Http1Error` or `Problem` if the request
-   * ended early or arrived too slowly, and any other error if the client closed its connection.
+   * ended early or arrived too slowly, and any other error if the connection was closed.
    */
   get reason(): Error | undefined {
     return this.#reason

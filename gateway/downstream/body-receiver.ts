@@ -72,7 +72,10 @@ export class BodyReceiver {
     })
   }
 
-  /** Returns the bytes after the body; undefined if the body has not ended yet, or was rejected. */
+  /**
+   * Returns the bytes after the body: all bytes if no body is being received, and undefined if the body has not
+   * ended yet or was rejected.
+   */
   read(bytes: Buffer): Buffer | undefined {
     const pending = this.#pending
     if (pending === undefined) return bytes

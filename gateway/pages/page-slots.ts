@@ -45,7 +45,7 @@ export class PageSlots {
     return new Promise((resolve, reject) => {
       const fail = (reason: Error) => {
         clearTimeout(timer)
-        this.#queue.filter((waiting) => waiting !== start)
+        this.#queue.filter((queued) => queued !== start)
         reject(reason)
       }
       const timer = setTimeout(() => fail(tooManyPages()), WAIT_MS_MAX)

@@ -34,9 +34,9 @@ export class CircuitBreakers {
   readonly #openBreakers = new Map<string, Outage>()
   /** Script calls that wait for a reply, by partition. */
   readonly #pending = new Map<string, PendingCalls>()
-  readonly #probing: NodeJS.Timeout
+  readonly #probeTimer: NodeJS.Timeout
   #probesFailed = 0
-  /** The number of outages since the start, for operators. */
+  /** How often a breaker was opened since the start, for operators. */
   outages = 0
   /** Defined until Redis is reached for the first time. */
   #initial: Outage | undefined = newOutage('', NOT_CONNECTED_YET)
@@ -45,7 +45,7 @@ export class CircuitBreakers {
     this.#store = store
     this.#onOutage = onOutage
     this.#log = log
-    this.#probing = setInterval(() => this.#probeAll(), PROBE_INTERVAL_MS)
+    this.#probeTimer = setInterval(() => this.#probeAll(), PROBE_INTERVAL_MS)
     store.onFault((error, partition) => {
       this.#logReason(partition, error)
       if (partition !== undefined) this.open(partition, '', error)
@@ -118,7 +118,7 @@ export class CircuitBreakers {
   }
 
   close(): void {
-    clearInterval(this.#probing)
+    clearInterval(this.#probeTimer)
   }
 
   #logReason(partition: string | undefined, error: unknown): void {
@@ -144,7 +144,7 @@ export class CircuitBreakers {
     try {
       // The probe is a call with a limit of 0: the script uses all its commands, but counts nothing.
       await this.send(partition ?? '', [counterName], [PROBE_EXPIRES_MS, '0 1 0 0 0'])
-      this.#close(partition)
+      this.#closeBreaker(partition)
     } catch (error) {
       const failsRepeatedly =
         outage.reason === NOT_CONNECTED_YET && ++this.#probesFailed > PROBES_SILENT
@@ -157,7 +157,7 @@ export class CircuitBreakers {
     }
   }
 
-  #close(partition: string | undefined): void {
+  #closeBreaker(partition: string | undefined): void {
     const wasOpen =
       partition === undefined ? this.#initial !== undefined : this.#openBreakers.delete(partition)
     if (!wasOpen) return

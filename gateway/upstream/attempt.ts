@@ -120,7 +120,7 @@ class ResponseStreams {
 
 interface ExchangeOptions {
   readonly backend: Backend
-  /** Whether the method is GET. Only a GET is known to have no effect and may have a large response. */
+  /** Whether the method is GET: such a call has no effect, and its response may be large. */
   readonly isGet: boolean
   readonly timeoutMs: number
   readonly waitUntil: number

@@ -1,7 +1,7 @@
 /**
- * Forwards an authorized call to a backend. An unreachable backend is skipped, and a call whose response is
- * lost is retried once if a retry is safe and the retry budget allows it. If the call fails, its problem says
- * whether a backend may have processed the call.
+ * Forwards an authorized call to a backend. An unreachable backend is skipped. After any other failure, the call
+ * is retried once if a retry is safe and the retry budget allows it. If the call fails, its problem says whether a
+ * backend may have processed the call.
  */
 import { Problem } from '../../shared/contract/problem.ts'
 import type { Logger } from '../../shared/process/log.ts'
@@ -57,7 +57,7 @@ export interface Forwarder {
 
 /**
  * `timeout`: see `LimitExceeded`. `lost`: the connection failed before the response began. `broken`: the
- * response was incomplete or malformed.
+ * response was incomplete or malformed. `client_gone`: the call was aborted.
  */
 export type FailureKind = 'unreachable' | 'timeout' | 'lost' | 'broken' | 'client_gone'
 

@@ -15,9 +15,7 @@ export type Connect = (
 ) => void
 
 export interface PoolEvents {
-  /**
-   * Called when another request could be sent immediately. `hasIdle` is true if an open connection is idle.
-   */
+  /** Called when another request would not have to be queued. `hasIdle`: whether an open connection is idle. */
   readonly onFree?: (hasIdle: boolean) => void
   /** See `BackendConnectionOptions`. */
   readonly onLastResponse: () => void

@@ -69,7 +69,8 @@ export interface ProcessOptions<S extends Schema> {
 
 /**
  * Runs until SIGTERM or SIGINT, then drains; a second signal ends the process at once. On SIGHUP, the process
- * again reads the files that settings name. Exit codes: 0 drained, 1 failed, 2 wrong arguments or settings.
+ * again reads the files that settings name. Exit codes: 0 drained, or after `--help`
+ * or `--check-config`; 1 failed, or ended before it was drained; 2 wrong arguments or settings.
  */
 export async function runProcess<S extends Schema>(options: ProcessOptions<S>): Promise<void> {
   const settings = readCommandLine(options)
@@ -132,10 +133,10 @@ function reloadOnSignal<S extends Schema>(
 
 function drainOnSignal(drain: () => Promise<void>, timeoutMs: number, log: Logger): void {
   const exit = (code: number) => log.flush(() => process.exit(code))
-  let draining = false
+  let isDraining = false
   const onSignal = (signal: NodeJS.Signals) => {
-    if (draining) return exit(1)
-    draining = true
+    if (isDraining) return exit(1)
+    isDraining = true
     log.info({ signal }, 'draining')
     const timer = setTimeout(() => {
       log.error({ timeoutMs }, 'drain took too long')

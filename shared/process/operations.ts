@@ -31,7 +31,7 @@ export interface OperationsOptions {
   readonly metrics: Metrics
   readonly log: Logger
   health(): Promise<Health>
-  /** Called when the log level was set. */
+  /** Called after the log level was set. */
   onLogLevel?(level: LogLevel): Promise<void>
 }
 
@@ -45,7 +45,7 @@ export async function listenForOperations(options: OperationsOptions): Promise<O
       // The client closed its connection while it was sending a log level.
       if (request.destroyed && !request.complete) return
       const { method, url } = request
-      // `serve` fails only at known addresses, so the number of kinds is bounded.
+      // `serve` fails only at known paths, so the number of kinds is bounded.
       repeatedLog.error(`${url}`, { method, url, err }, 'request to the operations listener failed')
       respond(response, 500, '')
     })
@@ -80,7 +80,7 @@ async function serve(
   if (url === '/healthz') return respondJson(response, 200, { alive: true })
   if (url === '/metrics') {
     const { registry } = metrics
-    // A supervisor requests JSON, and adds up the metrics of its workers.
+    // A supervisor requests JSON, and aggregates the metrics of its workers.
     if (request.headers.accept === 'application/json') {
       return respondJson(response, 200, await registry.getMetricsAsJSON())
     }

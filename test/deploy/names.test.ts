@@ -60,13 +60,13 @@ t.test(
 
 t.test('the example environment file lists every setting with its default', async (t) => {
   const text = read('deploy/systemd/receivables.env.example')
-  const given = new Map(
+  const valuesByName = new Map(
     [...text.matchAll(/^#?([A-Z][A-Z_]+)=(.*)$/gm)].map(([, name = '', value = '']) => [
       name,
       value,
     ]),
   )
-  const named = [...given.keys()].map((name) => name.replace(/_FILE$/, ''))
+  const named = [...valuesByName.keys()].map((name) => name.replace(/_FILE$/, ''))
   t.strictSame(new Set(named), new Set(Object.keys(SETTINGS)))
   for (const [, name = '', value] of text.matchAll(/^#([A-Z][A-Z_]+)=(.*)$/gm)) {
     // These values depend on the machine.

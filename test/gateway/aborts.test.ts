@@ -103,13 +103,13 @@ for (const [phase, { bytes, respond, until: moment }] of Object.entries(PHASES))
     t.test(`a client that ${how} its connection ${phase} leaves no resources in use`, async (t) => {
       backend.respondWith((_, res) => (respond === undefined ? res.end('{}') : respond(res)))
       for (let round = 0; round < ROUNDS; round++) {
-        const from = backend.requests.length
+        const requestsBefore = backend.requests.length
         const socket = connect(gateway.port, '127.0.0.1')
         socket.on('error', () => {})
         await once(socket, 'connect')
         socket.write(bytes)
         if (moment === 'backend has the call') {
-          await until(() => backend.requests.length > from, 'the backend has the call')
+          await until(() => backend.requests.length > requestsBefore, 'the backend has the call')
         }
         if (moment === 'response begins') await once(socket, 'data')
         socket[disconnect]()
@@ -128,12 +128,12 @@ t.test('pages whose clients have disconnected release their memory', async (t) =
   const form = `POST /settings/x HTTP/1.1\r\nHost: api.test\r\nContent-Length: 250000\r\n\r\n${'x'.repeat(250_000)}`
   backend.respondWith((_, res) => keepOpen(res))
   for (let round = 0; round < 300; round++) {
-    const from = backend.requests.length
+    const requestsBefore = backend.requests.length
     const socket = connect(gateway.port, '127.0.0.1')
     socket.on('error', () => {})
     await once(socket, 'connect')
     socket.write(form)
-    await until(() => backend.requests.length > from, 'the backend has the request')
+    await until(() => backend.requests.length > requestsBefore, 'the backend has the request')
     socket.resetAndDestroy()
   }
   await until(() => openResponses.size === 0, 'the calls are aborted at the backend')

@@ -90,14 +90,14 @@ t.test('addresses are added to a name and removed under load without a failed ca
   await untilReady('127.0.0.3')
   t.equal(backends.size, 1)
   await until(() => second.connections() === 0, 'the connections to the old backend are closed')
-  const before = second.calls.length
+  const callsToOldBackend = second.calls.length
 
   zone.addresses = new Error('the names cannot be resolved')
   const callsBefore = calls
   await until(() => calls > callsBefore + 500, 'the last addresses stay in use')
   isDone = true
   await Promise.all(load)
-  t.equal(second.calls.length, before, 'the old backend gets no more calls')
+  t.equal(second.calls.length, callsToOldBackend, 'the old backend gets no more calls')
   t.ok(calls > 500, `${calls} calls, each with its response`)
 })
 
@@ -152,9 +152,9 @@ t.test(
     const { port, backends } = await startForwarder(t, zone)
     await until(() => backends.size === 1, 'the address is known')
     t.equal(backends.statuses()[0]?.url, `http://127.0.0.2:${port}`)
-    const six = await startForwarder(t, { addresses: ['::1'] })
-    await until(() => six.backends.size === 1, 'the address is known')
-    t.equal(six.backends.statuses()[0]?.url, `http://[::1]:${six.port}`)
+    const onlyIpv6 = await startForwarder(t, { addresses: ['::1'] })
+    await until(() => onlyIpv6.backends.size === 1, 'the address is known')
+    t.equal(onlyIpv6.backends.statuses()[0]?.url, `http://[::1]:${onlyIpv6.port}`)
   },
 )
 

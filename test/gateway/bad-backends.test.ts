@@ -109,14 +109,14 @@ for (const [what, behavior, status, sent] of FAULTS) {
     `if the response of a backend is faulty (${what}), the client gets ${status}`,
     async (t) => {
       backend.setBehavior(behavior)
-      const from = backend.calls.length
+      const callsBefore = backend.calls.length
       const responses = await Promise.all(
         [READ, KEYED_WRITE, WRITE].map((options, n) =>
           call(`${gateway.url}/api/v1/debtors?${n}`, options),
         ),
       )
       const sentTimes = [0, 1, 2].map(
-        (n) => backend.calls.slice(from).filter((line) => line.includes(`?${n}`)).length,
+        (n) => backend.calls.slice(callsBefore).filter((line) => line.includes(`?${n}`)).length,
       )
       t.strictSame(
         responses.map((response) => response.status),

@@ -45,7 +45,7 @@ t.test('after an ignored h2c upgrade the connection serves the next call', async
 t.test(
   'a request that begins in the packet of an ignored h2c upgrade is parsed from its beginning',
   async (t) => {
-    const from = backend.requests.length
+    const requestsBefore = backend.requests.length
     const { socket, text } = await open(t)
     const smuggled = get('/api/v1/debtors?smuggled', 'Connection: close\r\n')
     const length = `Content-Length: ${smuggled.length}\r\nConnection: close\r\n`
@@ -56,7 +56,7 @@ t.test(
     await once(socket, 'end')
     t.strictSame(statuses(text()), ['200', '200'])
     t.strictSame(
-      backend.requests.slice(from).map(({ method, url, body }) => [method, url, body]),
+      backend.requests.slice(requestsBefore).map(({ method, url, body }) => [method, url, body]),
       [
         ['GET', '/api/v1/debtors?1', ''],
         ['POST', '/api/v1/debtors', smuggled],
@@ -122,15 +122,15 @@ t.test('requests that a client pipelined before it disconnected are not carried 
   let aborted = 0
   backend.respondWith((_, res) => void res.on('close', () => aborted++))
   const { socket } = await open(t)
-  const from = backend.requests.length
+  const requestsBefore = backend.requests.length
   socket.write(get('/api/v1/debtors?first') + get('/api/v1/debtors?second'))
-  await until(() => backend.requests.length > from, 'the backend has the first call')
+  await until(() => backend.requests.length > requestsBefore, 'the backend has the first call')
   socket.resetAndDestroy()
   await until(() => aborted > 0, 'the first call is aborted')
   backend.respondWith((_, res) => res.end('{}'))
   t.equal((await call(`${gateway.url}/api/v1/debtors`, { key })).status, 200)
   t.strictSame(
-    backend.requests.slice(from).map(({ url }) => url),
+    backend.requests.slice(requestsBefore).map(({ url }) => url),
     ['/api/v1/debtors?first', '/api/v1/debtors'],
   )
 })
@@ -141,7 +141,7 @@ t.test(
   async (t) => {
     // These calls open connections to the backend, so that one is free at once.
     await Promise.all([1, 2, 3].map(() => call(`${gateway.url}/api/v1/debtors`, { key })))
-    const from = backend.requests.length
+    const requestsBefore = backend.requests.length
     backend.respondWith((_, res) => {
       res.writeHead(200, { 'content-length': 1_000_000 })
       res.write(Buffer.alloc(500_000, 'x'), () => res.destroy())
@@ -152,7 +152,7 @@ t.test(
     backend.respondWith((_, res) => res.end('{}'))
     t.equal((await call(`${gateway.url}/api/v1/debtors`, { key })).status, 200)
     t.strictSame(
-      backend.requests.slice(from).map(({ url }) => url),
+      backend.requests.slice(requestsBefore).map(({ url }) => url),
       ['/api/v1/debtors?broken', '/api/v1/debtors'],
     )
   },
@@ -200,7 +200,7 @@ async function untilRead(): Promise<void> {
 t.test('a large body that is sent during another call arrives complete', async (t) => {
   const finish: (() => void)[] = []
   backend.respondWith((_, res) => void finish.push(() => res.end('{}')))
-  const from = backend.requests.length
+  const requestsBefore = backend.requests.length
   const { socket, text } = await open(t)
   const body = 'x'.repeat(250_000)
   socket.write(get('/api/v1/debtors?slow'))
@@ -214,7 +214,7 @@ t.test('a large body that is sent during another call arrives complete', async (
   finish[1]?.()
   await once(socket, 'end')
   t.strictSame(statuses(text()), ['200', '200'])
-  t.equal(backend.requests[from + 1]?.body, body)
+  t.equal(backend.requests[requestsBefore + 1]?.body, body)
 })
 
 t.test('an incomplete body is rejected even if another call came before it', async (t) => {

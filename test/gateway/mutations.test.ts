@@ -131,11 +131,11 @@ t.test('each mutated request is rejected, or forwarded exactly once', async (t) 
   let forwarded = 0
   await fc.assert(
     fc.asyncProperty(mutated, async (bytes) => {
-      const from = backend.requests.length
+      const requestsBefore = backend.requests.length
       const { text, closed } = await exchangeBytes(gateway.port, bytes, { halfClose: true })
       if (!closed) throw new Error('the connection is still open')
       const responses = parseResponses(text).filter(({ status }) => status >= 200)
-      const upstream = backend.requests.slice(from)
+      const upstream = backend.requests.slice(requestsBefore)
       forwarded += upstream.length
       if (responses.some(({ status }) => status >= 500)) throw new Error('a 5xx of the gateway')
       if (responses.length === 0 && bytes.trim() !== '') throw new Error('no response')

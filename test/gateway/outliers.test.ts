@@ -58,9 +58,9 @@ t.test(
       t.equal(await send(), 200)
       return (await metric('receivables_gateway_upstream_ejected')) === 0
     }, 'the backend is healthy again')
-    const from = bad.calls.length
+    const callsBefore = bad.calls.length
     t.equal(await sendMany(40), 0)
-    t.ok(bad.calls.length - from >= 10, 'the backend gets its share')
+    t.ok(bad.calls.length - callsBefore >= 10, 'the backend gets its share')
   },
 )
 

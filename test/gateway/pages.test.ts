@@ -46,10 +46,12 @@ t.test('pages that are requested one after another share a connection', async (t
 })
 
 t.test('a page is requested again over another connection if an idle one was closed', async (t) => {
-  const from = backend.calls.length
-  backend.setBehavior((socket, calls) => (calls === from ? socket.destroy() : socket.write(RAW_OK)))
+  const callsBefore = backend.calls.length
+  backend.setBehavior((socket, calls) =>
+    calls === callsBefore ? socket.destroy() : socket.write(RAW_OK),
+  )
   t.equal((await page()).status, 200)
-  t.equal(backend.calls.length, from + 2)
+  t.equal(backend.calls.length, callsBefore + 2)
 })
 
 t.test(
@@ -129,9 +131,9 @@ t.test(
 t.test('a page larger than the buffer arrives completely, or its connection breaks', async (t) => {
   const size = 3 * 1024 * 1024
   const head = `HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: ${size}\r\n\r\n`
-  const from = backend.calls.length
+  const callsBefore = backend.calls.length
   backend.setBehavior((socket, calls) => {
-    if (calls === from) socket.write(head + 'x'.repeat(size))
+    if (calls === callsBefore) socket.write(head + 'x'.repeat(size))
     else socket.end(head + 'x'.repeat(size - 1))
   })
   const whole = await fetch(`${url}/docs`)

@@ -201,8 +201,8 @@ t.test('a usage report that the backend rejects is dropped', async (t) => {
   backend.respondToReportsWith(400)
   const key = backend.issue(['debtors:read'])
   await call(`${gateway.url}/api/v1/invoices`, { key })
-  const from = backend.reports.length
-  await until(() => backend.reports.length > from, 'a report is rejected')
+  const reportsBefore = backend.reports.length
+  await until(() => backend.reports.length > reportsBefore, 'a report is rejected')
   const rejected = backend.reports.at(-1)?.batch ?? 0
   backend.respondToReportsWith(200)
   await call(`${gateway.url}/api/v1/invoices`, { key })

@@ -107,7 +107,7 @@ for (const [what, bytes, status] of REFUSED) {
   t.test(
     `a request with ${what} gets ${status}, and no request after it is processed`,
     async (t) => {
-      const before = backend.requests.length
+      const requestsBefore = backend.requests.length
       const { text, closed } = await exchangeBytes(gateway.port, bytes + SMUGGLED)
       matches(t, text, new RegExp(`^HTTP/1\\.1 ${status} `))
       matches(t, text, /\r\nx-ratelimit-remaining: 0\r\n/i)
@@ -115,7 +115,7 @@ for (const [what, bytes, status] of REFUSED) {
       matches(t, text, /"code":"[a-z_]+"/)
       t.equal(text.match(/HTTP\/1\.1 \d/g)?.length, 1, 'one response')
       t.ok(closed)
-      t.equal(backend.requests.length, before, 'nothing is sent to the backend')
+      t.equal(backend.requests.length, requestsBefore, 'nothing is sent to the backend')
     },
   )
 }
@@ -198,7 +198,7 @@ t.test('a header name that differs in one byte is another name', async (t) => {
 })
 
 t.test('pipelined requests get their responses in order, each once', async (t) => {
-  const before = backend.requests.length
+  const requestsBefore = backend.requests.length
   const close = `GET /api/v1/debtors?c HTTP/1.1\r\n${HEADERS}Connection: close\r\n\r\n`
   const { text } = await exchangeBytes(
     gateway.port,
@@ -206,7 +206,7 @@ t.test('pipelined requests get their responses in order, each once', async (t) =
   )
   t.strictSame(text.match(/HTTP\/1\.1 \d+/g), ['HTTP/1.1 200', 'HTTP/1.1 404', 'HTTP/1.1 200'])
   t.strictSame(
-    backend.requests.slice(before).map(({ url }) => url),
+    backend.requests.slice(requestsBefore).map(({ url }) => url),
     ['/api/v1/debtors?a', '/api/v1/debtors?c'],
   )
 })
@@ -284,10 +284,10 @@ t.test(
 )
 
 t.test('a call whose body is incomplete reaches no backend', async (t) => {
-  const before = backend.requests.length
+  const requestsBefore = backend.requests.length
   const { text } = await exchangeBytes(gateway.port, post('Content-Length: 10\r\n', '{}'), {
     timeoutMs: 300,
   })
   t.equal(text, '')
-  t.equal(backend.requests.length, before)
+  t.equal(backend.requests.length, requestsBefore)
 })

@@ -237,7 +237,7 @@ t.test(
     await fc.assert(
       fc.asyncProperty(sequence, async (drawn) => {
         const connection = ++connections
-        const from = backend.requests.length
+        const requestsBefore = backend.requests.length
         const all = [...drawn.items, drawn.last]
         const targets = all.map(
           (_, n) =>
@@ -247,7 +247,9 @@ t.test(
         const text = await exchange(parts, drawn)
         // A call of an earlier client that has disconnected may arrive only now.
         const prefix = `/api/v1/debtors?c=${connection}&`
-        const upstream = backend.requests.slice(from).filter(({ url }) => url.startsWith(prefix))
+        const upstream = backend.requests
+          .slice(requestsBefore)
+          .filter(({ url }) => url.startsWith(prefix))
         const expected = upToClosing(all)
         compareUpstream(expected, targets, upstream, drawn.ending)
         if (drawn.ending !== 'reset') compareResponses(expected, targets, text, drawn)

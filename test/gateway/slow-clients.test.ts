@@ -132,12 +132,12 @@ t.test(
 )
 
 t.test('pipelined requests wait until the responses to earlier requests are flushed', async (t) => {
-  const from = backend.requests.length
+  const requestsBefore = backend.requests.length
   backend.respondWith((_, res) => res.end(LARGE.subarray(0, 200_000)))
   const socket = await open(t, GET.repeat(500))
   socket.pause()
   await untilDisconnected(socket)
-  const requested = backend.requests.length - from
+  const requested = backend.requests.length - requestsBefore
   t.comment(`${requested} of 500 requests reached the backend`)
   t.ok(requested < 100)
 })

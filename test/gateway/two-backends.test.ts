@@ -34,9 +34,9 @@ t.test('concurrent calls are sent to both backends', async (t) => {
 // Before the fix, every worker of every gateway chose the first of equally busy backends.
 t.test('idle backends get calls in turn', async (t) => {
   const { first, second, statuses } = await startBoth(t)
-  const from = [first.calls.length, second.calls.length] as const
+  const callsBefore = [first.calls.length, second.calls.length] as const
   for (let round = 0; round < 40; round++) t.strictSame(await statuses(1), [200])
-  const shares = [first.calls.length - from[0], second.calls.length - from[1]]
+  const shares = [first.calls.length - callsBefore[0], second.calls.length - callsBefore[1]]
   t.comment(`shares of 40 calls, one after another: ${shares.join(' and ')}`)
   t.ok(Math.min(...shares) >= 10)
 })
@@ -113,13 +113,13 @@ t.test('calls to a backend that fails every call are rarely repeated', async (t)
   const gateway = await startGateway(t, backend.url, { LOG_LEVEL: 'fatal' })
   t.equal((await call(`${gateway.url}/api/v1/debtors`, { key })).status, 200)
   backend.setBehavior((socket) => socket.destroy())
-  const from = backend.calls.length
+  const callsBefore = backend.calls.length
   for (let round = 0; round < 100; round++) {
     t.equal((await call(`${gateway.url}/api/v1/debtors`, { key })).status, 502)
   }
   t.ok(
-    backend.calls.length - from <= 100 + 10 + 10,
-    `${backend.calls.length - from} attempts for 100 calls`,
+    backend.calls.length - callsBefore <= 100 + 10 + 10,
+    `${backend.calls.length - callsBefore} attempts for 100 calls`,
   )
   backend.setBehavior((socket) => socket.write(RAW_OK))
   t.equal((await call(`${gateway.url}/api/v1/debtors`, { key })).status, 200)

@@ -45,19 +45,19 @@ t.test(
       idempotent.map(({ operationId }) => operationId),
       ['createDebtor', 'createInvoice', 'createPayment'],
     )
-    t.equal(at('#/components/parameters/IdempotencyKey/required'), false)
-    t.equal(at('#/components/parameters/RequiredIdempotencyKey/required'), true)
+    t.equal(valueAt('#/components/parameters/IdempotencyKey/required'), false)
+    t.equal(valueAt('#/components/parameters/RequiredIdempotencyKey/required'), true)
   },
 )
 
 t.test('every reference resolves', async (t) => {
   const references = [...referencesIn(source)]
   t.ok(references.length > 100)
-  for (const reference of new Set(references)) t.not(at(reference), undefined, reference)
+  for (const reference of new Set(references)) t.not(valueAt(reference), undefined, reference)
 })
 
 t.test('every operation documents the expected statuses, and no others', async (t) => {
-  const always = [
+  const common = [
     '400',
     '401',
     '403',
@@ -73,23 +73,27 @@ t.test('every operation documents the expected statuses, and no others', async (
   ]
   for (const { operationId, method, path } of loadContract().operations) {
     const expected = [
-      ...always,
+      ...common,
       'default',
       ...(path.includes('{id}') ? ['404'] : []),
       ...(method === 'POST' ? ['201', '409', '413', '415', '422', '423'] : ['200']),
     ]
-    const responses = at(`#/paths/${path.replaceAll('/', '~1')}/${method.toLowerCase()}/responses`)
+    const responses = valueAt(
+      `#/paths/${path.replaceAll('/', '~1')}/${method.toLowerCase()}/responses`,
+    )
     t.strictSame(Object.keys(Object(responses)).sort(), expected.sort(), operationId)
   }
 })
 
 t.test('the documented codes, statuses and titles equal those of PROBLEM_TYPES', async (t) => {
   t.strictSame(
-    new Set(Object.values(Object(at('#/components/schemas/ProblemCode/enum')))),
+    new Set(Object.values(Object(valueAt('#/components/schemas/ProblemCode/enum')))),
     new Set(Object.keys(PROBLEM_TYPES)),
   )
-  const examples = Object.entries(Object(at('#/components/examples')))
-  const documented = examples.map(([name]) => at(`#/components/examples/${name}/value`)).map(Object)
+  const examples = Object.entries(Object(valueAt('#/components/examples')))
+  const documented = examples
+    .map(([name]) => valueAt(`#/components/examples/${name}/value`))
+    .map(Object)
   for (const [code, { status, title, retryable }] of Object.entries(PROBLEM_TYPES)) {
     const example = documented.find((value) => value['code'] === code)
     matches(t, example, { code, status, title, retryable }, code)
@@ -146,7 +150,7 @@ t.test(
       ],
     ]
     for (const [name, paths, fault] of cases) {
-      throwsWith(t, () => loadContract(document(t, paths)), { message: fault }, name)
+      throwsWith(t, () => loadContract(writeDocument(t, paths)), { message: fault }, name)
     }
   },
 )
@@ -165,7 +169,7 @@ t.test(
     const parameter = '{ name: idempotency-key, in: header }'
     const operation = '{ operationId: a, security: [{ key: [] }] }'
     const paths = `{ /a: { parameters: [${parameter}], x-note: 1, delete: ${operation} } }`
-    t.strictSame(loadContract(document(t, paths)), {
+    t.strictSame(loadContract(writeDocument(t, paths)), {
       operations: [
         { operationId: 'a', method: 'DELETE', path: '/a', scope: undefined, idempotent: true },
       ],
@@ -174,7 +178,7 @@ t.test(
   },
 )
 
-function document(t: Test, paths: string): string {
+function writeDocument(t: Test, paths: string): string {
   const schemes = '{ key: { type: http, scheme: bearer }, other: { type: apiKey } }'
   const text = `paths: ${paths}\ncomponents: { securitySchemes: ${schemes}, parameters: {} }\n`
   return `${t.testdir({ 'openapi.yaml': text })}/openapi.yaml`
@@ -189,7 +193,7 @@ function withParameter(reference: string): string {
   return `{ /a: { get: { operationId: a, security: [{ key: [] }], parameters: ${parameters} } } }`
 }
 
-function at(reference: string): unknown {
+function valueAt(reference: string): unknown {
   const path = reference.split('/').slice(1)
   const names = path.map((name) => name.replaceAll('~1', '/').replaceAll('~0', '~'))
   return names.reduce((value: unknown, name) => Object(value)[name], source)

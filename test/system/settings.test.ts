@@ -14,8 +14,8 @@ const redis = await startRedis(t)
 // There is one backend, so that stopping it makes Settings unavailable.
 const system = await startSystem(t, { gateways: 2, redisUrl: redis.url, backends: 1 })
 const account = await system.operator.createAccount()
-const login = ['--email', 'ada@acme.example', '--role', 'admin', '--password', PASSWORD]
-await system.operator.cli('users', 'create', '--account', account, ...login)
+const adaOptions = ['--email', 'ada@acme.example', '--role', 'admin', '--password', PASSWORD]
+await system.operator.cli('users', 'create', '--account', account, ...adaOptions)
 
 async function logIn() {
   const response = await call(`${system.url}/settings/login`, {

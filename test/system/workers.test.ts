@@ -33,14 +33,14 @@ const sumOf = (name: string, text: string) => {
   return samples.reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0)
 }
 const metric = async (name: string) => sumOf(name, (await operations('/metrics')).text)
-const workers = () =>
+const workerPids = () =>
   readFileSync(`/proc/${gateway.pid}/task/${gateway.pid}/children`, 'utf8')
     .trim()
     .split(' ')
     .map(Number)
 
 /** Creates agents with one connection each, so that calls reach several workers. */
-function connections(t: Test, count: number) {
+function createAgents(t: Test, count: number) {
   const agents = Array.from({ length: count }, () => new Agent({ connections: 1 }))
   t.teardown(() => Promise.all(agents.map((agent) => agent.destroy())))
   return agents
@@ -48,7 +48,7 @@ function connections(t: Test, count: number) {
 
 t.test('the workers share one exact limit, and each serves a part of the calls', async (t) => {
   const { secret: key } = await system.operator.issueKey(account)
-  const agents = connections(t, 30)
+  const agents = createAgents(t, 30)
   const responses = await Promise.all(
     Array.from({ length: 700 }, (_, n) =>
       call(`${url}/me`, { key, dispatcher: agents[n % agents.length] ?? new Agent() }),
@@ -75,7 +75,7 @@ t.test('readiness, liveness and the log level apply to all workers', async (t) =
   })
   redis.signal('SIGSTOP')
   const { secret: key } = await system.operator.issueKey(account)
-  await Promise.all(connections(t, 12).map((dispatcher) => call(`${url}/me`, { key, dispatcher })))
+  await Promise.all(createAgents(t, 12).map((dispatcher) => call(`${url}/me`, { key, dispatcher })))
   const degraded = await operations('/readyz')
   t.equal(degraded.status, 200)
   matches(
@@ -98,7 +98,7 @@ t.test('readiness, liveness and the log level apply to all workers', async (t) =
 t.test('the metrics keep the last values of a worker that hangs', async (t) => {
   const before = await operations('/metrics')
   t.equal(sumOf('receivables_processes', before.text), WORKERS)
-  const [hanging = 0] = workers()
+  const [hanging = 0] = workerPids()
   process.kill(hanging, 'SIGSTOP')
   t.teardown(() => process.kill(hanging, 'SIGCONT'))
   const { status, text } = await operations('/metrics')
@@ -120,18 +120,18 @@ t.test('if a worker is killed, the others serve calls until it is replaced', asy
     'all workers respond',
   )
   const { secret: key } = await system.operator.issueKey(account, { rateLimit: 1_000_000 })
-  const before = workers()
+  const before = workerPids()
   t.equal(before.length, WORKERS)
-  const counted = await metric('receivables_gateway_calls_total')
+  const callsBefore = await metric('receivables_gateway_calls_total')
   const [killed = 0] = before
   process.kill(killed, 'SIGKILL')
-  await until(() => !workers().includes(killed), 'the worker has ended')
-  const [agent] = connections(t, 1)
+  await until(() => !workerPids().includes(killed), 'the worker has ended')
+  const [agent] = createAgents(t, 1)
   for (let n = 0; n < 20; n++) {
     t.equal((await call(`${url}/me`, { key, dispatcher: agent ?? new Agent() })).status, 200)
   }
   await until(async () => {
-    const pids = workers()
+    const pids = workerPids()
     return pids.length === WORKERS && !pids.includes(killed)
   }, 'a new worker replaces it')
   await until(
@@ -139,17 +139,17 @@ t.test('if a worker is killed, the others serve calls until it is replaced', asy
     'all workers are ready',
   )
   matches(t, gateway.log(), containing('a worker ended and will be replaced'))
-  t.ok((await metric('receivables_gateway_calls_total')) >= counted + 20, 'no total decreases')
+  t.ok((await metric('receivables_gateway_calls_total')) >= callsBefore + 20, 'no total decreases')
 })
 
 // Before the fix, a hanging worker was not replaced: new connections were still assigned to it, and never served.
 t.test('a worker that hangs is killed and replaced', async (t) => {
-  const [hung = 0] = workers()
-  process.kill(hung, 'SIGSTOP')
+  const [hanging = 0] = workerPids()
+  process.kill(hanging, 'SIGSTOP')
   await until(
     () => {
-      const pids = workers()
-      return pids.length === WORKERS && !pids.includes(hung)
+      const pids = workerPids()
+      return pids.length === WORKERS && !pids.includes(hanging)
     },
     'a new worker replaces it',
     30_000,
@@ -159,18 +159,18 @@ t.test('a worker that hangs is killed and replaced', async (t) => {
     'all workers are ready',
   )
   const { secret: key } = await system.operator.issueKey(account)
-  const calls = connections(t, 30).map((dispatcher) => call(`${url}/me`, { key, dispatcher }))
+  const calls = createAgents(t, 30).map((dispatcher) => call(`${url}/me`, { key, dispatcher }))
   const statuses = (await Promise.all(calls)).map(({ status }) => status)
   t.strictSame([...new Set(statuses)], [200], 'each new connection is served')
 })
 
 t.test('SIGTERM drains all workers: no accepted call fails', async (t) => {
   const { secret: key } = await system.operator.issueKey(account, { rateLimit: LIMIT })
-  const seen = new Map<string, number>()
+  const outcomes = new Map<string, number>()
   let remaining = LIMIT
   let isDraining = false
   let isOver = false
-  const load = connections(t, 8).map(async (dispatcher) => {
+  const load = createAgents(t, 8).map(async (dispatcher) => {
     let isNew = true
     dispatcher.on('connect', () => (isNew = true))
     while (!isOver) {
@@ -186,21 +186,21 @@ t.test('SIGTERM drains all workers: no accepted call fails', async (t) => {
           return isDraining && isUnaccepted ? 'refused' : `broken: ${error}`
         },
       )
-      seen.set(outcome, (seen.get(outcome) ?? 0) + 1)
+      outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1)
       if (outcome !== '200') await new Promise((resolve) => setTimeout(resolve, 10))
     }
   })
-  await until(() => (seen.get('200') ?? 0) > 100, '100 calls have succeeded')
-  const pids = workers()
+  await until(() => (outcomes.get('200') ?? 0) > 100, '100 calls have succeeded')
+  const pids = workerPids()
   isDraining = true
   t.equal(await gateway.stop(), 0)
   isOver = true
   await Promise.all(load)
   t.strictSame(
-    [...seen.keys()].filter((outcome) => !['200', 'refused'].includes(outcome)),
+    [...outcomes.keys()].filter((outcome) => !['200', 'refused'].includes(outcome)),
     [],
   )
-  t.equal(LIMIT - remaining, seen.get('200'), 'no counted call was reset')
+  t.equal(LIMIT - remaining, outcomes.get('200'), 'no counted call was reset')
   for (const pid of pids) throwsWith(t, () => process.kill(pid, 0), { code: 'ESRCH' })
 })
 
