@@ -12,7 +12,7 @@ export type Routing = Operation | { readonly allow: string } | Problem
 export type Router = (head: RequestHead) => Routing
 
 interface Resource {
-  readonly path: RegExp
+  readonly pathPattern: RegExp
   readonly operations: ReadonlyMap<string, Operation>
   readonly allow: string
 }
@@ -21,7 +21,7 @@ export function createRouter(contract: Contract): Router {
   const resources = collectResources(contract)
 
   return (head) => {
-    const resource = resources.find(({ path }) => path.test(head.path))
+    const resource = resources.find(({ pathPattern }) => pathPattern.test(head.path))
     if (resource === undefined) {
       return new Problem('route_not_found', `There is nothing at ${head.path}.`)
     }
@@ -46,12 +46,12 @@ function collectResources({ operations }: Contract): Resource[] {
   const byPath = Map.groupBy(operations, ({ path }) => path)
   return [...byPath].map(([template, group]) => {
     const methods = group.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method]))
-    const pattern = template
+    const expression = template
       .split(/\{[^}]+\}/)
       .map((part) => RegExp.escape(part))
       .join('[^/]+')
     return {
-      path: new RegExp(`^${pattern}$`),
+      pathPattern: new RegExp(`^${expression}$`),
       operations: new Map(group.map((operation) => [operation.method, operation])),
       allow: methods.join(', '),
     }

@@ -193,17 +193,17 @@ t.test('a burst after short queues, each of which became empty, is not shed', as
 
 t.test('a call that waits for a connection in vain is not counted', async (t) => {
   const { backend, url } = await startWithFewConnections(t)
-  const [busy, waiting] = [backend.issue(), backend.issue()]
+  const [busy, other] = [backend.issue(), backend.issue()]
   t.equal((await call(url, { key: busy })).status, 200)
-  const { headers: before } = await call(url, { key: waiting })
+  const { headers: before } = await call(url, { key: other })
   const pending: ServerResponse[] = []
   backend.respondWith((_, res) => void pending.push(res))
   const occupying = Array.from({ length: CONNECTIONS }, () => call(url, { key: busy }))
   await until(() => pending.length === CONNECTIONS, 'every connection has a call')
   const refused = await Promise.all([
-    call(url, { key: waiting }),
-    call(url, { key: waiting }),
-    call(url, { key: waiting }),
+    call(url, { key: other }),
+    call(url, { key: other }),
+    call(url, { key: other }),
   ])
   t.strictSame(
     refused.map(({ status, headers }) => `${status} ${headers['retry-after']}`),
@@ -215,7 +215,7 @@ t.test('a call that waits for a connection in vain is not counted', async (t) =>
   respondAfter(backend, 0)
   for (const res of pending) res.end('{}')
   for (const { status } of await Promise.all(occupying)) t.equal(status, 200)
-  const { headers: after } = await call(url, { key: waiting })
+  const { headers: after } = await call(url, { key: other })
   const remaining = (headers: typeof after) => Number(headers['x-ratelimit-remaining'])
   t.equal(remaining(before) - remaining(after), 1, 'only the call that was served is counted')
 })
@@ -227,7 +227,7 @@ t.test('the limit is exact for a key whose calls are queued', async (t) => {
   t.equal((await call(url, { key })).status, 200)
   respondAfter(backend, 10)
   const responses = await Promise.all(Array.from({ length: 50 }, () => call(url, { key })))
-  const count = (wanted: number) => responses.filter(({ status }) => status === wanted).length
+  const count = (expected: number) => responses.filter(({ status }) => status === expected).length
   t.equal(count(200), limit - 1)
   t.equal(count(200) + count(429), responses.length)
   const numbers = responses
@@ -252,14 +252,14 @@ t.test('a call whose client disconnects while it waits is not counted', async (t
   abort.abort()
   await t.rejects(aborted)
   await untilWaiting(0)
-  const seen = backend.requests.length
+  const requestsBefore = backend.requests.length
   respondAfter(backend, 0)
   for (const res of pending) res.end('{}')
   await Promise.all(occupying)
   const { headers: after } = await call(url, { key: disconnecting })
   const remaining = (headers: typeof after) => Number(headers['x-ratelimit-remaining'])
   t.equal(remaining(before) - remaining(after), 1)
-  t.equal(backend.requests.length, seen + 1)
+  t.equal(backend.requests.length, requestsBefore + 1)
 })
 
 t.test('calls that wait for Redis are not shed, since the backend is idle', async (t) => {

@@ -277,17 +277,17 @@ function compareUpstream(
   upstream: readonly CapturedRequest[],
   ending: Ending,
 ): void {
-  const wanted = expected.flatMap((item, n) =>
+  const expectedRequests = expected.flatMap((item, n) =>
     item.upstream === undefined ? [] : [{ ...item.upstream, url: targets[n] }],
   )
   for (const [n, { method, url, body, headers }] of upstream.entries()) {
-    const expectedRequest = wanted[n]
+    const expectedRequest = expectedRequests[n]
     if (expectedRequest?.url !== url || expectedRequest?.method !== method)
       throw new Error(`unexpected upstream request ${method} ${url}`)
     if (expectedRequest?.body !== body) throw new Error(`a different body upstream for ${url}`)
     if (headers['x-receivables-principal'] === 'forged') throw new Error('a forged principal')
   }
-  const missing = wanted.length - upstream.length
+  const missing = expectedRequests.length - upstream.length
   if (ending === 'last request' && missing !== 0)
     throw new Error(`${missing} requests did not reach the backend`)
   if (ending === 'truncated' && missing > 1)
@@ -303,20 +303,21 @@ function compareResponses(
   const truncated = isTruncated(expected, drawn)
   const heads = expected.map(({ isHead }) => isHead === true)
   const responses = parseResponses(text, truncated ? heads.slice(0, -1) : heads)
-  const seen = responses.map(({ status }) => status)
-  const wanted = expected.flatMap((item, n) => {
+  const statuses = responses.map(({ status }) => status)
+  const expectedStatuses = expected.flatMap((item, n) => {
     if (truncated && n === expected.length - 1) return [400]
     return item.sendsContinue ? [100, item.status] : [item.status]
   })
-  if (String(seen) !== String(wanted)) throw new Error(`statuses ${seen} instead of ${wanted}`)
+  if (String(statuses) !== String(expectedStatuses))
+    throw new Error(`statuses ${statuses} instead of ${expectedStatuses}`)
   const final = responses.filter(({ status }) => status >= 200)
   for (const [n, { status, body, headers }] of final.entries()) {
     if (status === 200 && !heads[n] && !body.startsWith(`"${targets[n]}"`)) {
       throw new Error(`the response to another request: ${body.slice(0, 100)}`)
     }
-    const isLast = headers.get('connection') === 'close'
-    if (isLast !== (n === final.length - 1))
-      throw new Error(`response ${n} ${isLast ? 'has' : 'lacks'} Connection: close`)
+    const closes = headers.get('connection') === 'close'
+    if (closes !== (n === final.length - 1))
+      throw new Error(`response ${n} ${closes ? 'has' : 'lacks'} Connection: close`)
   }
 }
 

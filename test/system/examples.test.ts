@@ -41,7 +41,10 @@ const DOCUMENTED_IDS = {
 const ids = new Map<string, string>()
 
 function replaceIds(text: string): string {
-  return [...ids].reduce((changed, [documented, own]) => changed.replaceAll(documented, own), text)
+  return [...ids].reduce(
+    (changed, [documentedId, createdId]) => changed.replaceAll(documentedId, createdId),
+    text,
+  )
 }
 
 function operationOf(id: string): DocumentedOperation {
@@ -162,7 +165,7 @@ t.test('each error that one call can cause has the response that its example sho
     call(`${url}/${path}`, { key, body, headers })
   const pay = (body: unknown, idempotencyKey = 'an-error') =>
     post('payments', body, { 'idempotency-key': idempotencyKey })
-  const [paid, lines, third] = [
+  const [paidId, linesId, thirdId] = [
     '481X3DTFXGMXYBP2GD0M5P8',
     '5C3F7VB47MXQ1J4MFCSSHVY',
     '6DJMH85Q',
@@ -225,7 +228,7 @@ t.test('each error that one call can cause has the response that its example sho
       pay({
         ...money,
         amount: 2,
-        allocations: [third, 'inv_01M7YP4MWGQFRFHF64NPY4QX00'].map((invoice_id) => ({
+        allocations: [thirdId, 'inv_01M7YP4MWGQFRFHF64NPY4QX00'].map((invoice_id) => ({
           invoice_id,
           amount: 1,
         })),
@@ -237,22 +240,22 @@ t.test('each error that one call can cause has the response that its example sho
         amount: 80_162,
         line_items: [{ description: 'a', unit_amount: 80_163 }],
       }),
-    currency_mismatch: () => pay({ amount: 1, currency: 'USD', invoice_id: third }),
-    payment_exceeds_balance: () => pay({ amount: 30_164, currency: 'EUR', invoice_id: third }),
+    currency_mismatch: () => pay({ amount: 1, currency: 'USD', invoice_id: thirdId }),
+    payment_exceeds_balance: () => pay({ amount: 30_164, currency: 'EUR', invoice_id: thirdId }),
     allocation_exceeds_payment: () =>
       pay({
         amount: 200_000,
         currency: 'EUR',
         allocations: [
-          { invoice_id: third, amount: 100_001 },
-          { invoice_id: lines, amount: 100_000 },
+          { invoice_id: thirdId, amount: 100_001 },
+          { invoice_id: linesId, amount: 100_000 },
         ],
       }),
     idempotency_key_reused: async () => {
       await post('debtors', { name: 'a' }, { 'idempotency-key': 'one' })
       return post('debtors', { name: 'b' }, { 'idempotency-key': 'one' })
     },
-    payment_key_reused: () => pay({ ...money, invoice_id: paid }, 'bank-20261120-0077'),
+    payment_key_reused: () => pay({ ...money, invoice_id: paidId }, 'bank-20261120-0077'),
     account_read_only: () =>
       call(`${url}/debtors`, { key: suspendedKey.secret, body: { name: 'a' } }),
     rate_limit_exceeded: () => call(`${url}/me`, { key: limitedKey.secret }),
