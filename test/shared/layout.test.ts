@@ -64,7 +64,7 @@ t.test('each wrapped package is imported only where it is wrapped', async (t) =>
     ['http-proxy-3', /^gateway\/pages\/proxy\.ts$/],
     [
       'lru-cache',
-      /^(?:gateway\/keys\/authenticator|backend\/http\/authentication)\.ts$|^backend\/database\//,
+      /^(?:gateway\/keys\/authenticator|backend\/calendar\/date-formats|backend\/http\/authentication)\.ts$|^backend\/database\//,
     ],
     [
       'undici',

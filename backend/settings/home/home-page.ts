@@ -1,6 +1,7 @@
 /** The page Home: what needs attention, amounts owed, the next reminders, and the latest payments and messages. */
 import { isReadOnly } from '../../accounts/accounts.ts'
 import { addDays } from '../../calendar/calendar.ts'
+import { calendarDateFormat } from '../../calendar/date-formats.ts'
 import { AGES, type DueByAge } from '../../debtors/due-totals.ts'
 import { type Html, html } from '../../html/html.ts'
 import { messageName } from '../reminders/messages-page.ts'
@@ -209,20 +210,19 @@ function renderAges({ currency, ages }: DueByAge, today: string): Html {
   })}</tbody></table>`
 }
 
+const weekdayOf = calendarDateFormat('en-GB', { weekday: 'short' })
+const dayAndMonth = calendarDateFormat('en-GB', { day: 'numeric', month: 'short' })
+
 function renderWeek({ reminders, oldInvoices, today }: Overview): Html {
   const largest = Math.max(...reminders.days.map(({ customers }) => customers), 1)
   const total = reminders.days.reduce((sum, { customers }) => sum + customers, 0)
-  const dayName = (date: string, options: Intl.DateTimeFormatOptions) =>
-    new Intl.DateTimeFormat('en-GB', { timeZone: 'UTC', ...options }).format(
-      new Date(`${date}T00:00:00Z`),
-    )
   return html`<section aria-labelledby="week-title"><div class="heading"><h2 id="week-title">Reminders in the next seven days</h2>
 <a href="/settings/reminders">Calendar</a></div>
 <div class="card">${
     total === 0
       ? html`<p class="hint">No reminder is due in the next seven days.</p>`
       : html`<table class="week"><caption class="unseen">Customers to be reminded, by day</caption>
-<thead><tr>${reminders.days.map(({ date }) => html`<th scope="col"${date === today && html` aria-current="date"`}><time datetime="${date}">${dayName(date, { weekday: 'short' })}<span>${dayName(date, { day: 'numeric', month: 'short' })}</span></time></th>`)}</tr></thead>
+<thead><tr>${reminders.days.map(({ date }) => html`<th scope="col"${date === today && html` aria-current="date"`}><time datetime="${date}">${weekdayOf(date)}<span>${dayAndMonth(date)}</span></time></th>`)}</tr></thead>
 <tbody><tr>${reminders.days.map(
           ({ customers }) =>
             html`<td><svg viewBox="0 0 10 40" preserveAspectRatio="none" aria-hidden="true" focusable="false"><rect x="0" y="${(40 - (customers / largest) * 40).toFixed(2)}" width="10" height="${((customers / largest) * 40).toFixed(2)}"/></svg>${customers === 0 ? html`<span class="hint">–</span>` : html`<strong>${customers.toLocaleString('en')}</strong>`}</td>`,

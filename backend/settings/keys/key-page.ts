@@ -1,5 +1,7 @@
 /** The page of a key: its properties and its use. */
+
 import { keyStatus, readAllowedAddresses } from '../../api-keys/key-status.ts'
+import { dateFormats } from '../../calendar/date-formats.ts'
 import type { ApiKeyRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import type { Session } from '../../sessions/sessions.ts'
@@ -181,22 +183,18 @@ function callsOf({ succeeded, refused, failed }: UsageBar): number {
   return succeeded + refused + failed
 }
 
+const hourFormats = dateFormats('en-GB', { weekday: 'short', hour: '2-digit', minute: '2-digit' })
+const clockFormats = dateFormats('en-GB', { hour: '2-digit', minute: '2-digit' })
+const dayFormats = dateFormats('en-GB', { day: 'numeric', month: 'short' })
+
 function hourName(at: string, timezone: string): string {
-  const format = {
-    timeZone: timezone,
-    weekday: 'short',
-    hour: '2-digit',
-    minute: '2-digit',
-  } as const
-  return new Intl.DateTimeFormat('en-GB', format).format(new Date(at))
+  return hourFormats(timezone).format(new Date(at))
 }
 
 function clockTime(at: string, timezone: string): string {
-  const format = { timeZone: timezone, hour: '2-digit', minute: '2-digit' } as const
-  return new Intl.DateTimeFormat('en-GB', format).format(new Date(at))
+  return clockFormats(timezone).format(new Date(at))
 }
 
 function dayName(at: string): string {
-  const format = { timeZone: 'UTC', day: 'numeric', month: 'short' } as const
-  return new Intl.DateTimeFormat('en-GB', format).format(new Date(at))
+  return dayFormats('UTC').format(new Date(at))
 }

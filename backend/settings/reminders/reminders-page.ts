@@ -1,5 +1,6 @@
 /** The preview page: the next days as a calendar, and below it the reminders of each day. */
 import { addDays, todayIn } from '../../calendar/calendar.ts'
+import { calendarDateFormat, dateFormats } from '../../calendar/date-formats.ts'
 import { type Html, html } from '../../html/html.ts'
 import type { OldInvoices } from '../../invoices/old-invoices.ts'
 import type { LadderStage } from '../../reminders/planning/ladder.ts'
@@ -143,7 +144,7 @@ function renderDay(
   chosen: string | undefined,
 ): Html {
   const classes = `${isPast ? ' past' : ''}${isToday ? ' today' : ''}${isDayOff ? ' free' : ''}${date === chosen ? ' chosen' : ''}`
-  const name = html`<time datetime="${date}"${isToday && html` aria-current="date"`}><span class="unseen">${isToday && 'Today, '}${longDay(date)}</span><span aria-hidden="true">${Number(date.slice(8))}${date.endsWith('-01') && html` <span class="month">${format({ month: 'short' }, date)}</span>`}</span></time>`
+  const name = html`<time datetime="${date}"${isToday && html` aria-current="date"`}><span class="unseen">${isToday && 'Today, '}${longDay(date)}</span><span aria-hidden="true">${Number(date.slice(8))}${date.endsWith('-01') && html` <span class="month">${monthName(date)}</span>`}</span></time>`
   if (messages.length === 0) {
     return html`<li class="day${classes}">${name}${isHoliday && html`<span class="hint">Holiday</span>`}</li>`
   }
@@ -183,6 +184,8 @@ ${messages.length > shownMax && html`<p><a href="${PATH}?day=${date}#day-${date}
 )}`
 }
 
+const timesOfDay = dateFormats('en-GB', { timeStyle: 'short' })
+
 /** `refusal` is the reason why the message is blocked, or null if it will be sent. */
 function renderMessage(
   message: PreviewedMessage,
@@ -191,7 +194,7 @@ function renderMessage(
 ): Html {
   const { debtorId, debtorName, at, invoices, requiresApproval } = message
   const isUndecided = message.message?.status === 'awaiting_approval'
-  const time = new Intl.DateTimeFormat('en-GB', { timeZone: timezone, timeStyle: 'short' })
+  const time = timesOfDay(timezone)
   return html`<li class="card"><div><span class="stage ${stageOf(message)}">${STAGE_WORDS[stageOf(message)]}</span>
 <strong><a href="/settings/customers/${debtorId}" translate="no">${debtorName}</a></strong>
 <span class="detail">${renderInvoices(invoices)}${refusal === null && ` · ${isUndecided ? 'after approval' : `from ${time.format(new Date(at))}`}`}</span>
@@ -236,12 +239,5 @@ ${messages.length > SHOWN_MAX && html`<p class="hint">And ${messages.length - SH
 )}</section>`
 }
 
-function longDay(date: string): string {
-  return format({ weekday: 'long', day: 'numeric', month: 'long' }, date)
-}
-
-function format(options: Intl.DateTimeFormatOptions, date: string): string {
-  return new Intl.DateTimeFormat('en-GB', { timeZone: 'UTC', ...options }).format(
-    new Date(`${date}T00:00:00Z`),
-  )
-}
+const longDay = calendarDateFormat('en-GB', { weekday: 'long', day: 'numeric', month: 'long' })
+const monthName = calendarDateFormat('en-GB', { month: 'short' })

@@ -1,4 +1,5 @@
 /** The words for the states of customers, invoices, payments and reminders. */
+import { calendarDateFormat, dateFormats } from '../../calendar/date-formats.ts'
 import type {
   DebtorRow,
   InvoiceRow,
@@ -168,20 +169,13 @@ export function renderMoney(amount: number, currency: string): Html {
 
 /** Formats an instant as a day in the time zone, e.g. as `Tue 24 Nov`. */
 export function dayOf(at: string, timezone: string): string {
-  return new Intl.DateTimeFormat('en-GB', {
-    timeZone: timezone,
-    weekday: 'short',
-    day: 'numeric',
-    month: 'short',
-  }).format(new Date(at))
+  return days(timezone).format(new Date(at))
 }
 
+const days = dateFormats('en-GB', { weekday: 'short', day: 'numeric', month: 'short' })
+
 /** Formats a calendar date, e.g. as `24 Nov 2026`. */
-export function dateWords(date: string): string {
-  return new Intl.DateTimeFormat('en-GB', { timeZone: 'UTC', dateStyle: 'medium' }).format(
-    new Date(`${date}T00:00:00Z`),
-  )
-}
+export const dateWords = calendarDateFormat('en-GB', { dateStyle: 'medium' })
 
 export function renderUntil(until: string | null, timezone: string): Html {
   return until === null

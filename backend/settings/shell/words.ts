@@ -1,5 +1,6 @@
 /** The words of Settings: scopes in plain words, times and numbers. */
 import { SCOPES, type Scope } from '../../accounts/scopes.ts'
+import { dateFormats } from '../../calendar/date-formats.ts'
 import { type Html, html } from '../../html/html.ts'
 
 export const SCOPE_WORDS: Readonly<Record<Scope, string>> = {
@@ -45,12 +46,10 @@ export function timeAgoExact(at: string, times: TimeContext): Html {
 }
 
 export function exactTime(at: string, timezone: string): string {
-  return new Intl.DateTimeFormat('en-GB', {
-    timeZone: timezone,
-    dateStyle: 'medium',
-    timeStyle: 'short',
-  }).format(new Date(at))
+  return exactTimes(timezone).format(new Date(at))
 }
+
+const exactTimes = dateFormats('en-GB', { dateStyle: 'medium', timeStyle: 'short' })
 
 const MINUTE_S = 60
 const HOUR_S = 60 * MINUTE_S
@@ -59,11 +58,12 @@ const DAY_S = 24 * HOUR_S
 export function agoWords(at: string, now: Date): string {
   const seconds = Math.max(0, Math.round((now.getTime() - Date.parse(at)) / 1000))
   if (seconds < MINUTE_S) return 'just now'
-  const words = new Intl.RelativeTimeFormat('en', { numeric: 'always' })
-  if (seconds < HOUR_S) return words.format(-Math.floor(seconds / MINUTE_S), 'minute')
-  if (seconds < DAY_S) return words.format(-Math.floor(seconds / HOUR_S), 'hour')
-  return words.format(-Math.floor(seconds / DAY_S), 'day')
+  if (seconds < HOUR_S) return relativeTimes.format(-Math.floor(seconds / MINUTE_S), 'minute')
+  if (seconds < DAY_S) return relativeTimes.format(-Math.floor(seconds / HOUR_S), 'hour')
+  return relativeTimes.format(-Math.floor(seconds / DAY_S), 'day')
 }
+
+const relativeTimes = new Intl.RelativeTimeFormat('en', { numeric: 'always' })
 
 export function plural(count: number, one: string, many = `${one}s`): string {
   return `${count.toLocaleString('en')} ${count === 1 ? one : many}`
