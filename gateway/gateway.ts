@@ -116,13 +116,13 @@ async function startGateway(settings: Settings, log: Logger): Promise<Running<Se
   })
   const components = { authenticator, backends, forwarder, pages, usage, budget }
   measureComponents(metrics, { ...components, certificateExpiresAt: () => certificate?.expiresAt })
-  let draining = false
+  let isDraining = false
   const operations = await listenForOperations({
     host: settings.GATEWAY_OPERATIONS_HOST,
     port: settings.GATEWAY_OPERATIONS_PORT,
     metrics,
     log,
-    health: async () => healthOf({ backends, rateLimiter, budget, certificate }, draining),
+    health: async () => healthOf({ backends, rateLimiter, budget, certificate }, isDraining),
   })
   const port = await listener.listen(settings.GATEWAY_PORT, settings.GATEWAY_HOST)
   return {
@@ -134,7 +134,7 @@ async function startGateway(settings: Settings, log: Logger): Promise<Running<Se
       gatewaySecrets.splice(0, gatewaySecrets.length, ...fresh.GATEWAY_SECRET)
     },
     async drain() {
-      draining = true
+      isDraining = true
       await listener.drain()
       await usage.close()
       addresses.close()
@@ -203,21 +203,21 @@ interface HealthSources {
  */
 function healthOf(
   { backends, rateLimiter, budget, certificate }: HealthSources,
-  draining: boolean,
+  isDraining: boolean,
 ): Health {
-  const outages = budget.reachedLimits()
-  if (backends.state() !== 'ready') outages.push('no backend is ready')
+  const reasons = budget.reachedLimits()
+  if (backends.state() !== 'ready') reasons.push('no backend is ready')
   for (const { url, ready, reason, health } of backends.statuses()) {
-    if (!ready) outages.push(`backend ${url} is not ready: ${reason}`)
+    if (!ready) reasons.push(`backend ${url} is not ready: ${reason}`)
     else if (health === 'ejected')
-      outages.push(`backend ${url} fails far more often than the others`)
+      reasons.push(`backend ${url} fails far more often than the others`)
   }
   const expiry = certificate && expiryWarning(certificate, Date.now())
-  if (expiry !== undefined) outages.push(expiry)
-  const outage = rateLimiter.outage()
-  if (outage !== undefined)
-    outages.push(`redis is unavailable: the rate limit is not shared (${outage})`)
-  const starting = backends.state() === 'starting' || rateLimiter.state() === 'starting'
-  if (draining) return { unready: ['draining'], degraded: outages }
-  return starting ? { unready: outages, degraded: [] } : { unready: [], degraded: outages }
+  if (expiry !== undefined) reasons.push(expiry)
+  const redisOutage = rateLimiter.outage()
+  if (redisOutage !== undefined)
+    reasons.push(`redis is unavailable: the rate limit is not shared (${redisOutage})`)
+  const isStarting = backends.state() === 'starting' || rateLimiter.state() === 'starting'
+  if (isDraining) return { unready: ['draining'], degraded: reasons }
+  return isStarting ? { unready: reasons, degraded: [] } : { unready: [], degraded: reasons }
 }

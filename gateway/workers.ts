@@ -1,7 +1,7 @@
 /**
  * Supervises several gateway workers on one port. All workers listen on the port, and the kernel distributes
- * connections over them. The supervisor accepts no calls: it serves health and metrics for all workers and
- * kills a worker that hangs, and replaces a worker that ends.
+ * connections over them. The supervisor accepts no calls: it serves health and metrics for all workers, kills
+ * workers that hang, and replaces workers that end.
  */
 import cluster, { type Worker } from 'node:cluster'
 import { once } from 'node:events'

@@ -109,7 +109,7 @@ export class ResponseReader {
     this.#receiver.onEnd(this.#isReusable && rest.length === 0)
   }
 
-  /** Whether the server keeps the connection open. */
+  /** Returns whether the server keeps the connection open, and stores how long it does so while it is idle. */
   #readConnection(fields: readonly string[]): boolean {
     for (let index = 0; index < fields.length; index += 2) {
       const value = fields[index + 1] ?? ''

@@ -195,8 +195,8 @@ export class RedisRateLimiter implements RateLimiter {
       const admitted = Math.min(waiting.length, Math.max(0, limit - before))
       this.#windows.set(keyId, before + admitted, limit, windowEndsAt)
       const windowEndsInMs = windowEndsAt - now
-      waiting.forEach((resolve, position) => {
-        const used = before + position + 1
+      waiting.forEach((resolve, callIndex) => {
+        const used = before + callIndex + 1
         resolve({ limit, used, windowEndsAt, windowEndsInMs, degraded: false })
       })
     })

@@ -14,9 +14,7 @@ import { createHmac, hash, timingSafeEqual } from 'node:crypto'
 export const PRINCIPAL_HEADER = 'x-receivables-principal'
 export const SIGNATURE_HEADER = 'x-receivables-signature'
 export const CLIENT_ADDRESS_HEADER = 'x-receivables-client-address'
-/**
- * A response with status 401 has this header. Its value is the reason why the backend rejects the principal.
- */
+/** A backend's response with status 401 has this header. Its value is the reason why the principal is rejected. */
 export const REFUSAL_HEADER = 'x-receivables-refusal'
 
 /**

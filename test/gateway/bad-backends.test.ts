@@ -211,7 +211,7 @@ t.test(
   'once a response has Connection: close, idle connections to its backend are closed',
   async (t) => {
     const waiting: Socket[] = []
-    const last = head('Connection: close', 'Content-Length: 2')
+    const closingHead = head('Connection: close', 'Content-Length: 2')
     const bothReached = Promise.withResolvers<void>()
     backend.setBehavior((socket) => {
       if (waiting.push(socket) === 2) bothReached.resolve()
@@ -224,7 +224,7 @@ t.test(
     const idleClosed = once(idle, 'close')
     idle.write(RAW_OK)
     await calls[0]
-    ended.end(`${last}{}`)
+    ended.end(`${closingHead}{}`)
     for (const { status } of await Promise.all(calls)) t.equal(status, 200)
     let next: Socket | undefined
     backend.setBehavior((socket) => {

@@ -14,10 +14,10 @@ const [url] = urls
 const dispatcher = new Agent({ connections: 64 })
 t.teardown(() => dispatcher.close())
 
-const debtor = (await call(`${url}/debtors`, { key, body: { name: 'Globex' } })).json.id
+const debtorId = (await call(`${url}/debtors`, { key, body: { name: 'Globex' } })).json.id
 
 async function createInvoice(amount: number): Promise<string> {
-  const body = { debtor_id: debtor, currency: 'EUR', amount }
+  const body = { debtor_id: debtorId, currency: 'EUR', amount }
   return (await call(`${url}/invoices`, { key, body })).json.id
 }
 
@@ -113,7 +113,7 @@ t.test(
 )
 
 t.test('a payment without a valid Idempotency-Key gets 400', async (t) => {
-  const body = { debtor_id: debtor, currency: 'EUR', amount: 1 }
+  const body = { debtor_id: debtorId, currency: 'EUR', amount: 1 }
   const cases: [Record<string, string>, string][] = [
     [{}, 'idempotency_key_required'],
     [{ 'idempotency-key': 'a b' }, 'idempotency_key_invalid'],
@@ -131,11 +131,11 @@ t.test('a payment without a valid Idempotency-Key gets 400', async (t) => {
 t.test(
   'all errors of a body are reported at once, with pointers, and nothing is recorded',
   async (t) => {
-    const before = (await call(`${url}/payments?limit=200`, { key })).json.data.length
+    const countBefore = (await call(`${url}/payments?limit=200`, { key })).json.data.length
     const body = {
       amount: '100',
       currency: 'EURO',
-      debtor_id: debtor,
+      debtor_id: debtorId,
       received_on: '2024-02-30',
       method: 'barter',
       ammount: 1,
@@ -164,6 +164,6 @@ t.test(
       const rejected = await call(`${url}/payments`, { key, method: 'POST', body: text, headers })
       matches(t, rejected, { status, json: { code } }, text.slice(0, 30))
     }
-    t.equal((await call(`${url}/payments?limit=200`, { key })).json.data.length, before)
+    t.equal((await call(`${url}/payments?limit=200`, { key })).json.data.length, countBefore)
   },
 )
