@@ -115,8 +115,8 @@ export class Listener {
   /** Handshakes by the remote endpoint of the connection. */
   readonly #handshakes = new Map<string, Handshake>()
   readonly #deadlineTimer: NodeJS.Timeout
-  readonly #host: ConnectionHost
-  #draining = false
+  readonly #connectionHost: ConnectionHost
+  #isDraining = false
 
   constructor(options: ListenerOptions) {
     const { requestTimeoutMs, responseTimeoutMs, bodyRateMin, connectionAgeMs } = options
@@ -124,7 +124,7 @@ export class Listener {
     this.#options = options
     this.#log = log
     this.#repeatedLog = createRepeatedLog(log)
-    this.#host = {
+    this.#connectionHost = {
       requestTimeoutMs,
       responseTimeoutMs,
       bodyRateMin,
@@ -183,7 +183,7 @@ export class Listener {
 
   /** Stops accepting connections. Resolves when every accepted connection is closed. */
   async drain(): Promise<void> {
-    this.#draining = true
+    this.#isDraining = true
     const closed = Promise.all(this.#acceptors.map(closeServer))
     // Idle connections are not closed at once, because a request may be on its way. From now on, responses
     // have `Connection: close`.
@@ -202,7 +202,7 @@ export class Listener {
     const address = socket.remoteAddress ?? ''
     const peer = budget.clientOf(clientNetwork(address), trustedProxies === 0)
     if (this.#tls === undefined) {
-      const connection = new Connection(socket, { address, peer }, this.#host)
+      const connection = new Connection(socket, { address, peer }, this.#connectionHost)
       if (budget.open(connection)) this.#track(connection, socket)
       else connection.destroy()
       return
@@ -229,7 +229,7 @@ export class Listener {
     // The client has closed the connection in the meantime.
     if (handshake === undefined) return void socket.destroy()
     const { address, peer } = handshake
-    const connection = new Connection(socket, { address, peer }, this.#host)
+    const connection = new Connection(socket, { address, peer }, this.#connectionHost)
     this.#options.budget.replace(handshake, connection)
     this.#track(connection, socket)
   }
@@ -325,7 +325,7 @@ export class Listener {
     if (head.expectsContinue && !sentContinue) return true
     if (!connection.skipBody(head.framing) || connection.isReadAheadDropped) return true
     const { isHalfClosed, isOld, isReadAheadEmpty } = connection
-    return (this.#draining || isHalfClosed || isOld) && isReadAheadEmpty
+    return (this.#isDraining || isHalfClosed || isOld) && isReadAheadEmpty
   }
 
   #send(

@@ -59,7 +59,7 @@ export class BackendSet implements Backends {
   readonly ejections = new Map<string, number>()
   #hasBeenReady = false
   #onFree: () => void = () => {}
-  /** The first turn is random: gateways that start at the same time do not choose the same backends. */
+  /** The first turn is random, so that gateways that start at the same time do not all begin with the same backend. */
   #turn = Math.floor(Math.random() * 1_000)
 
   constructor(options: BackendSetOptions) {
