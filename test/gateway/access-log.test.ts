@@ -48,7 +48,7 @@ t.test('a call whose client resets during a large response has one log line', as
   const gateway = await startGateway(t, backend.url)
   const bytes = 8 * 1024 * 1024
   for (const { isWhole } of [{ isWhole: true }, { isWhole: false }]) {
-    const from = linesOf(gateway).length
+    const linesBefore = linesOf(gateway).length
     backend.respondWith((_, res) => {
       res.writeHead(200, { 'content-length': bytes })
       res.write(Buffer.alloc(isWhole ? bytes : bytes / 2, 'x'))
@@ -58,10 +58,10 @@ t.test('a call whose client resets during a large response has one log line', as
     socket.write(`GET /api/v1/debtors HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key}\r\n\r\n`)
     await once(socket, 'data')
     socket.resetAndDestroy()
-    await until(() => linesOf(gateway).length > from, 'the call has its line')
+    await until(() => linesOf(gateway).length > linesBefore, 'the call has its line')
     await call(gateway.url)
-    await until(() => linesOf(gateway).length > from + 1, 'the next call has its line')
-    const lines = linesOf(gateway).slice(from)
+    await until(() => linesOf(gateway).length > linesBefore + 1, 'the next call has its line')
+    const lines = linesOf(gateway).slice(linesBefore)
     matches(t, lines, [{ status: 200, keyId: /^key_/ }, { status: 302 }])
     t.ok(Number(lines[0]?.['sentBytes']) < bytes)
   }

@@ -29,6 +29,7 @@ async function start(t: Test, count: number, env: Record<string, string> = {}) {
   const send = async () =>
     (await fetch(`${gateway.url}/api/v1/debtors`, { headers: { authorization: `Bearer ${key}` } }))
       .status
+  /** Makes calls one after another. Resolves with the number of those that failed. */
   const sendMany = async (calls: number) => {
     const statuses: number[] = []
     for (let sent = 0; sent < calls; sent++) statuses.push(await send())
@@ -81,7 +82,7 @@ function simulate(count: number) {
       now += ms
     },
     succeed(index: number, times: number) {
-      for (let count = 0; count < times; count++) backends[index]?.recordSuccess(now)
+      for (let successes = 0; successes < times; successes++) backends[index]?.recordSuccess(now)
     },
     /** Returns after how many failures the backend was ejected; undefined if it was not. */
     fail(index: number, times: number) {
@@ -138,14 +139,14 @@ t.test(
 )
 
 t.test('at most half of the backends are ejected, and never the only one', async (t) => {
-  const shares = [
+  const cases = [
     { count: 1, most: 0 },
     { count: 2, most: 1 },
     { count: 3, most: 1 },
     { count: 4, most: 2 },
     { count: 5, most: 2 },
   ]
-  for (const { count, most } of shares) {
+  for (const { count, most } of cases) {
     const { succeed, fail, states } = simulate(count)
     for (let index = 0; index < count; index++) succeed(index, 100)
     for (let index = 0; index < count; index++) fail(index, 1_000)

@@ -84,9 +84,9 @@ for (const [addresses, share] of [
     `writes with a cached key succeed despite stalled bodies with made-up keys from ${from}`,
     async (t) => {
       await stall(addresses, () => mintApiKey().secret)
-      const used = 9 * MIB * share
+      const threshold = 9 * MIB * share
       await until(
-        async () => (await bodyBytes('unknown')) > used,
+        async () => (await bodyBytes('unknown')) > threshold,
         'most of the memory of unknown keys is used',
       )
       t.strictSame(await write(key, 12), OK)
@@ -108,9 +108,9 @@ for (const [addresses, share] of [
       const other = issueCachedKey()
       t.equal((await other.firstCall).status, 200)
       await stall(addresses, () => other.key)
-      const used = 24 * MIB * share
+      const threshold = 24 * MIB * share
       await until(
-        async () => (await bodyBytes('known')) > used,
+        async () => (await bodyBytes('known')) > threshold,
         'most of the memory of known keys is used',
       )
       t.strictSame(await write(key, 12), OK)

@@ -93,7 +93,8 @@ async function run(
 }
 
 /**
- * Kills the program during its first call, the next runs during their third and sixth, and lets the last run complete.
+ * Runs the program four times. Kills the first run during its first call, the second during its third, and the third
+ * during its sixth; the last run completes.
  */
 async function runThroughKills(
   network: Awaited<ReturnType<typeof startNetwork>>,
@@ -131,11 +132,11 @@ t.test('despite kills and lost responses, each bank line is recorded once', asyn
       '',
     ].join('\n'),
   })
-  const [statement, books] = [join(directory, 'statement.csv'), join(directory, 'books.db')]
+  const [bankFile, books] = [join(directory, 'statement.csv'), join(directory, 'books.db')]
   const network = await startNetwork(t)
   const env = { RECEIVABLES_URL: network.url, RECEIVABLES_API_KEY: key }
 
-  const posting = runThroughKills(network, [`${EXAMPLES}/post-payments.ts`, statement, books], env)
+  const posting = runThroughKills(network, [`${EXAMPLES}/post-payments.ts`, bankFile, books], env)
   await until(() => network.calls() > 6, 'some calls were made', 60_000)
   await system.backend.stop('SIGKILL')
   await system.startBackend()
