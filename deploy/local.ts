@@ -61,6 +61,7 @@ const env: NodeJS.ProcessEnv = {
   ...process.env,
   DATA_DIR: dataDir,
   UV_THREADPOOL_SIZE: '16',
+  MALLOC_MMAP_THRESHOLD_: '131072',
   ...ports,
   BASE_URL: process.env['BASE_URL'] || `http://127.0.0.1:${ports.GATEWAY_PORT}`,
   // Receivers of webhooks run on this machine, too. That is safe as long as the gateway listens only on

@@ -18,9 +18,9 @@ const SETTINGS: Readonly<Record<string, Setting<unknown>>> = {
   ...BACKEND_SETTINGS,
 }
 
-/** Variables that Node, the resolver or PostgreSQL reads. */
+/** Variables that Node, the C library or PostgreSQL reads. */
 const OTHER_VARIABLES =
-  /^(?:NODE_ENV|NODE_COMPILE_CACHE|RES_OPTIONS|UV_THREADPOOL_SIZE|POSTGRES_\w+)$/
+  /^(?:NODE_ENV|NODE_COMPILE_CACHE|RES_OPTIONS|UV_THREADPOOL_SIZE|MALLOC_MMAP_THRESHOLD_|POSTGRES_\w+)$/
 
 function isKnownVariable(name: string): boolean {
   const [, base = ''] = /^(.+)_FILE$/.exec(name) ?? []
