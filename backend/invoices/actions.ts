@@ -43,7 +43,8 @@ const FINALIZE: InvoiceAction = {
   event: 'invoice.opened',
   participle: 'finalized',
   isAllowed: ({ status }) => status === 'draft',
-  change: () => ({ status: 'open', chasing_status: 'active' }),
+  // A draft with `chase_if_overdue: false` stays blocked if it was past due when it was created.
+  change: (now, invoice) => ({ status: 'open', ...chasingFieldsFor(holdOf(invoice), now) }),
 }
 
 const VOID: InvoiceAction = {

@@ -5,7 +5,12 @@
 // set `chase_if_overdue` to false.
 import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
-import { disputeInvoice, resolveDispute, resumeInvoice } from '../../../backend/invoices/actions.ts'
+import {
+  disputeInvoice,
+  finalizeInvoice,
+  resolveDispute,
+  resumeInvoice,
+} from '../../../backend/invoices/actions.ts'
 import { reversePayment } from '../../../backend/payments/reversal.ts'
 import type { Json } from '../../fixtures/books/books.ts'
 import { type Engine, startEngine } from '../../fixtures/reminders/engine.ts'
@@ -70,6 +75,26 @@ for (const [amounts, payments] of [
     t.strictSame((await engine.log()).slice(2), ['firm:suppressed'])
   })
 }
+
+t.test(
+  'an invoice that was past due as a draft stays blocked as history when finalized',
+  async (t) => {
+    // Regression: finalizing started reminders, although the draft was created with `chase_if_overdue: false`.
+    const engine = await startEngine(t)
+    const { books, deps } = engine
+    books.backend.now = new Date('2026-11-24T06:00:00.000Z')
+    const draft = await engine.invoice('2026-11-01', { status: 'draft', chase_if_overdue: false })
+    await books.backend.database.transaction((tx) =>
+      finalizeInvoice(tx, books.accountId, draft.id, { actor: OPERATOR, now: deps.clock() }),
+    )
+    t.strictSame(await chasingOf(engine, draft), ['stopped', 'history'])
+    await engine.at('2026-11-24T08:00:00.000Z')
+    t.equal(engine.smtp.mails.length, 0)
+    await resume(engine, draft)
+    await engine.at('2026-11-24T09:00:00.000Z')
+    t.equal(engine.smtp.mails.length, 1)
+  },
+)
 
 async function dispute(engine: Engine, { id }: Json): Promise<void> {
   const { books, deps } = engine
