@@ -8,7 +8,7 @@ import { type Health, listenForOperations } from '../shared/process/operations.t
 import { SettingsError, type SettingsOf } from '../shared/process/settings.ts'
 import { startTracing } from '../shared/process/tracing.ts'
 import { Budget } from './budget/budget.ts'
-import { openFilesMax } from './budget/open-files.ts'
+import { connectionsWithinLimit } from './budget/open-files.ts'
 import { GATEWAY_SETTINGS } from './config.ts'
 import { type Certificate, expiryWarning, readCertificate } from './downstream/certificate.ts'
 import { Authenticator } from './keys/authenticator.ts'
@@ -20,19 +20,13 @@ import { createGateway } from './pipeline/pipeline.ts'
 import type { RateLimiter } from './rate-limit/limiter.ts'
 import { createLocalRateLimiter } from './rate-limit/local-limiter.ts'
 import { RedisRateLimiter } from './rate-limit/redis-limiter.ts'
-import { watchBackendAddresses } from './upstream/addresses.ts'
-import { BackendSet } from './upstream/backend-set.ts'
+import { type BackendAddresses, watchBackendAddresses } from './upstream/addresses.ts'
+import { BackendSet, connectionsPerBackend } from './upstream/backend-set.ts'
 import type { Backends } from './upstream/backends.ts'
 import { createForwarder } from './upstream/forward.ts'
 import { superviseWorkers } from './workers.ts'
 
 const MIB = 1024 * 1024
-/**
- * The number of files and sockets that the process needs besides client connections and the two large
- * connection pools of each backend.
- */
-const OWN_FILES = 200
-const CONNECTIONS_MIN = 10
 
 type Settings = SettingsOf<typeof GATEWAY_SETTINGS>
 
@@ -89,7 +83,7 @@ async function startGateway(settings: Settings, log: Logger): Promise<Running<Se
   const streamsMax = Math.ceil(connections / 2)
   const waitMs = settings.GATEWAY_QUEUE_WAIT_MS
   const forwarder = createForwarder({ backends, timeoutMs, waitMs, streamsMax, log })
-  const budget = createBudget(settings, log)
+  const budget = createBudget(settings, addresses, log)
   const callMetrics = createCallMetrics(metrics)
   const logsCalls = settings.ACCESS_LOG === 'on'
   const accessLog = createAccessLog({ log, logsCalls, callMetrics, tracing, trustedProxies })
@@ -163,31 +157,38 @@ function createRateLimiter(settings: Settings, metrics: Metrics, log: Logger): R
 }
 
 /**
- * Lowers the limit on client connections to what the limit on open files allows. Without this, the gateway
- * could not open connections to backends once clients had used up the limit.
+ * Lowers the limit on client connections to what the limit on open files allows, again whenever an address of a
+ * backend appears. Without this, the gateway could not open connections to backends once clients had used up the
+ * limit.
  */
-function createBudget(settings: Settings, log: Logger): Budget {
+function createBudget(settings: Settings, addresses: BackendAddresses, log: Logger): Budget {
   const { GATEWAY_CONNECTIONS, BACKEND_CONNECTIONS, BACKEND_URLS } = settings
-  // Each backend has one pool of this size for calls, and another for internal requests. A host name with
-  // several addresses counts as one backend here.
-  const reserved = OWN_FILES + 2 * BACKEND_CONNECTIONS * BACKEND_URLS.length
-  const connectionsMax = Math.max(
-    CONNECTIONS_MIN,
-    Math.min(GATEWAY_CONNECTIONS, openFilesMax() - reserved),
-  )
-  if (connectionsMax < GATEWAY_CONNECTIONS) {
+  let connectionsMax = GATEWAY_CONNECTIONS
+  function lowerToOpenFiles(): void {
+    const before = connectionsMax
+    // A host name has no address before it is resolved.
+    const backends = Math.max(BACKEND_URLS.length, addresses.current().length)
+    const allowed = connectionsWithinLimit(backends * connectionsPerBackend(BACKEND_CONNECTIONS))
+    connectionsMax = Math.min(GATEWAY_CONNECTIONS, allowed)
+    if (connectionsMax >= before) return
     log.warn(
-      { connections: connectionsMax },
+      { connections: connectionsMax, backends },
       'the limit on open files is too low for GATEWAY_CONNECTIONS; fewer connections are accepted',
     )
   }
+  lowerToOpenFiles()
   const limits = {
     connectionsMax,
     clientConnectionsMax: settings.GATEWAY_CONNECTIONS_PER_CLIENT,
     bytesMax: settings.GATEWAY_CLIENT_MEMORY_MIB * MIB,
     clientBytesMax: settings.GATEWAY_MEMORY_PER_CLIENT_MIB * MIB,
   }
-  return new Budget(limits, log)
+  const budget = new Budget(limits, log)
+  addresses.onChange(() => {
+    lowerToOpenFiles()
+    budget.setConnectionsMax(connectionsMax)
+  })
+  return budget
 }
 
 interface HealthSources {

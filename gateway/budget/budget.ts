@@ -79,6 +79,11 @@ export class Budget {
     return this.#memory.bytesOf(partition)
   }
 
+  /** See `Connections.setMax`. */
+  setConnectionsMax(connectionsMax: number): void {
+    this.#connections.setMax(connectionsMax)
+  }
+
   /** `isLimited` is false for a proxy, which represents many clients. */
   clientOf(network: string, isLimited: boolean): Client {
     return this.#clients.of(network, isLimited)

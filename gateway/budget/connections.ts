@@ -40,7 +40,8 @@ export interface ConnectionLimits {
 export type ConnectionEviction = 'connections' | 'client_connections' | 'handshakes'
 
 export class Connections<T extends ClientConnection> {
-  readonly #limits: ConnectionLimits
+  #connectionsMax: number
+  readonly #clientConnectionsMax: number
   readonly #onEvict: (reason: ConnectionEviction, connections: number) => void
   readonly #all = new Set<T>()
   #handshakes = 0
@@ -49,7 +50,8 @@ export class Connections<T extends ClientConnection> {
     limits: ConnectionLimits,
     onEvict: (reason: ConnectionEviction, connections: number) => void,
   ) {
-    this.#limits = limits
+    this.#connectionsMax = limits.connectionsMax
+    this.#clientConnectionsMax = limits.clientConnectionsMax
     this.#onEvict = onEvict
   }
 
@@ -65,10 +67,20 @@ export class Connections<T extends ClientConnection> {
     return this.#all.values()
   }
 
+  /**
+   * Changes the limit on all connections. Closes connections beyond it at once, except those with a call in
+   * progress.
+   */
+  setMax(connectionsMax: number): void {
+    this.#connectionsMax = connectionsMax
+    while (this.#all.size > connectionsMax && this.#makeRoom('connections', connectionsMax));
+  }
+
   /** Adds a new connection. Returns false if a limit is reached and no other connection can be closed. */
   add(connection: T): boolean {
     const { peer, isHandshake } = connection
-    const { connectionsMax, clientConnectionsMax } = this.#limits
+    const connectionsMax = this.#connectionsMax
+    const clientConnectionsMax = this.#clientConnectionsMax
     const handshakesMax = connectionsMax * HANDSHAKES_SHARE
     const canAdd =
       (!(peer.isLimited && peer.connections >= clientConnectionsMax) ||

@@ -29,6 +29,21 @@ const UNKNOWN_KEY_CONNECTIONS = 8
 /** For every four connections for calls, there is one for pages, since people load few pages at a time. */
 const PAGE_CONNECTIONS_SHARE = 1 / 4
 
+/** Returns the sizes of the connection pools of each backend. `connections` is the size of the pool for calls. */
+function poolSizes(connections: number) {
+  return {
+    calls: connections,
+    internal: connections,
+    unknownKeys: UNKNOWN_KEY_CONNECTIONS,
+    pages: Math.ceil(connections * PAGE_CONNECTIONS_SHARE),
+  }
+}
+
+/** Returns the maximum number of connections to each backend, in all of its pools. */
+export function connectionsPerBackend(connections: number): number {
+  return Object.values(poolSizes(connections)).reduce((sum, size) => sum + size, 0)
+}
+
 export interface BackendSetOptions {
   readonly addresses: BackendAddresses
   readonly gatewaySecrets: readonly string[]
@@ -51,8 +66,7 @@ export class BackendSet implements Backends {
   readonly #addresses: BackendAddresses
   #backends: readonly TrackedBackend[] = []
   readonly #secrets: readonly string[]
-  readonly #connectionsMax: number
-  readonly pagesMax: number
+  readonly #poolSizes: ReturnType<typeof poolSizes>
   readonly #timeoutMs: number
   readonly #log: Logger
   readonly #probeTimer: NodeJS.Timeout
@@ -65,8 +79,7 @@ export class BackendSet implements Backends {
   constructor(options: BackendSetOptions) {
     const { addresses, gatewaySecrets, connections, timeoutMs, log } = options
     this.#addresses = addresses
-    this.#connectionsMax = connections
-    this.pagesMax = Math.ceil(connections * PAGE_CONNECTIONS_SHARE)
+    this.#poolSizes = poolSizes(connections)
     this.#timeoutMs = timeoutMs
     this.#secrets = gatewaySecrets
     this.#log = log
@@ -79,11 +92,15 @@ export class BackendSet implements Backends {
     return this.#backends.length
   }
 
+  get pagesMax(): number {
+    return this.#poolSizes.pages
+  }
+
   connections(): { readonly size: number; readonly free: number } {
     const backends = this.#backends.length === 1 ? this.#backends : this.#candidates(undefined)
     let free = 0
     for (const { pools } of backends) free += Math.max(0, pools.calls.free)
-    return { size: this.#connectionsMax * backends.length, free }
+    return { size: this.#poolSizes.calls * backends.length, free }
   }
 
   onFree(listener: () => void): void {
@@ -210,6 +227,7 @@ export class BackendSet implements Backends {
    * no more calls; its connections are closed when its calls in progress have ended.
    */
   #updateBackends(): void {
+    const sizes = this.#poolSizes
     const before = new Map(this.#backends.map((backend) => [backend.url, backend]))
     this.#backends = this.#addresses.current().map((address) => {
       const existing = before.get(address.url)
@@ -218,19 +236,19 @@ export class BackendSet implements Backends {
       // A draining backend closes each connection with its response, and soon closes idle connections too.
       const onLastResponse = () => closeIdle(backend)
       const pools = {
-        calls: connectPool(address, this.#connectionsMax, {
+        calls: connectPool(address, sizes.calls, {
           onLastResponse,
           onFree: (hasIdle) => {
             if (hasIdle) this.#balance(url)
             this.#onFree()
           },
         }),
-        internal: connectPool(address, this.#connectionsMax, { onLastResponse }),
-        unknownKeys: connectPool(address, UNKNOWN_KEY_CONNECTIONS, { onLastResponse }),
+        internal: connectPool(address, sizes.internal, { onLastResponse }),
+        unknownKeys: connectPool(address, sizes.unknownKeys, { onLastResponse }),
       }
       const results = new BackendHealth()
       const state = { results, avoidedUntil: 0, ready: false, reason: 'not probed yet' }
-      const agent = createAgent(address, this.pagesMax)
+      const agent = createAgent(address, sizes.pages)
       const backend: TrackedBackend = { url, address, pools, agent, inFlight: 0, ...state }
       void this.#probe(backend)
       return backend
