@@ -1,7 +1,7 @@
 /**
  * Records the outcomes of attempts: the attempt in the log, the delivery's next attempt, and the endpoint's
- * status. One transaction writes all of these. If the worker no longer has the delivery's lease, only the endpoint's
- * status is written.
+ * status. One transaction writes all of these. If the worker no longer has the delivery's lease, nothing is written: the
+ * log would not show the attempt for which the endpoint was disabled.
  */
 import { recordAudit } from '../accounts/audit.ts'
 import type {
@@ -39,10 +39,13 @@ export async function recordOutcomes(
   const endpoints = new Map<string, WebhookEndpointRow>()
   for (const outcome of outcomes) {
     const { endpoint_id: id } = outcome.delivery
+    const claimed = await findClaimed(tx, outcome)
+    if (claimed === undefined) continue
     const before = endpoints.get(id) ?? (await readEndpoint(tx, id, outcome.result.succeeded))
     const endpoint = await updateEndpointHealth(tx, before, outcome)
     endpoints.set(id, endpoint)
-    const row = await settleDelivery(tx, outcome, endpoint.status !== 'disabled', random())
+    const mayRetry = endpoint.status !== 'disabled'
+    const row = await settleDelivery(tx, outcome, claimed, mayRetry, random())
     if (row !== undefined) attempts.push(attemptRow(outcome, row.attempts))
   }
   if (attempts.length > 0) await tx.insertInto('webhook_attempts').values(attempts).execute()
@@ -62,20 +65,26 @@ async function readEndpoint(
   return await (succeeded ? query : query.forNoKeyUpdate()).executeTakeFirstOrThrow()
 }
 
+type Claimed = Pick<WebhookDeliveryRow, 'attempts' | 'step'>
+
 /** Returns undefined if the worker no longer has the lease. */
-async function settleDelivery(
-  tx: Transaction,
-  { delivery, result, startedAt, endedAt }: Outcome,
-  mayRetry: boolean,
-  random: number,
-): Promise<Pick<WebhookDeliveryRow, 'attempts'> | undefined> {
-  const claimed = await tx
+function findClaimed(tx: Transaction, { delivery }: Outcome): Promise<Claimed | undefined> {
+  return tx
     .selectFrom('webhook_deliveries')
     .select(['attempts', 'step'])
     .where('id', '=', delivery.id)
     .where('lease', '=', delivery.lease)
     .executeTakeFirst()
-  if (claimed === undefined) return undefined
+}
+
+/** Returns undefined if the worker no longer has the lease. */
+async function settleDelivery(
+  tx: Transaction,
+  { delivery, result, startedAt, endedAt }: Outcome,
+  claimed: Claimed,
+  mayRetry: boolean,
+  random: number,
+): Promise<Pick<WebhookDeliveryRow, 'attempts'> | undefined> {
   const attempts = claimed.attempts + 1
   const step = claimed.step + 1
   const next =

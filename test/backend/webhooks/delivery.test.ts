@@ -274,6 +274,26 @@ t.test('a delivery of a dead worker is sent when its lease has expired', async (
   await webhooks.untilAll(isDelivered, 'delivered')
 })
 
+t.test('an outcome whose lease another worker has does not disable the endpoint', async (t) => {
+  // Regression: the endpoint was disabled, although the log showed only the success of the other worker.
+  const webhooks = await openWebhooks(t, { attemptMsMax: 60_000 })
+  const { promise: isReleased, resolve: release } = Promise.withResolvers<void>()
+  const receiver = await startReceiver(t, {
+    respond: (_, res) => void isReleased.then(() => res.writeHead(410).end()),
+  })
+  const { row } = await webhooks.endpoint(receiver.url)
+  const worker = webhooks.startWorker({ isOnlyBackend: false, drainMsMax: 60_000 })
+  await webhooks.books.debtor()
+  await until(() => receiver.webhooks.length === 1, 'the first attempt is in progress')
+  receiver.respondWith((_, res) => void res.writeHead(204).end())
+  webhooks.advanceClock(LEASE_MS)
+  await webhooks.untilAll(isDelivered, 'delivered after the lease has expired')
+  release()
+  await worker.drain()
+  matches(t, await webhooks.readEndpoint(row.id), { status: 'enabled', failing_since: null })
+  matches(t, await webhooks.attempts(), [{ number: 1, status_code: 204 }])
+})
+
 // Regression: when a backend reclaimed the deliveries of its killed predecessor, it violated a constraint, and
 // nothing was delivered.
 t.test('the only backend sends the deliveries of its killed predecessor at once', async (t) => {
