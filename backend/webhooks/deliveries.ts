@@ -93,6 +93,15 @@ export async function readClaimed(reader: Reader, ids: readonly string[], lease:
     .execute()
 }
 
+/** Releases the lease after an attempt that was aborted, so that another worker sends the delivery at once. */
+export async function releaseDelivery(
+  tx: Transaction,
+  delivery: Pick<ClaimedDelivery, 'id' | 'lease'>,
+  now: Date,
+): Promise<void> {
+  await DELIVERY_LEASES.finish(tx, delivery, now, { status: 'pending' })
+}
+
 /**
  * Marks the pending deliveries to an endpoint as failed, after the endpoint was disabled or deleted. Attempts in
  * progress are finished.

@@ -13,6 +13,7 @@ import {
   DELIVERY_LEASES,
   findDueEndpoints,
   readClaimed,
+  releaseDelivery,
 } from './deliveries.ts'
 import { type Outcome, recordOutcomes } from './outcomes.ts'
 
@@ -194,9 +195,7 @@ class Deliverer {
       const outcome = await this.#send(delivery)
       this.#deps.onAttempt?.(outcome)
       if (outcome.result.error === 'cut_off') {
-        await database.transaction((tx) =>
-          DELIVERY_LEASES.finish(tx, delivery, clock(), { status: 'pending' }),
-        )
+        await database.transaction((tx) => releaseDelivery(tx, delivery, clock()))
         return
       }
       this.#outcomes.push(outcome)

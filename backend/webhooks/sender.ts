@@ -54,6 +54,7 @@ export interface Sender {
   send(request: OutgoingRequest): Promise<AttemptResult>
   /** Aborts the attempts in progress with the error `cut_off`. */
   abortAll(): void
+  /** Aborts the attempts in progress, such as those of test events, and closes the connections. */
   close(): Promise<void>
 }
 
@@ -77,6 +78,9 @@ export function createSender(options: SenderOptions): Sender {
     bodyTimeout: 0,
   })
   const inProgress = new Set<AbortController>()
+  const abortAll = () => {
+    for (const controller of inProgress) controller.abort('cut_off')
+  }
   return {
     async send(request) {
       const startedAt = performance.now()
@@ -92,11 +96,12 @@ export function createSender(options: SenderOptions): Sender {
       inProgress.delete(controller)
       return resultOf(received, error, Math.round(performance.now() - startedAt))
     },
-    abortAll() {
-      for (const controller of inProgress) controller.abort('cut_off')
+    abortAll,
+    close() {
+      // Without this, an attempt in progress would fail as if the receiver had closed the connection.
+      abortAll()
+      return agent.destroy()
     },
-    // No attempt is in progress any more, and idle connections need no graceful close.
-    close: () => agent.destroy(),
   }
 }
 

@@ -1,4 +1,7 @@
-/** Sends a test event: at once, without retries, and even to a paused or disabled endpoint. */
+/**
+ * Sends a test event: at once, without retries, and even to a paused or disabled endpoint. If a shutdown aborts the
+ * attempt, the worker of another backend sends the event instead.
+ */
 import { randomUUID } from 'node:crypto'
 import { Problem } from '../../shared/contract/problem.ts'
 import type { Logger } from '../../shared/process/log.ts'
@@ -8,7 +11,7 @@ import type { WebhookEndpointRow } from '../database/tables.ts'
 import { isEventType } from '../events/event-types.ts'
 import { insertEvent, newDelivery } from '../events/events.ts'
 import { attemptDelivery } from './attempt.ts'
-import { type ClaimedDelivery, LEASE_MS, readClaimed } from './deliveries.ts'
+import { type ClaimedDelivery, LEASE_MS, readClaimed, releaseDelivery } from './deliveries.ts'
 import { recordOutcomes } from './outcomes.ts'
 import { sampleOf } from './samples.ts'
 import { ATTEMPTS_MAX } from './schedule.ts'
@@ -92,5 +95,8 @@ async function deliver(
   webhooks: WebhookServices,
 ): Promise<void> {
   const outcome = await attemptDelivery(claimed, webhooks)
-  await database.transaction((tx) => recordOutcomes(tx, [outcome], () => 0.5))
+  await database.transaction(async (tx) => {
+    if (outcome.result.error === 'cut_off') await releaseDelivery(tx, claimed, webhooks.clock())
+    else await recordOutcomes(tx, [outcome], () => 0.5)
+  })
 }

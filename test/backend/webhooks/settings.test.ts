@@ -35,6 +35,7 @@ async function open(t: Test) {
   }
   return {
     ...settings,
+    sender,
     admin,
     receiver,
     create,
@@ -172,6 +173,18 @@ t.test('the response to sending a test event contains its result', async (t) => 
   t.type(before.last_delivery_at, 'string')
   const rotated: Json = (await admin.send('POST', `${ENDPOINTS}/${id}/rotate-secret`)).json
   t.equal(rotated.last_delivery_at, before.last_delivery_at, 'a rotation keeps past deliveries')
+})
+
+t.test('a shutdown during a test event does not count as a failure of the endpoint', async (t) => {
+  // Regression: the aborted attempt was recorded as failed, and the endpoint as failing.
+  const { admin, create, receiver, sender } = await open(t)
+  const { id } = await create()
+  receiver.respondWith(() => {})
+  const response = admin.send('POST', `${ENDPOINTS}/${id}/test`, {})
+  await until(() => receiver.webhooks.length === 1, 'the attempt is in progress')
+  await sender.close()
+  matches(t, await response, { status: 202, json: { status: 'pending', attempts: [] } })
+  matches(t, (await admin.get(`${ENDPOINTS}/${id}`)).json, { failing_since: null })
 })
 
 t.test('an endpoint is changed, paused and resumed, and its secret is rotated', async (t) => {
