@@ -4,7 +4,7 @@
  */
 import cluster from 'node:cluster'
 import { createServer, type ListenOptions, type Server, type Socket } from 'node:net'
-import type { Readable } from 'node:stream'
+import { Readable } from 'node:stream'
 import { createServer as createTlsServer, type TLSSocket, type Server as TlsServer } from 'node:tls'
 import { createId } from '../../shared/contract/id.ts'
 import type { Problem } from '../../shared/contract/problem.ts'
@@ -276,28 +276,43 @@ export class Listener {
   /** Resolves when the response is flushed to the client, or can no longer be sent. */
   async #handle(call: Call, connection: Connection, raw: RawRequestHead): Promise<void> {
     let closes = true
+    let status = CLIENT_GONE
+    let response: Response | undefined
     try {
-      let response: Response
       try {
         call.record.head = validateRequestHead(raw)
         response = await this.#options.serve(call.record.head, call)
       } catch (error) {
         // The client has closed its connection, so there is no one to respond to.
-        if (!connection.isOpen) return this.#options.onSettled(call, CLIENT_GONE)
+        if (!connection.isOpen) return
         if (call.record.head === undefined) this.#options.onInvalidHead(call, raw.fields)
         response = this.#responseTo(error, call)
       }
+      status = response.status
       closes = this.#isLast(call, connection, response)
-      this.#options.onResponse(call, response.status)
+      this.#options.onResponse(call, status)
       // `await` is needed even if the response was flushed at once: the call must not end before `Connection`
       // has registered it.
       await this.#send(call, connection, response, closes)
-      this.#options.onSettled(call, response.status)
     } catch (error) {
       this.#log.error({ requestId: call.requestId, err: error }, 'response failed')
+      const problem = asProblem(error)
+      call.record.code = problem.code
+      status = problem.status
+      // Without this, a streamed body would occupy its connection to the backend forever.
+      if (response?.body instanceof Readable) response.body.destroy()
       connection.destroy()
     } finally {
+      this.#settle(call, status)
       connection.end(closes)
+    }
+  }
+
+  #settle(call: Call, status: number): void {
+    try {
+      this.#options.onSettled(call, status)
+    } catch (error) {
+      this.#log.error({ requestId: call.requestId, err: error }, 'the call was not recorded')
     }
   }
 

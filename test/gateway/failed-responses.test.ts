@@ -1,0 +1,73 @@
+/** An unexpected error while a response is being written closes the connection; the call is recorded nevertheless. */
+import { once } from 'node:events'
+import { Readable } from 'node:stream'
+import t, { type Test } from 'tap'
+import { Budget } from '../../gateway/budget/budget.ts'
+import { Listener, type ListenerOptions } from '../../gateway/downstream/listener.ts'
+import { createLogger } from '../../shared/process/log.ts'
+import { exchangeBytes } from '../fixtures/service/gateway.ts'
+import { until } from '../fixtures/service/until.ts'
+
+const MIB = 1024 * 1024
+const log = createLogger('test', 'silent')
+
+/** Starts a listener whose first response cannot be written. Returns what it records for each call. */
+async function start(t: Test, serve: ListenerOptions['serve']) {
+  const recorded: (readonly [status: number, code: string | undefined])[] = []
+  const limits = { connectionsMax: 100, clientConnectionsMax: 100 }
+  const memory = { bytesMax: MIB, clientBytesMax: MIB }
+  let responses = 0
+  const listener = new Listener({
+    baseUrl: 'https://api.test',
+    requestTimeoutMs: 10_000,
+    responseTimeoutMs: 10_000,
+    bodyRateMin: 1,
+    connectionAgeMs: 60_000,
+    budget: new Budget({ ...limits, ...memory }, log),
+    trustedProxies: 0,
+    log,
+    tls: undefined,
+    recordsSteps: false,
+    onInvalidHead() {},
+    serve,
+    commonHeaders() {
+      if (responses++ === 0) throw new Error('no headers')
+      return []
+    },
+    onResponse() {},
+    onSettled: (call, status) => void recorded.push([status, call.record.code]),
+    onRejectedBytes() {},
+  })
+  const port = await listener.listen(0, '127.0.0.1')
+  t.teardown(() => listener.drain())
+  const send = () => exchangeBytes(port, 'GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n')
+  return { recorded, send }
+}
+
+// Before the fix, such a call had no log line, metric or span.
+t.test(
+  'a call whose response cannot be written is recorded once, as an internal error',
+  async (t) => {
+    const { recorded, send } = await start(t, () => ({
+      status: 200,
+      headers: [],
+      body: Buffer.from('{}'),
+    }))
+    t.equal((await send()).text, '')
+    await until(() => recorded.length > 0, 'the call is recorded')
+    t.strictSame(recorded, [[500, 'internal_error']])
+    t.equal((await send()).text.split('\r\n', 1)[0], 'HTTP/1.1 200 OK')
+    await until(() => recorded.length > 1, 'the next call is recorded')
+    t.strictSame(recorded[1], [200, undefined])
+  },
+)
+
+// Before the fix, the body was never read, and so never released its connection to the backend.
+t.test('a streamed body of a response that cannot be written is closed', async (t) => {
+  const body = new Readable({ read() {} })
+  const closed = once(body, 'close')
+  const { send } = await start(t, () => ({ status: 200, headers: [], body }))
+  await send()
+  await closed
+  t.equal(body.destroyed, true)
+})
