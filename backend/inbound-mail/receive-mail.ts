@@ -3,6 +3,7 @@
  * response.
  */
 import { createHash } from 'node:crypto'
+import { stampOf } from '../database/stamp.ts'
 import type { InboundMailRow, MessageRow, Reader, Transaction } from '../database/tables.ts'
 import { suppressAddress } from '../debtors/contactability.ts'
 import { lockDebtor } from '../debtors/debtors.ts'
@@ -93,9 +94,18 @@ function changesMessage({ status }: MessageRow, { type }: Bounce): boolean {
 }
 
 async function markDelivered(tx: Transaction, message: MessageRow, now: Date): Promise<void> {
-  if (message.status !== 'sent') return
-  const change = { status: 'delivered', delivered_at: now.toISOString() } as const
-  await changeMessage(tx, message, change, null, now)
+  const delivered_at = now.toISOString()
+  if (message.status === 'sent') {
+    await changeMessage(tx, message, { status: 'delivered', delivered_at }, null, now)
+  }
+  if (message.status === 'sending') {
+    // The worker marks the message as delivered when it records the result of the hand-over.
+    await tx
+      .updateTable('messages')
+      .set({ delivered_at, ...stampOf(tx, delivered_at) })
+      .where('id', '=', message.id)
+      .execute()
+  }
 }
 
 async function suppressRecipient(tx: Transaction, message: MessageRow, now: Date): Promise<void> {

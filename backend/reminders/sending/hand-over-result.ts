@@ -24,7 +24,8 @@ const RETRY_MS_MAX = 30 * 60_000
 
 /**
  * Returns false if nothing was recorded, because the worker no longer has the lease (another worker may have claimed
- * the message), or because a delivery report arrived first.
+ * the message), or because a bounce arrived first. If a report of delivery arrived first, the message has been sent even
+ * if the result of the hand-over is unknown.
  */
 export async function recordHandOverResult(
   tx: Transaction,
@@ -50,7 +51,8 @@ export async function recordHandOverResult(
       await scheduleRetry(tx, message, reminder, result.detail, now, random)
       break
     case 'unknown':
-      await handleUnknownOutcome(tx, message, reminder, result.detail, now, random)
+      if (message.delivered_at !== null) await markSent(tx, message, reminder, null, now)
+      else await handleUnknownOutcome(tx, message, reminder, result.detail, now, random)
       break
   }
   await replanDebtor(tx, message.account_id, message.debtor_id, now)
@@ -90,7 +92,8 @@ async function markSent(
   const at = now.toISOString()
   await scheduleNextRun(tx, message.id, null)
   const change = { status: 'sent', sent_at: at, provider_message_id: providerMessageId } as const
-  await changeMessage(tx, message, change, null, now)
+  const sent = await changeMessage(tx, message, change, null, now)
+  if (sent.delivered_at !== null) await changeMessage(tx, sent, { status: 'delivered' }, null, now)
   const byStage = Map.groupBy(readFacts(reminder.facts).invoices, ({ stage }) => stage)
   for (const [stage, invoices] of byStage) {
     const ids = invoices.map(({ id }) => id)

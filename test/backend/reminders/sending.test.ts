@@ -8,6 +8,7 @@ import { runSendCheck } from '../../../backend/reminders/sending/send-check.ts'
 import { sendRound, startSendWorker } from '../../../backend/reminders/sending/send-worker.ts'
 import { matches } from '../../fixtures/matches.ts'
 import { type Engine, startEngine } from '../../fixtures/reminders/engine.ts'
+import { deliveryReport } from '../../fixtures/servers/inbound.ts'
 import { until } from '../../fixtures/service/until.ts'
 
 const MORNING = '2026-11-24T08:00:00.000Z'
@@ -131,6 +132,39 @@ t.test('a payment reports a message that can no longer be cancelled', async (t) 
     next_stage: null,
   })
 })
+
+for (const result of [
+  { outcome: 'accepted', providerMessageId: '<77@eu-west-1.amazonses.com>' },
+  { outcome: 'unknown', detail: 'the connection was lost' },
+] as const) {
+  t.test(`a message can be delivered before its hand-over is ${result.outcome}`, async (t) => {
+    // Regression: the report of delivery was dropped, and after an unknown outcome the message was sent again.
+    const engine = await startEngine(t)
+    await engine.invoice('2026-11-19')
+    await engine.plan(MORNING)
+    const handOver = await crashAfterSendCheck(engine)
+    const { messageId } = handOver
+    await engine.service.post(deliveryReport({ messageId, action: 'delivered', status: '2.1.5' }))
+    t.strictSame(await engine.log(), ['friendly:sending'])
+    await engine.books.backend.database.transaction((tx) =>
+      recordHandOverResult(tx, handOver, result, engine.books.backend.now),
+    )
+    const { data } = await engine.books.read('/api/v1/messages')
+    matches(t, data, [
+      {
+        status: 'delivered',
+        sent_at: MORNING,
+        delivery: {
+          delivered_at: MORNING,
+          provider_message_id: result.outcome === 'accepted' ? result.providerMessageId : null,
+        },
+      },
+    ])
+    t.strictSame((await engine.service.events()).slice(-2), ['message.sent', 'message.delivered'])
+    await engine.at('2026-11-24T10:00:00.000Z')
+    t.equal(engine.smtp.mails.length, 0, 'it is not sent again')
+  })
+}
 
 t.test(
   'if the mail server is unavailable for an hour, each message is sent once afterwards',
