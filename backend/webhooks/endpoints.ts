@@ -99,12 +99,21 @@ export async function updateEndpoint(
   return changed
 }
 
-/** Pauses an endpoint. Events that are recorded meanwhile wait until the endpoint is resumed. */
+/**
+ * Pauses an endpoint. Events that are recorded meanwhile wait until the endpoint is resumed. Throws `Problem`
+ * `webhook_endpoint_disabled`.
+ */
 export async function pauseEndpoint(
   tx: Transaction,
   row: WebhookEndpointRow,
   actionContext: ActionContext,
 ): Promise<WebhookEndpointRow> {
+  if (row.status === 'disabled') {
+    throw new Problem(
+      'webhook_endpoint_disabled',
+      'The endpoint is disabled, so it cannot be paused. Resume the endpoint first.',
+    )
+  }
   return row.status === 'paused' ? row : setStatus(tx, row, 'paused', actionContext)
 }
 

@@ -212,6 +212,22 @@ t.test('an endpoint is changed, paused and resumed, and its secret is rotated', 
   matches(t, await admin.send('POST', `${path}/rotate-secret`), { status: 200 })
 })
 
+t.test('a disabled endpoint cannot be paused', async (t) => {
+  // Regression: pausing a disabled endpoint removed the reason for which it was disabled.
+  const { admin, create, receiver } = await open(t)
+  const { id } = await create()
+  receiver.respondWith((_, res) => res.writeHead(410).end())
+  await admin.send('POST', `${ENDPOINTS}/${id}/test`, {})
+  matches(t, await admin.send('POST', `${ENDPOINTS}/${id}/pause`), {
+    status: 409,
+    json: { code: 'webhook_endpoint_disabled' },
+  })
+  matches(t, (await admin.get(`${ENDPOINTS}/${id}`)).json, {
+    status: 'disabled',
+    disabled_reason: 'gone',
+  })
+})
+
 t.test('the log can be filtered and paged; failed deliveries can be redelivered', async (t) => {
   const { admin, create, receiver, backend, account, startWorker } = await open(t)
   const { id } = await create({ events: ['debtor.created'] })
