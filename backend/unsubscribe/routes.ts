@@ -4,6 +4,7 @@
  * The requests need neither a cookie nor a CSRF token, because only the recipient has the link.
  */
 import type { Request, ResponseToolkit, ServerRoute } from '@hapi/hapi'
+import { senderNameOf } from '../accounts/sender.ts'
 import type { Database } from '../database/database.ts'
 import { resubscribeAddress, suppressAddress } from '../debtors/contactability.ts'
 import { findSuppression } from '../debtors/suppressed-addresses.ts'
@@ -82,7 +83,7 @@ async function respond(
 ) {
   const account = await database.read
     .selectFrom('accounts')
-    .select('name')
+    .select(['name', 'sender_name'])
     .where('id', '=', accountId)
     .executeTakeFirst()
   if (account === undefined) return respondToBrokenLink(request, h)
@@ -94,7 +95,7 @@ async function respond(
     .where('language', 'is not', null)
     .executeTakeFirst()
   const language = languageOf(request, debtor?.language)
-  const view = { language, state, creditor: account.name, address: maskRecipient(address) }
+  const view = { language, state, creditor: senderNameOf(account), address: maskRecipient(address) }
   return page(h, 200, renderUnsubscribe(view))
 }
 

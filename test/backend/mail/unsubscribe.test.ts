@@ -1,6 +1,8 @@
 // The unsubscribe link of every reminder: GET changes nothing, POST stops further reminders.
 import { createHash } from 'node:crypto'
 import t from 'tap'
+import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import { setSenderName } from '../../../backend/accounts/sender.ts'
 import { containing, matches } from '../../fixtures/matches.ts'
 import { startMailService } from '../../fixtures/reminders/mail-service.ts'
 
@@ -70,6 +72,17 @@ t.test('a recipient can resume reminders', async (t) => {
   matches(t, resumed, { status: 200, text: /Sie erhalten wieder Erinnerungen/ })
   matches(t, await books.read(`/api/v1/debtors/${debtor.id}`), { contactability: { email: 'ok' } })
   matches(t, await request('GET', path), { text: /abbestellen\?/ })
+})
+
+t.test('the page names the sender as the reminders do', async (t) => {
+  // Regression: the page showed the name of the account, which recipients may not know.
+  const { books, request, unsubscribePathOf, accountId } = await startMailService(t)
+  const { database, now } = books.backend
+  await database.transaction((tx) =>
+    setSenderName(tx, accountId, 'Acme Billing', { actor: OPERATOR, now }),
+  )
+  const { text } = await request('GET', unsubscribePathOf('ap@jansen.nl'))
+  matches(t, text, /Acme Billing will send no more payment reminders/)
 })
 
 t.test('a link is valid for one account and one address, and cannot be forged', async (t) => {
