@@ -83,7 +83,7 @@ export async function readHistory(
 /**
  * Records the decision on a message that awaits approval. After a rejection, the invoices are not chased until a person
  * resumes chasing. Throws `not_found`, `approval_decided` if the message does not await approval or its approval period
- * has ended, `approval_outdated`, and `validation_failed` at `/reason`.
+ * has ended, `approval_outdated` if the message has changed or has no text yet, and `validation_failed` at `/reason`.
  */
 export async function decideApproval(
   tx: Transaction,
@@ -258,6 +258,12 @@ async function notAwaitingDecision(
   id: string,
 ): Promise<Problem> {
   const message = await findMessage(tx, accountId, id)
+  if (message?.status === 'awaiting_approval') {
+    return new Problem(
+      'approval_outdated',
+      'The text of the reminder is not written yet, so nothing was decided. Review it in a minute.',
+    )
+  }
   const state = message?.approval_status ?? message?.status
   return new Problem(
     'approval_decided',

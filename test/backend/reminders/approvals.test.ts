@@ -102,6 +102,21 @@ t.test('an approval is decided once', async (t) => {
   await rejectsWith(t, decide(engine, 'msg_none', { approve: true }), { code: 'not_found' })
 })
 
+t.test('a reminder without a text cannot be decided yet', async (t) => {
+  // Regression: the problem said that the reminder did not await a decision, because it was pending.
+  const engine = await startEngine(t)
+  await engine.invoice('2026-11-01')
+  await engine.at('2026-11-04T08:00:00.000Z')
+  await engine.at('2026-11-11T08:00:00.000Z')
+  await engine.plan('2026-11-24T08:00:00.000Z')
+  const message = (await engine.messages()).at(-1)
+  matches(t, message, { status: 'awaiting_approval', body: null })
+  await rejectsWith(t, decide(engine, message?.id ?? '', { approve: true }), {
+    code: 'approval_outdated',
+    message: /^The text of the reminder is not written yet, so nothing was decided\./,
+  })
+})
+
 t.test('if two people decide at once, one decision counts', async (t) => {
   const { engine, approval } = await startWithApproval(t)
   const { id } = approval.message
