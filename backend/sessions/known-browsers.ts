@@ -15,6 +15,8 @@ const DAY_MS = 86_400_000
 const BROWSERS_MAX = 20
 const NOTICES_A_DAY_MAX = 5
 
+const NOTICE_KIND = 'user.unknown_browser'
+
 const TOKEN = /^[\w-]{43}$/
 
 export interface LoginBrowser extends Browser {
@@ -33,16 +35,16 @@ export async function recognizeBrowser(
     return browserToken
   }
   const token = await addKnownBrowser(tx, user, browserToken, now)
-  const count = await countNewBrowsers(tx, user.id, now)
-  if (count > NOTICES_A_DAY_MAX) return token
+  const noticesBefore = await countNotices(tx, user, now)
+  if (noticesBefore >= NOTICES_A_DAY_MAX) return token
   const { account_id: accountId, id: subjectId, email } = user
   const detail = {
     email,
     browser: browserName(userAgent ?? null),
     address: address ?? null,
-    is_last: count === NOTICES_A_DAY_MAX,
+    is_last: noticesBefore === NOTICES_A_DAY_MAX - 1,
   }
-  await recordNotice(tx, { accountId, kind: 'user.unknown_browser', subjectId, detail }, now)
+  await recordNotice(tx, { accountId, kind: NOTICE_KIND, subjectId, detail }, now)
   return token
 }
 
@@ -94,11 +96,18 @@ async function isIssued(reader: Reader, token: string): Promise<boolean> {
   return row !== undefined
 }
 
-async function countNewBrowsers(reader: Reader, userId: string, now: Date): Promise<number> {
+/** Counts notices rather than browsers, because excess browsers are deleted. */
+async function countNotices(
+  reader: Reader,
+  { id, account_id }: Pick<UserRow, 'id' | 'account_id'>,
+  now: Date,
+): Promise<number> {
   const rows = await reader
-    .selectFrom('known_browsers')
-    .select('token_hash')
-    .where('user_id', '=', userId)
+    .selectFrom('notices')
+    .select('id')
+    .where('account_id', '=', account_id)
+    .where('kind', '=', NOTICE_KIND)
+    .where('subject_id', '=', id)
     .where('created_at', '>', new Date(now.getTime() - DAY_MS).toISOString())
     .execute()
   return rows.length

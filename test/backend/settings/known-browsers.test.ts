@@ -96,3 +96,21 @@ t.test(
     t.notOk(JSON.stringify(rows).includes(cookie.split('=')[1] ?? ''), 'only the hash is stored')
   },
 )
+
+// Before the fix, excess browsers were deleted before they were counted, so that each login caused a mail.
+t.test(
+  'logins without cookies cause five mails a day even if many browsers are known',
+  async (t) => {
+    const { backend, logIn, sent } = await open(t)
+    const cookies: string[] = []
+    for (let count = 0; count < 20; count++) cookies.push(browserOf(await logIn(ADA)))
+    backend.now = new Date(backend.now.getTime() + DAY_MS)
+    for (const cookie of cookies) t.equal(browserOf(await logIn(ADA, cookie)), cookie)
+    await sent()
+    for (let count = 0; count < 10; count++) t.equal((await logIn(ADA)).status, 200)
+    const mails = await sent()
+    t.equal(mails.length, 5)
+    const isLast = mails.map(({ mail }) => mail.text?.includes('the last of these mails'))
+    t.equal(isLast.filter(Boolean).length, 1)
+  },
+)
