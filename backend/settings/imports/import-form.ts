@@ -7,6 +7,7 @@ import { LedgerError } from '../../import/ledger-error.ts'
 import { parseCurrency } from '../../money/money.ts'
 import { invalid } from '../shell/faults.ts'
 import type { Expected, Fields } from '../shell/fields.ts'
+import { plural } from '../shell/words.ts'
 
 /** Enough for some 10,000 invoices. It leaves room for the other fields in a body of 1 MiB. */
 const FILE_BYTES_MAX = 950_000
@@ -137,7 +138,7 @@ function problemOf({ message, about, rowErrors }: LedgerError): Problem {
     ...rowErrors
       .slice(0, ROW_ERRORS_MAX)
       .map((error) => `${error[0]?.toUpperCase()}${error.slice(1)}.`),
-    ...(more > 0 ? [`And ${more} more errors.`] : []),
+    ...(more > 0 ? [`And ${plural(more, 'more error')}.`] : []),
   ]
   const errors = (rowErrors.length === 0 ? [message] : details).map((detail) => ({
     ...{ pointer, code: 'invalid_format', detail },

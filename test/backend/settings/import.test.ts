@@ -117,6 +117,9 @@ t.test('every error is reported with its line, and nothing is recorded', async (
     ...{ ...chosen, column_amount: 'Betrag', column_due: 'auto', column_name: '' },
   })
   matches(t, clear.text, /Record 2 records/)
+  const many = await send([HEAD, ...Array(201).fill('1001,C-1,,,2026-10-01,,12,50,')].join('\n'))
+  const errors = many.json['errors'] as readonly { readonly detail: string }[]
+  t.strictSame([errors.length, errors.at(-1)?.detail], [201, 'And 1 more error.'])
   const latin = await upload(new Uint8Array([0x66, 0xfc, 0x72]))
   matches(t, latin.text, /The file is not UTF-8 text/)
   matches(t, (await upload('')).text, /Choose a CSV file/)
