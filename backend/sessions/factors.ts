@@ -40,11 +40,12 @@ export async function hasPasskey(reader: Reader, userId: string): Promise<boolea
   return passkey !== undefined
 }
 
+/** `name` is the name of the passkey; null if the action concerns no passkey. */
 export async function recordFactorAction(
   tx: Transaction,
   user: UserRow,
   action: AuditAction,
-  { name }: Factor,
+  name: string | null,
   actionContext: ActionContext,
 ): Promise<void> {
   await recordAudit(tx, actionContext, {

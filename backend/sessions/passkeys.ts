@@ -63,7 +63,7 @@ export async function addPasskey(
     throw new Problem('second_factor_conflict', 'This passkey has already been added.')
   }
   const factor = { kind: 'passkey', name: passkey.name } as const
-  await recordFactorAction(tx, user, 'user.passkey_added', factor, actionContext)
+  await recordFactorAction(tx, user, 'user.passkey_added', passkey.name, actionContext)
   await notifyOfAddedFactor(tx, user, factor, actionContext)
   const recoveryCodes = isFirst
     ? await insertRecoveryCodes(tx, userId, actionContext.now)
@@ -106,13 +106,7 @@ export async function renamePasskey(
   const name = checkPasskeyName(newName)
   if (name === passkey.name) return passkey
   await tx.updateTable('passkeys').set({ name }).where('id', '=', id).execute()
-  await recordFactorAction(
-    tx,
-    user,
-    'user.passkey_renamed',
-    { kind: 'passkey', name },
-    actionContext,
-  )
+  await recordFactorAction(tx, user, 'user.passkey_renamed', name, actionContext)
   return { ...passkey, name }
 }
 
@@ -128,7 +122,7 @@ export async function removePasskey(
   await tx.deleteFrom('passkeys').where('id', '=', id).execute()
   if (!(await hasSecondFactor(tx, user))) await deleteRecoveryCodes(tx, userId)
   const factor = { kind: 'passkey', name } as const
-  await recordFactorAction(tx, user, 'user.passkey_removed', factor, actionContext)
+  await recordFactorAction(tx, user, 'user.passkey_removed', name, actionContext)
   await notifyOfRemovedFactor(tx, user, factor, actionContext)
 }
 

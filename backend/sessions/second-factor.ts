@@ -1,7 +1,7 @@
 /**
  * Sets up, checks and removes an authenticator app as the second factor of a login, with recovery codes in case the app
- * is lost. The app's secret is stored encrypted, because its codes are computed from the secret. `passkeys.ts` handles
- * the other kind of second factor.
+ * is lost. The app's secret is stored encrypted rather than hashed, because checking a code requires the secret.
+ * `passkeys.ts` handles the other kind of second factor.
  */
 import { Problem } from '../../shared/contract/problem.ts'
 import type { ActionContext } from '../accounts/audit.ts'
@@ -60,8 +60,8 @@ export function readAppSetup(user: UserRow, box: SecondFactorBox): TotpSetup | u
 }
 
 /**
- * Enables the app if `code` is the app's current code. Returns new recovery codes, which replace earlier codes, so that
- * they can be shown once. Throws `second_factor_conflict`, `validation_failed`.
+ * Enables the app if `code` is the app's current code. Returns new recovery codes, to be shown once. Earlier
+ * codes become invalid. Throws `second_factor_conflict`, `validation_failed`.
  */
 export async function enableApp(
   tx: Transaction,
@@ -86,7 +86,7 @@ export async function enableApp(
   }
   const enabled = { totp_enabled_at: actionContext.now.toISOString(), totp_last_step: step }
   await updateApp(tx, userId, enabled, actionContext.now)
-  await recordFactorAction(tx, user, 'user.second_factor_enabled', APP, actionContext)
+  await recordFactorAction(tx, user, 'user.second_factor_enabled', APP.name, actionContext)
   await notifyOfAddedFactor(tx, user, APP, actionContext)
   return insertRecoveryCodes(tx, userId, actionContext.now)
 }
@@ -101,7 +101,7 @@ export async function replaceRecoveryCodes(
   if (!(await hasSecondFactor(tx, user))) {
     throw new Problem('second_factor_conflict', 'Your login has no second factor.')
   }
-  await recordFactorAction(tx, user, 'user.recovery_codes_replaced', APP, actionContext)
+  await recordFactorAction(tx, user, 'user.recovery_codes_replaced', null, actionContext)
   return insertRecoveryCodes(tx, userId, actionContext.now)
 }
 
@@ -113,7 +113,7 @@ export async function disableApp(tx: Transaction, userId: string, actionContext:
   const changed = { ...user, ...withoutApp }
   if (!(await hasSecondFactor(tx, changed))) await deleteRecoveryCodes(tx, userId)
   if (user.totp_enabled_at === null) return
-  await recordFactorAction(tx, user, 'user.second_factor_disabled', APP, actionContext)
+  await recordFactorAction(tx, user, 'user.second_factor_disabled', APP.name, actionContext)
   await notifyOfRemovedFactor(tx, changed, APP, actionContext)
 }
 
@@ -144,7 +144,7 @@ export async function consumeSecondFactorCode(
     return true
   }
   if (!(await consumeRecoveryCode(tx, userId, code, actionContext.now))) return false
-  await recordFactorAction(tx, user, 'user.recovery_code_used', APP, actionContext)
+  await recordFactorAction(tx, user, 'user.recovery_code_used', null, actionContext)
   return true
 }
 
