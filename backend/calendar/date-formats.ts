@@ -1,10 +1,10 @@
 /**
- * Formats for dates, by time zone. They are cached: to create a format takes 50 µs and tens of kilobytes outside of
- * V8's heap, which are released only with the next full garbage collection; to use it takes 1 µs.
+ * Formats for dates, by time zone. They are cached: creating a format takes 50 µs and tens of kilobytes outside of
+ * V8's heap, which are released only with the next full garbage collection; using it takes 1 µs.
  */
 import { LRUCache } from 'lru-cache'
 
-/** More than the time zones that the accounts and debtors of one service have. */
+/** More than the time zones in common use (Node lists 418). */
 const TIMEZONES_MAX = 500
 
 export function dateFormats(

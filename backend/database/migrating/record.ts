@@ -15,7 +15,7 @@ export interface MigrationRecord {
   readonly isComplete: boolean
 }
 
-const NOT_STARTED = { stepsDone: 0, position: null, requires: null, isComplete: false }
+const NO_PROGRESS = { stepsDone: 0, position: null, requires: null }
 
 interface Row {
   readonly name: string
@@ -41,7 +41,8 @@ export async function readRecords({
   const { rows } = await sql<{ name: string }>`
     select name from ${sql.table(PREDECESSOR)}
   `.execute(db)
-  return rows.map(({ name }) => ({ ...NOT_STARTED, name, isComplete: true }))
+  // The predecessor recorded only names of completed migrations.
+  return rows.map(({ name }) => ({ ...NO_PROGRESS, name, isComplete: true }))
 }
 
 /**

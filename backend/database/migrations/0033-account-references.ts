@@ -1,9 +1,9 @@
 /**
- * Removes foreign keys to the account from the rows that a payment inserts. To check such a key, PostgreSQL
- * locks the account's row (`for key share`). All concurrent payments of one account then write to this row, and
- * every read of the row must look up which transactions have locked it. The keys are not needed. A payment
- * refers to a debtor of the account, and idempotency keys and events are inserted only in a transaction that
- * has read the account.
+ * Removes the foreign keys to `accounts` from the tables into which a payment inserts rows. To check such a key,
+ * PostgreSQL locks the account's row (`for key share`). All concurrent payments of one account then write to this row,
+ * and each must look up which other transactions hold a lock on it. These constraints are not needed: a payment refers
+ * to a debtor of the account, and idempotency keys and events are inserted only in a transaction that has read the
+ * account.
  *
  * SQLite takes no such locks, and could not remove the foreign keys without copying the tables.
  */

@@ -173,9 +173,9 @@ export class TransactionConnection implements DatabaseConnection {
     this.#hasSent = true
     const statements = sent.map(({ statement }) => statement)
     const { results, error } = await sendTogether(this.#client, statements)
-    for (const [at, { command, rowCount, rows, badValue }] of results.entries()) {
+    for (const [at, { command, rowCount, rows, parseError }] of results.entries()) {
       const { awaited } = sent[at] ?? {}
-      if (badValue !== undefined) awaited?.reject(badValue)
+      if (parseError !== undefined) awaited?.reject(parseError)
       else if (!ROW_WRITES.has(command)) awaited?.resolve({ rows: rows as never[] })
       else awaited?.resolve({ numAffectedRows: BigInt(rowCount), rows: rows as never[] })
     }

@@ -25,8 +25,8 @@ export interface StatementResult {
   readonly command: string
   readonly rowCount: number
   readonly rows: readonly Row[]
-  /** A value that this program cannot represent. The statement has succeeded nevertheless. */
-  readonly badValue: unknown
+  /** The error of parsing a returned value; undefined if all were parsed. The statement has succeeded nevertheless. */
+  readonly parseError: unknown
 }
 
 export interface BatchOutcome {
@@ -52,7 +52,7 @@ export function encodeValue(value: unknown): EncodedValue {
   if (value instanceof Uint8Array) return Buffer.from(value)
   assert(
     typeof value === 'number' || typeof value === 'boolean' || typeof value === 'bigint',
-    'Parameters are texts, numbers, booleans or bytes',
+    'A parameter must be a string, number, bigint, boolean, bytes or null',
   )
   return String(value)
 }
@@ -85,7 +85,7 @@ interface Connection {
   sync(): void
 }
 
-/** The driver accepts only queries of its own class, whose methods its types omit. */
+/** In pipeline mode, the driver accepts only queries of its own class, whose methods its types omit. */
 const DriverQuery = pg.Query as unknown as new (config: {
   text: string
 }) => {
@@ -98,7 +98,7 @@ class Batch extends DriverQuery {
   readonly #results: StatementResult[] = []
   #columns: readonly Column[] | undefined
   #rows: Row[] = []
-  #badValue: unknown
+  #parseError: unknown
   /** The driver replaces this function with one that also stops the driver's timer. */
   callback: (error: unknown) => void
 
@@ -151,7 +151,7 @@ class Batch extends DriverQuery {
       }
       this.#rows.push(row)
     } catch (error) {
-      this.#badValue ??= error
+      this.#parseError ??= error
     }
   }
 
@@ -163,11 +163,11 @@ class Batch extends DriverQuery {
       command: words[0] ?? '',
       rowCount: words.length > 1 ? Number(words.at(-1)) : 0,
       rows: this.#rows,
-      badValue: this.#badValue,
+      parseError: this.#parseError,
     })
     this.#columns = undefined
     this.#rows = []
-    this.#badValue = undefined
+    this.#parseError = undefined
   }
 
   handleError(error: unknown): void {

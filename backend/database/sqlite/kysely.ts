@@ -1,4 +1,4 @@
-/** Kysely over SQLite: over a single connection, and over readers. */
+/** Kysely over SQLite: over a single connection, and over a pool. */
 import {
   type DatabaseConnection,
   type Kysely,
@@ -14,9 +14,9 @@ export function kyselyOnConnection<T>(connection: DatabaseConnection): Kysely<T>
   return kyselyOn(connection, false)
 }
 
-/** Statements run concurrently. */
-export function kyselyOnReaders<T>(readers: DatabaseConnection): Kysely<T> {
-  return kyselyOn(readers, true)
+/** `pool` presents several connections as one; it runs statements concurrently. */
+export function kyselyOnPool<T>(pool: DatabaseConnection): Kysely<T> {
+  return kyselyOn(pool, true)
 }
 
 function kyselyOn<T>(connection: DatabaseConnection, multipleConnections: boolean): Kysely<T> {
@@ -50,7 +50,10 @@ const ROW_LOCKS = new Set<string | undefined>([
 ])
 
 class QueryCompiler extends SqliteQueryCompiler {
-  /** Parameters are numbered, so that combined statements can replace them (readers.ts, write-batches.ts). */
+  /**
+   * Parameters are numbered, so that the modules that combine statements can find and replace the placeholders
+   * (readers.ts, write-batches.ts).
+   */
   protected override getCurrentParameterPlaceholder(): string {
     return `?${this.numParameters}`
   }

@@ -9,7 +9,7 @@ import { resetReads } from '../once-per-transaction.ts'
 import type { Reader, Tables } from '../tables.ts'
 import { acquireBackendLock } from './backend-lock.ts'
 import { SqliteConnection } from './connection.ts'
-import { kyselyOnConnection, kyselyOnReaders } from './kysely.ts'
+import { kyselyOnConnection, kyselyOnPool } from './kysely.ts'
 import { migrateFile } from './migration.ts'
 import { SqliteReaders } from './readers.ts'
 import { WriteQueue } from './write-queue.ts'
@@ -55,7 +55,7 @@ export async function openSqlite(
     }
     let closing: Promise<void> | undefined
     return {
-      read: kyselyOnReaders<Tables>(readers),
+      read: kyselyOnPool<Tables>(readers),
       isConcurrent: false,
       async transaction(work) {
         const topics = new Set<string>()
