@@ -27,7 +27,7 @@ export const debtorCommands: readonly Command[] = [
   defineCommand({
     name: 'debtors edit',
     summary:
-      'Change a customer’s name, contact details or address. Fields without an option stay as they are; an empty value deletes a field other than the name.',
+      'Change a customer’s name, contact details or address. Fields without an option stay as they are. An empty value deletes the field; the name cannot be deleted.',
     arguments: ['ID'],
     options: {
       name: textOption('N', 'The name of the customer.'),
@@ -61,7 +61,7 @@ export const debtorCommands: readonly Command[] = [
 
   defineCommand({
     name: 'debtors pause',
-    summary: 'Stop reminders to a customer, until a date or until the command debtors resume.',
+    summary: 'Stop reminders to a customer, until a date or until you run debtors resume.',
     arguments: ['ID'],
     options: {
       reason: REASON,

@@ -18,7 +18,7 @@ export interface PageRoute {
   readonly headers?: readonly string[]
 }
 
-/** The limits of a form with a CSV file. Larger files must be imported with the command line. */
+/** The limits of a form with a CSV file. Larger files must be imported from the command line. */
 const IMPORT_LIMITS: BodyLimits = { bytesMax: MIB, keptBytesMax: MIB }
 
 const PAGE_ROUTES: readonly PageRoute[] = [

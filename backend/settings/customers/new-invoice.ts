@@ -139,7 +139,7 @@ function amountOf(fields: Fields): number {
   const text = fields.text('amount').trim()
   const currency = parseCurrency(fields.text('currency').trim())
   if (currency === undefined)
-    invalid('currency', 'Currency must be a three-letter code of ISO 4217, e.g. EUR.')
+    invalid('currency', 'Currency must be a three-letter ISO 4217 code, e.g. EUR.')
   if (text === '') invalid('amount', 'Enter the amount.')
   const amount = fields.isJson ? Number(text) : readAmountText(text, currency)
   return typeof amount === 'number' ? amount : invalid('amount', `The amount ${amount}.`)

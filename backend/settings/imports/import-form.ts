@@ -17,7 +17,7 @@ export const DATE_FORMATS = [
   ...['YYYY-MM-DD', 'D.M.YYYY', 'D/M/YYYY', 'M/D/YYYY', 'D-M-YYYY', 'YYYY/MM/DD', 'YYYYMMDD'],
 ] as const
 
-/** What a request does with the file. */
+/** The steps that a request can name. `edit` shows the form again. */
 export const STEPS = ['preview', 'record', 'edit'] as const
 export type Step = (typeof STEPS)[number]
 
@@ -40,7 +40,7 @@ export interface ImportForm {
   readonly isDecimalComma: boolean
   readonly chaseOverdue: boolean
   /** Whether recorded data that differs from the file is corrected. */
-  readonly correct: boolean
+  readonly correctsRecords: boolean
   /** The headers of the chosen columns, by field. A field with an empty header is not imported. */
   readonly columns: ReadonlyMap<FieldName, string>
   /** Empty if no file was sent, or if its headers cannot be read. */
@@ -57,7 +57,7 @@ export function readForm(fields: Fields): ImportForm {
     currency: fields.text('currency').trim().toUpperCase(),
     isDecimalComma: isSet('decimal_comma'),
     chaseOverdue: isSet('chase_overdue'),
-    correct: isSet('correct'),
+    correctsRecords: isSet('correct'),
     columns: new Map(
       FIELD_NAMES.flatMap((field) => {
         const name = columnFieldOf(field)
@@ -70,7 +70,10 @@ export function readForm(fields: Fields): ImportForm {
   }
 }
 
-/** Limits the length, and replaces control characters, which a reason that contains the file name must not contain. */
+/**
+ * Limits the length, and replaces control characters: the reason recorded when an import is taken back quotes the file
+ * name, and must not contain any.
+ */
 function readFileName(text: string): string {
   const shown = text.replaceAll(/\p{Cc}/gu, ' ').trim()
   return [...shown].slice(0, FILE_NAME_LENGTH_MAX).join('')
@@ -94,7 +97,7 @@ export async function parseFile(form: ImportForm, now: Date): Promise<Ledger> {
   if (bytes.length > FILE_BYTES_MAX) {
     invalid(
       'file',
-      'The file has more than 950 KB. Split it, or ask the operator to import it with the command line.',
+      'The file is larger than 950 KB. Split it, or ask the operator to import it from the command line.',
     )
   }
   if (form.content.includes('\u{fffd}')) {
@@ -103,7 +106,7 @@ export async function parseFile(form: ImportForm, now: Date): Promise<Ledger> {
   if (form.dateFormat === '') invalid('date_format', 'Choose the date format of the file.')
   const currency = form.currency === '' ? undefined : parseCurrency(form.currency)
   if (form.currency !== '' && currency === undefined) {
-    invalid('currency', 'The currency must be a three-letter code of ISO 4217, e.g. EUR.')
+    invalid('currency', 'The currency must be a three-letter ISO 4217 code, e.g. EUR.')
   }
   try {
     return await readLedger(bytes, {

@@ -191,7 +191,7 @@ function renderProgress(
   left: number,
 ): Html {
   return html`<form method="post" action="${PATH}" enctype="multipart/form-data" class="card stack" data-once data-continue>${csrfField(frame)}
-${renderHidden(form)}${form.correct && html`<input type="hidden" name="correct" value="yes">`}
+${renderHidden(form)}${form.correctsRecords && html`<input type="hidden" name="correct" value="yes">`}
 <input type="hidden" name="recorded" value="${done}">
 ${importId !== undefined && html`<input type="hidden" name="import_id" value="${importId}">`}
 <p role="status">${done.toLocaleString('en')} of ${(done + left).toLocaleString('en')} recorded.</p>

@@ -42,7 +42,7 @@ export const importPages: readonly SessionPage[] = [
 function emptyForm(currency: string): ImportForm {
   return {
     ...{ content: '', fileName: '', dateFormat: '', currency, headers: [], columns: new Map() },
-    ...{ isDecimalComma: false, chaseOverdue: false, correct: false },
+    ...{ isDecimalComma: false, chaseOverdue: false, correctsRecords: false },
   }
 }
 
@@ -71,7 +71,7 @@ async function importFile(request: SessionRequest, deps: SettingsDeps): Promise<
   const result = await recordStep({
     ...{ database: deps.database, clock: deps.clock, ledger, fileName: form.fileName, importId },
     importContext: { account, chaseOverdue: form.chaseOverdue, actionContext },
-    correct: form.correct,
+    correctsRecords: form.correctsRecords,
   })
   const recordedBefore = Math.max(0, fields.number('recorded') || 0)
   const oldInvoices = await readOldInvoices(deps.database.read, account.id)

@@ -70,16 +70,16 @@ interface StepOptions {
   /** The import that an earlier step of the same file began. */
   readonly importId: string | undefined
   readonly importContext: ImportContext
-  readonly correct: boolean
+  readonly correctsRecords: boolean
   readonly clock: () => Date
 }
 
 export async function recordStep(options: StepOptions): Promise<StepResult> {
-  const { database, ledger, importContext, fileName, correct } = options
+  const { database, ledger, importContext, fileName, correctsRecords } = options
   const { account, actionContext } = importContext
   const before = await compareFile(database, account.id, ledger)
   const missing = countMissing(before.comparison)
-  const corrections = correct ? before.corrections : []
+  const corrections = correctsRecords ? before.corrections : []
   const total = missing.customers + missing.invoices + missing.payments + corrections.length
   let importId = options.importId
   if (total > 0) {

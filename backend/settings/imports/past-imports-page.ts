@@ -28,7 +28,7 @@ export function renderImports(
 ): Html {
   const main = html`<p class="back"><a href="/settings/import">Import a file</a></p>
 <h1>Imports</h1>
-<p class="lead">Files that were imported on these pages. Imports with the command line are not listed, and cannot be taken
+<p class="lead">Files that were imported on these pages. Imports from the command line are not listed, and cannot be taken
 back as a whole: the command line creates each record through the API.</p>
 ${
   rows.length === 0

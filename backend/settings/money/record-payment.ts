@@ -136,7 +136,7 @@ function withWrittenOff(
 function parsePayment(form: RecordForm, fields: Fields): RecordInput {
   const currency = parseCurrency(fields.text('currency') || form.currency)
   if (currency === undefined) {
-    invalid('currency', 'The currency must be a three-letter code of ISO 4217, e.g. EUR.')
+    invalid('currency', 'The currency must be a three-letter ISO 4217 code, e.g. EUR.')
   }
   const text = fields.text('amount')
   const amount = fields.isJson && text !== '' ? Number(text) : readAmountText(text, currency)

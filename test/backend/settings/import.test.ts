@@ -124,7 +124,7 @@ t.test('every error is reported with its line, and nothing is recorded', async (
   matches(t, latin.text, /The file is not UTF-8 text/)
   matches(t, (await upload('')).text, /Choose a CSV file/)
   const large = await send(`${HEAD}\n${'x'.repeat(950_000)}`)
-  matches(t, large.json, { status: 422, detail: /more than 950 KB/ })
+  matches(t, large.json, { status: 422, detail: /larger than 950 KB/ })
 })
 
 t.test('importing a corrected file corrects the records', async (t) => {
