@@ -14,7 +14,7 @@ import {
 t.setTimeout(300_000)
 
 const site = await startSite(t)
-/** Passkeys need a host name, which a loopback address does not have. */
+/** Passkeys work only under a host name, not under an IP address. */
 const url = site.url.replace('127.0.0.1', 'localhost')
 
 async function addAuthenticator(page: Page): Promise<CDPSession> {
@@ -65,7 +65,7 @@ t.test(
     await page.getByRole('heading', { name: 'Store your recovery codes' }).waitFor()
     await page.getByRole('button', { name: 'Copy recovery codes' }).waitFor()
     const codes = await page.getByLabel('Recovery codes', { exact: true }).inputValue()
-    t.equal(codes.split('\n').length, 10, 'each line contains a code')
+    t.equal(codes.split('\n').length, 10, 'there are ten codes, one per line')
     await check('passkey-codes')
     await clickAndLoad(page, page.getByRole('link', { name: 'I have stored the codes' }))
     const row = page.getByRole('row', { name: /Work laptop of Ada/ })

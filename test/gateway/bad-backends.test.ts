@@ -243,9 +243,9 @@ t.test(
   async (t) => {
     for (const options of [READ, KEYED_WRITE]) {
       for (let round = 0; round < 5; round++) {
-        backend.setBehavior((socket, calls) => {
+        backend.setBehavior((socket, index) => {
           socket.write(RAW_OK)
-          if (calls % 2 === 0) socket.end()
+          if (index % 2 === 0) socket.end()
         })
         t.equal((await call(`${gateway.url}/api/v1/debtors`, options)).status, 200)
       }

@@ -46,12 +46,12 @@ t.test('pages that are requested one after another share a connection', async (t
 })
 
 t.test('a page is requested again over another connection if an idle one was closed', async (t) => {
-  const callsBefore = backend.calls.length
-  backend.setBehavior((socket, calls) =>
-    calls === callsBefore ? socket.destroy() : socket.write(RAW_OK),
+  const firstIndex = backend.calls.length
+  backend.setBehavior((socket, index) =>
+    index === firstIndex ? socket.destroy() : socket.write(RAW_OK),
   )
   t.equal((await page()).status, 200)
-  t.equal(backend.calls.length, callsBefore + 2)
+  t.equal(backend.calls.length, firstIndex + 2)
 })
 
 t.test(
@@ -79,7 +79,7 @@ t.test(
   },
 )
 
-t.test('if only one page is loaded at a time, other pages wait in a queue', async (t) => {
+t.test('if pages are loaded one at a time, other pages wait in a queue', async (t) => {
   const slow = await startRawBackend(t)
   const limited = await start(t, [slow.url], {
     ...{ BACKEND_CONNECTIONS: '4', GATEWAY_UPSTREAM_TIMEOUT_MS: '7000' },
@@ -89,7 +89,7 @@ t.test('if only one page is loaded at a time, other pages wait in a queue', asyn
     const pending: Socket[] = []
     slow.setBehavior((socket) => void pending.push(socket))
     const first = limited.page()
-    await until(() => pending.length === 1, 'a page is loaded')
+    await until(() => pending.length === 1, 'the backend has received a page request')
     const controller = new AbortController()
     const aborted = limited.page({ signal: controller.signal }).catch(() => 'aborted')
     await limited.untilWaiting(1)
@@ -131,9 +131,9 @@ t.test(
 t.test('a page larger than the buffer arrives completely, or its connection breaks', async (t) => {
   const size = 3 * 1024 * 1024
   const head = `HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: ${size}\r\n\r\n`
-  const callsBefore = backend.calls.length
-  backend.setBehavior((socket, calls) => {
-    if (calls === callsBefore) socket.write(head + 'x'.repeat(size))
+  const firstIndex = backend.calls.length
+  backend.setBehavior((socket, index) => {
+    if (index === firstIndex) socket.write(head + 'x'.repeat(size))
     else socket.end(head + 'x'.repeat(size - 1))
   })
   const whole = await fetch(`${url}/docs`)
