@@ -6,11 +6,11 @@
 import cluster, { type Worker } from 'node:cluster'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
+import { type CollapsingLog, createCollapsingLog } from '../shared/process/collapsing-log.ts'
 import type { Running } from '../shared/process/lifecycle.ts'
 import type { Logger } from '../shared/process/log.ts'
 import { aggregateFrom, createMetrics, type MetricsSnapshot } from '../shared/process/metrics.ts'
 import { type Health, listenForOperations } from '../shared/process/operations.ts'
-import { createRepeatedLog, type RepeatedLog } from '../shared/process/repeated-log.ts'
 
 /** The delay before an ended worker is replaced; it doubles while workers end soon after their start. */
 const REPLACE_DELAY_MS_MIN = 100
@@ -90,7 +90,7 @@ export async function superviseWorkers(options: WorkersOptions): Promise<Running
     })
   }
 
-  const repeatedLog = createRepeatedLog(log)
+  const collapsingLog = createCollapsingLog(log)
   // The operations listener starts first, because it fails if another gateway already uses the port. Workers
   // share the public port, so listening on it would succeed.
   const operations = await listenForOperations({
@@ -98,7 +98,7 @@ export async function superviseWorkers(options: WorkersOptions): Promise<Running
     port: options.operationsPort,
     metrics: {
       ...createMetrics('gateway'),
-      registry: aggregateFrom(() => queryMetrics([...running.values()], repeatedLog)),
+      registry: aggregateFrom(() => queryMetrics([...running.values()], collapsingLog)),
     },
     log,
     health: async () => {
@@ -221,7 +221,7 @@ async function setLogLevel(
 
 async function queryMetrics(
   workers: readonly RunningWorker[],
-  repeatedLog: RepeatedLog,
+  collapsingLog: CollapsingLog,
 ): Promise<ReadonlyMap<number, MetricsSnapshot | undefined>> {
   const snapshots = workers.map(async ({ worker, operationsPort }) => {
     try {
@@ -232,7 +232,7 @@ async function queryMetrics(
       return [worker.id, JSON.parse(text) as MetricsSnapshot] as const
     } catch (error) {
       const fields = { worker: worker.id, err: error }
-      repeatedLog.warn(
+      collapsingLog.warn(
         'metrics',
         fields,
         'metrics scrape of a worker failed; using its last values',

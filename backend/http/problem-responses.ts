@@ -11,8 +11,8 @@ import {
   type ProblemCode,
   renderProblem,
 } from '../../shared/contract/problem.ts'
+import { createCollapsingLog } from '../../shared/process/collapsing-log.ts'
 import { type Logger, withoutRedaction } from '../../shared/process/log.ts'
-import { createRepeatedLog } from '../../shared/process/repeated-log.ts'
 import { respondBare404 } from './gateway-requests.ts'
 
 /** Problem codes by status, for hapi's own errors that a gateway's request can cause. */
@@ -41,13 +41,13 @@ export interface ProblemResponsesOptions {
 
 export function respondWithProblems(server: Server, options: ProblemResponsesOptions): void {
   const { baseUrl, log, renderPage, countProblem } = options
-  const repeatedLog = createRepeatedLog(log)
+  const collapsingLog = createCollapsingLog(log)
   const plainLog = withoutRedaction(log)
   // hapi itself responds if a response cannot be sent, e.g. because of an invalid character in a header.
   server.events.on({ name: 'request', channels: 'error' }, (request, { error }) => {
     const { method, route } = request
     const fields = { requestId: requestIdOf(request), method, route: route.path }
-    repeatedLog.error(`unsendable ${route.path}`, { err: error, ...fields }, 'internal_error')
+    collapsingLog.error(`unsendable ${route.path}`, { err: error, ...fields }, 'internal_error')
     countProblem(problemOf(new Error('unsendable', { cause: error })))
   })
   server.ext('onPreResponse', (request, h) => {
@@ -63,7 +63,7 @@ export function respondWithProblems(server: Server, options: ProblemResponsesOpt
     const fields = { requestId, method, route: route.path }
     if (problem.status >= 500) {
       const kind = `${problem.code} ${route.path}`
-      repeatedLog.error(kind, { err: problem.cause ?? response, ...fields }, problem.code)
+      collapsingLog.error(kind, { err: problem.cause ?? response, ...fields }, problem.code)
     } else {
       plainLog.info(fields, problem.code)
     }

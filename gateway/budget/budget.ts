@@ -3,8 +3,9 @@
  * is reached, the gateway closes connections of the clients that use the most, or refuses the new one. One
  * client therefore cannot use up what the others need.
  */
+
+import { createCollapsingLog } from '../../shared/process/collapsing-log.ts'
 import type { Logger } from '../../shared/process/log.ts'
-import { createRepeatedLog } from '../../shared/process/repeated-log.ts'
 import { type Client, Clients, type PartitionName } from './clients.ts'
 import {
   type ClientConnection,
@@ -47,7 +48,7 @@ export class Budget {
   readonly #reachedAt = new Map<EvictionReason, number>()
 
   constructor(limits: BudgetLimits, log: Logger) {
-    const repeatedLog = createRepeatedLog(log)
+    const collapsingLog = createCollapsingLog(log)
     const evicted = {
       connections: 0,
       client_connections: 0,
@@ -60,7 +61,7 @@ export class Budget {
       evicted[reason] += connections
       this.#reachedAt.set(reason, performance.now())
       const message = `the limit on ${LIMITED_RESOURCES[reason]} is reached: connections are closed`
-      repeatedLog.warn(reason, { reason, connections }, message)
+      collapsingLog.warn(reason, { reason, connections }, message)
     }
     this.#connections = new Connections(limits, onEvict)
     this.#memory = new Memory(limits, this.#connections, this.#clients, onEvict)

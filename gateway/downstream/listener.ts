@@ -8,8 +8,8 @@ import { Readable } from 'node:stream'
 import { createServer as createTlsServer, type TLSSocket, type Server as TlsServer } from 'node:tls'
 import { createId } from '../../shared/contract/id.ts'
 import type { Problem } from '../../shared/contract/problem.ts'
+import { type CollapsingLog, createCollapsingLog } from '../../shared/process/collapsing-log.ts'
 import type { Logger } from '../../shared/process/log.ts'
-import { createRepeatedLog, type RepeatedLog } from '../../shared/process/repeated-log.ts'
 import type { Budget } from '../budget/budget.ts'
 import type { Client } from '../budget/clients.ts'
 import { Call } from '../call/call.ts'
@@ -104,7 +104,7 @@ export interface ListenerOptions {
 export class Listener {
   readonly #options: ListenerOptions
   readonly #log: Logger
-  readonly #repeatedLog: RepeatedLog
+  readonly #collapsingLog: CollapsingLog
   readonly #connections = new Set<Connection>()
   readonly #acceptors: Server[] = []
   /**
@@ -123,7 +123,7 @@ export class Listener {
     const { budget, log, tls } = options
     this.#options = options
     this.#log = log
-    this.#repeatedLog = createRepeatedLog(log)
+    this.#collapsingLog = createCollapsingLog(log)
     this.#connectionHost = {
       requestTimeoutMs,
       responseTimeoutMs,
@@ -135,7 +135,7 @@ export class Listener {
       reject: (connection, error) => this.#reject(connection, error),
       onResponseTimeout: (call) =>
         log.warn({ requestId: call?.requestId }, 'the client did not receive its response in time'),
-      onFault: (err) => this.#repeatedLog.error('connection', { err }, 'connection failed'),
+      onFault: (err) => this.#collapsingLog.error('connection', { err }, 'connection failed'),
     }
     this.#tls = tls && this.#createTlsServer(tls)
     this.#deadlineTimer = setInterval(() => {
@@ -405,6 +405,6 @@ export class Listener {
   #logFault({ requestId }: Call, problem: Problem): void {
     const { code, cause, message } = problem
     const kind = `${message} ${cause instanceof Error ? cause.name : ''}`
-    this.#repeatedLog.error(kind, { requestId, code, err: cause }, message)
+    this.#collapsingLog.error(kind, { requestId, code, err: cause }, message)
   }
 }

@@ -11,8 +11,8 @@
  * (`deny`).
  */
 import { Problem } from '../../shared/contract/problem.ts'
+import { type CollapsingLog, createCollapsingLog } from '../../shared/process/collapsing-log.ts'
 import type { Logger } from '../../shared/process/log.ts'
-import { createRepeatedLog, type RepeatedLog } from '../../shared/process/repeated-log.ts'
 import { CircuitBreakers } from './circuit-breaker.ts'
 import {
   type Allowance,
@@ -55,7 +55,7 @@ export class RedisRateLimiter implements RateLimiter {
   readonly #onOutage: 'local' | 'deny'
   readonly #windows: LocalWindows
   readonly #durations: RedisRateLimiterOptions['durations']
-  readonly #repeatedLog: RepeatedLog
+  readonly #collapsingLog: CollapsingLog
   #localAdmissions = 0
   #countersReplaced = 0
   /** The time of the store's clock minus the time of this process's clock. */
@@ -67,7 +67,7 @@ export class RedisRateLimiter implements RateLimiter {
     this.#durations = durations
     this.#store = connectRedis({ address, tls })
     this.#breakers = new CircuitBreakers(this.#store, onOutage, log)
-    this.#repeatedLog = createRepeatedLog(log)
+    this.#collapsingLog = createCollapsingLog(log)
     this.#onOutage = onOutage
     this.#windows = createLocalWindows(() => this.#storeNow())
   }
@@ -204,7 +204,7 @@ export class RedisRateLimiter implements RateLimiter {
 
   #recordReplaced(batch: Batch | undefined): void {
     this.#countersReplaced++
-    this.#repeatedLog.error(
+    this.#collapsingLog.error(
       'unusable counter',
       { keyId: batch?.keyId, counter: batch?.counterName },
       'the counter of a key in Redis was unusable and was replaced by the last count that this gateway knows: find out which other program writes to the database of REDIS_URL',

@@ -4,8 +4,8 @@
  * backend may have processed the call.
  */
 import { Problem } from '../../shared/contract/problem.ts'
+import { createCollapsingLog } from '../../shared/process/collapsing-log.ts'
 import type { Logger } from '../../shared/process/log.ts'
-import { createRepeatedLog } from '../../shared/process/repeated-log.ts'
 import type { Abort } from '../call/abort.ts'
 import type { CallRecord } from '../call/call-record.ts'
 import { noBackendKnown } from './addresses.ts'
@@ -75,7 +75,7 @@ export function createForwarder(options: ForwarderOptions): Forwarder {
   const attempt = createAttempt({ timeoutMs, streamsMax })
   const admission = new Admission({ waitMs, connections: () => backends.connections() })
   backends.onFree(() => admission.serve())
-  const repeatedLog = createRepeatedLog(log)
+  const collapsingLog = createCollapsingLog(log)
   const failures = new Map<string, Map<FailureKind, number>>()
   let retries = 0
   let retryBudget = RETRY_BUDGET_MAX
@@ -130,7 +130,7 @@ export function createForwarder(options: ForwarderOptions): Forwarder {
     failures.set(url, kinds.set(kind, (kinds.get(kind) ?? 0) + 1))
     if (kind === 'client_gone') return
     const fields = { backend: url, progress: failure.progress, err: failure.cause }
-    repeatedLog.warn(`${url} ${kind}`, fields, 'attempt failed')
+    collapsingLog.warn(`${url} ${kind}`, fields, 'attempt failed')
   }
 
   return {

@@ -4,9 +4,9 @@
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { createCollapsingLog } from './collapsing-log.ts'
 import { isLogLevel, LOG_LEVELS, type Logger, type LogLevel } from './log.ts'
 import { cachedFor, type Metrics } from './metrics.ts'
-import { createRepeatedLog } from './repeated-log.ts'
 
 /** Health is cached for metrics, so that the health metrics of a scrape come from the same health check. */
 const HEALTH_CACHED_MS = 1_000
@@ -38,7 +38,7 @@ export interface OperationsOptions {
 /** Resolves when the listener accepts connections. */
 export async function listenForOperations(options: OperationsOptions): Promise<Operations> {
   const { host, port, metrics } = options
-  const repeatedLog = createRepeatedLog(options.log)
+  const collapsingLog = createCollapsingLog(options.log)
   registerHealthMetrics(metrics, cachedFor(HEALTH_CACHED_MS, options.health))
   const server = createServer((request, response) => {
     serve(request, response, options).catch((err: unknown) => {
@@ -46,7 +46,11 @@ export async function listenForOperations(options: OperationsOptions): Promise<O
       if (request.destroyed && !request.complete) return
       const { method, url } = request
       // `serve` fails only at known paths, so the number of kinds is bounded.
-      repeatedLog.error(`${url}`, { method, url, err }, 'request to the operations listener failed')
+      collapsingLog.error(
+        `${url}`,
+        { method, url, err },
+        'request to the operations listener failed',
+      )
       respond(response, 500, '')
     })
   })

@@ -7,9 +7,9 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { SpanContext } from '@opentelemetry/api'
 import type { ReadableSpan, SpanExporter } from '@opentelemetry/sdk-trace'
+import { createCollapsingLog } from './collapsing-log.ts'
 import type { Logger } from './log.ts'
 import { type Metrics, readVersion } from './metrics.ts'
-import { createRepeatedLog } from './repeated-log.ts'
 import { beginTrace, createSpanId, isSampled, type Trace } from './trace.ts'
 
 /** The maximum number of queued spans. Further spans are dropped. */
@@ -156,7 +156,7 @@ function countSpans(exporter: SpanExporter, metrics: Metrics, log: Logger): Coun
   const exported = spans.labels('exported')
   const failed = spans.labels('failed')
   const dropped = spans.labels('dropped')
-  const repeatedLog = createRepeatedLog(log)
+  const collapsingLog = createCollapsingLog(log)
   let waiting = 0
   return {
     reserve() {
@@ -173,7 +173,7 @@ function countSpans(exporter: SpanExporter, metrics: Metrics, log: Logger): Coun
         } else {
           failed.inc(batch.length)
           const fields = { spans: batch.length, reason: result.error.message }
-          repeatedLog.warn('export', fields, 'spans not exported: they are lost')
+          collapsingLog.warn('export', fields, 'spans not exported: they are lost')
         }
         done(result)
       })

@@ -8,8 +8,8 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { DatabaseConnection } from 'kysely'
 import type pg from 'pg'
+import { type CollapsingLog, createCollapsingLog } from '../../../shared/process/collapsing-log.ts'
 import type { Logger } from '../../../shared/process/log.ts'
-import { createRepeatedLog, type RepeatedLog } from '../../../shared/process/repeated-log.ts'
 import { collectAnnouncements } from '../announcements.ts'
 import type {
   DatabaseActivity,
@@ -119,7 +119,7 @@ class PostgresDatabase implements OpenDatabase {
   readonly #direct: Primary
   readonly #name: string
   readonly #log: Logger
-  readonly #losses: RepeatedLog
+  readonly #losses: CollapsingLog
   readonly #waitMsMax: number
   readonly #waits: DatabaseOptions['waits']
   readonly #ended = { committed: 0, rolledBack: 0, lost: 0 }
@@ -139,7 +139,7 @@ class PostgresDatabase implements OpenDatabase {
     this.#names = new StatementNames(options)
     this.#name = options.name
     this.#log = options.log
-    this.#losses = createRepeatedLog(options.log)
+    this.#losses = createCollapsingLog(options.log)
     this.#waitMsMax = options.waitMsMax
     this.#waits = options.waits
     const readers = Math.max(READERS_MIN, Math.floor(options.connectionsMax * READERS_SHARE))

@@ -11,8 +11,8 @@ import assert from 'node:assert'
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { DatabaseConnection } from 'kysely'
 import { Problem } from '../../../shared/contract/problem.ts'
+import { type CollapsingLog, createCollapsingLog } from '../../../shared/process/collapsing-log.ts'
 import type { Logger } from '../../../shared/process/log.ts'
-import { createRepeatedLog, type RepeatedLog } from '../../../shared/process/repeated-log.ts'
 import type { DatabaseActivity, DatabaseOptions } from '../database.ts'
 import { unavailable } from '../unavailable.ts'
 import type { SqliteConnection } from './connection.ts'
@@ -54,7 +54,7 @@ export interface WriteQueueOptions {
 export class WriteQueue {
   readonly #open: () => Promise<SqliteConnection>
   readonly #log: Logger
-  readonly #losses: RepeatedLog
+  readonly #losses: CollapsingLog
   readonly #waitMsMax: number
   readonly #waits: DatabaseOptions['waits']
   readonly #readers: WriteQueueOptions['readers']
@@ -74,7 +74,7 @@ export class WriteQueue {
     this.#waits = waits
     this.#open = open
     this.#log = log
-    this.#losses = createRepeatedLog(log)
+    this.#losses = createCollapsingLog(log)
     this.#waitMsMax = waitMsMax
   }
 

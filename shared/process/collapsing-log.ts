@@ -7,7 +7,7 @@ import type { Logger } from './log.ts'
 
 const GATHERED_MS = 1_000
 
-export interface RepeatedLog {
+export interface CollapsingLog {
   /** Events of the same `kind` are counted together; the number of kinds must be bounded. */
   warn(kind: string, fields: LogFields, message: string): void
   error(kind: string, fields: LogFields, message: string): void
@@ -15,7 +15,7 @@ export interface RepeatedLog {
 
 export type LogFields = Readonly<Record<string, unknown>>
 
-export function createRepeatedLog(log: Logger): RepeatedLog {
+export function createCollapsingLog(log: Logger): CollapsingLog {
   /** The number of events of each kind since its last line. A kind is deleted after a second without events. */
   const gathered = new Map<string, number>()
 

@@ -1,7 +1,7 @@
 import { Writable } from 'node:stream'
 import { pino } from 'pino'
 import t from 'tap'
-import { createRepeatedLog } from '../../shared/process/repeated-log.ts'
+import { createCollapsingLog } from '../../shared/process/collapsing-log.ts'
 import { matches } from '../fixtures/matches.ts'
 import { until } from '../fixtures/service/until.ts'
 
@@ -17,10 +17,10 @@ t.test(
         },
       }),
     )
-    const repeated = createRepeatedLog(log)
+    const collapsingLog = createCollapsingLog(log)
     for (let call = 0; call < 100; call++) {
-      repeated.warn('a', { err: new Error('unavailable') }, 'backend a')
-      repeated.error('b', { err: new Error('unavailable') }, 'backend b')
+      collapsingLog.warn('a', { err: new Error('unavailable') }, 'backend a')
+      collapsingLog.error('b', { err: new Error('unavailable') }, 'backend b')
     }
     matches(t, lines, [
       { msg: 'backend a', level: 40, err: { stack: /unavailable/ } },
