@@ -32,26 +32,23 @@ export interface ResponseContext {
   readonly closes: boolean
 }
 
-/** The error types of `Proxy-Status` (RFC 9209, section 2.3); `http_request_error` for all others. */
-const PROXY_ERRORS: Partial<Record<ProblemCode, string>> = {
-  bad_gateway: 'http_protocol_error',
-  service_unavailable: 'destination_unavailable',
-  gateway_timeout: 'http_response_timeout',
-  internal_error: 'proxy_internal_error',
-  missing_api_key: 'http_request_denied',
-  malformed_authorization: 'http_request_denied',
-  invalid_api_key: 'http_request_denied',
-  revoked_api_key: 'http_request_denied',
-  insufficient_scope: 'http_request_denied',
-  rate_limit_exceeded: 'http_request_denied',
-}
+/** The error types of `Proxy-Status` (RFC 9209, section 2.3) by status; `http_request_error` for all others. */
+const PROXY_ERRORS: ReadonlyMap<number, string> = new Map([
+  [401, 'http_request_denied'],
+  [403, 'http_request_denied'],
+  [429, 'http_request_denied'],
+  [500, 'proxy_internal_error'],
+  [502, 'http_protocol_error'],
+  [503, 'destination_unavailable'],
+  [504, 'http_response_timeout'],
+])
 
 export function problemResponse(
   problem: Problem,
   baseUrl: string,
   requestId: string,
 ): WholeResponse {
-  const error = PROXY_ERRORS[problem.code] ?? 'http_request_error'
+  const error = PROXY_ERRORS.get(problem.status) ?? 'http_request_error'
   const headers = ['content-type', PROBLEM_MEDIA_TYPE, 'cache-control', 'no-store']
   headers.push('proxy-status', `receivables-gateway; error=${error}`)
   for (const [name, value] of Object.entries(problem.headers)) headers.push(name, value)
