@@ -19,6 +19,7 @@ import { createPagesProxy } from './pages/proxy.ts'
 import { createGateway } from './pipeline/pipeline.ts'
 import type { RateLimiter } from './rate-limit/limiter.ts'
 import { createLocalRateLimiter } from './rate-limit/local-limiter.ts'
+import { OUTAGE_EFFECTS } from './rate-limit/outage-reason.ts'
 import { RedisRateLimiter } from './rate-limit/redis-limiter.ts'
 import { type BackendAddresses, watchBackendAddresses } from './upstream/addresses.ts'
 import { BackendSet, connectionsPerBackend } from './upstream/backend-set.ts'
@@ -73,7 +74,7 @@ async function startGateway(settings: Settings, log: Logger): Promise<Running<Se
     log,
   })
   let certificate = readCertificate(settings.TLS_CERT, settings.TLS_KEY)
-  const timeoutMs = settings.GATEWAY_UPSTREAM_TIMEOUT_MS
+  const { GATEWAY_UPSTREAM_TIMEOUT_MS: timeoutMs, GATEWAY_QUEUE_WAIT_MS: waitMs } = settings
   const connections = settings.BACKEND_CONNECTIONS
   const addresses = watchBackendAddresses({ urls: settings.BACKEND_URLS, log })
   const backends = new BackendSet({ addresses, gatewaySecrets, connections, timeoutMs, log })
@@ -81,7 +82,6 @@ async function startGateway(settings: Settings, log: Logger): Promise<Running<Se
   const usage = createUsageReporter(backends, rateLimiter, log)
   const authenticator = new Authenticator(backends)
   const streamsMax = Math.ceil(connections / 2)
-  const waitMs = settings.GATEWAY_QUEUE_WAIT_MS
   const forwarder = createForwarder({ backends, timeoutMs, waitMs, streamsMax, log })
   const budget = createBudget(settings, addresses, log)
   const callMetrics = createCallMetrics(metrics)
@@ -116,7 +116,8 @@ async function startGateway(settings: Settings, log: Logger): Promise<Running<Se
     port: settings.GATEWAY_OPERATIONS_PORT,
     metrics,
     log,
-    health: async () => healthOf({ backends, rateLimiter, budget, certificate }, isDraining),
+    health: async () =>
+      healthOf({ backends, rateLimiter, budget, certificate, settings }, isDraining),
   })
   const port = await listener.listen(settings.GATEWAY_PORT, settings.GATEWAY_HOST)
   return {
@@ -196,6 +197,7 @@ interface HealthSources {
   readonly rateLimiter: RateLimiter
   readonly budget: Budget
   readonly certificate: Certificate | undefined
+  readonly settings: Pick<Settings, 'RATE_LIMIT_ON_REDIS_OUTAGE'>
 }
 
 /**
@@ -203,7 +205,7 @@ interface HealthSources {
  * remove every gateway during an outage of Redis or of the backends.
  */
 function healthOf(
-  { backends, rateLimiter, budget, certificate }: HealthSources,
+  { backends, rateLimiter, budget, certificate, settings }: HealthSources,
   isDraining: boolean,
 ): Health {
   const reasons = budget.reachedLimits()
@@ -216,8 +218,8 @@ function healthOf(
   const expiry = certificate && expiryWarning(certificate, Date.now())
   if (expiry !== undefined) reasons.push(expiry)
   const redisOutage = rateLimiter.outage()
-  if (redisOutage !== undefined)
-    reasons.push(`redis is unavailable: the rate limit is not shared (${redisOutage})`)
+  const effect = OUTAGE_EFFECTS[settings.RATE_LIMIT_ON_REDIS_OUTAGE]
+  if (redisOutage !== undefined) reasons.push(`redis is unavailable: ${effect} (${redisOutage})`)
   const isStarting = backends.state() === 'starting' || rateLimiter.state() === 'starting'
   if (isDraining) return { unready: ['draining'], degraded: reasons }
   return isStarting ? { unready: reasons, degraded: [] } : { unready: [], degraded: reasons }

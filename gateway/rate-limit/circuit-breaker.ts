@@ -5,7 +5,7 @@
  */
 import type { Logger } from '../../shared/process/log.ts'
 import type { RateLimiterState } from './limiter.ts'
-import { outageReason } from './outage-reason.ts'
+import { OUTAGE_EFFECTS, outageReason } from './outage-reason.ts'
 import { isErrorReply, RedisTimeout } from './redis-errors.ts'
 import type { RedisStore } from './redis-store.ts'
 import { startResponsiveTimeout } from './responsive-timeout.ts'
@@ -97,7 +97,7 @@ export class CircuitBreakers {
     this.#openBreakers.set(partition, newOutage(tag, reason))
     this.#log.error(
       { partition, reason, onOutage: this.#onOutage },
-      'redis is unavailable: the rate limit is not shared',
+      `redis is unavailable: ${OUTAGE_EFFECTS[this.#onOutage]}`,
     )
     // After an error reply, the other pending calls still get their own replies, which say whether they were
     // counted.

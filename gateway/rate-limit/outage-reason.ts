@@ -1,4 +1,10 @@
-/** Explains to operators why Redis is unavailable. */
+/** Explains to operators why Redis is unavailable, and what this means. */
+
+/** What an outage means for calls, by `RATE_LIMIT_ON_REDIS_OUTAGE`. */
+export const OUTAGE_EFFECTS = {
+  local: 'the rate limit is not shared',
+  deny: 'calls are rejected',
+} as const
 
 const NO_CONNECTION = 'no connection'
 
