@@ -24,6 +24,11 @@ export class Durations {
     this.counts[bucket] = (this.counts[bucket] ?? 0) + 1
     this.sum += seconds
   }
+
+  reset(): void {
+    this.counts.fill(0)
+    this.sum = 0
+  }
 }
 
 export class Histogram {
@@ -57,8 +62,9 @@ export class Histogram {
     return { name: this.name, help: this.#help, type: 'histogram', values, aggregator: 'sum' }
   }
 
+  /** Keeps the durations themselves, because callers cache them. */
   reset(): void {
-    this.#all.clear()
+    for (const durations of this.#all.values()) durations.reset()
   }
 
   #samplesOf({ labels, counts, sum }: Durations) {
