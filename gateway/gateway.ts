@@ -87,7 +87,7 @@ async function startGateway(settings: Settings, log: Logger): Promise<Running<Se
   const callMetrics = createCallMetrics(metrics)
   const logsCalls = settings.ACCESS_LOG === 'on'
   const accessLog = createAccessLog({ log, logsCalls, callMetrics, tracing, trustedProxies })
-  const forwarding = { backends, gatewaySecrets, timeoutMs, trustedProxies }
+  const forwarding = { baseUrl, backends, gatewaySecrets, timeoutMs, trustedProxies }
   const pages = createPagesProxy({ ...forwarding, servesPages: settings.SETTINGS_PAGES === 'on' })
   const listener = createGateway({
     contract: loadContract(),

@@ -35,6 +35,7 @@ import {
   type Response,
   type ResponseContext,
   renderHead,
+  type WholeResponse,
 } from './response.ts'
 
 /**
@@ -91,6 +92,8 @@ export interface ListenerOptions {
   onInvalidHead(call: Call, fields: readonly string[]): void
   /** Handles a valid request. Throws `Problem` to reject it. */
   serve(head: RequestHead, call: Call): Promise<Response> | Response
+  /** Returns the page that a person sees instead of the problem document; undefined for other clients. */
+  problemPage?(problem: Problem, call: Call): WholeResponse | undefined
   /** Returns the headers that every response has. `call` is undefined if no call was created. */
   commonHeaders(call: Call | undefined, status: number): readonly string[]
   /** Called when the response to a call is about to be written. */
@@ -320,7 +323,8 @@ export class Listener {
     const problem = asProblem(error)
     call.record.code = problem.code
     if (problem.status >= 500) this.#logFault(call, problem)
-    return problemResponse(problem, this.#options.baseUrl, call.requestId)
+    const page = this.#options.problemPage?.(problem, call)
+    return page ?? problemResponse(problem, this.#options.baseUrl, call.requestId)
   }
 
   /**

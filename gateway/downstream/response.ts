@@ -43,18 +43,26 @@ const PROXY_ERRORS: ReadonlyMap<number, string> = new Map([
   [504, 'http_response_timeout'],
 ])
 
+/** Returns the headers of the response to a problem, without its media type. */
+export function problemHeaders({ status, headers }: Problem): string[] {
+  const error = PROXY_ERRORS.get(status) ?? 'http_request_error'
+  return [
+    'cache-control',
+    'no-store',
+    'proxy-status',
+    `receivables-gateway; error=${error}`,
+    ...Object.entries(headers).flat(),
+  ]
+}
+
 export function problemResponse(
   problem: Problem,
   baseUrl: string,
   requestId: string,
 ): WholeResponse {
-  const error = PROXY_ERRORS.get(problem.status) ?? 'http_request_error'
-  const headers = ['content-type', PROBLEM_MEDIA_TYPE, 'cache-control', 'no-store']
-  headers.push('proxy-status', `receivables-gateway; error=${error}`)
-  for (const [name, value] of Object.entries(problem.headers)) headers.push(name, value)
   return {
     status: problem.status,
-    headers,
+    headers: ['content-type', PROBLEM_MEDIA_TYPE, ...problemHeaders(problem)],
     body: Buffer.from(renderProblem(problem, baseUrl, requestId)),
   }
 }

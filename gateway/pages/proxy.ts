@@ -19,7 +19,7 @@ import { createSpanId, traceHeaders } from '../../shared/process/trace.ts'
 import type { Abort } from '../call/abort.ts'
 import type { CallRecord } from '../call/call-record.ts'
 import { clientAddress, clientNetwork } from '../downstream/client-address.ts'
-import type { Response } from '../downstream/response.ts'
+import type { Response, WholeResponse } from '../downstream/response.ts'
 import { isFieldValue } from '../http1/fields.ts'
 import type { RequestHead } from '../http1/request-head.ts'
 import type { Backend, Backends } from '../upstream/backends.ts'
@@ -28,6 +28,7 @@ import { clientHeaders } from '../upstream/response-headers.ts'
 import { bufferPage } from './page-body.ts'
 import { type PageRoute, pageRouteOf } from './page-route.ts'
 import { PageSlots } from './page-slots.ts'
+import { createProblemPages } from './problem-page.ts'
 
 /** The request headers that every page may receive. */
 const REQUEST_HEADERS = [
@@ -49,6 +50,8 @@ const REQUEST_HEADERS = [
 export interface PagesProxy {
   /** Undefined if no page has this path. */
   routeOf(path: string): PageRoute | undefined
+  /** See `createProblemPages`. */
+  problemPage(problem: Problem, head: RequestHead, requestId: string): WholeResponse | undefined
   /**
    * Rejects with `Problem` 503 if no backend is reachable, or if the page gets no slot in time; with 504 if the
    * backend does not respond in time; and with 502 after any other failure. If the call is aborted with a `Problem`,
@@ -69,6 +72,7 @@ export interface PageRequest {
 }
 
 export interface PagesProxyOptions {
+  readonly baseUrl: string
   readonly backends: Backends
   readonly gatewaySecrets: readonly string[]
   readonly timeoutMs: number
@@ -126,8 +130,10 @@ export function createPagesProxy(options: PagesProxyOptions): PagesProxy {
     }
   }
 
+  const routeOf = (path: string) => pageRouteOf(path, servesPages)
   return {
-    routeOf: (path) => pageRouteOf(path, servesPages),
+    routeOf,
+    problemPage: createProblemPages(options.baseUrl, routeOf),
     forward,
     get waiting() {
       return slots.waiting

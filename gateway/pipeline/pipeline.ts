@@ -11,7 +11,7 @@ import type { Body, BodyLimits, Call } from '../call/call.ts'
 import { recordStep } from '../call/call-record.ts'
 import { clientAddress, clientNetwork } from '../downstream/client-address.ts'
 import { Listener, type ListenerOptions } from '../downstream/listener.ts'
-import { bodyTooLarge, CALL_BODY_LIMITS, mayFit, NO_BODY } from '../downstream/request-body.ts'
+import { CALL_BODY_LIMITS, mayFit, NO_BODY } from '../downstream/request-body.ts'
 import type { Response } from '../downstream/response.ts'
 import type { BodyFraming } from '../http1/body-decoder.ts'
 import { fieldValue } from '../http1/fields.ts'
@@ -21,6 +21,7 @@ import type { KnownKey } from '../keys/look-up.ts'
 import type { AccessLog } from '../observability/access-log.ts'
 import type { FinishedCall, UsageReporter } from '../observability/usage-reporter.ts'
 import type { PageRoute } from '../pages/page-route.ts'
+import { formTooLarge } from '../pages/problem-page.ts'
 import type { PagesProxy } from '../pages/proxy.ts'
 import { rateLimitHeaders } from '../rate-limit/headers.ts'
 import type { RateLimiter } from '../rate-limit/limiter.ts'
@@ -74,6 +75,8 @@ export function createGateway(dependencies: GatewayDependencies): Listener {
     ...dependencies,
     recordsSteps: tracing !== undefined,
     serve,
+    problemPage: (problem, { record, requestId }) =>
+      record.head && pages.problemPage(problem, record.head, requestId),
     commonHeaders: (call, status) =>
       rateLimitHeaders(call && allowanceToShow(rateLimiter, call, status)),
     onInvalidHead: (call, fields) => recordCachedKey(authenticator, call, fields),
@@ -282,7 +285,7 @@ async function servePage(
   const { requestId, record, abort } = call
   record.operation = { operationId: 'pages', path: `/${head.path.split('/', 2)[1]}/*` }
   const body = head.framing ? await readBody(head, head.framing, bodyLimits, call) : NO_BODY
-  if (body === 'tooLarge') throw bodyTooLarge(bodyLimits)
+  if (body === 'tooLarge') throw formTooLarge(bodyLimits)
   return pages.forward({ head, route, body, requestId, record, abort })
 }
 
