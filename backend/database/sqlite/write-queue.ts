@@ -34,6 +34,8 @@ interface JobState {
 interface Job {
   /** False as soon as the job starts or is rejected; only one of the two happens. */
   waiting: boolean
+  /** Whether the job was rejected because its turn did not come in time. It is then counted as lost. */
+  timedOut: boolean
   /**
    * Runs the work. Resolves to a function that reports the result to the caller, or throws the work's
    * error.
@@ -113,6 +115,7 @@ export class WriteQueue {
     const addedAt = performance.now()
     const job: Job = {
       waiting: true,
+      timedOut: false,
       run: async (state) => {
         job.waiting = false
         this.#waits?.observe((performance.now() - addedAt) / 1000)
@@ -128,6 +131,7 @@ export class WriteQueue {
     }
     const timer = setTimeout(() => {
       this.#ended.lost++
+      job.timedOut = true
       job.reject(unavailable(new Error(`The writer was not free for ${this.#waitMsMax} ms`)))
     }, this.#waitMsMax)
     this.#waiting.push(job)
@@ -181,12 +185,13 @@ export class WriteQueue {
       this.#readers.resume()
       this.#fault = rootOf(error)
       this.#losses.error('lost', { err: error, jobs: group.length }, 'transactions lost')
-      this.#ended.lost += group.length
+      this.#ended.lost += group.filter((job) => !job.timedOut).length
       for (const job of group) job.reject(unavailable(error))
       await this.#dropWriter()
       return group.length
     }
-    this.#ended.committed += settles.length - undone
+    const timedOut = group.slice(0, settles.length).filter((job) => job.timedOut).length
+    this.#ended.committed += settles.length - timedOut - undone
     this.#ended.rolledBack += undone
     for (const settle of settles) settle()
     return settles.length

@@ -10,7 +10,12 @@ import type { AuditRow, Transaction } from '../../../backend/database/tables.ts'
 import { createDebtor } from '../../../backend/debtors/debtors.ts'
 import { plainDebtor } from '../../fixtures/books/plain-records.ts'
 import { matches, rejectsWith } from '../../fixtures/matches.ts'
-import { insertRow, openTestDatabase, readRowIds } from '../../fixtures/service/database.ts'
+import {
+  insertRow,
+  lockDatabase,
+  openTestDatabase,
+  readRowIds,
+} from '../../fixtures/service/database.ts'
 import { until } from '../../fixtures/service/until.ts'
 
 const UNAVAILABLE = { code: 'service_unavailable', headers: { 'retry-after': '1' } }
@@ -111,6 +116,24 @@ t.test('a transaction that waits too long in the queue is rejected and never run
   await blocker
   await database.transaction((tx) => insertRow(tx, 'next'))
   t.strictSame(await readRowIds(database), ['next'])
+})
+
+t.test('a transaction that waits too long for another process counts as lost only', async (t) => {
+  // Regression: if the transaction was the next one, it also counted as committed.
+  const directory = t.testdir()
+  const url = `sqlite:${join(directory, 'test.db')}`
+  const database = await openTestDatabase(t, { url, waitMsMax: 200 })
+  const { committed, lost } = database.activity()
+  const unlock = await lockDatabase(t, join(directory, 'test.db'))
+  await rejectsWith(
+    t,
+    database.transaction((tx) => insertRow(tx, 'late')),
+    UNAVAILABLE,
+  )
+  await unlock()
+  await database.transaction((tx) => insertRow(tx, 'next'))
+  t.strictSame(await readRowIds(database), ['next'])
+  matches(t, database.activity(), { committed: committed + 1, lost: lost + 1 })
 })
 
 t.test('a full disk undoes the whole group of transactions, and only the group', async (t) => {
