@@ -168,6 +168,15 @@ async function idsByAmountOwed(
     .select('debtor_id')
     .where('account_id', '=', accountId)
     .where('currency', '=', currency)
+    // Archived debtors have a view of their own.
+    .where(({ exists, selectFrom }) =>
+      exists(
+        selectFrom('debtors')
+          .select('debtors.id')
+          .whereRef('debtors.id', '=', 'debtor_balances.debtor_id')
+          .where('debtors.status', '=', 'active'),
+      ),
+    )
     .where((eb) =>
       eb.and(
         start === undefined

@@ -71,6 +71,19 @@ t.test(
   },
 )
 
+t.test('archived customers are in their own view only, whatever the order', async (t) => {
+  // Regression: archived customers were among the others in the order by the amount owed.
+  const { ada, debtor, invoice, find } = await open(t)
+  const gone = await debtor('Gone')
+  await invoice(gone, 'G-1', '2026-02-01', 90_000)
+  await invoice(await debtor('Here'), 'H-1', '2026-02-01', 100)
+  t.equal((await ada.send('POST', `/settings/customers/${gone.id}/archive`)).status, 200)
+  for (const query of ['sort=due', 'sort=name', 'sort=-owes', 'view=owing&sort=-owes']) {
+    t.strictSame(await find(`customers?${query}`, 'name'), ['Here'], query)
+  }
+  t.strictSame(await find('customers?view=archived', 'name'), ['Gone'])
+})
+
 t.test(
   'unpaid invoices are sorted by due date, and filtered by amount, date and currency',
   async (t) => {
