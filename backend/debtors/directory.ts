@@ -191,11 +191,21 @@ async function idsByAmountOwed(
   return rows.map(({ debtor_id }) => debtor_id)
 }
 
+/** Returns how many of the debtors that a search found are in the view, on all pages. */
+export async function countSearchResults(
+  reader: Reader,
+  accountId: string,
+  query: DirectoryQuery,
+  found: readonly string[],
+): Promise<number> {
+  return (await idsOfSearchResults(reader, accountId, { ...query, after: undefined }, found)).length
+}
+
 /** Filters and sorts the few results of a search: the oldest due date first, then by name. */
 async function idsOfSearchResults(
   reader: Reader,
   accountId: string,
-  { view, after, today }: DirectoryQuery,
+  { view, after, today }: Pick<DirectoryQuery, 'view' | 'after' | 'today'>,
   found: readonly string[],
 ): Promise<string[]> {
   if (found.length === 0) return []

@@ -3,6 +3,7 @@ import { daysBetween, todayIn } from '../../calendar/calendar.ts'
 import type { DebtorRow, Reader } from '../../database/tables.ts'
 import { type Balance, readBalances } from '../../debtors/balances.ts'
 import {
+  countSearchResults,
   DIRECTORY_SORTS,
   DIRECTORY_VIEWS,
   type DirectorySort,
@@ -180,9 +181,13 @@ async function readList(
   const summary = hasTotals
     ? renderTotals(await readDueByAge(read, accountId, today))
     : found !== undefined
-      ? html`<p class="summary">${plural(found.length, 'customer')} found</p>`
+      ? renderFound(await countSearchResults(read, accountId, parsed.query, found))
       : undefined
   return { ...parsed, rows, balances, oldest, next, summary }
+}
+
+function renderFound(count: number): Html {
+  return html`<p class="summary">${plural(count, 'customer')} found</p>`
 }
 
 function renderTotals(due: Awaited<ReturnType<typeof readDueByAge>>): Html {

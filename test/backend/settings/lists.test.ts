@@ -84,6 +84,21 @@ t.test('archived customers are in their own view only, whatever the order', asyn
   t.strictSame(await find('customers?view=archived', 'name'), ['Gone'])
 })
 
+t.test('the number of customers that a search found is that of the view', async (t) => {
+  // Regression: the page counted the matches before it applied the view.
+  const { ada, debtor, invoice } = await open(t)
+  await invoice(await debtor('Jansen Late'), 'L-1', '2026-02-01', 100)
+  await debtor('Jansen Bouw')
+  for (const [query, count] of [
+    ['q=jansen', '2 customers found'],
+    ['q=jansen&view=overdue', '1 customer found'],
+    ['q=jansen&view=paused', '0 customers found'],
+    ['q=jansen&limit=1', '2 customers found'],
+  ] as const) {
+    matches(t, (await ada.page(`/settings/customers?${query}`)).text, containing(count), query)
+  }
+})
+
 t.test(
   'unpaid invoices are sorted by due date, and filtered by amount, date and currency',
   async (t) => {
