@@ -188,17 +188,20 @@ async function rerender(request: SessionRequest, problem: Problem, deps: Setting
 }
 
 /** Returns the data of the page, with the values of the request instead of the stored values. */
-async function readSentView({ session, id, fields }: SessionRequest, { database }: SettingsDeps) {
+async function readSentView(request: SessionRequest, deps: SettingsDeps) {
+  const { session, id, fields } = request
   const key = keyOf(id)
-  const own = await findWording(database.read, session.account.id, key)
+  const own = await findWording(deps.database.read, session.account.id, key)
   const values = { ...defaultWording(key.stage, key.language), ...sentWording(fields) }
+  const sent = fields.text('invoice').trim()
+  const sample = sent === '' ? await readSample(request, deps, key, values, '') : undefined
   return {
     session,
     key,
     values,
     isChanged: own !== undefined,
     isUnsaved: true,
-    invoice: fields.text('invoice'),
+    invoice: sample?.invoice?.number ?? sent,
   }
 }
 

@@ -91,6 +91,18 @@ t.test('an error is shown beside its field, and nothing is saved', async (t) => 
   t.equal((await ada.get('/settings/wording/firm-ja')).status, 404)
 })
 
+t.test('after a rejected save without an invoice number, the page names the invoice', async (t) => {
+  // Regression: the page said that nothing was owed, although the preview showed a real invoice.
+  const { engine, ada } = await open(t)
+  const unknown = { ...WORDING, opening: '{x}', invoice: '' }
+  matches(t, (await ada.submit(PATH, unknown)).text, containing('shows a made-up invoice'))
+  await engine.invoice('2026-11-20', { number: 'R-7' })
+  matches(t, await ada.submit(PATH, unknown), {
+    status: 422,
+    text: /The preview shows invoice <span translate="no">R-7</,
+  })
+})
+
 t.test('the default can be restored', async (t) => {
   const { engine, ada } = await open(t)
   const { json: standard } = await ada.get(PATH)
