@@ -13,6 +13,7 @@ interface AllowanceView {
   readonly session: Session
   readonly scopes: readonly Scope[]
   readonly rows: readonly ApiKeyRow[]
+  readonly now: Date
 }
 
 export function renderAllowance(frame: Frame, view: AllowanceView): Html {
@@ -44,10 +45,10 @@ ${
   })
 }
 
-function renderChoice(scope: Scope, { scopes, rows }: AllowanceView): Html {
-  const holders = rows.filter((row) => {
-    return row.revoked_at === null && readScopes(row.granted_scopes).includes(scope)
-  }).length
+function renderChoice(scope: Scope, { scopes, rows, now }: AllowanceView): Html {
+  const holders = rows.filter(
+    (row) => keyStatus(row, now) === 'active' && readScopes(row.granted_scopes).includes(scope),
+  ).length
   return html`<label class="check"><input type="checkbox" name="scopes" value="${scope}"${attribute('checked', scopes.includes(scope))}>
 <span>${SCOPE_WORDS[scope]} <span class="hint">${plural(holders, 'key')}</span></span></label>`
 }

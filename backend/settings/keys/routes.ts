@@ -264,12 +264,12 @@ export const allowancePages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: '/settings/scope-allowance',
-    async handle({ session }, { database }) {
+    async handle({ session, now }, { database }) {
       const scopes = allowedScopes(session.account.scopeAllowance)
       const rows = await listApiKeys(database.read, session.account.id)
       return {
         json: { scopes },
-        page: (frame) => renderAllowance(frame, { session, scopes, rows }),
+        page: (frame) => renderAllowance(frame, { session, scopes, rows, now }),
       }
     },
   },

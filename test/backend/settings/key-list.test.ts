@@ -44,6 +44,21 @@ t.test('the page that revokes a key shows a call that was made just now', async 
   )
 })
 
+t.test('the account-wide permissions count the active keys only', async (t) => {
+  // Regression: expired keys were counted, although no call can use them.
+  const { backend } = await startSettings(t)
+  const admin = await logIn(backend, ADMIN)
+  const issue = (more: object) =>
+    admin.send('POST', PATH, { name: 'Shop', scopes: ['debtors:read'], ...more })
+  t.equal((await issue({})).status, 201)
+  t.equal((await issue({ expires_at: '2026-11-22T10:15:00Z' })).status, 201)
+  const page = async () =>
+    (await (await logIn(backend, ADMIN)).page('/settings/scope-allowance')).text
+  matches(t, await page(), /value="debtors:read"[\s\S]*?<span class="hint">2 keys</)
+  backend.now = new Date('2026-11-23T10:15:00.000Z')
+  matches(t, await page(), /value="debtors:read"[\s\S]*?<span class="hint">1 key</)
+})
+
 t.test('the page shows the webhook endpoints', async (t) => {
   matches(t, (await ada.page(PATH)).text, /There is no endpoint yet/)
   const input = { url: 'https://hooks.example.com/receivables', description: 'ERP', events: ['*'] }
