@@ -85,6 +85,8 @@ function respond(
   { headers }: Request,
 ): ResponseObject {
   const takesGzip = /\bgzip\b(?!\s*;\s*q=0)/i.test(String(headers['accept-encoding'] ?? ''))
+  const ifNoneMatch = headers['if-none-match']
+  if (typeof ifNoneMatch === 'string') headers['if-none-match'] = strongTags(ifNoneMatch, version)
   const { buffer, byteOffset, byteLength } = takesGzip ? zipped : content
   const response = h
     .response(Buffer.from(buffer, byteOffset, byteLength))
@@ -94,6 +96,15 @@ function respond(
     .header('vary', 'accept-encoding')
     .header('cache-control', isImmutable ? CACHED_FOREVER : 'no-cache')
   return takesGzip ? response.header('content-encoding', 'gzip') : response
+}
+
+/**
+ * hapi compares the tags of `If-None-Match` strongly, and does not know `*`. RFC 9110, section 13.1.2, requires the weak
+ * comparison, which ignores `W/`.
+ */
+function strongTags(ifNoneMatch: string, version: string): string {
+  if (ifNoneMatch.trim() === '*') return `"${version}"`
+  return ifNoneMatch.replaceAll(/(?<=^|[\s,])W\/(?=")/g, '')
 }
 
 function route(

@@ -217,6 +217,23 @@ t.test('a request for an unchanged page gets 304', async (t) => {
   matches(t, revalidated, { status: 304, text: '' })
 })
 
+t.test('If-None-Match compares weakly, and * matches every page', async (t) => {
+  // Regression: `*`, and the weakened ETag of a compressed page, got the whole page (RFC 9110, section 13.1.2).
+  for (const encoding of ['identity', 'gzip']) {
+    const request = (headers: Record<string, string>) =>
+      backend.request('GET', '/docs', { headers: { 'accept-encoding': encoding, ...headers } })
+    const tag = (await request({})).headers.get('etag') ?? ''
+    for (const value of [`W/${tag}`, '*', `"other", W/${tag}`, ` ${tag} ,"other"`]) {
+      const response = await request({ 'if-none-match': value })
+      matches(t, response, { status: 304, text: '' }, `${encoding} ${value}`)
+      t.equal(response.headers.get('etag'), tag)
+    }
+    for (const value of ['"other"', 'W/"other"', '"*"']) {
+      t.equal((await request({ 'if-none-match': value })).status, 200, `${encoding} ${value}`)
+    }
+  }
+})
+
 t.test('the Postman collection has a call of each operation, as in the reference', async (t) => {
   const { text } = await backend.request('GET', '/docs/receivables.postman_collection.json')
   const { info, variable, item: folders } = JSON.parse(text)
