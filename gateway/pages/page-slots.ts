@@ -11,11 +11,14 @@ const QUEUE_LENGTH_MAX = 1_000
 
 export class PageSlots {
   #free: number
+  readonly #waitMs: number
   /** For each waiting page, the function that lets it begin to load. */
   readonly #queue = new FairQueue<() => void>()
 
-  constructor(max: number) {
+  /** `waitMs` is how long a page may wait for a slot. */
+  constructor(max: number, waitMs = WAIT_MS_MAX) {
     this.#free = max
+    this.#waitMs = waitMs
   }
 
   get waiting(): number {
@@ -45,10 +48,11 @@ export class PageSlots {
     return new Promise((resolve, reject) => {
       const fail = (reason: Error) => {
         clearTimeout(timer)
+        abort.listen(undefined)
         this.#queue.filter((queued) => queued !== start)
         reject(reason)
       }
-      const timer = setTimeout(() => fail(tooManyPages()), WAIT_MS_MAX)
+      const timer = setTimeout(() => fail(tooManyPages()), this.#waitMs)
       const start = () => {
         clearTimeout(timer)
         abort.listen(undefined)
