@@ -1,7 +1,7 @@
 /**
- * A rehearsal plans and sends reminders as if it were a given date and time. It ends when no message is due by that
- * time, or when the mail server is unavailable. The backend's own planner and worker do not run (`REHEARSAL=on`), but
- * other rehearsals may run at the same time.
+ * A rehearsal plans and sends reminders as if it were a given date and time. It ends when planning again adds no
+ * message, or after `ROUNDS_MAX` rounds; if the mail server is unavailable, messages remain due. The backend's own
+ * planner and worker do not run (`REHEARSAL=on`), but other rehearsals may run at the same time.
  */
 import { createId } from '../../shared/contract/id.ts'
 import { isOrphaned } from '../background/leases.ts'
