@@ -1073,7 +1073,10 @@ export type Allocation = {
 
 /** The effects of recording the payment, as they were at that time. */
 export type PaymentEffects = {
-  /** The invoices to which the payment was allocated, in their state afterwards. */
+  /**
+   * The invoices to which the payment was allocated, in their state afterwards. With `allow_overpayment`,
+   * also the invoices of the request on which nothing was due, and to which nothing was allocated.
+   */
   invoices: {
     id: InvoiceId
     status: InvoiceStatus
