@@ -35,7 +35,8 @@ export async function bounceMessage(
     await scheduleNextRun(tx, message.id, retryAt)
     const soft_bounces = message.soft_bounces + 1
     const change = { ...bounce, status: 'queued', soft_bounces, scheduled_for: retryAt } as const
-    return changeMessage(tx, message, { ...change, sent_at: null }, detail, now)
+    const reset = { sent_at: null, delivered_at: null }
+    return changeMessage(tx, message, { ...change, ...reset }, detail, now)
   }
   await scheduleNextRun(tx, message.id, null)
   const bounced = await changeMessage(tx, message, { ...bounce, status: 'bounced' }, detail, now)

@@ -160,6 +160,19 @@ t.test(
   },
 )
 
+t.test('a soft bounce also undoes an earlier report of delivery', async (t) => {
+  // Regression: the queued message still had the time of its delivery, and would be `delivered` as soon as it is sent.
+  const service = await startMailService(t)
+  const { id } = await sentReminder(service)
+  await service.post(deliveryReport({ messageId: id, action: 'delivered', status: '2.1.5' }))
+  await service.post(deliveryReport({ messageId: id, status: '4.2.2' }))
+  matches(t, await messageOf(service, id), {
+    status: 'queued',
+    sent_at: null,
+    delivery: { delivered_at: null },
+  })
+})
+
 t.test('a complaint stops reminders permanently, and cannot be cleared', async (t) => {
   const service = await startMailService(t)
   const { debtor, id } = await sentReminder(service)
