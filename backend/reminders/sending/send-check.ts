@@ -4,7 +4,7 @@
  * transaction has committed. If the data cannot be read, the transaction fails and nothing is sent.
  *
  * If the lease of a message expires, the send check runs again. The message may already have been handed over, so
- * it is handed over at most once more, with the same Message-ID.
+ * it is handed over at most once more, with the same Message-ID, unless a report of its delivery has arrived.
  */
 import { sql } from 'kysely'
 import { findLogo } from '../../accounts/logo.ts'
@@ -25,6 +25,7 @@ import {
   type Situation,
 } from '../safety-rails.ts'
 import { REMINDER_LEASES, START_MS_MAX, scheduleNextRun } from './leases.ts'
+import { markSent } from './mark-sent.ts'
 import { ensureText, readMessageHtml, showsOutdatedPayment, writeText } from './text.ts'
 import {
   countUnknownOutcome,
@@ -62,6 +63,12 @@ export async function runSendCheck(
 ): Promise<HandOver | undefined> {
   const locked = await lockWaitingMessage(tx, messageId, now)
   if (locked === undefined) return undefined
+  const { message, reminder } = locked
+  if (message.status === 'sending' && message.delivered_at !== null) {
+    await markSent(tx, message, reminder, null, now)
+    await replanDebtor(tx, message.account_id, message.debtor_id, now)
+    return undefined
+  }
   const waiting = await countUnknownOutcome(tx, locked, now)
   if (waiting === undefined) return undefined
   const situation = await situationOf(tx, waiting, now)

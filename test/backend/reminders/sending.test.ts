@@ -166,6 +166,18 @@ for (const result of [
   })
 }
 
+t.test('a delivered message is not sent again if its worker was killed', async (t) => {
+  // Regression: the report of delivery was ignored, and the debtor got the message twice.
+  const engine = await startEngine(t)
+  await engine.invoice('2026-11-19')
+  await engine.plan(MORNING)
+  const { messageId } = await crashAfterSendCheck(engine)
+  await engine.service.post(deliveryReport({ messageId, action: 'delivered', status: '2.1.5' }))
+  await engine.at('2026-11-24T08:10:00.000Z')
+  t.equal(engine.smtp.mails.length, 0)
+  t.strictSame(await engine.log(), ['friendly:delivered'])
+})
+
 t.test(
   'if the mail server is unavailable for an hour, each message is sent once afterwards',
   async (t) => {
