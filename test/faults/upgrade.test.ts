@@ -157,6 +157,10 @@ async function upgrade(t: Test, kind: 'postgres' | 'sqlite') {
     (await call(`${urls()[0]}/api/v1/${path}`, { key: apiKey, body, dispatcher })).json.id
   const debtor_id = await post('debtors', { name: 'Globex' })
   const invoiceId = await post('invoices', { debtor_id, currency: 'EUR', amount: 900_000_000 })
+  // The payers keep the writer busy, so that a command that starts later may not get it in time.
+  const login = ['--email', ADMIN.email, '--role', 'admin', '--password', ADMIN.password]
+  await cli('users', 'create', '--account', account, ...login)
+  const admin = await logInCreditingAdmin({ urls, ...ADMIN })
   const history = startHistory(join(directory, 'history.jsonl'))
   let paid = 0
   let isOver = false
@@ -173,9 +177,6 @@ async function upgrade(t: Test, kind: 'postgres' | 'sqlite') {
     const before = paid
     await until(() => paid >= before + 2 * PAYERS, 'payments flow')
   }
-  const login = ['--email', ADMIN.email, '--role', 'admin', '--password', ADMIN.password]
-  await cli('users', 'create', '--account', account, ...login)
-  const admin = await logInCreditingAdmin({ urls, ...ADMIN })
   let credited = 0
   const crediting = (async () => {
     for (; !isOver; credited++) await admin.credit(invoiceId, `credit-${credited}`, CREDIT)
