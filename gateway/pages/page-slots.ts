@@ -6,7 +6,6 @@ import { Problem } from '../../shared/contract/problem.ts'
 import type { Abort } from '../call/abort.ts'
 import { FairQueue } from '../upstream/fair-queue.ts'
 
-const WAIT_MS_MAX = 5_000
 const QUEUE_LENGTH_MAX = 1_000
 
 export class PageSlots {
@@ -16,7 +15,7 @@ export class PageSlots {
   readonly #queue = new FairQueue<() => void>()
 
   /** `waitMs` is how long a page may wait for a slot. */
-  constructor(max: number, waitMs = WAIT_MS_MAX) {
+  constructor(max: number, waitMs: number) {
     this.#free = max
     this.#waitMs = waitMs
   }

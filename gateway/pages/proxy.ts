@@ -30,6 +30,9 @@ import { type PageRoute, pageRouteOf } from './page-route.ts'
 import { PageSlots } from './page-slots.ts'
 import { createProblemPages } from './problem-page.ts'
 
+/** How long a page may wait until it can be loaded. */
+const SLOT_WAIT_MS = 5_000
+
 /** The request headers that every page may receive. */
 const REQUEST_HEADERS = [
   'accept',
@@ -84,7 +87,7 @@ export interface PagesProxyOptions {
 
 export function createPagesProxy(options: PagesProxyOptions): PagesProxy {
   const { backends, gatewaySecrets, timeoutMs, trustedProxies, servesPages } = options
-  const slots = new PageSlots(backends.pagesMax)
+  const slots = new PageSlots(backends.pagesMax, SLOT_WAIT_MS)
   const exchange = createExchange({ gatewaySecrets, timeoutMs })
 
   async function forward(request: PageRequest): Promise<Response> {

@@ -36,7 +36,7 @@ t.test(
 )
 
 t.test('a page that gets a slot no longer listens for an abort of its wait', async (t) => {
-  const slots = new PageSlots(1)
+  const slots = new PageSlots(1, 60_000)
   const release = await slots.acquire('203.0.113.7', new Abort())
   const next = new ObservedAbort()
   const waiting = slots.acquire('203.0.113.7', next)
