@@ -1,11 +1,10 @@
-import { Writable } from 'node:stream'
 import { setImmediate } from 'node:timers/promises'
 import type { Redis } from 'ioredis'
-import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import { type Allowance, isOverLimit, type RateLimiter } from '../../gateway/rate-limit/limiter.ts'
 import { createLocalRateLimiter } from '../../gateway/rate-limit/local-limiter.ts'
 import { matches, rejectsWith } from '../fixtures/matches.ts'
+import { recordLog } from '../fixtures/recorded-log.ts'
 import { connectRateLimiter, startRedis } from '../fixtures/servers/redis.ts'
 import { until } from '../fixtures/service/until.ts'
 
@@ -233,15 +232,7 @@ const UNUSABLE: Record<string, (redis: Redis, name: string) => Promise<unknown>>
 for (const onOutage of ['local', 'deny'] as const) {
   t.test(`policy ${onOutage}: an unusable counter affects only its own key`, async (t) => {
     const redis = await startRedis(t)
-    const lines: unknown[] = []
-    const log = pino(
-      new Writable({
-        write(line, _, done) {
-          lines.push(JSON.parse(line))
-          done()
-        },
-      }),
-    )
+    const { log, lines } = recordLog<object>()
     const rateLimiter = connectRateLimiter(t, redis.url, { onOutage, log })
     await untilExact(rateLimiter)
     const [bad, good] = [newKey(), newKey()]

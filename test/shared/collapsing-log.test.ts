@@ -1,22 +1,13 @@
-import { Writable } from 'node:stream'
-import { pino } from 'pino'
 import t from 'tap'
 import { createCollapsingLog } from '../../shared/process/collapsing-log.ts'
 import { matches } from '../fixtures/matches.ts'
+import { recordLog } from '../fixtures/recorded-log.ts'
 import { until } from '../fixtures/service/until.ts'
 
 t.test(
   'the first event of a kind is logged in full, the others within the next second as a count',
   async (t) => {
-    const lines: { msg: string; more?: number; err?: { stack: string } }[] = []
-    const log = pino(
-      new Writable({
-        write(line, _, done) {
-          lines.push(JSON.parse(line))
-          done()
-        },
-      }),
-    )
+    const { log, lines } = recordLog<{ msg: string; more?: number; err?: { stack: string } }>()
     const collapsingLog = createCollapsingLog(log)
     for (let call = 0; call < 100; call++) {
       collapsingLog.warn('a', { err: new Error('unavailable') }, 'backend a')

@@ -1,21 +1,12 @@
-import { Writable } from 'node:stream'
-import { pino } from 'pino'
 import t from 'tap'
 import { createMetrics } from '../../shared/process/metrics.ts'
 import { listenForOperations } from '../../shared/process/operations.ts'
 import { matches } from '../fixtures/matches.ts'
+import { recordLog } from '../fixtures/recorded-log.ts'
 
 t.test('a failed request of an operator is logged', async (t) => {
   // Before the fix, the response was 500, and nothing said why.
-  const lines: object[] = []
-  const log = pino(
-    new Writable({
-      write(line, _, done) {
-        lines.push(JSON.parse(line))
-        done()
-      },
-    }),
-  )
+  const { log, lines } = recordLog<object>()
   const operations = await listenForOperations({
     ...{ host: '127.0.0.1', port: 0, metrics: createMetrics('test'), log },
     health: () => Promise.reject(new Error('the database hangs')),

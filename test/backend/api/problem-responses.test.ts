@@ -1,22 +1,13 @@
-import { Writable } from 'node:stream'
 import { server as createHapi } from '@hapi/hapi'
-import { pino } from 'pino'
 import t from 'tap'
 import { respondWithProblems } from '../../../backend/http/problem-responses.ts'
 import { matches } from '../../fixtures/matches.ts'
+import { recordLog } from '../../fixtures/recorded-log.ts'
 import { BASE_URL } from '../../fixtures/service/backend.ts'
 
 t.test('a response that cannot be sent is logged and counted', async (t) => {
   // Regression: hapi responded with 500, but the reason was neither logged nor counted.
-  const lines: object[] = []
-  const log = pino(
-    new Writable({
-      write(line, _, done) {
-        lines.push(JSON.parse(line))
-        done()
-      },
-    }),
-  )
+  const { log, lines } = recordLog<object>()
   const codes: string[] = []
   const server = createHapi({ debug: false })
   respondWithProblems(server, {
