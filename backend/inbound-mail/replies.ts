@@ -23,9 +23,14 @@ export async function recordReply(tx: Transaction, reply: Reply, now: Date): Pro
   await pauseChasing(tx, reply.debtor, now)
 }
 
-/** Pauses all reminders to the debtor until a person resumes them. */
+/**
+ * Pauses all reminders to the debtor until a person resumes them, even if they are already paused until a certain time:
+ * a person should read the reply first.
+ */
 async function pauseChasing(tx: Transaction, debtor: DebtorRow, now: Date): Promise<void> {
-  if (debtor.chasing_status !== 'active') return
+  const { chasing_status: status, chasing_until: until } = debtor
+  const lastsUntilResumed = status !== 'active' && until === null
+  if (lastsUntilResumed) return
   const pause = {
     chasing_status: 'paused',
     chasing_reason: 'replied',

@@ -1,6 +1,8 @@
 // The effects of inbound mail: bounces, complaints and replies.
 import t from 'tap'
+import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import type { MessageRow } from '../../../backend/database/tables.ts'
+import { pauseChasing } from '../../../backend/debtors/chasing.ts'
 import { matches, rejectsWith } from '../../fixtures/matches.ts'
 import {
   INBOUND_SECRET,
@@ -207,6 +209,35 @@ t.test('a reply is logged, and pauses chasing until a person resumes it', async 
     chasing: { status: 'paused', reason: 'replied', until: null },
   })
   t.strictSame(await service.events(), ['message.received', 'debtor.updated'])
+})
+
+t.test('a reply removes the end of a pause', async (t) => {
+  // Regression: reminders continued after the reply, at the time until which a person had paused them.
+  const service = await startMailService(t)
+  const { books } = service
+  const { debtor, id } = await sentReminder(service)
+  const { accountId, backend } = books
+  const pauseReminders = (reason: string, until: Date | null) =>
+    backend.database.transaction((tx) =>
+      pauseChasing(
+        tx,
+        accountId,
+        debtor.id,
+        { reason, until },
+        { actor: OPERATOR, now: backend.now },
+      ),
+    )
+  const chasing = async () => (await books.read(`/api/v1/debtors/${debtor.id}`)).chasing
+  await pauseReminders('pays on Friday', new Date(backend.now.getTime() + 86_400_000))
+  await service.post(reply(id))
+  t.strictSame(await chasing(), { status: 'paused', reason: 'replied', until: null })
+  await pauseReminders('a lawyer is involved', null)
+  await service.post(reply(id, { body: 'Please wait.\n' }))
+  t.strictSame(
+    await chasing(),
+    { status: 'paused', reason: 'a lawyer is involved', until: null },
+    'a pause without an end is kept',
+  )
 })
 
 t.test('a long reply is not cut within a character', async (t) => {
