@@ -62,8 +62,8 @@ export class Call {
    * counted.
    */
   allowance: Allowance | undefined = undefined
-  /** The key whose limit the response headers show if the call has no allowance. */
-  limitedKey: { readonly keyId: string; readonly rateLimit: number } | undefined = undefined
+  /** The key whose limit the rate-limit headers show if the call has no allowance. */
+  keyForLimitHeaders: { readonly keyId: string; readonly rateLimit: number } | undefined = undefined
   /** Whether the key is cached. The memory of the call then belongs to the partition of known keys. */
   isKeyKnown = false
   /** Whether `100 Continue` was sent. */

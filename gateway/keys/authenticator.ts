@@ -176,8 +176,8 @@ export class Authenticator {
   }
 
   /**
-   * Resolves with the result of a look-up that began after `since` (`performance.now()`). All waiting calls
-   * share one look-up. Rejects as `lookUp` does.
+   * Resolves with the result of a look-up that began at or after `since` (`performance.now()`). All waiting
+   * calls share one look-up. Rejects as `lookUp` does.
    */
   confirm(digest: string, since: number): Promise<KnownKey> {
     const cached = this.#known.get(digest)

@@ -39,9 +39,12 @@ export function allowanceToShow(
   call: Call,
   status: number,
 ): Allowance | undefined {
-  const { allowance, limitedKey } = call
+  const { allowance, keyForLimitHeaders } = call
   if (status === 401) return undefined
-  return allowance ?? (limitedKey && rateLimiter.peek(limitedKey.keyId, limitedKey.rateLimit))
+  return (
+    allowance ??
+    (keyForLimitHeaders && rateLimiter.peek(keyForLimitHeaders.keyId, keyForLimitHeaders.rateLimit))
+  )
 }
 
 /**

@@ -10,8 +10,9 @@ export interface AddressCheck {
   addressOf(head: RequestHead, call: Call): string
   isAllowed(key: KnownKey, head: RequestHead, call: Call): boolean
   /**
-   * Confirms the key with `Authenticator.confirm`; `since` defaults to the arrival of the call. Also rejects
-   * with `Problem` 403 if the address is not allowed; that response shows the current limit of the key.
+   * Resolves with the result of a look-up that began at or after `since`, by default the arrival of the call.
+   * Rejects with `Problem` as `Authenticator.confirm` does, and with 403 if the address is not allowed. The
+   * headers of the 403 show the current limit of the key.
    */
   confirm(digest: string, head: RequestHead, call: Call, since?: number): Promise<KnownKey>
 }
@@ -34,7 +35,7 @@ export function createAddressCheck(
     isAllowed,
     async confirm(digest, head, call, since = call.arrivedAt) {
       const key = await authenticator.confirm(digest, since)
-      call.limitedKey = key
+      call.keyForLimitHeaders = key
       if (isAllowed(key, head, call)) return key
       applyLimitWithoutCounting(call, key)
       throw addressNotAllowed()

@@ -157,7 +157,7 @@ function createApi(dependencies: GatewayDependencies) {
     const credential = authenticator.readCredential(head.headers.get('authorization'))
     const { cached } = credential
     call.isKeyKnown = cached !== undefined
-    call.limitedKey = cached
+    call.keyForLimitHeaders = cached
     const serveReceived = (body: Body) => serveWithKey({ head, call, credential, body, routing })
     if (head.framing === undefined) return serveReceived(NO_BODY)
     return readBody(head, head.framing, CALL_BODY_LIMITS, call).then(serveReceived)
@@ -234,7 +234,7 @@ function lookUp(
 function recordKey(call: Call, key: KnownKey): void {
   call.record.keyId = key.keyId
   call.record.accountId = key.accountId
-  call.limitedKey = key
+  call.keyForLimitHeaders = key
 }
 
 function keyNotChecked(): Problem {
@@ -247,13 +247,13 @@ function traceOf({ headers }: RequestHead) {
   return continueTrace(headers.get('traceparent'), headers.get('tracestate'))
 }
 
-/** Sets `limitedKey` if the key is cached, so that the response headers show its limit. */
+/** Sets `keyForLimitHeaders` if the key is cached, so that the response headers show its limit. */
 function recordCachedKey(
   authenticator: Authenticator,
   call: Call,
   fields: readonly string[],
 ): void {
-  call.limitedKey = authenticator.peek(fieldValue(fields, 'authorization'))
+  call.keyForLimitHeaders = authenticator.peek(fieldValue(fields, 'authorization'))
 }
 
 function finishedCall(call: Call, status: number): FinishedCall {
