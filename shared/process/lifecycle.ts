@@ -7,7 +7,7 @@ import { parseArgs } from 'node:util'
 import { createLogger, LOG_LEVELS, type Logger } from './log.ts'
 import {
   describeSettings,
-  findUnknown,
+  findSuspectVariables,
   httpUrl,
   integer,
   oneOf,
@@ -172,7 +172,7 @@ function readCommandLine<S extends Schema>(options: ProcessOptions<S>): Settings
     const settings = readAll(options)
     const notes = [...check(settings)]
     if (values['check-config']) {
-      for (const name of findUnknown(schema, process.env)) {
+      for (const name of findSuspectVariables(schema, process.env)) {
         // OpenTelemetry's packages read more variables than our settings name.
         if (!name.startsWith('OTEL_')) notes.push(`${name} is not a setting of this process.`)
       }

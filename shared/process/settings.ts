@@ -1,8 +1,8 @@
 /**
  * Settings are read from the environment at the start and passed down as values. A secret can also be read
  * from the file that `NAME_FILE` names, and is then read again at each reload. All faults are reported
- * together. An unknown name with our prefix is a fault too. Without this, a mistyped name would silently have
- * no effect.
+ * together. A variable that has the prefix of this process, such as `GATEWAY_`, but is neither a setting nor in
+ * `foreign` is a fault too. Without this, a mistyped name would silently have no effect.
  */
 import { readFileSync } from 'node:fs'
 
@@ -86,10 +86,11 @@ function isNameIn(schema: Record<string, Setting<unknown>>, name: string): boole
 }
 
 /**
- * Returns the variables that share their first word with a setting but are not settings. They may be
- * mistyped, or belong to another process.
+ * Returns the variables that are not settings, but begin with the first word of a setting, such as `REDIS_`.
+ * They may be mistyped, or belong to another process. `readSettings` rejects only those with the prefix of
+ * this process.
  */
-export function findUnknown(
+export function findSuspectVariables(
   schema: Record<string, Setting<unknown>>,
   environment: Environment,
 ): string[] {
