@@ -142,7 +142,7 @@ async function recordSamplePayment(
   tx: Transaction,
   account: AccountRow,
   invoice: InvoiceRow,
-  { currency, amount, paid = amount, paidDaysAgo = 0 }: SampleInvoice,
+  { currency, amount, paidAmount = amount, paidDaysAgo = 0 }: SampleInvoice,
   now: Date,
 ): Promise<void> {
   await recordPayment(
@@ -158,7 +158,7 @@ async function recordSamplePayment(
     },
     {
       target: { kind: 'invoice', invoiceId: invoice.id },
-      amount: paid,
+      amount: paidAmount,
       currency,
       allowOverpayment: false,
       receivedOn: addDays(todayIn(account.timezone, now), -paidDaysAgo),

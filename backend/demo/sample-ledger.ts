@@ -17,9 +17,10 @@ export interface SampleInvoice {
     tax: number
   }[]
   readonly draft?: true
-  /** How many days ago the invoice was paid: in full, unless `paid` is given. */
+  /** How many days ago a payment for the invoice was received; absent if none was. */
   readonly paidDaysAgo?: number
-  readonly paid?: number
+  /** The amount of this payment, in minor units; by default, the amount of the invoice. */
+  readonly paidAmount?: number
   /** The messages about the invoice, which the log shows. */
   readonly messages?: readonly SampleMessage[]
 }
@@ -85,7 +86,7 @@ export const SAMPLE_LEDGER: readonly SampleDebtor[] = [
         termsDays: 30,
         currency: 'EUR',
         amount: 4_300_00,
-        paid: 2_000_00,
+        paidAmount: 2_000_00,
         paidDaysAgo: 20,
         messages: [
           { daysAgo: 42, stage: 'friendly', status: 'delivered' },
