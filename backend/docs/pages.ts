@@ -14,7 +14,7 @@ import { referencePage } from './reference.ts'
 
 const GUIDES = new URL('../../docs/', import.meta.url)
 /** The base URL in the guides. Rendering replaces it with the base URL of the installation. */
-const WRITTEN_BASE_URL = 'http://127.0.0.1:8080'
+const GUIDES_BASE_URL = 'http://127.0.0.1:8080'
 
 /** The guides in reading order. Other files of the folder are for operators, and are not served. */
 const GROUPS: Readonly<Record<string, readonly string[]>> = {
@@ -43,9 +43,9 @@ function guidePage(name: string, baseUrl: string, responses: ReadonlyMap<string,
     throw new Error(`docs/${name}.md must begin with a title and a sentence`)
   }
   try {
-    const written = text.replaceAll(WRITTEN_BASE_URL, baseUrl)
-    const { body, headings } = renderMarkdown(written, {
-      after: (id) => renderCodeFacts(id, responses.get(id)),
+    const markdown = text.replaceAll(GUIDES_BASE_URL, baseUrl)
+    const { body, headings } = renderMarkdown(markdown, {
+      after: (id) => renderErrorFacts(id, responses.get(id)),
     })
     return {
       path: `/docs/${name}`,
@@ -69,7 +69,7 @@ function errorResponses({ operations }: ContractDocument): ReadonlyMap<string, u
 }
 
 /** Renders the status, the title and the example response of an error code, which follow its heading. */
-function renderCodeFacts(id: string, response: unknown): Html {
+function renderErrorFacts(id: string, response: unknown): Html {
   const code = ERROR_CODES.find((candidate) => candidate === id)
   if (code === undefined) return html``
   const { status, title, retryable } = problemType(code)

@@ -30,7 +30,7 @@ const EXAMPLE_FILES = ['README.md', 'client.ts', 'post-payments.ts', 'receivable
  * The base URLs in the OpenAPI document and in the examples. Rendering replaces them with the base URL of the
  * installation.
  */
-const WRITTEN_BASE_URL = 'http://localhost:8080'
+const CONTRACT_BASE_URL = 'http://localhost:8080'
 const EXAMPLES_BASE_URL = 'http://127.0.0.1:8080'
 
 const HTML = 'text/html; charset=utf-8'
@@ -40,9 +40,9 @@ const STYLESHEET = 'text/css; charset=utf-8'
 const TEXT = 'text/plain; charset=utf-8'
 
 export function renderDocs(baseUrl: string): RenderedDocs {
-  const written = readContractDocument()
-  const yaml = written.yaml.replaceAll(WRITTEN_BASE_URL, baseUrl)
-  const json = written.json.replaceAll(WRITTEN_BASE_URL, baseUrl)
+  const contract = readContractDocument()
+  const yaml = contract.yaml.replaceAll(CONTRACT_BASE_URL, baseUrl)
+  const json = contract.json.replaceAll(CONTRACT_BASE_URL, baseUrl)
   const document = readDocument(json)
   const pages = docsPages(document, baseUrl)
   const asset = (name: string, type: string) =>

@@ -11,9 +11,9 @@ import { type PrintedResponse, parseResponse, runCurl } from '../fixtures/servic
 import { missingRuntime } from '../fixtures/service/languages.ts'
 import { startSystem } from '../fixtures/service/system.ts'
 
-const WRITTEN_URL = 'http://127.0.0.1:8080'
+const GUIDES_BASE_URL = 'http://127.0.0.1:8080'
 const run = promisify(execFile)
-const system = await startSystem(t, { backendEnv: { BASE_URL: WRITTEN_URL } })
+const system = await startSystem(t, { backendEnv: { BASE_URL: GUIDES_BASE_URL } })
 const { operator, url } = system
 
 interface Block {
@@ -69,7 +69,7 @@ async function follow(t: Test, guide: string, reader: Reader): Promise<void> {
   for (const { language, text } of blocksOf(guide)) {
     if (language === 'sh') {
       const script = text
-        .replaceAll(WRITTEN_URL, url)
+        .replaceAll(GUIDES_BASE_URL, url)
         .replace(/^export (\w+)=(\S*…).*$/gm, (_, name: string) => {
           env[name] = known[name] ?? ''
           t.not(env[name], '', `${name} is known by now`)
