@@ -44,7 +44,7 @@ const STATES: Readonly<Record<AccountStatus, { readonly title: string; readonly 
   },
   trial_paused: {
     title: 'The trial of this account is paused',
-    text: 'No reminder is sent, and API calls that write are rejected with status 423. You can still read everything. When the trial is resumed, reminders are scheduled from that day on.',
+    text: 'No reminder is sent, and API calls that write are rejected with status 423. You can still read everything. When the trial is resumed, reminders that are then due are sent.',
   },
   suspended: {
     title: 'This account is suspended',

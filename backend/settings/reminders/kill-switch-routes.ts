@@ -42,7 +42,7 @@ function switchPage(on: boolean): SessionPage {
       const reason = fields.text('reason')
       const change = on ? { on, reason } : { on, ...(reason !== '' && { reason }) }
       await deps.database.transaction(async (tx) => {
-        const flash = on ? 'reminders_stopped' : 'reminders_released'
+        const flash = on ? 'reminders_stopped' : 'reminders_resumed'
         if (!wantsJson) await setFlash(tx, session.token, flash)
         await setKillSwitch(tx, session.account.id, change, actionContext)
       })
@@ -92,7 +92,7 @@ function renderSwitch(
   const main = html`<p class="back"><a href="/settings/reminders">Reminders</a></p>
 <h1>Kill switch</h1>
 <p class="lead">While the kill switch is on, no reminder of your account is sent, not even one that is due now. Waiting
-reminders are not sent later either: when you resume, new reminders are scheduled from that day on.</p>
+reminders are not sent later either: when you resume, reminders that are then due are planned anew.</p>
 ${
   installation.isOn &&
   html`<section class="card"><h2>The operator of this service has stopped all reminders</h2>
@@ -119,7 +119,7 @@ ${renderFault(rejected?.problem, 'reason')}
 
 function renderRelease(frame: Frame): Html {
   return html`<form method="post" action="${PATH}/off" class="stack" data-once>${csrfField(frame)}
-<p class="hint">Nothing is sent immediately: new reminders are scheduled from today on, at most one a day to each customer.</p>
+<p class="hint">Reminders that are due are planned anew. They are sent in each customer’s business hours, the first ones within a minute if those hours have begun, and at most one a day to each customer. Firm and final reminders wait for approval first.</p>
 <p><button class="primary">Resume reminders</button></p></form>`
 }
 

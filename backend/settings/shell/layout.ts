@@ -24,7 +24,7 @@ export interface PageContent {
 /** The messages that the next page shows after an action. */
 const FLASHES: Readonly<Record<string, string>> = {
   account_resumed:
-    'Account resumed. Reminders are scheduled from today on, and API keys can write again.',
+    'Account resumed. Reminders that are due are sent in business hours, and API keys can write again.',
   key_issued: 'Key issued. It cannot be shown again.',
   key_rotated: 'Key rotated. Switch your integration to the new key before the old key expires.',
   key_replaced: 'Key rotated. The old key no longer works.',
@@ -65,7 +65,7 @@ const FLASHES: Readonly<Record<string, string>> = {
   payment_reversed: 'Payment reversed. The invoices that it paid are owed again.',
   reminders_stopped: 'Reminders are stopped.',
   account_changed: 'Saved.',
-  reminders_released:
+  reminders_resumed:
     'Reminders resumed. Reminders that were waiting at the time of the stop are not sent.',
   schedule_changed:
     'Schedule changed. The change applies to reminders that are scheduled from now on.',
