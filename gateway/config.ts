@@ -38,7 +38,7 @@ export const GATEWAY_SETTINGS = {
     },
   ),
   GATEWAY_ANSWER_TIMEOUT_MS: integer(
-    'If a client has not received a response within this time, its connection is reset.',
+    'If a client that reads too slowly has not received a response within this time, its connection is reset. The time begins when the response first has to wait for the client.',
     {
       min: 100,
       max: 600_000,
@@ -54,11 +54,11 @@ export const GATEWAY_SETTINGS = {
     { min: 10, max: 5_000, fallback: '250' },
   ),
   GATEWAY_CONNECTIONS: integer(
-    'The maximum number of client connections; beyond it, a new connection closes idle ones. The maximum is lower if the process may open fewer files.',
+    'The maximum number of client connections of each worker; beyond it, a new connection closes idle ones. The maximum is lower if the process may open fewer files.',
     { min: 10, max: 1_000_000, fallback: '5000' },
   ),
   GATEWAY_CONNECTIONS_PER_CLIENT: integer(
-    'The maximum number of connections of one client: an IPv4 address, or the /64 of an IPv6 address. Ignored with TRUST_PROXY.',
+    'The maximum number of connections of one client to each worker. A client is an IPv4 address, or the /64 of an IPv6 address. Ignored with TRUST_PROXY.',
     { min: 1, max: 1_000_000, fallback: '1250' },
   ),
   GATEWAY_CONNECTION_AGE_S: integer(
@@ -66,11 +66,11 @@ export const GATEWAY_SETTINGS = {
     { min: 1, max: 1_000_000, fallback: '3600' },
   ),
   GATEWAY_CLIENT_MEMORY_MIB: integer(
-    'Memory for incomplete requests and for responses that clients have not received yet. A quarter of it is reserved for calls whose key is not cached.',
+    'The memory of each worker for incomplete requests and for responses that clients have not received yet. A quarter of it is reserved for calls whose key is not cached.',
     { min: 1, max: 65_536, fallback: '48' },
   ),
   GATEWAY_MEMORY_PER_CLIENT_MIB: integer(
-    'How much of GATEWAY_CLIENT_MEMORY_MIB one client can use at most.',
+    'The maximum part of GATEWAY_CLIENT_MEMORY_MIB that one client can use.',
     {
       min: 1,
       max: 65_536,
@@ -87,11 +87,14 @@ export const GATEWAY_SETTINGS = {
       { fallback: 'http://127.0.0.1:8081' },
     ),
   ),
-  BACKEND_CONNECTIONS: integer('The maximum number of connections to each backend.', {
-    min: 1,
-    max: 1024,
-    fallback: '64',
-  }),
+  BACKEND_CONNECTIONS: integer(
+    'The maximum number of connections of each worker to each backend.',
+    {
+      min: 1,
+      max: 1024,
+      fallback: '64',
+    },
+  ),
   GATEWAY_SECRET: list(
     secret(
       'The secret that gateways and backends share. During a rotation, two secrets separated by a comma: the first signs, and both are accepted.',

@@ -41,7 +41,7 @@ const READ_AHEAD_BYTES_MAX = 64 * 1024
 export interface ConnectionHost {
   /** The longest time from the first byte of a request to its last. */
   readonly requestTimeoutMs: number
-  /** The longest time for a client to receive a response. */
+  /** The longest time for a client to receive a response, since a part of it was first buffered. */
   readonly responseTimeoutMs: number
   /** The minimum rate of a body, in bytes per second. */
   readonly bodyRateMin: number

@@ -11,7 +11,7 @@ import { NO_BODY } from './request-body.ts'
 const SMALL_BYTES_MAX = 16 * 1024
 
 export interface ResponseWriterOptions {
-  /** The longest time for a client to receive a response. */
+  /** The longest time for a client to receive a response, since a part of it was first buffered. */
   readonly timeoutMs: number
   /** Called when `ResponseWriter.bytes` has changed. Returns false if there is no memory for the bytes. */
   onBytes(): boolean
