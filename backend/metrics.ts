@@ -62,7 +62,7 @@ export function createAttemptMetrics(metrics: Metrics): (attempt: Outcome) => vo
     'Duration of one attempt to deliver a webhook.',
   )
   return ({ result }) => {
-    const failure = result.error === 'cut_off' ? 'cut_off' : 'failed'
+    const failure = result.error === 'aborted' ? 'cut_off' : 'failed'
     attempts.inc({ outcome: result.succeeded ? 'delivered' : failure })
     durations.of().observe(result.durationMs / 1000)
   }

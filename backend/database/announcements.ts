@@ -1,6 +1,6 @@
 /**
  * Announcements: a transaction announces work for a worker, and listeners are called after its commit. An
- * announcement is lost if its process ends, so listeners also poll.
+ * announcement is lost if the process is killed right after the commit, so listeners also poll.
  */
 import type { Transaction } from './tables.ts'
 

@@ -1,7 +1,7 @@
 /**
  * Delivers due events in the backend's process. A claimed delivery is sent at once; none is queued in memory.
- * Each process limits its concurrent attempts at an endpoint, and starts no second attempt while the endpoint fails. A
- * receiver that hangs therefore delays only its own events.
+ * Each process limits its concurrent attempts at an endpoint; while the endpoint fails, the limit is one. A receiver that
+ * hangs therefore delays only its own events.
  */
 import type { Logger } from '../../shared/process/log.ts'
 import { startWorker } from '../background/worker.ts'
@@ -33,8 +33,9 @@ const IN_FLIGHT_MAX = 512
 const RECORDED_MAX = 32
 
 /**
- * The worker also polls, because an announcement is lost if its process is killed; polling limits the delay of such a
- * delivery. If a delivery becomes due before the next poll, the worker wakes when the delivery is due.
+ * The worker also polls, because the announcement of new deliveries (`DELIVERIES_DUE`) is lost if the process that
+ * recorded them is killed; polling limits the delay of such deliveries. If a delivery becomes due before the next poll,
+ * the worker wakes when the delivery is due.
  */
 const POLL_MS = 5000
 
@@ -194,7 +195,7 @@ class Deliverer {
     try {
       const outcome = await this.#send(delivery)
       this.#deps.onAttempt?.(outcome)
-      if (outcome.result.error === 'cut_off') {
+      if (outcome.result.error === 'aborted') {
         await database.transaction((tx) => releaseDelivery(tx, delivery, clock()))
         return
       }
@@ -213,8 +214,6 @@ class Deliverer {
   async #record(): Promise<void> {
     const { database, log, random = Math.random } = this.#deps
     try {
-      // Waiting lets outcomes of the same turn of the event loop be recorded together.
-      await Promise.resolve()
       while (this.#outcomes.length > 0) {
         const outcomes = this.#outcomes.splice(0, RECORDED_MAX)
         const recorded = await database.transaction((tx) => recordOutcomes(tx, outcomes, random))

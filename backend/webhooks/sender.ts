@@ -34,7 +34,7 @@ export type AttemptError =
   | 'connection_failed'
   | 'tls_failed'
   | 'invalid_response'
-  | 'cut_off'
+  | 'aborted'
 
 export interface AttemptResult {
   /** Whether the status was 2xx, and the response (as far as it is read) arrived in time. */
@@ -52,7 +52,7 @@ export interface AttemptResult {
 export interface Sender {
   /** Never throws: errors are part of the attempt's result. */
   send(request: OutgoingRequest): Promise<AttemptResult>
-  /** Aborts the attempts in progress with the error `cut_off`. */
+  /** Aborts the attempts in progress with the error `aborted`. */
   abortAll(): void
   /** Aborts the attempts in progress, such as those of test events, and closes the connections. */
   close(): Promise<void>
@@ -79,7 +79,7 @@ export function createSender(options: SenderOptions): Sender {
   })
   const inProgress = new Set<AbortController>()
   const abortAll = () => {
-    for (const controller of inProgress) controller.abort('cut_off')
+    for (const controller of inProgress) controller.abort('aborted')
   }
   return {
     async send(request) {
@@ -180,7 +180,7 @@ const TLS_ERROR =
 
 /** Maps an error of undici, or the reason of an abort, to a code. */
 function codeOf(reason: unknown): AttemptError {
-  if (reason === 'timeout' || reason === 'cut_off') return reason
+  if (reason === 'timeout' || reason === 'aborted') return reason
   if (reason instanceof TargetError) return reason.code
   const code = reason instanceof Error && 'code' in reason ? String(reason.code) : ''
   if (TLS_ERROR.test(code)) return 'tls_failed'

@@ -96,7 +96,7 @@ async function deliver(
 ): Promise<void> {
   const outcome = await attemptDelivery(claimed, webhooks)
   await database.transaction(async (tx) => {
-    if (outcome.result.error === 'cut_off') await releaseDelivery(tx, claimed, webhooks.clock())
+    if (outcome.result.error === 'aborted') await releaseDelivery(tx, claimed, webhooks.clock())
     else await recordOutcomes(tx, [outcome], () => 0.5)
   })
 }
