@@ -5,7 +5,7 @@
  * COMMIT, not even a rejected one, because the reason for the rejection may depend on a write of the group.
  *
  * Each statement of a job waits for a turn of the event loop, and a turn takes longer the more reads it serves.
- * Readers are therefore paused while jobs run, and start the reads that have arrived during the COMMIT.
+ * Readers are therefore paused while jobs run; the reads that arrived meanwhile run during the COMMIT.
  */
 import assert from 'node:assert'
 import { AsyncLocalStorage } from 'node:async_hooks'
@@ -26,8 +26,9 @@ const GROUP_MAX = 64
 /** After this time, a group starts no more jobs, so that reads and finished jobs do not wait long for it. */
 const GROUP_MS_MAX = 50
 
-/** The context of the job's asynchronous calls; inactive once its work has ended. */
+/** The value that `AsyncLocalStorage` returns in the work of a job. */
 interface JobState {
+  /** False once the work has ended; a statement that the work runs later fails. */
   active: boolean
 }
 
@@ -150,13 +151,16 @@ export class WriteQueue {
     while (this.#waiting.length > 0) {
       const group = this.#waiting.slice(0, GROUP_MAX).filter((job) => job.waiting)
       this.#waiting = this.#waiting.slice(GROUP_MAX)
-      const begun = group.length > 0 ? await this.#runGroup(group) : 0
-      this.#waiting.unshift(...group.slice(begun))
+      const doneCount = group.length > 0 ? await this.#runGroup(group) : 0
+      this.#waiting.unshift(...group.slice(doneCount))
     }
     this.#draining = undefined
   }
 
-  /** Returns the number of jobs, from the first, that have run, or the number of all jobs if the group was lost. */
+  /**
+   * Returns how many jobs are done, counted from the first; the caller queues the others again. A job that has timed out
+   * is done. If the group was lost, all its jobs are done.
+   */
   async #runGroup(group: readonly Job[]): Promise<number> {
     const settles: (() => void)[] = []
     let undone = 0
