@@ -184,7 +184,7 @@ t.test(
     const { books, messages } = engine
     const { database } = books.backend
     await engine.invoice('2026-11-19')
-    await engine.at('2026-11-24T08:00:00.000Z')
+    await engine.planAndSendAt('2026-11-24T08:00:00.000Z')
     await engine.invoice('2026-11-20')
     await engine.plan('2026-11-24T08:00:00.000Z')
     t.strictSame(await engine.log(), ['friendly:sent', 'friendly:scheduled'])

@@ -15,9 +15,9 @@ import { type Engine, startEngine } from '../../fixtures/reminders/engine.ts'
 async function startWithApproval(t: Parameters<typeof startEngine>[0]) {
   const engine = await startEngine(t)
   const invoice = await engine.invoice('2026-11-01')
-  await engine.at('2026-11-04T08:00:00.000Z')
-  await engine.at('2026-11-11T08:00:00.000Z')
-  await engine.at('2026-11-24T08:00:00.000Z')
+  await engine.planAndSendAt('2026-11-04T08:00:00.000Z')
+  await engine.planAndSendAt('2026-11-11T08:00:00.000Z')
+  await engine.planAndSendAt('2026-11-24T08:00:00.000Z')
   const [approval] = await pendingApprovals(engine)
   if (approval === undefined) throw new Error('nothing waits for approval')
   return { engine, invoice, approval }
@@ -46,7 +46,7 @@ t.test('an approval shows text, recipient, amount and history of its reminder', 
   matches(t, approval.html, /<html/)
   t.ok((await engine.service.events()).includes('message.awaiting_approval'))
   await decide(engine, approval.message.id, { approve: true, seen: approval.seen })
-  await engine.at('2026-11-24T09:00:00.000Z')
+  await engine.planAndSendAt('2026-11-24T09:00:00.000Z')
   const { read } = engine.books.backend.database
   const history = await readHistory(read, engine.books.accountId, approval.message.id)
   t.strictSame(
@@ -106,8 +106,8 @@ t.test('a reminder without a text cannot be decided yet', async (t) => {
   // Regression: the problem said that the reminder did not await a decision, because it was pending.
   const engine = await startEngine(t)
   await engine.invoice('2026-11-01')
-  await engine.at('2026-11-04T08:00:00.000Z')
-  await engine.at('2026-11-11T08:00:00.000Z')
+  await engine.planAndSendAt('2026-11-04T08:00:00.000Z')
+  await engine.planAndSendAt('2026-11-11T08:00:00.000Z')
   await engine.plan('2026-11-24T08:00:00.000Z')
   const message = (await engine.messages()).at(-1)
   matches(t, message, { status: 'awaiting_approval', body: null })
@@ -143,7 +143,7 @@ t.test('a rejection requires a reason, and pauses the invoice until it is resume
     code: 'validation_failed',
   })
   await decide(engine, id, { approve: false, reason: 'They called: paid tomorrow' })
-  await engine.at('2026-12-24T08:00:00.000Z')
+  await engine.planAndSendAt('2026-12-24T08:00:00.000Z')
   matches(t, (await engine.messages()).at(-1), {
     status: 'suppressed',
     suppression_reason: 'approval_rejected',
@@ -159,7 +159,7 @@ t.test('a rejection requires a reason, and pauses the invoice until it is resume
   await backend.database.transaction((tx) =>
     resumeInvoice(tx, accountId, invoice.id, { actor: OPERATOR, now: backend.now }),
   )
-  await engine.at('2026-12-28T08:00:00.000Z')
+  await engine.planAndSendAt('2026-12-28T08:00:00.000Z')
   t.equal((await engine.log()).at(-1), 'firm:awaiting_approval', 'the same stage again')
 })
 
@@ -171,7 +171,7 @@ t.test(
     await rejectsWith(t, decide(engine, approval.message.id, { approve: true }), {
       code: 'approval_decided',
     })
-    await engine.at('2026-12-01T08:00:00.000Z')
+    await engine.planAndSendAt('2026-12-01T08:00:00.000Z')
     matches(t, (await engine.messages()).slice(2), [
       { status: 'suppressed', suppression_reason: 'approval_expired', approval_status: 'expired' },
       { status: 'awaiting_approval', approval_status: 'pending', days_past_due: 30 },

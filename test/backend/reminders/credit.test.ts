@@ -41,8 +41,8 @@ t.test('money on account that arrives before planning blocks the reminder', asyn
   engine.books.backend.now = new Date(BEFORE)
   const invoice = await engine.invoice('2026-11-19')
   await payOnAccount(engine, invoice.debtor_id, 10_000)
-  await engine.at(MORNING)
-  await engine.at(A_WEEK_LATER)
+  await engine.planAndSendAt(MORNING)
+  await engine.planAndSendAt(A_WEEK_LATER)
   t.equal(engine.smtp.mails.length, 0)
   t.strictSame(await log(engine), ['friendly:credit_on_account'])
   t.strictSame(await chasingOf(engine, invoice), {
@@ -61,8 +61,8 @@ t.test('a payment on account cancels planned reminders in its own transaction', 
     messages_cancelled: 1,
     messages_in_flight: [],
   })
-  await engine.at('2026-11-24T09:00:00.000Z')
-  await engine.at(A_WEEK_LATER)
+  await engine.planAndSendAt('2026-11-24T09:00:00.000Z')
+  await engine.planAndSendAt(A_WEEK_LATER)
   t.equal(engine.smtp.mails.length, 0)
   t.strictSame(await log(engine), ['friendly:cancelled', 'friendly:credit_on_account'])
 })
@@ -78,7 +78,7 @@ t.test('a surplus on one invoice covers the others, the oldest due date first', 
   await payOnAccount(engine, debtor_id, 25_000, {
     ...{ debtor_id: null, invoice_id: paid.id, allow_overpayment: true },
   })
-  await engine.at(MORNING)
+  await engine.planAndSendAt(MORNING)
   const [mail, ...others] = engine.smtp.mails
   t.strictSame(others, [])
   matches(t, mail?.mail.text, new RegExp(`${newer.number}: €100.00`))
@@ -100,7 +100,7 @@ t.test(
     const invoice = await engine.invoice('2026-11-19')
     await engine.plan(MORNING)
     await payOnAccount(engine, invoice.debtor_id, 4000)
-    await engine.at('2026-11-24T09:00:00.000Z')
+    await engine.planAndSendAt('2026-11-24T09:00:00.000Z')
     t.strictSame(await log(engine), ['friendly:cancelled', 'friendly:sent'])
     matches(
       t,
@@ -116,13 +116,13 @@ t.test(
 t.test('after a reversal, chasing continues with the suppressed stage', async (t) => {
   const engine = await startEngine(t)
   const invoice = await engine.invoice('2026-11-13')
-  await engine.at('2026-11-16T08:00:00.000Z')
+  await engine.planAndSendAt('2026-11-16T08:00:00.000Z')
   engine.books.backend.now = new Date('2026-11-20T08:00:00.000Z')
   const { id } = await payOnAccount(engine, invoice.debtor_id, 10_000)
-  await engine.at('2026-11-24T08:00:00.000Z')
+  await engine.planAndSendAt('2026-11-24T08:00:00.000Z')
   t.strictSame(await log(engine), ['friendly:sent', 'reminder:credit_on_account'])
   await reverse(engine, id)
-  await engine.at('2026-11-24T09:00:00.000Z')
+  await engine.planAndSendAt('2026-11-24T09:00:00.000Z')
   t.strictSame((await log(engine)).slice(2), ['reminder:sent'])
   t.equal(engine.smtp.mails.length, 2)
   t.equal((await chasingOf(engine, invoice)).blocked_reason, null)
@@ -137,7 +137,7 @@ t.test(
     const { id } = await payOnAccount(engine, invoice.debtor_id, 4000)
     await engine.plan(MORNING)
     await reverse(engine, id)
-    await engine.at('2026-11-24T09:00:00.000Z')
+    await engine.planAndSendAt('2026-11-24T09:00:00.000Z')
     t.strictSame(await log(engine), ['friendly:cancelled', 'friendly:sent'])
     t.notMatch(engine.smtp.mails[0]?.mail.text, /account/)
   },
@@ -161,7 +161,7 @@ t.test(
       }),
     )
     await engine.send('2026-11-24T09:00:00.000Z')
-    await engine.at('2026-11-24T09:30:00.000Z')
+    await engine.planAndSendAt('2026-11-24T09:30:00.000Z')
     t.equal(engine.smtp.mails.length, 0)
     t.strictSame((await log(engine)).slice(1), ['friendly:credit_on_account'])
     t.equal((await chasingOf(engine, newer)).blocked_reason, 'credit_on_account')
@@ -171,14 +171,14 @@ t.test(
 t.test('a payment on account cancels a reminder that awaits approval', async (t) => {
   const engine = await startEngine(t)
   const invoice = await engine.invoice('2026-11-01')
-  await engine.at('2026-11-04T08:00:00.000Z')
-  await engine.at('2026-11-11T08:00:00.000Z')
-  await engine.at('2026-11-24T08:00:00.000Z')
+  await engine.planAndSendAt('2026-11-04T08:00:00.000Z')
+  await engine.planAndSendAt('2026-11-11T08:00:00.000Z')
+  await engine.planAndSendAt('2026-11-24T08:00:00.000Z')
   await payOnAccount(engine, invoice.debtor_id, 10_000)
   await rejectsWith(t, engine.decide({ approve: true }), {
     message: 'no message waits for approval',
   })
-  await engine.at('2026-11-24T09:00:00.000Z')
+  await engine.planAndSendAt('2026-11-24T09:00:00.000Z')
   t.strictSame((await log(engine)).slice(2), ['firm:cancelled', 'firm:credit_on_account'])
 })
 

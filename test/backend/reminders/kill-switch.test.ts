@@ -93,9 +93,9 @@ t.test('no API operation sends or approves a reminder, or changes the kill switc
   const engine = await startEngine(t)
   const { books } = engine
   const invoice = await engine.invoice('2026-11-01')
-  await engine.at('2026-11-04T08:00:00.000Z')
-  await engine.at('2026-11-11T08:00:00.000Z')
-  await engine.at('2026-11-24T08:00:00.000Z')
+  await engine.planAndSendAt('2026-11-04T08:00:00.000Z')
+  await engine.planAndSendAt('2026-11-11T08:00:00.000Z')
+  await engine.planAndSendAt('2026-11-24T08:00:00.000Z')
   await engine.killSwitch({ on: true, reason: 'An audit' })
   const before = await readState()
   const responses: string[] = []
@@ -128,12 +128,12 @@ t.test('no API operation sends or approves a reminder, or changes the kill switc
     'GET /api/v1/messages 200': 4,
   })
   t.strictSame(await readState(), before)
-  await engine.at('2026-11-25T09:00:00.000Z')
+  await engine.planAndSendAt('2026-11-25T09:00:00.000Z')
   t.equal(engine.smtp.mails.length, before.mails, 'nothing is sent while the switch is on')
   t.strictSame((await readState()).switches, before.switches)
   await engine.killSwitch({ on: false })
-  await engine.at('2026-11-26T09:00:00.000Z')
-  await engine.at('2026-11-27T09:00:00.000Z')
+  await engine.planAndSendAt('2026-11-26T09:00:00.000Z')
+  await engine.planAndSendAt('2026-11-27T09:00:00.000Z')
   t.equal(engine.smtp.mails.length, before.mails, 'a firm reminder waits for an Admin')
   t.equal((await engine.log()).at(-1), 'firm:awaiting_approval')
 

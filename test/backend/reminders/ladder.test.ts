@@ -9,7 +9,7 @@ t.test('each stage of reminder is sent once about an overdue invoice', async (t)
   for (let day = 3; day < 52; day++) {
     for (const hour of ['08', '14']) {
       const date = new Date(Date.UTC(2026, 10, day)).toISOString().slice(0, 10)
-      await engine.at(`${date}T${hour}:00:00.000Z`)
+      await engine.planAndSendAt(`${date}T${hour}:00:00.000Z`)
       if ((await engine.log()).at(-1)?.endsWith(':awaiting_approval')) {
         await engine.decide({ approve: true })
       }

@@ -27,8 +27,8 @@ t.test('a payment between planning and sending cancels the message', async (t) =
   t.strictSame(await engine.log(), ['friendly:scheduled'])
   const { effects } = await pay(engine, invoice, 10_000)
   t.equal(effects.messages_cancelled, 1)
-  await engine.at('2026-11-24T09:00:00.000Z')
-  await engine.at('2027-01-12T09:00:00.000Z')
+  await engine.planAndSendAt('2026-11-24T09:00:00.000Z')
+  await engine.planAndSendAt('2027-01-12T09:00:00.000Z')
   t.strictSame(await engine.log(), ['friendly:cancelled'])
   t.equal(engine.smtp.mails.length, 0)
 })
@@ -38,14 +38,14 @@ t.test('seven days after a partial payment, the same stage is sent for the rest'
   const invoice = await engine.invoice('2026-11-19')
   await engine.plan(MORNING)
   await pay(engine, invoice, 4000)
-  await engine.at('2026-11-30T09:00:00.000Z')
+  await engine.planAndSendAt('2026-11-30T09:00:00.000Z')
   const { chasing } = await engine.books.read(`/api/v1/invoices/${invoice.id}`)
   matches(t, chasing, {
     status: 'paused',
     next_action_at: '2026-12-01T08:00:00.000Z',
     blocked_reason: 'payment_received',
   })
-  await engine.at('2026-12-01T09:00:00.000Z')
+  await engine.planAndSendAt('2026-12-01T09:00:00.000Z')
   t.strictSame(await engine.log(), ['friendly:cancelled', 'friendly:sent'])
   t.equal((await engine.messages()).at(-1)?.amount_due, 6000)
   matches(t, (await engine.books.read(`/api/v1/invoices/${invoice.id}`)).chasing, {
@@ -70,7 +70,7 @@ t.test('the other invoices of a cancelled message get a new message at once', as
     { status: 'cancelled', invoice_ids: [paid.id, other.id] },
     { status: 'scheduled', invoice_ids: [other.id], scheduled_for: '2026-11-25T07:00:00.000Z' },
   ])
-  await engine.at('2026-11-25T07:00:00.000Z')
+  await engine.planAndSendAt('2026-11-25T07:00:00.000Z')
   t.equal(engine.smtp.mails.length, 1)
 })
 
@@ -82,16 +82,16 @@ t.test('the kill switch blocks reminders, and its release sends no backlog', asy
     await engine.killSwitch({ on: true, reason: 'A wrong bank account' }, installation)
     await engine.send()
     t.strictSame(await suppressions(engine), ['kill_switch'])
-    await engine.at('2026-12-08T09:00:00.000Z')
-    await engine.at('2027-01-12T09:00:00.000Z')
+    await engine.planAndSendAt('2026-12-08T09:00:00.000Z')
+    await engine.planAndSendAt('2027-01-12T09:00:00.000Z')
     t.equal(
       (await engine.messages()).length,
       1,
       'no reminder is planned while the switch is active',
     )
     await engine.killSwitch({ on: false }, installation)
-    await engine.at('2027-01-13T09:00:00.000Z')
-    await engine.at('2027-01-14T09:00:00.000Z')
+    await engine.planAndSendAt('2027-01-13T09:00:00.000Z')
+    await engine.planAndSendAt('2027-01-14T09:00:00.000Z')
     t.strictSame(
       await engine.log(),
       ['friendly:suppressed', 'friendly:sent'],
@@ -111,7 +111,7 @@ t.test(
     await engine.killSwitch({ on: false })
     await engine.send('2026-11-24T08:00:01.000Z')
     t.strictSame(await suppressions(engine), ['kill_switch'])
-    await engine.at('2026-11-24T08:01:00.000Z')
+    await engine.planAndSendAt('2026-11-24T08:01:00.000Z')
     t.strictSame(await engine.log(), ['friendly:suppressed', 'friendly:sent'], 'planned again')
   },
 )
@@ -128,10 +128,10 @@ t.test(
     await engine.invoice('2026-11-19')
     await engine.plan(MORNING)
     await setTo('suspended')
-    await engine.at('2026-11-24T08:01:00.000Z')
+    await engine.planAndSendAt('2026-11-24T08:01:00.000Z')
     t.strictSame(await suppressions(engine), ['account_read_only'])
     await setTo('active')
-    await engine.at('2027-01-12T09:00:00.000Z')
+    await engine.planAndSendAt('2027-01-12T09:00:00.000Z')
     t.strictSame(await engine.log(), ['friendly:suppressed', 'friendly:sent'])
   },
 )
@@ -148,8 +148,8 @@ t.test('debtors of a demo account or with a reserved address are never contacted
   await engine.invoice('2026-11-19', {
     debtor_id: (await engine.debtor({ email: 'ap@jansen.example' })).id,
   })
-  await engine.at(MORNING)
-  await engine.at('2026-12-15T08:00:00.000Z')
+  await engine.planAndSendAt(MORNING)
+  await engine.planAndSendAt('2026-12-15T08:00:00.000Z')
   t.strictSame(await suppressions(engine), ['demo', 'demo'])
   t.equal(engine.smtp.connections(), 0)
 })
@@ -160,8 +160,8 @@ t.test(
     const engine = await startEngine(t)
     const { id: debtor_id } = await engine.books.debtor({ email: null })
     const invoice = await engine.invoice('2026-11-19', { debtor_id })
-    await engine.at(MORNING)
-    await engine.at('2026-11-25T08:00:00.000Z')
+    await engine.planAndSendAt(MORNING)
+    await engine.planAndSendAt('2026-11-25T08:00:00.000Z')
     t.strictSame(await suppressions(engine), ['no_contact'])
     matches(t, (await engine.books.read(`/api/v1/invoices/${invoice.id}`)).chasing, {
       next_stage: 'friendly',
@@ -173,7 +173,7 @@ t.test(
     await backend.database.transaction((tx) =>
       editDebtor(tx, accountId, debtor_id, { email: 'ap@jansen-bouw.nl' }, actionContext),
     )
-    await engine.at('2026-11-26T08:00:00.000Z')
+    await engine.planAndSendAt('2026-11-26T08:00:00.000Z')
     t.strictSame(await engine.log(), ['friendly:suppressed', 'friendly:sent'])
   },
 )
@@ -193,11 +193,11 @@ t.test('a paused debtor gets no reminder until the pause ends', async (t) => {
       actionContext,
     ),
   )
-  await engine.at(MORNING)
+  await engine.planAndSendAt(MORNING)
   t.strictSame(await suppressions(engine), ['debtor_paused'])
-  await engine.at('2026-12-02T09:00:00.000Z')
+  await engine.planAndSendAt('2026-12-02T09:00:00.000Z')
   t.equal((await engine.messages()).length, 1)
-  await engine.at('2026-12-02T10:00:00.000Z')
+  await engine.planAndSendAt('2026-12-02T10:00:00.000Z')
   t.strictSame(await engine.log(), ['friendly:suppressed', 'friendly:sent'])
   matches(t, (await engine.books.read(`/api/v1/debtors/${invoice.debtor_id}`)).chasing, {
     status: 'active',
@@ -215,7 +215,7 @@ t.test(
     const recent = await engine.invoice('2026-11-21', { chase_if_overdue: false })
     matches(t, old.chasing, { status: 'stopped', blocked_reason: 'history' })
     matches(t, recent.chasing, { status: 'active', blocked_reason: null })
-    await engine.at('2026-11-25T08:00:00.000Z')
+    await engine.planAndSendAt('2026-11-25T08:00:00.000Z')
     t.strictSame(
       (await engine.messages()).map(({ debtor_id }) => debtor_id),
       [recent.debtor_id],
@@ -223,7 +223,7 @@ t.test(
     await backend.database.transaction((tx) =>
       resumeInvoice(tx, accountId, old.id, { actor: OPERATOR, now: backend.now }),
     )
-    await engine.at('2026-11-25T09:00:00.000Z')
+    await engine.planAndSendAt('2026-11-25T09:00:00.000Z')
     t.equal(engine.smtp.mails.length, 2)
   },
 )
@@ -231,9 +231,9 @@ t.test(
 t.test('a firm reminder is never sent without approval', async (t) => {
   const engine = await startEngine(t)
   await engine.invoice('2026-11-01')
-  await engine.at('2026-11-04T08:00:00.000Z')
-  await engine.at('2026-11-11T08:00:00.000Z')
-  for (let day = 23; day <= 30; day++) await engine.at(`2026-11-${day}T10:00:00.000Z`)
+  await engine.planAndSendAt('2026-11-04T08:00:00.000Z')
+  await engine.planAndSendAt('2026-11-11T08:00:00.000Z')
+  for (let day = 23; day <= 30; day++) await engine.planAndSendAt(`2026-11-${day}T10:00:00.000Z`)
   t.strictSame(await engine.log(), [
     'friendly:sent',
     'reminder:sent',
@@ -247,18 +247,18 @@ t.test('a firm reminder is never sent without approval', async (t) => {
 t.test('a message is sent only with the text that was approved', async (t) => {
   const engine = await startEngine(t)
   const invoice = await engine.invoice('2026-11-01')
-  await engine.at('2026-11-04T08:00:00.000Z')
-  await engine.at('2026-11-11T08:00:00.000Z')
-  await engine.at('2026-11-23T20:00:00.000Z')
-  await engine.at('2026-11-24T08:00:00.000Z')
+  await engine.planAndSendAt('2026-11-04T08:00:00.000Z')
+  await engine.planAndSendAt('2026-11-11T08:00:00.000Z')
+  await engine.planAndSendAt('2026-11-23T20:00:00.000Z')
+  await engine.planAndSendAt('2026-11-24T08:00:00.000Z')
   const [seen] = await listApprovals(engine.books.backend.database.read, engine.books.accountId)
   await engine.decide({ approve: true })
   await pay(engine, invoice, 1000)
-  await engine.at('2026-11-24T09:00:00.000Z')
-  await engine.at('2026-12-01T09:00:00.000Z')
+  await engine.planAndSendAt('2026-11-24T09:00:00.000Z')
+  await engine.planAndSendAt('2026-12-01T09:00:00.000Z')
   t.strictSame((await engine.log()).slice(2), ['firm:cancelled', 'firm:awaiting_approval'])
   await engine.decide({ approve: true })
-  await engine.at('2026-12-01T10:00:00.000Z')
+  await engine.planAndSendAt('2026-12-01T10:00:00.000Z')
   const [, , lapsed, sent] = await engine.messages()
   matches(t, lapsed, { approval_status: 'lapsed', amount_due: 10_000, body: seen?.message.body })
   matches(t, sent, { status: 'sent', approval_status: 'approved', amount_due: 9000 })
@@ -269,9 +269,9 @@ t.test('a message is sent only with the text that was approved', async (t) => {
 t.test('an approval lapses if the address of the debtor changes', async (t) => {
   const engine = await startEngine(t)
   const invoice = await engine.invoice('2026-11-01')
-  await engine.at('2026-11-04T08:00:00.000Z')
-  await engine.at('2026-11-11T08:00:00.000Z')
-  await engine.at('2026-11-24T08:00:00.000Z')
+  await engine.planAndSendAt('2026-11-04T08:00:00.000Z')
+  await engine.planAndSendAt('2026-11-11T08:00:00.000Z')
+  await engine.planAndSendAt('2026-11-24T08:00:00.000Z')
   await engine.decide({ approve: true })
   await engine.books.backend.database.transaction((tx) =>
     tx
@@ -280,7 +280,7 @@ t.test('an approval lapses if the address of the debtor changes', async (t) => {
       .where('id', '=', invoice.debtor_id)
       .execute(),
   )
-  await engine.at('2026-11-24T09:00:00.000Z')
+  await engine.planAndSendAt('2026-11-24T09:00:00.000Z')
   t.strictSame((await engine.log()).slice(2), ['firm:cancelled', 'firm:awaiting_approval'])
   t.equal((await engine.messages()).at(-1)?.recipient, 'books@jansen-bouw.nl')
 })
@@ -295,6 +295,6 @@ t.test('a message that waits during an upgrade can be sent by the previous versi
   t.strictSame(Object.keys(JSON.parse(reminder?.facts ?? '')).toSorted(), [
     ...['expiresAt', 'invoices', 'recipient', 'stage', 'timesPutOn'],
   ])
-  await engine.at('2026-11-24T09:00:00.000Z')
+  await engine.planAndSendAt('2026-11-24T09:00:00.000Z')
   t.strictSame(await engine.log(), ['friendly:sent'])
 })

@@ -64,7 +64,7 @@ t.test(
     t.equal(engine.smtp.mails.length, 2)
     t.equal(new Set(messageIds(engine)).size, 1)
     t.strictSame(await engine.log(), ['friendly:failed'], 'the outcome is unknown')
-    await engine.at('2026-12-01T08:20:00.000Z')
+    await engine.planAndSendAt('2026-12-01T08:20:00.000Z')
     t.strictSame(await engine.log(), ['friendly:failed', 'reminder:sent'], 'the next stage follows')
   },
 )
@@ -93,7 +93,7 @@ t.test(
     await engine.plan(MORNING)
     await crashAfterSendCheck(engine)
     await engine.killSwitch({ on: true, reason: 'A wrong bank account' })
-    await engine.at('2026-11-24T08:02:00.000Z')
+    await engine.planAndSendAt('2026-11-24T08:02:00.000Z')
     matches(t, await engine.messages(), [
       {
         status: 'suppressed',
@@ -102,7 +102,7 @@ t.test(
       },
     ])
     await engine.killSwitch({ on: false })
-    await engine.at('2026-11-25T08:02:00.000Z')
+    await engine.planAndSendAt('2026-11-25T08:02:00.000Z')
     t.equal((await engine.messages()).length, 1, 'the same stage is not planned again')
   },
 )
@@ -161,7 +161,7 @@ for (const result of [
       },
     ])
     t.strictSame((await engine.service.events()).slice(-2), ['message.sent', 'message.delivered'])
-    await engine.at('2026-11-24T10:00:00.000Z')
+    await engine.planAndSendAt('2026-11-24T10:00:00.000Z')
     t.equal(engine.smtp.mails.length, 0, 'it is not sent again')
   })
 }
@@ -173,7 +173,7 @@ t.test('a delivered message is not sent again if its worker was killed', async (
   await engine.plan(MORNING)
   const { messageId } = await crashAfterSendCheck(engine)
   await engine.service.post(deliveryReport({ messageId, action: 'delivered', status: '2.1.5' }))
-  await engine.at('2026-11-24T08:10:00.000Z')
+  await engine.planAndSendAt('2026-11-24T08:10:00.000Z')
   t.equal(engine.smtp.mails.length, 0)
   t.strictSame(await engine.log(), ['friendly:delivered'])
 })
@@ -226,22 +226,22 @@ t.test(
     const engine = await startEngine(t)
     const invoice = await engine.invoice('2026-11-19')
     engine.smtp.failAt('rcpt', { code: 450, text: '4.2.1 come back later' }, 1)
-    await engine.at(MORNING)
+    await engine.planAndSendAt(MORNING)
     matches(t, await engine.messages(), [
       { status: 'queued', bounce_type: 'soft', soft_bounces: 1 },
     ])
     engine.smtp.failAt('rcpt', { code: 550, text: '5.1.1 no such user' }, 1)
-    await engine.at('2026-11-24T09:00:00.000Z')
+    await engine.planAndSendAt('2026-11-24T09:00:00.000Z')
     matches(t, await engine.messages(), [
       { status: 'bounced', bounce_type: 'hard' },
       { status: 'suppressed', suppression_reason: 'bounced', sent_at: null },
     ])
-    await engine.at('2026-12-24T09:00:00.000Z')
+    await engine.planAndSendAt('2026-12-24T09:00:00.000Z')
     t.equal(engine.smtp.mails.length, 0)
     const debtor = await engine.books.read(`/api/v1/debtors/${invoice.debtor_id}`)
     matches(t, debtor, { contactability: { email: 'bounced' }, chasing: { status: 'paused' } })
     await engine.service.clearSuppression(invoice.debtor_id)
-    await engine.at('2026-12-28T09:00:00.000Z')
+    await engine.planAndSendAt('2026-12-28T09:00:00.000Z')
     t.equal(
       (await engine.log()).at(-1),
       'friendly:sent',
@@ -254,13 +254,13 @@ t.test('a debtor gets one message a day, and none at night', async (t) => {
   const engine = await startEngine(t)
   const { id: debtor_id } = await engine.debtor()
   await engine.invoice('2026-11-19', { debtor_id })
-  await engine.at(MORNING)
+  await engine.planAndSendAt(MORNING)
   await engine.invoice('2026-11-18', { debtor_id })
-  await engine.at('2026-11-24T09:00:00.000Z')
+  await engine.planAndSendAt('2026-11-24T09:00:00.000Z')
   t.equal(engine.smtp.mails.length, 1)
-  await engine.at('2026-11-24T23:30:00.000Z')
+  await engine.planAndSendAt('2026-11-24T23:30:00.000Z')
   t.equal(engine.smtp.mails.length, 1, 'the next day has begun, but not its working hours')
-  await engine.at('2026-11-25T07:00:00.000Z')
+  await engine.planAndSendAt('2026-11-25T07:00:00.000Z')
   t.equal(engine.smtp.mails.length, 2)
 })
 
@@ -283,7 +283,7 @@ t.test('a message waits unchanged while another is being sent to its debtor', as
   await engine.send('2026-11-24T08:03:00.000Z')
   const log = async () => (await engine.log()).slice(1)
   t.strictSame(await log(), ['friendly:scheduled'], 'the other message may have arrived today')
-  await engine.at('2026-11-25T08:00:00.000Z')
+  await engine.planAndSendAt('2026-11-25T08:00:00.000Z')
   t.strictSame(await log(), ['friendly:sent'])
 })
 
@@ -355,8 +355,8 @@ t.test(
         now: backend.now,
       }),
     )
-    await engine.at('2026-11-24T10:00:00.000Z')
-    await engine.at('2026-11-25T10:00:00.000Z')
+    await engine.planAndSendAt('2026-11-24T10:00:00.000Z')
+    await engine.planAndSendAt('2026-11-25T10:00:00.000Z')
     t.strictSame(await engine.log(), ['friendly:cancelled', 'friendly:sent'])
   },
 )

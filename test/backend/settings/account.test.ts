@@ -41,7 +41,7 @@ t.test('the time zone determines when an invoice becomes overdue', async (t) => 
   const { engine, ada } = await open(t)
   const { id } = await engine.invoice('2026-11-16')
   const isOverdue = async () => (await engine.books.read(`/api/v1/invoices/${id}`))['is_overdue']
-  await engine.at('2026-11-16T23:30:00.000Z')
+  await engine.planAndSendAt('2026-11-16T23:30:00.000Z')
   await ada.send('POST', PATH, { timezone: 'America/New_York' })
   t.equal(await isOverdue(), false)
   await ada.send('POST', PATH, { timezone: 'Europe/Amsterdam' })

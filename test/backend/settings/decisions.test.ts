@@ -11,7 +11,7 @@ async function openQueue(t: Test, time: string) {
   const { backend, accountId } = engine.books
   await createUserIn(backend, accountId, ADMIN, 'admin')
   const invoice = await engine.invoice('2026-11-02')
-  for (const day of ['05', '12', '23']) await engine.at(`2026-11-${day}T10:00:00.000Z`)
+  for (const day of ['05', '12', '23']) await engine.planAndSendAt(`2026-11-${day}T10:00:00.000Z`)
   backend.now = new Date(`2026-11-23T${time}:00.000Z`)
   const id = (await engine.messages()).at(-1)?.id ?? ''
   const path = `/settings/approvals/${id}`
@@ -42,7 +42,7 @@ t.test('in business hours an approval is final, and the confirmation says so', a
   const after = await queue.ada.page('/settings/approvals')
   matches(t, after.text, /Approved\. The reminder is being sent\./)
   t.notMatch(after.text, /class="undo"/)
-  await queue.engine.at('2026-11-23T10:31:00.000Z')
+  await queue.engine.planAndSendAt('2026-11-23T10:31:00.000Z')
   t.equal(await queue.last(), 'firm:sent')
   matches(t, await queue.ada.send('POST', `${queue.path}/take-back`), {
     status: 409,
@@ -71,7 +71,7 @@ t.test('outside of business hours an approval can be taken back', async (t) => {
   matches(t, message.text, /Take the approval back/)
   matches(t, await ada.submit(`${path}/take-back`, {}), { status: 303 })
   t.equal(await last(), 'firm:awaiting_approval')
-  await engine.at('2026-11-24T10:00:00.000Z')
+  await engine.planAndSendAt('2026-11-24T10:00:00.000Z')
   t.equal(await last(), 'firm:awaiting_approval', 'nothing is sent')
   t.strictSame(await engine.service.auditActions('message.'), [
     'message.approved',
@@ -79,7 +79,7 @@ t.test('outside of business hours an approval can be taken back', async (t) => {
   ])
   // The session of the previous day has ended.
   await approve({ ...queue, ada: await logIn(engine.books.backend, ADMIN) })
-  await engine.at('2026-11-24T10:01:00.000Z')
+  await engine.planAndSendAt('2026-11-24T10:01:00.000Z')
   t.equal(await last(), 'firm:sent')
 })
 
@@ -92,7 +92,7 @@ t.test('after a rejection is taken back, the reminder is planned again', async (
     status: 'active',
     blocked_reason: null,
   })
-  await engine.at('2026-11-23T10:45:00.000Z')
+  await engine.planAndSendAt('2026-11-23T10:45:00.000Z')
   t.equal(await last(), 'firm:awaiting_approval')
   matches(t, await ada.send('POST', `${path}/take-back`), { status: 409 })
 })
@@ -101,7 +101,7 @@ t.test('a rejection cannot be taken back after a later reminder was rejected', a
   const { engine, ada, path, invoice } = await openQueue(t, '10:30')
   await ada.submit(`${path}/reject`, { reason: 'They called' })
   await ada.send('POST', `/settings/invoices/${invoice.id}/resume`)
-  await engine.at('2026-11-23T10:45:00.000Z')
+  await engine.planAndSendAt('2026-11-23T10:45:00.000Z')
   await engine.decide({ approve: false, reason: 'They are moving' })
   matches(t, await ada.send('POST', `${path}/take-back`), { status: 409 })
   const { blocked_reason: blocked } = (await engine.books.read(`/api/v1/invoices/${invoice.id}`))

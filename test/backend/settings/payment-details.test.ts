@@ -36,7 +36,7 @@ t.test('a reminder says how to pay in each currency that has payment details', a
   await engine.invoice('2026-11-16', { debtor_id: debtor.id, number: 'A-1' })
   await engine.invoice('2026-11-16', { debtor_id: debtor.id, number: 'A-2', currency: 'USD' })
   await engine.invoice('2026-11-16', { debtor_id: debtor.id, number: 'A-3', currency: 'SEK' })
-  await engine.at('2026-11-23T10:00:00.000Z')
+  await engine.planAndSendAt('2026-11-23T10:00:00.000Z')
   const [message] = await engine.messages()
   const body = message?.body ?? ''
   matches(

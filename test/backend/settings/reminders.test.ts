@@ -13,7 +13,7 @@ async function openQueue(t: Test) {
   await createUserIn(backend, accountId, MEMBER, 'member')
   const debtor = await engine.debtor({ name: 'Jansen <b>Bouw</b>' })
   const invoice = await engine.invoice('2026-11-02', { debtor_id: debtor.id })
-  for (const day of ['05', '12', '23']) await engine.at(`2026-11-${day}T10:00:00.000Z`)
+  for (const day of ['05', '12', '23']) await engine.planAndSendAt(`2026-11-${day}T10:00:00.000Z`)
   const message = (await engine.messages()).at(-1)
   return {
     engine,
@@ -64,7 +64,7 @@ t.test('an approval shows what would be sent, and applies only to that text', as
     /No reminder waits for approval.*Approved/s,
   )
   t.equal((await ada.page(path)).status, 303, 'a decided approval redirects to the log')
-  await engine.at('2026-11-23T11:00:00.000Z')
+  await engine.planAndSendAt('2026-11-23T11:00:00.000Z')
   t.strictSame((await engine.log()).at(-1), 'firm:sent')
 })
 
@@ -93,7 +93,7 @@ t.test(
       status: 200,
       json: { chasing: { status: 'active', blocked_reason: null } },
     })
-    await engine.at('2026-11-24T10:00:00.000Z')
+    await engine.planAndSendAt('2026-11-24T10:00:00.000Z')
     t.equal((await engine.log()).at(-1), 'firm:awaiting_approval', 'approval is requested again')
   },
 )
@@ -110,7 +110,7 @@ t.test(
       /No reminder waits for approval.*Lapsed.*the customer was paused: A plan/s,
     )
     await ada.send('POST', `/settings/customers/${debtor.id}/resume`)
-    await engine.at('2026-11-23T10:20:00.000Z')
+    await engine.planAndSendAt('2026-11-23T10:20:00.000Z')
     matches(t, (await ada.get('/settings/approvals')).json['data'], [
       { status: 'awaiting_approval' },
     ])

@@ -31,7 +31,7 @@ t.test('a reminder has the sender’s name and the logo, which is part of the ma
     ...{ media_type: 'image/png', width: 320, height: 80, bytes: PNG.length },
   })
   await engine.invoice('2026-11-20', { number: 'R-7' })
-  const [message] = await engine.at('2026-11-24T10:00:00.000Z')
+  const [message] = await engine.planAndSendAt('2026-11-24T10:00:00.000Z')
   const [sent] = engine.smtp.mails
   matches(t, sent?.mail.from, {
     name: 'Jansen Billing',
@@ -124,7 +124,7 @@ t.test(
     t.equal((await ada.send('PUT', PATH, { name: '❤\ufe0f می\u200cخواهم' })).status, 200)
     t.equal((await ada.send('PUT', PATH, { name: "Zoë & 'Söhne', 北斗; Ltd." })).status, 200)
     await engine.invoice('2026-11-20')
-    await engine.at('2026-11-24T10:00:00.000Z')
+    await engine.planAndSendAt('2026-11-24T10:00:00.000Z')
     matches(t, engine.smtp.mails[0]?.mail.from, { name: "Zoë & 'Söhne', 北斗; Ltd." })
     matches(t, engine.smtp.mails[0]?.mail.html, containing('Zoë &amp; &#39;Söhne&#39;, 北斗; Ltd.'))
   },
@@ -240,7 +240,7 @@ t.test(
     const { engine, backend, admin, ada } = await open(t)
     await ada.send('POST', LOGO, encoded(PNG))
     await engine.invoice('2026-11-02', { number: 'R-7' })
-    for (const day of ['05', '12', '23']) await engine.at(`2026-11-${day}T10:00:00.000Z`)
+    for (const day of ['05', '12', '23']) await engine.planAndSendAt(`2026-11-${day}T10:00:00.000Z`)
     const approval = async () => {
       const { data } = (await (await admin()).get('/settings/approvals')).json
       const [first] = data as { id: string; seen: string; subject: string }[]

@@ -31,7 +31,7 @@ t.test('a reminder has the edited wording and all required parts', async (t) => 
   })
   const debtor = await engine.debtor({ name: 'Jansen {amount}' })
   const invoice = await engine.invoice('2026-11-20', { debtor_id: debtor.id })
-  await engine.at('2026-11-24T10:00:00.000Z')
+  await engine.planAndSendAt('2026-11-24T10:00:00.000Z')
   const [message] = await engine.messages()
   t.equal(message?.subject, `Still open: invoice ${invoice.number} – Acme Ltd`)
   const body = message?.body ?? ''
