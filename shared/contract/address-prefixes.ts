@@ -23,8 +23,8 @@ export interface AddressPrefixes {
 export type ParsedPrefix = { readonly prefix: string } | { readonly fault: string }
 
 /**
- * Parses a prefix or an address; `203.0.113.7` becomes `203.0.113.7/32`. A prefix with bits after its length,
- * such as `203.0.113.7/24`, is ambiguous and therefore a fault.
+ * Parses a prefix or an address; `203.0.113.7` becomes `203.0.113.7/32`. A prefix with host bits, such as
+ * `203.0.113.7/24`, is ambiguous and therefore a fault.
  */
 export function parsePrefix(text: string): ParsedPrefix {
   const [address = '', length, ...rest] = text.trim().split('/')

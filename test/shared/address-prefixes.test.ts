@@ -15,7 +15,7 @@ t.test('prefixes and addresses are converted to a canonical form', async (t) => 
   for (const [text, canonical] of forms) t.strictSame(parsePrefix(text), { prefix: canonical })
 })
 
-t.test('an ambiguous prefix, or text that is not an address, is rejected', async (t) => {
+t.test('a prefix with host bits, or text that is no prefix or address, is rejected', async (t) => {
   const wrong = [
     '203.0.113.7/24',
     '2001:db8::1/64',

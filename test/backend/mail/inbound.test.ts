@@ -297,7 +297,7 @@ t.test('a mail that is posted several times concurrently takes effect once', asy
   t.equal(data.length, 1)
 })
 
-t.test('after a bounced address is cleared, chasing continues', async (t) => {
+t.test('after a person confirms that a bounced address works, chasing continues', async (t) => {
   const service = await startMailService(t)
   const { debtor, id } = await sentReminder(service)
   await service.post(deliveryReport({ messageId: id }))
