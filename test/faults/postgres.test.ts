@@ -38,7 +38,9 @@ t.test('payments are exact despite stops and crashes of the database', async (t)
     await server.start()
   }
   await Promise.all(paying)
-  const statuses = new Set(history.events.flatMap((e) => (e.type === 'info' ? [e.status] : [])))
+  const statuses = new Set(
+    history.events.flatMap((event) => (event.type === 'unknown' ? [event.status] : [])),
+  )
   t.strictSame(
     [...statuses].filter((status) => status !== undefined && ![502, 503, 504].includes(status)),
     [],

@@ -203,7 +203,7 @@ async function upgrade(t: Test, kind: 'postgres' | 'sqlite') {
   t.equal(invoice.json.amount_credited, credited * CREDIT)
 
   const failedPayments = history.events.flatMap((event) =>
-    event.type === 'info' ? [`${event.status} ${event.code}`] : [],
+    event.type === 'unknown' ? [`${event.status} ${event.code}`] : [],
   )
   const failedCredits = admin.failures.filter((failure) => !failure.startsWith('404 '))
   const expected = kind === 'postgres' ? [] : ['503 service_unavailable']
