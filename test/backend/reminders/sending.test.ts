@@ -207,7 +207,7 @@ t.test(
 )
 
 t.test(
-  'a connection that breaks after the server received the mail causes one repeat; then the message is failed',
+  'if a connection breaks after the mail was received, it is sent once more; then it counts as failed',
   async (t) => {
     const engine = await startEngine(t)
     await engine.invoice('2026-11-19')
