@@ -141,8 +141,9 @@ function amountOf(fields: Fields): number {
   if (currency === undefined)
     invalid('currency', 'Currency must be a three-letter ISO 4217 code, e.g. EUR.')
   if (text === '') invalid('amount', 'Enter the amount.')
-  const amount = fields.isJson ? Number(text) : readAmountText(text, currency)
-  return typeof amount === 'number' ? amount : invalid('amount', `The amount ${amount}.`)
+  const amountOrFault = fields.isJson ? Number(text) : readAmountText(text, currency)
+  if (typeof amountOrFault === 'string') invalid('amount', `The amount ${amountOrFault}.`)
+  return amountOrFault
 }
 
 function renderForm(

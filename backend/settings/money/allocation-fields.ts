@@ -59,22 +59,20 @@ export function parseAllocations(
   const faults: FieldError[] = []
   const entered = enteredAllocations(fields)
   const allocations = entered.map(({ invoice_id: invoiceId, amount: text }, index) => {
-    const amount = fields.isJson ? Number(text) : readAmountText(text, currency)
-    const invoice = invoices.find(({ id }) => id === invoiceId)
-    if (typeof amount === 'number') {
-      if (!fields.isJson && invoice !== undefined && amount > invoice.amount_due) {
-        const due = moneyText(invoice.amount_due, currency)
-        const detail = `Only ${due} is due on ${invoice.number}`
-        faults.push({ pointer: `/allocations/${index}/amount`, code: 'out_of_range', detail })
-      }
-      return { invoiceId, amount }
+    const pointer = `/allocations/${index}/amount`
+    const amountOrFault = fields.isJson ? Number(text) : readAmountText(text, currency)
+    if (typeof amountOrFault === 'string') {
+      faults.push({ pointer, code: 'invalid_format', detail: `The amount ${amountOrFault}` })
+      return { invoiceId, amount: 0 }
     }
-    faults.push({
-      pointer: `/allocations/${index}/amount`,
-      code: 'invalid_format',
-      detail: `The amount ${amount}`,
-    })
-    return { invoiceId, amount: 0 }
+    const amount = amountOrFault
+    const invoice = invoices.find(({ id }) => id === invoiceId)
+    if (!fields.isJson && invoice !== undefined && amount > invoice.amount_due) {
+      const due = moneyText(invoice.amount_due, currency)
+      const detail = `Only ${due} is due on ${invoice.number}`
+      faults.push({ pointer, code: 'out_of_range', detail })
+    }
+    return { invoiceId, amount }
   })
   const sum = allocations.reduce((total, { amount }) => total + amount, 0)
   if (faults.length === 0 && !fields.isJson && sum > available) {
