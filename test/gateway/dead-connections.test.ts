@@ -14,7 +14,7 @@ t.test('idle connections are replaced once the backend misses a probe', async (t
   const key = backend.issue()
   const { port, stallOpenConnections } = await startLink(t, Number(new URL(backend.url).port))
   const gateway = await startGateway(t, `http://127.0.0.1:${port}`)
-  // These writes must not be repeated.
+  // The gateway does not retry these writes, so a call on a dead connection would fail.
   const statuses = async () => {
     const calls = Array.from({ length: CALLS }, () =>
       call(`${gateway.url}/api/v1/debtors`, { key, body: {} }),

@@ -9,7 +9,7 @@ import { SILENT } from '../fixtures/service/database.ts'
 import { GATEWAY_SECRET } from '../fixtures/service/gateway.ts'
 import { until } from '../fixtures/service/until.ts'
 
-/** The age from which keys are refreshed, and the age at which they are no longer used. */
+/** Each key becomes due for a refresh at its own age between these two. At the second age, it is no longer cached. */
 const REFRESHED_FROM_S = 30
 const CACHED_S = 45
 /** At this age every key is due for a refresh, and still cached. */
@@ -123,7 +123,7 @@ t.test(
   'a failed background look-up fails no call, and is not repeated by every call',
   async (t) => {
     const { backend, authenticator, call, stopBackend } = await startAuthenticator(t)
-    // Among so many keys, some are due seconds before the last moment.
+    // Of so many keys, some are due for a refresh three seconds before they are no longer cached.
     const secrets = Array.from({ length: 50 }, () => backend.issue())
     await Promise.all(secrets.map(call))
     stopBackend()

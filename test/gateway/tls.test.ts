@@ -14,7 +14,13 @@ import { startCapturingBackend } from '../fixtures/service/capturing-backend.ts'
 import { startGateway } from '../fixtures/service/gateway.ts'
 import { until } from '../fixtures/service/until.ts'
 import { CORPUS } from './fixtures/corpus/index.ts'
-import { countCalls, SPLITS, type Trial, tryCase, withFollowing } from './fixtures/corpus/trial.ts'
+import {
+  createCallCounter,
+  SPLITS,
+  type Trial,
+  tryCase,
+  withFollowUp,
+} from './fixtures/corpus/trial.ts'
 
 const backend = await startCapturingBackend(t)
 const key = backend.issue(undefined, 1_000_000)
@@ -55,7 +61,7 @@ t.test('requests over TLS are validated like requests without TLS', async (t) =>
       const socket = connect({ port: gateway.port, ...host, secureContext }, open)
       return socket.setNoDelay()
     },
-    counted: await countCalls(async () => {
+    countNewCalls: await createCallCounter(async () => {
       const { headers } = await call(`${url}/api/v1/debtors?probe`, { key, dispatcher })
       return Number(headers['x-ratelimit-remaining'])
     }),
@@ -64,7 +70,7 @@ t.test('requests over TLS are validated like requests without TLS', async (t) =>
     for (const testCase of Object.values(CORPUS).flat()) {
       const [name, clause, , outcome] = testCase
       const seen = await tryCase(testCase, split, trial).catch(String)
-      t.strictSame(seen, withFollowing(outcome), `${name} (RFC ${clause})`)
+      t.strictSame(seen, withFollowUp(outcome), `${name} (RFC ${clause})`)
     }
   }
   t.notMatch(gateway.log(), /uncaught/)

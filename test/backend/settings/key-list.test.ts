@@ -44,7 +44,7 @@ t.test('the page that revokes a key shows a call that was made just now', async 
   )
 })
 
-t.test('the account-wide permissions count the active keys only', async (t) => {
+t.test('the page of account-wide permissions counts only active keys', async (t) => {
   // Regression: expired keys were counted, although no call can use them.
   const { backend } = await startSettings(t)
   const admin = await logIn(backend, ADMIN)

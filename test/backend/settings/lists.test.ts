@@ -72,7 +72,7 @@ t.test(
 )
 
 t.test('archived customers are in their own view only, whatever the order', async (t) => {
-  // Regression: archived customers were among the others in the order by the amount owed.
+  // Regression: the list contained archived customers if it was sorted by the amount owed.
   const { ada, debtor, invoice, find } = await open(t)
   const gone = await debtor('Gone')
   await invoice(gone, 'G-1', '2026-02-01', 90_000)
@@ -84,7 +84,7 @@ t.test('archived customers are in their own view only, whatever the order', asyn
   t.strictSame(await find('customers?view=archived', 'name'), ['Gone'])
 })
 
-t.test('the number of customers that a search found is that of the view', async (t) => {
+t.test('the count of a search for customers covers only the selected view', async (t) => {
   // Regression: the page counted the matches before it applied the view.
   const { ada, debtor, invoice } = await open(t)
   await invoice(await debtor('Jansen Late'), 'L-1', '2026-02-01', 100)
@@ -155,7 +155,7 @@ t.test('payments are found by reference, amount, date and status', async (t) => 
   t.strictSame(await ids('received_since=2026-11-02'), [large.id])
 })
 
-t.test('payments are counted, and summed by currency without the reversed payments', async (t) => {
+t.test('sums of payments by currency include reversed ones only in a list of these', async (t) => {
   const { ada, debtor, invoice, pay } = await open(t)
   const acme = await debtor('Acme')
   const summary = async (query = '') =>

@@ -102,7 +102,7 @@ t.test('changes to keys and to the state of the account cause events', async (t)
 })
 
 t.test(
-  'events are sent to the endpoints that subscribe to them, and to no other account',
+  'an event creates a delivery for each subscribed endpoint of its account, even if paused, but not if disabled',
   async (t) => {
     const webhooks = await openWebhooks(t)
     const { backend } = webhooks.books
