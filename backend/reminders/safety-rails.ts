@@ -30,6 +30,7 @@ export type RefusalReason =
   | 'credit_on_account'
   | 'approval_expired'
 
+/** Why a safety rail blocks a reminder. */
 export interface Refusal {
   readonly reason: RefusalReason
   /** The reason as text for people. */
