@@ -28,6 +28,7 @@ import {
   renderUntil,
   STAGE_WORDS,
 } from '../shell/ledger-words.ts'
+import { newestRows } from '../shell/list-query.ts'
 import {
   type RejectedAction,
   renderActionButton,
@@ -69,12 +70,7 @@ export async function readCustomer(
   const { id: accountId, timezone } = session.account
   const row = (await findDebtor(reader, accountId, id)) ?? notFound('customer', id)
   const today = todayIn(timezone, now)
-  const newest = {
-    sort: 'created_at',
-    direction: 'desc',
-    fetch: SHOWN_MAX + 1,
-    after: undefined,
-  } as const
+  const newest = newestRows(SHOWN_MAX)
   const byDueDate = { ...newest, sort: 'due_date', direction: 'asc' } as const
   const ofDebtor = { debtor_id: id }
   const [balances, open, others, hasResumable, payments, messages] = await Promise.all([

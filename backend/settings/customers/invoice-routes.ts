@@ -18,7 +18,7 @@ import { listPayments } from '../../payments/payment-list.ts'
 import { setFlash } from '../../sessions/sessions.ts'
 import { notFound } from '../shell/faults.ts'
 import { blockReasonOf } from '../shell/ledger-words.ts'
-import { newestFrom } from '../shell/list-query.ts'
+import { newestRows } from '../shell/list-query.ts'
 import type { RejectedAction } from '../shell/page-actions.ts'
 import type { SessionPage, SessionRequest } from '../shell/page-request.ts'
 import type { RenderPage } from '../shell/response.ts'
@@ -130,7 +130,7 @@ async function readInvoice(
 ): Promise<InvoiceView> {
   const { id: accountId, timezone } = session.account
   const row = (await findInvoice(reader, accountId, id)) ?? notFound('invoice', id)
-  const newest = await newestFrom(undefined, 50, async () => undefined)
+  const newest = newestRows(50)
   const ofInvoice = { invoice_id: id }
   const [debtor, payments, messages, history] = await Promise.all([
     findDebtor(reader, accountId, row.debtor_id),

@@ -22,7 +22,7 @@ import { takeBackDecision } from '../../reminders/take-back-decision.ts'
 import { setFlash } from '../../sessions/sessions.ts'
 import { notFound } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
-import { listOf, newestFrom } from '../shell/list-query.ts'
+import { listOf, newestRows } from '../shell/list-query.ts'
 import { readNames } from '../shell/names.ts'
 import type { RejectedAction } from '../shell/page-actions.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
@@ -177,12 +177,11 @@ async function readView(
   const approval = await findApproval(read, accountId, id)
   if (approval === undefined) return undefined
   const { debtor_id } = approval.message
-  const newest = await newestFrom(undefined, 10, async () => undefined)
   const ids = approval.invoices.map((invoice) => invoice.id)
   const [invoices, history, otherMessages, details, account, debtor] = await Promise.all([
     findInvoices(read, accountId, ids),
     readHistory(read, accountId, id),
-    listMessages(read, accountId, { debtor_id }, newest),
+    listMessages(read, accountId, { debtor_id }, newestRows(10)),
     readPaymentDetails(read, accountId),
     getAccount(read, accountId),
     findDebtor(read, accountId, debtor_id),

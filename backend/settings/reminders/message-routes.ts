@@ -12,7 +12,7 @@ import { listMessages, readCoveredInvoices } from '../../messages/messages.ts'
 import { renderMessage } from '../../messages/representation.ts'
 import { readHistory } from '../../reminders/approvals.ts'
 import { notFound } from '../shell/faults.ts'
-import { listOf, newestFrom, pageOf, parseListQuery, wordOf } from '../shell/list-query.ts'
+import { listOf, newestAfter, pageOf, parseListQuery, wordOf } from '../shell/list-query.ts'
 import { readNames } from '../shell/names.ts'
 import type { SessionPage } from '../shell/page-request.ts'
 import { MESSAGE_TEXT_PATH } from '../shell/security-headers.ts'
@@ -34,7 +34,7 @@ export const messagePages: readonly SessionPage[] = [
         reason: wordOf(list, 'reason', LOG_REASONS),
         debtor_id: list.value('debtor_id'),
       }
-      const page = await newestFrom(list.cursor, list.limit, (id) =>
+      const page = await newestAfter(list.cursor, list.limit, (id) =>
         findMessage(read, accountId, id),
       )
       const { view, stage, reason, debtor_id } = filters

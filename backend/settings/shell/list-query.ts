@@ -88,19 +88,24 @@ export function pageOf<Row extends { readonly id: string }>(
   return { rows, next: fetched.length > limit ? (rows.at(-1)?.id ?? null) : null }
 }
 
-/** Returns the query for the page that follows the cursor's row, newest first. Throws `invalid_cursor`. */
-export async function newestFrom(
+/** Returns the query for the first page, newest first. It fetches the extra row that `pageOf` needs. */
+export function newestRows(limit: number): Page {
+  return { sort: 'created_at', direction: 'desc', fetch: limit + 1, after: undefined }
+}
+
+/** Like `newestRows`, but after the cursor's row if there is a cursor. Throws `invalid_cursor`. */
+export async function newestAfter(
   cursor: string | undefined,
   limit: number,
   find: (id: string) => Promise<{ readonly created_at: string } | undefined>,
 ): Promise<Page> {
-  const page = { sort: 'created_at', direction: 'desc', fetch: limit + 1 } as const
-  if (cursor === undefined) return { ...page, after: undefined }
+  const firstPage = newestRows(limit)
+  if (cursor === undefined) return firstPage
   const row = await find(cursor)
   if (row === undefined) {
     throw new Problem('invalid_cursor', 'Unknown cursor; start from the first page.')
   }
-  return { ...page, after: { value: row.created_at, id: cursor } }
+  return { ...firstPage, after: { value: row.created_at, id: cursor } }
 }
 
 export function listOf<T>(data: readonly T[], next: string | null) {
