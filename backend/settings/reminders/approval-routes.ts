@@ -45,7 +45,7 @@ export const approvalPages: readonly SessionPage[] = [
     async handle({ session, now }, { database: { read } }) {
       const { id: accountId } = session.account
       const approvals = await listApprovals(read, accountId, SHOWN_MAX)
-      const [waiting, decided] = await Promise.all([
+      const [awaitingApproval, decided] = await Promise.all([
         countAwaitingApproval(read, accountId),
         listDecidedMessages(read, accountId, DECIDED_MAX),
       ])
@@ -53,7 +53,7 @@ export const approvalPages: readonly SessionPage[] = [
       return {
         json: listOf(approvals.map(represent), null),
         page: (frame) =>
-          renderApprovals(frame, { session, approvals, waiting, decided, customers, now }),
+          renderApprovals(frame, { session, approvals, awaitingApproval, decided, customers, now }),
       }
     },
   },

@@ -26,7 +26,7 @@ interface ApprovalsView {
   readonly session: Session
   readonly approvals: readonly Approval[]
   /** The number of all reminders that wait for approval. */
-  readonly waiting: number
+  readonly awaitingApproval: number
   /** Reminders that were decided or lapsed recently. */
   readonly decided: readonly DecidedMessage[]
   /** Customer names by id. */
@@ -35,9 +35,9 @@ interface ApprovalsView {
 }
 
 export function renderApprovals(frame: Frame, view: ApprovalsView): Html {
-  const { approvals, waiting, decided } = view
+  const { approvals, awaitingApproval, decided } = view
   const main = html`<h1>Reminders</h1>
-${renderReminderTabs(PATH, waiting)}
+${renderReminderTabs(PATH, awaitingApproval)}
 <p class="lead">Firm and Final reminders are sent only after an Admin has read and approved them. A reminder lapses if no
 Admin decides within seven days, or if a payment or a change makes it obsolete.</p>
 ${
@@ -45,7 +45,7 @@ ${
     ? html`<div class="card empty"><p><strong>No reminder waits for approval.</strong></p></div>`
     : html`<ul class="messages">${approvals.map((approval) => renderWaiting(approval, view))}</ul>`
 }
-${waiting > approvals.length && approvals.length > 0 && html`<p class="hint">These are the oldest of ${waiting} reminders that wait for approval.</p>`}
+${awaitingApproval > approvals.length && approvals.length > 0 && html`<p class="hint">These are the oldest of ${awaitingApproval} reminders that wait for approval.</p>`}
 ${decided.length > 0 && renderDecided(view)}`
   return renderPage(frame, { title: 'Approvals', section: '/settings/reminders', main })
 }

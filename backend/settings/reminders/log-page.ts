@@ -49,15 +49,15 @@ export interface LogPage {
     readonly debtor_id: string | undefined
   }
   readonly customers: ReadonlyMap<string, string>
-  readonly waiting: number
+  readonly awaitingApproval: number
   readonly times: TimeContext
 }
 
 export function renderLog(frame: Frame, page: LogPage): Html {
-  const { rows, limit, next, filters, customers, waiting, times } = page
+  const { rows, limit, next, filters, customers, awaitingApproval, times } = page
   const customerName = filters.debtor_id && customers.get(filters.debtor_id)
   const main = html`<h1>Reminders</h1>
-${renderReminderTabs(PATH, waiting)}
+${renderReminderTabs(PATH, awaitingApproval)}
 ${frame.session?.account.isDemo && html`<p class="lead">Sample messages: none of them was mailed.</p>`}
 ${customerName && html`<p class="lead">Only messages to <a href="/settings/customers/${filters.debtor_id}" translate="no">${customerName}</a>. <a href="${PATH}">Show the messages to all customers</a></p>`}
 ${renderFilters(page)}

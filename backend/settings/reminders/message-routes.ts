@@ -48,13 +48,13 @@ export const messagePages: readonly SessionPage[] = [
       const { rows, next } = pageOf(found, list.limit)
       const owners = debtor_id === undefined ? rows : [...rows, { debtor_id }]
       const customers = await readNames(read, accountId, owners)
-      const waiting = await countAwaitingApproval(read, accountId)
+      const awaitingApproval = await countAwaitingApproval(read, accountId)
       const times = { now, timezone }
       const limit = list.value('limit')
       return {
         json: listOf(await represent(read, accountId, rows), next),
         page: (frame) =>
-          renderLog(frame, { rows, limit, next, filters, customers, waiting, times }),
+          renderLog(frame, { rows, limit, next, filters, customers, awaitingApproval, times }),
       }
     },
   },

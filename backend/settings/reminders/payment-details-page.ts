@@ -32,17 +32,17 @@ const HINTS: Readonly<Record<(typeof PAYMENT_FIELDS)[number] | 'currency', strin
 
 interface PaymentDetailsView {
   readonly session: Session
-  readonly waiting: number
+  readonly awaitingApproval: number
   readonly details: readonly PaymentDetails[]
   /** Currencies in which reminders do not say how to pay. */
   readonly missing: readonly string[]
 }
 
 export function renderPaymentDetails(frame: Frame, view: PaymentDetailsView): Html {
-  const { session, waiting, details, missing } = view
+  const { session, awaitingApproval, details, missing } = view
   const isAdmin = session.user.role === 'admin'
   const main = html`<h1>Reminders</h1>
-${renderReminderTabs(PATH, waiting)}
+${renderReminderTabs(PATH, awaitingApproval)}
 <p class="lead">Every reminder shows the payment link of the invoice, if it has one, and the details that you enter here for
 its currency. If you change these details, reminders that wait for approval are rewritten, and approved reminders need
 approval again.</p>

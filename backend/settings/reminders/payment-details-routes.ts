@@ -38,14 +38,15 @@ export const paymentDetailsPages: readonly SessionPage[] = [
       const { read } = database
       const { id: accountId } = session.account
       await updateTotalsOf(database, accountId)
-      const [details, missing, waiting] = await Promise.all([
+      const [details, missing, awaitingApproval] = await Promise.all([
         readPaymentDetails(read, accountId),
         listCurrenciesWithoutPaymentDetails(read, accountId),
         countAwaitingApproval(read, accountId),
       ])
       return {
         json: { ...listOf(details.map(represent), null), currencies_without: missing },
-        page: (frame) => renderPaymentDetails(frame, { session, waiting, details, missing }),
+        page: (frame) =>
+          renderPaymentDetails(frame, { session, awaitingApproval, details, missing }),
       }
     },
   },

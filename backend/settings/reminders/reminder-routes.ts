@@ -31,12 +31,12 @@ export function reminderPages(previews: Previews = createPreviews()): readonly S
         )
         if (preview === undefined && wantsJson) throw previewNotReady()
         const { holidays, chaseFrom } = await readChasingSettings(read, accountId)
-        const waiting = await countAwaitingApproval(read, accountId)
+        const awaitingApproval = await countAwaitingApproval(read, accountId)
         await updateTotalsOf(database, accountId)
         const oldInvoices = await readOldInvoices(read, accountId)
         const currenciesWithoutDetails = await listCurrenciesWithoutPaymentDetails(read, accountId)
         const view = {
-          ...{ session, now, days, day, preview, holidays, chaseFrom, waiting },
+          ...{ session, now, days, day, preview, holidays, chaseFrom, awaitingApproval },
           ...{ currenciesWithoutDetails, oldInvoices },
         }
         return {

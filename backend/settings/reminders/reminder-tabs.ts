@@ -2,12 +2,12 @@ import type { Html } from '../../html/html.ts'
 import { renderTabs } from '../shell/layout.ts'
 
 /** Renders the tabs of the reminder pages, with the number of reminders that await approval. */
-export function renderReminderTabs(path: string, waiting: number): Html {
+export function renderReminderTabs(path: string, awaitingApproval: number): Html {
   return renderTabs(
     'Reminders',
     [
       { path: '/settings/reminders', name: 'Next 14 days' },
-      { path: '/settings/approvals', name: 'Approvals', count: waiting },
+      { path: '/settings/approvals', name: 'Approvals', count: awaitingApproval },
       { path: '/settings/messages', name: 'Log' },
       { path: '/settings/schedule', name: 'Schedule' },
       { path: '/settings/wording', name: 'Wording' },

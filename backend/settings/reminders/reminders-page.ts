@@ -33,7 +33,7 @@ export interface RemindersView {
   readonly preview: Preview | undefined
   readonly holidays: readonly string[]
   readonly chaseFrom: string | null
-  readonly waiting: number
+  readonly awaitingApproval: number
   /** Currencies in which reminders do not say how to pay. */
   readonly currenciesWithoutDetails: readonly string[]
   readonly oldInvoices: OldInvoices
@@ -50,11 +50,11 @@ interface Day {
 }
 
 export function renderReminders(frame: Frame, view: RemindersView): Html {
-  const { session, preview, waiting, currenciesWithoutDetails } = view
+  const { session, preview, awaitingApproval, currenciesWithoutDetails } = view
   const isAdmin = session.user.role === 'admin'
   const main = html`<div class="heading"><h1>Reminders</h1>
 ${isAdmin && frame.killSwitch?.scope !== 'account' && html`<a class="button danger" href="/settings/kill-switch" data-dialog="stop-dialog">Stop all reminders</a>`}</div>
-${renderReminderTabs(PATH, waiting)}
+${renderReminderTabs(PATH, awaitingApproval)}
 ${renderMissingPayment(currenciesWithoutDetails, isAdmin)}
 ${preview === undefined ? renderNotYet() : renderPreview(view, preview)}
 ${isAdmin && renderStopDialog(frame)}`

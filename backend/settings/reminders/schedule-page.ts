@@ -65,15 +65,15 @@ export function valuesOf(schedule: Schedule): ScheduleValues {
 
 interface ScheduleView {
   readonly session: Session
-  readonly waiting: number
+  readonly awaitingApproval: number
   readonly values: ScheduleValues
 }
 
 export function renderSchedule(frame: Frame, view: ScheduleView, problem?: Problem): Html {
-  const { session, waiting, values } = view
+  const { session, awaitingApproval, values } = view
   const isAdmin = session.user.role === 'admin'
   const main = html`<h1>Reminders</h1>
-${renderReminderTabs('/settings/schedule', waiting)}
+${renderReminderTabs('/settings/schedule', awaitingApproval)}
 <p class="lead">Reminders are sent on business days from 8:00 to 18:00 in the customer’s time zone, at most one a day to each
 customer. Each stage comes at least five days after the previous stage. Firm and Final reminders are sent only after an Admin
 has approved them.</p>

@@ -37,11 +37,11 @@ export const schedulePages: readonly SessionPage[] = [
     path: PATH,
     async handle({ session }, { database }) {
       const schedule = await readSchedule(database.read, session.account.id)
-      const waiting = await countAwaitingApproval(database.read, session.account.id)
+      const awaitingApproval = await countAwaitingApproval(database.read, session.account.id)
       const values = valuesOf(schedule)
       return {
         json: represent(schedule),
-        page: (frame) => renderSchedule(frame, { session, waiting, values }),
+        page: (frame) => renderSchedule(frame, { session, awaitingApproval, values }),
       }
     },
   },
@@ -129,10 +129,10 @@ function accountPage(method: 'PUT' | 'POST'): SessionPage {
     },
     async rerender({ session, fields }, problem, { database }) {
       if (problem.code !== 'validation_failed') return undefined
-      const waiting = await countAwaitingApproval(database.read, session.account.id)
+      const awaitingApproval = await countAwaitingApproval(database.read, session.account.id)
       const values = sentValues(fields)
       const labeled = withFieldLabels(withHolidayLines(problem, fields), SCHEDULE_WORDS)
-      return (frame) => renderSchedule(frame, { session, waiting, values }, labeled)
+      return (frame) => renderSchedule(frame, { session, awaitingApproval, values }, labeled)
     },
   }
 }

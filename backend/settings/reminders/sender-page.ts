@@ -16,7 +16,7 @@ export const SENDER_WORDS = { name: 'Name', logo: 'Logo' } as const
 
 export interface SenderView {
   readonly isAdmin: boolean
-  readonly waiting: number
+  readonly awaitingApproval: number
   /** The name in the rejected form or, if there is none, the stored name. */
   readonly name: string
   readonly accountName: string
@@ -26,10 +26,10 @@ export interface SenderView {
 }
 
 export function renderSender(frame: Frame, view: SenderView, problem?: Problem): Html {
-  const { isAdmin, waiting, name, accountName } = view
+  const { isAdmin, awaitingApproval, name, accountName } = view
   const disabled = attribute('disabled', !isAdmin)
   const main = html`<h1>Reminders</h1>
-${renderReminderTabs(PATH, waiting)}
+${renderReminderTabs(PATH, awaitingApproval)}
 <p class="lead">Customers see this sender in every reminder. A change applies from the next reminder on: reminders that wait for approval
 are rewritten, and approved reminders are sent as they were approved.</p>
 ${renderFaults(problem)}

@@ -108,7 +108,7 @@ async function readView(
   const account = await getAccount(read, session.account.id)
   return {
     isAdmin: session.user.role === 'admin',
-    waiting: await countAwaitingApproval(read, account.id),
+    awaitingApproval: await countAwaitingApproval(read, account.id),
     name: account.sender_name ?? '',
     accountName: account.name,
     logo: await findLogoProperties(read, account.id, account.logo_id),

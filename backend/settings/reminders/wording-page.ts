@@ -52,14 +52,14 @@ const VARIABLE_WORDS: Readonly<Record<Variable, string>> = {
 }
 
 interface WordingsView {
-  readonly waiting: number
+  readonly awaitingApproval: number
   /** The names of the wordings that the account has changed. */
   readonly changed: ReadonlySet<string>
 }
 
-export function renderWordings(frame: Frame, { waiting, changed }: WordingsView): Html {
+export function renderWordings(frame: Frame, { awaitingApproval, changed }: WordingsView): Html {
   const main = html`<h1>Reminders</h1>
-${renderReminderTabs(PATH, waiting)}
+${renderReminderTabs(PATH, awaitingApproval)}
 <p class="lead">Here you can change what reminders say at each stage and in each language. Customers with another language
 receive reminders in English. The invoices, their amounts, how to pay and the link to unsubscribe are always part of the mail.</p>
 <table class="keys"><caption class="unseen">Wording by stage and language</caption>

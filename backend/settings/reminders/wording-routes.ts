@@ -58,13 +58,13 @@ export const wordingPages: readonly SessionPage[] = [
       const own = new Map(
         rows.map(({ stage, language, ...wording }) => [`${stage}-${language}`, wording]),
       )
-      const waiting = await countAwaitingApproval(read, accountId)
+      const awaitingApproval = await countAwaitingApproval(read, accountId)
       return {
         json: listOf(
           KEYS.map((key) => represent(key, own.get(nameOfWording(key)))),
           null,
         ),
-        page: (frame) => renderWordings(frame, { waiting, changed: new Set(own.keys()) }),
+        page: (frame) => renderWordings(frame, { awaitingApproval, changed: new Set(own.keys()) }),
       }
     },
   },
