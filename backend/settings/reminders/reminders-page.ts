@@ -89,7 +89,7 @@ this account; deliveries in its log are made up.</p>`
 ${renderOldInvoicesHint(view.oldInvoices)}
 ${renderCalendar(days, day)}
 ${sent.length === 0 ? renderNothing(blocked.length > 0) : renderAgenda(days, view)}
-${day === undefined && blocked.length > 0 && renderBlocked(blocked)}
+${(day === undefined || sent.length === 0) && blocked.length > 0 && renderBlocked(blocked)}
 <p class="hint">Computed ${timeAgo(at.toISOString(), { now, timezone: session.account.timezone })}. A customer who pays, disputes the invoice or is paused before a reminder is due does not receive it. The preview assumes that every reminder is approved immediately.
 ${view.chaseFrom !== null && html`No reminders are sent about invoices that fell due before ${view.chaseFrom}. <a href="/settings/schedule">Schedule</a>`}</p>`
 }
@@ -179,14 +179,20 @@ ${shown.map(
   ({ date, messages }) => html`<section class="agenda" aria-labelledby="day-${date}">
 <h2 id="day-${date}">${date === todayIn(timezone, now) ? 'Today' : longDay(date)} <span class="total">${plural(messages.length, 'reminder')}</span></h2>
 <ul class="messages">${messages.slice(0, shownMax).map((message) => renderMessage(message, timezone, null))}</ul>
-${messages.length > shownMax && html`<p><a href="${PATH}?day=${date}#day-${date}">All ${messages.length} reminders of this day</a></p>`}
+${messages.length > shownMax && (day === undefined ? renderDayLink(date, messages.length) : html`<p class="hint">Only the first ${shownMax} reminders of this day are shown.</p>`)}
 </section>`,
 )}`
 }
 
+/** Links to the page that shows only this day. */
+function renderDayLink(date: string, count: number): Html {
+  const shown = count > SHOWN_ALONE_MAX ? `The first ${SHOWN_ALONE_MAX} of` : 'All'
+  return html`<p><a href="${PATH}?day=${date}#day-${date}">${shown} ${count} reminders of this day</a></p>`
+}
+
 const timesOfDay = dateFormats('en-GB', { timeStyle: 'short' })
 
-/** `refusal` is the reason why the message is blocked, or null if it will be sent. */
+/** `refusal` says why the message is blocked; null if it will be sent. */
 function renderMessage(
   message: PreviewedMessage,
   timezone: string,

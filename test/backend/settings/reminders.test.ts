@@ -1,6 +1,9 @@
 // Reminders in Settings: the preview, approvals, the schedule, and the kill switch.
 import t, { type Test } from 'tap'
+import { createDebtor } from '../../../backend/debtors/debtors.ts'
+import { createInvoice } from '../../../backend/invoices/invoices.ts'
 import type { Json } from '../../fixtures/books/books.ts'
+import { plainDebtor, plainInvoice } from '../../fixtures/books/plain-records.ts'
 import { containing, matches } from '../../fixtures/matches.ts'
 import { startEngine } from '../../fixtures/reminders/engine.ts'
 import { ADMIN, createUserIn, logIn, MEMBER } from '../../fixtures/service/settings.ts'
@@ -296,6 +299,40 @@ t.test(
     }
   },
 )
+
+t.test('if every reminder is blocked, the page of a day also shows the reasons', async (t) => {
+  // Regression: the page of a day said that the reasons are below, but did not show them.
+  const engine = await startEngine(t)
+  const { backend, accountId } = engine.books
+  await createUserIn(backend, accountId, ADMIN, 'admin')
+  const ada = await logIn(backend, ADMIN)
+  const { debtor_id } = await engine.invoice('2026-11-23')
+  await ada.send('POST', `/settings/customers/${debtor_id}/pause`, { reason: 'A plan' })
+  for (const query of ['', '?day=2026-11-26']) {
+    const { text } = await ada.page(`/settings/reminders${query}`)
+    matches(t, text, /blocked, for the reasons below.*the customer is paused/s, query)
+  }
+})
+
+t.test('the page of a day says if it does not show every reminder of the day', async (t) => {
+  // Regression: this page linked to itself as the page with all reminders of the day.
+  const engine = await startEngine(t)
+  const { backend, accountId } = engine.books
+  await createUserIn(backend, accountId, ADMIN, 'admin')
+  const ada = await logIn(backend, ADMIN)
+  const owner = { accountId, isDemo: false, timezone: 'Europe/Amsterdam', paymentTermsDays: 30 }
+  await backend.database.transaction(async (tx) => {
+    for (let n = 0; n < 501; n++) {
+      const debtor = await createDebtor(tx, owner, plainDebtor(), backend.now)
+      await createInvoice(tx, owner, plainInvoice({ debtor, dueDate: '2026-11-23' }), backend.now)
+    }
+  })
+  const days = await ada.page('/settings/reminders')
+  matches(t, days.text, /">The first 500 of 501 reminders of this day</)
+  const day = await ada.page('/settings/reminders?day=2026-11-26')
+  matches(t, day.text, /Only the first 500 reminders of this day are shown\./)
+  t.notMatch(day.text, /501 reminders of this day/)
+})
 
 t.test('a Member can read all pages of reminders, but not decide or change anything', async (t) => {
   const { backend, messageId, debtor } = await openQueue(t)
