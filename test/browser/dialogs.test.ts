@@ -1,6 +1,12 @@
 // Actions that need a confirmation: in a dialog, or without scripts on a page.
 import t from 'tap'
-import { logIn, startSite, takeScreenshots, violationsOf } from '../fixtures/servers/browser.ts'
+import {
+  logIn,
+  startSite,
+  tabTo,
+  takeScreenshots,
+  violationsOf,
+} from '../fixtures/servers/browser.ts'
 import { call } from '../fixtures/service/call.ts'
 
 // On a busy machine, a browser needs more time than tap's default timeout allows.
@@ -28,7 +34,7 @@ t.test('archiving a customer is confirmed in a dialog, which works by keyboard',
   await logIn(page, 'ada@acme.example')
   await page.goto(path)
   const link = page.getByRole('button', { name: 'Archive…' })
-  await link.focus()
+  await tabTo(page, link)
   await page.keyboard.press('Space')
   const dialog = page.getByRole('alertdialog', { name: 'Archive Café Zoë?' })
   await dialog.getByText('This customer owes nothing.').waitFor()

@@ -1,7 +1,13 @@
 // An Admin enters customers, invoices, payments and credits; a payment also by keyboard alone, without scripts.
 import t from 'tap'
 import type { Json } from '../fixtures/books/books.ts'
-import { clickAndLoad, createPageCheck, logIn, startSite } from '../fixtures/servers/browser.ts'
+import {
+  clickAndLoad,
+  createPageCheck,
+  logIn,
+  startSite,
+  tabTo,
+} from '../fixtures/servers/browser.ts'
 import { call } from '../fixtures/service/call.ts'
 
 // On a busy machine, a browser needs more time than tap's default timeout allows.
@@ -148,10 +154,10 @@ t.test('a payment is recorded by keyboard alone, without scripts', async (t) => 
   const debtor = await create('debtors', { name: 'Globex', email: 'ap@globex.example' })
   const { id } = await invoiceOf(debtor, 10_000, -3)
   await page.goto(`/settings/payments/new?invoice_id=${id}`)
-  await page.getByLabel('Amount in EUR').focus()
+  await tabTo(page, page.getByLabel('Amount in EUR'))
   await page.keyboard.press('Enter')
   await page.getByRole('heading', { name: 'Record this payment?' }).waitFor()
-  await page.getByRole('button', { name: 'Record payment' }).focus()
+  await tabTo(page, page.getByRole('button', { name: 'Record payment' }))
   await page.keyboard.press('Enter')
   await page.getByText('Payment recorded.').waitFor()
   const { status } = await read(`invoices/${id}`)

@@ -8,6 +8,7 @@ import {
   logIn,
   PASSWORD,
   startSite,
+  tabTo,
 } from '../fixtures/servers/browser.ts'
 
 // On a busy machine, a browser needs more time than tap's default timeout allows.
@@ -55,11 +56,11 @@ t.test(
     await clickAndLoad(page, page.getByRole('link', { name: 'Add a passkey' }))
     await page.getByLabel('Name').waitFor()
     await check('passkey-new')
-    await page.getByLabel('Name').focus()
+    await tabTo(page, page.getByLabel('Name'))
     await page.keyboard.press('Enter')
     await page.getByRole('alert').getByText('Give the passkey a name').first().waitFor()
     await check('passkey-no-name')
-    await page.getByLabel('Name').focus()
+    await tabTo(page, page.getByLabel('Name'))
     await page.keyboard.type('Work laptop of Ada')
     await page.keyboard.press('Enter')
     await page.getByRole('heading', { name: 'Store your recovery codes' }).waitFor()
@@ -79,7 +80,7 @@ t.test(
     await check('passkey-again')
 
     await page.getByRole('button', { name: 'Log out' }).click()
-    await page.getByRole('button', { name: 'Log in with a passkey' }).focus()
+    await tabTo(page, page.getByRole('button', { name: 'Log in with a passkey' }))
     await page.keyboard.press('Enter')
     await page.getByRole('heading', { name: 'Home', exact: true }).waitFor()
     await page.goto('/settings/two-factor')

@@ -2,7 +2,13 @@
 import t from 'tap'
 import type { Json } from '../fixtures/books/books.ts'
 import { PNG } from '../fixtures/reminders/images.ts'
-import { clickAndLoad, createPageCheck, logIn, startSite } from '../fixtures/servers/browser.ts'
+import {
+  clickAndLoad,
+  createPageCheck,
+  logIn,
+  startSite,
+  tabTo,
+} from '../fixtures/servers/browser.ts'
 import { call } from '../fixtures/service/call.ts'
 
 // On a busy machine, a browser needs more time than tap's default timeout allows.
@@ -135,7 +141,7 @@ t.test('an Admin chooses by keyboard which notices are mailed', async (t) => {
   await check('login-details')
   await clickAndLoad(page, page.getByRole('link', { name: 'Choose notices by mail' }))
   const issued = page.getByLabel('An API key was issued')
-  await issued.focus()
+  await tabTo(page, issued)
   await page.keyboard.press('Space')
   const loaded = page.waitForEvent('load')
   await page.keyboard.press('Enter')
