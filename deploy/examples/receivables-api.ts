@@ -1511,7 +1511,8 @@ export type ApiKey = {
 
 /**
  * The switch that stops every reminder at once. While it is active, no reminder is sent. Activating it
- * suppresses the reminders that were waiting; after its release, reminders are scheduled from that day on.
+ * suppresses the reminders that were waiting; after its release, new reminders are planned for the debtors for
+ * whom one is due.
  */
 export type KillSwitch = {
   object: 'kill_switch'
