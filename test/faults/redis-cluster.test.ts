@@ -19,7 +19,7 @@ const counterOf = (key: string) => `rate-limit:{${key}}`
 async function open(t: Test) {
   const cluster = await startRedisCluster(t)
   const rateLimiter = connectRateLimiter(t, cluster.url)
-  await until(() => rateLimiter.state() === 'exact', 'the rate limit is shared')
+  await until(() => rateLimiter.state() === 'exact', 'the rate limiter counts in Redis')
   return { cluster, rateLimiter }
 }
 
@@ -63,7 +63,7 @@ const keysAt = ({ initialMasterOf, masters }: RedisCluster, index: number) =>
 t.test('two gateways together admit exactly the limit', async (t) => {
   const { cluster, rateLimiter } = await open(t)
   const other = connectRateLimiter(t, cluster.url)
-  await until(() => other.state() === 'exact', 'the rate limit is shared')
+  await until(() => other.state() === 'exact', 'the rate limiter counts in Redis')
   const counts = KEYS.flatMap((key) =>
     Array.from({ length: 40 }, (_, n) => (n % 2 === 0 ? rateLimiter : other).consume(key, 30)),
   )
@@ -82,7 +82,7 @@ t.test('while a master is unavailable, only its keys are counted by the gateway'
   await master?.kill()
   await until(async () => (await replica?.client.role())?.[0] === 'master', 'a replica takes over')
   const promoted = performance.now()
-  await until(() => rateLimiter.state() === 'exact', 'shared again')
+  await until(() => rateLimiter.state() === 'exact', 'the rate limiter counts in Redis again')
   const sharedMs = performance.now() - promoted
   const rounds = calls.numbers.get('key_0')?.length ?? 0
   await until(() => (calls.numbers.get('key_0')?.length ?? 0) > rounds + 10, 'calls flow')
@@ -117,7 +117,7 @@ t.test(
   async (t) => {
     const { cluster } = await open(t)
     const rateLimiter = connectRateLimiter(t, cluster.url, { onOutage: 'deny' })
-    await until(() => rateLimiter.state() === 'exact', 'the rate limit is shared')
+    await until(() => rateLimiter.state() === 'exact', 'the rate limiter counts in Redis')
     const [lost = ''] = keysAt(cluster, 0)
     const [kept = ''] = keysAt(cluster, 1)
     await rateLimiter.consume(lost, LIMIT)
@@ -129,7 +129,7 @@ t.test(
     await rejectsWith(t, rateLimiter.consume(lost, LIMIT), { code: 'service_unavailable' })
     t.equal(rateLimiter.state(), 'degraded')
     cluster.masters[0]?.signal('SIGCONT')
-    await until(() => rateLimiter.state() === 'exact', 'shared again')
+    await until(() => rateLimiter.state() === 'exact', 'the rate limiter counts in Redis again')
     matches(t, await rateLimiter.consume(lost, LIMIT), { degraded: false })
   },
 )

@@ -138,7 +138,7 @@ class Scenario {
 
   async untilShared(): Promise<void> {
     for (const gateway of this.#gateways) {
-      await until(() => gateway.state() === 'exact', 'the limit is shared again')
+      await until(() => gateway.state() === 'exact', 'the rate limiter counts in Redis again')
     }
     this.#mayBeDegraded = false
   }

@@ -20,7 +20,7 @@ async function startThroughProxy(t: Test, onOutage: 'local' | 'deny' = 'local') 
   const redis = await startRedis(t)
   const proxy = await startTcpProxy(t, redis.port)
   const rateLimiter = connectRateLimiter(t, `redis://127.0.0.1:${proxy.port}`, { onOutage })
-  await until(() => rateLimiter.state() === 'exact', 'the rate limit is shared')
+  await until(() => rateLimiter.state() === 'exact', 'the rate limiter counts in Redis')
   return { redis, proxy, rateLimiter }
 }
 
@@ -54,7 +54,7 @@ for (const [fault, mode] of Object.entries(FAULTS)) {
 
       proxy.set('pass')
       const endedAt = performance.now()
-      await until(() => rateLimiter.state() === 'exact', 'the rate limit is shared again')
+      await until(() => rateLimiter.state() === 'exact', 'the rate limiter counts in Redis again')
       const recoveredMs = performance.now() - endedAt
       t.ok(recoveredMs < RECOVERED_MS_MAX)
       matches(t, await rateLimiter.consume('key', LIMIT), { degraded: false })
@@ -75,7 +75,7 @@ t.test('a call whose reply is lost is counted once, and never sent again', async
   matches(t, await rateLimiter.consume('key', LIMIT), { used: 1, degraded: true })
   t.equal(await redis.client.get('rate-limit:{key}'), '1', 'Redis has counted the call')
   proxy.set('pass')
-  await until(() => rateLimiter.state() === 'exact', 'the rate limit is shared again')
+  await until(() => rateLimiter.state() === 'exact', 'the rate limiter counts in Redis again')
   t.equal((await rateLimiter.consume('key', LIMIT)).used, 2)
 })
 

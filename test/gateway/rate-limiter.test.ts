@@ -19,7 +19,7 @@ async function connect(t: Test, url: string, onOutage: 'local' | 'deny' = 'local
 }
 
 const untilExact = (rateLimiter: RateLimiter) =>
-  until(() => rateLimiter.state() === 'exact', 'the rate limit is shared', 5_000)
+  until(() => rateLimiter.state() === 'exact', 'the rate limiter counts in Redis', 5_000)
 
 async function consumeMany(
   rateLimiter: RateLimiter,

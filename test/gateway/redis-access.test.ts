@@ -33,7 +33,7 @@ t.test(
   async (t) => {
     const { port } = await startGuarded(t)
     const rateLimiter = connectRateLimiter(t, `redis://gateway:${PASSWORD}@127.0.0.1:${port}`)
-    await until(() => rateLimiter.state() === 'exact', 'the rate limit is shared')
+    await until(() => rateLimiter.state() === 'exact', 'the rate limiter counts in Redis')
     for (let used = 1; used <= 3; used++)
       matches(t, await rateLimiter.consume('key_1', 2), { used: Math.min(used, 3) })
 
@@ -54,7 +54,7 @@ t.test(
       t,
       `${sentinels.url}?sentinel_username=watcher&sentinel_password=${PASSWORD}`,
     )
-    await until(() => rateLimiter.state() === 'exact', 'the rate limit is shared')
+    await until(() => rateLimiter.state() === 'exact', 'the rate limiter counts in Redis')
     await rateLimiter.consume('key', 9)
     const before = await sentinels.master()
     await sentinels.failOver()
@@ -63,7 +63,7 @@ t.test(
     await until(async () => {
       await rateLimiter.consume('key', 1_000_000)
       return Number(await client.get('rate-limit:{key}')) > 1
-    }, 'the rate limit is shared again')
+    }, 'the rate limiter counts in Redis again')
 
     const [, port] = /:(\d+),/.exec(sentinels.url) ?? []
     const login = { username: 'watcher', password: PASSWORD, enableReadyCheck: false }
@@ -126,12 +126,12 @@ t.test(
     const operator = new Redis(port, '127.0.0.1', { username: 'tests', password: 'any' })
     t.teardown(() => operator.disconnect())
     const rateLimiter = connectRateLimiter(t, `redis://gateway:${PASSWORD}@127.0.0.1:${port}`)
-    await until(() => rateLimiter.state() === 'exact', 'the rate limit is shared')
+    await until(() => rateLimiter.state() === 'exact', 'the rate limiter counts in Redis')
     await operator.call('ACL', 'SETUSER', 'gateway', '-incrby')
     matches(t, await rateLimiter.consume('key_1', 600), { used: 1, degraded: true })
     matches(t, rateLimiter.outage(), /may not run a command/)
     await operator.call('ACL', 'SETUSER', 'gateway', '+incrby')
-    await until(() => rateLimiter.state() === 'exact', 'the rate limit is shared again')
+    await until(() => rateLimiter.state() === 'exact', 'the rate limiter counts in Redis again')
     matches(t, await rateLimiter.consume('key_1', 600), { used: 2, degraded: false })
     await operator.call('ACL', 'SETUSER', 'gateway', 'resetkeys')
     matches(t, await rateLimiter.consume('key_1', 600), { degraded: true })
@@ -173,7 +173,7 @@ t.test(
     })
     const url = `rediss://127.0.0.1:${port}`
     const rateLimiter = connectRateLimiter(t, url, { ca: cert })
-    await until(() => rateLimiter.state() === 'exact', 'the rate limit is shared')
+    await until(() => rateLimiter.state() === 'exact', 'the rate limiter counts in Redis')
     matches(t, await rateLimiter.consume('key_1', 600), { used: 1, degraded: false })
 
     const untrusting = connectRateLimiter(t, url)
@@ -189,6 +189,6 @@ t.test('the rate limit is shared over a Unix socket', async (t) => {
   const path = `/tmp/redis-${process.pid}.sock`
   await startRedis(t, ['--unixsocket', path])
   const rateLimiter = connectRateLimiter(t, `unix://${path}?db=3`)
-  await until(() => rateLimiter.state() === 'exact', 'the rate limit is shared')
+  await until(() => rateLimiter.state() === 'exact', 'the rate limiter counts in Redis')
   matches(t, await rateLimiter.consume('key_1', 600), { used: 1, degraded: false })
 })
