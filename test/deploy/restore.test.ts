@@ -50,8 +50,8 @@ const postgres = (command: string, ...words: string[]) =>
 function start(t: Test, databaseUrl: string): Promise<System> {
   const directory = mkdtempSync(join(tmpdir(), 'restored-'))
   t.teardown(() => rmSync(directory, { recursive: true, force: true }))
-  const host = { testdir: () => directory, teardown: (work: () => unknown) => t.teardown(work) }
-  return startSystem(host, {
+  const context = { testdir: () => directory, teardown: (work: () => unknown) => t.teardown(work) }
+  return startSystem(context, {
     databaseUrl,
     backends: 1,
     backendEnv: { ...BASE_URL, WEBHOOK_PRIVATE_TARGETS: 'allow' },

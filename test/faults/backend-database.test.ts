@@ -154,11 +154,11 @@ interface PreparedLedger {
 }
 
 async function prepareLedger(t: Test, directory?: string): Promise<PreparedLedger> {
-  const host = {
+  const context = {
     testdir: () => directory ?? t.testdir(),
     teardown: (work: () => unknown) => t.teardown(work),
   }
-  const ledger = await openLedger(host)
+  const ledger = await openLedger(context)
   const invoiceId = await ledger.invoice(900_000)
   return {
     ledger,

@@ -29,14 +29,14 @@ const DISTINCT_COLUMNS: Readonly<Record<string, Readonly<Record<string, string>>
 
 const ends: (() => unknown)[] = []
 const directory = mkdtempSync(join(tmpdir(), 'disk-'))
-const host = {
+const context = {
   testdir: () => directory,
   teardown: (work: () => unknown) => void ends.unshift(work),
 }
 const server = await startPostgres()
 try {
   const { url } = await copyTemplate(server.url('postgres'))
-  const ledger = await openLedger(host, { databaseUrl: url, backends: 1 })
+  const ledger = await openLedger(context, { databaseUrl: url, backends: 1 })
   const invoiceId = await ledger.invoice(100)
   await ledger.payer('payer').pay({ key: 'key', reference: 'reference', invoiceId, amount: 100 })
   const client = new pg.Client({ connectionString: url })

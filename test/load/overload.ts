@@ -175,14 +175,14 @@ async function start(own: Cleanup, engine: string): Promise<System> {
   const redis = await startRedis(own)
   const directory = mkdtempSync(join(tmpdir(), 'overload-'))
   own.teardown(() => rmSync(directory, { recursive: true }))
-  const host = { testdir: () => directory, teardown: own.teardown.bind(own) }
+  const context = { testdir: () => directory, teardown: own.teardown.bind(own) }
   let databaseUrl: string | undefined
   if (engine === 'PostgreSQL') {
     const postgres = await startPostgres({ durable: true })
     own.teardown(() => postgres.remove())
     databaseUrl = postgres.url(TEMPLATE)
   }
-  return startSystem(host, {
+  return startSystem(context, {
     redisUrl: redis.url,
     backends: 1,
     ...(databaseUrl === undefined ? {} : { databaseUrl }),

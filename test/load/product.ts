@@ -193,9 +193,9 @@ async function startProduct(
   systemOptions: SystemOptions = {},
 ): Promise<readonly [whole: Subject, backend: Subject]> {
   const redis = await startRedis(cleanup)
-  const host = { testdir: () => directory, teardown: cleanup.teardown.bind(cleanup) }
+  const context = { testdir: () => directory, teardown: cleanup.teardown.bind(cleanup) }
   const quiet = { LOG_LEVEL: 'error', ACCESS_LOG: 'off' }
-  const system = await startSystem(host, {
+  const system = await startSystem(context, {
     redisUrl: redis.url,
     ...systemOptions,
     gatewayEnv: { ...quiet, ...systemOptions.gatewayEnv },
