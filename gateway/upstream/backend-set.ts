@@ -56,7 +56,7 @@ export interface BackendSetOptions {
 
 interface TrackedBackend extends Backend {
   readonly results: BackendHealth
-  /** After it refused a connection, the backend is chosen last until this time (`performance.now()`). */
+  /** A backend that refused a connection is chosen last until this time (`performance.now()`). */
   avoidedUntil: number
   ready: boolean
   reason: string | undefined
