@@ -12,7 +12,6 @@ import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { readOptions } from '../fixtures/runner/options.ts'
 import { startRedis } from '../fixtures/servers/redis.ts'
-import { until } from '../fixtures/service/until.ts'
 import { runClosedLoop, warmUp } from './gateway/closed-loop.ts'
 import { type Cores, watchCores } from './gateway/cores.ts'
 import { type Keys, serveKeys } from './gateway/keys.ts'
@@ -43,6 +42,7 @@ import {
   residentMegabytes,
 } from './machine.ts'
 import { rounded } from './report.ts'
+import { untilResponding } from './responding.ts'
 
 const PATH = '/api/v1/debtors/deb_01KAJZ0M2P4R6T8V0X2Z4B6D8F'
 const KEYS = 10_000
@@ -253,21 +253,15 @@ async function withSubject<T>(
   const own = new Cleanup()
   try {
     const running = await subject.start(own, scenario)
-    await untilResponding(running.url, keys.all[0] ?? '')
+    await untilResponding(running.url + PATH, bearer(keys))
     return await work(running)
   } finally {
     await own.end()
   }
 }
 
-async function untilResponding(url: string, key: string): Promise<void> {
-  const headers = { authorization: `Bearer ${key}` }
-  const isUp = () =>
-    fetch(url + PATH, { headers }).then(
-      ({ ok }) => ok,
-      () => false,
-    )
-  await until(isUp, `${url} responds`, 30_000)
+function bearer({ all: [key = ''] }: Keys): { readonly authorization: string } {
+  return { authorization: `Bearer ${key}` }
 }
 
 /** Resolves with the resident memory of our gateway, in MB, after each of many keys has made a call. */
@@ -283,7 +277,7 @@ async function measureMemory(scenario: Scenario): Promise<number> {
       http,
     })
     const running = await startOurs(own, { ...scenario, upstreamPort: upstream.port })
-    await untilResponding(running.url, many.all[0] ?? '')
+    await untilResponding(running.url + PATH, bearer(many))
     for (let calls = 0; calls < 1.2 * KEYS_FOR_MEMORY; ) {
       const load = { keyFile: many.file, path: PATH, seconds: 10 }
       calls += 10 * (await runClosedLoop(running, load)).callsPerSecond

@@ -1,32 +1,38 @@
 /**
  * `node test/load/overload.ts`: sends the whole product three times its maximum rate of calls. Calls with 1,000 keys
  * arrive at a fixed rate, whatever the responses; of 20 calls, 14 are reads by id, 4 are lists of 50, and 2 are
- * payments. Gateway and backend have one core; load generator, Redis and PostgreSQL share the other.
+ * payments. Gateway and backend have one core; load generator, Redis and PostgreSQL share the other. For comparison,
+ * HAProxy takes the gateway's place, and gets the same rate, and three times its own maximum rate.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { OPERATOR } from '../../backend/accounts/audit.ts'
 import { SCOPES } from '../../backend/accounts/scopes.ts'
-import { issueApiKey } from '../../backend/api-keys/api-keys.ts'
+import { type IssuedApiKey, issueApiKey } from '../../backend/api-keys/api-keys.ts'
 import { openDatabase } from '../../backend/database/open.ts'
+import { PRINCIPAL_HEADER, signPrincipal } from '../../shared/contract/principal.ts'
 import { createLogger } from '../../shared/process/log.ts'
 import { readOptions } from '../fixtures/runner/options.ts'
 import { startPostgres, TEMPLATE } from '../fixtures/servers/postgres.ts'
 import { startRedis } from '../fixtures/servers/redis.ts'
 import { call } from '../fixtures/service/call.ts'
+import { GATEWAY_SECRET } from '../fixtures/service/gateway.ts'
 import { type System, startSystem } from '../fixtures/service/system.ts'
 import { analyzeTables } from './analyze-tables.ts'
+import { startHaproxy } from './haproxy.ts'
 import {
   Cleanup,
   describeMachine,
   moveToLoadCore,
   pin,
+  requirePackages,
   residentMegabytes,
   SUBJECT_CORE,
 } from './machine.ts'
 import { callAtPace, type Finished, type Lateness, type Request } from './paced.ts'
 import { quantile, rounded, tableOf } from './report.ts'
+import { untilResponding } from './responding.ts'
 
 const KEYS = 1_000
 const DEBTORS = 1_000
@@ -47,6 +53,8 @@ const CALM_SHARE = 0.2
 const NORMAL_TIMES = 2
 const SLICE_MS = 250
 const MEMORY_INTERVAL_MS = 2_000
+/** Longer than a run. */
+const PRINCIPAL_MS = 3_600_000
 
 const COLUMNS = [
   'load',
@@ -94,8 +102,11 @@ interface Outcome {
 interface Mix {
   readonly keys: readonly string[]
   readonly ids: readonly string[]
+  /** A signed principal of the first key, for calls without a gateway. */
+  readonly principal: string
 }
 
+requirePackages({ haproxy: '/usr/sbin/haproxy' })
 moveToLoadCore()
 const cleanup = new Cleanup()
 try {
@@ -115,15 +126,22 @@ async function measure(engine: string): Promise<void> {
     const mix = await seed(system)
     const pids = [system.backend.pid, ...system.gateways.map(({ pid }) => pid)]
     for (const pid of pids) pin(pid, SUBJECT_CORE)
-    const run = (rate: number, seconds: number, connections: number, greedyRate = 0) =>
-      record(system.url, mix, { rate, greedyRate, seconds, connections })
+    const runAt =
+      (url: string): Run =>
+      (rate, seconds, connections, greedyRate = 0) =>
+        record(url, mix, { rate, greedyRate, seconds, connections })
+    const run = runAt(system.url)
     await run(Number.POSITIVE_INFINITY, WARM_UP_SECONDS, CALLERS)
     const { DATABASE_URL: databaseUrl } = system.env
     if (databaseUrl?.startsWith('postgres')) await analyzeTables(databaseUrl)
 
     const full = await run(Number.POSITIVE_INFINITY, FULL_SECONDS, CALLERS)
     const maximum = goodput(full, FULL_SECONDS)
-    if (options.part !== 'fairness') await measureOverload(engine, maximum, full, pids, run)
+    if (options.part !== 'fairness') {
+      await measureOverload(engine, maximum, full, pids, run)
+      const peer = await startPeer(own, system, mix)
+      await measurePeer(engine, rateMultiple * maximum, runAt(peer))
+    }
     if (options.part !== 'overload') await measureFairness(engine, maximum, run)
   } finally {
     await own.end()
@@ -157,18 +175,69 @@ async function measureOverload(
   )
 }
 
-/** Measures how one key affects the others if it sends as many calls as all others, or twice the maximum rate. */
+/** Measures HAProxy in place of the gateway: at the rate that the gateway got, and at a multiple of its own maximum. */
+async function measurePeer(engine: string, gatewayRate: number, run: Run): Promise<void> {
+  await run(Number.POSITIVE_INFINITY, WARM_UP_SECONDS, CALLERS)
+  const full = await run(Number.POSITIVE_INFINITY, FULL_SECONDS, CALLERS)
+  const maximum = goodput(full, FULL_SECONDS)
+  const overload = (rate: number) => run(rate, overloadSeconds, CONNECTIONS)
+  const sameRate = await overload(gatewayRate)
+  const overloaded = await overload(rateMultiple * maximum)
+  const title = (name: string) => `HAProxy and ${engine}, ${name}`
+  const rows = [
+    row(title('64 callers at once'), full, FULL_SECONDS),
+    row(title(`${rounded(gatewayRate)}/s, like the gateway`), sameRate, overloadSeconds),
+    row(title(`${rateMultiple} times the maximum`), overloaded, overloadSeconds),
+  ]
+  print(`${tableOf(COLUMNS, rows)}\n`)
+}
+
+/**
+ * Starts HAProxy in front of the backend. It admits as many calls as the gateway, and sheds a call if as many others
+ * wait. It looks up and counts no keys: to the backend, all calls are made with one key.
+ */
+async function startPeer(own: Cleanup, { backend }: System, { principal }: Mix): Promise<string> {
+  const directory = mkdtempSync(join(tmpdir(), 'overload-haproxy-'))
+  own.teardown(() => rmSync(directory, { recursive: true }))
+  const sections = (port: number) => `frontend gateway
+  bind 127.0.0.1:${port}
+  http-request return status 503 hdr Retry-After 1 content-type text/plain string "overload" if { queue(upstream) ge 16 }
+  http-request del-header Authorization
+  http-request set-header ${PRINCIPAL_HEADER} ${principal}
+  default_backend upstream
+backend upstream
+  server one 127.0.0.1:${backend.port} maxconn 64
+`
+  const { port } = await startHaproxy(own, { directory, sections })
+  const url = `http://127.0.0.1:${port}`
+  await untilResponding(url)
+  return url
+}
+
+/**
+ * Measures how one key affects the others if it sends as many calls as all others, or twice the maximum rate, and if it
+ * sends half of the calls of an overload.
+ */
 async function measureFairness(engine: string, maximum: number, run: Run): Promise<void> {
   const share = 0.4 * maximum
+  const half = (rateMultiple / 2) * maximum
+  const loads = [
+    [share, 0],
+    [share, share],
+    [share, 2 * maximum],
+    [half, 0],
+    [half, half],
+  ] as const
   const rows: string[][] = []
-  for (const greedy of [0, share, 2 * maximum]) {
-    const { calls, lateness } = await run(share, FAIRNESS_SECONDS, CONNECTIONS / 2, greedy)
+  for (const [rate, greedy] of loads) {
+    const { calls, lateness } = await run(rate, FAIRNESS_SECONDS, CONNECTIONS / 2, greedy)
     const others = { calls: calls.filter(({ tag }) => tag === 'others'), lateness }
-    rows.push(row(`${engine}, one key at ${rounded(greedy)}/s`, others, FAIRNESS_SECONDS))
+    const title = `${engine}, ${rounded(rate)}/s beside one key at ${rounded(greedy)}/s`
+    rows.push(row(title, others, FAIRNESS_SECONDS))
     const own = { calls: calls.filter(({ tag }) => tag === 'greedy'), lateness }
     if (greedy > 0) rows.push(row('that key', own, FAIRNESS_SECONDS))
   }
-  print(`calls of the other keys, at ${rounded(share)}/s\n\n${tableOf(COLUMNS, rows)}\n`)
+  print(`calls of all other keys\n\n${tableOf(COLUMNS, rows)}\n`)
 }
 
 async function start(own: Cleanup, engine: string): Promise<System> {
@@ -197,22 +266,18 @@ async function seed({ url, env, operator }: System): Promise<Mix> {
   const databaseUrl = env['DATABASE_URL'] ?? `sqlite:${env['DATA_DIR']}/receivables.db`
   const database = await openDatabase({ url: databaseUrl, log, openedBy: 'operator' })
   const [version = '', secret = ''] = (env['KEY_PEPPER'] ?? '').split(':')
-  const keys = await database.transaction(async (tx) => {
+  const issuedKeys = await database.transaction(async (tx) => {
     const actionContext = { actor: OPERATOR, now: new Date() }
     const input = { accountId, scopes: SCOPES, rateLimit: 1_000_000_000 }
-    const issued: string[] = []
+    const issued: IssuedApiKey[] = []
     for (let n = 0; n < KEYS; n++) {
-      const key = await issueApiKey(
-        tx,
-        { ...input, name: `Key ${n}` },
-        [{ version, secret }],
-        actionContext,
-      )
-      issued.push(key.secret)
+      const named = { ...input, name: `Key ${n}` }
+      issued.push(await issueApiKey(tx, named, [{ version, secret }], actionContext))
     }
     return issued
   })
   await database.close()
+  const keys = issuedKeys.map((issued) => issued.secret)
   const ids: string[] = []
   const numbers = Array.from({ length: DEBTORS }, (_, n) => n).values()
   const create = async (path: string, body: object): Promise<string> => {
@@ -228,7 +293,14 @@ async function seed({ url, env, operator }: System): Promise<Mix> {
     }
   })
   await Promise.all(seeders)
-  return { keys, ids }
+  const claims = {
+    keyId: issuedKeys[0]?.row.id ?? '',
+    accountId,
+    keyRevision: 1,
+    accountRevision: 1,
+  }
+  const principal = signPrincipal(claims, Date.now() + PRINCIPAL_MS, [GATEWAY_SECRET])
+  return { keys, ids, principal }
 }
 
 interface Load {

@@ -23,7 +23,6 @@ import { startRedis } from '../fixtures/servers/redis.ts'
 import { call } from '../fixtures/service/call.ts'
 import { GATEWAY_SECRET } from '../fixtures/service/gateway.ts'
 import { type System, type SystemOptions, startSystem } from '../fixtures/service/system.ts'
-import { until } from '../fixtures/service/until.ts'
 import { analyzeTables } from './analyze-tables.ts'
 import {
   Cleanup,
@@ -36,6 +35,7 @@ import {
   startOn,
 } from './machine.ts'
 import { median, rounded, tableOf } from './report.ts'
+import { untilResponding } from './responding.ts'
 import { runWrk } from './wrk.ts'
 
 const DEBTORS = 2_000
@@ -275,14 +275,7 @@ async function startFloor(
   const command = [process.execPath, script, database, String(port)]
   const { pid } = startOn(cleanup, SUBJECT_CORE, command, { UV_THREADPOOL_SIZE: '16' })
   const url = `http://127.0.0.1:${port}`
-  await until(
-    () =>
-      fetch(url).then(
-        () => true,
-        () => false,
-      ),
-    'bare hapi responds',
-  )
+  await untilResponding(url)
   return { name, url, identity, idFile, pids: [pid], kinds: ['read'] }
 }
 

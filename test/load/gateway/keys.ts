@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { mintApiKey } from '../../../shared/contract/api-key.ts'
 import { reservePort } from '../../fixtures/servers/ports.ts'
-import { until } from '../../fixtures/service/until.ts'
 import { type Cleanup, LOAD_CORE, startOn } from '../machine.ts'
+import { untilResponding } from '../responding.ts'
 
 const SERVICE = fileURLToPath(new URL('key-service.ts', import.meta.url))
 
@@ -25,11 +25,6 @@ export async function serveKeys(cleanup: Cleanup, count: number, directory: stri
   const port = await reservePort()
   startOn(cleanup, LOAD_CORE, [process.execPath, SERVICE, file, String(port)])
   const lookUpUrl = `http://127.0.0.1:${port}/`
-  const isUp = () =>
-    fetch(`${lookUpUrl}ready`).then(
-      ({ ok }) => ok,
-      () => false,
-    )
-  await until(isUp, 'the key service responds', 30_000)
+  await untilResponding(`${lookUpUrl}ready`)
   return { all, file, lookUpUrl }
 }

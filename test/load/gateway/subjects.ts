@@ -2,11 +2,12 @@
  * The gateways that are compared, and the floors, which show the minimum cost: programs that only forward calls, and
  * none.
  */
-import { readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import joi from 'joi'
 import { reservePort } from '../../fixtures/servers/ports.ts'
+import { startHaproxy } from '../haproxy.ts'
 import { type Cleanup, SUBJECT_CORE, startOn } from '../machine.ts'
 import { LUA_MODULES, luaConfig, proxyConfig, startNginx } from './nginx.ts'
 
@@ -64,7 +65,19 @@ export const SUBJECTS: readonly Subject[] = [
       return at(await startNginx(cleanup, { name: 'bare', core: SUBJECT_CORE, directory, http }))
     },
   },
-  { name: 'bare HAProxy', job: 'floor', start: startHaproxy },
+  {
+    name: 'bare HAProxy',
+    job: 'floor',
+    async start(cleanup, { directory, upstreamPort }) {
+      const sections = (port: number) => `frontend gateway
+  bind 127.0.0.1:${port}
+  default_backend upstream
+backend upstream
+  server one 127.0.0.1:${upstreamPort} pool-max-conn 256
+`
+      return at(await startHaproxy(cleanup, { directory, sections }))
+    },
+  },
   {
     name: DIRECT,
     job: 'floor',
@@ -132,32 +145,6 @@ async function startPeer(
     LOOK_UP_URL: lookUpUrl,
     REDIS_URL: `redis://127.0.0.1:${redisPort}`,
   })
-  return at({ port, pid })
-}
-
-async function startHaproxy(cleanup: Cleanup, { directory, upstreamPort }: Scenario) {
-  const port = await reservePort()
-  const file = join(directory, 'haproxy.cfg')
-  writeFileSync(
-    file,
-    `global
-  nbthread 1
-  maxconn 4096
-defaults
-  mode http
-  timeout connect 1s
-  timeout client 75s
-  timeout server 10s
-  option http-keep-alive
-  http-reuse always
-frontend gateway
-  bind 127.0.0.1:${port}
-  default_backend upstream
-backend upstream
-  server one 127.0.0.1:${upstreamPort} pool-max-conn 256
-`,
-  )
-  const { pid } = startOn(cleanup, SUBJECT_CORE, ['haproxy', '-db', '-q', '-f', file])
   return at({ port, pid })
 }
 
