@@ -58,11 +58,12 @@ export async function addKnownBrowser(
   // Two people who share a browser share its cookie. A value that we did not issue is replaced.
   const isTokenKept = browserToken !== undefined && (await isIssued(tx, browserToken))
   const token = isTokenKept ? browserToken : createToken()
+  const token_hash = hashToken(token)
   const at = now.toISOString()
   await tx
     .insertInto('known_browsers')
     .values({
-      token_hash: hashToken(token),
+      token_hash,
       user_id,
       account_id,
       created_at: at,
@@ -70,7 +71,7 @@ export async function addKnownBrowser(
     })
     .onConflict((conflict) => conflict.columns(['token_hash', 'user_id']).doNothing())
     .execute()
-  await deleteExcess(tx, user_id)
+  await deleteExcess(tx, user_id, token_hash)
   return token
 }
 
@@ -114,20 +115,21 @@ async function countNotices(
 }
 
 /**
- * Deletes the excess browsers of a user. Browsers that were used only once are deleted first, so that a script does not
- * displace the browsers of people.
+ * Deletes the excess browsers of a user, but never the browser of the current login. Browsers that were used only once
+ * are deleted first, so that a script does not displace the browsers of people.
  */
-async function deleteExcess(tx: Transaction, userId: string): Promise<void> {
-  const rows = await tx
+async function deleteExcess(tx: Transaction, userId: string, currentHash: string): Promise<void> {
+  const others = await tx
     .selectFrom('known_browsers')
     .select(['token_hash', 'created_at', 'last_login_at'])
     .where('user_id', '=', userId)
+    .where('token_hash', '<>', currentHash)
     .orderBy('last_login_at', 'desc')
     .execute()
-  if (rows.length <= BROWSERS_MAX) return
-  const hasReturned = (row: (typeof rows)[number]) => row.last_login_at > row.created_at
-  const byPriority = [...rows.filter(hasReturned), ...rows.filter((row) => !hasReturned(row))]
-  const excess = byPriority.slice(BROWSERS_MAX).map(({ token_hash }) => token_hash)
+  if (others.length < BROWSERS_MAX) return
+  const hasReturned = (row: (typeof others)[number]) => row.last_login_at > row.created_at
+  const byPriority = [...others.filter(hasReturned), ...others.filter((row) => !hasReturned(row))]
+  const excess = byPriority.slice(BROWSERS_MAX - 1).map(({ token_hash }) => token_hash)
   await tx
     .deleteFrom('known_browsers')
     .where('user_id', '=', userId)

@@ -114,3 +114,17 @@ t.test(
     t.equal(isLast.filter(Boolean).length, 1)
   },
 )
+
+// Before the fix, the browser of the login itself was deleted, so that each of its logins caused a mail.
+t.test('a new browser is recognized even if the user has used many others', async (t) => {
+  const { backend, logIn, sent } = await open(t)
+  const cookies: string[] = []
+  for (let count = 0; count < 20; count++) cookies.push(browserOf(await logIn(ADA)))
+  backend.now = new Date(backend.now.getTime() + DAY_MS)
+  for (const cookie of cookies) t.equal(browserOf(await logIn(ADA, cookie)), cookie)
+  backend.now = new Date(backend.now.getTime() + DAY_MS)
+  const added = browserOf(await logIn(ADA))
+  await sent()
+  t.equal(browserOf(await logIn(ADA, added)), added)
+  t.strictSame(await sent(), [])
+})
