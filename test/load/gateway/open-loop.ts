@@ -44,8 +44,10 @@ export async function runOpenLoop(
       return { bytes: requests[index] ?? Buffer.alloc(0), tag: true }
     },
     onFinished({ status, dueAt, ms }) {
+      const ofSecond = ofSeconds[Math.floor((dueAt - (countFrom ?? 0)) / 1000)]
+      if (ofSecond === undefined) return
       if (status !== 200) failed++
-      ofSeconds[Math.floor((dueAt - (countFrom ?? 0)) / 1000)]?.push(ms)
+      ofSecond.push(ms)
     },
   })
   const latencies = ofSeconds.flat()
