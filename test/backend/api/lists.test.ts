@@ -111,6 +111,36 @@ t.test('a cursor is valid only for its account, list, sort and filters', async (
   }
 })
 
+t.test('a page of more objects than one portion has each row once', async (t) => {
+  const books = await openBooksWithDebtors(t, 120)
+  const all = idsOf(await readAllPages(books, '/api/v1/debtors?sort=created_at&limit=7'))
+  t.equal(all.length, 120)
+  for (const limit of [50, 51, 100, 119, 120, 200]) {
+    const page = await books.read(`/api/v1/debtors?sort=created_at&limit=${limit}`)
+    t.strictSame(idsOf(page.data), all.slice(0, limit), `limit ${limit}`)
+    t.equal(page.has_more, limit < 120)
+    const pages = await readAllPages(books, `/api/v1/debtors?limit=${limit}`)
+    t.strictSame(idsOf(pages), all.toReversed(), `limit ${limit}, newest first`)
+  }
+})
+
+t.test('a page of very large objects ends when it has about 2 MB', async (t) => {
+  const books = await openBooks(t)
+  const { id: debtor_id } = await books.debtor()
+  const line = { description: 'd'.repeat(500), quantity: '1', unit_amount: 100 }
+  const line_items = Array.from({ length: 200 }, () => line)
+  const ids: string[] = []
+  for (let count = 0; count < 24; count++) {
+    ids.push((await books.invoice({ debtor_id, amount: undefined, line_items })).id)
+  }
+  const first = await books.get('/api/v1/invoices?limit=200')
+  t.ok(first.text.length < 2_500_000, `${first.text.length} characters`)
+  matches(t, first.json, { has_more: true })
+  t.ok(first.headers.get('link')?.includes('limit=200'))
+  const pages = await readAllPages(books, '/api/v1/invoices?limit=200')
+  t.strictSame(idsOf(pages), ids.toReversed())
+})
+
 t.test('invoices are sorted by due date too', async (t) => {
   const books = await openBooks(t)
   const { id: debtor_id } = await books.debtor()
