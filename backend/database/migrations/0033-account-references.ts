@@ -9,13 +9,23 @@
  */
 import { type Kysely, PostgresAdapter, sql } from 'kysely'
 
-const TABLES = ['payments', 'idempotency_keys', 'webhook_events']
+/**
+ * The tables, and the locks that the removal takes on each of them and on `accounts`, in the order in which payments of
+ * the last release take theirs. In another order, the step and a payment would wait for each other. That release
+ * inserts the idempotency key first, and this insertion locks the account.
+ */
+const TABLES = {
+  payments: 'accounts, payments',
+  idempotency_keys: 'idempotency_keys, accounts',
+  webhook_events: 'accounts, webhook_events',
+}
 
-export const steps = TABLES.map((table) => ({
+export const steps = Object.entries(TABLES).map(([table, locked]) => ({
   kind: 'transaction' as const,
   statements: [],
   async run(tx: Kysely<unknown>): Promise<void> {
     if (!(tx.getExecutor().adapter instanceof PostgresAdapter)) return
+    await sql.raw(`lock table ${locked} in access exclusive mode`).execute(tx)
     const constraint = `${table}_account_id_fkey`
     await sql.raw(`alter table ${table} drop constraint if exists ${constraint}`).execute(tx)
   },

@@ -243,3 +243,44 @@ t.test('a database from before migrations had steps gets the current schema', as
   await migrateTo(fresh, MIGRATIONS)
   t.strictSame(await schemaOf(released), await schemaOf(fresh))
 })
+
+/** Selects the table locks in this database for which a transaction waits. */
+const WAITING = `
+  select from pg_locks join pg_database on pg_database.oid = pg_locks.database
+  where datname = current_database() and locktype = 'relation' and not granted
+`
+
+// These steps locked the tables in another order than payments, so that each waited for the other. An upgrade under load
+// took up to three minutes, because the step was rolled back again and again.
+t.test('steps that lock several tables lock them in the order of payments', async (t) => {
+  /** What a payment has locked when the migration begins, and what it locks afterwards. */
+  const steps = {
+    '0021-ledger-totals': { locked: 'debtors', next: 'invoices' },
+    '0033-account-references': { locked: 'idempotency_keys, accounts', next: 'payments' },
+  }
+  const url = await newBarePostgresUrl(t)
+  const migrateUpTo = (isIncluded: (name: string) => boolean) => {
+    const migrations = Object.fromEntries(
+      Object.entries(MIGRATIONS).filter(([name]) => isIncluded(name)),
+    )
+    return migrateServer(url, 'test', { progress: QUIET, onlyIfEmpty: false, migrations })
+  }
+  const payment = new pg.Client({ connectionString: url })
+  await payment.connect()
+  t.teardown(() => payment.end())
+  for (const [migration, { locked, next }] of Object.entries(steps)) {
+    await migrateUpTo((name) => name < migration)
+    await payment.query(`begin; lock table ${locked} in row exclusive mode`)
+    const migrating = migrateUpTo((name) => name <= migration)
+    await until(
+      async () => (await queryRows(payment, WAITING)).length > 0,
+      'the migration waits for the payment',
+    )
+    const error = await payment
+      .query(`lock table ${next} in row exclusive mode nowait`)
+      .then(() => undefined, String)
+    await payment.query('rollback')
+    t.strictSame(await migrating, [migration])
+    t.equal(error, undefined, `${migration} did not lock ${next} while it waited for ${locked}`)
+  }
+})
