@@ -126,8 +126,8 @@ t.test('no 201 is sent before its payment has been synced to the disk', async (t
 })
 
 /**
- * Counts responses with 201. Before each, the WAL must be synced after the request was read; `early` has the responses
- * without such a sync.
+ * Counts responses with 201. `early` has the responses that were sent without a sync of the WAL that began after the
+ * request was read.
  */
 function unsyncedResponses(calls: readonly SystemCall[]): { responded: number; early: string[] } {
   const requestOn = new Map<string, number>()

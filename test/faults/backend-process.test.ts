@@ -18,7 +18,7 @@ t.setTimeout(300_000)
 t.jobs = 2
 
 t.test(
-  'after a backend is killed, calls get 503 at once; they succeed once it runs again',
+  'after a backend is killed, calls get 503 immediately; they succeed once it runs again',
   async (t) => {
     const ledger = await openLedger(t)
     const { system } = ledger

@@ -16,7 +16,7 @@ async function failOver(
   const pair = await startPostgresPair(t)
   await payThroughFailover(t, {
     url: pair.url,
-    formerUrl: pair.at(pair.primary),
+    formerUrl: pair.directUrl(pair.primary),
     failPrimary: () => lose(pair),
     promoteStandby: () => pair.standby.promote(),
     restartFormerPrimary: () => restore(pair),

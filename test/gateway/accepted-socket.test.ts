@@ -15,7 +15,7 @@ for (const { how, replaces, prepare } of [
     prepare: (accepted: Socket) => Reflect.set(accepted, 'encrypted', true),
   },
 ]) {
-  t.test(`an accepted socket is read ${how}, and counted until it closes`, async (t) => {
+  t.test(`an accepted socket is read ${how}, and no longer keeps its server open once destroyed`, async (t) => {
     const server = createServer({ pauseOnConnect: true, allowHalfOpen: true })
     server.listen(0, '127.0.0.1')
     await once(server, 'listening')

@@ -44,7 +44,7 @@ t.test('the call of a client that disconnects has one log line, with status 499'
   matches(t, linesOf(gateway), [{ status: 499, route: '/api/v1/debtors', keyId: /^key_/ }])
 })
 
-t.test('a call whose client resets during a large response has one log line', async (t) => {
+t.test('a call whose client resets the connection during a large response has one log line', async (t) => {
   const gateway = await startGateway(t, backend.url)
   const bytes = 8 * 1024 * 1024
   for (const { isWhole } of [{ isWhole: true }, { isWhole: false }]) {

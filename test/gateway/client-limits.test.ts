@@ -48,7 +48,7 @@ async function prepareCalls(t: Test, to: StartedGateway, localAddress: string) {
   }
 }
 
-t.test('beyond the limit, the clients with the most connections lose some of them', async (t) => {
+t.test('beyond the limit for all clients, those with the most connections lose some of them', async (t) => {
   const callFromOneAddress = await prepareCalls(t, gateway, '127.0.0.1')
   const callFromAnother = await prepareCalls(t, gateway, '127.0.2.1')
   const crowd = startCrowd(t, { port: gateway.port, count: 400, addresses: 30 })

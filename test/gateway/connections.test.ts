@@ -139,7 +139,7 @@ t.test('requests that a client pipelined before it disconnected are not carried 
 t.test(
   'requests that were pipelined before a response broke off are not carried out',
   async (t) => {
-    // These calls open connections to the backend, so that one is free at once.
+    // These calls open connections to the backend, so that a free one is available for the next call.
     await Promise.all([1, 2, 3].map(() => call(`${gateway.url}/api/v1/debtors`, { key })))
     const requestsBefore = backend.requests.length
     backend.respondWith((_, res) => {
@@ -250,8 +250,8 @@ t.test(
       NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(defect)}`,
     })
     const other = await open(t, broken.port)
-    // The gateway releases the memory of a large rejected packet at once, which throws the error. The kernel may
-    // deliver the bytes in small packets, which do not; those connections are closed by the rejection.
+    // The gateway releases the memory of a large rejected packet immediately, which throws the error. If the kernel
+    // delivers the bytes in small packets, no error is thrown, and the gateway closes the connection after its rejection.
     await until(async () => {
       const { closed } = await exchangeBytes(broken.port, `\0${'x'.repeat(40_000)}`)
       t.ok(closed)

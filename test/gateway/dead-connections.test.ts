@@ -1,4 +1,4 @@
-/** All open connections to a backend stop working at once, as when a firewall in between restarts. */
+/** All open connections to a backend stop working at the same time, as when a firewall in between restarts. */
 import t from 'tap'
 import { startLink } from '../fixtures/servers/link.ts'
 import { call } from '../fixtures/service/call.ts'

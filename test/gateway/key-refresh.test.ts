@@ -48,7 +48,7 @@ async function startAuthenticator(t: Test) {
 const untilSettled = (authenticator: Authenticator) =>
   until(() => authenticator.counts().inFlight === 0, 'look-ups have ended')
 
-t.test('a cached key in use is looked up again before it expires, and no call waits', async (t) => {
+t.test('a cached key in use is looked up again before its cache entry expires, and no call waits', async (t) => {
   const { backend, authenticator, call } = await startAuthenticator(t)
   const secret = backend.issue()
   await call(secret)
@@ -123,7 +123,7 @@ t.test(
   'a failed background look-up fails no call, and is not repeated by every call',
   async (t) => {
     const { backend, authenticator, call, stopBackend } = await startAuthenticator(t)
-    // Of so many keys, some are due for a refresh three seconds before they are no longer cached.
+    // Of 50 keys, some are already due for a refresh three seconds before their cache entries expire.
     const secrets = Array.from({ length: 50 }, () => backend.issue())
     await Promise.all(secrets.map(call))
     stopBackend()
@@ -140,7 +140,7 @@ t.test(
         secrets.map(call).some((key) => key instanceof Promise),
         'the keys are still cached',
       )
-      t.equal(authenticator.counts().inFlight, 0, 'no look-up is repeated at once')
+      t.equal(authenticator.counts().inFlight, 0, 'no look-up is repeated immediately')
       advanceClock(1)
     }
     advanceClock(1)

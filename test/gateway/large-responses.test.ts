@@ -1,4 +1,4 @@
-/** Large responses are streamed. Their clients may abort, their backends may stall, and too many may be streamed. */
+/** Large responses are streamed. Their clients may abort, their backends may stall, and there may be too many streams. */
 import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import { Readable } from 'node:stream'
@@ -82,7 +82,7 @@ t.test('a call to a backend that stalls ends in time, even if its client is slow
 })
 
 t.test(
-  'if a response cannot be streamed, a read gets 503, and a write 504, as it may have taken effect',
+  'if a response cannot be streamed, a read gets 503, and a write, which may have taken effect, gets 504',
   async (t) => {
     const { backend, forward } = await start(t)
     backend.setBehavior((socket) => socket.write(large(MIB / 2, MIB)))

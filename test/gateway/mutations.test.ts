@@ -1,6 +1,6 @@
 /**
- * Sends valid requests with random changes. Each is either rejected, or forwarded once with the method, target and body
- * that its bytes have. `SEED` selects other changes, `PROPERTY_RUNS` the number of requests.
+ * Sends valid requests with random changes. Each changed request is either rejected, or forwarded once with the method,
+ * target and body that its bytes have. `SEED` selects other changes, `PROPERTY_RUNS` the number of requests.
  */
 import t from 'tap'
 import { fc } from '../fixtures/properties.ts'

@@ -1,4 +1,7 @@
-/** The limit on open files lowers the limit on client connections, so that clients cannot use up the files of backends. */
+/**
+ * A low limit on open files lowers the limit on client connections, so that clients cannot use up the files that
+ * connections to backends need.
+ */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
@@ -44,7 +47,7 @@ t.test('files are reserved for all connections to each address of a backend', as
   const crowd = startCrowd(t, { port: gateway.port, count: 300, addresses: 30 })
   await crowd.opened
   await until(async () => (await connections()) <= allowed(1), 'connections are closed')
-  t.ok((await connections()) > allowed(1) - 32, 'at most 32 connections are closed at once')
+  t.ok((await connections()) > allowed(1) - 32, 'at most 32 connections are closed at a time')
   t.equal(loggedLimits(gateway.log()).join(), String(allowed(1)))
 
   writeFileSync(zone, addresses.join('\n'))

@@ -124,9 +124,9 @@ t.test(
     few.succeed(1, 100)
     t.equal(few.fail(0, 4), undefined, 'older results count less')
 
-    const unknown = simulate(2)
-    unknown.succeed(1, 9)
-    t.equal(unknown.fail(0, 100), undefined)
+    const untested = simulate(2)
+    untested.succeed(1, 9)
+    t.equal(untested.fail(0, 100), undefined)
 
     const alike = simulate(3)
     for (const index of [1, 2]) {

@@ -132,7 +132,7 @@ t.test('during a flood of calls with one key, each call with another key is serv
   t.equal(counted, admitted.length + 2, 'shed calls are not counted')
 })
 
-t.test('calls with many keys at once are all served by a slow backend', async (t) => {
+t.test('simultaneous calls with many keys are all served by a slow backend', async (t) => {
   const { backend, url } = await startWithFewConnections(t)
   const keys = Array.from({ length: 40 }, () => backend.issue())
   for (const key of keys) t.equal((await call(url, { key })).status, 200)

@@ -55,7 +55,7 @@ t.test('a page is requested again over another connection if an idle one was clo
 })
 
 t.test(
-  'of 60 pages that are requested at once, most wait their turn; calls do not wait for them',
+  'of 60 pages requested at the same time, most wait in a queue; calls do not wait for them',
   async (t) => {
     const pending: Socket[] = []
     const sockets = new Set<Socket>()

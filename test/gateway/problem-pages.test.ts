@@ -1,4 +1,7 @@
-/** A browser whose page the gateway itself rejects shows an error page; other clients receive the problem document. */
+/**
+ * If the gateway itself rejects a request for a page, a browser gets an error page, and other clients get the problem
+ * document.
+ */
 import t, { type Test } from 'tap'
 import { matches } from '../fixtures/matches.ts'
 import { call } from '../fixtures/service/call.ts'
@@ -29,7 +32,7 @@ async function send(path: string, { method = 'GET', body, headers = {} }: Sent =
   return { status: response.status, headers: response.headers, text: await response.text() }
 }
 
-function isPage(t: Test, { headers, text }: Awaited<ReturnType<typeof send>>, words: string) {
+function assertPage(t: Test, { headers, text }: Awaited<ReturnType<typeof send>>, words: string) {
   t.equal(headers.get('content-type'), 'text/html; charset=utf-8')
   t.equal(headers.get('cache-control'), 'no-store')
   matches(t, headers.get('content-security-policy'), /^default-src 'none'; style-src 'sha256-/)
@@ -42,31 +45,31 @@ t.test('a form that is too large gets a page that says how large it may be', asy
   const form = { method: 'POST', body: LARGE_FORM }
   const large = await send('/settings/import', form)
   t.equal(large.status, 413)
-  isPage(t, large, 'The form is larger than 1024 KiB.')
+  assertPage(t, large, 'The form is larger than 1024 KiB.')
   const other = await send('/settings/customers', {
     method: 'POST',
     body: LARGE_FORM.slice(-300_000),
   })
   t.equal(other.status, 413)
-  isPage(t, other, 'The form is larger than 256 KiB.')
+  assertPage(t, other, 'The form is larger than 256 KiB.')
 })
 
-t.test('a page gets 503 and 504 as pages', async (t) => {
+t.test('a browser gets a 503 or 504 as an error page', async (t) => {
   const stopped = await startRawBackend(t)
   const alone = await startGateway(t, stopped.url, { LOG_LEVEL: 'fatal' })
   stopped.stop()
   const unavailable = await send('/settings', {}, alone.url)
   t.equal(unavailable.status, 503)
   t.equal(unavailable.headers.get('retry-after'), '1')
-  isPage(t, unavailable, 'This page is temporarily unavailable.')
+  assertPage(t, unavailable, 'This page is temporarily unavailable.')
 
   backend.setBehavior(() => {})
   const late = await send('/docs')
   t.equal(late.status, 504)
-  isPage(t, late, 'The page took too long to load.')
+  assertPage(t, late, 'The page took too long to load.')
   const lateForm = await send('/settings/customers', { method: 'POST', body: 'name=Globex' })
   t.equal(lateForm.status, 504)
-  isPage(t, lateForm, 'It is not known whether the change was made.')
+  assertPage(t, lateForm, 'It is not known whether the change was made.')
 })
 
 t.test('the path in a page is escaped', async (t) => {

@@ -1,4 +1,4 @@
-/** `Proxy-Status` tells a proxy or client why the gateway itself responded (RFC 9209). */
+/** `Proxy-Status` reports to a proxy or client why the gateway itself responded (RFC 9209). */
 import t from 'tap'
 import { problemResponse } from '../../gateway/downstream/response.ts'
 import { fieldValue } from '../../gateway/http1/fields.ts'
@@ -10,7 +10,7 @@ function proxyError(code: ProblemCode): string | undefined {
 }
 
 // Before the fix, expired keys and addresses that are not allowed were reported as malformed requests.
-t.test('each rejection of a key, an address, a scope or a rate is a denied request', async (t) => {
+t.test('the rejection of a key, an address, a scope or a rate is reported as a denied request', async (t) => {
   const codes = Object.keys(PROBLEM_TYPES) as (keyof typeof PROBLEM_TYPES)[]
   const denied = codes.filter((code) => [401, 403, 429].includes(PROBLEM_TYPES[code].status))
   t.ok(denied.includes('expired_api_key') && denied.includes('address_not_allowed'))
@@ -19,7 +19,7 @@ t.test('each rejection of a key, an address, a scope or a rate is a denied reque
   }
 })
 
-t.test('other problems have their own types', async (t) => {
+t.test('other problems are reported with other types of errors', async (t) => {
   const types: [code: ProblemCode, type: string][] = [
     ['route_not_found', 'http_request_error'],
     ['payload_too_large', 'http_request_error'],

@@ -258,7 +258,7 @@ for (const onOutage of ['local', 'deny'] as const) {
 }
 
 t.test(
-  'a counter that expires later than any window can end gets the end of its window, or of a new one',
+  'a counter that expires later than any window can end gets the known end of its window, or a new window',
   async (t) => {
     const redis = await startRedis(t)
     const rateLimiter = await connect(t, redis.url)

@@ -185,7 +185,7 @@ t.test(
   },
 )
 
-t.test('the rate limit is shared over a Unix socket', async (t) => {
+t.test('the rate limiter counts in Redis over a Unix socket', async (t) => {
   const path = `/tmp/redis-${process.pid}.sock`
   await startRedis(t, ['--unixsocket', path])
   const rateLimiter = connectRateLimiter(t, `unix://${path}?db=3`)

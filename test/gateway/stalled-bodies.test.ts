@@ -94,7 +94,7 @@ for (const [addresses, share] of [
   )
 
   t.test(
-    'writes with a new key succeed at the same time, as stalled bodies are evicted',
+    'writes with a new key succeed too, because stalled bodies are evicted',
     async (t) => {
       const newKey = backend.issue(undefined, 1_000_000)
       t.strictSame(await write(newKey, 12), OK)
@@ -103,7 +103,7 @@ for (const [addresses, share] of [
   )
 
   t.test(
-    `writes with a cached key succeed despite stalled bodies with another one from ${from}`,
+    `writes with a cached key succeed despite stalled bodies with another cached key from ${from}`,
     async (t) => {
       const other = issueCachedKey()
       t.equal((await other.firstCall).status, 200)

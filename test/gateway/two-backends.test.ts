@@ -32,7 +32,7 @@ t.test('concurrent calls are sent to both backends', async (t) => {
 })
 
 // Before the fix, every worker of every gateway chose the first of equally busy backends.
-t.test('idle backends get calls in turn', async (t) => {
+t.test('successive calls are shared between idle backends', async (t) => {
   const { first, second, statuses } = await startBoth(t)
   const callsBefore = [first.calls.length, second.calls.length] as const
   for (let round = 0; round < 40; round++) t.strictSame(await statuses(1), [200])
@@ -42,7 +42,7 @@ t.test('idle backends get calls in turn', async (t) => {
 })
 
 t.test(
-  'no call fails while a backend refuses connections, even if 50 clients call at once',
+  'no call fails while a backend refuses connections, even if 50 calls are made concurrently',
   async (t) => {
     const { first, statuses } = await startBoth(t)
     for (let round = 0; round < 5; round++) {
@@ -72,7 +72,7 @@ t.test('if two of three backends refuse connections, calls are sent to the third
 })
 
 t.test(
-  'if no backend is available, calls get 503 at once, and succeed again afterwards',
+  'if no backend is available, calls get 503 immediately, and succeed again afterwards',
   async (t) => {
     const { first, second, gateway, statuses } = await startBoth(t)
     first.stop()

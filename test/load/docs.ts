@@ -1,7 +1,7 @@
 /**
  * `npm run bench -- docs [--rounds N]`: measures how fast a reader sees the documentation. Chromium opens pages
  * through a gateway, first with an empty cache, then again. The figures are the performance entries of the browser.
- * The median first paint must occur within a second, and that of the reference within two.
+ * The median first paint must occur within a second, and within two seconds for the reference.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -51,13 +51,13 @@ const KEYS_FOR_MEMORY = 100_000
  * Calls a second of the first open loop, as many as a busy integration makes. Every subject is idle most of the time.
  */
 const CALM_RATE = 2_000
-/** Calls a second of the second open loop if this gateway is not measured. Otherwise, it is half of its maximum. */
+/** Calls a second of the second open loop if this gateway is not measured. Otherwise, half of its maximum is used. */
 const RATE_WITHOUT_OURS = 5_000
 /** The lowest of several measurements is used, because a shared host is slower at times. */
 const MEASUREMENTS_FOR_RATE = 5
 /**
- * The time before the measurement of the open loop. The subject must warm up again, because V8 optimizes other code at
- * a fixed rate than under full load.
+ * The time before the measurement of the open loop. The subject must warm up again, because V8 optimizes different code
+ * at a fixed rate than under full load.
  */
 const OPEN_WARM_UP_SECONDS = 4
 /** The maximum number of measurements at a fixed rate. A measurement is repeated if other work disturbs it. */
@@ -191,7 +191,7 @@ async function measureClosed(running: RunningSubject, keys: Keys) {
 
 /**
  * Repeats a disturbed measurement, and resolves with the one from which the host took the least time. Without this, the
- * p99 would measure the host, which may stall a core for longer.
+ * p99 would measure the host, which may stall a core for longer than a call takes.
  */
 async function measureOpen(running: RunningSubject, requests: readonly Buffer[], rate: number) {
   const measure = async () => {

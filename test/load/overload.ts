@@ -2,7 +2,7 @@
  * `node test/load/overload.ts`: sends the whole product three times its maximum rate of calls. Calls with 1,000 keys
  * arrive at a fixed rate, whatever the responses; of 20 calls, 14 are reads by id, 4 are lists of 50, and 2 are
  * payments. Gateway and backend have one core; load generator, Redis and PostgreSQL share the other. For comparison,
- * HAProxy takes the gateway's place, and gets the same rate, and three times its own maximum rate.
+ * HAProxy takes the gateway's place, and is measured at the same rate and at three times its own maximum rate.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -193,8 +193,8 @@ async function measurePeer(engine: string, gatewayRate: number, run: Run): Promi
 }
 
 /**
- * Starts HAProxy in front of the backend. It admits as many calls as the gateway, and sheds a call if as many others
- * wait. It looks up and counts no keys: to the backend, all calls are made with one key.
+ * Starts HAProxy in front of the backend. Like the gateway, it sends up to 64 calls to the backend at a time, and sheds a
+ * call while 16 others wait. It looks up and counts no keys: to the backend, all calls are made with one key.
  */
 async function startPeer(own: Cleanup, { backend }: System, { principal }: Mix): Promise<string> {
   const directory = mkdtempSync(join(tmpdir(), 'overload-haproxy-'))

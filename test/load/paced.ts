@@ -29,7 +29,7 @@ export interface Finished<Tag> {
 }
 
 export interface Paced<Tag> {
-  /** Calls per second. If it is infinite, each connection makes its next call at once. */
+  /** Calls per second. If it is infinite, each connection makes its next call as soon as the last one has ended. */
   readonly rate: number
   readonly seconds: number
   readonly connections: number

@@ -39,8 +39,8 @@ if (process.argv[2] === 'receiver') await receive()
 else await measure()
 
 /**
- * Responds to a webhook at once with 204, but never under /hang. /report returns how many webhooks got a response, and
- * the latencies of those under / since the last report.
+ * Responds to a webhook immediately with 204, but never under /hang. /report returns how many webhooks have got a
+ * response, and the latencies of the webhooks that arrived under / since the last report.
  */
 async function receive(): Promise<void> {
   let count = 0

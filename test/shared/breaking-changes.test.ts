@@ -172,7 +172,7 @@ t.test(
 )
 
 t.test(
-  'the contract without a field has a breaking change, the unchanged contract none',
+  'removing a field from the contract is a breaking change, and changing nothing is none',
   async (t) => {
     const document = JSON.parse(readContractDocument().json)
     t.strictSame(breakingChanges(document, document), [])

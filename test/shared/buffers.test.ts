@@ -14,7 +14,7 @@ t.test(
   },
 )
 
-t.test('a whole large buffer is released at once, and a part of a buffer is not', async (t) => {
+t.test('a whole large buffer is released immediately, and a part of a buffer is not', async (t) => {
   const whole = allocateBuffer(100_000)
   releaseBuffer(whole.subarray(1))
   t.equal(whole.length, 100_000)

@@ -40,7 +40,7 @@ t.test('a circular import of files is a fault', async (t) => {
   )
 })
 
-t.test('a circular import of folders in a folder is a fault', async (t) => {
+t.test('a circular import between subfolders of a folder is a fault', async (t) => {
   t.strictSame(
     layoutFaults(
       withImports(

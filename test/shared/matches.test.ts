@@ -76,7 +76,7 @@ const NOT_FAILURE: [pattern: unknown, why: string][] = [
   [TypeError, 'another class'],
 ]
 
-t.test('errors are compared just as exactly', async (t) => {
+t.test('errors are compared as exactly as other values', async (t) => {
   const checked = { currentAssert: undefined, strictSame: isSame }
   for (const pattern of [{ code: 'payments_refused', rows: [1, 2] }, /2 rows$/, Error]) {
     t.ok(throwsWith(checked, fail, pattern))

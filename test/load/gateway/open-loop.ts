@@ -13,7 +13,7 @@ export interface OpenLoop {
   /** The p99 of the delay with which the load generator itself sent calls. The other figures include this delay. */
   readonly lateP99Ms: number
   readonly calls: number
-  /** The number of calls that were rejected or had no response, including the warm-up. */
+  /** The number of calls that were rejected or had no response, without the calls of the warm-up. */
   readonly failed: number
 }
 

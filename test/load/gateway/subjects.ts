@@ -1,6 +1,6 @@
 /**
  * The gateways that are compared, and the floors, which show the minimum cost: programs that only forward calls, and
- * none.
+ * calls without any gateway.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -52,7 +52,7 @@ export const SUBJECTS: readonly Subject[] = [
       const { directory } = scenario
       const http = (port: number) => luaConfig(port, scenario)
       const options = { name: 'lua', core: SUBJECT_CORE, directory, modules: LUA_MODULES, http }
-      return at(await startNginx(cleanup, options))
+      return runningAt(await startNginx(cleanup, options))
     },
   },
   { name: FASTIFY, job: 'whole', start: (...to) => startPeer('fastify.js', ...to) },
@@ -62,7 +62,7 @@ export const SUBJECTS: readonly Subject[] = [
     job: 'floor',
     async start(cleanup, { directory, upstreamPort }) {
       const http = (port: number) => proxyConfig(port, upstreamPort)
-      return at(await startNginx(cleanup, { name: 'bare', core: SUBJECT_CORE, directory, http }))
+      return runningAt(await startNginx(cleanup, { name: 'bare', core: SUBJECT_CORE, directory, http }))
     },
   },
   {
@@ -75,13 +75,13 @@ export const SUBJECTS: readonly Subject[] = [
 backend upstream
   server one 127.0.0.1:${upstreamPort} pool-max-conn 256
 `
-      return at(await startHaproxy(cleanup, { directory, sections }))
+      return runningAt(await startHaproxy(cleanup, { directory, sections }))
     },
   },
   {
     name: DIRECT,
     job: 'floor',
-    start: async (_, { upstreamPort }) => at({ port: upstreamPort, pid: 0 }),
+    start: async (_, { upstreamPort }) => runningAt({ port: upstreamPort, pid: 0 }),
   },
 ]
 
@@ -115,7 +115,7 @@ export async function startOurs(
     ACCESS_LOG: 'off',
     ...env,
   })
-  return at({ port, pid })
+  return runningAt({ port, pid })
 }
 
 /**
@@ -145,9 +145,9 @@ async function startPeer(
     LOOK_UP_URL: lookUpUrl,
     REDIS_URL: `redis://127.0.0.1:${redisPort}`,
   })
-  return at({ port, pid })
+  return runningAt({ port, pid })
 }
 
-function at({ port, pid }: { readonly port: number; readonly pid: number }): RunningSubject {
+function runningAt({ port, pid }: { readonly port: number; readonly pid: number }): RunningSubject {
   return { url: `http://127.0.0.1:${port}`, pid }
 }
