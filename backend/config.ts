@@ -1,4 +1,4 @@
-/** The backend's settings. Only this module and the command line read the environment. */
+/** The settings of the backend and of the command line. */
 import { hkdfSync } from 'node:crypto'
 import { existsSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -34,7 +34,7 @@ export const STORAGE_SETTINGS = {
   ),
   DATABASE_URL: optional(
     text(
-      'The database: `sqlite:/path/to/file.db` or `postgres://user:password@host/database`, which can name several servers: `@one:5432,two:5432/`. If unset, it is receivables.db in DATA_DIR.',
+      'The database: `sqlite:/path/to/file.db` or `postgres://user:password@host/database`, which can name several servers: `@one:5432,two:5432/`. If unset, the database is the file receivables.db in DATA_DIR.',
       { secret: true },
     ),
   ),
@@ -121,7 +121,7 @@ export const MAIL_SETTINGS = {
 /** The sender of mail that is written to files instead of being sent. It cannot receive replies. */
 const FILE_SENDER: NamedAddress = { name: 'Receivables', address: 'receivables@mail.invalid' }
 
-/** Describes in a sentence without secrets where mail is sent. Throws the same errors as `mailOptions`. */
+/** Describes where mail is sent, without secrets. Throws the same errors as `mailOptions`. */
 export function describeMail(settings: MailSettings): string {
   const { server, mailFrom, directory, inboundSecrets } = mailOptions(settings)
   if (server === undefined) return `Mail is written to ${directory}.`
@@ -135,7 +135,7 @@ type MailSettings = SettingsOf<typeof MAIL_SETTINGS> & {
   readonly SECRET_BOX_KEY: readonly string[]
 }
 
-/** The options for sending and receiving mail. Throws `SettingsError` if mail would have no sender. */
+/** The options for sending and receiving mail. Throws `SettingsError` if SMTP_URL is set without MAIL_FROM. */
 export function mailOptions(settings: MailSettings) {
   const { SMTP_URL: server, MAIL_FROM: mailFrom, SECRET_BOX_KEY: keys } = settings
   if (server !== undefined && mailFrom === undefined) {
@@ -171,7 +171,7 @@ export const REMINDER_SETTINGS = {
 export const BACKEND_SETTINGS = {
   ...STORAGE_SETTINGS,
   DATABASE_CONNECTIONS: integer(
-    'The maximum number of connections to PostgreSQL; a third of them are for reading.',
+    'The maximum number of connections of each backend to PostgreSQL, in addition to two for notifications and polling. A third of them are for reading.',
     {
       min: 3,
       max: 1000,

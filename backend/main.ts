@@ -26,9 +26,9 @@ import { startPasswordResets } from './sessions/password-reset.ts'
 import { createSecretBox } from './webhooks/secret-box.ts'
 import { createWebhooks } from './webhooks/webhooks.ts'
 
-/** The part of the drain timeout that calls must not use, so that workers and the database can end too. */
+/** The end of the drain timeout, which is left for workers and the database: calls must end before it. */
 const DRAIN_RESERVE_MS = 2_000
-/** Late enough that rendering does not delay the calls that waited for the start. */
+/** Late enough that rendering does not delay the calls that waited while the backend started. */
 const RENDER_DOCS_AFTER_MS = 30_000
 
 await runProcess({

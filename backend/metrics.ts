@@ -9,7 +9,7 @@ import type { Usage } from './usage/usage.ts'
 import type { Passwords } from './users/passwords.ts'
 import type { Outcome } from './webhooks/outcomes.ts'
 
-/** How long the queues' metrics are cached, however many scrapers there are. */
+/** How long the queues' metrics are cached, so that several scrapers do not cause more queries. */
 const QUEUES_CACHED_MS = 15_000
 
 export function createRequestMetrics(metrics: Metrics): RequestMetrics {
@@ -20,7 +20,7 @@ export function createRequestMetrics(metrics: Metrics): RequestMetrics {
   )
   const durations = metrics.histogram(
     'receivables_backend_call_duration_seconds',
-    'Time from the head of a request to its response.',
+    'Time from the head of a request to the end of its response.',
     ['operation'],
   )
   const problems = metrics.counter(
@@ -128,7 +128,7 @@ export function measureInProcessQueues(
 ): void {
   metrics.total(
     'receivables_backend_deferred_writes_total',
-    'Writes that are collected, and committed together every few seconds.',
+    'Batched writes of data about calls, made every few seconds, by kind and outcome.',
     () => [
       ['last_used', 'written', lastUsed.writes.written],
       ['last_used', 'failed', lastUsed.writes.failed],

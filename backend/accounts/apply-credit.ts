@@ -1,6 +1,6 @@
 /**
- * The account setting `apply_credit`: whether the part of a new payment that its request allocates to no invoice is
- * allocated to the oldest open invoices, instead of remaining on account.
+ * The account setting `apply_credit`, for the part of a new payment that the request does not allocate: `manual` leaves
+ * it on account, `oldest_first` allocates it to the open invoices with the earliest due dates.
  */
 import assert from 'node:assert'
 import { prepared } from '../database/prepared.ts'
@@ -14,7 +14,7 @@ export const APPLY_CREDIT = ['manual', 'oldest_first'] as const satisfies readon
 export type ApplyCredit = AccountRow['apply_credit']
 
 /**
- * `oldest_first` applies to payments that are recorded from then on. Throws `not_found`,
+ * `oldest_first` applies to payments that are recorded after this change. Throws `not_found`,
  * `validation_failed`.
  */
 export async function setApplyCredit(

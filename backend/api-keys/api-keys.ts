@@ -18,7 +18,7 @@ import { nextWarningOrExpiry, readAllowedAddresses } from './key-status.ts'
 import { type Pepper, pepperDigest } from './peppers.ts'
 import { renderApiKey } from './representation.ts'
 
-/** Calls per hour, the same on every plan. */
+/** The number of calls per hour that a new key may make. */
 export const RATE_LIMIT_DEFAULT = 600
 export const RATE_LIMIT_MAX = 1_000_000_000
 
@@ -199,8 +199,8 @@ const findKey = prepared((reader: Reader, { id }: { id: string }) =>
 )
 
 /**
- * Returns the key for each digest, in the same order. A digest is the `digestApiKey` of a secret. Also finds
- * revoked keys.
+ * Returns for each digest, in the same order, the key or undefined. A digest is the `digestApiKey` of a secret.
+ * Also finds revoked keys.
  */
 export async function findKeysByDigest(
   reader: Reader,

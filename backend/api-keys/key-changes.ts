@@ -20,8 +20,8 @@ import { renderApiKey } from './representation.ts'
 export interface KeyChange {
   readonly name?: string
   /**
-   * The new expiry must be earlier than the old one: a key must not stay valid for longer than its owner
-   * expects.
+   * The new expiry; null if the key does not expire. A key that expires can only be changed to expire earlier: it
+   * must not stay valid for longer than its owner expects.
    */
   readonly expiresAt?: Date | null
   /** An empty list allows any address. */
@@ -148,7 +148,7 @@ function changedExpiry(key: ApiKeyRow, requested: Date | null | undefined, now: 
   const laterExpiry: FieldError = {
     pointer: '/expires_at',
     code: 'out_of_range',
-    detail: 'The expiry can only be moved to an earlier time. To work for longer, rotate the key.',
+    detail: 'The expiry can only be moved to an earlier time. To extend access, rotate the key.',
   }
   return { expiresAt, errors: isLater ? [laterExpiry] : expiryErrors(requested ?? null, now) }
 }

@@ -1,12 +1,12 @@
-/** Validates the input for a key and reports all field errors at once. */
+/** Validates the input for a key and reports all field errors together. */
 import { ADDRESS_PREFIXES_MAX, parsePrefix } from '../../shared/contract/address-prefixes.ts'
 import { type FieldError, Problem } from '../../shared/contract/problem.ts'
 import { parseScopes, type Scope } from '../accounts/scopes.ts'
 
 const NAME_LENGTH_MAX = 80
 /**
- * Ten years; no key should live longer. The limit also keeps the year of an expiry to four digits, so that the
- * stored texts sort by time.
+ * Ten years and a few days; no key should be valid for longer. The limit also keeps the year of an expiry to four
+ * digits, so that the stored texts sort by time.
  */
 const LIFETIME_DAYS_MAX = 3660
 const DAY_MS = 86_400_000
@@ -28,7 +28,10 @@ export interface CheckedKeyInput {
   readonly allowedAddresses: string | null
 }
 
-/** Throws `Problem` `validation_failed` with all field errors; an unknown scope is reported alone, after them. */
+/**
+ * Throws `Problem` `validation_failed` with all field errors. Unknown scopes are reported only if there are no other
+ * errors.
+ */
 export function checkKeyInput(input: KeyInput, now: Date): CheckedKeyInput {
   const name = normalizeName(input.name)
   const addresses = canonicalAddresses(input.allowedAddresses)

@@ -1,5 +1,5 @@
 /**
- * An operation of the API maps a call to a response. Only routes.ts depends on the web framework;
+ * An operation of the API maps a call to a response. Of this folder, only routes.ts depends on the web framework.
  * `readOperation`, `listOperation` and `writeOperation` create operations.
  */
 

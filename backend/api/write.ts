@@ -19,7 +19,7 @@ export interface WriteContext {
   readonly caller: Caller
   readonly now: Date
   readonly idempotencyKey: string | undefined
-  /** A digest of the operation and the body as sent; undefined without an idempotency key. */
+  /** A digest of the operation and the body's canonical JSON; undefined without an idempotency key. */
   readonly fingerprint: string | undefined
 }
 
@@ -33,12 +33,15 @@ export interface WriteOptions<Body> {
   readonly body: ObjectSchema<Body>
   readonly idempotencyKey: 'required' | 'optional'
   /**
-   * In the problem `idempotency_key_reused`, the name of the member with the id of the resource that the key
-   * created.
+   * In the problem `idempotency_key_reused`, the name of the member with the id of the resource that the first
+   * request with the key created.
    */
   readonly originalMember: string
   create(tx: Transaction, context: WriteContext, body: Body): Promise<Created>
-  /** Finds the resource that the key created. `same` is whether the body would create an equal resource. */
+  /**
+   * Finds the resource that an earlier request with the key created. `same` is whether the body would create an
+   * equal resource.
+   */
   recall?(
     reader: Reader,
     context: WriteContext & { readonly idempotencyKey: string },

@@ -9,7 +9,8 @@ const PAUSE_MS_MAX = 5
 
 /**
  * Writes batches one after the other, and pauses after each batch for as long as the batch took, up to
- * `PAUSE_MS_MAX`. Calls therefore get about half of the database's time, or less if batches take longer than that.
+ * `PAUSE_MS_MAX`. Calls therefore get about half of the database's time, or less if a batch takes longer than
+ * `PAUSE_MS_MAX`.
  */
 export async function writeInBatches<T>(
   rows: readonly T[],

@@ -6,9 +6,9 @@ import type { Logger } from '../../shared/process/log.ts'
 import type { Database } from '../database/database.ts'
 
 /**
- * The maximum pause of workers that are woken by announcements or sleep until the next row is due. Without
- * polling, these workers would miss work of other processes on a SQLite file, which send no announcements, and
- * work whose announcement was lost because a process was killed.
+ * The maximum pause of workers that are woken by announcements or sleep until the next row is due. Without this
+ * maximum, these workers would miss work whose announcement does not reach them: on SQLite, announcements stay in
+ * their process, and any announcement is lost if its process is killed right after the commit.
  */
 export const POLL_MS = 5000
 

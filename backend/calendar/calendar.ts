@@ -73,8 +73,8 @@ export function startOfDay(date: string, timezone: string): Date {
 }
 
 /**
- * The instant at which the local time is `hour` on the date. If the clocks skip this hour, the instant is an
- * hour later.
+ * The instant at which the local time is `hour` on the date. If the clocks skip this hour, the result is the instant
+ * at which they show an hour later or, in time zones west of UTC, an hour earlier.
  */
 export function instantOf(date: string, hour: number, timezone: string): Date {
   const localAsUtc = Date.parse(`${date}T00:00:00Z`) + hour * HOUR_MS

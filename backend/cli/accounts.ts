@@ -171,7 +171,7 @@ export const accountCommands: readonly Command[] = [
   defineCommand({
     name: 'accounts set-apply-credit',
     summary:
-      'Set how the unallocated money of payments is treated: manual leaves it on account until a person allocates it; oldest_first allocates it to the open invoices with the earliest due dates.',
+      'Set how the unallocated money of new payments is treated: manual leaves it on account until a person allocates it; oldest_first allocates it to the open invoices with the earliest due dates.',
     arguments: ['ID', 'MODE'],
     options: {},
     async run({ ID, MODE }, context) {
@@ -182,7 +182,7 @@ export const accountCommands: readonly Command[] = [
         account.apply_credit === 'manual'
           ? 'stays on account until a person allocates it'
           : 'is allocated to open invoices, those with the earliest due date first'
-      return { json: represent(account), text: `Money on account ${effect}.` }
+      return { json: represent(account), text: `The unallocated money of new payments ${effect}.` }
     },
   }),
 ]

@@ -132,8 +132,8 @@ function describe({ name, rows, differing }: CopiedTable) {
 }
 
 /**
- * Opens SQLite as a backend does, which fails if another backend uses the file. Opens PostgreSQL without time
- * limits.
+ * Opens SQLite in the role of a backend, so that opening fails if a backend uses the file. Opens PostgreSQL without
+ * time limits.
  */
 function openForCopy(url: string): Promise<OpenDatabase> {
   const openedBy = isPostgres(url) ? 'migrator' : 'backend'

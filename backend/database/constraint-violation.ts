@@ -1,7 +1,6 @@
 /**
  * A statement violated a constraint of the schema. Only this statement is undone: the transaction continues
- * if the caller catches the error. Domain code translates expected violations, e.g. of a duplicate invoice
- * number.
+ * if the caller catches the error. Domain code translates expected violations, e.g. a duplicate invoice number.
  */
 export class ConstraintViolation extends Error {
   readonly kind: 'unique' | 'foreign_key' | 'check'

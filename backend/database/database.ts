@@ -53,7 +53,7 @@ export interface DatabaseOptions {
    * session.
    */
   readonly directUrl?: string | undefined
-  /** The maximum number of connections to PostgreSQL. */
+  /** The maximum number of connections to PostgreSQL, in addition to those for notifications and polling. */
   readonly connectionsMax?: number
   /** Where migrations report their progress; by default in the log. */
   readonly progress?: MigrationProgress
@@ -92,6 +92,6 @@ export interface DatabaseActivity {
   readonly lost: number
   /** Transactions that wait for the writer, or for a connection. */
   readonly waiting: number
-  /** The pools of connections to a server; empty for a file. */
+  /** The pools of connections to PostgreSQL; empty for SQLite. */
   readonly pools: readonly { readonly name: string; readonly busy: number; readonly idle: number }[]
 }

@@ -1,4 +1,4 @@
-/** Reads with the same SQL text and equal parameters are sent to the database once. */
+/** If reads that are sent to the database together have the same SQL text and equal parameters, the query runs once. */
 
 type Parameters = readonly unknown[]
 

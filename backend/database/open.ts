@@ -8,7 +8,7 @@ import { openSqlite } from './sqlite/sqlite.ts'
 
 export type { DatabaseOptions, OpenDatabase } from './database.ts'
 
-/** How long a transaction may wait for the writer; less than the gateway's timeout of 10 s. */
+/** How long a transaction may wait for the writer or a connection; less than the gateway's timeout of 10 s. */
 const WAIT_MS_MAX = 5000
 
 export async function openDatabase(options: DatabaseOptions): Promise<OpenDatabase> {

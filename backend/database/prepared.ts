@@ -47,7 +47,7 @@ export function isPreparedPage(query: CompiledQuery): query is PreparedPage {
 
 const connections = new WeakMap<object, DatabaseConnection>()
 
-/** Sends prepared statements of `db` directly to its connection, which keeps their order if it matters. */
+/** Makes prepared statements of `db` bypass Kysely: they are sent directly to `connection`. */
 export function setDirectConnection(db: object, connection: DatabaseConnection): void {
   connections.set(db, connection)
 }
@@ -97,7 +97,7 @@ const PAGE_STATEMENTS_MAX = 500
 /**
  * Like `prepared`, for the query for a page of a list. `form` becomes part of the SQL text: the sort, the size
  * of the page, and values with few alternatives, such as a status. A database keeps one plan for each text, and
- * the best plan may depend on such a value, or on the size. All other values must be strings.
+ * the best plan may depend on such a value, or on the size of the page. All other values must be strings.
  */
 export function preparedPage<V extends { readonly [K in keyof V]: string }, F extends object, Row>(
   build: (reader: Reader, values: V, form: F) => Compilable<Row>,

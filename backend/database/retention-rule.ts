@@ -19,7 +19,8 @@ export interface RetentionRule {
 export type Key = Readonly<Record<string, unknown>>
 
 /**
- * Deleting a batch occupies the writer for a few milliseconds, even if its rows contain whole response bodies.
+ * The maximum number of rows in a batch. Deleting a batch occupies the writer for a few milliseconds, even if its rows
+ * contain whole response bodies.
  */
 export const BATCH_MAX = 100
 

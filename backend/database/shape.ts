@@ -21,7 +21,7 @@ export const DERIVED_TABLES: readonly string[] = [
   'debtor_terms',
 ]
 
-/** Returns each table after those to which it refers. */
+/** Returns the tables, each after the tables to which it refers. */
 export async function readShapes<T>(db: Kysely<T>): Promise<Shape[]> {
   const tables = await sql<{ name: string }>`
     select name from sqlite_master

@@ -83,8 +83,8 @@ export async function createDemoAccount(
 }
 
 /**
- * Returns an open invoice of the demo account, on which the guide "First call" records a payment. Returns undefined if
- * every invoice is paid or closed.
+ * Returns the open invoice in EUR with the largest amount due, on which the guide "First call" records a payment.
+ * Returns undefined if no invoice in EUR is open.
  */
 export async function findOpenInvoice(
   reader: Reader,

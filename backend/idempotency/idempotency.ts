@@ -44,8 +44,8 @@ export interface Write {
    */
   recall(read: Reader): Promise<Recorded | undefined>
   /**
-   * In the problem `idempotency_key_reused`, the name of the member with the id of the resource that the key
-   * created.
+   * In the problem `idempotency_key_reused`, the name of the member with the id of the resource that the first
+   * request with the key created.
    */
   readonly originalMember: string
 }
@@ -160,7 +160,7 @@ async function record(
   now: Date,
 ): Promise<Outcome> {
   return await database.transaction(async (tx) => {
-    // Both are called at once, so that the lock and the first statements of the work need one round trip.
+    // The lock and the first statements of the work are sent together, in one round trip.
     const locking = database.isConcurrent ? lockKey(tx, attempt) : undefined
     const [, recorded] = await together([locking, work(tx)])
     await insertRow(tx, rowOf(attempt, recorded, now))
@@ -216,7 +216,7 @@ function isRejection(error: unknown): boolean {
   return error instanceof Problem && error.status < 500
 }
 
-/** `members` identify the resource that the key created. */
+/** `members` identify the resource that the first request with the key created. */
 export function keyReused(members: Readonly<Record<string, unknown>>): Problem {
   return new Problem(
     'idempotency_key_reused',

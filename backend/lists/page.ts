@@ -4,8 +4,9 @@
  * Scanning the list in its order would also take seconds if the first match is far from the start.
  *
  * `readPage` therefore scans only the next `SCAN_MAX` rows, which takes some milliseconds and usually fills the page.
- * If the scan does not fill the page, `readPage` sorts all matching rows, because a page of the API has as many
- * rows as requested, except at the end of a list, and if its rows are very large. The following pages are fast again, because each begins at a match.
+ * If the scan does not fill the page, `readPage` sorts all matching rows, because a page of the API contains as many
+ * rows as requested, except at the end of a list and if its rows are very large. The following pages are usually fast
+ * again, because each begins after a match.
  */
 import { sql } from 'kysely'
 import type { Reader } from '../database/database.ts'

@@ -1,5 +1,5 @@
 /**
- * Makes pages of lists in Settings with filters that no index serves. A scan reads up to `SCAN_MAX` rows in the
+ * Makes pages of lists in Settings whose filters no index serves. A scan reads up to `SCAN_MAX` rows in the
  * list's order, and the page consists of the rows that match. If the scan ends before the page is full, the next
  * page begins after the last row that was read.
  */

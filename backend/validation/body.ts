@@ -56,7 +56,7 @@ export const metadata: Schema = joi
     return rejections.length > 0 ? helpers.error('members', { rejections }) : value
   })
 
-/** Returns the validated body; `today` is the account's date. Throws the 422 with all errors. */
+/** Returns the validated body; `today` is the account's date. Throws the 422 that lists the errors. */
 export function validateBody<T>(schema: ObjectSchema<T>, body: JsonObject, today?: string): T {
   const { value, error } = schema.validate(body, { ...VALIDATION, context: { today } })
   if (error === undefined) return value

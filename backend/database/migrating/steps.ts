@@ -18,8 +18,8 @@ export interface Migration {
   readonly steps: readonly Step[]
   /**
    * For a migration that removes something: the name of a migration from the first release that no longer used
-   * the removed columns or tables. A program that does not know the named migration refuses to start. If
-   * absent, any program may start.
+   * the removed columns or tables. A program that contains neither this migration nor the named one refuses to
+   * start. If absent, any program may start.
    */
   readonly requires?: string
 }

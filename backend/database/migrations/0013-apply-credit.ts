@@ -1,4 +1,4 @@
-/** An account setting: whether money on account is allocated automatically. */
+/** An account setting: whether the unallocated money of new payments is allocated automatically. */
 import { column } from '../migrating/steps.ts'
 
 export const steps = [

@@ -10,7 +10,7 @@ import { connectionError } from './sessions.ts'
 import { encodeValue, type Statement, sendTogether } from './statement-batch.ts'
 import type { StatementNames } from './statement-names.ts'
 
-/** Runs a statement at once, for migrations and snapshots. */
+/** Sends a statement immediately and alone, for migrations and snapshots. */
 export async function query<R>(
   client: pg.ClientBase,
   { sql: text, parameters }: Pick<CompiledQuery, 'sql' | 'parameters'>,
@@ -42,8 +42,9 @@ interface Pending {
 }
 
 /**
- * The connection of one transaction. A statement is sent after the current turn of the event loop, together
- * with the other statements of the turn. The server runs them in the order of the calls of `executeQuery`.
+ * The connection of one transaction. A statement is sent when the running callback and its promise reactions have
+ * ended (`process.nextTick`), together with the other statements that they have added. The server runs them in the
+ * order of the calls of `executeQuery`.
  *
  * A prepared write that returns no rows is not awaited: it is sent together with the next awaited statement, or
  * with the COMMIT. If such a write fails, the next awaited statement throws its error, or `commit` returns

@@ -44,7 +44,7 @@ export function errorKindOf(error: unknown): ErrorKind | undefined {
   return ERROR_KINDS.get(code) ?? ERROR_KINDS.get(code.slice(0, 2))
 }
 
-/** Whether the server is a standby, which may return outdated data. */
+/** Whether the error shows that the server is a standby, which may return outdated data. */
 export function isReadOnlyServer(error: unknown): boolean {
   return error instanceof DatabaseError && error.code === '25006'
 }

@@ -39,7 +39,10 @@ const LOCK_NOTE_MS = 30_000
  */
 const LOCK_TIMEOUT_MS = 300
 
-/** The maximum pause between two attempts, during which other transactions run. */
+/**
+ * The maximum pause between two attempts, before it is varied at random by up to half. Other transactions run
+ * during the pause.
+ */
 const RETRY_PAUSE_MS_MAX = 5000
 
 /** Backends that start together migrate one after the other: all but the first find nothing to do. */
@@ -140,7 +143,7 @@ async function retryWhileLocked<T>(
       if (kind !== 'locked' && kind !== 'conflict') throw error
       if (attempt > 1)
         progress.note('The migration waits for a lock that another transaction holds.')
-      // Random, so that the retries do not coincide with a periodic lock.
+      // Random, so that the retries do not coincide with a lock that recurs at regular intervals.
       await delay(Math.min(RETRY_PAUSE_MS_MAX, 50 * 2 ** attempt) * (0.5 + Math.random()))
     }
   }

@@ -15,8 +15,8 @@ import type { Logger } from '../../../shared/process/log.ts'
 import { describeServer } from './servers.ts'
 
 /**
- * All connections to a demoted server must be closed within a second: a quarter of that leaves time for a
- * slow reply.
+ * All connections to a demoted server must be closed within a second. Polling every quarter of a second leaves time
+ * for a slow response.
  */
 const POLL_MS = 250
 

@@ -36,8 +36,8 @@ const STATEMENT_MS_MAX = 8000
 export const SILENCE_MS_MAX = STATEMENT_MS_MAX + 1000
 
 /**
- * Inside a transaction, code waits only for the database. The limit is shorter than the time that other
- * backends wait for a row: if a backend loses power or its connections inside a transaction, the rows that it
+ * How long a transaction may be idle: its code waits only for the database. The limit is shorter than the time that
+ * other backends wait for a row: if a backend loses power or its connections inside a transaction, the rows that it
  * locked become free before the calls of other backends fail.
  */
 const IDLE_IN_TRANSACTION_MS_MAX = 2_500
@@ -170,8 +170,8 @@ async function connect(url: string, name: string, more: pg.ClientConfig = {}): P
 }
 
 /**
- * Throws if the pooler's role has no time limits, or longer limits than the service's own: a statement that
- * hangs would lock its row forever.
+ * Throws if the pooler's role has no time limits, or longer limits than the service's own. Without limits, a
+ * transaction that hangs would keep its rows locked forever.
  */
 export async function checkRoleLimits(url: string, name: string, lockMsMax: number): Promise<void> {
   const limits = new Map([

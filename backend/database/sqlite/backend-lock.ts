@@ -1,7 +1,7 @@
 /**
  * Prevents a second backend process on one SQLite file. The lock is a transaction on a small file beside the
- * database, which the system releases however the process ends. The lock is RESERVED, not EXCLUSIVE, so that a
- * rejected process can read which process has it.
+ * database. The operating system releases the lock however the process ends. The lock is RESERVED, not EXCLUSIVE, so
+ * that a rejected process can read which process has it.
  */
 import sqlite3 from 'sqlite3'
 

@@ -52,7 +52,7 @@ async function check(path: string): Promise<void> {
     if (first?.integrity_check !== 'ok' || broken.rows.length > 0) {
       throw new Error(`The copy is damaged: ${first?.integrity_check ?? 'nothing was checked'}`)
     }
-    // The copy is a single file, which can be moved as it is.
+    // In this mode, the copy is a single file, which can be moved as it is.
     await copy.exec('pragma journal_mode = delete')
   } finally {
     await copy.close()

@@ -1,9 +1,9 @@
 /**
  * Readers of one SQLite file. The round trip to SQLite's thread takes several times as long as a small read,
- * and each returned value takes almost as long as a small read. Rows are therefore returned as one JSON text,
- * and reads of one turn with the same text are sent as one statement. The statement takes the parameters of all
- * reads as JSON and runs the query once per different list of parameters; for pages of lists, it contains one
- * subquery per different page.
+ * and each returned value takes almost as long as a small read. Rows are therefore returned as one JSON text, and
+ * reads of one turn of the event loop with the same SQL text are sent as one statement. The statement takes the
+ * parameters of all reads as JSON and runs the query once per different list of parameters; for pages of lists, it
+ * contains one subquery per different page.
  */
 import assert from 'node:assert'
 import { CompiledQuery, type DatabaseConnection, type QueryResult } from 'kysely'
@@ -27,8 +27,8 @@ const PAGES = { distinctMax: 4, readsMax: GROUP_MAX }
 const STATEMENTS_MAX = 500
 
 /**
- * A usual group of transactions ends before this time. After this time, reads continue, so that a long
- * transaction does not block them.
+ * The maximum time for which reads are paused. A usual group of transactions ends sooner; a long transaction must
+ * not block reads for longer.
  */
 const PAUSE_MS_MAX = 60
 
@@ -38,12 +38,11 @@ interface Read {
   reject(error: unknown): void
 }
 
-/** Reads of the same text that wait for a reader. */
+/** Reads with the same SQL text that wait for a reader. */
 interface Group {
   /**
-   * Whether the read is a page of a list. If a query takes its parameters from another query, SQLite
-   * chooses another plan and would scan the whole account for a page: each page therefore has parameters of
-   * its own.
+   * Whether the query has a limit, as pages of lists have. If such a query took its parameters from another query,
+   * SQLite would choose another plan and scan the whole account: each page therefore has parameters of its own.
    */
   readonly isPage: boolean
   readonly reads: Read[]

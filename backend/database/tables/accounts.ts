@@ -20,7 +20,7 @@ export interface AccountRow {
   next_invoice_number: number
   /** An additional address for replies of debtors. Null: only the service receives replies. */
   reply_to: string | null
-  /** Whether money on account is allocated by people, or automatically to the oldest invoices. */
+  /** Whether unallocated money of new payments stays on account, or is allocated to the oldest open invoices. */
   apply_credit: 'manual' | 'oldest_first'
   /** The time since which Admins need a second factor; null: Admins need none. */
   second_factor_required_at: string | null

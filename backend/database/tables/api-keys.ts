@@ -24,7 +24,7 @@ export interface ApiKeyRow {
   expires_at: string | null
   /** When a backend recorded that the key had expired. */
   expired_at: string | null
-  /** When the next warning, or the expiry itself, is to be recorded; null: never. */
+  /** When the next warning, or the expiry itself, is to be recorded; null: nothing is left to record. */
   expiry_due_at: string | null
   /** JSON array of address prefixes; null: any address. */
   allowed_addresses: string | null
@@ -79,7 +79,7 @@ export interface KeyWindowRow {
   ends_at: string
 }
 
-/** The last report of each gateway process that was applied. */
+/** The last applied report of each gateway process. */
 export interface UsageReportRow {
   gateway: string
   batch: number

@@ -75,7 +75,7 @@ export interface WebhookAttemptRow {
   duration_ms: number
   succeeded: Bit
   status_code: number | null
-  /** The code of the failure; null if the status was the reason. */
+  /** The code of the failure; null if the attempt succeeded, or if the status was the reason. */
   error: string | null
   /** JSON objects. */
   request_headers: string
