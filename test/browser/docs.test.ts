@@ -93,7 +93,7 @@ t.test('the search works by keyboard', async (t) => {
 })
 
 /** Search queries of integrators, and the address to which the first result must lead. */
-const QUESTIONS: Readonly<Record<string, RegExp>> = {
+const QUERIES: Readonly<Record<string, RegExp>> = {
   'how do I page': /pagination/,
   pagination: /pagination/,
   paginaton: /pagination/,
@@ -183,12 +183,12 @@ t.test('for each typical search query, the first result leads to the right page'
   const search = page.getByRole('searchbox', { name: 'Search' })
   t.equal(await search.evaluate((input) => input === document.activeElement), true)
   const first = page.locator('#results a').first()
-  for (const [question, expected] of Object.entries(QUESTIONS)) {
+  for (const [query, expected] of Object.entries(QUERIES)) {
     await search.fill('')
-    await search.fill(question)
+    await search.fill(query)
     await first.waitFor()
     const href = String(await first.getAttribute('href'))
-    t.ok(expected.test(href), `${question}: ${href}`)
+    t.ok(expected.test(href), `${query}: ${href}`)
     t.ok((await page.locator('#results .excerpt').first().textContent())?.length)
   }
   await search.press('ArrowDown')

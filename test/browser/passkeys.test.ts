@@ -112,7 +112,7 @@ t.test(
   },
 )
 
-t.test('after a rejected passkey or a cancelled attempt, a message says what to do', async (t) => {
+t.test('after a rejected passkey or a canceled attempt, a message says what to do', async (t) => {
   const context = await site.newContext({ baseURL: url })
   const page = await context.newPage()
   const check = createPageCheck(t, page)

@@ -229,7 +229,7 @@ t.test('an Admin previews, approves and rejects reminders, and stops all of them
   await page.getByText('Reminders resumed. Reminders that were waiting').waitFor()
   t.equal(await page.getByRole('region', { name: 'Notice' }).count(), 0)
   await system.operator.setStatus(accountId, 'suspended')
-  await page.goto('/settings/api-idempotencyKeys')
+  await page.goto('/settings/api-keys')
   await page.getByText('This account is read-only.').waitFor()
   await check('read-only')
   await system.operator.setStatus(accountId, 'active')

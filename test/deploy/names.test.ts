@@ -44,7 +44,7 @@ function namesIn(path: string, pattern: RegExp): string[] {
 }
 
 t.test(
-  'every variable that a file in deploy/ sets is a setting, or is read by Node, the resolver or PostgreSQL',
+  'every variable that a file in deploy/ sets is a setting, or is read by Node, the C library or PostgreSQL',
   async (t) => {
     for (const [path, pattern] of Object.entries(ASSIGNED)) {
       const names = namesIn(path, pattern)
@@ -76,7 +76,7 @@ t.test('the example environment file lists every setting with its default', asyn
 })
 
 t.test(
-  'every path that the Dockerfile copies exists, and every script that deploy/ runs',
+  'every path that the Dockerfile copies exists, and so does every script that deploy/ runs',
   async (t) => {
     const dockerfile = read('deploy/Dockerfile')
     const copied = [...dockerfile.matchAll(/^COPY (?!--from)(.+) \S+$/gm)].flatMap(

@@ -31,7 +31,7 @@ async function failOver(
 }
 
 t.test(
-  'payments are exact if the primary is killed with its Patroni, and restarted',
+  'no payment is lost or recorded twice if the primary is killed with its Patroni, and restarted',
   { skip },
   (t) =>
     failOver(
@@ -41,7 +41,7 @@ t.test(
     ),
 )
 
-t.test('payments are exact if the primary freezes with its Patroni, and continues', { skip }, (t) =>
+t.test('no payment is lost or recorded twice if the primary freezes with its Patroni, and continues', { skip }, (t) =>
   failOver(
     t,
     ({ primary }) => primary.signalAll('SIGSTOP'),
@@ -49,7 +49,7 @@ t.test('payments are exact if the primary freezes with its Patroni, and continue
   ),
 )
 
-t.test('payments are exact through a planned switchover', { skip }, (t) =>
+t.test('no payment is lost or recorded twice in a planned switchover', { skip }, (t) =>
   failOver(
     t,
     (cluster) => cluster.switchOver(),

@@ -48,7 +48,7 @@ function sweep(fault: Fault) {
         const invoiceId = await ledger.invoice(1_000)
         const intent = { key, reference: key, invoiceId, amount: 400 }
         const restarted = fault === 'kill' ? ledger.system.startBackend() : undefined
-        const replayed = await payAtOnce(ledger, intent, callers)
+        const replayed = await payConcurrently(ledger, intent, callers)
         t.ok(hasFired(directory, key), `${key} has fired`)
         await restarted
         if (fault !== 'stall') {
@@ -127,10 +127,10 @@ function failpointsDirectory(t: Test): string {
 }
 
 /**
- * Sends the payment from several callers at once, then repeats it, and sends another body with the same key. For each
+ * Sends the payment from several callers at the same time, then repeats it, and sends another body with the same key. For each
  * of the first callers, resolves with whether its response was a replay.
  */
-async function payAtOnce(
+async function payConcurrently(
   ledger: Ledger,
   intent: PaymentIntent,
   callers: number,

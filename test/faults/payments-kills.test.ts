@@ -11,7 +11,7 @@ const KILLS = 10
 t.setTimeout(300_000)
 
 t.test(
-  `payments are exact despite random kills of backend and gateways (SEED=${SEED})`,
+  `no payment is lost or recorded twice despite random kills of backend and gateways (SEED=${SEED})`,
   async (t) => {
     const redis = await startRedis(t)
     const ledger = await openLedger(t, { gateways: 2, redisUrl: redis.url })

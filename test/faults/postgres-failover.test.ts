@@ -27,7 +27,7 @@ async function failOver(
 const skip = process.env['FAILOVERS'] === 'all' ? false : 'only FAILOVERS=all runs this test'
 
 t.test(
-  'payments are exact if the primary is killed, and restarted beside the new one',
+  'no payment is lost or recorded twice if the primary is killed, and restarted beside the new one',
   { skip },
   (t) =>
     failOver(
@@ -40,7 +40,7 @@ t.test(
     ),
 )
 
-t.test('payments are exact if the primary freezes, and continues beside the new one', (t) =>
+t.test('no payment is lost or recorded twice if the primary freezes, and continues beside the new one', (t) =>
   failOver(
     t,
     ({ primary }) => primary.signalAll('SIGSTOP'),
@@ -48,7 +48,7 @@ t.test('payments are exact if the primary freezes, and continues beside the new 
   ),
 )
 
-t.test('payments are exact if the primary is cut off, and connected again', { skip }, (t) =>
+t.test('no payment is lost or recorded twice if the primary is cut off, and connected again', { skip }, (t) =>
   failOver(
     t,
     ({ link }) => link.cut(),

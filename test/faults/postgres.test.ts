@@ -18,7 +18,7 @@ async function open(t: Test) {
   return { server, ...(await openLedger(t, { databaseUrl, backends: 3 })) }
 }
 
-t.test('payments are exact despite stops and crashes of the database', async (t) => {
+t.test('no payment is lost or recorded twice despite stops and crashes of the database', async (t) => {
   const { server, system, history, apiKey, invoice, payer, check } = await open(t)
   const invoiceId = await invoice(PAYERS * PAYMENTS_EACH * 100)
   let paid = 0

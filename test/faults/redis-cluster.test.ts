@@ -83,7 +83,7 @@ t.test('while a master is unavailable, only its keys are counted by the gateway'
   await until(async () => (await replica?.client.role())?.[0] === 'master', 'a replica takes over')
   const promoted = performance.now()
   await until(() => rateLimiter.state() === 'exact', 'the rate limiter counts in Redis again')
-  const sharedMs = performance.now() - promoted
+  const recoveredMs = performance.now() - promoted
   const rounds = calls.numbers.get('key_0')?.length ?? 0
   await until(() => (calls.numbers.get('key_0')?.length ?? 0) > rounds + 10, 'calls flow')
   const slowestMs = await calls.stop()
@@ -108,7 +108,7 @@ t.test('while a master is unavailable, only its keys are counted by the gateway'
   }
   t.comment(
     `the gateway counted ${lost.length} of ${KEYS.length} keys itself, slowest round ` +
-      `${slowestMs.toFixed(0)} ms, shared again ${sharedMs.toFixed(0)} ms after the promotion`,
+      `${slowestMs.toFixed(0)} ms, counted in Redis again ${recoveredMs.toFixed(0)} ms after the promotion`,
   )
 })
 

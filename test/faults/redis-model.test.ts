@@ -34,7 +34,7 @@ interface Step {
   readonly subject: number
   /** The calls that are made while the fault lasts. */
   readonly calls: readonly Calls[]
-  /** Whether the next step waits until the limit is shared again. */
+  /** Whether the next step waits until both gateways count in Redis again. */
   readonly isAwaited: boolean
 }
 
@@ -133,10 +133,10 @@ class Scenario {
     await end()
     await Promise.all(this.#pending)
     this.#pending = []
-    if (isAwaited) await this.untilShared()
+    if (isAwaited) await this.untilCountedInRedis()
   }
 
-  async untilShared(): Promise<void> {
+  async untilCountedInRedis(): Promise<void> {
     for (const gateway of this.#gateways) {
       await until(() => gateway.state() === 'exact', 'the rate limiter counts in Redis again')
     }
@@ -225,7 +225,7 @@ class Scenario {
     const model = this.models[key]
     const name = this.nameOf(key)
     if (model === undefined) return
-    await this.untilShared()
+    await this.untilCountedInRedis()
     const count = Number((await this.#redis.get(name).catch(() => 0)) ?? 0)
     if (Number.isNaN(count)) return
     model.isCorrupted = true
@@ -291,9 +291,9 @@ for (const onOutage of ['local', 'deny'] as const) {
       const totals = { admitted: 0, unknown: 0, lost: 0 }
       const property = fc.asyncProperty(steps, async (sequence) => {
         const scenario = new Scenario(setup, `${onOutage}_${++run}_`)
-        await scenario.untilShared()
+        await scenario.untilCountedInRedis()
         for (const step of sequence) await scenario.run(step)
-        await scenario.untilShared()
+        await scenario.untilCountedInRedis()
         // With its next call, each gateway adds to Redis the calls that it has counted itself.
         for (const key of [0, 1, 2]) {
           for (const gateway of [0, 1] as const) {

@@ -12,7 +12,7 @@ import { startSystem } from '../fixtures/service/system.ts'
 import { until } from '../fixtures/service/until.ts'
 
 const SETTLED_MS_MAX = 10 * 300
-const SHARED_MS_MAX = 10 * 1_000
+const RECOVERED_MS_MAX = 10 * 1_000
 const LIMIT = 1_000_000
 
 /**
@@ -66,17 +66,17 @@ async function failOver(t: Test, lose: (master: RedisServer) => unknown, name: s
     'the rate limiter counts in Redis again',
     20_000,
   )
-  const sharedMs = performance.now() - namedAt
+  const recoveredMs = performance.now() - namedAt
   isOver = true
   const { calls, local, slowestMs } = await calling
   const { used, degraded } = await rateLimiter.consume('key', LIMIT)
   t.notOk(degraded)
   t.ok(used >= calls, `${calls + 1} calls, ${used} counted`)
   t.ok(slowestMs < SETTLED_MS_MAX)
-  t.ok(sharedMs < SHARED_MS_MAX)
+  t.ok(recoveredMs < RECOVERED_MS_MAX)
   t.comment(
-    `${name}: ${calls} calls, ${local} counted by the gateway, slowest ${slowestMs.toFixed(0)} ms, shared ` +
-      `again ${sharedMs.toFixed(0)} ms after the sentinels named the new master`,
+    `${name}: ${calls} calls, ${local} counted by the gateway, slowest ${slowestMs.toFixed(0)} ms, counted ` +
+      `in Redis again ${recoveredMs.toFixed(0)} ms after the sentinels named the new master`,
   )
 }
 

@@ -62,7 +62,7 @@ for (const [fault, mode] of Object.entries(FAULTS)) {
       // The call that was in flight when the fault began may be counted both by Redis and by the gateway.
       t.ok(counted === 26 || counted === 27, `${counted} counted`)
       t.comment(
-        `the first call after ${firstMs.toFixed(0)} ms, shared again after ` +
+        `the first call after ${firstMs.toFixed(0)} ms, counted in Redis again after ` +
           `${recoveredMs.toFixed(0)} ms, ${counted} counted of 26 calls`,
       )
     },

@@ -141,7 +141,7 @@ t.test('receivers that hang do not delay deliveries to other receivers', async (
   const { secret } = await webhooks.endpoint(good.url)
   webhooks.startWorker()
   const { books } = webhooks
-  // These are many more deliveries than one endpoint gets at once.
+  // An endpoint gets only 16 of these deliveries at a time.
   await Promise.all(Array.from({ length: 60 }, () => books.debtor()))
   await until(() => good.webhooks.length === 60, 'the good receiver has all its webhooks')
   t.equal(hanging.webhooks.length, 5 * 16, 'each receiver that hangs has 16 deliveries in progress')

@@ -51,7 +51,7 @@ async function compare(bytes: Buffer, ours: readonly ReadRequest[], peer: Peer) 
   return { agreed: differing, disagreement }
 }
 
-t.test('other servers read what the gateway accepts as the same requests', async (t) => {
+t.test('from bytes that the gateway accepts, other servers read the same requests, or reject them', async (t) => {
   const { peers, missing } = await startPeers(t)
   for (const name of missing) t.comment(`${name} is not compared, because it is not installed`)
   t.comment(`seed ${SEED}, ${cases} cases`)

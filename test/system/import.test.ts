@@ -70,7 +70,7 @@ t.test(
       t.equal(
         owed.reduce((sum, { outstanding }) => sum + outstanding, 0),
         file.open,
-        `what debtors owe in ${currency} is the total of the file`,
+        `debtors owe the open amount of the file in ${currency}`,
       )
     }
   },

@@ -112,7 +112,7 @@ async function runThroughKills(
   return run(command, env)
 }
 
-t.test('despite kills and lost responses, each bank line is recorded once', async (t) => {
+t.test('despite kills and lost responses, each valid bank line is recorded once', async (t) => {
   const { secret: key } = await operator.issueKey(await operator.createAccount())
   const api = (path: string, body?: unknown) => call(`${url}/api/v1/${path}`, { key, body })
   await api('debtors', { name: 'Globex', external_id: 'C-1' })

@@ -238,12 +238,12 @@ async function withRedisStopped(
   await work()
   signal('SIGCONT')
   const { secret: key } = await system.operator.issueKey(account)
-  const isShared = async (url: string) =>
+  const countsInRedis = async (url: string) =>
     !String((await call(`${url}/api/v1/me`, { key })).headers['ratelimit-policy']).endsWith(
       'degraded',
     )
   for (const { url } of [...system.gateways, proxied]) {
-    await until(() => isShared(url), `${url} counts in Redis again`)
+    await until(() => countsInRedis(url), `${url} counts in Redis again`)
   }
 }
 

@@ -22,7 +22,7 @@ function start(settings: Readonly<Record<string, string>>) {
   })
 }
 
-// Regression: in both cases, the error ended with a stack trace.
+// Regression: in this test and the next, `npm start` ended with a stack trace.
 t.test('npm start says why its data directory cannot be used', async (t) => {
   const directory = t.testdir({ file: 'x' })
   matches(t, await start({ DATA_DIR: join(directory, 'file') }), {

@@ -79,7 +79,7 @@ t.test('calls are counted by operation and status, rejections by code', async (t
 })
 
 t.test(
-  'both processes expose exactly the documented metrics, except that of the certificate',
+  'both processes expose exactly the documented metrics, except the one that requires TLS',
   async (t) => {
     const documented = readDocumented()
     t.ok(documented.length > 40)
@@ -95,7 +95,7 @@ t.test(
       )
       t.strictSame(
         new Set(found.map(([, name, type]) => `${name} ${type}`)),
-        // The metric of the certificate is exposed only with TLS.
+        // The metric about the certificate is exposed only with TLS.
         new Set(
           ownMetrics
             .filter(({ name }) => !/_tls_/.test(name))

@@ -21,8 +21,8 @@ async function createInvoice(amount: number): Promise<string> {
   return (await call(`${url}/invoices`, { key, body })).json.id
 }
 
-/** Sends `count` payments at once, to the gateways in turn. */
-function payAtOnce(count: number, body: unknown, idempotencyKey: (index: number) => string) {
+/** Sends `count` payments concurrently, to the gateways in turn. */
+function payConcurrently(count: number, body: unknown, idempotencyKey: (index: number) => string) {
   return Promise.all(
     Array.from({ length: count }, (_, index) =>
       call(`${urls[index % urls.length]}/payments`, {
@@ -40,7 +40,7 @@ t.test(
   async (t) => {
     const invoice_id = await createInvoice(12_500)
     const body = { invoice_id, currency: 'EUR', amount: 5_000 }
-    const responses = await payAtOnce(50, body, () => 'one-key')
+    const responses = await payConcurrently(50, body, () => 'one-key')
     const recorded = responses.filter(({ status }) => status === 201)
     for (const response of responses) {
       if (response.status === 201) continue
@@ -69,7 +69,7 @@ t.test(
   async (t) => {
     const invoice_id = await createInvoice(9_900)
     const body = { invoice_id, currency: 'EUR', amount: 9_900 }
-    const responses = await payAtOnce(20, body, (index) => `full-${index}`)
+    const responses = await payConcurrently(20, body, (index) => `full-${index}`)
     t.equal(responses.filter(({ status }) => status === 201).length, 1)
     for (const response of responses.filter(({ status }) => status !== 201)) {
       matches(t, response, {
@@ -129,7 +129,7 @@ t.test('a payment without a valid Idempotency-Key gets 400', async (t) => {
 })
 
 t.test(
-  'all errors of a body are reported at once, with pointers, and nothing is recorded',
+  'all errors of a body are reported together, with pointers, and nothing is recorded',
   async (t) => {
     const countBefore = (await call(`${url}/payments?limit=200`, { key })).json.data.length
     const body = {

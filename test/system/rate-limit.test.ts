@@ -42,7 +42,7 @@ t.test(
   },
 )
 
-t.test('of 700 calls to two gateways at once, exactly 600 are admitted', async (t) => {
+t.test('of 700 concurrent calls to two gateways, exactly 600 are admitted', async (t) => {
   const { secret: key } = await system.operator.issueKey(account)
   const dispatcher = new Agent({ connections: 64 })
   t.teardown(() => dispatcher.close())
