@@ -127,8 +127,8 @@ function failpointsDirectory(t: Test): string {
 }
 
 /**
- * Sends the payment from several callers at the same time, then repeats it, and sends another body with the same key. For each
- * of the first callers, resolves with whether its response was a replay.
+ * Sends the payment from several callers at the same time, then repeats it, and sends another body with the same key.
+ * For each of the first callers, resolves with whether its response was a replay.
  */
 async function payConcurrently(
   ledger: Ledger,

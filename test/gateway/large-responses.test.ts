@@ -1,4 +1,4 @@
-/** Large responses are streamed. Their clients may abort, their backends may stall, and there may be too many streams. */
+/** Large responses are streamed. Clients may abort, backends may stall, and there may be too many streams. */
 import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import { Readable } from 'node:stream'
