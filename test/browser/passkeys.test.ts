@@ -129,7 +129,7 @@ t.test('after a rejected passkey or a canceled attempt, a message says what to d
   const button = page.getByRole('button', { name: 'Log in with a passkey' })
   await button.click()
   await page.getByRole('alert').getByText('This passkey was not accepted.').waitFor()
-  await check('passkey-refused')
+  await check('passkey-rejected')
   await session.send('WebAuthn.disable')
   await session.send('WebAuthn.enable')
   await page.evaluate(

@@ -169,7 +169,7 @@ t.test('a Member sees the keys and cannot change them', async (t) => {
   t.strictSame(await violationsOf(page), [])
   await page.goto('/settings/api-keys/new')
   await page.getByText('Only an Admin can issue or revoke API keys.').waitFor()
-  await takeScreenshots(page, 'member-refused')
+  await takeScreenshots(page, 'member-rejected')
   t.strictSame(await violationsOf(page), [])
   // The page offers no such action, so the test sends the request itself, with the cookie of the session.
   const forged = await context.request.post('/settings/api-keys', {

@@ -30,7 +30,7 @@ t.test('an Admin adds an endpoint, tests it, pauses it and rotates its secret', 
   await page.getByRole('button', { name: 'Add endpoint' }).click()
   await page.getByRole('alert').getByText('Choose at least one event').waitFor()
   t.equal(await page.getByLabel('Endpoint URL').getAttribute('aria-invalid'), 'true')
-  await check('webhooks-add-refused')
+  await check('webhooks-add-rejected')
   await page.getByLabel('Endpoint URL').fill('https://hooks.example/receivables')
   await page.getByLabel('Description').fill('The ERP')
   await page.getByLabel('invoice.paid').check()

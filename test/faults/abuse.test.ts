@@ -91,7 +91,7 @@ for (const [addresses, localAddress] of [
 }
 
 t.test('calls with a key in use succeed despite clients that do not read responses', async (t) => {
-  // The kernel buffers a few megabytes for each connection. With a limit below the default, fewer clients reach it.
+  // The kernel buffers a few megabytes for each connection. The memory limits are low, so that few clients reach them.
   const own = await startGateway(t, backend.url, {
     GATEWAY_CLIENT_MEMORY_MIB: '4',
     GATEWAY_MEMORY_PER_CLIENT_MIB: '4',

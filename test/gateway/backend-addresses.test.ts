@@ -127,14 +127,14 @@ t.test('calls that wait for a backend get their responses although it is removed
 t.test('while no address is known, calls get 503 and are not admitted', async (t) => {
   const zone = { addresses: new Error('no such name') as readonly string[] | Error }
   const { port, admit, send, untilReady } = await startForwarder(t, zone)
-  const refusal = { code: 'service_unavailable', status: 503, headers: { 'retry-after': '1' } }
+  const unavailable = { code: 'service_unavailable', status: 503, headers: { 'retry-after': '1' } }
   throwsWith(
     t,
     () => admit('key_1', new Abort()),
-    refusal,
+    unavailable,
     'the call is not admitted, and so not counted',
   )
-  await rejectsWith(t, send(), refusal)
+  await rejectsWith(t, send(), unavailable)
   zone.addresses = ['127.0.0.2']
   await until(
     () => send().catch((error) => error.cause?.code === 'ECONNREFUSED'),

@@ -200,16 +200,16 @@ t.test('a call that waits for a connection in vain is not counted', async (t) =>
   backend.respondWith((_, res) => void pending.push(res))
   const occupying = Array.from({ length: CONNECTIONS }, () => call(url, { key: busy }))
   await until(() => pending.length === CONNECTIONS, 'every connection has a call')
-  const refused = await Promise.all([
+  const unserved = await Promise.all([
     call(url, { key: other }),
     call(url, { key: other }),
     call(url, { key: other }),
   ])
   t.strictSame(
-    refused.map(({ status, headers }) => `${status} ${headers['retry-after']}`),
+    unserved.map(({ status, headers }) => `${status} ${headers['retry-after']}`),
     ['503 1', '503 1', '503 1'],
   )
-  for (const { headers } of refused) {
+  for (const { headers } of unserved) {
     t.equal(headers['x-ratelimit-remaining'], before['x-ratelimit-remaining'])
   }
   respondAfter(backend, 0)

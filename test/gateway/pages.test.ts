@@ -14,7 +14,7 @@ import { RAW_OK, startRawBackend } from './fixtures/raw-backend.ts'
 
 const key = mintApiKey().secret
 /** The number of connections for pages: a quarter of the default of BACKEND_CONNECTIONS. */
-const PAGES_AT_ONCE = 16
+const CONNECTIONS_FOR_PAGES = 16
 
 async function start(t: Test, urls: readonly string[], env: Record<string, string> = {}) {
   const gateway = await startGateway(t, urls.join(), { LOG_LEVEL: 'fatal', ...env })
@@ -67,15 +67,15 @@ t.test(
       else socket.write(RAW_OK)
     })
     const pages = Array.from({ length: 60 }, () => page())
-    await untilWaiting(60 - PAGES_AT_ONCE)
+    await untilWaiting(60 - CONNECTIONS_FOR_PAGES)
     // A page that no longer waits may still be on its way to the backend.
-    await until(() => pending.length >= PAGES_AT_ONCE, 'the other pages are at the backend')
-    t.equal(pending.length, PAGES_AT_ONCE)
+    await until(() => pending.length >= CONNECTIONS_FOR_PAGES, 'the other pages are at the backend')
+    t.equal(pending.length, CONNECTIONS_FOR_PAGES)
     t.equal((await call(`${url}/api/v1/debtors`, { key })).status, 200)
     isPaused = false
     for (const socket of pending) socket.write(RAW_OK)
     for (const { status } of await Promise.all(pages)) t.equal(status, 200)
-    t.equal(sockets.size, PAGES_AT_ONCE)
+    t.equal(sockets.size, CONNECTIONS_FOR_PAGES)
   },
 )
 

@@ -193,9 +193,9 @@ t.test('with the policy deny, calls get 503 during an outage', async (t) => {
   const redis = await startRedis(t)
   const rateLimiter = await connect(t, redis.url, 'deny')
   redis.signal('SIGSTOP')
-  const refusal = { code: 'service_unavailable', status: 503, headers: { 'retry-after': '1' } }
-  await rejectsWith(t, rateLimiter.consume('key_1', LIMIT), refusal)
-  await rejectsWith(t, rateLimiter.consume('key_1', LIMIT), refusal)
+  const unavailable = { code: 'service_unavailable', status: 503, headers: { 'retry-after': '1' } }
+  await rejectsWith(t, rateLimiter.consume('key_1', LIMIT), unavailable)
+  await rejectsWith(t, rateLimiter.consume('key_1', LIMIT), unavailable)
   redis.signal('SIGCONT')
   await untilExact(rateLimiter)
   matches(t, await rateLimiter.consume('key_1', LIMIT), { degraded: false })

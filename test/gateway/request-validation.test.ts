@@ -13,7 +13,7 @@ const get = (target: string) => `GET ${target} HTTP/1.1\r\n${HEADERS}\r\n`
 const post = (headers: string, body: string) =>
   `POST /api/v1/debtors HTTP/1.1\r\n${HEADERS}${headers}\r\n${body}`
 
-const REFUSED: [what: string, bytes: string, status: number][] = [
+const REJECTED: [what: string, bytes: string, status: number][] = [
   ['a coding that is not chunked', post('Transfer-Encoding: gzip\r\n', ''), 400],
   ['chunked in capitals', post('Transfer-Encoding: CHUNKED\r\n', '0\r\n\r\n'), 400],
   ['a list of codings', post('Transfer-Encoding: gzip, chunked\r\n', '0\r\n\r\n'), 400],
@@ -103,7 +103,7 @@ const REFUSED: [what: string, bytes: string, status: number][] = [
 
 const SMUGGLED = get('/api/v1/debtors?smuggled=1')
 
-for (const [what, bytes, status] of REFUSED) {
+for (const [what, bytes, status] of REJECTED) {
   t.test(
     `a request with ${what} gets ${status}, and no request after it is processed`,
     async (t) => {
@@ -237,11 +237,11 @@ t.test('a client that waits for 100 Continue gets it once its key is well-formed
   const expecting = 'Expect: 100-continue\r\nConnection: close\r\nContent-Length: 2\r\n'
   const { text } = await exchangeBytes(gateway.port, post(expecting, '{}'))
   matches(t, text, /^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 200 /)
-  const refused = await exchangeBytes(
+  const unauthorized = await exchangeBytes(
     gateway.port,
     `POST /api/v1/debtors HTTP/1.1\r\nHost: a\r\n${expecting}\r\n`,
   )
-  matches(t, refused.text, /^HTTP\/1\.1 401 /, 'without a key, 401 is sent instead')
+  matches(t, unauthorized.text, /^HTTP\/1\.1 401 /, 'without a key, 401 is sent instead')
 })
 
 t.test(

@@ -13,7 +13,7 @@ import { byteByByte, type ReadRequest, readRequests } from './fixtures/our-readi
 import { type Peer, startPeers } from './fixtures/peers.ts'
 
 const cases = Number(process.env['DIFFERENTIAL_CASES'] ?? 3_000)
-const AT_ONCE = 8
+const WORKERS = 8
 /** The maximum number of disagreements that a failure shows. */
 const REPORTED_MAX = 20
 
@@ -87,7 +87,7 @@ t.test('from bytes that the gateway accepts, other servers read the same request
       await tryOne(tried++ < seeds.length ? (seeds[tried - 1] ?? '') : mutate(text, random))
     }
   }
-  await Promise.all(Array.from({ length: AT_ONCE }, worker))
+  await Promise.all(Array.from({ length: WORKERS }, worker))
 
   t.comment(
     `${accepted} of ${tried} accepted; agreed: ${JSON.stringify(Object.fromEntries(agreed))}`,

@@ -33,20 +33,20 @@ t.test(
   'an error about a file names its variable, and does not show the content of the file',
   async (t) => {
     const directory = t.testdir({ empty: '\n', short: 'S3CR3T' })
-    const refused = (environment: Record<string, string>, message: RegExp) =>
+    const assertRejected = (environment: Record<string, string>, message: RegExp) =>
       throwsWith(t, () => read(environment), { name: 'SettingsError', message })
-    refused({ APP_SECRET_FILE: `${directory}/none` }, /^APP_SECRET_FILE cannot be read: ENOENT/)
-    refused({ APP_SECRET_FILE: directory }, /^APP_SECRET_FILE cannot be read: EISDIR/)
-    refused({ APP_SECRET_FILE: `${directory}/empty` }, /^APP_SECRET_FILE names an empty file/)
-    refused(
+    assertRejected({ APP_SECRET_FILE: `${directory}/none` }, /^APP_SECRET_FILE cannot be read: ENOENT/)
+    assertRejected({ APP_SECRET_FILE: directory }, /^APP_SECRET_FILE cannot be read: EISDIR/)
+    assertRejected({ APP_SECRET_FILE: `${directory}/empty` }, /^APP_SECRET_FILE names an empty file/)
+    assertRejected(
       { APP_SECRET_FILE: `${directory}/short` },
       /^APP_SECRET must have at least 32 char[^3]+$/,
     )
-    refused(
+    assertRejected(
       { APP_SECRET_FILE: `${directory}/short`, APP_SECRET: GOOD },
       /^APP_SECRET_FILE and APP_SECRET are both set/,
     )
-    refused({ APP_SECRET: GOOD, APP_NAME_FILE: 'x' }, /^APP_NAME_FILE is not a setting/)
+    assertRejected({ APP_SECRET: GOOD, APP_NAME_FILE: 'x' }, /^APP_NAME_FILE is not a setting/)
   },
 )
 

@@ -82,15 +82,15 @@ t.test('behind PgBouncer in transaction mode', { skip: PGBOUNCER_PROBLEM }, asyn
           body,
           headers: { 'idempotency-key': idempotencyKey },
         })
-      const atOnce = <T>(count: number, work: (n: number) => Promise<T>) =>
+      const concurrently = <T>(count: number, work: (n: number) => Promise<T>) =>
         Promise.all(Array.from({ length: count }, (_, n) => work(n)))
       const debtor_id = (await post('debtors', { name: 'Globex' }, 'debtor')).json['id']
       const invoice = { debtor_id, currency: 'EUR', amount: 10_000 }
       const invoice_id = (await post('invoices', invoice, 'invoice')).json['id']
       const body = { invoice_id, currency: 'EUR', amount: 100 }
       const [paid, read] = await Promise.all([
-        atOnce(120, (n) => post('payments', body, `key-${n % 110}`, n)),
-        atOnce(400, (n) => backendFor(n).call(key, 'GET', `/api/v1/invoices/${invoice_id}`)),
+        concurrently(120, (n) => post('payments', body, `key-${n % 110}`, n)),
+        concurrently(400, (n) => backendFor(n).call(key, 'GET', `/api/v1/invoices/${invoice_id}`)),
       ])
       t.strictSame([...new Set(read.map(({ status }) => status))], [200])
       const ids = paid.filter(({ status }) => status === 201).map(({ json }) => json['id'])

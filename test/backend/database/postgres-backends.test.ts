@@ -13,7 +13,7 @@ import { insertRow, openTestDatabase } from '../../fixtures/service/database.ts'
 import { newBarePostgresUrl, newPostgresUrl } from '../../fixtures/service/database-url.ts'
 import { ADMIN, logIn, startSettings } from '../../fixtures/service/settings.ts'
 import {
-  atOnce,
+  concurrently,
   connect,
   openTwoDatabases,
   startTwoBackends,
@@ -33,7 +33,7 @@ t.test('concurrent payments through two backends never exceed the invoice', asyn
   const { post, createInvoice, read } = await startTwoBackends(t)
   const invoice_id = await createInvoice(10_000)
   const body = { invoice_id, currency: 'EUR', amount: 1_000 }
-  const responses = await atOnce(24, (n) => post('payments', body, `payment-${n}`, n))
+  const responses = await concurrently(24, (n) => post('payments', body, `payment-${n}`, n))
   const rejected = responses.filter(({ status }) => status !== 201)
   t.equal(responses.length - rejected.length, 10)
   for (const response of rejected) {
@@ -79,7 +79,7 @@ t.test('a client that syncs with overlap misses no change that is committed late
 t.test('two backends that get the same Idempotency-Key record one payment', async (t) => {
   const { post, createInvoice, read } = await startTwoBackends(t)
   const body = { invoice_id: await createInvoice(10_000), currency: 'EUR', amount: 1_000 }
-  const responses = await atOnce(16, (n) => post('payments', body, 'one-key', n))
+  const responses = await concurrently(16, (n) => post('payments', body, 'one-key', n))
   t.strictSame([...new Set(responses.map(({ status }) => status))], [201])
   t.equal(new Set(responses.map(({ text }) => text)).size, 1)
   const originals = responses.filter(({ headers }) => !headers.has('idempotent-replayed'))
@@ -93,7 +93,7 @@ t.test(
     const { debtorId, post } = await startTwoBackends(t)
     const another = String((await post('debtors', { name: 'Initech' }, 'another')).json['id'])
     const choosesNumber = (n: number) => n % 4 === 3
-    const responses = await atOnce(20, (n) => {
+    const responses = await concurrently(20, (n) => {
       const body = { debtor_id: n % 3 ? debtorId : another, currency: 'EUR', amount: 100 }
       const chosen = choosesNumber(n) ? { number: `INV-${String(n).padStart(6, '0')}` } : {}
       return post('invoices', { ...body, ...chosen }, `i-${n}`, n)

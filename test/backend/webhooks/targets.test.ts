@@ -131,8 +131,8 @@ t.test(
       t.not(error, 'target_not_allowed', 'the first look-up was used')
       t.not(error, null)
     }
-    // Each name caused one question for A and one for AAAA, so nothing was resolved again after the check.
-    t.equal(dns.questions.length, 40)
+    // Each name caused one query for A records and one for AAAA records, so nothing was resolved again after the check.
+    t.equal(dns.queriedNames.length, 40)
     for (const { error } of await Promise.all(
       Array.from({ length: 20 }, (_, n) => sendWith(secondSender, n)),
     )) {

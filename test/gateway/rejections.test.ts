@@ -1,4 +1,4 @@
-/** Responses of the gateway itself have rate-limit headers. Some of these calls are counted, and others are not. */
+/** When the gateway itself rejects a call, the response has rate-limit headers. Some of these calls are counted. */
 import t from 'tap'
 import { mintApiKey } from '../../shared/contract/api-key.ts'
 import { matches } from '../fixtures/matches.ts'
