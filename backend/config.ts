@@ -22,9 +22,7 @@ import type { Pepper } from './api-keys/peppers.ts'
 import { type NamedAddress, parseNamedAddress } from './mail/addresses.ts'
 import { parseSmtpUrl } from './mail/smtp-url.ts'
 
-/**
- * The settings of the database and the secrets that protect stored API keys. The command line reads them too.
- */
+/** The settings that the command line reads too: the database, and the secrets that protect stored API keys. */
 export const STORAGE_SETTINGS = {
   DATA_DIR: text(
     'The directory for the database and for the secrets that the first `npm start` creates.',
@@ -162,7 +160,7 @@ export const REMINDER_SETTINGS = {
     ),
   ),
   REHEARSAL: oneOf(
-    '`on`: mail is planned and sent only by `reminders run --now T`, as if the time were T.',
+    '`on`: reminders are planned and sent only by `reminders run --now T`, as if the time were T. No notices are sent.',
     ['off', 'on'],
     { fallback: 'off' },
   ),

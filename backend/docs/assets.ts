@@ -25,7 +25,7 @@ export function createFile(path: string, type: string, content: Buffer | string)
 }
 
 /** Creates a file whose path contains its version. */
-export function createAsset(name: string, type: string, content: Buffer | string): Asset {
+export function createImmutableFile(name: string, type: string, content: Buffer | string): Asset {
   const path = `/docs/assets/${versionOf(content)}/${name}`
   return { ...createFile(path, type, content), isImmutable: true }
 }

@@ -1,6 +1,6 @@
 /**
- * Reads the OpenAPI document for the reference: resolves references and collects examples. References to
- * schemas remain, because the reference shows the names of the schemas; `resolve` resolves them.
+ * Reads the OpenAPI document for the API reference: resolves each `$ref` and collects examples. A `$ref` to a schema
+ * remains, because the API reference shows the name of the schema; `resolve` resolves it.
  */
 
 export type Members = Readonly<Record<string, unknown>>
@@ -51,7 +51,7 @@ export interface Parameter {
 }
 
 export interface DocumentedResponse {
-  /** `201`, or `default`. */
+  /** A status such as `201`, or `default`. */
   readonly status: string
   readonly description: string
   readonly headers: ReadonlyMap<string, DocumentedHeader>
@@ -199,7 +199,7 @@ function texts({ summary, description }: Members): { summary: string; descriptio
   return { summary: textOf(summary), description: textOf(description) }
 }
 
-/** Returns an empty object if `value` is not an object. This is not an error, because the contract is validated. */
+/** Returns an empty object if `value` is not an object, e.g. absent. `npm run check` validates the contract. */
 export function membersOf(value: unknown): Members {
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : {}
 }

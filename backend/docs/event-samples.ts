@@ -4,7 +4,7 @@ import { withRevision } from '../events/events.ts'
 import { sampleOf } from '../webhooks/samples.ts'
 import { signMessage } from '../webhooks/signature.ts'
 
-/** The secret of the test vector in the guide. No endpoint has this secret. */
+/** The secret of the test vector in docs/webhooks.md. No endpoint has this secret. */
 export const SAMPLE_SECRET = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'
 
 const SAMPLE_ID = 'evt_01KAJZ3T4W8Q6F2Y5N7B9C1D3E'

@@ -106,9 +106,9 @@ function renderLink({ id, text }: Heading): Html {
   return html`<a href="#${id}">${text}</a>`
 }
 
-export function renderMissing(site: Site): string {
+export function renderNotFoundPage(site: Site): string {
   const main = html`<h1>There is no such page</h1>
 <p>See the list of pages, or go to the <a href="/docs">start page</a>.</p>`
-  const missing = { path: '', title: 'No such page', summary: '', main, headings: [] }
-  return renderLayout(missing, site)
+  const page = { path: '', title: 'No such page', summary: '', main, headings: [] }
+  return renderLayout(page, site)
 }

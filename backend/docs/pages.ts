@@ -45,7 +45,7 @@ function guidePage(name: string, baseUrl: string, responses: ReadonlyMap<string,
   try {
     const markdown = text.replaceAll(GUIDES_BASE_URL, baseUrl)
     const { body, headings } = renderMarkdown(markdown, {
-      after: (id) => renderErrorFacts(id, responses.get(id)),
+      afterHeading: (id) => renderErrorFacts(id, responses.get(id)),
     })
     return {
       path: `/docs/${name}`,

@@ -29,7 +29,7 @@ export function renderOperation(
 <div class="about">
 ${heading}
 <p class="route">${renderMethod(method)} <code>${path}</code></p>
-${renderMarkdown(description, { lower: 3 }).body}
+${renderMarkdown(description, { lowerHeadingsBy: 3 }).body}
 <p>Scope: ${scope === undefined ? 'none, any valid key' : html`<code>${scope}</code>`}.</p>
 ${renderParameters(document, operationId, parameters)}
 ${body && renderBody(document, operationId, body)}

@@ -55,7 +55,7 @@ ${renderSchema(document, schema, name)}
 ${heading(2, 'headers', 'Response headers')}
 ${renderHeaders(document)}
 ${heading(2, 'conventions', 'Conventions')}
-${renderMarkdown(document.description, { lower: 1 }).body}`
+${renderMarkdown(document.description, { lowerHeadingsBy: 1 }).body}`
   return {
     path: '/docs/reference',
     title: 'API reference',
@@ -85,7 +85,7 @@ function renderEvent(
 <div class="about">
 ${heading(3, name, name, html`<code>${name}</code>`)}
 ${summary !== '' && html`<p>${summary}</p>`}
-${renderMarkdown(description, { lower: 3 }).body}
+${renderMarkdown(description, { lowerHeadingsBy: 3 }).body}
 ${body && html`<p>Body: ${renderType(document, body.schema)}</p>`}
 </div>
 ${

@@ -2,10 +2,10 @@
 import { readFileSync } from 'node:fs'
 import { readContractDocument } from '../../shared/contract/contract.ts'
 import { readStylesheet } from '../html/stylesheet.ts'
-import { type Asset, createAsset, createFile } from './assets.ts'
+import { type Asset, createFile, createImmutableFile } from './assets.ts'
 import { renderCollection } from './collection.ts'
 import { readDocument } from './document.ts'
-import { renderLayout, renderMissing, type Site } from './layout.ts'
+import { renderLayout, renderNotFoundPage, type Site } from './layout.ts'
 import { docsPages } from './pages.ts'
 import { searchIndex } from './search.ts'
 import { renderTypeScript } from './typescript.ts'
@@ -13,8 +13,8 @@ import { renderTypeScript } from './typescript.ts'
 export interface RenderedDocs {
   /** The files by path. */
   readonly files: ReadonlyMap<string, Asset>
-  /** The page for every other path under `/docs`. */
-  readonly missing: string
+  /** The HTML of the 404 response to any other path under `/docs`. */
+  readonly notFoundPage: string
 }
 
 const ASSETS = new URL('./assets/', import.meta.url)
@@ -22,7 +22,7 @@ const ASSETS = new URL('./assets/', import.meta.url)
 /** The search library MiniSearch, which browsers load. */
 const MINISEARCH = new URL(import.meta.resolve('minisearch'))
 
-/** Programs that readers can copy. */
+/** Programs that readers can copy, and the page that describes them. */
 const EXAMPLES = new URL('../../deploy/examples/', import.meta.url)
 const EXAMPLE_FILES = ['README.md', 'client.ts', 'post-payments.ts', 'receivables.py', 'sync.ts']
 
@@ -46,15 +46,19 @@ export function renderDocs(baseUrl: string): RenderedDocs {
   const document = readDocument(json)
   const pages = docsPages(document, baseUrl)
   const asset = (name: string, type: string) =>
-    createAsset(name, type, readFileSync(new URL(name, ASSETS)))
+    createImmutableFile(name, type, readFileSync(new URL(name, ASSETS)))
   const site: Site = {
     pages,
-    stylesheet: createAsset('docs.css', STYLESHEET, readStylesheet(new URL('docs.css', ASSETS))),
+    stylesheet: createImmutableFile(
+      'docs.css',
+      STYLESHEET,
+      readStylesheet(new URL('docs.css', ASSETS)),
+    ),
     script: asset('docs.js', SCRIPT),
     search: {
-      index: createAsset('search.json', JSON_TYPE, searchIndex(pages)),
+      index: createImmutableFile('search.json', JSON_TYPE, searchIndex(pages)),
       script: asset('search.js', SCRIPT),
-      library: createAsset('minisearch.js', SCRIPT, readFileSync(MINISEARCH)),
+      library: createImmutableFile('minisearch.js', SCRIPT, readFileSync(MINISEARCH)),
     },
   }
   const files = [
@@ -71,7 +75,10 @@ export function renderDocs(baseUrl: string): RenderedDocs {
     ...pages.map((page) => createFile(page.path, HTML, renderLayout(page, site))),
     ...[site.stylesheet, site.script, ...Object.values(site.search)],
   ]
-  return { files: new Map(files.map((file) => [file.path, file])), missing: renderMissing(site) }
+  return {
+    files: new Map(files.map((file) => [file.path, file])),
+    notFoundPage: renderNotFoundPage(site),
+  }
 }
 
 function renderExample(name: string, baseUrl: string): Asset {

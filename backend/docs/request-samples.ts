@@ -7,7 +7,7 @@ import { exampleTarget, renderCurl } from './curl.ts'
 import type { DocumentedOperation, Example } from './document.ts'
 
 export interface RequestSample {
-  /** The language name of `highlight.ts`. */
+  /** The name of the language in `highlight.ts`. */
   readonly language: string
   readonly label: string
   readonly code: string
@@ -182,7 +182,6 @@ using var response = await client.SendAsync(request);
 Console.WriteLine($"{(int)response.StatusCode} {await response.Content.ReadAsStringAsync()}");`
 }
 
-/** The client uses HTTP/1.1. By default, Java would request an upgrade to HTTP/2 over plain HTTP. */
 function java({ method, url, headers, body }: Call): string {
   const lines = [
     '            .header("Authorization", "Bearer " + System.getenv("KEY"))',
@@ -216,7 +215,7 @@ function indent(text: string, spaces: number): string {
   return text.replaceAll('\n', `\n${' '.repeat(spaces)}`)
 }
 
-/** Indents by four spaces. */
+/** Doubles the indentation: the JSON has two spaces per level, the programs have four. */
 function indentByFour(json: string): string {
   return json.replace(/^ +/gm, (spaces) => spaces.repeat(2))
 }

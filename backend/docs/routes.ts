@@ -50,7 +50,7 @@ export function docsRoutes(
         if (docs === undefined) return respondLater(h)
         const file = docs.files.get(request.path)
         if (file !== undefined) return respond(file, h, request)
-        return h.response(docs.missing).type('text/html; charset=utf-8').code(404)
+        return h.response(docs.notFoundPage).type('text/html; charset=utf-8').code(404)
       }),
     ),
   ]
@@ -84,10 +84,10 @@ function respond(
   h: ResponseToolkit,
   { headers }: Request,
 ): ResponseObject {
-  const takesGzip = /\bgzip\b(?!\s*;\s*q=0)/i.test(String(headers['accept-encoding'] ?? ''))
+  const acceptsGzip = /\bgzip\b(?!\s*;\s*q=0)/i.test(String(headers['accept-encoding'] ?? ''))
   const ifNoneMatch = headers['if-none-match']
   if (typeof ifNoneMatch === 'string') headers['if-none-match'] = strongTags(ifNoneMatch, version)
-  const { buffer, byteOffset, byteLength } = takesGzip ? zipped : content
+  const { buffer, byteOffset, byteLength } = acceptsGzip ? zipped : content
   const response = h
     .response(Buffer.from(buffer, byteOffset, byteLength))
     .type(type)
@@ -95,7 +95,7 @@ function respond(
     .etag(version)
     .header('vary', 'accept-encoding')
     .header('cache-control', isImmutable ? CACHED_FOREVER : 'no-cache')
-  return takesGzip ? response.header('content-encoding', 'gzip') : response
+  return acceptsGzip ? response.header('content-encoding', 'gzip') : response
 }
 
 /**

@@ -25,7 +25,7 @@ export function renderSchema(document: ContractDocument, schema: Members, id: st
   return html`<p>${renderType(document, schema)}</p>`
 }
 
-/** The fields of nested objects without a name are part of the same list, e.g. `delivery.bounce`. */
+/** A nested object whose schema is inline has its fields in the same list, e.g. `delivery.bounce`. */
 function renderFields(document: ContractDocument, schema: Members, id: string): Html {
   return html`<dl class="fields">${fieldsOf(document, schema, '', id)}</dl>`
 }

@@ -110,11 +110,12 @@ function typeOf(schema: Members, indent: string): string {
   if (values.length > 0) return values.map(literal).join(' | ')
   return [schema['type']]
     .flat()
-    .map((type) => ofType(schema, textOf(type), indent))
+    .map((type) => simpleType(schema, textOf(type), indent))
     .join(' | ')
 }
 
-function ofType(schema: Members, type: string, indent: string): string {
+/** `type` is one of the types that the schema allows, as JSON Schema names it. */
+function simpleType(schema: Members, type: string, indent: string): string {
   if (type === 'integer') return 'number'
   if (type === 'array') {
     const items = typeOf(membersOf(schema['items']), indent)

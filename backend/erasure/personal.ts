@@ -23,12 +23,12 @@ const PERSONAL: Readonly<Record<string, Replacements>> = {
 /** The value of each member after an erasure. `{ without: name }` sets only `name` within the member to null. */
 type Replacements = Members
 
-/** Erases the object in a stored response. */
+/** Replaces the personal members of the object in a stored response. */
 export function responseWithoutPersonalData(text: string): string {
   return rewrite(text, (object) => scrub(kindOf(object), object))
 }
 
-/** Erases the object and its previous values in the `data` of an event. */
+/** Replaces the personal members of the object, and of its previous values, in the `data` of an event. */
 export function eventWithoutPersonalData(text: string): string {
   return rewrite(text, (event) => {
     const data = membersOf(event['data'])
@@ -41,13 +41,13 @@ export function eventWithoutPersonalData(text: string): string {
   })
 }
 
-/** Erases the members of an audit row's detail that may name the person, such as the reason. */
+/** Replaces the members of an audit row's detail that may name the person, such as the reason. */
 export function detailWithoutPersonalData(text: string): string {
   const replacements = { name: ERASED_NAME, address: ERASED_NAME, reason: ERASED_NAME }
   return rewrite(text, (detail) => replace(detail, replacements))
 }
 
-/** Erases the recipient from the facts for which a message was planned. */
+/** Removes the recipient from the facts for which a message was planned. */
 export function factsWithoutPersonalData(text: string): string {
   return rewrite(text, (facts) => replace(facts, { recipient: null }))
 }

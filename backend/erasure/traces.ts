@@ -32,7 +32,7 @@ interface Trace {
 interface ErasedColumns extends Trace {
   readonly columns: Readonly<Record<string, string | null>>
   /**
-   * Whether the API shows the value: the erasure then increases `updated_at`, so that clients update their
+   * Whether the API shows the columns: the erasure then increases `updated_at`, so that clients update their
    * copies.
    */
   readonly isShown?: true
@@ -46,7 +46,7 @@ interface ErasedDocument extends Trace {
 
 /** A table from which the rows are deleted. */
 interface DeletedRows extends Trace {
-  readonly removed: true
+  readonly deletesRows: true
 }
 
 const byDebtor = ({ accountId, debtorId }: Owner): Condition =>
@@ -57,7 +57,7 @@ const byMessage = ({ accountId, debtorId }: Owner): Condition =>
     select id from messages where account_id = ${accountId} and debtor_id = ${debtorId}
   )`
 
-/** The column contains the id of the debtor or of one of its records. */
+/** Selects the rows in which the column contains the id of the debtor or of one of its records. */
 const bySubject =
   (column: string) =>
   ({ accountId, debtorId }: Owner): Condition =>
@@ -92,12 +92,12 @@ const byAddress = (owner: Owner): Condition =>
   )`
 
 export const TRACES: readonly (ErasedColumns | ErasedDocument | DeletedRows)[] = [
-  // This table comes before the messages, because the recipients of the messages determine the addresses.
+  // This table comes before the messages, because its rows are found by the recipients of the messages.
   {
     table: 'suppressed_addresses',
     key: ['account_id', 'address', 'reason'],
     owned: byAddress,
-    removed: true,
+    deletesRows: true,
   },
   {
     table: 'messages',
@@ -113,7 +113,7 @@ export const TRACES: readonly (ErasedColumns | ErasedDocument | DeletedRows)[] =
     document: 'facts',
     erase: factsWithoutPersonalData,
   },
-  { table: 'message_html', key: ['message_id'], owned: byMessage, removed: true },
+  { table: 'message_html', key: ['message_id'], owned: byMessage, deletesRows: true },
   {
     table: 'message_transitions',
     key: ['message_id', 'id'],
@@ -125,7 +125,7 @@ export const TRACES: readonly (ErasedColumns | ErasedDocument | DeletedRows)[] =
     table: 'debtor_terms',
     key: ['debtor_id', 'term'],
     owned: byDebtor,
-    removed: true,
+    deletesRows: true,
   },
   {
     table: 'invoices',
@@ -239,7 +239,7 @@ function changeOf(
   trace: ErasedColumns | ErasedDocument | DeletedRows,
   row: Row,
 ): Change | undefined {
-  if ('removed' in trace) return { row, values: undefined, isShown: false }
+  if ('deletesRows' in trace) return { row, values: undefined, isShown: false }
   const values =
     'columns' in trace
       ? trace.columns

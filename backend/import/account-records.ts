@@ -13,7 +13,7 @@ export interface KnownCustomer {
 }
 
 export interface AccountRecords {
-  /** The records that the file names, and the customers of its invoices. */
+  /** The records that the file names, and the customers to which its invoices belong in the service. */
   readonly records: ServiceRecords
   /** The customers that the file names. */
   readonly customers: readonly KnownCustomer[]

@@ -1,11 +1,11 @@
 /** Creates the request bodies with which the API would create the records of a file. */
 import { type LedgerCustomer, type LedgerInvoice, settlementId } from './ledger.ts'
 
-export function debtorOf({ externalId, id, name, email }: LedgerCustomer) {
+export function debtorBodyOf({ externalId, id, name, email }: LedgerCustomer) {
   return { external_id: externalId, name: name ?? id, ...(email === undefined ? {} : { email }) }
 }
 
-export function invoiceOf(invoice: LedgerInvoice, chaseOverdue: boolean) {
+export function invoiceBodyOf(invoice: LedgerInvoice, chaseOverdue: boolean) {
   const { number, externalId, customerExternalId, currency, amount, issuedOn, dueOn } = invoice
   return {
     external_id: externalId,
@@ -19,7 +19,7 @@ export function invoiceOf(invoice: LedgerInvoice, chaseOverdue: boolean) {
   }
 }
 
-export function paymentOf(invoice: LedgerInvoice, invoiceId: string) {
+export function paymentBodyOf(invoice: LedgerInvoice, invoiceId: string) {
   return {
     external_id: settlementId(invoice),
     invoice_id: invoiceId,

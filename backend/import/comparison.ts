@@ -43,7 +43,7 @@ export interface Comparison {
   readonly otherInvoices: number
 }
 
-const PAYABLE = ['open', 'partially_paid']
+const OPEN_STATUSES = ['open', 'partially_paid']
 
 export function compare(ledger: Ledger, records: ServiceRecords): Comparison {
   const debtorExternalIds = new Set(records.debtors.map((debtor) => debtor.external_id))
@@ -65,7 +65,7 @@ export function compare(ledger: Ledger, records: ServiceRecords): Comparison {
   }
   for (const invoice of ledger.invoices) {
     addInvoice(totalsOf(invoice.currency).file, invoice)
-    // An invoice number is unique in an account, even if the invoice was not imported.
+    // An invoice that was not imported is found by its number, which is unique in an account.
     const record = invoices.get(invoice.externalId) ?? numbers.get(invoice.number)
     const payment = payments.get(settlementId(invoice))
     const invoiceDifferences =
@@ -119,10 +119,10 @@ function compareInvoice(
       invoice.customerExternalId,
       externalIdsByDebtor.get(record.debtor_id) ?? record.debtor_id,
     ],
-    ['amount', ...amounts(invoice, record)],
+    ['amount', ...amountTexts(invoice, record)],
     ['issue date', invoice.issuedOn, record.issue_date],
     ['due date', invoice.dueOn ?? record.due_date, record.due_date],
-    // `comparePaidAmount` compares whether the invoice is open or paid.
+    // The difference between open and paid is not reported here, but by `comparePayment` and `comparePaidAmount`.
     ['status', 'open or paid', isOpenOrPaid(record.status) ? 'open or paid' : record.status],
   ])
 }
@@ -135,7 +135,7 @@ function comparePayment(
   const [allocation] = payment.allocations
   return differencesIn(invoice, `payment ${settlementId(invoice)}`, [
     ['settled', invoice.settledOn ?? 'no', payment.received_on],
-    ['amount', ...amounts(invoice, payment)],
+    ['amount', ...amountTexts(invoice, payment)],
     ['status', 'recorded', payment.status],
     ['invoice', record?.id ?? 'none', allocation?.invoice_id ?? 'none'],
   ])
@@ -157,7 +157,7 @@ function comparePaidAmount(invoice: LedgerInvoice, record: InvoiceRecord): Diffe
   ])
 }
 
-function amounts(file: Money, service: Money): [string, string] {
+function amountTexts(file: Money, service: Money): [string, string] {
   return [describeMoney(file), describeMoney(service)]
 }
 
@@ -181,7 +181,7 @@ function differencesIn(
 }
 
 function isOpenOrPaid(status: string): boolean {
-  return status === 'paid' || PAYABLE.includes(status)
+  return status === 'paid' || OPEN_STATUSES.includes(status)
 }
 
 function emptyTotals(): Totals {
@@ -205,7 +205,7 @@ function addInvoiceRecord(
 ): void {
   totals.invoices++
   totals.invoiced += BigInt(amount)
-  if (PAYABLE.includes(status)) totals.open += BigInt(due)
+  if (OPEN_STATUSES.includes(status)) totals.open += BigInt(due)
 }
 
 function addPaymentRecord(totals: Totals, { amount }: PaymentRecord): void {

@@ -1,4 +1,4 @@
-/** Stores imports, with the records that each import created or corrected, so that it can be taken back. */
+/** Stores imports, with the records that each import created or corrected, so that an import can be taken back. */
 import { createId } from '../../shared/contract/id.ts'
 import type { ActionContext } from '../accounts/audit.ts'
 import type { ImportRecordRow, ImportRow, Reader, Transaction } from '../database/tables.ts'
@@ -57,7 +57,7 @@ export async function findImport(
   return { ...row, counts: (await countRecords(reader, [id])).get(id) ?? NO_RECORDS }
 }
 
-/** The numbers of records of an import by kind, and how many of them were taken back. */
+/** How many records of each kind an import has, and how many of them were taken back. */
 export type ImportCounts = Readonly<
   Record<ImportKind, { readonly all: number; readonly takenBack: number }>
 >

@@ -69,7 +69,7 @@ export interface LedgerOptions {
 }
 
 /** The API's minimum of `received_on`. */
-const SETTLED_SINCE = '2000-01-01'
+const SETTLED_ON_MIN = '2000-01-01'
 /**
  * The external id of a payment is `settlement:`, followed by the external id of the invoice, and has at most
  * 128 characters.
@@ -82,6 +82,7 @@ const INVOICE_EXTERNAL_ID_MAX = 128 - 'settlement:'.length
 const RECORD_LENGTH_MAX = 65_536
 /** The number of bytes that are parsed at a time. Parsing them takes some milliseconds. */
 const SLICE_BYTES = 8192
+/** The number of rows that are validated at a time. */
 const SLICE_ROWS = 50
 /** The maximum number of errors that are shown. Further errors usually have the same cause. */
 const ERRORS_SHOWN_MAX = 1000
@@ -193,8 +194,8 @@ function readRow({ cells, columns, addError, options, rules }: Row) {
     reject(`due ${dueOn} is before issued ${issuedOn}`)
   }
   const tomorrow = addDays(options.now.toISOString().slice(0, 10), 1)
-  if (settledOn !== undefined && (settledOn < SETTLED_SINCE || settledOn > tomorrow)) {
-    reject(`settled ${settledOn} is not between ${SETTLED_SINCE} and tomorrow`)
+  if (settledOn !== undefined && (settledOn < SETTLED_ON_MIN || settledOn > tomorrow)) {
+    reject(`settled ${settledOn} is not between ${SETTLED_ON_MIN} and tomorrow`)
   }
   const externalId = toExternalId(number ?? '')
   const customerExternalId = toExternalId(customer ?? '')
@@ -219,7 +220,7 @@ function readRow({ cells, columns, addError, options, rules }: Row) {
   }
 }
 
-/** Creating a rule takes longer than checking a value with it. */
+/** These rules are created only once, because creating a rule takes longer than checking a value with it. */
 const NUMBER = text({ max: 64 })
 const CUSTOMER = text({ max: 128 })
 const NAME = text({ max: 200, trim: true })

@@ -13,7 +13,7 @@ import { type Recording, recordPayment } from '../payments/payments.ts'
 import { changeDebtorDetails } from '../reminders/reminder-content.ts'
 import { validateBody } from '../validation/body.ts'
 import type { KnownCustomer } from './account-records.ts'
-import { debtorOf, invoiceOf, paymentOf } from './bodies.ts'
+import { debtorBodyOf, invoiceBodyOf, paymentBodyOf } from './bodies.ts'
 import type { MissingRow } from './comparison.ts'
 import type { LedgerCustomer, LedgerInvoice } from './ledger.ts'
 import type { InvoiceRecord } from './records.ts'
@@ -38,7 +38,7 @@ export async function recordCustomer(
   { account, actionContext }: ImportContext,
   customer: LedgerCustomer,
 ): Promise<ImportedRecord[]> {
-  const input = newDebtor(validateBody(debtorBody, debtorOf(customer)))
+  const input = newDebtor(validateBody(debtorBody, debtorBodyOf(customer)))
   const owner = { accountId: account.id, isDemo: account.isDemo }
   const { id } = await createDebtor(tx, owner, input, actionContext.now)
   return [{ id, kind: 'customer' }]
@@ -69,7 +69,7 @@ export async function recordInvoice(
     fingerprint: null,
     now,
   }
-  const body = validateBody(paymentBody, paymentOf(invoice, id), today)
+  const body = validateBody(paymentBody, paymentBodyOf(invoice, id), today)
   const { payment } = await recordPayment(tx, recording, newPayment(body))
   return [...created, { id: payment.id, kind: 'payment' }]
 }
@@ -81,7 +81,11 @@ async function createInvoiceFrom(
   chaseOverdue: boolean,
   now: Date,
 ): Promise<string> {
-  const body = validateBody(invoiceBody, invoiceOf(invoice, chaseOverdue), todayIn(timezone, now))
+  const body = validateBody(
+    invoiceBody,
+    invoiceBodyOf(invoice, chaseOverdue),
+    todayIn(timezone, now),
+  )
   const { payment_terms_days: paymentTermsDays } = await getAccount(tx, accountId)
   const owner = { accountId, timezone, paymentTermsDays }
   return (await createInvoice(tx, owner, newInvoice(body), now)).id
@@ -128,11 +132,17 @@ export function findCorrections(
       },
     ]
   })
-  return [...known.flatMap((row) => contactOf(customers.get(row.external_id ?? ''), row)), ...due]
+  return [
+    ...known.flatMap((row) => contactCorrectionOf(customers.get(row.external_id ?? ''), row)),
+    ...due,
+  ]
 }
 
 /** A name or an e-mail address that is missing in the file is not changed. */
-function contactOf(customer: LedgerCustomer | undefined, row: KnownCustomer): FoundCorrection[] {
+function contactCorrectionOf(
+  customer: LedgerCustomer | undefined,
+  row: KnownCustomer,
+): FoundCorrection[] {
   const changes = (['name', 'email'] as const).flatMap((field) => {
     const value = customer?.[field]
     return value === undefined || value === row[field] ? [] : [[field, value] as const]

@@ -29,7 +29,7 @@ export interface TakeBackStep {
 }
 
 export interface TakeBackPlan {
-  /** The steps in order: customers come last, after their invoices. */
+  /** The steps in order: customers come last, after their invoices and payments. */
   readonly steps: readonly TakeBackStep[]
   readonly kept: readonly KeptRecord[]
 }
@@ -127,7 +127,7 @@ async function readPayments(
     ...{ id, status, name: external_id ?? id },
     invoiceId: invoice_id ?? undefined,
   }))
-  // A payment whose allocations were changed may have several rows here.
+  // A payment has a row for each of its allocations, which may have been changed since the import.
   return [...new Map(payments.map((payment) => [payment.id, payment])).values()]
 }
 

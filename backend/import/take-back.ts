@@ -1,7 +1,7 @@
 /**
  * Takes back an import: reverses payments, voids invoices and archives customers, unless they have been changed
- * or used since. The records that are taken back lose their external ids, and invoices their numbers, so that a
- * corrected file can be imported.
+ * or used since. Records that are taken back lose their external ids, and invoices also lose their numbers, so that
+ * a corrected file can be imported.
  */
 import type { ActionContext } from '../accounts/audit.ts'
 import { recordAudit } from '../accounts/audit.ts'
@@ -49,7 +49,7 @@ export async function takeBack(
   actionContext: ActionContext,
 ): Promise<boolean> {
   const { account_id: accountId } = row
-  await lockOwner(tx, accountId, step)
+  await lockDebtorOf(tx, accountId, step)
   const records = recordsOf(step)
   const plan = await planTakeBack(tx, accountId, records)
   if (plan.kept.length > 0) return false
@@ -60,7 +60,7 @@ export async function takeBack(
   }
   if (invoiceId !== undefined) {
     const voided = await voidInvoice(tx, accountId, invoiceId, reason, actionContext)
-    const change = { number: releasedNumber(voided, row.id), external_id: null }
+    const change = { number: replacementNumber(voided, row.id), external_id: null }
     await changeInvoice(tx, voided, change, 'invoice.updated', actionContext.now)
   }
   if (customerId !== undefined) {
@@ -80,7 +80,7 @@ export async function takeBack(
   return true
 }
 
-async function lockOwner(
+async function lockDebtorOf(
   tx: Transaction,
   accountId: string,
   { invoiceId, paymentId, customerId }: TakeBackStep,
@@ -99,11 +99,11 @@ function recordsOf({ invoiceId, paymentId, customerId }: TakeBackStep): Imported
 }
 
 /**
- * Returns a unique number that replaces the number of a voided invoice, so that the original number can be used
- * again. The new number ends with a part of the import's id or, because two shortened numbers may be equal,
- * with the invoice's id.
+ * Returns a unique number that replaces the number of a voided invoice, so that the original number can be used again.
+ * The new number ends with a part of the import's id. A number that has to be shortened ends with the invoice's id
+ * instead, because two shortened numbers may be equal.
  */
-function releasedNumber({ id, number }: InvoiceRow, importId: string): string {
+function replacementNumber({ id, number }: InvoiceRow, importId: string): string {
   const suffix = ` (taken back ${importId.slice(-6)})`
   if ([...number].length + suffix.length <= NUMBER_LENGTH_MAX) return `${number}${suffix}`
   const longerSuffix = ` (taken back ${id})`

@@ -21,7 +21,7 @@ export class Rejection extends Error {
   }
 }
 
-/** With the waits between them, these attempts take about four minutes if every connection fails at once. */
+/** With the waits between them, these attempts take about four minutes if every connection fails immediately. */
 const ATTEMPTS_MAX = 12
 const WAIT_MIN_MS = 100
 const WAIT_MAX_MS = 60_000

@@ -92,7 +92,7 @@ async function post(client: Client, database: DatabaseSync, line: Line): Promise
   }
 }
 
-/** Any other error, such as a revoked key, may concern all lines and ends the run. */
+/** Whether the error concerns only this line. Any other error, such as a revoked key, ends the run. */
 function concernsLine(error: unknown): error is Error {
   if (error instanceof Rejection) return [409, 422].includes(error.problem.status)
   return error instanceof UnusableLine

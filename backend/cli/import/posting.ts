@@ -3,7 +3,7 @@
  * payment.
  */
 import { createHash } from 'node:crypto'
-import { debtorOf, invoiceOf, paymentOf } from '../../import/bodies.ts'
+import { debtorBodyOf, invoiceBodyOf, paymentBodyOf } from '../../import/bodies.ts'
 import type { MissingRow } from '../../import/comparison.ts'
 import type { LedgerCustomer } from '../../import/ledger.ts'
 import { type Api, type ApiResponse, ImportStopped, type Json } from './api.ts'
@@ -70,15 +70,15 @@ export async function postMissing(options: PostingOptions): Promise<Posted> {
 
   const refused = new Set<string>()
   await inParallel(customers, concurrency, async (customer) => {
-    const id = await post('debtors', `customer ${customer.id}`, debtorOf(customer))
+    const id = await post('debtors', `customer ${customer.id}`, debtorBodyOf(customer))
     if (id === undefined) refused.add(customer.externalId)
   })
   await inParallel(rows, concurrency, async ({ invoice, invoiceId, paymentMissing }) => {
     if (refused.has(invoice.customerExternalId)) return
     const name = `line ${invoice.line}, invoice ${invoice.number}`
-    const id = invoiceId ?? (await post('invoices', name, invoiceOf(invoice, chaseOverdue)))
+    const id = invoiceId ?? (await post('invoices', name, invoiceBodyOf(invoice, chaseOverdue)))
     if (id === undefined || !paymentMissing) return
-    await post('payments', `${name}, its payment`, paymentOf(invoice, id))
+    await post('payments', `${name}, its payment`, paymentBodyOf(invoice, id))
   })
   return posted
 }

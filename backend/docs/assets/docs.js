@@ -73,7 +73,7 @@ async function show() {
     found.textContent = 'The search could not be loaded. Check your connection and try again.'
     return
   }
-  // The reader has changed the text while the search was loading. A later call shows the results.
+  // If the reader has changed the text while the search was loading, a later call shows the results.
   if (text !== input.value.trim()) return
   const matches = searcher.find(text)
   const count = matches.length === 1 ? '1 result' : `${matches.length} results`

@@ -1,4 +1,4 @@
-/** Ranks sections for the words of a query. Words with typing errors and synonyms also match. */
+/** Ranks sections for the words of a query. Synonyms of these words also match, and so do words with typing errors. */
 
 /** Words that readers search for, and the words that these pages use instead. */
 const SYNONYMS = {

@@ -20,23 +20,23 @@ export interface RenderedMarkdown {
 
 export interface MarkdownOptions {
   /** The number of levels by which headings are lowered, for text within a page. */
-  readonly lower?: number
+  readonly lowerHeadingsBy?: number
   /** Returns HTML to insert after the heading with this id. */
-  readonly after?: (id: string) => Html
+  readonly afterHeading?: (id: string) => Html
 }
 
 export function renderMarkdown(text: string, options: MarkdownOptions = {}): RenderedMarkdown {
-  const { lower = 0, after } = options
+  const { lowerHeadingsBy = 0, afterHeading } = options
   const headings: Heading[] = []
   const slug = createSlugs()
   const marked = new Marked({
     renderer: {
       heading({ tokens, depth, text: source }: Tokens.Heading) {
         const plain = source.replaceAll('`', '')
-        const heading = { depth: depth + lower, id: slug(plain), text: plain }
+        const heading = { depth: depth + lowerHeadingsBy, id: slug(plain), text: plain }
         headings.push(heading)
         const inner = new Html(this.parser.parseInline(tokens))
-        return renderHeading(heading, inner).text + (after?.(heading.id).text ?? '')
+        return renderHeading(heading, inner).text + (afterHeading?.(heading.id).text ?? '')
       },
       code({ text: code, lang }: Tokens.Code) {
         return renderCode(code, lang ?? 'text').text
@@ -111,7 +111,7 @@ function renderPrograms(programs: readonly Tokens.Code[]): Html {
     label: PROGRAM_LANGUAGES[lang] ?? lang,
     content: renderCode(text, lang),
   }))
-  return renderTabs('language', 'The program in', tabs)
+  return renderTabs('language', 'Programming language', tabs)
 }
 
 /** Renders a heading with a link to itself. */

@@ -7,7 +7,7 @@ import { docsRoutes } from '../../../backend/docs/routes.ts'
 import { matches } from '../../fixtures/matches.ts'
 
 const PAGE = createFile('/docs', 'text/html; charset=utf-8', '<title>Documentation</title>')
-const DOCS: RenderedDocs = { files: new Map([[PAGE.path, PAGE]]), missing: 'missing' }
+const DOCS: RenderedDocs = { files: new Map([[PAGE.path, PAGE]]), notFoundPage: 'not found' }
 
 function serve(rendered: () => Promise<RenderedDocs>, waitMsMax?: number) {
   const server = createHapi()
