@@ -141,7 +141,7 @@ function boxKeys(settings: { readonly SECRET_BOX_KEY: readonly string[] }, purpo
   return settings.SECRET_BOX_KEY.map((key) => deriveKey(key, purpose))
 }
 
-/** Starts the background work. In a rehearsal, only a command sends reminders. */
+/** Starts the background work. In a rehearsal, only the command `reminders run` plans and sends reminders. */
 function startWork(deps: RemindersOptions & { readonly isRehearsal: boolean }) {
   const overdue = startOverdueEvents(deps)
   const totals = startLedgerTotals(deps)

@@ -28,7 +28,7 @@ export function createRequestMetrics(metrics: Metrics): RequestMetrics {
     'Responses with a problem, by its code.',
     ['status', 'code'],
   )
-  // Prometheus sees no increase in a series that begins with 1, so the first bug would raise no alert.
+  // Without this zero, the first bug would raise no alert: Prometheus sees no increase in a series that begins with 1.
   problems.inc({ status: 500, code: 'internal_error' }, 0)
   return {
     record(operation, status, seconds) {

@@ -293,7 +293,7 @@ const readDebtors = preparedPage((reader: Reader, filters: Values, form: Form) =
     .limit(sql.lit(page.fetch))
 })
 
-/** Normalizes a stored text or a search query, so that searches ignore case and variants of characters. */
+/** Normalizes a stored text or a search query, so that searches ignore case and variants such as full-width letters. */
 export function normalizeForSearch(text: string): string {
   return text.normalize('NFKC').toLowerCase()
 }

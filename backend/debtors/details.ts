@@ -58,7 +58,7 @@ export const DETAIL_LABELS: Readonly<
   country: 'Country',
 }
 
-/** An omitted member leaves its value unchanged; an empty text removes the value, except the required name. */
+/** An omitted member leaves its value unchanged. An empty text removes the value, but an empty name is an error. */
 export type DebtorDetails = Partial<
   Record<(typeof DETAILS)[number] | (typeof ADDRESS_PARTS)[number], string>
 >

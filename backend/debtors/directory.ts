@@ -21,7 +21,7 @@ export const DIRECTORY_SORTS = ['due', 'name', '-owes'] as const
 
 export type DirectorySort = (typeof DIRECTORY_SORTS)[number]
 
-/** Returns the sort orders of a view, the default first. An index serves each, so that all are fast. */
+/** Returns the sort orders of a view, the default first. All are fast, because an index serves each of them. */
 export function directorySortsOf(view: DirectoryView): readonly DirectorySort[] {
   if (view === 'active') return ['due', 'name', '-owes']
   if (view === 'owing') return ['due', '-owes']

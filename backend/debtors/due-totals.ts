@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import { addDays } from '../calendar/calendar.ts'
 import type { Reader } from '../database/database.ts'
 
-/** Groups of invoices by days past due. `from` and `to` are the first and last day; null means unlimited. */
+/** Groups of invoices by days past due. `from` and `to` are the first and the last day; null if there is none. */
 export const AGES = [
   { name: 'not_due', from: null, to: 0 },
   { name: 'days_1_30', from: 1, to: 30 },

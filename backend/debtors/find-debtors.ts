@@ -1,6 +1,6 @@
 /**
- * Finds debtors by words: each of the longest words of the search must be a prefix of one of the debtor's search
- * terms.
+ * Finds debtors by words: every word of the search must be a prefix of one of the debtor's search terms. Only the six
+ * longest words count.
  */
 import { type SqlBool, sql } from 'kysely'
 import type { Reader } from '../database/database.ts'

@@ -13,8 +13,8 @@ import { INVOICE_IS_OPEN } from './balances.ts'
 import { searchTermsOf } from './search-terms.ts'
 
 /**
- * How many debtors one transaction processes, and how many of their dues one statement inserts. A payment may have to
- * wait until such a transaction ends.
+ * How many debtors one transaction processes, and how many rows of `debtor_dues` one statement inserts. A payment may
+ * have to wait until such a transaction ends.
  */
 const BATCH_MAX = 100
 
@@ -22,8 +22,8 @@ const BATCH_MAX = 100
 const CHANGES_MAX = 5000
 
 /**
- * A debtor that changes several times within this interval is usually recomputed only once. This takes a tenth of the
- * CPU time of recording a payment. Notifying the worker of each change would cost more than polling does.
+ * A debtor that changes several times within this interval is usually recomputed only once. Recomputing a debtor takes
+ * a tenth of the CPU time of recording a payment. Notifying the worker of each change would cost more than polling does.
  */
 const EVERY_MS = 5000
 /** The key of the advisory lock that prevents two backends from recomputing the same debtor at the same time. */
@@ -230,8 +230,8 @@ async function insertStandings(tx: Transaction, dues: readonly DebtorDueRow[]): 
 }
 
 /**
- * Replaces the search terms of the debtors that need other terms. Most logged changes concern invoices, and therefore
- * affect no terms.
+ * Replaces the search terms of the debtors whose terms have changed. Most logged changes concern invoices, and
+ * therefore change no terms.
  */
 async function replaceTerms(tx: Transaction, debtorIds: readonly string[]): Promise<void> {
   const [debtors, stored] = [

@@ -5,6 +5,7 @@ import { addressOf } from './details.ts'
 
 /** Limits how many terms of one debtor are stored and indexed. No real name has so many words. */
 const TERMS_MAX = 24
+/** The maximum number of characters of a stored term. */
 const TERM_LENGTH_MAX = 100
 
 export function searchTermsOf(row: DebtorRow): string[] {

@@ -20,8 +20,8 @@ export interface InboundMail {
 }
 
 /**
- * How many lines of a mail are read. The parser takes seconds for hundreds of thousands of them; the beginning of a mail
- * that a gateway forwards (256 KiB) has a few thousand.
+ * How many lines of a mail are read. The parser takes seconds for hundreds of thousands of lines. Gateways forward only
+ * the first 256 KiB of a mail, which usually have a few thousand.
  */
 const LINES_MAX = 20_000
 const REPORT_CHARS_MAX = 20_000
@@ -45,7 +45,7 @@ export async function readInboundMail(raw: Buffer): Promise<InboundMail> {
 async function parse(raw: Buffer): Promise<Email | undefined> {
   try {
     return await PostalMime.parse(firstLines(raw), {
-      // Without this option, the returned mail would be read as the text of the report.
+      // Without this option, the original mail that a report returns would be read as the text of the report.
       forceRfc822Attachments: true,
       attachmentEncoding: 'utf8',
       maxNestingDepth: 20,
@@ -137,18 +137,18 @@ function plainText(text: string | undefined, html = ''): string {
     .trim()
 }
 
-const NAMED = new Map(
+const CHARACTERS_BY_NAME = new Map(
   Object.entries({ amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", nbsp: ' ', euro: '€' }),
 )
 
-/** Decodes a character reference of HTML; leaves unknown ones as they are. */
+/** Decodes a character reference of HTML. Returns an unknown reference unchanged. */
 function decodeReference(
   whole: string,
   decimal: string | undefined,
   hex: string | undefined,
   name: string | undefined,
 ): string {
-  if (name !== undefined) return NAMED.get(name) ?? whole
+  if (name !== undefined) return CHARACTERS_BY_NAME.get(name) ?? whole
   const code = decimal === undefined ? Number.parseInt(hex ?? '', 16) : Number(decimal)
   return code <= 0x10ffff ? String.fromCodePoint(code).toWellFormed() : whole
 }
@@ -181,8 +181,8 @@ function partOf({ attachments }: Email, type: string): string | undefined {
 }
 
 /**
- * Returns the fields of all groups of a report together, because each of our mails has one recipient. If a name
- * occurs several times, the first field applies.
+ * Returns the fields of a report. Its groups (about the mail, and about each recipient) are merged, because each of our
+ * mails has one recipient. If a name occurs several times, the first field applies.
  */
 function fieldsIn(report: string): ReadonlyMap<string, string> {
   const fields = new Map<string, string>()

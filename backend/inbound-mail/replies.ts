@@ -88,7 +88,7 @@ async function notifyAdmins(tx: Transaction, { account_id: accountId, id }: Mess
   await recordNotice(tx, { accountId, kind: 'message.received', subjectId: id, detail: {} }, now)
 }
 
-/** Columns that only outbound messages have. */
+/** The values of the columns that only outbound messages use. */
 const NO_OUTBOUND_FACTS = {
   stage: null,
   suppression_reason: null,

@@ -104,8 +104,8 @@ function isOverdue(overdue: boolean | undefined, dueDate: Column, today: string)
 }
 
 /**
- * Whether the list shows all overdue invoices in the order of creation, for which `readOverdue` is faster. With any
- * other filter or order, `readInvoices` is faster.
+ * Whether the list shows all overdue invoices, or all that were created in a period, in the order of creation.
+ * `readOverdue` is faster for this list, `readInvoices` for any other.
  */
 function isAllOverdue(filters: InvoiceFilters, { sort }: Page): boolean {
   const others = Object.keys(filters).filter(

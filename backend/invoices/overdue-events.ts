@@ -1,6 +1,6 @@
 /**
- * Records `invoice.overdue` once for each invoice and due date, on the day after the due date in the account's
- * time zone. An invoice is marked as announced even if no endpoint is subscribed. Otherwise a new endpoint would
+ * Records `invoice.overdue` once for each invoice and due date, after the due date has ended in the account's time
+ * zone. An invoice is marked as announced even if no endpoint is subscribed. Otherwise a new endpoint would
  * first receive an event for every invoice that became overdue in past years.
  */
 import { type SqlBool, sql } from 'kysely'
@@ -14,8 +14,8 @@ import { renderInvoice } from './representation.ts'
 const BATCH_MAX = 25
 
 /**
- * `invoice.overdue` is recorded about this long, at most, after midnight in the account's time zone, or after an
- * invoice is created that is already overdue.
+ * `invoice.overdue` is recorded at most about this long after midnight in the account's time zone, or after the
+ * creation of an invoice that is already overdue.
  */
 const EVERY_MS = 5 * 60_000
 

@@ -145,7 +145,7 @@ export interface InvoiceCount {
 
 export interface InvoiceCounts {
   readonly counts: readonly InvoiceCount[]
-  /** Whether there are more than `COUNTED_MAX` invoices. `counts` is then empty. */
+  /** Whether more than `COUNTED_MAX` invoices pass all filters except the filter by amount. `counts` is then empty. */
   readonly hasMore: boolean
 }
 
@@ -153,8 +153,8 @@ export interface InvoiceCounts {
 export const COUNTED_MAX = 1000
 
 /**
- * Counts the results of the search. The filter by amount is applied after the limit, because no index serves this
- * filter.
+ * Counts the results of the search. The filter by amount applies only to the invoices that were read, because no index
+ * serves this filter.
  */
 export async function countInvoices(
   reader: Reader,

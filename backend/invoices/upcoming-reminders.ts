@@ -1,4 +1,4 @@
-/** Lists the times from which the next reminders about open invoices may be sent. It does not plan the reminders. */
+/** Lists the times from which the next reminders about open invoices may be sent, without planning them. */
 import { type SqlBool, sql } from 'kysely'
 import type { Reader } from '../database/database.ts'
 

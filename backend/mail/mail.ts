@@ -65,6 +65,6 @@ export interface Mailer {
 /**
  * The longest time from `startBefore` to the end of a hand-over; leases on messages must be longer. RFC 5321 allows
  * the server ten minutes for its final reply, but servers rarely need more than one. If a server needs longer, the
- * mail is sent twice.
+ * mail may be sent twice.
  */
 export const HAND_OVER_MS_MAX = 60_000

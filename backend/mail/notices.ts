@@ -48,9 +48,9 @@ export interface NoticeDetails {
    * Sent to all Admins except the owner of the second factor and the Admin who removed it. `subject_id` is the owner.
    */
   readonly 'second_factor.removed': { readonly email: string; readonly by: NoticeActor }
-  /** Sent to the user. `subject_id` is the reset. */
+  /** Sent to the user. `subject_id` is the password reset. */
   readonly 'user.password_reset': { readonly email: string }
-  /** Sent to the user. `subject_id` is the reset that changed the password. */
+  /** Sent to the user. `subject_id` is the password reset that changed the password. */
   readonly 'user.password_changed': { readonly email: string }
   /** Sent to the user. `subject_id` is the user. */
   readonly 'user.second_factor_added': SecondFactorDetail

@@ -35,8 +35,8 @@ const RETRY_AFTER_MINUTES = [1, 5, 15, 60, 240, 480, 960, 1200, 1440]
 export type NoticeDelivery = Pick<MailOutboxRow, 'status' | 'last_error'>
 
 /**
- * Returns the delivery state of notices by subject. If there are several mails about a subject, the state is that of the
- * mail that was queued last.
+ * Returns the delivery state of notices by subject. If there are several mails about a subject, returns the state of
+ * the mail that was queued last.
  */
 export async function readDeliveries(
   reader: Reader,
@@ -94,7 +94,7 @@ export function startOutbox(deps: OutboxDeps): Worker {
   })
 }
 
-/** Dispatches new notices, and sends a batch of the notices that are due. Returns whether there may be more of either. */
+/** Dispatches a batch of new notices, and sends a batch of due notices. Returns whether more may be new or due. */
 export async function sendNotices(deps: OutboxDeps): Promise<boolean> {
   const { database, clock } = deps
   const notices = await findNewNotices(database.read, BATCH_MAX)

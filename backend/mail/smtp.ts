@@ -35,10 +35,10 @@ export function handOver(server: SmtpAddress, options: HandOverOptions): Promise
     /** Whether the transfer of the text has started. */
     let hasStarted = false
     let replyBy = deadline + replyMsMax
-    const settle = (result: HandOverResult, mustClose = true) => {
+    const settle = (result: HandOverResult, { keepsOpen = false } = {}) => {
       clearTimeout(timer)
       signal.removeEventListener('abort', shortenWait)
-      if (mustClose) connection.close()
+      if (!keepsOpen) connection.close()
       resolve(result)
     }
     const fail = (error: SmtpError) => settle(resultOf(error, hasStarted))
@@ -73,7 +73,7 @@ export function handOver(server: SmtpAddress, options: HandOverOptions): Promise
       connection.send(envelope, text, (error, info) => {
         if (error) return fail(error)
         const id = info.serverMessageId ?? parseQueueId(info.response ?? '')
-        settle({ outcome: 'accepted', providerMessageId: id }, false)
+        settle({ outcome: 'accepted', providerMessageId: id }, { keepsOpen: true })
         quit(connection)
       })
     connection.on('error', fail)

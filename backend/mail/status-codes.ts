@@ -53,8 +53,8 @@ export function failureCauseOf(
 }
 
 /**
- * Interprets the status in a delivery report (RFC 3464). It is a permanent failure if the address is invalid, disabled or
- * unreachable, or if the status gives no reason (5.0.0); any other failure may be transient.
+ * Interprets the status in a delivery report (RFC 3464). The failure is permanent (`hard`) if the address is invalid,
+ * disabled or unreachable, or if the status gives no reason (5.0.0). Any other failure may be transient (`soft`).
  */
 export function bounceTypeOf(status: string): 'hard' | 'soft' {
   if (!status.startsWith('5.')) return 'soft'

@@ -13,7 +13,7 @@ export interface Subscription {
 
 export interface UnsubscribeLinks {
   linkFor(subscription: Subscription): string
-  /** Returns undefined if the token is incomplete or was not created by this service. */
+  /** Returns undefined if the token is incomplete, or was not encrypted with one of the keys. */
   open(token: string): Subscription | undefined
 }
 

@@ -49,7 +49,7 @@ export async function changeMessage(
   return changed
 }
 
-/** Records the event that reports the message's state, unless no event reports this state. */
+/** Records the event that reports the message's state, if there is such an event. */
 export async function recordMessageEvent(
   tx: Transaction,
   message: MessageRow,

@@ -10,7 +10,7 @@ import {
 } from '../messages/messages.ts'
 import type { Share } from './allocation.ts'
 
-/** The effects of an allocation at the time when it was made. */
+/** The effects of a payment, or of a change to its allocations, at the time when it was recorded. */
 export interface Effects {
   readonly invoices: readonly { id: string; status: InvoiceStatus; amount_due: number }[]
   readonly messages_cancelled: number

@@ -1,5 +1,5 @@
 /**
- * Detects changes that block or unblock all reminders of an account, which any process may make, and schedules
+ * Detects changes, which any process may have made, that block or unblock all reminders of an account. Schedules
  * planning of the account's debtors in batches.
  */
 

@@ -26,7 +26,7 @@ async function findFinished(read: Reader, now: Date): Promise<readonly Key[]> {
 
 async function deleteFinished(tx: Transaction, keys: readonly Key[]): Promise<void> {
   const ids = keys.map(({ message_id }) => String(message_id))
-  // A message that has bounced since the selection is retried, and the retry needs the message's facts.
+  // A message that has bounced since the selection may be retried, and the retry needs the message's facts.
   await tx
     .deleteFrom('reminders')
     .where('message_id', 'in', ids)

@@ -95,18 +95,18 @@ const SAFETY_RAILS: readonly SafetyRail[] = [
 
 /** Returns the refusal of the first safety rail that blocks the reminder; undefined if no safety rail does. */
 export function findRefusal(situation: Situation): Refusal | undefined {
-  return firstOf(SAFETY_RAILS, situation)
+  return firstRefusal(SAFETY_RAILS, situation)
 }
 
 /** Like `findRefusal`, but without the `demo` safety rail, which blocks sample data. */
 export function findRefusalIgnoringDemo(situation: Situation): Refusal | undefined {
-  return firstOf(
+  return firstRefusal(
     SAFETY_RAILS.filter((rail) => rail !== demo),
     situation,
   )
 }
 
-function firstOf(rails: readonly SafetyRail[], situation: Situation): Refusal | undefined {
+function firstRefusal(rails: readonly SafetyRail[], situation: Situation): Refusal | undefined {
   for (const rail of rails) {
     const refusal = rail(situation)
     if (refusal !== undefined) return refusal

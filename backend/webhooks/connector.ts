@@ -72,9 +72,10 @@ export function createConnector(options: ConnectorOptions): buildConnector.conne
   return (target, callback) => {
     const { protocol, hostname } = target
     const isName = isIP(hostname) === 0 && !hostname.startsWith('[')
-    const named = protocol === 'https:' && isName ? { ...target, servername: hostname } : target
+    // The connection uses an address, but TLS must verify the certificate of the name.
+    const verified = protocol === 'https:' && isName ? { ...target, servername: hostname } : target
     const attempt = ([address, ...others]: readonly string[]): void => {
-      connect({ ...named, hostname: address ?? '' }, (error, socket) => {
+      connect({ ...verified, hostname: address ?? '' }, (error, socket) => {
         if (error === null) callback(null, socket)
         else if (others.length > 0) attempt(others)
         else callback(error, null)

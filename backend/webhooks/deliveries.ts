@@ -24,13 +24,16 @@ export interface DueEndpoint {
 
 export interface DueEndpoints {
   readonly endpoints: readonly DueEndpoint[]
-  /** When a delivery to an endpoint without due deliveries becomes due; undefined if this is after the horizon. */
+  /**
+   * When the first delivery to an endpoint without due deliveries becomes due; undefined if none becomes due within
+   * `horizonMs`.
+   */
   readonly nextAt: Date | undefined
 }
 
 /**
- * Returns enabled endpoints that have a delivery due now, and the time at which a delivery to another endpoint becomes
- * due. Neither considers the `busy` endpoints. The search ends `horizonMs` after `now`.
+ * Returns enabled endpoints that have a delivery due now, and the time at which the first delivery to one of the other
+ * endpoints becomes due, within `horizonMs` from now. Ignores the `busy` endpoints.
  */
 export async function findDueEndpoints(
   reader: Reader,

@@ -49,7 +49,7 @@ export async function listDeliveries(
 export interface DeliveryDetail {
   readonly delivery: WebhookDeliveryRow
   readonly attempts: readonly WebhookAttemptRow[]
-  /** The body as it is sent. An erasure since then has removed the debtor's personal data from it. */
+  /** The body that is sent. If the debtor has been erased, the body contains no personal data of the debtor. */
   readonly body: string
 }
 
@@ -92,8 +92,8 @@ async function readDelivery(
 }
 
 /**
- * Makes a delivery due now, even if it succeeded before, and restarts its retry schedule. Has no effect on a delivery
- * that is being sent. Its `webhook-id` does not change. Throws `Problem` `not_found`, `webhook_endpoint_disabled`.
+ * Makes a delivery due now, even if it succeeded before, and restarts its retry schedule. Does not change a delivery
+ * that is being sent. The delivery keeps its `webhook-id`. Throws `Problem` `not_found`, `webhook_endpoint_disabled`.
  */
 export async function redeliver(
   tx: Transaction,
@@ -138,7 +138,7 @@ export async function redeliverFailed(
       .where('endpoint_id', '=', id)
       .where('status', '=', 'failed')
       .where('created_at', '>=', since.toISOString())
-      // A delivery that fails again meanwhile is not redelivered twice.
+      // Without this condition, a delivery that fails again meanwhile would be redelivered again.
       .where('updated_at', '<', actionContext.now.toISOString())
       .limit(BATCH_MAX)
       .execute()

@@ -240,7 +240,7 @@ async function expiringKey(
     ],
     action: { label: 'Rotate the key', url: `${baseUrl}/settings/api-keys/${id}` },
     closing: [
-      'If an integration still needs the key, rotate it: the new key has the same permissions, and the old one works until the integration uses the new one.',
+      'If an integration still needs the key, rotate it: the new key has the same permissions. You choose how long the old key still works, but not beyond its expiry.',
     ],
   }
 }

@@ -5,8 +5,8 @@
  * - The ladder defines how many days after the due date each stage is sent. A stage is sent on a business day, at
  *   least five days after the previous message about the invoice. A late run plans only the next stage; it skips
  *   none, except a courtesy that can no longer be sent by the due date.
- * - Invoices whose next stage is due share one message, up to 100 of them. Those at the stages firm and final have a
- *   separate message for each stage. At most one message a day is sent.
+ * - Invoices whose next stage is due share a message, up to 100 of them. The stages firm and final each have a separate
+ *   message. At most one message a day is sent to a debtor.
  */
 import { addDays } from '../../calendar/calendar.ts'
 import type { InvoiceRow } from '../../database/tables.ts'

@@ -40,7 +40,7 @@ export async function planDebtors(
     if (account === undefined || chased === undefined) return []
     const { refusal, plan } = decidePlan(debtor, account, chased, now, idsToReplan)
     const adjustedPlan = isBlockUnrecorded(account)
-      ? planningAgainBy(plan, afterThisRun(now))
+      ? planAgainNoLaterThan(plan, afterThisRun(now))
       : plan
     return [{ debtor, account, chased, refusal, plan: adjustedPlan }]
   })
@@ -98,7 +98,10 @@ export function decidePlan(
     now,
   )
   const pauseEnds = debtor.chasing_status === 'paused' ? debtor.chasing_until : null
-  return { refusal, plan: pauseEnds === null ? plan : planningAgainBy(plan, new Date(pauseEnds)) }
+  return {
+    refusal,
+    plan: pauseEnds === null ? plan : planAgainNoLaterThan(plan, new Date(pauseEnds)),
+  }
 }
 
 /**
@@ -115,7 +118,7 @@ function afterThisRun(now: Date): Date {
 }
 
 /** Returns the plan, with the next planning at `at` or earlier. */
-function planningAgainBy(plan: Plan, at: Date): Plan {
+function planAgainNoLaterThan(plan: Plan, at: Date): Plan {
   return plan.planAgainAt !== null && plan.planAgainAt <= at ? plan : { ...plan, planAgainAt: at }
 }
 

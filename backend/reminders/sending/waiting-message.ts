@@ -65,7 +65,7 @@ export async function lockWaitingMessage(
     .executeTakeFirst()
   if (account === undefined || reminder === undefined || message === undefined) return undefined
   if (!WAITING.includes(message.status)) {
-    // A delivery report can arrive before the message is marked as sent.
+    // The message no longer waits, so no other send check must be scheduled.
     await scheduleNextRun(tx, messageId, null)
     return undefined
   }
