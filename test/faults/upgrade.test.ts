@@ -157,7 +157,7 @@ async function upgrade(t: Test, kind: 'postgres' | 'sqlite') {
     (await call(`${urls()[0]}/api/v1/${path}`, { key: apiKey, body, dispatcher })).json.id
   const debtor_id = await post('debtors', { name: 'Globex' })
   const invoiceId = await post('invoices', { debtor_id, currency: 'EUR', amount: 900_000_000 })
-  // The payers keep the writer busy, so that a command that starts later may not get it in time.
+  // The user is created before the payers start, because they keep SQLite's only writer busy.
   const login = ['--email', ADMIN.email, '--role', 'admin', '--password', ADMIN.password]
   await cli('users', 'create', '--account', account, ...login)
   const admin = await logInCreditingAdmin({ urls, ...ADMIN })

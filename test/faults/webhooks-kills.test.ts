@@ -72,14 +72,14 @@ t.test('every event arrives, whenever the delivering backend is killed', async (
 
   for (let kill = 0; kill < KILLS; kill++) {
     await recordEvents()
-    // The backend is killed while it waits for the response to this webhook, or later: at any point between claiming a
-    // delivery and recording its outcome.
+    // The backend is killed while it waits for the response to the webhook with the number `killedAt`, or later: at any
+    // point between claiming a delivery and recording its outcome.
     const { promise: mayKill, resolve: allowKill } = Promise.withResolvers<void>()
-    const last = receiver.webhooks.length + 1 + Math.floor(Math.random() * EVENTS_PER_KILL)
+    const killedAt = receiver.webhooks.length + 1 + Math.floor(Math.random() * EVENTS_PER_KILL)
     receiver.respondWith((webhook, res) => {
       verifyOnArrival(webhook)
-      if (receiver.webhooks.length >= last) allowKill()
-      if (receiver.webhooks.length !== last || Math.random() < 0.5) res.writeHead(204).end()
+      if (receiver.webhooks.length >= killedAt) allowKill()
+      if (receiver.webhooks.length !== killedAt || Math.random() < 0.5) res.writeHead(204).end()
     })
     const backend = await start()
     await mayKill
@@ -90,7 +90,7 @@ t.test('every event arrives, whenever the delivering backend is killed', async (
     verifyOnArrival(webhook)
     res.writeHead(204).end()
   })
-  const last = await start()
+  const backend = await start()
   const undelivered = () =>
     database.read
       .selectFrom('webhook_deliveries')
@@ -112,5 +112,5 @@ t.test('every event arrives, whenever the delivering backend is killed', async (
     events: events.length,
     repeated: receiver.webhooks.length - events.length,
   })
-  t.equal(await last.stop(), 0, 'the backend drains')
+  t.equal(await backend.stop(), 0, 'the backend drains')
 })
