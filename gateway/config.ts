@@ -62,7 +62,7 @@ export const GATEWAY_SETTINGS = {
     { min: 1, max: 1_000_000, fallback: '1250' },
   ),
   GATEWAY_CONNECTION_AGE_S: integer(
-    'The age, varied by up to a tenth, after which a connection is closed with its next response. Load balancers then distribute clients anew.',
+    'The age in seconds, varied at random by up to a tenth, after which a connection is closed with its next response. Load balancers then distribute clients anew.',
     { min: 1, max: 1_000_000, fallback: '3600' },
   ),
   GATEWAY_CLIENT_MEMORY_MIB: integer(
@@ -78,7 +78,7 @@ export const GATEWAY_SETTINGS = {
     },
   ),
   GATEWAY_BODY_RATE_MIN: integer(
-    'The minimum rate of a request body, in bytes per second, after its first 3 seconds. A request with a slower body is rejected with 408.',
+    'The minimum average rate of a request body, in bytes per second; the first 3 seconds after the head are not counted as time. A request with a slower body is rejected with 408.',
     { min: 0, max: 1_000_000, fallback: '1024' },
   ),
   BACKEND_URLS: list(
@@ -88,7 +88,7 @@ export const GATEWAY_SETTINGS = {
     ),
   ),
   BACKEND_CONNECTIONS: integer(
-    'The maximum number of connections of each worker to each backend.',
+    'The maximum number of connections for calls from each worker to each backend. Pages and internal requests have connections of their own.',
     {
       min: 1,
       max: 1024,

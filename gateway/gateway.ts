@@ -13,7 +13,7 @@ import { GATEWAY_SETTINGS } from './config.ts'
 import { type Certificate, expiryWarning, readCertificate } from './downstream/certificate.ts'
 import { Authenticator } from './keys/authenticator.ts'
 import { createAccessLog } from './observability/access-log.ts'
-import { createCallMetrics, measureComponents, measureRedis } from './observability/metrics.ts'
+import { createCallMetrics, registerComponentMetrics, registerRedisMetrics } from './observability/metrics.ts'
 import { createUsageReporter } from './observability/usage-reporter.ts'
 import { createPagesProxy } from './pages/proxy.ts'
 import { createGateway } from './pipeline/pipeline.ts'
@@ -109,7 +109,7 @@ async function startGateway(settings: Settings, log: Logger): Promise<Running<Se
     log,
   })
   const components = { authenticator, backends, forwarder, pages, usage, budget }
-  measureComponents(metrics, { ...components, certificateExpiresAt: () => certificate?.expiresAt })
+  registerComponentMetrics(metrics, { ...components, certificateExpiresAt: () => certificate?.expiresAt })
   let isDraining = false
   const operations = await listenForOperations({
     host: settings.GATEWAY_OPERATIONS_HOST,
@@ -152,20 +152,19 @@ function createRateLimiter(settings: Settings, metrics: Metrics, log: Logger): R
     },
     onOutage: settings.RATE_LIMIT_ON_REDIS_OUTAGE,
     log,
-    durations: measureRedis(metrics, () => rateLimiter),
+    durations: registerRedisMetrics(metrics, () => rateLimiter),
   })
   return rateLimiter
 }
 
 /**
- * Lowers the limit on client connections to what the limit on open files allows, again whenever an address of a
- * backend appears. Without this, the gateway could not open connections to backends once clients had used up the
- * limit.
+ * Limits client connections to what the limit on open files allows, and does so again whenever the addresses of
+ * backends change. Otherwise clients could use up all files, and the gateway could open no connections to backends.
  */
 function createBudget(settings: Settings, addresses: BackendAddresses, log: Logger): Budget {
   const { GATEWAY_CONNECTIONS, BACKEND_CONNECTIONS, BACKEND_URLS } = settings
   let connectionsMax = GATEWAY_CONNECTIONS
-  function lowerToOpenFiles(): void {
+  function updateConnectionsMax(): void {
     const before = connectionsMax
     // A host name has no address before it is resolved.
     const backends = Math.max(BACKEND_URLS.length, addresses.current().length)
@@ -177,7 +176,7 @@ function createBudget(settings: Settings, addresses: BackendAddresses, log: Logg
       'the limit on open files is too low for GATEWAY_CONNECTIONS; fewer connections are accepted',
     )
   }
-  lowerToOpenFiles()
+  updateConnectionsMax()
   const limits = {
     connectionsMax,
     clientConnectionsMax: settings.GATEWAY_CONNECTIONS_PER_CLIENT,
@@ -186,7 +185,7 @@ function createBudget(settings: Settings, addresses: BackendAddresses, log: Logg
   }
   const budget = new Budget(limits, log)
   addresses.onChange(() => {
-    lowerToOpenFiles()
+    updateConnectionsMax()
     budget.setConnectionsMax(connectionsMax)
   })
   return budget

@@ -1,7 +1,7 @@
 /**
  * Limits the connections, TLS handshakes and memory that clients use, in total and per client. When a limit
- * is reached, the gateway closes connections of the clients that use the most, or refuses the new one. One
- * client therefore cannot use up what the others need.
+ * is reached, the gateway closes connections of the clients that use the most, or refuses the new
+ * connection. One client therefore cannot use up what the others need.
  */
 
 import { createCollapsingLog } from '../../shared/process/collapsing-log.ts'

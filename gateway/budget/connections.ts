@@ -1,8 +1,8 @@
 /**
  * The set of client connections, with a total limit, a limit per client, and a limit on TLS handshakes. When
- * a limit is reached, a new connection is accepted only if others can be closed: connections without a call
- * in progress, of the client that reached its limit, or of the clients that have the most. A client that opens
- * thousands of connections therefore loses its own, not those of other clients.
+ * a new connection exceeds a limit, connections without a call in progress are closed: those of the client that
+ * reached its limit, or else those of the clients that have the most. If none can be closed, the new connection
+ * is refused. A client that opens thousands of connections therefore loses its own, not those of other clients.
  */
 import type { Client } from './clients.ts'
 
@@ -22,7 +22,7 @@ export interface ClientConnection {
   /** The client at the other end of the connection. */
   readonly peer: Client
   readonly isHandshake: boolean
-  /** Whether the key of its last call was cached. */
+  /** Whether the key of the last call on the connection was cached. */
   readonly isKnown: boolean
   /** Whether at least one call has arrived on the connection. */
   readonly hasServed: boolean
@@ -125,9 +125,9 @@ export class Connections<T extends ClientConnection> {
   }
 
   /**
-   * Chooses up to `countMax` connections (or only handshakes) without a call in progress. If `onlyOf` is
-   * given, they are connections of this client; otherwise, of clients that have at least half as many as the
-   * client with the most. Connections of a low rank are chosen first, and the oldest first within a rank.
+   * Chooses up to `countMax` connections (or only handshakes) without a call in progress. With `onlyOf`,
+   * chooses connections of this client; otherwise, of the clients that have at least half as many as the client
+   * with the most. Connections of a low rank are chosen first, and the oldest first within a rank.
    */
   #chooseToClose(onlyHandshakes: boolean, countMax: number, onlyOf: Client | undefined): T[] {
     const countOf = ({ connections, handshakes }: Client) =>

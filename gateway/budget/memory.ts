@@ -127,8 +127,8 @@ export class Memory {
     do {
       const users = this.#mostExpensive(name, exceedsClientLimit ? client : undefined)
       if (users.length === 0 || users.some((user) => user.memory === memory)) break
-      // The higher count keeps the client, which is about to use more memory, from being deleted when its
-      // last bytes are evicted.
+      // Without this increment, the client would be deleted when its last bytes are evicted, although it is
+      // about to use more memory.
       client.connections++
       for (const user of users) {
         user.evict()

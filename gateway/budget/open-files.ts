@@ -1,7 +1,7 @@
 /** The limit on open files, and how many connections of clients it allows. */
 import { readFileSync } from 'node:fs'
 
-/** The number of files and sockets that the process needs besides connections of clients and to backends. */
+/** The number of files and sockets that the process needs besides its connections to clients and backends. */
 const OWN_FILES = 200
 const CONNECTIONS_MIN = 10
 

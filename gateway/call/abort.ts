@@ -13,8 +13,8 @@ export class Abort {
   #listener: Abortable | undefined
 
   /**
-   * The reason is undefined unless the call was aborted. It is an `Http1Error` or `Problem` if the request
-   * ended early or arrived too slowly, and any other error if the connection was closed.
+   * The reason is undefined unless the call was aborted. It is an `Http1Error` if the request ended early, a
+   * `Problem` if the request arrived too slowly, and another `Error` if the connection was closed.
    */
   get reason(): Error | undefined {
     return this.#reason

@@ -13,7 +13,7 @@ import { type CallRecord, createCallRecord } from './call-record.ts'
  */
 export type Body = Buffer | 'tooLarge'
 
-/** How much of a body is read. */
+/** How many bytes of a body are read, and how many of them are kept. */
 export interface BodyLimits {
   /** A longer body is rejected as too large. */
   readonly bytesMax: number
@@ -64,7 +64,10 @@ export class Call {
   allowance: Allowance | undefined = undefined
   /** The key whose limit the rate-limit headers show if the call has no allowance. */
   keyForLimitHeaders: { readonly keyId: string; readonly rateLimit: number } | undefined = undefined
-  /** Whether the key is cached. The memory of the call then belongs to the partition of known keys. */
+  /**
+   * Whether the key was cached when the call arrived. The memory of the call then belongs to the partition of
+   * known keys.
+   */
   isKeyKnown = false
   /** Whether `100 Continue` was sent. */
   sentContinue = false

@@ -5,7 +5,10 @@ import { type BodyFraming, createBodyDecoder } from '../http1/body-decoder.ts'
 import type { RequestReader } from '../http1/request-reader.ts'
 import { BodyReader, mayFit } from './request-body.ts'
 
-/** The minimum rate applies to a body from this long after the head of its request. */
+/**
+ * The time in which a body must arrive at the minimum average rate begins this long after the head of its
+ * request.
+ */
 const RATE_FROM_MS = 3_000
 
 /** A body that is being read. Times are `performance.now()`. */
@@ -17,7 +20,7 @@ interface PendingBody {
 }
 
 export class BodyReceiver {
-  /** The minimum rate in bytes per second. */
+  /** The minimum average rate in bytes per second. */
   readonly #rateMin: number
   readonly #onBytes: () => boolean
   #pending: PendingBody | undefined
@@ -127,7 +130,7 @@ export class BodyReceiver {
     if (this.#pending !== undefined) this.#pending.deadline = Math.min(this.#pending.deadline, by)
   }
 
-  /** Whether the body has missed its deadline, or arrives more slowly than the minimum rate. */
+  /** Whether the body has missed its deadline, or has arrived more slowly than the minimum average rate. */
   isLate(now: number): boolean {
     if (this.#pending === undefined) return false
     const { reader, beganAt, deadline } = this.#pending

@@ -7,12 +7,12 @@ import { SettingsError } from '../../shared/process/settings.ts'
 const EXPIRES_SOON_MS = 7 * 24 * 3_600_000
 
 /** The certificate with its chain, and its private key, in PEM form. */
-export interface TlsFiles {
+export interface TlsKeyPair {
   readonly cert: string
   readonly key: string
 }
 
-export interface Certificate extends TlsFiles {
+export interface Certificate extends TlsKeyPair {
   /** Milliseconds since the epoch. */
   readonly expiresAt: number
   /** The subject alternative names, such as host names; the subject if the certificate has none. */

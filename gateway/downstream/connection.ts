@@ -41,9 +41,9 @@ const READ_AHEAD_BYTES_MAX = 64 * 1024
 export interface ConnectionHost {
   /** The longest time from the first byte of a request to its last. */
   readonly requestTimeoutMs: number
-  /** The longest time for a client to receive a response, since a part of it was first buffered. */
+  /** How long a client may take to receive a response, from when a part of the response is first buffered. */
   readonly responseTimeoutMs: number
-  /** The minimum rate of a body, in bytes per second. */
+  /** The minimum average rate of a body, in bytes per second. */
   readonly bodyRateMin: number
   readonly connectionAgeMs: number
   readonly budget: Budget
@@ -90,8 +90,9 @@ export class Connection implements CallConnection, BudgetedConnection {
   #isReadAheadDropped = false
   readonly #openedAt = performance.now()
   /**
-   * `performance.now()` when the first byte of the next request arrived. Before this byte, and if it arrived
-   * before the previous response was written, the time when that response was written.
+   * `performance.now()` when the current or next request began: when its first byte arrived, or when the previous
+   * call ended, whichever was later. Until a byte arrives, this is the end of the previous call or the opening of
+   * the connection.
    */
   #requestBegunAt = this.#openedAt
   /**
@@ -100,8 +101,8 @@ export class Connection implements CallConnection, BudgetedConnection {
    */
   #hasRequestBegun = false
   /**
-   * `performance.now()` by which the next head must have arrived. An idle connection is closed then, and a
-   * closing connection is destroyed.
+   * `performance.now()` by which the next head must have arrived. At this time an idle connection is closed,
+   * and a closing connection is destroyed.
    */
   #deadline: number
   /** `performance.now()` after which a half-closed connection is destroyed. */
@@ -308,7 +309,7 @@ export class Connection implements CallConnection, BudgetedConnection {
   /** Closes the connection or aborts the call if a deadline has passed. Updates `isOld`. */
   checkDeadlines(now: number): void {
     this.#isOld = now > this.#oldFrom
-    // A half-closed client that is still receiving a response has not gone.
+    // A client that has closed its half may still be receiving a response. `isLate` limits the time for this.
     if (now > this.#halfClosedDeadline && this.#writer.bufferedAt === undefined) this.destroy()
     else if (this.#writer.isLate(now)) {
       this.#host.onResponseTimeout(this.#call)

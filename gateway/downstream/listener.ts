@@ -18,7 +18,7 @@ import { fieldValue } from '../http1/fields.ts'
 import { renderChunkSize } from '../http1/message-writer.ts'
 import { clientRequestId, type RequestHead, validateRequestHead } from '../http1/request-head.ts'
 import type { RawRequestHead } from '../http1/request-reader.ts'
-import type { TlsFiles } from './certificate.ts'
+import type { TlsKeyPair } from './certificate.ts'
 import { clientAddress, clientNetwork } from './client-address.ts'
 import { Connection, type ConnectionHost } from './connection.ts'
 import { endpointOf, Handshake } from './handshake.ts'
@@ -45,9 +45,9 @@ import {
  */
 const BACKLOG = 4096
 /**
- * The number of sockets that listen on the port, among which the kernel distributes connections; one where sockets
- * cannot share a port. libuv accepts one connection per socket in each turn of the event loop: with a single socket,
- * new connections would starve under overload.
+ * The number of sockets of this process that listen on the port. The kernel distributes connections among them. On
+ * platforms where sockets cannot share a port, there is only one. libuv accepts one connection per socket in each turn
+ * of the event loop: with a single socket, new connections would starve under overload.
  */
 const LISTENING_SOCKETS = 16
 /** The status that is recorded for a call whose client closed its connection. Nothing is sent. */
@@ -72,9 +72,9 @@ export interface ListenerOptions {
   readonly baseUrl: string
   /** The longest time from the first byte of a request to its last. */
   readonly requestTimeoutMs: number
-  /** The longest time for a client to receive a response, since a part of it was first buffered. */
+  /** How long a client may take to receive a response, from when a part of the response is first buffered. */
   readonly responseTimeoutMs: number
-  /** The minimum rate of a body, in bytes per second. */
+  /** The minimum average rate of a body, in bytes per second. */
   readonly bodyRateMin: number
   /** The age, varied by up to a tenth, after which a connection is closed with its next response. */
   readonly connectionAgeMs: number
@@ -85,7 +85,7 @@ export interface ListenerOptions {
   /**
    * If undefined, the listener speaks plain HTTP, for example behind a load balancer that terminates TLS.
    */
-  readonly tls: TlsFiles | undefined
+  readonly tls: TlsKeyPair | undefined
   /** Whether calls record the timings of their steps, for traces. */
   readonly recordsSteps: boolean
   /** Called if the head of a call is rejected. In `fields`, lower-case names alternate with values. */
@@ -180,7 +180,7 @@ export class Listener {
   }
 
   /** Sets the certificate for new connections; open connections keep theirs. */
-  renewTls(tls: TlsFiles): void {
+  renewTls(tls: TlsKeyPair): void {
     this.#tls?.setSecureContext({ ...tls, minVersion: TLS_VERSION_MIN })
   }
 
@@ -245,7 +245,7 @@ export class Listener {
     })
   }
 
-  #createTlsServer(tls: TlsFiles): TlsServer {
+  #createTlsServer(tls: TlsKeyPair): TlsServer {
     const server = createTlsServer(
       {
         ...SOCKET_OPTIONS,

@@ -65,9 +65,9 @@ export class BodyReader {
   }
 
   /**
-   * Reads the bytes of the body from `bytes`. Returns the body and the bytes after it once it is complete, and
-   * `tooLarge` once it is known to be too large; until then, returns undefined. Throws `Http1Error` if the
-   * body is malformed, `Problem` 503 if memory is used up.
+   * Reads the bytes of the body from `bytes`. Once the body is complete, returns the body and the bytes after it;
+   * once it is known to be too large, returns `tooLarge`; until then, returns undefined. Throws `Http1Error` if
+   * the body is malformed, and `Problem` 503 if memory is used up.
    */
   read(bytes: Buffer): { readonly body: Body; readonly rest: Buffer } | undefined {
     const rest = this.#decoder.decode(bytes, (part) => this.#append(part))

@@ -11,7 +11,7 @@ import { NO_BODY } from './request-body.ts'
 const SMALL_BYTES_MAX = 16 * 1024
 
 export interface ResponseWriterOptions {
-  /** The longest time for a client to receive a response, since a part of it was first buffered. */
+  /** How long a client may take to receive a response, from when a part of the response is first buffered. */
   readonly timeoutMs: number
   /** Called when `ResponseWriter.bytes` has changed. Returns false if there is no memory for the bytes. */
   onBytes(): boolean
@@ -47,7 +47,7 @@ export class ResponseWriter {
     return this.#bufferedAt
   }
 
-  /** Whether the client should have received the response by `now`. */
+  /** Whether the client has not received the response within the timeout. */
   isLate(now: number): boolean {
     return this.isFlushing && now > (this.#bufferedAt ?? now) + this.#options.timeoutMs
   }

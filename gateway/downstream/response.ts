@@ -112,7 +112,10 @@ const FAULT_CODES: Record<Http1Fault, ProblemCode> = {
   target_too_long: 'uri_too_long',
   headers_too_large: 'headers_too_large',
 }
-/** Further headers of the responses to faults. RFC 9110, section 15.5.2 requires a challenge in each 401. */
+/**
+ * Further headers of the responses to faults. RFC 9110, section 15.5.2 requires a challenge in each 401, and
+ * section 15.5.6 the allowed methods in each 405.
+ */
 const FAULT_HEADERS: Partial<Record<Http1Fault, Readonly<Record<string, string>>>> = {
   unknown_method: { allow: 'GET, HEAD, POST, OPTIONS' },
   duplicate_authorization: { 'www-authenticate': 'Bearer realm="api", error="invalid_token"' },

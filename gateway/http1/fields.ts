@@ -71,8 +71,8 @@ function fingerprintOf(bytes: Uint8Array, from: number, to: number): number {
 }
 
 /**
- * Compares without case. `name` consists of lower-case letters and hyphens. Setting the bit for lower case
- * turns upper-case letters into lower-case ones, and no other valid byte of a name into a letter or hyphen.
+ * Whether the bytes are `name` in any case. `name` consists of lower-case letters and hyphens. Setting the bit for
+ * lower case turns upper-case letters into lower-case ones, and no other valid byte of a name into a letter or hyphen.
  */
 function isName(name: string, bytes: Uint8Array, from: number, to: number): boolean {
   for (let offset = from; offset < to; offset++) {

@@ -2,7 +2,7 @@
 import { STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 
-/** Up to this size, copying two buffers into one costs less than writing them separately. */
+/** Up to this size of the body, joining it to the head costs less than a separate write. */
 const JOINED_BYTES_MAX = 16 * 1024
 
 /** Field names and values alternate. The result ends with the empty line and is in Latin-1. */

@@ -97,9 +97,9 @@ export class RequestReader {
 }
 
 /**
- * Whether there is a control character other than a tab, or a CR or LF alone, from this offset on. Four bytes are
- * tested at a time, because a flood of incomplete heads takes CPU time from the calls of other clients. Testing single
- * bytes takes four times as long, and a regular expression takes sixteen times as long.
+ * Whether the bytes from offset `from` on contain a control character other than a tab, or a CR or LF that is not part
+ * of a CRLF. Four bytes are tested at a time, because a flood of incomplete heads takes CPU time from the calls of other
+ * clients. Testing single bytes takes four times as long, and a regular expression takes sixteen times as long.
  */
 function hasInvalidByte({ buffer, byteOffset, length }: Buffer, from: number): boolean {
   const bytes = new Uint8Array(buffer)

@@ -71,7 +71,7 @@ export interface AuthenticatorCounts {
   /** Look-ups in progress, including keys that are being collected for one request. */
   readonly inFlight: number
   /** Queued look-ups of unknown keys. */
-  readonly waiting: number
+  readonly queuedLookUps: number
 }
 
 type LookUpOutcome = 'found' | KeyVerdict | 'failed' | 'overloaded'
@@ -200,7 +200,7 @@ export class Authenticator {
   }
 
   counts(): AuthenticatorCounts {
-    const { waiting } = this.#unknownKeys
+    const { waitingCount: queuedLookUps } = this.#unknownKeys
     return {
       hits: this.#hits,
       misses: this.#misses,
@@ -208,8 +208,8 @@ export class Authenticator {
       lookUps: this.#outcomes,
       known: this.#known.size,
       refused: this.#negativeCache.size,
-      inFlight: this.#lookUps.size - waiting + this.#due.size,
-      waiting,
+      inFlight: this.#lookUps.size - queuedLookUps + this.#due.size,
+      queuedLookUps,
     }
   }
 

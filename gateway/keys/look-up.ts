@@ -27,7 +27,7 @@ export interface KnownKey {
 
 /**
  * The reason why a key cannot be used. All reasons are final: a revoked or expired key never becomes valid
- * again.
+ * again, and no key is issued with a secret that was unknown.
  */
 export type KeyVerdict = 'unknown' | 'revoked' | 'expired'
 
@@ -35,7 +35,7 @@ export type LookUpResult = KnownKey | KeyVerdict
 
 const LOOK_UP_PATH = '/internal/api-keys/look-up'
 
-/** Rejects with `Problem` 503 without a valid response. A key that could not be checked must not get 401. */
+/** Rejects with `Problem` 503 if there is no valid response: a key that could not be checked must not get 401. */
 export function lookUpKey(
   backends: Pick<Backends, 'request'>,
   digest: string,

@@ -1,19 +1,19 @@
 /**
  * Looks unknown keys up at the backend. Anyone can invent keys with a correct checksum. These look-ups
  * therefore wait in a separate queue, which serves the networks of clients in turn, and the key prefixes of
- * each network in turn. Many look-ups are sent as one request: a flood of invented keys costs the backend
- * little, and does not block the first calls of new keys, or of all keys after a start.
+ * each network in turn. Many look-ups are sent as one request. A flood of invented keys therefore costs the
+ * backend little, and does not block the first call of a new key (after a start, of any key).
  */
 import { LOOK_UPS_MAX } from '../../shared/contract/api-key.ts'
 import { Problem } from '../../shared/contract/problem.ts'
 import { FairQueue } from '../upstream/fair-queue.ts'
 import type { LookUpResult } from './look-up.ts'
 
-/** The maximum number of concurrent requests to the backend. */
+/** The maximum number of concurrent look-up requests of this process. */
 const REQUESTS_MAX = 8
 /**
- * Beyond this number of queued look-ups, one look-up of the client with the most look-ups is rejected: the
- * newest of those with its most frequent key prefix.
+ * If more look-ups than this are queued, one look-up of the client with the most queued look-ups is rejected: the
+ * newest one with that client's most frequent key prefix.
  */
 const WAITING_MAX = 2_000
 
@@ -50,15 +50,16 @@ export class UnknownKeys {
    * and none is empty.
    */
   readonly #queues = new Map<string, FairQueue<WaitingLookUp>>()
-  #waiting = 0
+  #waitingCount = 0
   #requests = 0
 
   constructor(lookUpMany: LookUpMany) {
     this.#lookUpMany = lookUpMany
   }
 
-  get waiting(): number {
-    return this.#waiting
+  /** The number of look-ups that wait to be sent. */
+  get waitingCount(): number {
+    return this.#waitingCount
   }
 
   /** Rejects with `TooManyLookUps`, or with the error of the look-up. */
@@ -67,8 +68,8 @@ export class UnknownKeys {
       const queue = this.#queues.get(client) ?? new FairQueue()
       this.#queues.set(client, queue)
       queue.push(prefix, { digest, resolve, reject })
-      this.#waiting++
-      if (this.#waiting > WAITING_MAX) this.#shed()
+      this.#waitingCount++
+      if (this.#waitingCount > WAITING_MAX) this.#shed()
       if (this.#requests < REQUESTS_MAX) void this.#send()
     })
   }
@@ -76,7 +77,7 @@ export class UnknownKeys {
   /** Sends look-ups until none is waiting. */
   async #send(): Promise<void> {
     this.#requests++
-    while (this.#waiting > 0) {
+    while (this.#waitingCount > 0) {
       const lookUps = this.#takeBatch()
       try {
         const results = await this.#lookUpMany(lookUps.map(({ digest }) => digest))
@@ -102,7 +103,7 @@ export class UnknownKeys {
       if (queue.length > 0) this.#queues.set(client, queue)
       if (batch.length === LOOK_UPS_MAX) break
     }
-    this.#waiting -= batch.length
+    this.#waitingCount -= batch.length
     return batch
   }
 
@@ -112,6 +113,6 @@ export class UnknownKeys {
       if (longest === undefined || queue.length > longest.length) longest = queue
     }
     longest?.popLongest()?.reject(new TooManyLookUps())
-    this.#waiting--
+    this.#waitingCount--
   }
 }

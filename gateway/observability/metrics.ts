@@ -91,7 +91,7 @@ export interface GatewayComponents {
   readonly authenticator: Authenticator
   readonly backends: Backends
   readonly forwarder: Forwarder
-  readonly pages: Pick<PagesProxy, 'waiting'>
+  readonly pages: Pick<PagesProxy, 'waitingPages'>
   readonly usage: Pick<UsageReporter, 'rejected'>
   readonly budget: Budget
   /** When the certificate in use expires, in milliseconds since the epoch; undefined without TLS. */
@@ -99,11 +99,11 @@ export interface GatewayComponents {
 }
 
 /** Registers metrics that are read at each scrape. */
-export function measureComponents(metrics: Metrics, components: GatewayComponents): void {
+export function registerComponentMetrics(metrics: Metrics, components: GatewayComponents): void {
   const { budget, usage, certificateExpiresAt } = components
-  measureKeys(metrics, components)
-  measureUpstream(metrics, components)
-  measureBudget(metrics, budget)
+  registerKeyMetrics(metrics, components)
+  registerUpstreamMetrics(metrics, components)
+  registerBudgetMetrics(metrics, budget)
   metrics.total(
     'receivables_gateway_usage_reports_rejected_total',
     'Usage reports that a backend did not accept and that the gateway has dropped.',
@@ -118,7 +118,7 @@ export function measureComponents(metrics: Metrics, components: GatewayComponent
   )
 }
 
-function measureBudget(metrics: Metrics, budget: Budget): void {
+function registerBudgetMetrics(metrics: Metrics, budget: Budget): void {
   metrics.gauge(
     'receivables_gateway_client_memory_bytes',
     'Memory for incomplete requests and for responses that clients have not received yet.',
@@ -140,13 +140,13 @@ function measureBudget(metrics: Metrics, budget: Budget): void {
   )
   metrics.total(
     'receivables_gateway_evictions_total',
-    'Connections that were closed or refused and bodies that were rejected because a limit was reached, by this limit.',
+    'Connections that were closed or refused, and bodies that were rejected, because a limit was reached, by limit.',
     () => Object.entries(budget.evicted),
     { labels: ['limit'] },
   )
 }
 
-function measureKeys(metrics: Metrics, { authenticator }: GatewayComponents): void {
+function registerKeyMetrics(metrics: Metrics, { authenticator }: GatewayComponents): void {
   metrics.total(
     'receivables_gateway_key_cache_requests_total',
     'Calls by the result of the key cache.',
@@ -183,11 +183,11 @@ function measureKeys(metrics: Metrics, { authenticator }: GatewayComponents): vo
   metrics.gauge(
     'receivables_gateway_key_lookups_waiting',
     'Queued look-ups of unknown keys.',
-    () => authenticator.counts().waiting,
+    () => authenticator.counts().queuedLookUps,
   )
 }
 
-function measureUpstream(metrics: Metrics, components: GatewayComponents): void {
+function registerUpstreamMetrics(metrics: Metrics, components: GatewayComponents): void {
   const { backends, forwarder, pages } = components
   metrics.gauge(
     'receivables_gateway_upstream_ready',
@@ -232,16 +232,16 @@ function measureUpstream(metrics: Metrics, components: GatewayComponents): void 
   metrics.gauge(
     'receivables_gateway_calls_waiting',
     'Calls that wait for a connection to a backend, before they are counted.',
-    () => forwarder.waiting,
+    () => forwarder.waitingCalls,
   )
   metrics.gauge(
     'receivables_gateway_pages_waiting',
     'Page requests that wait until other pages are loaded.',
-    () => pages.waiting,
+    () => pages.waitingPages,
   )
   metrics.total(
     'receivables_gateway_calls_shed_total',
-    'Calls shed with 503 because they had waited too long, or would have. They do not count against the rate limit.',
+    'Calls shed with 503 because they waited too long for a connection, or were expected to. They do not count against the rate limit.',
     () => forwarder.shed,
   )
   metrics.total(
@@ -263,7 +263,7 @@ function countSockets(sockets: Agent['sockets']): number {
 }
 
 /** Registers the metrics of Redis. Returns the histogram of its script calls. */
-export function measureRedis(metrics: Metrics, rateLimiter: () => RateLimiter): Durations {
+export function registerRedisMetrics(metrics: Metrics, rateLimiter: () => RateLimiter): Durations {
   metrics.gauge(
     'receivables_gateway_redis_up',
     'Whether the rate limit is shared in Redis.',

@@ -154,7 +154,7 @@ function isRejection(status: number): boolean {
   return [400, 409, 413, 415, 422].includes(status)
 }
 
-/** Removes and returns as many entries as one report may have. */
+/** Removes and returns the first entries, at most as many as one report may have. */
 function takeFrom<T>(pending: Map<string, T>): [string, T][] {
   const taken = [...pending.entries().take(USAGE_REPORT_ENTRIES_MAX)]
   for (const [name] of taken) pending.delete(name)

@@ -4,8 +4,8 @@ import type { BodyLimits } from '../call/call.ts'
 const MIB = 1024 * 1024
 
 /**
- * A mail may be large enough for attachments, since the mail server does not retry a mail that was rejected. The
- * backend needs only the beginning of a mail, so the gateway forwards that part and drops the rest.
+ * The limit allows mails with large attachments, since a mail that was rejected is not sent again. The backend needs
+ * only the beginning of a mail, so the gateway forwards the beginning and drops the rest.
  */
 const MAIL_LIMITS: BodyLimits = { bytesMax: 40 * MIB, keptBytesMax: 256 * 1024 }
 

@@ -20,7 +20,7 @@ export class PageSlots {
     this.#waitMs = waitMs
   }
 
-  get waiting(): number {
+  get waitingPages(): number {
     return this.#queue.length
   }
 

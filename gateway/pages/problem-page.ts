@@ -37,9 +37,9 @@ export type ProblemPages = (
 ) => WholeResponse | undefined
 
 /**
- * Returns the function that renders error pages. It returns undefined if the request is not for a page, or if the
- * client does not accept HTML and therefore receives the problem document. Dialogs of Settings receive the document
- * too: they keep the form and show an error below it.
+ * Returns the function that renders error pages. The function returns undefined if the client receives the problem
+ * document instead: if the request is not for a page, if the client does not accept HTML, or if a dialog of Settings
+ * sent the request. Such a dialog keeps the form and shows an error below it.
  */
 export function createProblemPages(
   baseUrl: string,
@@ -65,10 +65,10 @@ export function formTooLarge({ bytesMax }: BodyLimits): Problem {
 
 function render(problem: Problem, method: string, requestId: string): string {
   const title = escapeText(problemType(problem.code).title)
-  const isRead = method === 'GET' || method === 'HEAD'
-  // After these, the backend may have carried out the action.
-  const isUnknown = !isRead && [500, 502, 504].includes(problem.status)
-  const unknown =
+  const isReadOnly = method === 'GET' || method === 'HEAD'
+  // With these statuses, the backend may have carried out the action.
+  const isOutcomeUnknown = !isReadOnly && [500, 502, 504].includes(problem.status)
+  const outcomeUnknown =
     'It is not known whether the change was made. Check this before you send it again.'
   return `<!doctype html>
 <html lang="en">
@@ -81,7 +81,7 @@ function render(problem: Problem, method: string, requestId: string): string {
 <body>
 <main>
 <h1>${title}</h1>
-<p>${escapeText(isUnknown ? unknown : problem.message)}</p>
+<p>${escapeText(isOutcomeUnknown ? outcomeUnknown : problem.message)}</p>
 <p>Request <code translate="no">${escapeText(requestId)}</code></p>
 </main>
 </body>

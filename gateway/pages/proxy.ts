@@ -62,7 +62,7 @@ export interface PagesProxy {
    */
   forward(request: PageRequest): Promise<Response>
   /** The number of pages that wait for a slot. */
-  readonly waiting: number
+  readonly waitingPages: number
 }
 
 export interface PageRequest {
@@ -138,8 +138,8 @@ export function createPagesProxy(options: PagesProxyOptions): PagesProxy {
     routeOf,
     problemPage: createProblemPages(options.baseUrl, routeOf),
     forward,
-    get waiting() {
-      return slots.waiting
+    get waitingPages() {
+      return slots.waitingPages
     },
   }
 }

@@ -68,8 +68,8 @@ const JSON_RANGES: readonly string[] = [
 
 /**
  * RFC 9110, section 12.5.1: without the header, everything is accepted. Otherwise the most specific
- * matching range decides, and a weight of 0 excludes the type. A client may also accept only the type of
- * problems, which are JSON too.
+ * matching range decides, and a weight of 0 excludes the type. A client may also accept only
+ * `application/problem+json`, the media type of problems, because problems are JSON too.
  */
 function acceptsJson(accept: string | undefined): boolean {
   if (accept === undefined || JSON_RANGES.includes(accept)) return true

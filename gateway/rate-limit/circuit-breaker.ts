@@ -39,7 +39,7 @@ export class CircuitBreakers {
   /** How often a breaker was opened since the start, for operators. */
   outages = 0
   /** Defined until Redis is reached for the first time. */
-  #initial: Outage | undefined = newOutage('', NOT_CONNECTED_YET)
+  #initialOutage: Outage | undefined = newOutage('', NOT_CONNECTED_YET)
 
   constructor(store: RedisStore, onOutage: 'local' | 'deny', log: Logger) {
     this.#store = store
@@ -55,7 +55,7 @@ export class CircuitBreakers {
 
   /** Whether calls must not be sent to the partition at present. */
   isOpen(partition: string): boolean {
-    return this.#initial !== undefined || this.#openBreakers.has(partition)
+    return this.#initialOutage !== undefined || this.#openBreakers.has(partition)
   }
 
   /**
@@ -106,13 +106,13 @@ export class CircuitBreakers {
   }
 
   state(): RateLimiterState {
-    if (this.#initial !== undefined) return 'starting'
+    if (this.#initialOutage !== undefined) return 'starting'
     return this.#openBreakers.size > 0 ? 'degraded' : 'exact'
   }
 
   /** Returns the reason if the state is not `exact`, for operators. */
   reason(): string | undefined {
-    if (this.#initial !== undefined) return this.#initial.reason
+    if (this.#initialOutage !== undefined) return this.#initialOutage.reason
     const reasons = new Set(this.#openBreakers.values().map(({ reason }) => reason))
     return reasons.size > 0 ? [...reasons].join('; ') : undefined
   }
@@ -122,7 +122,7 @@ export class CircuitBreakers {
   }
 
   #logReason(partition: string | undefined, error: unknown): void {
-    const outage = this.#initial ?? this.#openBreakers.get(partition ?? '')
+    const outage = this.#initialOutage ?? this.#openBreakers.get(partition ?? '')
     if (outage === undefined) return
     outage.reason = outageReason(error)
     if (outage.logged.has(outage.reason)) return
@@ -131,7 +131,7 @@ export class CircuitBreakers {
   }
 
   #probeAll(): void {
-    if (this.#initial !== undefined) void this.#probe(this.#initial, undefined)
+    if (this.#initialOutage !== undefined) void this.#probe(this.#initialOutage, undefined)
     for (const [partition, outage] of this.#openBreakers) void this.#probe(outage, partition)
   }
 
@@ -159,9 +159,11 @@ export class CircuitBreakers {
 
   #closeBreaker(partition: string | undefined): void {
     const wasOpen =
-      partition === undefined ? this.#initial !== undefined : this.#openBreakers.delete(partition)
+      partition === undefined
+        ? this.#initialOutage !== undefined
+        : this.#openBreakers.delete(partition)
     if (!wasOpen) return
-    this.#initial = undefined
+    this.#initialOutage = undefined
     this.#log.info({ partition }, 'redis is available: the rate limit is shared by all gateways')
   }
 }

@@ -11,7 +11,8 @@
 -- positions in KEYS of the counters that were unusable and were replaced.
 --
 -- Each key has its own result: an unusable counter (another type, not a whole number) affects only its key. Any
--- other error concerns the server; Redis reports it at the first write of the script, before anything is counted.
+-- other error concerns the server. Redis normally reports it at the first write of the script, before anything is
+-- counted. If it occurs at a later key, the error begins with PARTIAL, because calls of earlier keys were counted.
 
 -- When a cluster moves a slot, a counter keeps its time to live, not its expiry time: the window's end shifts by
 -- the duration of the move and the difference between the clocks of the two servers. Two ends that are closer

@@ -46,7 +46,7 @@ interface Batch {
   readonly partition: string
   readonly limit: number
   /** For each call, the function that resolves it. */
-  readonly waiting: ((allowance: Allowance | Promise<Allowance>) => void)[]
+  readonly resolvers: ((allowance: Allowance | Promise<Allowance>) => void)[]
 }
 
 export class RedisRateLimiter implements RateLimiter {
@@ -80,11 +80,11 @@ export class RedisRateLimiter implements RateLimiter {
     }
     return new Promise((resolve) => {
       const batch = this.#batches.get(keyId)
-      if (batch?.limit === limit) return batch.waiting.push(resolve)
+      if (batch?.limit === limit) return batch.resolvers.push(resolve)
       // If the limit has changed within one turn, calls with the new limit need another script call.
       if (batch !== undefined) this.#flush()
       if (this.#batches.size === 0) setImmediate(() => this.#flush())
-      this.#batches.set(keyId, { keyId, counterName, partition, limit, waiting: [resolve] })
+      this.#batches.set(keyId, { keyId, counterName, partition, limit, resolvers: [resolve] })
     })
   }
 
@@ -174,11 +174,11 @@ export class RedisRateLimiter implements RateLimiter {
       this.#breakers.open(partition, batches[0]?.keyId ?? '', error)
       // If the script counted nothing, it did not count the unreported calls either.
       const outcome = isNotExecuted(error) ? 'unreported' : 'lost'
-      batches.forEach(({ keyId, limit, waiting }, index) => {
+      batches.forEach(({ keyId, limit, resolvers }, index) => {
         const window = windows[index]
         if (outcome === 'unreported' && window !== undefined)
           window.unreported += reported[index] ?? 0
-        for (const resolve of waiting) resolve(this.#consumeWithoutStore(keyId, limit, outcome))
+        for (const resolve of resolvers) resolve(this.#consumeWithoutStore(keyId, limit, outcome))
       })
     }
   }
@@ -189,13 +189,13 @@ export class RedisRateLimiter implements RateLimiter {
     for (const position of numbers.slice(1 + 2 * batches.length))
       this.#recordReplaced(batches[position - 1])
     this.#clockOffsetMs = now - Date.now()
-    batches.forEach(({ keyId, limit, waiting }, index) => {
+    batches.forEach(({ keyId, limit, resolvers }, index) => {
       const before = numbers[1 + 2 * index] ?? 0
       const windowEndsAt = numbers[2 + 2 * index] ?? 0
-      const admitted = Math.min(waiting.length, Math.max(0, limit - before))
+      const admitted = Math.min(resolvers.length, Math.max(0, limit - before))
       this.#windows.set(keyId, before + admitted, limit, windowEndsAt)
       const windowEndsInMs = windowEndsAt - now
-      waiting.forEach((resolve, callIndex) => {
+      resolvers.forEach((resolve, callIndex) => {
         const used = before + callIndex + 1
         resolve({ limit, used, windowEndsAt, windowEndsInMs, degraded: false })
       })
@@ -223,10 +223,10 @@ function scriptValues(
   windows: readonly (Window | undefined)[],
 ): (string | number)[] {
   const values: (string | number)[] = [WINDOW_MS]
-  batches.forEach(({ limit, waiting }, index) => {
+  batches.forEach(({ limit, resolvers }, index) => {
     const window = windows[index]
     const { used = 0, endsAt = 0, unreported = 0 } = window ?? {}
-    values.push(`${limit} ${waiting.length} ${used} ${endsAt} ${unreported}`)
+    values.push(`${limit} ${resolvers.length} ${used} ${endsAt} ${unreported}`)
     // These calls are reported once, even if the reply is lost: `used` includes them in every later report.
     if (window !== undefined) window.unreported = 0
   })

@@ -1,6 +1,6 @@
 /**
- * The windows of keys in the memory of this process. Without Redis, the gateway always counts calls in them;
- * with Redis, only during an outage.
+ * The windows of keys in the memory of this process. Without Redis, the gateway counts calls in these windows. With
+ * Redis, they contain the last known counts, and the gateway counts calls in them only during an outage.
  */
 import { WINDOW_MS } from './limiter.ts'
 

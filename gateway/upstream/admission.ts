@@ -17,14 +17,14 @@ const BURST_MS = 100
 const BURST_MAX = 1_000
 /**
  * A burst of few calls may last longer and its calls may wait longer, because the backends may be slow, or
- * their speed not yet known.
+ * their speed may not be known yet.
  */
 const SMALL_BURST_MS = 500
 const SMALL_BURST_CALLS = 64
 const SMALL_BURST_WAIT_MS = 1_000
 /**
  * The number of calls per connection that may wait under overload, and the minimum for all connections
- * together. With a quarter, they wait for about a quarter of the time that a response takes.
+ * together. With a quarter, the calls wait for about a quarter of the time that a response takes.
  */
 const WAITING_PER_CONNECTION = 1 / 4
 const WAITING_MIN = 16
@@ -35,11 +35,11 @@ const WAITING_MIN = 16
  */
 const NEVER_SHED_MAX = 16
 /**
- * The overload is over if no call was shed for this long and the queue was empty. Until then, a queue that was empty
- * counts as the same queue, because it is short only as long as calls are shed.
+ * An overload ends when a queue begins and no call was shed on arrival for this long. A queue that begins sooner counts
+ * as a continuation of the previous queue, which became empty only because calls were shed.
  */
 const CALM_MS = 500
-/** A call that has waited for this long is shed: the backends have become slower than measured. */
+/** A call that has waited for longer than this is shed, since the backends have become slower than measured. */
 const WAIT_MS_MAX = 5_000
 /**
  * A connection is reserved for an admitted call for this long. A call that waits longer for Redis loses its
@@ -88,7 +88,7 @@ export class Admission {
   readonly #admittedAt: number[] = []
   /** The time from which the age of the queue is measured, see `BURST_MS`. */
   #queueBeganAt = Number.NEGATIVE_INFINITY
-  /** Whether a call was shed on arrival since the last calm, see `CALM_MS`. */
+  /** Whether a call was shed on arrival and the overload has not ended since, see `CALM_MS`. */
   #isOverload = false
   /** When a call was last shed on arrival. */
   #shedAt = Number.NEGATIVE_INFINITY
@@ -105,7 +105,7 @@ export class Admission {
     this.#connections = connections
   }
 
-  get waiting(): number {
+  get waitingCalls(): number {
     return this.#queue.length
   }
 

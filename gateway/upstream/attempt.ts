@@ -220,7 +220,7 @@ class Exchange implements ResponseHandler, Abortable {
   }
 
   checkDeadline(now: number): boolean {
-    if (now > this.#deadline) this.abort(new LimitExceeded(`no byte in time, ${this.#progress}`))
+    if (now > this.#deadline) this.abort(new LimitExceeded(`deadline passed, ${this.#progress}`))
     return !this.#isSettled
   }
 

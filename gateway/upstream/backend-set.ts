@@ -24,7 +24,7 @@ import type { BackendPool } from './pool.ts'
 const AVOIDED_MS = 500
 const PROBE_INTERVAL_MS = 1_000
 const PROBE_TIMEOUT_MS = 900
-/** Unknown keys are looked up over separate connections, so that a flood of them does not delay known keys. */
+/** Unknown keys are looked up over separate connections, so that a flood of them does not delay other look-ups. */
 const UNKNOWN_KEY_CONNECTIONS = 8
 /** For every four connections for calls, there is one for pages, since people load few pages at a time. */
 const PAGE_CONNECTIONS_SHARE = 1 / 4
@@ -275,7 +275,7 @@ export class BackendSet implements Backends {
       backend.ready = false
       backend.reason = error instanceof Error ? error.message || error.name : String(error)
     }
-    // Otherwise, a later request could be lost on an idle connection: a draining backend soon closes it, and
+    // Without this, a later request could be lost on an idle connection: a draining backend soon closes it, and
     // the connection to a backend that does not respond may be dead, e.g. after a restart of a firewall.
     if (!backend.ready) closeIdle(backend)
     this.#hasBeenReady ||= backend.ready

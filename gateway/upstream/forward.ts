@@ -50,7 +50,7 @@ export interface Forwarder {
   /** The number of retries of failed attempts. */
   readonly retries: number
   /** The number of calls that wait to be admitted. */
-  readonly waiting: number
+  readonly waitingCalls: number
   /** The number of calls that were shed since the start. */
   readonly shed: number
 }
@@ -145,8 +145,8 @@ export function createForwarder(options: ForwarderOptions): Forwarder {
     get retries() {
       return retries
     },
-    get waiting() {
-      return admission.waiting
+    get waitingCalls() {
+      return admission.waitingCalls
     },
     get shed() {
       return admission.shed

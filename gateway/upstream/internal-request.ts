@@ -2,7 +2,7 @@
 import type { BackendConnection, BackendRequest, ResponseHandler } from './connection.ts'
 import type { BackendPool } from './pool.ts'
 
-/** Larger than any response to an internal request. The largest describes `LOOK_UPS_MAX` keys. */
+/** Larger than any response to an internal request. The largest response describes `LOOK_UPS_MAX` keys. */
 const RESPONSE_BYTES_MAX = 256 * 1024
 
 export interface InternalResponse {

@@ -1,7 +1,7 @@
 /**
- * An id consists of a prefix that names the kind of object, and a ULID. Ids sort by the time of their creation,
- * and a log line shows what kind of object an id refers to. For clients they are opaque texts of at most 64
- * characters.
+ * An id consists of a prefix that names the kind of object, and a ULID. The prefix tells readers of a log what kind
+ * of object the id refers to. Ids of the same kind sort by the time of their creation. For clients, ids are opaque
+ * texts of at most 64 characters.
  */
 import { incrementBase32, ulid } from 'ulid'
 import { randomByte } from '../process/random.ts'

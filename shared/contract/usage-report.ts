@@ -35,7 +35,7 @@ export interface RefusalCode {
   readonly calls: number
 }
 
-/** The current window of a key, which opened with its first call. */
+/** The current rate-limit window of a key. */
 export interface KeyWindow {
   readonly key_id: string
   readonly used: number

@@ -1,7 +1,7 @@
 /**
- * Logs events that occur for every call during an outage. The first event is logged in full, with its
- * stack; equal events within the next second are combined into one line with their count. An outage then
- * causes one line per second, instead of a flood that hides its cause and costs more than the calls.
+ * Logs events that occur for every call during an outage. The first event of a kind is logged in full, with its
+ * stack; the further events of this kind are counted, and one line per second shows their count. Without this, an
+ * outage would cause a flood of lines that hides its cause and costs more than the calls.
  */
 import type { Logger } from './log.ts'
 

@@ -21,7 +21,7 @@ import {
 
 /** The settings that every process has. */
 export const PROCESS_SETTINGS = {
-  LOG_LEVEL: oneOf('The least severe event that is logged.', LOG_LEVELS, { fallback: 'info' }),
+  LOG_LEVEL: oneOf('The least severe level that is logged.', LOG_LEVELS, { fallback: 'info' }),
   DRAIN_TIMEOUT_MS: integer(
     'How long calls and jobs in progress may take to finish after SIGTERM. Then the process exits, and unfinished calls are lost.',
     { min: 1_000, max: 600_000, fallback: '10000' },
@@ -69,8 +69,8 @@ export interface ProcessOptions<S extends Schema> {
 
 /**
  * Runs until SIGTERM or SIGINT, then drains; a second signal ends the process at once. On SIGHUP, the process
- * again reads the files that settings name. Exit codes: 0 drained, or after `--help`
- * or `--check-config`; 1 failed, or ended before it was drained; 2 wrong arguments or settings.
+ * again reads the files that settings name. Exit codes: 0 after a drain, `--help` or `--check-config`; 1 if the
+ * process failed, or ended before it was drained; 2 if the arguments or settings are wrong.
  */
 export async function runProcess<S extends Schema>(options: ProcessOptions<S>): Promise<void> {
   const settings = readCommandLine(options)

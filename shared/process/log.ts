@@ -59,8 +59,8 @@ function openStandardError() {
   // The destination is asynchronous, so that a slow reader of the log does not delay calls. Without
   // `minLength`, `flush` would not wait for the write in progress.
   const destination = pino.destination({ fd: 2, sync: false, minLength: 1 })
-  // On exit, sonic-boom 4 writes the rest synchronously and repeats a failing write forever. Without this, a
-  // full disk or a reader that has exited would keep the process from exiting.
+  // On exit, sonic-boom 4 writes the rest synchronously and repeats a failing write forever. Without this
+  // listener, a full disk or a reader that has exited would keep the process from exiting.
   destination.on('error', () => {
     destination.flushSync = () => {}
   })

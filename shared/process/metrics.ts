@@ -91,7 +91,7 @@ export function createMetrics(processName: string): Metrics {
   }
   metrics.gauge(
     'receivables_info',
-    'Version of the process and of Node; always 1.',
+    'Always 1; the labels contain the version of the process and of Node.',
     () => [[processName, version, process.version, 1]],
     { labels: ['process', 'version', 'node'], aggregator: 'first' },
   )
@@ -156,19 +156,22 @@ export type MetricsSnapshot = Awaited<ReturnType<Registry['getMetricsAsJSON']>>
 export function aggregateFrom(
   query: () => Promise<ReadonlyMap<number, MetricsSnapshot | undefined>>,
 ): Registry {
-  const last = new Map<number, MetricsSnapshot>()
-  let ended: MetricsSnapshot = []
+  const lastSnapshots = new Map<number, MetricsSnapshot>()
+  let endedTotals: MetricsSnapshot = []
 
   async function aggregate(): Promise<Registry> {
     const snapshots = await query()
-    for (const [id, snapshot] of last) {
+    for (const [id, snapshot] of lastSnapshots) {
       if (snapshots.has(id)) continue
-      ended = await AggregatorRegistry.aggregate([ended, totalsOf(snapshot)]).getMetricsAsJSON()
-      last.delete(id)
+      const totals = [endedTotals, totalsOf(snapshot)]
+      endedTotals = await AggregatorRegistry.aggregate(totals).getMetricsAsJSON()
+      lastSnapshots.delete(id)
     }
-    const present = [...snapshots].map(([id, snapshot]) => snapshot ?? totalsOf(last.get(id) ?? []))
-    for (const [id, snapshot] of snapshots) if (snapshot !== undefined) last.set(id, snapshot)
-    return AggregatorRegistry.aggregate([...present, ended])
+    const present = [...snapshots].map(
+      ([id, snapshot]) => snapshot ?? totalsOf(lastSnapshots.get(id) ?? []),
+    )
+    for (const [id, snapshot] of snapshots) if (snapshot !== undefined) lastSnapshots.set(id, snapshot)
+    return AggregatorRegistry.aggregate([...present, endedTotals])
   }
 
   /** Concurrent scrapes share one result, so that nothing is added twice. */

@@ -24,14 +24,14 @@ t.test(
     t.ok(late.work, 'while it waits, it can be aborted')
     await rejectsWith(t, waiting, { code: 'service_unavailable', headers: { 'retry-after': '1' } })
     t.equal(late.work, undefined)
-    t.equal(slots.waiting, 0)
+    t.equal(slots.waitingPages, 0)
 
     const aborted = new ObservedAbort()
     const abandoned = slots.acquire('203.0.113.7', aborted)
     aborted.abort(new Error('the client has gone'))
     await rejectsWith(t, abandoned, /^the client has gone$/)
     t.equal(aborted.work, undefined)
-    t.equal(slots.waiting, 0)
+    t.equal(slots.waitingPages, 0)
   },
 )
 
