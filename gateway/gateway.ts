@@ -13,7 +13,11 @@ import { GATEWAY_SETTINGS } from './config.ts'
 import { type Certificate, expiryWarning, readCertificate } from './downstream/certificate.ts'
 import { Authenticator } from './keys/authenticator.ts'
 import { createAccessLog } from './observability/access-log.ts'
-import { createCallMetrics, registerComponentMetrics, registerRedisMetrics } from './observability/metrics.ts'
+import {
+  createCallMetrics,
+  registerComponentMetrics,
+  registerRedisMetrics,
+} from './observability/metrics.ts'
 import { createUsageReporter } from './observability/usage-reporter.ts'
 import { createPagesProxy } from './pages/proxy.ts'
 import { createGateway } from './pipeline/pipeline.ts'
@@ -109,7 +113,10 @@ async function startGateway(settings: Settings, log: Logger): Promise<Running<Se
     log,
   })
   const components = { authenticator, backends, forwarder, pages, usage, budget }
-  registerComponentMetrics(metrics, { ...components, certificateExpiresAt: () => certificate?.expiresAt })
+  registerComponentMetrics(metrics, {
+    ...components,
+    certificateExpiresAt: () => certificate?.expiresAt,
+  })
   let isDraining = false
   const operations = await listenForOperations({
     host: settings.GATEWAY_OPERATIONS_HOST,

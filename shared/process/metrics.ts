@@ -170,7 +170,9 @@ export function aggregateFrom(
     const present = [...snapshots].map(
       ([id, snapshot]) => snapshot ?? totalsOf(lastSnapshots.get(id) ?? []),
     )
-    for (const [id, snapshot] of snapshots) if (snapshot !== undefined) lastSnapshots.set(id, snapshot)
+    for (const [id, snapshot] of snapshots) {
+      if (snapshot !== undefined) lastSnapshots.set(id, snapshot)
+    }
     return AggregatorRegistry.aggregate([...present, endedTotals])
   }
 
