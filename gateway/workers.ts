@@ -91,8 +91,8 @@ export async function superviseWorkers(options: WorkersOptions): Promise<Running
   }
 
   const collapsingLog = createCollapsingLog(log)
-  // The operations listener starts first, because it fails if another gateway already uses the port. Workers
-  // share the public port, so listening on it would succeed.
+  // The operations listener starts first, because it fails if another gateway already uses its port. Listening
+  // on the public port would succeed, since that port can be shared.
   const operations = await listenForOperations({
     host: options.operationsHost,
     port: options.operationsPort,

@@ -7,11 +7,12 @@
 import type { Client } from './clients.ts'
 
 /**
- * When a limit is reached, up to 1/32 of the limit is closed at once: one connection at least, 32 at most.
- * Choosing connections takes time, so closing them one by one would be slower. nginx also closes up to 32
- * idle connections at once.
+ * When a limit is reached, several connections are closed together: this share of the limit, but at least one and
+ * at most `CLOSED_TOGETHER_MAX`. Choosing connections takes time, so closing them one by one would be slower. nginx
+ * also closes up to 32 idle connections at a time.
  */
-const CLOSED_AT_ONCE = 32
+const CLOSED_SHARE = 1 / 32
+const CLOSED_TOGETHER_MAX = 32
 /**
  * Handshakes may use at most this share of the limit on all connections, since a handshake takes as much
  * memory as several established connections.
@@ -68,7 +69,7 @@ export class Connections<T extends ClientConnection> {
   }
 
   /**
-   * Changes the limit on all connections. Closes connections beyond it at once, except those with a call in
+   * Changes the limit on all connections. Immediately closes connections beyond it, except those with a call in
    * progress.
    */
   setMax(connectionsMax: number): void {
@@ -114,7 +115,7 @@ export class Connections<T extends ClientConnection> {
   }
 
   #makeRoom(reason: ConnectionEviction, limit: number, peer?: Client): boolean {
-    const countMax = Math.max(1, Math.min(CLOSED_AT_ONCE, Math.floor(limit / CLOSED_AT_ONCE)))
+    const countMax = Math.max(1, Math.min(CLOSED_TOGETHER_MAX, Math.floor(limit * CLOSED_SHARE)))
     const closed = this.#chooseToClose(reason === 'handshakes', countMax, peer)
     for (const connection of closed) {
       this.delete(connection)

@@ -25,7 +25,7 @@ import { ResponseWriter } from './response-writer.ts'
  */
 const HEAD_TIMEOUT_MS = 10_000
 /**
- * A closing connection continues to read for this long, and drops the bytes. If it were closed at once, a
+ * A closing connection continues to read for this long, and drops the bytes. If it were closed immediately, a
  * client that is still sending would see a reset instead of the response.
  */
 const LINGER_MS = 2_000

@@ -188,7 +188,7 @@ export class Listener {
   async drain(): Promise<void> {
     this.#isDraining = true
     const closed = Promise.all(this.#acceptors.map(closeServer))
-    // Idle connections are not closed at once, because a request may be on its way. From now on, responses
+    // Idle connections are not closed immediately, because a request may be on its way. From now on, responses
     // have `Connection: close`.
     const closing = setInterval(() => {
       const deadline = performance.now() + DRAIN_GRACE_MS
@@ -294,8 +294,8 @@ export class Listener {
       status = response.status
       closes = this.#isLast(call, connection, response)
       this.#options.onResponse(call, status)
-      // `await` is needed even if the response was flushed at once: the call must not end before `Connection`
-      // has registered it.
+      // `await` is needed even if the response was flushed immediately: the call must not end before
+      // `Connection` has registered it.
       await this.#send(call, connection, response, closes)
     } catch (error) {
       this.#log.error({ requestId: call.requestId, err: error }, 'response failed')

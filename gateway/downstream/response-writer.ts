@@ -42,7 +42,7 @@ export class ResponseWriter {
     return this.#onFlushed !== undefined
   }
 
-  /** When (`performance.now()`) a response that was not flushed at once was first buffered. */
+  /** `performance.now()` when a part of the response was first buffered; undefined if all was flushed immediately. */
   get bufferedAt(): number | undefined {
     return this.#bufferedAt
   }
@@ -53,7 +53,7 @@ export class ResponseWriter {
   }
 
   /**
-   * Writes a part of a response. Returns undefined if the part was flushed at once; otherwise returns a
+   * Writes a part of a response. Returns undefined if the part was flushed immediately; otherwise returns a
    * promise that resolves when the part is flushed or the connection is closed.
    */
   write(head: string, body: Buffer = NO_BODY): Promise<void> | undefined {
@@ -61,7 +61,7 @@ export class ResponseWriter {
     writeMessage(socket, head, body)
     const buffered = socket.writableLength
     if (buffered === 0) return undefined
-    // Most writes are flushed at once, and a callback would only take time. If this write is not, an empty
+    // Most writes are flushed immediately, and a callback would only take time. If this write is not, an empty
     // write with a callback follows.
     socket.write('', () => this.#onFlushed?.())
     return this.#untilFlushed(buffered)

@@ -142,7 +142,7 @@ function createApi(dependencies: GatewayDependencies) {
       call.allowance = await recordStep(call.record, 'consume rate limit', allowance)
       responding = decideAndForward(received, key)
     } finally {
-      // A call that is forwarded at once has been sent by now, so it no longer needs its reserved connection.
+      // A call that is forwarded immediately has been sent by now, so it no longer needs its reserved connection.
       forwarder.release()
     }
     // `return await` takes two microtasks fewer than returning the promise.

@@ -18,8 +18,8 @@ const DISCONNECT_TIMEOUT_MS = 50
 const RECONNECT_MS_MIN = 50
 const RECONNECT_MS_MAX = 250
 /**
- * The time between two attempts to connect to the same sentinel. It is longer, because there are other
- * sentinels.
+ * The time between two attempts to connect to the same sentinel. It is longer than for Redis itself, because
+ * other sentinels may be available.
  */
 const SENTINEL_RECONNECT_MS = 1_000
 /**

@@ -235,7 +235,7 @@ class Exchange implements ResponseHandler, Abortable {
     if (this.#stream === undefined) {
       // A GET has no effect, so its problem may say that nothing was done.
       if (isGet) this.#progress = 'nothing_sent'
-      this.abort(new LimitExceeded('too many streamed responses at once'))
+      this.abort(new LimitExceeded('too many streamed responses at the same time'))
     } else {
       this.#resolve(this.#stream)
     }

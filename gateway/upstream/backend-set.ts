@@ -1,8 +1,8 @@
 /**
  * The backends with their connection pools, and the choice between them. The next request is sent to the less
  * busy of two backends: the next backend in turn, and a random backend. If every gateway chose the least busy
- * backend instead, many gateways would choose the same backend at once. A backend is chosen last if it fails
- * far more often than its peers, is not ready, or has just refused a connection.
+ * backend instead, many gateways would choose the same backend at the same time. A backend is chosen last if it
+ * fails far more often than its peers, is not ready, or has just refused a connection.
  */
 import { SIGNATURE_HEADER, signRequest } from '../../shared/contract/principal.ts'
 import type { Logger } from '../../shared/process/log.ts'

@@ -43,7 +43,7 @@ export interface Backends {
   connections(): { readonly size: number; readonly free: number }
   /** Sets the function that is called when a connection for calls may have become free. */
   onFree(listener: () => void): void
-  /** The maximum number of pages that are loaded at once. Each backend has this many connections for pages. */
+  /** The maximum number of pages that are loaded at the same time. Each backend has this many connections for pages. */
   readonly pagesMax: number
   /**
    * Returns the backend to send the next request to. Returns `excluded` only if there is no other. Throws

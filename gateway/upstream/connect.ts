@@ -49,7 +49,7 @@ export function createAgent(address: BackendAddress, connections: number): Agent
   return agent
 }
 
-/** Closes the agent's idle connections at once, and each other connection when its response ends. */
+/** Closes the agent's idle connections immediately, and each other connection when its response ends. */
 export function closeAgent(agent: Agent): void {
   agent.maxFreeSockets = 0
   closeIdleOf(agent)

@@ -106,7 +106,7 @@ export class BackendPool {
     this.closeIdle()
   }
 
-  /** Closes the pool at once; requests in progress fail. */
+  /** Closes the pool immediately; requests in progress fail. */
   destroy(): void {
     this.close()
     clearInterval(this.#checkTimer)
