@@ -72,7 +72,7 @@ export function compare(ledger: Ledger, records: ServiceRecords): Comparison {
       record === undefined ? [] : compareInvoice(invoice, record, externalIdsByDebtor)
     const settled = invoice.settledOn !== undefined
     if (payment !== undefined) invoiceDifferences.push(...comparePayment(invoice, payment, record))
-    else if (record !== undefined) invoiceDifferences.push(...comparePaidAmount(invoice, record))
+    else if (record !== undefined) invoiceDifferences.push(...compareSettledAmount(invoice, record))
     differences.push(...invoiceDifferences)
 
     if (record !== undefined) {
@@ -122,7 +122,7 @@ function compareInvoice(
     ['amount', ...amountTexts(invoice, record)],
     ['issue date', invoice.issuedOn, record.issue_date],
     ['due date', invoice.dueOn ?? record.due_date, record.due_date],
-    // The difference between open and paid is not reported here, but by `comparePayment` and `comparePaidAmount`.
+    // The difference between open and paid is not reported here, but by `comparePayment` and `compareSettledAmount`.
     ['status', 'open or paid', isOpenOrPaid(record.status) ? 'open or paid' : record.status],
   ])
 }
@@ -142,17 +142,17 @@ function comparePayment(
 }
 
 /**
- * Reports an invoice on which something was paid, although no import has recorded its payment. This is a
+ * Reports an invoice on which something was paid or credited, although no import has recorded its payment. This is a
  * difference whether the file lists the invoice as settled or as open.
  */
-function comparePaidAmount(invoice: LedgerInvoice, record: InvoiceRecord): Difference[] {
+function compareSettledAmount(invoice: LedgerInvoice, record: InvoiceRecord): Difference[] {
   const { currency, amount, amount_due: due } = record
-  const paid = describeMoney({ currency, amount: amount - due })
+  const settled = describeMoney({ currency, amount: amount - due })
   return differencesIn(invoice, `invoice ${invoice.number}`, [
     [
       'settled',
       invoice.settledOn ?? 'no',
-      due === amount ? (invoice.settledOn ?? 'no') : `${paid} paid by other payments`,
+      due === amount ? (invoice.settledOn ?? 'no') : `${settled} settled by other payments or credits`,
     ],
   ])
 }

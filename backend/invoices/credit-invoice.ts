@@ -69,7 +69,7 @@ async function replanReminders(tx: Transaction, row: InvoiceRow, now: Date): Pro
   const debtor = { id: row.debtor_id, account_id: row.account_id }
   const reason = `invoice ${row.number} was credited`
   const aboutThis = await stopMessages(tx, row.account_id, [row.id], now, reason)
-  const aboutOthers = await stopCoveredReminders(tx, debtor, undefined, now, reason)
+  const aboutOthers = await stopCoveredReminders(tx, debtor, { detail: reason }, now)
   const cancelledIds = [...aboutThis.cancelledIds, ...aboutOthers.cancelledIds]
   const settledIds = row.status === 'paid' ? [row.id] : []
   await replanUnsettledInvoices(tx, debtor, cancelledIds, settledIds, now)

@@ -98,8 +98,9 @@ export async function recordPayment(
   const allocated = shares.filter(({ amount }) => amount > 0)
   const unapplied = allocated.reduce((rest, { amount }) => rest - amount, input.amount)
   if (unapplied > 0) {
-    const onAccount = { currency: input.currency, amount: unapplied }
-    stopped.push(await stopCoveredReminders(tx, debtor, onAccount, now))
+    const incoming = { currency: input.currency, amount: unapplied }
+    const detail = 'money was received on account'
+    stopped.push(await stopCoveredReminders(tx, debtor, { incoming, detail }, now))
   }
   const cancelledIds = stopped.flatMap((each) => each.cancelledIds)
   const payment: PaymentRow = {

@@ -114,7 +114,7 @@ export async function takeBackAllocation(
   const debtor = { id: payment.debtor_id, account_id: accountId }
   const aboutThis = await stopMessages(tx, accountId, [invoiceId], actionContext.now, detail)
   // Money on account covers the invoices that are due first, which need not include the reopened invoice.
-  const aboutOthers = await stopCoveredReminders(tx, debtor, undefined, actionContext.now, detail)
+  const aboutOthers = await stopCoveredReminders(tx, debtor, { detail }, actionContext.now)
   const cancelledIds = [...aboutThis.cancelledIds, ...aboutOthers.cancelledIds]
   await replanUnsettledInvoices(tx, debtor, cancelledIds, [], actionContext.now)
   return { ...changed, effects: effectsOf([reopened], [aboutThis, aboutOthers]) }

@@ -198,8 +198,8 @@ function disabledEndpoint(
 ): NoticeText {
   const cause =
     reason === 'gone'
-      ? 'It responded with 410 Gone, which means that it wants no more events.'
-      : `Every delivery to it has failed since ${dateTimeText(failing_since ?? created_at)}.`
+      ? 'The endpoint responded with 410 Gone, which means that it wants no more events.'
+      : `Every delivery to the endpoint has failed since ${dateTimeText(failing_since ?? created_at)}.`
   return {
     tone: 'firm',
     title: 'A webhook endpoint is disabled',
@@ -297,7 +297,7 @@ function removedSecondFactor(
     tone: 'firm',
     title: `Two-factor authentication of ${email} was turned off`,
     opening: [
-      `${by.label} turned it off for ${login}, on ${dateTimeText(created_at)}. The password alone is now enough to log in.`,
+      `${by.label} turned off two-factor authentication for ${login}, on ${dateTimeText(created_at)}. The password alone is now enough to log in.`,
     ],
     action: { label: 'View the people', url: `${baseUrl}/settings/people` },
     closing: [
@@ -313,20 +313,17 @@ function addedOwnFactor(
   { created_at }: NoticeRow,
   { email, factor, name }: OwnFactor,
 ): NoticeText {
-  const [title, consequence] =
+  const [subject, consequence] =
     factor === 'passkey'
-      ? [
-          `The passkey ${name} was added to your login`,
-          'Anyone who has the passkey can log in as you.',
-        ]
-      : [
-          'An authenticator app was added to your login',
-          'You now log in with your password and a code from the app.',
-        ]
+      ? [`The passkey ${name}`, 'Anyone who has the passkey can log in as you.']
+      : ['An authenticator app', 'You now log in with your password and a code from the app.']
   return {
     tone: 'plain',
-    title,
-    opening: [`It was added to the login of ${email} on ${dateTimeText(created_at)}.`, consequence],
+    title: `${subject} was added to your login`,
+    opening: [
+      `${subject} was added to the login of ${email} on ${dateTimeText(created_at)}.`,
+      consequence,
+    ],
     action: { label: 'View your login', url: `${baseUrl}/settings/two-factor` },
     closing: [
       'If this was not you, remove it on that page, change your password, and tell an Admin of your account.',
@@ -345,7 +342,7 @@ function removedOwnFactor(
     tone: 'firm',
     title: `${subject} was removed from your login`,
     opening: [
-      `It was removed from the login of ${email}${actor}, on ${dateTimeText(created_at)}. It can no longer be used to log in.`,
+      `${subject} was removed from the login of ${email}${actor}, on ${dateTimeText(created_at)}. It can no longer be used to log in.`,
     ],
     action: { label: 'View your login', url: `${baseUrl}/settings/two-factor` },
     closing: ['If this was not you, change your password and tell an Admin of your account.'],

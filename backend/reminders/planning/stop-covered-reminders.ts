@@ -12,15 +12,14 @@ import { readFacts } from './facts.ts'
 
 /**
  * Cancels each waiting reminder that states less money on account for an invoice than now covers it. Reminders that are
- * being sent cannot be cancelled, and are returned as in flight. `incoming` is money that is about to be recorded, if
- * there is any.
+ * being sent cannot be cancelled, and are returned as in flight. `incoming` is money that is about to be recorded on
+ * account.
  */
 export async function stopCoveredReminders(
   tx: Transaction,
   { id, account_id: accountId }: Pick<DebtorRow, 'id' | 'account_id'>,
-  incoming: IncomingMoney | undefined,
+  { incoming, detail }: { readonly incoming?: IncomingMoney; readonly detail: string },
   now: Date,
-  detail = 'money was received on account',
 ): Promise<StoppedMessages> {
   const waiting = await readWaiting(tx, { accountId, debtorId: id })
   if (waiting.length === 0) return { cancelledIds: [], inFlightIds: [] }

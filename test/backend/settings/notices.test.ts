@@ -91,8 +91,12 @@ t.test(
     const mails = await sent()
     t.strictSame(recipients(mails), [ADA, BEN])
     const textTo = (email: string) => mails.find(({ to }) => to.includes(email))?.mail.text
-    matches(t, textTo(BEN), containing('ada@acme.nl turned it off for their own login'))
-    matches(t, textTo(ADA), containing('It was removed from the login of ada@acme.nl, on'))
+    matches(
+      t,
+      textTo(BEN),
+      containing('ada@acme.nl turned off two-factor authentication for their own login'),
+    )
+    matches(t, textTo(ADA), containing('app was removed from the login of ada@acme.nl, on'))
     await turnOff(OPERATOR)
     t.strictSame(recipients(await sent()), [ADA, BEN])
     const actionContext = { actor: OPERATOR, now: backend.now }
