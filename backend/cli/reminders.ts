@@ -10,10 +10,10 @@ import { readCoveredInvoices } from '../messages/messages.ts'
 import { renderMessage } from '../messages/representation.ts'
 import { moneyText } from '../money/money-text.ts'
 import {
-  type Approval,
   type Decision,
   decideApproval,
-  listApprovals,
+  listPendingApprovals,
+  type PendingApproval,
 } from '../reminders/approvals.ts'
 import { type PreviewedMessage, previewReminders } from '../reminders/preview.ts'
 import { rehearse } from '../reminders/rehearsal.ts'
@@ -94,7 +94,7 @@ export const reminderCommands: readonly Command[] = [
     async run({ account: id }, context) {
       const { read } = await context.database()
       await getAccount(read, id)
-      const approvals = await listApprovals(read, id)
+      const approvals = await listPendingApprovals(read, id)
       return {
         json: approvals.map(({ message, debtorName, invoices, expiresAt, seen }) => ({
           ...renderMessage(
@@ -254,7 +254,7 @@ function renderRun(messages: readonly MessageRow[]): string {
   )
 }
 
-function renderApproval({ message, debtorName, invoices, expiresAt }: Approval): string {
+function renderApproval({ message, debtorName, invoices, expiresAt }: PendingApproval): string {
   return [
     `${message.id}: ${message.stage}, to ${debtorName} <${message.recipient}>, until ${expiresAt}`,
     ...invoices.map(

@@ -17,7 +17,7 @@ import { changeMessage, REMINDERS_DUE } from '../messages/lifecycle.ts'
 import { amountDemanded, type Facts, readFacts } from './planning/facts.ts'
 
 /** A message that awaits approval, with the content that is shown to the person who decides. */
-export interface Approval {
+export interface PendingApproval {
   readonly message: MessageRow
   readonly debtorName: string
   /** The text as HTML. */
@@ -40,29 +40,29 @@ export type Decision =
  * Returns at most `limit` messages that await approval, oldest first. A message is included as soon as its text is
  * written, which is shortly after the planning.
  */
-export async function listApprovals(
+export async function listPendingApprovals(
   reader: Reader,
   accountId: string,
   limit = 200,
-): Promise<Approval[]> {
-  const rows = await selectApprovals(reader, accountId)
+): Promise<PendingApproval[]> {
+  const rows = await selectPendingApprovals(reader, accountId)
     .orderBy('messages.created_at')
     .orderBy('messages.id')
     .limit(limit)
     .execute()
-  return rows.map(approvalOf)
+  return rows.map(pendingApprovalOf)
 }
 
 /** Returns undefined if the message does not await a decision, or has no text yet. */
-export async function findApproval(
+export async function findPendingApproval(
   reader: Reader,
   accountId: string,
   messageId: string,
-): Promise<Approval | undefined> {
-  const row = await selectApprovals(reader, accountId)
+): Promise<PendingApproval | undefined> {
+  const row = await selectPendingApprovals(reader, accountId)
     .where('messages.id', '=', messageId)
     .executeTakeFirst()
-  return row && approvalOf(row)
+  return row && pendingApprovalOf(row)
 }
 
 /** Returns the log of the message's states, oldest first. */
@@ -96,7 +96,7 @@ export async function decideApproval(
   const found = await findMessage(tx, accountId, messageId)
   if (found === undefined) throw new Problem('not_found', `There is no message ${messageId}.`)
   await lockDebtor(tx, accountId, found.debtor_id)
-  const approval = await findApproval(tx, accountId, messageId)
+  const approval = await findPendingApproval(tx, accountId, messageId)
   if (approval === undefined) throw await notAwaitingDecision(tx, accountId, messageId)
   if (approval.expiresAt <= actionContext.now.toISOString()) {
     throw new Problem(
@@ -143,7 +143,7 @@ export function contentDigestOf(
 
 async function approve(
   tx: Transaction,
-  { message, seen }: Approval,
+  { message, seen }: PendingApproval,
   actionContext: ActionContext,
 ): Promise<void> {
   const now = actionContext.now.toISOString()
@@ -163,7 +163,7 @@ async function approve(
 
 async function reject(
   tx: Transaction,
-  { message, invoices }: Approval,
+  { message, invoices }: PendingApproval,
   reason: string,
   actionContext: ActionContext,
 ): Promise<void> {
@@ -200,7 +200,7 @@ function decisionFields({ actor: { type, id, label }, now }: ActionContext) {
   }
 }
 
-function selectApprovals(reader: Reader, accountId: string) {
+function selectPendingApprovals(reader: Reader, accountId: string) {
   return reader
     .selectFrom('messages')
     .innerJoin('reminders', 'reminders.message_id', 'messages.id')
@@ -222,7 +222,7 @@ type ApprovalRow = MessageRow & {
   readonly logo_id: string | null
 }
 
-function approvalOf({
+function pendingApprovalOf({
   facts: text,
   run_at,
   debtor_name,
@@ -230,7 +230,7 @@ function approvalOf({
   sender_name,
   logo_id,
   ...message
-}: ApprovalRow): Approval {
+}: ApprovalRow): PendingApproval {
   const facts = readFacts(text)
   return {
     message,

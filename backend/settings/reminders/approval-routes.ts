@@ -10,11 +10,11 @@ import { findMessage } from '../../messages/message.ts'
 import { listMessages, readCoveredInvoices } from '../../messages/messages.ts'
 import { renderMessage } from '../../messages/representation.ts'
 import {
-  type Approval,
   type Decision,
   decideApproval,
-  findApproval,
-  listApprovals,
+  findPendingApproval,
+  listPendingApprovals,
+  type PendingApproval,
   readHistory,
 } from '../../reminders/approvals.ts'
 import { earliestSendingTime } from '../../reminders/sending-time.ts'
@@ -44,7 +44,7 @@ export const approvalPages: readonly SessionPage[] = [
     path: PATH,
     async handle({ session, now }, { database: { read } }) {
       const { id: accountId } = session.account
-      const approvals = await listApprovals(read, accountId, SHOWN_MAX)
+      const approvals = await listPendingApprovals(read, accountId, SHOWN_MAX)
       const [awaitingApproval, decided] = await Promise.all([
         countAwaitingApproval(read, accountId),
         listDecidedMessages(read, accountId, DECIDED_MAX),
@@ -76,7 +76,7 @@ export const approvalPages: readonly SessionPage[] = [
     path: `${PATH}/{id}/approve`,
     adminsOnly: ADMINS_ONLY,
     async handle({ session, id, query, now }, { database: { read } }) {
-      const approval = await findApproval(read, session.account.id, id)
+      const approval = await findPendingApproval(read, session.account.id, id)
       if (approval === undefined) return { location: `/settings/messages/${id}` }
       const sendsAt = await sendingTime(read, session.account.id, approval.message.debtor_id, now)
       const view = { session, now, approval, sendsAt, seen: query.get('seen') ?? approval.seen }
@@ -174,7 +174,7 @@ async function readView(
   { database: { read } }: SettingsDeps,
 ): Promise<ApprovalView | undefined> {
   const { id: accountId } = session.account
-  const approval = await findApproval(read, accountId, id)
+  const approval = await findPendingApproval(read, accountId, id)
   if (approval === undefined) return undefined
   const { debtor_id } = approval.message
   const ids = approval.invoices.map((invoice) => invoice.id)
@@ -209,7 +209,7 @@ async function decidedJson({ session, id }: SessionRequest, { database: { read }
   return renderMessage(row, (await readCoveredInvoices(read, accountId, [id])).get(id) ?? [])
 }
 
-function represent({ message, invoices, expiresAt, seen }: Approval) {
+function represent({ message, invoices, expiresAt, seen }: PendingApproval) {
   const ids = invoices.map(({ id }) => id)
   return { ...renderMessage(message, ids), body: message.body, expires_at: expiresAt, seen }
 }

@@ -3,7 +3,7 @@ import type { InvoiceRow, MessageRow, MessageTransitionRow } from '../../databas
 import { type Html, html } from '../../html/html.ts'
 import type { Language } from '../../mail/wording/languages.ts'
 import type { DecidedMessage } from '../../messages/approval-log.ts'
-import type { Approval } from '../../reminders/approvals.ts'
+import type { PendingApproval } from '../../reminders/approvals.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import { renderConfirmPage } from '../shell/confirm-page.ts'
 import { renderFaults, renderPage } from '../shell/layout.ts'
@@ -24,7 +24,7 @@ const PATH = '/settings/approvals'
 
 interface ApprovalsView {
   readonly session: Session
-  readonly approvals: readonly Approval[]
+  readonly approvals: readonly PendingApproval[]
   /** The number of all reminders that wait for approval. */
   readonly awaitingApproval: number
   /** Reminders that were decided or lapsed recently. */
@@ -51,7 +51,7 @@ ${decided.length > 0 && renderDecided(view)}`
 }
 
 function renderWaiting(
-  { message, debtorName, expiresAt, invoices }: Approval,
+  { message, debtorName, expiresAt, invoices }: PendingApproval,
   view: ApprovalsView,
 ): Html {
   const { timezone } = view.session.account
@@ -97,7 +97,7 @@ function outcomeOf(row: DecidedMessage): Html {
 export interface ApprovalView {
   readonly session: Session
   readonly now: Date
-  readonly approval: Approval
+  readonly approval: PendingApproval
   readonly invoices: readonly InvoiceRow[]
   readonly history: readonly MessageTransitionRow[]
   /** The sender as customers will see it. */

@@ -7,7 +7,7 @@ import { readShapes } from '../../../backend/database/shape.ts'
 import { pauseChasing, resumeChasing } from '../../../backend/debtors/chasing.ts'
 import { eraseDebtor } from '../../../backend/erasure/erasure.ts'
 import type { Mail } from '../../../backend/mail/mail.ts'
-import { decideApproval, listApprovals } from '../../../backend/reminders/approvals.ts'
+import { decideApproval, listPendingApprovals } from '../../../backend/reminders/approvals.ts'
 import { runPlanning } from '../../../backend/reminders/planning/planning-run.ts'
 import { sendRound } from '../../../backend/reminders/sending/send-worker.ts'
 import { startMailService } from '../../fixtures/reminders/mail-service.ts'
@@ -52,7 +52,7 @@ t.test(
       await sendRound(deps, 1)
     }
     t.ok(sent.length >= 2, `${sent.length} reminders were sent`)
-    const [requested] = await listApprovals(database.read, accountId)
+    const [requested] = await listPendingApprovals(database.read, accountId)
     t.ok(requested, 'a reminder waits for approval')
     if (requested !== undefined) {
       const decision = { approve: false, reason: 'Jansen called' } as const

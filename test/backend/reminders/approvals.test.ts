@@ -2,9 +2,9 @@ import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { resumeInvoice } from '../../../backend/invoices/actions.ts'
 import {
-  type Approval,
   decideApproval,
-  listApprovals,
+  listPendingApprovals,
+  type PendingApproval,
   readHistory,
 } from '../../../backend/reminders/approvals.ts'
 import { previewReminders } from '../../../backend/reminders/preview.ts'
@@ -23,8 +23,8 @@ async function startWithApproval(t: Parameters<typeof startEngine>[0]) {
   return { engine, invoice, approval }
 }
 
-function pendingApprovals({ books }: Engine): Promise<Approval[]> {
-  return listApprovals(books.backend.database.read, books.accountId)
+function pendingApprovals({ books }: Engine): Promise<PendingApproval[]> {
+  return listPendingApprovals(books.backend.database.read, books.accountId)
 }
 
 function decide({ books }: Engine, id: string, decision: Parameters<typeof decideApproval>[3]) {

@@ -4,7 +4,7 @@ import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import type { DebtorDetails } from '../../../backend/debtors/details.ts'
 import type { WordingKey } from '../../../backend/mail/wording/account-wordings.ts'
 import { defaultWording } from '../../../backend/mail/wording/wording.ts'
-import { type Approval, listApprovals } from '../../../backend/reminders/approvals.ts'
+import { listPendingApprovals, type PendingApproval } from '../../../backend/reminders/approvals.ts'
 import {
   changeDebtorDetails,
   changePaymentDetails,
@@ -33,8 +33,8 @@ function setPaymentDetails({ books }: Engine, details: typeof OLD_DETAILS): Prom
   )
 }
 
-async function pendingApproval({ books }: Engine): Promise<Approval | undefined> {
-  const [first] = await listApprovals(books.backend.database.read, books.accountId)
+async function pendingApproval({ books }: Engine): Promise<PendingApproval | undefined> {
+  const [first] = await listPendingApprovals(books.backend.database.read, books.accountId)
   return first
 }
 

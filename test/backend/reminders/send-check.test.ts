@@ -7,7 +7,7 @@ import { stampOf } from '../../../backend/database/stamp.ts'
 import { pauseChasing } from '../../../backend/debtors/chasing.ts'
 import { editDebtor } from '../../../backend/debtors/details.ts'
 import { resumeInvoice } from '../../../backend/invoices/actions.ts'
-import { listApprovals } from '../../../backend/reminders/approvals.ts'
+import { listPendingApprovals } from '../../../backend/reminders/approvals.ts'
 import { matches } from '../../fixtures/matches.ts'
 import { type Engine, startEngine } from '../../fixtures/reminders/engine.ts'
 
@@ -251,7 +251,8 @@ t.test('a message is sent only with the text that was approved', async (t) => {
   await engine.planAndSendAt('2026-11-11T08:00:00.000Z')
   await engine.planAndSendAt('2026-11-23T20:00:00.000Z')
   await engine.planAndSendAt('2026-11-24T08:00:00.000Z')
-  const [seen] = await listApprovals(engine.books.backend.database.read, engine.books.accountId)
+  const { backend, accountId } = engine.books
+  const [seen] = await listPendingApprovals(backend.database.read, accountId)
   await engine.decide({ approve: true })
   await pay(engine, invoice, 1000)
   await engine.planAndSendAt('2026-11-24T09:00:00.000Z')
