@@ -1,8 +1,8 @@
 /**
  * Generates a year of one account's records, with any number of invoices. There is a debtor for every ten invoices.
  * Most older invoices are paid, most newer invoices are open, and there are reminders about invoices that were paid
- * late. Every value is computed from the number of its record, so that a caller knows the records without reading
- * them.
+ * late or not at all. Every value is computed from the number of its record, so that a caller knows the records without
+ * reading them.
  */
 import { sql } from 'kysely'
 import type { Database, Transaction } from '../../../backend/database/database.ts'
@@ -71,7 +71,7 @@ export function paidAt(ledger: Ledger, index: number): Date | undefined {
   return at < ledger.now ? at : undefined
 }
 
-/** Returns when a reminder about the invoice was sent: three days after the due date, if the invoice was not paid. */
+/** Returns when a reminder about the invoice was sent: three days after the due date; undefined if it was paid by then. */
 export function remindedAt(ledger: Ledger, index: number): Date | undefined {
   const at = new Date(createdAt(ledger, index).getTime() + (TERMS_DAYS + 3) * DAY_MS)
   const paid = paidAt(ledger, index)
