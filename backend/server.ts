@@ -200,7 +200,7 @@ function closeConnectionsWhile(server: Server, isDraining: () => boolean): void 
 
 /**
  * Refuses new connections. Resolves when all connections are closed, or after `graceMs`. hapi itself would
- * close idle connections at once: calls in transit on them would be lost, and gateways could not know their
+ * close idle connections immediately: calls in transit on them would be lost, and gateways could not know their
  * outcome.
  */
 async function drainConnections({ listener }: Server, graceMs: number): Promise<void> {

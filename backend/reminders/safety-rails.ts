@@ -206,7 +206,7 @@ function notPayable({ message }: Situation): Refusal | undefined {
   return { reason: 'invoice_paid', detail: `invoice ${found.number} is ${status}` }
 }
 
-/** The reason `payment_received` is part of the API. It also stands for a credit note. */
+/** The reason `payment_received` is part of the API. It also stands for a credit. */
 function paymentReceived({ message }: Situation): Refusal | undefined {
   const found = coveredInvoicesOf(message).find(
     ({ state, amountDue }) => state !== undefined && state.amount_due < amountDue,

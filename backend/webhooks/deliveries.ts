@@ -96,7 +96,7 @@ export async function readClaimed(reader: Reader, ids: readonly string[], lease:
     .execute()
 }
 
-/** Releases the lease after an attempt that was aborted, so that another worker sends the delivery at once. */
+/** Releases the lease after an attempt that was aborted, so that another worker sends the delivery immediately. */
 export async function releaseDelivery(
   tx: Transaction,
   delivery: Pick<ClaimedDelivery, 'id' | 'lease'>,

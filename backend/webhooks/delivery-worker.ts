@@ -1,5 +1,5 @@
 /**
- * Delivers due events in the backend's process. A claimed delivery is sent at once; none is queued in memory.
+ * Delivers due events in the backend's process. A claimed delivery is sent immediately; none is queued in memory.
  * Each process limits its concurrent attempts at an endpoint; while the endpoint fails, the limit is one. A receiver that
  * hangs therefore delays only its own events.
  */

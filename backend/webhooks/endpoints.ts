@@ -118,7 +118,7 @@ export async function pauseEndpoint(
 }
 
 /**
- * Resumes an endpoint. Deliveries that became due meanwhile are sent at once. Deliveries that failed because the
+ * Resumes an endpoint. Deliveries that became due meanwhile are sent immediately. Deliveries that failed because the
  * endpoint was disabled are sent only if a person redelivers them.
  */
 export async function resumeEndpoint(

@@ -1,5 +1,5 @@
 /**
- * Sends a test event: at once, without retries, and even to a paused or disabled endpoint. If a shutdown aborts the
+ * Sends a test event: immediately, without retries, and even to a paused or disabled endpoint. If a shutdown aborts the
  * attempt, the worker of another backend sends the event instead.
  */
 import { randomUUID } from 'node:crypto'

@@ -66,7 +66,7 @@ export function newMessage(
     facts: JSON.stringify(facts),
     approved_hash: null,
     payment_digest: null,
-    // For a message that needs approval, the send check runs at once and writes the text that a person approves.
+    // For a message that needs approval, the send check runs immediately, and writes the text that a person approves.
     run_at: refusal === undefined ? runAt.toISOString() : null,
     lease: null,
     attempts: 0,

@@ -145,7 +145,7 @@ async function sendOne(deps: SendDeps, id: string): Promise<HandOverResult | und
     if (!isRecorded)
       log.warn(
         { message: id },
-        'the result of a hand-over was not recorded: its lease had expired, or a bounce arrived first',
+        'the result of a hand-over was not recorded: the lease had expired, or a bounce arrived first',
       )
     if (result.outcome !== 'accepted') log.info({ message: id, ...result }, 'reminder not accepted')
     return result
