@@ -1,6 +1,6 @@
 /**
- * Calls with valid keys succeed during a flood of well-formed keys that do not exist. The test also prints how long such
- * calls take in comparison to calls during a flood of malformed keys.
+ * Calls with valid keys succeed during a flood of well-formed keys that do not exist. The test also prints how long
+ * they take compared to calls during a flood of malformed keys.
  */
 import t from 'tap'
 import { Agent } from 'undici'

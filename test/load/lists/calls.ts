@@ -177,7 +177,7 @@ function updatedInNewerHalf(dataset: Dataset): string {
   return `updated_since=${beginOfNewerHalf(dataset)}`
 }
 
-/** Returns the first invoice of the newer half that has a payment or message, and the time that `when` returns for it. */
+/** Returns the number of the first invoice of the newer half for which `when` returns a time, and that time. */
 function halfwayOf(ledger: Ledger, when: (ledger: Ledger, index: number) => Date | undefined) {
   for (let index = Math.floor(ledger.invoices / 2); index < ledger.invoices; index++) {
     const at = when(ledger, index)

@@ -71,7 +71,7 @@ export function paidAt(ledger: Ledger, index: number): Date | undefined {
   return at < ledger.now ? at : undefined
 }
 
-/** Returns when a reminder about the invoice was sent: three days after the due date; undefined if it was paid by then. */
+/** Returns when a reminder was sent: three days after the due date; undefined if the invoice was paid by then. */
 export function remindedAt(ledger: Ledger, index: number): Date | undefined {
   const at = new Date(createdAt(ledger, index).getTime() + (TERMS_DAYS + 3) * DAY_MS)
   const paid = paidAt(ledger, index)
