@@ -9,17 +9,17 @@ import { type DeferredWrites, deferWrites } from '../background/deferred-writes.
 import type { Database, Transaction } from '../database/database.ts'
 
 export interface LastUsed extends DeferredWrites {
-  stamp(keyId: string, at: Date): void
+  record(keyId: string, at: Date): void
 }
 
 export function createLastUsed(database: Database, log: Logger): LastUsed {
-  let stamps = new Map<string, string>()
+  let timestamps = new Map<string, string>()
   const { scheduleWrite, ...deferred } = deferWrites({ subject: 'last use of keys', log, write })
 
   async function write(): Promise<boolean> {
-    const pending = stamps
+    const pending = timestamps
     if (pending.size === 0) return false
-    stamps = new Map()
+    timestamps = new Map()
     const written = new Set<string>()
     try {
       // All backends write the keys in the same order, which prevents deadlocks.
@@ -30,17 +30,17 @@ export function createLastUsed(database: Database, log: Logger): LastUsed {
       return true
     } catch (error) {
       // Timestamps that were set in the meantime are newer, so they replace the unwritten ones.
-      stamps = new Map([...[...pending].filter(([id]) => !written.has(id)), ...stamps])
+      timestamps = new Map([...[...pending].filter(([id]) => !written.has(id)), ...timestamps])
       throw error
     }
   }
 
   return {
     ...deferred,
-    stamp(keyId, at) {
+    record(keyId, at) {
       const text = at.toISOString()
-      const known = stamps.get(keyId)
-      if (known === undefined || known < text) stamps.set(keyId, text)
+      const known = timestamps.get(keyId)
+      if (known === undefined || known < text) timestamps.set(keyId, text)
       scheduleWrite()
     },
   }

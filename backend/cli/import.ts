@@ -105,7 +105,7 @@ export const importCommands: readonly Command[] = [
           key,
           connections: CONCURRENCY,
           stop,
-          onWait: (reason, untilMs) => progress.wait(reason, untilMs),
+          onWait: (reason, untilMs) => progress.showWait(reason, untilMs),
         })
         try {
           return await importLedger({

@@ -51,15 +51,15 @@ export const reminderCommands: readonly Command[] = [
     async run({ account: id, days }, context) {
       const { read } = await context.database()
       const { timezone } = await getAccount(read, id)
-      const ahead = parseDays(days)
-      const messages = await previewReminders(read, id, context.now, ahead)
+      const dayCount = parseDays(days)
+      const messages = await previewReminders(read, id, context.now, dayCount)
       return {
         json: {
           account_id: id,
           now: context.now.toISOString(),
           messages: messages.map(renderPreviewed),
         },
-        text: renderPreview(messages, timezone, ahead),
+        text: renderPreview(messages, timezone, dayCount),
       }
     },
   }),

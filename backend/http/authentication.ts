@@ -93,7 +93,7 @@ async function authenticate(
     return 'revision_changed'
   }
   if (isExpired(row, now)) return 'key_expired'
-  lastUsed.stamp(row.key_id, now)
+  lastUsed.record(row.key_id, now)
   checkAddress(row.allowed_addresses, request)
   return callerOf(row)
 }

@@ -61,7 +61,7 @@ export function internalRoutes(deps: InternalDeps): ServerRoute[] {
 
 /**
  * Reads committed state: a look-up that starts after the response to a revocation returns the key as revoked.
- * An unknown key is a result, not an error. Results are in the order of the digests.
+ * That a key does not exist is a result, not an error. Results are in the order of the digests.
  */
 async function lookUp(digests: readonly string[], deps: InternalDeps) {
   const rows = await findKeysByDigest(deps.database.read, digests, deps.peppers)
@@ -76,7 +76,7 @@ function describeKey(
   if (row.revoked_at !== null) return { found: true, revoked: true }
   const now = clock()
   if (isExpired(row, now)) return { found: true, revoked: false, expired: true }
-  lastUsed.stamp(row.key_id, now)
+  lastUsed.record(row.key_id, now)
   const { key, account } = callerOf(row)
   const expiresAt = now.getTime() + PRINCIPAL_LIFETIME_MS
   const principal = {

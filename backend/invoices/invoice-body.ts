@@ -8,8 +8,8 @@ import {
   externalId,
   httpsUrl,
   matching,
+  objectId,
   oneOf,
-  reference,
   text,
 } from '../validation/fields.ts'
 import type { NewInvoice } from './invoices.ts'
@@ -37,7 +37,7 @@ const poNumber = text({ max: 64, min: 0 })
 const notes = text({ max: 2000, min: 0, lines: true })
 
 export const invoiceBody = object<InvoiceBody>({
-  debtor_id: optional(reference),
+  debtor_id: optional(objectId),
   debtor_external_id: optional(text({ max: 128 })),
   number: optional(matching(/\S/, 'text that is not blank', { max: 64 })),
   external_id: optional(externalId),

@@ -6,8 +6,8 @@ import { todayIn } from '../calendar/calendar.ts'
 import {
   calendarDate,
   currencyFilter,
+  objectId,
   parsed,
-  reference,
   severalOf,
   text,
 } from '../validation/fields.ts'
@@ -18,7 +18,7 @@ import { renderInvoice } from './representation.ts'
 
 const FILTERS = {
   external_id: text({ max: 128 }),
-  debtor_id: reference,
+  debtor_id: objectId,
   number: text({ max: 64 }),
   status: severalOf(['draft', 'open', 'partially_paid', 'paid', 'void', 'written_off']),
   currency: currencyFilter,

@@ -2,7 +2,7 @@ import { listOperation } from '../api/list.ts'
 import type { Call, Operation } from '../api/operation.ts'
 import type { Reader } from '../database/database.ts'
 import type { MessageRow } from '../database/tables.ts'
-import { instant, oneOf, reference } from '../validation/fields.ts'
+import { instant, objectId, oneOf } from '../validation/fields.ts'
 import { listMessages, readCoveredInvoices } from './messages.ts'
 import { renderMessage } from './representation.ts'
 
@@ -21,8 +21,8 @@ const STATUSES = [
 ] as const
 
 const FILTERS = {
-  debtor_id: reference,
-  invoice_id: reference,
+  debtor_id: objectId,
+  invoice_id: objectId,
   channel: oneOf(['email', 'sms', 'letter', 'call']),
   stage: oneOf(['friendly', 'reminder', 'firm', 'final']),
   status: oneOf(STATUSES),

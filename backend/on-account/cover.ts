@@ -52,8 +52,7 @@ export async function readMoneyOnAccount(
   return new Map(
     [...byDebtor].map(([id, sums]) => [
       id,
-      // PostgreSQL returns sums as text, because they may exceed 64 bits.
-      new Map(sums.map(({ currency, amount }) => [currency, Number(amount)])),
+      new Map(sums.map(({ currency, amount }) => [currency, amount])),
     ]),
   )
 }
@@ -71,7 +70,7 @@ const sumMoneyOnAccount = prepared(
       .select((eb) => [
         'debtor_id',
         'currency',
-        eb.fn.sum<number | string>('unapplied_amount').as('amount'),
+        eb.fn.sum<number>('unapplied_amount').as('amount'),
       ])
       .where('debtor_id', 'in', debtorIds)
       .where(IS_ON_ACCOUNT)

@@ -8,8 +8,8 @@ import {
   calendarDate,
   currency,
   externalId,
+  objectId,
   oneOf,
-  reference,
   text,
 } from '../validation/fields.ts'
 import type { NewPayment, PaymentTarget } from './payments.ts'
@@ -46,12 +46,12 @@ const receivedOn = calendarDate.custom((date: string, helpers) => {
 export const paymentBody = object<PaymentBody>({
   amount: requiredNotNull(amount),
   currency: required(currency),
-  invoice_id: optional(reference),
+  invoice_id: optional(objectId),
   allocations: list(
-    object<AllocationBody>({ invoice_id: required(reference), amount: requiredNotNull(amount) }),
+    object<AllocationBody>({ invoice_id: required(objectId), amount: requiredNotNull(amount) }),
     { max: 100 },
   ).empty(null),
-  debtor_id: optional(reference),
+  debtor_id: optional(objectId),
   allow_overpayment: optional(boolean),
   received_on: optional(receivedOn),
   method: optional(oneOf(['bank_transfer', 'card', 'direct_debit', 'cash', 'cheque', 'other'])),

@@ -5,7 +5,7 @@ import { type WriteContext, writeOperation } from '../api/write.ts'
 import type { Reader } from '../database/database.ts'
 import type { PaymentRow } from '../database/tables.ts'
 import { parseCurrency } from '../money/money.ts'
-import { calendarDate, currencyFilter, reference, text } from '../validation/fields.ts'
+import { calendarDate, currencyFilter, objectId, text } from '../validation/fields.ts'
 import { canonicalJson, type JsonObject } from '../validation/json.ts'
 import { newPayment, paymentBody } from './payment-body.ts'
 import { findPaymentByKey, listPayments, readAllocations } from './payment-list.ts'
@@ -14,8 +14,8 @@ import { renderPayment } from './representation.ts'
 
 const FILTERS = {
   external_id: text({ max: 128 }),
-  debtor_id: reference,
-  invoice_id: reference,
+  debtor_id: objectId,
+  invoice_id: objectId,
   currency: currencyFilter,
   received_since: calendarDate,
   received_before: calendarDate,

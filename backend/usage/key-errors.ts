@@ -39,7 +39,7 @@ export async function readTopErrors(reader: Reader, keyId: string, now: Date): P
     .selectFrom('key_errors')
     .select(({ fn }) => [
       'code',
-      fn.sum<number | string>('calls').as('sum'),
+      fn.sum<number>('calls').as('sum'),
       fn.max('day').as('last_day'),
     ])
     .where('key_id', '=', keyId)
@@ -49,6 +49,5 @@ export async function readTopErrors(reader: Reader, keyId: string, now: Date): P
     .orderBy('code')
     .limit(TOP_MAX)
     .execute()
-  // PostgreSQL returns sums as text, because they may exceed 64 bits.
-  return rows.map(({ code, sum, last_day }) => ({ code, calls: Number(sum), lastDay: last_day }))
+  return rows.map(({ code, sum, last_day }) => ({ code, calls: sum, lastDay: last_day }))
 }

@@ -37,7 +37,10 @@ export interface OperationCalls {
   readonly errors: number
 }
 
-/** Returns the operations that the key has called in the last 24 hours, the most frequent first. */
+/**
+ * Returns the operations that the key has called in the current UTC hour and the 23 hours before it, the most
+ * frequent first.
+ */
 export async function readOperations(
   reader: Reader,
   keyId: string,
@@ -48,8 +51,8 @@ export async function readOperations(
     .selectFrom('key_operations')
     .select(({ fn }) => [
       'operation',
-      fn.sum<number | string>('calls').as('sum'),
-      fn.sum<number | string>('errors').as('error_sum'),
+      fn.sum<number>('calls').as('sum'),
+      fn.sum<number>('errors').as('error_sum'),
     ])
     .where('key_id', '=', keyId)
     .where('hour', '>=', since.slice(0, 'YYYY-MM-DDTHH'.length))
@@ -57,10 +60,5 @@ export async function readOperations(
     .orderBy('sum', 'desc')
     .orderBy('operation')
     .execute()
-  // PostgreSQL returns sums as text, because they may exceed 64 bits.
-  return rows.map(({ operation, sum, error_sum }) => ({
-    operation,
-    calls: Number(sum),
-    errors: Number(error_sum),
-  }))
+  return rows.map(({ operation, sum, error_sum }) => ({ operation, calls: sum, errors: error_sum }))
 }

@@ -59,7 +59,7 @@ export function parsed<T>(
 
 export const externalId = matching(/^\S+$/u, 'visible characters, without spaces', { max: 128 })
 /** The id of an object. Its form is not checked, because an object with a malformed id does not exist. */
-export const reference = text({ max: 64 })
+export const objectId = text({ max: 64 })
 export const calendarDate = parsed(
   (value) => (isCalendarDate(value) ? value : undefined),
   'a date that exists, as YYYY-MM-DD',

@@ -1,7 +1,7 @@
 /**
- * A client of the public API. A request waits while the key's hourly limit is used up, and is retried with the
- * same Idempotency-Key if its outcome is unknown. A request fails after eight attempts, or at once if a retry
- * cannot help. Responses that concern one record (201, 409, 422) are returned. All other failures throw
+ * A client of the public API. Requests wait while the key's hourly limit is used up. A request that gets no response,
+ * or a response that reports a transient failure, is retried up to seven times; a POST is retried with the same
+ * Idempotency-Key. Responses that concern one record (201, 409, 422) are returned. All other failures throw
  * `ImportStopped`.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -39,8 +39,7 @@ export interface Api {
    */
   get(path: string, options?: { readonly attemptsMax?: number }): Promise<Json>
   /**
-   * Returns the response if its status is 201, or if it is 409 or 422, with which the service rejects this
-   * record.
+   * Returns the response if the service created the record (201) or rejected it (409, 422).
    */
   post(path: string, idempotencyKey: string, body: Json): Promise<ApiResponse>
   readonly window: RateLimitWindow | undefined
@@ -67,8 +66,8 @@ export interface ApiOptions {
 /** Eight attempts over about three minutes, which is longer than a restart or a deployment takes. */
 const RETRY_DELAYS_MS = [500, 2000, 5000, 10_000, 30_000, 60_000, 90_000]
 /**
- * Longer than the gateway's default timeouts (10 s for backends, 30 s for responses), so that its 504 arrives
- * first.
+ * Longer than the gateway waits for a backend and for a slow client by default (10 s and 30 s), so that the gateway
+ * ends the request first.
  */
 const RESPONSE_TIMEOUT_MS = 40_000
 const CONNECT_TIMEOUT_MS = 10_000

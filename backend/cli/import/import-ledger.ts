@@ -74,7 +74,7 @@ export async function importLedger(options: ImportOptions): Promise<Output> {
   const calls = countCalls(before, records)
   progress.note(describeWork(before, calls, api))
 
-  let posted: Posted = { debtors: 0, invoices: 0, payments: 0, refusals: [] }
+  let posted: Posted = { debtors: 0, invoices: 0, payments: 0, rejected: [] }
   let comparison = before
   if (calls > 0 && !dryRun) {
     posted = await postAll(options, before)

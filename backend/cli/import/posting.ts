@@ -9,7 +9,7 @@ import type { LedgerCustomer } from '../../import/ledger.ts'
 import { type Api, type ApiResponse, ImportStopped, type Json } from './api.ts'
 
 /** A record that the service rejected. */
-export interface Refusal {
+export interface RejectedRecord {
   readonly record: string
   readonly code: string
   readonly detail: string
@@ -20,7 +20,7 @@ export interface Posted {
   debtors: number
   invoices: number
   payments: number
-  readonly refusals: Refusal[]
+  readonly rejected: RejectedRecord[]
 }
 
 export interface PostingOptions {
@@ -39,7 +39,7 @@ export interface PostingOptions {
  * The import stops after this many rejections, because they usually have the same cause, and each of them
  * counts against the hourly limit.
  */
-const REFUSALS_MAX = 100
+const REJECTED_MAX = 100
 
 /**
  * Each payment directly follows its invoice: an interrupted import leaves at most `concurrency` settled
@@ -47,7 +47,7 @@ const REFUSALS_MAX = 100
  */
 export async function postMissing(options: PostingOptions): Promise<Posted> {
   const { api, customers, rows, concurrency, chaseOverdue, onDone } = options
-  const posted: Posted = { debtors: 0, invoices: 0, payments: 0, refusals: [] }
+  const posted: Posted = { debtors: 0, invoices: 0, payments: 0, rejected: [] }
 
   /** Returns the id of the new or existing record; undefined if the service rejected it. */
   async function post(
@@ -61,20 +61,20 @@ export async function postMissing(options: PostingOptions): Promise<Posted> {
     if (response.status === 201 && !response.replayed) posted[kind]++
     const id = response.status === 201 ? response.body['id'] : response.body['existing_id']
     if (typeof id === 'string') return id
-    posted.refusals.push({ record, ...explainRefusal(response) })
-    if (posted.refusals.length < REFUSALS_MAX) return undefined
+    posted.rejected.push({ record, ...explainRejection(response) })
+    if (posted.rejected.length < REJECTED_MAX) return undefined
     throw new ImportStopped(
-      `The service rejected ${REFUSALS_MAX} records. The last was ${record}: ${explainRefusal(response).detail}`,
+      `The service rejected ${REJECTED_MAX} records. The last was ${record}: ${explainRejection(response).detail}`,
     )
   }
 
-  const refused = new Set<string>()
+  const rejectedCustomers = new Set<string>()
   await inParallel(customers, concurrency, async (customer) => {
     const id = await post('debtors', `customer ${customer.id}`, debtorBodyOf(customer))
-    if (id === undefined) refused.add(customer.externalId)
+    if (id === undefined) rejectedCustomers.add(customer.externalId)
   })
   await inParallel(rows, concurrency, async ({ invoice, invoiceId, paymentMissing }) => {
-    if (refused.has(invoice.customerExternalId)) return
+    if (rejectedCustomers.has(invoice.customerExternalId)) return
     const name = `line ${invoice.line}, invoice ${invoice.number}`
     const id = invoiceId ?? (await post('invoices', name, invoiceBodyOf(invoice, chaseOverdue)))
     if (id === undefined || !paymentMissing) return
@@ -93,7 +93,7 @@ function idempotencyKey(kind: string, externalId: string): string {
   return `import-${kind}-${name}`
 }
 
-function explainRefusal({ status, body }: ApiResponse): { code: string; detail: string } {
+function explainRejection({ status, body }: ApiResponse): { code: string; detail: string } {
   const errors = Array.isArray(body['errors']) ? body['errors'] : []
   const fields = errors.map(
     (error: { pointer?: unknown; detail?: unknown }) => `${error.pointer} ${error.detail}`,

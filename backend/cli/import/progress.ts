@@ -14,13 +14,13 @@ export interface Progress {
   /** Writes a line that is not overwritten. */
   note(line: string): void
   /**
-   * `total` is undefined if it is not known beforehand. `minSecondsLeft` returns the minimum duration that
-   * the rate limit allows for the remaining records.
+   * Begins a phase of the work. `total` is undefined if it is not known beforehand. `minSecondsLeft` returns the
+   * least time in which the rate limit allows the remaining records.
    */
   begin(label: string, total?: number, minSecondsLeft?: (remaining: number) => number): void
   advance(count?: number): void
-  /** Shows why the work waits, until `untilMs` or the next call of `advance`. */
-  wait(reason: string, untilMs: number): void
+  /** Shows why the work waits: until `untilMs` or the next call of `advance`. */
+  showWait(reason: string, untilMs: number): void
   /** Ends the phase and keeps its last line. */
   end(): void
 }
@@ -84,7 +84,7 @@ export function createProgress(stream: ProgressStream): Progress {
       // Another request may still wait in the background, but the work continues.
       wait = undefined
     },
-    wait(reason, untilMs) {
+    showWait(reason, untilMs) {
       wait = { reason, untilMs }
     },
     end() {

@@ -30,7 +30,7 @@ export function renderReport(result: ImportResult): Output & { readonly agrees: 
   const { comparison, posted } = result
   const missing = countMissing(comparison)
   const agrees =
-    comparison.differences.length + posted.refusals.length === 0 &&
+    comparison.differences.length + posted.rejected.length === 0 &&
     missing.customers + missing.invoices + missing.payments === 0
   return {
     agrees,
@@ -92,12 +92,12 @@ function renderTotals(currency: string, file: Totals, service: Totals): string {
 
 function renderLists({ comparison, posted }: ImportResult): string[] {
   const differences = comparison.differences.map(describeDifference)
-  const refusals = posted.refusals.map(
+  const rejected = posted.rejected.map(
     ({ record, code, detail }) => `  ${record}: ${code}, ${detail}`,
   )
   return [
     ...(differences.length > 0 ? [`Differences:\n${shorten(differences)}`] : []),
-    ...(refusals.length > 0 ? [`Rejected records:\n${shorten(refusals)}`] : []),
+    ...(rejected.length > 0 ? [`Rejected records:\n${shorten(rejected)}`] : []),
   ]
 }
 
@@ -115,12 +115,12 @@ function describeDisagreement({ comparison, posted, dryRun }: ImportResult): str
   const missing = `missing at the service: ${count(customers, 'customer')}, ${count(invoices, 'invoice')}, ${count(payments, 'payment')}`
   const found = `${count(comparison.differences.length, 'difference')}; ${missing}`
   if (dryRun) return `${found}.`
-  return `The file and the service do not agree: ${count(posted.refusals.length, 'rejected record')}; ${found}.`
+  return `The file and the service do not agree: ${count(posted.rejected.length, 'rejected record')}; ${found}.`
 }
 
 function representResult(result: ImportResult, agrees: boolean) {
   const { file, account, dryRun, posted, comparison, calls, seconds } = result
-  const { refusals, ...recorded } = posted
+  const { rejected, ...recorded } = posted
   return {
     file,
     account: { id: account.id, name: account.name },
@@ -136,7 +136,7 @@ function representResult(result: ImportResult, agrees: boolean) {
     })),
     other_invoices: comparison.otherInvoices,
     differences: comparison.differences,
-    refusals,
+    refusals: rejected,
     calls,
     seconds: Math.round(seconds * 10) / 10,
   }

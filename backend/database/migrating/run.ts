@@ -102,14 +102,14 @@ async function runStep(
 ): Promise<void> {
   const { runWithoutBlocking } = target
   if (step.kind === 'transaction' || runWithoutBlocking === undefined) {
-    await runOnce(target, at, async (tx) => {
+    await runAndRecord(target, at, async (tx) => {
       await runInTransaction(target, tx, step)
       return undefined
     })
     return
   }
   await runWithoutBlocking(step)
-  await runOnce(target, at, async () => undefined)
+  await runAndRecord(target, at, async () => undefined)
 }
 
 /**
@@ -132,7 +132,7 @@ async function runBackfill(
     let limit = BATCH_ROWS_MIN
     for (;;) {
       const measured = { rows: 0, ms: 0 }
-      const isStepDone = await runOnce(target, at, async (tx, position) => {
+      const isStepDone = await runAndRecord(target, at, async (tx, position) => {
         const from = performance.now()
         const batch = await backfillBatch(tx, step, position, limit)
         measured.rows = batch.rows
@@ -190,11 +190,11 @@ function valuesOf(position: string) {
 }
 
 /**
- * Runs `work` and records it in one transaction, unless another process has completed the step. `work` resolves
- * to the position at which its next call must continue, or to undefined if the step is done. Resolves to
+ * Runs `work` and records its progress in one transaction, unless another process has completed the step. `work`
+ * resolves to the position at which its next call must continue, or to undefined if the step is done. Resolves to
  * whether the step is done.
  */
-function runOnce(
+function runAndRecord(
   target: MigrationTarget,
   { name, index }: StepReference,
   work: (tx: Kysely<unknown>, position: string | null) => Promise<string | undefined>,

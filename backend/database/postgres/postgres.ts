@@ -1,7 +1,7 @@
 /**
  * PostgreSQL: any number of backends on one database. Each transaction runs with READ COMMITTED on a connection
  * of its own; code must lock the rows on which its decisions depend. A transaction that the database aborted,
- * e.g. because of a deadlock, is retried here a few times, so that its caller rarely notices.
+ * e.g. because of a deadlock, is retried a few times by `PostgresDatabase`, so that its caller rarely notices.
  */
 import assert from 'node:assert'
 import { AsyncLocalStorage } from 'node:async_hooks'
@@ -50,8 +50,9 @@ const READERS_MIN = 2
 /** The maximum number of attempts of a transaction. */
 const ATTEMPTS_MAX = 5
 
-/** The context of a transaction's asynchronous calls; inactive once the transaction has ended. */
-interface Running {
+/** The value that `AsyncLocalStorage` returns in the work of a transaction. */
+interface TransactionState {
+  /** False once the work has ended; a statement that the work runs later fails. */
   active: boolean
 }
 
@@ -127,7 +128,7 @@ class PostgresDatabase implements OpenDatabase {
   readonly #readers: PostgresReaders
   readonly #names: StatementNames
   readonly #announcements: PostgresAnnouncements
-  readonly #running = new AsyncLocalStorage<Running>()
+  readonly #running = new AsyncLocalStorage<TransactionState>()
   readonly #begun = new Set<Promise<unknown>>()
   #fault: Error | undefined
   #closing: Promise<void> | undefined
@@ -312,8 +313,8 @@ class PostgresDatabase implements OpenDatabase {
   }
 }
 
-/** Accepts statements only while the transaction runs; a later statement is a bug. */
-function guarded(connection: TransactionConnection, state: Running): DatabaseConnection {
+/** Accepts statements only while the work of the transaction runs; a later statement is a bug. */
+function guarded(connection: TransactionConnection, state: TransactionState): DatabaseConnection {
   return {
     executeQuery: (compiled) => {
       assert(state.active, 'A statement ran outside of its transaction')

@@ -163,7 +163,7 @@ export class WriteQueue {
    */
   async #runGroup(group: readonly Job[]): Promise<number> {
     const settles: (() => void)[] = []
-    let undone = 0
+    let undoneCount = 0
     try {
       const writer = this.#writer ?? (await this.#open())
       this.#writer = writer
@@ -179,11 +179,11 @@ export class WriteQueue {
         if (settles.length > 0 && performance.now() > endsAt) break
         const { settle, isUndone } = await this.#runJob(writer, this.#batches, savepoint, job)
         settles.push(settle)
-        if (isUndone) undone++
+        if (isUndone) undoneCount++
       }
       this.#readers.resume()
       // After the rollback of a single job, an empty transaction is committed.
-      await writer.commit(savepoint === undefined && undone > 0 ? 'rollback; begin' : '')
+      await writer.commit(savepoint === undefined && undoneCount > 0 ? 'rollback; begin' : '')
       this.#fault = undefined
     } catch (error) {
       this.#readers.resume()
@@ -195,8 +195,8 @@ export class WriteQueue {
       return group.length
     }
     const timedOut = group.slice(0, settles.length).filter((job) => job.timedOut).length
-    this.#ended.committed += settles.length - timedOut - undone
-    this.#ended.rolledBack += undone
+    this.#ended.committed += settles.length - timedOut - undoneCount
+    this.#ended.rolledBack += undoneCount
     for (const settle of settles) settle()
     return settles.length
   }

@@ -12,8 +12,8 @@ export interface UserRow {
   /** The encrypted secret of the authenticator app, which is in use once `totp_enabled_at` is set. */
   totp_secret: string | null
   totp_enabled_at: string | null
-  /** The step of the last accepted code. PostgreSQL returns the number as text. */
-  totp_last_step: number | string | null
+  /** The time step of the last accepted code. */
+  totp_last_step: number | null
   created_at: string
   updated_at: string
 }
@@ -60,8 +60,8 @@ export interface PasskeyRow {
   credential_id: string
   /** A COSE key, base64url. */
   public_key: string
-  /** How often the authenticator was used, or 0 if it does not count. PostgreSQL returns the number as text. */
-  sign_count: number | string
+  /** How often the authenticator was used, or 0 if it does not count. */
+  sign_count: number
   /** How browsers reach the authenticator, as a JSON list. */
   transports: string
   created_at: string

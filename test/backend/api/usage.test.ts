@@ -186,8 +186,8 @@ t.test('times of last use of many keys are written in batches, between other wri
   const lastUsed = createLastUsed(database, SILENT)
   const [early, late] = [new Date('2026-11-21T10:00:00.000Z'), new Date('2026-11-21T11:00:00.000Z')]
   const stampAll = (at: Date) => {
-    for (let n = 0; n < 5000; n++) lastUsed.stamp(`key_unknown_${n}`, at)
-    for (const { row } of keys) lastUsed.stamp(row.id, at)
+    for (let n = 0; n < 5000; n++) lastUsed.record(`key_unknown_${n}`, at)
+    for (const { row } of keys) lastUsed.record(row.id, at)
   }
   const before = database.activity().committed
   stampAll(late)

@@ -82,7 +82,7 @@ t.test('a time zone is an IANA name, not an offset', async (t) => {
 })
 
 t.test(
-  'an hour of a day is converted to its instant, or to a later one if clocks skip the hour',
+  'an hour of a day is converted to its instant; if clocks skip the hour, to the hour after or before',
   async (t) => {
     const at = (date: string, hour: number, timezone: string) =>
       instantOf(date, hour, timezone).toISOString()
@@ -91,6 +91,7 @@ t.test(
     t.equal(at('2026-11-21', 18, 'Pacific/Kiritimati'), '2026-11-21T04:00:00.000Z')
     t.equal(at('2026-11-21', 8, 'Asia/Kathmandu'), '2026-11-21T02:15:00.000Z')
     t.equal(at('2026-03-29', 2, 'Europe/Amsterdam'), '2026-03-29T01:00:00.000Z', 'clocks show 3:00')
+    t.equal(at('2026-03-08', 2, 'America/New_York'), '2026-03-08T06:00:00.000Z', 'clocks show 1:00')
   },
 )
 
