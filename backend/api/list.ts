@@ -20,12 +20,13 @@ import {
 const LIMIT_DEFAULT = 50
 const LIMIT_MAX = 200
 
-/** The rows of a page are read in portions, so that a page that ends early has not been read whole. */
+/** The rows of a page are read in portions, so that few rows are read in vain if the page ends early. */
 const PORTION_MAX = LIMIT_DEFAULT
 
 /**
- * A page ends before the row with which its rows would have more characters than this. The event loop is blocked while
- * a page is made: 200 of the largest invoices have 25 MB, and delay all other calls by half a second.
+ * The maximum number of characters in the rows of a page: the page ends before the row that would exceed it, but
+ * contains at least one row. Making a page blocks the event loop: 200 of the largest invoices have 25 MB, and would
+ * delay all other calls by half a second.
  */
 const PAGE_LENGTH_MAX = 2_000_000
 

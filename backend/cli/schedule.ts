@@ -28,19 +28,19 @@ export const scheduleCommands: readonly Command[] = [
         type: 'string',
         value: 'N',
         description:
-          'The number of days before the due date at which a courtesy notice is sent; none sends no courtesy notice.',
+          'The number of days before the due date at which a courtesy notice is sent. With the value none, no courtesy notice is sent.',
       },
       holidays: {
         type: 'string',
         value: 'D,…',
         description:
-          'The holidays as YYYY-MM-DD, on which no reminder is sent, as on weekends; none removes them all.',
+          'The holidays as YYYY-MM-DD: no reminder is sent on these days, nor on weekends. The value none removes all holidays.',
       },
       'chase-from': {
         type: 'string',
         value: 'D',
         description:
-          'A date as YYYY-MM-DD: no reminder is sent for invoices that fell due before it; none removes it.',
+          'A date as YYYY-MM-DD: no reminder is sent for invoices that fell due before this date. The value none removes the date.',
       },
     },
     async run({ account: id, ...options }, context) {

@@ -92,7 +92,7 @@ const SQLITE = [
 ]
 
 const POSTGRES = [
-  // The order in which payments lock these tables. In another order, the step and a payment would wait for each other.
+  // Payments lock these tables in this order. In another order, the step and a payment would wait for each other.
   'lock table debtors, invoices in share row exclusive mode',
   ...logTable('id bigint generated always as identity primary key'),
   `create function log_invoice_change() returns trigger language plpgsql as $$ begin

@@ -10,9 +10,9 @@
 import { type Kysely, PostgresAdapter, sql } from 'kysely'
 
 /**
- * The tables, and the locks that the removal takes on each of them and on `accounts`, in the order in which payments of
- * the last release take theirs. In another order, the step and a payment would wait for each other. That release
- * inserts the idempotency key first, and this insertion locks the account.
+ * For each table, the two tables that its step locks (the table itself and `accounts`), in the order in which payments
+ * of the previous release lock them. In another order, the step and a payment would wait for each other. The previous
+ * release inserts the idempotency key first, and this insertion locks the account.
  */
 const TABLES = {
   payments: 'accounts, payments',

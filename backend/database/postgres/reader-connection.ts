@@ -62,8 +62,8 @@ export class ReaderConnection {
     }
   }
 
-  /** Sends the statements of `work` to the server in one write. */
-  together(work: () => void): void {
+  /** Sends the statements that `work` runs to the server in one write to the socket. */
+  inOneWrite(work: () => void): void {
     const stream = this.#client?.connection.stream
     stream?.cork()
     work()

@@ -133,7 +133,7 @@ export class PostgresReaders implements DatabaseConnection {
       groups.push({ sql, kind, reads: next })
     }
     for (const [connection, groups] of sent) {
-      connection.together(() => {
+      connection.inOneWrite(() => {
         for (const group of groups) {
           void this.#run(connection, group).then(() => this.#sendAfterTurn())
         }

@@ -60,8 +60,8 @@ export interface ReminderRow {
 }
 
 /**
- * A stage of an invoice for which a message was planned, because each stage is used only once per cycle. The
- * row is deleted if the message is cancelled, suppressed or bounced, unless an earlier hand-over of the message had an
+ * A stage of an invoice for which a message was planned. Each stage is used only once per cycle. The row is
+ * deleted if the message is cancelled, suppressed or bounced, unless an earlier hand-over of the message had an
  * unknown outcome.
  */
 export interface TakenStageRow {
