@@ -1,4 +1,4 @@
-/** The audit log: one row for each action, written in the transaction of the action. */
+/** The audit log: one row for each action, written in the transaction of the action if the action has one. */
 import { createId } from '../../shared/contract/id.ts'
 import type { AuditRow, Reader, Transaction } from '../database/tables.ts'
 

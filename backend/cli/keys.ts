@@ -37,7 +37,7 @@ const ADDRESSES = {
   type: 'string',
   value: 'A,…',
   description:
-    'The IP addresses or networks (CIDR) that calls with the key may come from; none lifts the restriction.',
+    'The IP addresses or networks (CIDR) that calls with the key may come from. The value none lifts the restriction.',
 } as const
 
 export const keyCommands: readonly Command[] = [

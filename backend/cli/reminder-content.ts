@@ -32,12 +32,12 @@ export const reminderContentCommands: readonly Command[] = [
       name: {
         type: 'string',
         value: 'N',
-        description: 'The sender’s name; none restores the account’s name.',
+        description: 'The sender’s name. The value none restores the account’s name.',
       },
       logo: {
         type: 'string',
         value: 'FILE',
-        description: 'The logo, a PNG or JPEG file; none removes it.',
+        description: 'The logo, a PNG or JPEG file. The value none removes the logo.',
       },
     },
     async run({ account: id, name, logo }, context) {

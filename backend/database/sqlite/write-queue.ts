@@ -158,8 +158,8 @@ export class WriteQueue {
   }
 
   /**
-   * Returns how many jobs are done, counted from the first; the caller queues the others again. A job that has timed out
-   * is done. If the group was lost, all its jobs are done.
+   * Returns how many jobs are done, counted from the first; the caller queues the others again. A job that has timed
+   * out is done. If the group was lost, all its jobs are done.
    */
   async #runGroup(group: readonly Job[]): Promise<number> {
     const settles: (() => void)[] = []
