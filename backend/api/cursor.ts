@@ -7,7 +7,7 @@ import { Problem } from '../../shared/contract/problem.ts'
 import type { Position } from '../lists/keyset.ts'
 import { canonicalJson } from '../validation/json.ts'
 
-export interface CursorScope {
+export interface ListQuery {
   readonly accountId: string
   readonly operationId: string
   readonly sort: string
@@ -18,17 +18,17 @@ const VERSION = 1
 /** 128 bits cannot be guessed, and keep links short. */
 const MAC_BYTES = 16
 
-export function signCursor(key: Buffer, scope: CursorScope, { value, id }: Position): string {
+export function signCursor(key: Buffer, listQuery: ListQuery, { value, id }: Position): string {
   const payload = Buffer.from(JSON.stringify({ v: VERSION, k: [value, id] }))
-  return Buffer.concat([payload, macOf(key, scope, payload)]).toString('base64url')
+  return Buffer.concat([payload, macOf(key, listQuery, payload)]).toString('base64url')
 }
 
-/** Throws `invalid_cursor` for a cursor that `signCursor` did not create for this scope. */
-export function verifyCursor(key: Buffer, scope: CursorScope, cursor: string): Position {
+/** Throws `invalid_cursor` for a cursor that `signCursor` did not create for this list query. */
+export function verifyCursor(key: Buffer, listQuery: ListQuery, cursor: string): Position {
   const bytes = Buffer.from(cursor, 'base64url')
   const payload = bytes.subarray(0, -MAC_BYTES)
   const sentMac = bytes.subarray(-MAC_BYTES)
-  const expectedMac = macOf(key, scope, payload)
+  const expectedMac = macOf(key, listQuery, payload)
   // Decoding ignores characters that are not base64url, so the cursor must be the exact encoding of its bytes.
   const isGenuine =
     bytes.toString('base64url') === cursor &&
@@ -48,8 +48,8 @@ function positionIn(payload: Buffer): Position | undefined {
   return content.v === VERSION ? { value, id } : undefined
 }
 
-function macOf(key: Buffer, scope: CursorScope, payload: Buffer): Buffer {
-  const { accountId, operationId, sort, filters } = scope
+function macOf(key: Buffer, listQuery: ListQuery, payload: Buffer): Buffer {
+  const { accountId, operationId, sort, filters } = listQuery
   return createHmac('sha256', key)
     .update(canonicalJson([accountId, operationId, sort, filters]))
     .update('\n')

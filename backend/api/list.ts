@@ -89,12 +89,12 @@ export function listOperation<S extends QuerySchema, Row extends ListRow>(
       } = parseQuery(pagingSchema, sent.filter(isPaging))
       const { column, direction } = sort
       const accountId = call.caller.account.id
-      const scope = { accountId, operationId, sort: `${column} ${direction}`, filters }
-      const after = cursor === undefined ? undefined : verifyCursor(cursorKey, scope, cursor)
+      const listQuery = { accountId, operationId, sort: `${column} ${direction}`, filters }
+      const after = cursor === undefined ? undefined : verifyCursor(cursorKey, listQuery, cursor)
       const request = { filters, sort, limit, after }
       const { rows, hasMore } = await readRows(options, read, call, request)
       const last = hasMore ? rows.at(-1) : undefined
-      const next = last && signCursor(cursorKey, scope, positionOf(last, column))
+      const next = last && signCursor(cursorKey, listQuery, positionOf(last, column))
       const body = {
         object: 'list',
         data: await options.render(read, call, rows),

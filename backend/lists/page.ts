@@ -57,8 +57,8 @@ export async function readPage<V extends DueTimeFilters & { readonly accountId: 
   }
   const [end] = await readScanEnd(reader, scan, { ...form, table })
   const scanned = splitPage({ ...page, ...(end && { end }) })
-  const inOrder: PageForm = { ...scanned.form, ignoresTimeIndexes: true }
-  const rows = await read({ ...values, ...scanned.bounds }, inOrder)
+  const scanForm: PageForm = { ...scanned.form, ignoresTimeIndexes: true }
+  const rows = await read({ ...values, ...scanned.bounds }, scanForm)
   return end === undefined || rows.length === page.fetch ? rows : await readUsingAnyIndex()
 }
 

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { type CursorScope, signCursor, verifyCursor } from '../../backend/api/cursor.ts'
+import { type ListQuery, signCursor, verifyCursor } from '../../backend/api/cursor.ts'
 import { type NewLine, totalsOf } from '../../backend/invoices/lines.ts'
 import { AMOUNT_MAX, isQuantity } from '../../backend/money/money.ts'
 import { fc } from '../fixtures/properties.ts'
@@ -7,7 +7,7 @@ import { fc } from '../fixtures/properties.ts'
 const CURSOR_KEY = Buffer.alloc(32, 1)
 
 const text = fc.string({ unit: 'grapheme', maxLength: 20 })
-const scope: fc.Arbitrary<CursorScope> = fc.record({
+const listQuery: fc.Arbitrary<ListQuery> = fc.record({
   accountId: text,
   operationId: text,
   sort: text,
@@ -17,9 +17,9 @@ const scope: fc.Arbitrary<CursorScope> = fc.record({
 })
 const position = fc.record({ value: text, id: text })
 
-function isValid(key: Buffer, scope: CursorScope, cursor: string): boolean {
+function isValid(key: Buffer, listQuery: ListQuery, cursor: string): boolean {
   try {
-    verifyCursor(key, scope, cursor)
+    verifyCursor(key, listQuery, cursor)
     return true
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'invalid_cursor') return false
@@ -29,9 +29,9 @@ function isValid(key: Buffer, scope: CursorScope, cursor: string): boolean {
 
 t.test('a verified cursor has the position for which it was signed', async (t) => {
   fc.assert(
-    fc.property(scope, position, (scope, position) => {
-      const cursor = signCursor(CURSOR_KEY, scope, position)
-      const found = verifyCursor(CURSOR_KEY, scope, cursor)
+    fc.property(listQuery, position, (listQuery, position) => {
+      const cursor = signCursor(CURSOR_KEY, listQuery, position)
+      const found = verifyCursor(CURSOR_KEY, listQuery, cursor)
       return found.value === position.value && found.id === position.id && /^[\w-]+$/.test(cursor)
     }),
   )
@@ -40,7 +40,7 @@ t.test('a verified cursor has the position for which it was signed', async (t) =
 
 t.test('a cursor is valid only for its own account, list, sort and filters', async (t) => {
   fc.assert(
-    fc.property(scope, scope, position, (mine, other, position) => {
+    fc.property(listQuery, listQuery, position, (mine, other, position) => {
       const cursor = signCursor(CURSOR_KEY, mine, position)
       const mixed = [
         { ...mine, accountId: other.accountId },
@@ -48,7 +48,7 @@ t.test('a cursor is valid only for its own account, list, sort and filters', asy
         { ...mine, sort: other.sort },
         { ...mine, filters: other.filters },
       ]
-      return mixed.every((scope) => isValid(CURSOR_KEY, scope, cursor) === isSame(scope, mine))
+      return mixed.every((listQuery) => isValid(CURSOR_KEY, listQuery, cursor) === isSame(listQuery, mine))
     }),
   )
   t.pass()
@@ -61,8 +61,8 @@ t.test('a cursor that was changed, shortened or extended is rejected', async (t)
     fc.record({ kind: fc.constant('grow' as const), at: fc.nat(255), bit: fc.constant(0) }),
   )
   fc.assert(
-    fc.property(scope, position, change, (scope, position, { kind, at, bit }) => {
-      const bytes = Buffer.from(signCursor(CURSOR_KEY, scope, position), 'base64url')
+    fc.property(listQuery, position, change, (listQuery, position, { kind, at, bit }) => {
+      const bytes = Buffer.from(signCursor(CURSOR_KEY, listQuery, position), 'base64url')
       const offset = at % bytes.length
       if (kind === 'flip') bytes.writeUInt8(bytes.readUInt8(offset) ^ (1 << bit), offset)
       const changed =
@@ -71,19 +71,19 @@ t.test('a cursor that was changed, shortened or extended is rejected', async (t)
           : kind === 'grow'
             ? Buffer.concat([bytes, Buffer.of(at)])
             : bytes
-      return !isValid(CURSOR_KEY, scope, changed.toString('base64url'))
+      return !isValid(CURSOR_KEY, listQuery, changed.toString('base64url'))
     }),
   )
-  fc.assert(fc.property(scope, fc.string(), (scope, text) => !isValid(CURSOR_KEY, scope, text)))
+  fc.assert(fc.property(listQuery, fc.string(), (listQuery, text) => !isValid(CURSOR_KEY, listQuery, text)))
   t.pass()
 })
 
-/** Compares scopes regardless of the order of their filters. */
-function isSame(a: CursorScope, b: CursorScope): boolean {
-  const sorted = ({ filters }: CursorScope) =>
+/** Compares queries of lists regardless of the order of their filters. */
+function isSame(a: ListQuery, b: ListQuery): boolean {
+  const sorted = ({ filters }: ListQuery) =>
     Object.entries(filters).toSorted(([one], [other]) => (one < other ? -1 : 1))
-  const fieldsOf = (scope: CursorScope) =>
-    JSON.stringify([scope.accountId, scope.operationId, scope.sort, sorted(scope)])
+  const fieldsOf = (listQuery: ListQuery) =>
+    JSON.stringify([listQuery.accountId, listQuery.operationId, listQuery.sort, sorted(listQuery)])
   return fieldsOf(a) === fieldsOf(b)
 }
 

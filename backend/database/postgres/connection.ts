@@ -29,7 +29,7 @@ const SAVEPOINT = CompiledQuery.raw('savepoint statement')
 const RELEASE = CompiledQuery.raw('release savepoint statement')
 const UNDO = CompiledQuery.raw('rollback to savepoint statement')
 
-/** A statement of the transaction, from its execution until its result. */
+/** A statement that was added to the transaction, and whose result has not arrived yet. */
 interface Pending {
   readonly statement: Statement
   /** Whether a savepoint precedes the statement, so that a violation does not end the transaction. */
@@ -55,7 +55,7 @@ export class TransactionConnection implements DatabaseConnection {
   readonly #client: pg.ClientBase
   readonly #names: StatementNames
   #unsent: Pending[] = []
-  #isTurnEnding = false
+  #isSendScheduled = false
   #hasSent = false
   /** Resolves when the result of a write with a savepoint is known; the next statement is sent only then. */
   #undoable: Promise<unknown> | undefined
@@ -153,15 +153,15 @@ export class TransactionConnection implements DatabaseConnection {
   #run<R>(compiled: CompiledQuery, isUndoable = false): Promise<QueryResult<R>> {
     const { promise, resolve, reject } = Promise.withResolvers<QueryResult<R>>()
     this.#add(compiled, { isUndoable, awaited: { resolve, reject } })
-    this.#sendAfterTurn()
+    this.#sendAtNextTick()
     return promise
   }
 
-  #sendAfterTurn(): void {
-    if (this.#isTurnEnding) return
-    this.#isTurnEnding = true
+  #sendAtNextTick(): void {
+    if (this.#isSendScheduled) return
+    this.#isSendScheduled = true
     process.nextTick(() => {
-      this.#isTurnEnding = false
+      this.#isSendScheduled = false
       void this.#send()
     })
   }

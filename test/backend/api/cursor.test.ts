@@ -4,7 +4,7 @@ import { throwsWith } from '../../fixtures/matches.ts'
 import { fc } from '../../fixtures/properties.ts'
 
 const KEY = Buffer.alloc(32, 1)
-const SCOPE = {
+const LIST_QUERY = {
   accountId: 'acct_1',
   operationId: 'listDebtors',
   sort: 'created_at desc',
@@ -13,31 +13,31 @@ const SCOPE = {
 const POSITION = { value: '2026-11-21T10:15:00.000Z', id: 'deb_1' }
 
 t.test('a cursor contains the position for which it was signed', async (t) => {
-  t.strictSame(verifyCursor(KEY, SCOPE, signCursor(KEY, SCOPE, POSITION)), POSITION)
-  const reordered = { ...SCOPE, filters: { q: 'a', status: 'active' } }
-  t.strictSame(verifyCursor(KEY, reordered, signCursor(KEY, SCOPE, POSITION)), POSITION)
+  t.strictSame(verifyCursor(KEY, LIST_QUERY, signCursor(KEY, LIST_QUERY, POSITION)), POSITION)
+  const reordered = { ...LIST_QUERY, filters: { q: 'a', status: 'active' } }
+  t.strictSame(verifyCursor(KEY, reordered, signCursor(KEY, LIST_QUERY, POSITION)), POSITION)
 })
 
 t.test('a cursor of another account, list, sort, filter or key is rejected', async (t) => {
-  const cursor = signCursor(KEY, SCOPE, POSITION)
-  const otherScopes = [
-    { ...SCOPE, accountId: 'acct_2' },
-    { ...SCOPE, operationId: 'listInvoices' },
-    { ...SCOPE, sort: 'created_at asc' },
-    { ...SCOPE, filters: { status: 'active' } },
-    { ...SCOPE, filters: { ...SCOPE.filters, email: 'a@b.example' } },
+  const cursor = signCursor(KEY, LIST_QUERY, POSITION)
+  const otherQueries = [
+    { ...LIST_QUERY, accountId: 'acct_2' },
+    { ...LIST_QUERY, operationId: 'listInvoices' },
+    { ...LIST_QUERY, sort: 'created_at asc' },
+    { ...LIST_QUERY, filters: { status: 'active' } },
+    { ...LIST_QUERY, filters: { ...LIST_QUERY.filters, email: 'a@b.example' } },
   ]
-  for (const scope of otherScopes) {
-    throwsWith(t, () => verifyCursor(KEY, scope, cursor), { code: 'invalid_cursor' })
+  for (const listQuery of otherQueries) {
+    throwsWith(t, () => verifyCursor(KEY, listQuery, cursor), { code: 'invalid_cursor' })
   }
-  throwsWith(t, () => verifyCursor(Buffer.alloc(32, 2), SCOPE, cursor), { code: 'invalid_cursor' })
+  throwsWith(t, () => verifyCursor(Buffer.alloc(32, 2), LIST_QUERY, cursor), { code: 'invalid_cursor' })
 })
 
 t.test('any text other than the unchanged cursor is rejected', async () => {
-  const cursor = signCursor(KEY, SCOPE, POSITION)
+  const cursor = signCursor(KEY, LIST_QUERY, POSITION)
   const isAccepted = (text: string) => {
     try {
-      verifyCursor(KEY, SCOPE, text)
+      verifyCursor(KEY, LIST_QUERY, text)
       return true
     } catch {
       return false

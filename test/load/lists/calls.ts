@@ -192,7 +192,7 @@ function cursorQuery(
   operationId: string,
   end: { readonly value: Date; readonly id: string },
 ): string {
-  const scope = { accountId, operationId, sort: 'created_at desc', filters: {} }
+  const listQuery = { accountId, operationId, sort: 'created_at desc', filters: {} }
   const position = { value: end.value.toISOString(), id: end.id }
-  return `cursor=${signCursor(cursorKey, scope, position)}`
+  return `cursor=${signCursor(cursorKey, listQuery, position)}`
 }
