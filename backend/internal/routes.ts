@@ -61,7 +61,7 @@ export function internalRoutes(deps: InternalDeps): ServerRoute[] {
 
 /**
  * Reads committed state: a look-up that starts after the response to a revocation returns the key as revoked.
- * That a key does not exist is a result, not an error. Results are in the order of the digests.
+ * If a key does not exist, its result says so, and no error is thrown. Results are in the order of the digests.
  */
 async function lookUp(digests: readonly string[], deps: InternalDeps) {
   const rows = await findKeysByDigest(deps.database.read, digests, deps.peppers)
