@@ -116,7 +116,8 @@ export const reminderCommands: readonly Command[] = [
 
   defineCommand({
     name: 'reminders approve',
-    summary: 'Approve a firm or final reminder: it is sent immediately, or when the customer’s sending hours begin.',
+    summary:
+      'Approve a firm or final reminder: it is sent immediately, or when the customer’s sending hours begin.',
     arguments: ['MESSAGE_ID'],
     options: {},
     run: ({ MESSAGE_ID }, context) => decide(context, MESSAGE_ID, { approve: true }),

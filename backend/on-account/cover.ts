@@ -67,11 +67,7 @@ const sumMoneyOnAccount = prepared(
   (reader: Reader, { debtorIds }: { debtorIds: readonly string[] }) =>
     reader
       .selectFrom('payments')
-      .select((eb) => [
-        'debtor_id',
-        'currency',
-        eb.fn.sum<number>('unapplied_amount').as('amount'),
-      ])
+      .select((eb) => ['debtor_id', 'currency', eb.fn.sum<number>('unapplied_amount').as('amount')])
       .where('debtor_id', 'in', debtorIds)
       .where(IS_ON_ACCOUNT)
       .groupBy(['debtor_id', 'currency']),

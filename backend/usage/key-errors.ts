@@ -37,11 +37,7 @@ export async function readTopErrors(reader: Reader, keyId: string, now: Date): P
   const since = new Date(now.getTime() - (DAYS - 1) * DAY_MS).toISOString().slice(0, 10)
   const rows = await reader
     .selectFrom('key_errors')
-    .select(({ fn }) => [
-      'code',
-      fn.sum<number>('calls').as('sum'),
-      fn.max('day').as('last_day'),
-    ])
+    .select(({ fn }) => ['code', fn.sum<number>('calls').as('sum'), fn.max('day').as('last_day')])
     .where('key_id', '=', keyId)
     .where('day', '>=', since)
     .groupBy('code')

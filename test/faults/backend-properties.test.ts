@@ -48,7 +48,9 @@ t.test('a cursor is valid only for its own account, list, sort and filters', asy
         { ...mine, sort: other.sort },
         { ...mine, filters: other.filters },
       ]
-      return mixed.every((listQuery) => isValid(CURSOR_KEY, listQuery, cursor) === isSame(listQuery, mine))
+      return mixed.every(
+        (listQuery) => isValid(CURSOR_KEY, listQuery, cursor) === isSame(listQuery, mine),
+      )
     }),
   )
   t.pass()
@@ -74,7 +76,9 @@ t.test('a cursor that was changed, shortened or extended is rejected', async (t)
       return !isValid(CURSOR_KEY, listQuery, changed.toString('base64url'))
     }),
   )
-  fc.assert(fc.property(listQuery, fc.string(), (listQuery, text) => !isValid(CURSOR_KEY, listQuery, text)))
+  fc.assert(
+    fc.property(listQuery, fc.string(), (listQuery, text) => !isValid(CURSOR_KEY, listQuery, text)),
+  )
   t.pass()
 })
 

@@ -30,7 +30,9 @@ t.test('a cursor of another account, list, sort, filter or key is rejected', asy
   for (const listQuery of otherQueries) {
     throwsWith(t, () => verifyCursor(KEY, listQuery, cursor), { code: 'invalid_cursor' })
   }
-  throwsWith(t, () => verifyCursor(Buffer.alloc(32, 2), LIST_QUERY, cursor), { code: 'invalid_cursor' })
+  throwsWith(t, () => verifyCursor(Buffer.alloc(32, 2), LIST_QUERY, cursor), {
+    code: 'invalid_cursor',
+  })
 })
 
 t.test('any text other than the unchanged cursor is rejected', async () => {
