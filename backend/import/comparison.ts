@@ -152,7 +152,9 @@ function compareSettledAmount(invoice: LedgerInvoice, record: InvoiceRecord): Di
     [
       'settled',
       invoice.settledOn ?? 'no',
-      due === amount ? (invoice.settledOn ?? 'no') : `${settled} settled by other payments or credits`,
+      due === amount
+        ? (invoice.settledOn ?? 'no')
+        : `${settled} settled by other payments or credits`,
     ],
   ])
 }
