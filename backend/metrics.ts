@@ -140,12 +140,12 @@ export function measureInProcessQueues(
   metrics.gauge(
     'receivables_backend_password_hashes_waiting',
     'Logins whose password is being hashed or waits to be hashed.',
-    () => passwords.waiting,
+    () => passwords.pending,
   )
   metrics.total(
     'receivables_backend_password_hashes_refused_total',
     'Logins that were rejected with 503 because too many waited.',
-    () => passwords.refused,
+    () => passwords.rejected,
   )
 }
 

@@ -1,6 +1,6 @@
 /** Derives the name of a browser, e.g. `Firefox on Windows`, from its User-Agent header. */
 
-type Names = readonly (readonly [part: RegExp, name: string])[]
+type Names = readonly (readonly [pattern: RegExp, name: string])[]
 
 /** The first match is used, because the header also names other browsers with which the browser is compatible. */
 const BROWSERS: Names = [
@@ -19,7 +19,7 @@ const SYSTEMS: Names = [
 ]
 
 export function browserName(userAgent: string | null): string {
-  const nameIn = (names: Names) => names.find(([part]) => part.test(userAgent ?? ''))?.[1]
+  const nameIn = (names: Names) => names.find(([pattern]) => pattern.test(userAgent ?? ''))?.[1]
   const browser = nameIn(BROWSERS)
   if (browser === undefined) return userAgent === null ? 'Unknown' : 'A script'
   const system = nameIn(SYSTEMS)

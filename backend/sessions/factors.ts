@@ -65,7 +65,7 @@ export async function notifyOfAddedFactor(
   await notifyUser(tx, user, 'user.second_factor_added', factor, actionContext)
 }
 
-/** The other Admins receive a notice only if the password alone is now enough. */
+/** Notifies the user, and also the other Admins if the password alone is now enough to log in. */
 export async function notifyOfRemovedFactor(
   tx: Transaction,
   user: UserRow,

@@ -48,15 +48,15 @@ export async function recognizeBrowser(
   return token
 }
 
-/** Adds a browser without a notice, e.g. the browser in which the user has just chosen the first password. */
+/** Adds a browser without a notice, e.g. the browser in which a new user has just accepted the invitation. */
 export async function addKnownBrowser(
   tx: Transaction,
   { id: user_id, account_id }: Pick<UserRow, 'id' | 'account_id'>,
   browserToken: string | undefined,
   now: Date,
 ): Promise<string> {
-  // Two people who share a browser share its cookie. A value that we did not issue is replaced.
-  const isTokenKept = browserToken !== undefined && (await isIssued(tx, browserToken))
+  // Two people who share a browser share its cookie. A value that no browser in the table has is replaced.
+  const isTokenKept = browserToken !== undefined && (await isRecorded(tx, browserToken))
   const token = isTokenKept ? browserToken : createToken()
   const token_hash = hashToken(token)
   const at = now.toISOString()
@@ -86,7 +86,7 @@ async function recordKnownLogin(tx: Transaction, userId: string, token: string, 
   return numUpdatedRows === 1n
 }
 
-async function isIssued(reader: Reader, token: string): Promise<boolean> {
+async function isRecorded(reader: Reader, token: string): Promise<boolean> {
   if (!TOKEN.test(token)) return false
   const row = await reader
     .selectFrom('known_browsers')

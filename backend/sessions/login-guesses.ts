@@ -1,6 +1,7 @@
 /**
- * Limits guessing of passwords and codes. The counts are in the database, so that they survive a restart and apply to
- * all backends. A guess is counted before it is verified: a hundred concurrent guesses count as a hundred.
+ * Limits guessing of passwords and codes, for each e-mail address and for each IP address. The counts are in the
+ * database, so that they survive a restart and apply to all backends. A guess is counted before it is verified:
+ * otherwise, none of a hundred concurrent guesses would be rejected.
  * Unknown e-mail addresses are counted like known ones, so that the response does not reveal which addresses exist.
  */
 import { createHash } from 'node:crypto'
@@ -11,7 +12,7 @@ import { normalizeEmail } from '../users/users.ts'
 
 const WINDOW_MS = 15 * 60_000
 
-/** The maximum number of guesses in one window. Further guesses are rejected until the window ends. */
+/** How many guesses per e-mail address and per IP address are accepted in one window, which the first guess begins. */
 const GUESSES_MAX = 10
 
 /** The number of guesses before the first wait, to allow typing errors. Each wait is twice the previous one. */
@@ -19,7 +20,10 @@ const GUESSES_FREE = 5
 const WAIT_MS_FIRST = 2000
 
 export interface Guesser {
-  /** The e-mail address. For a code or a passkey, a text that names the user or the login form instead. */
+  /**
+   * The e-mail address that was entered with a password. For other guesses, a text of another form, e.g.
+   * `second factor usr_…` for a code.
+   */
   readonly email: string
   /** The client's IP address; undefined if it is unknown. */
   readonly address: string | undefined
@@ -59,7 +63,7 @@ export async function countGuess(tx: Transaction, guesser: Guesser, now: Date): 
   }
 }
 
-/** Inserts missing rows of the subjects and locks all rows, so that concurrent guesses are counted one by one. */
+/** Inserts the subjects' missing rows, and locks all their rows so that concurrent guesses are counted one by one. */
 async function lockGuesses(tx: Transaction, subjects: readonly string[], now: Date) {
   const initial = {
     guesses: 0,
@@ -81,8 +85,8 @@ async function lockGuesses(tx: Transaction, subjects: readonly string[], now: Da
 }
 
 /**
- * Called after a correct password, code or passkey. Resets the count of `email`. Subtracts only this guess from the
- * count of the IP address: otherwise an attacker could reset the count by logging in to an account of their own.
+ * Called after a correct password, code or passkey. Resets the count of `email`. For the IP address, ends the wait but
+ * subtracts only this guess: otherwise an attacker could reset the count by logging in to an account of their own.
  */
 export async function uncountGuess(tx: Transaction, guesser: Guesser, now: Date): Promise<void> {
   const [email, address] = subjectsOf(guesser)

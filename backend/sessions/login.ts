@@ -27,7 +27,7 @@ export interface StartedSession {
 export interface Login extends Omit<StartedSession, 'browserToken'> {
   /** Undefined while the session is pending. */
   readonly browserToken: string | undefined
-  /** The session is pending until `completeLogin`. */
+  /** Whether the session is pending, until `completeLogin` or `logInWithPasskey` replaces it. */
   readonly needsSecondFactor: boolean
 }
 
@@ -152,7 +152,7 @@ const NOT_LOGGED_IN: Actor = {
   address: null,
 }
 
-/** Records failures of unknown users too, so that both cases take the same time. */
+/** Records the failure for an unknown user too: otherwise, a faster response would reveal that the user is unknown. */
 export async function recordFailure(
   database: Database,
   action: 'user.login_failed' | 'user.passkey_failed',

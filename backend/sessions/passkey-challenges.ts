@@ -9,7 +9,7 @@ import { PROMPT_MS } from './relying-party.ts'
 
 export interface ChallengeScope {
   readonly purpose: 'add' | 'login' | 'second_factor'
-  /** A secret that only this browser has: the token of its session, or of its login form. */
+  /** A secret that only this browser has: the token of its session, or the secret of its login form. */
   readonly browser: string
   /** The user whose passkey must sign the challenge; undefined if any passkey may. */
   readonly userId: string | undefined

@@ -32,14 +32,14 @@ export interface PasskeyLoginDeps {
 
 /** An attempt to log in with a passkey, and the browser that makes it. */
 export interface PasskeyAttempt extends LoginBrowser {
-  /** The token of the login form; undefined if the passkey is the second factor after the password. */
+  /** A secret of the login form; undefined if the passkey is the second factor after the password. */
   readonly formSecret: string | undefined
   /** The session token that the browser sent. */
   readonly token: string | undefined
 }
 
 /**
- * Each challenge counts as a guess, so that the number of challenges is limited. A successful login resets the count.
+ * Each challenge counts as a guess, so that the number of challenges is limited. A successful login removes the guess.
  * Throws `too_many_logins`. If the passkey is the second factor, throws `login_failed` if no password was entered or
  * the user has no passkey.
  */
@@ -71,11 +71,11 @@ export async function logInWithPasskey(
   if (!isValid) throw new Problem('login_failed', 'This took too long. Try again.')
   const found = await findPasskey(database.read, response.id)
   const passkey = found !== undefined && isUsable(found, response, scope) ? found : undefined
-  const count = passkey && (await verifyUse(party, response, challenge, passkey.passkey))
+  const signCount = passkey && (await verifyUse(party, response, challenge, passkey.passkey))
   const started =
-    passkey !== undefined && count !== undefined
+    passkey !== undefined && signCount !== undefined
       ? await database.transaction((tx) =>
-          recordUseAndStartSession(tx, { ...passkey, count }, attempt, guesser, now),
+          recordUseAndStartSession(tx, { ...passkey, signCount }, attempt, guesser, now),
         )
       : undefined
   if (started !== undefined) return started
@@ -96,14 +96,14 @@ interface PasskeyOfUser {
 /** Returns undefined if another login has changed the passkey's signature counter since it was read. */
 async function recordUseAndStartSession(
   tx: Transaction,
-  { passkey, user, count }: PasskeyOfUser & { readonly count: number },
+  { passkey, user, signCount }: PasskeyOfUser & { readonly signCount: number },
   { token, ...browser }: PasskeyAttempt,
   guesser: Guesser,
   now: Date,
 ): Promise<StartedSession | undefined> {
   const { numUpdatedRows } = await tx
     .updateTable('passkeys')
-    .set({ sign_count: count, last_used_at: now.toISOString() })
+    .set({ sign_count: signCount, last_used_at: now.toISOString() })
     .where('id', '=', passkey.id)
     .where('sign_count', '=', passkey.sign_count)
     .executeTakeFirstOrThrow()
@@ -160,8 +160,8 @@ async function findPasskey(
 }
 
 /**
- * Whether the user of the passkey may log in with it. The response contains the id of the user, which the browser
- * may omit if the passkey is the second factor.
+ * Whether the user of the passkey may log in with it. The response contains the id of the user as `userHandle`. The
+ * browser may omit it only if the passkey is the second factor.
  */
 function isUsable(
   { user }: PasskeyOfUser,

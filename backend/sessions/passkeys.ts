@@ -35,7 +35,8 @@ export async function addPasskey(
   given: Credential & { readonly name: string },
   actionContext: ActionContext,
 ): Promise<AddedPasskey> {
-  // Without the lock, two first passkeys would each replace the recovery codes of the other.
+  // Without the lock, two concurrent requests could both add a first passkey, and the recovery codes that the user
+  // stores could be the replaced ones.
   const user = await lockUser(tx, userId)
   const isFirst = !(await hasSecondFactor(tx, user))
   if ((await listPasskeys(tx, userId)).length >= PASSKEYS_MAX) {

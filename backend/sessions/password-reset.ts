@@ -1,6 +1,6 @@
 /**
- * Resets a forgotten password through a mailed link. A request takes equally long for every address, so that it does
- * not reveal whether there is such a user: a worker looks up the user later. The link works once, within 30 minutes.
+ * Resets a forgotten password through a mailed link. A worker looks up the user after the response to the request:
+ * otherwise, the response time would reveal whether a user has the address. The link works once, within 30 minutes.
  * The code in the link is derived from the row's id and a key, and only the code's hash is stored.
  */
 
@@ -65,7 +65,8 @@ export function startPasswordResets({ database, clock, log }: WorkerDeps): Worke
 }
 
 /**
- * Queues mails for the requests of active users and deletes the other requests. Returns how many requests it processed.
+ * Processes up to `BATCH_MAX` requests, and returns their number. Queues mails for the requests of active users, and
+ * deletes the other requests.
  */
 export async function handlePasswordResets(database: Database, now: Date): Promise<number> {
   const rows = await database.read
@@ -138,8 +139,8 @@ export async function getPasswordReset(
 }
 
 /**
- * Sets the user's new password, and ends all sessions and all links for password resets. Throws the same problem as
- * `getPasswordReset`.
+ * Sets the user's new password, ends all of the user's sessions, and invalidates all of the user's links for password
+ * resets. Throws the same problem as `getPasswordReset`.
  */
 export async function resetPassword(
   tx: Transaction,

@@ -40,8 +40,8 @@ export type Credential = Pick<
 const library = () => import('@simplewebauthn/server')
 
 /**
- * Returns undefined if the URL contains an IP address, because passkeys can be bound only to a host name. A loopback
- * address is replaced by the name `localhost`.
+ * Replaces a loopback address by the host name `localhost`. Returns undefined for any other IP address, because
+ * passkeys can be bound only to a host name.
  */
 export function relyingPartyOf(baseUrl: string): RelyingParty | undefined {
   const { hostname, protocol, port } = new URL(baseUrl)
@@ -115,7 +115,7 @@ export async function verifyCreation(
   }
 }
 
-/** Returns the authenticator's new count; undefined if the response is not valid or the count is too low. */
+/** Returns the passkey's new signature counter; undefined if the response is not valid or the counter is too low. */
 export async function verifyUse(
   { id, origin }: RelyingParty,
   response: AuthenticationResponseJSON,

@@ -105,7 +105,7 @@ export async function replaceRecoveryCodes(
   return insertRecoveryCodes(tx, userId, actionContext.now)
 }
 
-/** Disables the authenticator app. The recovery codes remain if the user has a passkey. */
+/** Disables the authenticator app. Deletes the recovery codes unless the user has a passkey. */
 export async function disableApp(tx: Transaction, userId: string, actionContext: ActionContext) {
   const user = await lockUser(tx, userId)
   const withoutApp = { totp_secret: null, totp_enabled_at: null, totp_last_step: null }

@@ -6,12 +6,12 @@ import type { AccountStatus, Reader, Transaction, UserRow } from '../database/ta
 import { createToken, hashToken } from '../users/tokens.ts'
 
 const MINUTE_MS = 60_000
-/** A session ends after this time without a request. */
+/** A session ends after this time without a request, or up to a minute earlier (`LAST_SEEN_PRECISION_MS`). */
 const IDLE_MS = 30 * MINUTE_MS
 /** A session ends at most this long after the login. */
 const LIFETIME_MS = 12 * 60 * MINUTE_MS
 
-/** How old the stored time of the last use may be: it is written at most once a minute. */
+/** The stored time of the last use is updated only if it is older than this, i.e. at most once a minute. */
 const LAST_SEEN_PRECISION_MS = MINUTE_MS
 
 /** How long a user may take to enter the second factor. */
@@ -46,10 +46,10 @@ export interface Session {
   }
   readonly flash: string | null
   /** Whether the user's role has changed since the token was created. */
-  readonly isStale: boolean
+  readonly hasRoleChanged: boolean
   /** Whether the time of the last use must be written again. */
   readonly isLastSeenOutdated: boolean
-  /** When the user logged in, or last entered the password during this session. */
+  /** When the user logged in or, if later, last entered the password on the confirmation page. */
   readonly confirmedAt: Date
 }
 
@@ -154,7 +154,7 @@ export async function findSession(
       isDemo: row.is_demo === 1,
     },
     flash: row.flash,
-    isStale: row.session_role !== row.role,
+    hasRoleChanged: row.session_role !== row.role,
     isLastSeenOutdated: now.getTime() - Date.parse(row.last_seen_at) > LAST_SEEN_PRECISION_MS,
     confirmedAt: new Date(row.confirmed_at ?? row.created_at),
   }
@@ -212,7 +212,7 @@ export async function confirmSession(
 }
 
 export interface ListedSession {
-  /** Identifies the session to its user; it is not valid as a token. */
+  /** Identifies the session in lists and paths. It is not valid as a token. */
   readonly id: string
   readonly isCurrent: boolean
   readonly createdAt: string

@@ -18,7 +18,7 @@ export interface NewInvitation {
   readonly codeHash: string
 }
 
-/** Ends an earlier invitation of the same address. Throws `Problem` `validation_failed`. */
+/** Ends an earlier invitation of the same address to this account. Throws `Problem` `validation_failed`. */
 export async function createInvitation(
   tx: Transaction,
   { id, accountId, role, codeHash, ...input }: NewInvitation,

@@ -1,7 +1,7 @@
 /**
- * Hashes passwords with argon2id in the PHC string format. Hashing is expensive by design. It therefore runs one at a
- * time, with a short queue; if the queue is full, logins are rejected with 503. Without this, a flood of logins could
- * occupy the threads that payments need.
+ * Hashes passwords with argon2id in the PHC string format. Hashing is expensive by design. Therefore only one hash is
+ * computed at a time, with a short queue; if the queue is full, logins are rejected with 503. Without this, a flood of
+ * logins could occupy the threads that payments need.
  */
 import { type Argon2Parameters, argon2, randomBytes, timingSafeEqual } from 'node:crypto'
 import { promisify } from 'node:util'
@@ -27,9 +27,9 @@ const derive = promisify(argon2)
 
 export interface Passwords {
   /** The number of operations that wait or run. */
-  readonly waiting: number
+  readonly pending: number
   /** The number of operations that were rejected with 503 because the queue was full. */
-  readonly refused: number
+  readonly rejected: number
   /** Throws `Problem` 503 if the queue is full. */
   hash(password: string): Promise<string>
   /** For an unknown user, `stored` is undefined. The result is then false after the same time. */
@@ -45,12 +45,13 @@ export function createPasswords({ memoryKib, passes } = RECOMMENDED): Passwords 
   const unknownUser = phcOf(cost, Buffer.alloc(SALT_BYTES), Buffer.alloc(HASH_BYTES))
   /** Settles when the last operation in the queue ends. */
   let queueEnd: Promise<unknown> = Promise.resolve()
-  let waiting = 0
-  let refused = 0
+  let pending = 0
+  let rejected = 0
 
   async function enqueue<T>(work: () => Promise<T>): Promise<T> {
-    if (waiting > WAITING_MAX) {
-      refused += 1
+    // One pending operation runs and does not wait.
+    if (pending > WAITING_MAX) {
+      rejected += 1
       throw new Problem(
         'service_unavailable',
         'Too many logins at the moment. Try again shortly.',
@@ -59,9 +60,9 @@ export function createPasswords({ memoryKib, passes } = RECOMMENDED): Passwords 
         },
       )
     }
-    waiting += 1
+    pending += 1
     const turn = queueEnd.then(work).finally(() => {
-      waiting -= 1
+      pending -= 1
     })
     queueEnd = turn.catch(() => {})
     return turn
@@ -92,11 +93,11 @@ export function createPasswords({ memoryKib, passes } = RECOMMENDED): Passwords 
   }
 
   return {
-    get waiting() {
-      return waiting
+    get pending() {
+      return pending
     },
-    get refused() {
-      return refused
+    get rejected() {
+      return rejected
     },
     hash,
     verify,

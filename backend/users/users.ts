@@ -145,7 +145,7 @@ export function checkPassword(password: string): void {
   if (detail !== undefined) throw new Problem('validation_failed', detail)
 }
 
-/** Checks a password that a user has chosen: it must not be one that attackers try first. */
+/** Checks a password that a user has chosen. Also rejects the passwords that attackers try first. */
 export function checkChosenPassword(password: string, email: string, pointer: string): void {
   const lower = password.normalize('NFKC').toLowerCase()
   const isGuessed = COMMON_PASSWORDS.has(lower) || lower === email || lower === email.split('@')[0]
@@ -169,13 +169,13 @@ export function parseEmail(text: string): string {
 const EMAIL = /^[^\s@,;<>"\p{Cc}]+@[^\s@,;<>"\P{ASCII}\p{Cc}]+$/u
 
 /**
- * Returns the address in lower case, with its host in ASCII. Otherwise two users could have the same address, with an
- * umlaut that is one character or two, and mail servers without SMTPUTF8 would reject it.
+ * Returns the address in NFC and lower case, with its host in ASCII. Without NFC, two users could have the same
+ * address, since an umlaut can be one code point or two. Mail servers without SMTPUTF8 reject a host that is not ASCII.
  */
 export function normalizeEmail(text: string): string {
   const email = text.trim().normalize('NFC').toLowerCase()
   const host = email.slice(email.lastIndexOf('@') + 1)
-  // Of an ASCII host, `domainToASCII` would change numbers, which it reads as IP addresses.
+  // An ASCII host is not converted: `domainToASCII` would read a number as an IP address, and change it.
   return /^\p{ASCII}*$/u.test(host) ? email : email.slice(0, -host.length) + domainToASCII(host)
 }
 

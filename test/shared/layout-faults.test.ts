@@ -45,7 +45,7 @@ t.test('a circular import between subfolders of a folder is a fault', async (t) 
     layoutFaults(
       withImports(
         'backend/settings/reminders/log-page.ts',
-        'backend/settings/customers/customers-page.ts',
+        'backend/settings/customers/customer-parts.ts',
       ),
       BACKEND_LAYOUT,
     ),

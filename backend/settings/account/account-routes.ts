@@ -43,7 +43,7 @@ export const accountPages: readonly SessionPage[] = [
   },
 ]
 
-/** If the payment terms are not a number, returns -1, which the validation of the field rejects. */
+/** Payment terms that are not a number become -1, which the validation of the field rejects. */
 function inputOf(fields: Fields) {
   const days = fields.number('payment_terms_days')
   return Object.fromEntries(

@@ -67,7 +67,7 @@ ${renderFaults(problem)}
   return renderPage(frame, { title: `Change ${row.name}`, section: '/settings/customers', main })
 }
 
-/** Renders the languages in which reminders exist, and the customer's language if it is not among them. */
+/** Renders the languages in which reminders can be written, and also the customer's language if it is another one. */
 function renderLanguages(value: string): Html {
   const other = LANGUAGES.some((language) => language === value) ? [] : [value].filter(Boolean)
   const option = (tag: string, text: string) =>

@@ -17,7 +17,7 @@ import { listMessages } from '../../messages/messages.ts'
 import { listPayments } from '../../payments/payment-list.ts'
 import { readLadder } from '../../reminders/planning/ladder.ts'
 import type { Session } from '../../sessions/sessions.ts'
-import { renderMessageTable } from '../reminders/messages-page.ts'
+import { renderMessageTable } from '../reminders/message-table.ts'
 import { notFound } from '../shell/faults.ts'
 import { describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
 import {
@@ -37,9 +37,9 @@ import {
 import type { SessionRequest } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
 import { exactTime, type TimeContext } from '../shell/words.ts'
-import { renderSums } from './customers-page.ts'
-import { renderInvoiceTable } from './invoices-page.ts'
-import { renderPaymentTable } from './payments-page.ts'
+import { renderSums } from './customer-parts.ts'
+import { renderInvoiceTable } from './invoice-table.ts'
+import { renderPaymentTable } from './payment-table.ts'
 
 /**
  * How many rows of each list the page shows at most. `readCustomer` reads one more, so that the page knows whether
@@ -56,7 +56,7 @@ export interface Customer {
   readonly open: readonly InvoiceRow[]
   /** The newest invoices that are not open, newest first; at most `SHOWN_MAX` + 1. */
   readonly others: readonly InvoiceRow[]
-  /** Whether a person can resume reminders about an open invoice, which need not be in `open`. */
+  /** Whether a person can resume reminders about any open invoice, including those that are not in `open`. */
   readonly hasResumable: boolean
   readonly payments: readonly PaymentRow[]
   readonly messages: readonly MessageRow[]

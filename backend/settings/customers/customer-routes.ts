@@ -111,7 +111,7 @@ function editPage(method: 'POST' | 'PUT'): SessionPage {
         if (!request.wantsJson) await setFlash(tx, session.token, 'customer_changed')
         return changeDebtorDetails(tx, session.account.id, id, detailsOf(fields), actionContext)
       })
-      return changed(request, database.read)
+      return responseAfterChange(request, database.read)
     },
     async rerender({ session, id, fields }, problem, { database }) {
       if (problem.code !== 'validation_failed') return undefined
@@ -122,7 +122,7 @@ function editPage(method: 'POST' | 'PUT'): SessionPage {
   }
 }
 
-/** The action that undoes another action. It restores the customer's state before that action. */
+/** The action that undoes another action: it restores the state that the customer had before. */
 interface UndoAction {
   readonly name: string
   readonly fields?: Undo['fields']
@@ -164,7 +164,7 @@ function actionPage(
         const path = `${PATH}/${id}/${undo?.name}`
         await setFlash(tx, session.token, flash, undo && { path, fields: undo.fields ?? [] })
       })
-      return changed(request, database.read)
+      return responseAfterChange(request, database.read)
     },
     rerender: (request, problem, deps) => rerenderAction(request, name, problem, deps),
   }
@@ -189,7 +189,10 @@ function show(customer: Customer, rejected?: RejectedAction) {
   return { json: renderDebtor(customer.row, customer.balances), page }
 }
 
-async function changed({ session, id, now }: SessionRequest, reader: Reader): Promise<Response> {
+async function responseAfterChange(
+  { session, id, now }: SessionRequest,
+  reader: Reader,
+): Promise<Response> {
   const row = await getDebtor(reader, session, id)
   const today = todayIn(session.account.timezone, now)
   const balances = await readBalances(reader, session.account.id, [id], today)

@@ -10,7 +10,7 @@ export function renderFinalise(frame: Frame, row: InvoiceRow, customerName: stri
   const consequences: Html = html`<p><strong translate="no">${customerName}</strong> owes <strong>${renderMoney(row.amount, row.currency)}</strong>
 from now on. The invoice is due on ${dateWords(row.due_date)}. ${
     row.due_date < today
-      ? 'This date has passed, so reminders begin in the next business hours.'
+      ? 'This date has passed: unless reminders are blocked, they begin in the next business hours.'
       : 'If the invoice is not paid, reminders are sent according to the schedule.'
   }</p>
 <p>This cannot be undone. To correct a mistake, change, credit or void the invoice.</p>`

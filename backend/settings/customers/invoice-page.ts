@@ -5,7 +5,7 @@ import { canResumeChasing, isDisputed, isOpen, isVoidable } from '../../invoices
 import { chasingFieldsFor, holdOf } from '../../invoices/holds.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import { auditWords, readActionDetail } from '../audit/audit-words.ts'
-import { renderMessageTable } from '../reminders/messages-page.ts'
+import { renderMessageTable } from '../reminders/message-table.ts'
 import { renderFaults, renderPage } from '../shell/layout.ts'
 import {
   dateWords,
@@ -22,7 +22,7 @@ import {
 } from '../shell/page-actions.ts'
 import type { Frame } from '../shell/response.ts'
 import { exactTime, timeAgo } from '../shell/words.ts'
-import { renderPaymentTable } from './payments-page.ts'
+import { renderPaymentTable } from './payment-table.ts'
 
 export interface InvoiceView {
   readonly session: Session

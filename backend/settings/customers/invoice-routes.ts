@@ -77,7 +77,7 @@ function actionWithReasonPage(
 
 interface ActionOptions {
   readonly texts?: readonly string[]
-  /** The action that undoes this one. It also takes a reason. */
+  /** The action that undoes this action. Both require a reason. */
   readonly undoneBy?: 'dispute' | 'resolve' | undefined
 }
 

@@ -7,7 +7,7 @@ import { renderPage } from '../shell/layout.ts'
 import { dateWords, METHOD_WORDS, renderMoney } from '../shell/ledger-words.ts'
 import type { Frame } from '../shell/response.ts'
 import { exactTime } from '../shell/words.ts'
-import { renderPaymentStatus } from './payments-page.ts'
+import { renderPaymentStatus } from './payment-table.ts'
 
 export interface PaymentView {
   readonly session: Session

@@ -25,7 +25,7 @@ export const DETAILED_CURRENCIES_MAX = 3
 const DAYS = 7
 const UNREACHABLE_MAX = 1000
 
-export interface LargeDebtorView {
+export interface LargestDebtor {
   readonly id: string
   readonly name: string
   readonly outstanding: number
@@ -44,7 +44,7 @@ export interface Overview {
   /** The currency with the most open invoices comes first. */
   readonly due: readonly DueByAge[]
   /** The largest debtors by currency, for the first `DETAILED_CURRENCIES_MAX` currencies of `due`. */
-  readonly largestDebtors: ReadonlyMap<string, readonly LargeDebtorView[]>
+  readonly largestDebtors: ReadonlyMap<string, readonly LargestDebtor[]>
   readonly reminders: { readonly days: readonly ReminderDay[]; readonly isTruncated: boolean }
   /** Invoices that were past due when they were created; no reminder is sent about them. */
   readonly oldInvoices: OldInvoices

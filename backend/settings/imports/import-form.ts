@@ -71,12 +71,12 @@ export function readForm(fields: Fields): ImportForm {
 }
 
 /**
- * Limits the length, and replaces control characters: the reason recorded when an import is taken back quotes the file
- * name, and must not contain any.
+ * Limits the length, and replaces control characters. When an import is taken back, the recorded reason quotes the file
+ * name, and a reason must not contain control characters.
  */
 function readFileName(text: string): string {
-  const shown = text.replaceAll(/\p{Cc}/gu, ' ').trim()
-  return [...shown].slice(0, FILE_NAME_LENGTH_MAX).join('')
+  const cleaned = text.replaceAll(/\p{Cc}/gu, ' ').trim()
+  return [...cleaned].slice(0, FILE_NAME_LENGTH_MAX).join('')
 }
 
 export const AUTO = 'auto'

@@ -21,7 +21,7 @@ import {
 import type { ImportedRecord } from '../../import/take-back-plan.ts'
 import { STEP_MS } from '../shell/page-request.ts'
 
-/** The import stops after this many rejected records, because they usually have one cause. */
+/** The import stops after a step with this many rejected records, because they usually have the same cause. */
 const REJECTED_MAX = 100
 
 export interface RejectedRecord {

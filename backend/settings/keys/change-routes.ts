@@ -57,7 +57,7 @@ export const keyChangePages: readonly SessionPage[] = [
     method: 'GET',
     path: `${PATH}/rotate`,
     adminsOnly: ADMINS_ONLY,
-    needsConfirmation: true,
+    needsRecentPassword: true,
     async handle(request, deps) {
       const row = await getKey(deps.database.read, request.session, request.id)
       const view = { ...rotateViewOf(request), row, name: row.name, submission: createToken() }
@@ -68,7 +68,7 @@ export const keyChangePages: readonly SessionPage[] = [
     method: 'POST',
     path: `${PATH}/rotate`,
     adminsOnly: ADMINS_ONLY,
-    needsConfirmation: true,
+    needsRecentPassword: true,
     expected: { texts: ['name', 'submission', 'grace', ...LIMIT_FIELDS.texts] },
     async handle(request, { database, peppers, baseUrl }) {
       const { session, fields, actionContext, id } = request

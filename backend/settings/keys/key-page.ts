@@ -129,7 +129,7 @@ function renderBar(bar: UsageBar, index: number, top: number, name: string): Htm
   return html`<g><title>${name}: ${plural(callsOf(bar), 'call')}</title>
 ${parts.map(([kind, calls]) => {
   if (calls === 0) return undefined
-  // A single request among thousands must remain visible.
+  // A single call among thousands must remain visible.
   const height = Math.max((calls / top) * CHART_HEIGHT, 1.5)
   y -= height
   return html`<rect class="${kind}" x="${index * BAR_WIDTH + 1}" y="${y.toFixed(2)}" width="${BAR_WIDTH - 2}" height="${height.toFixed(2)}"/>`
@@ -151,7 +151,7 @@ function renderUsageTable(
     )}</tbody></table>`
 }
 
-/** The shares of errors, in percent, from which an operation is marked amber or red. */
+/** The shares of errors, in percent, above which an operation is marked amber or red. */
 const ERRORS_LOW = 5
 const ERRORS_HIGH = 25
 

@@ -1,4 +1,4 @@
-/** Reads and writes of the database that several pages of keys share. */
+/** The database queries that several pages of keys share. */
 import { Problem } from '../../../shared/contract/problem.ts'
 import { findApiKey } from '../../api-keys/key-list.ts'
 import { ConstraintViolation } from '../../database/constraint-violation.ts'

@@ -35,7 +35,7 @@ export function representKey(row: ApiKeyRow, allowance: string | null, now: Date
 
 export type WindowView = ReturnType<typeof representWindow>
 
-/** Represents the key's current window. After a window has ended, none is open until the next call. */
+/** Represents the key's current window. Between the end of a window and the key's next call, no window is open. */
 export function representWindow(row: ApiKeyRow, { used, ends_at }: KeyWindowRow, now: Date) {
   const isOpen = ends_at > now.toISOString()
   return { used: isOpen ? used : 0, limit: row.rate_limit, resets_at: isOpen ? ends_at : null }

@@ -74,7 +74,7 @@ export const keyPages: readonly SessionPage[] = [
     method: 'GET',
     path: '/settings/api-keys/new',
     adminsOnly: ADMINS_ONLY,
-    needsConfirmation: true,
+    needsRecentPassword: true,
     handle: async ({ query, session }) => ({
       page: (frame) =>
         renderIssueForm(frame, {
@@ -93,7 +93,7 @@ export const keyPages: readonly SessionPage[] = [
     method: 'POST',
     path: '/settings/api-keys',
     adminsOnly: ADMINS_ONLY,
-    needsConfirmation: true,
+    needsRecentPassword: true,
     expected: {
       texts: ['name', 'submission', 'same_name', ...LIMIT_FIELDS.texts],
       lists: ['scopes', ...LIMIT_FIELDS.lists],

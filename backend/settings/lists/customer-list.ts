@@ -1,4 +1,7 @@
-/** The list of customers. By default, the oldest due date comes first. A search shows only matches. */
+/**
+ * The list of customers. By default, the oldest due date comes first; paused and archived customers are sorted by name.
+ * A search shows only matches.
+ */
 import { daysBetween, todayIn } from '../../calendar/calendar.ts'
 import type { DebtorRow, Reader } from '../../database/tables.ts'
 import { type Balance, readBalances } from '../../debtors/balances.ts'
@@ -18,7 +21,7 @@ import { renderDebtor } from '../../debtors/representation.ts'
 import { type Html, html } from '../../html/html.ts'
 import { findDebtorsByInvoiceNumber } from '../../invoices/search-invoices.ts'
 import { moneyDecimal } from '../../money/money-text.ts'
-import { CUSTOMER_TABS, renderSums } from '../customers/customers-page.ts'
+import { CUSTOMER_TABS, renderSums } from '../customers/customer-parts.ts'
 import { renderPage, renderTabs } from '../shell/layout.ts'
 import { CONTACT_WORDS, dateWords, renderDebtorState } from '../shell/ledger-words.ts'
 import {
@@ -34,7 +37,7 @@ import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-re
 import type { Frame } from '../shell/response.ts'
 import { plural } from '../shell/words.ts'
 import { type Cell, CSV_PAGE, csvOf } from './csv.ts'
-import { renderSortHeader, renderSummary, renderView } from './list-parts.ts'
+import { renderSortHeader, renderSummary, renderViewLink } from './list-parts.ts'
 
 const PATH = '/settings/customers'
 /** The maximum number of search results. */
@@ -229,14 +232,14 @@ ${renderTabs('Customers', CUSTOMER_TABS, PATH)}
 <button class="small">Search</button>
 <a class="button small" href="${listPath(`${PATH}.csv`, filters)}" download>CSV</a></form>
 <ul class="filters" aria-label="Which customers">${DIRECTORY_VIEWS.map((name) =>
-    renderView(
+    renderViewLink(
       PATH,
       { view: name, q: search },
       { name: VIEW_WORDS[name], isChosen: name === query.view },
     ),
   )}</ul>
 </div>
-${view.isTruncated && html`<p class="hint">Only the first ${FOUND_MAX.toLocaleString('en')} matches are shown. Add a word to narrow the search.</p>`}
+${view.isTruncated && html`<p class="hint">Only ${FOUND_MAX.toLocaleString('en')} of the matching customers are shown. Add a word to narrow the search.</p>`}
 ${rows.length === 0 ? renderEmpty(view) : renderTable(view)}
 ${renderPager(PATH, filters, view.list, next)}`
   return renderPage(frame, { title: 'Customers', section: PATH, main })

@@ -18,8 +18,8 @@ import {
   sortsOf,
 } from '../../invoices/search-invoices.ts'
 import { moneyDecimal } from '../../money/money-text.ts'
-import { CUSTOMER_TABS } from '../customers/customers-page.ts'
-import { renderInvoiceTable } from '../customers/invoices-page.ts'
+import { CUSTOMER_TABS } from '../customers/customer-parts.ts'
+import { renderInvoiceTable } from '../customers/invoice-table.ts'
 import { renderPage, renderTabs } from '../shell/layout.ts'
 import { INVOICE_STATUS_WORDS } from '../shell/ledger-words.ts'
 import {
@@ -40,10 +40,10 @@ import { type Cell, CSV_PAGE, csvOf } from './csv.ts'
 import {
   type CurrencySum,
   renderAmountFields,
-  renderPartial,
+  renderPartialHint,
   renderSortHeader,
   renderSummary,
-  renderView,
+  renderViewLink,
 } from './list-parts.ts'
 
 const PATH = '/settings/invoices'
@@ -112,7 +112,7 @@ interface ParsedQuery {
 
 /**
  * Throws `Problem` 400. By default, JSON contains all invoices, as before views existed: scripts may still expect
- * this. If the query has a customer or a number, the page also shows all.
+ * this. If the query has a customer or a number, the page also shows invoices of every status by default.
  */
 function parse({ query, wantsJson }: SessionRequest): ParsedQuery {
   const list = parseListQuery(query, FILTERS)
@@ -238,7 +238,7 @@ ${renderTabs('Customers', CUSTOMER_TABS, PATH)}
 ${customerName && html`<p class="lead">Only invoices of <a href="/settings/customers/${search.debtorId}" translate="no">${customerName}</a>. <a href="${PATH}">Show the invoices of all customers</a></p>`}
 <ul class="filters" aria-label="Which invoices">${INVOICE_VIEWS.map((name) => {
     const { sort: _, ...others } = filters
-    return renderView(
+    return renderViewLink(
       PATH,
       { ...others, view: name },
       { name: VIEW_WORDS[name], isChosen: name === search.view },
@@ -246,7 +246,7 @@ ${customerName && html`<p class="lead">Only invoices of <a href="/settings/custo
   })}</ul>
 ${renderFilters(filters)}
 ${rows.length === 0 ? renderEmpty(search) : renderInvoiceTable(`Invoices: ${VIEW_WORDS[search.view]}`, rows, table)}
-${renderPartial(isPartial, rows.length)}
+${renderPartialHint(isPartial, rows.length)}
 ${renderPager(PATH, filters, view.list, view.next)}`
   return renderPage(frame, { title: 'Invoices', section: '/settings/customers', main })
 }

@@ -52,7 +52,7 @@ export function renderSummary(
 }
 
 /** Renders a link in the row of views above a list. */
-export function renderView(
+export function renderViewLink(
   path: string,
   filters: Filters,
   { name, isChosen }: { readonly name: string; readonly isChosen: boolean },
@@ -69,7 +69,7 @@ export function renderAmountFields(filters: Filters): Html {
 <label for="amount_max">to</label> <input id="amount_max" name="amount_max" inputmode="decimal" value="${filters['amount_max']}" class="short"></span>`
 }
 
-export function renderPartial(isPartial: boolean, count: number): Html | undefined {
+export function renderPartialHint(isPartial: boolean, count: number): Html | undefined {
   if (!isPartial) return undefined
   return html`<p class="hint">${plural(count, 'match', 'matches')} among the rows searched so far. “Next” continues the search.</p>`
 }

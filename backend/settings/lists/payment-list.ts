@@ -12,8 +12,8 @@ import {
   type PaymentSearch,
   searchPayments,
 } from '../../payments/search-payments.ts'
-import { CUSTOMER_TABS } from '../customers/customers-page.ts'
-import { renderPaymentTable } from '../customers/payments-page.ts'
+import { CUSTOMER_TABS } from '../customers/customer-parts.ts'
+import { renderPaymentTable } from '../customers/payment-table.ts'
 import { renderPage, renderTabs } from '../shell/layout.ts'
 import { METHOD_WORDS } from '../shell/ledger-words.ts'
 import {
@@ -31,7 +31,7 @@ import { readNames } from '../shell/names.ts'
 import type { SessionPage, SessionRequest } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
 import { type Cell, CSV_PAGE, csvOf } from './csv.ts'
-import { renderAmountFields, renderOption, renderPartial, renderSummary } from './list-parts.ts'
+import { renderAmountFields, renderOption, renderPartialHint, renderSummary } from './list-parts.ts'
 
 const PATH = '/settings/payments'
 const FILTERS = [
@@ -148,7 +148,7 @@ ${renderAmountFields(filters)}
 <button class="small">Filter</button> <a class="button small" href="${PATH}">Clear</a>
 <a class="button small" href="${listPath(`${PATH}.csv`, filters)}" download>CSV</a></form>
 ${rows.length === 0 ? html`<div class="card empty"><p><strong>${isFiltered ? 'No payment matches the filters.' : 'There is no payment yet.'}</strong></p></div>` : renderPaymentTable('Payments, newest first', rows, customers)}
-${renderPartial(view.isPartial, rows.length)}
+${renderPartialHint(view.isPartial, rows.length)}
 ${renderPager(PATH, filters, view.list, view.next)}`
   return renderPage(frame, { title: 'Payments', section: '/settings/customers', main })
 }

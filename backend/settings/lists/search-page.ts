@@ -14,9 +14,9 @@ import { type Html, html } from '../../html/html.ts'
 import { type InvoiceSearch, searchInvoices } from '../../invoices/search-invoices.ts'
 import { listMessages } from '../../messages/messages.ts'
 import { type PaymentSearch, searchPayments } from '../../payments/search-payments.ts'
-import { renderInvoiceTable } from '../customers/invoices-page.ts'
-import { renderPaymentTable } from '../customers/payments-page.ts'
-import { renderMessageTable } from '../reminders/messages-page.ts'
+import { renderInvoiceTable } from '../customers/invoice-table.ts'
+import { renderPaymentTable } from '../customers/payment-table.ts'
+import { renderMessageTable } from '../reminders/message-table.ts'
 import { renderPage } from '../shell/layout.ts'
 import { renderDebtorState } from '../shell/ledger-words.ts'
 import { listPath, parseListQuery } from '../shell/list-query.ts'
@@ -28,8 +28,11 @@ import type { TimeContext } from '../shell/words.ts'
 const PATH = '/settings/search'
 /** How many results of each kind the page shows at most. */
 const SHOWN_MAX = 8
-/** The results include messages about the first invoices and the first customers that were found, this many of each. */
+/** Messages are read for only this many of the invoices found, and this many of the customers found. */
 const OWNERS_MAX = 3
+
+/** How many customers a search finds at most. The page shows those with the oldest due dates. */
+const FOUND_MAX = 200
 
 const ANY = { min: undefined, max: undefined }
 const ANY_INVOICE: InvoiceSearch = {
@@ -85,7 +88,7 @@ const NOTHING: Found = { customers: [], invoices: [], payments: [], messages: []
 async function find(read: Reader, accountId: string, text: string, today: string): Promise<Found> {
   const first = { after: undefined, limit: SHOWN_MAX }
   const [debtors, invoices, payments] = await Promise.all([
-    findDebtorsByWords(read, accountId, text, 200),
+    findDebtorsByWords(read, accountId, text, FOUND_MAX),
     searchInvoices(read, accountId, { ...ANY_INVOICE, number: text }, today, first),
     searchPayments(read, accountId, { ...ANY_PAYMENT, reference: text }, first),
   ])
@@ -130,14 +133,14 @@ interface SearchView {
 function renderSearch(frame: Frame, view: SearchView): Html {
   const { text, found, names, blocks, today, times } = view
   const { customers, invoices, payments, messages } = found
-  const isNothing = [customers, invoices, payments, messages].every((rows) => rows.length === 0)
+  const hasNoResults = [customers, invoices, payments, messages].every((rows) => rows.length === 0)
   const renderSection = (title: string, listLink: string | undefined, count: number, table: Html) =>
     count > 0 &&
     html`<section aria-labelledby="found-${title.toLowerCase()}"><div class="heading"><h2 id="found-${title.toLowerCase()}">${title}</h2>
 ${listLink !== undefined && html`<a href="${listLink}">All<span class="unseen"> ${title.toLowerCase()} found</span></a>`}</div>${table}</section>`
   const main = html`<h1>Search</h1>
 <p class="lead">${text === '' ? 'Enter a name, a city, an e-mail address, an invoice number or a payment reference in the field at the top of the page.' : html`Results for “<span translate="no">${text}</span>”`}</p>
-${isNothing && text !== '' && html`<div class="card empty"><p><strong>There are no results.</strong></p><p class="hint">Enter the beginning of a name, a city, an e-mail address, an external ID, an invoice number or a payment reference.</p></div>`}
+${hasNoResults && text !== '' && html`<div class="card empty"><p><strong>There are no results.</strong></p><p class="hint">Enter the beginning of a name, a city, an e-mail address, an external ID, an invoice number or a payment reference.</p></div>`}
 ${renderSection('Customers', listPath('/settings/customers', { q: text }), customers.length, renderCustomers(customers))}
 ${renderSection('Invoices', listPath('/settings/invoices', { view: 'all', number: text }), invoices.length, renderInvoiceTable('Invoices found', invoices, { times, today, customers: names, blocks }))}
 ${renderSection('Payments', listPath('/settings/payments', { reference: text }), payments.length, renderPaymentTable('Payments found', payments, names))}

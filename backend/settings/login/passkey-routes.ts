@@ -49,7 +49,7 @@ export const passkeyPages: readonly SessionPage[] = [
     method: 'GET',
     path: `${PATH}/new`,
     beforeSecondFactor: true,
-    needsConfirmation: true,
+    needsRecentPassword: true,
     async handle(_request, deps) {
       const party = requireParty(deps)
       return { page: (frame) => renderNewPasskey(frame, party, '') }
@@ -59,7 +59,7 @@ export const passkeyPages: readonly SessionPage[] = [
     method: 'POST',
     path: `${PATH}/challenge`,
     beforeSecondFactor: true,
-    needsConfirmation: true,
+    needsRecentPassword: true,
     expected: { texts: ['name'] },
     async handle({ session, fields, now }, deps) {
       const { database } = deps
@@ -77,7 +77,7 @@ export const passkeyPages: readonly SessionPage[] = [
     method: 'POST',
     path: PATH,
     beforeSecondFactor: true,
-    needsConfirmation: true,
+    needsRecentPassword: true,
     expected: { texts: ['name', 'credential'] },
     async handle({ session, fields, actionContext, now, wantsJson }, deps) {
       const { database } = deps
@@ -86,17 +86,17 @@ export const passkeyPages: readonly SessionPage[] = [
       const name = checkPasskeyName(fields.text('name'))
       const created = readRegistration(fields)
       const challenge = challengeIn(created.response.clientDataJSON)
-      const isOpen = await database.transaction((tx) =>
+      const isChallengeValid = await database.transaction((tx) =>
         consumeChallenge(tx, challenge, challengeScopeOf(session), now),
       )
-      if (!isOpen) invalid('credential', 'Adding the passkey took too long. Try again.')
+      if (!isChallengeValid) invalid('credential', 'Adding the passkey took too long. Try again.')
       const credential = await verifyCreation(party, created, challenge)
       if (credential === undefined) {
         return invalid('credential', 'The browser did not return a valid passkey. Try again.')
       }
       const { passkey, recoveryCodes } = await database.transaction(async (tx) => {
         const added = await addPasskey(tx, user.id, { ...credential, name }, actionContext)
-        // With the first second factor, other sessions end: an attacker may have started one with the password alone.
+        // The first second factor ends all other sessions: an attacker may have started one with the password alone.
         if (added.recoveryCodes !== undefined) await endSessionsOf(tx, user.id, token)
         else if (!wantsJson) await setFlash(tx, token, 'passkey_added')
         return added
@@ -148,7 +148,7 @@ export const passkeyPages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: `${PATH}/{id}/remove`,
-    needsConfirmation: true,
+    needsRecentPassword: true,
     async handle({ session, id, actionContext, wantsJson }, { database }) {
       await database.transaction(async (tx) => {
         await removePasskey(tx, session.user.id, id, actionContext)

@@ -38,7 +38,8 @@ export const resetPages: readonly OpenPage[] = [
       if (resetCodes === undefined) {
         throw new Problem('service_unavailable', 'This installation sends no e-mail.')
       }
-      // Requests for links have a counter of their own, so that they do not block the user's login.
+      // Requests for links are counted separately from the guesses for the e-mail address. Otherwise, anyone could
+      // block the user's login.
       const guesser = { email: `password reset ${email}`, address }
       await database.transaction(async (tx) => {
         await countGuess(tx, guesser, now)
@@ -86,7 +87,7 @@ export const resetPages: readonly OpenPage[] = [
 ]
 
 function renderRequest(frame: Frame, email: string, problem?: Problem): Html {
-  return renderAlone(
+  return renderNarrowPage(
     frame,
     'Forgot your password?',
     html`<p>Enter your e-mail address, and we send you a link to set a new password.</p>
@@ -104,7 +105,7 @@ ${renderFault(problem, 'email')}
 
 /** The page does not depend on any user, so it does not reveal whether a user has the address that was entered. */
 function renderRequested(frame: Frame, email: string, route: NoticeRoute): Html {
-  return renderAlone(
+  return renderNarrowPage(
     frame,
     route === 'sent' ? 'Check your e-mail' : 'No e-mail is sent',
     html`${REQUESTED_WORDS[route](email)}
@@ -131,7 +132,7 @@ e-mail, so no link can be sent to it.</p>
 }
 
 function renderNoMail(frame: Frame): Html {
-  return renderAlone(
+  return renderNarrowPage(
     frame,
     'Forgot your password?',
     html`<p>This service does not send e-mail, so it cannot send a link to set a new password. Ask the operator of this service for a new login.</p>
@@ -140,7 +141,7 @@ function renderNoMail(frame: Frame): Html {
 }
 
 function renderNewPassword(frame: Frame, code: string, problem?: Problem): Html {
-  return renderAlone(
+  return renderNarrowPage(
     frame,
     'Set a new password',
     html`<p>After this, all your sessions end, and you must log in with the new password.</p>
@@ -163,7 +164,7 @@ ${renderFault(problem, 'password')}
 }
 
 function renderDone(frame: Frame): Html {
-  return renderAlone(
+  return renderNarrowPage(
     frame,
     'Your password was changed',
     html`<p>All your sessions have ended. Log in with your new password.</p>
@@ -171,7 +172,7 @@ function renderDone(frame: Frame): Html {
   )
 }
 
-function renderAlone(frame: Frame, title: string, content: Html): Html {
+function renderNarrowPage(frame: Frame, title: string, content: Html): Html {
   const main = html`<div class="narrow card"><h1>${title}</h1>
 ${content}</div>`
   return renderPage({ ...frame, session: undefined }, { title, main })

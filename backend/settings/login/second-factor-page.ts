@@ -98,7 +98,7 @@ store them where you can find them without your phone. Earlier recovery codes no
 <button type="button" data-copy="codes" hidden>Copy<span class="unseen"> recovery codes</span></button></div></div>
 <p><a class="button primary" href="${PATH}">I have stored the codes</a></p>
 </div>`
-  return renderPage(frame, { title: 'Recovery codes', isAlone: true, main })
+  return renderPage(frame, { title: 'Recovery codes', hasNoNavigation: true, main })
 }
 
 function renderButton(frame: Frame, action: string, name: string, isDangerous = false): Html {

@@ -42,7 +42,7 @@ export const secondFactorPages: readonly SessionPage[] = [
     method: 'POST',
     path: `${PATH}/setup`,
     beforeSecondFactor: true,
-    needsConfirmation: true,
+    needsRecentPassword: true,
     async handle({ session, now }, { database, secondFactorBox }) {
       const setup = await database.transaction((tx) =>
         beginAppSetup(tx, session.user.id, secondFactorBox, now),
@@ -54,7 +54,7 @@ export const secondFactorPages: readonly SessionPage[] = [
     method: 'POST',
     path: `${PATH}/enable`,
     beforeSecondFactor: true,
-    needsConfirmation: true,
+    needsRecentPassword: true,
     expected: { texts: ['code'] },
     async handle({ session, fields, actionContext }, { database, secondFactorBox }) {
       const { user, token } = session
@@ -81,7 +81,7 @@ export const secondFactorPages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: `${PATH}/recovery-codes`,
-    needsConfirmation: true,
+    needsRecentPassword: true,
     async handle({ session, actionContext }, { database }) {
       const codes = await database.transaction((tx) =>
         replaceRecoveryCodes(tx, session.user.id, actionContext),
@@ -92,7 +92,7 @@ export const secondFactorPages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: `${PATH}/disable`,
-    needsConfirmation: true,
+    needsRecentPassword: true,
     async handle({ session, actionContext, wantsJson }, { database }) {
       await database.transaction(async (tx) => {
         await disableApp(tx, session.user.id, actionContext)
@@ -105,7 +105,7 @@ export const secondFactorPages: readonly SessionPage[] = [
     method: 'POST',
     path: `${PATH}/policy`,
     adminsOnly: 'Only an Admin can require two-factor authentication.',
-    needsConfirmation: true,
+    needsRecentPassword: true,
     expected: { texts: ['required'] },
     async handle({ session, fields, actionContext, wantsJson }, { database }) {
       const isRequired = fields.text('required') === 'yes'

@@ -125,13 +125,13 @@ function renderForm(
   const back = backOf(payment)
   const title = 'Allocate money on account'
   const onAccount = renderMoney(payment.unapplied_amount, payment.currency)
-  const isNothing = invoices.length === 0 || payment.unapplied_amount === 0
+  const hasNothingToAllocate = invoices.length === 0 || payment.unapplied_amount === 0
   const main = html`<p class="back"><a href="${back.path}">${back.name}</a></p>
 <h1>${title}</h1>
 <p class="lead">${onAccount} of the payment that was received from <span translate="no">${customerName}</span> on ${dateWords(payment.received_on)} is on account.</p>
 ${renderFaults(problem)}
 ${
-  isNothing
+  hasNothingToAllocate
     ? html`<p class="card hint">${payment.unapplied_amount === 0 ? 'The whole payment is allocated.' : `The customer owes nothing in ${payment.currency}.`}</p><p><a class="button" href="${back.path}">Back</a></p>`
     : html`<form method="post" action="${back.path}/allocate/preview" class="stack" novalidate>${csrfField(frame)}
 <fieldset class="card" id="allocations"><legend class="title">Open invoices</legend>

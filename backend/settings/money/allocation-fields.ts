@@ -15,8 +15,8 @@ import { plural } from '../shell/words.ts'
 import { amountText, readAmountText } from './amount-field.ts'
 
 /**
- * How many invoices the table shows at most. A form with more would exceed the limit on fields; few payments pay as
- * many.
+ * How many invoices the table shows at most. A form with many more would exceed the limit on fields. Few payments pay
+ * more invoices.
  */
 const SHOWN_MAX = 40
 
@@ -48,9 +48,9 @@ export interface Allocatable {
 }
 
 /**
- * Reads the amount entered for each invoice; empty amounts are ignored. Throws `validation_failed`. Rejects an amount
- * of a form that exceeds the amount due, although `allocatePayment` does so too, because the errors of
- * `allocatePayment` do not use the form's words.
+ * Reads the amount entered for each invoice; empty amounts are ignored. Throws `validation_failed`. For a form, also
+ * rejects amounts that are too high: `allocatePayment` would reject them too, but its errors do not use the words of
+ * the form.
  */
 export function parseAllocations(
   fields: Fields,

@@ -44,11 +44,11 @@ export async function previewEffects<T>(
   const rollback = new Rollback<{ done: T; effects: Effects }>()
   try {
     await database.transaction(async (tx) => {
-      const before = await readView(tx, subject)
+      const before = await readSnapshot(tx, subject)
       const done = await perform(tx)
       const debtor = await lockDebtor(tx, subject.accountId, subject.debtorId)
       if (debtor !== undefined) await planDebtors(tx, [debtor], subject.now)
-      const effects = compare(before, await readView(tx, subject, before))
+      const effects = compare(before, await readSnapshot(tx, subject, before))
       rollback.outcome = { done, effects }
       throw rollback
     })
@@ -66,17 +66,22 @@ class Rollback<T> extends Error {
   outcome: T | undefined
 }
 
-interface View {
+interface Snapshot {
   readonly invoices: ReadonlyMap<string, InvoiceRow>
   readonly messages: ReadonlyMap<string, string>
   readonly balances: readonly Balance[]
 }
 
 /**
- * Reads the open invoices and the invoices `invoiceIds`, the waiting messages and the balances. If `before` is given,
- * reads the invoices and the messages of `before` again, whatever their status is now.
+ * Reads the open invoices and the invoices `invoiceIds`, the messages that wait or are being sent, and the balances. If
+ * `before` is given, also reads the invoices of `before`, and reads exactly the messages of `before`, whatever their
+ * status is now.
  */
-async function readView(reader: Reader, subject: Subject, before?: View): Promise<View> {
+async function readSnapshot(
+  reader: Reader,
+  subject: Subject,
+  before?: Snapshot,
+): Promise<Snapshot> {
   const { accountId, debtorId, today, invoiceIds = [] } = subject
   const open = await reader
     .selectFrom('invoices')
@@ -108,13 +113,13 @@ async function readView(reader: Reader, subject: Subject, before?: View): Promis
   }
 }
 
-function compare(before: View, after: View): Effects {
+function compare(before: Snapshot, after: Snapshot): Effects {
   const pairs = [...before.invoices].flatMap(([id, row]) => {
     const changed = after.invoices.get(id)
     return changed !== undefined && isChanged(row, changed) ? [{ before: row, after: changed }] : []
   })
   const statuses = [...before.messages]
-  const unappliedOf = ({ balances }: View, currency: string) =>
+  const unappliedOf = ({ balances }: Snapshot, currency: string) =>
     balances.find((balance) => balance.currency === currency)?.unapplied ?? 0
   const currencies = new Set([...before.balances, ...after.balances].map((row) => row.currency))
   return {

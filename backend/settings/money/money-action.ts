@@ -184,7 +184,8 @@ export async function performOnce(
   }
   const outcome = await idempotency.once(attempt, {
     originalMember: 'original_id',
-    // The key is stored for as long as its form can be sent again, so no result must be found by other means.
+    // A key is stored for longer than a session lasts, and a form can be sent only in its session. An earlier result
+    // is therefore always found by the key.
     recall: async () => undefined,
     prepare: () => async (tx) => {
       const changed = await performWithFlash(tx)

@@ -10,7 +10,10 @@ import { renderMoney } from '../shell/ledger-words.ts'
 import type { SessionRequest } from '../shell/page-request.ts'
 import type { Response } from '../shell/response.ts'
 
+/** How many customers the page shows at most. */
 const SHOWN_MAX = 20
+
+/** How many customers a search finds at most. The page shows those with the oldest due dates. */
 const FOUND_MAX = 200
 
 export interface CustomerPicker {

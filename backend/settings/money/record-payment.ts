@@ -175,7 +175,7 @@ function parsePayment(form: RecordForm, fields: Fields): RecordInput {
   }
 }
 
-/** If `put_to` is omitted, a request that contains invoices allocates to them. Any other payment goes on account. */
+/** If `put_to` is omitted, the payment is allocated to the invoices of the request; without any, it goes on account. */
 function putToOf(fields: Fields): PutTo {
   const text = fields.text('put_to')
   if (text === '') return fields.list('allocations/invoice_id').length > 0 ? 'chosen' : 'on_account'

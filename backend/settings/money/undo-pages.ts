@@ -1,6 +1,6 @@
 /**
- * The pages that reverse a payment or take back an allocation: both request a reason and show the effects. Also the
- * requests of the Undo button after an allocation was made or taken back.
+ * The pages that reverse a payment or take back an allocation: both request a reason and show the effects. Also handles
+ * the requests of the Undo button, which undo an allocation or the taking back of an allocation.
  */
 import { randomUUID } from 'node:crypto'
 import type { Problem } from '../../../shared/contract/problem.ts'
@@ -26,7 +26,7 @@ import { renderEffects } from './preview-page.ts'
 const PATH = '/settings/payments'
 
 interface PaymentAction {
-  /** The last segment of the path and of the form's action. */
+  /** The last segment of the page's path, to which the form is also sent. */
   readonly name: string
   readonly operation: string
   readonly adminsOnly: string
@@ -39,7 +39,7 @@ interface PaymentAction {
   /** Returns the request that undoes the action, given the payment's allocations before the action. */
   undo?(allocations: readonly Allocation[], request: SessionRequest): Undo | undefined
   /** Returns the ids of the invoices that the action may reopen, given the payment's allocations. */
-  reopened(allocations: readonly Allocation[], request: SessionRequest): readonly string[]
+  invoicesToReopen(allocations: readonly Allocation[], request: SessionRequest): readonly string[]
 }
 
 const REVERSE: PaymentAction = {
@@ -53,7 +53,7 @@ const REVERSE: PaymentAction = {
   texts: [],
   perform: (tx, { session, id, actionContext }, reason) =>
     reversePayment(tx, session.account.id, id, reason, actionContext),
-  reopened: (allocations) => allocations.map(({ invoice_id }) => invoice_id),
+  invoicesToReopen: (allocations) => allocations.map(({ invoice_id }) => invoice_id),
 }
 
 const TAKE_BACK: PaymentAction = {
@@ -82,7 +82,7 @@ const TAKE_BACK: PaymentAction = {
       ],
     }
   },
-  reopened: (_allocations, request) => [invoiceOf(request)],
+  invoicesToReopen: (_allocations, request) => [invoiceOf(request)],
 }
 
 export const undoPages: readonly SessionPage[] = [
@@ -233,7 +233,7 @@ async function renderQuestion(
   const subject = {
     accountId,
     debtorId: payment.debtor_id,
-    invoiceIds: action.reopened(allocations, request),
+    invoiceIds: action.invoicesToReopen(allocations, request),
     today: todayIn(timezone, now),
     now,
   }

@@ -57,7 +57,7 @@ ${renderFault(rejected?.problem, 'email')}
   return renderPage(frame, { title: 'People', section: '/settings/people', main })
 }
 
-/** Shows the link of an invitation, which is not stored and can be shown only once. */
+/** Shows the link of an invitation. The link is not stored, and no other page shows it. */
 export function renderInvited(
   frame: Frame,
   { email }: InvitationRow,

@@ -50,7 +50,7 @@ export const peoplePages: readonly SessionPage[] = [
     method: 'POST',
     path: PATH,
     adminsOnly: ADMINS_ONLY,
-    needsConfirmation: true,
+    needsRecentPassword: true,
     expected: { texts: ['email', 'role'] },
     async handle({ fields, session, actionContext }, { database, baseUrl, mailedInvitations }) {
       const id = createId('ivt')
@@ -85,7 +85,7 @@ export const peoplePages: readonly SessionPage[] = [
     method: 'GET',
     path: `${PATH}/{id}/role`,
     adminsOnly: ADMINS_ONLY,
-    needsConfirmation: true,
+    needsRecentPassword: true,
     async handle({ session, id }, { database }) {
       const user = await getUser(database.read, session.account.id, id)
       return { page: (frame) => renderRoleChange(frame, user) }
@@ -105,7 +105,7 @@ export const peoplePages: readonly SessionPage[] = [
     method: 'POST',
     path: `${PATH}/{id}/role`,
     adminsOnly: ADMINS_ONLY,
-    needsConfirmation: true,
+    needsRecentPassword: true,
     expected: { texts: ['role'] },
     handle: (request, deps) =>
       changeUser(request, deps, 'role_changed', (tx, target) =>

@@ -16,7 +16,7 @@ import {
 import type { Frame } from '../shell/response.ts'
 import { exactTime, plural, timeAgo } from '../shell/words.ts'
 import { labelOf, renderHistory, renderMessageFacts, renderMessageText } from './message-page.ts'
-import { messageName, renderMessageTable } from './messages-page.ts'
+import { messageName, renderMessageTable } from './message-table.ts'
 import { renderMissingPayment } from './payment-details-page.ts'
 import { renderReminderTabs } from './reminder-tabs.ts'
 
@@ -27,7 +27,7 @@ interface ApprovalsView {
   readonly approvals: readonly PendingApproval[]
   /** The number of all reminders that wait for approval. */
   readonly awaitingApproval: number
-  /** Reminders that were decided or lapsed recently. */
+  /** Reminders that were recently approved or rejected, or have lapsed. */
   readonly decided: readonly DecidedMessage[]
   /** Customer names by id. */
   readonly customers: ReadonlyMap<string, string>
@@ -43,14 +43,14 @@ Admin decides within seven days, or if a payment or a change makes it obsolete.<
 ${
   approvals.length === 0
     ? html`<div class="card empty"><p><strong>No reminder waits for approval.</strong></p></div>`
-    : html`<ul class="messages">${approvals.map((approval) => renderWaiting(approval, view))}</ul>`
+    : html`<ul class="messages">${approvals.map((approval) => renderApprovalCard(approval, view))}</ul>`
 }
 ${awaitingApproval > approvals.length && approvals.length > 0 && html`<p class="hint">These are the oldest of ${awaitingApproval} reminders that wait for approval.</p>`}
 ${decided.length > 0 && renderDecided(view)}`
   return renderPage(frame, { title: 'Approvals', section: '/settings/reminders', main })
 }
 
-function renderWaiting(
+function renderApprovalCard(
   { message, debtorName, expiresAt, invoices }: PendingApproval,
   view: ApprovalsView,
 ): Html {

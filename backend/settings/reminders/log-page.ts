@@ -6,7 +6,7 @@ import { reasonWords, STAGE_WORDS } from '../shell/ledger-words.ts'
 import { renderNext } from '../shell/list-query.ts'
 import type { Frame } from '../shell/response.ts'
 import type { TimeContext } from '../shell/words.ts'
-import { renderMessageTable } from './messages-page.ts'
+import { renderMessageTable } from './message-table.ts'
 import { renderReminderTabs } from './reminder-tabs.ts'
 
 const PATH = '/settings/messages'
@@ -59,7 +59,7 @@ export function renderLog(frame: Frame, page: LogPage): Html {
   const main = html`<h1>Reminders</h1>
 ${renderReminderTabs(PATH, awaitingApproval)}
 ${frame.session?.account.isDemo && html`<p class="lead">Sample messages: none of them was mailed.</p>`}
-${customerName && html`<p class="lead">Only messages to <a href="/settings/customers/${filters.debtor_id}" translate="no">${customerName}</a>. <a href="${PATH}">Show the messages to all customers</a></p>`}
+${customerName && html`<p class="lead">Only messages to and from <a href="/settings/customers/${filters.debtor_id}" translate="no">${customerName}</a>. <a href="${PATH}">Show the messages of all customers</a></p>`}
 ${renderFilters(page)}
 ${rows.length === 0 ? html`<div class="card empty"><p>No message matches the filters.</p></div>` : renderMessageTable('Messages, newest first', rows, times, customers)}
 ${next !== null && renderNext(PATH, { ...filters, limit, cursor: next }, 'Older')}`

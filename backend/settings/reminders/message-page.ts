@@ -12,7 +12,7 @@ import {
 } from '../shell/ledger-words.ts'
 import type { Frame } from '../shell/response.ts'
 import { exactTime, timeAgo } from '../shell/words.ts'
-import { messageName } from './messages-page.ts'
+import { messageName } from './message-table.ts'
 
 export interface MessageView {
   readonly session: Session

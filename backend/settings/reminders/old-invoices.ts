@@ -24,7 +24,7 @@ const PATH = '/settings/old-invoices'
 const SECTION = '/settings/reminders'
 const ADMINS_ONLY = 'Only an Admin can resume reminders about old invoices.'
 
-const DEBTORS_AT_ONCE = 50
+const DEBTORS_PER_QUERY = 50
 
 export const oldInvoicePages: readonly SessionPage[] = [
   {
@@ -81,7 +81,7 @@ async function resumeOldInvoices(
 
 async function* debtorsWithOldInvoices({ read }: Database, accountId: string) {
   for (let after = ''; ; ) {
-    const ids = await listDebtorsWithOldInvoices(read, accountId, { after, limit: DEBTORS_AT_ONCE })
+    const ids = await listDebtorsWithOldInvoices(read, accountId, { after, limit: DEBTORS_PER_QUERY })
     yield* ids
     const last = ids.at(-1)
     if (last === undefined) return
@@ -101,7 +101,7 @@ function represent({ invoices, hasMore, customers, due }: OldInvoices) {
 
 interface View {
   readonly isAdmin: boolean
-  /** How many invoices the requests so far have resumed; undefined before the first request. */
+  /** About how many invoices reminders have been resumed so far; undefined before the first request. */
   readonly chased?: number
 }
 

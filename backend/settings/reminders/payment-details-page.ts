@@ -24,7 +24,7 @@ const HINTS: Readonly<Record<(typeof PAYMENT_FIELDS)[number] | 'currency', strin
   account_holder: 'As registered with the bank: banks compare the name with the account.',
   account_number: 'The check digits of an IBAN are verified.',
   bank_code:
-    'Optional. Needed for payments from other countries, or for a sort code or routing number.',
+    'Optional. The BIC for payments from other countries, or a sort code or routing number.',
   bank_name: 'Optional.',
   payment_link:
     'Optional. An https address where any invoice can be paid. An invoice’s own payment link takes precedence.',

@@ -54,7 +54,7 @@ export const paymentDetailsPages: readonly SessionPage[] = [
     method: 'GET',
     path: `${PATH}/new`,
     adminsOnly: ADMINS_ONLY,
-    needsConfirmation: true,
+    needsRecentPassword: true,
     async handle({ query }) {
       const currency = (query.get('currency') ?? '').slice(0, 3)
       const values = valuesOf({ currency })
@@ -65,7 +65,7 @@ export const paymentDetailsPages: readonly SessionPage[] = [
     method: 'POST',
     path: PATH,
     adminsOnly: ADMINS_ONLY,
-    needsConfirmation: true,
+    needsRecentPassword: true,
     expected: { texts: ['currency', ...PAYMENT_FIELDS] },
     async handle({ session, fields, actionContext, wantsJson }, { database }) {
       const { id: accountId } = session.account
@@ -90,7 +90,7 @@ export const paymentDetailsPages: readonly SessionPage[] = [
     method: 'GET',
     path: `${PATH}/{id}`,
     adminsOnly: ADMINS_ONLY,
-    needsConfirmation: true,
+    needsRecentPassword: true,
     async handle({ session, id }, { database: { read } }) {
       const details = await getDetails(read, session.account.id, id)
       const values = valuesOf(details)
@@ -104,7 +104,7 @@ export const paymentDetailsPages: readonly SessionPage[] = [
     method: 'POST',
     path: `${PATH}/{id}/remove`,
     adminsOnly: ADMINS_ONLY,
-    needsConfirmation: true,
+    needsRecentPassword: true,
     async handle({ session, id, actionContext, wantsJson }, { database }) {
       await database.transaction(async (tx) => {
         if (!wantsJson) await setFlash(tx, session.token, 'payment_details_removed')

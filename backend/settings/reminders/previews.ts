@@ -1,8 +1,7 @@
 /**
  * Computes each preview of reminders once for concurrent requests. For an account with thousands of customers, the
  * computation takes seconds. A slow preview is therefore cached for a while, and shown with the time at which its
- * computation began.
- * A request that would wait too long receives a page that asks the user to reload it.
+ * computation began. A request that would wait too long receives a page with a link that reloads it, or, as JSON, 503.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { PreviewedMessage } from '../../reminders/preview.ts'
@@ -29,7 +28,7 @@ interface Computation {
 }
 
 export interface Previews {
-  /** Resolves with undefined if the computation takes longer than the wait. */
+  /** Resolves with undefined if the preview is not computed within `waitMs`. */
   get(
     key: string,
     now: Date,

@@ -58,7 +58,7 @@ function previewNotReady(): Problem {
   )
 }
 
-/** The parameter `day` requests all reminders of one day. Throws `Problem` 400. */
+/** With the parameter `day`, the page shows the reminders of this day only. Throws `Problem` 400. */
 function parseQuery(query: URLSearchParams): { days: number; day: string | undefined } {
   for (const name of query.keys()) {
     if (name !== 'days' && name !== 'day') {

@@ -26,6 +26,7 @@ const SHOWN_ALONE_MAX = 500
 export interface RemindersView {
   readonly session: Session
   readonly now: Date
+  /** How many days the preview covers. */
   readonly days: number
   /** The only day that the page shows; undefined for all days. */
   readonly day: string | undefined
@@ -72,24 +73,24 @@ function renderPreview(view: RemindersView, { messages, at }: Preview): Html {
   const { session, day, now } = view
   const { isDemo } = session.account
   // For sample data the page shows what would be sent if the data were real.
-  const isSent = ({ refusal }: PreviewedMessage) =>
+  const willBeSent = ({ refusal }: PreviewedMessage) =>
     refusal === null || (isDemo && refusal.reason === 'demo')
-  const sent = messages.filter(isSent)
-  const blocked = messages.filter((message) => !isSent(message))
-  const days = daysOf(view, sent)
+  const planned = messages.filter(willBeSent)
+  const blocked = messages.filter((message) => !willBeSent(message))
+  const days = daysOf(view, planned)
   return html`${
     isDemo &&
     html`<p class="lead">Sample data: the page shows what would be sent if the customers were real. No mail is sent from
 this account; deliveries in its log are made up.</p>`
   }
 <dl class="figures">
-<div><dt>${isDemo ? 'Would be sent' : 'To be sent'}</dt><dd>${sent.length.toLocaleString('en')}</dd></div>
-<div><dt>Need approval</dt><dd>${sent.filter(({ requiresApproval }) => requiresApproval).length.toLocaleString('en')}</dd></div>
+<div><dt>${isDemo ? 'Would be sent' : 'To be sent'}</dt><dd>${planned.length.toLocaleString('en')}</dd></div>
+<div><dt>Need approval</dt><dd>${planned.filter(({ requiresApproval }) => requiresApproval).length.toLocaleString('en')}</dd></div>
 <div><dt>Blocked</dt><dd>${blocked.length.toLocaleString('en')}</dd></div></dl>
 ${renderOldInvoicesHint(view.oldInvoices)}
 ${renderCalendar(days, day)}
-${sent.length === 0 ? renderNothing(blocked.length > 0) : renderAgenda(days, view)}
-${(day === undefined || sent.length === 0) && blocked.length > 0 && renderBlocked(blocked)}
+${planned.length === 0 ? renderNothing(blocked.length > 0) : renderAgenda(days, view)}
+${(day === undefined || planned.length === 0) && blocked.length > 0 && renderBlocked(blocked)}
 <p class="hint">Computed ${timeAgo(at.toISOString(), { now, timezone: session.account.timezone })}. A customer who pays, disputes the invoice or is paused before a reminder is due does not receive it. The preview assumes that every reminder is approved immediately.
 ${view.chaseFrom !== null && html`No reminders are sent about invoices that fell due before ${view.chaseFrom}. <a href="/settings/schedule">Schedule</a>`}</p>`
 }
@@ -102,10 +103,10 @@ function renderNothing(isBlocked: boolean): Html {
 /** Returns all days from the Monday of the first week to the Sunday of the last. */
 function daysOf(
   { session, now, days, holidays }: RemindersView,
-  sent: readonly PreviewedMessage[],
+  planned: readonly PreviewedMessage[],
 ): Day[] {
   const { timezone } = session.account
-  const byDay = Map.groupBy(sent, ({ at }) => todayIn(timezone, new Date(at)))
+  const byDay = Map.groupBy(planned, ({ at }) => todayIn(timezone, new Date(at)))
   const today = todayIn(timezone, now)
   const first = addDays(today, -weekdayOf(today))
   const last = addDays(today, days)

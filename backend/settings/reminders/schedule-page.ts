@@ -22,7 +22,7 @@ export const LADDER_FIELDS = [
 
 type LadderField = (typeof LADDER_FIELDS)[number]
 
-/** The words for the fields, with which messages about faults begin. */
+/** The words with which messages about faults name the fields. */
 export const SCHEDULE_WORDS: Readonly<Record<LadderField | 'chase_from' | 'reply_to', string>> = {
   'ladder/courtesy': STAGE_WORDS.courtesy,
   'ladder/friendly': STAGE_WORDS.friendly,

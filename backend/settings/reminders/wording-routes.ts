@@ -151,7 +151,7 @@ export const wordingPages: readonly SessionPage[] = [
       const route = deps.noticeRouteOf?.(email) ?? 'waiting'
       return {
         json: { object: 'test_reminder', to: email, route },
-        // This is not a redirect, which would lose unsaved changes.
+        // A redirect would lose unsaved changes.
         page: (frame) => renderWording({ ...frame, flash: `test_mail_${route}` }, view),
       }
     },

@@ -1,4 +1,4 @@
-/** Serves stylesheets and scripts under names that contain a hash of their content. */
+/** Serves stylesheets, scripts and the icon at paths with a hash of the content, so that browsers can cache them. */
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import type { ServerRoute } from '@hapi/hapi'

@@ -16,7 +16,7 @@ export interface PageContent {
   /** The text of the last search, which the search field in the header shows. */
   readonly search?: string
   /** Omits the navigation, for pages that must be completed first. */
-  readonly isAlone?: boolean
+  readonly hasNoNavigation?: boolean
   /** Loads the script for passkeys. */
   readonly hasPasskeys?: boolean
 }
@@ -116,7 +116,7 @@ const SECTIONS = [
 ]
 
 export function renderPage(frame: Frame, content: PageContent): Html {
-  const { title, main, isAlone, hasPasskeys } = content
+  const { title, main, hasNoNavigation, hasPasskeys } = content
   const { session } = frame
   const flash = readFlash(frame.flash)
   const flashText = flash && FLASHES[flash.name]
@@ -137,9 +137,9 @@ export function renderPage(frame: Frame, content: PageContent): Html {
 ${hasPasskeys && html`<script type="module" src="${assetPath('passkeys.js')}"></script>`}
 </head>
 <body>
-${session !== undefined && !isAlone && html`<a class="skip" href="#main">Skip to content</a>`}
+${session !== undefined && !hasNoNavigation && html`<a class="skip" href="#main">Skip to content</a>`}
 ${renderNotice(frame)}
-${session === undefined || isAlone ? renderBrand() : renderHeader(frame, content)}
+${session === undefined || hasNoNavigation ? renderBrand() : renderHeader(frame, content)}
 <main id="main">
 <div class="flash-row"><div class="flash" role="status" id="flash">${flashText}</div>
 ${flash?.undo !== undefined && renderUndo(flash.undo, csrfField(frame))}</div>
@@ -147,7 +147,7 @@ ${main}
 </main>
 ${
   session !== undefined &&
-  !isAlone &&
+  !hasNoNavigation &&
   html`<footer class="zone">Times are in the account’s time zone, <span translate="no">${session.account.timezone}</span>.</footer>`
 }
 </body>

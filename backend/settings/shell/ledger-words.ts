@@ -115,7 +115,7 @@ export function blockReasonOf(
 
 /**
  * Describes the next reminder about the invoice, or says why there is none. `block` is the reason why no reminder
- * reaches the customer. The invoice has this reason only after a reminder became due, so the caller passes it.
+ * reaches the customer. Until a reminder about the invoice is due, this reason is recorded only for the customer.
  */
 export function nextReminderText(row: InvoiceRow, timezone: string, block?: string): string {
   if (row.status !== 'open' && row.status !== 'partially_paid') return '–'
@@ -136,7 +136,7 @@ export function nextReminderText(row: InvoiceRow, timezone: string, block?: stri
 
 const CHASING_WORDS = { active: 'Active', paused: 'Paused', stopped: 'Stopped' } as const
 
-/** Renders the state of a customer. If the customer is unreachable, this is a warning only if something is owed. */
+/** Renders the state of a customer. A customer who cannot be reached is highlighted only if `isOwing`. */
 export function renderDebtorState(row: DebtorRow, isOwing = true): Html {
   const isChased = row.status === 'active' && row.chasing_status === 'active'
   const isReachable = row.contactability_email === 'ok'
@@ -148,6 +148,7 @@ export function renderDebtorState(row: DebtorRow, isOwing = true): Html {
   }${!isReachable && html` <span class="badge${isOwing && ' late'}">${CONTACT_WORDS[row.contactability_email]}</span>`}`
 }
 
+/** The statuses by the color of their badge; the badges of all other statuses are gray. */
 const GOOD: readonly MessageStatus[] = ['sent', 'delivered', 'approved', 'received']
 const BAD: readonly MessageStatus[] = ['bounced', 'failed']
 const HELD: readonly MessageStatus[] = ['suppressed', 'awaiting_approval']

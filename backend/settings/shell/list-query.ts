@@ -11,7 +11,7 @@ const LIMIT_MAX = 200
 
 export interface ListQuery {
   readonly limit: number
-  /** The id of the last row of the previous page. */
+  /** The id after which the page begins; undefined for the first page. */
   readonly cursor: string | undefined
   /** Returns undefined if the filter is absent, or is empty because a form sent an empty field. */
   value(name: string): string | undefined

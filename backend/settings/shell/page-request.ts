@@ -46,7 +46,7 @@ export const STEP_MS = 4000
 export interface SettingsDeps {
   readonly database: Database
   readonly usage: Usage
-  /** Writes the times of last use of keys that this backend still buffers. */
+  /** Writes to the database when keys were last used, as far as this backend has only buffered these times. */
   readonly flushLastUsed: () => Promise<void>
   readonly baseUrl: string
   readonly peppers: readonly Pepper[]
@@ -104,7 +104,7 @@ export interface SessionPage extends Page<SessionRequest> {
   /** The message of the error page that Members receive. If it is absent, Members may use the page. */
   readonly adminsOnly?: string
   /** Whether the password must have been entered recently, so that an abandoned session does not suffice. */
-  readonly needsConfirmation?: true
+  readonly needsRecentPassword?: true
   /** Whether Admins may use the page before they have set up the second factor that the account requires. */
   readonly beforeSecondFactor?: true
 }
@@ -132,8 +132,8 @@ export function sessionRoute(page: SessionPage, deps: SettingsDeps): ServerRoute
     }
     const fields = await fieldsOf(request, page)
     checkToken(request, fields, session.token)
-    const confirmation = page.needsConfirmation && confirmationOf(request, session, now)
-    if (confirmation !== undefined) return confirmation
+    const redirect = page.needsRecentPassword && requireRecentPassword(request, session, now)
+    if (redirect !== undefined) return redirect
     const token = await refreshSession(deps.database, session, now)
     storeErrorFrame(request, { ...session, token })
     const pageRequest = pageRequestOf(
@@ -193,10 +193,10 @@ const CONFIRMED_MS = 15 * 60_000
 const FORM_MS = 5 * 60_000
 
 /**
- * Returns undefined if the password was entered recently. Otherwise redirects a GET for an HTML page to the
- * confirmation page, and throws for every other request.
+ * Returns undefined if the password was entered recently. Otherwise returns a redirect to the page on which the user
+ * enters the password, for a GET for an HTML page, and throws for every other request.
  */
-function confirmationOf(
+function requireRecentPassword(
   request: Request,
   { confirmedAt }: Session,
   now: Date,
@@ -344,9 +344,9 @@ function checkToken(request: Request, fields: Fields, secret: string): void {
 
 /** Returns the session's token, which is a new one if the user's role has changed. */
 async function refreshSession(database: Database, session: Session, now: Date): Promise<string> {
-  if (!session.isStale && !session.isLastSeenOutdated) return session.token
+  if (!session.hasRoleChanged && !session.isLastSeenOutdated) return session.token
   return database.transaction(async (tx) => {
     await recordLastSeen(tx, session.token, now)
-    return session.isStale ? rotateSession(tx, session) : session.token
+    return session.hasRoleChanged ? rotateSession(tx, session) : session.token
   })
 }

@@ -130,7 +130,7 @@ async function write(
     .type(HTML_MEDIA_TYPE)
 }
 
-/** The id in the path of a request, which may be in a location, can contain any characters. */
+/** A location may contain the id from the path of the request, and this id can contain any characters. */
 function encodeLocation(location: string): string {
   return location.replace(/[^\x21-\x7e]/gu, encodeURIComponent)
 }

@@ -63,8 +63,9 @@ function headersOf(path: string, isPicture: boolean): Readonly<Record<string, st
 }
 
 /**
- * Register this after the handler of problems, so that error responses get the headers too. The headers depend on
- * the route. The 404 for a client other than a gateway has no such headers, because that request matches no route.
+ * Call this after the handler of problems is registered, so that error responses get the headers too. The headers
+ * depend on the route. The 404 for a client other than a gateway has no such headers, because that request matches no
+ * route.
  */
 export function addSecurityHeaders(server: Server, baseUrl: string): void {
   const isHttps = baseUrl.startsWith('https:')

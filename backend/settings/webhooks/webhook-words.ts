@@ -36,7 +36,7 @@ export const EVENT_WORDS: Readonly<Record<EventType, string>> = {
   'invoice.voided': 'An invoice was voided.',
   'invoice.written_off': 'An invoice was written off.',
   'invoice.credited': 'An invoice was credited in part or in full.',
-  'invoice.reopened': 'A payment was reversed, or an allocation was taken back.',
+  'invoice.reopened': 'A payment of an invoice was reversed, or its allocation taken back.',
   'invoice.disputed': 'A customer disputes an invoice.',
   'invoice.dispute_resolved': 'A dispute was resolved.',
   'payment.recorded': 'A payment was recorded.',

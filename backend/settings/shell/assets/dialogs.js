@@ -87,8 +87,8 @@ function fillDialog(dialog, content, navigate) {
 
 function submitInDialog(event, dialog, navigate) {
   const form = event.target
-  // The browser itself submits a form whose response contains a secret, and shows the response as a page.
-  if (form.matches('[data-native]') || form.dataset.sent) return
+  // A form that was already sent is ignored by the listener in settings.js.
+  if (form.dataset.sent) return
   event.preventDefault()
   const fields = new URLSearchParams(new FormData(form, event.submitter))
   requestPage('POST', form.action, fields, (request) => {
@@ -140,8 +140,8 @@ for (const link of document.querySelectorAll('a[data-dialog-page]')) {
 }
 document.addEventListener('click', (event) => {
   const link = event.target.closest?.('a[data-dialog-page]')
-  const isPlain = event.button === 0 && !(event.ctrlKey || event.metaKey || event.shiftKey)
-  if (!link || !isPlain) return
+  const isPlainClick = event.button === 0 && !(event.ctrlKey || event.metaKey || event.shiftKey)
+  if (!link || !isPlainClick) return
   event.preventDefault()
   openPageDialog(link)
 })
