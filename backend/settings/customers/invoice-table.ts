@@ -15,7 +15,7 @@ interface TableContext {
   readonly times: TimeContext
   readonly today: string
   /** Customer names by id, if the invoices belong to several customers. */
-  readonly customers?: ReadonlyMap<string, string>
+  readonly customerNames?: ReadonlyMap<string, string>
   /** The reasons why no reminder reaches a customer, by customer id. */
   readonly blocks: ReadonlyMap<string, string>
   /** Sortable headers, if the list supports them. */
@@ -25,16 +25,16 @@ interface TableContext {
 export function renderInvoiceTable(
   caption: string,
   rows: readonly InvoiceRow[],
-  { times, today, customers, blocks, headers }: TableContext,
+  { times, today, customerNames, blocks, headers }: TableContext,
 ): Html {
   return html`<table class="keys ledger dense"><caption class="unseen">${caption}</caption>
-<thead><tr><th scope="col">Invoice</th>${customers && html`<th scope="col">Customer</th>`}<th scope="col">Status</th>${headers?.due ?? html`<th scope="col">Due on</th>`}
+<thead><tr><th scope="col">Invoice</th>${customerNames && html`<th scope="col">Customer</th>`}<th scope="col">Status</th>${headers?.due ?? html`<th scope="col">Due on</th>`}
 <th scope="col">Next reminder</th><th scope="col" class="amount">Amount</th><th scope="col" class="amount">Amount due</th></tr></thead>
 <tbody>${rows.map(
     (
       row,
     ) => html`<tr><th scope="row" data-label="Invoice"><a href="${PATH}/${row.id}" translate="no">${row.number}</a></th>
-${customers && html`<td data-label="Customer"><a href="/settings/customers/${row.debtor_id}" translate="no">${customers.get(row.debtor_id)}</a></td>`}
+${customerNames && html`<td data-label="Customer"><a href="/settings/customers/${row.debtor_id}" translate="no">${customerNames.get(row.debtor_id)}</a></td>`}
 <td data-label="Status">${renderInvoiceStatus(row, today)}</td>
 <td data-label="Due on"><time datetime="${row.due_date}">${dateWords(row.due_date)}</time></td>
 <td data-label="Next">${nextReminderText(row, times.timezone, blocks.get(row.debtor_id))}</td>

@@ -22,7 +22,7 @@ interface KeyView {
   readonly operations: readonly OperationCalls[]
   /** The most frequent errors of the last 30 days. */
   readonly errors: readonly TopError[]
-  /** Undefined until a gateway has reported a window. */
+  /** Undefined until a gateway has reported a window of the key. */
   readonly window: WindowView | undefined
   readonly now: Date
 }

@@ -162,6 +162,7 @@ async function mainCurrency(read: Reader, accountId: string, today: string): Pro
 interface ListView extends ParsedQuery {
   readonly rows: readonly DebtorRow[]
   readonly balances: ReadonlyMap<string, readonly Balance[]>
+  /** The oldest due dates by customer id. */
   readonly oldest: ReadonlyMap<string, string>
   readonly next: string | null
   readonly summary: Html | undefined

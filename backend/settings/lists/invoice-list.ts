@@ -142,9 +142,12 @@ function parse({ query, wantsJson }: SessionRequest): ParsedQuery {
 interface ListView extends ParsedQuery {
   readonly rows: readonly InvoiceRow[]
   readonly next: string | null
+  /** Whether the search stopped before the page was full. */
   readonly isPartial: boolean
   readonly summary: Html
+  /** Customer names by id. */
   readonly customers: ReadonlyMap<string, string>
+  /** The reasons why no reminder reaches a customer, by customer id. */
   readonly blocks: ReadonlyMap<string, string>
   readonly today: string
   readonly now: Date
@@ -226,7 +229,10 @@ const VIEW_WORDS: Readonly<Record<InvoiceView, string>> = {
 function renderList(frame: Frame, view: ListView): Html {
   const { rows, filters, search, customers, blocks, isPartial, today, now, timezone } = view
   const customerName = search.debtorId && customers.get(search.debtorId)
-  const table = { times: { now, timezone }, today, customers, blocks, headers: headersOf(view) }
+  const table = {
+    ...{ times: { now, timezone }, today, customerNames: customers, blocks },
+    headers: headersOf(view),
+  }
   const isAdmin = frame.session?.user.role === 'admin'
   const main = html`<div class="heading"><h1>Invoices</h1>${view.summary}
 ${

@@ -124,8 +124,10 @@ function parse({ query }: SessionRequest): ParsedQuery {
 interface ListView extends ParsedQuery {
   readonly rows: readonly PaymentRow[]
   readonly next: string | null
+  /** Whether the search stopped before the page was full. */
   readonly isPartial: boolean
   readonly counted: PaymentCounts
+  /** Customer names by id. */
   readonly customers: ReadonlyMap<string, string>
 }
 

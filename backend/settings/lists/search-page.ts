@@ -142,7 +142,7 @@ ${listLink !== undefined && html`<a href="${listLink}">All<span class="unseen"> 
 <p class="lead">${text === '' ? 'Enter a name, a city, an e-mail address, an invoice number or a payment reference in the field at the top of the page.' : html`Results for “<span translate="no">${text}</span>”`}</p>
 ${hasNoResults && text !== '' && html`<div class="card empty"><p><strong>There are no results.</strong></p><p class="hint">Enter the beginning of a name, a city, an e-mail address, an external ID, an invoice number or a payment reference.</p></div>`}
 ${renderSection('Customers', listPath('/settings/customers', { q: text }), customers.length, renderCustomers(customers))}
-${renderSection('Invoices', listPath('/settings/invoices', { view: 'all', number: text }), invoices.length, renderInvoiceTable('Invoices found', invoices, { times, today, customers: names, blocks }))}
+${renderSection('Invoices', listPath('/settings/invoices', { view: 'all', number: text }), invoices.length, renderInvoiceTable('Invoices found', invoices, { times, today, customerNames: names, blocks }))}
 ${renderSection('Payments', listPath('/settings/payments', { reference: text }), payments.length, renderPaymentTable('Payments found', payments, names))}
 ${renderSection('Messages', undefined, messages.length, renderMessageTable('Messages found', messages, times, names))}`
   return renderPage(frame, { title: `Search: ${text}`, search: text, main })

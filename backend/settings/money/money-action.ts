@@ -185,7 +185,7 @@ export async function performOnce(
   const outcome = await idempotency.once(attempt, {
     originalMember: 'original_id',
     // A key is stored for longer than a session lasts, and a form can be sent only in its session. An earlier result
-    // is therefore always found by the key.
+    // of a form is therefore always found by the key.
     recall: async () => undefined,
     prepare: () => async (tx) => {
       const changed = await performWithFlash(tx)

@@ -67,7 +67,7 @@ export function renderInvited(
   const main = html`<div class="card reveal">
 <h1 tabindex="-1" autofocus data-focus>${isMailed ? `A link is being mailed to ${email}` : `Send this link to ${email}`}</h1>
 <p>${isMailed && 'If the mail does not arrive, send the link yourself. '}The link is shown only once and works for 7 days.
-The first person who opens it chooses the password, so send it to this user only.</p>
+The first person who uses the link chooses the password, so send it to this user only.</p>
 <div class="field"><label for="link">Invitation link</label>
 <div class="copy"><input id="link" class="secret" value="${link}" readonly spellcheck="false" autocomplete="off" translate="no"><button type="button" data-copy="link" hidden>Copy<span class="unseen"> invitation link</span></button></div></div>
 <p><a class="button primary" href="/settings/people">Done</a></p>

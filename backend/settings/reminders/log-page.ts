@@ -48,6 +48,7 @@ export interface LogPage {
     readonly reason: string | undefined
     readonly debtor_id: string | undefined
   }
+  /** Customer names by id. */
   readonly customers: ReadonlyMap<string, string>
   readonly awaitingApproval: number
   readonly times: TimeContext

@@ -6,19 +6,20 @@ import { type TimeContext, timeAgo } from '../shell/words.ts'
 
 const PATH = '/settings/messages'
 
+/** If `customerNames` (by customer id) is absent, the table has no column for the customer. */
 export function renderMessageTable(
   caption: string,
   rows: readonly MessageRow[],
   times: TimeContext,
-  customers?: ReadonlyMap<string, string>,
+  customerNames?: ReadonlyMap<string, string>,
 ): Html {
   return html`<table class="keys log ledger"><caption class="unseen">${caption}</caption>
-<thead><tr><th scope="col">Message</th>${customers && html`<th scope="col">Customer</th>`}<th scope="col">Status</th><th scope="col">When</th></tr></thead>
+<thead><tr><th scope="col">Message</th>${customerNames && html`<th scope="col">Customer</th>`}<th scope="col">Status</th><th scope="col">When</th></tr></thead>
 <tbody>${rows.map(
     (
       row,
     ) => html`<tr><th scope="row" data-label="Message"><a href="${PATH}/${row.id}">${messageName(row)}</a>${row.subject !== null && html`<span class="detail">${row.subject}</span>`}</th>
-${customers && html`<td data-label="Customer"><a href="/settings/customers/${row.debtor_id}" translate="no">${customers.get(row.debtor_id)}</a></td>`}
+${customerNames && html`<td data-label="Customer"><a href="/settings/customers/${row.debtor_id}" translate="no">${customerNames.get(row.debtor_id)}</a></td>`}
 <td data-label="Status">${renderMessageStatus(row)}${row.suppression_reason !== null && html`<span class="detail">${reasonWords(row.suppression_reason)}</span>`}</td>
 <td data-label="When">${timeAgo(row.sent_at ?? row.updated_at, times)}</td></tr>`,
   )}</tbody></table>`

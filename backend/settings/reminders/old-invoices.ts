@@ -81,7 +81,10 @@ async function resumeOldInvoices(
 
 async function* debtorsWithOldInvoices({ read }: Database, accountId: string) {
   for (let after = ''; ; ) {
-    const ids = await listDebtorsWithOldInvoices(read, accountId, { after, limit: DEBTORS_PER_QUERY })
+    const ids = await listDebtorsWithOldInvoices(read, accountId, {
+      after,
+      limit: DEBTORS_PER_QUERY,
+    })
     yield* ids
     const last = ids.at(-1)
     if (last === undefined) return
@@ -101,7 +104,7 @@ function represent({ invoices, hasMore, customers, due }: OldInvoices) {
 
 interface View {
   readonly isAdmin: boolean
-  /** About how many invoices reminders have been resumed so far; undefined before the first request. */
+  /** The number of invoices for which reminders have been resumed so far; undefined before the first request. */
   readonly chased?: number
 }
 

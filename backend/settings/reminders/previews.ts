@@ -1,7 +1,8 @@
 /**
  * Computes each preview of reminders once for concurrent requests. For an account with thousands of customers, the
  * computation takes seconds. A slow preview is therefore cached for a while, and shown with the time at which its
- * computation began. A request that would wait too long receives a page with a link that reloads it, or, as JSON, 503.
+ * computation began. A request that would wait too long receives a page with a link that reloads the page; a JSON
+ * request receives 503.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { PreviewedMessage } from '../../reminders/preview.ts'

@@ -46,7 +46,7 @@ export const STEP_MS = 4000
 export interface SettingsDeps {
   readonly database: Database
   readonly usage: Usage
-  /** Writes to the database when keys were last used, as far as this backend has only buffered these times. */
+  /** Writes the times at which keys were last used, which this backend buffers, to the database. */
   readonly flushLastUsed: () => Promise<void>
   readonly baseUrl: string
   readonly peppers: readonly Pepper[]
@@ -193,8 +193,8 @@ const CONFIRMED_MS = 15 * 60_000
 const FORM_MS = 5 * 60_000
 
 /**
- * Returns undefined if the password was entered recently. Otherwise returns a redirect to the page on which the user
- * enters the password, for a GET for an HTML page, and throws for every other request.
+ * Returns undefined if the password was entered recently. Otherwise, a GET for an HTML page is redirected to the page on
+ * which the user enters the password, and every other request is rejected.
  */
 function requireRecentPassword(
   request: Request,

@@ -31,7 +31,10 @@ ${renderCopy('curl', 'Try it', curl)}
 <p><button class="primary" data-done>Done</button></p>
 </form>
 </div>`
-  return renderPage({ ...frame, flash: 'key_issued' }, { title: 'Key issued', hasNoNavigation: true, main })
+  return renderPage(
+    { ...frame, flash: 'key_issued' },
+    { title: 'Key issued', hasNoNavigation: true, main },
+  )
 }
 
 /** Renders a text with a Copy button. The button needs the script, and is hidden without it. */

@@ -18,5 +18,8 @@ ${row.old_secret !== null && 'For 24 hours, webhooks are also signed with the ol
 <p><button class="primary" data-done>Done</button></p>
 </form>
 </div>`
-  return renderPage({ ...frame, flash: null }, { title: 'Signing secret', hasNoNavigation: true, main })
+  return renderPage(
+    { ...frame, flash: null },
+    { title: 'Signing secret', hasNoNavigation: true, main },
+  )
 }

@@ -87,7 +87,7 @@ function fillDialog(dialog, content, navigate) {
 
 function submitInDialog(event, dialog, navigate) {
   const form = event.target
-  // A form that was already sent is ignored by the listener in settings.js.
+  // If the form was already sent, the listener in settings.js prevents a second request.
   if (form.dataset.sent) return
   event.preventDefault()
   const fields = new URLSearchParams(new FormData(form, event.submitter))
