@@ -1,7 +1,7 @@
 /**
  * Reports two things to the backend that only the gateway knows: the calls of known keys that the gateway
- * itself rejected, and the changed windows of keys. The reports are for charts and pages; no decision
- * depends on them.
+ * itself rejected, and the rate-limit windows that have changed. The reports are for charts and pages; no
+ * decision depends on them.
  */
 import { createId } from '../../shared/contract/id.ts'
 import type { ProblemCode } from '../../shared/contract/problem.ts'

@@ -1,6 +1,6 @@
 /**
- * The pipeline runs the steps of one call. The documentation describes their order, because it decides which
- * error a call gets if several apply. A step rejects the call by throwing a `Problem`.
+ * The pipeline runs the steps of one call. The documentation describes the order of the steps, because the order
+ * decides which error a call gets if several apply. A step rejects the call by throwing a `Problem`.
  */
 import type { Contract } from '../../shared/contract/contract.ts'
 import { REFUSAL_HEADER } from '../../shared/contract/principal.ts'

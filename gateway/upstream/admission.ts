@@ -98,7 +98,7 @@ export class Admission {
   #measuredFrom = 0
   #checkTimer: NodeJS.Timeout | undefined
   /** The number of calls that were shed since the start, for metrics. */
-  shed = 0
+  shedCalls = 0
 
   constructor({ waitMs, connections }: AdmissionOptions) {
     this.#waitMs = waitMs
@@ -126,7 +126,7 @@ export class Admission {
     if (this.#unreserved(now) > 0) this.#restartMeasurement(now)
     else this.#measureRate(now)
     if (!this.#mayWait(keyId, now)) {
-      this.shed++
+      this.shedCalls++
       throw SHED
     }
     return this.#wait(keyId, abort, now)
@@ -230,7 +230,7 @@ export class Admission {
     const now = performance.now()
     this.#queue.filter((call) => {
       if (call.isWaiting && now - call.since > WAIT_MS_MAX) {
-        this.shed++
+        this.shedCalls++
         call.refuse(SHED)
       }
       return call.isWaiting

@@ -52,7 +52,7 @@ export interface Forwarder {
   /** The number of calls that wait to be admitted. */
   readonly waitingCalls: number
   /** The number of calls that were shed since the start. */
-  readonly shed: number
+  readonly shedCalls: number
 }
 
 /**
@@ -148,8 +148,8 @@ export function createForwarder(options: ForwarderOptions): Forwarder {
     get waitingCalls() {
       return admission.waitingCalls
     },
-    get shed() {
-      return admission.shed
+    get shedCalls() {
+      return admission.shedCalls
     },
   }
 }

@@ -1,7 +1,7 @@
 /**
  * The body of `POST /internal/usage`, a signed request. A gateway reports the calls that it rejected itself,
- * and the windows of keys that have changed. It numbers its reports, and sends a report again, unchanged, until
- * a backend accepts or rejects it; the backend applies each number once.
+ * and the rate-limit windows that have changed. It numbers its reports, and sends a report again, unchanged, until
+ * a backend accepts or rejects it; the backends apply each report once.
  */
 
 export interface UsageReport {
