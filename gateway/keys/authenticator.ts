@@ -200,7 +200,7 @@ export class Authenticator {
   }
 
   counts(): AuthenticatorCounts {
-    const { waitingCount: queuedLookUps } = this.#unknownKeys
+    const { queuedLookUps } = this.#unknownKeys
     return {
       hits: this.#hits,
       misses: this.#misses,

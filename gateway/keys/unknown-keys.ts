@@ -50,7 +50,7 @@ export class UnknownKeys {
    * and none is empty.
    */
   readonly #queues = new Map<string, FairQueue<WaitingLookUp>>()
-  #waitingCount = 0
+  #queuedLookUps = 0
   #requests = 0
 
   constructor(lookUpMany: LookUpMany) {
@@ -58,8 +58,8 @@ export class UnknownKeys {
   }
 
   /** The number of look-ups that wait to be sent. */
-  get waitingCount(): number {
-    return this.#waitingCount
+  get queuedLookUps(): number {
+    return this.#queuedLookUps
   }
 
   /** Rejects with `TooManyLookUps`, or with the error of the look-up. */
@@ -68,8 +68,8 @@ export class UnknownKeys {
       const queue = this.#queues.get(client) ?? new FairQueue()
       this.#queues.set(client, queue)
       queue.push(prefix, { digest, resolve, reject })
-      this.#waitingCount++
-      if (this.#waitingCount > WAITING_MAX) this.#shed()
+      this.#queuedLookUps++
+      if (this.#queuedLookUps > WAITING_MAX) this.#shed()
       if (this.#requests < REQUESTS_MAX) void this.#send()
     })
   }
@@ -77,7 +77,7 @@ export class UnknownKeys {
   /** Sends look-ups until none is waiting. */
   async #send(): Promise<void> {
     this.#requests++
-    while (this.#waitingCount > 0) {
+    while (this.#queuedLookUps > 0) {
       const lookUps = this.#takeBatch()
       try {
         const results = await this.#lookUpMany(lookUps.map(({ digest }) => digest))
@@ -103,7 +103,7 @@ export class UnknownKeys {
       if (queue.length > 0) this.#queues.set(client, queue)
       if (batch.length === LOOK_UPS_MAX) break
     }
-    this.#waitingCount -= batch.length
+    this.#queuedLookUps -= batch.length
     return batch
   }
 
@@ -113,6 +113,6 @@ export class UnknownKeys {
       if (longest === undefined || queue.length > longest.length) longest = queue
     }
     longest?.popLongest()?.reject(new TooManyLookUps())
-    this.#waitingCount--
+    this.#queuedLookUps--
   }
 }

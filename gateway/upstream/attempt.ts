@@ -167,7 +167,7 @@ class Exchange implements ResponseHandler, Abortable {
     const isInformational = status >= 100 && status < 200 && status !== 101
     if (isInformational && ++this.#informational <= INFORMATIONAL_MAX) return
     if (status < 200 || status > 599) {
-      this.abort(new Error(`status ${status}`))
+      this.abort(new Error(`unexpected status ${status}`))
       return
     }
     this.#status = status
@@ -220,7 +220,7 @@ class Exchange implements ResponseHandler, Abortable {
   }
 
   checkDeadline(now: number): boolean {
-    if (now > this.#deadline) this.abort(new LimitExceeded(`deadline passed, ${this.#progress}`))
+    if (now > this.#deadline) this.abort(new LimitExceeded('the deadline passed'))
     return !this.#isSettled
   }
 
