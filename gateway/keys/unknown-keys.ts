@@ -45,10 +45,7 @@ export class TooManyLookUps extends Problem {
 
 export class UnknownKeys {
   readonly #lookUpMany: LookUpMany
-  /**
-   * The queues of the clients, in the order of their turns. Each queue serves the client's prefixes in turn,
-   * and none is empty.
-   */
+  /** The queues of the clients, in the order of their turns. Each queue serves the client's prefixes in turn. */
   readonly #queues = new Map<string, FairQueue<WaitingLookUp>>()
   #queuedLookUps = 0
   #requests = 0
