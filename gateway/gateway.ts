@@ -15,7 +15,7 @@ import { Authenticator } from './keys/authenticator.ts'
 import { createAccessLog } from './observability/access-log.ts'
 import {
   createCallMetrics,
-  registerComponentMetrics,
+  registerMetrics,
   registerRedisMetrics,
 } from './observability/metrics.ts'
 import { createUsageReporter } from './observability/usage-reporter.ts'
@@ -113,10 +113,7 @@ async function startGateway(settings: Settings, log: Logger): Promise<Running<Se
     log,
   })
   const components = { authenticator, backends, forwarder, pages, usage, budget }
-  registerComponentMetrics(metrics, {
-    ...components,
-    certificateExpiresAt: () => certificate?.expiresAt,
-  })
+  registerMetrics(metrics, { ...components, certificateExpiresAt: () => certificate?.expiresAt })
   let isDraining = false
   const operations = await listenForOperations({
     host: settings.GATEWAY_OPERATIONS_HOST,

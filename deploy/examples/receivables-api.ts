@@ -660,7 +660,7 @@ export type ProbeKey = {
   granted_scopes: Scope[]
   /** Calls per hour. */
   rate_limit: number
-  /** The number of seconds for which `rate_limit` applies, from the first call on. */
+  /** The length in seconds of the window in which the key may make `rate_limit` calls. */
   rate_limit_window_seconds: number
   created_at: Timestamp
   /**
@@ -904,8 +904,8 @@ export type InvoiceCreate = {
   /** Where the debtor can pay; https only. */
   payment_url?: string | null
   /**
-   * Send `false` for old invoices: if the invoice is already past due, no reminder about it is sent until
-   * a person resumes it in Settings (`chasing.blocked_reason` is `history`). The default is `true`.
+   * Send `false` for old invoices: if the invoice is already past due, no reminder about it is sent until a
+   * person resumes its reminders in Settings (`chasing.blocked_reason` is `history`). The default is `true`.
    */
   chase_if_overdue?: boolean | null
   metadata?: MetadataInput
@@ -1151,7 +1151,7 @@ export type Message = {
   /** The beginning of the text, without markup. */
   preview: string | null
   /**
-   * The amount that the message demands, in minor units: the amount due on its invoices when it was
+   * The amount that the message demands, in minor units: the amount due on its invoices when the message was
    * created, minus money on account.
    */
   amount_due: number | null
@@ -1160,8 +1160,8 @@ export type Message = {
   /** The decimals of `currency`. */
   currency_exponent: number | null
   /**
-   * How many days the oldest of its invoices was past due when the text was written or, before that, when the
-   * message was created.
+   * How many days the oldest invoice of the message was past due when the text of the message was written.
+   * Before that, the number of days when the message was created.
    */
   days_past_due: number | null
   /** What the mail provider reported. */
@@ -1228,8 +1228,8 @@ export type RequestProblem = Problem & {
 /** The key lacks a scope, or may not be used from the address of this call. */
 export type ForbiddenProblem = Problem & {
   /**
-   * With `insufficient_scope`, the scope that the call needs. The next two members are present with
-   * this code only.
+   * With `insufficient_scope`, the scope that the call needs. This member, `scopes` and `granted_scopes`
+   * are present with this code only.
    */
   required_scope?: Scope
   /** The scopes that the key has now, as in `key.scopes` of `GET /api/v1/me`. */
@@ -1510,7 +1510,7 @@ export type ApiKey = {
 }
 
 /**
- * The switch that stops every reminder at once. While it is active, no reminder is sent. Activating it
+ * The switch that immediately stops all reminders. While it is active, no reminder is sent. Activating it
  * suppresses the reminders that were waiting; after its release, new reminders are planned for the debtors for
  * whom one is due.
  */

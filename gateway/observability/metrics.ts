@@ -99,7 +99,7 @@ export interface GatewayComponents {
 }
 
 /** Registers metrics that are read at each scrape. */
-export function registerComponentMetrics(metrics: Metrics, components: GatewayComponents): void {
+export function registerMetrics(metrics: Metrics, components: GatewayComponents): void {
   const { budget, usage, certificateExpiresAt } = components
   registerKeyMetrics(metrics, components)
   registerUpstreamMetrics(metrics, components)
