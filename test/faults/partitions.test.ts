@@ -6,8 +6,8 @@
  * - No call with the revoked key is accepted.
  * - No payment is lost or recorded twice.
  * - The limit is not exceeded while Redis can be reached. Otherwise it is exceeded only as far as the policy allows.
- * - Every call that can reach a gateway gets a response in time, and the service recovers by itself. The test prints the
- *   times.
+ * - Every call that can reach a gateway gets a response in time, and the service recovers by itself. The test prints
+ *   the times.
  */
 import t, { type Test } from 'tap'
 import { type Fault, networkProblem } from '../fixtures/network/network.ts'

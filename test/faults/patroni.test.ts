@@ -41,12 +41,15 @@ t.test(
     ),
 )
 
-t.test('no payment is lost or recorded twice if the primary freezes with its Patroni, and continues', { skip }, (t) =>
-  failOver(
-    t,
-    ({ primary }) => primary.signalAll('SIGSTOP'),
-    ({ primary }) => primary.signalAll('SIGCONT'),
-  ),
+t.test(
+  'no payment is lost or recorded twice if the primary freezes with its Patroni, and continues',
+  { skip },
+  (t) =>
+    failOver(
+      t,
+      ({ primary }) => primary.signalAll('SIGSTOP'),
+      ({ primary }) => primary.signalAll('SIGCONT'),
+    ),
 )
 
 t.test('no payment is lost or recorded twice in a planned switchover', { skip }, (t) =>

@@ -40,18 +40,23 @@ t.test(
     ),
 )
 
-t.test('no payment is lost or recorded twice if the primary freezes, and continues beside the new one', (t) =>
-  failOver(
-    t,
-    ({ primary }) => primary.signalAll('SIGSTOP'),
-    ({ primary }) => primary.signalAll('SIGCONT'),
-  ),
+t.test(
+  'no payment is lost or recorded twice if the primary freezes, and continues beside the new one',
+  (t) =>
+    failOver(
+      t,
+      ({ primary }) => primary.signalAll('SIGSTOP'),
+      ({ primary }) => primary.signalAll('SIGCONT'),
+    ),
 )
 
-t.test('no payment is lost or recorded twice if the primary is cut off, and connected again', { skip }, (t) =>
-  failOver(
-    t,
-    ({ link }) => link.cut(),
-    ({ link }) => link.heal(),
-  ),
+t.test(
+  'no payment is lost or recorded twice if the primary is cut off, and connected again',
+  { skip },
+  (t) =>
+    failOver(
+      t,
+      ({ link }) => link.cut(),
+      ({ link }) => link.heal(),
+    ),
 )

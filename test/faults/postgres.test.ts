@@ -18,41 +18,44 @@ async function open(t: Test) {
   return { server, ...(await openLedger(t, { databaseUrl, backends: 3 })) }
 }
 
-t.test('no payment is lost or recorded twice despite stops and crashes of the database', async (t) => {
-  const { server, system, history, apiKey, invoice, payer, check } = await open(t)
-  const invoiceId = await invoice(PAYERS * PAYMENTS_EACH * 100)
-  let paid = 0
-  const paying = Array.from({ length: PAYERS }, async (_, index) => {
-    const { pay } = payer(`payer-${index}`)
-    for (let n = 0; n < PAYMENTS_EACH; n += 1) {
-      const key = `${index}-${n}`
-      await pay({ key, reference: key, invoiceId, amount: 100 })
-      paid += 1
+t.test(
+  'no payment is lost or recorded twice despite stops and crashes of the database',
+  async (t) => {
+    const { server, system, history, apiKey, invoice, payer, check } = await open(t)
+    const invoiceId = await invoice(PAYERS * PAYMENTS_EACH * 100)
+    let paid = 0
+    const paying = Array.from({ length: PAYERS }, async (_, index) => {
+      const { pay } = payer(`payer-${index}`)
+      for (let n = 0; n < PAYMENTS_EACH; n += 1) {
+        const key = `${index}-${n}`
+        await pay({ key, reference: key, invoiceId, amount: 100 })
+        paid += 1
+      }
+    })
+    const all = PAYERS * PAYMENTS_EACH
+    for (const signal of ['SIGINT', 'SIGQUIT', 'SIGINT', 'SIGQUIT'] as const) {
+      const target = Math.min(all, paid + all / 8)
+      while (paid < target) await delay(5)
+      await server.stop(signal)
+      await server.start()
     }
-  })
-  const all = PAYERS * PAYMENTS_EACH
-  for (const signal of ['SIGINT', 'SIGQUIT', 'SIGINT', 'SIGQUIT'] as const) {
-    const target = Math.min(all, paid + all / 8)
-    while (paid < target) await delay(5)
-    await server.stop(signal)
-    await server.start()
-  }
-  await Promise.all(paying)
-  const statuses = new Set(
-    history.events.flatMap((event) => (event.type === 'unknown' ? [event.status] : [])),
-  )
-  t.strictSame(
-    [...statuses].filter((status) => status !== undefined && ![502, 503, 504].includes(status)),
-    [],
-    'calls failed only with errors that are documented as retryable',
-  )
-  const { json } = await call(`${system.url}/api/v1/invoices/${invoiceId}`, { key: apiKey })
-  matches(t, json, { status: 'paid', amount_due: 0 })
-  const { violations, figures } = await check()
-  t.strictSame(violations, [])
-  matches(t, figures, { intents: all, acknowledged: all, payments: all, duplicates: 0 })
-  t.comment(figures)
-})
+    await Promise.all(paying)
+    const statuses = new Set(
+      history.events.flatMap((event) => (event.type === 'unknown' ? [event.status] : [])),
+    )
+    t.strictSame(
+      [...statuses].filter((status) => status !== undefined && ![502, 503, 504].includes(status)),
+      [],
+      'calls failed only with errors that are documented as retryable',
+    )
+    const { json } = await call(`${system.url}/api/v1/invoices/${invoiceId}`, { key: apiKey })
+    matches(t, json, { status: 'paid', amount_due: 0 })
+    const { violations, figures } = await check()
+    t.strictSame(violations, [])
+    matches(t, figures, { intents: all, acknowledged: all, payments: all, duplicates: 0 })
+    t.comment(figures)
+  },
+)
 
 t.test('a revoked key stays revoked after a crash of the database', async (t) => {
   const { server, system } = await open(t)

@@ -44,28 +44,33 @@ t.test('the call of a client that disconnects has one log line, with status 499'
   matches(t, linesOf(gateway), [{ status: 499, route: '/api/v1/debtors', keyId: /^key_/ }])
 })
 
-t.test('a call whose client resets the connection during a large response has one log line', async (t) => {
-  const gateway = await startGateway(t, backend.url)
-  const bytes = 8 * 1024 * 1024
-  for (const { isWhole } of [{ isWhole: true }, { isWhole: false }]) {
-    const linesBefore = linesOf(gateway).length
-    backend.respondWith((_, res) => {
-      res.writeHead(200, { 'content-length': bytes })
-      res.write(Buffer.alloc(isWhole ? bytes : bytes / 2, 'x'))
-    })
-    const socket = connect(gateway.port, '127.0.0.1')
-    await once(socket, 'connect')
-    socket.write(`GET /api/v1/debtors HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key}\r\n\r\n`)
-    await once(socket, 'data')
-    socket.resetAndDestroy()
-    await until(() => linesOf(gateway).length > linesBefore, 'the call has its line')
-    await call(gateway.url)
-    await until(() => linesOf(gateway).length > linesBefore + 1, 'the next call has its line')
-    const lines = linesOf(gateway).slice(linesBefore)
-    matches(t, lines, [{ status: 200, keyId: /^key_/ }, { status: 302 }])
-    t.ok(Number(lines[0]?.['sentBytes']) < bytes)
-  }
-})
+t.test(
+  'a call whose client resets the connection during a large response has one log line',
+  async (t) => {
+    const gateway = await startGateway(t, backend.url)
+    const bytes = 8 * 1024 * 1024
+    for (const { isWhole } of [{ isWhole: true }, { isWhole: false }]) {
+      const linesBefore = linesOf(gateway).length
+      backend.respondWith((_, res) => {
+        res.writeHead(200, { 'content-length': bytes })
+        res.write(Buffer.alloc(isWhole ? bytes : bytes / 2, 'x'))
+      })
+      const socket = connect(gateway.port, '127.0.0.1')
+      await once(socket, 'connect')
+      socket.write(
+        `GET /api/v1/debtors HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key}\r\n\r\n`,
+      )
+      await once(socket, 'data')
+      socket.resetAndDestroy()
+      await until(() => linesOf(gateway).length > linesBefore, 'the call has its line')
+      await call(gateway.url)
+      await until(() => linesOf(gateway).length > linesBefore + 1, 'the next call has its line')
+      const lines = linesOf(gateway).slice(linesBefore)
+      matches(t, lines, [{ status: 200, keyId: /^key_/ }, { status: 302 }])
+      t.ok(Number(lines[0]?.['sentBytes']) < bytes)
+    }
+  },
+)
 
 t.test(
   'behind a trusted proxy the log line names the address that the proxy reports',

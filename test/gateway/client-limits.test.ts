@@ -48,23 +48,26 @@ async function prepareCalls(t: Test, to: StartedGateway, localAddress: string) {
   }
 }
 
-t.test('beyond the limit for all clients, those with the most connections lose some of them', async (t) => {
-  const callFromOneAddress = await prepareCalls(t, gateway, '127.0.0.1')
-  const callFromAnother = await prepareCalls(t, gateway, '127.0.2.1')
-  const crowd = startCrowd(t, { port: gateway.port, count: 400, addresses: 30 })
-  const evictions = () => metricOf('evictions_total')
-  await until(async () => (await evictions()) >= 340, 'all connections were accepted')
-  t.strictSame([await callFromOneAddress(), await callFromAnother()], [[200], [200]])
-  t.ok((await metricOf('connections')) <= 60)
-  const { json } = await call(`http://127.0.0.1:${gateway.operationsPort}/readyz`)
-  t.strictSame(json, {
-    ready: true,
-    reasons: [],
-    degraded: ['the limit on connections of all clients is reached'],
-  })
-  t.ok(gateway.log().split('\n').length < 40, 'one log line per second, not one per connection')
-  await crowd.close()
-})
+t.test(
+  'beyond the limit for all clients, those with the most connections lose some of them',
+  async (t) => {
+    const callFromOneAddress = await prepareCalls(t, gateway, '127.0.0.1')
+    const callFromAnother = await prepareCalls(t, gateway, '127.0.2.1')
+    const crowd = startCrowd(t, { port: gateway.port, count: 400, addresses: 30 })
+    const evictions = () => metricOf('evictions_total')
+    await until(async () => (await evictions()) >= 340, 'all connections were accepted')
+    t.strictSame([await callFromOneAddress(), await callFromAnother()], [[200], [200]])
+    t.ok((await metricOf('connections')) <= 60)
+    const { json } = await call(`http://127.0.0.1:${gateway.operationsPort}/readyz`)
+    t.strictSame(json, {
+      ready: true,
+      reasons: [],
+      degraded: ['the limit on connections of all clients is reached'],
+    })
+    t.ok(gateway.log().split('\n').length < 40, 'one log line per second, not one per connection')
+    await crowd.close()
+  },
+)
 
 t.test('a client that opens too many connections loses its own connections', async (t) => {
   const callFromOneAddress = await prepareCalls(t, gateway, '127.0.0.1')

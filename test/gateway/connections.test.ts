@@ -251,7 +251,7 @@ t.test(
     })
     const other = await open(t, broken.port)
     // The gateway releases the memory of a large rejected packet immediately, which throws the error. If the kernel
-    // delivers the bytes in small packets, no error is thrown, and the gateway closes the connection after its rejection.
+    // delivers the bytes in small packets, no error is thrown: the gateway rejects them and closes the connection.
     await until(async () => {
       const { closed } = await exchangeBytes(broken.port, `\0${'x'.repeat(40_000)}`)
       t.ok(closed)

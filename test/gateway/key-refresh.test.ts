@@ -48,24 +48,27 @@ async function startAuthenticator(t: Test) {
 const untilSettled = (authenticator: Authenticator) =>
   until(() => authenticator.counts().inFlight === 0, 'look-ups have ended')
 
-t.test('a cached key in use is looked up again before its cache entry expires, and no call waits', async (t) => {
-  const { backend, authenticator, call } = await startAuthenticator(t)
-  const secret = backend.issue()
-  await call(secret)
-  for (let refreshes = 1; refreshes <= 3; refreshes++) {
-    advanceClock(REFRESHED_FROM_S)
-    t.notOk(call(secret) instanceof Promise, 'the key is cached')
-    t.equal(authenticator.counts().inFlight, 0, 'the key is too young for a refresh')
-    advanceClock(LAST_MOMENT_S - REFRESHED_FROM_S)
-    t.notOk(call(secret) instanceof Promise, 'the key is cached')
-    call(secret)
+t.test(
+  'a cached key in use is looked up again before its cache entry expires, and no call waits',
+  async (t) => {
+    const { backend, authenticator, call } = await startAuthenticator(t)
+    const secret = backend.issue()
+    await call(secret)
+    for (let refreshes = 1; refreshes <= 3; refreshes++) {
+      advanceClock(REFRESHED_FROM_S)
+      t.notOk(call(secret) instanceof Promise, 'the key is cached')
+      t.equal(authenticator.counts().inFlight, 0, 'the key is too young for a refresh')
+      advanceClock(LAST_MOMENT_S - REFRESHED_FROM_S)
+      t.notOk(call(secret) instanceof Promise, 'the key is cached')
+      call(secret)
+      await untilSettled(authenticator)
+      t.equal(backend.lookUps(), 1 + refreshes, 'the key was looked up once, in the background')
+    }
+    advanceClock(CACHED_S)
+    t.ok(call(secret) instanceof Promise, 'the key is no longer cached')
     await untilSettled(authenticator)
-    t.equal(backend.lookUps(), 1 + refreshes, 'the key was looked up once, in the background')
-  }
-  advanceClock(CACHED_S)
-  t.ok(call(secret) instanceof Promise, 'the key is no longer cached')
-  await untilSettled(authenticator)
-})
+  },
+)
 
 t.test('keys that were looked up at the same time are refreshed at different times', async (t) => {
   const { backend, authenticator, call } = await startAuthenticator(t)

@@ -10,14 +10,17 @@ function proxyError(code: ProblemCode): string | undefined {
 }
 
 // Before the fix, expired keys and addresses that are not allowed were reported as malformed requests.
-t.test('the rejection of a key, an address, a scope or a rate is reported as a denied request', async (t) => {
-  const codes = Object.keys(PROBLEM_TYPES) as (keyof typeof PROBLEM_TYPES)[]
-  const denied = codes.filter((code) => [401, 403, 429].includes(PROBLEM_TYPES[code].status))
-  t.ok(denied.includes('expired_api_key') && denied.includes('address_not_allowed'))
-  for (const code of denied) {
-    t.equal(proxyError(code), 'receivables-gateway; error=http_request_denied', code)
-  }
-})
+t.test(
+  'the rejection of a key, an address, a scope or a rate is reported as a denied request',
+  async (t) => {
+    const codes = Object.keys(PROBLEM_TYPES) as (keyof typeof PROBLEM_TYPES)[]
+    const denied = codes.filter((code) => [401, 403, 429].includes(PROBLEM_TYPES[code].status))
+    t.ok(denied.includes('expired_api_key') && denied.includes('address_not_allowed'))
+    for (const code of denied) {
+      t.equal(proxyError(code), 'receivables-gateway; error=http_request_denied', code)
+    }
+  },
+)
 
 t.test('other problems are reported with other types of errors', async (t) => {
   const types: [code: ProblemCode, type: string][] = [

@@ -168,7 +168,7 @@ t.test('many slow or idle clients do not slow down another client much', async (
   )
 })
 
-/** Resolves when the kernel shows that the gateway has closed the connection. A client that does not read learns nothing. */
+/** Resolves when the kernel shows that the gateway has closed the connection. An unread socket does not report this. */
 async function untilDisconnected(socket: Socket): Promise<void> {
   const { localPort } = socket
   const clientPort = `:${(localPort ?? 0).toString(16).toUpperCase().padStart(4, '0')} `

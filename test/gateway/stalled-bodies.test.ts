@@ -93,14 +93,11 @@ for (const [addresses, share] of [
     },
   )
 
-  t.test(
-    'writes with a new key succeed too, because stalled bodies are evicted',
-    async (t) => {
-      const newKey = backend.issue(undefined, 1_000_000)
-      t.strictSame(await write(newKey, 12), OK)
-      closeAll()
-    },
-  )
+  t.test('writes with a new key succeed too, because stalled bodies are evicted', async (t) => {
+    const newKey = backend.issue(undefined, 1_000_000)
+    t.strictSame(await write(newKey, 12), OK)
+    closeAll()
+  })
 
   t.test(
     `writes with a cached key succeed despite stalled bodies with another cached key from ${from}`,

@@ -51,50 +51,53 @@ async function compare(bytes: Buffer, ours: readonly ReadRequest[], peer: Peer) 
   return { agreed: differing, disagreement }
 }
 
-t.test('from bytes that the gateway accepts, other servers read the same requests, or reject them', async (t) => {
-  const { peers, missing } = await startPeers(t)
-  for (const name of missing) t.comment(`${name} is not compared, because it is not installed`)
-  t.comment(`seed ${SEED}, ${cases} cases`)
-  const random = new Random(SEED)
-  const found: Disagreement[] = []
-  const reasons = new Map<string, number>()
-  const agreed = new Map(peers.map(({ name }) => [name, 0]))
-  let accepted = 0
+t.test(
+  'from bytes that the gateway accepts, other servers read the same requests, or reject them',
+  async (t) => {
+    const { peers, missing } = await startPeers(t)
+    for (const name of missing) t.comment(`${name} is not compared, because it is not installed`)
+    t.comment(`seed ${SEED}, ${cases} cases`)
+    const random = new Random(SEED)
+    const found: Disagreement[] = []
+    const reasons = new Map<string, number>()
+    const agreed = new Map(peers.map(({ name }) => [name, 0]))
+    let accepted = 0
 
-  async function tryOne(text: string): Promise<void> {
-    const bytes = Buffer.from(text, 'latin1')
-    const ours = readRequests([bytes])
-    const bytewise = readRequests(byteByByte(bytes))
-    if (JSON.stringify(ours) !== JSON.stringify(bytewise)) {
-      found.push({ peer: 'byte by byte', bytes: text, ours: ours.requests[0], theirs: undefined })
+    async function tryOne(text: string): Promise<void> {
+      const bytes = Buffer.from(text, 'latin1')
+      const ours = readRequests([bytes])
+      const bytewise = readRequests(byteByByte(bytes))
+      if (JSON.stringify(ours) !== JSON.stringify(bytewise)) {
+        found.push({ peer: 'byte by byte', bytes: text, ours: ours.requests[0], theirs: undefined })
+      }
+      if (ours.requests.length === 0) return
+      accepted++
+      for (const peer of peers) {
+        const { agreed: count, disagreement } = await compare(bytes, ours.requests, peer)
+        agreed.set(peer.name, (agreed.get(peer.name) ?? 0) + count)
+        if (disagreement === undefined) continue
+        const reason = disagreementReason(disagreement)
+        if (reason === undefined) found.push(disagreement)
+        else reasons.set(reason, (reasons.get(reason) ?? 0) + 1)
+      }
     }
-    if (ours.requests.length === 0) return
-    accepted++
-    for (const peer of peers) {
-      const { agreed: count, disagreement } = await compare(bytes, ours.requests, peer)
-      agreed.set(peer.name, (agreed.get(peer.name) ?? 0) + count)
-      if (disagreement === undefined) continue
-      const reason = disagreementReason(disagreement)
-      if (reason === undefined) found.push(disagreement)
-      else reasons.set(reason, (reasons.get(reason) ?? 0) + 1)
-    }
-  }
 
-  let tried = 0
-  const worker = async () => {
-    while (tried < cases) {
-      const text = random.pick(seeds, '')
-      await tryOne(tried++ < seeds.length ? (seeds[tried - 1] ?? '') : mutate(text, random))
+    let tried = 0
+    const worker = async () => {
+      while (tried < cases) {
+        const text = random.pick(seeds, '')
+        await tryOne(tried++ < seeds.length ? (seeds[tried - 1] ?? '') : mutate(text, random))
+      }
     }
-  }
-  await Promise.all(Array.from({ length: WORKERS }, worker))
+    await Promise.all(Array.from({ length: WORKERS }, worker))
 
-  t.comment(
-    `${accepted} of ${tried} accepted; agreed: ${JSON.stringify(Object.fromEntries(agreed))}`,
-  )
-  for (const [reason, count] of reasons) t.comment(`${count} times: ${reason}`)
-  t.strictSame(found.slice(0, REPORTED_MAX), [])
-  t.ok(accepted > cases / 50, `${accepted} cases were accepted`)
-  for (const [name, count] of agreed)
-    t.ok(count > accepted / 2, `${name} read ${count} requests as the gateway does`)
-})
+    t.comment(
+      `${accepted} of ${tried} accepted; agreed: ${JSON.stringify(Object.fromEntries(agreed))}`,
+    )
+    for (const [reason, count] of reasons) t.comment(`${count} times: ${reason}`)
+    t.strictSame(found.slice(0, REPORTED_MAX), [])
+    t.ok(accepted > cases / 50, `${accepted} cases were accepted`)
+    for (const [name, count] of agreed)
+      t.ok(count > accepted / 2, `${name} read ${count} requests as the gateway does`)
+  },
+)

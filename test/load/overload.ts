@@ -193,8 +193,8 @@ async function measurePeer(engine: string, gatewayRate: number, run: Run): Promi
 }
 
 /**
- * Starts HAProxy in front of the backend. Like the gateway, it sends up to 64 calls to the backend at a time, and sheds a
- * call while 16 others wait. It looks up and counts no keys: to the backend, all calls are made with one key.
+ * Starts HAProxy in front of the backend. Like the gateway, it sends up to 64 calls to the backend at a time, and sheds
+ * a call while 16 others wait. It looks up and counts no keys: to the backend, all calls are made with one key.
  */
 async function startPeer(own: Cleanup, { backend }: System, { principal }: Mix): Promise<string> {
   const directory = mkdtempSync(join(tmpdir(), 'overload-haproxy-'))

@@ -35,9 +35,15 @@ t.test(
     const directory = t.testdir({ empty: '\n', short: 'S3CR3T' })
     const assertRejected = (environment: Record<string, string>, message: RegExp) =>
       throwsWith(t, () => read(environment), { name: 'SettingsError', message })
-    assertRejected({ APP_SECRET_FILE: `${directory}/none` }, /^APP_SECRET_FILE cannot be read: ENOENT/)
+    assertRejected(
+      { APP_SECRET_FILE: `${directory}/none` },
+      /^APP_SECRET_FILE cannot be read: ENOENT/,
+    )
     assertRejected({ APP_SECRET_FILE: directory }, /^APP_SECRET_FILE cannot be read: EISDIR/)
-    assertRejected({ APP_SECRET_FILE: `${directory}/empty` }, /^APP_SECRET_FILE names an empty file/)
+    assertRejected(
+      { APP_SECRET_FILE: `${directory}/empty` },
+      /^APP_SECRET_FILE names an empty file/,
+    )
     assertRejected(
       { APP_SECRET_FILE: `${directory}/short` },
       /^APP_SECRET must have at least 32 char[^3]+$/,

@@ -62,7 +62,9 @@ export const SUBJECTS: readonly Subject[] = [
     job: 'floor',
     async start(cleanup, { directory, upstreamPort }) {
       const http = (port: number) => proxyConfig(port, upstreamPort)
-      return runningAt(await startNginx(cleanup, { name: 'bare', core: SUBJECT_CORE, directory, http }))
+      return runningAt(
+        await startNginx(cleanup, { name: 'bare', core: SUBJECT_CORE, directory, http }),
+      )
     },
   },
   {
