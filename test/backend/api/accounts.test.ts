@@ -19,7 +19,7 @@ const SYSTEM_ACTION_CONTEXT: ActionContext = {
   actor: { ...OPERATOR, type: 'system', label: 'trials' },
 }
 
-async function openWithAccount(t: Parameters<typeof openTestDatabase>[0], status?: AccountStatus) {
+async function openDatabaseWithAccount(t: Parameters<typeof openTestDatabase>[0], status?: AccountStatus) {
   const database = await openTestDatabase(t)
   const account = await database.transaction((tx) =>
     createAccount(tx, { name: ' Acme ', ...(status ? { status } : {}) }, ACTION_CONTEXT),
@@ -28,7 +28,7 @@ async function openWithAccount(t: Parameters<typeof openTestDatabase>[0], status
 }
 
 t.test('a new account is active, and omitted fields have default values', async (t) => {
-  const { database, account } = await openWithAccount(t)
+  const { database, account } = await openDatabaseWithAccount(t)
   matches(t, account, { name: 'Acme', status: 'active', timezone: 'UTC', default_currency: 'EUR' })
   t.strictSame(await getAccount(database.read, account.id), account)
 })
@@ -50,7 +50,7 @@ t.test('an invalid name, time zone or currency is rejected', async (t) => {
 })
 
 t.test('a change of status raises the revision, and is recorded in the audit log', async (t) => {
-  const { database, account } = await openWithAccount(t)
+  const { database, account } = await openDatabaseWithAccount(t)
   const change = (status: AccountStatus) =>
     database.transaction((tx) => setStatus(tx, account.id, status, ACTION_CONTEXT))
   matches(t, await change('suspended'), { status: 'suspended', revision: account.revision + 1 })
@@ -74,8 +74,8 @@ t.test('a change of status raises the revision, and is recorded in the audit log
   ])
 })
 
-t.test('the product can make only some changes of status; an operator can make any', async (t) => {
-  const { database, account } = await openWithAccount(t, 'trial')
+t.test('the system can pause and cancel a trial, but only an operator can undo the cancellation', async (t) => {
+  const { database, account } = await openDatabaseWithAccount(t, 'trial')
   const change = (status: AccountStatus, actionContext: ActionContext) =>
     database.transaction((tx) => setStatus(tx, account.id, status, actionContext))
   await rejectsWith(t, change('suspended', SYSTEM_ACTION_CONTEXT), { code: 'validation_failed' })
@@ -94,7 +94,7 @@ t.test(
 )
 
 t.test('a scope allowance is sorted and deduplicated; unknown scopes are rejected', async (t) => {
-  const { database, account } = await openWithAccount(t)
+  const { database, account } = await openDatabaseWithAccount(t)
   const allow = (scopes: readonly string[] | null) =>
     database.transaction((tx) => setScopeAllowance(tx, account.id, scopes, ACTION_CONTEXT))
   matches(t, await allow(['payments:read', 'debtors:read', 'payments:read']), {

@@ -16,15 +16,15 @@ import { matches, rejectsWith } from '../../fixtures/matches.ts'
 import { lockDatabase, openTestDatabase, SILENT } from '../../fixtures/service/database.ts'
 
 const ACTION_CONTEXT: ActionContext = { actor: OPERATOR, now: new Date('2026-11-21T10:15:00.000Z') }
-const OLD = { version: 'v1', secret: 'the pepper that was there from the start' }
-const NEW = { version: 'v2', secret: 'the pepper that came after it, for rotation' }
+const OLD_PEPPER = { version: 'v1', secret: 'the pepper that was there from the start' }
+const NEW_PEPPER = { version: 'v2', secret: 'the pepper that came after it, for rotation' }
 
-async function openWithKeys(...[t, options]: Parameters<typeof openTestDatabase>) {
+async function openDatabaseWithAccount(...[t, options]: Parameters<typeof openTestDatabase>) {
   const database = await openTestDatabase(t, options)
   const account = await database.transaction((tx) =>
     createAccount(tx, { name: 'Acme' }, ACTION_CONTEXT),
   )
-  const issue = (input: Partial<NewApiKey> = {}, peppers = [OLD]) =>
+  const issue = (input: Partial<NewApiKey> = {}, peppers = [OLD_PEPPER]) =>
     database.transaction((tx) =>
       issueApiKey(
         tx,
@@ -37,7 +37,7 @@ async function openWithKeys(...[t, options]: Parameters<typeof openTestDatabase>
 }
 
 t.test('only a peppered digest of an issued secret is stored', async (t) => {
-  const { database, issue } = await openWithKeys(t)
+  const { database, issue } = await openDatabaseWithAccount(t)
   const { row, secret } = await issue({
     name: '  Cafe\u0301  ',
     scopes: ['payments:write', 'debtors:read', 'payments:write'],
@@ -61,7 +61,7 @@ t.test('only a peppered digest of an issued secret is stored', async (t) => {
 t.test(
   'a key needs a valid name, at least one scope that exists, and a rate limit above zero',
   async (t) => {
-    const { issue } = await openWithKeys(t)
+    const { issue } = await openDatabaseWithAccount(t)
     await rejectsWith(t, issue({ name: ' \n', scopes: [] }), {
       code: 'validation_failed',
       members: {
@@ -81,22 +81,22 @@ t.test(
 )
 
 t.test('a key is found by its digest with any configured pepper', async (t) => {
-  const { database, issue } = await openWithKeys(t)
+  const { database, issue } = await openDatabaseWithAccount(t)
   const old = await issue()
-  const recent = await issue({}, [NEW, OLD])
-  const find = async (secret: string, peppers = [NEW, OLD]) =>
+  const recent = await issue({}, [NEW_PEPPER, OLD_PEPPER])
+  const find = async (secret: string, peppers = [NEW_PEPPER, OLD_PEPPER]) =>
     (await findKeysByDigest(database.read, [digestApiKey(secret)], peppers))[0]
   matches(t, await find(old.secret), { key_id: old.row.id, pepper_version: 'v1' })
   matches(t, await find(recent.secret), { key_id: recent.row.id, pepper_version: 'v2' })
-  t.equal(await find(old.secret, [NEW]), undefined)
+  t.equal(await find(old.secret, [NEW_PEPPER]), undefined)
   t.equal(await find(`${old.secret}x`), undefined)
   t.equal(
-    await find(old.secret, [{ ...OLD, version: 'v3' }]),
+    await find(old.secret, [{ ...OLD_PEPPER, version: 'v3' }]),
     undefined,
     'the same secret with another version is another pepper',
   )
   const digests = [recent.secret, `${old.secret}x`, old.secret].map(digestApiKey)
-  const several = await findKeysByDigest(database.read, digests, [NEW, OLD])
+  const several = await findKeysByDigest(database.read, digests, [NEW_PEPPER, OLD_PEPPER])
   t.strictSame(
     several.map((row) => row?.key_id),
     [recent.row.id, undefined, old.row.id],
@@ -104,7 +104,7 @@ t.test('a key is found by its digest with any configured pepper', async (t) => {
 })
 
 t.test('a revocation is recorded once, and the key stays in the list', async (t) => {
-  const { database, account, issue } = await openWithKeys(t)
+  const { database, account, issue } = await openDatabaseWithAccount(t)
   const { row } = await issue()
   const revoke = (actionContext: ActionContext, accountId?: string) =>
     database.transaction((tx) => revokeApiKey(tx, row.id, actionContext, accountId))
@@ -136,7 +136,7 @@ t.test(
 )
 
 t.test('a time of last use never moves back, even if two processes write it', async (t) => {
-  const { database, account, issue } = await openWithKeys(t)
+  const { database, account, issue } = await openDatabaseWithAccount(t)
   const [a, b] = [await issue(), await issue()]
   const lastUsed = createLastUsed(database, SILENT)
   const otherLastUsed = createLastUsed(database, SILENT)
@@ -156,7 +156,7 @@ t.test('a time of last use never moves back, even if two processes write it', as
 
 t.test('times of last use that could not be written are kept for the next attempt', async (t) => {
   const path = join(t.testdir(), 'test.db')
-  const { database, account, issue } = await openWithKeys(t, {
+  const { database, account, issue } = await openDatabaseWithAccount(t, {
     url: `sqlite:${path}`,
     waitMsMax: 500,
   })

@@ -54,7 +54,7 @@ t.test('every request without a signature or a principal gets the same empty 404
   }
 })
 
-t.test('an authenticated request to an unknown route gets an empty 404 too', async (t) => {
+t.test('an authenticated request to an unknown route also gets an empty 404', async (t) => {
   const backend = await startBackend(t)
   const key = await backend.createKey()
   matches(t, await backend.call(key, 'GET', '/api/v1/nothing'), { status: 404, text: '' })
@@ -204,7 +204,7 @@ t.test('/me shows when the key was used before this call', async (t) => {
   matches(t, await readMe(), { key: { last_used_at: before.toISOString() } })
 })
 
-t.test('every route of the API authenticates its caller', async (t) => {
+t.test('every route of the API rejects calls without a principal, and keys without its scope', async (t) => {
   const backend = await startBackend(t)
   const key = await backend.createKey()
   const narrowed = await backend.issueKey(key.row.account_id, { scopes: ['messages:read'] })

@@ -40,6 +40,7 @@ t.test('the API has one route for each operation of the contract, and no others'
   )
 })
 
+/** Opens books with records that have all optional fields, and records that have only the required ones. */
 async function openFullBooks(t: Parameters<typeof openBooks>[0]): Promise<Books> {
   const books = await openBooks(t)
   const { id: debtor_id } = await books.debtor({

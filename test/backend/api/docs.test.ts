@@ -89,7 +89,7 @@ t.test('the page of errors has one section for each error code, and no others', 
   t.equal(errors.match(/<h3 /g)?.length, sections.length)
 })
 
-t.test('the reference has every operation and every field of the document', async (t) => {
+t.test('the reference has every operation and every field of the OpenAPI document', async (t) => {
   const reference = pages.get('/docs/reference') ?? ''
   const { json } = await backend.request('GET', '/docs/openapi.json')
   const { paths, components, webhooks } = JSON.parse(JSON.stringify(json))
@@ -119,16 +119,16 @@ t.test(
     ).flatMap((item) => Object.values(item))
     t.equal(operations.length, 10)
     for (const { operationId, responses } of operations) {
-      const [, section = ''] = reference.split(`<h3 id="${operationId}">`)
-      const [own = ''] = section.split('</section>')
-      const labels = [...own.matchAll(/<summary>([^<]+)<\/summary>\n<(?:pre|p)/g)].map(
+      const [, afterHeading = ''] = reference.split(`<h3 id="${operationId}">`)
+      const [section = ''] = afterHeading.split('</section>')
+      const labels = [...section.matchAll(/<summary>([^<]+)<\/summary>\n<(?:pre|p)/g)].map(
         ([, label]) => label,
       )
       const languages = ['curl', 'JavaScript', 'Python', 'PHP', 'Ruby', 'Go', 'C#', 'Java']
       const statuses = Object.keys(responses).map((status) => status.replace('default', 'Other'))
       for (const label of [...languages, ...statuses])
         t.ok(labels.includes(label), `${operationId} ${label}`)
-      t.ok(unescaped(own).includes(`${BASE_URL}/api/v1/`))
+      t.ok(unescaped(section).includes(`${BASE_URL}/api/v1/`))
     }
   },
 )
@@ -138,9 +138,9 @@ t.test(
   async (t) => {
     const reference = pages.get('/docs/reference') ?? ''
     for (const type of EVENT_TYPES) {
-      const [, section = ''] = reference.split(`<h3 id="${type}">`)
-      const [own = ''] = section.split('</section>')
-      const [headers = '', body = ''] = [...own.matchAll(/<pre[^>]*>(.*?)<\/pre>/gs)].map(
+      const [, afterHeading = ''] = reference.split(`<h3 id="${type}">`)
+      const [section = ''] = afterHeading.split('</section>')
+      const [headers = '', body = ''] = [...section.matchAll(/<pre[^>]*>(.*?)<\/pre>/gs)].map(
         ([, code = '']) => unescaped(code),
       )
       const webhook = new Webhook(SAMPLE_SECRET)

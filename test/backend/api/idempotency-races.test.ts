@@ -33,12 +33,12 @@ async function open(t: Test, waitMsMax = 60_000): Promise<Fixture> {
   }
 }
 
-/** Returns a write that responds with the result of `end`, and a list with one entry for each run of the write. */
-function counted(end: () => Promise<string>) {
+/** Returns a write that responds with the result of `respond`, and a list with one entry for each run of the write. */
+function createCountingWrite(respond: () => Promise<string>) {
   const runs: number[] = []
   const prepare = () => async () => {
     runs.push(runs.length)
-    return { resourceId: 'deb_1', body: await end() }
+    return { resourceId: 'deb_1', body: await respond() }
   }
   return { runs, write: { prepare, recall: async () => undefined, originalMember: 'original_id' } }
 }
@@ -46,7 +46,7 @@ function counted(end: () => Promise<string>) {
 t.test('a repeat during the first call waits for its response', async (t) => {
   const { idempotency, attempt } = await open(t)
   const { promise, resolve } = Promise.withResolvers<string>()
-  const { runs, write } = counted(() => promise)
+  const { runs, write } = createCountingWrite(() => promise)
   const calls = [1, 2, 3].map(() => idempotency.once(attempt, write))
   resolve('the response')
   const outcomes = await Promise.all(calls)
@@ -64,7 +64,7 @@ t.test('a repeat during the first call waits for its response', async (t) => {
 t.test('if the first call is rejected, one of the waiting calls runs', async (t) => {
   const { idempotency, attempt } = await open(t)
   let rejections = 2
-  const { runs, write } = counted(async () => {
+  const { runs, write } = createCountingWrite(async () => {
     if (rejections-- > 0) throw new Problem('not_found', 'rejected')
     return 'done'
   })
@@ -73,7 +73,7 @@ t.test('if the first call is rejected, one of the waiting calls runs', async (t)
   )
   const fulfilled = results.filter(({ status }) => status === 'fulfilled')
   t.equal(fulfilled.length, 3)
-  t.equal(runs.length, 3, 'two rejected and one recorded; two are replays, which do not run')
+  t.equal(runs.length, 3, 'two runs are rejected and one is recorded; the other two calls are replays')
 })
 
 t.test(
@@ -81,7 +81,7 @@ t.test(
   async (t) => {
     const { idempotency, attempt } = await open(t, 1)
     const { promise, resolve } = Promise.withResolvers<string>()
-    const { write } = counted(() => promise)
+    const { write } = createCountingWrite(() => promise)
     const first = idempotency.once(attempt, write)
     await rejectsWith(t, idempotency.once(attempt, write), {
       code: 'idempotency_in_progress',
@@ -95,7 +95,7 @@ t.test(
 
 t.test('a call with another key or operation is not a repeat', async (t) => {
   const { idempotency, attempt, database } = await open(t)
-  const { write } = counted(async () => 'done')
+  const { write } = createCountingWrite(async () => 'done')
   const others = [{ ...attempt, key: 'l' }, { ...attempt, operation: 'createInvoice' }, attempt]
   for (const other of others) {
     matches(t, await idempotency.once(other, write), { replayed: false })
@@ -104,16 +104,16 @@ t.test('a call with another key or operation is not a repeat', async (t) => {
   t.equal(rows.length, 3)
 })
 
-t.test('if two processes race, the row that is committed first decides', async (t) => {
+t.test('if another process commits a response first, the call gets it, even if its own write fails', async (t) => {
   const outcomes = {
     recorded: async () => ({ resourceId: 'deb_2', body: 'another response' }),
     rejected: async () => {
       throw new Problem('payment_exceeds_balance', 'the other process has just paid the invoice')
     },
   }
-  for (const [name, end] of Object.entries(outcomes)) {
+  for (const [name, respond] of Object.entries(outcomes)) {
     const { idempotency: other, database, attempt } = await open(t)
-    const { write } = counted(async () => 'the response')
+    const { write } = createCountingWrite(async () => 'the response')
     const lateDatabase: Database = {
       read: database.read,
       isConcurrent: database.isConcurrent,
@@ -126,7 +126,7 @@ t.test('if two processes race, the row that is committed first decides', async (
       close: () => database.close(),
     }
     const idempotency = createIdempotency({ database: lateDatabase, clock })
-    const response = await idempotency.once(attempt, { ...write, prepare: () => end })
+    const response = await idempotency.once(attempt, { ...write, prepare: () => respond })
     matches(t, response, { resourceId: 'deb_1', body: 'the response', replayed: true }, name)
   }
 })

@@ -94,7 +94,7 @@ t.test('without an idempotency key, every call creates an object', async (t) => 
   t.not(first.json['id'], second.json['id'])
 })
 
-t.test('after the response was deleted, a repeat is recognized by the payment', async (t) => {
+t.test('after the stored response was deleted, a repeated payment is still replayed', async (t) => {
   const books = await openBooks(t)
   const { id: invoice_id } = await books.invoice()
   const body = { invoice_id, amount: 4000, currency: 'eur' }

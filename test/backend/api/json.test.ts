@@ -81,7 +81,7 @@ t.test('a duplicate name is found at any position', async () => {
   )
 })
 
-t.test('nesting of more than 20 levels is rejected, even if it is extremely deep', async (t) => {
+t.test('more than 20 levels are rejected, and 100,000 levels do not overflow the stack', async (t) => {
   const nest = (depth: number) => `{"a":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}}`
   t.doesNotThrow(() => parse(nest(20)))
   throwsWith(t, () => parse(nest(21)), { code: 'malformed_json' })

@@ -153,7 +153,7 @@ t.test('an expiry can only be moved to an earlier time', async (t) => {
   t.equal((await change(at(DAY_MS))).expires_at, at(DAY_MS).toISOString())
 })
 
-t.test('a rotation copies scopes, rate limit and addresses, and ends the old key', async (t) => {
+t.test('a rotation copies scopes, rate limit and addresses; the old key ends after the grace period', async (t) => {
   const graces: [grace: GracePeriod, outcomes: unknown[]][] = [
     ['now', ['key_revoked', 'key_revoked', 'key_revoked']],
     ['1h', [200, 'key_expired', 'key_expired']],

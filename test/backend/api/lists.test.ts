@@ -37,7 +37,7 @@ t.test('an empty list has no next page', async (t) => {
   t.equal(response.headers.get('link'), null)
 })
 
-t.test('the pages have each row once, in either order', async (t) => {
+t.test('the pages of a list contain each row exactly once, in either order', async (t) => {
   const books = await openBooksWithDebtors(t, 7)
   const all = idsOf((await books.read('/api/v1/debtors?sort=created_at')).data)
   t.strictSame(all, all.toSorted())
@@ -111,7 +111,7 @@ t.test('a cursor is valid only for its account, list, sort and filters', async (
   }
 })
 
-t.test('a page of more objects than one portion has each row once', async (t) => {
+t.test('a page that is read in several portions contains each row exactly once', async (t) => {
   const books = await openBooksWithDebtors(t, 120)
   const all = idsOf(await readAllPages(books, '/api/v1/debtors?sort=created_at&limit=7'))
   t.equal(all.length, 120)
@@ -141,7 +141,7 @@ t.test('a page of very large objects ends when it has about 2 MB', async (t) => 
   t.strictSame(idsOf(pages), ids.toReversed())
 })
 
-t.test('invoices are sorted by due date too', async (t) => {
+t.test('invoices can also be sorted by due date', async (t) => {
   const books = await openBooks(t)
   const { id: debtor_id } = await books.debtor()
   for (const due_date of ['2026-12-02', '2026-12-01', '2026-12-02', '2026-12-03']) {
@@ -199,7 +199,7 @@ async function insertDebtors({ backend, accountId, debtor }: Books, count: numbe
   })
 }
 
-t.test('filtering by one time finds all rows, even if the list is sorted by another', async (t) => {
+t.test('filtering by one time finds all matching rows, even if the list is sorted by another', async (t) => {
   const books = await openBooks(t)
   const count = 6_000
   await insertDebtors(books, count)

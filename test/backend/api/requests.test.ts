@@ -48,7 +48,7 @@ t.test('HEAD has the response of GET, without a body', async (t) => {
   }
 })
 
-t.test('if several checks fail, the first check in their order decides the response', async (t) => {
+t.test('checks run in a fixed order, and the first that fails decides the response', async (t) => {
   const books = await openBooks(t)
   const setStatus = (status: 'active' | 'suspended') =>
     books.backend.database.transaction((tx) =>
@@ -163,8 +163,8 @@ t.test(
   },
 )
 
-t.test('of very many invalid fields, only the first are named', async (t) => {
-  // Regression: the detail said that each of them was named.
+t.test('of more than 1,000 invalid fields, the response names the first 1,000', async (t) => {
+  // Regression: the detail said that `errors` contains all of them.
   const books = await openBooks(t)
   const fields = Object.fromEntries(Array.from({ length: 1001 }, (_, n) => [`f${n}`, n]))
   const { json } = await books.post(DEBTORS, { name: 'X', ...fields })

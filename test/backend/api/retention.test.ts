@@ -33,31 +33,31 @@ t.test(
     const books = await openBooks(t)
     const { id } = await books.invoice()
     const body = { invoice_id: id, currency: 'EUR', amount: 4000, reference: 'line 7' }
-    const repeat = (change: object = {}) =>
+    const send = (change: object = {}) =>
       books.post('/api/v1/payments', { ...body, ...change }, { 'idempotency-key': 'bank-7' })
-    const first = await repeat()
+    const first = await send()
     t.equal(first.status, 201)
 
     advanceClock(books, 30 * DAY_MS - 1000)
     await deleteAllExpired(books.backend.database, books.backend.now)
-    t.equal((await repeat()).text, first.text, 'the same bytes for thirty days')
+    t.equal((await send()).text, first.text, 'the same bytes for thirty days')
 
     advanceClock(books, 2000)
     await deleteAllExpired(books.backend.database, books.backend.now)
     t.equal(await countRows(books, 'idempotency_keys'), 0)
-    const lateRepeat = await repeat()
+    const lateRepeat = await send()
     matches(t, lateRepeat, { status: 201, json: { id: first.json['id'], amount: 4000 } })
     t.equal(lateRepeat.headers.get('idempotent-replayed'), 'true')
     t.equal(lateRepeat.headers.get('location'), first.headers.get('location'))
-    matches(t, await repeat({ amount: 4001 }), {
+    matches(t, await send({ amount: 4001 }), {
       status: 422,
       json: { code: 'idempotency_key_reused', original_payment_id: first.json['id'] },
     })
     const { id: other } = await books.invoice()
     const reused = { status: 422, json: { code: 'idempotency_key_reused' } }
-    matches(t, await repeat({ invoice_id: other }), reused, 'the same amount for another invoice')
+    matches(t, await send({ invoice_id: other }), reused, 'the same amount for another invoice')
     const shares = [{ invoice_id: id, amount: 4000 }]
-    const split = (allocations: object[]) => repeat({ invoice_id: undefined, allocations })
+    const split = (allocations: object[]) => send({ invoice_id: undefined, allocations })
     matches(
       t,
       await split(shares),
@@ -70,7 +70,7 @@ t.test(
   },
 )
 
-t.test('a repeat is compared with the request, not with the resulting allocations', async (t) => {
+t.test('a repeat is compared with the original request, not with the resulting allocations', async (t) => {
   const books = await openBooks(t)
   const { id } = await books.invoice()
   const surplus = { allow_overpayment: true, currency: 'EUR', amount: 15_000 }
@@ -95,19 +95,19 @@ t.test('a repeat is compared with the request, not with the resulting allocation
 t.test('the idempotency key of a new debtor or invoice is deleted after thirty days', async (t) => {
   const books = await openBooks(t)
   const body = { name: 'Jansen', external_id: 'C-1' }
-  const repeat = (path: string, sent: object) =>
-    books.post(path, sent, { 'idempotency-key': 'sync-1' })
-  const debtor = await repeat('/api/v1/debtors', body)
+  const send = (path: string, body: object) =>
+    books.post(path, body, { 'idempotency-key': 'sync-1' })
+  const debtor = await send('/api/v1/debtors', body)
   const invoice = { debtor_id: debtor.json['id'], currency: 'EUR', amount: 100, number: 'R-1' }
-  const first = await repeat('/api/v1/invoices', invoice)
+  const first = await send('/api/v1/invoices', invoice)
   t.equal(first.status, 201)
   advanceClock(books, 30 * DAY_MS + 1000)
   await deleteAllExpired(books.backend.database, books.backend.now)
-  matches(t, await repeat('/api/v1/debtors', body), {
+  matches(t, await send('/api/v1/debtors', body), {
     status: 409,
     json: { code: 'duplicate_external_id', existing_id: debtor.json['id'] },
   })
-  matches(t, await repeat('/api/v1/invoices', invoice), {
+  matches(t, await send('/api/v1/invoices', invoice), {
     status: 409,
     json: { code: 'duplicate_invoice_number', existing_id: first.json['id'] },
   })
@@ -178,7 +178,7 @@ t.test(
 )
 
 t.test(
-  'the plan of a reminder is deleted after 90 days unless the reminder still waits; its message stays',
+  'the plan of a reminder is deleted after 90 days unless the reminder is still scheduled; its message is kept',
   async (t) => {
     const engine = await startEngine(t)
     const { books, messages } = engine
@@ -192,9 +192,9 @@ t.test(
     await deleteAllExpired(database, new Date(planned + 90 * DAY_MS - 1000))
     t.equal(await countRows(books, 'reminders'), 2)
     await deleteAllExpired(database, new Date(planned + 90 * DAY_MS + 1000))
-    const [, waiting] = await messages()
+    const [, scheduled] = await messages()
     const remaining = await database.read.selectFrom('reminders').select('message_id').execute()
-    t.strictSame(remaining, [{ message_id: waiting?.id }], 'the plan of a waiting reminder stays')
+    t.strictSame(remaining, [{ message_id: scheduled?.id }], 'the plan of the scheduled reminder is kept')
     t.equal(await countRows(books, 'taken_stages'), 2, 'no stage is sent twice')
     t.equal((await books.read('/api/v1/messages')).data.length, 2)
   },

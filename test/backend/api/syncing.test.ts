@@ -1,5 +1,5 @@
-// A client's copy of the books becomes equal to the books, even if the clocks of backends differ: no change is
-// missed, and the state with the highest revision is the latest state.
+// A client's copy of an account's records becomes equal to the records, even if the clocks of backends differ: the
+// client misses no change, and the state with the highest revision is the latest state.
 import t from 'tap'
 import { openBooks } from '../../fixtures/books/books.ts'
 import { fc } from '../../fixtures/properties.ts'
@@ -32,7 +32,7 @@ t.test('each change raises updated_at, even if the clock of the backend is behin
   t.strictSame([payment.revision, payment.created_at], [1, start.toISOString()])
 })
 
-t.test('an event has the revision of its object, in the object and beside it', async (t) => {
+t.test('an event has the revision of its object, both in the object and beside the object', async (t) => {
   const { books } = await startMailService(t)
   const invoice = await books.invoice()
   const pay = (amount: number) =>
@@ -78,15 +78,15 @@ const arbitraryStep = fc.oneof(
     weight: 3,
     arbitrary: fc.record({
       do: fc.constant('sync' as const),
-      // The number of pages after which the client is killed, or undefined if the client is not killed.
-      killedAt: fc.option(fc.nat(3), { nil: undefined }),
+      // The number of the page, from 0, after which the client is killed; undefined if the client is not killed.
+      killedAfterPage: fc.option(fc.nat(3), { nil: undefined }),
       meanwhile: fc.array(arbitraryChange, { maxLength: 3 }),
     }),
   },
 )
 
 t.test(
-  'a copy that is kept as docs/syncing.md recommends equals the books',
+  'a copy that is kept as docs/syncing.md recommends equals the records of the account',
   { timeout: 0 },
   async (t) => {
     const shared = await openBooks(t)
@@ -121,7 +121,7 @@ t.test(
           await copy.run(now, async (page) => {
             const next = changes.next()
             if (!next.done) await apply(next.value)
-            return page !== step.killedAt
+            return page !== step.killedAfterPage
           })
         }
         await copy.run(now)

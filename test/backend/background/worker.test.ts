@@ -7,7 +7,7 @@ import { until } from '../../fixtures/service/until.ts'
 
 const HOUR_MS = 3_600_000
 
-t.test('a committed announcement starts a round, until the worker has stopped', async (t) => {
+t.test('each committed announcement starts a round until the worker has stopped', async (t) => {
   const database = await openTestDatabase(t)
   let rounds = 0
   const worker = startListeningWorker({

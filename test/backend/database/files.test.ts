@@ -63,7 +63,7 @@ t.test('an operator’s command stops if migrations are pending', async (t) => {
 })
 
 t.test(
-  'an older program works with a newer schema, unless a migration removed something that it uses',
+  'an older program works with a newer schema, unless a migration removed something that the program uses',
   async (t) => {
     const url = `sqlite:${join(t.testdir(), 'test.db')}`
     const database = await openTestDatabase(t, { url })

@@ -5,7 +5,7 @@ import { copyTemplate, startPostgres } from '../../fixtures/servers/postgres.ts'
 import { startSystem } from '../../fixtures/service/system.ts'
 import { until } from '../../fixtures/service/until.ts'
 
-/** The backend polls the server four times a second, so these polls take at least ten seconds. */
+/** The backend polls the server four times a second, so this many polls take at least ten seconds. */
 const POLLS = 40
 
 /** A wide margin: four workers query for due work every five seconds, and other workers less often. */

@@ -75,7 +75,7 @@ const migrateTo = (path: string, migrations: Migrations, progress = QUIET) =>
 
 const ALL: Migrations = { ...MIGRATIONS, ...LATER }
 
-async function counts(tx: Transaction) {
+async function countBackfilledRows(tx: Transaction) {
   const { rows } = await sql`
     select (select count(*) from audit_log where upper_id = upper(id) and weight = 1) as filled,
       (select count(*) from notes_by_day where detail = '{}.') as suffixed
@@ -86,7 +86,7 @@ async function counts(tx: Transaction) {
 t.test('each step of a migration runs, and a backfill reaches every row', async (t) => {
   const { path, database } = await openWithRows(t)
   t.strictSame(await migrateTo(path, ALL), ['9998-notes', '9999-keys'])
-  t.strictSame(await database.transaction(counts), [{ filled: ROWS, suffixed: ROWS }])
+  t.strictSame(await database.transaction(countBackfilledRows), [{ filled: ROWS, suffixed: ROWS }])
   t.strictSame(await migrateTo(path, ALL), [], 'a second run applies nothing')
   const plan = await database.transaction((tx) =>
     sql<{ detail: string }>`explain query plan
@@ -108,7 +108,7 @@ async function openSqliteConnection(t: Test, path: string): Promise<SqliteConnec
 
 class Interrupted extends Error {}
 
-t.test('a migration continues where it was interrupted, at any step and batch', async (t) => {
+t.test('a migration that is interrupted after every batch continues where it stopped', async (t) => {
   const { path, database } = await openWithRows(t)
   const begun: string[] = []
   // Each attempt is interrupted after one more batch.
@@ -131,13 +131,13 @@ t.test('a migration continues where it was interrupted, at any step and batch', 
     [...new Set(begun)],
     ['9998-notes: backfill of audit_log', '9999-keys: backfill of notes_by_day'],
   )
-  t.strictSame(await database.transaction(counts), [{ filled: ROWS, suffixed: ROWS }])
+  t.strictSame(await database.transaction(countBackfilledRows), [{ filled: ROWS, suffixed: ROWS }])
 })
 
 t.test('two concurrent runs of the same migrations both succeed', async (t) => {
   const { path, database } = await openWithRows(t)
   await Promise.all([migrateTo(path, ALL), migrateTo(path, ALL)])
-  t.strictSame(await database.transaction(counts), [{ filled: ROWS, suffixed: ROWS }])
+  t.strictSame(await database.transaction(countBackfilledRows), [{ filled: ROWS, suffixed: ROWS }])
 })
 
 t.test('a failed step is rolled back completely, and the next run repeats it', async (t) => {
@@ -155,7 +155,7 @@ t.test('a failed step is rolled back completely, and the next run repeats it', a
   t.strictSame(await migrateTo(path, failing('create table third (id text)')), ['9999-fails'])
 })
 
-t.test('a database from before migrations had steps gets the current schema', async (t) => {
+t.test('a database that was created before migrations had steps gets the current schema', async (t) => {
   const directory = t.testdir()
   const schemaOf = async (path: string) => {
     const database = await openTestDatabase(t, { url: `sqlite:${path}`, openedBy: 'operator' })

@@ -97,7 +97,7 @@ t.test('behind PgBouncer in transaction mode', { skip: PGBOUNCER_PROBLEM }, asyn
       t.equal(
         new Set(ids).size,
         100,
-        'the payments cover the invoice exactly, and each key records one payment at most',
+        'the payments cover the invoice exactly, and each key records at most one payment',
       )
       t.strictSame(
         [...new Set(paid.map(({ status, json }) => `${status} ${json['code'] ?? ''}`))].sort(),
@@ -132,7 +132,7 @@ t.test('behind PgBouncer in transaction mode', { skip: PGBOUNCER_PROBLEM }, asyn
   })
 })
 
-t.test('migrations use the direct address', { skip: PGBOUNCER_PROBLEM }, async (t) => {
+t.test('three backends that start together behind PgBouncer migrate the database once', { skip: PGBOUNCER_PROBLEM }, async (t) => {
   const { url, directUrl, setTimeLimits } = await startPooled(t, 'template1')
   await setTimeLimits()
   const opened = await Promise.all([1, 2, 3].map(() => openTestDatabase(t, { url, directUrl })))

@@ -123,7 +123,7 @@ t.test('a payment fails with 503 if another session locks its debtor for too lon
   t.equal((await post('payments', body, 'locked')).status, 201)
 })
 
-// A lock of the account would make all its payments wait for one another.
+// If payments locked their account, all payments of an account would wait for one another.
 t.test('a payment succeeds while another session locks its account', async (t) => {
   const { url, post, createInvoice } = await startTwoBackends(t, 2000)
   const invoice_id = await createInvoice(10_000)
@@ -146,7 +146,7 @@ t.test(
     const locked = Promise.withResolvers<void>()
     const mayCommit = Promise.withResolvers<void>()
     const write = {
-      // The lock of the key is taken first, so it is held when this read returns.
+      // The idempotency key is locked first, so it is locked when this read returns.
       prepare: () => async (tx: Transaction) => {
         await tx.selectFrom('accounts').select('id').execute()
         locked.resolve()
@@ -177,23 +177,23 @@ t.test('other backends receive announcements, even after their connection was lo
   const url = await newPostgresUrl(t)
   const [first, second] = [await openTestDatabase(t, { url }), await openTestDatabase(t, { url })]
   const operator = await connect(t, url)
-  let calls = 0
+  let listenerCalls = 0
   second.listen('work', () => {
-    calls += 1
+    listenerCalls += 1
   })
   await until(
-    () => calls === 1,
+    () => listenerCalls === 1,
     'the call after connecting, because earlier announcements may have been missed',
   )
   await first.transaction(async (tx) => announce(tx, 'work'))
-  await until(() => calls === 2, 'the announcement')
+  await until(() => listenerCalls === 2, 'the announcement')
   await operator.query(
     `select pg_terminate_backend(pid) from pg_stat_activity
       where datname = current_database() and query = 'listen receivables'`,
   )
-  await until(() => calls === 3, 'the call after reconnecting')
+  await until(() => listenerCalls === 3, 'the call after reconnecting')
   await first.transaction(async (tx) => announce(tx, 'work'))
-  await until(() => calls === 4, 'the announcement')
+  await until(() => listenerCalls === 4, 'the announcement')
   t.pass('one call for each connection and each announcement')
 })
 
@@ -244,7 +244,7 @@ t.test('if the two last Admins become Members at the same time, one stays Admin'
   t.equal((await listUsers(first.read, account.id)).filter((u) => u.role === 'admin').length, 1)
 })
 
-t.test('concurrent guesses at a password are all counted', async (t) => {
+t.test('of twenty concurrent guesses at a password, exactly five are allowed', async (t) => {
   const databases = await openTwoDatabases(t)
   const guesser = { email: 'a@acme.example', address: '192.0.2.1' }
   const outcomes = await Promise.allSettled(

@@ -227,8 +227,8 @@ t.test('dead connections are replaced before statements fail on them', async (t)
   t.equal((await readRowIds(database)).length, 2 * names.length)
 })
 
-// Regression: PostgreSQL kept the locks for ten seconds, but other backends wait for three.
-t.test('row locks of an unreachable backend are released before other backends fail', async (t) => {
+// Regression: PostgreSQL kept the locks for ten seconds, but other backends wait only three seconds for a lock.
+t.test('row locks of an unreachable backend are released before other backends stop waiting for them', async (t) => {
   const url = await createDatabase()
   const otherBackend = await openTestDatabase(t, { url: url.href })
   await otherBackend.transaction((tx) => insertRow(tx, 'shared'))
@@ -260,7 +260,7 @@ t.test('row locks of an unreachable backend are released before other backends f
   }
 })
 
-t.test('a transaction whose session an operator ends is run again', async (t) => {
+t.test('a transaction is run again if an operator ends its session', async (t) => {
   const database = await openTestDatabase(t, { url: (await createDatabase()).href })
   await database.transaction((tx) => insertRow(tx, 'a'))
   let runs = 0

@@ -36,7 +36,8 @@ async function startWithPayments(t: Test) {
     return client
   }
   const operator = await connect()
-  // The trigger, which exists only in tests, would reject the backfill, because it leaves `revision` unchanged.
+  // The trigger, which exists only in tests, would reject the backfill of the migration, because a backfill leaves
+  // `revision` unchanged.
   await operator.query('drop trigger guard_change on payments')
   await operator.query(
     `insert into payments (id, account_id, debtor_id, amount, currency, unapplied_amount,
@@ -75,8 +76,8 @@ function startPaying({ backend, key, debtorId }: Ledger) {
   }
   const paying = Promise.all(Array.from({ length: PAYERS }, pay))
   return {
-    /** Resolves after `count` more payments and as many reads. */
-    async more(count: number) {
+    /** Resolves after about `count` more payments and as many reads. */
+    async waitForPayments(count: number) {
       const target = calls.length + 2 * count
       await until(() => calls.length >= target, `${count} payments`)
     },
@@ -102,7 +103,7 @@ function startMigrator(t: Test, url: string) {
   return {
     exited,
     output: () => output,
-    printed: (line: string) => until(() => output.includes(line), line, STEP_TIMEOUT_MS),
+    untilPrinted: (line: string) => until(() => output.includes(line), line, STEP_TIMEOUT_MS),
     async kill() {
       child.kill('SIGKILL')
       await exited
@@ -134,8 +135,8 @@ t.test(
     const lockHolder = await connect()
     await lockHolder.query('begin; lock table payments in row exclusive mode')
     const first = startMigrator(t, url)
-    await first.printed('waits for a lock')
-    await payers.more(100)
+    await first.untilPrinted('waits for a lock')
+    await payers.waitForPayments(100)
 
     t.comment(
       'the migration is killed while it builds an index, which waits for an older transaction',
@@ -155,8 +156,8 @@ t.test(
       STEP_TIMEOUT_MS,
     )
     const second = startMigrator(t, url)
-    await second.printed('Another process migrates this database')
-    await payers.more(100)
+    await second.untilPrinted('Another process migrates this database')
+    await payers.waitForPayments(100)
     await second.kill()
     await first.kill()
     await operator.query('select pg_terminate_backend($1)', [build.pid])
@@ -170,7 +171,7 @@ t.test(
 
     t.comment('the next run builds the index again, and is killed during the backfill')
     const third = startMigrator(t, url)
-    await third.printed('payments_by_label was left unfinished')
+    await third.untilPrinted('payments_by_label was left unfinished')
     const RECORD = `select * from schema_migrations where name = '9999-later'`
     await until(
       async () =>
@@ -218,7 +219,7 @@ const SCHEMA = `
   order by name
 `
 
-t.test('a database from before migrations had steps gets the current schema', async (t) => {
+t.test('a database that was created before migrations had steps gets the current schema', async (t) => {
   const [released, fresh] = [await newBarePostgresUrl(t), await newBarePostgresUrl(t)]
   const migrateTo = (url: string, migrations: Migrations) =>
     migrateServer(url, 'test', { progress: QUIET, onlyIfEmpty: false, migrations })

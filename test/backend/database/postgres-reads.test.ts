@@ -114,7 +114,7 @@ t.test('a read that begins after a commit sees the new row, even under load', as
   await Promise.all(others)
 })
 
-t.test('a slow statement delays neither prepared reads nor other statements', async (t) => {
+t.test('a slow read delays no other reads, and is sent again once if its connection is lost', async (t) => {
   const url = await createDatabase()
   const { read } = await open(t, url, { a: '{}' })
   const operator = await connect(t, url)
@@ -179,7 +179,7 @@ t.test('reads continue while columns are added', async (t) => {
 
 const PAGE = { sort: 'created_at', direction: 'desc', fetch: 51, after: undefined } as const
 
-// A prepared `select *` fails once a column is added, which costs each connection a second attempt.
+// A prepared `select *` fails after a column is added, so each connection must run it a second time.
 t.test('reads of the API cause no errors in PostgreSQL while columns are added', async (t) => {
   const url = await createDatabase()
   const database = await openTestDatabase(t, { url: url.href })
@@ -215,7 +215,7 @@ t.test('reads of the API cause no errors in PostgreSQL while columns are added',
     await operator.query(`alter table ${table} add column added text`)
     await readAll()
   }
-  // The server counts the errors of a session when the session ends, if not before.
+  // The server counts the errors of a session when the session ends, at the latest.
   await database.close()
   await until(async () => (await sessions()) === 0, 'all sessions have ended')
   t.equal(await rolledBack(), before)
@@ -247,16 +247,16 @@ t.test(
     for (const id of ids) alone.push(await listNotes(read, id))
     t.equal(alone.flat().length, 54)
     t.strictSame(await Promise.all(ids.map((id) => listNotes(read, id))), alone)
-    const [equal, again] = await Promise.all([
+    const [first, second] = await Promise.all([
       listNotes(read, 'note_00'),
       listNotes(read, 'note_00'),
     ])
-    t.strictSame([equal, again], [alone[0], alone[0]])
-    t.not(equal?.[0], again?.[0], 'equal pages share no row objects')
+    t.strictSame([first, second], [alone[0], alone[0]])
+    t.not(first?.[0], second?.[0], 'equal pages share no row objects')
     t.equal(
       (await readNotes(read, { after: '' }, { fetch: 7 })).length,
       7,
-      'a page of another size is another statement',
+      'a page with another limit has its own number of rows',
     )
   },
 )
@@ -296,7 +296,7 @@ t.test(
     const [{ calls, plans } = { calls: 0, plans: 0 }, ...others] = rows
     t.strictSame(others, [])
     t.equal(calls, 21)
-    // On each connection, PostgreSQL makes five plans for specific values before it caches a generic one.
+    // On each connection, PostgreSQL makes five plans for specific values before it caches a generic plan.
     t.ok(plans < calls, 'not every call is planned', { plans })
   },
 )

@@ -4,7 +4,7 @@ import t, { type Test } from 'tap'
 import { matches, rejectsWith } from '../../fixtures/matches.ts'
 import { insertRow, openTestDatabase } from '../../fixtures/service/database.ts'
 
-/** Opens SQLite, even if the tests run on PostgreSQL. `details` has the ids of the rows and their details. */
+/** Opens SQLite, even if the tests run on PostgreSQL. `details` maps the id of each row to its detail. */
 async function open(t: Test, details: Readonly<Record<string, string>> = {}) {
   const database = await openTestDatabase(t, { url: `sqlite:${join(t.testdir(), 'test.db')}` })
   await database.transaction(async (tx) => {
@@ -20,7 +20,7 @@ t.test('many reads in one turn of the event loop each get their own rows', async
   const { read, find } = await open(t, Object.fromEntries(ids.map((id) => [id, `of ${id}`])))
   const requestedIds = [...ids, 'note_absent']
   const count = () => read.selectFrom('audit_log').select(({ fn }) => fn.countAll().as('all'))
-  const [found, [counted]] = await Promise.all([
+  const [found, [total]] = await Promise.all([
     Promise.all(requestedIds.map(find)),
     count().execute(),
   ])
@@ -28,7 +28,7 @@ t.test('many reads in one turn of the event loop each get their own rows', async
     found.map((rows) => rows.map(({ id, detail }) => [id, detail])),
     [...ids.map((id) => [[id, `of ${id}`]]), []],
   )
-  t.strictSame(counted, { all: 100 })
+  t.strictSame(total, { all: 100 })
 })
 
 t.test('rows have the stored values, in the requested order', async (t) => {
@@ -73,7 +73,7 @@ t.test('a read that fails does not fail the reads that run together with it', as
 })
 
 t.test(
-  'many pages in one turn of the event loop each get their own rows, in their order',
+  'many pages in one turn of the event loop each get their own rows, in the requested order',
   async (t) => {
     const ids = Array.from({ length: 30 }, (_, n) => `note_${String(n).padStart(2, '0')}`)
     const { read } = await open(t, Object.fromEntries(ids.map((id) => [id, `["${id}"]`])))

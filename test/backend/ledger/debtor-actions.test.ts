@@ -32,7 +32,7 @@ async function openLedger(t: Test) {
     resume: (id: string) => perform((tx) => resumeChasing(tx, accountId, id, actionContext())),
     archive: (id: string) => perform((tx) => archiveDebtor(tx, accountId, id, actionContext())),
     restore: (id: string) => perform((tx) => restoreDebtor(tx, accountId, id, actionContext())),
-    set: (id: string, values: object) =>
+    setColumns: (id: string, values: object) =>
       perform((tx) =>
         tx
           .updateTable('debtors')
@@ -131,7 +131,7 @@ t.test(
       { contactability: { email: 'ok' } },
       'a first address makes a debtor reachable',
     )
-    await ledger.set(id, { contactability_email: 'bounced' })
+    await ledger.setColumns(id, { contactability_email: 'bounced' })
     await ledger.edit(id, { email: 'new@jansen.example' })
     matches(t, await ledger.read(id), { contactability: { email: 'bounced' } })
     await ledger.edit(id, { email: '' })
@@ -147,7 +147,7 @@ t.test(
   },
 )
 
-t.test('chasing is paused until an instant or indefinitely, and can be resumed', async (t) => {
+t.test('chasing is paused until a time or indefinitely, and can be resumed', async (t) => {
   const ledger = await openLedger(t)
   const invoice = await ledger.books.invoice()
   const { debtor_id: id } = invoice
@@ -199,6 +199,6 @@ t.test('an archived debtor is not chased, and can still pay', async (t) => {
     (await ledger.audit()).map(({ action }) => action),
     ['debtor.archived', 'debtor.restored'],
   )
-  await ledger.set(id, { erased_at: ledger.books.backend.now.toISOString() })
+  await ledger.setColumns(id, { erased_at: ledger.books.backend.now.toISOString() })
   await rejectsWith(t, ledger.edit(id, { name: 'X' }), { code: 'debtor_state_conflict' })
 })

@@ -91,7 +91,7 @@ t.test('a draft can be finalized once, and keeps its number and dates', async (t
   await rejectsWith(t, ledger.finalize('inv_none'), { code: 'not_found' })
 })
 
-t.test('an invoice without payments can be voided, and stays void', async (t) => {
+t.test('an invoice without payments can be voided; afterwards it cannot be paid', async (t) => {
   const ledger = await openLedger(t)
   const [open, partlyPaid] = [await ledger.invoice(), await ledger.invoice()]
   const draft = await ledger.invoice({ status: 'draft' })

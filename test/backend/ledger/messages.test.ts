@@ -3,7 +3,7 @@ import { openBooks } from '../../fixtures/books/books.ts'
 import { matches } from '../../fixtures/matches.ts'
 
 t.test(
-  'a payment cancels waiting messages about its invoice, and reports messages that are being sent',
+  'a payment cancels unsent messages about its invoice, and reports the messages that are being sent',
   async (t) => {
     const books = await openBooks(t)
     const paid = await books.invoice()
@@ -14,7 +14,7 @@ t.test(
     const sending = await books.message([paid], { status: 'sending' })
     const sent = await books.message([paid], { status: 'sent' })
     const inbound = await books.message([paid], { status: 'received', direction: 'inbound' })
-    const ofOther = await books.message([other])
+    const aboutOther = await books.message([other])
     books.backend.now = new Date('2026-11-22T00:00:00.000Z')
     const payment = await books.create('/api/v1/payments', {
       invoice_id: paid.id,
@@ -28,7 +28,7 @@ t.test(
     )
     t.ok(cancelled.every((id) => statuses.get(id) === 'cancelled'))
     t.strictSame(
-      [sending, sent, inbound, ofOther].map((id) => statuses.get(id)),
+      [sending, sent, inbound, aboutOther].map((id) => statuses.get(id)),
       ['queued', 'sent', 'received', 'scheduled'],
     )
     const changed = await books.read('/api/v1/messages?updated_since=2026-11-22T00:00:00Z')

@@ -39,7 +39,7 @@ t.test('unknown codes and codes without a minor unit are rejected', async (t) =>
   }
 })
 
-t.test('a line is rounded once, halves away from zero', async (t) => {
+t.test('the amount of a line is rounded once, with halves away from zero', async (t) => {
   t.equal(lineAmount('0.5', 1), 1n)
   t.equal(lineAmount('0.5', -1), -1n)
   t.equal(lineAmount('0.499999', 1), 0n)

@@ -57,7 +57,7 @@ t.test('a payment settles its invoice and reports its effects', async (t) => {
   matches(t, debtor, { balances: [], updated_at: '2026-11-25T08:00:00.000Z' })
 })
 
-t.test('after each partial payment, the next reminder waits for a week', async (t) => {
+t.test('each partial payment pauses reminders for a week', async (t) => {
   const books = await openBooks(t)
   const { id: invoice_id } = await books.invoice()
   await books.create(PAYMENTS, { invoice_id, amount: 1, currency: 'EUR' })

@@ -97,7 +97,7 @@ t.test('money on account is allocated to several invoices', async (t) => {
   const ledger = await openLedger(t)
   const [one, two] = [await ledger.invoice(), await ledger.invoice({ amount: 4000 })]
   const before = await ledger.pay({ debtor_id: ledger.debtor.id, amount: 12_000 })
-  const waiting = await ledger.books.message([two])
+  const scheduledMessage = await ledger.books.message([two])
   await ledger.events()
   const { effects } = await ledger.allocate(before.id, [one, 7000], [two, 4000])
   const after = await ledger.payment(before.id)
@@ -120,7 +120,7 @@ t.test('money on account is allocated to several invoices', async (t) => {
     messages_cancelled: 1,
     messages_in_flight: [],
   })
-  t.equal(await ledger.messageStatus(waiting), 'cancelled')
+  t.equal(await ledger.messageStatus(scheduledMessage), 'cancelled')
   const paid = await ledger.read(two.id)
   matches(t, paid, { status: 'paid', amount_paid: 4000, chasing: { status: 'stopped' } })
   const partly = await ledger.read(one.id)
@@ -195,8 +195,8 @@ t.test('an impossible allocation is rejected and changes nothing', async (t) => 
       'allocation_exceeds_payment',
     ],
   ] as const
-  for (const [wanted, code] of rejected) {
-    await rejectsWith(t, ledger.allocate(id, ...wanted), { code })
+  for (const [allocations, code] of rejected) {
+    await rejectsWith(t, ledger.allocate(id, ...allocations), { code })
   }
   for (const amount of [-1, 0, 0.5, Number.NaN]) {
     const members = { errors: [{ pointer: '/allocations/0/amount' }] }

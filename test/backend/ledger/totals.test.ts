@@ -1,4 +1,4 @@
-// The stored totals equal the sums over the records.
+// The stored totals of an account equal the sums of its invoices and payments.
 import t from 'tap'
 import type { ActionContext } from '../../../backend/accounts/audit.ts'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'

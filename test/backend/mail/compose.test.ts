@@ -59,7 +59,7 @@ t.test('texts in any script arrive as they were written', async (t) => {
   t.ok(raw.split('\r\n').every((line) => line.length <= 998))
 })
 
-t.test('mail programs can offer to unsubscribe with one click', async (t) => {
+t.test('a mail with an unsubscribe link has the headers for unsubscribing with one click', async (t) => {
   const smtp = await startSmtpServer(t)
   const mailer = newMailer(t, smtp.url)
   const unsubscribeUrl = `https://receivables.io/mail/unsubscribe/${'x'.repeat(300)}`

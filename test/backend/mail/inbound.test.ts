@@ -13,7 +13,7 @@ import { complaint, deliveryReport, reply } from '../../fixtures/servers/inbound
 
 const EMAIL = 'ap@jansen.nl'
 
-async function sentReminder({ books }: MailService, overrides: Partial<MessageRow> = {}) {
+async function createSentReminder({ books }: MailService, overrides: Partial<MessageRow> = {}) {
   const debtor = await books.debtor({ email: EMAIL })
   const invoice = await books.invoice({ debtor_id: debtor.id })
   const sent_at = books.backend.now.toISOString()
@@ -34,7 +34,7 @@ async function messageOf({ books }: MailService, id: string) {
 t.test('a hard bounce stops reminders to the bounced address, and to no other', async (t) => {
   const service = await startMailService(t)
   const { books, post } = service
-  const { debtor, id } = await sentReminder(service)
+  const { debtor, id } = await createSentReminder(service)
   const sameAddress = await books.debtor({ email: EMAIL })
   const other = await books.debtor({ email: 'info@jansen.nl' })
   matches(t, await post(deliveryReport({ messageId: id })), {
@@ -69,11 +69,11 @@ t.test(
   async (t) => {
     const service = await startMailService(t)
     const { books, post } = service
-    const { debtor, id } = await sentReminder(service)
+    const { debtor, id } = await createSentReminder(service)
     const start = books.backend.now
     const soft = (n: number) =>
       deliveryReport({ messageId: id, status: '4.2.2', diagnostic: `smtp; 452 4.2.2 full (${n})` })
-    const waits: number[] = []
+    const waitHours: number[] = []
     for (const n of [1, 2, 3]) {
       await post(soft(n))
       const { status, scheduled_for } = await messageOf(service, id)
@@ -84,11 +84,11 @@ t.test(
         scheduled_for,
         'the retry is scheduled only once',
       )
-      waits.push((Date.parse(scheduled_for) - books.backend.now.getTime()) / 3_600_000)
+      waitHours.push((Date.parse(scheduled_for) - books.backend.now.getTime()) / 3_600_000)
       books.backend.now = new Date(scheduled_for)
       await service.setMessage(id, { status: 'sent' })
     }
-    t.strictSame(waits, [0.5, 11.5, 36])
+    t.strictSame(waitHours, [0.5, 11.5, 36])
     t.equal(books.backend.now.getTime() - start.getTime(), 48 * 3_600_000)
     await post(soft(4))
     matches(t, await messageOf(service, id), {
@@ -113,7 +113,7 @@ t.test('a report is matched to its message by any id that the report contains', 
       { provider_message_id: providerMessageId },
     ],
   ] as const) {
-    const { id } = await sentReminder(service, overrides)
+    const { id } = await createSentReminder(service, overrides)
     const response = await service.post(deliveryReport({ messageId: id, references }))
     matches(t, response.json, { kind: 'bounce', message_id: id }, JSON.stringify(references))
   }
@@ -133,7 +133,7 @@ t.test('reports of large mail servers are classified as hard or soft', async (t)
     ['5.7.1', 'smtp; 550 5.7.1 Our policy forbids it', 'soft'],
     ['4.4.7', 'smtp; 421 4.4.1 connection timed out', 'soft'],
   ] as const) {
-    const { id } = await sentReminder(service)
+    const { id } = await createSentReminder(service)
     await service.post(deliveryReport({ messageId: id, status, diagnostic }))
     const { delivery } = await messageOf(service, id)
     t.equal(delivery.bounce.type, expected, diagnostic)
@@ -144,7 +144,7 @@ t.test(
   'a delivery report marks the message as delivered; a report of a delay changes nothing',
   async (t) => {
     const service = await startMailService(t)
-    const { id } = await sentReminder(service)
+    const { id } = await createSentReminder(service)
     await service.post(deliveryReport({ messageId: id, action: 'delayed', status: '4.4.1' }))
     matches(t, await messageOf(service, id), { status: 'sent' })
     await service.post(deliveryReport({ messageId: id, action: 'relayed', status: '2.0.0' }))
@@ -156,7 +156,7 @@ t.test(
       delivery: { delivered_at: at },
     })
     t.strictSame(await service.events(), ['message.delivered'])
-    const { id: toAlias } = await sentReminder(service)
+    const { id: toAlias } = await createSentReminder(service)
     await service.post(deliveryReport({ messageId: toAlias, action: 'expanded', status: '2.0.0' }))
     matches(t, await messageOf(service, toAlias), { status: 'delivered' })
   },
@@ -165,7 +165,7 @@ t.test(
 t.test('a soft bounce also undoes an earlier report of delivery', async (t) => {
   // Regression: the queued message still had the time of its delivery, and would be `delivered` as soon as it is sent.
   const service = await startMailService(t)
-  const { id } = await sentReminder(service)
+  const { id } = await createSentReminder(service)
   await service.post(deliveryReport({ messageId: id, action: 'delivered', status: '2.1.5' }))
   await service.post(deliveryReport({ messageId: id, status: '4.2.2' }))
   matches(t, await messageOf(service, id), {
@@ -177,7 +177,7 @@ t.test('a soft bounce also undoes an earlier report of delivery', async (t) => {
 
 t.test('a complaint stops reminders permanently, and cannot be cleared', async (t) => {
   const service = await startMailService(t)
-  const { debtor, id } = await sentReminder(service)
+  const { debtor, id } = await createSentReminder(service)
   await service.post(complaint(id, 'not-spam'))
   matches(t, await service.books.read(`/api/v1/debtors/${debtor.id}`), {
     contactability: { email: 'ok' },
@@ -192,7 +192,7 @@ t.test('a complaint stops reminders permanently, and cannot be cleared', async (
 
 t.test('a reply is logged, and pauses chasing until a person resumes it', async (t) => {
   const service = await startMailService(t)
-  const { debtor, invoice, id } = await sentReminder(service)
+  const { debtor, invoice, id } = await createSentReminder(service)
   await service.post(reply(id))
   const { data } = await service.books.read('/api/v1/messages?status=received')
   matches(t, data, [
@@ -215,7 +215,7 @@ t.test('a reply removes the end of a pause', async (t) => {
   // Regression: reminders continued after the reply, at the time until which a person had paused them.
   const service = await startMailService(t)
   const { books } = service
-  const { debtor, id } = await sentReminder(service)
+  const { debtor, id } = await createSentReminder(service)
   const { accountId, backend } = books
   const pauseReminders = (reason: string, until: Date | null) =>
     backend.database.transaction((tx) =>
@@ -243,7 +243,7 @@ t.test('a reply removes the end of a pause', async (t) => {
 t.test('a long reply is not cut within a character', async (t) => {
   // Regression: the subject in the event ended with half of a character, which json_decode of PHP rejects.
   const service = await startMailService(t)
-  const { id } = await sentReminder(service)
+  const { id } = await createSentReminder(service)
   const subject = `${'x'.repeat(299)}😀`
   await service.post(reply(id).replace(/^Subject: .*$/m, `Subject: ${subject}`))
   const { read } = service.books.backend.database
@@ -261,7 +261,7 @@ t.test('a long reply is not cut within a character', async (t) => {
 t.test('a reply in HTML only is logged as text', async (t) => {
   // Regression: character references, such as those of apostrophes, stayed in the text.
   const service = await startMailService(t)
-  const { id } = await sentReminder(service)
+  const { id } = await createSentReminder(service)
   const body = '<p>I&#39;ll pay&nbsp;&euro;5 &amp; &#x1F600; &#xD83D; &foo; &#0;&#9999999;</p>\n'
   await service.post(reply(id, { body }).replace('text/plain', 'text/html'))
   const { data } = await service.books.read('/api/v1/messages?status=received')
@@ -270,7 +270,7 @@ t.test('a reply in HTML only is logged as text', async (t) => {
 
 t.test('an automatic response does not count as a reply', async (t) => {
   const service = await startMailService(t)
-  const { debtor, id } = await sentReminder(service)
+  const { debtor, id } = await createSentReminder(service)
   for (const headers of [
     'Auto-Submitted: auto-replied (vacation)\n',
     'Precedence: bulk\n',
@@ -288,7 +288,7 @@ t.test('an automatic response does not count as a reply', async (t) => {
 
 t.test('a mail that is posted several times concurrently takes effect once', async (t) => {
   const service = await startMailService(t)
-  const { id } = await sentReminder(service)
+  const { id } = await createSentReminder(service)
   const responses = await Promise.all([1, 2, 3].map(() => service.post(reply(id))))
   for (const response of responses) {
     matches(t, response, { status: 200, json: { kind: 'reply', message_id: id } })
@@ -299,7 +299,7 @@ t.test('a mail that is posted several times concurrently takes effect once', asy
 
 t.test('after a person confirms that a bounced address works, chasing continues', async (t) => {
   const service = await startMailService(t)
-  const { debtor, id } = await sentReminder(service)
+  const { debtor, id } = await createSentReminder(service)
   await service.post(deliveryReport({ messageId: id }))
   await service.clearSuppression(debtor.id)
   matches(t, await service.books.read(`/api/v1/debtors/${debtor.id}`), {
@@ -370,7 +370,7 @@ t.test('malformed inbound mail causes no error', async (t) => {
       raw.slice(0, 30),
     )
   }
-  const { id } = await sentReminder(service)
+  const { id } = await createSentReminder(service)
   const hostile = { headers: 'Subject: a\0b\n', body: '<b>\0\ud800 =?x?=' }
   matches(t, await service.post(reply(id, hostile)), { status: 200, json: { message_id: id } })
 })

@@ -1,4 +1,4 @@
-// Each error of a mail server is classified: does it concern the recipient, and may the mail have been sent?
+// Each error of a mail server is classified: does it concern the recipient, and may the server have received the mail?
 import t from 'tap'
 import type { HandOverResult } from '../../../backend/mail/mail.ts'
 import { parseSmtpUrl, type SmtpAddress } from '../../../backend/mail/smtp-url.ts'
@@ -66,7 +66,7 @@ t.test(
   },
 )
 
-t.test('if a server stops responding before the text is sent, the mail is abandoned', async (t) => {
+t.test('if a server stops responding before the message data is sent, the mail is abandoned', async (t) => {
   const smtp = await startSmtpServer(t)
   const mailer = newMailer(t, smtp.url)
   for (const phase of ['connect', 'mail', 'rcpt'] as const) {
@@ -90,7 +90,7 @@ t.test(
 )
 
 t.test(
-  'if a connection breaks before the text is sent, the mail is abandoned; later, the outcome is unknown',
+  'if a connection breaks before the message data is sent, the mail is abandoned; after that, the outcome is unknown',
   async (t) => {
     const smtp = await startSmtpServer(t)
     const mailer = newMailer(t, smtp.url)
@@ -125,7 +125,7 @@ t.test('no hand-over begins after its deadline, or while no server listens', asy
   matches(t, await sendNow(mailer), { outcome: 'accepted' })
 })
 
-t.test('a server may be slow to greet', async (t) => {
+t.test('a mail is accepted even if the server delays its greeting by 300 ms', async (t) => {
   const smtp = await startSmtpServer(t, {
     server: { onConnect: (_session, next) => void setTimeout(next, 300) },
   })
@@ -184,7 +184,7 @@ t.test('a mail that greylisting rejected is accepted at the next attempt', async
 })
 
 t.test(
-  'delivery reports are requested, with the id of the message, from servers that offer them',
+  'delivery reports are requested, with the id of the message, from servers that support them',
   async (t) => {
     const envelopes: object[] = []
     const smtp = await startSmtpServer(t, {
@@ -211,7 +211,7 @@ t.test(
 )
 
 t.test(
-  'closing abandons a mail whose text is unsent, and waits briefly for other mails',
+  'closing abandons a mail whose message data is unsent, and waits briefly for the results of other mails',
   async (t) => {
     const smtp = await startSmtpServer(t)
     const mailer = newMailer(t, smtp.url)
@@ -226,13 +226,13 @@ t.test(
     smtp.recover()
     smtp.failAt('data', 'hang')
     const pending = sendNow(otherMailer)
-    await until(() => smtp.mails.length === 1, 'the server has received the text')
+    await until(() => smtp.mails.length === 1, 'the server has received the message data')
     await otherMailer.close()
     matches(
       t,
       await pending,
       { outcome: 'unknown' },
-      'closing waits no longer than a process has to exit',
+      'closing waits for a result only for a limited time',
     )
   },
 )

@@ -256,7 +256,7 @@ t.test('a file of secrets that other users can read is rejected', async (t) => {
 })
 
 t.test('a demo account without an open invoice gets a key', async (t) => {
-  // Regression: once the sample invoices were paid, npm start failed.
+  // Regression: after the sample invoices were paid, npm start failed.
   const { url, json } = prepareCli(t)
   const demo = ['demo', '--password', PASSWORD]
   const { account, invoice } = await json(...demo)

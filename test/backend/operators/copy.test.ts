@@ -63,7 +63,7 @@ t.test('an interrupted copy continues where it stopped', async (t) => {
   const { database: from } = await createSource(t)
   const to = await openTestDatabase(t, { url: await newPostgresUrl(t) })
   let batches = 0
-  const interrupting = {
+  const interruptingProgress = {
     ...SILENT_PROGRESS,
     advance() {
       batches += 1
@@ -72,7 +72,7 @@ t.test('an interrupted copy continues where it stopped', async (t) => {
   }
   await rejectsWith(
     t,
-    copyDatabase({ from, to, sqlite: 'from', progress: interrupting }),
+    copyDatabase({ from, to, sqlite: 'from', progress: interruptingProgress }),
     /interrupted/,
   )
   const tables = await copyDatabase({ from, to, sqlite: 'from', progress: SILENT_PROGRESS })

@@ -69,8 +69,8 @@ t.test(
       await resumeChasing(tx, accountId, debtor.id, actionContext())
     })
 
-    const tables = await openTestDatabase(t, { url: `sqlite:${t.testdirName}/tables.db` })
-    const shapes = await tables.transaction((tx) => readShapes(tx as unknown as Kysely<unknown>))
+    const sqliteDatabase = await openTestDatabase(t, { url: `sqlite:${t.testdirName}/tables.db` })
+    const shapes = await sqliteDatabase.transaction((tx) => readShapes(tx as unknown as Kysely<unknown>))
     const rowsWithPerson = async () => {
       const found: string[] = []
       for (const { name } of shapes) {

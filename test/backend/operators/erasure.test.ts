@@ -110,7 +110,7 @@ async function findCanary(read: Reader, shapes: readonly Shape[]): Promise<strin
 }
 
 /** Reads the tables and columns from a SQLite database; PostgreSQL has the same. */
-async function tablesOf(t: Test, { backend }: Books): Promise<Shape[]> {
+async function readShapesOf(t: Test, { backend }: Books): Promise<Shape[]> {
   if (!ON_POSTGRES) return backend.database.transaction(shapesIn)
   const database = await openTestDatabase(t, { url: `sqlite:${join(t.testdir(), 'tables.db')}` })
   return database.transaction(shapesIn)
@@ -135,7 +135,7 @@ t.test('after an erasure no table contains personal data, and amounts are unchan
   // Otherwise the worker would also record the response to the event about the erasure.
   await worker.drain()
   const { read } = books.backend.database
-  const shapes = await tablesOf(t, books)
+  const shapes = await readShapesOf(t, books)
   const marked = (await findCanary(read, shapes)).map((text) => text.split(':')[0])
   t.ok(marked.length >= 11, `in ${marked.join(', ')}`)
 
@@ -212,24 +212,24 @@ t.test('an erasure is audited and reported as an event, without the personal dat
 
 t.test('after an erasure, a repeated write is a replay without personal data', async (t) => {
   const books = await openBooks(t)
-  const repeat = (name: string) =>
+  const send = (name: string) =>
     books.post('/api/v1/debtors', { ...debtorBody, name }, { 'idempotency-key': 'sync-1' })
-  const first = await repeat(CANARY)
+  const first = await send(CANARY)
   await erase(books, String(first.json['id']))
-  const repeated = await repeat(CANARY)
+  const repeated = await send(CANARY)
   matches(t, repeated, {
     status: 201,
     json: { id: first.json['id'], name: '[erased]', email: null },
   })
   t.equal(repeated.headers.get('idempotent-replayed'), 'true')
-  matches(t, await repeat('another'), { status: 422, json: { code: 'idempotency_key_reused' } })
+  matches(t, await send('another'), { status: 422, json: { code: 'idempotency_key_reused' } })
   matches(t, await books.post('/api/v1/debtors', debtorBody), {
     status: 409,
     json: { code: 'duplicate_external_id', existing_id: first.json['id'] },
   })
 })
 
-t.test('a repeated erasure erases only personal data that was added since', async (t) => {
+t.test('a repeated erasure erases only personal data that was added since the first one', async (t) => {
   const books = await openBooks(t)
   const { database } = books.backend
   const { debtor, open } = await fillLedger(books, await books.debtor(debtorBody))
@@ -276,7 +276,7 @@ t.test('an unsubscribed former address of the debtor is erased too', async (t) =
 t.test('an erasure does not change the records of other debtors', async (t) => {
   const books = await openBooks(t)
   const email = 'shared@customer.example'
-  const [requested, other] = [
+  const [erasedDebtor, other] = [
     await books.debtor({ email }),
     await books.debtor({ email, name: 'Other' }),
   ]
@@ -293,7 +293,7 @@ t.test('an erasure does not change the records of other debtors', async (t) => {
       .execute(),
   )
   const before = await books.read(`/api/v1/debtors/${other.id}`)
-  await erase(books, requested.id)
+  await erase(books, erasedDebtor.id)
   t.strictSame(await books.read(`/api/v1/debtors/${other.id}`), before)
   t.strictSame((await books.read('/api/v1/messages')).data, messages)
   const { read } = books.backend.database

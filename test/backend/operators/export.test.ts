@@ -108,11 +108,11 @@ t.test('every table is exported without its secrets, or listed as not exported',
     t.strictSame(key, shape?.key, `${name}: primary key`)
     const unknown = [...json, ...withheld].filter((column) => !columns.includes(column))
     t.strictSame(unknown, [], `${name}: unknown columns`)
-    const secret = columns.filter((column) =>
+    const secrets = columns.filter((column) =>
       /hash|digest|secret$|fingerprint|lease|pepper/.test(column),
     )
     t.strictSame(
-      secret.filter((column) => !withheld.includes(column)),
+      secrets.filter((column) => !withheld.includes(column)),
       [],
       `${name}: secrets`,
     )

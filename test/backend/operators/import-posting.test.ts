@@ -73,7 +73,7 @@ t.test('a key or account that cannot write is rejected before anything is sent',
   })
 })
 
-t.test('differences are reported, and no payment is recorded on such invoices', async (t) => {
+t.test('differences are reported, and no payment is recorded on invoices that differ', async (t) => {
   const service = await startService(t)
   await runImport(service, { rows: ROWS.slice(0, 3) })
   const rows = [

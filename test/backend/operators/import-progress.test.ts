@@ -11,8 +11,8 @@ t.test('the waiting time that the hourly limit causes is predicted', async (t) =
   t.equal(secondsUntilLastCall(571 + 600, window, nowMs), 1800)
   t.equal(secondsUntilLastCall(571 + 601, window, nowMs), 1800 + 3600)
   t.equal(secondsUntilLastCall(5059, window, nowMs), 1800 + 7 * 3600)
-  const past = { ...window, resetAtMs: nowMs - 1 }
-  t.equal(secondsUntilLastCall(572, past, nowMs), 0, 'not negative, even if the clock is ahead')
+  const endedWindow = { ...window, resetAtMs: nowMs - 1 }
+  t.equal(secondsUntilLastCall(572, endedWindow, nowMs), 0, 'not negative, even if the clock is ahead')
 })
 
 t.test('durations are written in hours, minutes and seconds', async (t) => {

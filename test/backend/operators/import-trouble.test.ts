@@ -15,12 +15,12 @@ t.test('calls with errors, resets and lost responses are repeated with the same 
     ...[{ status: 502 }, { status: 503, retryAfter: 0 }, { status: 504 }, { status: 408 }],
     { status: 409, retryAfter: 0, code: 'idempotency_in_progress' },
   ]
-  const troubled = new Set<string | undefined>([undefined])
+  const troubledKeys = new Set<string | undefined>([undefined])
   const service = await startService(t, {
     trouble({ idempotencyKey }) {
-      if (troubled.has(idempotencyKey)) return undefined
-      troubled.add(idempotencyKey)
-      return troubles[troubled.size % troubles.length]
+      if (troubledKeys.has(idempotencyKey)) return undefined
+      troubledKeys.add(idempotencyKey)
+      return troubles[troubledKeys.size % troubles.length]
     },
   })
   matches(t, await runImport(service), {
@@ -77,7 +77,7 @@ t.test(
   },
 )
 
-t.test('an error that is not retryable ends the import at once', async (t) => {
+t.test('after an error that is not retryable, an import sends no more calls', async (t) => {
   for (const [status, code] of [
     [401, 'revoked_api_key'],
     [403, 'insufficient_scope'],

@@ -102,8 +102,8 @@ t.test('an approval is decided once', async (t) => {
   await rejectsWith(t, decide(engine, 'msg_none', { approve: true }), { code: 'not_found' })
 })
 
-t.test('a reminder without a text cannot be decided yet', async (t) => {
-  // Regression: the problem said that the reminder did not await a decision, because it was pending.
+t.test('a reminder whose text is not written yet cannot be approved', async (t) => {
+  // Regression: the error said that the reminder awaited no decision, because its approval was pending.
   const engine = await startEngine(t)
   await engine.invoice('2026-11-01')
   await engine.planAndSendAt('2026-11-04T08:00:00.000Z')

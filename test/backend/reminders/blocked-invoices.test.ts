@@ -192,7 +192,7 @@ t.test(
   },
 )
 
-t.test('no other message is sent on a day on which one may have arrived', async (t) => {
+t.test('on a day on which a message may have arrived, no other message is sent to the debtor', async (t) => {
   const engine = await startEngine(t)
   const first = await engine.invoice('2026-11-19')
   engine.smtp.failAt('data', 'drop', 1)

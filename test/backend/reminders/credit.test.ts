@@ -10,8 +10,8 @@ import { containing, matches, rejectsWith } from '../../fixtures/matches.ts'
 import { type Engine, startEngine } from '../../fixtures/reminders/engine.ts'
 
 /** Before and after 08:00 on a Tuesday in Amsterdam, the time from which reminders are sent. */
-const BEFORE = '2026-11-24T06:59:32.000Z'
-const MORNING = '2026-11-24T07:00:02.000Z'
+const BEFORE_EIGHT = '2026-11-24T06:59:32.000Z'
+const AFTER_EIGHT = '2026-11-24T07:00:02.000Z'
 const A_WEEK_LATER = '2026-12-01T09:00:00.000Z'
 
 const payOnAccount = (engine: Engine, debtorId: string, amount: number, fields = {}) =>
@@ -38,10 +38,10 @@ const log = async (engine: Engine) =>
 
 t.test('money on account that arrives before planning blocks the reminder', async (t) => {
   const engine = await startEngine(t)
-  engine.books.backend.now = new Date(BEFORE)
+  engine.books.backend.now = new Date(BEFORE_EIGHT)
   const invoice = await engine.invoice('2026-11-19')
   await payOnAccount(engine, invoice.debtor_id, 10_000)
-  await engine.planAndSendAt(MORNING)
+  await engine.planAndSendAt(AFTER_EIGHT)
   await engine.planAndSendAt(A_WEEK_LATER)
   t.equal(engine.smtp.mails.length, 0)
   t.strictSame(await log(engine), ['friendly:credit_on_account'])
@@ -54,7 +54,7 @@ t.test('money on account that arrives before planning blocks the reminder', asyn
 t.test('a payment on account cancels planned reminders in its own transaction', async (t) => {
   const engine = await startEngine(t)
   const invoice = await engine.invoice('2026-11-19')
-  await engine.plan(MORNING)
+  await engine.plan(AFTER_EIGHT)
   const payment = await payOnAccount(engine, invoice.debtor_id, 10_000)
   t.strictSame(payment.effects, {
     invoices: [],
@@ -69,7 +69,7 @@ t.test('a payment on account cancels planned reminders in its own transaction', 
 
 t.test('a surplus on one invoice covers the others, the oldest due date first', async (t) => {
   const engine = await startEngine(t)
-  engine.books.backend.now = new Date(BEFORE)
+  engine.books.backend.now = new Date(BEFORE_EIGHT)
   const { id: debtor_id } = await engine.debtor()
   const newer = await engine.invoice('2026-11-18', { debtor_id })
   const older = await engine.invoice('2026-11-17', { debtor_id })
@@ -78,7 +78,7 @@ t.test('a surplus on one invoice covers the others, the oldest due date first', 
   await payOnAccount(engine, debtor_id, 25_000, {
     ...{ debtor_id: null, invoice_id: paid.id, allow_overpayment: true },
   })
-  await engine.planAndSendAt(MORNING)
+  await engine.planAndSendAt(AFTER_EIGHT)
   const [mail, ...others] = engine.smtp.mails
   t.strictSame(others, [])
   matches(t, mail?.mail.text, new RegExp(`${newer.number}: €100.00`))
@@ -98,7 +98,7 @@ t.test(
   async (t) => {
     const engine = await startEngine(t)
     const invoice = await engine.invoice('2026-11-19')
-    await engine.plan(MORNING)
+    await engine.plan(AFTER_EIGHT)
     await payOnAccount(engine, invoice.debtor_id, 4000)
     await engine.planAndSendAt('2026-11-24T09:00:00.000Z')
     t.strictSame(await log(engine), ['friendly:cancelled', 'friendly:sent'])
@@ -132,10 +132,10 @@ t.test(
   'a message that deducts money on account is replaced after the payment is reversed',
   async (t) => {
     const engine = await startEngine(t)
-    engine.books.backend.now = new Date(BEFORE)
+    engine.books.backend.now = new Date(BEFORE_EIGHT)
     const invoice = await engine.invoice('2026-11-19')
     const { id } = await payOnAccount(engine, invoice.debtor_id, 4000)
-    await engine.plan(MORNING)
+    await engine.plan(AFTER_EIGHT)
     await reverse(engine, id)
     await engine.planAndSendAt('2026-11-24T09:00:00.000Z')
     t.strictSame(await log(engine), ['friendly:cancelled', 'friendly:sent'])
@@ -147,12 +147,12 @@ t.test(
   'voiding an older invoice makes money on account cover a newer one, and blocks its reminder',
   async (t) => {
     const engine = await startEngine(t)
-    engine.books.backend.now = new Date(BEFORE)
+    engine.books.backend.now = new Date(BEFORE_EIGHT)
     const { id: debtor_id } = await engine.debtor()
     const older = await engine.invoice('2026-10-01', { debtor_id })
     const newer = await engine.invoice('2026-11-19', { debtor_id })
     await payOnAccount(engine, debtor_id, 10_000)
-    await engine.plan(MORNING)
+    await engine.plan(AFTER_EIGHT)
     t.strictSame(await log(engine), ['friendly:credit_on_account', 'friendly:scheduled'])
     const { books, deps } = engine
     await books.backend.database.transaction((tx) =>
@@ -184,7 +184,7 @@ t.test('a payment on account cancels a reminder that awaits approval', async (t)
 
 t.test('the preview deducts money on account', async (t) => {
   const engine = await startEngine(t)
-  engine.books.backend.now = new Date(BEFORE)
+  engine.books.backend.now = new Date(BEFORE_EIGHT)
   const { id: debtor_id } = await engine.debtor()
   await engine.invoice('2026-11-18', { debtor_id })
   const partlyCovered = await engine.invoice('2026-11-19', { debtor_id })

@@ -64,7 +64,7 @@ t.test('the kill switch of an unknown account cannot be changed', async (t) => {
 })
 
 t.test(
-  'if a credit cancels a message while the kill switch is on, the other invoice is reminded later',
+  'if a credit cancels a message while the kill switch is on, its other invoice is reminded after the release',
   async (t) => {
     const engine = await startEngine(t)
     const { accountId, backend, read } = engine.books

@@ -43,8 +43,8 @@ function invoiceIn(dueOn: string, overrides: Partial<InvoiceToPlan> = {}): Invoi
   }
 }
 
-/** The fields of an invoice after reminders of the stages `taken`, the last one on `lastOn`. */
-const reminded = (
+/** Returns the fields of an invoice after reminders of the stages `taken`, the last one on `lastOn`. */
+const fieldsAfter = (
   taken: InvoiceToPlan['taken'],
   lastOn: string,
   chasing_stage = taken.at(-1),
@@ -94,19 +94,19 @@ t.test('a late planner plans only the next stage, five days after the previous o
   const longAgo = '2026-01-05'
   t.strictSame(stagesOf(debtorIn({ invoices: [invoiceIn(longAgo)] })), ['friendly of 1'])
   const after = (lastOn: string) =>
-    stagesOf(debtorIn({ invoices: [invoiceIn(longAgo, reminded(['friendly'], lastOn))] }))
+    stagesOf(debtorIn({ invoices: [invoiceIn(longAgo, fieldsAfter(['friendly'], lastOn))] }))
   t.strictSame(after('2026-11-20'), [])
   t.strictSame(after('2026-11-19'), ['reminder of 1'])
-  const allSent = reminded(['friendly', 'reminder', 'firm', 'final'], '2026-03-02')
+  const allSent = fieldsAfter(['friendly', 'reminder', 'firm', 'final'], '2026-03-02')
   t.strictSame(stagesOf(debtorIn({ invoices: [invoiceIn(longAgo, allSent)] })), [])
 })
 
 t.test('one message covers all due invoices; firm and final reminders are separate', async (t) => {
   const due = [
     invoiceIn('2026-11-20'),
-    invoiceIn('2026-11-12', reminded(['friendly'], '2026-11-16')),
-    invoiceIn('2026-10-20', reminded(['friendly', 'reminder'], '2026-11-16')),
-    invoiceIn('2026-10-01', reminded(['friendly', 'reminder', 'firm'], '2026-11-16')),
+    invoiceIn('2026-11-12', fieldsAfter(['friendly'], '2026-11-16')),
+    invoiceIn('2026-10-20', fieldsAfter(['friendly', 'reminder'], '2026-11-16')),
+    invoiceIn('2026-10-01', fieldsAfter(['friendly', 'reminder', 'firm'], '2026-11-16')),
     invoiceIn('2026-12-24'),
   ]
   t.strictSame(stagesOf(debtorIn({ invoices: due })), ['final of 1', 'firm of 1', 'reminder of 2'])
@@ -158,7 +158,7 @@ t.test('a courtesy reminder is sent before the due date or not at all', async (t
     'courtesy of 1',
   ])
   t.strictSame(stagesOf(debtorIn({ ladder, invoices: [invoiceIn('2026-11-23')] })), [])
-  const after = invoiceIn('2026-11-19', reminded(['courtesy'], '2026-11-16'))
+  const after = invoiceIn('2026-11-19', fieldsAfter(['courtesy'], '2026-11-16'))
   t.strictSame(stagesOf(debtorIn({ ladder, invoices: [after] })), ['friendly of 1'])
 })
 
@@ -176,7 +176,7 @@ t.test('paused, stopped and disputed invoices are not chased', async (t) => {
 })
 
 t.test('an invoice that reopens continues at the stage it had reached', async (t) => {
-  const reopened = invoiceIn('2026-10-01', reminded([], '2026-11-02', 'firm'))
+  const reopened = invoiceIn('2026-10-01', fieldsAfter([], '2026-11-02', 'firm'))
   t.strictSame(stagesOf(debtorIn({ invoices: [reopened] })), ['firm of 1'])
 })
 

@@ -102,10 +102,10 @@ t.test('a person approves the edited wording, and exactly the approved text is s
 
 t.test('an approval of the old wording does not apply to the new one', async (t) => {
   const engine = await startWithApproval(t)
-  const read = await pendingApproval(engine)
+  const oldApproval = await pendingApproval(engine)
   await setWording(engine, 'Another wording')
   await engine.planAndSendAt('2026-11-24T08:01:00.000Z')
-  await rejectsWith(t, engine.decide({ approve: true, seen: read?.seen }), {
+  await rejectsWith(t, engine.decide({ approve: true, seen: oldApproval?.seen }), {
     code: 'approval_outdated',
   })
   await engine.planAndSendAt('2026-11-24T09:00:00.000Z')

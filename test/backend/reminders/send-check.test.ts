@@ -56,7 +56,7 @@ t.test('seven days after a partial payment, the same stage is sent for the rest'
   })
 })
 
-t.test('the other invoices of a cancelled message get a new message at once', async (t) => {
+t.test('the other invoices of a cancelled message get a new message immediately', async (t) => {
   const engine = await startEngine(t)
   const { id: debtor_id } = await engine.debtor()
   const paid = await engine.invoice('2026-11-18', { debtor_id })
@@ -102,7 +102,7 @@ t.test('the kill switch blocks reminders, and its release sends no backlog', asy
 })
 
 t.test(
-  'a message that waited when the kill switch was activated is replaced after the release',
+  'a message that was scheduled when the kill switch was activated is replaced after the release',
   async (t) => {
     const engine = await startEngine(t)
     await engine.invoice('2026-11-19')
@@ -117,7 +117,7 @@ t.test(
 )
 
 t.test(
-  'nothing is sent for a read-only account; later, the suppressed stage is sent once',
+  'nothing is sent for a read-only account; when it is active again, the suppressed stage is sent once',
   async (t) => {
     const engine = await startEngine(t)
     const { backend, accountId } = engine.books
@@ -286,13 +286,13 @@ t.test('an approval lapses if the address of the debtor changes', async (t) => {
   t.equal((await engine.messages()).at(-1)?.recipient, 'books@jansen-bouw.nl')
 })
 
-t.test('a message that waits during an upgrade can be sent by the previous version', async (t) => {
+t.test('the stored facts of a message keep the names that the previous version reads', async (t) => {
   const engine = await startEngine(t)
   await engine.invoice('2026-11-19')
   await engine.plan(MORNING)
   const { database } = engine.books.backend
   const [reminder] = await database.read.selectFrom('reminders').select('facts').execute()
-  // The previous version reads the stored facts by these names.
+  // During an upgrade, the previous version may send a message that this version planned.
   t.strictSame(Object.keys(JSON.parse(reminder?.facts ?? '')).toSorted(), [
     ...['expiresAt', 'invoices', 'recipient', 'stage', 'timesPutOn'],
   ])

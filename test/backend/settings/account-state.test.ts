@@ -31,7 +31,7 @@ t.test('an Admin resumes a paused trial on the page that the 423 response names'
     t,
     page.text,
     /The trial is paused\./,
-    'the notice at the top of the page is a whole sentence',
+    'the banner also says that the trial is paused',
   )
   const seen = await mia.page(path)
   matches(t, seen.text, /An Admin of your account can resume the trial/)

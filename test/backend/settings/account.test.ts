@@ -1,4 +1,4 @@
-// The page of the account: Admins change settings, Members only read them, and changes apply at once.
+// The page of the account: Admins change settings, Members only read them, and changes apply immediately.
 import t, { type Test } from 'tap'
 import { containing, matches } from '../../fixtures/matches.ts'
 import { startEngine } from '../../fixtures/reminders/engine.ts'

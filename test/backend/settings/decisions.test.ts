@@ -16,8 +16,8 @@ async function openQueue(t: Test, time: string) {
   const id = (await engine.messages()).at(-1)?.id ?? ''
   const path = `/settings/approvals/${id}`
   const ada = await logIn(backend, ADMIN)
-  const last = async () => (await engine.log()).at(-1)
-  return { engine, invoice, ada, path, id, last }
+  const lastLogEntry = async () => (await engine.log()).at(-1)
+  return { engine, invoice, ada, path, id, lastLogEntry }
 }
 
 type Queue = Awaited<ReturnType<typeof openQueue>>
@@ -27,23 +27,23 @@ async function approve({ ada, path }: Queue) {
   const [, href = ''] =
     /href="([^"]+)" data-dialog-page>Approve/.exec((await ada.page(path)).text) ?? []
   const confirmation = await ada.page(href)
-  const done = await ada.submit(
+  const response = await ada.submit(
     `${path}/approve`,
     Object.fromEntries(formOf(confirmation, `${path}/approve`)),
   )
-  return { confirmation, done }
+  return { confirmation, response }
 }
 
 t.test('in business hours an approval is final, and the confirmation says so', async (t) => {
   const queue = await openQueue(t, '10:30')
-  const { confirmation, done } = await approve(queue)
+  const { confirmation, response } = await approve(queue)
   matches(t, confirmation.text, /is sent to.*ap1@jansen-bouw\.nl.* now.*This cannot be undone/s)
-  matches(t, done, { status: 303 })
+  matches(t, response, { status: 303 })
   const after = await queue.ada.page('/settings/approvals')
   matches(t, after.text, /Approved\. The reminder is being sent\./)
   t.notMatch(after.text, /class="undo"/)
   await queue.engine.planAndSendAt('2026-11-23T10:31:00.000Z')
-  t.equal(await queue.last(), 'firm:sent')
+  t.equal(await queue.lastLogEntry(), 'firm:sent')
   matches(t, await queue.ada.send('POST', `${queue.path}/take-back`), {
     status: 409,
     json: { code: 'approval_decided' },
@@ -61,7 +61,7 @@ t.test('a link with a malformed id leads to a page that does not exist', async (
 
 t.test('outside of business hours an approval can be taken back', async (t) => {
   const queue = await openQueue(t, '20:00')
-  const { engine, ada, path, last } = queue
+  const { engine, ada, path, lastLogEntry } = queue
   const { confirmation } = await approve(queue)
   matches(t, confirmation.text, /on .*24 Nov 2026, 08:00.*business hours begin.*Until then/s)
   const after = await ada.page('/settings/approvals')
@@ -70,9 +70,9 @@ t.test('outside of business hours an approval can be taken back', async (t) => {
   const message = await ada.page(`/settings/messages/${queue.id}`)
   matches(t, message.text, /Take the approval back/)
   matches(t, await ada.submit(`${path}/take-back`, {}), { status: 303 })
-  t.equal(await last(), 'firm:awaiting_approval')
+  t.equal(await lastLogEntry(), 'firm:awaiting_approval')
   await engine.planAndSendAt('2026-11-24T10:00:00.000Z')
-  t.equal(await last(), 'firm:awaiting_approval', 'nothing is sent')
+  t.equal(await lastLogEntry(), 'firm:awaiting_approval', 'nothing is sent')
   t.strictSame(await engine.service.auditActions('message.'), [
     'message.approved',
     'message.approval_taken_back',
@@ -80,11 +80,11 @@ t.test('outside of business hours an approval can be taken back', async (t) => {
   // The session of the previous day has ended.
   await approve({ ...queue, ada: await logIn(engine.books.backend, ADMIN) })
   await engine.planAndSendAt('2026-11-24T10:01:00.000Z')
-  t.equal(await last(), 'firm:sent')
+  t.equal(await lastLogEntry(), 'firm:sent')
 })
 
 t.test('after a rejection is taken back, the reminder is planned again', async (t) => {
-  const { engine, ada, path, last, invoice } = await openQueue(t, '10:30')
+  const { engine, ada, path, lastLogEntry, invoice } = await openQueue(t, '10:30')
   await ada.submit(`${path}/reject`, { reason: 'They called' })
   matches(t, (await ada.page('/settings/approvals')).text, containing(`action="${path}/take-back"`))
   matches(t, await ada.submit(`${path}/take-back`, {}), { status: 303 })
@@ -93,7 +93,7 @@ t.test('after a rejection is taken back, the reminder is planned again', async (
     blocked_reason: null,
   })
   await engine.planAndSendAt('2026-11-23T10:45:00.000Z')
-  t.equal(await last(), 'firm:awaiting_approval')
+  t.equal(await lastLogEntry(), 'firm:awaiting_approval')
   matches(t, await ada.send('POST', `${path}/take-back`), { status: 409 })
 })
 
@@ -111,7 +111,7 @@ t.test('a rejection cannot be taken back after a later reminder was rejected', a
 
 t.test('Members and other accounts cannot take a decision back', async (t) => {
   const queue = await openQueue(t, '20:00')
-  const { engine, ada, path, id, last } = queue
+  const { engine, ada, path, id, lastLogEntry } = queue
   const { backend, accountId } = engine.books
   await approve(queue)
   await createUserIn(backend, accountId, MEMBER, 'member')
@@ -131,5 +131,5 @@ t.test('Members and other accounts cannot take a decision back', async (t) => {
   for (const url of [path, `/settings/messages/${id}`, `/settings/messages/${id}/html`]) {
     t.equal((await eve.get(url)).status, 404, url)
   }
-  t.equal(await last(), 'firm:approved')
+  t.equal(await lastLogEntry(), 'firm:approved')
 })

@@ -59,8 +59,8 @@ t.test('a customer whose mail bounced is shown as bounced', async (t) => {
 // Regression: the only sample approval was suppressed, because no reminder about sample data is sent.
 t.test('the sample approval is updated when the wording changes', async (t) => {
   const { json } = await admin.get('/settings/approvals')
-  const [waiting] = json['data'] as { id: string }[]
-  const id = waiting?.id ?? ''
+  const [approval] = json['data'] as { id: string }[]
+  const id = approval?.id ?? ''
   const page = await admin.page(`/settings/approvals/${id}`)
   matches(t, page.text, /href="\/settings\/wording\/firm-en">Change the wording/)
   const { json: wording } = await admin.get('/settings/wording/firm-en')

@@ -171,8 +171,8 @@ t.test(
     const file = [HEAD, ...rows].join('\n')
     const first = await upload(file, { step: 'record' })
     matches(t, first.text, /data-continue/)
-    const shown = /name="recorded" value="(\d+)"/.exec(first.text)?.[1] ?? ''
-    t.ok(Number(shown) > 0 && Number(shown) < 13, 'the first step records only a part')
+    const recordedCount = /name="recorded" value="(\d+)"/.exec(first.text)?.[1] ?? ''
+    t.ok(Number(recordedCount) > 0 && Number(recordedCount) < 13, 'the first step records only a part')
     let steps = 0
     for (; steps < 20; steps++) {
       const { json } = await send(file, { step: 'record' })

@@ -104,9 +104,9 @@ t.test(
       status: 422,
       text: containing('Due on must not be before the issue date'),
     })
-    const right = formOf(blank, '/settings/invoices', { ...bill, due_date: '' })
+    const valid = formOf(blank, '/settings/invoices', { ...bill, due_date: '' })
     const posts = await Promise.all(
-      [1, 2].map(() => submit(settings, ada, '/settings/invoices', right)),
+      [1, 2].map(() => submit(settings, ada, '/settings/invoices', valid)),
     )
     t.strictSame(
       posts.map(({ status }) => status),
@@ -163,8 +163,8 @@ t.test('an invoice can be changed, and its new due date applies', async (t) => {
     status: 422,
     text: containing('Due on must not be before the issue date'),
   })
-  const right = formOf(form, path, { due_date: '2026-12-15', notes: '', po_number: 'PO-7' })
-  matches(t, await submit(settings, ada, path, right), { status: 303 })
+  const valid = formOf(form, path, { due_date: '2026-12-15', notes: '', po_number: 'PO-7' })
+  matches(t, await submit(settings, ada, path, valid), { status: 303 })
   matches(t, await settings.read(`invoices/${invoice.id}`), {
     due_date: '2026-12-15',
     notes: null,

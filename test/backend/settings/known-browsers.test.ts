@@ -24,12 +24,12 @@ async function open(t: Test) {
       },
       body: { email, password },
     })
-  const sent = async () => {
+  const mailNotices = async () => {
     const before = engine.smtp.mails.length
     await engine.service.sendNotices()
     return engine.smtp.mails.slice(before)
   }
-  return { engine, backend, logIn, sent }
+  return { engine, backend, logIn, mailNotices }
 }
 
 const browserOf = (response: Response) => cookieOf(response, 'browser')
@@ -37,7 +37,7 @@ const browserOf = (response: Response) => cookieOf(response, 'browser')
 t.test(
   'a login with an unknown browser causes a mail with details; a login with a known browser does not',
   async (t) => {
-    const { logIn, sent } = await open(t)
+    const { logIn, mailNotices } = await open(t)
     const first = await logIn(ADA)
     const cookie = browserOf(first)
     const header = first.headers.getSetCookie().find((each) => each.startsWith(cookie))
@@ -46,7 +46,7 @@ t.test(
       header,
       /^__Host-browser=[\w-]{43}; Path=\/; HttpOnly; SameSite=Lax; Secure; Max-Age=34560000$/,
     )
-    const [mail, ...others] = await sent()
+    const [mail, ...others] = await mailNotices()
     t.strictSame([mail?.to, others], [[ADA], []])
     t.equal(mail?.mail.subject, 'Your login was used in a new browser')
     for (const part of [
@@ -57,36 +57,36 @@ t.test(
       matches(t, mail?.mail.text, containing(part))
     }
     t.equal(browserOf(await logIn(ADA, cookie)), cookie)
-    t.strictSame(await sent(), [])
+    t.strictSame(await mailNotices(), [])
     t.equal((await logIn(ADA, cookie, 'wrong password')).status, 401)
     t.equal(browserOf(await logIn(ADA, '', 'wrong password')), '', 'a failed login sets no cookie')
-    t.strictSame(await sent(), [])
+    t.strictSame(await mailNotices(), [])
   },
 )
 
 t.test('people who share a browser share its cookie; a made-up cookie is replaced', async (t) => {
-  const { logIn, sent } = await open(t)
+  const { logIn, mailNotices } = await open(t)
   const cookie = browserOf(await logIn(ADA))
   t.equal(browserOf(await logIn(BEN, cookie)), cookie)
-  t.strictSame((await sent()).flatMap(({ to }) => to).sort(), [ADA, BEN])
+  t.strictSame((await mailNotices()).flatMap(({ to }) => to).sort(), [ADA, BEN])
   t.equal(browserOf(await logIn(ADA, cookie)), cookie)
   t.equal(browserOf(await logIn(BEN, cookie)), cookie)
-  t.strictSame(await sent(), [], 'the browser is known for both')
+  t.strictSame(await mailNotices(), [], 'the browser is known for both')
   const planted = `__Host-browser=${'x'.repeat(43)}`
   t.not(browserOf(await logIn(ADA, planted)), planted)
-  t.equal((await sent()).length, 1)
+  t.equal((await mailNotices()).length, 1)
 })
 
 t.test(
   'logins without cookies cause five mails a day, and do not evict a known browser',
   async (t) => {
-    const { backend, logIn, sent } = await open(t)
+    const { backend, logIn, mailNotices } = await open(t)
     const cookie = browserOf(await logIn(ADA))
     backend.now = new Date(backend.now.getTime() + DAY_MS)
     t.equal(browserOf(await logIn(ADA, cookie)), cookie)
-    await sent()
+    await mailNotices()
     for (let count = 0; count < 25; count++) t.equal((await logIn(ADA)).status, 200)
-    const mails = await sent()
+    const mails = await mailNotices()
     t.equal(mails.length, 5)
     const last = mails.filter(({ mail }) => mail.text?.includes('the last of these mails'))
     t.equal(last.length, 1)
@@ -97,34 +97,34 @@ t.test(
   },
 )
 
-// Before the fix, excess browsers were deleted before they were counted, so that each login caused a mail.
+// Regression: excess browsers were deleted before they were counted, so each login caused a mail.
 t.test(
   'logins without cookies cause five mails a day even if many browsers are known',
   async (t) => {
-    const { backend, logIn, sent } = await open(t)
+    const { backend, logIn, mailNotices } = await open(t)
     const cookies: string[] = []
     for (let count = 0; count < 20; count++) cookies.push(browserOf(await logIn(ADA)))
     backend.now = new Date(backend.now.getTime() + DAY_MS)
     for (const cookie of cookies) t.equal(browserOf(await logIn(ADA, cookie)), cookie)
-    await sent()
+    await mailNotices()
     for (let count = 0; count < 10; count++) t.equal((await logIn(ADA)).status, 200)
-    const mails = await sent()
+    const mails = await mailNotices()
     t.equal(mails.length, 5)
     const isLast = mails.map(({ mail }) => mail.text?.includes('the last of these mails'))
     t.equal(isLast.filter(Boolean).length, 1)
   },
 )
 
-// Before the fix, the browser of the login itself was deleted, so that each of its logins caused a mail.
+// Regression: the browser of the current login was deleted, so each further login with it caused a mail.
 t.test('a new browser is recognized even if the user has used many others', async (t) => {
-  const { backend, logIn, sent } = await open(t)
+  const { backend, logIn, mailNotices } = await open(t)
   const cookies: string[] = []
   for (let count = 0; count < 20; count++) cookies.push(browserOf(await logIn(ADA)))
   backend.now = new Date(backend.now.getTime() + DAY_MS)
   for (const cookie of cookies) t.equal(browserOf(await logIn(ADA, cookie)), cookie)
   backend.now = new Date(backend.now.getTime() + DAY_MS)
   const added = browserOf(await logIn(ADA))
-  await sent()
+  await mailNotices()
   t.equal(browserOf(await logIn(ADA, added)), added)
-  t.strictSame(await sent(), [])
+  t.strictSame(await mailNotices(), [])
 })

@@ -71,7 +71,7 @@ t.test(
   },
 )
 
-t.test('archived customers are in their own view only, whatever the order', async (t) => {
+t.test('archived customers are listed only in their own view, in every sort order', async (t) => {
   // Regression: the list contained archived customers if it was sorted by the amount owed.
   const { ada, debtor, invoice, find } = await open(t)
   const gone = await debtor('Gone')
@@ -155,7 +155,7 @@ t.test('payments are found by reference, amount, date and status', async (t) => 
   t.strictSame(await ids('received_since=2026-11-02'), [large.id])
 })
 
-t.test('sums of payments by currency include reversed ones only in a list of these', async (t) => {
+t.test('the sums of payments include reversed payments only if the list shows nothing else', async (t) => {
   const { ada, debtor, invoice, pay } = await open(t)
   const acme = await debtor('Acme')
   const summary = async (query = '') =>
@@ -209,7 +209,7 @@ t.test(
   },
 )
 
-t.test('one search finds customers, invoices, payments and messages of the account', async (t) => {
+t.test('one search finds customers, invoices and payments of the account, and none of another account', async (t) => {
   const { debtor, invoice, pay, ada, backend } = await open(t)
   const acme = await debtor('Acme Installaties', {
     address: { line1: 'x', city: 'Delft', country: 'NL' },

@@ -7,7 +7,7 @@ import { containing, matches } from '../../fixtures/matches.ts'
 import { createUserIn, logIn, MEMBER } from '../../fixtures/service/settings.ts'
 
 t.test(
-  'Members, other accounts and read-only accounts can open no form for money and change nothing',
+  'Members, other accounts and read-only accounts cannot open forms for money or change anything',
   async (t) => {
     const settings = await startMoneySettings(t)
     const { backend, ada } = settings

@@ -27,12 +27,12 @@ async function open(t: Test) {
   const adaRow = await createUserIn(backend, accountId, ADA, 'admin')
   const benRow = await createUserIn(backend, accountId, BEN, 'admin')
   await createUserIn(backend, accountId, MIA, 'member')
-  const sent = async () => {
+  const mailNotices = async () => {
     const before = engine.smtp.mails.length
     await engine.service.sendNotices()
     return engine.smtp.mails.slice(before)
   }
-  return { engine, backend, accountId, adaRow, benRow, sent, ada: await logIn(backend, ADA) }
+  return { engine, backend, accountId, adaRow, benRow, mailNotices, ada: await logIn(backend, ADA) }
 }
 
 const recipients = (mails: readonly { readonly to: readonly string[] }[]) =>
@@ -41,11 +41,11 @@ const recipients = (mails: readonly { readonly to: readonly string[] }[]) =>
 t.test(
   'a change of the bank account is mailed to all other Admins, whatever they chose',
   async (t) => {
-    const { engine, backend, accountId, sent, ada } = await open(t)
+    const { engine, backend, accountId, mailNotices, ada } = await open(t)
     const ben = await logIn(backend, BEN)
     t.equal((await ben.send('POST', PATH, { kinds: [] })).status, 200)
     t.equal((await ada.send('POST', '/settings/payment-details', BANK)).status, 200)
-    const mails = await sent()
+    const mails = await mailNotices()
     t.strictSame(recipients(mails), [BEN], 'the person who made the change and Members get no mail')
     t.equal(mails[0]?.mail.subject, 'How customers pay in EUR was changed')
     matches(t, mails[0]?.mail.text, containing('ada@acme.nl changed how customers pay in EUR'))
@@ -53,9 +53,9 @@ t.test(
     t.notMatch(mails[0]?.mail.text, /NL91ABNA/, 'the number is not repeated in mails')
     matches(t, mails[0]?.mail.text, /Admins cannot turn off this mail.*\/settings\/notices/s)
     t.equal((await ada.send('POST', '/settings/payment-details', BANK)).status, 200)
-    t.strictSame(await sent(), [], 'the same details change nothing')
+    t.strictSame(await mailNotices(), [], 'the same details change nothing')
     t.equal((await ben.send('POST', '/settings/payment-details/EUR/remove')).status, 204)
-    const removed = await sent()
+    const removed = await mailNotices()
     t.strictSame(recipients(removed), [ADA])
     matches(t, removed[0]?.mail.text, containing('ben@acme.nl removed how customers pay in EUR'))
     const actionContext = { actor: OPERATOR, now: backend.now }
@@ -68,7 +68,7 @@ t.test(
         actionContext,
       ),
     )
-    const byOperator = await sent()
+    const byOperator = await mailNotices()
     t.strictSame(recipients(byOperator), [ADA, BEN])
     matches(t, byOperator[0]?.mail.text, /the operator changed how .*by a payment link/s)
   },
@@ -77,7 +77,7 @@ t.test(
 t.test(
   'if a second factor is turned off, its owner and the other Admins are notified',
   async (t) => {
-    const { backend, adaRow, benRow, sent } = await open(t)
+    const { backend, adaRow, benRow, mailNotices } = await open(t)
     const turnOff = (actor: Actor) =>
       backend.database.transaction(async (tx) => {
         await tx
@@ -88,7 +88,7 @@ t.test(
         await disableApp(tx, adaRow.id, { actor, now: backend.now })
       })
     await turnOff({ type: 'user', id: adaRow.id, label: ADA, address: null })
-    const mails = await sent()
+    const mails = await mailNotices()
     t.strictSame(recipients(mails), [ADA, BEN])
     const textTo = (email: string) => mails.find(({ to }) => to.includes(email))?.mail.text
     matches(
@@ -98,17 +98,17 @@ t.test(
     )
     matches(t, textTo(ADA), containing('app was removed from the login of ada@acme.nl, on'))
     await turnOff(OPERATOR)
-    t.strictSame(recipients(await sent()), [ADA, BEN])
+    t.strictSame(recipients(await mailNotices()), [ADA, BEN])
     const actionContext = { actor: OPERATOR, now: backend.now }
     await backend.database.transaction((tx) => disableApp(tx, benRow.id, actionContext))
-    t.strictSame(await sent(), [], 'there was no second factor')
+    t.strictSame(await mailNotices(), [], 'there was no second factor')
   },
 )
 
 t.test(
-  'the owner is notified of each change of a passkey; other Admins, if the last one is removed',
+  'the owner is notified when a passkey is added or removed; other Admins, only when the last one is removed',
   async (t) => {
-    const { backend, adaRow, sent } = await open(t)
+    const { backend, adaRow, mailNotices } = await open(t)
     const actionContext = { actor: actorOf(adaRow, undefined), now: backend.now }
     const passkeyColumns = { public_key: 'AA', sign_count: 0, transports: '[]' }
     const added = await backend.database.transaction(async (tx) => [
@@ -125,7 +125,7 @@ t.test(
         actionContext,
       ),
     ])
-    const mails = await sent()
+    const mails = await mailNotices()
     t.strictSame(recipients(mails), [ADA, ADA])
     t.strictSame(mails.map(({ mail }) => mail.subject).sort(), [
       'The passkey Key was added to your login',
@@ -135,18 +135,18 @@ t.test(
     const remove = (id = '') =>
       backend.database.transaction((tx) => removePasskey(tx, adaRow.id, id, actionContext))
     await remove(first)
-    t.strictSame(recipients(await sent()), [ADA], 'the other passkey still protects the login')
+    t.strictSame(recipients(await mailNotices()), [ADA], 'the other passkey still protects the login')
     await remove(second)
-    t.strictSame(recipients(await sent()), [ADA, BEN])
+    t.strictSame(recipients(await mailNotices()), [ADA, BEN])
   },
 )
 
 t.test('an Admin turns notices off and on again, which does not affect other Admins', async (t) => {
-  const { engine, backend, sent, ada } = await open(t)
+  const { engine, backend, mailNotices, ada } = await open(t)
   const always = ['payment_details.changed', 'second_factor.removed']
   t.strictSame((await ada.get(PATH)).json, { object: 'notice_choices', kinds: ALL, always })
   t.equal((await ada.send('POST', '/settings/api-keys', KEY)).status, 201)
-  const issued = await sent()
+  const issued = await mailNotices()
   t.strictSame(recipients(issued), [BEN])
   matches(t, issued[0]?.mail.text, containing('ada@acme.nl issued the key ERP'))
   matches(
@@ -160,7 +160,7 @@ t.test('an Admin turns notices off and on again, which does not affect other Adm
   const kinds = ALL.filter((kind) => kind !== 'api_key.issued')
   matches(t, await ben.send('POST', PATH, { kinds }), { status: 200, json: { kinds } })
   t.equal((await ada.send('POST', '/settings/api-keys', { ...KEY, name: 'Two' })).status, 201)
-  t.strictSame(await sent(), [])
+  t.strictSame(await mailNotices(), [])
   matches(t, (await ada.get(PATH)).json, { kinds: ALL })
   const form = (await ben.page(PATH)).text
   t.notMatch(form, /value="api_key\.issued"[^>]* checked/)
@@ -172,7 +172,7 @@ t.test('an Admin turns notices off and on again, which does not affect other Adm
     containing('Saved. The choice applies from the next notice on.'),
   )
   t.equal((await ada.send('POST', '/settings/api-keys', { ...KEY, name: 'Three' })).status, 201)
-  t.strictSame(recipients(await sent()), [BEN])
+  t.strictSame(recipients(await mailNotices()), [BEN])
   t.strictSame(await engine.service.auditActions('user.notices'), [
     'user.notices_changed',
     'user.notices_changed',

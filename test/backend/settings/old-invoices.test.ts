@@ -9,7 +9,7 @@ import { logIn, MEMBER } from '../../fixtures/service/settings.ts'
 const OLD = { issue_date: '2026-01-01', due_date: '2026-01-31', chase_if_overdue: false }
 const PATH = '/settings/old-invoices'
 
-async function openOld(t: Test) {
+async function openWithOldInvoices(t: Test) {
   const settings = await startMoneySettings(t)
   const other = await settings.create('debtors', { name: 'Initech', email: 'ap@initech.example' })
   const invoices = [
@@ -23,7 +23,7 @@ async function openOld(t: Test) {
 }
 
 t.test('old invoices are counted, and chased after an Admin has resumed reminders', async (t) => {
-  const { ada, backend, invoices, chasingOf, audit } = await openOld(t)
+  const { ada, backend, invoices, chasingOf, audit } = await openWithOldInvoices(t)
   const hint = /No reminder is sent about 3 invoices that were past due when created\./
   for (const path of ['/settings', '/settings/reminders']) {
     matches(t, textOf(await ada.page(path)), hint, path)
@@ -56,7 +56,7 @@ t.test('old invoices are counted, and chased after an Admin has resumed reminder
   matches(t, textOf(await ada.page(PATH)), /There are no old invoices\./)
 })
 
-// The page of a customer checked only the invoices that it shows, of which there are ten.
+// Regression: the page of a customer checked only the invoices that it shows, which are at most ten.
 t.test(
   'the page of a customer offers to resume reminders about an invoice it does not show',
   async (t) => {
@@ -74,7 +74,7 @@ t.test(
 )
 
 t.test('an invoice that is blocked for another reason stays blocked', async (t) => {
-  const { ada, invoices, chasingOf } = await openOld(t)
+  const { ada, invoices, chasingOf } = await openWithOldInvoices(t)
   const [disputed, mistaken] = invoices
   await ada.send('POST', `/settings/invoices/${disputed?.id}/dispute`, { reason: 'Not delivered' })
   await ada.send('POST', `/settings/invoices/${mistaken?.id}/void`, { reason: 'A duplicate' })
@@ -85,7 +85,7 @@ t.test('an invoice that is blocked for another reason stays blocked', async (t) 
 })
 
 t.test('invoices of other accounts are neither shown nor chased', async (t) => {
-  const { ada, backend, invoices, chasingOf } = await openOld(t)
+  const { ada, backend, invoices, chasingOf } = await openWithOldInvoices(t)
   const other = await backend.createAccount()
   const key = await backend.issueKey(other.id)
   const body = { name: 'Umbrella', email: 'ap@umbrella.example' }

@@ -33,7 +33,7 @@ function creationOptions({ json }: Response): CreationOptions {
 const challengeOf = ({ json }: Response) => ({ challenge: String(json['challenge']) })
 
 /** Adds a passkey. `forgery` changes the credential that the authenticator creates. */
-async function add(session: Session, name: string, forgery: Forgery = {}) {
+async function addPasskeyTo(session: Session, name: string, forgery: Forgery = {}) {
   const device = createAuthenticator(BASE_URL)
   const options = creationOptions(
     await session.send('POST', `${PATH}/challenge`, { name: 'Phone' }),
@@ -43,14 +43,14 @@ async function add(session: Session, name: string, forgery: Forgery = {}) {
 }
 
 /** Simulates a browser in which nobody has logged in. Keeps the cookie of the login form. */
-function browserOf(backend: TestBackend, path = '/settings/login/passkey', cookie = '') {
-  let form = cookie
+function openBrowser(backend: TestBackend, path = '/settings/login/passkey', cookie = '') {
+  let formCookie = cookie
   const post = async (target: string, body: unknown) => {
     const response = await backend.request('POST', target, {
-      headers: { ...JSON_ONLY, cookie: form },
+      headers: { ...JSON_ONLY, cookie: formCookie },
       body,
     })
-    if (cookieOf(response, 'login') !== '') form = cookieOf(response, 'login')
+    if (cookieOf(response, 'login') !== '') formCookie = cookieOf(response, 'login')
     return response
   }
   return {
@@ -89,7 +89,7 @@ async function start(t: Test) {
 t.test('a passkey is added, renamed, used and removed', async (t) => {
   const { backend, ada, advanceClock, actions, admin } = await start(t)
   const elsewhere = await logIn(backend, ADMIN)
-  const { device, response } = await add(ada, ' Work laptop ')
+  const { device, response } = await addPasskeyTo(ada, ' Work laptop ')
   matches(t, response, {
     status: 201,
     json: { object: 'passkey', name: 'Work laptop', last_used_at: null },
@@ -102,7 +102,7 @@ t.test('a passkey is added, renamed, used and removed', async (t) => {
     json: { enabled: true, app: false, passkeys: [{ id, name: 'Work laptop' }] },
   })
   advanceClock(MINUTE_MS)
-  const login = await browserOf(backend).use(device)
+  const login = await openBrowser(backend).use(device)
   matches(t, login, { status: 200, json: { user: { id: admin.id, role: 'admin' } } })
   const session = await backend.request('GET', '/settings/session', {
     headers: { ...JSON_ONLY, cookie: cookieOf(login) },
@@ -121,7 +121,7 @@ t.test('a passkey is added, renamed, used and removed', async (t) => {
   t.equal((await mia.send('POST', `${PATH}/${id}/rename`, { name: 'Mine' })).status, 404)
   t.equal((await mia.send('POST', `${PATH}/${id}/remove`)).status, 404)
   t.equal((await ada.send('POST', `${PATH}/${id}/remove`)).status, 204)
-  t.equal((await browserOf(backend).use(device)).status, 401)
+  t.equal((await openBrowser(backend).use(device)).status, 401)
   t.equal((await logIn(backend, ADMIN)).response.status, 200, 'the password alone suffices again')
   t.strictSame(await backend.database.read.selectFrom('recovery_codes').selectAll().execute(), [])
   t.strictSame(await actions(), [
@@ -135,10 +135,10 @@ t.test('a passkey is added, renamed, used and removed', async (t) => {
 
 t.test('a passkey can be the second factor after a password', async (t) => {
   const { backend, ada, enterPassword } = await start(t)
-  const { device, response } = await add(ada, 'Phone')
+  const { device, response } = await addPasskeyTo(ada, 'Phone')
   const [recovery = ''] = response.json['recovery_codes'] as string[]
-  const { device: second } = await add(ada, 'Key')
-  const step = (cookie: string) => browserOf(backend, '/settings/login/code/passkey', cookie)
+  const { device: second } = await addPasskeyTo(ada, 'Key')
+  const step = (cookie: string) => openBrowser(backend, '/settings/login/code/passkey', cookie)
   const begun = await enterPassword(ADMIN)
   t.strictSame([begun.status, begun.json], [202, { second_factor_required: true }])
   const options = await step(cookieOf(begun)).options()
@@ -160,7 +160,7 @@ t.test('a passkey can be the second factor after a password', async (t) => {
   t.equal(code.status, 200, 'a recovery code replaces the passkey')
 
   const mia = await logIn(backend, MEMBER)
-  const { device: other } = await add(mia, 'Phone of Mia')
+  const { device: other } = await addPasskeyTo(mia, 'Phone of Mia')
   const foreign = await step(cookieOf(await enterPassword(ADMIN))).use(other)
   t.strictSame([foreign.status, foreign.json['code']], [401, 'login_failed'])
   const page = await backend.request('GET', '/settings/login/code', {
@@ -174,8 +174,8 @@ t.test(
   'a challenge is valid once, for five minutes, and only for its browser and its purpose',
   async (t) => {
     const { backend, ada, advanceClock, enterPassword } = await start(t)
-    const { device } = await add(ada, 'Phone')
-    const browser = browserOf(backend)
+    const { device } = await addPasskeyTo(ada, 'Phone')
+    const browser = openBrowser(backend)
     const options = challengeOf(await browser.options())
     const credential = device.use(options)
     t.equal((await browser.enter(credential)).status, 200)
@@ -186,7 +186,7 @@ t.test(
       'a new signature of a used challenge',
     )
 
-    const planted = device.use(challengeOf(await browserOf(backend).options()))
+    const planted = device.use(challengeOf(await openBrowser(backend).options()))
     t.equal((await browser.enter(planted)).status, 401, 'the challenge of another browser')
     t.equal(
       (await browser.enter(device.use({ challenge: 'AAAA' }))).status,
@@ -199,9 +199,9 @@ t.test(
     t.equal((await browser.enter(late)).status, 401, 'an expired challenge')
 
     const pending = cookieOf(await enterPassword(ADMIN))
-    const step = browserOf(backend, '/settings/login/code/passkey', pending)
+    const step = openBrowser(backend, '/settings/login/code/passkey', pending)
     const crossed = device.use(challengeOf(await step.options()))
-    t.equal((await browserOf(backend, undefined, pending).enter(crossed)).status, 401)
+    t.equal((await openBrowser(backend, undefined, pending).enter(crossed)).status, 401)
     const adding = challengeOf(await ada.send('POST', `${PATH}/challenge`, { name: 'Phone' }))
     t.equal(
       (await browser.enter(device.use(adding))).status,
@@ -222,7 +222,7 @@ t.test(
   'an invalid passkey login is rejected with the same response for every reason',
   async (t) => {
     const { backend, ada } = await start(t)
-    const { device } = await add(ada, 'Phone')
+    const { device } = await addPasskeyTo(ada, 'Phone')
     const mia = await logIn(backend, MEMBER)
     const handleOfMia = Buffer.from(String((mia.response.json['user'] as { id: string }).id))
     const cases: Readonly<Record<string, Forgery>> = {
@@ -236,19 +236,19 @@ t.test(
     }
     const bodies = new Set<string>()
     for (const [name, forgery] of Object.entries(cases)) {
-      const { status, json } = await browserOf(backend).use(device, forgery)
+      const { status, json } = await openBrowser(backend).use(device, forgery)
       t.equal(status, 401, name)
       bodies.add(JSON.stringify([json['code'], json['detail']]))
     }
-    const unknown = await browserOf(backend).use(createAuthenticator(BASE_URL))
+    const unknown = await openBrowser(backend).use(createAuthenticator(BASE_URL))
     t.equal(unknown.status, 401)
     bodies.add(JSON.stringify([unknown.json['code'], unknown.json['detail']]))
-    t.equal((await browserOf(backend).use(device)).status, 200)
-    const copy = await browserOf(backend).use(device, { isCopy: true })
+    t.equal((await openBrowser(backend).use(device)).status, 200)
+    const copy = await openBrowser(backend).use(device, { isCopy: true })
     bodies.add(JSON.stringify([copy.json['code'], copy.json['detail']]))
     t.equal(copy.status, 401, 'the count of a copied authenticator does not rise')
     t.equal(bodies.size, 1, 'all responses are the same')
-    const browser = browserOf(backend)
+    const browser = openBrowser(backend)
     for (const credential of ['', '{}', 'null', '[1]', JSON.stringify({ id: 'a', rawId: 'a' })]) {
       matches(t, await browser.enter(credential), {
         status: 422,
@@ -268,10 +268,10 @@ t.test(
       { userVerified: false },
       { type: 'webauthn.get' },
     ]) {
-      const { response } = await add(ada, 'Phone', forgery)
+      const { response } = await addPasskeyTo(ada, 'Phone', forgery)
       matches(t, response, { status: 422, json: { errors: [{ pointer: '/credential' }] } })
     }
-    const { credential, response, device } = await add(ada, 'Phone')
+    const { credential, response, device } = await addPasskeyTo(ada, 'Phone')
     t.equal(response.status, 201)
     t.equal((await ada.send('POST', PATH, { name: 'Again', credential })).status, 422, 'a replay')
     const options = creationOptions(await ada.send('POST', `${PATH}/challenge`, { name: 'Phone' }))
@@ -279,16 +279,16 @@ t.test(
     const duplicate = await ada.send('POST', PATH, again)
     t.strictSame([duplicate.status, duplicate.json['code']], [409, 'second_factor_conflict'])
     const mia = await logIn(backend, MEMBER)
-    const stolen = createAuthenticator(BASE_URL)
-    const optionsOfMax = creationOptions(
+    const deviceOfMia = createAuthenticator(BASE_URL)
+    const optionsOfMia = creationOptions(
       await mia.send('POST', `${PATH}/challenge`, { name: 'Phone' }),
     )
     const planted = await ada.send('POST', PATH, {
       name: 'x',
-      credential: stolen.create(optionsOfMax),
+      credential: deviceOfMia.create(optionsOfMia),
     })
     t.equal(planted.status, 422, 'the challenge of another session')
-    const { response: unnamed } = await add(ada, '')
+    const { response: unnamed } = await addPasskeyTo(ada, '')
     matches(t, unnamed, { status: 422, json: { errors: [{ pointer: '/name' }] } })
     advanceClock(16 * MINUTE_MS)
     for (const path of [
@@ -326,12 +326,12 @@ t.test('if the account requires a second factor, a passkey suffices without the 
   const { backend, ada, account, createUser, advanceClock } = await start(t)
   await createUser(account.id, 'bob@acme.example', 'admin')
   const bob = await logIn(backend, 'bob@acme.example')
-  await add(ada, 'Phone')
+  await addPasskeyTo(ada, 'Phone')
   const policy = '/settings/two-factor/policy'
   t.equal((await ada.send('POST', policy, { required: 'yes' })).status, 204)
   t.equal((await bob.get('/settings/customers')).json['code'], 'second_factor_required')
   t.equal((await bob.page(`${PATH}/new`)).status, 200)
-  t.equal((await add(bob, 'Key')).response.status, 201)
+  t.equal((await addPasskeyTo(bob, 'Key')).response.status, 201)
   t.equal((await bob.get('/settings/customers')).status, 200)
 
   const setup = await ada.send('POST', '/settings/two-factor/setup')
@@ -347,14 +347,14 @@ t.test('if the account requires a second factor, a passkey suffices without the 
 t.test('deactivated people cannot log in with a passkey', async (t) => {
   const { backend, ada, member } = await start(t)
   const mia = await logIn(backend, MEMBER)
-  const { device } = await add(mia, 'Phone')
+  const { device } = await addPasskeyTo(mia, 'Phone')
   t.equal((await ada.send('POST', `/settings/people/${member.id}/deactivate`)).status, 200)
-  t.equal((await browserOf(backend).use(device)).status, 401)
+  t.equal((await openBrowser(backend).use(device)).status, 401)
 })
 
 t.test('requests for challenges are limited like guesses, unless a login follows', async (t) => {
   const { backend, ada, enterPassword } = await start(t)
-  const { device } = await add(ada, 'Phone')
+  const { device } = await addPasskeyTo(ada, 'Phone')
   const address = { 'x-receivables-client-address': '203.0.113.9' }
   const options = () =>
     backend.request('POST', '/settings/login/passkey/challenge', {
@@ -364,10 +364,10 @@ t.test('requests for challenges are limited like guesses, unless a login follows
   const statuses: number[] = []
   for (let count = 0; count < 6; count++) statuses.push((await options()).status)
   t.strictSame(statuses, [200, 200, 200, 200, 200, 429])
-  const browser = browserOf(backend)
+  const browser = openBrowser(backend)
   for (let count = 0; count < 8; count++) t.equal((await browser.use(device)).status, 200)
   const step = async () =>
-    browserOf(
+    openBrowser(
       backend,
       '/settings/login/code/passkey',
       cookieOf(await enterPassword(ADMIN)),
@@ -397,7 +397,7 @@ t.test('a service without a host name offers no passkeys', async (t) => {
   const { backend } = await startSettings(t, { baseUrl: 'https://203.0.113.7' })
   const page = await backend.request('GET', '/settings/login', { headers: { accept: 'text/html' } })
   t.notMatch(page.text, /passkey/)
-  const options = await browserOf(backend).options()
+  const options = await openBrowser(backend).options()
   t.strictSame([options.status, options.json['code']], [409, 'second_factor_conflict'])
   const ada = await logIn(backend, ADMIN)
   matches(t, (await ada.page('/settings/two-factor')).text, /Passkeys need a host name/)

@@ -60,7 +60,7 @@ async function start(t: Test, options: { isRehearsal?: true; hasServer?: false }
       body: { code, password },
     })
   /** Handles the waiting requests for links. Resolves with the codes of all links, the newest last. */
-  async function mailedCodes() {
+  async function handleRequests() {
     await handlePasswordResets(backend.database, backend.now)
     const notices = await backend.database.read
       .selectFrom('notices')
@@ -70,7 +70,7 @@ async function start(t: Test, options: { isRehearsal?: true; hasServer?: false }
       .execute()
     return notices.map((notice) => codes.codeOf(notice.subject_id))
   }
-  async function sentMails() {
+  async function sendMails() {
     await sendNotices({
       ...mailServices,
       database,
@@ -80,17 +80,17 @@ async function start(t: Test, options: { isRehearsal?: true; hasServer?: false }
     })
     return smtp.mails.map(({ mail }) => String(mail.text))
   }
-  return { ...settings, request, reset, mailedCodes, sentMails }
+  return { ...settings, request, reset, handleRequests, sendMails }
 }
 
 t.test('a link sets a new password once, and ends every session', async (t) => {
-  const { backend, account, createUser, request, reset, mailedCodes, sentMails } = await start(t)
+  const { backend, account, createUser, request, reset, handleRequests, sendMails } = await start(t)
   // The addresses of the other users are at reserved domains, to which no mail is sent.
   await createUser(account.id, REACHABLE, 'admin')
   const ada = await logIn(backend, REACHABLE)
   t.equal((await request(` ${REACHABLE.toUpperCase()} `)).status, 202)
-  const [code = ''] = await mailedCodes()
-  const [mail = '', ...others] = await sentMails()
+  const [code = ''] = await handleRequests()
+  const [mail = '', ...others] = await sendMails()
   t.strictSame(others, [])
   t.ok(mail.includes(`${BASE_URL}/settings/new-password#${code}`), 'the link is in the mail')
   t.equal((await ada.get('/settings/session')).status, 200, 'the request alone ends no session')
@@ -112,7 +112,7 @@ t.test('a link sets a new password once, and ends every session', async (t) => {
 })
 
 t.test('the response is the same whether or not the user exists', async (t) => {
-  const { backend, member, request, mailedCodes, createUser, account } = await start(t)
+  const { backend, member, request, handleRequests, createUser, account } = await start(t)
   await createUser(account.id, 'gone@acme.example', 'member')
   await backend.database.transaction((tx) =>
     tx
@@ -138,7 +138,7 @@ t.test('the response is the same whether or not the user exists', async (t) => {
     ],
     'the request itself does not look up the user',
   )
-  t.equal((await mailedCodes()).length, 1)
+  t.equal((await handleRequests()).length, 1)
   const kept = await backend.database.read.selectFrom('password_resets').selectAll().execute()
   t.strictSame(
     kept.map(({ user_id }) => user_id),
@@ -189,11 +189,11 @@ t.test(
 )
 
 t.test('a link expires after 30 minutes, or with the next change of the password', async (t) => {
-  const { backend, request, reset, mailedCodes } = await start(t)
+  const { backend, request, reset, handleRequests } = await start(t)
   const startMs = backend.now.getTime()
   await request(ADMIN)
   await request(ADMIN)
-  const [first = '', second = ''] = await mailedCodes()
+  const [first = '', second = ''] = await handleRequests()
   backend.now = new Date(startMs + 30 * MINUTE_MS)
   t.equal((await reset(first)).json['code'], 'invalid_password_reset')
   backend.now = new Date(startMs + 30 * MINUTE_MS - 1)
@@ -202,9 +202,9 @@ t.test('a link expires after 30 minutes, or with the next change of the password
 })
 
 t.test('only a hash of the code is stored, and made-up codes are rejected', async (t) => {
-  const { backend, request, reset, mailedCodes } = await start(t)
+  const { backend, request, reset, handleRequests } = await start(t)
   await request(ADMIN)
-  const [code = ''] = await mailedCodes()
+  const [code = ''] = await handleRequests()
   for (const table of ['password_resets', 'notices', 'audit_log', 'mail_outbox'] as const) {
     const rows = await backend.database.read.selectFrom(table).selectAll().execute()
     t.notOk(JSON.stringify(rows).includes(code), table)

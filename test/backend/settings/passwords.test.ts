@@ -22,7 +22,7 @@ t.test('every password is rejected for an unknown user', async (t) => {
   t.notOk(await passwords.verify(undefined, 'correct horse'))
 })
 
-t.test('in a flood of logins, most are rejected before their passwords are hashed', async (t) => {
+t.test('of thirty concurrent logins, nine are rejected before their passwords are hashed', async (t) => {
   const passwords = createPasswords()
   const outcomes = await Promise.allSettled(
     Array.from({ length: 30 }, () => passwords.verify(undefined, 'x')),

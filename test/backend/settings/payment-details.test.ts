@@ -19,13 +19,13 @@ async function open(t: Test) {
   await createUserIn(backend, accountId, ADMIN, 'admin')
   await createUserIn(backend, accountId, MEMBER, 'member')
   /** Logs in again, because a session ends after half an hour without a request. */
-  const admin = () => logIn(backend, ADMIN)
-  return { engine, backend, admin }
+  const logInAdmin = () => logIn(backend, ADMIN)
+  return { engine, backend, logInAdmin }
 }
 
 t.test('a reminder says how to pay in each currency that has payment details', async (t) => {
-  const { engine, admin } = await open(t)
-  const ada = await admin()
+  const { engine, logInAdmin } = await open(t)
+  const ada = await logInAdmin()
   matches(t, await ada.send('POST', PATH, { ...BANK, bank_code: 'ABNANL2A' }), {
     status: 200,
     json: { object: 'payment_details', currency: 'EUR', account_number: IBAN, payment_link: null },
@@ -50,14 +50,14 @@ t.test('a reminder says how to pay in each currency that has payment details', a
   )
   matches(t, body, containing('How to pay in USD:\n  Pay online: https://pay.acme.nl/?a=1&b=2'))
   t.notMatch(body, /How to pay in SEK/)
-  const page = await (await admin()).page(`/settings/messages/${message?.id}/html`)
+  const page = await (await logInAdmin()).page(`/settings/messages/${message?.id}/html`)
   matches(t, page.text, containing('NL91 ABNA 0417 1643 00'))
   matches(t, page.text, containing('href="https://pay.acme.nl/?a=1&amp;b=2"'))
 })
 
 t.test('each error is shown beside its field, and nothing is saved', async (t) => {
-  const { admin } = await open(t)
-  const ada = await admin()
+  const { logInAdmin } = await open(t)
+  const ada = await logInAdmin()
   const faults = async (body: object) => {
     const { status, json } = await ada.send('POST', PATH, body)
     t.equal(status, 422)
@@ -82,8 +82,8 @@ t.test('each error is shown beside its field, and nothing is saved', async (t) =
 t.test(
   'Admins who entered their password recently can change payment details; Members only read them',
   async (t) => {
-    const { engine, backend, admin } = await open(t)
-    const ada = await admin()
+    const { engine, backend, logInAdmin } = await open(t)
+    const ada = await logInAdmin()
     const mia = await logIn(backend, MEMBER)
     t.equal((await mia.send('POST', PATH, BANK)).status, 403)
     t.equal((await mia.get(`${PATH}/EUR`)).status, 403)
@@ -97,7 +97,7 @@ t.test(
       (await ada.page(`${PATH}/EUR`)).headers.get('location'),
       `/settings/confirm?next=${encodeURIComponent(`${PATH}/EUR`)}`,
     )
-    const again = await admin()
+    const again = await logInAdmin()
     t.equal((await again.send('POST', `${PATH}/EUR/remove`)).status, 204)
     t.equal((await again.send('POST', `${PATH}/EUR/remove`)).status, 404)
     t.strictSame(await engine.service.auditActions('account.payment'), [
@@ -108,11 +108,11 @@ t.test(
 )
 
 t.test('while reminders in a currency do not say how to pay, pages show a notice', async (t) => {
-  const { engine, admin } = await open(t)
+  const { engine, logInAdmin } = await open(t)
   const payable = { payment_url: 'https://pay.acme.nl/1', currency: 'SEK' }
   await engine.invoice('2026-11-16')
   await engine.invoice('2026-11-16', payable)
-  const ada = await admin()
+  const ada = await logInAdmin()
   const notice = 'Reminders in EUR do not say how to pay.'
   matches(t, (await ada.get(PATH)).json, { currencies_without: ['EUR'], data: [] })
   for (const path of [PATH, '/settings', '/settings/reminders']) {

@@ -37,9 +37,9 @@ t.test('codes match the test vectors of RFC 6238, and each code is accepted once
       'a code is not accepted twice',
     )
     for (const steps of step > 1 ? [-1, 1] : [1]) {
-      const off = new Date(now.getTime() + steps * STEP_MS)
+      const clock = new Date(now.getTime() + steps * STEP_MS)
       t.equal(
-        matchTotp(secret, code, { now: off, lastStep: null }),
+        matchTotp(secret, code, { now: clock, lastStep: null }),
         step,
         'the clock may differ by one step',
       )
@@ -144,10 +144,10 @@ t.test('a login needs the password and a code, and the code works once', async (
     headers: { accept: 'text/html', cookie: cookieOf(await enterPassword()) },
   })
   t.equal(page.status, 200)
-  const without = await backend.request('GET', '/settings/login/code', {
+  const withoutSession = await backend.request('GET', '/settings/login/code', {
     headers: { accept: 'text/html' },
   })
-  t.equal(without.headers.get('location'), '/settings/login')
+  t.equal(withoutSession.headers.get('location'), '/settings/login')
   const forged = await backend.request('POST', '/settings/login/code', {
     headers: FORM,
     body: 'code=1',

@@ -17,12 +17,12 @@ async function open(t: Test) {
   await createUserIn(backend, accountId, ADMIN, 'admin')
   await createUserIn(backend, accountId, MEMBER, 'member')
   /** Logs in again, because a session ends after half an hour without a request. */
-  const admin = () => logIn(backend, ADMIN)
-  return { engine, backend, accountId, admin, ada: await admin() }
+  const logInAdmin = () => logIn(backend, ADMIN)
+  return { engine, backend, accountId, logInAdmin, ada: await logInAdmin() }
 }
 
 t.test('a reminder has the sender’s name and the logo, which is part of the mail', async (t) => {
-  const { engine, admin, ada } = await open(t)
+  const { engine, logInAdmin, ada } = await open(t)
   matches(t, await ada.send('PUT', PATH, { name: ' Jansen Billing ' }), {
     status: 200,
     json: { object: 'reminder_sender', name: 'Jansen Billing', is_default: false, logo: null },
@@ -49,7 +49,7 @@ t.test('a reminder has the sender’s name and the logo, which is part of the ma
     contentId: '<logo@receivables>',
   })
   t.ok(logo?.content instanceof ArrayBuffer && Buffer.from(logo.content).equals(PNG))
-  const shown = await (await admin()).page(`/settings/messages/${message?.id}/html`)
+  const shown = await (await logInAdmin()).page(`/settings/messages/${message?.id}/html`)
   matches(t, shown.text, containing(`<img src="data:image/png;base64,${PNG.toString('base64')}"`))
 })
 
@@ -134,26 +134,26 @@ t.test(
   'an image is recognized by its content; other files and files that are too large are rejected',
   async (t) => {
     const { ada } = await open(t)
-    const refused = async (content: Buffer) => {
+    const rejectionOf = async (content: Buffer) => {
       const { status, json } = await ada.send('POST', LOGO, encoded(content))
       t.equal(status, 422)
       const [error] = json['errors'] as { pointer: string; detail: string }[]
       return `${error?.pointer} ${error?.detail}`
     }
     const svg = Buffer.from('<svg xmlns="http://www.w3.org/2000/svg"><script>1</script></svg>')
-    matches(t, await refused(svg), /^\/logo .*PNG or JPEG.*SVG, are not accepted/)
-    matches(t, await refused(Buffer.from('GIF89a')), /PNG or JPEG/)
-    matches(t, await refused(Buffer.alloc(0)), /is required/)
-    matches(t, await refused(Buffer.concat([PNG, svg])), /its end is missing/)
-    matches(t, await refused(PNG.subarray(0, 40)), /its end is missing/)
-    matches(t, await refused(Buffer.concat([PNG, Buffer.alloc(65_536)])), /at most 64 KiB/)
-    matches(t, await refused(Buffer.from('ffd8ffd9', 'hex')), /damaged/)
+    matches(t, await rejectionOf(svg), /^\/logo .*PNG or JPEG.*SVG, are not accepted/)
+    matches(t, await rejectionOf(Buffer.from('GIF89a')), /PNG or JPEG/)
+    matches(t, await rejectionOf(Buffer.alloc(0)), /is required/)
+    matches(t, await rejectionOf(Buffer.concat([PNG, svg])), /its end is missing/)
+    matches(t, await rejectionOf(PNG.subarray(0, 40)), /its end is missing/)
+    matches(t, await rejectionOf(Buffer.concat([PNG, Buffer.alloc(65_536)])), /at most 64 KiB/)
+    matches(t, await rejectionOf(Buffer.from('ffd8ffd9', 'hex')), /damaged/)
     const wide = Buffer.from(PNG)
     wide.writeUInt32BE(2001, 16)
-    matches(t, await refused(wide), /16 to 2000 pixels wide and high; it is 2001 × 80/)
+    matches(t, await rejectionOf(wide), /16 to 2000 pixels wide and high; it is 2001 × 80/)
     const flat = Buffer.from(PNG)
     flat.writeUInt32BE(15, 20)
-    matches(t, await refused(flat), /it is 320 × 15/)
+    matches(t, await rejectionOf(flat), /it is 320 × 15/)
     matches(t, (await ada.get(PATH)).json, { logo: null })
   },
 )
@@ -237,36 +237,36 @@ t.test('a form uploads the logo, which is served as an image and as nothing else
 t.test(
   'reminders that wait for approval are updated; approved reminders are sent as approved',
   async (t) => {
-    const { engine, backend, admin, ada } = await open(t)
+    const { engine, backend, logInAdmin, ada } = await open(t)
     await ada.send('POST', LOGO, encoded(PNG))
     await engine.invoice('2026-11-02', { number: 'R-7' })
     for (const day of ['05', '12', '23']) await engine.planAndSendAt(`2026-11-${day}T10:00:00.000Z`)
     const approval = async () => {
-      const { data } = (await (await admin()).get('/settings/approvals')).json
+      const { data } = (await (await logInAdmin()).get('/settings/approvals')).json
       const [first] = data as { id: string; seen: string; subject: string }[]
       if (first === undefined) throw new Error('nothing waits for approval')
       return first
     }
     const before = await approval()
     backend.now = new Date('2026-11-23T10:01:00.000Z')
-    await (await admin()).send('PUT', PATH, { name: 'Jansen Billing' })
+    await (await logInAdmin()).send('PUT', PATH, { name: 'Jansen Billing' })
     await engine.send()
     const renamed = await approval()
     t.equal(renamed.id, before.id, 'the reminder did not lapse')
     t.not(renamed.seen, before.seen)
     matches(t, renamed.subject, / – Jansen Billing$/)
-    await (await admin()).send('POST', LOGO, encoded(JPEG))
+    await (await logInAdmin()).send('POST', LOGO, encoded(JPEG))
     await engine.send()
     const current = await approval()
     t.not(current.seen, renamed.seen, 'the approval includes the logo')
     const decide = async (seen: string) =>
-      (await admin()).send('POST', `/settings/approvals/${before.id}/approve`, { seen })
+      (await logInAdmin()).send('POST', `/settings/approvals/${before.id}/approve`, { seen })
     matches(t, await decide(before.seen), { status: 409, json: { code: 'approval_outdated' } })
-    const page = await (await admin()).page(`/settings/approvals/${before.id}`)
+    const page = await (await logInAdmin()).page(`/settings/approvals/${before.id}`)
     matches(t, page.text, /<dt>From<\/dt><dd translate="no">Jansen Billing</)
     t.equal((await decide(current.seen)).status, 200)
-    await (await admin()).send('PUT', PATH, { name: 'Somebody Else' })
-    await (await admin()).send('POST', `${LOGO}/remove`)
+    await (await logInAdmin()).send('PUT', PATH, { name: 'Somebody Else' })
+    await (await logInAdmin()).send('POST', `${LOGO}/remove`)
     await engine.send('2026-11-23T10:05:00.000Z')
     const last = engine.smtp.mails.at(-1)?.mail
     matches(t, last?.from, { name: 'Jansen Billing' })

@@ -168,7 +168,7 @@ t.test('a new role applies from the next request, with a new session token', asy
 })
 
 t.test(
-  'a deactivated person is logged out at once; the last Admin cannot be deactivated',
+  'a deactivated person is logged out immediately; the last Admin cannot be deactivated',
   async (t) => {
     const { backend, admin, member } = await startSettings(t)
     const [ada, mia] = [await logIn(backend, ADMIN), await logIn(backend, MEMBER)]
@@ -227,7 +227,7 @@ t.test('an invitation can be accepted once, with its code', async (t) => {
 })
 
 t.test(
-  'after each wrong password, the next attempt must wait longer, whether or not the user exists',
+  'after five wrong passwords, each further one doubles the wait, whether or not the user exists',
   async (t) => {
     const { backend } = await startSettings(t)
     const startMs = backend.now.getTime()
@@ -370,10 +370,10 @@ t.test('a change is accepted only with the CSRF token of the same session', asyn
   t.equal((await issue({ 'content-type': '' }, formWith(ada.csrf))).status, 415)
   const keys = async () => (await logIn(backend, ADMIN)).get('/settings/api-keys')
   t.strictSame((await keys()).json['data'], [])
-  const own = { origin: 'https://receivables.test', 'sec-fetch-site': 'same-origin' }
-  t.equal((await issue(own, formWith(ada.csrf))).status, 201)
+  const sameOrigin = { origin: 'https://receivables.test', 'sec-fetch-site': 'same-origin' }
+  t.equal((await issue(sameOrigin, formWith(ada.csrf))).status, 201)
   t.equal(
-    (await issue({ ...own, origin: 'null' }, formWith(ada.csrf))).status,
+    (await issue({ ...sameOrigin, origin: 'null' }, formWith(ada.csrf))).status,
     201,
     'browsers send this origin because of our no-referrer policy',
   )

@@ -47,8 +47,8 @@ t.test('an e-mail address belongs to one user, regardless of case', async (t) =>
 })
 
 t.test('an address with an umlaut belongs to one user, however it is written', async (t) => {
-  // Regression: an umlaut of one and of two characters were different addresses, and mail servers without SMTPUTF8
-  // rejected both.
+  // Regression: addresses with a composed and a decomposed umlaut counted as different, and mail servers without
+  // SMTPUTF8 rejected both.
   const database = await openTestDatabase(t)
   const { id } = await database.transaction((tx) =>
     createAccount(tx, { name: 'Acme' }, ACTION_CONTEXT),

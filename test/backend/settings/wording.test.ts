@@ -94,16 +94,16 @@ t.test('an error is shown beside its field, and nothing is saved', async (t) => 
 t.test('after a rejected save without an invoice number, the page names the invoice', async (t) => {
   // Regression: the page said that nothing was owed, although the preview showed a real invoice.
   const { engine, ada } = await open(t)
-  const unknown = { ...WORDING, opening: '{x}', invoice: '' }
-  matches(t, (await ada.submit(PATH, unknown)).text, containing('shows a made-up invoice'))
+  const withUnknownVariable = { ...WORDING, opening: '{x}', invoice: '' }
+  matches(t, (await ada.submit(PATH, withUnknownVariable)).text, containing('shows a made-up invoice'))
   await engine.invoice('2026-11-20', { number: 'R-7' })
-  matches(t, await ada.submit(PATH, unknown), {
+  matches(t, await ada.submit(PATH, withUnknownVariable), {
     status: 422,
     text: /The preview shows invoice <span translate="no">R-7</,
   })
 })
 
-t.test('the default can be restored', async (t) => {
+t.test('the default wording can be restored', async (t) => {
   const { engine, ada } = await open(t)
   const { json: standard } = await ada.get(PATH)
   t.equal((await ada.submit(PATH, WORDING)).status, 303)
@@ -171,12 +171,12 @@ t.test('the preview deducts money on account, as the reminder does', async (t) =
   const older = await engine.invoice('2026-11-10', { debtor_id })
   const payment = { debtor_id, currency: 'EUR', amount: 14_000 }
   await engine.books.create('/api/v1/payments', payment)
-  const shown = async ({ number }: Json) =>
+  const previewOf = async ({ number }: Json) =>
     String(
       (await ada.send('POST', `${PATH}/preview`, { ...WORDING, invoice: number })).json['text'],
     )
-  matches(t, await shown(newer), /We miss €60\.00.*Received on account: -€40\.00/s)
-  t.notMatch(await shown(older), /Received on account/, 'no reminder is sent about this invoice')
+  matches(t, await previewOf(newer), /We miss €60\.00.*Received on account: -€40\.00/s)
+  t.notMatch(await previewOf(older), /Received on account/, 'no reminder is sent about this invoice')
 })
 
 t.test('a test mail is sent to the Admin who requests it, at most ten times an hour', async (t) => {

@@ -57,7 +57,7 @@ t.test('an event is delivered with a signature, and logged', async (t) => {
   )
 })
 
-t.test('after a rotation, both secrets sign until the old one expires', async (t) => {
+t.test('after a rotation, webhooks are signed with both secrets until the old secret expires', async (t) => {
   const webhooks = await openWebhooks(t)
   const { backend } = webhooks.books
   const receiver = await startReceiver(t)
@@ -206,7 +206,7 @@ t.test('Retry-After delays all deliveries to the endpoint', async (t) => {
   matches(t, await webhooks.readEndpoint(row.id), { hold_until: null, failing_since: null })
 })
 
-t.test('events wait while their endpoint is paused', async (t) => {
+t.test('deliveries wait while their endpoint is paused', async (t) => {
   const webhooks = await openWebhooks(t)
   const { backend } = webhooks.books
   const receiver = await startReceiver(t)
@@ -274,7 +274,7 @@ t.test('a delivery of a dead worker is sent when its lease has expired', async (
   await webhooks.untilAll(isDelivered, 'delivered')
 })
 
-t.test('an outcome whose lease another worker has does not disable the endpoint', async (t) => {
+t.test('the late outcome of a worker that has lost its lease does not disable the endpoint', async (t) => {
   // Regression: the endpoint was disabled, although the log showed only the success of the other worker.
   const webhooks = await openWebhooks(t, { attemptMsMax: 60_000 })
   const { promise: isReleased, resolve: release } = Promise.withResolvers<void>()
@@ -296,7 +296,7 @@ t.test('an outcome whose lease another worker has does not disable the endpoint'
 
 // Regression: when a backend reclaimed the deliveries of its killed predecessor, it violated a constraint, and
 // nothing was delivered.
-t.test('the only backend sends the deliveries of its killed predecessor at once', async (t) => {
+t.test('the only backend sends the deliveries of its killed predecessor immediately', async (t) => {
   const webhooks = await openWebhooks(t)
   const { backend } = webhooks.books
   const receiver = await startReceiver(t)

@@ -1,4 +1,4 @@
-// Runs the sample receivers of the webhooks guide exactly as they are written.
+// Runs the code samples of the webhooks guide. They are unchanged, except that the PHP sample lacks its last lines.
 
 import { execFile } from 'node:child_process'
 import { createHmac } from 'node:crypto'
@@ -81,7 +81,7 @@ puts [[headers, body], [headers, body + " "], [{}, body]].map { |h, b| verify(se
   php: {
     file: 'verify.php',
     command: ['php', 'verify.php'],
-    // The guide's last lines, which read a request, are removed.
+    // The last lines of the sample, which read a request, are removed.
     program: (code: string) => `${code.replace(/\n\$headers = [\s\S]*/, '')}
 [, $secret, $json, $body] = $argv;
 $headers = json_decode($json, true);

@@ -18,9 +18,9 @@ t.test('the delivery log is deleted after 30 days, except for pending deliveries
   await webhooks.books.debtor()
   await webhooks.untilAll(({ status }) => status === 'delivered', 'delivered')
   await worker.drain()
-  const waiting = await webhooks.endpoint(receiver.url, ['debtor.created'])
+  const pausedEndpoint = await webhooks.endpoint(receiver.url, ['debtor.created'])
   const actionContext = { actor: OPERATOR, now: backend.now }
-  await database.transaction((tx) => pauseEndpoint(tx, waiting.row, actionContext))
+  await database.transaction((tx) => pauseEndpoint(tx, pausedEndpoint.row, actionContext))
   await webhooks.books.debtor()
 
   webhooks.advanceClock(30 * DAY_MS - 1000)

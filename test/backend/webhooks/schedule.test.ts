@@ -17,7 +17,7 @@ function failure(statusCode: number | null, retryAfter?: string): AttemptResult 
 
 const secondsTo = (at: Date | undefined) => at && (at.getTime() - NOW.getTime()) / 1000
 
-t.test('each delay varies by a tenth, and together they last about three days', async (t) => {
+t.test('each delay varies by up to a tenth, and all delays together last about three days', async (t) => {
   const delays = (random: number) =>
     Array.from({ length: 10 }, (_, n) => secondsTo(nextAttemptAt(n + 1, failure(500), NOW, random)))
   t.strictSame(delays(0.5), [5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400, undefined])
@@ -28,7 +28,7 @@ t.test('each delay varies by a tenth, and together they last about three days', 
 })
 
 t.test(
-  'Retry-After, in seconds or as a date, can only prolong a delay, and to a day at most',
+  'Retry-After, in seconds or as a date, can only prolong a delay, up to one day',
   async (t) => {
     const cases: [text: string, seconds: number][] = [
       ['120', 120],

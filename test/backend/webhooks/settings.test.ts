@@ -149,7 +149,7 @@ t.test('endpoints and deliveries of other accounts are not found', async (t) => 
   for (const response of foreign) matches(t, response, { status: 404, json: { code: 'not_found' } })
 })
 
-t.test('the response to sending a test event contains its result', async (t) => {
+t.test('the response to a request for a test event contains the result of its delivery', async (t) => {
   const { admin, create, receiver } = await open(t)
   const { id, secret } = await create({ events: ['invoice.paid'] })
   receiver.respondWith((_, res) => res.writeHead(418).end('a teapot'))

@@ -4,7 +4,7 @@ import { createSecretBox } from '../../../backend/webhooks/secret-box.ts'
 import { createSigningSecret, signMessage } from '../../../backend/webhooks/signature.ts'
 import { matches, throwsWith } from '../../fixtures/matches.ts'
 
-t.test('a signature equals that of the published test vector', async (t) => {
+t.test('a signature equals the one in the published test vector', async (t) => {
   const message = {
     id: 'msg_p5jXN8AQM9LWM0D4loKWxJek',
     timestampSeconds: 1_614_265_330,

@@ -1,4 +1,4 @@
-// Due deliveries wake the worker at once; its slow poll is only a fallback.
+// Due deliveries wake the worker immediately; its slow poll is only a fallback.
 import t, { type Test } from 'tap'
 import { announce } from '../../../backend/database/announcements.ts'
 import { startDeliveryWorker } from '../../../backend/webhooks/delivery-worker.ts'
@@ -45,7 +45,7 @@ t.test('an event wakes the worker', async (t) => {
   await until(() => receiver.webhooks.length === 1, 'the event is delivered')
 })
 
-t.test('a failed delivery is retried when it is due', async (t) => {
+t.test('a failed delivery is retried when the retry is due, not only at the next poll', async (t) => {
   const webhooks = await openWebhooks(t)
   let attempts = 0
   const receiver = await startReceiver(t, {
