@@ -18,7 +18,7 @@ import { until } from '../../fixtures/service/until.ts'
 
 const actionContext = (backend: TestBackend) => ({ actor: OPERATOR, now: backend.now })
 
-t.test('a call with a principal is authenticated as its key', async (t) => {
+t.test('a call is authenticated as the key that its principal names', async (t) => {
   const backend = await startBackend(t)
   const key = await backend.createKey()
   const { status, json } = await backend.call(key, 'GET', '/api/v1/me')
@@ -193,7 +193,7 @@ t.test('an invalid request id is replaced', async (t) => {
   matches(t, json['request_id'], /^req_[0-9A-Z]{26}$/)
 })
 
-t.test('/me shows when the key was used before this call', async (t) => {
+t.test('/me shows when the key was last used before the call', async (t) => {
   const backend = await startBackend(t)
   const key = await backend.createKey()
   const readMe = async () => (await backend.call(key, 'GET', '/api/v1/me')).json

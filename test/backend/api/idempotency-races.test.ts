@@ -20,7 +20,7 @@ interface Fixture {
   readonly attempt: Attempt
 }
 
-async function open(t: Test, waitMsMax = 60_000): Promise<Fixture> {
+async function openIdempotency(t: Test, waitMsMax = 60_000): Promise<Fixture> {
   const database = await openTestDatabase(t)
   const { id: accountId } = await database.transaction((tx) =>
     createAccount(tx, { name: 'Acme' }, { actor: OPERATOR, now: clock() }),
@@ -44,7 +44,7 @@ function createCountingWrite(respond: () => Promise<string>) {
 }
 
 t.test('a repeat during the first call waits for its response', async (t) => {
-  const { idempotency, attempt } = await open(t)
+  const { idempotency, attempt } = await openIdempotency(t)
   const { promise, resolve } = Promise.withResolvers<string>()
   const { runs, write } = createCountingWrite(() => promise)
   const calls = [1, 2, 3].map(() => idempotency.once(attempt, write))
@@ -62,7 +62,7 @@ t.test('a repeat during the first call waits for its response', async (t) => {
 })
 
 t.test('if the first call is rejected, one of the waiting calls runs', async (t) => {
-  const { idempotency, attempt } = await open(t)
+  const { idempotency, attempt } = await openIdempotency(t)
   let rejections = 2
   const { runs, write } = createCountingWrite(async () => {
     if (rejections-- > 0) throw new Problem('not_found', 'rejected')
@@ -79,7 +79,7 @@ t.test('if the first call is rejected, one of the waiting calls runs', async (t)
 t.test(
   'a repeat that waits too long gets 409 with Retry-After, and the first call continues',
   async (t) => {
-    const { idempotency, attempt } = await open(t, 1)
+    const { idempotency, attempt } = await openIdempotency(t, 1)
     const { promise, resolve } = Promise.withResolvers<string>()
     const { write } = createCountingWrite(() => promise)
     const first = idempotency.once(attempt, write)
@@ -94,7 +94,7 @@ t.test(
 )
 
 t.test('a call with another key or operation is not a repeat', async (t) => {
-  const { idempotency, attempt, database } = await open(t)
+  const { idempotency, attempt, database } = await openIdempotency(t)
   const { write } = createCountingWrite(async () => 'done')
   const others = [{ ...attempt, key: 'l' }, { ...attempt, operation: 'createInvoice' }, attempt]
   for (const other of others) {
@@ -112,7 +112,7 @@ t.test('if another process commits a response first, the call gets it, even if i
     },
   }
   for (const [name, respond] of Object.entries(outcomes)) {
-    const { idempotency: other, database, attempt } = await open(t)
+    const { idempotency: other, database, attempt } = await openIdempotency(t)
     const { write } = createCountingWrite(async () => 'the response')
     const lateDatabase: Database = {
       read: database.read,

@@ -62,7 +62,7 @@ t.test('a look-up returns the principal of a valid key, and records its use', as
   ])
 })
 
-t.test('a look-up that begins after a revocation reports it', async (t) => {
+t.test('a look-up that begins after a revocation reports that the key is revoked', async (t) => {
   const backend = await startBackend(t)
   const key = await backend.createKey()
   matches(t, await lookUp(backend, key.secret), { json: { revoked: false } })

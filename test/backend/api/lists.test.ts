@@ -49,7 +49,7 @@ t.test('the pages of a list contain each row exactly once, in either order', asy
   }
 })
 
-t.test('a full page that is the last one has no next page', async (t) => {
+t.test('a full last page has no next page', async (t) => {
   const books = await openBooksWithDebtors(t, 2)
   matches(t, await books.read('/api/v1/debtors?limit=2'), { has_more: false, next_cursor: null })
   matches(t, await books.read('/api/v1/debtors?limit=1'), {
@@ -58,7 +58,7 @@ t.test('a full page that is the last one has no next page', async (t) => {
   })
 })
 
-t.test('rows created while a client reads pages do not shift them', async (t) => {
+t.test('rows that are created while a client reads pages do not shift the next page', async (t) => {
   const books = await openBooksWithDebtors(t, 4)
   const first = await books.read('/api/v1/debtors?limit=2')
   await books.debtor({ name: 'New' })

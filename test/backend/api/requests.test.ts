@@ -81,7 +81,7 @@ t.test('checks run in a fixed order, and the first that fails decides the respon
   }
 })
 
-t.test('writes to a read-only account are rejected with its status', async (t) => {
+t.test('the rejection of a write to a read-only account contains the status of the account', async (t) => {
   for (const status of ['trial_paused', 'suspended', 'cancelled'] as const) {
     const books = await openBooks(t, { status })
     for (const path of [DEBTORS, '/api/v1/invoices', PAYMENTS]) {

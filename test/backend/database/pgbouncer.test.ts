@@ -109,7 +109,7 @@ t.test('behind PgBouncer in transaction mode', { skip: PGBOUNCER_PROBLEM }, asyn
   )
 
   await t.test(
-    'a transaction that is rolled back does not affect the next one in its session',
+    'a transaction that is rolled back does not affect the next transaction of the same session',
     async (t) => {
       const database = await openTestDatabase(t, { url, directUrl })
       const transactions = Array.from({ length: 20 }, (_, n) =>

@@ -39,7 +39,7 @@ async function createDatabase(): Promise<URL> {
   return new URL((await copyTemplate(server.url('postgres'))).url)
 }
 
-async function open(t: Test, url: URL, details: Readonly<Record<string, string>> = {}) {
+async function openWithRows(t: Test, url: URL, details: Readonly<Record<string, string>> = {}) {
   const database = await openTestDatabase(t, { url: url.href })
   await database.transaction(async (tx) => {
     for (const [id, detail] of Object.entries(details)) await insertRow(tx, id, detail)
@@ -57,7 +57,7 @@ async function connect(t: Test, url: URL): Promise<pg.Client> {
 
 const idsOf = (rows: readonly { readonly id: string }[]) => rows.map(({ id }) => id)
 
-/** Reads `count` rows at once. Resolves with the ids that each read found. */
+/** Starts `count` reads in one turn of the event loop. Resolves with the ids that each read found. */
 async function readMany({ read }: OpenDatabase, count: number) {
   const ids = Array.from({ length: count }, (_, n) => `note_${n}`)
   return await Promise.all(ids.map(async (id) => idsOf(await findAuditRow(read, { id }))))
@@ -66,7 +66,7 @@ async function readMany({ read }: OpenDatabase, count: number) {
 t.test('many reads in one turn of the event loop each get their own rows, as stored', async (t) => {
   const texts = ['', '"quoted" \\ \u2028 \u{1f600}', "it's $1", '{"json": [1]}', '{a,b}', 'null']
   const details = Array.from({ length: 100 }, (_, n) => [`note_${n}`, texts[n % texts.length]])
-  const { read } = await open(t, await createDatabase(), Object.fromEntries(details))
+  const { read } = await openWithRows(t, await createDatabase(), Object.fromEntries(details))
   const ids = [...details.map(([id = '']) => id), 'note_absent', 'note_7', 'note_7']
   const found = await Promise.all(ids.map((id) => findAuditRow(read, { id })))
   const single = await Promise.all(
@@ -80,7 +80,7 @@ t.test('many reads in one turn of the event loop each get their own rows, as sto
 })
 
 t.test('equal reads in one turn of the event loop do not share row objects', async (t) => {
-  const { read } = await open(t, await createDatabase(), { a: '{}' })
+  const { read } = await openWithRows(t, await createDatabase(), { a: '{}' })
   const [[first], [second]] = await Promise.all([
     findAuditRow(read, { id: 'a' }),
     findAuditRow(read, { id: 'a' }),
@@ -90,7 +90,7 @@ t.test('equal reads in one turn of the event loop do not share row objects', asy
 })
 
 t.test('a read that fails does not fail the reads that are sent with it', async (t) => {
-  const { read } = await open(t, await createDatabase(), { a: '1', b: 'none', c: '3' })
+  const { read } = await openWithRows(t, await createDatabase(), { a: '1', b: 'none', c: '3' })
   const outcomes = await Promise.allSettled(['a', 'b', 'c'].map((id) => readNumber(read, { id })))
   t.strictSame(
     outcomes.map((outcome) =>
@@ -101,7 +101,7 @@ t.test('a read that fails does not fail the reads that are sent with it', async 
 })
 
 t.test('a read that begins after a commit sees the new row, even under load', async (t) => {
-  const database = await open(t, await createDatabase())
+  const database = await openWithRows(t, await createDatabase())
   let isReading = true
   const others = Array.from({ length: 20 }, async (_, n) => {
     while (isReading) await findAuditRow(database.read, { id: `note_${n}` })
@@ -116,7 +116,7 @@ t.test('a read that begins after a commit sees the new row, even under load', as
 
 t.test('a slow read delays no other reads, and is sent again once if its connection is lost', async (t) => {
   const url = await createDatabase()
-  const { read } = await open(t, url, { a: '{}' })
+  const { read } = await openWithRows(t, url, { a: '{}' })
   const operator = await connect(t, url)
   let isSettled = false
   const slow = read
@@ -160,7 +160,7 @@ t.test('a slow read delays no other reads, and is sent again once if its connect
 
 t.test('reads continue while columns are added', async (t) => {
   const url = await createDatabase()
-  const database = await open(t, url, { note_0: '{}' })
+  const database = await openWithRows(t, url, { note_0: '{}' })
   const operator = await connect(t, url)
   await readMany(database, 3)
   await findAuditRow(database.read, { id: 'note_0' })
@@ -237,12 +237,12 @@ interface Fetch {
 const listNotes = (read: Reader, after: string) => readNotes(read, { after }, { fetch: 3 })
 
 t.test(
-  'pages that are read at once have the same rows as pages that are read one by one',
+  'pages that are read concurrently have the same rows as pages that are read one by one',
   async (t) => {
     const texts = ['', '"quoted" \\ \u2028 \u{1f600}', "it's $1 and $2", '{"json": [1]}', 'null']
     const ids = Array.from({ length: 20 }, (_, n) => `note_${String(n).padStart(2, '0')}`)
     const details = Object.fromEntries(ids.map((id, n) => [id, texts[n % texts.length] ?? '']))
-    const { read } = await open(t, await createDatabase(), details)
+    const { read } = await openWithRows(t, await createDatabase(), details)
     const alone: unknown[] = []
     for (const id of ids) alone.push(await listNotes(read, id))
     t.equal(alone.flat().length, 54)
@@ -262,7 +262,7 @@ t.test(
 )
 
 t.test('a number that cannot be represented exactly fails only its page', async (t) => {
-  const { read } = await open(t, await createDatabase(), { a: '9007199254740993', b: '12' })
+  const { read } = await openWithRows(t, await createDatabase(), { a: '9007199254740993', b: '12' })
   const readNumbers = preparedPage((read: Reader, { id }: { id: string }, _: object) =>
     read
       .selectFrom('audit_log')
@@ -279,10 +279,10 @@ t.test('a number that cannot be represented exactly fails only its page', async 
 
 // Regression: parsing and planning a page cost the server twice as much as reading it.
 t.test(
-  'the plan of a page is reused, and equal pages in one turn of the event loop are one statement',
+  'the plan of a page is reused, and equal pages in one turn of the event loop cause one statement',
   async (t) => {
     const url = await createDatabase()
-    const { read } = await open(t, url, { a: '1', b: '2' })
+    const { read } = await openWithRows(t, url, { a: '1', b: '2' })
     const operator = await connect(t, url)
     await operator.query('create extension pg_stat_statements')
     await listNotes(read, '')
@@ -303,7 +303,7 @@ t.test(
 
 t.test('a connection that is lost during grouped reads fails none of them', async (t) => {
   const url = await createDatabase()
-  await open(t, url, Object.fromEntries(Array.from({ length: 64 }, (_, n) => [`note_${n}`, '{}'])))
+  await openWithRows(t, url, Object.fromEntries(Array.from({ length: 64 }, (_, n) => [`note_${n}`, '{}'])))
   const proxy = await startCuttingProxy(t, server.port)
   url.port = String(proxy.port)
   const database = await openTestDatabase(t, { url: url.href })
@@ -316,7 +316,7 @@ t.test('a connection that is lost during grouped reads fails none of them', asyn
 
 t.test('reads fail while the server is a standby', async (t) => {
   const url = await createDatabase()
-  const database = await open(t, url, { note_0: '{}' })
+  const database = await openWithRows(t, url, { note_0: '{}' })
   t.strictSame(await readMany(database, 1), [['note_0']])
   await server.stop()
   writeFileSync(join(server.data, 'standby.signal'), '')

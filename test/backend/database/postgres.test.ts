@@ -71,7 +71,7 @@ t.test('a transaction rejects with the error of a prepared write that failed', a
 })
 
 t.test(
-  'a write that violates a constraint is undone alone, even if other writes were sent with it',
+  'if a write violates a constraint, only this write is undone, even if others were sent with it',
   async (t) => {
     const [database] = await openTwoDatabases(t)
     await database.transaction((tx) => insertRow(tx, 'a'))

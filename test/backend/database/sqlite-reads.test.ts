@@ -5,7 +5,7 @@ import { matches, rejectsWith } from '../../fixtures/matches.ts'
 import { insertRow, openTestDatabase } from '../../fixtures/service/database.ts'
 
 /** Opens SQLite, even if the tests run on PostgreSQL. `details` maps the id of each row to its detail. */
-async function open(t: Test, details: Readonly<Record<string, string>> = {}) {
+async function openSqliteWithRows(t: Test, details: Readonly<Record<string, string>> = {}) {
   const database = await openTestDatabase(t, { url: `sqlite:${join(t.testdir(), 'test.db')}` })
   await database.transaction(async (tx) => {
     for (const [id, detail] of Object.entries(details)) await insertRow(tx, id, detail)
@@ -17,7 +17,7 @@ async function open(t: Test, details: Readonly<Record<string, string>> = {}) {
 
 t.test('many reads in one turn of the event loop each get their own rows', async (t) => {
   const ids = Array.from({ length: 100 }, (_, n) => `note_${n}`)
-  const { read, find } = await open(t, Object.fromEntries(ids.map((id) => [id, `of ${id}`])))
+  const { read, find } = await openSqliteWithRows(t, Object.fromEntries(ids.map((id) => [id, `of ${id}`])))
   const requestedIds = [...ids, 'note_absent']
   const count = () => read.selectFrom('audit_log').select(({ fn }) => fn.countAll().as('all'))
   const [found, [total]] = await Promise.all([
@@ -41,7 +41,7 @@ t.test('rows have the stored values, in the requested order', async (t) => {
     '12',
     'null',
   ]
-  const { read } = await open(t, Object.fromEntries(texts.map((text, n) => [`note_${n}`, text])))
+  const { read } = await openSqliteWithRows(t, Object.fromEntries(texts.map((text, n) => [`note_${n}`, text])))
   const numbers = [0, -1, 1.5, Number.MAX_SAFE_INTEGER]
   const select = (number: number) =>
     read
@@ -60,7 +60,7 @@ t.test('rows have the stored values, in the requested order', async (t) => {
 })
 
 t.test('a read that fails does not fail the reads that run together with it', async (t) => {
-  const { read } = await open(t, { note: '{"a": 1}' })
+  const { read } = await openSqliteWithRows(t, { note: '{"a": 1}' })
   const select = (path: string) =>
     read
       .selectFrom('audit_log')
@@ -76,7 +76,7 @@ t.test(
   'many pages in one turn of the event loop each get their own rows, in the requested order',
   async (t) => {
     const ids = Array.from({ length: 30 }, (_, n) => `note_${String(n).padStart(2, '0')}`)
-    const { read } = await open(t, Object.fromEntries(ids.map((id) => [id, `["${id}"]`])))
+    const { read } = await openSqliteWithRows(t, Object.fromEntries(ids.map((id) => [id, `["${id}"]`])))
     const page = (after: string, limit: number) =>
       read
         .selectFrom('audit_log')
@@ -103,7 +103,7 @@ t.test(
 )
 
 t.test('a page that fails does not fail the pages that are read together with it', async (t) => {
-  const { read } = await open(t, { note: '{"a": 1}' })
+  const { read } = await openSqliteWithRows(t, { note: '{"a": 1}' })
   const page = (path: string) =>
     read
       .selectFrom('audit_log')
@@ -120,7 +120,7 @@ t.test('a page that fails does not fail the pages that are read together with it
 })
 
 t.test('a read that begins after a commit sees the new row, even under load', async (t) => {
-  const { transaction, find } = await open(t)
+  const { transaction, find } = await openSqliteWithRows(t)
   let isReading = true
   const others = Array.from({ length: 20 }, async (_, n) => {
     while (isReading) await find(`note_${n}`)
@@ -134,7 +134,7 @@ t.test('a read that begins after a commit sees the new row, even under load', as
 })
 
 t.test('a long transaction does not delay reads', async (t) => {
-  const { find, transaction } = await open(t, { note_1: 'before' })
+  const { find, transaction } = await openSqliteWithRows(t, { note_1: 'before' })
   const begun = Promise.withResolvers<void>()
   const mayCommit = Promise.withResolvers<void>()
   const long = transaction(async (tx) => {
@@ -157,7 +157,7 @@ t.test('a long transaction does not delay reads', async (t) => {
 })
 
 t.test('reads that arrive while a transaction fails succeed', async (t) => {
-  const { find, transaction } = await open(t, { note_1: 'before' })
+  const { find, transaction } = await openSqliteWithRows(t, { note_1: 'before' })
   const reads: ReturnType<typeof find>[] = []
   const begun = Promise.withResolvers<void>()
   const failing = transaction(async (tx) => {

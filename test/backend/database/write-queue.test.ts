@@ -21,7 +21,7 @@ import { until } from '../../fixtures/service/until.ts'
 const UNAVAILABLE = { code: 'service_unavailable', headers: { 'retry-after': '1' } }
 
 /** Opens SQLite, even if the tests run on PostgreSQL. */
-async function open(t: Test, options: Partial<DatabaseOptions> = {}) {
+async function openSqlite(t: Test, options: Partial<DatabaseOptions> = {}) {
   return openTestDatabase(t, { url: `sqlite:${join(t.testdir(), 'test.db')}`, ...options })
 }
 
@@ -55,7 +55,7 @@ async function commitTogether(database: OpenDatabase, ids: readonly string[]): P
 }
 
 t.test('queued transactions are committed together', async (t) => {
-  const database = await open(t)
+  const database = await openSqlite(t)
   const ids: string[] = []
   // On a busy machine, the first transaction may exceed the time limit of a group (50 ms).
   await until(() => {
@@ -67,7 +67,7 @@ t.test('queued transactions are committed together', async (t) => {
 })
 
 t.test('a long transaction is committed before the next one begins', async (t) => {
-  const database = await open(t)
+  const database = await openSqlite(t)
   const blockerMayEnd = Promise.withResolvers<void>()
   const blocker = database.transaction(() => blockerMayEnd.promise)
   let isCommitted = false
@@ -91,7 +91,7 @@ t.test('a long transaction is committed before the next one begins', async (t) =
 })
 
 t.test('queued transactions run in the order in which they were queued', async (t) => {
-  const database = await open(t)
+  const database = await openSqlite(t)
   const runs: string[] = []
   let isPaying = true
   const payers = Array.from({ length: 200 }, async () => {
@@ -104,7 +104,7 @@ t.test('queued transactions run in the order in which they were queued', async (
 })
 
 t.test('a transaction that waits too long in the queue is rejected and never runs', async (t) => {
-  const database = await open(t, { waitMsMax: 500 })
+  const database = await openSqlite(t, { waitMsMax: 500 })
   const blockerMayEnd = Promise.withResolvers<void>()
   const blocker = database.transaction(() => blockerMayEnd.promise)
   await rejectsWith(
@@ -137,7 +137,7 @@ t.test('a transaction that waits too long for another process counts as lost, no
 })
 
 t.test('a full disk undoes the whole group of transactions, and only the group', async (t) => {
-  const database = await open(t)
+  const database = await openSqlite(t)
   await database.transaction((tx) => insertRow(tx, 'before'))
   const fillUp = async (tx: Transaction) => {
     // The limit ends with the group, because the database then replaces the connection.
@@ -185,7 +185,7 @@ async function copyAuditRow(tx: Transaction, from: string, ...ids: readonly stri
 }
 
 t.test('if a write in a combined statement fails, only the transaction of that write is undone', async (t) => {
-  const database = await open(t)
+  const database = await openSqlite(t)
   await database.transaction((tx) => insertRow(tx, 'a'))
   const violation = { name: 'ConstraintViolation', columns: ['audit_log.id'] }
   // In the first round the writes run one by one; later, the same writes run as one statement.
@@ -214,7 +214,7 @@ t.test('if a write in a combined statement fails, only the transaction of that w
 })
 
 t.test('a transaction with a failed write is undone, even if it catches the error', async (t) => {
-  const database = await open(t)
+  const database = await openSqlite(t)
   await database.transaction((tx) => insertRow(tx, 'a'))
   const catching = database.transaction(async (tx) => {
     await insertRow(tx, 'b')
@@ -226,7 +226,7 @@ t.test('a transaction with a failed write is undone, even if it catches the erro
 })
 
 t.test('a read sees earlier writes of its transaction, even those of a trigger', async (t) => {
-  const database = await open(t)
+  const database = await openSqlite(t)
   const now = new Date('2026-11-21T10:15:00.000Z')
   await database.transaction(async (tx) => {
     const account = await createAccount(tx, { name: 'Acme Ltd' }, { actor: OPERATOR, now })
@@ -247,7 +247,7 @@ const insertWithCommonTableExpression = prepared((tx: Transaction, row: AuditRow
 
 // Regression: after such writes, the next group of transactions was rejected with 503.
 t.test('writes that cannot be combined into one statement run one by one', async (t) => {
-  const database = await open(t)
+  const database = await openSqlite(t)
   await database.transaction((tx) => insertRow(tx, 'a'))
   for (const round of ['1', '2', '3']) {
     await database.transaction(async (tx) => {

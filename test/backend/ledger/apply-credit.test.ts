@@ -41,7 +41,7 @@ t.test('money on account pays open invoices, the oldest due date first', async (
   t.equal((await books.read(`/api/v1/invoices/${dollars.id}`)).status, 'open')
 })
 
-t.test('a surplus pays other invoices, after the one that the payment names', async (t) => {
+t.test('the surplus of a payment pays other invoices, after the invoice that the payment names', async (t) => {
   const { books, invoiceDue } = await openWithMode(t)
   const named = await invoiceDue('2026-10-01')
   const other = await invoiceDue('2026-10-02')

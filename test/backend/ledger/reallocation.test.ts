@@ -262,7 +262,7 @@ t.test(
   },
 )
 
-t.test('if the same money is allocated twice at once, one allocation is rejected', async (t) => {
+t.test('of two concurrent allocations of the same money, one is rejected', async (t) => {
   const ledger = await openLedger(t)
   const [one, two] = [await ledger.invoice(), await ledger.invoice()]
   const { id } = await ledger.pay({ debtor_id: ledger.debtor.id, amount: 10_000 })

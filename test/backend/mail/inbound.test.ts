@@ -163,7 +163,7 @@ t.test(
 )
 
 t.test('a soft bounce also undoes an earlier report of delivery', async (t) => {
-  // Regression: the queued message still had the time of its delivery, and would be `delivered` as soon as it is sent.
+  // Regression: the queued message still had the time of its delivery, and became `delivered` when it was sent.
   const service = await startMailService(t)
   const { id } = await createSentReminder(service)
   await service.post(deliveryReport({ messageId: id, action: 'delivered', status: '2.1.5' }))

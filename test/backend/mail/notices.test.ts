@@ -103,7 +103,7 @@ t.test('without a mail server, the link is shown and nothing is mailed', async (
 })
 
 t.test('in a rehearsal no notice is mailed, and links are shown instead', async (t) => {
-  const open = async (isRehearsal: boolean) => {
+  const startService = async (isRehearsal: boolean) => {
     const smtp = await startSmtpServer(t)
     const service = await startMailService(t, smtp.url, isRehearsal)
     const ada = await logInAdmin(service)
@@ -111,8 +111,8 @@ t.test('in a rehearsal no notice is mailed, and links are shown instead', async 
     service.mailServices.start()
     return { smtp, service, ada }
   }
-  const rehearsal = await open(true)
-  const { smtp } = await open(false)
+  const rehearsal = await startService(true)
+  const { smtp } = await startService(false)
   await until(() => smtp.mails.length === 1, 'the notice is mailed outside of a rehearsal')
   const { ada, service } = rehearsal
   const invited = await ada.send('POST', '/settings/people', {

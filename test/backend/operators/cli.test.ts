@@ -98,7 +98,7 @@ t.test('a password is read from standard input', async (t) => {
   t.ok(await canLogIn(t, url, 'ada@example.org'))
 })
 
-t.test('a password is requested on a terminal, which does not show it', async (t) => {
+t.test('a password is requested on a terminal, which does not show the password', async (t) => {
   const { directory, url, json } = prepareCli(t)
   const { id } = await json('accounts', 'create', '--name', 'Acme')
   const create = ['users', 'create', '--account', id, '--email', 'ada@example.org']
@@ -215,7 +215,7 @@ t.test('a rejection is explained, with exit code 1', async (t) => {
   })
 })
 
-t.test('help lists the commands, and explains a single one', async (t) => {
+t.test('help lists the commands, and explains a single command', async (t) => {
   const { run } = prepareCli(t)
   const { code, stdout } = await run('--help')
   t.equal(code, 0)

@@ -54,7 +54,7 @@ t.test('a second run posts nothing', async (t) => {
   )
 })
 
-t.test('two imports at once record nothing twice, and each counts its own records', async (t) => {
+t.test('two concurrent imports record nothing twice, and each counts only what it recorded', async (t) => {
   const service = await startService(t)
   const runs = await Promise.all([runImport(service), runImport(service)])
   t.strictSame(countsOf(service.rows), { debtors: 7, invoices: 30, payments: 20 })

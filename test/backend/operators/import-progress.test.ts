@@ -43,7 +43,7 @@ t.test('a line of progress shows the count, the rate and the remaining time', as
   )
 })
 
-t.test('on a terminal, progress is one line that is redrawn within the width', async (t) => {
+t.test('on a terminal, progress is one line, which is redrawn and cut to the width of the terminal', async (t) => {
   const written: string[] = []
   const progress = createProgress({
     ...{ isTTY: true, columns: 20 },

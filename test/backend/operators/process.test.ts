@@ -42,7 +42,7 @@ t.test('a backend reports its ports, is ready, and drains on a signal', async (t
 // Regression: a connection stayed open after its last response, so the next request on it could be lost.
 t.test('each response of a backend that drains closes its connection', async (t) => {
   const backend = await startProcess(t, 'backend/main.ts', environment(t))
-  const open = async () => {
+  const openSocket = async () => {
     const socket = connect(backend.port, '127.0.0.1')
     t.teardown(() => socket.destroy())
     await once(socket, 'connect')
@@ -53,7 +53,7 @@ t.test('each response of a backend that drains closes its connection', async (t)
     const [response] = await once(socket, 'data')
     return String(response)
   }
-  const [idle, busy] = [await open(), await open()]
+  const [idle, busy] = [await openSocket(), await openSocket()]
   const request = 'GET /healthz HTTP/1.1\r\nHost: backend.test\r\n\r\n'
   const unfinished = `POST / HTTP/1.1\r\nHost: backend.test\r\n${SIGNATURE_HEADER}: x\r\nContent-Length: 2\r\n\r\n{`
   busy.write(unfinished)

@@ -117,7 +117,7 @@ t.test('a reminder whose text is not written yet cannot be approved', async (t) 
   })
 })
 
-t.test('if two people decide at once, one decision counts', async (t) => {
+t.test('if two people decide at the same time, one decision is rejected', async (t) => {
   const { engine, approval } = await startWithApproval(t)
   const { id } = approval.message
   const outcomes = await Promise.allSettled([

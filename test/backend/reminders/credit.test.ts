@@ -67,7 +67,7 @@ t.test('a payment on account cancels planned reminders in its own transaction', 
   t.strictSame(await log(engine), ['friendly:cancelled', 'friendly:credit_on_account'])
 })
 
-t.test('a surplus on one invoice covers the others, the oldest due date first', async (t) => {
+t.test('the surplus of a payment covers other invoices, the oldest due date first', async (t) => {
   const engine = await startEngine(t)
   engine.books.backend.now = new Date(BEFORE_EIGHT)
   const { id: debtor_id } = await engine.debtor()

@@ -24,7 +24,7 @@ t.test('each stage of reminder is sent once about an overdue invoice', async (t)
       '2026-11-23T14:00:00.000Z',
       '2026-12-07T14:00:00.000Z',
     ],
-    'the last two are sent as soon as they are approved',
+    'the last two are sent at the first run after their approval',
   )
   t.equal(engine.smtp.mails.length, 4)
   matches(t, (await engine.books.read(`/api/v1/invoices/${invoice.id}`)).chasing, {

@@ -118,7 +118,7 @@ t.test('one message covers all due invoices; firm and final reminders are separa
   )
 })
 
-t.test('a debtor gets one message a day, and the next on the following day', async (t) => {
+t.test('a debtor gets at most one message a day, and the next one on the following day', async (t) => {
   const debtor = debtorIn({ invoices: [invoiceIn('2026-11-20')], lastSentOn: '2026-11-24' })
   matches(t, planDebtor(debtor, NOON), {
     messages: [],

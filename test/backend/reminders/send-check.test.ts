@@ -155,7 +155,7 @@ t.test('debtors of a demo account or with a reserved address are never contacted
 })
 
 t.test(
-  'a reminder without a usable address is logged once, and sent when the debtor has one',
+  'a reminder to a debtor without an address is logged once, and sent when the debtor has one',
   async (t) => {
     const engine = await startEngine(t)
     const { id: debtor_id } = await engine.books.debtor({ email: null })

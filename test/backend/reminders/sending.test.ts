@@ -207,7 +207,7 @@ t.test(
 )
 
 t.test(
-  'if a connection breaks after the mail was received, it is sent once more; then it counts as failed',
+  'if connections break after the server has received the mail, it is sent twice; then it counts as failed',
   async (t) => {
     const engine = await startEngine(t)
     await engine.invoice('2026-11-19')
@@ -253,7 +253,7 @@ t.test(
   },
 )
 
-t.test('a debtor gets one message a day, and none at night', async (t) => {
+t.test('a debtor gets at most one message a day, and none at night', async (t) => {
   const engine = await startEngine(t)
   const { id: debtor_id } = await engine.debtor()
   await engine.invoice('2026-11-19', { debtor_id })

@@ -12,7 +12,7 @@ interface Route {
   readonly path: string
 }
 
-// Only methods and paths are read, so that the routes need no services.
+// Only methods and paths are read, so the routes need no services.
 const options: unknown = { baseUrl: BASE_URL, log: SILENT, webhooks: {} }
 const ROUTES: readonly Route[] = settingsRoutes(options as SettingsOptions)
   .map(({ method, path }) => ({ method: String(method), path }))

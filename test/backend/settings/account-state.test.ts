@@ -55,8 +55,8 @@ t.test(
       matches(t, text, /contact the operator/i)
       matches(t, text, new RegExp(account.id))
       t.notMatch(text, /Resume the trial<\/button>/)
-      const refused = await ada.send('POST', '/settings/account-state/resume')
-      t.equal(refused.json['code'], 'validation_failed')
+      const rejected = await ada.send('POST', '/settings/account-state/resume')
+      t.equal(rejected.json['code'], 'validation_failed')
       const { json } = await ada.get('/settings/account-state')
       t.strictSame(json, { object: 'account_state', status, read_only: true })
     }

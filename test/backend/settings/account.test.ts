@@ -6,7 +6,7 @@ import { ADMIN, createUserIn, logIn, MEMBER } from '../../fixtures/service/setti
 
 const PATH = '/settings/account'
 
-async function open(t: Test) {
+async function startWithUsers(t: Test) {
   const engine = await startEngine(t)
   const { backend, accountId } = engine.books
   await createUserIn(backend, accountId, ADMIN, 'admin')
@@ -15,7 +15,7 @@ async function open(t: Test) {
 }
 
 t.test('an Admin changes the account, and new invoices have the new defaults', async (t) => {
-  const { engine, ada } = await open(t)
+  const { engine, ada } = await startWithUsers(t)
   const before = (await ada.get(PATH)).json
   const change = { name: '  Globex Ltd ', default_currency: 'SEK', payment_terms_days: 14 }
   const changed = await ada.send('POST', PATH, change)
@@ -38,7 +38,7 @@ t.test('an Admin changes the account, and new invoices have the new defaults', a
 })
 
 t.test('the time zone determines when an invoice becomes overdue', async (t) => {
-  const { engine, ada } = await open(t)
+  const { engine, ada } = await startWithUsers(t)
   const { id } = await engine.invoice('2026-11-16')
   const isOverdue = async () => (await engine.books.read(`/api/v1/invoices/${id}`))['is_overdue']
   await engine.planAndSendAt('2026-11-16T23:30:00.000Z')
@@ -49,7 +49,7 @@ t.test('the time zone determines when an invoice becomes overdue', async (t) => 
 })
 
 t.test('an error is shown beside its field, and nothing is saved', async (t) => {
-  const { ada } = await open(t)
+  const { ada } = await startWithUsers(t)
   const before = (await ada.get(PATH)).json
   for (const [name, value] of [
     ['name', ' '],
@@ -80,7 +80,7 @@ t.test('an error is shown beside its field, and nothing is saved', async (t) => 
 })
 
 t.test('Members can only read the account', async (t) => {
-  const { backend, ada } = await open(t)
+  const { backend, ada } = await startWithUsers(t)
   const mia = await logIn(backend, MEMBER)
   matches(t, await mia.send('POST', PATH, { name: 'Mine' }), {
     status: 403,

@@ -14,7 +14,7 @@ const ROWS = [
 const FILE = [HEAD, ...ROWS].join('\r\n')
 const OPTIONS = { date_format: 'YYYY-MM-DD', currency: 'EUR' }
 
-async function open(t: Test, overrides: Parameters<typeof startSettings>[1] = {}) {
+async function startImporting(t: Test, overrides: Parameters<typeof startSettings>[1] = {}) {
   const { backend, account } = await startSettings(t, overrides)
   const key = await backend.issueKey(account.id)
   const ada = await logIn(backend, ADMIN)
@@ -42,7 +42,7 @@ async function open(t: Test, overrides: Parameters<typeof startSettings>[1] = {}
 }
 
 t.test('a file is first compared, and then recorded only once', async (t) => {
-  const { send, list, ada } = await open(t)
+  const { send, list, ada } = await startImporting(t)
   const preview = await send(FILE)
   t.equal(preview.status, 200)
   t.strictSame(preview.json['missing'], { customers: 2, invoices: 3, payments: 1 })
@@ -79,8 +79,8 @@ t.test('a file is first compared, and then recorded only once', async (t) => {
   matches(t, audit.text, /Imported a file/)
 })
 
-t.test('the preview of a file says what would be recorded, and escapes its values', async (t) => {
-  const { upload, list } = await open(t)
+t.test('the preview of a file says how many records it will create, and escapes its values', async (t) => {
+  const { upload, list } = await startImporting(t)
   const { status, text } = await upload(FILE)
   t.equal(status, 200)
   matches(t, text, /The file has 3 invoices of 2 customers/)
@@ -98,7 +98,7 @@ t.test('the preview of a file says what would be recorded, and escapes its value
 })
 
 t.test('every error is reported with its line, and nothing is recorded', async (t) => {
-  const { upload, send, list } = await open(t)
+  const { upload, send, list } = await startImporting(t)
   const file = [HEAD, '1001,C-1,,,2026-10-01,2026-10-31,12,50,', '1002,C-1,,,1.11.2026,,x,'].join(
     '\n',
   )
@@ -128,7 +128,7 @@ t.test('every error is reported with its line, and nothing is recorded', async (
 })
 
 t.test('importing a corrected file corrects the records', async (t) => {
-  const { send, list } = await open(t)
+  const { send, list } = await startImporting(t)
   await send(FILE, { step: 'record' })
   const corrected = FILE.replace('2026-12-01', '2026-12-15').replace(
     'ap@jansen.example',
@@ -161,7 +161,7 @@ t.test(
   'a large file is recorded in steps, each of which continues where the previous step ended',
   async (t) => {
     let ms = Date.parse('2026-11-21T10:15:00Z')
-    const { send, upload } = await open(t, {
+    const { send, upload } = await startImporting(t, {
       clock: () => {
         ms += 900
         return new Date(ms)
@@ -185,7 +185,7 @@ t.test(
 )
 
 t.test('only an Admin can import, and only with the CSRF token of the session', async (t) => {
-  const { backend, ada, upload } = await open(t)
+  const { backend, ada, upload } = await startImporting(t)
   const mia = await logIn(backend, MEMBER)
   t.equal((await mia.send('POST', PATH, { ...OPTIONS, file: FILE })).status, 403)
   t.equal((await mia.page(PATH)).status, 403)

@@ -53,15 +53,15 @@ t.test(
       payment_terms_days: '14',
     }
     const wrong = { ...entered, email: 'nowhere', country: 'ZZ', payment_terms_days: 'soon' }
-    const refused = await submit(
+    const rejected = await submit(
       settings,
       ada,
       '/settings/customers',
       formOf(form, '/settings/customers', wrong),
     )
-    matches(t, refused, { status: 422, text: containing('E-mail must be one e-mail address') })
+    matches(t, rejected, { status: 422, text: containing('E-mail must be one e-mail address') })
     for (const message of ['Country must be', 'Payment terms must be', 'value="nowhere"']) {
-      matches(t, refused.text, containing(message))
+      matches(t, rejected.text, containing(message))
     }
     const fields = formOf(form, '/settings/customers', entered)
     const clicks = await Promise.all(
@@ -146,7 +146,7 @@ t.test(
   },
 )
 
-t.test('an invoice can be changed, and its new due date applies', async (t) => {
+t.test('an invoice can be changed, and is not overdue after its due date is moved', async (t) => {
   const settings = await startMoneySettings(t)
   const { ada } = settings
   const invoice = await settings.invoice({ ...PAST_DUE, notes: 'Old' })

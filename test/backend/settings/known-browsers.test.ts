@@ -10,7 +10,7 @@ const BEN = 'ben@acme.nl'
 const DAY_MS = 86_400_000
 const FIREFOX = 'Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:140.0) Gecko/20100101 Firefox/140.0'
 
-async function open(t: Test) {
+async function startWithAdmins(t: Test) {
   const engine = await startEngine(t)
   const { backend, accountId } = engine.books
   for (const email of [ADA, BEN]) await createUserIn(backend, accountId, email, 'admin')
@@ -32,14 +32,14 @@ async function open(t: Test) {
   return { engine, backend, logIn, mailNotices }
 }
 
-const browserOf = (response: Response) => cookieOf(response, 'browser')
+const browserCookieOf = (response: Response) => cookieOf(response, 'browser')
 
 t.test(
   'a login with an unknown browser causes a mail with details; a login with a known browser does not',
   async (t) => {
-    const { logIn, mailNotices } = await open(t)
+    const { logIn, mailNotices } = await startWithAdmins(t)
     const first = await logIn(ADA)
-    const cookie = browserOf(first)
+    const cookie = browserCookieOf(first)
     const header = first.headers.getSetCookie().find((each) => each.startsWith(cookie))
     matches(
       t,
@@ -56,41 +56,41 @@ t.test(
     ]) {
       matches(t, mail?.mail.text, containing(part))
     }
-    t.equal(browserOf(await logIn(ADA, cookie)), cookie)
+    t.equal(browserCookieOf(await logIn(ADA, cookie)), cookie)
     t.strictSame(await mailNotices(), [])
     t.equal((await logIn(ADA, cookie, 'wrong password')).status, 401)
-    t.equal(browserOf(await logIn(ADA, '', 'wrong password')), '', 'a failed login sets no cookie')
+    t.equal(browserCookieOf(await logIn(ADA, '', 'wrong password')), '', 'a failed login sets no cookie')
     t.strictSame(await mailNotices(), [])
   },
 )
 
 t.test('people who share a browser share its cookie; a made-up cookie is replaced', async (t) => {
-  const { logIn, mailNotices } = await open(t)
-  const cookie = browserOf(await logIn(ADA))
-  t.equal(browserOf(await logIn(BEN, cookie)), cookie)
+  const { logIn, mailNotices } = await startWithAdmins(t)
+  const cookie = browserCookieOf(await logIn(ADA))
+  t.equal(browserCookieOf(await logIn(BEN, cookie)), cookie)
   t.strictSame((await mailNotices()).flatMap(({ to }) => to).sort(), [ADA, BEN])
-  t.equal(browserOf(await logIn(ADA, cookie)), cookie)
-  t.equal(browserOf(await logIn(BEN, cookie)), cookie)
+  t.equal(browserCookieOf(await logIn(ADA, cookie)), cookie)
+  t.equal(browserCookieOf(await logIn(BEN, cookie)), cookie)
   t.strictSame(await mailNotices(), [], 'the browser is known for both')
   const planted = `__Host-browser=${'x'.repeat(43)}`
-  t.not(browserOf(await logIn(ADA, planted)), planted)
+  t.not(browserCookieOf(await logIn(ADA, planted)), planted)
   t.equal((await mailNotices()).length, 1)
 })
 
 t.test(
   'logins without cookies cause five mails a day, and do not evict a known browser',
   async (t) => {
-    const { backend, logIn, mailNotices } = await open(t)
-    const cookie = browserOf(await logIn(ADA))
+    const { backend, logIn, mailNotices } = await startWithAdmins(t)
+    const cookie = browserCookieOf(await logIn(ADA))
     backend.now = new Date(backend.now.getTime() + DAY_MS)
-    t.equal(browserOf(await logIn(ADA, cookie)), cookie)
+    t.equal(browserCookieOf(await logIn(ADA, cookie)), cookie)
     await mailNotices()
     for (let count = 0; count < 25; count++) t.equal((await logIn(ADA)).status, 200)
     const mails = await mailNotices()
     t.equal(mails.length, 5)
     const last = mails.filter(({ mail }) => mail.text?.includes('the last of these mails'))
     t.equal(last.length, 1)
-    t.equal(browserOf(await logIn(ADA, cookie)), cookie, 'the browser is still known')
+    t.equal(browserCookieOf(await logIn(ADA, cookie)), cookie, 'the browser is still known')
     const rows = await backend.database.read.selectFrom('known_browsers').selectAll().execute()
     t.equal(rows.length, 20)
     t.notOk(JSON.stringify(rows).includes(cookie.split('=')[1] ?? ''), 'only the hash is stored')
@@ -101,11 +101,11 @@ t.test(
 t.test(
   'logins without cookies cause five mails a day even if many browsers are known',
   async (t) => {
-    const { backend, logIn, mailNotices } = await open(t)
+    const { backend, logIn, mailNotices } = await startWithAdmins(t)
     const cookies: string[] = []
-    for (let count = 0; count < 20; count++) cookies.push(browserOf(await logIn(ADA)))
+    for (let count = 0; count < 20; count++) cookies.push(browserCookieOf(await logIn(ADA)))
     backend.now = new Date(backend.now.getTime() + DAY_MS)
-    for (const cookie of cookies) t.equal(browserOf(await logIn(ADA, cookie)), cookie)
+    for (const cookie of cookies) t.equal(browserCookieOf(await logIn(ADA, cookie)), cookie)
     await mailNotices()
     for (let count = 0; count < 10; count++) t.equal((await logIn(ADA)).status, 200)
     const mails = await mailNotices()
@@ -117,14 +117,14 @@ t.test(
 
 // Regression: the browser of the current login was deleted, so each further login with it caused a mail.
 t.test('a new browser is recognized even if the user has used many others', async (t) => {
-  const { backend, logIn, mailNotices } = await open(t)
+  const { backend, logIn, mailNotices } = await startWithAdmins(t)
   const cookies: string[] = []
-  for (let count = 0; count < 20; count++) cookies.push(browserOf(await logIn(ADA)))
+  for (let count = 0; count < 20; count++) cookies.push(browserCookieOf(await logIn(ADA)))
   backend.now = new Date(backend.now.getTime() + DAY_MS)
-  for (const cookie of cookies) t.equal(browserOf(await logIn(ADA, cookie)), cookie)
+  for (const cookie of cookies) t.equal(browserCookieOf(await logIn(ADA, cookie)), cookie)
   backend.now = new Date(backend.now.getTime() + DAY_MS)
-  const added = browserOf(await logIn(ADA))
+  const added = browserCookieOf(await logIn(ADA))
   await mailNotices()
-  t.equal(browserOf(await logIn(ADA, added)), added)
+  t.equal(browserCookieOf(await logIn(ADA, added)), added)
   t.strictSame(await mailNotices(), [])
 })

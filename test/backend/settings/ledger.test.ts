@@ -129,9 +129,9 @@ t.test('an Admin changes, pauses and archives a customer; the API shows the chan
 
   const past = await ada.submit(`${path}/pause`, { reason: 'A plan', until: '2026-01-01' })
   matches(t, past.text, /id="until-fault">The end of the pause must be in the future/)
-  const refused = await ada.submit(`${path}/pause`, { reason: ' ', until: '' })
-  t.equal(refused.status, 422)
-  matches(t, refused.text, /<details class="action" open>.*Enter a reason\./s)
+  const rejected = await ada.submit(`${path}/pause`, { reason: ' ', until: '' })
+  t.equal(rejected.status, 422)
+  matches(t, rejected.text, /<details class="action" open>.*Enter a reason\./s)
   const saved = await ada.submit(path, { name: '<b>Globex</b>', email: '' })
   matches(t, saved, { status: 303 })
   matches(t, (await ada.page(path)).text, /&lt;b&gt;Globex&lt;\/b&gt;.*No address/s)
@@ -168,8 +168,8 @@ t.test(
       chasing: { status: 'active' },
     })
     await suppress('new@globex.nl', 'complained')
-    const refused = await ada.submit(`${path}/clear-contact`, {})
-    matches(t, refused, { status: 409, text: /has reported our mail as unwanted/ })
+    const rejected = await ada.submit(`${path}/clear-contact`, {})
+    matches(t, rejected, { status: 409, text: /has reported our mail as unwanted/ })
     matches(t, await ada.send('POST', `${path}/clear-contact`), {
       json: { code: 'address_suppressed' },
     })

@@ -4,7 +4,7 @@ import type { Json } from '../../fixtures/books/books.ts'
 import { containing, matches } from '../../fixtures/matches.ts'
 import { ADMIN, logIn, startSettings } from '../../fixtures/service/settings.ts'
 
-async function open(t: Test) {
+async function startWithLists(t: Test) {
   const { backend, account } = await startSettings(t)
   const key = await backend.issueKey(account.id)
   let idempotencyKeys = 0
@@ -16,13 +16,13 @@ async function open(t: Test) {
     return response.json
   }
   const ada = await logIn(backend, ADMIN)
-  const find = async (path: string, field: string): Promise<Json[]> => {
+  const readColumn = async (path: string, field: string): Promise<Json[]> => {
     const response = await ada.get(`/settings/${path}`)
     t.equal(response.status, 200, response.text)
     return (response.json['data'] as Json[]).map((row) => row[field])
   }
   return {
-    ...{ backend, ada, find },
+    ...{ backend, ada, readColumn },
     debtor: (name: string, fields: object = {}) => create('debtors', { name, ...fields }),
     invoice: (debtor: Json, number: string, due_date: string, amount: number, fields = {}) =>
       create('invoices', {
@@ -42,7 +42,7 @@ async function open(t: Test) {
 t.test(
   'customers are sorted by their oldest overdue invoice or, on request, by the amount owed',
   async (t) => {
-    const { debtor, invoice, find } = await open(t)
+    const { debtor, invoice, readColumn } = await startWithLists(t)
     const small = await debtor('Small and old')
     const large = await debtor('Large and new')
     await debtor('A. Nothing')
@@ -52,19 +52,19 @@ t.test(
     await invoice(small, 'S-1', '2026-02-01', 100)
     await invoice(small, 'S-2', '2026-12-01', 1, { currency: 'USD' })
     const all = ['Small and old', 'Large and new', 'A. Nothing', 'B. Nothing']
-    t.strictSame(await find('customers', 'name'), all)
-    const ids = await find('customers', 'id')
+    t.strictSame(await readColumn('customers', 'name'), all)
+    const ids = await readColumn('customers', 'id')
     for (const [n, id] of ids.slice(0, -1).entries()) {
-      t.strictSame(await find(`customers?limit=200&cursor=${id}`, 'name'), all.slice(n + 1))
+      t.strictSame(await readColumn(`customers?limit=200&cursor=${id}`, 'name'), all.slice(n + 1))
     }
-    t.strictSame(await find('customers?sort=name', 'name'), [
+    t.strictSame(await readColumn('customers?sort=name', 'name'), [
       ...['A. Nothing', 'B. Nothing', 'Large and new', 'Small and old'],
     ])
-    t.strictSame(await find('customers?sort=-owes', 'name'), ['Large and new', 'Small and old'])
-    t.strictSame(await find('customers?sort=-owes&currency=USD', 'name'), ['Small and old'])
-    t.strictSame(await find('customers?view=owing', 'name'), all.slice(0, 2))
+    t.strictSame(await readColumn('customers?sort=-owes', 'name'), ['Large and new', 'Small and old'])
+    t.strictSame(await readColumn('customers?sort=-owes&currency=USD', 'name'), ['Small and old'])
+    t.strictSame(await readColumn('customers?view=owing', 'name'), all.slice(0, 2))
     t.strictSame(
-      await find('customers?q=L-1', 'name'),
+      await readColumn('customers?q=L-1', 'name'),
       ['Large and new'],
       'a customer is found by the number of an invoice',
     )
@@ -73,20 +73,20 @@ t.test(
 
 t.test('archived customers are listed only in their own view, in every sort order', async (t) => {
   // Regression: the list contained archived customers if it was sorted by the amount owed.
-  const { ada, debtor, invoice, find } = await open(t)
+  const { ada, debtor, invoice, readColumn } = await startWithLists(t)
   const gone = await debtor('Gone')
   await invoice(gone, 'G-1', '2026-02-01', 90_000)
   await invoice(await debtor('Here'), 'H-1', '2026-02-01', 100)
   t.equal((await ada.send('POST', `/settings/customers/${gone.id}/archive`)).status, 200)
   for (const query of ['sort=due', 'sort=name', 'sort=-owes', 'view=owing&sort=-owes']) {
-    t.strictSame(await find(`customers?${query}`, 'name'), ['Here'], query)
+    t.strictSame(await readColumn(`customers?${query}`, 'name'), ['Here'], query)
   }
-  t.strictSame(await find('customers?view=archived', 'name'), ['Gone'])
+  t.strictSame(await readColumn('customers?view=archived', 'name'), ['Gone'])
 })
 
 t.test('the count of a search for customers covers only the selected view', async (t) => {
   // Regression: the page counted the matches before it applied the view.
-  const { ada, debtor, invoice } = await open(t)
+  const { ada, debtor, invoice } = await startWithLists(t)
   await invoice(await debtor('Jansen Late'), 'L-1', '2026-02-01', 100)
   await debtor('Jansen Bouw')
   for (const [query, count] of [
@@ -102,7 +102,7 @@ t.test('the count of a search for customers covers only the selected view', asyn
 t.test(
   'unpaid invoices are sorted by due date, and filtered by amount, date and currency',
   async (t) => {
-    const { debtor, invoice, pay, find, ada } = await open(t)
+    const { debtor, invoice, pay, readColumn, ada } = await startWithLists(t)
     const acme = await debtor('Acme')
     const first = await invoice(acme, 'A-1', '2026-03-01', 10_000)
     await invoice(acme, 'A-2', '2026-02-01', 123_450)
@@ -110,7 +110,7 @@ t.test(
     const paid = await invoice(acme, 'A-4', '2026-01-15', 700)
     await pay(paid, 700)
     await pay(first, 2_500)
-    const numbers = (query: string) => find(`invoices?${query}`, 'number')
+    const numbers = (query: string) => readColumn(`invoices?${query}`, 'number')
     t.strictSame(await numbers('view=unpaid'), ['A-2', 'A-1', 'A-3'])
     t.strictSame(await numbers('view=unpaid&sort=-due'), ['A-3', 'A-1', 'A-2'])
     t.strictSame(await numbers('view=overdue'), ['A-2', 'A-1'])
@@ -139,13 +139,13 @@ t.test(
 )
 
 t.test('payments are found by reference, amount, date and status', async (t) => {
-  const { debtor, invoice, pay, find, ada } = await open(t)
+  const { debtor, invoice, pay, readColumn, ada } = await startWithLists(t)
   const acme = await debtor('Acme')
   const one = await invoice(acme, 'A-1', '2026-03-01', 10_000)
   const small = await pay(one, 100, { reference: 'BANK-1', received_on: '2026-11-01' })
   const large = await pay(one, 900, { reference: 'BANK-2', received_on: '2026-11-10' })
   await ada.send('POST', `/settings/payments/${small.id}/reverse`, { reason: 'It bounced' })
-  const ids = (query: string) => find(`payments?${query}`, 'id')
+  const ids = (query: string) => readColumn(`payments?${query}`, 'id')
   t.strictSame(await ids(''), [large.id, small.id])
   t.strictSame(await ids('reference=BANK-2'), [large.id])
   t.strictSame(await ids('reference=BANK'), [small.id, large.id])
@@ -156,7 +156,7 @@ t.test('payments are found by reference, amount, date and status', async (t) => 
 })
 
 t.test('the sums of payments include reversed payments only if the list shows nothing else', async (t) => {
-  const { ada, debtor, invoice, pay } = await open(t)
+  const { ada, debtor, invoice, pay } = await startWithLists(t)
   const acme = await debtor('Acme')
   const summary = async (query = '') =>
     (await ada.page(`/settings/payments${query}`)).text
@@ -179,7 +179,7 @@ t.test('the sums of payments include reversed payments only if the list shows no
 t.test(
   'the CSV of a list has the rows of the page, and no cell that a spreadsheet reads as a formula',
   async (t) => {
-    const { debtor, invoice, pay, csv } = await open(t)
+    const { debtor, invoice, pay, csv } = await startWithLists(t)
     const evil = await debtor('=HYPERLINK("https://x.example")', { external_id: '@C-1' })
     const one = await invoice(evil, 'E-1', '2026-11-01', 123_450)
     await invoice(evil, 'E-2', '2026-12-01', 5, { currency: 'KWD' })
@@ -210,7 +210,7 @@ t.test(
 )
 
 t.test('one search finds customers, invoices and payments of the account, and none of another account', async (t) => {
-  const { debtor, invoice, pay, ada, backend } = await open(t)
+  const { debtor, invoice, pay, ada, backend } = await startWithLists(t)
   const acme = await debtor('Acme Installaties', {
     address: { line1: 'x', city: 'Delft', country: 'NL' },
   })
@@ -241,7 +241,7 @@ t.test('one search finds customers, invoices and payments of the account, and no
 t.test(
   'an empty list says whether there are no invoices, or none that match the filters',
   async (t) => {
-    const { ada, invoice, debtor } = await open(t)
+    const { ada, invoice, debtor } = await startWithLists(t)
     const words = async (query: string) =>
       /class="card empty"><p><strong>([^<]+)/.exec(
         (await ada.page(`/settings/invoices${query}`)).text,

@@ -21,7 +21,7 @@ const BANK = {
 const ALL = ['api_key.expiring', 'api_key.issued', 'webhook_endpoint.disabled', 'message.received']
 const KEY = { name: 'ERP', scopes: ['debtors:read'] }
 
-async function open(t: Test) {
+async function startWithUsers(t: Test) {
   const engine = await startEngine(t)
   const { backend, accountId } = engine.books
   const adaRow = await createUserIn(backend, accountId, ADA, 'admin')
@@ -41,7 +41,7 @@ const recipients = (mails: readonly { readonly to: readonly string[] }[]) =>
 t.test(
   'a change of the bank account is mailed to all other Admins, whatever they chose',
   async (t) => {
-    const { engine, backend, accountId, mailNotices, ada } = await open(t)
+    const { engine, backend, accountId, mailNotices, ada } = await startWithUsers(t)
     const ben = await logIn(backend, BEN)
     t.equal((await ben.send('POST', PATH, { kinds: [] })).status, 200)
     t.equal((await ada.send('POST', '/settings/payment-details', BANK)).status, 200)
@@ -77,7 +77,7 @@ t.test(
 t.test(
   'if a second factor is turned off, its owner and the other Admins are notified',
   async (t) => {
-    const { backend, adaRow, benRow, mailNotices } = await open(t)
+    const { backend, adaRow, benRow, mailNotices } = await startWithUsers(t)
     const turnOff = (actor: Actor) =>
       backend.database.transaction(async (tx) => {
         await tx
@@ -108,7 +108,7 @@ t.test(
 t.test(
   'the owner is notified when a passkey is added or removed; other Admins, only when the last one is removed',
   async (t) => {
-    const { backend, adaRow, mailNotices } = await open(t)
+    const { backend, adaRow, mailNotices } = await startWithUsers(t)
     const actionContext = { actor: actorOf(adaRow, undefined), now: backend.now }
     const passkeyColumns = { public_key: 'AA', sign_count: 0, transports: '[]' }
     const added = await backend.database.transaction(async (tx) => [
@@ -142,7 +142,7 @@ t.test(
 )
 
 t.test('an Admin turns notices off and on again, which does not affect other Admins', async (t) => {
-  const { engine, backend, mailNotices, ada } = await open(t)
+  const { engine, backend, mailNotices, ada } = await startWithUsers(t)
   const always = ['payment_details.changed', 'second_factor.removed']
   t.strictSame((await ada.get(PATH)).json, { object: 'notice_choices', kinds: ALL, always })
   t.equal((await ada.send('POST', '/settings/api-keys', KEY)).status, 201)
@@ -180,7 +180,7 @@ t.test('an Admin turns notices off and on again, which does not affect other Adm
 })
 
 t.test('security notices cannot be turned off, and Members choose no notices', async (t) => {
-  const { backend, ada } = await open(t)
+  const { backend, ada } = await startWithUsers(t)
   for (const kinds of [['payment_details.changed'], ['user.invited'], ['x']]) {
     const { status, json } = await ada.send('POST', PATH, { kinds })
     t.equal(status, 422)

@@ -105,9 +105,9 @@ t.test('entered text is escaped on the pages that show it', async (t) => {
     const issued = await ada.submit('/settings/api-keys', { name, scopes: 'debtors:read' })
     t.equal(issued.status, 201)
     t.notOk(issued.text.includes(name) && /[<>"]/.test(name), 'on the page with the secret')
-    const refused = await ada.submit('/settings/api-keys', { name })
-    t.equal(refused.status, 422)
-    t.notOk(refused.text.includes(name) && /[<>"]/.test(name), 'in the rejected form')
+    const rejected = await ada.submit('/settings/api-keys', { name })
+    t.equal(rejected.status, 422)
+    t.notOk(rejected.text.includes(name) && /[<>"]/.test(name), 'in the rejected form')
     await ada.submit('/settings/people', { email: `${name}@x.example`, role: 'member' })
     await backend.request('POST', '/settings/login', {
       headers: JSON_ONLY,

@@ -3,7 +3,7 @@ import t from 'tap'
 import { createPasswords } from '../../../backend/users/passwords.ts'
 import { matches } from '../../fixtures/matches.ts'
 
-t.test('a password is verified by its hash, which contains its parameters', async (t) => {
+t.test('a password is verified with its hash, which contains the parameters of the hash function', async (t) => {
   const passwords = createPasswords()
   const stored = await passwords.hash('Grüße an alle')
   matches(t, stored, /^\$argon2id\$v=19\$m=19456,t=2,p=1\$[\w+/]{22}\$[\w+/]{43}$/)
@@ -27,9 +27,9 @@ t.test('of thirty concurrent logins, nine are rejected before their passwords ar
   const outcomes = await Promise.allSettled(
     Array.from({ length: 30 }, () => passwords.verify(undefined, 'x')),
   )
-  const refused = outcomes.filter(({ status }) => status === 'rejected')
-  t.equal(refused.length, 9, 'one password is being hashed, and twenty wait')
-  matches(t, refused[0], {
+  const rejected = outcomes.filter(({ status }) => status === 'rejected')
+  t.equal(rejected.length, 9, 'one password is being hashed, and twenty wait')
+  matches(t, rejected[0], {
     reason: { code: 'service_unavailable', headers: { 'retry-after': '2' } },
   })
   t.notOk(await passwords.verify(undefined, 'x'), 'later logins are verified again')

@@ -13,7 +13,7 @@ const BANK = {
   account_number: 'nl91 abna 0417 1643 00',
 }
 
-async function open(t: Test) {
+async function startWithUsers(t: Test) {
   const engine = await startEngine(t)
   const { backend, accountId } = engine.books
   await createUserIn(backend, accountId, ADMIN, 'admin')
@@ -24,7 +24,7 @@ async function open(t: Test) {
 }
 
 t.test('a reminder says how to pay in each currency that has payment details', async (t) => {
-  const { engine, logInAdmin } = await open(t)
+  const { engine, logInAdmin } = await startWithUsers(t)
   const ada = await logInAdmin()
   matches(t, await ada.send('POST', PATH, { ...BANK, bank_code: 'ABNANL2A' }), {
     status: 200,
@@ -56,7 +56,7 @@ t.test('a reminder says how to pay in each currency that has payment details', a
 })
 
 t.test('each error is shown beside its field, and nothing is saved', async (t) => {
-  const { logInAdmin } = await open(t)
+  const { logInAdmin } = await startWithUsers(t)
   const ada = await logInAdmin()
   const faults = async (body: object) => {
     const { status, json } = await ada.send('POST', PATH, body)
@@ -82,7 +82,7 @@ t.test('each error is shown beside its field, and nothing is saved', async (t) =
 t.test(
   'Admins who entered their password recently can change payment details; Members only read them',
   async (t) => {
-    const { engine, backend, logInAdmin } = await open(t)
+    const { engine, backend, logInAdmin } = await startWithUsers(t)
     const ada = await logInAdmin()
     const mia = await logIn(backend, MEMBER)
     t.equal((await mia.send('POST', PATH, BANK)).status, 403)
@@ -108,7 +108,7 @@ t.test(
 )
 
 t.test('while reminders in a currency do not say how to pay, pages show a notice', async (t) => {
-  const { engine, logInAdmin } = await open(t)
+  const { engine, logInAdmin } = await startWithUsers(t)
   const payable = { payment_url: 'https://pay.acme.nl/1', currency: 'SEK' }
   await engine.invoice('2026-11-16')
   await engine.invoice('2026-11-16', payable)

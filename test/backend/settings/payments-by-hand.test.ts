@@ -159,8 +159,8 @@ t.test('money on account is allocated and taken back, each after a preview', asy
     /Take this allocation back\?.*€100\.00 more is on account.*will be due/s,
   )
   const withoutReason = formOf(takeBack, `${path}/take-back`, { reason: ' ' })
-  const refused = await submit(settings, ada, `${path}/take-back`, withoutReason)
-  matches(t, refused, { status: 422, text: containing('Enter a reason.') })
+  const rejected = await submit(settings, ada, `${path}/take-back`, withoutReason)
+  matches(t, rejected, { status: 422, text: containing('Enter a reason.') })
   const withReason = formOf(takeBack, `${path}/take-back`, { reason: 'For another' })
   const clicks = await Promise.all(
     [1, 2].map(() => submit(settings, ada, `${path}/take-back`, withReason)),
@@ -225,7 +225,7 @@ t.test('invalid amounts are rejected, even in the requests of the Undo button', 
   matches(t, await settings.read(`invoices/${invoice.id}`), { amount_paid: 0, amount_due: 10_000 })
 })
 
-t.test('if the same money is allocated twice at once, one allocation is rejected', async (t) => {
+t.test('of two concurrent allocations of the same money, one is rejected', async (t) => {
   const settings = await startMoneySettings(t)
   const [one, two] = [await settings.invoice(PAST_DUE), await settings.invoice()]
   const payment = await settings.payOnAccount(10_000)
@@ -243,7 +243,7 @@ t.test('if the same money is allocated twice at once, one allocation is rejected
 })
 
 // Regression: "1.234,50" was rejected, although an imported file may have such amounts.
-t.test('an amount may have a comma as its decimal mark if it is unambiguous', async (t) => {
+t.test('an amount may have a decimal comma if the amount is unambiguous', async (t) => {
   const settings = await startMoneySettings(t)
   const preview = (amount: string) =>
     submit(settings, settings.ada, '/settings/payments/preview', [

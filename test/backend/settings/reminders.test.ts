@@ -28,7 +28,7 @@ async function openQueue(t: Test) {
   }
 }
 
-t.test('an approval shows what would be sent, and applies only to that text', async (t) => {
+t.test('an approval shows the text of the reminder, and a decision applies only to that text', async (t) => {
   const { engine, messageId, invoice, ada } = await openQueue(t)
   const path = `/settings/approvals/${messageId}`
   const { json } = await ada.get('/settings/approvals')
@@ -77,8 +77,8 @@ t.test(
     const { messageId, invoice, ada, engine } = await openQueue(t)
     const path = `/settings/approvals/${messageId}`
     const { json } = await ada.get(path)
-    const refused = await ada.submit(`${path}/reject`, { seen: String(json['seen']), reason: '' })
-    matches(t, refused, { status: 422, text: /open>.*Enter a reason\./s })
+    const rejected = await ada.submit(`${path}/reject`, { seen: String(json['seen']), reason: '' })
+    matches(t, rejected, { status: 422, text: /open>.*Enter a reason\./s })
     matches(t, await ada.send('POST', `${path}/reject`, { reason: 'They called' }), {
       json: {
         status: 'suppressed',

@@ -138,7 +138,7 @@ t.test('a login needs the password and a code, and the code works once', async (
   t.strictSame(
     both.map(({ status }) => status).sort(),
     [200, 401],
-    'a code that is sent twice at once is accepted once',
+    'of two concurrent logins with the same code, one is accepted',
   )
   const page = await backend.request('GET', '/settings/login/code', {
     headers: { accept: 'text/html', cookie: cookieOf(await enterPassword()) },
@@ -162,7 +162,7 @@ t.test('the code must follow the password within ten minutes', async (t) => {
   t.equal((await enterCode(pending, codeOf())).status, 401)
 })
 
-t.test('guesses of codes are limited, however often the password is entered', async (t) => {
+t.test('guesses of codes are limited, even if the password is entered before each guess', async (t) => {
   const { codeOf, advanceClock, enterPassword, enterCode } = await startWithFactor(t)
   advanceClock(STEP_MS)
   const statuses: number[] = []

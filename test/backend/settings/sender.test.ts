@@ -11,7 +11,7 @@ const LOGO = `${PATH}/logo`
 const WORDING_TEST = '/settings/wording/friendly-en/test'
 const encoded = (content: Buffer) => ({ logo: content.toString('base64') })
 
-async function open(t: Test) {
+async function startWithUsers(t: Test) {
   const engine = await startEngine(t)
   const { backend, accountId } = engine.books
   await createUserIn(backend, accountId, ADMIN, 'admin')
@@ -22,7 +22,7 @@ async function open(t: Test) {
 }
 
 t.test('a reminder has the sender’s name and the logo, which is part of the mail', async (t) => {
-  const { engine, logInAdmin, ada } = await open(t)
+  const { engine, logInAdmin, ada } = await startWithUsers(t)
   matches(t, await ada.send('PUT', PATH, { name: ' Jansen Billing ' }), {
     status: 200,
     json: { object: 'reminder_sender', name: 'Jansen Billing', is_default: false, logo: null },
@@ -56,7 +56,7 @@ t.test('a reminder has the sender’s name and the logo, which is part of the ma
 t.test(
   'the test mail and the preview also show the name and the logo; removal restores the default',
   async (t) => {
-    const { engine, backend, ada } = await open(t)
+    const { engine, backend, ada } = await startWithUsers(t)
     await createUserIn(backend, engine.books.accountId, 'tess@acme.nl', 'admin')
     const tess = await logIn(backend, 'tess@acme.nl')
     await tess.send('PUT', PATH, { name: 'Jansen Billing' })
@@ -101,7 +101,7 @@ t.test(
 t.test(
   'a name cannot add a header, imitate an address, or contain invisible characters',
   async (t) => {
-    const { engine, ada } = await open(t)
+    const { engine, ada } = await startWithUsers(t)
     for (const name of [
       'Acme\r\nBcc: x@evil.nl',
       'Acme <ceo@bank.nl>',
@@ -133,7 +133,7 @@ t.test(
 t.test(
   'an image is recognized by its content; other files and files that are too large are rejected',
   async (t) => {
-    const { ada } = await open(t)
+    const { ada } = await startWithUsers(t)
     const rejectionOf = async (content: Buffer) => {
       const { status, json } = await ada.send('POST', LOGO, encoded(content))
       t.equal(status, 422)
@@ -160,7 +160,7 @@ t.test(
 
 // Regression: the location of a photograph, its author and comments were mailed to every customer.
 t.test('metadata is removed from a logo before it is stored', async (t) => {
-  const { ada } = await open(t)
+  const { ada } = await startWithUsers(t)
   const { content: plain } = parseLogo(PNG)
   t.strictSame(plain, PNG, 'an image without metadata does not change')
   const at = PNG.length - 12
@@ -196,13 +196,13 @@ t.test('metadata is removed from a logo before it is stored', async (t) => {
     'Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0',
   )
   const rotated = Buffer.concat([start, turned, rest, end])
-  const refused = await ada.send('POST', LOGO, encoded(rotated))
-  matches(t, refused, { status: 422, json: { errors: [{ pointer: '/logo' }] } })
-  matches(t, refused.text, /save the image in its final orientation/)
+  const rejected = await ada.send('POST', LOGO, encoded(rotated))
+  matches(t, rejected, { status: 422, json: { errors: [{ pointer: '/logo' }] } })
+  matches(t, rejected.text, /save the image in its final orientation/)
 })
 
 t.test('a form uploads the logo, which is served as an image and as nothing else', async (t) => {
-  const { backend, ada } = await open(t)
+  const { backend, ada } = await startWithUsers(t)
   const upload = async (csrf: string, content: Buffer<ArrayBuffer>) => {
     const form = new FormData()
     form.set('csrf_token', csrf)
@@ -237,7 +237,7 @@ t.test('a form uploads the logo, which is served as an image and as nothing else
 t.test(
   'reminders that wait for approval are updated; approved reminders are sent as approved',
   async (t) => {
-    const { engine, backend, logInAdmin, ada } = await open(t)
+    const { engine, backend, logInAdmin, ada } = await startWithUsers(t)
     await ada.send('POST', LOGO, encoded(PNG))
     await engine.invoice('2026-11-02', { number: 'R-7' })
     for (const day of ['05', '12', '23']) await engine.planAndSendAt(`2026-11-${day}T10:00:00.000Z`)
@@ -277,7 +277,7 @@ t.test(
 t.test(
   'Members only see the sender, accounts have separate senders, and changes need a CSRF token',
   async (t) => {
-    const { engine, backend, ada } = await open(t)
+    const { engine, backend, ada } = await startWithUsers(t)
     await ada.send('POST', LOGO, encoded(PNG))
     const mia = await logIn(backend, MEMBER)
     const page = await mia.page(PATH)

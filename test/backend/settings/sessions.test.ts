@@ -344,7 +344,7 @@ t.test('a change is accepted only with the CSRF token of the same session', asyn
   const formWith = (csrfToken: string) =>
     `name=ERP&same_name=yes&scopes=debtors%3Aread&csrf_token=${csrfToken}`
   const json = { 'content-type': 'application/json', accept: 'application/json' }
-  const refused: [string, ReturnType<typeof issue>][] = [
+  const rejected: [string, ReturnType<typeof issue>][] = [
     ['missing', issue({})],
     ['empty', issue({}, formWith(''))],
     ["another person's", issue({}, formWith(mia.csrf))],
@@ -361,7 +361,7 @@ t.test('a change is accepted only with the CSRF token of the same session', asyn
       issue({ 'sec-fetch-site': 'cross-site', origin: 'null' }, formWith(ada.csrf)),
     ],
   ]
-  for (const [name, response] of refused) {
+  for (const [name, response] of rejected) {
     const { status, json: problem } = await response
     t.ok([403, 422].includes(status), `${name}: ${status} ${problem['code']}`)
   }

@@ -118,12 +118,12 @@ t.test('an invalid name or scope of a key is rejected with the specified message
     status: 422,
     json: { errors: [{ pointer: '/name' }, { pointer: '/scopes' }] },
   })
-  const refused = {
+  const rejected = {
     status: 403,
     json: { code: 'admin_required', detail: 'Only an Admin can issue or revoke API keys.' },
   }
-  matches(t, await mia.send('POST', '/settings/api-keys', ISSUE), refused)
-  matches(t, await mia.send('POST', '/settings/api-keys/key_1/revoke'), refused)
+  matches(t, await mia.send('POST', '/settings/api-keys', ISSUE), rejected)
+  matches(t, await mia.send('POST', '/settings/api-keys/key_1/revoke'), rejected)
   matches(t, await mia.get('/settings/api-keys'), { status: 200 })
 })
 

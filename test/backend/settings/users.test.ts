@@ -46,7 +46,7 @@ t.test('an e-mail address belongs to one user, regardless of case', async (t) =>
   await rejectsWith(t, create({ accountId: 'acct_none' }), { code: 'not_found' })
 })
 
-t.test('an address with an umlaut belongs to one user, however it is written', async (t) => {
+t.test('all spellings of an address with an umlaut belong to one user', async (t) => {
   // Regression: addresses with a composed and a decomposed umlaut counted as different, and mail servers without
   // SMTPUTF8 rejected both.
   const database = await openTestDatabase(t)

@@ -15,7 +15,7 @@ const WORDING = {
   sign_off: 'Yours,',
 }
 
-async function open(t: Test) {
+async function startWithUsers(t: Test) {
   const engine = await startEngine(t)
   const { backend, accountId } = engine.books
   await createUserIn(backend, accountId, ADMIN, 'admin')
@@ -24,7 +24,7 @@ async function open(t: Test) {
 }
 
 t.test('a reminder has the edited wording and all required parts', async (t) => {
-  const { engine, backend, ada } = await open(t)
+  const { engine, backend, ada } = await startWithUsers(t)
   matches(t, await ada.send('PUT', PATH, WORDING), {
     status: 200,
     json: { object: 'reminder_wording', id: 'friendly-en', is_default: false, ...WORDING },
@@ -57,7 +57,7 @@ t.test('a reminder has the edited wording and all required parts', async (t) => 
 })
 
 t.test('an error is shown beside its field, and nothing is saved', async (t) => {
-  const { ada } = await open(t)
+  const { ada } = await startWithUsers(t)
   const fault = async (change: object) => {
     const { status, json } = await ada.send('PUT', PATH, { ...WORDING, ...change })
     t.equal(status, 422)
@@ -93,7 +93,7 @@ t.test('an error is shown beside its field, and nothing is saved', async (t) => 
 
 t.test('after a rejected save without an invoice number, the page names the invoice', async (t) => {
   // Regression: the page said that nothing was owed, although the preview showed a real invoice.
-  const { engine, ada } = await open(t)
+  const { engine, ada } = await startWithUsers(t)
   const withUnknownVariable = { ...WORDING, opening: '{x}', invoice: '' }
   matches(t, (await ada.submit(PATH, withUnknownVariable)).text, containing('shows a made-up invoice'))
   await engine.invoice('2026-11-20', { number: 'R-7' })
@@ -104,7 +104,7 @@ t.test('after a rejected save without an invoice number, the page names the invo
 })
 
 t.test('the default wording can be restored', async (t) => {
-  const { engine, ada } = await open(t)
+  const { engine, ada } = await startWithUsers(t)
   const { json: standard } = await ada.get(PATH)
   t.equal((await ada.submit(PATH, WORDING)).status, 303)
   matches(t, (await ada.page(PATH)).text, /Saved\. .*Restore the default/s)
@@ -125,7 +125,7 @@ t.test('the default wording can be restored', async (t) => {
 })
 
 t.test('the preview shows a real invoice, in a document without scripts', async (t) => {
-  const { engine, ada } = await open(t)
+  const { engine, ada } = await startWithUsers(t)
   const sample = await ada.page(`${PATH}/preview`)
   matches(t, sample.text, containing('INV-1001'))
   matches(t, (await ada.page(PATH)).text, containing('The preview shows a made-up invoice'))
@@ -165,7 +165,7 @@ t.test('the preview shows a real invoice, in a document without scripts', async 
 
 // Regression: the preview demanded an amount that the customer had already paid on account.
 t.test('the preview deducts money on account, as the reminder does', async (t) => {
-  const { engine, ada } = await open(t)
+  const { engine, ada } = await startWithUsers(t)
   const { id: debtor_id } = await engine.debtor()
   const newer = await engine.invoice('2026-11-20', { debtor_id })
   const older = await engine.invoice('2026-11-10', { debtor_id })
@@ -180,7 +180,7 @@ t.test('the preview deducts money on account, as the reminder does', async (t) =
 })
 
 t.test('a test mail is sent to the Admin who requests it, at most ten times an hour', async (t) => {
-  const { engine, backend, ada } = await open(t)
+  const { engine, backend, ada } = await startWithUsers(t)
   await createUserIn(backend, engine.books.accountId, 'tess@acme.nl', 'admin')
   const tess = await logIn(backend, 'tess@acme.nl')
   await engine.invoice('2026-11-10', { number: 'R-8' })
@@ -199,9 +199,9 @@ t.test('a test mail is sent to the Admin who requests it, at most ten times an h
   for (let more = 0; more < 9; more++) {
     t.equal((await tess.send('POST', `${PATH}/test`, WORDING)).status, 200)
   }
-  const refused = await tess.send('POST', `${PATH}/test`, WORDING)
-  matches(t, refused, { status: 429, json: { code: 'too_many_test_mails' } })
-  t.equal(refused.headers.get('retry-after'), '3600')
+  const rejected = await tess.send('POST', `${PATH}/test`, WORDING)
+  matches(t, rejected, { status: 429, json: { code: 'too_many_test_mails' } })
+  t.equal(rejected.headers.get('retry-after'), '3600')
   // Regression: the page said that the mail was on its way, although no mail is sent to reserved domains.
   matches(t, await ada.submit(`${PATH}/test`, { ...WORDING, invoice: '' }), {
     status: 200,
@@ -211,7 +211,7 @@ t.test('a test mail is sent to the Admin who requests it, at most ten times an h
 })
 
 t.test('Members can only read the wording', async (t) => {
-  const { engine, backend } = await open(t)
+  const { engine, backend } = await startWithUsers(t)
   const mia = await logIn(backend, MEMBER)
   const page = await mia.page(PATH)
   matches(t, page, { status: 200, text: /<textarea[^>]* disabled/ })
@@ -233,7 +233,7 @@ t.test('Members can only read the wording', async (t) => {
 t.test(
   'forms offer the supported languages, and keep the customer’s stored language if it is another',
   async (t) => {
-    const { engine, ada } = await open(t)
+    const { engine, ada } = await startWithUsers(t)
     const offered = async (path: string) =>
       [
         ...(await ada.page(path)).text.matchAll(/<option value="([\w-]*)"( selected)?>([^<]*)/g),

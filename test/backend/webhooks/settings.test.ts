@@ -13,7 +13,7 @@ import { until } from '../../fixtures/service/until.ts'
 const ENDPOINTS = '/settings/webhook-endpoints'
 const DELIVERIES = '/settings/webhook-deliveries'
 
-async function open(t: Test) {
+async function startEndpointSettings(t: Test) {
   const sender = createSender({ privateTargets: 'allow', attemptMsMax: 2000 })
   const webhooks = {
     sender,
@@ -55,7 +55,7 @@ async function open(t: Test) {
 }
 
 t.test('the secret of an endpoint is shown when it is created, and never again', async (t) => {
-  const { admin, create, receiver, backend } = await open(t)
+  const { admin, create, receiver, backend } = await startEndpointSettings(t)
   const created = await create({ events: ['payment.recorded', 'invoice.paid'], description: 'ERP' })
   matches(t, created, {
     object: 'webhook_endpoint',
@@ -81,7 +81,7 @@ t.test('the secret of an endpoint is shown when it is created, and never again',
 })
 
 t.test('every invalid field of an endpoint is reported', async (t) => {
-  const { admin, create, receiver } = await open(t)
+  const { admin, create, receiver } = await startEndpointSettings(t)
   const wrong = { url: 'http://10.0.0.1/', description: 'a'.repeat(201), events: ['a.b'] }
   const response: Json = await admin.send('POST', ENDPOINTS, wrong)
   matches(t, response, { status: 422, json: { code: 'validation_failed' } })
@@ -99,7 +99,7 @@ t.test('every invalid field of an endpoint is reported', async (t) => {
 })
 
 t.test('a Member can see everything but secrets and bodies, and change nothing', async (t) => {
-  const { backend, create, admin } = await open(t)
+  const { backend, create, admin } = await startEndpointSettings(t)
   const { id } = await create()
   const sent: Json = (await admin.send('POST', `${ENDPOINTS}/${id}/test`, {})).json
   const member = await logIn(backend, MEMBER)
@@ -126,7 +126,7 @@ t.test('a Member can see everything but secrets and bodies, and change nothing',
 })
 
 t.test('endpoints and deliveries of other accounts are not found', async (t) => {
-  const { backend, create, admin, createUser } = await open(t)
+  const { backend, create, admin, createUser } = await startEndpointSettings(t)
   const { id } = await create()
   const sent: Json = (await admin.send('POST', `${ENDPOINTS}/${id}/test`, {})).json
   const other = await backend.createAccount({ name: 'Other' })
@@ -150,7 +150,7 @@ t.test('endpoints and deliveries of other accounts are not found', async (t) => 
 })
 
 t.test('the response to a request for a test event contains the result of its delivery', async (t) => {
-  const { admin, create, receiver } = await open(t)
+  const { admin, create, receiver } = await startEndpointSettings(t)
   const { id, secret } = await create({ events: ['invoice.paid'] })
   receiver.respondWith((_, res) => res.writeHead(418).end('a teapot'))
   const response: Json = await admin.send('POST', `${ENDPOINTS}/${id}/test`, {
@@ -177,7 +177,7 @@ t.test('the response to a request for a test event contains the result of its de
 
 t.test('a shutdown during a test event does not count as a failure of the endpoint', async (t) => {
   // Regression: the aborted attempt was recorded as failed, and the endpoint as failing.
-  const { admin, create, receiver, sender } = await open(t)
+  const { admin, create, receiver, sender } = await startEndpointSettings(t)
   const { id } = await create()
   receiver.respondWith(() => {})
   const response = admin.send('POST', `${ENDPOINTS}/${id}/test`, {})
@@ -188,7 +188,7 @@ t.test('a shutdown during a test event does not count as a failure of the endpoi
 })
 
 t.test('an endpoint is changed, paused and resumed, and its secret is rotated', async (t) => {
-  const { admin, create } = await open(t)
+  const { admin, create } = await startEndpointSettings(t)
   const created = await create()
   const path = `${ENDPOINTS}/${created.id}`
   matches(t, (await admin.send('PUT', path, { events: ['invoice.paid'] })).json, {
@@ -214,7 +214,7 @@ t.test('an endpoint is changed, paused and resumed, and its secret is rotated', 
 
 t.test('a disabled endpoint cannot be paused', async (t) => {
   // Regression: pausing a disabled endpoint removed the reason for which it was disabled.
-  const { admin, create, receiver } = await open(t)
+  const { admin, create, receiver } = await startEndpointSettings(t)
   const { id } = await create()
   receiver.respondWith((_, res) => res.writeHead(410).end())
   await admin.send('POST', `${ENDPOINTS}/${id}/test`, {})
@@ -229,7 +229,7 @@ t.test('a disabled endpoint cannot be paused', async (t) => {
 })
 
 t.test('the log can be filtered and paged; failed deliveries can be redelivered', async (t) => {
-  const { admin, create, receiver, backend, account, startWorker } = await open(t)
+  const { admin, create, receiver, backend, account, startWorker } = await startEndpointSettings(t)
   const { id } = await create({ events: ['debtor.created'] })
   receiver.respondWith((_, res) => res.writeHead(410).end())
   const key = await backend.issueKey(account.id)
@@ -278,7 +278,7 @@ t.test('the log can be filtered and paged; failed deliveries can be redelivered'
 t.test(
   'pages show endpoints, the log and a delivery, but hide from Members what only Admins may see',
   async (t) => {
-    const { backend, admin, create, receiver } = await open(t)
+    const { backend, admin, create, receiver } = await startEndpointSettings(t)
     const { id, secret } = await create({ description: '<b>ERP</b>' })
     receiver.respondWith((_, res) => res.writeHead(500).end('<script>alert(1)</script>'))
     const sent: Json = (await admin.send('POST', `${ENDPOINTS}/${id}/test`, {})).json
@@ -304,7 +304,7 @@ t.test(
 )
 
 t.test('forms add, change and test an endpoint', async (t) => {
-  const { admin, receiver } = await open(t)
+  const { admin, receiver } = await startEndpointSettings(t)
   const form = await admin.page(`${ENDPOINTS}/new`)
   matches(
     t,
@@ -341,7 +341,7 @@ t.test('forms add, change and test an endpoint', async (t) => {
 })
 
 t.test('a deleted endpoint is not found, and its pending deliveries are not sent', async (t) => {
-  const { admin, create, backend } = await open(t)
+  const { admin, create, backend } = await startEndpointSettings(t)
   const member = await logIn(backend, MEMBER)
   const { id } = await create()
   const other = await create({ events: ['webhook.test'] })

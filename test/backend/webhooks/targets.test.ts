@@ -211,7 +211,7 @@ t.test('a URL is checked when it is saved, and the error says what is wrong', as
     matches(t, parseTargetUrl(text, 'refuse'), { url: /^https:\/\/ex/ }, text)
 })
 
-t.test('in development, plain http is allowed to this machine only', async (t) => {
+t.test('in development, plain http is allowed only to this machine', async (t) => {
   for (const text of ['http://127.0.0.1:3000/', 'http://localhost:3000/', 'https://10.0.0.1/']) {
     t.strictSame(parseTargetUrl(text, 'allow'), { url: text })
   }
