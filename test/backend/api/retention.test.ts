@@ -114,7 +114,7 @@ t.test('the idempotency key of a new debtor or invoice is deleted after thirty d
 })
 
 t.test(
-  'each kind of row is deleted at the end of its retention period, and not before',
+  'rows that expire are deleted at the end of the retention period of their table, and not before',
   async (t) => {
     const books = await openBooks(t)
     const { accountId, backend, key } = books

@@ -8,7 +8,7 @@ import { until } from '../../fixtures/service/until.ts'
 /** The backend polls the server four times a second, so this many polls take at least ten seconds. */
 const POLLS = 40
 
-/** A wide margin: four workers query for due work every five seconds, and other workers less often. */
+/** A wide margin: several workers query for due work every five seconds, and other workers less often. */
 const STATEMENTS_PER_SECOND_MAX = 4
 
 // Regression: a worker queried for endpoints with due deliveries every 50 ms.

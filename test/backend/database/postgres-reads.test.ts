@@ -215,7 +215,7 @@ t.test('reads of the API cause no errors in PostgreSQL while columns are added',
     await operator.query(`alter table ${table} add column added text`)
     await readAll()
   }
-  // The server counts the errors of a session when the session ends, at the latest.
+  // The server counts the errors of a session at the latest when the session ends.
   await database.close()
   await until(async () => (await sessions()) === 0, 'all sessions have ended')
   t.equal(await rolledBack(), before)

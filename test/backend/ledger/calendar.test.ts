@@ -95,7 +95,7 @@ t.test(
   },
 )
 
-// Regression: a page with a hundred dates created a format for each date. This took 7 ms, and 3 MB that were freed late.
+// Regression: a page with a hundred dates created a format for each date, which took 7 ms and 3 MB of memory.
 t.test(
   'the date format of a time zone is cached, and the number of cached formats is limited',
   async (t) => {

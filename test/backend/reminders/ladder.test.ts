@@ -2,7 +2,7 @@ import t from 'tap'
 import { matches } from '../../fixtures/matches.ts'
 import { startEngine } from '../../fixtures/reminders/engine.ts'
 
-t.test('each stage of reminder is sent once about an overdue invoice', async (t) => {
+t.test('each stage from friendly to final is sent once about an overdue invoice', async (t) => {
   const engine = await startEngine(t)
   const invoice = await engine.invoice('2026-11-02')
   // The engine runs twice a day for seven weeks. Amsterdam is one hour ahead of UTC.

@@ -1,5 +1,5 @@
-// Every action of Settings, including future actions, must be rejected without a session, without a CSRF token, for a
-// Member, and for another account.
+// Every action of Settings, including future actions, must be rejected without a session, without a CSRF token, and for
+// another account. Members may perform only actions on their own login.
 import t from 'tap'
 import { type SettingsOptions, settingsRoutes } from '../../../backend/settings/routes.ts'
 import { startMoneySettings } from '../../fixtures/books/money-settings.ts'

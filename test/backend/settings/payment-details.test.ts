@@ -1,5 +1,5 @@
-// Payment details: an Admin enters them for each currency, every reminder shows them, and pages say in which currencies
-// they are missing.
+// Payment details: an Admin enters them for each currency, reminders in this currency show them, and pages say in which
+// currencies they are missing.
 import t, { type Test } from 'tap'
 import { containing, matches } from '../../fixtures/matches.ts'
 import { startEngine } from '../../fixtures/reminders/engine.ts'

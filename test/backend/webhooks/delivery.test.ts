@@ -131,7 +131,7 @@ t.test('a delivery that fails is attempted ten times in about three days', async
   )
 })
 
-t.test('a response with status 410 disables the endpoint and notifies the Admins', async (t) => {
+t.test('a response with status 410 disables the endpoint and records a notice for the Admins', async (t) => {
   const webhooks = await openWebhooks(t)
   const { database } = webhooks.books.backend
   const receiver = await startReceiver(t, { respond: (_, res) => res.writeHead(410).end() })

@@ -114,7 +114,7 @@ t.test('pending deliveries of a disabled endpoint are deleted when they expire',
   const receiver = await startReceiver(t)
   const { row } = await webhooks.endpoint(receiver.url)
   await webhooks.books.debtor()
-  // A transaction that does not see the endpoint disabled yet may record such a delivery.
+  // A transaction that does not yet see that the endpoint is disabled may record such a delivery.
   await database.transaction((tx) =>
     tx
       .updateTable('webhook_endpoints')
