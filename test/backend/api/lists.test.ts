@@ -124,7 +124,7 @@ t.test('a page that is read in several portions contains each row exactly once',
   }
 })
 
-t.test('a page of very large objects ends when it has about 2 MB', async (t) => {
+t.test('a page of very large objects ends at about 2 MB, and later pages have the other objects', async (t) => {
   const books = await openBooks(t)
   const { id: debtor_id } = await books.debtor()
   const line = { description: 'd'.repeat(500), quantity: '1', unit_amount: 100 }
