@@ -1,6 +1,6 @@
 // Home, the first page after login, in an empty account and in an account to which customers owe money; and the lists.
 import t from 'tap'
-import type { Json } from '../fixtures/books/books.ts'
+import type { Json } from '../fixtures/accounts/test-account.ts'
 import { logIn, startSite, takeScreenshots, violationsOf } from '../fixtures/servers/browser.ts'
 import { call } from '../fixtures/service/call.ts'
 

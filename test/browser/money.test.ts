@@ -1,6 +1,6 @@
 // An Admin enters customers, invoices, payments and credits; a payment also by keyboard alone, without scripts.
 import t from 'tap'
-import type { Json } from '../fixtures/books/books.ts'
+import type { Json } from '../fixtures/accounts/test-account.ts'
 import {
   clickAndLoad,
   createPageCheck,

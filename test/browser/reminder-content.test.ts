@@ -1,6 +1,6 @@
 // The content of reminders: how to pay, wording, sender and previews; also which notices an Admin receives.
 import t from 'tap'
-import type { Json } from '../fixtures/books/books.ts'
+import type { Json } from '../fixtures/accounts/test-account.ts'
 import { PNG } from '../fixtures/reminders/images.ts'
 import {
   clickAndLoad,

@@ -1,7 +1,7 @@
 // The pages of customers, invoices, payments and reminders in a browser.
 import type { Page } from 'playwright-core'
 import t, { type Test } from 'tap'
-import type { Json } from '../fixtures/books/books.ts'
+import type { Json } from '../fixtures/accounts/test-account.ts'
 import {
   clickAndLoad,
   logIn,

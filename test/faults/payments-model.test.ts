@@ -1,5 +1,5 @@
 import t from 'tap'
-import { openBooks } from '../fixtures/books/books.ts'
+import { openTestAccount } from '../fixtures/accounts/test-account.ts'
 import type { Model } from '../fixtures/payments/model.ts'
 import { checkBooks, type Real } from '../fixtures/payments/model-checks.ts'
 import {
@@ -45,14 +45,14 @@ const commands = fc.commands<Model, Real, false>(
 )
 
 t.test('after any sequence of calls, the stored records equal those of the model', async (t) => {
-  const books = await openBooks(t)
+  const testAccount = await openTestAccount(t)
   let keys = 0
   let recorded = 0
   await fc.assert(
     fc.asyncProperty(commands, async (commands) => {
-      const { id: debtorId } = await books.debtor()
+      const { id: debtorId } = await testAccount.debtor()
       const model: Model = { invoices: [], payments: [] }
-      const real: Real = { books, debtorId, seen: new Map(), nextKey: () => `model-${keys++}` }
+      const real: Real = { testAccount, debtorId, seen: new Map(), nextKey: () => `model-${keys++}` }
       await createInvoice('open', 10).run(model, real)
       await createInvoice('open', 10).run(model, real)
       await fc.asyncModelRun(() => ({ model, real }), commands)

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
-import { openWebhooks } from '../fixtures/books/webhooks.ts'
+import { openWebhooks } from '../fixtures/accounts/webhooks.ts'
 import { matches } from '../fixtures/matches.ts'
 import { createCertificate } from '../fixtures/servers/certificate.ts'
 import { startDns } from '../fixtures/servers/dns.ts'
@@ -67,9 +67,9 @@ t.test('the result of an attempt names the fault of a bad receiver', async (t) =
     const { row } = await webhooks.endpoint(await url)
     endpoints.set(row.id, { name, ...expected })
   }
-  const { books } = webhooks
+  const { testAccount } = webhooks
   webhooks.startWorker()
-  await books.debtor()
+  await testAccount.debtor()
   await webhooks.untilAll(({ attempts }) => attempts === 1, 'each delivery was attempted once')
   for (const attempt of await webhooks.attempts()) {
     const { name, ...expected } = Object(endpoints.get(attempt.endpoint_id))
@@ -102,7 +102,7 @@ t.test(
     const webhooks = await openWebhooks(t)
     await webhooks.endpoint(url)
     webhooks.startWorker()
-    await webhooks.books.debtor()
+    await webhooks.testAccount.debtor()
     await webhooks.untilAll(({ status }) => status === 'delivered', 'the webhook is delivered')
     const [attempt] = await webhooks.attempts()
     t.equal(attempt?.response_body, 'a'.repeat(1024))
@@ -140,9 +140,9 @@ t.test('receivers that hang do not delay deliveries to other receivers', async (
   for (let n = 0; n < 5; n++) await webhooks.endpoint(`${hanging.url}${n}`)
   const { secret } = await webhooks.endpoint(good.url)
   webhooks.startWorker()
-  const { books } = webhooks
+  const { testAccount } = webhooks
   // An endpoint gets only 16 of these deliveries at a time.
-  await Promise.all(Array.from({ length: 60 }, () => books.debtor()))
+  await Promise.all(Array.from({ length: 60 }, () => testAccount.debtor()))
   await until(() => good.webhooks.length === 60, 'the good receiver has all its webhooks')
   t.equal(hanging.webhooks.length, 5 * 16, 'each receiver that hangs has 16 deliveries in progress')
   for (const webhook of good.webhooks) t.ok(verify(webhook, secret))

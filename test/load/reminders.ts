@@ -17,7 +17,7 @@ import { recordPayment } from '../../backend/payments/payments.ts'
 import { runPlanning } from '../../backend/reminders/planning/planning-run.ts'
 import { createId } from '../../shared/contract/id.ts'
 import { createLogger } from '../../shared/process/log.ts'
-import { plainDebtor, plainInvoice } from '../fixtures/books/plain-records.ts'
+import { plainDebtor, plainInvoice } from '../fixtures/accounts/plain-records.ts'
 
 const DEBTORS = Number(process.argv[2] ?? 10_000)
 const INVOICES_EACH = 10

@@ -2,7 +2,7 @@ import t from 'tap'
 import { apiRoutes } from '../../../backend/api/routes.ts'
 import { OPERATIONS } from '../../../backend/operations.ts'
 import { loadContract } from '../../../shared/contract/contract.ts'
-import { type Books, openBooks } from '../../fixtures/books/books.ts'
+import { type TestAccount, openTestAccount } from '../../fixtures/accounts/test-account.ts'
 import { faultsOf } from '../../fixtures/contract/schema.ts'
 import { matches, throwsWith } from '../../fixtures/matches.ts'
 import { BASE_URL } from '../../fixtures/service/backend.ts'
@@ -10,7 +10,7 @@ import { BASE_URL } from '../../fixtures/service/backend.ts'
 const contract = loadContract()
 
 t.test('the API has one route for each operation of the contract, and no others', async (t) => {
-  const { backend } = await openBooks(t)
+  const { backend } = await openTestAccount(t)
   const deps = {
     database: backend.database,
     clock: () => backend.now,
@@ -40,10 +40,10 @@ t.test('the API has one route for each operation of the contract, and no others'
   )
 })
 
-/** Opens books with records that have all optional fields, and records that have only the required ones. */
-async function openFullBooks(t: Parameters<typeof openBooks>[0]): Promise<Books> {
-  const books = await openBooks(t)
-  const { id: debtor_id } = await books.debtor({
+/** Opens a test account with records that have all optional fields, and records that have only the required ones. */
+async function openTestAccountWithRecords(t: Parameters<typeof openTestAccount>[0]): Promise<TestAccount> {
+  const testAccount = await openTestAccount(t)
+  const { id: debtor_id } = await testAccount.debtor({
     external_id: 'C-1',
     phone: '+31205550142',
     language: 'nl',
@@ -55,11 +55,11 @@ async function openFullBooks(t: Parameters<typeof openBooks>[0]): Promise<Books>
     company_number: '2',
     metadata: { a: 'b' },
   })
-  await books.debtor({ email: null })
+  await testAccount.debtor({ email: null })
   const line = { description: 'a', quantity: '1.5', unit_amount: 3, tax_amount: -1 }
-  const a = await books.invoice({ debtor_id, line_items: [line, { ...line, quantity: 2 }] })
-  const b = await books.invoice({ debtor_id, due_date: '2026-11-21', notes: 'a\nb' })
-  await books.create('/api/v1/payments', {
+  const a = await testAccount.invoice({ debtor_id, line_items: [line, { ...line, quantity: 2 }] })
+  const b = await testAccount.invoice({ debtor_id, due_date: '2026-11-21', notes: 'a\nb' })
+  await testAccount.create('/api/v1/payments', {
     amount: 20,
     currency: 'EUR',
     allocations: [
@@ -67,9 +67,9 @@ async function openFullBooks(t: Parameters<typeof openBooks>[0]): Promise<Books>
       { invoice_id: b.id, amount: 5 },
     ],
   })
-  await books.create('/api/v1/payments', { debtor_id, amount: 20, currency: 'JPY' })
-  await books.message([a, b], { status: 'sending', stage: 'firm', approval_required: 1 })
-  await books.message([a], {
+  await testAccount.create('/api/v1/payments', { debtor_id, amount: 20, currency: 'JPY' })
+  await testAccount.message([a, b], { status: 'sending', stage: 'firm', approval_required: 1 })
+  await testAccount.message([a], {
     status: 'suppressed',
     stage: null,
     suppression_reason: 'demo',
@@ -80,52 +80,52 @@ async function openFullBooks(t: Parameters<typeof openBooks>[0]): Promise<Books>
     currency: null,
     amount_due: null,
   })
-  books.backend.now = new Date('2026-12-01T00:00:00.000Z')
-  return books
+  testAccount.backend.now = new Date('2026-12-01T00:00:00.000Z')
+  return testAccount
 }
 
 t.test('the responses to reads match the contract', async (t) => {
-  const books = await openFullBooks(t)
+  const testAccount = await openTestAccountWithRecords(t)
   const lists = {
     debtors: ['DebtorList', 'Debtor'],
     invoices: ['InvoiceList', 'Invoice'],
     payments: ['PaymentList', 'Payment'],
     messages: ['MessageList', 'Message'],
   } as const
-  t.strictSame(faultsOf('Probe', await books.read('/api/v1/me')), [])
+  t.strictSame(faultsOf('Probe', await testAccount.read('/api/v1/me')), [])
   for (const [path, [list, item]] of Object.entries(lists)) {
-    const page = await books.read(`/api/v1/${path}?limit=1`)
+    const page = await testAccount.read(`/api/v1/${path}?limit=1`)
     matches(t, page, { has_more: true })
     t.strictSame(faultsOf(list, page), [])
-    for (const row of (await books.read(`/api/v1/${path}`)).data) {
+    for (const row of (await testAccount.read(`/api/v1/${path}`)).data) {
       t.strictSame(faultsOf(item, row), [])
       if (path === 'debtors' || path === 'invoices') {
-        t.strictSame(await books.read(`/api/v1/${path}/${row.id}`), row)
+        t.strictSame(await testAccount.read(`/api/v1/${path}/${row.id}`), row)
       }
     }
   }
 })
 
 t.test('rejections are problems that match the contract', async (t) => {
-  const books = await openFullBooks(t)
-  const [invoice] = (await books.read('/api/v1/invoices')).data
+  const testAccount = await openTestAccountWithRecords(t)
+  const [invoice] = (await testAccount.read('/api/v1/invoices')).data
   const money = { amount: 99_999, currency: 'EUR' }
-  const draft = await books.invoice({ status: 'draft' })
+  const draft = await testAccount.invoice({ status: 'draft' })
   const cases = [
-    ['Problem', await books.get('/api/v1/debtors/x')],
-    ['Problem', await books.get('/api/v1/debtors?x')],
-    ['Problem', await books.get('/api/v1/debtors?cursor=x')],
-    ['ValidationProblem', await books.post('/api/v1/debtors', { x: 1 })],
-    ['ConflictProblem', await books.post('/api/v1/debtors', { name: 'a', external_id: 'C-1' })],
-    ['ConflictProblem', await books.post('/api/v1/payments', { ...money, invoice_id: draft.id })],
+    ['Problem', await testAccount.get('/api/v1/debtors/x')],
+    ['Problem', await testAccount.get('/api/v1/debtors?x')],
+    ['Problem', await testAccount.get('/api/v1/debtors?cursor=x')],
+    ['ValidationProblem', await testAccount.post('/api/v1/debtors', { x: 1 })],
+    ['ConflictProblem', await testAccount.post('/api/v1/debtors', { name: 'a', external_id: 'C-1' })],
+    ['ConflictProblem', await testAccount.post('/api/v1/payments', { ...money, invoice_id: draft.id })],
     [
       'ValidationProblem',
-      await books.post('/api/v1/payments', { ...money, invoice_id: invoice.id }),
+      await testAccount.post('/api/v1/payments', { ...money, invoice_id: invoice.id }),
     ],
-    ['ValidationProblem', await books.post('/api/v1/payments', { ...money, invoice_id: 'x' })],
+    ['ValidationProblem', await testAccount.post('/api/v1/payments', { ...money, invoice_id: 'x' })],
     [
       'ReadOnlyProblem',
-      await (await books.otherAccount({ status: 'cancelled' })).post('/api/v1/debtors', {}),
+      await (await testAccount.otherAccount({ status: 'cancelled' })).post('/api/v1/debtors', {}),
     ],
   ] as const
   for (const [schema, { status, json, headers }] of cases) {

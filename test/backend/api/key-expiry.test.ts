@@ -9,7 +9,7 @@ import {
 import { recordKeyExpiry } from '../../../backend/api-keys/key-expiry.ts'
 import { digestApiKey } from '../../../shared/contract/api-key.ts'
 import { CLIENT_ADDRESS_HEADER, REFUSAL_HEADER } from '../../../shared/contract/principal.ts'
-import { openWebhooks } from '../../fixtures/books/webhooks.ts'
+import { openWebhooks } from '../../fixtures/accounts/webhooks.ts'
 import { rejectsWith } from '../../fixtures/matches.ts'
 import { PEPPERS } from '../../fixtures/service/backend.ts'
 
@@ -17,7 +17,7 @@ const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 
 const webhooks = await openWebhooks(t)
-const { backend, accountId } = webhooks.books
+const { backend, accountId } = webhooks.testAccount
 const { database } = backend
 await webhooks.endpoint('https://example.com/hook')
 const START = backend.now.getTime()

@@ -1,79 +1,79 @@
 import t from 'tap'
-import { type Books, type Json, openBooks } from '../../fixtures/books/books.ts'
+import { type TestAccount, type Json, openTestAccount } from '../../fixtures/accounts/test-account.ts'
 import { matches } from '../../fixtures/matches.ts'
 import { BASE_URL } from '../../fixtures/service/backend.ts'
 
 const idsOf = (data: Json[]) => data.map(({ id }) => id)
 
 /** Reads all pages, each with the cursor of the previous page. Resolves with all rows. */
-async function readAllPages(books: Books, path: string): Promise<Json[]> {
+async function readAllPages(testAccount: TestAccount, path: string): Promise<Json[]> {
   const rows: Json[] = []
   let cursor: string | null = ''
   while (cursor !== null) {
-    const page: Json = await books.read(`${path}${cursor && `&cursor=${cursor}`}`)
+    const page: Json = await testAccount.read(`${path}${cursor && `&cursor=${cursor}`}`)
     rows.push(...page.data)
     cursor = page.next_cursor
   }
   return rows
 }
 
-async function openBooksWithDebtors(
-  t: Parameters<typeof openBooks>[0],
+async function openTestAccountWithDebtors(
+  t: Parameters<typeof openTestAccount>[0],
   count: number,
-): Promise<Books> {
-  const books = await openBooks(t)
+): Promise<TestAccount> {
+  const testAccount = await openTestAccount(t)
   for (let index = 0; index < count; index++) {
     // Debtors are created in pairs at the same time, so that only the ids determine the order in a pair.
-    books.backend.now = new Date(Date.UTC(2026, 10, 1, 0, 0, Math.floor(index / 2)))
-    await books.debtor({ name: `Debtor ${index}` })
+    testAccount.backend.now = new Date(Date.UTC(2026, 10, 1, 0, 0, Math.floor(index / 2)))
+    await testAccount.debtor({ name: `Debtor ${index}` })
   }
-  return books
+  return testAccount
 }
 
 t.test('an empty list has no next page', async (t) => {
-  const books = await openBooks(t)
-  const response = await books.get('/api/v1/debtors')
+  const testAccount = await openTestAccount(t)
+  const response = await testAccount.get('/api/v1/debtors')
   t.strictSame(response.json, { object: 'list', data: [], has_more: false, next_cursor: null })
   t.equal(response.headers.get('link'), null)
 })
 
 t.test('the pages of a list contain each row exactly once, in either order', async (t) => {
-  const books = await openBooksWithDebtors(t, 7)
-  const all = idsOf((await books.read('/api/v1/debtors?sort=created_at')).data)
+  const testAccount = await openTestAccountWithDebtors(t, 7)
+  const all = idsOf((await testAccount.read('/api/v1/debtors?sort=created_at')).data)
   t.strictSame(all, all.toSorted())
   for (const limit of [1, 2, 3, 6, 7, 8]) {
-    const forward = await readAllPages(books, `/api/v1/debtors?sort=created_at&limit=${limit}`)
+    const forward = await readAllPages(testAccount, `/api/v1/debtors?sort=created_at&limit=${limit}`)
     t.strictSame(idsOf(forward), all, `limit ${limit}`)
-    const backward = await readAllPages(books, `/api/v1/debtors?limit=${limit}`)
+    const backward = await readAllPages(testAccount, `/api/v1/debtors?limit=${limit}`)
     t.strictSame(idsOf(backward), all.toReversed(), `limit ${limit}, newest first`)
   }
 })
 
 t.test('a full last page has no next page', async (t) => {
-  const books = await openBooksWithDebtors(t, 2)
-  matches(t, await books.read('/api/v1/debtors?limit=2'), { has_more: false, next_cursor: null })
-  matches(t, await books.read('/api/v1/debtors?limit=1'), {
+  const testAccount = await openTestAccountWithDebtors(t, 2)
+  matches(t, await testAccount.read('/api/v1/debtors?limit=2'), { has_more: false, next_cursor: null })
+  matches(t, await testAccount.read('/api/v1/debtors?limit=1'), {
     has_more: true,
     next_cursor: /^eyJ2Ijox/,
   })
 })
 
 t.test('rows that are created while a client reads pages do not shift the next page', async (t) => {
-  const books = await openBooksWithDebtors(t, 4)
-  const first = await books.read('/api/v1/debtors?limit=2')
-  await books.debtor({ name: 'New' })
-  const second = await books.read(`/api/v1/debtors?limit=2&cursor=${first.next_cursor}`)
+  const testAccount = await openTestAccountWithDebtors(t, 4)
+  const first = await testAccount.read('/api/v1/debtors?limit=2')
+  await testAccount.debtor({ name: 'New' })
+  const second = await testAccount.read(`/api/v1/debtors?limit=2&cursor=${first.next_cursor}`)
   const names = [...first.data, ...second.data].map(({ name }) => name)
   t.strictSame(names, ['Debtor 3', 'Debtor 2', 'Debtor 1', 'Debtor 0'])
 })
 
 t.test('the link to the next page keeps filters, sort and limit', async (t) => {
-  const books = await openBooksWithDebtors(t, 5)
+  const testAccount = await openTestAccountWithDebtors(t, 5)
   const filters = 'q=Debtor+&status=active&sort=-updated_at&limit=2'
   let path: string | undefined = `/api/v1/debtors?${filters}`
   const names: string[] = []
   while (path !== undefined) {
-    const response = await books.get(path)
+    const response = await testAccount.get(path)
     names.push(...(response.json['data'] as Json[]).map(({ name }) => name))
     const [, url] = /^<(.+)>; rel="next"$/.exec(response.headers.get('link') ?? '') ?? []
     t.ok(url === undefined || url.startsWith(`${BASE_URL}/api/v1/debtors?cursor=`))
@@ -83,27 +83,27 @@ t.test('the link to the next page keeps filters, sort and limit', async (t) => {
 })
 
 t.test('the limit may change from page to page', async (t) => {
-  const books = await openBooksWithDebtors(t, 4)
-  const { next_cursor } = await books.read('/api/v1/debtors?limit=1')
-  t.equal((await books.read(`/api/v1/debtors?limit=3&cursor=${next_cursor}`)).data.length, 3)
+  const testAccount = await openTestAccountWithDebtors(t, 4)
+  const { next_cursor } = await testAccount.read('/api/v1/debtors?limit=1')
+  t.equal((await testAccount.read(`/api/v1/debtors?limit=3&cursor=${next_cursor}`)).data.length, 3)
 })
 
 t.test('a cursor is valid only for its account, list, sort and filters', async (t) => {
-  const books = await openBooksWithDebtors(t, 3)
-  const { next_cursor: cursor } = await books.read('/api/v1/debtors?limit=1&q=Debtor')
-  t.equal((await books.get(`/api/v1/debtors?q=Debtor&cursor=${cursor}`)).status, 200)
-  t.equal((await books.get(`/api/v1/debtors?q=DEBTOR&cursor=${cursor}`)).status, 400)
-  const others = await books.otherAccount()
+  const testAccount = await openTestAccountWithDebtors(t, 3)
+  const { next_cursor: cursor } = await testAccount.read('/api/v1/debtors?limit=1&q=Debtor')
+  t.equal((await testAccount.get(`/api/v1/debtors?q=Debtor&cursor=${cursor}`)).status, 200)
+  t.equal((await testAccount.get(`/api/v1/debtors?q=DEBTOR&cursor=${cursor}`)).status, 400)
+  const others = await testAccount.otherAccount()
   const rejected = [
-    await books.get(`/api/v1/debtors?cursor=${cursor}`),
-    await books.get(`/api/v1/debtors?q=Debtor&status=active&cursor=${cursor}`),
-    await books.get(`/api/v1/debtors?q=Debtor&sort=created_at&cursor=${cursor}`),
-    await books.get(`/api/v1/invoices?cursor=${cursor}`),
+    await testAccount.get(`/api/v1/debtors?cursor=${cursor}`),
+    await testAccount.get(`/api/v1/debtors?q=Debtor&status=active&cursor=${cursor}`),
+    await testAccount.get(`/api/v1/debtors?q=Debtor&sort=created_at&cursor=${cursor}`),
+    await testAccount.get(`/api/v1/invoices?cursor=${cursor}`),
     await others.get(`/api/v1/debtors?q=Debtor&cursor=${cursor}`),
-    await books.get('/api/v1/debtors?cursor=garbage'),
-    await books.get('/api/v1/debtors?cursor='),
-    await books.get('/api/v1/debtors?cursor=%00'),
-    await books.get(`/api/v1/debtors?q=Debtor&cursor=${cursor}A`),
+    await testAccount.get('/api/v1/debtors?cursor=garbage'),
+    await testAccount.get('/api/v1/debtors?cursor='),
+    await testAccount.get('/api/v1/debtors?cursor=%00'),
+    await testAccount.get(`/api/v1/debtors?q=Debtor&cursor=${cursor}A`),
   ]
   for (const { status, json } of rejected) {
     t.equal(status, 400)
@@ -112,43 +112,43 @@ t.test('a cursor is valid only for its account, list, sort and filters', async (
 })
 
 t.test('a page that is read in several portions contains each row exactly once', async (t) => {
-  const books = await openBooksWithDebtors(t, 120)
-  const all = idsOf(await readAllPages(books, '/api/v1/debtors?sort=created_at&limit=7'))
+  const testAccount = await openTestAccountWithDebtors(t, 120)
+  const all = idsOf(await readAllPages(testAccount, '/api/v1/debtors?sort=created_at&limit=7'))
   t.equal(all.length, 120)
   for (const limit of [50, 51, 100, 119, 120, 200]) {
-    const page = await books.read(`/api/v1/debtors?sort=created_at&limit=${limit}`)
+    const page = await testAccount.read(`/api/v1/debtors?sort=created_at&limit=${limit}`)
     t.strictSame(idsOf(page.data), all.slice(0, limit), `limit ${limit}`)
     t.equal(page.has_more, limit < 120)
-    const pages = await readAllPages(books, `/api/v1/debtors?limit=${limit}`)
+    const pages = await readAllPages(testAccount, `/api/v1/debtors?limit=${limit}`)
     t.strictSame(idsOf(pages), all.toReversed(), `limit ${limit}, newest first`)
   }
 })
 
 t.test('a page of very large objects ends at about 2 MB, and later pages have the other objects', async (t) => {
-  const books = await openBooks(t)
-  const { id: debtor_id } = await books.debtor()
+  const testAccount = await openTestAccount(t)
+  const { id: debtor_id } = await testAccount.debtor()
   const line = { description: 'd'.repeat(500), quantity: '1', unit_amount: 100 }
   const line_items = Array.from({ length: 200 }, () => line)
   const ids: string[] = []
   for (let count = 0; count < 24; count++) {
-    ids.push((await books.invoice({ debtor_id, amount: undefined, line_items })).id)
+    ids.push((await testAccount.invoice({ debtor_id, amount: undefined, line_items })).id)
   }
-  const first = await books.get('/api/v1/invoices?limit=200')
+  const first = await testAccount.get('/api/v1/invoices?limit=200')
   t.ok(first.text.length < 2_500_000, `${first.text.length} characters`)
   matches(t, first.json, { has_more: true })
   t.ok(first.headers.get('link')?.includes('limit=200'))
-  const pages = await readAllPages(books, '/api/v1/invoices?limit=200')
+  const pages = await readAllPages(testAccount, '/api/v1/invoices?limit=200')
   t.strictSame(idsOf(pages), ids.toReversed())
 })
 
 t.test('invoices can also be sorted by due date', async (t) => {
-  const books = await openBooks(t)
-  const { id: debtor_id } = await books.debtor()
+  const testAccount = await openTestAccount(t)
+  const { id: debtor_id } = await testAccount.debtor()
   for (const due_date of ['2026-12-02', '2026-12-01', '2026-12-02', '2026-12-03']) {
-    await books.invoice({ debtor_id, due_date })
+    await testAccount.invoice({ debtor_id, due_date })
   }
   const dates = async (sort: string) =>
-    (await readAllPages(books, `/api/v1/invoices?limit=1&sort=${sort}`)).map(
+    (await readAllPages(testAccount, `/api/v1/invoices?limit=1&sort=${sort}`)).map(
       ({ due_date }) => due_date,
     )
   const ascending = ['2026-12-01', '2026-12-02', '2026-12-02', '2026-12-03']
@@ -157,13 +157,13 @@ t.test('invoices can also be sorted by due date', async (t) => {
 })
 
 t.test('updated_since and updated_before select the rows that changed in between', async (t) => {
-  const books = await openBooksWithDebtors(t, 3)
-  const [first] = (await books.read('/api/v1/debtors?sort=created_at')).data
-  books.backend.now = new Date('2026-11-21T00:00:00.000Z')
-  await books.invoice({ debtor_id: first.id })
+  const testAccount = await openTestAccountWithDebtors(t, 3)
+  const [first] = (await testAccount.read('/api/v1/debtors?sort=created_at')).data
+  testAccount.backend.now = new Date('2026-11-21T00:00:00.000Z')
+  await testAccount.invoice({ debtor_id: first.id })
   const query =
     'sort=updated_at&updated_since=2026-11-20T23:55:00Z&updated_before=2026-11-21T00:00:01Z'
-  t.strictSame(idsOf((await books.read(`/api/v1/debtors?${query}`)).data), [first.id])
+  t.strictSame(idsOf((await testAccount.read(`/api/v1/debtors?${query}`)).data), [first.id])
 })
 
 const idAt = (index: number) => `deb_${String(index).padStart(26, '0')}`
@@ -173,7 +173,7 @@ const at = (second: number) => new Date(Date.UTC(2026, 10, 1, 0, 0, second)).toI
  * Inserts debtors that are updated in the reverse order of their creation. The debtors that were updated first are
  * therefore the last ones in the order of creation.
  */
-async function insertDebtors({ backend, accountId, debtor }: Books, count: number): Promise<void> {
+async function insertDebtors({ backend, accountId, debtor }: TestAccount, count: number): Promise<void> {
   const { id } = await debtor({ name: 'Original' })
   const [original] = await backend.database.read
     .selectFrom('debtors')
@@ -200,9 +200,9 @@ async function insertDebtors({ backend, accountId, debtor }: Books, count: numbe
 }
 
 t.test('filtering by one time finds all matching rows, even if the list is sorted by another', async (t) => {
-  const books = await openBooks(t)
+  const testAccount = await openTestAccount(t)
   const count = 6_000
-  await insertDebtors(books, count)
+  await insertDebtors(testAccount, count)
   // `close` and `distant` describe how far the matches are from the beginning of the list.
   const cases = [
     ['none', 'created_at', 'updated_since=2026-11-02T00:00:00Z', []],
@@ -218,10 +218,10 @@ t.test('filtering by one time finds all matching rows, even if the list is sorte
     ['sorted by the time of the update', '-updated_at', `created_since=${at(2999)}`, [5998, 5999]],
   ] as const
   for (const [name, sort, filter, indexes] of cases) {
-    const rows = await readAllPages(books, `/api/v1/debtors?limit=2&sort=${sort}&${filter}`)
+    const rows = await readAllPages(testAccount, `/api/v1/debtors?limit=2&sort=${sort}&${filter}`)
     t.strictSame(idsOf(rows), indexes.map(idAt), name)
   }
-  const half = await readAllPages(books, `/api/v1/debtors?limit=200&updated_since=${at(3001)}`)
+  const half = await readAllPages(testAccount, `/api/v1/debtors?limit=200&updated_since=${at(3001)}`)
   t.strictSame(
     idsOf(half),
     Array.from({ length: 3_000 }, (_, index) => idAt(2_999 - index)),
@@ -230,7 +230,7 @@ t.test('filtering by one time finds all matching rows, even if the list is sorte
 })
 
 t.test('the rejection of an invalid parameter names the parameter', async (t) => {
-  const books = await openBooks(t)
+  const testAccount = await openTestAccount(t)
   const cases = [
     ['debtors?limit=0', 'limit'],
     ['debtors?limit=201', 'limit'],
@@ -258,23 +258,23 @@ t.test('the rejection of an invalid parameter names the parameter', async (t) =>
     ['messages?stage=harsh', 'stage'],
   ] as const
   for (const [path, parameter] of cases) {
-    const { status, json } = await books.get(`/api/v1/${path}`)
+    const { status, json } = await testAccount.get(`/api/v1/${path}`)
     t.equal(status, 400, path)
     matches(t, json, { code: 'invalid_query_parameter', parameter }, path)
   }
 })
 
 t.test('every operation rejects unknown parameters, and names them', async (t) => {
-  const books = await openBooks(t)
-  const { id } = await books.debtor()
+  const testAccount = await openTestAccount(t)
+  const { id } = await testAccount.debtor()
   const paths = ['me', 'debtors', `debtors/${id}`, 'debtors/x', 'invoices', 'payments', 'messages']
   for (const path of paths) {
     for (const parameter of ['ovrdue', '__proto__', 'Limit']) {
-      const { status, json } = await books.get(`/api/v1/${path}?${parameter}=1`)
+      const { status, json } = await testAccount.get(`/api/v1/${path}?${parameter}=1`)
       t.equal(status, 400, path)
       matches(t, json, { code: 'unknown_query_parameter', parameter })
     }
   }
-  const post = await books.post('/api/v1/debtors?limit=5', { name: 'a' })
+  const post = await testAccount.post('/api/v1/debtors?limit=5', { name: 'a' })
   matches(t, post.json, { code: 'unknown_query_parameter', parameter: 'limit' })
 })

@@ -1,22 +1,22 @@
 import t from 'tap'
 import { PRINCIPAL_HEADER } from '../../../shared/contract/principal.ts'
-import { type Books, openBooks } from '../../fixtures/books/books.ts'
+import { type TestAccount, openTestAccount } from '../../fixtures/accounts/test-account.ts'
 import { matches } from '../../fixtures/matches.ts'
 
 const DEBTORS = '/api/v1/debtors'
 const PAYMENTS = '/api/v1/payments'
 
-const postRaw = (books: Books, path: string, headers: Record<string, string>, body: string) =>
-  books.call('POST', path, { headers, body })
+const postRaw = (testAccount: TestAccount, path: string, headers: Record<string, string>, body: string) =>
+  testAccount.call('POST', path, { headers, body })
 
 t.test('GET /me describes the key and its account', async (t) => {
-  const books = await openBooks(t)
-  const { row } = books.key
-  const me = await books.read('/api/v1/me')
+  const testAccount = await openTestAccount(t)
+  const { row } = testAccount.key
+  const me = await testAccount.read('/api/v1/me')
   matches(t, me, {
     object: 'probe',
     account: {
-      id: books.accountId,
+      id: testAccount.accountId,
       name: 'Acme Ltd',
       status: 'active',
       read_only: false,
@@ -38,10 +38,10 @@ t.test('GET /me describes the key and its account', async (t) => {
 })
 
 t.test('HEAD has the response of GET, without a body', async (t) => {
-  const books = await openBooks(t)
-  const { id } = await books.debtor()
+  const testAccount = await openTestAccount(t)
+  const { id } = await testAccount.debtor()
   for (const path of ['/api/v1/me', DEBTORS, `${DEBTORS}/${id}`, `${DEBTORS}/x`]) {
-    const [head, get] = [await books.call('HEAD', path), await books.get(path)]
+    const [head, get] = [await testAccount.call('HEAD', path), await testAccount.get(path)]
     t.equal(head.status, get.status, path)
     t.equal(head.text, '')
     t.equal(head.headers.get('content-type'), get.headers.get('content-type'))
@@ -49,22 +49,22 @@ t.test('HEAD has the response of GET, without a body', async (t) => {
 })
 
 t.test('checks run in a fixed order, and the first that fails decides the response', async (t) => {
-  const books = await openBooks(t)
+  const testAccount = await openTestAccount(t)
   const setStatus = (status: 'active' | 'suspended') =>
-    books.backend.database.transaction((tx) =>
-      tx.updateTable('accounts').set({ status }).where('id', '=', books.accountId).execute(),
+    testAccount.backend.database.transaction((tx) =>
+      tx.updateTable('accounts').set({ status }).where('id', '=', testAccount.accountId).execute(),
     )
   const form = { 'content-type': 'application/x-www-form-urlencoded', 'idempotency-key': 'a b' }
   const json = { 'content-type': 'application/json' }
   await setStatus('suspended')
-  const readOnly = await postRaw(books, `${PAYMENTS}?x=1`, form, '{')
+  const readOnly = await postRaw(testAccount, `${PAYMENTS}?x=1`, form, '{')
   t.equal(readOnly.status, 423)
   matches(t, readOnly.json, {
     code: 'account_read_only',
     account_status: 'suspended',
     resume_url: 'https://receivables.test/settings/account-state',
   })
-  t.equal((await books.get(PAYMENTS)).status, 200, 'reads continue')
+  t.equal((await testAccount.get(PAYMENTS)).status, 200, 'reads continue')
   await setStatus('active')
   const steps = [
     [form, '{', 415, 'unsupported_media_type'],
@@ -75,7 +75,7 @@ t.test('checks run in a fixed order, and the first that fails decides the respon
     [{ ...json, 'idempotency-key': 'k' }, '{}', 422, 'validation_failed'],
   ] as const
   for (const [headers, body, status, code] of steps) {
-    const response = await postRaw(books, PAYMENTS, headers, body)
+    const response = await postRaw(testAccount, PAYMENTS, headers, body)
     t.equal(response.status, status, code)
     matches(t, response.json, { code })
   }
@@ -83,18 +83,18 @@ t.test('checks run in a fixed order, and the first that fails decides the respon
 
 t.test('the rejection of a write to a read-only account contains the status of the account', async (t) => {
   for (const status of ['trial_paused', 'suspended', 'cancelled'] as const) {
-    const books = await openBooks(t, { status })
+    const testAccount = await openTestAccount(t, { status })
     for (const path of [DEBTORS, '/api/v1/invoices', PAYMENTS]) {
-      const response = await books.post(path, {})
+      const response = await testAccount.post(path, {})
       t.equal(response.status, 423)
       matches(t, response.json, { account_status: status })
     }
-    matches(t, await books.read('/api/v1/me'), { account: { status, read_only: true } })
+    matches(t, await testAccount.read('/api/v1/me'), { account: { status, read_only: true } })
   }
 })
 
 t.test('a body is accepted only as uncompressed application/json in UTF-8', async (t) => {
-  const books = await openBooks(t)
+  const testAccount = await openTestAccount(t)
   const types = [
     'application/json',
     'Application/JSON;charset=UTF-8',
@@ -102,13 +102,13 @@ t.test('a body is accepted only as uncompressed application/json in UTF-8', asyn
   ]
   for (const type of types) {
     t.equal(
-      (await postRaw(books, DEBTORS, { 'content-type': type }, '{"name":"a"}')).status,
+      (await postRaw(testAccount, DEBTORS, { 'content-type': type }, '{"name":"a"}')).status,
       201,
       type,
     )
   }
   const identity = { 'content-type': 'application/json', 'content-encoding': 'identity' }
-  t.equal((await postRaw(books, DEBTORS, identity, '{"name":"a"}')).status, 201)
+  t.equal((await postRaw(testAccount, DEBTORS, identity, '{"name":"a"}')).status, 201)
   const rejected = [
     { 'content-type': 'text/plain' },
     { 'content-type': 'application/json; charset=utf-16' },
@@ -119,7 +119,7 @@ t.test('a body is accepted only as uncompressed application/json in UTF-8', asyn
     { 'content-type': 'application/json', 'content-encoding': 'br' },
   ]
   for (const headers of rejected) {
-    const response = await postRaw(books, DEBTORS, { ...headers }, '{"name":"a"}')
+    const response = await postRaw(testAccount, DEBTORS, { ...headers }, '{"name":"a"}')
     t.equal(response.status, 415, JSON.stringify(headers))
     matches(t, response.json, { code: 'unsupported_media_type' })
     t.equal(response.headers.get('accept'), 'application/json')
@@ -129,10 +129,10 @@ t.test('a body is accepted only as uncompressed application/json in UTF-8', asyn
 t.test(
   'a body without a media type is not parsed as JSON; an empty JSON body is malformed',
   async (t) => {
-    const books = await openBooks(t)
+    const testAccount = await openTestAccount(t)
     const send = async (body: Uint8Array<ArrayBuffer> | undefined, headers = {}) => {
-      const principal = await books.backend.principalOf(books.key)
-      const response = await fetch(books.backend.url + DEBTORS, {
+      const principal = await testAccount.backend.principalOf(testAccount.key)
+      const response = await fetch(testAccount.backend.url + DEBTORS, {
         method: 'POST',
         headers: { [PRINCIPAL_HEADER]: principal, ...headers },
         ...(body === undefined ? {} : { body }),
@@ -150,8 +150,8 @@ t.test(
 t.test(
   'an Idempotency-Key is 1 to 255 visible characters, optionally in one pair of quotes',
   async (t) => {
-    const books = await openBooks(t)
-    const post = (key: string) => books.post(DEBTORS, { name: 'a' }, { 'idempotency-key': key })
+    const testAccount = await openTestAccount(t)
+    const post = (key: string) => testAccount.post(DEBTORS, { name: 'a' }, { 'idempotency-key': key })
     for (const key of ['a', '!~', 'x'.repeat(255), `"${'y'.repeat(255)}"`, '"', '""""']) {
       t.equal((await post(key)).status, 201, key)
     }
@@ -165,18 +165,18 @@ t.test(
 
 t.test('of more than 1,000 invalid fields, the response names the first 1,000', async (t) => {
   // Regression: the detail said that `errors` contains all of them.
-  const books = await openBooks(t)
+  const testAccount = await openTestAccount(t)
   const fields = Object.fromEntries(Array.from({ length: 1001 }, (_, n) => [`f${n}`, n]))
-  const { json } = await books.post(DEBTORS, { name: 'X', ...fields })
+  const { json } = await testAccount.post(DEBTORS, { name: 'X', ...fields })
   t.equal(json['detail'], '1001 fields are wrong. The list errors contains the first 1000 of them.')
   t.equal((json['errors'] as unknown[]).length, 1000)
 })
 
 t.test('names that are special in JavaScript have no special effect', async (t) => {
-  const books = await openBooks(t)
+  const testAccount = await openTestAccount(t)
   const json = { 'content-type': 'application/json' }
   const proto = await postRaw(
-    books,
+    testAccount,
     DEBTORS,
     json,
     '{"name":"a","__proto__":{"status":"archived"}}',
@@ -187,7 +187,7 @@ t.test('names that are special in JavaScript have no special effect', async (t) 
     errors: [{ pointer: '/__proto__', code: 'unknown_field', detail }],
   })
   const body = '{"name":"a","metadata":{"constructor":"x","toString":"y"}}'
-  matches(t, (await postRaw(books, DEBTORS, json, body)).json, {
+  matches(t, (await postRaw(testAccount, DEBTORS, json, body)).json, {
     metadata: { constructor: 'x', toString: 'y' },
   })
 })

@@ -7,7 +7,7 @@ import { addUsage } from '../../../backend/usage/usage.ts'
 import { addReportedCalls } from '../../../backend/usage/usage-reports.ts'
 import { createInvitation } from '../../../backend/users/invitations.ts'
 import { createUser } from '../../../backend/users/users.ts'
-import { type Books, openBooks } from '../../fixtures/books/books.ts'
+import { type TestAccount, openTestAccount } from '../../fixtures/accounts/test-account.ts'
 import { matches } from '../../fixtures/matches.ts'
 import { startEngine } from '../../fixtures/reminders/engine.ts'
 import { SILENT } from '../../fixtures/service/database.ts'
@@ -15,11 +15,11 @@ import { until } from '../../fixtures/service/until.ts'
 
 const DAY_MS = 86_400_000
 
-function advanceClock({ backend }: Books, ms: number): void {
+function advanceClock({ backend }: TestAccount, ms: number): void {
   backend.now = new Date(backend.now.getTime() + ms)
 }
 
-async function countRows({ backend }: Books, table: keyof Tables): Promise<number> {
+async function countRows({ backend }: TestAccount, table: keyof Tables): Promise<number> {
   const { rows } = await backend.database.read
     .selectFrom(table)
     .select(({ fn }) => fn.countAll().as('rows'))
@@ -30,21 +30,21 @@ async function countRows({ backend }: Books, table: keyof Tables): Promise<numbe
 t.test(
   'a payment is replayed, and not recorded again, after its response was deleted',
   async (t) => {
-    const books = await openBooks(t)
-    const { id } = await books.invoice()
+    const testAccount = await openTestAccount(t)
+    const { id } = await testAccount.invoice()
     const body = { invoice_id: id, currency: 'EUR', amount: 4000, reference: 'line 7' }
     const send = (change: object = {}) =>
-      books.post('/api/v1/payments', { ...body, ...change }, { 'idempotency-key': 'bank-7' })
+      testAccount.post('/api/v1/payments', { ...body, ...change }, { 'idempotency-key': 'bank-7' })
     const first = await send()
     t.equal(first.status, 201)
 
-    advanceClock(books, 30 * DAY_MS - 1000)
-    await deleteAllExpired(books.backend.database, books.backend.now)
+    advanceClock(testAccount, 30 * DAY_MS - 1000)
+    await deleteAllExpired(testAccount.backend.database, testAccount.backend.now)
     t.equal((await send()).text, first.text, 'the same bytes for thirty days')
 
-    advanceClock(books, 2000)
-    await deleteAllExpired(books.backend.database, books.backend.now)
-    t.equal(await countRows(books, 'idempotency_keys'), 0)
+    advanceClock(testAccount, 2000)
+    await deleteAllExpired(testAccount.backend.database, testAccount.backend.now)
+    t.equal(await countRows(testAccount, 'idempotency_keys'), 0)
     const lateRepeat = await send()
     matches(t, lateRepeat, { status: 201, json: { id: first.json['id'], amount: 4000 } })
     t.equal(lateRepeat.headers.get('idempotent-replayed'), 'true')
@@ -53,7 +53,7 @@ t.test(
       status: 422,
       json: { code: 'idempotency_key_reused', original_payment_id: first.json['id'] },
     })
-    const { id: other } = await books.invoice()
+    const { id: other } = await testAccount.invoice()
     const reused = { status: 422, json: { code: 'idempotency_key_reused' } }
     matches(t, await send({ invoice_id: other }), reused, 'the same amount for another invoice')
     const shares = [{ invoice_id: id, amount: 4000 }]
@@ -65,14 +65,14 @@ t.test(
       'an equivalent body in another form, as in the first thirty days',
     )
     matches(t, await split([{ invoice_id: id, amount: 3000 }]), reused)
-    t.equal((await books.read(`/api/v1/invoices/${id}`)).amount_due, 6000, 'paid once')
-    t.equal(await countRows(books, 'payments'), 1)
+    t.equal((await testAccount.read(`/api/v1/invoices/${id}`)).amount_due, 6000, 'paid once')
+    t.equal(await countRows(testAccount, 'payments'), 1)
   },
 )
 
 t.test('a repeat is compared with the original request, not with the resulting allocations', async (t) => {
-  const books = await openBooks(t)
-  const { id } = await books.invoice()
+  const testAccount = await openTestAccount(t)
+  const { id } = await testAccount.invoice()
   const surplus = { allow_overpayment: true, currency: 'EUR', amount: 15_000 }
   const bodies = [
     { ...surplus, allocations: [{ invoice_id: id, amount: 12_000 }] },
@@ -80,11 +80,11 @@ t.test('a repeat is compared with the original request, not with the resulting a
     { ...surplus, invoice_id: id },
   ]
   const send = (body: object, key: number) =>
-    books.post('/api/v1/payments', body, { 'idempotency-key': `bank-${key}` })
+    testAccount.post('/api/v1/payments', body, { 'idempotency-key': `bank-${key}` })
   const first = []
   for (const [key, body] of bodies.entries()) first.push((await send(body, key)).json['id'])
-  advanceClock(books, 31 * DAY_MS)
-  await deleteAllExpired(books.backend.database, books.backend.now)
+  advanceClock(testAccount, 31 * DAY_MS)
+  await deleteAllExpired(testAccount.backend.database, testAccount.backend.now)
   for (const [key, body] of bodies.entries()) {
     const repeat = await send(body, key)
     t.strictSame([repeat.status, repeat.json['id']], [201, first[key]])
@@ -93,16 +93,16 @@ t.test('a repeat is compared with the original request, not with the resulting a
 })
 
 t.test('the idempotency key of a new debtor or invoice is deleted after thirty days', async (t) => {
-  const books = await openBooks(t)
+  const testAccount = await openTestAccount(t)
   const body = { name: 'Jansen', external_id: 'C-1' }
   const send = (path: string, body: object) =>
-    books.post(path, body, { 'idempotency-key': 'sync-1' })
+    testAccount.post(path, body, { 'idempotency-key': 'sync-1' })
   const debtor = await send('/api/v1/debtors', body)
   const invoice = { debtor_id: debtor.json['id'], currency: 'EUR', amount: 100, number: 'R-1' }
   const first = await send('/api/v1/invoices', invoice)
   t.equal(first.status, 201)
-  advanceClock(books, 30 * DAY_MS + 1000)
-  await deleteAllExpired(books.backend.database, books.backend.now)
+  advanceClock(testAccount, 30 * DAY_MS + 1000)
+  await deleteAllExpired(testAccount.backend.database, testAccount.backend.now)
   matches(t, await send('/api/v1/debtors', body), {
     status: 409,
     json: { code: 'duplicate_external_id', existing_id: debtor.json['id'] },
@@ -116,8 +116,8 @@ t.test('the idempotency key of a new debtor or invoice is deleted after thirty d
 t.test(
   'rows that expire are deleted at the end of the retention period of their table, and not before',
   async (t) => {
-    const books = await openBooks(t)
-    const { accountId, backend, key } = books
+    const testAccount = await openTestAccount(t)
+    const { accountId, backend, key } = testAccount
     const { database, now } = backend
     const actionContext = { actor: OPERATOR, now }
     await database.transaction(async (tx) => {
@@ -170,9 +170,9 @@ t.test(
     ]
     for (const [table, afterMs] of ends) {
       await deleteAllExpired(database, new Date(begin + afterMs - 1000))
-      t.equal(await countRows(books, table), 1, `${table} before`)
+      t.equal(await countRows(testAccount, table), 1, `${table} before`)
       await deleteAllExpired(database, new Date(begin + afterMs + 1000))
-      t.equal(await countRows(books, table), 0, `${table} after`)
+      t.equal(await countRows(testAccount, table), 0, `${table} after`)
     }
   },
 )
@@ -181,30 +181,30 @@ t.test(
   'the plan of a reminder is deleted after 90 days unless the reminder is still scheduled; its message is kept',
   async (t) => {
     const engine = await startEngine(t)
-    const { books, messages } = engine
-    const { database } = books.backend
+    const { testAccount, messages } = engine
+    const { database } = testAccount.backend
     await engine.invoice('2026-11-19')
     await engine.planAndSendAt('2026-11-24T08:00:00.000Z')
     await engine.invoice('2026-11-20')
     await engine.plan('2026-11-24T08:00:00.000Z')
-    t.strictSame(await engine.log(), ['friendly:sent', 'friendly:scheduled'])
-    const planned = books.backend.now.getTime()
+    t.strictSame(await engine.messageLog(), ['friendly:sent', 'friendly:scheduled'])
+    const planned = testAccount.backend.now.getTime()
     await deleteAllExpired(database, new Date(planned + 90 * DAY_MS - 1000))
-    t.equal(await countRows(books, 'reminders'), 2)
+    t.equal(await countRows(testAccount, 'reminders'), 2)
     await deleteAllExpired(database, new Date(planned + 90 * DAY_MS + 1000))
     const [, scheduled] = await messages()
     const remaining = await database.read.selectFrom('reminders').select('message_id').execute()
     t.strictSame(remaining, [{ message_id: scheduled?.id }], 'the plan of the scheduled reminder is kept')
-    t.equal(await countRows(books, 'taken_stages'), 2, 'no stage is sent twice')
-    t.equal((await books.read('/api/v1/messages')).data.length, 2)
+    t.equal(await countRows(testAccount, 'taken_stages'), 2, 'no stage is sent twice')
+    t.equal((await testAccount.read('/api/v1/messages')).data.length, 2)
   },
 )
 
 t.test('two workers delete thousands of rows while payments are recorded', async (t) => {
-  const books = await openBooks(t)
-  const { accountId, backend } = books
+  const testAccount = await openTestAccount(t)
+  const { accountId, backend } = testAccount
   const { database } = backend
-  const { id } = await books.invoice()
+  const { id } = await testAccount.invoice()
   const row = { account_id: accountId, operation: 'createDebtor', fingerprint: 'f', body: '{}' }
   const created_at = new Date(backend.now.getTime() - 31 * DAY_MS).toISOString()
   await database.transaction(async (tx) => {
@@ -218,7 +218,7 @@ t.test('two workers delete thousands of rows while payments are recorded', async
   const clock = () => backend.now
   const running = [1, 2].map(() => startRetention({ database, clock, log: SILENT }))
   const payments = Array.from({ length: 20 }, () =>
-    books.post('/api/v1/payments', { invoice_id: id, currency: 'EUR', amount: 1 }),
+    testAccount.post('/api/v1/payments', { invoice_id: id, currency: 'EUR', amount: 1 }),
   )
   t.strictSame(new Set((await Promise.all(payments)).map(({ status }) => status)), new Set([201]))
   const remaining = async () =>
@@ -227,5 +227,5 @@ t.test('two workers delete thousands of rows while payments are recorded', async
     )
   await until(async () => (await remaining()).length === 0, 'all old responses are deleted')
   await Promise.all(running.map((retention) => retention.stop()))
-  t.equal(await countRows(books, 'idempotency_keys'), 22)
+  t.equal(await countRows(testAccount, 'idempotency_keys'), 22)
 })

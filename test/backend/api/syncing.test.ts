@@ -1,7 +1,7 @@
 // A client's copy of an account's records becomes equal to the records, even if the clocks of backends differ: the
 // client misses no change, and the state with the highest revision is the latest state.
 import t from 'tap'
-import { openBooks } from '../../fixtures/books/books.ts'
+import { openTestAccount } from '../../fixtures/accounts/test-account.ts'
 import { fc } from '../../fixtures/properties.ts'
 import { startMailService } from '../../fixtures/reminders/mail-service.ts'
 import { byId, createSyncedCopy } from '../../fixtures/service/synced-copy.ts'
@@ -9,13 +9,13 @@ import { byId, createSyncedCopy } from '../../fixtures/service/synced-copy.ts'
 const RUNS = Number(process.env['SYNC_RUNS'] ?? 25)
 
 t.test('each change raises updated_at, even if the clock of the backend is behind', async (t) => {
-  const books = await openBooks(t)
-  const { backend } = books
+  const testAccount = await openTestAccount(t)
+  const { backend } = testAccount
   const start = backend.now
-  const debtor = await books.debtor()
+  const debtor = await testAccount.debtor()
   const pay = () =>
-    books.create('/api/v1/payments', { debtor_id: debtor.id, currency: 'EUR', amount: 1 })
-  const read = () => books.read(`/api/v1/debtors/${debtor.id}`)
+    testAccount.create('/api/v1/payments', { debtor_id: debtor.id, currency: 'EUR', amount: 1 })
+  const read = () => testAccount.read(`/api/v1/debtors/${debtor.id}`)
   t.strictSame([debtor.revision, debtor.updated_at], [1, start.toISOString()])
   backend.now = new Date(start.getTime() + 20_000)
   await pay()
@@ -33,14 +33,14 @@ t.test('each change raises updated_at, even if the clock of the backend is behin
 })
 
 t.test('an event has the revision of its object, both in the object and beside the object', async (t) => {
-  const { books } = await startMailService(t)
-  const invoice = await books.invoice()
+  const { testAccount } = await startMailService(t)
+  const invoice = await testAccount.invoice()
   const pay = (amount: number) =>
-    books.create('/api/v1/payments', { invoice_id: invoice.id, currency: 'EUR', amount })
+    testAccount.create('/api/v1/payments', { invoice_id: invoice.id, currency: 'EUR', amount })
   await pay(1)
   await pay(1)
   await pay(9998)
-  const rows = await books.backend.database.read
+  const rows = await testAccount.backend.database.read
     .selectFrom('webhook_events')
     .select('body')
     .where('subject_id', '=', invoice.id)
@@ -56,7 +56,7 @@ t.test('an event has the revision of its object, both in the object and beside t
       ['invoice.paid', 4, 4],
     ],
   )
-  t.strictSame(events.at(-1)?.data.object, await books.read(`/api/v1/invoices/${invoice.id}`))
+  t.strictSame(events.at(-1)?.data.object, await testAccount.read(`/api/v1/invoices/${invoice.id}`))
 })
 
 const arbitraryChange = fc.record({
@@ -89,15 +89,15 @@ t.test(
   'a copy that is kept as docs/syncing.md recommends equals the records of the account',
   { timeout: 0 },
   async (t) => {
-    const shared = await openBooks(t)
+    const shared = await openTestAccount(t)
     const { backend } = shared
     await fc.assert(
       fc.asyncProperty(fc.array(arbitraryStep, { maxLength: 30, size: 'max' }), async (steps) => {
-        const books = await shared.otherAccount()
+        const testAccount = await shared.otherAccount()
         let now = new Date('2026-11-21T10:15:00.000Z')
         backend.now = now
-        const debtors = [await books.debtor(), await books.debtor(), await books.debtor()]
-        const copy = createSyncedCopy('debtors', 1, books.get)
+        const debtors = [await testAccount.debtor(), await testAccount.debtor(), await testAccount.debtor()]
+        const copy = createSyncedCopy('debtors', 1, testAccount.get)
 
         async function apply({
           debtorIndex,
@@ -108,7 +108,7 @@ t.test(
         }) {
           backend.now = new Date(now.getTime() + skewSeconds * 1000)
           const debtor_id = debtors[debtorIndex]?.id
-          await books.create('/api/v1/payments', { debtor_id, currency: 'EUR', amount: 1 })
+          await testAccount.create('/api/v1/payments', { debtor_id, currency: 'EUR', amount: 1 })
           backend.now = now
         }
 

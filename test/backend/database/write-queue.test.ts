@@ -8,7 +8,7 @@ import type { OpenDatabase } from '../../../backend/database/open.ts'
 import { prepared } from '../../../backend/database/prepared.ts'
 import type { AuditRow, Transaction } from '../../../backend/database/tables.ts'
 import { createDebtor } from '../../../backend/debtors/debtors.ts'
-import { plainDebtor } from '../../fixtures/books/plain-records.ts'
+import { plainDebtor } from '../../fixtures/accounts/plain-records.ts'
 import { matches, rejectsWith } from '../../fixtures/matches.ts'
 import {
   insertRow,

@@ -2,31 +2,31 @@
 import t, { type Test } from 'tap'
 import { setApplyCredit } from '../../../backend/accounts/apply-credit.ts'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
-import { openBooks } from '../../fixtures/books/books.ts'
+import { openTestAccount } from '../../fixtures/accounts/test-account.ts'
 import { rejectsWith } from '../../fixtures/matches.ts'
 
 const PAYMENTS = '/api/v1/payments'
 
 async function openWithMode(t: Test, mode = 'oldest_first') {
-  const books = await openBooks(t)
-  const actionContext = { actor: OPERATOR, now: books.backend.now }
-  await books.backend.database.transaction((tx) =>
-    setApplyCredit(tx, books.accountId, mode, actionContext),
+  const testAccount = await openTestAccount(t)
+  const actionContext = { actor: OPERATOR, now: testAccount.backend.now }
+  await testAccount.backend.database.transaction((tx) =>
+    setApplyCredit(tx, testAccount.accountId, mode, actionContext),
   )
-  const { id: debtor_id } = await books.debtor()
+  const { id: debtor_id } = await testAccount.debtor()
   const invoiceDue = (due_date: string, fields = {}) =>
-    books.invoice({ debtor_id, issue_date: '2026-09-01', due_date, ...fields })
-  return { books, debtor_id, invoiceDue }
+    testAccount.invoice({ debtor_id, issue_date: '2026-09-01', due_date, ...fields })
+  return { testAccount, debtor_id, invoiceDue }
 }
 
 t.test('money on account pays open invoices, the oldest due date first', async (t) => {
-  const { books, debtor_id, invoiceDue } = await openWithMode(t)
+  const { testAccount, debtor_id, invoiceDue } = await openWithMode(t)
   const newest = await invoiceDue('2026-11-30')
   const oldest = await invoiceDue('2026-10-01')
   const dollars = await invoiceDue('2026-09-02', { currency: 'USD' })
   await invoiceDue('2026-09-02', { status: 'draft' })
   const middle = await invoiceDue('2026-10-02')
-  const payment = await books.create(PAYMENTS, { debtor_id, currency: 'EUR', amount: 25_000 })
+  const payment = await testAccount.create(PAYMENTS, { debtor_id, currency: 'EUR', amount: 25_000 })
   t.strictSame(payment.allocations, [
     { invoice_id: oldest.id, amount: 10_000 },
     { invoice_id: middle.id, amount: 10_000 },
@@ -38,14 +38,14 @@ t.test('money on account pays open invoices, the oldest due date first', async (
     { id: middle.id, status: 'paid', amount_due: 0 },
     { id: newest.id, status: 'partially_paid', amount_due: 5000 },
   ])
-  t.equal((await books.read(`/api/v1/invoices/${dollars.id}`)).status, 'open')
+  t.equal((await testAccount.read(`/api/v1/invoices/${dollars.id}`)).status, 'open')
 })
 
 t.test('the surplus of a payment pays other invoices, after the invoice that the payment names', async (t) => {
-  const { books, invoiceDue } = await openWithMode(t)
+  const { testAccount, invoiceDue } = await openWithMode(t)
   const named = await invoiceDue('2026-10-01')
   const other = await invoiceDue('2026-10-02')
-  const payment = await books.create(PAYMENTS, {
+  const payment = await testAccount.create(PAYMENTS, {
     ...{ currency: 'EUR', amount: 25_000 },
     allocations: [{ invoice_id: named.id, amount: 4000 }],
   })
@@ -57,9 +57,9 @@ t.test('the surplus of a payment pays other invoices, after the invoice that the
 })
 
 t.test('in manual mode, money stays on account; an unknown mode is rejected', async (t) => {
-  const { books, debtor_id, invoiceDue } = await openWithMode(t, 'manual')
+  const { testAccount, debtor_id, invoiceDue } = await openWithMode(t, 'manual')
   await invoiceDue('2026-10-01')
-  const payment = await books.create(PAYMENTS, { debtor_id, currency: 'EUR', amount: 100 })
+  const payment = await testAccount.create(PAYMENTS, { debtor_id, currency: 'EUR', amount: 100 })
   t.strictSame([payment.allocations, payment.unapplied_amount], [[], 100])
   await rejectsWith(t, openWithMode(t, 'newest_first'), { code: 'validation_failed' })
 })

@@ -10,21 +10,21 @@ import {
   resumeChasing,
 } from '../../../backend/debtors/chasing.ts'
 import { type DebtorDetails, editDebtor } from '../../../backend/debtors/details.ts'
-import type { Json } from '../../fixtures/books/books.ts'
-import { openWebhooks } from '../../fixtures/books/webhooks.ts'
+import type { Json } from '../../fixtures/accounts/test-account.ts'
+import { openWebhooks } from '../../fixtures/accounts/webhooks.ts'
 import { faultsOf } from '../../fixtures/contract/schema.ts'
 import { matches, rejectsWith } from '../../fixtures/matches.ts'
 
 async function openLedger(t: Test) {
-  const { books, endpoint } = await openWebhooks(t)
-  const { database } = books.backend
-  const { accountId } = books
+  const { testAccount, endpoint } = await openWebhooks(t)
+  const { database } = testAccount.backend
+  const { accountId } = testAccount
   await endpoint('https://example.com/hook')
-  const actionContext = () => ({ actor: OPERATOR, now: books.backend.now })
+  const actionContext = () => ({ actor: OPERATOR, now: testAccount.backend.now })
   const perform = <T>(work: (tx: Transaction) => Promise<T>) => database.transaction(work)
   return {
-    books,
-    read: (id: string): Promise<Json> => books.read(`/api/v1/debtors/${id}`),
+    testAccount,
+    read: (id: string): Promise<Json> => testAccount.read(`/api/v1/debtors/${id}`),
     edit: (id: string, details: DebtorDetails) =>
       perform((tx) => editDebtor(tx, accountId, id, details, actionContext())),
     pause: (id: string, pause: Pause) =>
@@ -64,11 +64,11 @@ async function openLedger(t: Test) {
 
 t.test('an edit changes the fields that it names, and causes one event', async (t) => {
   const ledger = await openLedger(t)
-  const before = await ledger.books.debtor({
+  const before = await ledger.testAccount.debtor({
     address: { line1: 'Oudegracht 1', city: 'Utrecht', country: 'NL' },
     language: 'nl',
   })
-  await ledger.books.invoice({ debtor_id: before.id })
+  await ledger.testAccount.invoice({ debtor_id: before.id })
   await ledger.edit(before.id, {
     name: ' Jansen B.V. ',
     line1: '',
@@ -81,7 +81,7 @@ t.test('an edit changes the fields that it names, and causes one event', async (
     address: { line1: null, city: 'Utrecht', country: 'NL' },
     balances: [{ outstanding: 10_000 }],
   })
-  matches(t, await ledger.books.read('/api/v1/debtors?q=jansen%20b.v'), {
+  matches(t, await ledger.testAccount.read('/api/v1/debtors?q=jansen%20b.v'), {
     data: [{ id: before.id }],
   })
   const [, updated, ...others] = await ledger.events()
@@ -106,7 +106,7 @@ t.test('an edit changes the fields that it names, and causes one event', async (
 
 t.test('every invalid field of an edit is reported, and nothing is changed', async (t) => {
   const ledger = await openLedger(t)
-  const { id } = await ledger.books.debtor()
+  const { id } = await ledger.testAccount.debtor()
   const details = { name: '', email: 'nowhere', country: 'XX', timezone: 'Mars/Olympus' }
   const error: Json = await ledger.edit(id, details).catch((thrown: unknown) => thrown)
   t.strictSame(
@@ -115,7 +115,7 @@ t.test('every invalid field of an edit is reported, and nothing is changed', asy
   )
   t.strictSame(await ledger.audit(), [])
   await rejectsWith(t, ledger.edit('deb_none', { name: 'X' }), { code: 'not_found' })
-  const theirs = await (await ledger.books.otherAccount()).debtor()
+  const theirs = await (await ledger.testAccount.otherAccount()).debtor()
   await rejectsWith(t, ledger.edit(theirs.id, { name: 'X' }), { code: 'not_found' })
 })
 
@@ -123,7 +123,7 @@ t.test(
   'a debtor whose mail bounced is still marked as bounced after a change of the address',
   async (t) => {
     const ledger = await openLedger(t)
-    const { id } = await ledger.books.debtor({ email: null })
+    const { id } = await ledger.testAccount.debtor({ email: null })
     await ledger.edit(id, { email: 'ap@jansen.example' })
     matches(
       t,
@@ -149,19 +149,19 @@ t.test(
 
 t.test('chasing is paused until a time or indefinitely, and can be resumed', async (t) => {
   const ledger = await openLedger(t)
-  const invoice = await ledger.books.invoice()
+  const invoice = await ledger.testAccount.invoice()
   const { debtor_id: id } = invoice
-  const message = await ledger.books.message([invoice], {
+  const message = await ledger.testAccount.message([invoice], {
     status: 'awaiting_approval',
     approval_required: 1,
     approval_status: 'pending',
   })
-  const until = new Date(ledger.books.backend.now.getTime() + 86_400_000)
+  const until = new Date(ledger.testAccount.backend.now.getTime() + 86_400_000)
   await ledger.pause(id, { reason: ' A payment plan ', until })
   matches(t, (await ledger.read(id)).chasing, {
     ...{ status: 'paused', reason: 'A payment plan', until: until.toISOString() },
   })
-  matches(t, (await ledger.books.read('/api/v1/messages')).data, [
+  matches(t, (await ledger.testAccount.read('/api/v1/messages')).data, [
     { id: message, status: 'cancelled', approval: { status: 'lapsed' } },
   ])
   await ledger.pause(id, { reason: 'Longer', until: null })
@@ -172,24 +172,24 @@ t.test('chasing is paused until a time or indefinitely, and can be resumed', asy
   const updates = (await ledger.events()).filter(({ type }) => type === 'debtor.updated')
   t.equal(updates.length, 3, 'the second resumption changes nothing')
   await rejectsWith(t, ledger.pause(id, { reason: '', until: null }), { code: 'validation_failed' })
-  const past = { reason: 'x', until: ledger.books.backend.now }
+  const past = { reason: 'x', until: ledger.testAccount.backend.now }
   const invalidUntil = { code: 'validation_failed', members: { errors: [{ pointer: '/until' }] } }
   await rejectsWith(t, ledger.pause(id, past), invalidUntil)
 })
 
 t.test('an archived debtor is not chased, and can still pay', async (t) => {
   const ledger = await openLedger(t)
-  const invoice = await ledger.books.invoice()
+  const invoice = await ledger.testAccount.invoice()
   const { debtor_id: id } = invoice
   await ledger.archive(id)
   await ledger.archive(id)
   matches(t, await ledger.read(id), { status: 'archived', chasing: { status: 'stopped' } })
-  matches(t, await ledger.books.read('/api/v1/debtors?status=archived'), { data: [{ id }] })
+  matches(t, await ledger.testAccount.read('/api/v1/debtors?status=archived'), { data: [{ id }] })
   const conflict = { code: 'debtor_state_conflict', members: { debtor_status: 'archived' } }
   await rejectsWith(t, ledger.resume(id), conflict)
   await rejectsWith(t, ledger.pause(id, { reason: 'x', until: null }), conflict)
   const body = { amount: 10_000, currency: 'EUR', invoice_id: invoice.id }
-  t.equal((await ledger.books.post('/api/v1/payments', body)).status, 201)
+  t.equal((await ledger.testAccount.post('/api/v1/payments', body)).status, 201)
   await ledger.restore(id)
   matches(t, await ledger.read(id), {
     status: 'active',
@@ -199,6 +199,6 @@ t.test('an archived debtor is not chased, and can still pay', async (t) => {
     (await ledger.audit()).map(({ action }) => action),
     ['debtor.archived', 'debtor.restored'],
   )
-  await ledger.setColumns(id, { erased_at: ledger.books.backend.now.toISOString() })
+  await ledger.setColumns(id, { erased_at: ledger.testAccount.backend.now.toISOString() })
   await rejectsWith(t, ledger.edit(id, { name: 'X' }), { code: 'debtor_state_conflict' })
 })

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { openBooks } from '../../fixtures/books/books.ts'
+import { openTestAccount } from '../../fixtures/accounts/test-account.ts'
 import { matches } from '../../fixtures/matches.ts'
 
 const FULL = {
@@ -18,8 +18,8 @@ const FULL = {
 }
 
 t.test('a debtor is created with the sent values, which are normalized', async (t) => {
-  const books = await openBooks(t)
-  const response = await books.post('/api/v1/debtors', FULL)
+  const testAccount = await openTestAccount(t)
+  const response = await testAccount.post('/api/v1/debtors', FULL)
   t.equal(response.status, 201)
   t.equal(response.headers.get('location'), `/api/v1/debtors/${response.json['id']}`)
   t.equal(response.headers.get('content-type'), 'application/json; charset=utf-8')
@@ -55,12 +55,12 @@ t.test('a debtor is created with the sent values, which are normalized', async (
     created_at: '2026-11-21T10:15:00.000Z',
     updated_at: '2026-11-21T10:15:00.000Z',
   })
-  t.equal((await books.get(`/api/v1/debtors/${response.json['id']}`)).text, response.text)
+  t.equal((await testAccount.get(`/api/v1/debtors/${response.json['id']}`)).text, response.text)
 })
 
 t.test('only a name is required; null means omitted', async (t) => {
-  const books = await openBooks(t)
-  const debtor = await books.create('/api/v1/debtors', { name: 'Aoki', email: null, address: null })
+  const testAccount = await openTestAccount(t)
+  const debtor = await testAccount.create('/api/v1/debtors', { name: 'Aoki', email: null, address: null })
   matches(t, debtor, {
     email: null,
     contactability: { email: 'missing' },
@@ -71,13 +71,13 @@ t.test('only a name is required; null means omitted', async (t) => {
 })
 
 t.test('a debtor of a demo account is sample data', async (t) => {
-  const books = await openBooks(t, { isDemo: true })
-  t.equal((await books.debtor()).is_demo, true)
+  const testAccount = await openTestAccount(t, { isDemo: true })
+  t.equal((await testAccount.debtor()).is_demo, true)
 })
 
 t.test('every invalid field is reported', async (t) => {
-  const books = await openBooks(t)
-  const { status, json } = await books.post('/api/v1/debtors', {
+  const testAccount = await openTestAccount(t)
+  const { status, json } = await testAccount.post('/api/v1/debtors', {
     external_id: 'C 1',
     name: ' \t ',
     email: 'Jansen <ap@jansen.example>',
@@ -115,18 +115,18 @@ t.test('every invalid field is reported', async (t) => {
 })
 
 t.test('lengths are counted in code points, after normalization', async (t) => {
-  const books = await openBooks(t)
-  t.equal((await books.post('/api/v1/debtors', { name: '👷'.repeat(200) })).status, 201)
-  matches(t, (await books.post('/api/v1/debtors', { name: '👷'.repeat(201) })).json, {
+  const testAccount = await openTestAccount(t)
+  t.equal((await testAccount.post('/api/v1/debtors', { name: '👷'.repeat(200) })).status, 201)
+  matches(t, (await testAccount.post('/api/v1/debtors', { name: '👷'.repeat(201) })).json, {
     errors: [{ pointer: '/name', code: 'too_long' }],
   })
-  const debtor = await books.debtor({ name: 'Zu\u0308rich' })
+  const debtor = await testAccount.debtor({ name: 'Zu\u0308rich' })
   t.equal(debtor.name, 'Z\u00fcrich')
 })
 
 t.test('a currency without a minor unit is rejected with a specific code', async (t) => {
-  const books = await openBooks(t)
-  const { status, json } = await books.post('/api/v1/debtors', { name: 'a', currency: 'xau' })
+  const testAccount = await openTestAccount(t)
+  const { status, json } = await testAccount.post('/api/v1/debtors', { name: 'a', currency: 'xau' })
   t.equal(status, 422)
   matches(t, json, {
     code: 'unsupported_currency',
@@ -135,19 +135,19 @@ t.test('a currency without a minor unit is rejected with a specific code', async
 })
 
 t.test('a duplicate external id is rejected with the id of the debtor that has it', async (t) => {
-  const books = await openBooks(t)
-  const first = await books.debtor({ external_id: 'C-1' })
-  const { status, json } = await books.post('/api/v1/debtors', { name: 'b', external_id: 'C-1' })
+  const testAccount = await openTestAccount(t)
+  const first = await testAccount.debtor({ external_id: 'C-1' })
+  const { status, json } = await testAccount.post('/api/v1/debtors', { name: 'b', external_id: 'C-1' })
   t.equal(status, 409)
   matches(t, json, { code: 'duplicate_external_id', existing_id: first.id })
-  const others = await books.otherAccount()
+  const others = await testAccount.otherAccount()
   t.equal((await others.post('/api/v1/debtors', { name: 'b', external_id: 'C-1' })).status, 201)
 })
 
 t.test('malformed ids, unknown ids and ids of another account get the same response', async (t) => {
-  const books = await openBooks(t)
-  const foreign = await (await books.otherAccount()).debtor()
-  const invoice = await books.invoice()
+  const testAccount = await openTestAccount(t)
+  const foreign = await (await testAccount.otherAccount()).debtor()
+  const invoice = await testAccount.invoice()
   const responses = await Promise.all(
     [
       'x',
@@ -158,7 +158,7 @@ t.test('malformed ids, unknown ids and ids of another account get the same respo
       '%00',
       '..%2fme',
     ].map((id) =>
-      books.call('GET', `/api/v1/debtors/${id}`, { headers: { 'x-request-id': 'same' } }),
+      testAccount.call('GET', `/api/v1/debtors/${id}`, { headers: { 'x-request-id': 'same' } }),
     ),
   )
   t.equal(responses[0]?.status, 404)
@@ -169,44 +169,44 @@ t.test('malformed ids, unknown ids and ids of another account get the same respo
 t.test(
   'balances are per currency; overdue depends on the date in the account’s time zone',
   async (t) => {
-    const books = await openBooks(t, { timezone: 'Pacific/Kiritimati' })
-    books.backend.now = new Date('2026-11-21T09:00:00Z')
-    const { id: debtor_id } = await books.debtor()
+    const testAccount = await openTestAccount(t, { timezone: 'Pacific/Kiritimati' })
+    testAccount.backend.now = new Date('2026-11-21T09:00:00Z')
+    const { id: debtor_id } = await testAccount.debtor()
     const terms = { debtor_id, issue_date: '2026-11-01' }
-    await books.invoice({ ...terms, amount: 500, due_date: '2026-11-21' })
-    await books.invoice({ ...terms, amount: 70, due_date: '2026-11-20' })
-    await books.invoice({ ...terms, amount: 9, due_date: '2026-11-20', currency: 'KWD' })
-    await books.invoice({ ...terms, amount: 1, status: 'draft' })
-    await books.create('/api/v1/payments', { debtor_id, amount: 30, currency: 'JPY' })
+    await testAccount.invoice({ ...terms, amount: 500, due_date: '2026-11-21' })
+    await testAccount.invoice({ ...terms, amount: 70, due_date: '2026-11-20' })
+    await testAccount.invoice({ ...terms, amount: 9, due_date: '2026-11-20', currency: 'KWD' })
+    await testAccount.invoice({ ...terms, amount: 1, status: 'draft' })
+    await testAccount.create('/api/v1/payments', { debtor_id, amount: 30, currency: 'JPY' })
     const expected = [
       { currency: 'EUR', currency_exponent: 2, outstanding: 570, overdue: 70, unapplied: 0 },
       { currency: 'JPY', currency_exponent: 0, outstanding: 0, overdue: 0, unapplied: 30 },
       { currency: 'KWD', currency_exponent: 3, outstanding: 9, overdue: 9, unapplied: 0 },
     ]
-    t.strictSame((await books.read(`/api/v1/debtors/${debtor_id}`)).balances, expected)
-    books.backend.now = new Date('2026-11-21T10:00:00Z')
-    const { data } = await books.read('/api/v1/debtors')
+    t.strictSame((await testAccount.read(`/api/v1/debtors/${debtor_id}`)).balances, expected)
+    testAccount.backend.now = new Date('2026-11-21T10:00:00Z')
+    const { data } = await testAccount.read('/api/v1/debtors')
     matches(
       t,
       data[0].balances[0],
       { outstanding: 570, overdue: 570 },
       'by now it is the 22nd in Kiritimati',
     )
-    t.strictSame((await books.read(`/api/v1/debtors/${debtor_id}`)).balances, data[0].balances)
+    t.strictSame((await testAccount.read(`/api/v1/debtors/${debtor_id}`)).balances, data[0].balances)
   },
 )
 
 t.test(
   'west of UTC, an invoice becomes overdue only at midnight in the account’s time zone',
   async (t) => {
-    const books = await openBooks(t, { timezone: 'Pacific/Niue' })
-    const { id: debtor_id } = await books.debtor()
+    const testAccount = await openTestAccount(t, { timezone: 'Pacific/Niue' })
+    const { id: debtor_id } = await testAccount.debtor()
     const terms = { debtor_id, issue_date: '2026-11-01' }
-    await books.invoice({ ...terms, amount: 500, due_date: '2026-11-20' })
-    await books.invoice({ ...terms, amount: 70, due_date: '2026-11-19' })
+    await testAccount.invoice({ ...terms, amount: 500, due_date: '2026-11-20' })
+    await testAccount.invoice({ ...terms, amount: 70, due_date: '2026-11-19' })
     const overdueAt = async (now: string) => {
-      books.backend.now = new Date(now)
-      return (await books.read(`/api/v1/debtors/${debtor_id}`)).balances[0].overdue
+      testAccount.backend.now = new Date(now)
+      return (await testAccount.read(`/api/v1/debtors/${debtor_id}`)).balances[0].overdue
     }
     t.equal(await overdueAt('2026-11-21T10:59:00Z'), 70)
     t.equal(await overdueAt('2026-11-21T11:00:00Z'), 570)
@@ -214,25 +214,25 @@ t.test(
 )
 
 t.test('a new invoice changes updated_at of its debtor; a draft does not', async (t) => {
-  const books = await openBooks(t)
-  const { id: debtor_id } = await books.debtor()
-  const updatedAt = async () => (await books.read(`/api/v1/debtors/${debtor_id}`)).updated_at
+  const testAccount = await openTestAccount(t)
+  const { id: debtor_id } = await testAccount.debtor()
+  const updatedAt = async () => (await testAccount.read(`/api/v1/debtors/${debtor_id}`)).updated_at
   const created = await updatedAt()
-  books.backend.now = new Date('2026-11-22T00:00:00.000Z')
-  await books.invoice({ debtor_id, status: 'draft' })
+  testAccount.backend.now = new Date('2026-11-22T00:00:00.000Z')
+  await testAccount.invoice({ debtor_id, status: 'draft' })
   t.equal(await updatedAt(), created)
-  await books.invoice({ debtor_id })
+  await testAccount.invoice({ debtor_id })
   t.equal(await updatedAt(), '2026-11-22T00:00:00.000Z')
 })
 
 t.test(
   'debtors are found by the beginning of their name, or by exact values of other fields',
   async (t) => {
-    const books = await openBooks(t)
-    await books.debtor({ name: 'Ångström AB', email: 'A@x.example', external_id: '1' })
-    await books.debtor({ name: 'Angel 100%', email: 'b@x.example' })
+    const testAccount = await openTestAccount(t)
+    await testAccount.debtor({ name: 'Ångström AB', email: 'A@x.example', external_id: '1' })
+    await testAccount.debtor({ name: 'Angel 100%', email: 'b@x.example' })
     const names = async (query: string) =>
-      (await books.read(`/api/v1/debtors?${query}`)).data.map(({ name }: { name: string }) => name)
+      (await testAccount.read(`/api/v1/debtors?${query}`)).data.map(({ name }: { name: string }) => name)
     t.strictSame(await names('q=%C3%A5NG'), ['Ångström AB'])
     t.strictSame(await names('q=angel+100%25'), ['Angel 100%'])
     t.strictSame(await names('q=_ngel'), [])

@@ -10,7 +10,7 @@ import {
 } from '../../../backend/invoices/actions.ts'
 import { reversePayment } from '../../../backend/payments/reversal.ts'
 import { Problem } from '../../../shared/contract/problem.ts'
-import { type Json, openBooks } from '../../fixtures/books/books.ts'
+import { type Json, openTestAccount } from '../../fixtures/accounts/test-account.ts'
 import { fc } from '../../fixtures/properties.ts'
 
 const ACTIONS = { voidInvoice, writeOffInvoice, disputeInvoice, resolveDispute }
@@ -53,8 +53,8 @@ const arbitrarySteps = fc.array(
 t.test(
   'invoices and payments are consistent after any payments, reversals and other actions',
   async (t) => {
-    const books = await openBooks(t)
-    const { accountId, backend } = books
+    const testAccount = await openTestAccount(t)
+    const { accountId, backend } = testAccount
     const { database } = backend
     const actionContext = () => ({ actor: OPERATOR, now: backend.now })
 
@@ -69,7 +69,7 @@ t.test(
           amount: step.amount,
         }))
         const body = { currency: 'EUR', amount: step.amount * allocations.length, allocations }
-        const { status, json } = await books.post('/api/v1/payments', body)
+        const { status, json } = await testAccount.post('/api/v1/payments', body)
         if (status === 201) payments.push(String(json['id']))
         else t.ok([409, 422].includes(status), `rejected with ${status}`)
         return
@@ -98,8 +98,8 @@ t.test(
     }
 
     async function check(debtorId: string): Promise<void> {
-      const { data: payments } = await books.read(`/api/v1/payments?debtor_id=${debtorId}`)
-      const { data: invoices } = await books.read(`/api/v1/invoices?debtor_id=${debtorId}`)
+      const { data: payments } = await testAccount.read(`/api/v1/payments?debtor_id=${debtorId}`)
+      const { data: invoices } = await testAccount.read(`/api/v1/invoices?debtor_id=${debtorId}`)
       const allocated = new Map<string, number>()
       for (const payment of payments) {
         if (payment.status !== 'recorded') continue
@@ -127,17 +127,17 @@ t.test(
         if (!isOpen && chasing.status !== 'stopped')
           throw new Error(`not open, but chased: ${reported}`)
       }
-      const debtor = await books.read(`/api/v1/debtors/${debtorId}`)
+      const debtor = await testAccount.read(`/api/v1/debtors/${debtorId}`)
       if ((debtor.balances[0]?.outstanding ?? 0) !== owed)
         throw new Error('the balance is not the sum of the open invoices')
     }
 
     await fc.assert(
       fc.asyncProperty(arbitrarySteps, async (steps) => {
-        const debtor = await books.debtor()
+        const debtor = await testAccount.debtor()
         const invoices: Json[] = []
         for (let index = 0; index < INVOICES; index++) {
-          invoices.push(await books.invoice({ debtor_id: debtor.id, amount: 1000 }))
+          invoices.push(await testAccount.invoice({ debtor_id: debtor.id, amount: 1000 }))
         }
         const payments: string[] = []
         for (const step of steps) await perform(step, invoices, payments)

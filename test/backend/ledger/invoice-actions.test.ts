@@ -8,8 +8,8 @@ import {
   writeOffInvoice,
 } from '../../../backend/invoices/actions.ts'
 import { reversePayment } from '../../../backend/payments/reversal.ts'
-import type { Json } from '../../fixtures/books/books.ts'
-import { openWebhooks } from '../../fixtures/books/webhooks.ts'
+import type { Json } from '../../fixtures/accounts/test-account.ts'
+import { openWebhooks } from '../../fixtures/accounts/webhooks.ts'
 import { faultsOf } from '../../fixtures/contract/schema.ts'
 import { matches, rejectsWith } from '../../fixtures/matches.ts'
 
@@ -17,29 +17,29 @@ const ACTIONS = { finalizeInvoice, voidInvoice, writeOffInvoice, disputeInvoice,
 
 async function openLedger(t: Test) {
   const webhooks = await openWebhooks(t)
-  const { books } = webhooks
-  const { database } = books.backend
-  const actionContext = () => ({ actor: OPERATOR, now: books.backend.now })
+  const { testAccount } = webhooks
+  const { database } = testAccount.backend
+  const actionContext = () => ({ actor: OPERATOR, now: testAccount.backend.now })
   await webhooks.endpoint('https://example.com/hook')
   return {
-    books,
-    invoice: (fields?: object) => books.invoice(fields),
-    read: (id: string): Promise<Json> => books.read(`/api/v1/invoices/${id}`),
+    testAccount,
+    invoice: (fields?: object) => testAccount.invoice(fields),
+    read: (id: string): Promise<Json> => testAccount.read(`/api/v1/invoices/${id}`),
     pay: (invoice: Json, amount: number, fields: object = {}): Promise<Json> =>
-      books.create('/api/v1/payments', {
+      testAccount.create('/api/v1/payments', {
         ...{ amount, currency: 'EUR', invoice_id: invoice.id, ...fields },
       }),
     finalize: (id: string) =>
-      database.transaction((tx) => finalizeInvoice(tx, books.accountId, id, actionContext())),
+      database.transaction((tx) => finalizeInvoice(tx, testAccount.accountId, id, actionContext())),
     perform: (
       name: Exclude<keyof typeof ACTIONS, 'finalizeInvoice'>,
       id: string,
       reason = 'Agreed',
     ) =>
-      database.transaction((tx) => ACTIONS[name](tx, books.accountId, id, reason, actionContext())),
+      database.transaction((tx) => ACTIONS[name](tx, testAccount.accountId, id, reason, actionContext())),
     reverse: (id: string, reason = 'The check bounced') =>
       database.transaction((tx) =>
-        reversePayment(tx, books.accountId, id, reason, actionContext()),
+        reversePayment(tx, testAccount.accountId, id, reason, actionContext()),
       ),
     /** Resolves with the events since the previous call, and deletes them. */
     async events(): Promise<Json[]> {
@@ -80,7 +80,7 @@ t.test('a draft can be finalized once, and keeps its number and dates', async (t
     { type: 'invoice.opened', data: { object: opened, previous: { status: 'draft' } } },
   ])
   matches(t, await ledger.lastAudit(), { action: 'invoice.finalised', subject_id: draft.id })
-  const debtor = await ledger.books.read(`/api/v1/debtors/${draft.debtor_id}`)
+  const debtor = await ledger.testAccount.read(`/api/v1/debtors/${draft.debtor_id}`)
   matches(t, debtor.balances, [{ outstanding: 10_000 }])
   await rejectsWith(t, ledger.finalize(draft.id), {
     code: 'invoice_state_conflict',
@@ -96,7 +96,7 @@ t.test('an invoice without payments can be voided; afterwards it cannot be paid'
   const [open, partlyPaid] = [await ledger.invoice(), await ledger.invoice()]
   const draft = await ledger.invoice({ status: 'draft' })
   await ledger.pay(partlyPaid, 1000)
-  const message = await ledger.books.message([open])
+  const message = await ledger.testAccount.message([open])
   await ledger.events()
   await ledger.perform('voidInvoice', open.id, 'Sent twice')
   await ledger.perform('voidInvoice', draft.id)
@@ -107,7 +107,7 @@ t.test('an invoice without payments can be voided; afterwards it cannot be paid'
     type: 'invoice.voided',
     data: { object: voided, previous: { status: 'open' } },
   })
-  const { data: messages } = await ledger.books.read('/api/v1/messages')
+  const { data: messages } = await ledger.testAccount.read('/api/v1/messages')
   matches(t, messages, [{ id: message, status: 'cancelled' }])
   await rejectsWith(t, ledger.perform('voidInvoice', open.id), { code: 'invoice_state_conflict' })
   await rejectsWith(t, ledger.perform('voidInvoice', partlyPaid.id), {
@@ -116,7 +116,7 @@ t.test('an invoice without payments can be voided; afterwards it cannot be paid'
   })
   matches(
     t,
-    await ledger.books.post('/api/v1/payments', {
+    await ledger.testAccount.post('/api/v1/payments', {
       ...{ amount: 1, currency: 'EUR', invoice_id: open.id },
     }),
     { status: 409, json: { code: 'invoice_not_payable' } },
@@ -154,7 +154,7 @@ t.test('a written-off invoice is no longer chased, and can still be paid', async
 t.test('a dispute blocks reminders until it is resolved', async (t) => {
   const ledger = await openLedger(t)
   const invoice = await ledger.invoice()
-  await ledger.books.message([invoice], {
+  await ledger.testAccount.message([invoice], {
     status: 'awaiting_approval',
     approval_required: 1,
     approval_status: 'pending',
@@ -165,7 +165,7 @@ t.test('a dispute blocks reminders until it is resolved', async (t) => {
     status: 'paused',
     blocked_reason: 'disputed',
   })
-  matches(t, (await ledger.books.read('/api/v1/messages')).data, [{ status: 'cancelled' }])
+  matches(t, (await ledger.testAccount.read('/api/v1/messages')).data, [{ status: 'cancelled' }])
   await rejectsWith(t, ledger.perform('disputeInvoice', invoice.id), {
     message: /cannot be disputed, because it is open and disputed/,
     members: { chasing_blocked_reason: 'disputed' },
@@ -229,7 +229,7 @@ t.test('after a reversal the invoice is owed again, and a second reversal fails'
     ...{ status: 'partially_paid', amount_paid: 4000, amount_due: 6000, paid_at: null },
     chasing: { status: 'active', blocked_reason: null },
   })
-  const { data: payments } = await ledger.books.read(`/api/v1/payments?invoice_id=${invoice.id}`)
+  const { data: payments } = await ledger.testAccount.read(`/api/v1/payments?invoice_id=${invoice.id}`)
   const reversed = payments.find((payment: Json) => payment.id === second.id)
   matches(t, reversed, {
     ...{ status: 'reversed', amount: 7000, unapplied_amount: 1000 },
@@ -246,7 +246,7 @@ t.test('after a reversal the invoice is owed again, and a second reversal fails'
   t.strictSame(faultsOf('InvoiceEvent', events[0]), [])
   t.strictSame(faultsOf('PaymentEvent', events[1]), [])
   matches(t, await ledger.lastAudit(), { action: 'payment.reversed', subject_id: second.id })
-  const debtor = await ledger.books.read(`/api/v1/debtors/${invoice.debtor_id}`)
+  const debtor = await ledger.testAccount.read(`/api/v1/debtors/${invoice.debtor_id}`)
   matches(t, debtor.balances, [{ outstanding: 6000, unapplied: 0 }], 'the surplus is reversed too')
   await rejectsWith(t, ledger.reverse(second.id), {
     code: 'payment_already_reversed',
@@ -267,7 +267,7 @@ t.test(
     const ledger = await openLedger(t)
     const invoice = await ledger.invoice()
     const payment = await ledger.pay(invoice, 1000)
-    const others = await ledger.books.otherAccount()
+    const others = await ledger.testAccount.otherAccount()
     const theirs = await others.invoice()
     await ledger.events()
     const noReason = { code: 'validation_failed', members: { errors: [{ pointer: '/reason' }] } }

@@ -1,14 +1,14 @@
 import t from 'tap'
 import { announceOverdue } from '../../../backend/invoices/overdue-events.ts'
-import { type Json, openBooks } from '../../fixtures/books/books.ts'
+import { type Json, openTestAccount } from '../../fixtures/accounts/test-account.ts'
 import { matches } from '../../fixtures/matches.ts'
 
 const LINE = { description: 'Consultancy', unit_amount: 9500 }
 
 t.test('number, dates and status of an invoice have defaults', async (t) => {
-  const books = await openBooks(t)
-  const debtor = await books.debtor({ payment_terms_days: 14 })
-  const response = await books.post('/api/v1/invoices', {
+  const testAccount = await openTestAccount(t)
+  const debtor = await testAccount.debtor({ payment_terms_days: 14 })
+  const response = await testAccount.post('/api/v1/invoices', {
     debtor_id: debtor.id,
     currency: 'jpy',
     amount: 1e3,
@@ -36,18 +36,18 @@ t.test('number, dates and status of an invoice have defaults', async (t) => {
     paid_at: null,
     metadata: {},
   })
-  t.equal((await books.get(`/api/v1/invoices/${response.json['id']}`)).text, response.text)
+  t.equal((await testAccount.get(`/api/v1/invoices/${response.json['id']}`)).text, response.text)
 })
 
 t.test('the account’s payment terms and time zone apply to a debtor that has none', async (t) => {
-  const books = await openBooks(t, { timezone: 'Pacific/Kiritimati' })
-  const invoice = await books.invoice()
+  const testAccount = await openTestAccount(t, { timezone: 'Pacific/Kiritimati' })
+  const invoice = await testAccount.invoice()
   matches(t, invoice, { issue_date: '2026-11-22', due_date: '2026-12-22' })
 })
 
 t.test('the amount is the sum of the lines, each rounded once, and of their taxes', async (t) => {
-  const books = await openBooks(t)
-  const invoice = await books.invoice({
+  const testAccount = await openTestAccount(t)
+  const invoice = await testAccount.invoice({
     line_items: [
       { ...LINE, quantity: '7.5', tax_amount: 14963 },
       { description: 'Discount', unit_amount: -5000, tax_amount: -1050, quantity: null },
@@ -66,10 +66,10 @@ t.test('the amount is the sum of the lines, each rounded once, and of their taxe
 })
 
 t.test('an amount that is not the total of the lines is rejected with both figures', async (t) => {
-  const books = await openBooks(t)
-  const { id: debtor_id } = await books.debtor()
+  const testAccount = await openTestAccount(t)
+  const { id: debtor_id } = await testAccount.debtor()
   const body = { debtor_id, currency: 'EUR', amount: 9501, line_items: [LINE] }
-  const { status, json } = await books.post('/api/v1/invoices', body)
+  const { status, json } = await testAccount.post('/api/v1/invoices', body)
   t.equal(status, 422)
   matches(t, json, {
     code: 'total_mismatch',
@@ -77,12 +77,12 @@ t.test('an amount that is not the total of the lines is rejected with both figur
     actual: 9501,
     errors: [{ pointer: '/amount', code: 'total_mismatch' }],
   })
-  t.equal((await books.post('/api/v1/invoices', { ...body, amount: 9500 })).status, 201)
+  t.equal((await testAccount.post('/api/v1/invoices', { ...body, amount: 9500 })).status, 201)
 })
 
 t.test('lines whose total is zero or too large are rejected', async (t) => {
-  const books = await openBooks(t)
-  const { id: debtor_id } = await books.debtor()
+  const testAccount = await openTestAccount(t)
+  const { id: debtor_id } = await testAccount.debtor()
   const cases = [
     [[{ ...LINE, unit_amount: 0 }], '/line_items'],
     [[LINE, { ...LINE, unit_amount: -9500 }], '/line_items'],
@@ -90,7 +90,7 @@ t.test('lines whose total is zero or too large are rejected', async (t) => {
     [[LINE, { ...LINE, unit_amount: 999_999_999_999, quantity: 1_000_000 }], '/line_items/1'],
   ] as const
   for (const [line_items, pointer] of cases) {
-    const { json } = await books.post('/api/v1/invoices', {
+    const { json } = await testAccount.post('/api/v1/invoices', {
       debtor_id,
       currency: 'EUR',
       line_items,
@@ -100,8 +100,8 @@ t.test('lines whose total is zero or too large are rejected', async (t) => {
 })
 
 t.test('every invalid field is reported', async (t) => {
-  const books = await openBooks(t)
-  const { json } = await books.post('/api/v1/invoices', {
+  const testAccount = await openTestAccount(t)
+  const { json } = await testAccount.post('/api/v1/invoices', {
     debtor_id: 'deb_1',
     debtor_external_id: 'C-1',
     number: ' ',
@@ -143,12 +143,12 @@ t.test('every invalid field is reported', async (t) => {
 })
 
 t.test('an amount must be an integer in minor units', async (t) => {
-  const books = await openBooks(t)
-  const { id: debtor_id } = await books.debtor()
+  const testAccount = await openTestAccount(t)
+  const { id: debtor_id } = await testAccount.debtor()
   const outcomeOf = async (amount: string) => {
     const body = `{"debtor_id":"${debtor_id}","currency":"EUR","amount":${amount}}`
     const headers = { 'content-type': 'application/json' }
-    const { json } = await books.call('POST', '/api/v1/invoices', { headers, body })
+    const { json } = await testAccount.call('POST', '/api/v1/invoices', { headers, body })
     return json['errors'] ?? json['amount']
   }
   for (const amount of ['"100"', '1.5', 'true', 'null', '[1]', '{}']) {
@@ -163,8 +163,8 @@ t.test('an amount must be an integer in minor units', async (t) => {
 })
 
 t.test('an invoice requires an amount or lines, and a debtor', async (t) => {
-  const books = await openBooks(t)
-  const { json } = await books.post('/api/v1/invoices', { currency: 'EUR' })
+  const testAccount = await openTestAccount(t)
+  const { json } = await testAccount.post('/api/v1/invoices', { currency: 'EUR' })
   matches(t, json, {
     errors: [
       { pointer: '/amount', code: 'required' },
@@ -174,20 +174,20 @@ t.test('an invoice requires an amount or lines, and a debtor', async (t) => {
 })
 
 t.test('a debtor is referenced by id or external id, and must belong to the account', async (t) => {
-  const books = await openBooks(t)
-  const debtor = await books.debtor({ external_id: 'C-1' })
+  const testAccount = await openTestAccount(t)
+  const debtor = await testAccount.debtor({ external_id: 'C-1' })
   t.equal(
-    (await books.invoice({ debtor_external_id: 'C-1', debtor_id: null })).debtor_id,
+    (await testAccount.invoice({ debtor_external_id: 'C-1', debtor_id: null })).debtor_id,
     debtor.id,
   )
-  const foreign = await (await books.otherAccount()).debtor({ external_id: 'C-2' })
+  const foreign = await (await testAccount.otherAccount()).debtor({ external_id: 'C-2' })
   for (const [name, value] of [
     ['debtor_id', foreign.id],
     ['debtor_id', 'nobody'],
     ['debtor_external_id', 'C-2'],
   ] as const) {
     const body = { [name]: value, currency: 'EUR', amount: 1 }
-    const { status, json } = await books.post('/api/v1/invoices', body)
+    const { status, json } = await testAccount.post('/api/v1/invoices', body)
     t.equal(status, 422)
     matches(t, json, {
       code: 'debtor_not_found',
@@ -197,8 +197,8 @@ t.test('a debtor is referenced by id or external id, and must belong to the acco
 })
 
 t.test('violations of several business rules are reported together', async (t) => {
-  const books = await openBooks(t)
-  const { json } = await books.post('/api/v1/invoices', {
+  const testAccount = await openTestAccount(t)
+  const { json } = await testAccount.post('/api/v1/invoices', {
     debtor_id: 'nobody',
     currency: 'EUR',
     amount: 1,
@@ -216,59 +216,59 @@ t.test('violations of several business rules are reported together', async (t) =
 })
 
 t.test('numbers and external ids are unique in the account', async (t) => {
-  const books = await openBooks(t)
-  const first = await books.invoice({ number: '2026-1', external_id: 'x' })
+  const testAccount = await openTestAccount(t)
+  const first = await testAccount.invoice({ number: '2026-1', external_id: 'x' })
   const body = { debtor_id: first.debtor_id, currency: 'EUR', amount: 1 }
-  const byNumber = await books.post('/api/v1/invoices', { ...body, number: '2026-1' })
+  const byNumber = await testAccount.post('/api/v1/invoices', { ...body, number: '2026-1' })
   t.equal(byNumber.status, 409)
   matches(t, byNumber.json, { code: 'duplicate_invoice_number', existing_id: first.id })
-  const byExternalId = await books.post('/api/v1/invoices', { ...body, external_id: 'x' })
+  const byExternalId = await testAccount.post('/api/v1/invoices', { ...body, external_id: 'x' })
   t.equal(byExternalId.status, 409)
   matches(t, byExternalId.json, { code: 'duplicate_external_id', existing_id: first.id })
-  const others = await books.otherAccount()
+  const others = await testAccount.otherAccount()
   t.equal((await others.invoice({ number: '2026-1', external_id: 'x' })).number, '2026-1')
 })
 
 t.test('generated numbers skip numbers that the client has assigned', async (t) => {
-  const books = await openBooks(t)
-  const { id: debtor_id } = await books.debtor()
+  const testAccount = await openTestAccount(t)
+  const { id: debtor_id } = await testAccount.debtor()
   for (let number = 2; number <= 24; number++) {
-    await books.invoice({ debtor_id, number: `INV-0000${String(number).padStart(2, '0')}` })
+    await testAccount.invoice({ debtor_id, number: `INV-0000${String(number).padStart(2, '0')}` })
   }
-  t.equal((await books.invoice({ debtor_id })).number, 'INV-000001')
-  t.equal((await books.invoice({ debtor_id })).number, 'INV-000025')
-  t.equal((await books.invoice({ debtor_id })).number, 'INV-000026')
+  t.equal((await testAccount.invoice({ debtor_id })).number, 'INV-000001')
+  t.equal((await testAccount.invoice({ debtor_id })).number, 'INV-000025')
+  t.equal((await testAccount.invoice({ debtor_id })).number, 'INV-000026')
 })
 
 t.test('a rejected invoice does not use up a number', async (t) => {
-  const books = await openBooks(t)
-  const first = await books.invoice({ external_id: 'x' })
+  const testAccount = await openTestAccount(t)
+  const first = await testAccount.invoice({ external_id: 'x' })
   const body = { debtor_id: first.debtor_id, currency: 'EUR', amount: 1, external_id: 'x' }
-  t.equal((await books.post('/api/v1/invoices', body)).status, 409)
-  t.equal((await books.invoice()).number, 'INV-000002')
+  t.equal((await testAccount.post('/api/v1/invoices', body)).status, 409)
+  t.equal((await testAccount.invoice()).number, 'INV-000002')
 })
 
 t.test(
   'overdue depends on the date in the account’s time zone; a draft is never overdue',
   async (t) => {
-    const books = await openBooks(t, { timezone: 'America/Los_Angeles' })
-    const { id: debtor_id } = await books.debtor()
+    const testAccount = await openTestAccount(t, { timezone: 'America/Los_Angeles' })
+    const { id: debtor_id } = await testAccount.debtor()
     const dates = { debtor_id, issue_date: '2026-11-01', due_date: '2026-11-20' }
-    const open = await books.invoice(dates)
-    const draft = await books.invoice({ ...dates, status: 'draft' })
-    books.backend.now = new Date('2026-11-21T07:59:00Z')
-    matches(t, await books.read(`/api/v1/invoices/${open.id}`), {
+    const open = await testAccount.invoice(dates)
+    const draft = await testAccount.invoice({ ...dates, status: 'draft' })
+    testAccount.backend.now = new Date('2026-11-21T07:59:00Z')
+    matches(t, await testAccount.read(`/api/v1/invoices/${open.id}`), {
       is_overdue: false,
       days_past_due: 0,
     })
-    books.backend.now = new Date('2026-11-23T08:00:00Z')
-    matches(t, await books.read(`/api/v1/invoices/${open.id}`), {
+    testAccount.backend.now = new Date('2026-11-23T08:00:00Z')
+    matches(t, await testAccount.read(`/api/v1/invoices/${open.id}`), {
       is_overdue: true,
       days_past_due: 3,
     })
-    matches(t, await books.read(`/api/v1/invoices/${draft.id}`), { is_overdue: false })
+    matches(t, await testAccount.read(`/api/v1/invoices/${draft.id}`), { is_overdue: false })
     const ids = async (query: string) =>
-      (await books.read(`/api/v1/invoices?${query}`)).data.map(({ id }: { id: string }) => id)
+      (await testAccount.read(`/api/v1/invoices?${query}`)).data.map(({ id }: { id: string }) => id)
     t.strictSame(await ids('overdue=true'), [open.id])
     t.strictSame(await ids('overdue=false'), [draft.id])
   },
@@ -277,15 +277,15 @@ t.test(
 t.test(
   'overdue invoices are listed in the order of creation, whether or not their events are recorded',
   async (t) => {
-    const books = await openBooks(t, { timezone: 'Asia/Tokyo' })
-    const { database } = books.backend
-    const { id: debtor_id } = await books.debtor()
+    const testAccount = await openTestAccount(t, { timezone: 'Asia/Tokyo' })
+    const { database } = testAccount.backend
+    const { id: debtor_id } = await testAccount.debtor()
     const created: { id: string; due_date: string }[] = []
     const create = async (days: readonly number[]) => {
       for (const day of days) {
         const dates = { issue_date: '2026-11-01', due_date: `2026-11-${day}` }
-        created.push(await books.invoice({ debtor_id, ...dates }))
-        books.backend.now = new Date(books.backend.now.getTime() + 1000)
+        created.push(await testAccount.invoice({ debtor_id, ...dates }))
+        testAccount.backend.now = new Date(testAccount.backend.now.getTime() + 1000)
       }
     }
     const dueBefore = (today: string) =>
@@ -294,18 +294,18 @@ t.test(
     const readAllPages = async (query: string) => {
       const first = `/api/v1/invoices?overdue=true&limit=2&${query}`
       const ids: string[] = []
-      let page = await books.read(first)
+      let page = await testAccount.read(first)
       while (page.has_more) {
         ids.push(...idsOf(page))
-        page = await books.read(`${first}&cursor=${page.next_cursor}`)
+        page = await testAccount.read(`${first}&cursor=${page.next_cursor}`)
       }
       return [...ids, ...idsOf(page)]
     }
 
     // It is the 22nd in Tokyo.
-    books.backend.now = new Date('2026-11-21T20:00:00Z')
+    testAccount.backend.now = new Date('2026-11-21T20:00:00Z')
     await create([10, 25, 21, 22, 20])
-    await announceOverdue(database, books.backend.now)
+    await announceOverdue(database, testAccount.backend.now)
     await create([19, 21, 26, 15])
     const overdue = dueBefore('2026-11-22')
     t.equal(overdue.length, 6)
@@ -323,7 +323,7 @@ t.test(
       dueBefore('2026-11-21'),
       'it is the 21st in Los Angeles',
     )
-    await books.create('/api/v1/payments', {
+    await testAccount.create('/api/v1/payments', {
       amount: 10_000,
       currency: 'EUR',
       invoice_id: overdue[0],
@@ -333,11 +333,11 @@ t.test(
 )
 
 t.test('invoices are found by each filter', async (t) => {
-  const books = await openBooks(t)
-  const a = await books.invoice({ number: 'A', external_id: 'xa', due_date: '2026-12-01' })
-  const b = await books.invoice({ number: 'B', currency: 'USD', status: 'draft' })
+  const testAccount = await openTestAccount(t)
+  const a = await testAccount.invoice({ number: 'A', external_id: 'xa', due_date: '2026-12-01' })
+  const b = await testAccount.invoice({ number: 'B', currency: 'USD', status: 'draft' })
   const numbers = async (query: string) =>
-    (await books.read(`/api/v1/invoices?${query}`)).data.map(
+    (await testAccount.read(`/api/v1/invoices?${query}`)).data.map(
       ({ number }: { number: string }) => number,
     )
   t.strictSame(await numbers('number=A'), ['A'])
@@ -352,12 +352,12 @@ t.test('invoices are found by each filter', async (t) => {
 })
 
 t.test('malformed ids, unknown ids and ids of another account get the same response', async (t) => {
-  const books = await openBooks(t)
-  const foreign = await (await books.otherAccount()).invoice()
+  const testAccount = await openTestAccount(t)
+  const foreign = await (await testAccount.otherAccount()).invoice()
   const texts = await Promise.all(
     ['x', 'inv_01M481X3DTFXGMXYBP2GD0M5P8', foreign.id].map(async (id) => {
       const headers = { 'x-request-id': 'same' }
-      const { status, text } = await books.call('GET', `/api/v1/invoices/${id}`, { headers })
+      const { status, text } = await testAccount.call('GET', `/api/v1/invoices/${id}`, { headers })
       return `${status} ${text}`
     }),
   )

@@ -1,28 +1,28 @@
 import t from 'tap'
-import { openBooks } from '../../fixtures/books/books.ts'
+import { openTestAccount } from '../../fixtures/accounts/test-account.ts'
 import { matches } from '../../fixtures/matches.ts'
 
 t.test(
   'a payment cancels unsent messages about its invoice, and reports the messages that are being sent',
   async (t) => {
-    const books = await openBooks(t)
-    const paid = await books.invoice()
-    const other = await books.invoice({ debtor_id: paid.debtor_id })
+    const testAccount = await openTestAccount(t)
+    const paid = await testAccount.invoice()
+    const other = await testAccount.invoice({ debtor_id: paid.debtor_id })
     const cancellable = ['scheduled', 'awaiting_approval', 'approved', 'queued'] as const
     const cancelled: string[] = []
-    for (const status of cancellable) cancelled.push(await books.message([other, paid], { status }))
-    const sending = await books.message([paid], { status: 'sending' })
-    const sent = await books.message([paid], { status: 'sent' })
-    const inbound = await books.message([paid], { status: 'received', direction: 'inbound' })
-    const aboutOther = await books.message([other])
-    books.backend.now = new Date('2026-11-22T00:00:00.000Z')
-    const payment = await books.create('/api/v1/payments', {
+    for (const status of cancellable) cancelled.push(await testAccount.message([other, paid], { status }))
+    const sending = await testAccount.message([paid], { status: 'sending' })
+    const sent = await testAccount.message([paid], { status: 'sent' })
+    const inbound = await testAccount.message([paid], { status: 'received', direction: 'inbound' })
+    const aboutOther = await testAccount.message([other])
+    testAccount.backend.now = new Date('2026-11-22T00:00:00.000Z')
+    const payment = await testAccount.create('/api/v1/payments', {
       invoice_id: paid.id,
       amount: 1,
       currency: 'EUR',
     })
     matches(t, payment.effects, { messages_cancelled: 4, messages_in_flight: [sending] })
-    const { data } = await books.read('/api/v1/messages')
+    const { data } = await testAccount.read('/api/v1/messages')
     const statuses = new Map(
       data.map(({ id, status }: { id: string; status: string }) => [id, status]),
     )
@@ -31,24 +31,24 @@ t.test(
       [sending, sent, inbound, aboutOther].map((id) => statuses.get(id)),
       ['queued', 'sent', 'received', 'scheduled'],
     )
-    const changed = await books.read('/api/v1/messages?updated_since=2026-11-22T00:00:00Z')
+    const changed = await testAccount.read('/api/v1/messages?updated_since=2026-11-22T00:00:00Z')
     t.equal(changed.data.length, 4)
   },
 )
 
 t.test('a payment on account that covers no invoice cancels no messages', async (t) => {
-  const books = await openBooks(t)
-  const invoice = await books.invoice()
-  await books.message([invoice])
+  const testAccount = await openTestAccount(t)
+  const invoice = await testAccount.invoice()
+  await testAccount.message([invoice])
   const body = { debtor_id: invoice.debtor_id, amount: 1, currency: 'EUR' }
-  t.equal((await books.create('/api/v1/payments', body)).effects.messages_cancelled, 0)
+  t.equal((await testAccount.create('/api/v1/payments', body)).effects.messages_cancelled, 0)
 })
 
 t.test('a message shows its recipient masked and its text without markup', async (t) => {
-  const books = await openBooks(t)
-  const invoice = await books.invoice()
+  const testAccount = await openTestAccount(t)
+  const invoice = await testAccount.invoice()
   const body = `<style>p { color: red }</style><p>Dear <b>Jansen</b>,</p>\n\n ${'word '.repeat(100)}`
-  await books.message([invoice], {
+  await testAccount.message([invoice], {
     body,
     status: 'bounced',
     stage: 'final',
@@ -60,7 +60,7 @@ t.test('a message shows its recipient masked and its text without markup', async
     bounce_code: '5.1.1',
     provider_message_id: '<1@mail.example>',
   })
-  const { data } = await books.read('/api/v1/messages')
+  const { data } = await testAccount.read('/api/v1/messages')
   matches(t, data[0], {
     object: 'message',
     debtor_id: invoice.debtor_id,
@@ -88,16 +88,16 @@ t.test('a message shows its recipient masked and its text without markup', async
 })
 
 t.test('fields without a value are null', async (t) => {
-  const books = await openBooks(t)
+  const testAccount = await openTestAccount(t)
   const empty = { stage: null, recipient: null, subject: null, body: null, amount_due: null }
-  await books.message([await books.invoice()], {
+  await testAccount.message([await testAccount.invoice()], {
     ...empty,
     currency: null,
     days_past_due: null,
     status: 'suppressed',
     suppression_reason: 'kill_switch',
   })
-  const { data } = await books.read('/api/v1/messages')
+  const { data } = await testAccount.read('/api/v1/messages')
   matches(t, data[0], {
     stage: null,
     suppression: { reason: 'kill_switch', detail: null },
@@ -113,11 +113,11 @@ t.test('fields without a value are null', async (t) => {
 })
 
 t.test('telephone numbers are masked, and postal addresses are hidden', async (t) => {
-  const books = await openBooks(t)
-  const invoice = await books.invoice()
-  await books.message([invoice], { channel: 'sms', recipient: '+31612345678' })
-  await books.message([invoice], { channel: 'letter', recipient: 'Keizersgracht 1, Amsterdam' })
-  const { data } = await books.read('/api/v1/messages?sort=created_at')
+  const testAccount = await openTestAccount(t)
+  const invoice = await testAccount.invoice()
+  await testAccount.message([invoice], { channel: 'sms', recipient: '+31612345678' })
+  await testAccount.message([invoice], { channel: 'letter', recipient: 'Keizersgracht 1, Amsterdam' })
+  const { data } = await testAccount.read('/api/v1/messages?sort=created_at')
   t.strictSame(
     data.map(({ to }: { to: string }) => to),
     ['•••678', '•••'],
@@ -125,13 +125,13 @@ t.test('telephone numbers are masked, and postal addresses are hidden', async (t
 })
 
 t.test('messages are found by each filter', async (t) => {
-  const books = await openBooks(t)
-  const a = await books.invoice()
-  const b = await books.invoice()
-  const sms = await books.message([a], { channel: 'sms', stage: 'firm', status: 'sending' })
-  const mail = await books.message([a, b], { status: 'sent', sent_at: '2026-11-20T08:00:00.000Z' })
+  const testAccount = await openTestAccount(t)
+  const a = await testAccount.invoice()
+  const b = await testAccount.invoice()
+  const sms = await testAccount.message([a], { channel: 'sms', stage: 'firm', status: 'sending' })
+  const mail = await testAccount.message([a, b], { status: 'sent', sent_at: '2026-11-20T08:00:00.000Z' })
   const ids = async (query: string) =>
-    (await books.read(`/api/v1/messages?${query}`)).data.map(({ id }: { id: string }) => id)
+    (await testAccount.read(`/api/v1/messages?${query}`)).data.map(({ id }: { id: string }) => id)
   t.strictSame(await ids('channel=sms'), [sms])
   t.strictSame(await ids('stage=firm'), [sms])
   t.strictSame(await ids('status=queued'), [sms])
@@ -140,6 +140,6 @@ t.test('messages are found by each filter', async (t) => {
   t.strictSame(await ids('sent_since=2026-11-20T08:00:00Z&sent_before=2026-11-20T08:00:01Z'), [
     mail,
   ])
-  t.equal((await books.get('/api/v1/messages?status=sending')).status, 400)
-  t.strictSame((await (await books.otherAccount()).read('/api/v1/messages')).data, [])
+  t.equal((await testAccount.get('/api/v1/messages?status=sending')).status, 400)
+  t.strictSame((await (await testAccount.otherAccount()).read('/api/v1/messages')).data, [])
 })

@@ -1,15 +1,15 @@
 import t from 'tap'
 import { stampOf } from '../../../backend/database/stamp.ts'
-import { openBooks } from '../../fixtures/books/books.ts'
+import { openTestAccount } from '../../fixtures/accounts/test-account.ts'
 import { matches } from '../../fixtures/matches.ts'
 
 const PAYMENTS = '/api/v1/payments'
 
 t.test('a payment settles its invoice and reports its effects', async (t) => {
-  const books = await openBooks(t)
-  const invoice = await books.invoice()
-  books.backend.now = new Date('2026-11-25T08:00:00.000Z')
-  const response = await books.post(
+  const testAccount = await openTestAccount(t)
+  const invoice = await testAccount.invoice()
+  testAccount.backend.now = new Date('2026-11-25T08:00:00.000Z')
+  const response = await testAccount.post(
     PAYMENTS,
     {
       invoice_id: invoice.id,
@@ -38,14 +38,14 @@ t.test('a payment settles its invoice and reports its effects', async (t) => {
     status: 'recorded',
     idempotency_key: 'bank-1',
     source: 'api',
-    recorded_by: { type: 'api_key', id: books.key.row.id, label: books.key.row.name },
+    recorded_by: { type: 'api_key', id: testAccount.key.row.id, label: testAccount.key.row.name },
     effects: {
       invoices: [{ id: invoice.id, status: 'paid', amount_due: 0 }],
       messages_cancelled: 0,
       messages_in_flight: [],
     },
   })
-  matches(t, await books.read(`/api/v1/invoices/${invoice.id}`), {
+  matches(t, await testAccount.read(`/api/v1/invoices/${invoice.id}`), {
     status: 'paid',
     amount_paid: 10_000,
     amount_due: 0,
@@ -53,23 +53,23 @@ t.test('a payment settles its invoice and reports its effects', async (t) => {
     updated_at: '2026-11-25T08:00:00.000Z',
     chasing: { status: 'stopped', next_stage: null, next_action_at: null },
   })
-  const debtor = await books.read(`/api/v1/debtors/${invoice.debtor_id}`)
+  const debtor = await testAccount.read(`/api/v1/debtors/${invoice.debtor_id}`)
   matches(t, debtor, { balances: [], updated_at: '2026-11-25T08:00:00.000Z' })
 })
 
 t.test('each partial payment pauses reminders for a week', async (t) => {
-  const books = await openBooks(t)
-  const { id: invoice_id } = await books.invoice()
-  await books.create(PAYMENTS, { invoice_id, amount: 1, currency: 'EUR' })
-  matches(t, await books.read(`/api/v1/invoices/${invoice_id}`), {
+  const testAccount = await openTestAccount(t)
+  const { id: invoice_id } = await testAccount.invoice()
+  await testAccount.create(PAYMENTS, { invoice_id, amount: 1, currency: 'EUR' })
+  matches(t, await testAccount.read(`/api/v1/invoices/${invoice_id}`), {
     status: 'partially_paid',
     amount_due: 9999,
     paid_at: null,
     chasing: { status: 'paused', next_action_at: '2026-11-28T10:15:00.000Z' },
   })
-  books.backend.now = new Date('2026-11-22T00:00:00.000Z')
-  await books.create(PAYMENTS, { invoice_id, amount: 1, currency: 'EUR' })
-  matches(t, await books.read(`/api/v1/invoices/${invoice_id}`), {
+  testAccount.backend.now = new Date('2026-11-22T00:00:00.000Z')
+  await testAccount.create(PAYMENTS, { invoice_id, amount: 1, currency: 'EUR' })
+  matches(t, await testAccount.read(`/api/v1/invoices/${invoice_id}`), {
     chasing: { next_action_at: '2026-11-29T00:00:00.000Z', blocked_reason: 'payment_received' },
   })
 })
@@ -77,10 +77,10 @@ t.test('each partial payment pauses reminders for a week', async (t) => {
 t.test(
   'a payment can be allocated to several invoices; the surplus stays on account',
   async (t) => {
-    const books = await openBooks(t)
-    const a = await books.invoice()
-    const b = await books.invoice({ debtor_id: a.debtor_id })
-    const payment = await books.create(PAYMENTS, {
+    const testAccount = await openTestAccount(t)
+    const a = await testAccount.invoice()
+    const b = await testAccount.invoice({ debtor_id: a.debtor_id })
+    const payment = await testAccount.create(PAYMENTS, {
       amount: 15_500,
       currency: 'EUR',
       allocations: [
@@ -99,15 +99,15 @@ t.test(
         ],
       },
     })
-    const { balances } = await books.read(`/api/v1/debtors/${a.debtor_id}`)
+    const { balances } = await testAccount.read(`/api/v1/debtors/${a.debtor_id}`)
     matches(t, balances, [{ outstanding: 5_000, unapplied: 500 }])
   },
 )
 
 t.test('a payment on account has no allocations', async (t) => {
-  const books = await openBooks(t)
-  const { id: debtor_id } = await books.debtor()
-  const payment = await books.create(PAYMENTS, { debtor_id, amount: 7, currency: 'JPY' })
+  const testAccount = await openTestAccount(t)
+  const { id: debtor_id } = await testAccount.debtor()
+  const payment = await testAccount.create(PAYMENTS, { debtor_id, amount: 7, currency: 'JPY' })
   matches(t, payment, {
     debtor_id,
     allocations: [],
@@ -117,25 +117,25 @@ t.test('a payment on account has no allocations', async (t) => {
 })
 
 t.test('a surplus is rejected, or kept on account if the caller allows it', async (t) => {
-  const books = await openBooks(t)
-  const { id: invoice_id } = await books.invoice()
+  const testAccount = await openTestAccount(t)
+  const { id: invoice_id } = await testAccount.invoice()
   const body = { invoice_id, amount: 10_001, currency: 'EUR' }
-  const { status, json } = await books.post(PAYMENTS, body)
+  const { status, json } = await testAccount.post(PAYMENTS, body)
   t.equal(status, 422)
   matches(t, json, {
     code: 'payment_exceeds_balance',
     amount_due: 10_000,
     errors: [{ pointer: '/amount', code: 'payment_exceeds_balance' }],
   })
-  matches(t, await books.create(PAYMENTS, { ...body, allow_overpayment: true }), {
+  matches(t, await testAccount.create(PAYMENTS, { ...body, allow_overpayment: true }), {
     allocations: [{ amount: 10_000 }],
     unapplied_amount: 1,
   })
-  matches(t, (await books.post(PAYMENTS, body)).json, {
+  matches(t, (await testAccount.post(PAYMENTS, body)).json, {
     code: 'payment_exceeds_balance',
     amount_due: 0,
   })
-  matches(t, await books.create(PAYMENTS, { ...body, allow_overpayment: true }), {
+  matches(t, await testAccount.create(PAYMENTS, { ...body, allow_overpayment: true }), {
     allocations: [],
     unapplied_amount: 10_001,
     effects: { invoices: [{ id: invoice_id, status: 'paid', amount_due: 0 }] },
@@ -145,9 +145,9 @@ t.test('a surplus is rejected, or kept on account if the caller allows it', asyn
 t.test(
   'every allocation that exceeds its invoice is reported, or reduced if overpayment is allowed',
   async (t) => {
-    const books = await openBooks(t)
-    const a = await books.invoice()
-    const b = await books.invoice({ debtor_id: a.debtor_id })
+    const testAccount = await openTestAccount(t)
+    const a = await testAccount.invoice()
+    const b = await testAccount.invoice({ debtor_id: a.debtor_id })
     const body = {
       amount: 30_000,
       currency: 'EUR',
@@ -156,12 +156,12 @@ t.test(
         { invoice_id: b.id, amount: 10_002 },
       ],
     }
-    matches(t, (await books.post(PAYMENTS, body)).json, {
+    matches(t, (await testAccount.post(PAYMENTS, body)).json, {
       code: 'payment_exceeds_balance',
       amount_due: 10_000,
       errors: [{ pointer: '/allocations/0/amount' }, { pointer: '/allocations/1/amount' }],
     })
-    const payment = await books.create(PAYMENTS, { ...body, allow_overpayment: true })
+    const payment = await testAccount.create(PAYMENTS, { ...body, allow_overpayment: true })
     matches(t, payment, {
       unapplied_amount: 10_000,
       allocations: [{ amount: 10_000 }, { amount: 10_000 }],
@@ -170,22 +170,22 @@ t.test(
 )
 
 t.test('a rejected payment changes nothing', async (t) => {
-  const books = await openBooks(t)
-  const a = await books.invoice()
-  await books.create(PAYMENTS, { invoice_id: a.id, amount: 1, currency: 'EUR', external_id: 'x' })
-  const before = (await books.get(`/api/v1/invoices/${a.id}`)).text
+  const testAccount = await openTestAccount(t)
+  const a = await testAccount.invoice()
+  await testAccount.create(PAYMENTS, { invoice_id: a.id, amount: 1, currency: 'EUR', external_id: 'x' })
+  const before = (await testAccount.get(`/api/v1/invoices/${a.id}`)).text
   const body = { invoice_id: a.id, amount: 1, currency: 'EUR', external_id: 'x' }
-  const { status, json } = await books.post(PAYMENTS, body)
+  const { status, json } = await testAccount.post(PAYMENTS, body)
   t.equal(status, 409)
   matches(t, json, { code: 'duplicate_external_id', existing_id: /^pay_/ })
-  t.equal((await books.get(`/api/v1/invoices/${a.id}`)).text, before)
+  t.equal((await testAccount.get(`/api/v1/invoices/${a.id}`)).text, before)
 })
 
 t.test('allocations that exceed the payment, or repeat an invoice, are rejected', async (t) => {
-  const books = await openBooks(t)
-  const { id: invoice_id } = await books.invoice()
+  const testAccount = await openTestAccount(t)
+  const { id: invoice_id } = await testAccount.invoice()
   const beyond = { amount: 5, currency: 'EUR', allocations: [{ invoice_id, amount: 6 }] }
-  matches(t, (await books.post(PAYMENTS, beyond)).json, {
+  matches(t, (await testAccount.post(PAYMENTS, beyond)).json, {
     code: 'allocation_exceeds_payment',
     errors: [{ pointer: '/allocations' }],
   })
@@ -195,7 +195,7 @@ t.test('allocations that exceed the payment, or repeat an invoice, are rejected'
   ]
   matches(
     t,
-    (await books.post(PAYMENTS, { amount: 5, currency: 'EUR', allocations: twice })).json,
+    (await testAccount.post(PAYMENTS, { amount: 5, currency: 'EUR', allocations: twice })).json,
     {
       code: 'validation_failed',
       errors: [{ pointer: '/allocations/1/invoice_id' }],
@@ -204,21 +204,21 @@ t.test('allocations that exceed the payment, or repeat an invoice, are rejected'
 })
 
 t.test('a payment cannot be allocated to invoices of two debtors', async (t) => {
-  const books = await openBooks(t)
+  const testAccount = await openTestAccount(t)
   const allocations = [
-    { invoice_id: (await books.invoice()).id, amount: 1 },
-    { invoice_id: (await books.invoice()).id, amount: 1 },
+    { invoice_id: (await testAccount.invoice()).id, amount: 1 },
+    { invoice_id: (await testAccount.invoice()).id, amount: 1 },
   ]
-  matches(t, (await books.post(PAYMENTS, { amount: 5, currency: 'EUR', allocations })).json, {
+  matches(t, (await testAccount.post(PAYMENTS, { amount: 5, currency: 'EUR', allocations })).json, {
     code: 'validation_failed',
     errors: [{ pointer: '/allocations/1/invoice_id' }],
   })
 })
 
 t.test('a currency other than the invoice’s is rejected, and the error names both', async (t) => {
-  const books = await openBooks(t)
-  const { id: invoice_id } = await books.invoice()
-  const { status, json } = await books.post(PAYMENTS, { invoice_id, amount: 1, currency: 'USD' })
+  const testAccount = await openTestAccount(t)
+  const { id: invoice_id } = await testAccount.invoice()
+  const { status, json } = await testAccount.post(PAYMENTS, { invoice_id, amount: 1, currency: 'USD' })
   t.equal(status, 422)
   matches(t, json, {
     code: 'currency_mismatch',
@@ -229,62 +229,62 @@ t.test('a currency other than the invoice’s is rejected, and the error names b
 })
 
 t.test('a draft and a void invoice cannot be paid; a written-off one can', async (t) => {
-  const books = await openBooks(t)
+  const testAccount = await openTestAccount(t)
   const setStatus = async (status: 'void' | 'written_off') => {
-    const { id } = await books.invoice()
-    await books.backend.database.transaction((tx) =>
+    const { id } = await testAccount.invoice()
+    await testAccount.backend.database.transaction((tx) =>
       tx
         .updateTable('invoices')
-        .set({ status, ...stampOf(tx, books.backend.now.toISOString()) })
+        .set({ status, ...stampOf(tx, testAccount.backend.now.toISOString()) })
         .where('id', '=', id)
         .execute(),
     )
     return id
   }
   for (const [status, id] of [
-    ['draft', (await books.invoice({ status: 'draft' })).id],
+    ['draft', (await testAccount.invoice({ status: 'draft' })).id],
     ['void', await setStatus('void')],
   ]) {
-    const response = await books.post(PAYMENTS, { invoice_id: id, amount: 1, currency: 'EUR' })
+    const response = await testAccount.post(PAYMENTS, { invoice_id: id, amount: 1, currency: 'EUR' })
     t.equal(response.status, 409)
     matches(t, response.json, { code: 'invoice_not_payable', invoice_status: status, status: 409 })
   }
   const invoice_id = await setStatus('written_off')
-  await books.create(PAYMENTS, { invoice_id, amount: 4000, currency: 'EUR' })
-  matches(t, await books.read(`/api/v1/invoices/${invoice_id}`), {
+  await testAccount.create(PAYMENTS, { invoice_id, amount: 4000, currency: 'EUR' })
+  matches(t, await testAccount.read(`/api/v1/invoices/${invoice_id}`), {
     status: 'written_off',
     amount_due: 6000,
   })
-  await books.create(PAYMENTS, { invoice_id, amount: 6000, currency: 'EUR' })
-  matches(t, await books.read(`/api/v1/invoices/${invoice_id}`), { status: 'paid', amount_due: 0 })
+  await testAccount.create(PAYMENTS, { invoice_id, amount: 6000, currency: 'EUR' })
+  matches(t, await testAccount.read(`/api/v1/invoices/${invoice_id}`), { status: 'paid', amount_due: 0 })
 })
 
 t.test('invoices and debtors of other accounts are not found', async (t) => {
-  const books = await openBooks(t)
-  const own = await books.invoice()
-  const foreign = await (await books.otherAccount()).invoice()
+  const testAccount = await openTestAccount(t)
+  const own = await testAccount.invoice()
+  const foreign = await (await testAccount.otherAccount()).invoice()
   const money = { amount: 5, currency: 'EUR' }
   for (const invoice_id of [foreign.id, 'x', own.debtor_id]) {
-    const { status, json } = await books.post(PAYMENTS, { ...money, invoice_id })
+    const { status, json } = await testAccount.post(PAYMENTS, { ...money, invoice_id })
     t.equal(status, 422)
     matches(t, json, { code: 'invoice_not_found', errors: [{ pointer: '/invoice_id' }] })
   }
   const allocations = [foreign.id, own.id, 'x'].map((invoice_id) => ({ invoice_id, amount: 1 }))
-  matches(t, (await books.post(PAYMENTS, { ...money, allocations })).json, {
+  matches(t, (await testAccount.post(PAYMENTS, { ...money, allocations })).json, {
     code: 'invoice_not_found',
     errors: [{ pointer: '/allocations/0/invoice_id' }, { pointer: '/allocations/2/invoice_id' }],
   })
-  matches(t, (await books.post(PAYMENTS, { ...money, debtor_id: foreign.debtor_id })).json, {
+  matches(t, (await testAccount.post(PAYMENTS, { ...money, debtor_id: foreign.debtor_id })).json, {
     code: 'debtor_not_found',
     errors: [{ pointer: '/debtor_id' }],
   })
 })
 
 t.test('received_on is between 2000 and tomorrow in the account’s time zone', async (t) => {
-  const books = await openBooks(t, { timezone: 'Pacific/Kiritimati' })
-  const { id: debtor_id } = await books.debtor()
+  const testAccount = await openTestAccount(t, { timezone: 'Pacific/Kiritimati' })
+  const { id: debtor_id } = await testAccount.debtor()
   const receivedOn = async (received_on: string) => {
-    const response = await books.post(PAYMENTS, {
+    const response = await testAccount.post(PAYMENTS, {
       debtor_id,
       amount: 1,
       currency: 'EUR',
@@ -301,8 +301,8 @@ t.test('received_on is between 2000 and tomorrow in the account’s time zone', 
 t.test(
   'every invalid field is reported; an invoice, allocations or a debtor is required',
   async (t) => {
-    const books = await openBooks(t)
-    const { status, json } = await books.post(PAYMENTS, {
+    const testAccount = await openTestAccount(t)
+    const { status, json } = await testAccount.post(PAYMENTS, {
       amount: null,
       currency: 'XXX',
       invoice_id: 'inv_1',
@@ -332,36 +332,36 @@ t.test(
     ])
     matches(
       t,
-      (await books.post(PAYMENTS, { amount: 1, currency: 'EUR', allocations: null })).json,
+      (await testAccount.post(PAYMENTS, { amount: 1, currency: 'EUR', allocations: null })).json,
       {
         errors: [{ pointer: '/invoice_id', code: 'required' }],
       },
     )
-    matches(t, (await books.post(PAYMENTS, { amount: 1, currency: 'EUR', allocations: [] })).json, {
+    matches(t, (await testAccount.post(PAYMENTS, { amount: 1, currency: 'EUR', allocations: [] })).json, {
       errors: [{ pointer: '/allocations', code: 'too_short' }],
     })
   },
 )
 
 t.test('payments are found by each filter', async (t) => {
-  const books = await openBooks(t)
-  const invoice = await books.invoice()
+  const testAccount = await openTestAccount(t)
+  const invoice = await testAccount.invoice()
   const body = { invoice_id: invoice.id, amount: 1, currency: 'EUR', received_on: '2026-11-01' }
-  const a = await books.create(PAYMENTS, { ...body, external_id: 'x' })
-  const b = await books.create(PAYMENTS, {
+  const a = await testAccount.create(PAYMENTS, { ...body, external_id: 'x' })
+  const b = await testAccount.create(PAYMENTS, {
     debtor_id: invoice.debtor_id,
     amount: 1,
     currency: 'USD',
   })
   const ids = async (query: string) =>
-    (await books.read(`${PAYMENTS}?${query}`)).data.map(({ id }: { id: string }) => id)
+    (await testAccount.read(`${PAYMENTS}?${query}`)).data.map(({ id }: { id: string }) => id)
   t.strictSame(await ids(`invoice_id=${invoice.id}`), [a.id])
   t.strictSame(await ids(`debtor_id=${invoice.debtor_id}`), [b.id, a.id])
   t.strictSame(await ids('external_id=x'), [a.id])
   t.strictSame(await ids('currency=USD'), [b.id])
   t.strictSame(await ids('received_since=2026-11-01&received_before=2026-11-02'), [a.id])
   t.strictSame(await ids(`idempotency_key=${b.idempotency_key}`), [b.id])
-  const others = await books.otherAccount()
+  const others = await testAccount.otherAccount()
   t.strictSame((await others.read(`${PAYMENTS}?idempotency_key=${b.idempotency_key}`)).data, [])
   t.strictSame((await others.read(`${PAYMENTS}?invoice_id=${invoice.id}`)).data, [])
 })

@@ -5,36 +5,36 @@ import { voidInvoice } from '../../../backend/invoices/actions.ts'
 import { creditInvoice } from '../../../backend/invoices/credit-invoice.ts'
 import { allocatePayment, takeBackAllocation } from '../../../backend/payments/reallocation.ts'
 import { reversePayment } from '../../../backend/payments/reversal.ts'
-import type { Json } from '../../fixtures/books/books.ts'
-import { openWebhooks } from '../../fixtures/books/webhooks.ts'
+import type { Json } from '../../fixtures/accounts/test-account.ts'
+import { openWebhooks } from '../../fixtures/accounts/webhooks.ts'
 import { faultsOf } from '../../fixtures/contract/schema.ts'
 import { matches, rejectsWith } from '../../fixtures/matches.ts'
 
 async function openLedger(t: Test) {
   const webhooks = await openWebhooks(t)
-  const { books } = webhooks
-  const { accountId } = books
-  const { database } = books.backend
-  const actionContext = () => ({ actor: OPERATOR, now: books.backend.now })
+  const { testAccount } = webhooks
+  const { accountId } = testAccount
+  const { database } = testAccount.backend
+  const actionContext = () => ({ actor: OPERATOR, now: testAccount.backend.now })
   await webhooks.endpoint('https://example.com/hook')
-  const debtor = await books.debtor()
+  const debtor = await testAccount.debtor()
   const pay = async (fields: object): Promise<Json> => {
-    const { id } = await books.create('/api/v1/payments', { currency: 'EUR', ...fields })
+    const { id } = await testAccount.create('/api/v1/payments', { currency: 'EUR', ...fields })
     return payment(id)
   }
   const payment = async (id: string): Promise<Json> => {
-    const { data } = await books.read('/api/v1/payments?limit=200')
+    const { data } = await testAccount.read('/api/v1/payments?limit=200')
     return data.find((candidate: Json) => candidate.id === id)
   }
   return {
-    books,
+    testAccount,
     debtor,
     pay,
     payment,
     invoice: (fields: object = {}): Promise<Json> =>
-      books.invoice({ debtor_id: debtor.id, ...fields }),
-    read: (id: string): Promise<Json> => books.read(`/api/v1/invoices/${id}`),
-    balances: async () => (await books.read(`/api/v1/debtors/${debtor.id}`)).balances,
+      testAccount.invoice({ debtor_id: debtor.id, ...fields }),
+    read: (id: string): Promise<Json> => testAccount.read(`/api/v1/invoices/${id}`),
+    balances: async () => (await testAccount.read(`/api/v1/debtors/${debtor.id}`)).balances,
     allocate: (id: string, ...amounts: readonly (readonly [Json, number])[]) => {
       const allocations = amounts.map(([{ id: invoiceId }, amount]) => ({ invoiceId, amount }))
       return database.transaction((tx) =>
@@ -97,7 +97,7 @@ t.test('money on account is allocated to several invoices', async (t) => {
   const ledger = await openLedger(t)
   const [one, two] = [await ledger.invoice(), await ledger.invoice({ amount: 4000 })]
   const before = await ledger.pay({ debtor_id: ledger.debtor.id, amount: 12_000 })
-  const scheduledMessage = await ledger.books.message([two])
+  const scheduledMessage = await ledger.testAccount.message([two])
   await ledger.events()
   const { effects } = await ledger.allocate(before.id, [one, 7000], [two, 4000])
   const after = await ledger.payment(before.id)
@@ -165,8 +165,8 @@ t.test('an impossible allocation is rejected and changes nothing', async (t) => 
   const invoice = await ledger.invoice()
   const draft = await ledger.invoice({ status: 'draft' })
   const dollars = await ledger.invoice({ currency: 'USD' })
-  const other = await ledger.books.invoice()
-  const foreign = await (await ledger.books.otherAccount()).invoice()
+  const other = await ledger.testAccount.invoice()
+  const foreign = await (await ledger.testAccount.otherAccount()).invoice()
   const { id } = await ledger.pay({ debtor_id: ledger.debtor.id, amount: 12_000 })
   const rejected = [
     [[[invoice, 10_001]], 'payment_exceeds_balance'],

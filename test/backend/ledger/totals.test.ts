@@ -12,33 +12,33 @@ import { findDebtorsByWords } from '../../../backend/debtors/find-debtors.ts'
 import { updateAllTotals, updateTotalsOf } from '../../../backend/debtors/ledger-totals.ts'
 import { finalizeInvoice, voidInvoice, writeOffInvoice } from '../../../backend/invoices/actions.ts'
 import { reversePayment } from '../../../backend/payments/reversal.ts'
-import { type Books, openBooks } from '../../fixtures/books/books.ts'
+import { type TestAccount, openTestAccount } from '../../fixtures/accounts/test-account.ts'
 
 const TODAY = '2026-11-21'
 const EMPTY = { amount: 0, invoices: 0 }
 
-const invoice = (books: Books, debtor_id: string, due_date: string, amount: number, more = {}) =>
-  books.invoice({ debtor_id, issue_date: '2026-01-01', due_date, amount, ...more })
+const invoice = (testAccount: TestAccount, debtor_id: string, due_date: string, amount: number, more = {}) =>
+  testAccount.invoice({ debtor_id, issue_date: '2026-01-01', due_date, amount, ...more })
 
 t.test('the amounts due by age reflect every change of an invoice', async (t) => {
-  const books = await openBooks(t)
-  const { database } = books.backend
-  const actionContext: ActionContext = { actor: OPERATOR, now: books.backend.now }
-  const { accountId } = books
+  const testAccount = await openTestAccount(t)
+  const { database } = testAccount.backend
+  const actionContext: ActionContext = { actor: OPERATOR, now: testAccount.backend.now }
+  const { accountId } = testAccount
   const ages = async () => {
     await updateAllTotals(database)
     return readDueByAge(database.read, accountId, TODAY)
   }
   t.strictSame(await ages(), [])
-  const { id: debtor } = await books.debtor({ email: 'ap@x.example' })
-  await invoice(books, debtor, TODAY, 1)
-  const late = await invoice(books, debtor, '2026-11-20', 20)
-  await invoice(books, debtor, '2026-10-22', 300)
-  await invoice(books, debtor, '2026-10-21', 4_000)
-  await invoice(books, debtor, '2026-09-21', 50_000)
-  const oldest = await invoice(books, debtor, '2026-08-22', 600_000)
-  await invoice(books, debtor, '2026-03-01', 7, { currency: 'JPY' })
-  const draft = await invoice(books, debtor, '2026-11-30', 80, { status: 'draft' })
+  const { id: debtor } = await testAccount.debtor({ email: 'ap@x.example' })
+  await invoice(testAccount, debtor, TODAY, 1)
+  const late = await invoice(testAccount, debtor, '2026-11-20', 20)
+  await invoice(testAccount, debtor, '2026-10-22', 300)
+  await invoice(testAccount, debtor, '2026-10-21', 4_000)
+  await invoice(testAccount, debtor, '2026-09-21', 50_000)
+  const oldest = await invoice(testAccount, debtor, '2026-08-22', 600_000)
+  await invoice(testAccount, debtor, '2026-03-01', 7, { currency: 'JPY' })
+  const draft = await invoice(testAccount, debtor, '2026-11-30', 80, { status: 'draft' })
   const total = (amount: number, invoices: number) => ({ amount, invoices })
   const yen = {
     currency: 'JPY',
@@ -54,10 +54,10 @@ t.test('the amounts due by age reflect every change of an invoice', async (t) =>
   }
   t.strictSame(await ages(), [euro, yen])
 
-  const payment = await books.create('/api/v1/payments', {
+  const payment = await testAccount.create('/api/v1/payments', {
     ...{ invoice_id: oldest.id, amount: 100_000, currency: 'EUR', method: 'cash' },
   })
-  await books.create('/api/v1/payments', {
+  await testAccount.create('/api/v1/payments', {
     ...{ invoice_id: late.id, amount: 20, currency: 'EUR', method: 'cash' },
   })
   const [first] = await ages()
@@ -84,8 +84,8 @@ t.test('the amounts due by age reflect every change of an invoice', async (t) =>
 t.test(
   'the largest debtors are listed, and unreachable debtors that owe money are counted',
   async (t) => {
-    const books = await openBooks(t)
-    const { accountId, backend } = books
+    const testAccount = await openTestAccount(t)
+    const { accountId, backend } = testAccount
     const { database } = backend
     const ids: string[] = []
     for (const [name, email, amount] of [
@@ -94,9 +94,9 @@ t.test(
       ['Middle', null, 200],
       ['Nothing', null, 0],
     ] as const) {
-      const debtor = await books.debtor({ name, email })
+      const debtor = await testAccount.debtor({ name, email })
       ids.push(debtor.id)
-      if (amount > 0) await invoice(books, debtor.id, '2026-11-01', amount)
+      if (amount > 0) await invoice(testAccount, debtor.id, '2026-11-01', amount)
     }
     const [, large, middle] = ids
     await updateTotalsOf(database, accountId)
@@ -110,7 +110,7 @@ t.test(
     await database.transaction((tx) => archiveDebtor(tx, accountId, String(large), actionContext))
     await updateTotalsOf(database, accountId)
     t.equal(await countUnreachableOwing(database.read, accountId, 10), 1)
-    const others = await books.otherAccount()
+    const others = await testAccount.otherAccount()
     t.strictSame(await listLargestDebtors(database.read, others.accountId, 'EUR', 5), [])
   },
 )
@@ -118,15 +118,15 @@ t.test(
 t.test(
   'a debtor is found by words of its name, city, e-mail address and external id',
   async (t) => {
-    const books = await openBooks(t)
-    const { accountId, backend } = books
+    const testAccount = await openTestAccount(t)
+    const { accountId, backend } = testAccount
     const { database } = backend
-    const { id } = await books.debtor({
+    const { id } = await testAccount.debtor({
       ...{ name: 'Jansen & O’Brien Bouw B.V.', email: 'Facturen@jansen.example' },
       ...{ external_id: 'C-1002', address: { line1: 'Gracht 1', city: 'Den Haag', country: 'NL' } },
     })
-    await books.debtor({ name: 'Jansen Installaties' })
-    const others = await books.otherAccount()
+    await testAccount.debtor({ name: 'Jansen Installaties' })
+    const others = await testAccount.otherAccount()
     await updateAllTotals(database)
     const find = async (text: string) =>
       (await findDebtorsByWords(database.read, accountId, text, 10)).ids
@@ -146,20 +146,20 @@ t.test(
 )
 
 t.test('one update processes all changes of a debtor', async (t) => {
-  const books = await openBooks(t)
-  const { database } = books.backend
-  const { id } = await books.debtor()
-  await invoice(books, id, TODAY, 500)
-  const change = { account_id: books.accountId, debtor_id: id }
+  const testAccount = await openTestAccount(t)
+  const { database } = testAccount.backend
+  const { id } = await testAccount.debtor()
+  await invoice(testAccount, id, TODAY, 500)
+  const change = { account_id: testAccount.accountId, debtor_id: id }
   await database.transaction((tx) =>
     tx
       .insertInto('ledger_changes')
       .values(Array.from({ length: 150 }, () => change))
       .execute(),
   )
-  await updateTotalsOf(database, books.accountId)
+  await updateTotalsOf(database, testAccount.accountId)
   const logged = await database.read.selectFrom('ledger_changes').select('debtor_id').execute()
   t.strictSame(logged, [], 'no change remains')
-  const [due] = await readDueByAge(database.read, books.accountId, TODAY)
+  const [due] = await readDueByAge(database.read, testAccount.accountId, TODAY)
   t.equal(due?.outstanding.amount, 500)
 })

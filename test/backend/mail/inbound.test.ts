@@ -13,11 +13,11 @@ import { complaint, deliveryReport, reply } from '../../fixtures/servers/inbound
 
 const EMAIL = 'ap@jansen.nl'
 
-async function createSentReminder({ books }: MailService, overrides: Partial<MessageRow> = {}) {
-  const debtor = await books.debtor({ email: EMAIL })
-  const invoice = await books.invoice({ debtor_id: debtor.id })
-  const sent_at = books.backend.now.toISOString()
-  const id = await books.message([invoice], {
+async function createSentReminder({ testAccount }: MailService, overrides: Partial<MessageRow> = {}) {
+  const debtor = await testAccount.debtor({ email: EMAIL })
+  const invoice = await testAccount.invoice({ debtor_id: debtor.id })
+  const sent_at = testAccount.backend.now.toISOString()
+  const id = await testAccount.message([invoice], {
     status: 'sent',
     recipient: EMAIL,
     sent_at,
@@ -26,17 +26,17 @@ async function createSentReminder({ books }: MailService, overrides: Partial<Mes
   return { debtor, invoice, id }
 }
 
-async function messageOf({ books }: MailService, id: string) {
-  const { data } = await books.read('/api/v1/messages')
+async function messageOf({ testAccount }: MailService, id: string) {
+  const { data } = await testAccount.read('/api/v1/messages')
   return data.find((message: { id: string }) => message.id === id)
 }
 
 t.test('a hard bounce stops reminders to the bounced address, and to no other', async (t) => {
   const service = await startMailService(t)
-  const { books, post } = service
+  const { testAccount, post } = service
   const { debtor, id } = await createSentReminder(service)
-  const sameAddress = await books.debtor({ email: EMAIL })
-  const other = await books.debtor({ email: 'info@jansen.nl' })
+  const sameAddress = await testAccount.debtor({ email: EMAIL })
+  const other = await testAccount.debtor({ email: 'info@jansen.nl' })
   matches(t, await post(deliveryReport({ messageId: id })), {
     status: 200,
     json: { kind: 'bounce', message_id: id },
@@ -46,12 +46,12 @@ t.test('a hard bounce stops reminders to the bounced address, and to no other', 
     delivery: { bounce: { type: 'hard', code: '5.1.1' } },
   })
   for (const { id } of [debtor, sameAddress]) {
-    matches(t, await books.read(`/api/v1/debtors/${id}`), {
+    matches(t, await testAccount.read(`/api/v1/debtors/${id}`), {
       contactability: { email: 'bounced' },
       chasing: { status: 'paused', reason: 'bounced' },
     })
   }
-  matches(t, await books.read(`/api/v1/debtors/${other.id}`), {
+  matches(t, await testAccount.read(`/api/v1/debtors/${other.id}`), {
     contactability: { email: 'ok' },
     chasing: { status: 'active' },
   })
@@ -68,9 +68,9 @@ t.test(
   'after a soft bounce, a message is retried three times in 48 hours; then it counts as bounced',
   async (t) => {
     const service = await startMailService(t)
-    const { books, post } = service
+    const { testAccount, post } = service
     const { debtor, id } = await createSentReminder(service)
-    const start = books.backend.now
+    const start = testAccount.backend.now
     const soft = (n: number) =>
       deliveryReport({ messageId: id, status: '4.2.2', diagnostic: `smtp; 452 4.2.2 full (${n})` })
     const waitHours: number[] = []
@@ -84,18 +84,18 @@ t.test(
         scheduled_for,
         'the retry is scheduled only once',
       )
-      waitHours.push((Date.parse(scheduled_for) - books.backend.now.getTime()) / 3_600_000)
-      books.backend.now = new Date(scheduled_for)
+      waitHours.push((Date.parse(scheduled_for) - testAccount.backend.now.getTime()) / 3_600_000)
+      testAccount.backend.now = new Date(scheduled_for)
       await service.setMessage(id, { status: 'sent' })
     }
     t.strictSame(waitHours, [0.5, 11.5, 36])
-    t.equal(books.backend.now.getTime() - start.getTime(), 48 * 3_600_000)
+    t.equal(testAccount.backend.now.getTime() - start.getTime(), 48 * 3_600_000)
     await post(soft(4))
     matches(t, await messageOf(service, id), {
       status: 'bounced',
       delivery: { bounce: { type: 'soft' } },
     })
-    matches(t, await books.read(`/api/v1/debtors/${debtor.id}`), {
+    matches(t, await testAccount.read(`/api/v1/debtors/${debtor.id}`), {
       contactability: { email: 'bounced' },
     })
   },
@@ -150,7 +150,7 @@ t.test(
     await service.post(deliveryReport({ messageId: id, action: 'relayed', status: '2.0.0' }))
     matches(t, await messageOf(service, id), { status: 'sent' }, 'relayed is not delivered')
     await service.post(deliveryReport({ messageId: id, action: 'delivered', status: '2.1.5' }))
-    const at = service.books.backend.now.toISOString()
+    const at = service.testAccount.backend.now.toISOString()
     matches(t, await messageOf(service, id), {
       status: 'delivered',
       delivery: { delivered_at: at },
@@ -179,11 +179,11 @@ t.test('a complaint stops reminders permanently, and cannot be cleared', async (
   const service = await startMailService(t)
   const { debtor, id } = await createSentReminder(service)
   await service.post(complaint(id, 'not-spam'))
-  matches(t, await service.books.read(`/api/v1/debtors/${debtor.id}`), {
+  matches(t, await service.testAccount.read(`/api/v1/debtors/${debtor.id}`), {
     contactability: { email: 'ok' },
   })
   matches(t, (await service.post(complaint(id))).json, { kind: 'complaint', message_id: id })
-  matches(t, await service.books.read(`/api/v1/debtors/${debtor.id}`), {
+  matches(t, await service.testAccount.read(`/api/v1/debtors/${debtor.id}`), {
     contactability: { email: 'complained' },
     chasing: { status: 'paused', reason: 'complained' },
   })
@@ -194,7 +194,7 @@ t.test('a reply is logged, and pauses chasing until a person resumes it', async 
   const service = await startMailService(t)
   const { debtor, invoice, id } = await createSentReminder(service)
   await service.post(reply(id))
-  const { data } = await service.books.read('/api/v1/messages?status=received')
+  const { data } = await service.testAccount.read('/api/v1/messages?status=received')
   matches(t, data, [
     {
       debtor_id: debtor.id,
@@ -205,7 +205,7 @@ t.test('a reply is logged, and pauses chasing until a person resumes it', async 
       preview: 'We paid last week.',
     },
   ])
-  matches(t, await service.books.read(`/api/v1/debtors/${debtor.id}`), {
+  matches(t, await service.testAccount.read(`/api/v1/debtors/${debtor.id}`), {
     chasing: { status: 'paused', reason: 'replied', until: null },
   })
   t.strictSame(await service.events(), ['message.received', 'debtor.updated'])
@@ -214,9 +214,9 @@ t.test('a reply is logged, and pauses chasing until a person resumes it', async 
 t.test('a reply removes the end of a pause', async (t) => {
   // Regression: reminders continued after the reply, at the time until which a person had paused them.
   const service = await startMailService(t)
-  const { books } = service
+  const { testAccount } = service
   const { debtor, id } = await createSentReminder(service)
-  const { accountId, backend } = books
+  const { accountId, backend } = testAccount
   const pauseReminders = (reason: string, until: Date | null) =>
     backend.database.transaction((tx) =>
       pauseChasing(
@@ -227,7 +227,7 @@ t.test('a reply removes the end of a pause', async (t) => {
         { actor: OPERATOR, now: backend.now },
       ),
     )
-  const chasing = async () => (await books.read(`/api/v1/debtors/${debtor.id}`)).chasing
+  const chasing = async () => (await testAccount.read(`/api/v1/debtors/${debtor.id}`)).chasing
   await pauseReminders('pays on Friday', new Date(backend.now.getTime() + 86_400_000))
   await service.post(reply(id))
   t.strictSame(await chasing(), { status: 'paused', reason: 'replied', until: null })
@@ -246,7 +246,7 @@ t.test('a long reply is not cut within a character', async (t) => {
   const { id } = await createSentReminder(service)
   const subject = `${'x'.repeat(299)}😀`
   await service.post(reply(id).replace(/^Subject: .*$/m, `Subject: ${subject}`))
-  const { read } = service.books.backend.database
+  const { read } = service.testAccount.backend.database
   const { body } = await read
     .selectFrom('webhook_events')
     .select('body')
@@ -254,7 +254,7 @@ t.test('a long reply is not cut within a character', async (t) => {
     .executeTakeFirstOrThrow()
   const { object } = JSON.parse(body).data
   t.equal(object.subject, 'x'.repeat(299))
-  const { data } = await service.books.read('/api/v1/messages?status=received')
+  const { data } = await service.testAccount.read('/api/v1/messages?status=received')
   matches(t, data, [{ subject: object.subject }])
 })
 
@@ -264,7 +264,7 @@ t.test('a reply in HTML only is logged as text', async (t) => {
   const { id } = await createSentReminder(service)
   const body = '<p>I&#39;ll pay&nbsp;&euro;5 &amp; &#x1F600; &#xD83D; &foo; &#0;&#9999999;</p>\n'
   await service.post(reply(id, { body }).replace('text/plain', 'text/html'))
-  const { data } = await service.books.read('/api/v1/messages?status=received')
+  const { data } = await service.testAccount.read('/api/v1/messages?status=received')
   matches(t, data, [{ preview: "I'll pay €5 & 😀 \ufffd &foo; &#9999999;" }])
 })
 
@@ -278,7 +278,7 @@ t.test('an automatic response does not count as a reply', async (t) => {
   ]) {
     matches(t, (await service.post(reply(id, { headers }))).json, { kind: 'auto_reply' }, headers)
   }
-  matches(t, await service.books.read(`/api/v1/debtors/${debtor.id}`), {
+  matches(t, await service.testAccount.read(`/api/v1/debtors/${debtor.id}`), {
     chasing: { status: 'active' },
   })
   matches(t, (await service.post(reply(id, { headers: 'Auto-Submitted: no\n' }))).json, {
@@ -293,7 +293,7 @@ t.test('a mail that is posted several times concurrently takes effect once', asy
   for (const response of responses) {
     matches(t, response, { status: 200, json: { kind: 'reply', message_id: id } })
   }
-  const { data } = await service.books.read('/api/v1/messages?status=received')
+  const { data } = await service.testAccount.read('/api/v1/messages?status=received')
   t.equal(data.length, 1)
 })
 
@@ -302,7 +302,7 @@ t.test('after a person confirms that a bounced address works, chasing continues'
   const { debtor, id } = await createSentReminder(service)
   await service.post(deliveryReport({ messageId: id }))
   await service.clearSuppression(debtor.id)
-  matches(t, await service.books.read(`/api/v1/debtors/${debtor.id}`), {
+  matches(t, await service.testAccount.read(`/api/v1/debtors/${debtor.id}`), {
     contactability: { email: 'ok' },
     chasing: { status: 'active', reason: null },
   })
@@ -313,7 +313,7 @@ t.test('after a person confirms that a bounced address works, chasing continues'
   matches(t, await messageOf(service, id), { status: 'bounced' })
   matches(
     t,
-    await service.books.read(`/api/v1/debtors/${debtor.id}`),
+    await service.testAccount.read(`/api/v1/debtors/${debtor.id}`),
     { contactability: { email: 'ok' } },
     'a repeated report does not block the address again',
   )

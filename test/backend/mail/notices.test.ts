@@ -10,13 +10,13 @@ import { startSmtpServer } from '../../fixtures/servers/smtp.ts'
 import { createUserIn, logIn } from '../../fixtures/service/settings.ts'
 import { until } from '../../fixtures/service/until.ts'
 
-async function logInAdmin({ books: { backend }, accountId }: MailService) {
+async function logInAdmin({ testAccount: { backend }, accountId }: MailService) {
   await createUserIn(backend, accountId, 'ada@acme.nl', 'admin')
   return logIn(backend, 'ada@acme.nl')
 }
 
-async function recordEndpointNotice({ books, accountId }: MailService): Promise<void> {
-  const { backend } = books
+async function recordEndpointNotice({ testAccount, accountId }: MailService): Promise<void> {
+  const { backend } = testAccount
   const detail = { url: 'https://hooks.acme.nl/<b>', reason: 'gone', failing_since: null } as const
   const notice = {
     accountId,
@@ -27,8 +27,8 @@ async function recordEndpointNotice({ books, accountId }: MailService): Promise<
   await backend.database.transaction((tx) => recordNotice(tx, notice, backend.now))
 }
 
-async function outboxOf({ books }: MailService) {
-  return books.backend.database.read
+async function outboxOf({ testAccount }: MailService) {
+  return testAccount.backend.database.read
     .selectFrom('mail_outbox')
     .select(['status', 'attempts', 'run_at', 'last_error'])
     .orderBy('id')
@@ -135,7 +135,7 @@ t.test(
   async (t) => {
     const smtp = await startSmtpServer(t)
     const service = await startMailService(t, smtp.url)
-    const { backend } = service.books
+    const { backend } = service.testAccount
     for (const [email, role] of [
       ['ada@acme.nl', 'admin'],
       ['abe@acme.nl', 'admin'],
@@ -166,7 +166,7 @@ t.test(
   async (t) => {
     const smtp = await startSmtpServer(t)
     const service = await startMailService(t, smtp.url)
-    const { backend } = service.books
+    const { backend } = service.testAccount
     await createUserIn(backend, service.accountId, 'ada@acme.nl', 'admin')
     await recordEndpointNotice(service)
     const start = backend.now
@@ -195,7 +195,7 @@ t.test(
 t.test('a mail server that rejects mail is reported at `/readyz`', async (t) => {
   const smtp = await startSmtpServer(t)
   const service = await startMailService(t, smtp.url)
-  const { backend } = service.books
+  const { backend } = service.testAccount
   await createUserIn(backend, service.accountId, 'ada@acme.nl', 'admin')
   await recordEndpointNotice(service)
   smtp.failAt('rcpt', { code: 554, text: '5.7.1 <ada@acme.nl>: Relay access denied' }, 1)
@@ -210,7 +210,7 @@ t.test('a mail server that rejects mail is reported at `/readyz`', async (t) => 
 t.test('a notice to an address that does not exist is not retried', async (t) => {
   const smtp = await startSmtpServer(t)
   const service = await startMailService(t, smtp.url)
-  await createUserIn(service.books.backend, service.accountId, 'ada@acme.nl', 'admin')
+  await createUserIn(service.testAccount.backend, service.accountId, 'ada@acme.nl', 'admin')
   await recordEndpointNotice(service)
   smtp.failAt('rcpt', { code: 550, text: '5.1.1 No such user' })
   await service.sendNotices()
@@ -224,11 +224,11 @@ t.test(
   async (t) => {
     const smtp = await startSmtpServer(t)
     const service = await startMailService(t, smtp.url)
-    const { books } = service
-    await createUserIn(books.backend, service.accountId, 'ada@acme.nl', 'admin')
-    const invoice = await books.invoice()
+    const { testAccount } = service
+    await createUserIn(testAccount.backend, service.accountId, 'ada@acme.nl', 'admin')
+    const invoice = await testAccount.invoice()
     const receiveReply = async (body: string) => {
-      const id = await books.message([invoice], { status: 'sent' })
+      const id = await testAccount.message([invoice], { status: 'sent' })
       await service.post(reply(id, { body }))
       await service.sendNotices()
     }
@@ -239,9 +239,9 @@ t.test(
       text: /We paid <i>last<\/i> week\.[\s\S]*settings\/customers\/deb_/,
     })
     t.notMatch(mail?.html, /<i>/)
-    const actionContext = { actor: OPERATOR, now: books.backend.now }
+    const actionContext = { actor: OPERATOR, now: testAccount.backend.now }
     const setTo = (address: string) =>
-      books.backend.database.transaction((tx) =>
+      testAccount.backend.database.transaction((tx) =>
         setReplyAddress(tx, service.accountId, address, actionContext),
       )
     await rejectsWith(t, setTo('billing@acme.nl\nBcc: x@y.nl'), { code: 'validation_failed' })

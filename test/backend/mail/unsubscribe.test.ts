@@ -10,8 +10,8 @@ const FORM = { 'content-type': 'application/x-www-form-urlencoded' }
 const ONE_CLICK = { headers: FORM, body: 'List-Unsubscribe=One-Click' }
 
 t.test('GET changes nothing, because mail scanners open links', async (t) => {
-  const { books, request, unsubscribePathOf } = await startMailService(t)
-  const debtor = await books.debtor({ email: 'ap@jansen.nl', language: 'nl-BE' })
+  const { testAccount, request, unsubscribePathOf } = await startMailService(t)
+  const debtor = await testAccount.debtor({ email: 'ap@jansen.nl', language: 'nl-BE' })
   const path = unsubscribePathOf('ap@jansen.nl')
   const page = await request('GET', path)
   matches(t, page, {
@@ -31,15 +31,15 @@ t.test('GET changes nothing, because mail scanners open links', async (t) => {
   t.equal(page.headers.get('referrer-policy'), 'no-referrer')
   matches(t, page.headers.get('strict-transport-security'), /max-age/)
   t.equal((await request('HEAD', path)).status, 200)
-  matches(t, await books.read(`/api/v1/debtors/${debtor.id}`), { contactability: { email: 'ok' } })
+  matches(t, await testAccount.read(`/api/v1/debtors/${debtor.id}`), { contactability: { email: 'ok' } })
 })
 
 t.test(
   'a one-click request of a mail program unsubscribes, without a cookie or a form token',
   async (t) => {
-    const { books, request, unsubscribePathOf, auditActions } = await startMailService(t)
-    const first = await books.debtor({ email: 'ap@jansen.nl', external_id: '1' })
-    const second = await books.debtor({ email: 'ap@jansen.nl', external_id: '2' })
+    const { testAccount, request, unsubscribePathOf, auditActions } = await startMailService(t)
+    const first = await testAccount.debtor({ email: 'ap@jansen.nl', external_id: '1' })
+    const second = await testAccount.debtor({ email: 'ap@jansen.nl', external_id: '2' })
     const path = unsubscribePathOf('ap@jansen.nl')
     const clicked = await request('POST', path, ONE_CLICK)
     matches(t, clicked, { status: 200, text: /Reminders are stopped/ })
@@ -50,34 +50,34 @@ t.test(
     matches(t, repeated, { status: 200, text: /Reminders are stopped/ })
     matches(t, await request('GET', path), { text: /Reminders are stopped/ })
     for (const { id } of [first, second]) {
-      matches(t, await books.read(`/api/v1/debtors/${id}`), {
+      matches(t, await testAccount.read(`/api/v1/debtors/${id}`), {
         contactability: { email: 'unsubscribed' },
         chasing: { status: 'active' },
       })
     }
-    const later = await books.debtor({ email: 'AP@jansen.nl', external_id: '3' })
+    const later = await testAccount.debtor({ email: 'AP@jansen.nl', external_id: '3' })
     t.equal(later.contactability.email, 'unsubscribed', 'even for a debtor that is created later')
-    const other = await books.debtor({ email: 'info@jansen.nl' })
+    const other = await testAccount.debtor({ email: 'info@jansen.nl' })
     t.equal(other.contactability.email, 'ok')
     t.strictSame(await auditActions('address.'), ['address.unsubscribed'])
   },
 )
 
 t.test('a recipient can resume reminders', async (t) => {
-  const { books, request, unsubscribePathOf } = await startMailService(t)
-  const debtor = await books.debtor({ email: 'ap@jansen.nl', language: 'de' })
+  const { testAccount, request, unsubscribePathOf } = await startMailService(t)
+  const debtor = await testAccount.debtor({ email: 'ap@jansen.nl', language: 'de' })
   const path = unsubscribePathOf('ap@jansen.nl')
   await request('POST', path, ONE_CLICK)
   const resumed = await request('POST', path, { headers: FORM, body: 'wish=resume' })
   matches(t, resumed, { status: 200, text: /Sie erhalten wieder Erinnerungen/ })
-  matches(t, await books.read(`/api/v1/debtors/${debtor.id}`), { contactability: { email: 'ok' } })
+  matches(t, await testAccount.read(`/api/v1/debtors/${debtor.id}`), { contactability: { email: 'ok' } })
   matches(t, await request('GET', path), { text: /abbestellen\?/ })
 })
 
 t.test('the page names the sender as the reminders do', async (t) => {
   // Regression: the page showed the name of the account, which recipients may not know.
-  const { books, request, unsubscribePathOf, accountId } = await startMailService(t)
-  const { database, now } = books.backend
+  const { testAccount, request, unsubscribePathOf, accountId } = await startMailService(t)
+  const { database, now } = testAccount.backend
   await database.transaction((tx) =>
     setSenderName(tx, accountId, 'Acme Billing', { actor: OPERATOR, now }),
   )
@@ -107,17 +107,17 @@ t.test('a link is valid for one account and one address, and cannot be forged', 
 })
 
 t.test('unsubscribing ignores the case of the address', async (t) => {
-  const { books, request, unsubscribePathOf } = await startMailService(t)
+  const { testAccount, request, unsubscribePathOf } = await startMailService(t)
   const ids = []
   for (const email of ['Case.Person@jansen.nl', 'case.person@jansen.nl', 'CASE.person@jansen.nl']) {
-    ids.push((await books.debtor({ email })).id)
+    ids.push((await testAccount.debtor({ email })).id)
   }
   t.equal(
     (await request('POST', unsubscribePathOf('case.person@jansen.nl'), ONE_CLICK)).status,
     200,
   )
   for (const id of ids) {
-    const { contactability } = await books.read(`/api/v1/debtors/${id}`)
+    const { contactability } = await testAccount.read(`/api/v1/debtors/${id}`)
     t.strictSame(contactability, { email: 'unsubscribed' })
   }
 })

@@ -23,12 +23,12 @@ t.test(
   'after an erasure, sent, bounced and rejected reminders and replies no longer name the person',
   async (t) => {
     const service = await startMailService(t)
-    const { books } = service
-    const { backend, accountId } = books
+    const { testAccount } = service
+    const { backend, accountId } = testAccount
     const { database } = backend
-    const debtor = await books.debtor({ name: 'Jan Jansen', email: 'ap@jansen.nl' })
+    const debtor = await testAccount.debtor({ name: 'Jan Jansen', email: 'ap@jansen.nl' })
     const invoice = { debtor_id: debtor.id, issue_date: '2026-11-01', due_date: '2026-11-02' }
-    await books.invoice(invoice)
+    await testAccount.invoice(invoice)
     const sent: Mail[] = []
     const deps = {
       database,

@@ -11,8 +11,8 @@ import { changeDebtor, getLockedDebtor } from '../../../backend/debtors/change.t
 import { pauseChasing } from '../../../backend/debtors/chasing.ts'
 import { suppressAddress } from '../../../backend/debtors/contactability.ts'
 import { eraseDebtor } from '../../../backend/erasure/erasure.ts'
-import { type Books, type Json, openBooks } from '../../fixtures/books/books.ts'
-import { openWebhooks } from '../../fixtures/books/webhooks.ts'
+import { type TestAccount, type Json, openTestAccount } from '../../fixtures/accounts/test-account.ts'
+import { openWebhooks } from '../../fixtures/accounts/webhooks.ts'
 import { containing, matches, rejectsWith } from '../../fixtures/matches.ts'
 import { startReceiver } from '../../fixtures/servers/receiver.ts'
 import { openTestDatabase } from '../../fixtures/service/database.ts'
@@ -42,23 +42,23 @@ interface Ledger {
 }
 
 /** Creates records of every kind for the debtor; their texts contain the canary. */
-async function fillLedger(books: Books, debtor: Json): Promise<Ledger> {
-  const { accountId, backend } = books
+async function fillLedger(testAccount: TestAccount, debtor: Json): Promise<Ledger> {
+  const { accountId, backend } = testAccount
   const text = { notes: `for ${CANARY}`, metadata: { contact: CANARY } }
   const link = { payment_url: `https://pay.example/${CANARY}` }
   const invoice = { debtor_id: debtor.id, ...text, ...link }
-  const [paid, open] = [await books.invoice(invoice), await books.invoice(invoice)]
+  const [paid, open] = [await testAccount.invoice(invoice), await testAccount.invoice(invoice)]
   const transfer = { reference: `${CANARY} INV`, metadata: { payer: CANARY } }
   const payment = { invoice_id: paid.id, currency: 'EUR', amount: 10_000, ...transfer }
-  await books.create('/api/v1/payments', payment)
+  await testAccount.create('/api/v1/payments', payment)
   const texts = {
     recipient: `${CANARY}@customer.example`,
     subject: `Dear ${CANARY}`,
     body: `Dear ${CANARY}, your invoice is due.`,
     suppression_detail: `${CANARY} refused`,
   }
-  await books.message([paid], { status: 'sent', sent_at: backend.now.toISOString(), ...texts })
-  const message = await books.message([open], { status: 'scheduled', ...texts })
+  await testAccount.message([paid], { status: 'sent', sent_at: backend.now.toISOString(), ...texts })
+  const message = await testAccount.message([open], { status: 'scheduled', ...texts })
   const created_at = backend.now.toISOString()
   const ids = { account_id: accountId, message_id: message }
   await backend.database.transaction(async (tx) => {
@@ -110,7 +110,7 @@ async function findCanary(read: Reader, shapes: readonly Shape[]): Promise<strin
 }
 
 /** Reads the tables and columns from a SQLite database; PostgreSQL has the same. */
-async function readShapesOf(t: Test, { backend }: Books): Promise<Shape[]> {
+async function readShapesOf(t: Test, { backend }: TestAccount): Promise<Shape[]> {
   if (!ON_POSTGRES) return backend.database.transaction(shapesIn)
   const database = await openTestDatabase(t, { url: `sqlite:${join(t.testdir(), 'tables.db')}` })
   return database.transaction(shapesIn)
@@ -118,34 +118,34 @@ async function readShapesOf(t: Test, { backend }: Books): Promise<Shape[]> {
 
 const shapesIn = (tx: Transaction) => readShapes(tx as unknown as Kysely<unknown>)
 
-function erase({ backend }: Books, id: string, reason = REASON) {
+function erase({ backend }: TestAccount, id: string, reason = REASON) {
   return eraseDebtor(backend.database, id, { actor: OPERATOR, now: backend.now, reason })
 }
 
 t.test('after an erasure no table contains personal data, and amounts are unchanged', async (t) => {
   const webhooks = await openWebhooks(t)
-  const { books } = webhooks
+  const { testAccount } = webhooks
   const receiver = await startReceiver(t, {
     respond: ({ body }, res) => void res.writeHead(200, { 'x-echo': CANARY }).end(body),
   })
   await webhooks.endpoint(receiver.url)
-  const { debtor, paid, open, message } = await fillLedger(books, await books.debtor(debtorBody))
+  const { debtor, paid, open, message } = await fillLedger(testAccount, await testAccount.debtor(debtorBody))
   const worker = webhooks.startWorker()
   await webhooks.untilAll(({ status }) => status === 'delivered', 'all events are delivered')
   // Otherwise the worker would also record the response to the event about the erasure.
   await worker.drain()
-  const { read } = books.backend.database
-  const shapes = await readShapesOf(t, books)
+  const { read } = testAccount.backend.database
+  const shapes = await readShapesOf(t, testAccount)
   const marked = (await findCanary(read, shapes)).map((text) => text.split(':')[0])
   t.ok(marked.length >= 11, `in ${marked.join(', ')}`)
 
-  books.backend.now = new Date(books.backend.now.getTime() + 1000)
-  const { erased, wasErased } = await erase(books, debtor.id)
+  testAccount.backend.now = new Date(testAccount.backend.now.getTime() + 1000)
+  const { erased, wasErased } = await erase(testAccount, debtor.id)
   t.equal(wasErased, false)
   t.strictSame(await findCanary(read, shapes), [])
   matches(t, erased, { messages: 2, invoices: 2, payments: 1, idempotency_keys: 4 })
 
-  const shown = await books.read(`/api/v1/debtors/${debtor.id}`)
+  const shown = await testAccount.read(`/api/v1/debtors/${debtor.id}`)
   matches(t, shown, {
     name: '[erased]',
     external_id: 'C-1001',
@@ -154,7 +154,7 @@ t.test('after an erasure no table contains personal data, and amounts are unchan
     address: null,
     tax_id: null,
     status: 'archived',
-    erased_at: books.backend.now.toISOString(),
+    erased_at: testAccount.backend.now.toISOString(),
     contactability: { email: 'missing' },
     chasing: { status: 'stopped', reason: 'erased', until: null },
     balances: [{ currency: 'EUR', outstanding: 10_000 }],
@@ -162,12 +162,12 @@ t.test('after an erasure no table contains personal data, and amounts are unchan
   })
   for (const { id, number, amount, due_date } of [paid, open]) {
     const kept = { id, number, amount, due_date, notes: null, payment_url: null, metadata: {} }
-    const updated_at = books.backend.now.toISOString()
-    matches(t, await books.read(`/api/v1/invoices/${id}`), { ...kept, updated_at })
+    const updated_at = testAccount.backend.now.toISOString()
+    matches(t, await testAccount.read(`/api/v1/invoices/${id}`), { ...kept, updated_at })
   }
-  const [payment] = (await books.read(`/api/v1/payments?debtor_id=${debtor.id}`)).data
+  const [payment] = (await testAccount.read(`/api/v1/payments?debtor_id=${debtor.id}`)).data
   matches(t, payment, { amount: 10_000, reference: null, metadata: {} })
-  const { data } = await books.read(`/api/v1/messages?debtor_id=${debtor.id}`)
+  const { data } = await testAccount.read(`/api/v1/messages?debtor_id=${debtor.id}`)
   t.strictSame(
     data.map((shown: Json) => [shown.to, shown.subject, shown.preview]),
     [
@@ -176,23 +176,23 @@ t.test('after an erasure no table contains personal data, and amounts are unchan
     ],
   )
   t.equal(data.find(({ id }: Json) => id === message).status, 'cancelled')
-  const [found] = (await books.read('/api/v1/debtors?q=%5Berased')).data
+  const [found] = (await testAccount.read('/api/v1/debtors?q=%5Berased')).data
   t.equal(found?.id, debtor.id)
 })
 
 t.test('an erasure is audited and reported as an event, without the personal data', async (t) => {
   const webhooks = await openWebhooks(t)
-  const { books } = webhooks
-  const debtor = await books.debtor(debtorBody)
+  const { testAccount } = webhooks
+  const debtor = await testAccount.debtor(debtorBody)
   await webhooks.endpoint('https://receiver.example/', [
     'debtor.updated',
     'debtor.contactability_changed',
   ])
-  await erase(books, debtor.id)
-  const [row] = await listAudit(books.backend.database.read, books.accountId, 1)
+  await erase(testAccount, debtor.id)
+  const [row] = await listAudit(testAccount.backend.database.read, testAccount.accountId, 1)
   matches(t, row, { action: 'debtor.erased', subject_id: debtor.id, actor_type: 'operator' })
   t.strictSame(JSON.parse(row?.detail ?? ''), { reason: REASON })
-  const events = await books.backend.database.read
+  const events = await testAccount.backend.database.read
     .selectFrom('webhook_events')
     .select(['type', 'body'])
     .orderBy('id')
@@ -211,11 +211,11 @@ t.test('an erasure is audited and reported as an event, without the personal dat
 })
 
 t.test('after an erasure, a repeated write is a replay without personal data', async (t) => {
-  const books = await openBooks(t)
+  const testAccount = await openTestAccount(t)
   const send = (name: string) =>
-    books.post('/api/v1/debtors', { ...debtorBody, name }, { 'idempotency-key': 'sync-1' })
+    testAccount.post('/api/v1/debtors', { ...debtorBody, name }, { 'idempotency-key': 'sync-1' })
   const first = await send(CANARY)
-  await erase(books, String(first.json['id']))
+  await erase(testAccount, String(first.json['id']))
   const repeated = await send(CANARY)
   matches(t, repeated, {
     status: 201,
@@ -223,108 +223,108 @@ t.test('after an erasure, a repeated write is a replay without personal data', a
   })
   t.equal(repeated.headers.get('idempotent-replayed'), 'true')
   matches(t, await send('another'), { status: 422, json: { code: 'idempotency_key_reused' } })
-  matches(t, await books.post('/api/v1/debtors', debtorBody), {
+  matches(t, await testAccount.post('/api/v1/debtors', debtorBody), {
     status: 409,
     json: { code: 'duplicate_external_id', existing_id: first.json['id'] },
   })
 })
 
 t.test('a repeated erasure erases only personal data that was added since the first one', async (t) => {
-  const books = await openBooks(t)
-  const { database } = books.backend
-  const { debtor, open } = await fillLedger(books, await books.debtor(debtorBody))
-  const { debtor: first } = await erase(books, debtor.id)
-  books.backend.now = new Date(books.backend.now.getTime() + 60_000)
-  const second = await erase(books, debtor.id)
+  const testAccount = await openTestAccount(t)
+  const { database } = testAccount.backend
+  const { debtor, open } = await fillLedger(testAccount, await testAccount.debtor(debtorBody))
+  const { debtor: first } = await erase(testAccount, debtor.id)
+  testAccount.backend.now = new Date(testAccount.backend.now.getTime() + 60_000)
+  const second = await erase(testAccount, debtor.id)
   matches(t, second, { wasErased: true, erased: {}, debtor: { erased_at: first.erased_at } })
   t.strictSame(Object.keys(second.erased), [])
   await database.transaction((tx) =>
     tx
       .updateTable('invoices')
-      .set({ notes: CANARY, ...stampOf(tx, books.backend.now.toISOString()) })
+      .set({ notes: CANARY, ...stampOf(tx, testAccount.backend.now.toISOString()) })
       .where('id', '=', open.id)
       .execute(),
   )
-  t.strictSame((await erase(books, debtor.id)).erased, { invoices: 1 })
-  const rows = await listAudit(database.read, books.accountId, 10)
+  t.strictSame((await erase(testAccount, debtor.id)).erased, { invoices: 1 })
+  const rows = await listAudit(database.read, testAccount.accountId, 10)
   t.equal(rows.filter(({ action }) => action === 'debtor.erased').length, 1)
 })
 
 t.test('an unsubscribed former address of the debtor is erased too', async (t) => {
-  const books = await openBooks(t)
-  const { database } = books.backend
-  const debtor = await books.debtor({ email: 'Former@customer.example' })
-  await books.message([await books.invoice({ debtor_id: debtor.id })], {
+  const testAccount = await openTestAccount(t)
+  const { database } = testAccount.backend
+  const debtor = await testAccount.debtor({ email: 'Former@customer.example' })
+  await testAccount.message([await testAccount.invoice({ debtor_id: debtor.id })], {
     recipient: 'Former@customer.example',
   })
-  const suppressed = { accountId: books.accountId, detail: null, messageId: null }
+  const suppressed = { accountId: testAccount.accountId, detail: null, messageId: null }
   const unsubscribe = (address: string) =>
     database.transaction((tx) =>
-      suppressAddress(tx, { ...suppressed, address, reason: 'unsubscribed' }, books.backend.now),
+      suppressAddress(tx, { ...suppressed, address, reason: 'unsubscribed' }, testAccount.backend.now),
     )
   await unsubscribe('Former@customer.example')
   await unsubscribe('stranger@customer.example')
   await database.transaction(async (tx) => {
-    const row = await getLockedDebtor(tx, books.accountId, debtor.id)
-    await changeDebtor(tx, row, { email: 'current@customer.example' }, books.backend.now)
+    const row = await getLockedDebtor(tx, testAccount.accountId, debtor.id)
+    await changeDebtor(tx, row, { email: 'current@customer.example' }, testAccount.backend.now)
   })
-  await erase(books, debtor.id)
+  await erase(testAccount, debtor.id)
   const kept = await database.read.selectFrom('suppressed_addresses').select('address').execute()
   t.strictSame(kept, [{ address: 'stranger@customer.example' }])
 })
 
 t.test('an erasure does not change the records of other debtors', async (t) => {
-  const books = await openBooks(t)
+  const testAccount = await openTestAccount(t)
   const email = 'shared@customer.example'
   const [erasedDebtor, other] = [
-    await books.debtor({ email }),
-    await books.debtor({ email, name: 'Other' }),
+    await testAccount.debtor({ email }),
+    await testAccount.debtor({ email, name: 'Other' }),
   ]
   const { data: messages } = await (async () => {
-    await books.message([await books.invoice({ debtor_id: other.id })])
-    return books.read('/api/v1/messages')
+    await testAccount.message([await testAccount.invoice({ debtor_id: other.id })])
+    return testAccount.read('/api/v1/messages')
   })()
-  const created_at = books.backend.now.toISOString()
-  const suppressed = { account_id: books.accountId, address: email, detail: null, message_id: null }
-  await books.backend.database.transaction((tx) =>
+  const created_at = testAccount.backend.now.toISOString()
+  const suppressed = { account_id: testAccount.accountId, address: email, detail: null, message_id: null }
+  await testAccount.backend.database.transaction((tx) =>
     tx
       .insertInto('suppressed_addresses')
       .values({ ...suppressed, reason: 'unsubscribed', created_at })
       .execute(),
   )
-  const before = await books.read(`/api/v1/debtors/${other.id}`)
-  await erase(books, erasedDebtor.id)
-  t.strictSame(await books.read(`/api/v1/debtors/${other.id}`), before)
-  t.strictSame((await books.read('/api/v1/messages')).data, messages)
-  const { read } = books.backend.database
+  const before = await testAccount.read(`/api/v1/debtors/${other.id}`)
+  await erase(testAccount, erasedDebtor.id)
+  t.strictSame(await testAccount.read(`/api/v1/debtors/${other.id}`), before)
+  t.strictSame((await testAccount.read('/api/v1/messages')).data, messages)
+  const { read } = testAccount.backend.database
   const kept = await read.selectFrom('suppressed_addresses').select('address').execute()
   t.strictSame(kept, [{ address: email }], 'the other debtor still gets no mail')
 })
 
 t.test('an unknown debtor and an empty reason are rejected', async (t) => {
-  const books = await openBooks(t)
-  const { id } = await books.debtor()
-  await rejectsWith(t, erase(books, 'deb_none'), { code: 'not_found' })
-  await rejectsWith(t, erase(books, id, '  '), { code: 'validation_failed' })
-  t.equal((await books.read(`/api/v1/debtors/${id}`)).erased_at, null)
+  const testAccount = await openTestAccount(t)
+  const { id } = await testAccount.debtor()
+  await rejectsWith(t, erase(testAccount, 'deb_none'), { code: 'not_found' })
+  await rejectsWith(t, erase(testAccount, id, '  '), { code: 'validation_failed' })
+  t.equal((await testAccount.read(`/api/v1/debtors/${id}`)).erased_at, null)
 })
 
 t.test(
   'after an erasure, the SQLite file and its log no longer contain the erased text',
   { skip: ON_POSTGRES && 'about SQLite' },
   async (t) => {
-    const books = await openBooks(t)
-    const { database } = books.backend
+    const testAccount = await openTestAccount(t)
+    const { database } = testAccount.backend
     const path = join(t.testdirName, 'test.db')
-    const debtor = await books.debtor(debtorBody)
-    await fillLedger(books, debtor)
+    const debtor = await testAccount.debtor(debtorBody)
+    await fillLedger(testAccount, debtor)
     // These rows make SQLite split and merge pages, which can leave old bytes in free space.
-    for (let n = 0; n < 60; n += 1) await books.invoice({ notes: 'x'.repeat(1500) })
+    for (let n = 0; n < 60; n += 1) await testAccount.invoice({ notes: 'x'.repeat(1500) })
     await database.emptyLog()
     const readFiles = () =>
       ['', '-wal'].map((suffix) => readFileSync(path + suffix, 'latin1')).join('')
     matches(t, readFiles(), containing(CANARY))
-    await erase(books, debtor.id)
+    await erase(testAccount, debtor.id)
     t.equal(await database.emptyLog(), true)
     t.notMatch(readFiles(), CANARY)
   },

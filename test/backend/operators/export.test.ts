@@ -5,17 +5,17 @@ import { getAccount } from '../../../backend/accounts/accounts.ts'
 import { readShapes } from '../../../backend/database/shape.ts'
 import { exportAccount } from '../../../backend/export/export.ts'
 import { EXPORTED, NOT_EXPORTED } from '../../../backend/export/tables.ts'
-import { type Books, type Json, openBooks } from '../../fixtures/books/books.ts'
+import { type TestAccount, type Json, openTestAccount } from '../../fixtures/accounts/test-account.ts'
 import { containing, matches } from '../../fixtures/matches.ts'
 import { openTestDatabase } from '../../fixtures/service/database.ts'
 
 const QUIET = { begin() {}, advance() {}, end() {} }
 
 /** Resolves with the parsed lines of an export. `onFirstLines` is called after the first lines have been read. */
-async function exportOf(books: Books, onFirstLines = async () => {}): Promise<Json[]> {
-  const { database, now } = books.backend
+async function exportOf(testAccount: TestAccount, onFirstLines = async () => {}): Promise<Json[]> {
+  const { database, now } = testAccount.backend
   return database.snapshot(async (read) => {
-    const account = await getAccount(read, books.accountId)
+    const account = await getAccount(read, testAccount.accountId)
     let text = ''
     for await (const lines of exportAccount(read, account, now, QUIET)) {
       if (text === '') await onFirstLines()
@@ -33,17 +33,17 @@ function rowsOf(lines: readonly Json[], table: string): Json[] {
 }
 
 t.test('an export has every row of the account and none of another account', async (t) => {
-  const books = await openBooks(t)
-  const others = await books.otherAccount()
-  for (const owner of [books, others]) {
+  const testAccount = await openTestAccount(t)
+  const others = await testAccount.otherAccount()
+  for (const owner of [testAccount, others]) {
     const { id } = await owner.invoice({ metadata: { erp: '7' } })
     await owner.create('/api/v1/payments', { invoice_id: id, currency: 'EUR', amount: 500 })
     await owner.message([await owner.invoice()])
   }
-  const lines = await exportOf(books)
+  const lines = await exportOf(testAccount)
   const [first] = lines
   const last = lines.at(-1)
-  matches(t, first.export, { format: 'receivables-account-export/1', account_id: books.accountId })
+  matches(t, first.export, { format: 'receivables-account-export/1', account_id: testAccount.accountId })
   t.strictSame(
     first.export.tables,
     EXPORTED.map(({ name }) => name),
@@ -58,28 +58,28 @@ t.test('an export has every row of the account and none of another account', asy
 })
 
 t.test('no secret is exported', async (t) => {
-  const books = await openBooks(t)
-  const { row } = books.key
-  const text = JSON.stringify(await exportOf(books))
+  const testAccount = await openTestAccount(t)
+  const { row } = testAccount.key
+  const text = JSON.stringify(await exportOf(testAccount))
   matches(t, text, containing(row.prefix))
   t.notMatch(text, row.digest)
-  t.notMatch(text, books.key.secret)
+  t.notMatch(text, testAccount.key.secret)
 })
 
 t.test('an export has the rows of one instant, even if rows are added meanwhile', async (t) => {
-  const books = await openBooks(t)
-  await books.debtor()
-  const lines = await exportOf(books, async () => {
-    await books.debtor()
+  const testAccount = await openTestAccount(t)
+  await testAccount.debtor()
+  const lines = await exportOf(testAccount, async () => {
+    await testAccount.debtor()
   })
   t.equal(rowsOf(lines, 'debtors').length, 1)
-  t.equal(rowsOf(await exportOf(books), 'debtors').length, 2)
+  t.equal(rowsOf(await exportOf(testAccount), 'debtors').length, 2)
 })
 
 t.test('an account with many rows is exported completely, in the order of ids', async (t) => {
-  const books = await openBooks(t)
-  const { id } = await books.debtor()
-  const { database } = books.backend
+  const testAccount = await openTestAccount(t)
+  const { id } = await testAccount.debtor()
+  const { database } = testAccount.backend
   const first = await database.read.selectFrom('debtors').selectAll().executeTakeFirstOrThrow()
   const copies = Array.from({ length: 1200 }, (_, n) => {
     return { ...first, id: `deb_${String(n).padStart(5, '0')}`, external_id: null }
@@ -92,7 +92,7 @@ t.test('an account with many rows is exported completely, in the order of ids', 
         .execute()
     }
   })
-  const ids = rowsOf(await exportOf(books), 'debtors').map((row) => row.id)
+  const ids = rowsOf(await exportOf(testAccount), 'debtors').map((row) => row.id)
   t.strictSame(ids, [...copies.map((copy) => copy.id), id].toSorted())
 })
 

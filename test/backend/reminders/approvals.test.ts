@@ -23,14 +23,14 @@ async function startWithApproval(t: Parameters<typeof startEngine>[0]) {
   return { engine, invoice, approval }
 }
 
-function pendingApprovals({ books }: Engine): Promise<PendingApproval[]> {
-  return listPendingApprovals(books.backend.database.read, books.accountId)
+function pendingApprovals({ testAccount }: Engine): Promise<PendingApproval[]> {
+  return listPendingApprovals(testAccount.backend.database.read, testAccount.accountId)
 }
 
-function decide({ books }: Engine, id: string, decision: Parameters<typeof decideApproval>[3]) {
-  const actionContext = { actor: OPERATOR, now: books.backend.now }
-  return books.backend.database.transaction((tx) =>
-    decideApproval(tx, books.accountId, id, decision, actionContext),
+function decide({ testAccount }: Engine, id: string, decision: Parameters<typeof decideApproval>[3]) {
+  const actionContext = { actor: OPERATOR, now: testAccount.backend.now }
+  return testAccount.backend.database.transaction((tx) =>
+    decideApproval(tx, testAccount.accountId, id, decision, actionContext),
   )
 }
 
@@ -47,14 +47,14 @@ t.test('an approval shows text, recipient, amount and history of its reminder', 
   t.ok((await engine.service.events()).includes('message.awaiting_approval'))
   await decide(engine, approval.message.id, { approve: true, seen: approval.seen })
   await engine.planAndSendAt('2026-11-24T09:00:00.000Z')
-  const { read } = engine.books.backend.database
-  const history = await readHistory(read, engine.books.accountId, approval.message.id)
+  const { read } = engine.testAccount.backend.database
+  const history = await readHistory(read, engine.testAccount.accountId, approval.message.id)
   t.strictSame(
     history.map(({ status }) => status),
     ['awaiting_approval', 'approved', 'sending', 'sent'],
   )
   t.strictSame(await engine.service.auditActions('message.'), ['message.approved'])
-  const { data } = await engine.books.read('/api/v1/messages?stage=firm')
+  const { data } = await engine.testAccount.read('/api/v1/messages?stage=firm')
   matches(t, data[0].approval, {
     required: true,
     status: 'approved',
@@ -67,9 +67,9 @@ t.test(
   'the preview shows when a message that waits for approval would be sent if approved now',
   async (t) => {
     const { engine, approval } = await startWithApproval(t)
-    const { read } = engine.books.backend.database
+    const { read } = engine.testAccount.backend.database
     const previewedAt = async (instant: string) => {
-      const messages = await previewReminders(read, engine.books.accountId, new Date(instant), 14)
+      const messages = await previewReminders(read, engine.testAccount.accountId, new Date(instant), 14)
       return messages.find(({ message }) => message?.id === approval.message.id)?.at
     }
     t.equal(await previewedAt('2026-11-24T08:30:00.000Z'), '2026-11-24T08:30:00.000Z')
@@ -77,7 +77,7 @@ t.test(
     t.equal(await previewedAt('2026-11-28T08:30:00.000Z'), '2026-11-30T07:00:00.000Z', 'a Saturday')
     const later = await previewReminders(
       read,
-      engine.books.accountId,
+      engine.testAccount.accountId,
       new Date('2026-12-05T08:30:00.000Z'),
       14,
     )
@@ -150,24 +150,24 @@ t.test('a rejection requires a reason, and pauses the invoice until it is resume
     suppression_detail: 'They called: paid tomorrow',
     approval_status: 'rejected',
   })
-  matches(t, (await engine.books.read(`/api/v1/invoices/${invoice.id}`)).chasing, {
+  matches(t, (await engine.testAccount.read(`/api/v1/invoices/${invoice.id}`)).chasing, {
     status: 'paused',
     stage: 'reminder',
     blocked_reason: 'approval_rejected',
   })
-  const { backend, accountId } = engine.books
+  const { backend, accountId } = engine.testAccount
   await backend.database.transaction((tx) =>
     resumeInvoice(tx, accountId, invoice.id, { actor: OPERATOR, now: backend.now }),
   )
   await engine.planAndSendAt('2026-12-28T08:00:00.000Z')
-  t.equal((await engine.log()).at(-1), 'firm:awaiting_approval', 'the same stage again')
+  t.equal((await engine.messageLog()).at(-1), 'firm:awaiting_approval', 'the same stage again')
 })
 
 t.test(
   'an approval expires after seven days without a decision, and is requested again',
   async (t) => {
     const { engine, approval } = await startWithApproval(t)
-    engine.books.backend.now = new Date('2026-12-01T08:00:00.000Z')
+    engine.testAccount.backend.now = new Date('2026-12-01T08:00:00.000Z')
     await rejectsWith(t, decide(engine, approval.message.id, { approve: true }), {
       code: 'approval_decided',
     })

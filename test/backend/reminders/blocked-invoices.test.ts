@@ -12,34 +12,34 @@ import {
   resumeInvoice,
 } from '../../../backend/invoices/actions.ts'
 import { reversePayment } from '../../../backend/payments/reversal.ts'
-import type { Json } from '../../fixtures/books/books.ts'
+import type { Json } from '../../fixtures/accounts/test-account.ts'
 import { type Engine, startEngine } from '../../fixtures/reminders/engine.ts'
 
 async function payAndReverse(engine: Engine, { id }: Json, amounts: readonly number[]) {
-  const { books, deps } = engine
+  const { testAccount, deps } = engine
   const actionContext = { actor: OPERATOR, now: deps.clock() }
   const payments: Json[] = []
   for (const amount of amounts) {
     const body = { invoice_id: id, currency: 'EUR', amount }
-    payments.push(await books.create('/api/v1/payments', body))
+    payments.push(await testAccount.create('/api/v1/payments', body))
   }
   for (const payment of payments.reverse()) {
-    await books.backend.database.transaction((tx) =>
-      reversePayment(tx, books.accountId, payment.id, 'it bounced', actionContext),
+    await testAccount.backend.database.transaction((tx) =>
+      reversePayment(tx, testAccount.accountId, payment.id, 'it bounced', actionContext),
     )
   }
 }
 
 const chasingOf = async (engine: Engine, { id }: Json) => {
-  const { status, blocked_reason } = (await engine.books.read(`/api/v1/invoices/${id}`)).chasing
+  const { status, blocked_reason } = (await engine.testAccount.read(`/api/v1/invoices/${id}`)).chasing
   return [status, blocked_reason]
 }
 
 async function resume(engine: Engine, { id }: Json): Promise<void> {
-  const { books, deps } = engine
+  const { testAccount, deps } = engine
   const actionContext = { actor: OPERATOR, now: deps.clock() }
-  await books.backend.database.transaction((tx) =>
-    resumeInvoice(tx, books.accountId, id, actionContext),
+  await testAccount.backend.database.transaction((tx) =>
+    resumeInvoice(tx, testAccount.accountId, id, actionContext),
   )
 }
 
@@ -49,7 +49,7 @@ for (const [amounts, payments] of [
 ] as const) {
   t.test(`an invoice stays blocked as history after ${payments} reversed`, async (t) => {
     const engine = await startEngine(t)
-    engine.books.backend.now = new Date('2026-11-24T06:00:00.000Z')
+    engine.testAccount.backend.now = new Date('2026-11-24T06:00:00.000Z')
     const invoice = await engine.invoice('2026-11-01', { chase_if_overdue: false })
     await payAndReverse(engine, invoice, amounts)
     t.strictSame(await chasingOf(engine, invoice), ['stopped', 'history'])
@@ -72,7 +72,7 @@ for (const [amounts, payments] of [
     t.strictSame(await chasingOf(engine, invoice), ['paused', 'approval_rejected'])
     await engine.planAndSendAt('2026-11-24T09:00:00.000Z')
     await engine.planAndSendAt('2027-01-12T08:00:00.000Z')
-    t.strictSame((await engine.log()).slice(2), ['firm:suppressed'])
+    t.strictSame((await engine.messageLog()).slice(2), ['firm:suppressed'])
   })
 }
 
@@ -81,11 +81,11 @@ t.test(
   async (t) => {
     // Regression: finalizing started reminders, although the draft was created with `chase_if_overdue: false`.
     const engine = await startEngine(t)
-    const { books, deps } = engine
-    books.backend.now = new Date('2026-11-24T06:00:00.000Z')
+    const { testAccount, deps } = engine
+    testAccount.backend.now = new Date('2026-11-24T06:00:00.000Z')
     const draft = await engine.invoice('2026-11-01', { status: 'draft', chase_if_overdue: false })
-    await books.backend.database.transaction((tx) =>
-      finalizeInvoice(tx, books.accountId, draft.id, { actor: OPERATOR, now: deps.clock() }),
+    await testAccount.backend.database.transaction((tx) =>
+      finalizeInvoice(tx, testAccount.accountId, draft.id, { actor: OPERATOR, now: deps.clock() }),
     )
     t.strictSame(await chasingOf(engine, draft), ['stopped', 'history'])
     await engine.planAndSendAt('2026-11-24T08:00:00.000Z')
@@ -97,18 +97,18 @@ t.test(
 )
 
 async function dispute(engine: Engine, { id }: Json): Promise<void> {
-  const { books, deps } = engine
+  const { testAccount, deps } = engine
   const actionContext = { actor: OPERATOR, now: deps.clock() }
-  await books.backend.database.transaction((tx) =>
-    disputeInvoice(tx, books.accountId, id, 'wrong price', actionContext),
+  await testAccount.backend.database.transaction((tx) =>
+    disputeInvoice(tx, testAccount.accountId, id, 'wrong price', actionContext),
   )
 }
 
 async function resolve(engine: Engine, { id }: Json): Promise<void> {
-  const { books, deps } = engine
+  const { testAccount, deps } = engine
   const actionContext = { actor: OPERATOR, now: deps.clock() }
-  await books.backend.database.transaction((tx) =>
-    resolveDispute(tx, books.accountId, id, 'a new price', actionContext),
+  await testAccount.backend.database.transaction((tx) =>
+    resolveDispute(tx, testAccount.accountId, id, 'a new price', actionContext),
   )
 }
 
@@ -120,7 +120,7 @@ for (const isPaid of [false, true]) {
 
   t.test(`an invoice stays blocked as history after a dispute${during}`, async (t) => {
     const engine = await startEngine(t)
-    engine.books.backend.now = new Date('2026-11-24T06:00:00.000Z')
+    engine.testAccount.backend.now = new Date('2026-11-24T06:00:00.000Z')
     const invoice = await engine.invoice('2026-11-01', { chase_if_overdue: false })
     await dispute(engine, invoice)
     await payDuringDispute(engine, invoice)
@@ -148,20 +148,20 @@ for (const isPaid of [false, true]) {
       t.strictSame(await chasingOf(engine, invoice), ['paused', 'approval_rejected'])
     }
     await engine.planAndSendAt('2027-01-12T08:00:00.000Z')
-    t.strictSame((await engine.log()).slice(2), ['firm:suppressed'])
+    t.strictSame((await engine.messageLog()).slice(2), ['firm:suppressed'])
   })
 }
 
 t.test('a dispute neither shortens nor prolongs the pause after a payment', async (t) => {
   const engine = await startEngine(t)
-  engine.books.backend.now = new Date('2026-11-24T06:00:00.000Z')
+  engine.testAccount.backend.now = new Date('2026-11-24T06:00:00.000Z')
   const [paidBefore, paidDuring, reversed] = await Promise.all(
     [1, 2, 3].map(() => engine.invoice('2026-11-13')),
   )
   const partialPaymentOf = ({ id }: Json) => ({ invoice_id: id, currency: 'EUR', amount: 4000 })
-  await engine.books.create('/api/v1/payments', partialPaymentOf(paidBefore))
+  await engine.testAccount.create('/api/v1/payments', partialPaymentOf(paidBefore))
   for (const invoice of [paidBefore, paidDuring, reversed]) await dispute(engine, invoice)
-  await engine.books.create('/api/v1/payments', partialPaymentOf(paidDuring))
+  await engine.testAccount.create('/api/v1/payments', partialPaymentOf(paidDuring))
   await payAndReverse(engine, reversed, [4000])
   for (const invoice of [paidBefore, paidDuring, reversed]) await resolve(engine, invoice)
   t.strictSame(await chasingOf(engine, paidBefore), ['paused', 'payment_received'])
@@ -183,12 +183,12 @@ t.test(
     engine.smtp.failAt('data', 'drop', 2)
     await engine.planAndSendAt('2026-11-24T08:00:00.000Z')
     await engine.planAndSendAt('2026-11-24T09:00:00.000Z')
-    t.strictSame(await engine.log(), ['friendly:failed'])
+    t.strictSame(await engine.messageLog(), ['friendly:failed'])
     await engine.planAndSendAt('2026-11-25T08:00:00.000Z')
     await engine.planAndSendAt('2026-11-27T08:00:00.000Z')
-    t.strictSame(await engine.log(), ['friendly:failed'])
+    t.strictSame(await engine.messageLog(), ['friendly:failed'])
     await engine.planAndSendAt('2026-11-30T08:00:00.000Z')
-    t.strictSame(await engine.log(), ['friendly:failed', 'reminder:sent'])
+    t.strictSame(await engine.messageLog(), ['friendly:failed', 'reminder:sent'])
   },
 )
 
@@ -199,7 +199,7 @@ t.test('on a day on which a message may have arrived, no other message is sent t
   await engine.planAndSendAt('2026-11-24T08:00:00.000Z')
   await engine.invoice('2026-11-18', { debtor_id: first.debtor_id })
   const body = { invoice_id: first.id, currency: 'EUR', amount: 10_000 }
-  await engine.books.create('/api/v1/payments', body)
+  await engine.testAccount.create('/api/v1/payments', body)
   await engine.planAndSendAt('2026-11-24T09:00:00.000Z')
   t.equal(engine.smtp.mails.length, 1)
   await engine.planAndSendAt('2026-11-25T08:00:00.000Z')

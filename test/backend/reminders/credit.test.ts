@@ -5,7 +5,7 @@ import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { voidInvoice } from '../../../backend/invoices/actions.ts'
 import { reversePayment } from '../../../backend/payments/reversal.ts'
 import { previewReminders } from '../../../backend/reminders/preview.ts'
-import type { Json } from '../../fixtures/books/books.ts'
+import type { Json } from '../../fixtures/accounts/test-account.ts'
 import { containing, matches, rejectsWith } from '../../fixtures/matches.ts'
 import { type Engine, startEngine } from '../../fixtures/reminders/engine.ts'
 
@@ -15,21 +15,21 @@ const AFTER_EIGHT = '2026-11-24T07:00:02.000Z'
 const A_WEEK_LATER = '2026-12-01T09:00:00.000Z'
 
 const payOnAccount = (engine: Engine, debtorId: string, amount: number, fields = {}) =>
-  engine.books.create('/api/v1/payments', {
+  engine.testAccount.create('/api/v1/payments', {
     ...{ debtor_id: debtorId, currency: 'EUR', amount },
     ...fields,
   })
 
 async function reverse(engine: Engine, paymentId: string): Promise<void> {
-  const { books, deps } = engine
+  const { testAccount, deps } = engine
   const actionContext = { actor: OPERATOR, now: deps.clock() }
-  await books.backend.database.transaction((tx) =>
-    reversePayment(tx, books.accountId, paymentId, 'it bounced', actionContext),
+  await testAccount.backend.database.transaction((tx) =>
+    reversePayment(tx, testAccount.accountId, paymentId, 'it bounced', actionContext),
   )
 }
 
 const chasingOf = async (engine: Engine, { id }: Json) =>
-  (await engine.books.read(`/api/v1/invoices/${id}`)).chasing
+  (await engine.testAccount.read(`/api/v1/invoices/${id}`)).chasing
 
 const log = async (engine: Engine) =>
   (await engine.messages()).map(
@@ -38,7 +38,7 @@ const log = async (engine: Engine) =>
 
 t.test('money on account that arrives before planning blocks the reminder', async (t) => {
   const engine = await startEngine(t)
-  engine.books.backend.now = new Date(BEFORE_EIGHT)
+  engine.testAccount.backend.now = new Date(BEFORE_EIGHT)
   const invoice = await engine.invoice('2026-11-19')
   await payOnAccount(engine, invoice.debtor_id, 10_000)
   await engine.planAndSendAt(AFTER_EIGHT)
@@ -69,7 +69,7 @@ t.test('a payment on account cancels planned reminders in its own transaction', 
 
 t.test('the surplus of a payment covers other invoices, the oldest due date first', async (t) => {
   const engine = await startEngine(t)
-  engine.books.backend.now = new Date(BEFORE_EIGHT)
+  engine.testAccount.backend.now = new Date(BEFORE_EIGHT)
   const { id: debtor_id } = await engine.debtor()
   const newer = await engine.invoice('2026-11-18', { debtor_id })
   const older = await engine.invoice('2026-11-17', { debtor_id })
@@ -117,7 +117,7 @@ t.test('after a reversal, chasing continues with the suppressed stage', async (t
   const engine = await startEngine(t)
   const invoice = await engine.invoice('2026-11-13')
   await engine.planAndSendAt('2026-11-16T08:00:00.000Z')
-  engine.books.backend.now = new Date('2026-11-20T08:00:00.000Z')
+  engine.testAccount.backend.now = new Date('2026-11-20T08:00:00.000Z')
   const { id } = await payOnAccount(engine, invoice.debtor_id, 10_000)
   await engine.planAndSendAt('2026-11-24T08:00:00.000Z')
   t.strictSame(await log(engine), ['friendly:sent', 'reminder:credit_on_account'])
@@ -132,7 +132,7 @@ t.test(
   'a message that deducts money on account is replaced after the payment is reversed',
   async (t) => {
     const engine = await startEngine(t)
-    engine.books.backend.now = new Date(BEFORE_EIGHT)
+    engine.testAccount.backend.now = new Date(BEFORE_EIGHT)
     const invoice = await engine.invoice('2026-11-19')
     const { id } = await payOnAccount(engine, invoice.debtor_id, 4000)
     await engine.plan(AFTER_EIGHT)
@@ -147,16 +147,16 @@ t.test(
   'voiding an older invoice makes money on account cover a newer one, and blocks its reminder',
   async (t) => {
     const engine = await startEngine(t)
-    engine.books.backend.now = new Date(BEFORE_EIGHT)
+    engine.testAccount.backend.now = new Date(BEFORE_EIGHT)
     const { id: debtor_id } = await engine.debtor()
     const older = await engine.invoice('2026-10-01', { debtor_id })
     const newer = await engine.invoice('2026-11-19', { debtor_id })
     await payOnAccount(engine, debtor_id, 10_000)
     await engine.plan(AFTER_EIGHT)
     t.strictSame(await log(engine), ['friendly:credit_on_account', 'friendly:scheduled'])
-    const { books, deps } = engine
-    await books.backend.database.transaction((tx) =>
-      voidInvoice(tx, books.accountId, older.id, 'a mistake', {
+    const { testAccount, deps } = engine
+    await testAccount.backend.database.transaction((tx) =>
+      voidInvoice(tx, testAccount.accountId, older.id, 'a mistake', {
         ...{ actor: OPERATOR, now: deps.clock() },
       }),
     )
@@ -184,14 +184,14 @@ t.test('a payment on account cancels a reminder that awaits approval', async (t)
 
 t.test('the preview deducts money on account', async (t) => {
   const engine = await startEngine(t)
-  engine.books.backend.now = new Date(BEFORE_EIGHT)
+  engine.testAccount.backend.now = new Date(BEFORE_EIGHT)
   const { id: debtor_id } = await engine.debtor()
   await engine.invoice('2026-11-18', { debtor_id })
   const partlyCovered = await engine.invoice('2026-11-19', { debtor_id })
   await payOnAccount(engine, debtor_id, 14_000)
-  const { books, deps } = engine
-  const { read } = books.backend.database
-  const previewed = await previewReminders(read, books.accountId, deps.clock(), 2)
+  const { testAccount, deps } = engine
+  const { read } = testAccount.backend.database
+  const previewed = await previewReminders(read, testAccount.accountId, deps.clock(), 2)
   t.strictSame(
     previewed.map(({ refusal, invoices }) => [
       refusal?.reason,

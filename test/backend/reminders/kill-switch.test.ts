@@ -8,7 +8,7 @@ import { startEngine } from '../../fixtures/reminders/engine.ts'
 
 t.test('the kill switch requires a reason, and records who activated it and when', async (t) => {
   const engine = await startEngine(t)
-  const { backend, accountId } = engine.books
+  const { backend, accountId } = engine.testAccount
   backend.now = new Date('2026-11-24T08:00:00.000Z')
   await rejectsWith(t, engine.killSwitch({ on: true, reason: ' ' }), { code: 'validation_failed' })
   await engine.killSwitch({ on: true, reason: 'A wrong bank account' })
@@ -34,7 +34,7 @@ t.test('the kill switch requires a reason, and records who activated it and when
 t.test('the event has the new and the previous state of the kill switch', async (t) => {
   const engine = await startEngine(t)
   await engine.killSwitch({ on: true, reason: 'An audit' }, true)
-  const { body } = await engine.books.backend.database.read
+  const { body } = await engine.testAccount.backend.database.read
     .selectFrom('webhook_events')
     .select('body')
     .where('type', '=', 'kill_switch.changed')
@@ -53,7 +53,7 @@ t.test('the event has the new and the previous state of the kill switch', async 
 
 t.test('the kill switch of an unknown account cannot be changed', async (t) => {
   const engine = await startEngine(t)
-  const { database, now } = engine.books.backend
+  const { database, now } = engine.testAccount.backend
   await rejectsWith(
     t,
     database.transaction((tx) =>
@@ -67,22 +67,22 @@ t.test(
   'if a credit cancels a message while the kill switch is on, its other invoice is reminded after the release',
   async (t) => {
     const engine = await startEngine(t)
-    const { accountId, backend, read } = engine.books
+    const { accountId, backend, read } = engine.testAccount
     const credited = await engine.invoice('2026-11-19')
     const other = await engine.invoice('2026-11-18', { debtor_id: credited.debtor_id })
     await engine.plan('2026-11-24T07:00:02.000Z')
-    t.strictSame(await engine.log(), ['friendly:scheduled'], 'one message about both')
+    t.strictSame(await engine.messageLog(), ['friendly:scheduled'], 'one message about both')
     await engine.killSwitch({ on: true, reason: 'An audit' })
     const credit = { amount: credited.amount_due, reason: 'billed twice' }
     const actionContext = { actor: OPERATOR, now: backend.now }
     await backend.database.transaction((tx) =>
       creditInvoice(tx, accountId, credited.id, credit, actionContext),
     )
-    t.strictSame(await engine.log(), ['friendly:cancelled', 'friendly:suppressed'])
+    t.strictSame(await engine.messageLog(), ['friendly:cancelled', 'friendly:suppressed'])
     await engine.killSwitch({ on: false })
     await engine.plan('2026-11-24T09:00:00.000Z')
     await engine.send()
-    t.equal((await engine.log()).at(-1), 'friendly:sent')
+    t.equal((await engine.messageLog()).at(-1), 'friendly:sent')
     t.equal(engine.smtp.mails.length, 1)
     const { chasing } = await read(`/api/v1/invoices/${other.id}`)
     t.equal(chasing.last_message_at, '2026-11-24T09:00:00.000Z')
@@ -91,7 +91,7 @@ t.test(
 
 t.test('no API operation sends or approves a reminder, or changes the kill switch', async (t) => {
   const engine = await startEngine(t)
-  const { books } = engine
+  const { testAccount } = engine
   const invoice = await engine.invoice('2026-11-01')
   await engine.planAndSendAt('2026-11-04T08:00:00.000Z')
   await engine.planAndSendAt('2026-11-11T08:00:00.000Z')
@@ -109,7 +109,7 @@ t.test('no API operation sends or approves a reminder, or changes the kill switc
       { name: 'Globex', kill_switch: false, chasing: { status: 'active' } },
       { approval: 'approved', status: 'sent', message_id: (await engine.messages()).at(-1)?.id },
     ]) {
-      const response = method === 'GET' ? await books.get(path) : await books.post(path, body)
+      const response = method === 'GET' ? await testAccount.get(path) : await testAccount.post(path, body)
       responses.push(`${method} ${template} ${response.status}`)
     }
   }
@@ -135,7 +135,7 @@ t.test('no API operation sends or approves a reminder, or changes the kill switc
   await engine.planAndSendAt('2026-11-26T09:00:00.000Z')
   await engine.planAndSendAt('2026-11-27T09:00:00.000Z')
   t.equal(engine.smtp.mails.length, before.mails, 'a firm reminder waits for an Admin')
-  t.equal((await engine.log()).at(-1), 'firm:awaiting_approval')
+  t.equal((await engine.messageLog()).at(-1), 'firm:awaiting_approval')
 
   function countsOf(texts: readonly string[]) {
     return Object.fromEntries(
@@ -144,7 +144,7 @@ t.test('no API operation sends or approves a reminder, or changes the kill switc
   }
 
   async function readState() {
-    const { read } = books.backend.database
+    const { read } = testAccount.backend.database
     return {
       switches: await listKillSwitches(read),
       messages: (await engine.messages()).map(({ id, status, approval_status }) => [

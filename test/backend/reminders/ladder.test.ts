@@ -10,12 +10,12 @@ t.test('each stage from friendly to final is sent once about an overdue invoice'
     for (const hour of ['08', '14']) {
       const date = new Date(Date.UTC(2026, 10, day)).toISOString().slice(0, 10)
       await engine.planAndSendAt(`${date}T${hour}:00:00.000Z`)
-      if ((await engine.log()).at(-1)?.endsWith(':awaiting_approval')) {
+      if ((await engine.messageLog()).at(-1)?.endsWith(':awaiting_approval')) {
         await engine.decide({ approve: true })
       }
     }
   }
-  t.strictSame(await engine.log(), ['friendly:sent', 'reminder:sent', 'firm:sent', 'final:sent'])
+  t.strictSame(await engine.messageLog(), ['friendly:sent', 'reminder:sent', 'firm:sent', 'final:sent'])
   t.strictSame(
     (await engine.messages()).map(({ sent_at: at }) => at),
     [
@@ -27,7 +27,7 @@ t.test('each stage from friendly to final is sent once about an overdue invoice'
     'the last two are sent at the first run after their approval',
   )
   t.equal(engine.smtp.mails.length, 4)
-  matches(t, (await engine.books.read(`/api/v1/invoices/${invoice.id}`)).chasing, {
+  matches(t, (await engine.testAccount.read(`/api/v1/invoices/${invoice.id}`)).chasing, {
     status: 'active',
     stage: 'final',
     next_stage: null,
@@ -47,7 +47,7 @@ t.test('a new invoice shows its next reminder before the planner has run', async
   })
   await engine.plan('2026-11-21T10:20:00.000Z')
   t.strictSame(
-    await engine.books.read(`/api/v1/invoices/${invoice.id}`),
+    await engine.testAccount.read(`/api/v1/invoices/${invoice.id}`),
     invoice,
     'nothing changes',
   )

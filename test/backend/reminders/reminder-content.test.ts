@@ -26,15 +26,15 @@ async function startWithApproval(t: Test) {
   return engine
 }
 
-function setPaymentDetails({ books }: Engine, details: typeof OLD_DETAILS): Promise<void> {
-  const actionContext = { actor: OPERATOR, now: books.backend.now }
-  return books.backend.database.transaction((tx) =>
-    changePaymentDetails(tx, books.accountId, 'EUR', details, actionContext),
+function setPaymentDetails({ testAccount }: Engine, details: typeof OLD_DETAILS): Promise<void> {
+  const actionContext = { actor: OPERATOR, now: testAccount.backend.now }
+  return testAccount.backend.database.transaction((tx) =>
+    changePaymentDetails(tx, testAccount.accountId, 'EUR', details, actionContext),
   )
 }
 
-async function pendingApproval({ books }: Engine): Promise<PendingApproval | undefined> {
-  const [first] = await listPendingApprovals(books.backend.database.read, books.accountId)
+async function pendingApproval({ testAccount }: Engine): Promise<PendingApproval | undefined> {
+  const [first] = await listPendingApprovals(testAccount.backend.database.read, testAccount.accountId)
   return first
 }
 
@@ -64,7 +64,7 @@ t.test(
     await engine.decide({ approve: true })
     await setPaymentDetails(engine, NEW_DETAILS)
     await engine.planAndSendAt('2026-11-24T08:01:00.000Z')
-    t.strictSame((await engine.log()).slice(2), ['firm:cancelled', 'firm:awaiting_approval'])
+    t.strictSame((await engine.messageLog()).slice(2), ['firm:cancelled', 'firm:awaiting_approval'])
     t.equal((await engine.messages()).at(-2)?.approval_status, 'lapsed')
     matches(t, (await pendingApproval(engine))?.message.body, containing('DE89 3704'))
     t.equal(engine.smtp.mails.length, 2, 'only the two earlier stages')
@@ -77,10 +77,10 @@ t.test('a reminder that waits for a retry is replaced if the payment details cha
   await engine.invoice('2026-11-20')
   engine.smtp.failAt('rcpt', { code: 450, text: '4.2.1 later' }, 1)
   await engine.planAndSendAt('2026-11-24T08:00:00.000Z')
-  t.strictSame(await engine.log(), ['friendly:queued'])
+  t.strictSame(await engine.messageLog(), ['friendly:queued'])
   await setPaymentDetails(engine, NEW_DETAILS)
   await engine.planAndSendAt('2026-11-24T10:00:00.000Z')
-  t.strictSame(await engine.log(), ['friendly:cancelled', 'friendly:sent'])
+  t.strictSame(await engine.messageLog(), ['friendly:cancelled', 'friendly:sent'])
   matches(t, (await engine.messages()).at(-1)?.body, containing('DE89 3704'))
 })
 
@@ -93,7 +93,7 @@ t.test('a person approves the edited wording, and exactly the approved text is s
   await engine.decide({ approve: true, seen: approved?.seen })
   await setWording(engine, 'Second wording')
   await engine.planAndSendAt('2026-11-24T08:02:00.000Z')
-  t.equal((await engine.log()).at(-1), 'firm:sent')
+  t.equal((await engine.messageLog()).at(-1), 'firm:sent')
   const sent = engine.smtp.mails.at(-1)?.mail
   matches(t, sent?.text, containing('First wording'))
   matches(t, sent?.html, containing('First wording'))
@@ -109,7 +109,7 @@ t.test('an approval of the old wording does not apply to the new one', async (t)
     code: 'approval_outdated',
   })
   await engine.planAndSendAt('2026-11-24T09:00:00.000Z')
-  t.equal((await engine.log()).at(-1), 'firm:awaiting_approval')
+  t.equal((await engine.messageLog()).at(-1), 'firm:awaiting_approval')
 })
 
 // Regression: a changed language applied only to later reminders, and not to the one that awaited approval.
@@ -137,7 +137,7 @@ t.test(
 // Regression: a changed name applied only to later reminders, and not to the one that awaited approval.
 t.test('a reminder that awaits approval is updated with the name of the account', async (t) => {
   const engine = await startWithApproval(t)
-  const { backend, accountId } = engine.books
+  const { backend, accountId } = engine.testAccount
   const before = await pendingApproval(engine)
   const actionContext = { actor: OPERATOR, now: backend.now }
   await backend.database.transaction((tx) =>
@@ -155,28 +155,28 @@ t.test('a wording of another stage, language or account has no effect', async (t
   const before = await pendingApproval(engine)
   await setWording(engine, 'Final words', { stage: 'final', language: 'en' })
   await setWording(engine, 'Letzte Worte', { stage: 'firm', language: 'de' })
-  const other = await engine.books.backend.createAccount()
+  const other = await engine.testAccount.backend.createAccount()
   await setWording(engine, 'Their words', undefined, other.id)
   await engine.planAndSendAt('2026-11-24T08:01:00.000Z')
   t.equal((await pendingApproval(engine))?.message.body, before?.message.body)
 })
 
-function editDebtor({ books }: Engine, debtorId: string, details: DebtorDetails): Promise<unknown> {
-  const actionContext = { actor: OPERATOR, now: books.backend.now }
-  return books.backend.database.transaction((tx) =>
-    changeDebtorDetails(tx, books.accountId, debtorId, details, actionContext),
+function editDebtor({ testAccount }: Engine, debtorId: string, details: DebtorDetails): Promise<unknown> {
+  const actionContext = { actor: OPERATOR, now: testAccount.backend.now }
+  return testAccount.backend.database.transaction((tx) =>
+    changeDebtorDetails(tx, testAccount.accountId, debtorId, details, actionContext),
   )
 }
 
 function setWording(
-  { books }: Engine,
+  { testAccount }: Engine,
   opening: string,
   key: WordingKey = { stage: 'firm', language: 'en' },
-  accountId = books.accountId,
+  accountId = testAccount.accountId,
 ): Promise<void> {
-  const actionContext = { actor: OPERATOR, now: books.backend.now }
+  const actionContext = { actor: OPERATOR, now: testAccount.backend.now }
   const wording = { ...defaultWording(key.stage, key.language), opening }
-  return books.backend.database.transaction((tx) =>
+  return testAccount.backend.database.transaction((tx) =>
     changeWording(tx, accountId, key, wording, actionContext),
   )
 }

@@ -15,7 +15,7 @@ import { type Engine, startEngine } from '../../fixtures/reminders/engine.ts'
 const MORNING = '2026-11-24T08:00:00.000Z'
 
 const pay = (engine: Engine, invoice: { id: string }, amount: number) =>
-  engine.books.create('/api/v1/payments', { invoice_id: invoice.id, amount, currency: 'EUR' })
+  engine.testAccount.create('/api/v1/payments', { invoice_id: invoice.id, amount, currency: 'EUR' })
 
 const suppressions = async (engine: Engine) =>
   (await engine.messages()).map((row) => row.suppression_reason)
@@ -24,12 +24,12 @@ t.test('a payment between planning and sending cancels the message', async (t) =
   const engine = await startEngine(t)
   const invoice = await engine.invoice('2026-11-19')
   await engine.plan(MORNING)
-  t.strictSame(await engine.log(), ['friendly:scheduled'])
+  t.strictSame(await engine.messageLog(), ['friendly:scheduled'])
   const { effects } = await pay(engine, invoice, 10_000)
   t.equal(effects.messages_cancelled, 1)
   await engine.planAndSendAt('2026-11-24T09:00:00.000Z')
   await engine.planAndSendAt('2027-01-12T09:00:00.000Z')
-  t.strictSame(await engine.log(), ['friendly:cancelled'])
+  t.strictSame(await engine.messageLog(), ['friendly:cancelled'])
   t.equal(engine.smtp.mails.length, 0)
 })
 
@@ -39,16 +39,16 @@ t.test('seven days after a partial payment, the same stage is sent for the rest'
   await engine.plan(MORNING)
   await pay(engine, invoice, 4000)
   await engine.planAndSendAt('2026-11-30T09:00:00.000Z')
-  const { chasing } = await engine.books.read(`/api/v1/invoices/${invoice.id}`)
+  const { chasing } = await engine.testAccount.read(`/api/v1/invoices/${invoice.id}`)
   matches(t, chasing, {
     status: 'paused',
     next_action_at: '2026-12-01T08:00:00.000Z',
     blocked_reason: 'payment_received',
   })
   await engine.planAndSendAt('2026-12-01T09:00:00.000Z')
-  t.strictSame(await engine.log(), ['friendly:cancelled', 'friendly:sent'])
+  t.strictSame(await engine.messageLog(), ['friendly:cancelled', 'friendly:sent'])
   t.equal((await engine.messages()).at(-1)?.amount_due, 6000)
-  matches(t, (await engine.books.read(`/api/v1/invoices/${invoice.id}`)).chasing, {
+  matches(t, (await engine.testAccount.read(`/api/v1/invoices/${invoice.id}`)).chasing, {
     status: 'active',
     stage: 'friendly',
     next_stage: 'reminder',
@@ -62,10 +62,10 @@ t.test('the other invoices of a cancelled message get a new message immediately'
   const paid = await engine.invoice('2026-11-18', { debtor_id })
   const other = await engine.invoice('2026-11-19', { debtor_id })
   await engine.plan(MORNING)
-  t.strictSame(await engine.log(), ['friendly:scheduled'])
-  engine.books.backend.now = new Date('2026-11-24T20:00:00.000Z')
+  t.strictSame(await engine.messageLog(), ['friendly:scheduled'])
+  engine.testAccount.backend.now = new Date('2026-11-24T20:00:00.000Z')
   await pay(engine, paid, 10_000)
-  const { data } = await engine.books.read('/api/v1/messages?sort=created_at')
+  const { data } = await engine.testAccount.read('/api/v1/messages?sort=created_at')
   matches(t, data, [
     { status: 'cancelled', invoice_ids: [paid.id, other.id] },
     { status: 'scheduled', invoice_ids: [other.id], scheduled_for: '2026-11-25T07:00:00.000Z' },
@@ -93,7 +93,7 @@ t.test('the kill switch blocks reminders, and its release sends no backlog', asy
     await engine.planAndSendAt('2027-01-13T09:00:00.000Z')
     await engine.planAndSendAt('2027-01-14T09:00:00.000Z')
     t.strictSame(
-      await engine.log(),
+      await engine.messageLog(),
       ['friendly:suppressed', 'friendly:sent'],
       'the next stage, once',
     )
@@ -112,7 +112,7 @@ t.test(
     await engine.send('2026-11-24T08:00:01.000Z')
     t.strictSame(await suppressions(engine), ['kill_switch'])
     await engine.planAndSendAt('2026-11-24T08:01:00.000Z')
-    t.strictSame(await engine.log(), ['friendly:suppressed', 'friendly:sent'], 'planned again')
+    t.strictSame(await engine.messageLog(), ['friendly:suppressed', 'friendly:sent'], 'planned again')
   },
 )
 
@@ -120,7 +120,7 @@ t.test(
   'nothing is sent for a read-only account; when it is active again, the suppressed stage is sent once',
   async (t) => {
     const engine = await startEngine(t)
-    const { backend, accountId } = engine.books
+    const { backend, accountId } = engine.testAccount
     const setTo = (status: 'suspended' | 'active') =>
       backend.database.transaction((tx) =>
         setStatus(tx, accountId, status, { actor: OPERATOR, now: backend.now }),
@@ -132,13 +132,13 @@ t.test(
     t.strictSame(await suppressions(engine), ['account_read_only'])
     await setTo('active')
     await engine.planAndSendAt('2027-01-12T09:00:00.000Z')
-    t.strictSame(await engine.log(), ['friendly:suppressed', 'friendly:sent'])
+    t.strictSame(await engine.messageLog(), ['friendly:suppressed', 'friendly:sent'])
   },
 )
 
 t.test('debtors of a demo account or with a reserved address are never contacted', async (t) => {
   const engine = await startEngine(t)
-  const demo = await engine.books.otherAccount({ isDemo: true })
+  const demo = await engine.testAccount.otherAccount({ isDemo: true })
   const debtor = await demo.debtor({ email: 'ap@jansen-bouw.nl' })
   await demo.invoice({
     debtor_id: debtor.id,
@@ -158,29 +158,29 @@ t.test(
   'a reminder to a debtor without an address is logged once, and sent when the debtor has one',
   async (t) => {
     const engine = await startEngine(t)
-    const { id: debtor_id } = await engine.books.debtor({ email: null })
+    const { id: debtor_id } = await engine.testAccount.debtor({ email: null })
     const invoice = await engine.invoice('2026-11-19', { debtor_id })
     await engine.planAndSendAt(MORNING)
     await engine.planAndSendAt('2026-11-25T08:00:00.000Z')
     t.strictSame(await suppressions(engine), ['no_contact'])
-    matches(t, (await engine.books.read(`/api/v1/invoices/${invoice.id}`)).chasing, {
+    matches(t, (await engine.testAccount.read(`/api/v1/invoices/${invoice.id}`)).chasing, {
       next_stage: 'friendly',
       next_action_at: null,
       blocked_reason: 'no_contact',
     })
-    const { backend, accountId } = engine.books
+    const { backend, accountId } = engine.testAccount
     const actionContext = { actor: OPERATOR, now: backend.now }
     await backend.database.transaction((tx) =>
       editDebtor(tx, accountId, debtor_id, { email: 'ap@jansen-bouw.nl' }, actionContext),
     )
     await engine.planAndSendAt('2026-11-26T08:00:00.000Z')
-    t.strictSame(await engine.log(), ['friendly:suppressed', 'friendly:sent'])
+    t.strictSame(await engine.messageLog(), ['friendly:suppressed', 'friendly:sent'])
   },
 )
 
 t.test('a paused debtor gets no reminder until the pause ends', async (t) => {
   const engine = await startEngine(t)
-  const { backend, accountId } = engine.books
+  const { backend, accountId } = engine.testAccount
   const invoice = await engine.invoice('2026-11-19')
   const actionContext = { actor: OPERATOR, now: backend.now }
   const until = new Date('2026-12-02T09:30:00.000Z')
@@ -198,8 +198,8 @@ t.test('a paused debtor gets no reminder until the pause ends', async (t) => {
   await engine.planAndSendAt('2026-12-02T09:00:00.000Z')
   t.equal((await engine.messages()).length, 1)
   await engine.planAndSendAt('2026-12-02T10:00:00.000Z')
-  t.strictSame(await engine.log(), ['friendly:suppressed', 'friendly:sent'])
-  matches(t, (await engine.books.read(`/api/v1/debtors/${invoice.debtor_id}`)).chasing, {
+  t.strictSame(await engine.messageLog(), ['friendly:suppressed', 'friendly:sent'])
+  matches(t, (await engine.testAccount.read(`/api/v1/debtors/${invoice.debtor_id}`)).chasing, {
     status: 'active',
     reason: null,
     until: null,
@@ -210,7 +210,7 @@ t.test(
   'an invoice that is blocked as history is not chased until a person resumes it',
   async (t) => {
     const engine = await startEngine(t)
-    const { backend, accountId } = engine.books
+    const { backend, accountId } = engine.testAccount
     const old = await engine.invoice('2026-11-10', { chase_if_overdue: false })
     const recent = await engine.invoice('2026-11-21', { chase_if_overdue: false })
     matches(t, old.chasing, { status: 'stopped', blocked_reason: 'history' })
@@ -234,7 +234,7 @@ t.test('a firm reminder is never sent without approval', async (t) => {
   await engine.planAndSendAt('2026-11-04T08:00:00.000Z')
   await engine.planAndSendAt('2026-11-11T08:00:00.000Z')
   for (let day = 23; day <= 30; day++) await engine.planAndSendAt(`2026-11-${day}T10:00:00.000Z`)
-  t.strictSame(await engine.log(), [
+  t.strictSame(await engine.messageLog(), [
     'friendly:sent',
     'reminder:sent',
     'firm:suppressed',
@@ -251,13 +251,13 @@ t.test('a message is sent only with the text that was approved', async (t) => {
   await engine.planAndSendAt('2026-11-11T08:00:00.000Z')
   await engine.planAndSendAt('2026-11-23T20:00:00.000Z')
   await engine.planAndSendAt('2026-11-24T08:00:00.000Z')
-  const { backend, accountId } = engine.books
+  const { backend, accountId } = engine.testAccount
   const [seen] = await listPendingApprovals(backend.database.read, accountId)
   await engine.decide({ approve: true })
   await pay(engine, invoice, 1000)
   await engine.planAndSendAt('2026-11-24T09:00:00.000Z')
   await engine.planAndSendAt('2026-12-01T09:00:00.000Z')
-  t.strictSame((await engine.log()).slice(2), ['firm:cancelled', 'firm:awaiting_approval'])
+  t.strictSame((await engine.messageLog()).slice(2), ['firm:cancelled', 'firm:awaiting_approval'])
   await engine.decide({ approve: true })
   await engine.planAndSendAt('2026-12-01T10:00:00.000Z')
   const [, , lapsed, sent] = await engine.messages()
@@ -274,7 +274,7 @@ t.test('an approval lapses if the address of the debtor changes', async (t) => {
   await engine.planAndSendAt('2026-11-11T08:00:00.000Z')
   await engine.planAndSendAt('2026-11-24T08:00:00.000Z')
   await engine.decide({ approve: true })
-  await engine.books.backend.database.transaction((tx) =>
+  await engine.testAccount.backend.database.transaction((tx) =>
     tx
       .updateTable('debtors')
       .set({ email: 'books@jansen-bouw.nl', ...stampOf(tx, '2026-11-24T08:30:00.000Z') })
@@ -282,7 +282,7 @@ t.test('an approval lapses if the address of the debtor changes', async (t) => {
       .execute(),
   )
   await engine.planAndSendAt('2026-11-24T09:00:00.000Z')
-  t.strictSame((await engine.log()).slice(2), ['firm:cancelled', 'firm:awaiting_approval'])
+  t.strictSame((await engine.messageLog()).slice(2), ['firm:cancelled', 'firm:awaiting_approval'])
   t.equal((await engine.messages()).at(-1)?.recipient, 'books@jansen-bouw.nl')
 })
 
@@ -290,12 +290,12 @@ t.test('the stored facts of a message keep the names that the previous version r
   const engine = await startEngine(t)
   await engine.invoice('2026-11-19')
   await engine.plan(MORNING)
-  const { database } = engine.books.backend
+  const { database } = engine.testAccount.backend
   const [reminder] = await database.read.selectFrom('reminders').select('facts').execute()
   // During an upgrade, the previous version may send a message that this version planned.
   t.strictSame(Object.keys(JSON.parse(reminder?.facts ?? '')).toSorted(), [
     ...['expiresAt', 'invoices', 'recipient', 'stage', 'timesPutOn'],
   ])
   await engine.planAndSendAt('2026-11-24T09:00:00.000Z')
-  t.strictSame(await engine.log(), ['friendly:sent'])
+  t.strictSame(await engine.messageLog(), ['friendly:sent'])
 })

@@ -18,10 +18,10 @@ const messageIds = (engine: Engine) => engine.smtp.mails.map(({ mail }) => mail.
 
 /** Runs the send check of the message, like a worker that is killed immediately afterwards. */
 async function crashAfterSendCheck(engine: Engine) {
-  const { database } = engine.books.backend
+  const { database } = engine.testAccount.backend
   const [message] = await engine.messages()
   const handOver = await database.transaction((tx) =>
-    runSendCheck(tx, engine.deps, message?.id ?? '', engine.books.backend.now),
+    runSendCheck(tx, engine.deps, message?.id ?? '', engine.testAccount.backend.now),
   )
   if (handOver === undefined) throw new Error('the send check blocked the message')
   return handOver
@@ -38,7 +38,7 @@ t.test('concurrent workers send each message once', async (t) => {
   ])
   t.equal(engine.smtp.mails.length, 5)
   t.equal(new Set(messageIds(engine)).size, 5)
-  t.ok((await engine.log()).every((entry) => entry === 'friendly:sent'))
+  t.ok((await engine.messageLog()).every((entry) => entry === 'friendly:sent'))
 })
 
 t.test('concurrent planning runs plan each message once', async (t) => {
@@ -55,7 +55,7 @@ t.test(
     await engine.invoice('2026-11-19')
     await engine.plan(MORNING)
     for (const at of ['2026-11-24T08:00:00.000Z', '2026-11-24T08:10:00.000Z']) {
-      engine.books.backend.now = new Date(at)
+      engine.testAccount.backend.now = new Date(at)
       const { mail, startBefore } = await crashAfterSendCheck(engine)
       await engine.deps.mailer.send(mail, { startBefore })
     }
@@ -63,9 +63,9 @@ t.test(
     await engine.send('2026-11-24T08:30:00.000Z')
     t.equal(engine.smtp.mails.length, 2)
     t.equal(new Set(messageIds(engine)).size, 1)
-    t.strictSame(await engine.log(), ['friendly:failed'], 'the outcome is unknown')
+    t.strictSame(await engine.messageLog(), ['friendly:failed'], 'the outcome is unknown')
     await engine.planAndSendAt('2026-12-01T08:20:00.000Z')
-    t.strictSame(await engine.log(), ['friendly:failed', 'reminder:sent'], 'the next stage follows')
+    t.strictSame(await engine.messageLog(), ['friendly:failed', 'reminder:sent'], 'the next stage follows')
   },
 )
 
@@ -76,12 +76,12 @@ t.test(
     await engine.invoice('2026-11-19')
     await engine.plan(MORNING)
     await crashAfterSendCheck(engine)
-    const { data } = await engine.books.read('/api/v1/messages')
+    const { data } = await engine.testAccount.read('/api/v1/messages')
     t.equal(data[0].status, 'queued', 'clients do not see the lease')
     await engine.send('2026-11-24T08:01:00.000Z')
     t.equal(engine.smtp.mails.length, 0, 'the lease has not expired yet')
     await engine.send('2026-11-24T08:02:00.000Z')
-    t.strictSame(await engine.log(), ['friendly:sent'])
+    t.strictSame(await engine.messageLog(), ['friendly:sent'])
   },
 )
 
@@ -112,21 +112,21 @@ t.test('a payment reports a message that can no longer be cancelled', async (t) 
   const invoice = await engine.invoice('2026-11-19')
   await engine.plan(MORNING)
   const handOver = await crashAfterSendCheck(engine)
-  const { effects } = await engine.books.create('/api/v1/payments', {
+  const { effects } = await engine.testAccount.create('/api/v1/payments', {
     invoice_id: invoice.id,
     amount: 10_000,
     currency: 'EUR',
   })
   matches(t, effects, { messages_cancelled: 0, messages_in_flight: [handOver.messageId] })
-  const { database } = engine.books.backend
+  const { database } = engine.testAccount.backend
   const accepted = { outcome: 'accepted', providerMessageId: null } as const
   t.ok(
     await database.transaction((tx) =>
-      recordHandOverResult(tx, handOver, accepted, engine.books.backend.now),
+      recordHandOverResult(tx, handOver, accepted, engine.testAccount.backend.now),
     ),
   )
-  t.strictSame(await engine.log(), ['friendly:sent'], 'the message was sent nevertheless')
-  matches(t, (await engine.books.read(`/api/v1/invoices/${invoice.id}`)).chasing, {
+  t.strictSame(await engine.messageLog(), ['friendly:sent'], 'the message was sent nevertheless')
+  matches(t, (await engine.testAccount.read(`/api/v1/invoices/${invoice.id}`)).chasing, {
     status: 'stopped',
     stage: 'friendly',
     next_stage: null,
@@ -147,11 +147,11 @@ for (const result of [
       const handOver = await crashAfterSendCheck(engine)
       const { messageId } = handOver
       await engine.service.post(deliveryReport({ messageId, action: 'delivered', status: '2.1.5' }))
-      t.strictSame(await engine.log(), ['friendly:sending'])
-      await engine.books.backend.database.transaction((tx) =>
-        recordHandOverResult(tx, handOver, result, engine.books.backend.now),
+      t.strictSame(await engine.messageLog(), ['friendly:sending'])
+      await engine.testAccount.backend.database.transaction((tx) =>
+        recordHandOverResult(tx, handOver, result, engine.testAccount.backend.now),
       )
-      const { data } = await engine.books.read('/api/v1/messages')
+      const { data } = await engine.testAccount.read('/api/v1/messages')
       matches(t, data, [
         {
           status: 'delivered',
@@ -178,7 +178,7 @@ t.test('a delivered message is not sent again if its worker was killed', async (
   await engine.service.post(deliveryReport({ messageId, action: 'delivered', status: '2.1.5' }))
   await engine.planAndSendAt('2026-11-24T08:10:00.000Z')
   t.equal(engine.smtp.mails.length, 0)
-  t.strictSame(await engine.log(), ['friendly:delivered'])
+  t.strictSame(await engine.messageLog(), ['friendly:delivered'])
 })
 
 t.test(
@@ -202,7 +202,7 @@ t.test(
     }
     t.equal(engine.smtp.mails.length, 6)
     t.equal(new Set(messageIds(engine)).size, 6)
-    t.ok((await engine.log()).every((entry) => entry === 'friendly:sent'))
+    t.ok((await engine.messageLog()).every((entry) => entry === 'friendly:sent'))
   },
 )
 
@@ -214,10 +214,10 @@ t.test(
     await engine.plan(MORNING)
     engine.smtp.failAt('data', 'drop')
     await engine.send()
-    t.strictSame(await engine.log(), ['friendly:queued'])
+    t.strictSame(await engine.messageLog(), ['friendly:queued'])
     await engine.send('2026-11-24T08:30:00.000Z')
     await engine.send('2026-11-24T09:30:00.000Z')
-    t.strictSame(await engine.log(), ['friendly:failed'])
+    t.strictSame(await engine.messageLog(), ['friendly:failed'])
     t.equal(engine.smtp.mails.length, 2)
     t.equal(new Set(messageIds(engine)).size, 1)
   },
@@ -241,12 +241,12 @@ t.test(
     ])
     await engine.planAndSendAt('2026-12-24T09:00:00.000Z')
     t.equal(engine.smtp.mails.length, 0)
-    const debtor = await engine.books.read(`/api/v1/debtors/${invoice.debtor_id}`)
+    const debtor = await engine.testAccount.read(`/api/v1/debtors/${invoice.debtor_id}`)
     matches(t, debtor, { contactability: { email: 'bounced' }, chasing: { status: 'paused' } })
     await engine.service.clearSuppression(invoice.debtor_id)
     await engine.planAndSendAt('2026-12-28T09:00:00.000Z')
     t.equal(
-      (await engine.log()).at(-1),
+      (await engine.messageLog()).at(-1),
       'friendly:sent',
       'the first stage, because none had been sent',
     )
@@ -274,7 +274,7 @@ t.test('a message waits unchanged while another is being sent to its debtor', as
   await engine.plan(MORNING)
   await crashAfterSendCheck(engine)
   const payment = { invoice_id, amount: 10_000, currency: 'EUR' }
-  await engine.books.create('/api/v1/payments', payment)
+  await engine.testAccount.create('/api/v1/payments', payment)
   await engine.invoice('2026-11-18', { debtor_id })
   await engine.plan(MORNING)
   const [, before] = await engine.messages()
@@ -284,7 +284,7 @@ t.test('a message waits unchanged while another is being sent to its debtor', as
   t.strictSame(after, before, 'its time does not change every minute')
   await engine.send('2026-11-24T08:02:00.000Z')
   await engine.send('2026-11-24T08:03:00.000Z')
-  const log = async () => (await engine.log()).slice(1)
+  const log = async () => (await engine.messageLog()).slice(1)
   t.strictSame(await log(), ['friendly:scheduled'], 'the other message may have arrived today')
   await engine.planAndSendAt('2026-11-25T08:00:00.000Z')
   t.strictSame(await log(), ['friendly:sent'])
@@ -293,8 +293,8 @@ t.test('a message waits unchanged while another is being sent to its debtor', as
 t.test('a planned message wakes the worker', async (t) => {
   const engine = await startEngine(t)
   await engine.invoice('2026-11-18')
-  engine.books.backend.now = new Date(MORNING)
-  const { database } = engine.books.backend
+  engine.testAccount.backend.now = new Date(MORNING)
+  const { database } = engine.testAccount.backend
   const before = database.activity().committed
   const worker = startSendWorker({ ...engine.deps, isOnlyBackend: true, pollMs: HOUR_MS })
   t.teardown(() => worker.stop())
@@ -307,7 +307,7 @@ t.test('the worker looks up when the next message is due', async (t) => {
   const engine = await startEngine(t)
   await engine.invoice('2026-11-18')
   await engine.plan(MORNING)
-  const { database } = engine.books.backend
+  const { database } = engine.testAccount.backend
   const due = new Date('2026-11-24T08:00:02.500Z')
   await database.transaction((tx) =>
     tx.updateTable('reminders').set({ run_at: due.toISOString() }).execute(),
@@ -324,7 +324,7 @@ t.test('a message with malformed stored facts does not block other messages', as
   await engine.invoice('2026-11-18')
   await engine.invoice('2026-11-18')
   await engine.plan(MORNING)
-  const { database } = engine.books.backend
+  const { database } = engine.testAccount.backend
   const [broken] = await engine.messages()
   await database.transaction((tx) =>
     tx
@@ -336,7 +336,7 @@ t.test('a message with malformed stored facts does not block other messages', as
   const worker = startSendWorker({ ...engine.deps, isOnlyBackend: true, pollMs: 5 })
   await until(() => engine.smtp.mails.length === 1, 'the other message is sent')
   await worker.stop()
-  t.strictSame(await engine.log(), ['friendly:scheduled', 'friendly:sent'])
+  t.strictSame(await engine.messageLog(), ['friendly:scheduled', 'friendly:sent'])
 })
 
 t.test(
@@ -346,8 +346,8 @@ t.test(
     const invoice = await engine.invoice('2026-11-19')
     await engine.plan(MORNING)
     await crashAfterSendCheck(engine)
-    const { backend, accountId } = engine.books
-    const payment = await engine.books.create('/api/v1/payments', {
+    const { backend, accountId } = engine.testAccount
+    const payment = await engine.testAccount.create('/api/v1/payments', {
       invoice_id: invoice.id,
       amount: 10_000,
       currency: 'EUR',
@@ -360,7 +360,7 @@ t.test(
     )
     await engine.planAndSendAt('2026-11-24T10:00:00.000Z')
     await engine.planAndSendAt('2026-11-25T10:00:00.000Z')
-    t.strictSame(await engine.log(), ['friendly:cancelled', 'friendly:sent'])
+    t.strictSame(await engine.messageLog(), ['friendly:cancelled', 'friendly:sent'])
   },
 )
 
@@ -368,12 +368,12 @@ t.test('a relay that rejects some recipients delays no other messages', async (t
   const engine = await startEngine(t)
   for (let n = 0; n < 7; n++) await engine.invoice('2026-11-19')
   await engine.plan(MORNING)
-  engine.books.backend.now = new Date(MORNING)
+  engine.testAccount.backend.now = new Date(MORNING)
   const denied = { code: 554, text: '5.7.1 Relay access denied' }
   engine.smtp.failAt('rcpt', denied, 2)
   matches(t, await sendRound(engine.deps, 1), { isUnavailable: false })
   t.equal(engine.smtp.mails.length, 5)
-  t.equal((await engine.log()).filter((entry) => entry === 'friendly:queued').length, 2)
+  t.equal((await engine.messageLog()).filter((entry) => entry === 'friendly:queued').length, 2)
 
   engine.smtp.failAt('rcpt', denied)
   for (let n = 0; n < 5; n++) await engine.invoice('2026-11-19')
@@ -401,10 +401,10 @@ t.test('a worker detects when the mail server is available again', async (t) => 
   })
   t.teardown(() => worker.stop())
   await until(
-    async () => (await engine.log()).every((entry) => entry === 'friendly:queued'),
+    async () => (await engine.messageLog()).every((entry) => entry === 'friendly:queued'),
     'every message was tried',
   )
   await engine.smtp.start()
-  engine.books.backend.now = new Date('2026-11-24T09:00:00.000Z')
+  engine.testAccount.backend.now = new Date('2026-11-24T09:00:00.000Z')
   await until(() => engine.smtp.mails.length === 3, 'all messages are sent')
 })

@@ -2,7 +2,7 @@
 // another account. Members may perform only actions on their own login.
 import t from 'tap'
 import { type SettingsOptions, settingsRoutes } from '../../../backend/settings/routes.ts'
-import { startMoneySettings } from '../../fixtures/books/money-settings.ts'
+import { startMoneySettings } from '../../fixtures/accounts/money-settings.ts'
 import { BASE_URL } from '../../fixtures/service/backend.ts'
 import { SILENT } from '../../fixtures/service/database.ts'
 import { createUserIn, logIn, MEMBER } from '../../fixtures/service/settings.ts'

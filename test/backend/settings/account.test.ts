@@ -8,7 +8,7 @@ const PATH = '/settings/account'
 
 async function startWithUsers(t: Test) {
   const engine = await startEngine(t)
-  const { backend, accountId } = engine.books
+  const { backend, accountId } = engine.testAccount
   await createUserIn(backend, accountId, ADMIN, 'admin')
   await createUserIn(backend, accountId, MEMBER, 'member')
   return { engine, backend, ada: await logIn(backend, ADMIN) }
@@ -26,9 +26,9 @@ t.test('an Admin changes the account, and new invoices have the new defaults', a
   matches(t, (await ada.get(PATH)).json, changed.json)
   const { id } = await engine.debtor()
   const body = { debtor_id: id, currency: 'SEK', amount: 100, issue_date: '2026-11-16' }
-  matches(t, await engine.books.create('/api/v1/invoices', body), { due_date: '2026-11-30' })
+  matches(t, await engine.testAccount.create('/api/v1/invoices', body), { due_date: '2026-11-30' })
   matches(t, (await ada.page(`/settings/invoices/new?debtor_id=${id}`)).text, containing('"SEK"'))
-  matches(t, await engine.books.read('/api/v1/me'), {
+  matches(t, await engine.testAccount.read('/api/v1/me'), {
     account: { name: 'Globex Ltd', default_currency: 'SEK' },
   })
   const log = await ada.page('/settings/audit-log')
@@ -40,7 +40,7 @@ t.test('an Admin changes the account, and new invoices have the new defaults', a
 t.test('the time zone determines when an invoice becomes overdue', async (t) => {
   const { engine, ada } = await startWithUsers(t)
   const { id } = await engine.invoice('2026-11-16')
-  const isOverdue = async () => (await engine.books.read(`/api/v1/invoices/${id}`))['is_overdue']
+  const isOverdue = async () => (await engine.testAccount.read(`/api/v1/invoices/${id}`))['is_overdue']
   await engine.planAndSendAt('2026-11-16T23:30:00.000Z')
   await ada.send('POST', PATH, { timezone: 'America/New_York' })
   t.equal(await isOverdue(), false)

@@ -1,6 +1,6 @@
 // Decisions on reminders: pages state the consequences, and a decision can be taken back until the reminder is sent.
 import t, { type Test } from 'tap'
-import { formOf } from '../../fixtures/books/money-settings.ts'
+import { formOf } from '../../fixtures/accounts/money-settings.ts'
 import { containing, matches } from '../../fixtures/matches.ts'
 import { startEngine } from '../../fixtures/reminders/engine.ts'
 import { ADMIN, createUserIn, logIn, MEMBER } from '../../fixtures/service/settings.ts'
@@ -8,7 +8,7 @@ import { ADMIN, createUserIn, logIn, MEMBER } from '../../fixtures/service/setti
 /** Starts on 23 November, at the given time in UTC, with a firm reminder that waits for approval. */
 async function openQueue(t: Test, time: string) {
   const engine = await startEngine(t)
-  const { backend, accountId } = engine.books
+  const { backend, accountId } = engine.testAccount
   await createUserIn(backend, accountId, ADMIN, 'admin')
   const invoice = await engine.invoice('2026-11-02')
   for (const day of ['05', '12', '23']) await engine.planAndSendAt(`2026-11-${day}T10:00:00.000Z`)
@@ -16,7 +16,7 @@ async function openQueue(t: Test, time: string) {
   const id = (await engine.messages()).at(-1)?.id ?? ''
   const path = `/settings/approvals/${id}`
   const ada = await logIn(backend, ADMIN)
-  const lastLogEntry = async () => (await engine.log()).at(-1)
+  const lastLogEntry = async () => (await engine.messageLog()).at(-1)
   return { engine, invoice, ada, path, id, lastLogEntry }
 }
 
@@ -78,7 +78,7 @@ t.test('outside of business hours an approval can be taken back', async (t) => {
     'message.approval_taken_back',
   ])
   // The session of the previous day has ended.
-  await approve({ ...queue, ada: await logIn(engine.books.backend, ADMIN) })
+  await approve({ ...queue, ada: await logIn(engine.testAccount.backend, ADMIN) })
   await engine.planAndSendAt('2026-11-24T10:01:00.000Z')
   t.equal(await lastLogEntry(), 'firm:sent')
 })
@@ -88,7 +88,7 @@ t.test('after a rejection is taken back, the reminder is planned again', async (
   await ada.submit(`${path}/reject`, { reason: 'They called' })
   matches(t, (await ada.page('/settings/approvals')).text, containing(`action="${path}/take-back"`))
   matches(t, await ada.submit(`${path}/take-back`, {}), { status: 303 })
-  matches(t, (await engine.books.read(`/api/v1/invoices/${invoice.id}`)).chasing, {
+  matches(t, (await engine.testAccount.read(`/api/v1/invoices/${invoice.id}`)).chasing, {
     status: 'active',
     blocked_reason: null,
   })
@@ -104,7 +104,7 @@ t.test('a rejection cannot be taken back after a later reminder was rejected', a
   await engine.planAndSendAt('2026-11-23T10:45:00.000Z')
   await engine.decide({ approve: false, reason: 'They are moving' })
   matches(t, await ada.send('POST', `${path}/take-back`), { status: 409 })
-  const { blocked_reason: blocked } = (await engine.books.read(`/api/v1/invoices/${invoice.id}`))
+  const { blocked_reason: blocked } = (await engine.testAccount.read(`/api/v1/invoices/${invoice.id}`))
     .chasing
   t.equal(blocked, 'approval_rejected')
 })
@@ -112,7 +112,7 @@ t.test('a rejection cannot be taken back after a later reminder was rejected', a
 t.test('Members and other accounts cannot take a decision back', async (t) => {
   const queue = await openQueue(t, '20:00')
   const { engine, ada, path, id, lastLogEntry } = queue
-  const { backend, accountId } = engine.books
+  const { backend, accountId } = engine.testAccount
   await approve(queue)
   await createUserIn(backend, accountId, MEMBER, 'member')
   const other = await backend.createAccount()

@@ -1,6 +1,6 @@
 // The import of a CSV file in Settings: the file is checked, compared, and recorded once; records can be corrected.
 import t, { type Test } from 'tap'
-import type { Json } from '../../fixtures/books/books.ts'
+import type { Json } from '../../fixtures/accounts/test-account.ts'
 import { matches } from '../../fixtures/matches.ts'
 import { ADMIN, logIn, MEMBER, startSettings } from '../../fixtures/service/settings.ts'
 

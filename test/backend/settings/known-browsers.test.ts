@@ -12,7 +12,7 @@ const FIREFOX = 'Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:140.0) Gecko/20100
 
 async function startWithAdmins(t: Test) {
   const engine = await startEngine(t)
-  const { backend, accountId } = engine.books
+  const { backend, accountId } = engine.testAccount
   for (const email of [ADA, BEN]) await createUserIn(backend, accountId, email, 'admin')
   const logIn = (email: string, cookie = '', password = PASSWORD) =>
     backend.request('POST', '/settings/login', {

@@ -1,7 +1,7 @@
 // Customers, invoices and payments in Settings, as pages and as JSON.
 import t, { type Test } from 'tap'
 import { suppressAddress } from '../../../backend/debtors/contactability.ts'
-import type { Json } from '../../fixtures/books/books.ts'
+import type { Json } from '../../fixtures/accounts/test-account.ts'
 import { containing, matches } from '../../fixtures/matches.ts'
 import { ADMIN, logIn, MEMBER, startSettings } from '../../fixtures/service/settings.ts'
 

@@ -1,6 +1,6 @@
 // The lists of Settings: their filters and order, their totals, and their export as CSV.
 import t, { type Test } from 'tap'
-import type { Json } from '../../fixtures/books/books.ts'
+import type { Json } from '../../fixtures/accounts/test-account.ts'
 import { containing, matches } from '../../fixtures/matches.ts'
 import { ADMIN, logIn, startSettings } from '../../fixtures/service/settings.ts'
 

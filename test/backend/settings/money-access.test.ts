@@ -2,7 +2,7 @@
 import t from 'tap'
 import { setStatus } from '../../../backend/accounts/accounts.ts'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
-import { startMoneySettings } from '../../fixtures/books/money-settings.ts'
+import { startMoneySettings } from '../../fixtures/accounts/money-settings.ts'
 import { containing, matches } from '../../fixtures/matches.ts'
 import { createUserIn, logIn, MEMBER } from '../../fixtures/service/settings.ts'
 

@@ -23,7 +23,7 @@ const KEY = { name: 'ERP', scopes: ['debtors:read'] }
 
 async function startWithUsers(t: Test) {
   const engine = await startEngine(t)
-  const { backend, accountId } = engine.books
+  const { backend, accountId } = engine.testAccount
   const adaRow = await createUserIn(backend, accountId, ADA, 'admin')
   const benRow = await createUserIn(backend, accountId, BEN, 'admin')
   await createUserIn(backend, accountId, MIA, 'member')
@@ -59,7 +59,7 @@ t.test(
     t.strictSame(recipients(removed), [ADA])
     matches(t, removed[0]?.mail.text, containing('ben@acme.nl removed how customers pay in EUR'))
     const actionContext = { actor: OPERATOR, now: backend.now }
-    await engine.books.backend.database.transaction((tx) =>
+    await engine.testAccount.backend.database.transaction((tx) =>
       changePaymentDetails(
         tx,
         accountId,

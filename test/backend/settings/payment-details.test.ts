@@ -15,7 +15,7 @@ const BANK = {
 
 async function startWithUsers(t: Test) {
   const engine = await startEngine(t)
-  const { backend, accountId } = engine.books
+  const { backend, accountId } = engine.testAccount
   await createUserIn(backend, accountId, ADMIN, 'admin')
   await createUserIn(backend, accountId, MEMBER, 'member')
   /** Logs in again, because a session ends after half an hour without a request. */

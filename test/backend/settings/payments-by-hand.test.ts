@@ -6,7 +6,7 @@ import {
   startMoneySettings,
   submit,
   textOf,
-} from '../../fixtures/books/money-settings.ts'
+} from '../../fixtures/accounts/money-settings.ts'
 import { containing, matches } from '../../fixtures/matches.ts'
 import { ADMIN } from '../../fixtures/service/settings.ts'
 

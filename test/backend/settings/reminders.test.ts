@@ -2,8 +2,8 @@
 import t, { type Test } from 'tap'
 import { createDebtor } from '../../../backend/debtors/debtors.ts'
 import { createInvoice } from '../../../backend/invoices/invoices.ts'
-import type { Json } from '../../fixtures/books/books.ts'
-import { plainDebtor, plainInvoice } from '../../fixtures/books/plain-records.ts'
+import type { Json } from '../../fixtures/accounts/test-account.ts'
+import { plainDebtor, plainInvoice } from '../../fixtures/accounts/plain-records.ts'
 import { containing, matches } from '../../fixtures/matches.ts'
 import { startEngine } from '../../fixtures/reminders/engine.ts'
 import { ADMIN, createUserIn, logIn, MEMBER } from '../../fixtures/service/settings.ts'
@@ -11,7 +11,7 @@ import { ADMIN, createUserIn, logIn, MEMBER } from '../../fixtures/service/setti
 /** Starts on 23 November with a firm reminder that waits for approval. */
 async function openQueue(t: Test) {
   const engine = await startEngine(t)
-  const { backend, accountId } = engine.books
+  const { backend, accountId } = engine.testAccount
   await createUserIn(backend, accountId, ADMIN, 'admin')
   await createUserIn(backend, accountId, MEMBER, 'member')
   const debtor = await engine.debtor({ name: 'Jansen <b>Bouw</b>' })
@@ -68,7 +68,7 @@ t.test('an approval shows the text of the reminder, and a decision applies only 
   )
   t.equal((await ada.page(path)).status, 303, 'a decided approval redirects to the log')
   await engine.planAndSendAt('2026-11-23T11:00:00.000Z')
-  t.strictSame((await engine.log()).at(-1), 'firm:sent')
+  t.strictSame((await engine.messageLog()).at(-1), 'firm:sent')
 })
 
 t.test(
@@ -97,7 +97,7 @@ t.test(
       json: { chasing: { status: 'active', blocked_reason: null } },
     })
     await engine.planAndSendAt('2026-11-24T10:00:00.000Z')
-    t.equal((await engine.log()).at(-1), 'firm:awaiting_approval', 'approval is requested again')
+    t.equal((await engine.messageLog()).at(-1), 'firm:awaiting_approval', 'approval is requested again')
   },
 )
 
@@ -118,7 +118,7 @@ t.test(
       { status: 'awaiting_approval' },
     ])
     const body = { amount: 10_000, currency: 'EUR', invoice_id: invoice.id }
-    await engine.books.create('/api/v1/payments', body)
+    await engine.testAccount.create('/api/v1/payments', body)
     matches(t, (await ada.page('/settings/approvals')).text, /Lapsed.*a payment was recorded/s)
   },
 )
@@ -303,7 +303,7 @@ t.test(
 t.test('if every reminder is blocked, the page of a day also shows the reasons', async (t) => {
   // Regression: the page of a day said that the reasons are below, but did not show them.
   const engine = await startEngine(t)
-  const { backend, accountId } = engine.books
+  const { backend, accountId } = engine.testAccount
   await createUserIn(backend, accountId, ADMIN, 'admin')
   const ada = await logIn(backend, ADMIN)
   const { debtor_id } = await engine.invoice('2026-11-23')
@@ -317,7 +317,7 @@ t.test('if every reminder is blocked, the page of a day also shows the reasons',
 t.test('the page of a day says if it does not show every reminder of the day', async (t) => {
   // Regression: this page linked to itself as the page with all reminders of the day.
   const engine = await startEngine(t)
-  const { backend, accountId } = engine.books
+  const { backend, accountId } = engine.testAccount
   await createUserIn(backend, accountId, ADMIN, 'admin')
   const ada = await logIn(backend, ADMIN)
   const owner = { accountId, isDemo: false, timezone: 'Europe/Amsterdam', paymentTermsDays: 30 }

@@ -13,7 +13,7 @@ const encoded = (content: Buffer) => ({ logo: content.toString('base64') })
 
 async function startWithUsers(t: Test) {
   const engine = await startEngine(t)
-  const { backend, accountId } = engine.books
+  const { backend, accountId } = engine.testAccount
   await createUserIn(backend, accountId, ADMIN, 'admin')
   await createUserIn(backend, accountId, MEMBER, 'member')
   /** Logs in again, because a session ends after half an hour without a request. */
@@ -57,7 +57,7 @@ t.test(
   'the test mail and the preview also show the name and the logo; removal restores the default',
   async (t) => {
     const { engine, backend, ada } = await startWithUsers(t)
-    await createUserIn(backend, engine.books.accountId, 'tess@acme.nl', 'admin')
+    await createUserIn(backend, engine.testAccount.accountId, 'tess@acme.nl', 'admin')
     const tess = await logIn(backend, 'tess@acme.nl')
     await tess.send('PUT', PATH, { name: 'Jansen Billing' })
     await tess.send('POST', LOGO, encoded(JPEG))

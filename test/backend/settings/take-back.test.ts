@@ -2,8 +2,8 @@
 // why they are kept.
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { type Json, openBooks } from '../../fixtures/books/books.ts'
-import { startMoneySettings, textOf } from '../../fixtures/books/money-settings.ts'
+import { type Json, openTestAccount } from '../../fixtures/accounts/test-account.ts'
+import { startMoneySettings, textOf } from '../../fixtures/accounts/money-settings.ts'
 import { matches } from '../../fixtures/matches.ts'
 import { outputOf, runCli } from '../../fixtures/service/cli.ts'
 import { openTestDatabase } from '../../fixtures/service/database.ts'
@@ -91,19 +91,19 @@ t.test(
 t.test(
   'records that were changed, paid or mentioned in a reminder are kept, and the page says why',
   async (t) => {
-    const books = await openBooks(t)
-    await createUserIn(books.backend, books.accountId, ADMIN, 'admin')
-    const ada = await logIn(books.backend, ADMIN)
+    const testAccount = await openTestAccount(t)
+    await createUserIn(testAccount.backend, testAccount.accountId, ADMIN, 'admin')
+    const ada = await logIn(testAccount.backend, ADMIN)
     const file = [HEAD, ...ROWS, '1005,C-4,Hooli,2026-09-01,2026-09-15,10.00,'].join('\r\n')
     const { json } = await ada.send('POST', '/settings/import', { ...IMPORT, file })
     const path = `/settings/imports/${json['import_id']}`
-    const { data } = await books.read('/api/v1/invoices?sort=created_at')
+    const { data } = await testAccount.read('/api/v1/invoices?sort=created_at')
     const [first, second, third, fourth, fifth] = data
-    await books.create('/api/v1/payments', { invoice_id: first.id, currency: 'EUR', amount: 100 })
+    await testAccount.create('/api/v1/payments', { invoice_id: first.id, currency: 'EUR', amount: 100 })
     await ada.send('PUT', `/settings/invoices/${second.id}`, { due_date: '2026-12-24' })
-    const { data: payments } = await books.read(`/api/v1/payments?invoice_id=${third.id}`)
+    const { data: payments } = await testAccount.read(`/api/v1/payments?invoice_id=${third.id}`)
     await ada.send('POST', `/settings/payments/${payments[0].id}/reverse`, { reason: 'it bounced' })
-    await books.message([fourth], { status: 'delivered' })
+    await testAccount.message([fourth], { status: 'delivered' })
     const page = await ada.page(path)
     matches(t, textOf(page), /Another payment was recorded for these\s+1001 invoice/)
     matches(t, textOf(page), /These were changed after the import\s+1002 invoice/)
@@ -113,7 +113,7 @@ t.test(
     const numbers = async (ids: readonly Json[]) =>
       Promise.all(
         ids.map(async ({ id }) => {
-          const { number, status } = await books.read(`/api/v1/invoices/${id}`)
+          const { number, status } = await testAccount.read(`/api/v1/invoices/${id}`)
           return `${number.replace(/ \w{6}\)$/, ')')}: ${status}`
         }),
       )

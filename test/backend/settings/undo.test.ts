@@ -5,7 +5,7 @@ import {
   PAST_DUE,
   startMoneySettings,
   submit,
-} from '../../fixtures/books/money-settings.ts'
+} from '../../fixtures/accounts/money-settings.ts'
 import { containing, matches } from '../../fixtures/matches.ts'
 import type { Response } from '../../fixtures/service/backend.ts'
 import { MEMBER } from '../../fixtures/service/settings.ts'

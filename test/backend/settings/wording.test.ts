@@ -1,6 +1,6 @@
 // The account's own wording of reminders, by stage and language, and the parts that every mail must have.
 import t, { type Test } from 'tap'
-import type { Json } from '../../fixtures/books/books.ts'
+import type { Json } from '../../fixtures/accounts/test-account.ts'
 import { containing, matches } from '../../fixtures/matches.ts'
 import { startEngine } from '../../fixtures/reminders/engine.ts'
 import { ADMIN, createUserIn, logIn, MEMBER } from '../../fixtures/service/settings.ts'
@@ -17,7 +17,7 @@ const WORDING = {
 
 async function startWithUsers(t: Test) {
   const engine = await startEngine(t)
-  const { backend, accountId } = engine.books
+  const { backend, accountId } = engine.testAccount
   await createUserIn(backend, accountId, ADMIN, 'admin')
   await createUserIn(backend, accountId, MEMBER, 'member')
   return { engine, backend, ada: await logIn(backend, ADMIN) }
@@ -170,7 +170,7 @@ t.test('the preview deducts money on account, as the reminder does', async (t) =
   const newer = await engine.invoice('2026-11-20', { debtor_id })
   const older = await engine.invoice('2026-11-10', { debtor_id })
   const payment = { debtor_id, currency: 'EUR', amount: 14_000 }
-  await engine.books.create('/api/v1/payments', payment)
+  await engine.testAccount.create('/api/v1/payments', payment)
   const previewOf = async ({ number }: Json) =>
     String(
       (await ada.send('POST', `${PATH}/preview`, { ...WORDING, invoice: number })).json['text'],
@@ -181,7 +181,7 @@ t.test('the preview deducts money on account, as the reminder does', async (t) =
 
 t.test('a test mail is sent to the Admin who requests it, at most ten times an hour', async (t) => {
   const { engine, backend, ada } = await startWithUsers(t)
-  await createUserIn(backend, engine.books.accountId, 'tess@acme.nl', 'admin')
+  await createUserIn(backend, engine.testAccount.accountId, 'tess@acme.nl', 'admin')
   const tess = await logIn(backend, 'tess@acme.nl')
   await engine.invoice('2026-11-10', { number: 'R-8' })
   const sent = await tess.submit(`${PATH}/test`, { ...WORDING, invoice: '' })

@@ -7,7 +7,7 @@ import { EVENT_TYPES } from '../../../backend/events/event-types.ts'
 import { withRevision } from '../../../backend/events/events.ts'
 import { sampleOf } from '../../../backend/webhooks/samples.ts'
 import { readContractDocument } from '../../../shared/contract/contract.ts'
-import { openWebhooks } from '../../fixtures/books/webhooks.ts'
+import { openWebhooks } from '../../fixtures/accounts/webhooks.ts'
 import { faultsOf } from '../../fixtures/contract/schema.ts'
 
 const { webhooks: documented } = JSON.parse(readContractDocument().json)
@@ -38,12 +38,12 @@ t.test('a test event of each type matches its schema', async (t) => {
 
 t.test('recorded events match their schemas', async (t) => {
   const webhooks = await openWebhooks(t)
-  const { books } = webhooks
-  const { backend, accountId } = books
+  const { testAccount } = webhooks
+  const { backend, accountId } = testAccount
   await webhooks.endpoint('https://example.com/hook')
-  const invoice = await books.invoice()
+  const invoice = await testAccount.invoice()
   for (const amount of [4000, 6000]) {
-    await books.create('/api/v1/payments', { amount, currency: 'EUR', invoice_id: invoice.id })
+    await testAccount.create('/api/v1/payments', { amount, currency: 'EUR', invoice_id: invoice.id })
   }
   const { row } = await backend.issueKey(accountId)
   const actionContext = { actor: OPERATOR, now: backend.now }

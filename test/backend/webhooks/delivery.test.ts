@@ -7,7 +7,7 @@ import {
   resumeEndpoint,
   rotateSecret,
 } from '../../../backend/webhooks/endpoints.ts'
-import { BOX, openWebhooks } from '../../fixtures/books/webhooks.ts'
+import { BOX, openWebhooks } from '../../fixtures/accounts/webhooks.ts'
 import { matches, rejectsWith } from '../../fixtures/matches.ts'
 import { startReceiver, verify } from '../../fixtures/servers/receiver.ts'
 import { until } from '../../fixtures/service/until.ts'
@@ -23,7 +23,7 @@ t.test('an event is delivered with a signature, and logged', async (t) => {
   })
   const { secret, row } = await webhooks.endpoint(`${receiver.url}hook?a=b`)
   webhooks.startWorker()
-  const debtor = await webhooks.books.debtor()
+  const debtor = await webhooks.testAccount.debtor()
   const [delivery] = await webhooks.untilAll(isDelivered, 'delivered')
   const [webhook] = receiver.webhooks
   if (webhook === undefined || delivery === undefined) throw new Error('nothing was delivered')
@@ -59,7 +59,7 @@ t.test('an event is delivered with a signature, and logged', async (t) => {
 
 t.test('after a rotation, webhooks are signed with both secrets until the old secret expires', async (t) => {
   const webhooks = await openWebhooks(t)
-  const { backend } = webhooks.books
+  const { backend } = webhooks.testAccount
   const receiver = await startReceiver(t)
   const { row, secret: old } = await webhooks.endpoint(receiver.url)
   webhooks.startWorker()
@@ -69,7 +69,7 @@ t.test('after a rotation, webhooks are signed with both secrets until the old se
   )
   const receiveNext = async () => {
     const count = receiver.webhooks.length
-    await webhooks.books.debtor()
+    await webhooks.testAccount.debtor()
     return until(() => receiver.webhooks[count], 'another webhook')
   }
   const overlapping = await receiveNext()
@@ -107,7 +107,7 @@ t.test('a delivery that fails is attempted ten times in about three days', async
   const receiver = await startReceiver(t, { respond: (_, res) => res.writeHead(500).end('no') })
   await webhooks.endpoint(receiver.url)
   webhooks.startWorker()
-  await webhooks.books.debtor()
+  await webhooks.testAccount.debtor()
   const delays = [5000, 5 * MINUTE_MS, 30 * MINUTE_MS]
   delays.push(...[2, 5, 10, 14, 20, 24].map((hours) => hours * HOUR_MS))
   for (const [n, delay] of delays.entries()) {
@@ -116,7 +116,7 @@ t.test('a delivery that fails is attempted ten times in about three days', async
       `attempt ${n + 1}`,
     )
     // The random number of these tests is 0.5, which means no jitter.
-    const dueIn = Date.parse(delivery?.run_at ?? '') - +webhooks.books.backend.now
+    const dueIn = Date.parse(delivery?.run_at ?? '') - +webhooks.testAccount.backend.now
     t.equal(dueIn, delay, `attempt ${n + 2} is due in ${delay} ms`)
     webhooks.advanceClock(delay)
   }
@@ -133,16 +133,16 @@ t.test('a delivery that fails is attempted ten times in about three days', async
 
 t.test('a response with status 410 disables the endpoint and records a notice for the Admins', async (t) => {
   const webhooks = await openWebhooks(t)
-  const { database } = webhooks.books.backend
+  const { database } = webhooks.testAccount.backend
   const receiver = await startReceiver(t, { respond: (_, res) => res.writeHead(410).end() })
   const { row } = await webhooks.endpoint(receiver.url)
   webhooks.startWorker()
-  await webhooks.books.debtor()
+  await webhooks.testAccount.debtor()
   await webhooks.untilAll(({ status }) => status === 'failed', 'failed')
   matches(t, await webhooks.readEndpoint(row.id), { status: 'disabled', disabled_reason: 'gone' })
   const notices = await database.read.selectFrom('notices').selectAll().execute()
   matches(t, notices, [{ kind: 'webhook_endpoint.disabled', subject_id: row.id, mailed_at: null }])
-  await webhooks.books.debtor()
+  await webhooks.testAccount.debtor()
   t.equal((await webhooks.deliveries()).length, 1, 'a disabled endpoint gets no deliveries')
 })
 
@@ -156,7 +156,7 @@ t.test(
     webhooks.startWorker()
     const sendEvent = async (outcome: 'delivered' | 'failing') => {
       const before = (await webhooks.attempts()).length
-      await webhooks.books.debtor()
+      await webhooks.testAccount.debtor()
       await until(async () => (await webhooks.attempts()).length > before, 'attempted')
       const { failing_since } = await webhooks.readEndpoint(row.id)
       t.equal(failing_since === null, outcome === 'delivered')
@@ -182,13 +182,13 @@ t.test(
 
 t.test('Retry-After delays all deliveries to the endpoint', async (t) => {
   const webhooks = await openWebhooks(t)
-  const { backend } = webhooks.books
+  const { backend } = webhooks.testAccount
   const receiver = await startReceiver(t, {
     respond: (_, res) => res.writeHead(503, { 'retry-after': '3600' }).end(),
   })
   const { row } = await webhooks.endpoint(receiver.url)
   webhooks.startWorker()
-  await webhooks.books.debtor()
+  await webhooks.testAccount.debtor()
   const [delivery] = await webhooks.untilAll(({ attempts }) => attempts === 1, 'first attempt')
   const inAnHour = new Date(+backend.now + HOUR_MS).toISOString()
   t.equal(delivery?.run_at, inAnHour)
@@ -197,7 +197,7 @@ t.test('Retry-After delays all deliveries to the endpoint', async (t) => {
   await webhooks.endpoint(otherReceiver.url)
   webhooks.advanceClock(HOUR_MS - 1)
   receiver.respondWith((_, res) => void res.writeHead(204).end())
-  await webhooks.books.debtor()
+  await webhooks.testAccount.debtor()
   await until(() => otherReceiver.webhooks.length === 1, 'the worker has run')
   t.equal(receiver.webhooks.length, 1)
   webhooks.advanceClock(1)
@@ -208,7 +208,7 @@ t.test('Retry-After delays all deliveries to the endpoint', async (t) => {
 
 t.test('deliveries wait while their endpoint is paused', async (t) => {
   const webhooks = await openWebhooks(t)
-  const { backend } = webhooks.books
+  const { backend } = webhooks.testAccount
   const receiver = await startReceiver(t)
   const otherReceiver = await startReceiver(t)
   const { row } = await webhooks.endpoint(receiver.url)
@@ -216,7 +216,7 @@ t.test('deliveries wait while their endpoint is paused', async (t) => {
   const actionContext = { actor: OPERATOR, now: backend.now }
   const paused = await backend.database.transaction((tx) => pauseEndpoint(tx, row, actionContext))
   webhooks.startWorker()
-  await webhooks.books.debtor()
+  await webhooks.testAccount.debtor()
   await until(
     () => otherReceiver.webhooks.length === 1,
     'the other endpoint has received the event',
@@ -232,7 +232,7 @@ t.test('a worker that drains releases its unfinished deliveries', async (t) => {
   const receiver = await startReceiver(t, { respond: () => {} })
   await webhooks.endpoint(receiver.url)
   const worker = webhooks.startWorker()
-  await webhooks.books.debtor()
+  await webhooks.testAccount.debtor()
   await until(() => receiver.webhooks.length === 1, 'the delivery is in progress')
   await worker.drain()
   matches(t, await webhooks.deliveries(), [{ status: 'pending', attempts: 0, lease: null }])
@@ -245,8 +245,8 @@ t.test('several workers send each delivery once', async (t) => {
   const webhooks = await openWebhooks(t)
   const receiver = await startReceiver(t)
   await webhooks.endpoint(receiver.url)
-  const { books } = webhooks
-  await Promise.all(Array.from({ length: 50 }, () => books.debtor()))
+  const { testAccount } = webhooks
+  await Promise.all(Array.from({ length: 50 }, () => testAccount.debtor()))
   for (let n = 0; n < 3; n++) webhooks.startWorker({ isOnlyBackend: false })
   await webhooks.untilAll(isDelivered, 'delivered')
   t.equal(receiver.webhooks.length, 50)
@@ -255,10 +255,10 @@ t.test('several workers send each delivery once', async (t) => {
 
 t.test('a delivery of a dead worker is sent when its lease has expired', async (t) => {
   const webhooks = await openWebhooks(t)
-  const { backend } = webhooks.books
+  const { backend } = webhooks.testAccount
   const receiver = await startReceiver(t)
   await webhooks.endpoint(receiver.url)
-  await webhooks.books.debtor()
+  await webhooks.testAccount.debtor()
   const [delivery] = await webhooks.deliveries()
   await backend.database.transaction((tx) =>
     DELIVERY_LEASES.claim(tx, [delivery?.id ?? ''], backend.now, { status: 'sending' }),
@@ -266,7 +266,7 @@ t.test('a delivery of a dead worker is sent when its lease has expired', async (
   webhooks.startWorker({ isOnlyBackend: false })
   const otherReceiver = await startReceiver(t)
   await webhooks.endpoint(otherReceiver.url)
-  await webhooks.books.debtor()
+  await webhooks.testAccount.debtor()
   await until(() => otherReceiver.webhooks.length === 1, 'the worker has run')
   const [leased] = await webhooks.deliveries()
   matches(t, leased, { id: delivery?.id ?? '', status: 'sending' })
@@ -283,7 +283,7 @@ t.test('the late outcome of a worker that has lost its lease does not disable th
   })
   const { row } = await webhooks.endpoint(receiver.url)
   const worker = webhooks.startWorker({ isOnlyBackend: false, drainMsMax: 60_000 })
-  await webhooks.books.debtor()
+  await webhooks.testAccount.debtor()
   await until(() => receiver.webhooks.length === 1, 'the first attempt is in progress')
   receiver.respondWith((_, res) => void res.writeHead(204).end())
   webhooks.advanceClock(LEASE_MS)
@@ -298,10 +298,10 @@ t.test('the late outcome of a worker that has lost its lease does not disable th
 // nothing was delivered.
 t.test('the only backend sends the deliveries of its killed predecessor immediately', async (t) => {
   const webhooks = await openWebhooks(t)
-  const { backend } = webhooks.books
+  const { backend } = webhooks.testAccount
   const receiver = await startReceiver(t)
   await webhooks.endpoint(receiver.url)
-  await webhooks.books.debtor()
+  await webhooks.testAccount.debtor()
   const [delivery] = await webhooks.deliveries()
   await backend.database.transaction((tx) =>
     DELIVERY_LEASES.claim(tx, [delivery?.id ?? ''], backend.now, { status: 'sending' }),

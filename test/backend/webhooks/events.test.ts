@@ -2,7 +2,7 @@ import t from 'tap'
 import { setStatus } from '../../../backend/accounts/accounts.ts'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { revokeApiKey } from '../../../backend/api-keys/api-keys.ts'
-import { openWebhooks, type Webhooks } from '../../fixtures/books/webhooks.ts'
+import { openWebhooks, type Webhooks } from '../../fixtures/accounts/webhooks.ts'
 import { matches } from '../../fixtures/matches.ts'
 
 const ENDPOINT_URL = 'https://example.com/hook'
@@ -11,23 +11,23 @@ t.test(
   'a payment that settles an invoice causes two events, and its replay causes none',
   async (t) => {
     const webhooks = await openWebhooks(t)
-    const { books } = webhooks
-    const invoice = await books.invoice()
+    const { testAccount } = webhooks
+    const invoice = await testAccount.invoice()
     await webhooks.endpoint(ENDPOINT_URL)
     const body = { amount: 10_000, currency: 'EUR', invoice_id: invoice.id }
-    const first = await books.post('/api/v1/payments', body, { 'idempotency-key': 'once' })
-    const replay = await books.post('/api/v1/payments', body, { 'idempotency-key': 'once' })
+    const first = await testAccount.post('/api/v1/payments', body, { 'idempotency-key': 'once' })
+    const replay = await testAccount.post('/api/v1/payments', body, { 'idempotency-key': 'once' })
     t.equal(replay.headers.get('idempotent-replayed'), 'true')
     const [paid, recorded, ...others] = await events(webhooks)
     t.strictSame(others, [])
     matches(t, paid, {
       id: /^evt_/,
       type: 'invoice.paid',
-      timestamp: books.backend.now.toISOString(),
+      timestamp: testAccount.backend.now.toISOString(),
       api_version: 'v1',
-      account_id: books.accountId,
+      account_id: testAccount.accountId,
     })
-    t.strictSame(paid.data.object, await books.read(`/api/v1/invoices/${invoice.id}`))
+    t.strictSame(paid.data.object, await testAccount.read(`/api/v1/invoices/${invoice.id}`))
     matches(t, paid.data.previous, { status: 'open', amount_due: 10_000, amount_paid: 0 })
     t.notOk('currency' in paid.data.previous, 'previous has only changed members')
     t.equal(recorded.type, 'payment.recorded')
@@ -37,13 +37,13 @@ t.test(
 
 t.test('the creation and the payment of an invoice cause the corresponding events', async (t) => {
   const webhooks = await openWebhooks(t)
-  const { books } = webhooks
+  const { testAccount } = webhooks
   await webhooks.endpoint(ENDPOINT_URL)
-  const debtor = await books.debtor()
-  const invoice = await books.invoice({ debtor_id: debtor.id })
-  const draft = await books.invoice({ debtor_id: debtor.id, status: 'draft' })
+  const debtor = await testAccount.debtor()
+  const invoice = await testAccount.invoice({ debtor_id: debtor.id })
+  const draft = await testAccount.invoice({ debtor_id: debtor.id, status: 'draft' })
   const pay = (amount: number) =>
-    books.create('/api/v1/payments', { amount, currency: 'EUR', invoice_id: invoice.id })
+    testAccount.create('/api/v1/payments', { amount, currency: 'EUR', invoice_id: invoice.id })
   await pay(1000)
   await pay(2000)
   t.strictSame(await webhooks.eventTypes(), [
@@ -63,18 +63,18 @@ t.test('the creation and the payment of an invoice cause the corresponding event
 
 t.test('a rejected write causes no event', async (t) => {
   const webhooks = await openWebhooks(t)
-  const { books } = webhooks
-  const invoice = await books.invoice()
+  const { testAccount } = webhooks
+  const invoice = await testAccount.invoice()
   await webhooks.endpoint(ENDPOINT_URL)
   const tooMuch = { amount: 10_001, currency: 'EUR', invoice_id: invoice.id }
-  t.equal((await books.post('/api/v1/payments', tooMuch)).status, 422)
-  t.equal((await books.post('/api/v1/debtors', { name: '' })).status, 422)
+  t.equal((await testAccount.post('/api/v1/payments', tooMuch)).status, 422)
+  t.equal((await testAccount.post('/api/v1/debtors', { name: '' })).status, 422)
   t.strictSame(await webhooks.eventTypes(), [])
 })
 
 t.test('changes to keys and to the state of the account cause events', async (t) => {
   const webhooks = await openWebhooks(t)
-  const { backend, accountId } = webhooks.books
+  const { backend, accountId } = webhooks.testAccount
   await webhooks.endpoint(ENDPOINT_URL)
   const { row, secret } = await backend.issueKey(accountId, { name: 'ERP' })
   const actionContext = { actor: OPERATOR, now: backend.now }
@@ -105,7 +105,7 @@ t.test(
   'an event creates a delivery for each subscribed endpoint of its account, even if paused, but not if disabled',
   async (t) => {
     const webhooks = await openWebhooks(t)
-    const { backend } = webhooks.books
+    const { backend } = webhooks.testAccount
     const debtors = await webhooks.endpoint(ENDPOINT_URL, ['debtor.created'])
     const all = await webhooks.endpoint(ENDPOINT_URL)
     const paused = await webhooks.endpoint(ENDPOINT_URL)
@@ -116,11 +116,11 @@ t.test(
       await set(paused.row.id, { status: 'paused' })
       await set(disabled.row.id, { status: 'disabled', disabled_reason: 'gone' })
     })
-    const others = await webhooks.books.otherAccount()
+    const others = await webhooks.testAccount.otherAccount()
     await others.debtor()
     t.strictSame(await webhooks.deliveries(), [])
-    const { id: debtor_id } = await webhooks.books.debtor()
-    await webhooks.books.invoice({ debtor_id })
+    const { id: debtor_id } = await webhooks.testAccount.debtor()
+    await webhooks.testAccount.invoice({ debtor_id })
     const deliveries = await webhooks.deliveries()
     const ofType = (type: string) =>
       deliveries.filter(({ event_type }) => event_type === type).map((row) => row.endpoint_id)
@@ -135,12 +135,12 @@ t.test(
 t.test('an event without a subscribed endpoint is not recorded', async (t) => {
   const webhooks = await openWebhooks(t)
   await webhooks.endpoint(ENDPOINT_URL, ['payment.recorded'])
-  await webhooks.books.invoice()
+  await webhooks.testAccount.invoice()
   t.strictSame(await webhooks.eventTypes(), [])
 })
 
-async function events({ books }: Webhooks) {
-  const { read } = books.backend.database
+async function events({ testAccount }: Webhooks) {
+  const { read } = testAccount.backend.database
   const rows = await read.selectFrom('webhook_events').select('body').orderBy('id').execute()
   return rows.map(({ body }) => JSON.parse(body))
 }

@@ -1,17 +1,17 @@
 import t from 'tap'
 import { announceOverdue } from '../../../backend/invoices/overdue-events.ts'
-import { openWebhooks, type Webhooks } from '../../fixtures/books/webhooks.ts'
+import { openWebhooks, type Webhooks } from '../../fixtures/accounts/webhooks.ts'
 import { matches } from '../../fixtures/matches.ts'
 
 t.test('an invoice becomes overdue once, at midnight in the account’s time zone', async (t) => {
   const webhooks = await openWebhooks(t)
-  const { books } = webhooks
+  const { testAccount } = webhooks
   await webhooks.endpoint('https://example.com/hook', ['invoice.overdue'])
   // It is 23:30 on the 21st in Amsterdam.
-  books.backend.now = new Date('2026-11-21T22:30:00Z')
+  testAccount.backend.now = new Date('2026-11-21T22:30:00Z')
   const fields = { issue_date: '2026-11-01', due_date: '2026-11-21' }
-  const invoice = await books.invoice(fields)
-  await books.invoice({ ...fields, status: 'draft' })
+  const invoice = await testAccount.invoice(fields)
+  await testAccount.invoice({ ...fields, status: 'draft' })
   await announce(webhooks)
   t.strictSame(await webhooks.eventTypes(), [], 'not on the due date')
   webhooks.advanceClock(3_600_000)
@@ -19,7 +19,7 @@ t.test('an invoice becomes overdue once, at midnight in the account’s time zon
   await announce(webhooks)
   t.strictSame(await webhooks.eventTypes(), ['invoice.overdue'])
   const [delivery] = await webhooks.deliveries()
-  const { body } = await books.backend.database.read
+  const { body } = await testAccount.backend.database.read
     .selectFrom('webhook_events')
     .select('body')
     .where('id', '=', delivery?.event_id ?? '')
@@ -32,9 +32,9 @@ t.test('an invoice becomes overdue once, at midnight in the account’s time zon
 
 t.test('a paid invoice does not become overdue', async (t) => {
   const webhooks = await openWebhooks(t)
-  const { books } = webhooks
-  const invoice = await books.invoice({ issue_date: '2026-11-01', due_date: '2026-11-02' })
-  await books.create('/api/v1/payments', {
+  const { testAccount } = webhooks
+  const invoice = await testAccount.invoice({ issue_date: '2026-11-01', due_date: '2026-11-02' })
+  await testAccount.create('/api/v1/payments', {
     amount: 10_000,
     currency: 'EUR',
     invoice_id: invoice.id,
@@ -46,19 +46,19 @@ t.test('a paid invoice does not become overdue', async (t) => {
 
 t.test('a new endpoint gets no events about invoices that have long been overdue', async (t) => {
   const webhooks = await openWebhooks(t)
-  const { books } = webhooks
-  const { id: debtor_id } = await books.debtor()
+  const { testAccount } = webhooks
+  const { id: debtor_id } = await testAccount.debtor()
   const fields = { debtor_id, issue_date: '2026-11-01', due_date: '2026-11-02' }
-  for (let n = 0; n < 30; n++) await books.invoice(fields)
+  for (let n = 0; n < 30; n++) await testAccount.invoice(fields)
   await announce(webhooks)
   await webhooks.endpoint('https://example.com/hook', ['invoice.overdue'])
   await announce(webhooks)
   t.strictSame(await webhooks.eventTypes(), [])
-  await books.invoice(fields)
+  await testAccount.invoice(fields)
   await announce(webhooks)
   t.strictSame(await webhooks.eventTypes(), ['invoice.overdue'])
 })
 
-function announce({ books: { backend } }: Webhooks): Promise<void> {
+function announce({ testAccount: { backend } }: Webhooks): Promise<void> {
   return announceOverdue(backend.database, backend.now)
 }

@@ -2,7 +2,7 @@ import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { deleteAllExpired } from '../../../backend/retention/retention.ts'
 import { pauseEndpoint, rotateSecret } from '../../../backend/webhooks/endpoints.ts'
-import { BOX, openWebhooks } from '../../fixtures/books/webhooks.ts'
+import { BOX, openWebhooks } from '../../fixtures/accounts/webhooks.ts'
 import { matches } from '../../fixtures/matches.ts'
 import { startReceiver } from '../../fixtures/servers/receiver.ts'
 
@@ -10,18 +10,18 @@ const DAY_MS = 24 * 3_600_000
 
 t.test('the delivery log is deleted after 30 days, except for pending deliveries', async (t) => {
   const webhooks = await openWebhooks(t)
-  const { backend } = webhooks.books
+  const { backend } = webhooks.testAccount
   const { database } = backend
   const receiver = await startReceiver(t)
   await webhooks.endpoint(receiver.url)
   const worker = webhooks.startWorker()
-  await webhooks.books.debtor()
+  await webhooks.testAccount.debtor()
   await webhooks.untilAll(({ status }) => status === 'delivered', 'delivered')
   await worker.drain()
   const pausedEndpoint = await webhooks.endpoint(receiver.url, ['debtor.created'])
   const actionContext = { actor: OPERATOR, now: backend.now }
   await database.transaction((tx) => pauseEndpoint(tx, pausedEndpoint.row, actionContext))
-  await webhooks.books.debtor()
+  await webhooks.testAccount.debtor()
 
   webhooks.advanceClock(30 * DAY_MS - 1000)
   await deleteAllExpired(database, backend.now)
@@ -37,7 +37,7 @@ t.test('the delivery log is deleted after 30 days, except for pending deliveries
 
 t.test('an old secret is deleted when it expires', async (t) => {
   const webhooks = await openWebhooks(t)
-  const { backend } = webhooks.books
+  const { backend } = webhooks.testAccount
   const { row } = await webhooks.endpoint('https://example.com/')
   const actionContext = { actor: OPERATOR, now: backend.now }
   await backend.database.transaction((tx) => rotateSecret(tx, row, BOX, actionContext))

@@ -4,7 +4,7 @@ import { announce } from '../../../backend/database/announcements.ts'
 import { startDeliveryWorker } from '../../../backend/webhooks/delivery-worker.ts'
 import { pauseEndpoint, resumeEndpoint } from '../../../backend/webhooks/endpoints.ts'
 import { WEBHOOK_RETENTION } from '../../../backend/webhooks/retention.ts'
-import { BOX, openWebhooks, type Webhooks } from '../../fixtures/books/webhooks.ts'
+import { BOX, openWebhooks, type Webhooks } from '../../fixtures/accounts/webhooks.ts'
 import { startReceiver } from '../../fixtures/servers/receiver.ts'
 import { SILENT } from '../../fixtures/service/database.ts'
 import { until } from '../../fixtures/service/until.ts'
@@ -12,9 +12,9 @@ import { until } from '../../fixtures/service/until.ts'
 const HOUR_MS = 3_600_000
 
 /** Starts a worker that polls once an hour and uses the real clock. */
-function startHourlyWorker(t: Test, { sender, books }: Webhooks) {
+function startHourlyWorker(t: Test, { sender, testAccount }: Webhooks) {
   const worker = startDeliveryWorker({
-    database: books.backend.database,
+    database: testAccount.backend.database,
     sender,
     box: BOX,
     clock: () => new Date(),
@@ -30,7 +30,7 @@ function startHourlyWorker(t: Test, { sender, books }: Webhooks) {
 
 /** Starts a worker. Resolves after its first round, which sends all deliveries that are already due. */
 async function startIdleWorker(t: Test, webhooks: Webhooks) {
-  const { database } = webhooks.books.backend
+  const { database } = webhooks.testAccount.backend
   const before = database.activity().committed
   startHourlyWorker(t, webhooks)
   await until(() => database.activity().committed > before, 'the first round has ended')
@@ -41,7 +41,7 @@ t.test('an event wakes the worker', async (t) => {
   const receiver = await startReceiver(t)
   await webhooks.endpoint(receiver.url)
   await startIdleWorker(t, webhooks)
-  await webhooks.books.debtor()
+  await webhooks.testAccount.debtor()
   await until(() => receiver.webhooks.length === 1, 'the event is delivered')
 })
 
@@ -56,7 +56,7 @@ t.test('a failed delivery is retried when the retry is due, not only at the next
   })
   await webhooks.endpoint(receiver.url)
   await startIdleWorker(t, webhooks)
-  await webhooks.books.debtor()
+  await webhooks.testAccount.debtor()
   await until(() => attempts === 2, 'the second attempt, five seconds later')
   const rows = await webhooks.untilAll(({ status }) => status === 'delivered', 'delivered')
   t.equal(rows[0]?.attempts, 2)
@@ -64,7 +64,7 @@ t.test('a failed delivery is retried when the retry is due, not only at the next
 
 t.test('resuming an endpoint wakes the worker', async (t) => {
   const webhooks = await openWebhooks(t)
-  const { backend } = webhooks.books
+  const { backend } = webhooks.testAccount
   const receiver = await startReceiver(t)
   const { row } = await webhooks.endpoint(receiver.url)
   const actionContext = {
@@ -72,7 +72,7 @@ t.test('resuming an endpoint wakes the worker', async (t) => {
     now: new Date(),
   } as const
   const paused = await backend.database.transaction((tx) => pauseEndpoint(tx, row, actionContext))
-  await webhooks.books.debtor()
+  await webhooks.testAccount.debtor()
   await startIdleWorker(t, webhooks)
   t.equal(receiver.webhooks.length, 0)
   await backend.database.transaction((tx) => resumeEndpoint(tx, paused, actionContext))
@@ -82,8 +82,8 @@ t.test('resuming an endpoint wakes the worker', async (t) => {
 t.test(
   'an announcement calls its listeners after the commit, and not after a rollback',
   async (t) => {
-    const { books } = await openWebhooks(t)
-    const { database } = books.backend
+    const { testAccount } = await openWebhooks(t)
+    const { database } = testAccount.backend
     const calls: string[] = []
     const stopListening = database.listen('a', () => calls.push('a'))
     database.listen('b', () => calls.push('b'))
@@ -110,10 +110,10 @@ t.test(
 
 t.test('pending deliveries of a disabled endpoint are deleted when they expire', async (t) => {
   const webhooks = await openWebhooks(t)
-  const { database } = webhooks.books.backend
+  const { database } = webhooks.testAccount.backend
   const receiver = await startReceiver(t)
   const { row } = await webhooks.endpoint(receiver.url)
-  await webhooks.books.debtor()
+  await webhooks.testAccount.debtor()
   // A transaction that does not yet see that the endpoint is disabled may record such a delivery.
   await database.transaction((tx) =>
     tx
@@ -122,7 +122,7 @@ t.test('pending deliveries of a disabled endpoint are deleted when they expire',
       .where('id', '=', row.id)
       .execute(),
   )
-  const now = new Date(webhooks.books.backend.now.getTime() + 31 * 24 * HOUR_MS)
+  const now = new Date(webhooks.testAccount.backend.now.getTime() + 31 * 24 * HOUR_MS)
   for (const { findExpired, deleteExpired } of WEBHOOK_RETENTION) {
     const keys = await findExpired(database.read, now)
     if (keys.length > 0) await database.transaction((tx) => deleteExpired(tx, keys))
