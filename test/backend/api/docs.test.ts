@@ -62,9 +62,9 @@ t.test('every link has a target', async (t) => {
       const target = texts.get(targetPath) ?? (await textOf(targetPath))
       if (target === undefined) broken.push(href)
       texts.set(targetPath, target ?? '')
-      const known = ids.get(targetPath) ?? new Set(idsOf(target ?? ''))
-      ids.set(targetPath, known)
-      if (id !== undefined && !known.has(id)) broken.push(href)
+      const targetIds = ids.get(targetPath) ?? new Set(idsOf(target ?? ''))
+      ids.set(targetPath, targetIds)
+      if (id !== undefined && !targetIds.has(id)) broken.push(href)
     }
     t.strictSame(broken, [], `links of ${path}`)
   }

@@ -61,7 +61,7 @@ t.test('a repeat during the first call waits for its response', async (t) => {
   t.equal(runs.length, 1)
 })
 
-t.test('if the first call is rejected, one of the waiting calls runs', async (t) => {
+t.test('if the first call is rejected, the next waiting call runs', async (t) => {
   const { idempotency, attempt } = await openIdempotency(t)
   let rejections = 2
   const { runs, write } = createCountingWrite(async () => {

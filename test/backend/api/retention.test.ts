@@ -158,7 +158,7 @@ t.test(
       await tx.insertInto('key_submissions').values(submission).execute()
     })
     const begin = now.getTime()
-    const ends: readonly (readonly [keyof Tables, afterMs: number])[] = [
+    const periods: readonly (readonly [keyof Tables, afterMs: number])[] = [
       ['login_guesses', 900_000],
       ['sessions', DAY_MS / 2],
       ['key_submissions', DAY_MS],
@@ -168,7 +168,7 @@ t.test(
       ['key_errors', 90 * DAY_MS - (begin % DAY_MS)],
       ['key_usage', 90 * DAY_MS - (begin % 3_600_000)],
     ]
-    for (const [table, afterMs] of ends) {
+    for (const [table, afterMs] of periods) {
       await deleteAllExpired(database, new Date(begin + afterMs - 1000))
       t.equal(await countRows(testAccount, table), 1, `${table} before`)
       await deleteAllExpired(database, new Date(begin + afterMs + 1000))

@@ -24,7 +24,7 @@ import { copySqliteTemplate } from '../../fixtures/service/database-url.ts'
 const ROWS = 1000
 
 /** Migrations of a later version of the program. */
-const LATER: Migrations = {
+const LATER_MIGRATIONS: Migrations = {
   '9998-notes': {
     steps: [
       transaction('alter table audit_log add column upper_id text'),
@@ -68,12 +68,12 @@ async function openWithRows(t: Test) {
   return { path, database }
 }
 
-const QUIET: MigrationProgress = { note() {}, begin() {}, advance() {}, end() {} }
+const SILENT_PROGRESS: MigrationProgress = { note() {}, begin() {}, advance() {}, end() {} }
 
-const migrateTo = (path: string, migrations: Migrations, progress = QUIET) =>
+const migrateTo = (path: string, migrations: Migrations, progress = SILENT_PROGRESS) =>
   migrateFile(path, { progress, onlyIfEmpty: false, migrations })
 
-const ALL: Migrations = { ...MIGRATIONS, ...LATER }
+const ALL_MIGRATIONS: Migrations = { ...MIGRATIONS, ...LATER_MIGRATIONS }
 
 async function countBackfilledRows(tx: Transaction) {
   const { rows } = await sql`
@@ -85,9 +85,9 @@ async function countBackfilledRows(tx: Transaction) {
 
 t.test('each step of a migration runs, and a backfill reaches every row', async (t) => {
   const { path, database } = await openWithRows(t)
-  t.strictSame(await migrateTo(path, ALL), ['9998-notes', '9999-keys'])
+  t.strictSame(await migrateTo(path, ALL_MIGRATIONS), ['9998-notes', '9999-keys'])
   t.strictSame(await database.transaction(countBackfilledRows), [{ filled: ROWS, suffixed: ROWS }])
-  t.strictSame(await migrateTo(path, ALL), [], 'a second run applies nothing')
+  t.strictSame(await migrateTo(path, ALL_MIGRATIONS), [], 'a second run applies nothing')
   const plan = await database.transaction((tx) =>
     sql<{ detail: string }>`explain query plan
       select id from audit_log where upper_id = 'N1' order by id`.execute(tx),
@@ -113,8 +113,8 @@ t.test('a migration that is interrupted after every batch continues where it sto
   const begun: string[] = []
   // Each attempt is interrupted after one more batch.
   const attempt = () =>
-    migrateTo(path, ALL, {
-      ...QUIET,
+    migrateTo(path, ALL_MIGRATIONS, {
+      ...SILENT_PROGRESS,
       begin: (label) => void begun.push(label),
       advance() {
         throw new Interrupted()
@@ -136,7 +136,7 @@ t.test('a migration that is interrupted after every batch continues where it sto
 
 t.test('two concurrent runs of the same migrations both succeed', async (t) => {
   const { path, database } = await openWithRows(t)
-  await Promise.all([migrateTo(path, ALL), migrateTo(path, ALL)])
+  await Promise.all([migrateTo(path, ALL_MIGRATIONS), migrateTo(path, ALL_MIGRATIONS)])
   t.strictSame(await database.transaction(countBackfilledRows), [{ filled: ROWS, suffixed: ROWS }])
 })
 

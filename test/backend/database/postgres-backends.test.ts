@@ -304,26 +304,26 @@ t.test('a NUL character in a form or in JSON of Settings causes no server error'
   const debtor_id = await create('debtors', { name: 'Globex' })
   const payment = await create('payments', { debtor_id, currency: 'EUR', amount: 100 })
   const ada = await logIn(backend, ADMIN)
-  const keyed = { idempotency_key: 'k' }
+  const keyField = { idempotency_key: 'k' }
   const nul = 'a\0b'
   const importFields = { date_format: 'YYYY-MM-DD', currency: 'EUR', step: 'record', file: 'a,b' }
   for (const [path, body] of [
     ['/settings/login', { email: nul, password: 'x' }],
     ['/settings/import', { ...importFields, import_id: nul }],
     ['/settings/import', { ...importFields, file_name: nul }],
-    ['/settings/payments', { debtor_id: nul, currency: 'EUR', amount: 1, ...keyed }],
-    ['/settings/invoices', { debtor_id: nul, currency: 'EUR', amount: 1, ...keyed }],
+    ['/settings/payments', { debtor_id: nul, currency: 'EUR', amount: 1, ...keyField }],
+    ['/settings/invoices', { debtor_id: nul, currency: 'EUR', amount: 1, ...keyField }],
     [
       `/settings/payments/${payment}/allocate`,
-      { allocations: [{ invoice_id: nul, amount: 1 }], ...keyed },
+      { allocations: [{ invoice_id: nul, amount: 1 }], ...keyField },
     ],
     [
       `/settings/payments/${payment}/undo-allocation`,
-      { allocations: [{ invoice_id: nul, amount: 1 }], ...keyed },
+      { allocations: [{ invoice_id: nul, amount: 1 }], ...keyField },
     ],
   ] as const) {
     matches(t, await ada.send('POST', path, body), { status: 422 }, path)
   }
-  const redo = { invoice_id: nul, amount: '1', ...keyed }
+  const redo = { invoice_id: nul, amount: '1', ...keyField }
   t.equal((await ada.submit(`/settings/payments/${payment}/redo-allocation`, redo)).status, 400)
 })

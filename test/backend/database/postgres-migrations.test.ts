@@ -165,17 +165,17 @@ t.test(
       const locks = await queryRows(operator, `select 1 from pg_locks where locktype = 'advisory'`)
       return locks.length === 0
     }, 'the session of the migration has ended')
-    const INVALID = 'select indexrelid::regclass::text as name from pg_index where not indisvalid'
-    t.strictSame(await queryRows(operator, INVALID), [{ name: 'payments_by_label' }])
+    const SELECT_INVALID_INDEXES = 'select indexrelid::regclass::text as name from pg_index where not indisvalid'
+    t.strictSame(await queryRows(operator, SELECT_INVALID_INDEXES), [{ name: 'payments_by_label' }])
     await snapshot.query('commit')
 
     t.comment('the next run builds the index again, and is killed during the backfill')
     const third = startMigrator(t, url)
     await third.untilPrinted('payments_by_label was left unfinished')
-    const RECORD = `select * from schema_migrations where name = '9999-later'`
+    const SELECT_RECORD = `select * from schema_migrations where name = '9999-later'`
     await until(
       async () =>
-        (await queryRows<{ position: string | null }>(operator, RECORD))[0]?.position !== null,
+        (await queryRows<{ position: string | null }>(operator, SELECT_RECORD))[0]?.position !== null,
       'the first batch of the backfill is recorded',
       STEP_TIMEOUT_MS,
     )
@@ -187,7 +187,7 @@ t.test(
     t.ok(last.output().endsWith('migrated 9999-later\n'), last.output())
     const { calls, payments } = await payers.stop()
     t.strictSame([...new Set(calls.map(({ status }) => status))].sort(), [200, 201])
-    t.strictSame(await queryRows(operator, INVALID), [])
+    t.strictSame(await queryRows(operator, SELECT_INVALID_INDEXES), [])
     t.strictSame(
       await queryRows(
         operator,
@@ -205,10 +205,10 @@ t.test(
   },
 )
 
-const QUIET: MigrationProgress = { note() {}, begin() {}, advance() {}, end() {} }
+const SILENT_PROGRESS: MigrationProgress = { note() {}, begin() {}, advance() {}, end() {} }
 
 /** Selects the definitions of all columns, indexes and constraints. */
-const SCHEMA = `
+const SELECT_SCHEMA = `
   select table_name || '.' || column_name as name,
     concat_ws(' ', data_type, collation_name, is_nullable, column_default) as definition
   from information_schema.columns where table_schema = 'public' and table_name not like 'kysely%'
@@ -222,14 +222,14 @@ const SCHEMA = `
 t.test('a database that was created before migrations had steps gets the current schema', async (t) => {
   const [released, fresh] = [await newBarePostgresUrl(t), await newBarePostgresUrl(t)]
   const migrateTo = (url: string, migrations: Migrations) =>
-    migrateServer(url, 'test', { progress: QUIET, onlyIfEmpty: false, migrations })
+    migrateServer(url, 'test', { progress: SILENT_PROGRESS, onlyIfEmpty: false, migrations })
   const names = Object.keys(MIGRATIONS)
   const upTo12 = Object.fromEntries(Object.entries(MIGRATIONS).filter(([name]) => name < '0013'))
   await migrateTo(released, upTo12)
   const schemaOf = async (url: string) => {
     const client = new pg.Client({ connectionString: url })
     await client.connect()
-    const rows = await queryRows(client, SCHEMA)
+    const rows = await queryRows(client, SELECT_SCHEMA)
     await client.end()
     return rows
   }
@@ -246,7 +246,7 @@ t.test('a database that was created before migrations had steps gets the current
 })
 
 /** Selects the table locks of this database for which a transaction waits. */
-const WAITING = `
+const SELECT_WAITING_LOCKS = `
   select from pg_locks join pg_database on pg_database.oid = pg_locks.database
   where datname = current_database() and locktype = 'relation' and not granted
 `
@@ -264,7 +264,7 @@ t.test('migration steps lock tables in the same order as payments', async (t) =>
     const migrations = Object.fromEntries(
       Object.entries(MIGRATIONS).filter(([name]) => isIncluded(name)),
     )
-    return migrateServer(url, 'test', { progress: QUIET, onlyIfEmpty: false, migrations })
+    return migrateServer(url, 'test', { progress: SILENT_PROGRESS, onlyIfEmpty: false, migrations })
   }
   const payment = new pg.Client({ connectionString: url })
   await payment.connect()
@@ -274,7 +274,7 @@ t.test('migration steps lock tables in the same order as payments', async (t) =>
     await payment.query(`begin; lock table ${locked} in row exclusive mode`)
     const migrating = migrateUpTo((name) => name <= migration)
     await until(
-      async () => (await queryRows(payment, WAITING)).length > 0,
+      async () => (await queryRows(payment, SELECT_WAITING_LOCKS)).length > 0,
       'the migration waits for the payment',
     )
     const error = await payment

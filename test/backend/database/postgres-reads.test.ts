@@ -177,7 +177,7 @@ t.test('reads continue while columns are added', async (t) => {
   await Promise.all(reading)
 })
 
-const PAGE = { sort: 'created_at', direction: 'desc', fetch: 51, after: undefined } as const
+const FIRST_PAGE = { sort: 'created_at', direction: 'desc', fetch: 51, after: undefined } as const
 
 // A prepared `select *` fails after a column is added, so each connection must run it a second time.
 t.test('reads of the API cause no errors in PostgreSQL while columns are added', async (t) => {
@@ -205,10 +205,10 @@ t.test('reads of the API cause no errors in PostgreSQL while columns are added',
       ...['deb_1', 'deb_2'].map((id) => findDebtor(read, 'acc', id)),
       ...['inv_1', 'inv_2'].map((id) => findInvoice(read, 'acc', id)),
       ...['a', 'b'].map((key) => findPaymentByKey(read, 'acc', key)),
-      listDebtors(read, 'acc', { status: 'active' }, PAGE),
-      listInvoices(read, 'acc', { currency: 'EUR' }, '2026-11-01', PAGE),
-      listPayments(read, 'acc', {}, PAGE),
-      listMessages(read, 'acc', {}, PAGE),
+      listDebtors(read, 'acc', { status: 'active' }, FIRST_PAGE),
+      listInvoices(read, 'acc', { currency: 'EUR' }, '2026-11-01', FIRST_PAGE),
+      listPayments(read, 'acc', {}, FIRST_PAGE),
+      listMessages(read, 'acc', {}, FIRST_PAGE),
     ])
   await readAll()
   for (const table of ['accounts', 'api_keys', 'debtors', 'invoices', 'payments', 'messages']) {

@@ -2,7 +2,7 @@ import t from 'tap'
 import { openTestAccount } from '../../fixtures/accounts/test-account.ts'
 import { matches } from '../../fixtures/matches.ts'
 
-const FULL = {
+const ALL_FIELDS = {
   external_id: 'C-10042',
   name: '  Jansen Bouw B.V. ',
   email: 'AP@JansenBouw.Example',
@@ -19,7 +19,7 @@ const FULL = {
 
 t.test('a debtor is created with the sent values, which are normalized', async (t) => {
   const testAccount = await openTestAccount(t)
-  const response = await testAccount.post('/api/v1/debtors', FULL)
+  const response = await testAccount.post('/api/v1/debtors', ALL_FIELDS)
   t.equal(response.status, 201)
   t.equal(response.headers.get('location'), `/api/v1/debtors/${response.json['id']}`)
   t.equal(response.headers.get('content-type'), 'application/json; charset=utf-8')

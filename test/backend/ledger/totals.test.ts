@@ -15,7 +15,7 @@ import { reversePayment } from '../../../backend/payments/reversal.ts'
 import { type TestAccount, openTestAccount } from '../../fixtures/accounts/test-account.ts'
 
 const TODAY = '2026-11-21'
-const EMPTY = { amount: 0, invoices: 0 }
+const NOTHING_DUE = { amount: 0, invoices: 0 }
 
 const invoice = (testAccount: TestAccount, debtor_id: string, due_date: string, amount: number, more = {}) =>
   testAccount.invoice({ debtor_id, issue_date: '2026-01-01', due_date, amount, ...more })
@@ -44,7 +44,7 @@ t.test('the amounts due by age reflect every change of an invoice', async (t) =>
     currency: 'JPY',
     outstanding: total(7, 1),
     overdue: total(7, 1),
-    ages: [EMPTY, EMPTY, EMPTY, EMPTY, total(7, 1)],
+    ages: [NOTHING_DUE, NOTHING_DUE, NOTHING_DUE, NOTHING_DUE, total(7, 1)],
   }
   const euro = {
     currency: 'EUR',
@@ -76,7 +76,7 @@ t.test('the amounts due by age reflect every change of an invoice', async (t) =>
   })
   const [last] = await ages()
   t.strictSame(last?.outstanding, total(54_301, 4))
-  t.strictSame(last?.ages.at(-1), EMPTY)
+  t.strictSame(last?.ages.at(-1), NOTHING_DUE)
   const rows = await database.read.selectFrom('ledger_changes').selectAll().execute()
   t.strictSame(rows, [], 'all changes are processed')
 })

@@ -9,7 +9,7 @@ import { type TestAccount, type Json, openTestAccount } from '../../fixtures/acc
 import { containing, matches } from '../../fixtures/matches.ts'
 import { openTestDatabase } from '../../fixtures/service/database.ts'
 
-const QUIET = { begin() {}, advance() {}, end() {} }
+const SILENT_PROGRESS = { begin() {}, advance() {}, end() {} }
 
 /** Resolves with the parsed lines of an export. `onFirstLines` is called after the first lines have been read. */
 async function exportOf(testAccount: TestAccount, onFirstLines = async () => {}): Promise<Json[]> {
@@ -17,7 +17,7 @@ async function exportOf(testAccount: TestAccount, onFirstLines = async () => {})
   return database.snapshot(async (read) => {
     const account = await getAccount(read, testAccount.accountId)
     let text = ''
-    for await (const lines of exportAccount(read, account, now, QUIET)) {
+    for await (const lines of exportAccount(read, account, now, SILENT_PROGRESS)) {
       if (text === '') await onFirstLines()
       text += lines
     }

@@ -11,7 +11,7 @@ import {
 } from '../../fixtures/service/settings.ts'
 
 const MINUTE_MS = 60_000
-const ISSUE = { name: 'ERP', scopes: ['debtors:read'] }
+const NEW_KEY = { name: 'ERP', scopes: ['debtors:read'] }
 
 t.test(
   'issuing keys and making people Admins needs a password that was entered within 15 minutes',
@@ -20,7 +20,7 @@ t.test(
     const key = await backend.issueKey(account.id)
     const ada = await logIn(backend, ADMIN)
     const actions: [path: string, body: object][] = [
-      ['/settings/api-keys', ISSUE],
+      ['/settings/api-keys', NEW_KEY],
       [`/settings/api-keys/${key.row.id}/rotate`, { grace: '24h' }],
       ['/settings/people', { email: 'new@acme.example', role: 'admin' }],
       [`/settings/people/${member.id}/role`, { role: 'admin' }],
@@ -48,7 +48,7 @@ t.test(
       headers: { ...JSON_ONLY, cookie },
     })
     const headers = { ...JSON_ONLY, cookie, 'x-csrf-token': String(session.json['csrf_token']) }
-    const issued = await backend.request('POST', '/settings/api-keys', { headers, body: ISSUE })
+    const issued = await backend.request('POST', '/settings/api-keys', { headers, body: NEW_KEY })
     t.equal(issued.status, 201)
   },
 )
@@ -61,7 +61,7 @@ t.test('a form is shown only if the password counts as recent for five more minu
   t.equal((await ada.page('/settings/api-keys/new')).status, 200)
   backend.now = new Date(start + 10 * MINUTE_MS)
   t.equal((await ada.page('/settings/api-keys/new')).status, 303)
-  t.equal((await ada.send('POST', '/settings/api-keys', ISSUE)).status, 201)
+  t.equal((await ada.send('POST', '/settings/api-keys', NEW_KEY)).status, 201)
 })
 
 t.test(

@@ -5,13 +5,13 @@ import { matches } from '../../fixtures/matches.ts'
 import { ADMIN, logIn, MEMBER, startSettings } from '../../fixtures/service/settings.ts'
 
 const PATH = '/settings/import'
-const HEAD = 'Invoice number,Customer ID,Customer name,Email,Invoice date,Due date,Amount,Paid on'
+const HEADER = 'Invoice number,Customer ID,Customer name,Email,Invoice date,Due date,Amount,Paid on'
 const ROWS = [
   '1001,C-1,Jansen Bouw,ap@jansen.example,2026-10-01,2026-10-31,1250.00,',
   '1002,C-1,,,2026-11-01,2026-12-01,480.50,',
   '1003,"=HYPERLINK(""x"")",<b>Globex</b>,,2026-09-01,2026-09-15,99.95,2026-09-20',
 ]
-const FILE = [HEAD, ...ROWS].join('\r\n')
+const FILE = [HEADER, ...ROWS].join('\r\n')
 const OPTIONS = { date_format: 'YYYY-MM-DD', currency: 'EUR' }
 
 async function startImporting(t: Test, overrides: Parameters<typeof startSettings>[1] = {}) {
@@ -99,7 +99,7 @@ t.test('the preview of a file says how many records it will create, and escapes 
 
 t.test('every error is reported with its line, and nothing is recorded', async (t) => {
   const { upload, send, list } = await startImporting(t)
-  const file = [HEAD, '1001,C-1,,,2026-10-01,2026-10-31,12,50,', '1002,C-1,,,1.11.2026,,x,'].join(
+  const file = [HEADER, '1001,C-1,,,2026-10-01,2026-10-31,12,50,', '1002,C-1,,,1.11.2026,,x,'].join(
     '\n',
   )
   const { status, text } = await upload(file)
@@ -117,13 +117,13 @@ t.test('every error is reported with its line, and nothing is recorded', async (
     ...{ ...chosen, column_amount: 'Betrag', column_due: 'auto', column_name: '' },
   })
   matches(t, clear.text, /Record 2 records/)
-  const many = await send([HEAD, ...Array(201).fill('1001,C-1,,,2026-10-01,,12,50,')].join('\n'))
+  const many = await send([HEADER, ...Array(201).fill('1001,C-1,,,2026-10-01,,12,50,')].join('\n'))
   const errors = many.json['errors'] as readonly { readonly detail: string }[]
   t.strictSame([errors.length, errors.at(-1)?.detail], [201, 'And 1 more error.'])
   const latin = await upload(new Uint8Array([0x66, 0xfc, 0x72]))
   matches(t, latin.text, /The file is not UTF-8 text/)
   matches(t, (await upload('')).text, /Choose a CSV file/)
-  const large = await send(`${HEAD}\n${'x'.repeat(950_000)}`)
+  const large = await send(`${HEADER}\n${'x'.repeat(950_000)}`)
   matches(t, large.json, { status: 422, detail: /larger than 950 KB/ })
 })
 
@@ -168,7 +168,7 @@ t.test(
       },
     })
     const rows = Array.from({ length: 12 }, (_, n) => `${n},C-1,,,2026-11-01,2026-12-01,5.00,`)
-    const file = [HEAD, ...rows].join('\n')
+    const file = [HEADER, ...rows].join('\n')
     const first = await upload(file, { step: 'record' })
     matches(t, first.text, /data-continue/)
     const recordedCount = /name="recorded" value="(\d+)"/.exec(first.text)?.[1] ?? ''

@@ -32,9 +32,9 @@ t.test('an invoice is credited after a preview', async (t) => {
     amount_credited: 2550,
     amount_due: 7450,
   })
-  const script = { amount: 450, reason: 'Rounding', idempotency_key: 'c-1' }
-  matches(t, await ada.send('POST', path, script), { status: 200, json: { amount_credited: 3000 } })
-  matches(t, await ada.send('POST', path, script), { json: { amount_credited: 3000 } })
+  const jsonBody = { amount: 450, reason: 'Rounding', idempotency_key: 'c-1' }
+  matches(t, await ada.send('POST', path, jsonBody), { status: 200, json: { amount_credited: 3000 } })
+  matches(t, await ada.send('POST', path, jsonBody), { json: { amount_credited: 3000 } })
   matches(t, (await ada.page(`/settings/invoices/${invoice.id}`)).text, containing('Credited'))
 })
 
@@ -92,19 +92,19 @@ t.test(
     )
     matches(t, duplicate, { status: 409, text: containing('External ID is already used') })
 
-    const blank = await ada.page(`/settings/invoices/new?debtor_id=${id}`)
-    const bill = {
+    const invoiceForm = await ada.page(`/settings/invoices/new?debtor_id=${id}`)
+    const invoiceFields = {
       amount: '1,250.00',
       number: 'A-1',
       issue_date: '2026-11-01',
       due_date: '2026-10-01',
     }
-    const tooEarly = formOf(blank, '/settings/invoices', bill)
+    const tooEarly = formOf(invoiceForm, '/settings/invoices', invoiceFields)
     matches(t, await submit(settings, ada, '/settings/invoices', tooEarly), {
       status: 422,
       text: containing('Due on must not be before the issue date'),
     })
-    const valid = formOf(blank, '/settings/invoices', { ...bill, due_date: '' })
+    const valid = formOf(invoiceForm, '/settings/invoices', { ...invoiceFields, due_date: '' })
     const posts = await Promise.all(
       [1, 2].map(() => submit(settings, ada, '/settings/invoices', valid)),
     )
@@ -117,8 +117,8 @@ t.test(
       { number: 'A-1', amount: 125_000, currency: 'EUR', due_date: '2026-11-15', status: 'open' },
     ])
     t.equal(data.length, 1)
-    const script = { debtor_id: id, amount: 700, currency: 'EUR', idempotency_key: 's-1' }
-    matches(t, await ada.send('POST', '/settings/invoices', { ...script, status: 'draft' }), {
+    const jsonBody = { debtor_id: id, amount: 700, currency: 'EUR', idempotency_key: 's-1' }
+    matches(t, await ada.send('POST', '/settings/invoices', { ...jsonBody, status: 'draft' }), {
       status: 201,
       json: { status: 'draft', amount: 700 },
     })
@@ -128,13 +128,13 @@ t.test(
       (await mia.send('POST', '/settings/customers', { name: 'x', idempotency_key: 'y' })).status,
       403,
     )
-    t.equal((await mia.send('POST', '/settings/invoices', script)).status, 403)
+    t.equal((await mia.send('POST', '/settings/invoices', jsonBody)).status, 403)
     const other = await settings.backend.createAccount()
     await createUserIn(settings.backend, other.id, 'eve@other.example', 'admin')
     const eve = await logIn(settings.backend, 'eve@other.example')
     t.equal((await eve.page(`/settings/invoices/new?debtor_id=${id}`)).status, 404)
     t.equal(
-      (await eve.send('POST', '/settings/invoices', { ...script, idempotency_key: 'e' })).status,
+      (await eve.send('POST', '/settings/invoices', { ...jsonBody, idempotency_key: 'e' })).status,
       404,
     )
     t.strictSame(

@@ -18,7 +18,7 @@ t.test(
     const mia = await logIn(backend, MEMBER)
     const eve = await logIn(backend, 'eve@other.example')
     const allocations = [{ invoice_id: invoice.id, amount: 1 }]
-    const keyed = { idempotency_key: 'k' }
+    const keyField = { idempotency_key: 'k' }
     const reads = [
       `/settings/payments/new?debtor_id=${settings.debtor.id}`,
       `/settings/payments/new?invoice_id=${invoice.id}`,
@@ -27,18 +27,18 @@ t.test(
       `/settings/payments/${payment.id}/take-back?invoice_id=${invoice.id}`,
       `/settings/invoices/${invoice.id}/credit`,
     ]
-    const payBody = { debtor_id: settings.debtor.id, currency: 'EUR', amount: 1, ...keyed }
-    const credit = { amount: 1, reason: 'x', ...keyed }
+    const payBody = { debtor_id: settings.debtor.id, currency: 'EUR', amount: 1, ...keyField }
+    const credit = { amount: 1, reason: 'x', ...keyField }
     const writes = [
       ['/settings/payments', payBody],
       ['/settings/payments/preview', payBody],
-      [`/settings/payments/${payment.id}/allocate`, { allocations, ...keyed }],
+      [`/settings/payments/${payment.id}/allocate`, { allocations, ...keyField }],
       [`/settings/payments/${payment.id}/allocate/preview`, { allocations }],
       [`/settings/payments/${payment.id}/take-back`, { invoice_id: invoice.id, reason: 'x' }],
-      [`/settings/payments/${payment.id}/undo-allocation`, { allocations, ...keyed }],
+      [`/settings/payments/${payment.id}/undo-allocation`, { allocations, ...keyField }],
       [
         `/settings/payments/${payment.id}/redo-allocation`,
-        { invoice_id: invoice.id, amount: 1, ...keyed },
+        { invoice_id: invoice.id, amount: 1, ...keyField },
       ],
       [`/settings/payments/${payment.id}/reverse`, { reason: 'x' }],
       [`/settings/invoices/${invoice.id}/credit`, credit],

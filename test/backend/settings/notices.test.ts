@@ -13,13 +13,13 @@ const PATH = '/settings/notices'
 const ADA = 'ada@acme.nl'
 const BEN = 'ben@acme.nl'
 const MIA = 'mia@acme.nl'
-const BANK = {
+const BANK_DETAILS = {
   currency: 'EUR',
   account_holder: 'Acme B.V.',
   account_number: 'NL91ABNA0417164300',
 }
-const ALL = ['api_key.expiring', 'api_key.issued', 'webhook_endpoint.disabled', 'message.received']
-const KEY = { name: 'ERP', scopes: ['debtors:read'] }
+const ALL_KINDS = ['api_key.expiring', 'api_key.issued', 'webhook_endpoint.disabled', 'message.received']
+const NEW_KEY = { name: 'ERP', scopes: ['debtors:read'] }
 
 async function startWithUsers(t: Test) {
   const engine = await startEngine(t)
@@ -44,7 +44,7 @@ t.test(
     const { engine, backend, accountId, mailNotices, ada } = await startWithUsers(t)
     const ben = await logIn(backend, BEN)
     t.equal((await ben.send('POST', PATH, { kinds: [] })).status, 200)
-    t.equal((await ada.send('POST', '/settings/payment-details', BANK)).status, 200)
+    t.equal((await ada.send('POST', '/settings/payment-details', BANK_DETAILS)).status, 200)
     const mails = await mailNotices()
     t.strictSame(recipients(mails), [BEN], 'the person who made the change and Members get no mail')
     t.equal(mails[0]?.mail.subject, 'How customers pay in EUR was changed')
@@ -52,7 +52,7 @@ t.test(
     matches(t, mails[0]?.mail.text, containing('to the bank account that ends in 4300.'))
     t.notMatch(mails[0]?.mail.text, /NL91ABNA/, 'the number is not repeated in mails')
     matches(t, mails[0]?.mail.text, /Admins cannot turn off this mail.*\/settings\/notices/s)
-    t.equal((await ada.send('POST', '/settings/payment-details', BANK)).status, 200)
+    t.equal((await ada.send('POST', '/settings/payment-details', BANK_DETAILS)).status, 200)
     t.strictSame(await mailNotices(), [], 'the same details change nothing')
     t.equal((await ben.send('POST', '/settings/payment-details/EUR/remove')).status, 204)
     const removed = await mailNotices()
@@ -144,8 +144,8 @@ t.test(
 t.test('an Admin turns notices off and on again, which does not affect other Admins', async (t) => {
   const { engine, backend, mailNotices, ada } = await startWithUsers(t)
   const always = ['payment_details.changed', 'second_factor.removed']
-  t.strictSame((await ada.get(PATH)).json, { object: 'notice_choices', kinds: ALL, always })
-  t.equal((await ada.send('POST', '/settings/api-keys', KEY)).status, 201)
+  t.strictSame((await ada.get(PATH)).json, { object: 'notice_choices', kinds: ALL_KINDS, always })
+  t.equal((await ada.send('POST', '/settings/api-keys', NEW_KEY)).status, 201)
   const issued = await mailNotices()
   t.strictSame(recipients(issued), [BEN])
   matches(t, issued[0]?.mail.text, containing('ada@acme.nl issued the key ERP'))
@@ -157,11 +157,11 @@ t.test('an Admin turns notices off and on again, which does not affect other Adm
     ),
   )
   const ben = await logIn(backend, BEN)
-  const kinds = ALL.filter((kind) => kind !== 'api_key.issued')
+  const kinds = ALL_KINDS.filter((kind) => kind !== 'api_key.issued')
   matches(t, await ben.send('POST', PATH, { kinds }), { status: 200, json: { kinds } })
-  t.equal((await ada.send('POST', '/settings/api-keys', { ...KEY, name: 'Two' })).status, 201)
+  t.equal((await ada.send('POST', '/settings/api-keys', { ...NEW_KEY, name: 'Two' })).status, 201)
   t.strictSame(await mailNotices(), [])
-  matches(t, (await ada.get(PATH)).json, { kinds: ALL })
+  matches(t, (await ada.get(PATH)).json, { kinds: ALL_KINDS })
   const form = (await ben.page(PATH)).text
   t.notMatch(form, /value="api_key\.issued"[^>]* checked/)
   matches(t, form, /value="api_key\.expiring"[^>]* checked/)
@@ -171,7 +171,7 @@ t.test('an Admin turns notices off and on again, which does not affect other Adm
     (await ben.page(PATH)).text,
     containing('Saved. The choice applies from the next notice on.'),
   )
-  t.equal((await ada.send('POST', '/settings/api-keys', { ...KEY, name: 'Three' })).status, 201)
+  t.equal((await ada.send('POST', '/settings/api-keys', { ...NEW_KEY, name: 'Three' })).status, 201)
   t.strictSame(recipients(await mailNotices()), [BEN])
   t.strictSame(await engine.service.auditActions('user.notices'), [
     'user.notices_changed',
@@ -192,5 +192,5 @@ t.test('security notices cannot be turned off, and Members choose no notices', a
   const page = await mia.page(PATH)
   matches(t, page.text, containing('You receive mail about your own login only.'))
   t.notMatch(page.text, /type="checkbox"/)
-  matches(t, (await ada.get(PATH)).json, { kinds: ALL })
+  matches(t, (await ada.get(PATH)).json, { kinds: ALL_KINDS })
 })

@@ -6,16 +6,16 @@ import { startMoneySettings, textOf } from '../../fixtures/accounts/money-settin
 import { matches } from '../../fixtures/matches.ts'
 import { logIn, MEMBER } from '../../fixtures/service/settings.ts'
 
-const OLD = { issue_date: '2026-01-01', due_date: '2026-01-31', chase_if_overdue: false }
+const OLD_INVOICE = { issue_date: '2026-01-01', due_date: '2026-01-31', chase_if_overdue: false }
 const PATH = '/settings/old-invoices'
 
 async function openWithOldInvoices(t: Test) {
   const settings = await startMoneySettings(t)
   const other = await settings.create('debtors', { name: 'Initech', email: 'ap@initech.example' })
   const invoices = [
-    await settings.invoice(OLD),
-    await settings.invoice({ ...OLD, currency: 'JPY', amount: 500 }),
-    await settings.invoice({ ...OLD, debtor_id: other.id }),
+    await settings.invoice(OLD_INVOICE),
+    await settings.invoice({ ...OLD_INVOICE, currency: 'JPY', amount: 500 }),
+    await settings.invoice({ ...OLD_INVOICE, debtor_id: other.id }),
   ]
   const chasingOf = async ({ id }: Json) =>
     (await settings.read(`invoices/${id}`))['chasing'] as Json
@@ -66,7 +66,7 @@ t.test(
     }
     const path = `/settings/customers/${debtor.id}`
     t.notMatch(textOf(await ada.page(path)), /Resume these reminders/)
-    const { id } = await invoice(OLD)
+    const { id } = await invoice(OLD_INVOICE)
     const page = await ada.page(path)
     t.notMatch(page.text, id)
     matches(t, textOf(page), /Resume these reminders/)
@@ -90,7 +90,7 @@ t.test('invoices of other accounts are neither shown nor chased', async (t) => {
   const key = await backend.issueKey(other.id)
   const body = { name: 'Umbrella', email: 'ap@umbrella.example' }
   const debtor = await backend.call(key, 'POST', '/api/v1/debtors', { body })
-  const invoice = { debtor_id: debtor.json['id'], currency: 'EUR', amount: 700, ...OLD }
+  const invoice = { debtor_id: debtor.json['id'], currency: 'EUR', amount: 700, ...OLD_INVOICE }
   const created = await backend.call(key, 'POST', '/api/v1/invoices', { body: invoice })
   t.equal(created.status, 201)
   matches(t, (await ada.get(PATH)).json, { invoices: invoices.length })

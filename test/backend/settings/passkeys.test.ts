@@ -200,8 +200,12 @@ t.test(
 
     const pending = cookieOf(await enterPassword(ADMIN))
     const step = openBrowser(backend, '/settings/login/code/passkey', pending)
-    const crossed = device.use(challengeOf(await step.options()))
-    t.equal((await openBrowser(backend, undefined, pending).enter(crossed)).status, 401)
+    const forSecondFactor = device.use(challengeOf(await step.options()))
+    t.equal(
+      (await openBrowser(backend, undefined, pending).enter(forSecondFactor)).status,
+      401,
+      'a challenge for the second factor',
+    )
     const adding = challengeOf(await ada.send('POST', `${PATH}/challenge`, { name: 'Phone' }))
     t.equal(
       (await browser.enter(device.use(adding))).status,
@@ -209,9 +213,9 @@ t.test(
       'the challenge of another purpose',
     )
 
-    const both = challengeOf(await browser.options())
-    const twice = [device.use(both), device.use(both)]
-    const statuses = (await Promise.all(twice.map((each) => browser.enter(each)))).map(
+    const challenge = challengeOf(await browser.options())
+    const credentials = [device.use(challenge), device.use(challenge)]
+    const statuses = (await Promise.all(credentials.map((each) => browser.enter(each)))).map(
       ({ status }) => status,
     )
     t.strictSame(statuses.sort(), [200, 401], 'only one of two concurrent requests is accepted')

@@ -23,7 +23,7 @@ import {
 
 const CODE_KEY = Buffer.alloc(32, 5)
 const NEW_PASSWORD = 'a walk along the canal'
-const REACHABLE = 'ada@acme-shop.nl'
+const REACHABLE_EMAIL = 'ada@acme-shop.nl'
 const MINUTE_MS = 60_000
 const codes = createInvitationCodes([CODE_KEY])
 
@@ -86,9 +86,9 @@ async function start(t: Test, options: { isRehearsal?: true; hasServer?: false }
 t.test('a link sets a new password once, and ends every session', async (t) => {
   const { backend, account, createUser, request, reset, handleRequests, sendMails } = await start(t)
   // The addresses of the other users are at reserved domains, to which no mail is sent.
-  await createUser(account.id, REACHABLE, 'admin')
-  const ada = await logIn(backend, REACHABLE)
-  t.equal((await request(` ${REACHABLE.toUpperCase()} `)).status, 202)
+  await createUser(account.id, REACHABLE_EMAIL, 'admin')
+  const ada = await logIn(backend, REACHABLE_EMAIL)
+  t.equal((await request(` ${REACHABLE_EMAIL.toUpperCase()} `)).status, 202)
   const [code = ''] = await handleRequests()
   const [mail = '', ...others] = await sendMails()
   t.strictSame(others, [])
@@ -98,8 +98,8 @@ t.test('a link sets a new password once, and ends every session', async (t) => {
   matches(t, weak, { status: 422, json: { errors: [{ pointer: '/password' }] } })
   t.equal((await reset(code)).status, 200)
   t.equal((await ada.get('/settings/session')).status, 401)
-  t.equal((await logIn(backend, REACHABLE)).response.status, 401, 'the old password')
-  t.equal((await logIn(backend, REACHABLE, NEW_PASSWORD)).response.status, 200)
+  t.equal((await logIn(backend, REACHABLE_EMAIL)).response.status, 401, 'the old password')
+  t.equal((await logIn(backend, REACHABLE_EMAIL, NEW_PASSWORD)).response.status, 200)
   matches(t, await reset(code), { status: 422, json: { code: 'invalid_password_reset' } })
   const audit = await backend.database.read.selectFrom('audit_log').select('action').execute()
   t.equal(audit.filter(({ action }) => action === 'user.password_reset').length, 1)
@@ -108,7 +108,7 @@ t.test('a link sets a new password once, and ends every session', async (t) => {
     .select('detail')
     .where('kind', '=', 'user.password_changed')
     .execute()
-  t.strictSame(reported, [{ detail: JSON.stringify({ email: REACHABLE }) }])
+  t.strictSame(reported, [{ detail: JSON.stringify({ email: REACHABLE_EMAIL }) }])
 })
 
 t.test('the response is the same whether or not the user exists', async (t) => {

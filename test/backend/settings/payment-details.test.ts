@@ -7,7 +7,7 @@ import { ADMIN, createUserIn, logIn, MEMBER } from '../../fixtures/service/setti
 
 const PATH = '/settings/payment-details'
 const IBAN = 'NL91ABNA0417164300'
-const BANK = {
+const BANK_DETAILS = {
   currency: 'EUR',
   account_holder: 'Acme B.V.',
   account_number: 'nl91 abna 0417 1643 00',
@@ -26,7 +26,7 @@ async function startWithUsers(t: Test) {
 t.test('a reminder says how to pay in each currency that has payment details', async (t) => {
   const { engine, logInAdmin } = await startWithUsers(t)
   const ada = await logInAdmin()
-  matches(t, await ada.send('POST', PATH, { ...BANK, bank_code: 'ABNANL2A' }), {
+  matches(t, await ada.send('POST', PATH, { ...BANK_DETAILS, bank_code: 'ABNANL2A' }), {
     status: 200,
     json: { object: 'payment_details', currency: 'EUR', account_number: IBAN, payment_link: null },
   })
@@ -63,14 +63,14 @@ t.test('each error is shown beside its field, and nothing is saved', async (t) =
     t.equal(status, 422)
     return (json['errors'] as { pointer: string }[]).map(({ pointer }) => pointer)
   }
-  t.strictSame(await faults({ ...BANK, account_number: 'NL92ABNA0417164300' }), ['/account_number'])
-  t.strictSame(await faults({ ...BANK, account_holder: ' ' }), ['/account_holder'])
+  t.strictSame(await faults({ ...BANK_DETAILS, account_number: 'NL92ABNA0417164300' }), ['/account_number'])
+  t.strictSame(await faults({ ...BANK_DETAILS, account_holder: ' ' }), ['/account_holder'])
   t.strictSame(await faults({ currency: 'EUR' }), ['/account_number'])
   t.strictSame(await faults({ currency: 'EUR', bank_name: 'ABN' }), ['/account_number'])
-  t.strictSame(await faults({ ...BANK, payment_link: 'http://pay.acme.nl' }), ['/payment_link'])
-  t.strictSame(await faults({ ...BANK, account_holder: 'Acme\nBcc: x' }), ['/account_holder'])
-  t.strictSame(await faults({ ...BANK, currency: 'XAU' }), ['/currency'])
-  const form = await ada.submit(PATH, { ...BANK, account_number: '<b>NL92ABNA0417164300' })
+  t.strictSame(await faults({ ...BANK_DETAILS, payment_link: 'http://pay.acme.nl' }), ['/payment_link'])
+  t.strictSame(await faults({ ...BANK_DETAILS, account_holder: 'Acme\nBcc: x' }), ['/account_holder'])
+  t.strictSame(await faults({ ...BANK_DETAILS, currency: 'XAU' }), ['/currency'])
+  const form = await ada.submit(PATH, { ...BANK_DETAILS, account_number: '<b>NL92ABNA0417164300' })
   matches(t, form, {
     status: 422,
     text: /id="account_number-fault">IBAN or account number must be an IBAN/,
@@ -85,14 +85,14 @@ t.test(
     const { engine, backend, logInAdmin } = await startWithUsers(t)
     const ada = await logInAdmin()
     const mia = await logIn(backend, MEMBER)
-    t.equal((await mia.send('POST', PATH, BANK)).status, 403)
+    t.equal((await mia.send('POST', PATH, BANK_DETAILS)).status, 403)
     t.equal((await mia.get(`${PATH}/EUR`)).status, 403)
-    t.equal((await ada.submit(PATH, { ...BANK, csrf_token: 'x' })).status, 403)
-    t.equal((await ada.submit(PATH, BANK)).status, 303)
+    t.equal((await ada.submit(PATH, { ...BANK_DETAILS, csrf_token: 'x' })).status, 403)
+    t.equal((await ada.submit(PATH, BANK_DETAILS)).status, 303)
     matches(t, (await mia.page(PATH)).text, containing('NL91 ABNA 0417 1643 00'))
     t.notMatch((await mia.page(PATH)).text, /Change|Remove|Add a currency/)
     backend.now = new Date(backend.now.getTime() + 16 * 60_000)
-    matches(t, await ada.send('POST', PATH, BANK), { json: { code: 'confirmation_required' } })
+    matches(t, await ada.send('POST', PATH, BANK_DETAILS), { json: { code: 'confirmation_required' } })
     t.equal(
       (await ada.page(`${PATH}/EUR`)).headers.get('location'),
       `/settings/confirm?next=${encodeURIComponent(`${PATH}/EUR`)}`,
@@ -120,7 +120,7 @@ t.test('while reminders in a currency do not say how to pay, pages show a notice
     matches(t, text, containing(notice))
     t.notMatch(text, /Reminders in SEK/)
   }
-  await ada.send('POST', PATH, BANK)
+  await ada.send('POST', PATH, BANK_DETAILS)
   for (const path of [PATH, '/settings', '/settings/reminders']) {
     t.notMatch((await ada.page(path)).text, /do not say how to pay\./)
   }

@@ -206,19 +206,19 @@ t.test('invalid amounts are rejected, even in the requests of the Undo button', 
   const invoice = await settings.invoice()
   const payment = await settings.payOnAccount(1000)
   const path = `/settings/payments/${payment.id}`
-  const keyed = () => ({ idempotency_key: crypto.randomUUID() })
+  const keyField = () => ({ idempotency_key: crypto.randomUUID() })
   for (const amount of [-1, 0]) {
     const allocations = [{ invoice_id: invoice.id, amount }]
     const allocated = await settings.ada.send('POST', `${path}/allocate`, {
       allocations,
-      ...keyed(),
+      ...keyField(),
     })
     t.equal(allocated.status, 422)
-    const redo = { invoice_id: invoice.id, amount, ...keyed() }
+    const redo = { invoice_id: invoice.id, amount, ...keyField() }
     t.equal((await settings.ada.send('POST', `${path}/redo-allocation`, redo)).status, 422)
   }
   for (const amount of ['-1', '', '1.5', 'x']) {
-    const redo = { invoice_id: invoice.id, amount, ...keyed() }
+    const redo = { invoice_id: invoice.id, amount, ...keyField() }
     const { status } = await settings.ada.submit(`${path}/redo-allocation`, redo)
     t.equal(status, 422, amount)
   }

@@ -7,8 +7,8 @@ import { chunk, JPEG, PNG } from '../../fixtures/reminders/images.ts'
 import { ADMIN, createUserIn, logIn, MEMBER } from '../../fixtures/service/settings.ts'
 
 const PATH = '/settings/sender'
-const LOGO = `${PATH}/logo`
-const WORDING_TEST = '/settings/wording/friendly-en/test'
+const LOGO_PATH = `${PATH}/logo`
+const TEST_MAIL_PATH = '/settings/wording/friendly-en/test'
 const encoded = (content: Buffer) => ({ logo: content.toString('base64') })
 
 async function startWithUsers(t: Test) {
@@ -27,7 +27,7 @@ t.test('a reminder has the sender’s name and the logo, which is part of the ma
     status: 200,
     json: { object: 'reminder_sender', name: 'Jansen Billing', is_default: false, logo: null },
   })
-  matches(t, (await ada.send('POST', LOGO, encoded(PNG))).json['logo'], {
+  matches(t, (await ada.send('POST', LOGO_PATH, encoded(PNG))).json['logo'], {
     ...{ media_type: 'image/png', width: 320, height: 80, bytes: PNG.length },
   })
   await engine.invoice('2026-11-20', { number: 'R-7' })
@@ -60,11 +60,11 @@ t.test(
     await createUserIn(backend, engine.testAccount.accountId, 'tess@acme.nl', 'admin')
     const tess = await logIn(backend, 'tess@acme.nl')
     await tess.send('PUT', PATH, { name: 'Jansen Billing' })
-    await tess.send('POST', LOGO, encoded(JPEG))
+    await tess.send('POST', LOGO_PATH, encoded(JPEG))
     const { object, id, stage, language, is_default, variables, ...wording } = (
       await tess.get('/settings/wording/friendly-en')
     ).json
-    await tess.send('POST', WORDING_TEST, wording)
+    await tess.send('POST', TEST_MAIL_PATH, wording)
     await engine.service.sendNotices()
     const [mail] = engine.smtp.mails
     matches(t, mail?.mail.from, { name: 'Jansen Billing' })
@@ -72,7 +72,7 @@ t.test(
     const preview = await ada.page('/settings/wording/friendly-en/preview')
     matches(t, preview.text, containing('src="data:image/jpeg;base64,'))
     matches(t, preview.headers.get('content-security-policy'), /img-src data:; sandbox/)
-    t.equal((await ada.submit(`${LOGO}/remove`, {})).status, 303)
+    t.equal((await ada.submit(`${LOGO_PATH}/remove`, {})).status, 303)
     matches(
       t,
       (await ada.page(PATH)).text,
@@ -85,7 +85,7 @@ t.test(
       is_default: true,
       logo: null,
     })
-    t.equal((await ada.get(LOGO)).status, 404)
+    t.equal((await ada.get(LOGO_PATH)).status, 404)
     const plain = await ada.page('/settings/wording/friendly-en/preview')
     matches(t, plain.text, containing('Acme Ltd</p>'))
     t.notMatch(plain.text, /<img/)
@@ -135,7 +135,7 @@ t.test(
   async (t) => {
     const { ada } = await startWithUsers(t)
     const rejectionOf = async (content: Buffer) => {
-      const { status, json } = await ada.send('POST', LOGO, encoded(content))
+      const { status, json } = await ada.send('POST', LOGO_PATH, encoded(content))
       t.equal(status, 422)
       const [error] = json['errors'] as { pointer: string; detail: string }[]
       return `${error?.pointer} ${error?.detail}`
@@ -196,7 +196,7 @@ t.test('metadata is removed from a logo before it is stored', async (t) => {
     'Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0',
   )
   const rotated = Buffer.concat([start, turned, rest, end])
-  const rejected = await ada.send('POST', LOGO, encoded(rotated))
+  const rejected = await ada.send('POST', LOGO_PATH, encoded(rotated))
   matches(t, rejected, { status: 422, json: { errors: [{ pointer: '/logo' }] } })
   matches(t, rejected.text, /save the image in its final orientation/)
 })
@@ -208,7 +208,7 @@ t.test('a form uploads the logo, which is served as an image and as nothing else
     form.set('csrf_token', csrf)
     form.set('logo', new File([content], 'logo.html', { type: 'text/html' }))
     const sent = new Response(form)
-    return backend.request('POST', LOGO, {
+    return backend.request('POST', LOGO_PATH, {
       headers: {
         ...{ accept: 'text/html', cookie: ada.cookie },
         'content-type': sent.headers.get('content-type') ?? '',
@@ -224,7 +224,7 @@ t.test('a form uploads the logo, which is served as an image and as nothing else
   })
   t.notMatch(faulty.headers.get('content-security-policy'), /sandbox/, 'the forms of the page work')
   t.equal((await upload(ada.csrf, PNG)).status, 303)
-  const { status, headers } = await ada.page(LOGO)
+  const { status, headers } = await ada.page(LOGO_PATH)
   t.equal(status, 200)
   t.equal(headers.get('content-type'), 'image/png')
   t.equal(headers.get('x-content-type-options'), 'nosniff')
@@ -238,7 +238,7 @@ t.test(
   'reminders that wait for approval are updated; approved reminders are sent as approved',
   async (t) => {
     const { engine, backend, logInAdmin, ada } = await startWithUsers(t)
-    await ada.send('POST', LOGO, encoded(PNG))
+    await ada.send('POST', LOGO_PATH, encoded(PNG))
     await engine.invoice('2026-11-02', { number: 'R-7' })
     for (const day of ['05', '12', '23']) await engine.planAndSendAt(`2026-11-${day}T10:00:00.000Z`)
     const approval = async () => {
@@ -255,7 +255,7 @@ t.test(
     t.equal(renamed.id, before.id, 'the reminder did not lapse')
     t.not(renamed.seen, before.seen)
     matches(t, renamed.subject, / – Jansen Billing$/)
-    await (await logInAdmin()).send('POST', LOGO, encoded(JPEG))
+    await (await logInAdmin()).send('POST', LOGO_PATH, encoded(JPEG))
     await engine.send()
     const current = await approval()
     t.not(current.seen, renamed.seen, 'the approval includes the logo')
@@ -266,7 +266,7 @@ t.test(
     matches(t, page.text, /<dt>From<\/dt><dd translate="no">Jansen Billing</)
     t.equal((await decide(current.seen)).status, 200)
     await (await logInAdmin()).send('PUT', PATH, { name: 'Somebody Else' })
-    await (await logInAdmin()).send('POST', `${LOGO}/remove`)
+    await (await logInAdmin()).send('POST', `${LOGO_PATH}/remove`)
     await engine.send('2026-11-23T10:05:00.000Z')
     const last = engine.smtp.mails.at(-1)?.mail
     matches(t, last?.from, { name: 'Jansen Billing' })
@@ -278,20 +278,20 @@ t.test(
   'Members only see the sender, accounts have separate senders, and changes need a CSRF token',
   async (t) => {
     const { engine, backend, ada } = await startWithUsers(t)
-    await ada.send('POST', LOGO, encoded(PNG))
+    await ada.send('POST', LOGO_PATH, encoded(PNG))
     const mia = await logIn(backend, MEMBER)
     const page = await mia.page(PATH)
     matches(t, page, { status: 200, text: /<input id="name"[^>]* disabled/ })
     t.notMatch(page.text, /<button[^>]*>(?:Save|Remove)/)
-    t.equal((await mia.page(LOGO)).status, 200)
+    t.equal((await mia.page(LOGO_PATH)).status, 200)
     const other = await backend.createAccount({ name: 'Other' })
     await createUserIn(backend, other.id, 'eve@other.nl', 'admin')
     const eve = await logIn(backend, 'eve@other.nl')
-    t.equal((await eve.page(LOGO)).status, 404)
+    t.equal((await eve.page(LOGO_PATH)).status, 404)
     for (const [path, fields] of [
       [PATH, { name: 'X' }],
-      [LOGO, encoded(PNG)],
-      [`${LOGO}/remove`, {}],
+      [LOGO_PATH, encoded(PNG)],
+      [`${LOGO_PATH}/remove`, {}],
     ] as const) {
       t.equal((await mia.submit(path, fields)).status, 403, path)
       t.equal((await ada.submit(path, { ...fields, csrf_token: 'x' })).status, 403, path)

@@ -3,7 +3,7 @@ import t from 'tap'
 import { matches } from '../../fixtures/matches.ts'
 import { ADMIN, logIn, MEMBER, startSettings } from '../../fixtures/service/settings.ts'
 
-const ISSUE = { name: 'ERP', scopes: ['debtors:read', 'payments:write'] }
+const NEW_KEY = { name: 'ERP', scopes: ['debtors:read', 'payments:write'] }
 
 t.test('an Admin issues, lists, uses and revokes a key', async (t) => {
   const { backend, admin, account } = await startSettings(t)
@@ -21,10 +21,10 @@ t.test('an Admin issues, lists, uses and revokes a key', async (t) => {
     json: { user, csrf_token: ada.csrf },
   })
 
-  const issued = await ada.send('POST', '/settings/api-keys', ISSUE)
+  const issued = await ada.send('POST', '/settings/api-keys', NEW_KEY)
   matches(t, issued, {
     status: 201,
-    json: { ...ISSUE, prefix: /^rcv_/, secret: /^rcv_/, last_used_at: null, status: 'active' },
+    json: { ...NEW_KEY, prefix: /^rcv_/, secret: /^rcv_/, last_used_at: null, status: 'active' },
   })
   const id = String(issued.json['id'])
   const listed = await ada.get('/settings/api-keys')
@@ -87,7 +87,7 @@ t.test('an invalid name or scope of a key is rejected with the specified message
   const ada = await logIn(backend, ADMIN)
   const mia = await logIn(backend, MEMBER)
   const issue = (body: unknown) => ada.send('POST', '/settings/api-keys', body)
-  matches(t, await issue({ ...ISSUE, name: '  ' }), {
+  matches(t, await issue({ ...NEW_KEY, name: '  ' }), {
     status: 422,
     json: {
       code: 'validation_failed',
@@ -104,13 +104,13 @@ t.test('an invalid name or scope of a key is rejected with the specified message
     status: 422,
     json: { detail: 'Give the key a name. Choose at least one permission.' },
   })
-  t.equal((await issue({ ...ISSUE, name: '🧾'.repeat(80) })).status, 201)
-  matches(t, await issue({ ...ISSUE, name: '🧾'.repeat(81) }), {
+  t.equal((await issue({ ...NEW_KEY, name: '🧾'.repeat(80) })).status, 201)
+  matches(t, await issue({ ...NEW_KEY, name: '🧾'.repeat(81) }), {
     status: 422,
     json: { errors: [{ pointer: '/name', code: 'too_long' }] },
   })
-  matches(t, await issue({ ...ISSUE, scopes: ['debtors:delete'] }), { status: 422 })
-  matches(t, await issue({ ...ISSUE, colour: 'red' }), {
+  matches(t, await issue({ ...NEW_KEY, scopes: ['debtors:delete'] }), { status: 422 })
+  matches(t, await issue({ ...NEW_KEY, colour: 'red' }), {
     status: 422,
     json: { errors: [{ pointer: '/colour', code: 'unknown_field' }] },
   })
@@ -122,7 +122,7 @@ t.test('an invalid name or scope of a key is rejected with the specified message
     status: 403,
     json: { code: 'admin_required', detail: 'Only an Admin can issue or revoke API keys.' },
   }
-  matches(t, await mia.send('POST', '/settings/api-keys', ISSUE), rejected)
+  matches(t, await mia.send('POST', '/settings/api-keys', NEW_KEY), rejected)
   matches(t, await mia.send('POST', '/settings/api-keys/key_1/revoke'), rejected)
   matches(t, await mia.get('/settings/api-keys'), { status: 200 })
 })

@@ -15,7 +15,7 @@ import {
   startSettings,
 } from '../../fixtures/service/settings.ts'
 
-const HEAD = 'Invoice number,Customer ID,Customer name,Invoice date,Due date,Amount,Paid on'
+const HEADER = 'Invoice number,Customer ID,Customer name,Invoice date,Due date,Amount,Paid on'
 const ROWS = [
   '1001,C-1,Jansen Bouw,2026-10-01,2026-10-31,1250.00,',
   '1002,C-1,,2026-11-01,2026-12-01,480.50,',
@@ -27,7 +27,7 @@ const IMPORT = { date_format: 'YYYY-MM-DD', currency: 'EUR', step: 'record', fil
 async function openImport(t: Test) {
   const settings = await startMoneySettings(t)
   const send = (file: string) => settings.ada.send('POST', '/settings/import', { ...IMPORT, file })
-  const { json } = await send([HEAD, ...ROWS].join('\r\n'))
+  const { json } = await send([HEADER, ...ROWS].join('\r\n'))
   const path = `/settings/imports/${json['import_id']}`
   const list = async (resource: string): Promise<Json[]> => (await settings.read(resource)).data
   return { ...settings, send, path, list, id: String(json['import_id']) }
@@ -81,7 +81,7 @@ t.test(
       'invoice.voided': 4,
       'debtor.archived': 3,
     })
-    const again = await send([HEAD, ...ROWS].join('\r\n').replace('480.50', '408.50'))
+    const again = await send([HEADER, ...ROWS].join('\r\n').replace('480.50', '408.50'))
     matches(t, again.json, { complete: true, recorded: { customers: 3, invoices: 4, payments: 1 } })
     t.strictSame(again.json['differences'], [])
     t.not(again.json['import_id'], id)
@@ -94,7 +94,7 @@ t.test(
     const testAccount = await openTestAccount(t)
     await createUserIn(testAccount.backend, testAccount.accountId, ADMIN, 'admin')
     const ada = await logIn(testAccount.backend, ADMIN)
-    const file = [HEAD, ...ROWS, '1005,C-4,Hooli,2026-09-01,2026-09-15,10.00,'].join('\r\n')
+    const file = [HEADER, ...ROWS, '1005,C-4,Hooli,2026-09-01,2026-09-15,10.00,'].join('\r\n')
     const { json } = await ada.send('POST', '/settings/import', { ...IMPORT, file })
     const path = `/settings/imports/${json['import_id']}`
     const { data } = await testAccount.read('/api/v1/invoices?sort=created_at')
@@ -146,7 +146,7 @@ t.test(
     const { ada, send, list } = await openImport(t)
     const long = 'N'.repeat(60)
     const rows = ['1', '2'].map((end) => `${long}${end},C-9,Globex,2026-10-01,2026-10-31,10.00,`)
-    const file = [HEAD, ...rows].join('\n')
+    const file = [HEADER, ...rows].join('\n')
     const { json } = await ada.send('POST', '/settings/import', {
       ...{ ...IMPORT, file_name: 'May\u0007\nand June.csv', file },
     })
@@ -170,7 +170,7 @@ t.test(
     const row = (number: string, paid: string) =>
       `${number},C-7,Hooli,2026-09-01,2026-09-15,9.00,${paid}`
     const { json } = await send(
-      [HEAD, row('P', '2026-09-20'), row('Q', ''), row('R', '')].join('\n'),
+      [HEADER, row('P', '2026-09-20'), row('Q', ''), row('R', '')].join('\n'),
     )
     const invoices = await list('invoices')
     const idOf = (number: string) => invoices.find((invoice) => invoice.number === number)?.id
@@ -199,14 +199,14 @@ t.test('Members and other accounts cannot take an import back', async (t) => {
   t.equal((await eve.get(path)).status, 404)
   t.equal((await eve.send('POST', `${path}/take-back`, {})).status, 404)
   t.strictSame((await eve.get('/settings/imports')).json['data'], [])
-  const file = [HEAD, ...ROWS].join('\n')
+  const file = [HEADER, ...ROWS].join('\n')
   const continued = { ...IMPORT, file, import_id: path.split('/').at(-1) }
   t.equal((await eve.send('POST', '/settings/import', continued)).status, 404)
 })
 
 t.test('the link to older imports keeps the limit', async (t) => {
   const { ada, send } = await openImport(t)
-  await send([HEAD, '1005,C-4,Umbrella,2026-09-01,2026-09-15,1.00,'].join('\r\n'))
+  await send([HEADER, '1005,C-4,Umbrella,2026-09-01,2026-09-15,1.00,'].join('\r\n'))
   const { text } = await ada.page('/settings/imports?limit=1')
   matches(t, text, /href="\/settings\/imports\?limit=1&amp;before=\w+" rel="next"/)
 })
@@ -217,7 +217,7 @@ t.test('operators list imports and take them back', async (t) => {
   const database = await openTestDatabase(t, { url })
   const { backend, account } = await startSettings(t, { database })
   const ada = await logIn(backend, ADMIN)
-  const file = [HEAD, ...ROWS].join('\n')
+  const file = [HEADER, ...ROWS].join('\n')
   await ada.send('POST', '/settings/import', { ...IMPORT, file })
   const run = async (...args: string[]) =>
     JSON.parse(outputOf(await runCli([...args, '--json'], { DATA_DIR: directory })))

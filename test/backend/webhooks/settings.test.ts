@@ -236,33 +236,33 @@ t.test('the log can be filtered and paged; failed deliveries can be redelivered'
   const debtor = () => backend.call(key, 'POST', '/api/v1/debtors', { body: { name: 'Jansen' } })
   for (let n = 0; n < 3; n++) await debtor()
   startWorker()
-  const failed = `${DELIVERIES}?endpoint_id=${id}&status=failed`
+  const failedPath = `${DELIVERIES}?endpoint_id=${id}&status=failed`
   const read = async (path: string): Promise<Json> => (await admin.get(path)).json
-  await until(async () => (await read(failed)).data.length === 3, 'all have failed')
-  const first = await read(`${failed}&limit=2`)
+  await until(async () => (await read(failedPath)).data.length === 3, 'all have failed')
+  const first = await read(`${failedPath}&limit=2`)
   matches(t, first, { has_more: true, next_cursor: first.data[1].id })
-  const second = await read(`${failed}&limit=2&cursor=${first.next_cursor}`)
+  const second = await read(`${failedPath}&limit=2&cursor=${first.next_cursor}`)
   t.equal(second.data.length, 1)
-  matches(t, (await admin.page(`${failed}&limit=2`)).text, /limit=2&amp;cursor=\w+" rel="next"/)
+  matches(t, (await admin.page(`${failedPath}&limit=2`)).text, /limit=2&amp;cursor=\w+" rel="next"/)
   t.strictSame((await read(`${DELIVERIES}?type=invoice.paid`)).data, [])
   t.equal((await admin.get(`${DELIVERIES}?status=lost`)).status, 400)
   t.equal((await admin.get(`${DELIVERIES}?state=failed`)).status, 400)
 
-  const redeliverOne = `${DELIVERIES}/${first.data[0].id}/redeliver`
-  matches(t, await admin.send('POST', redeliverOne), {
+  const redeliverOnePath = `${DELIVERIES}/${first.data[0].id}/redeliver`
+  matches(t, await admin.send('POST', redeliverOnePath), {
     json: { code: 'webhook_endpoint_disabled' },
   })
   await admin.send('POST', `${ENDPOINTS}/${id}/resume`)
   receiver.respondWith((_, res) => void res.writeHead(204).end())
-  matches(t, (await admin.send('POST', redeliverOne)).json, { status: 'pending' })
-  await until(async () => (await read(failed)).data.length === 2, 'one was delivered')
+  matches(t, (await admin.send('POST', redeliverOnePath)).json, { status: 'pending' })
+  await until(async () => (await read(failedPath)).data.length === 2, 'one was delivered')
   backend.now = new Date(+backend.now + 60_000)
-  const redeliverFailed = `${ENDPOINTS}/${id}/redeliver-failed`
-  matches(t, await admin.send('POST', redeliverFailed, { since: 'yesterday' }), { status: 422 })
+  const redeliverFailedPath = `${ENDPOINTS}/${id}/redeliver-failed`
+  matches(t, await admin.send('POST', redeliverFailedPath, { since: 'yesterday' }), { status: 422 })
   const since = new Date(+backend.now - 3_600_000).toISOString()
-  matches(t, (await admin.send('POST', redeliverFailed, { since })).json, { redelivered: 2 })
-  const delivered = `${DELIVERIES}?endpoint_id=${id}&status=delivered`
-  await until(async () => (await read(delivered)).data.length === 3, 'all were delivered')
+  matches(t, (await admin.send('POST', redeliverFailedPath, { since })).json, { redelivered: 2 })
+  const deliveredPath = `${DELIVERIES}?endpoint_id=${id}&status=delivered`
+  await until(async () => (await read(deliveredPath)).data.length === 3, 'all were delivered')
   const ids = receiver.webhooks.map(({ headers }) => headers['webhook-id'])
   t.equal(new Set(ids).size, 3, 'each kept its id')
   const endpoint = await read(`${ENDPOINTS}/${id}`)
