@@ -50,7 +50,7 @@ t.test('after any sequence of calls, the stored records equal those of the model
   let recorded = 0
   await fc.assert(
     fc.asyncProperty(commands, async (commands) => {
-      const { id: debtorId } = await testAccount.debtor()
+      const { id: debtorId } = await testAccount.createDebtor()
       const model: Model = { invoices: [], payments: [] }
       const real: Real = { testAccount, debtorId, seen: new Map(), nextKey: () => `model-${keys++}` }
       await createInvoice('open', 10).run(model, real)

@@ -64,12 +64,12 @@ t.test('the result of an attempt names the fault of a bad receiver', async (t) =
   const endpoints = new Map<string, object>()
   // An account may have ten endpoints. The other receivers are tested without an endpoint.
   for (const [name, url, expected] of cases.slice(0, 10)) {
-    const { row } = await webhooks.endpoint(await url)
+    const { row } = await webhooks.createEndpoint(await url)
     endpoints.set(row.id, { name, ...expected })
   }
   const { testAccount } = webhooks
   webhooks.startWorker()
-  await testAccount.debtor()
+  await testAccount.createDebtor()
   await webhooks.untilAll(({ attempts }) => attempts === 1, 'each delivery was attempted once')
   for (const attempt of await webhooks.attempts()) {
     const { name, ...expected } = Object(endpoints.get(attempt.endpoint_id))
@@ -100,9 +100,9 @@ t.test(
       pump()
     })
     const webhooks = await openWebhooks(t)
-    await webhooks.endpoint(url)
+    await webhooks.createEndpoint(url)
     webhooks.startWorker()
-    await webhooks.testAccount.debtor()
+    await webhooks.testAccount.createDebtor()
     await webhooks.untilAll(({ status }) => status === 'delivered', 'the webhook is delivered')
     const [attempt] = await webhooks.attempts()
     t.equal(attempt?.response_body, 'a'.repeat(1024))
@@ -137,12 +137,12 @@ t.test('receivers that hang do not delay deliveries to other receivers', async (
   const webhooks = await openWebhooks(t, { attemptMsMax: 60_000 })
   const hanging = await startReceiver(t, { respond: () => {} })
   const good = await startReceiver(t)
-  for (let n = 0; n < 5; n++) await webhooks.endpoint(`${hanging.url}${n}`)
-  const { secret } = await webhooks.endpoint(good.url)
+  for (let n = 0; n < 5; n++) await webhooks.createEndpoint(`${hanging.url}${n}`)
+  const { secret } = await webhooks.createEndpoint(good.url)
   webhooks.startWorker()
   const { testAccount } = webhooks
   // An endpoint gets only 16 of these deliveries at a time.
-  await Promise.all(Array.from({ length: 60 }, () => testAccount.debtor()))
+  await Promise.all(Array.from({ length: 60 }, () => testAccount.createDebtor()))
   await until(() => good.webhooks.length === 60, 'the good receiver has all its webhooks')
   t.equal(hanging.webhooks.length, 5 * 16, 'each receiver that hangs has 16 deliveries in progress')
   for (const webhook of good.webhooks) t.ok(verify(webhook, secret))

@@ -43,7 +43,7 @@ t.test('the API has one route for each operation of the contract, and no others'
 /** Opens a test account with records that have all optional fields, and records that have only the required ones. */
 async function openTestAccountWithRecords(t: Parameters<typeof openTestAccount>[0]): Promise<TestAccount> {
   const testAccount = await openTestAccount(t)
-  const { id: debtor_id } = await testAccount.debtor({
+  const { id: debtor_id } = await testAccount.createDebtor({
     external_id: 'C-1',
     phone: '+31205550142',
     language: 'nl',
@@ -55,10 +55,10 @@ async function openTestAccountWithRecords(t: Parameters<typeof openTestAccount>[
     company_number: '2',
     metadata: { a: 'b' },
   })
-  await testAccount.debtor({ email: null })
+  await testAccount.createDebtor({ email: null })
   const line = { description: 'a', quantity: '1.5', unit_amount: 3, tax_amount: -1 }
-  const a = await testAccount.invoice({ debtor_id, line_items: [line, { ...line, quantity: 2 }] })
-  const b = await testAccount.invoice({ debtor_id, due_date: '2026-11-21', notes: 'a\nb' })
+  const a = await testAccount.createInvoice({ debtor_id, line_items: [line, { ...line, quantity: 2 }] })
+  const b = await testAccount.createInvoice({ debtor_id, due_date: '2026-11-21', notes: 'a\nb' })
   await testAccount.create('/api/v1/payments', {
     amount: 20,
     currency: 'EUR',
@@ -68,8 +68,8 @@ async function openTestAccountWithRecords(t: Parameters<typeof openTestAccount>[
     ],
   })
   await testAccount.create('/api/v1/payments', { debtor_id, amount: 20, currency: 'JPY' })
-  await testAccount.message([a, b], { status: 'sending', stage: 'firm', approval_required: 1 })
-  await testAccount.message([a], {
+  await testAccount.insertMessage([a, b], { status: 'sending', stage: 'firm', approval_required: 1 })
+  await testAccount.insertMessage([a], {
     status: 'suppressed',
     stage: null,
     suppression_reason: 'demo',
@@ -110,7 +110,7 @@ t.test('rejections are problems that match the contract', async (t) => {
   const testAccount = await openTestAccountWithRecords(t)
   const [invoice] = (await testAccount.read('/api/v1/invoices')).data
   const money = { amount: 99_999, currency: 'EUR' }
-  const draft = await testAccount.invoice({ status: 'draft' })
+  const draft = await testAccount.createInvoice({ status: 'draft' })
   const cases = [
     ['Problem', await testAccount.get('/api/v1/debtors/x')],
     ['Problem', await testAccount.get('/api/v1/debtors?x')],

@@ -6,7 +6,7 @@ const PAYMENTS = '/api/v1/payments'
 
 t.test('a repeat gets the first response, byte for byte, and changes nothing', async (t) => {
   const testAccount = await openTestAccount(t)
-  const { id: invoice_id } = await testAccount.invoice()
+  const { id: invoice_id } = await testAccount.createInvoice()
   const body = { invoice_id, amount: 4000, currency: 'EUR', metadata: { a: 'ä' } }
   const key = { 'idempotency-key': 'k' }
   const first = await testAccount.post(PAYMENTS, body, key)
@@ -24,7 +24,7 @@ t.test('a repeat gets the first response, byte for byte, and changes nothing', a
 
 t.test('bodies that differ only in formatting count as the same body', async (t) => {
   const testAccount = await openTestAccount(t)
-  const { id } = await testAccount.debtor()
+  const { id } = await testAccount.createDebtor()
   const headers = { 'content-type': 'application/json', 'idempotency-key': 'k' }
   const post = (body: string, more = {}) =>
     testAccount.call('POST', PAYMENTS, { headers: { ...headers, ...more }, body })
@@ -42,7 +42,7 @@ t.test(
   'the same key with another body is rejected, and the response names the first object',
   async (t) => {
     const testAccount = await openTestAccount(t)
-    const { id: debtor_id } = await testAccount.debtor()
+    const { id: debtor_id } = await testAccount.createDebtor()
     const body = { debtor_id, amount: 100, currency: 'EUR' }
     const key = { 'idempotency-key': 'k' }
     const payment = await testAccount.post(PAYMENTS, body, key)
@@ -62,7 +62,7 @@ t.test(
 
 t.test('the key of a rejected call can be used again', async (t) => {
   const testAccount = await openTestAccount(t)
-  const { id: invoice_id } = await testAccount.invoice()
+  const { id: invoice_id } = await testAccount.createInvoice()
   const key = { 'idempotency-key': 'k' }
   const pay = (amount: unknown) =>
     testAccount.post(PAYMENTS, { invoice_id, amount, currency: 'EUR' }, key)
@@ -96,7 +96,7 @@ t.test('without an idempotency key, every call creates an object', async (t) => 
 
 t.test('after the stored response was deleted, a repeated payment is still replayed', async (t) => {
   const testAccount = await openTestAccount(t)
-  const { id: invoice_id } = await testAccount.invoice()
+  const { id: invoice_id } = await testAccount.createInvoice()
   const body = { invoice_id, amount: 4000, currency: 'eur' }
   const key = { 'idempotency-key': 'k' }
   const first = await testAccount.post(PAYMENTS, body, key)
@@ -116,7 +116,7 @@ t.test(
   'of fifty concurrent calls with one key, one records a payment; the others are replays or get 409',
   async (t) => {
     const testAccount = await openTestAccount(t)
-    const { id: invoice_id } = await testAccount.invoice()
+    const { id: invoice_id } = await testAccount.createInvoice()
     const body = { invoice_id, amount: 100, currency: 'EUR' }
     const responses = await Promise.all(
       Array.from({ length: 50 }, () => testAccount.post(PAYMENTS, body, { 'idempotency-key': 'k' })),
@@ -132,7 +132,7 @@ t.test(
 
 t.test('of twenty concurrent payments of the whole amount, exactly one is recorded', async (t) => {
   const testAccount = await openTestAccount(t)
-  const { id: invoice_id } = await testAccount.invoice()
+  const { id: invoice_id } = await testAccount.createInvoice()
   const body = { invoice_id, amount: 10_000, currency: 'EUR' }
   const responses = await Promise.all(Array.from({ length: 20 }, () => testAccount.post(PAYMENTS, body)))
   const statuses = responses.map(({ status }) => status).sort()

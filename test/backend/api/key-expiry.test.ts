@@ -19,7 +19,7 @@ const DAY_MS = 24 * HOUR_MS
 const webhooks = await openWebhooks(t)
 const { backend, accountId } = webhooks.testAccount
 const { database } = backend
-await webhooks.endpoint('https://example.com/hook')
+await webhooks.createEndpoint('https://example.com/hook')
 const START = backend.now.getTime()
 
 const actionContext = () => ({ actor: OPERATOR, now: backend.now })

@@ -25,7 +25,7 @@ async function openTestAccountWithDebtors(
   for (let index = 0; index < count; index++) {
     // Debtors are created in pairs at the same time, so that only the ids determine the order in a pair.
     testAccount.backend.now = new Date(Date.UTC(2026, 10, 1, 0, 0, Math.floor(index / 2)))
-    await testAccount.debtor({ name: `Debtor ${index}` })
+    await testAccount.createDebtor({ name: `Debtor ${index}` })
   }
   return testAccount
 }
@@ -61,7 +61,7 @@ t.test('a full last page has no next page', async (t) => {
 t.test('rows that are created while a client reads pages do not shift the next page', async (t) => {
   const testAccount = await openTestAccountWithDebtors(t, 4)
   const first = await testAccount.read('/api/v1/debtors?limit=2')
-  await testAccount.debtor({ name: 'New' })
+  await testAccount.createDebtor({ name: 'New' })
   const second = await testAccount.read(`/api/v1/debtors?limit=2&cursor=${first.next_cursor}`)
   const names = [...first.data, ...second.data].map(({ name }) => name)
   t.strictSame(names, ['Debtor 3', 'Debtor 2', 'Debtor 1', 'Debtor 0'])
@@ -126,12 +126,12 @@ t.test('a page that is read in several portions contains each row exactly once',
 
 t.test('a page of very large objects ends at about 2 MB, and later pages have the other objects', async (t) => {
   const testAccount = await openTestAccount(t)
-  const { id: debtor_id } = await testAccount.debtor()
+  const { id: debtor_id } = await testAccount.createDebtor()
   const line = { description: 'd'.repeat(500), quantity: '1', unit_amount: 100 }
   const line_items = Array.from({ length: 200 }, () => line)
   const ids: string[] = []
   for (let count = 0; count < 24; count++) {
-    ids.push((await testAccount.invoice({ debtor_id, amount: undefined, line_items })).id)
+    ids.push((await testAccount.createInvoice({ debtor_id, amount: undefined, line_items })).id)
   }
   const first = await testAccount.get('/api/v1/invoices?limit=200')
   t.ok(first.text.length < 2_500_000, `${first.text.length} characters`)
@@ -143,9 +143,9 @@ t.test('a page of very large objects ends at about 2 MB, and later pages have th
 
 t.test('invoices can also be sorted by due date', async (t) => {
   const testAccount = await openTestAccount(t)
-  const { id: debtor_id } = await testAccount.debtor()
+  const { id: debtor_id } = await testAccount.createDebtor()
   for (const due_date of ['2026-12-02', '2026-12-01', '2026-12-02', '2026-12-03']) {
-    await testAccount.invoice({ debtor_id, due_date })
+    await testAccount.createInvoice({ debtor_id, due_date })
   }
   const dates = async (sort: string) =>
     (await readAllPages(testAccount, `/api/v1/invoices?limit=1&sort=${sort}`)).map(
@@ -160,7 +160,7 @@ t.test('updated_since and updated_before select the rows that changed in between
   const testAccount = await openTestAccountWithDebtors(t, 3)
   const [first] = (await testAccount.read('/api/v1/debtors?sort=created_at')).data
   testAccount.backend.now = new Date('2026-11-21T00:00:00.000Z')
-  await testAccount.invoice({ debtor_id: first.id })
+  await testAccount.createInvoice({ debtor_id: first.id })
   const query =
     'sort=updated_at&updated_since=2026-11-20T23:55:00Z&updated_before=2026-11-21T00:00:01Z'
   t.strictSame(idsOf((await testAccount.read(`/api/v1/debtors?${query}`)).data), [first.id])
@@ -173,8 +173,8 @@ const at = (second: number) => new Date(Date.UTC(2026, 10, 1, 0, 0, second)).toI
  * Inserts debtors that are updated in the reverse order of their creation. The debtors that were updated first are
  * therefore the last ones in the order of creation.
  */
-async function insertDebtors({ backend, accountId, debtor }: TestAccount, count: number): Promise<void> {
-  const { id } = await debtor({ name: 'Original' })
+async function insertDebtors({ backend, accountId, createDebtor }: TestAccount, count: number): Promise<void> {
+  const { id } = await createDebtor({ name: 'Original' })
   const [original] = await backend.database.read
     .selectFrom('debtors')
     .selectAll()
@@ -266,7 +266,7 @@ t.test('the rejection of an invalid parameter names the parameter', async (t) =>
 
 t.test('every operation rejects unknown parameters, and names them', async (t) => {
   const testAccount = await openTestAccount(t)
-  const { id } = await testAccount.debtor()
+  const { id } = await testAccount.createDebtor()
   const paths = ['me', 'debtors', `debtors/${id}`, 'debtors/x', 'invoices', 'payments', 'messages']
   for (const path of paths) {
     for (const parameter of ['ovrdue', '__proto__', 'Limit']) {

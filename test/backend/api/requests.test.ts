@@ -39,7 +39,7 @@ t.test('GET /me describes the key and its account', async (t) => {
 
 t.test('HEAD has the response of GET, without a body', async (t) => {
   const testAccount = await openTestAccount(t)
-  const { id } = await testAccount.debtor()
+  const { id } = await testAccount.createDebtor()
   for (const path of ['/api/v1/me', DEBTORS, `${DEBTORS}/${id}`, `${DEBTORS}/x`]) {
     const [head, get] = [await testAccount.call('HEAD', path), await testAccount.get(path)]
     t.equal(head.status, get.status, path)

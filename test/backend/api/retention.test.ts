@@ -31,7 +31,7 @@ t.test(
   'a payment is replayed, and not recorded again, after its response was deleted',
   async (t) => {
     const testAccount = await openTestAccount(t)
-    const { id } = await testAccount.invoice()
+    const { id } = await testAccount.createInvoice()
     const body = { invoice_id: id, currency: 'EUR', amount: 4000, reference: 'line 7' }
     const send = (change: object = {}) =>
       testAccount.post('/api/v1/payments', { ...body, ...change }, { 'idempotency-key': 'bank-7' })
@@ -53,7 +53,7 @@ t.test(
       status: 422,
       json: { code: 'idempotency_key_reused', original_payment_id: first.json['id'] },
     })
-    const { id: other } = await testAccount.invoice()
+    const { id: other } = await testAccount.createInvoice()
     const reused = { status: 422, json: { code: 'idempotency_key_reused' } }
     matches(t, await send({ invoice_id: other }), reused, 'the same amount for another invoice')
     const shares = [{ invoice_id: id, amount: 4000 }]
@@ -72,7 +72,7 @@ t.test(
 
 t.test('a repeat is compared with the original request, not with the resulting allocations', async (t) => {
   const testAccount = await openTestAccount(t)
-  const { id } = await testAccount.invoice()
+  const { id } = await testAccount.createInvoice()
   const surplus = { allow_overpayment: true, currency: 'EUR', amount: 15_000 }
   const bodies = [
     { ...surplus, allocations: [{ invoice_id: id, amount: 12_000 }] },
@@ -183,9 +183,9 @@ t.test(
     const engine = await startEngine(t)
     const { testAccount, messages } = engine
     const { database } = testAccount.backend
-    await engine.invoice('2026-11-19')
+    await engine.createInvoice('2026-11-19')
     await engine.planAndSendAt('2026-11-24T08:00:00.000Z')
-    await engine.invoice('2026-11-20')
+    await engine.createInvoice('2026-11-20')
     await engine.plan('2026-11-24T08:00:00.000Z')
     t.strictSame(await engine.messageLog(), ['friendly:sent', 'friendly:scheduled'])
     const planned = testAccount.backend.now.getTime()
@@ -204,7 +204,7 @@ t.test('two workers delete thousands of rows while payments are recorded', async
   const testAccount = await openTestAccount(t)
   const { accountId, backend } = testAccount
   const { database } = backend
-  const { id } = await testAccount.invoice()
+  const { id } = await testAccount.createInvoice()
   const row = { account_id: accountId, operation: 'createDebtor', fingerprint: 'f', body: '{}' }
   const created_at = new Date(backend.now.getTime() - 31 * DAY_MS).toISOString()
   await database.transaction(async (tx) => {

@@ -12,7 +12,7 @@ t.test('each change raises updated_at, even if the clock of the backend is behin
   const testAccount = await openTestAccount(t)
   const { backend } = testAccount
   const start = backend.now
-  const debtor = await testAccount.debtor()
+  const debtor = await testAccount.createDebtor()
   const pay = () =>
     testAccount.create('/api/v1/payments', { debtor_id: debtor.id, currency: 'EUR', amount: 1 })
   const read = () => testAccount.read(`/api/v1/debtors/${debtor.id}`)
@@ -34,7 +34,7 @@ t.test('each change raises updated_at, even if the clock of the backend is behin
 
 t.test('an event has the revision of its object, both in the object and beside the object', async (t) => {
   const { testAccount } = await startMailService(t)
-  const invoice = await testAccount.invoice()
+  const invoice = await testAccount.createInvoice()
   const pay = (amount: number) =>
     testAccount.create('/api/v1/payments', { invoice_id: invoice.id, currency: 'EUR', amount })
   await pay(1)
@@ -96,7 +96,7 @@ t.test(
         const testAccount = await shared.otherAccount()
         let now = new Date('2026-11-21T10:15:00.000Z')
         backend.now = now
-        const debtors = [await testAccount.debtor(), await testAccount.debtor(), await testAccount.debtor()]
+        const debtors = [await testAccount.createDebtor(), await testAccount.createDebtor(), await testAccount.createDebtor()]
         const copy = createSyncedCopy('debtors', 1, testAccount.get)
 
         async function apply({

@@ -13,9 +13,9 @@ async function openWithMode(t: Test, mode = 'oldest_first') {
   await testAccount.backend.database.transaction((tx) =>
     setApplyCredit(tx, testAccount.accountId, mode, actionContext),
   )
-  const { id: debtor_id } = await testAccount.debtor()
+  const { id: debtor_id } = await testAccount.createDebtor()
   const invoiceDue = (due_date: string, fields = {}) =>
-    testAccount.invoice({ debtor_id, issue_date: '2026-09-01', due_date, ...fields })
+    testAccount.createInvoice({ debtor_id, issue_date: '2026-09-01', due_date, ...fields })
   return { testAccount, debtor_id, invoiceDue }
 }
 

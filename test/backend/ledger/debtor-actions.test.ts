@@ -16,10 +16,10 @@ import { faultsOf } from '../../fixtures/contract/schema.ts'
 import { matches, rejectsWith } from '../../fixtures/matches.ts'
 
 async function openLedger(t: Test) {
-  const { testAccount, endpoint } = await openWebhooks(t)
+  const { testAccount, createEndpoint } = await openWebhooks(t)
   const { database } = testAccount.backend
   const { accountId } = testAccount
-  await endpoint('https://example.com/hook')
+  await createEndpoint('https://example.com/hook')
   const actionContext = () => ({ actor: OPERATOR, now: testAccount.backend.now })
   const perform = <T>(work: (tx: Transaction) => Promise<T>) => database.transaction(work)
   return {
@@ -64,11 +64,11 @@ async function openLedger(t: Test) {
 
 t.test('an edit changes the fields that it names, and causes one event', async (t) => {
   const ledger = await openLedger(t)
-  const before = await ledger.testAccount.debtor({
+  const before = await ledger.testAccount.createDebtor({
     address: { line1: 'Oudegracht 1', city: 'Utrecht', country: 'NL' },
     language: 'nl',
   })
-  await ledger.testAccount.invoice({ debtor_id: before.id })
+  await ledger.testAccount.createInvoice({ debtor_id: before.id })
   await ledger.edit(before.id, {
     name: ' Jansen B.V. ',
     line1: '',
@@ -106,7 +106,7 @@ t.test('an edit changes the fields that it names, and causes one event', async (
 
 t.test('every invalid field of an edit is reported, and nothing is changed', async (t) => {
   const ledger = await openLedger(t)
-  const { id } = await ledger.testAccount.debtor()
+  const { id } = await ledger.testAccount.createDebtor()
   const details = { name: '', email: 'nowhere', country: 'XX', timezone: 'Mars/Olympus' }
   const error: Json = await ledger.edit(id, details).catch((thrown: unknown) => thrown)
   t.strictSame(
@@ -115,7 +115,7 @@ t.test('every invalid field of an edit is reported, and nothing is changed', asy
   )
   t.strictSame(await ledger.audit(), [])
   await rejectsWith(t, ledger.edit('deb_none', { name: 'X' }), { code: 'not_found' })
-  const theirs = await (await ledger.testAccount.otherAccount()).debtor()
+  const theirs = await (await ledger.testAccount.otherAccount()).createDebtor()
   await rejectsWith(t, ledger.edit(theirs.id, { name: 'X' }), { code: 'not_found' })
 })
 
@@ -123,7 +123,7 @@ t.test(
   'a debtor whose mail bounced is still marked as bounced after a change of the address',
   async (t) => {
     const ledger = await openLedger(t)
-    const { id } = await ledger.testAccount.debtor({ email: null })
+    const { id } = await ledger.testAccount.createDebtor({ email: null })
     await ledger.edit(id, { email: 'ap@jansen.example' })
     matches(
       t,
@@ -149,9 +149,9 @@ t.test(
 
 t.test('chasing is paused until a time or indefinitely, and can be resumed', async (t) => {
   const ledger = await openLedger(t)
-  const invoice = await ledger.testAccount.invoice()
+  const invoice = await ledger.testAccount.createInvoice()
   const { debtor_id: id } = invoice
-  const message = await ledger.testAccount.message([invoice], {
+  const message = await ledger.testAccount.insertMessage([invoice], {
     status: 'awaiting_approval',
     approval_required: 1,
     approval_status: 'pending',
@@ -179,7 +179,7 @@ t.test('chasing is paused until a time or indefinitely, and can be resumed', asy
 
 t.test('an archived debtor is not chased, and can still pay', async (t) => {
   const ledger = await openLedger(t)
-  const invoice = await ledger.testAccount.invoice()
+  const invoice = await ledger.testAccount.createInvoice()
   const { debtor_id: id } = invoice
   await ledger.archive(id)
   await ledger.archive(id)

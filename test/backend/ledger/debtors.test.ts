@@ -72,7 +72,7 @@ t.test('only a name is required; null means omitted', async (t) => {
 
 t.test('a debtor of a demo account is sample data', async (t) => {
   const testAccount = await openTestAccount(t, { isDemo: true })
-  t.equal((await testAccount.debtor()).is_demo, true)
+  t.equal((await testAccount.createDebtor()).is_demo, true)
 })
 
 t.test('every invalid field is reported', async (t) => {
@@ -120,7 +120,7 @@ t.test('lengths are counted in code points, after normalization', async (t) => {
   matches(t, (await testAccount.post('/api/v1/debtors', { name: '👷'.repeat(201) })).json, {
     errors: [{ pointer: '/name', code: 'too_long' }],
   })
-  const debtor = await testAccount.debtor({ name: 'Zu\u0308rich' })
+  const debtor = await testAccount.createDebtor({ name: 'Zu\u0308rich' })
   t.equal(debtor.name, 'Z\u00fcrich')
 })
 
@@ -136,7 +136,7 @@ t.test('a currency without a minor unit is rejected with a specific code', async
 
 t.test('a duplicate external id is rejected with the id of the debtor that has it', async (t) => {
   const testAccount = await openTestAccount(t)
-  const first = await testAccount.debtor({ external_id: 'C-1' })
+  const first = await testAccount.createDebtor({ external_id: 'C-1' })
   const { status, json } = await testAccount.post('/api/v1/debtors', { name: 'b', external_id: 'C-1' })
   t.equal(status, 409)
   matches(t, json, { code: 'duplicate_external_id', existing_id: first.id })
@@ -146,8 +146,8 @@ t.test('a duplicate external id is rejected with the id of the debtor that has i
 
 t.test('malformed ids, unknown ids and ids of another account get the same response', async (t) => {
   const testAccount = await openTestAccount(t)
-  const foreign = await (await testAccount.otherAccount()).debtor()
-  const invoice = await testAccount.invoice()
+  const foreign = await (await testAccount.otherAccount()).createDebtor()
+  const invoice = await testAccount.createInvoice()
   const responses = await Promise.all(
     [
       'x',
@@ -171,12 +171,12 @@ t.test(
   async (t) => {
     const testAccount = await openTestAccount(t, { timezone: 'Pacific/Kiritimati' })
     testAccount.backend.now = new Date('2026-11-21T09:00:00Z')
-    const { id: debtor_id } = await testAccount.debtor()
+    const { id: debtor_id } = await testAccount.createDebtor()
     const terms = { debtor_id, issue_date: '2026-11-01' }
-    await testAccount.invoice({ ...terms, amount: 500, due_date: '2026-11-21' })
-    await testAccount.invoice({ ...terms, amount: 70, due_date: '2026-11-20' })
-    await testAccount.invoice({ ...terms, amount: 9, due_date: '2026-11-20', currency: 'KWD' })
-    await testAccount.invoice({ ...terms, amount: 1, status: 'draft' })
+    await testAccount.createInvoice({ ...terms, amount: 500, due_date: '2026-11-21' })
+    await testAccount.createInvoice({ ...terms, amount: 70, due_date: '2026-11-20' })
+    await testAccount.createInvoice({ ...terms, amount: 9, due_date: '2026-11-20', currency: 'KWD' })
+    await testAccount.createInvoice({ ...terms, amount: 1, status: 'draft' })
     await testAccount.create('/api/v1/payments', { debtor_id, amount: 30, currency: 'JPY' })
     const expected = [
       { currency: 'EUR', currency_exponent: 2, outstanding: 570, overdue: 70, unapplied: 0 },
@@ -200,10 +200,10 @@ t.test(
   'west of UTC, an invoice becomes overdue only at midnight in the account’s time zone',
   async (t) => {
     const testAccount = await openTestAccount(t, { timezone: 'Pacific/Niue' })
-    const { id: debtor_id } = await testAccount.debtor()
+    const { id: debtor_id } = await testAccount.createDebtor()
     const terms = { debtor_id, issue_date: '2026-11-01' }
-    await testAccount.invoice({ ...terms, amount: 500, due_date: '2026-11-20' })
-    await testAccount.invoice({ ...terms, amount: 70, due_date: '2026-11-19' })
+    await testAccount.createInvoice({ ...terms, amount: 500, due_date: '2026-11-20' })
+    await testAccount.createInvoice({ ...terms, amount: 70, due_date: '2026-11-19' })
     const overdueAt = async (now: string) => {
       testAccount.backend.now = new Date(now)
       return (await testAccount.read(`/api/v1/debtors/${debtor_id}`)).balances[0].overdue
@@ -215,13 +215,13 @@ t.test(
 
 t.test('a new invoice changes updated_at of its debtor; a draft does not', async (t) => {
   const testAccount = await openTestAccount(t)
-  const { id: debtor_id } = await testAccount.debtor()
+  const { id: debtor_id } = await testAccount.createDebtor()
   const updatedAt = async () => (await testAccount.read(`/api/v1/debtors/${debtor_id}`)).updated_at
   const created = await updatedAt()
   testAccount.backend.now = new Date('2026-11-22T00:00:00.000Z')
-  await testAccount.invoice({ debtor_id, status: 'draft' })
+  await testAccount.createInvoice({ debtor_id, status: 'draft' })
   t.equal(await updatedAt(), created)
-  await testAccount.invoice({ debtor_id })
+  await testAccount.createInvoice({ debtor_id })
   t.equal(await updatedAt(), '2026-11-22T00:00:00.000Z')
 })
 
@@ -229,8 +229,8 @@ t.test(
   'debtors are found by the beginning of their name, or by exact values of other fields',
   async (t) => {
     const testAccount = await openTestAccount(t)
-    await testAccount.debtor({ name: 'Ångström AB', email: 'A@x.example', external_id: '1' })
-    await testAccount.debtor({ name: 'Angel 100%', email: 'b@x.example' })
+    await testAccount.createDebtor({ name: 'Ångström AB', email: 'A@x.example', external_id: '1' })
+    await testAccount.createDebtor({ name: 'Angel 100%', email: 'b@x.example' })
     const names = async (query: string) =>
       (await testAccount.read(`/api/v1/debtors?${query}`)).data.map(({ name }: { name: string }) => name)
     t.strictSame(await names('q=%C3%A5NG'), ['Ångström AB'])

@@ -134,10 +134,10 @@ t.test(
 
     await fc.assert(
       fc.asyncProperty(arbitrarySteps, async (steps) => {
-        const debtor = await testAccount.debtor()
+        const debtor = await testAccount.createDebtor()
         const invoices: Json[] = []
         for (let index = 0; index < INVOICES; index++) {
-          invoices.push(await testAccount.invoice({ debtor_id: debtor.id, amount: 1000 }))
+          invoices.push(await testAccount.createInvoice({ debtor_id: debtor.id, amount: 1000 }))
         }
         const payments: string[] = []
         for (const step of steps) await perform(step, invoices, payments)

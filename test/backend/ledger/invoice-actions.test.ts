@@ -20,10 +20,10 @@ async function openLedger(t: Test) {
   const { testAccount } = webhooks
   const { database } = testAccount.backend
   const actionContext = () => ({ actor: OPERATOR, now: testAccount.backend.now })
-  await webhooks.endpoint('https://example.com/hook')
+  await webhooks.createEndpoint('https://example.com/hook')
   return {
     testAccount,
-    invoice: (fields?: object) => testAccount.invoice(fields),
+    createInvoice: (fields?: object) => testAccount.createInvoice(fields),
     read: (id: string): Promise<Json> => testAccount.read(`/api/v1/invoices/${id}`),
     pay: (invoice: Json, amount: number, fields: object = {}): Promise<Json> =>
       testAccount.create('/api/v1/payments', {
@@ -66,7 +66,7 @@ async function openLedger(t: Test) {
 
 t.test('a draft can be finalized once, and keeps its number and dates', async (t) => {
   const ledger = await openLedger(t)
-  const draft = await ledger.invoice({ status: 'draft' })
+  const draft = await ledger.createInvoice({ status: 'draft' })
   await ledger.events()
   await ledger.finalize(draft.id)
   const opened = await ledger.read(draft.id)
@@ -93,10 +93,10 @@ t.test('a draft can be finalized once, and keeps its number and dates', async (t
 
 t.test('an invoice without payments can be voided; afterwards it cannot be paid', async (t) => {
   const ledger = await openLedger(t)
-  const [open, partlyPaid] = [await ledger.invoice(), await ledger.invoice()]
-  const draft = await ledger.invoice({ status: 'draft' })
+  const [open, partlyPaid] = [await ledger.createInvoice(), await ledger.createInvoice()]
+  const draft = await ledger.createInvoice({ status: 'draft' })
   await ledger.pay(partlyPaid, 1000)
-  const message = await ledger.testAccount.message([open])
+  const message = await ledger.testAccount.insertMessage([open])
   await ledger.events()
   await ledger.perform('voidInvoice', open.id, 'Sent twice')
   await ledger.perform('voidInvoice', draft.id)
@@ -125,7 +125,7 @@ t.test('an invoice without payments can be voided; afterwards it cannot be paid'
 
 t.test('a written-off invoice is no longer chased, and can still be paid', async (t) => {
   const ledger = await openLedger(t)
-  const invoice = await ledger.invoice()
+  const invoice = await ledger.createInvoice()
   await ledger.pay(invoice, 1000)
   await ledger.perform('writeOffInvoice', invoice.id, 'Bankrupt')
   matches(t, await ledger.read(invoice.id), {
@@ -153,8 +153,8 @@ t.test('a written-off invoice is no longer chased, and can still be paid', async
 
 t.test('a dispute blocks reminders until it is resolved', async (t) => {
   const ledger = await openLedger(t)
-  const invoice = await ledger.invoice()
-  await ledger.testAccount.message([invoice], {
+  const invoice = await ledger.createInvoice()
+  await ledger.testAccount.insertMessage([invoice], {
     status: 'awaiting_approval',
     approval_required: 1,
     approval_status: 'pending',
@@ -199,7 +199,7 @@ t.test(
   async (t) => {
     const ledger = await openLedger(t)
     const chasingOf = async (id: string) => (await ledger.read(id)).chasing
-    const invoice = await ledger.invoice()
+    const invoice = await ledger.createInvoice()
     await ledger.perform('disputeInvoice', invoice.id, 'They say it never arrived')
     const payment = await ledger.pay(invoice, 10_000)
     matches(t, await chasingOf(invoice.id), { status: 'stopped', blocked_reason: null })
@@ -218,7 +218,7 @@ t.test(
 
 t.test('after a reversal the invoice is owed again, and a second reversal fails', async (t) => {
   const ledger = await openLedger(t)
-  const invoice = await ledger.invoice()
+  const invoice = await ledger.createInvoice()
   const first = await ledger.pay(invoice, 4000)
   const second = await ledger.pay(invoice, 7000, { allow_overpayment: true })
   t.equal((await ledger.read(invoice.id)).status, 'paid')
@@ -265,10 +265,10 @@ t.test(
   'an action without a reason, or on an invoice of another account, changes nothing',
   async (t) => {
     const ledger = await openLedger(t)
-    const invoice = await ledger.invoice()
+    const invoice = await ledger.createInvoice()
     const payment = await ledger.pay(invoice, 1000)
     const others = await ledger.testAccount.otherAccount()
-    const theirs = await others.invoice()
+    const theirs = await others.createInvoice()
     await ledger.events()
     const noReason = { code: 'validation_failed', members: { errors: [{ pointer: '/reason' }] } }
     await rejectsWith(t, ledger.perform('writeOffInvoice', invoice.id, ' '), noReason)

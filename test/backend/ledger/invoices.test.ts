@@ -7,7 +7,7 @@ const LINE = { description: 'Consultancy', unit_amount: 9500 }
 
 t.test('number, dates and status of an invoice have defaults', async (t) => {
   const testAccount = await openTestAccount(t)
-  const debtor = await testAccount.debtor({ payment_terms_days: 14 })
+  const debtor = await testAccount.createDebtor({ payment_terms_days: 14 })
   const response = await testAccount.post('/api/v1/invoices', {
     debtor_id: debtor.id,
     currency: 'jpy',
@@ -41,13 +41,13 @@ t.test('number, dates and status of an invoice have defaults', async (t) => {
 
 t.test('the account’s payment terms and time zone apply to a debtor that has none', async (t) => {
   const testAccount = await openTestAccount(t, { timezone: 'Pacific/Kiritimati' })
-  const invoice = await testAccount.invoice()
+  const invoice = await testAccount.createInvoice()
   matches(t, invoice, { issue_date: '2026-11-22', due_date: '2026-12-22' })
 })
 
 t.test('the amount is the sum of the lines, each rounded once, and of their taxes', async (t) => {
   const testAccount = await openTestAccount(t)
-  const invoice = await testAccount.invoice({
+  const invoice = await testAccount.createInvoice({
     line_items: [
       { ...LINE, quantity: '7.5', tax_amount: 14963 },
       { description: 'Discount', unit_amount: -5000, tax_amount: -1050, quantity: null },
@@ -67,7 +67,7 @@ t.test('the amount is the sum of the lines, each rounded once, and of their taxe
 
 t.test('an amount that is not the total of the lines is rejected with both figures', async (t) => {
   const testAccount = await openTestAccount(t)
-  const { id: debtor_id } = await testAccount.debtor()
+  const { id: debtor_id } = await testAccount.createDebtor()
   const body = { debtor_id, currency: 'EUR', amount: 9501, line_items: [LINE] }
   const { status, json } = await testAccount.post('/api/v1/invoices', body)
   t.equal(status, 422)
@@ -82,7 +82,7 @@ t.test('an amount that is not the total of the lines is rejected with both figur
 
 t.test('lines whose total is zero or too large are rejected', async (t) => {
   const testAccount = await openTestAccount(t)
-  const { id: debtor_id } = await testAccount.debtor()
+  const { id: debtor_id } = await testAccount.createDebtor()
   const cases = [
     [[{ ...LINE, unit_amount: 0 }], '/line_items'],
     [[LINE, { ...LINE, unit_amount: -9500 }], '/line_items'],
@@ -144,7 +144,7 @@ t.test('every invalid field is reported', async (t) => {
 
 t.test('an amount must be an integer in minor units', async (t) => {
   const testAccount = await openTestAccount(t)
-  const { id: debtor_id } = await testAccount.debtor()
+  const { id: debtor_id } = await testAccount.createDebtor()
   const outcomeOf = async (amount: string) => {
     const body = `{"debtor_id":"${debtor_id}","currency":"EUR","amount":${amount}}`
     const headers = { 'content-type': 'application/json' }
@@ -175,12 +175,12 @@ t.test('an invoice requires an amount or lines, and a debtor', async (t) => {
 
 t.test('a debtor is referenced by id or external id, and must belong to the account', async (t) => {
   const testAccount = await openTestAccount(t)
-  const debtor = await testAccount.debtor({ external_id: 'C-1' })
+  const debtor = await testAccount.createDebtor({ external_id: 'C-1' })
   t.equal(
-    (await testAccount.invoice({ debtor_external_id: 'C-1', debtor_id: null })).debtor_id,
+    (await testAccount.createInvoice({ debtor_external_id: 'C-1', debtor_id: null })).debtor_id,
     debtor.id,
   )
-  const foreign = await (await testAccount.otherAccount()).debtor({ external_id: 'C-2' })
+  const foreign = await (await testAccount.otherAccount()).createDebtor({ external_id: 'C-2' })
   for (const [name, value] of [
     ['debtor_id', foreign.id],
     ['debtor_id', 'nobody'],
@@ -217,7 +217,7 @@ t.test('violations of several business rules are reported together', async (t) =
 
 t.test('numbers and external ids are unique in the account', async (t) => {
   const testAccount = await openTestAccount(t)
-  const first = await testAccount.invoice({ number: '2026-1', external_id: 'x' })
+  const first = await testAccount.createInvoice({ number: '2026-1', external_id: 'x' })
   const body = { debtor_id: first.debtor_id, currency: 'EUR', amount: 1 }
   const byNumber = await testAccount.post('/api/v1/invoices', { ...body, number: '2026-1' })
   t.equal(byNumber.status, 409)
@@ -226,36 +226,36 @@ t.test('numbers and external ids are unique in the account', async (t) => {
   t.equal(byExternalId.status, 409)
   matches(t, byExternalId.json, { code: 'duplicate_external_id', existing_id: first.id })
   const others = await testAccount.otherAccount()
-  t.equal((await others.invoice({ number: '2026-1', external_id: 'x' })).number, '2026-1')
+  t.equal((await others.createInvoice({ number: '2026-1', external_id: 'x' })).number, '2026-1')
 })
 
 t.test('generated numbers skip numbers that the client has assigned', async (t) => {
   const testAccount = await openTestAccount(t)
-  const { id: debtor_id } = await testAccount.debtor()
+  const { id: debtor_id } = await testAccount.createDebtor()
   for (let number = 2; number <= 24; number++) {
-    await testAccount.invoice({ debtor_id, number: `INV-0000${String(number).padStart(2, '0')}` })
+    await testAccount.createInvoice({ debtor_id, number: `INV-0000${String(number).padStart(2, '0')}` })
   }
-  t.equal((await testAccount.invoice({ debtor_id })).number, 'INV-000001')
-  t.equal((await testAccount.invoice({ debtor_id })).number, 'INV-000025')
-  t.equal((await testAccount.invoice({ debtor_id })).number, 'INV-000026')
+  t.equal((await testAccount.createInvoice({ debtor_id })).number, 'INV-000001')
+  t.equal((await testAccount.createInvoice({ debtor_id })).number, 'INV-000025')
+  t.equal((await testAccount.createInvoice({ debtor_id })).number, 'INV-000026')
 })
 
 t.test('a rejected invoice does not use up a number', async (t) => {
   const testAccount = await openTestAccount(t)
-  const first = await testAccount.invoice({ external_id: 'x' })
+  const first = await testAccount.createInvoice({ external_id: 'x' })
   const body = { debtor_id: first.debtor_id, currency: 'EUR', amount: 1, external_id: 'x' }
   t.equal((await testAccount.post('/api/v1/invoices', body)).status, 409)
-  t.equal((await testAccount.invoice()).number, 'INV-000002')
+  t.equal((await testAccount.createInvoice()).number, 'INV-000002')
 })
 
 t.test(
   'overdue depends on the date in the account’s time zone; a draft is never overdue',
   async (t) => {
     const testAccount = await openTestAccount(t, { timezone: 'America/Los_Angeles' })
-    const { id: debtor_id } = await testAccount.debtor()
+    const { id: debtor_id } = await testAccount.createDebtor()
     const dates = { debtor_id, issue_date: '2026-11-01', due_date: '2026-11-20' }
-    const open = await testAccount.invoice(dates)
-    const draft = await testAccount.invoice({ ...dates, status: 'draft' })
+    const open = await testAccount.createInvoice(dates)
+    const draft = await testAccount.createInvoice({ ...dates, status: 'draft' })
     testAccount.backend.now = new Date('2026-11-21T07:59:00Z')
     matches(t, await testAccount.read(`/api/v1/invoices/${open.id}`), {
       is_overdue: false,
@@ -279,12 +279,12 @@ t.test(
   async (t) => {
     const testAccount = await openTestAccount(t, { timezone: 'Asia/Tokyo' })
     const { database } = testAccount.backend
-    const { id: debtor_id } = await testAccount.debtor()
+    const { id: debtor_id } = await testAccount.createDebtor()
     const created: { id: string; due_date: string }[] = []
     const create = async (days: readonly number[]) => {
       for (const day of days) {
         const dates = { issue_date: '2026-11-01', due_date: `2026-11-${day}` }
-        created.push(await testAccount.invoice({ debtor_id, ...dates }))
+        created.push(await testAccount.createInvoice({ debtor_id, ...dates }))
         testAccount.backend.now = new Date(testAccount.backend.now.getTime() + 1000)
       }
     }
@@ -334,8 +334,8 @@ t.test(
 
 t.test('invoices are found by each filter', async (t) => {
   const testAccount = await openTestAccount(t)
-  const a = await testAccount.invoice({ number: 'A', external_id: 'xa', due_date: '2026-12-01' })
-  const b = await testAccount.invoice({ number: 'B', currency: 'USD', status: 'draft' })
+  const a = await testAccount.createInvoice({ number: 'A', external_id: 'xa', due_date: '2026-12-01' })
+  const b = await testAccount.createInvoice({ number: 'B', currency: 'USD', status: 'draft' })
   const numbers = async (query: string) =>
     (await testAccount.read(`/api/v1/invoices?${query}`)).data.map(
       ({ number }: { number: string }) => number,
@@ -353,7 +353,7 @@ t.test('invoices are found by each filter', async (t) => {
 
 t.test('malformed ids, unknown ids and ids of another account get the same response', async (t) => {
   const testAccount = await openTestAccount(t)
-  const foreign = await (await testAccount.otherAccount()).invoice()
+  const foreign = await (await testAccount.otherAccount()).createInvoice()
   const texts = await Promise.all(
     ['x', 'inv_01M481X3DTFXGMXYBP2GD0M5P8', foreign.id].map(async (id) => {
       const headers = { 'x-request-id': 'same' }

@@ -6,15 +6,15 @@ t.test(
   'a payment cancels unsent messages about its invoice, and reports the messages that are being sent',
   async (t) => {
     const testAccount = await openTestAccount(t)
-    const paid = await testAccount.invoice()
-    const other = await testAccount.invoice({ debtor_id: paid.debtor_id })
+    const paid = await testAccount.createInvoice()
+    const other = await testAccount.createInvoice({ debtor_id: paid.debtor_id })
     const cancellable = ['scheduled', 'awaiting_approval', 'approved', 'queued'] as const
     const cancelled: string[] = []
-    for (const status of cancellable) cancelled.push(await testAccount.message([other, paid], { status }))
-    const sending = await testAccount.message([paid], { status: 'sending' })
-    const sent = await testAccount.message([paid], { status: 'sent' })
-    const inbound = await testAccount.message([paid], { status: 'received', direction: 'inbound' })
-    const aboutOther = await testAccount.message([other])
+    for (const status of cancellable) cancelled.push(await testAccount.insertMessage([other, paid], { status }))
+    const sending = await testAccount.insertMessage([paid], { status: 'sending' })
+    const sent = await testAccount.insertMessage([paid], { status: 'sent' })
+    const inbound = await testAccount.insertMessage([paid], { status: 'received', direction: 'inbound' })
+    const aboutOther = await testAccount.insertMessage([other])
     testAccount.backend.now = new Date('2026-11-22T00:00:00.000Z')
     const payment = await testAccount.create('/api/v1/payments', {
       invoice_id: paid.id,
@@ -38,17 +38,17 @@ t.test(
 
 t.test('a payment on account that covers no invoice cancels no messages', async (t) => {
   const testAccount = await openTestAccount(t)
-  const invoice = await testAccount.invoice()
-  await testAccount.message([invoice])
+  const invoice = await testAccount.createInvoice()
+  await testAccount.insertMessage([invoice])
   const body = { debtor_id: invoice.debtor_id, amount: 1, currency: 'EUR' }
   t.equal((await testAccount.create('/api/v1/payments', body)).effects.messages_cancelled, 0)
 })
 
 t.test('a message shows its recipient masked and its text without markup', async (t) => {
   const testAccount = await openTestAccount(t)
-  const invoice = await testAccount.invoice()
+  const invoice = await testAccount.createInvoice()
   const body = `<style>p { color: red }</style><p>Dear <b>Jansen</b>,</p>\n\n ${'word '.repeat(100)}`
-  await testAccount.message([invoice], {
+  await testAccount.insertMessage([invoice], {
     body,
     status: 'bounced',
     stage: 'final',
@@ -90,7 +90,7 @@ t.test('a message shows its recipient masked and its text without markup', async
 t.test('fields without a value are null', async (t) => {
   const testAccount = await openTestAccount(t)
   const empty = { stage: null, recipient: null, subject: null, body: null, amount_due: null }
-  await testAccount.message([await testAccount.invoice()], {
+  await testAccount.insertMessage([await testAccount.createInvoice()], {
     ...empty,
     currency: null,
     days_past_due: null,
@@ -114,9 +114,9 @@ t.test('fields without a value are null', async (t) => {
 
 t.test('telephone numbers are masked, and postal addresses are hidden', async (t) => {
   const testAccount = await openTestAccount(t)
-  const invoice = await testAccount.invoice()
-  await testAccount.message([invoice], { channel: 'sms', recipient: '+31612345678' })
-  await testAccount.message([invoice], { channel: 'letter', recipient: 'Keizersgracht 1, Amsterdam' })
+  const invoice = await testAccount.createInvoice()
+  await testAccount.insertMessage([invoice], { channel: 'sms', recipient: '+31612345678' })
+  await testAccount.insertMessage([invoice], { channel: 'letter', recipient: 'Keizersgracht 1, Amsterdam' })
   const { data } = await testAccount.read('/api/v1/messages?sort=created_at')
   t.strictSame(
     data.map(({ to }: { to: string }) => to),
@@ -126,10 +126,10 @@ t.test('telephone numbers are masked, and postal addresses are hidden', async (t
 
 t.test('messages are found by each filter', async (t) => {
   const testAccount = await openTestAccount(t)
-  const a = await testAccount.invoice()
-  const b = await testAccount.invoice()
-  const sms = await testAccount.message([a], { channel: 'sms', stage: 'firm', status: 'sending' })
-  const mail = await testAccount.message([a, b], { status: 'sent', sent_at: '2026-11-20T08:00:00.000Z' })
+  const a = await testAccount.createInvoice()
+  const b = await testAccount.createInvoice()
+  const sms = await testAccount.insertMessage([a], { channel: 'sms', stage: 'firm', status: 'sending' })
+  const mail = await testAccount.insertMessage([a, b], { status: 'sent', sent_at: '2026-11-20T08:00:00.000Z' })
   const ids = async (query: string) =>
     (await testAccount.read(`/api/v1/messages?${query}`)).data.map(({ id }: { id: string }) => id)
   t.strictSame(await ids('channel=sms'), [sms])

@@ -7,7 +7,7 @@ const PAYMENTS = '/api/v1/payments'
 
 t.test('a payment settles its invoice and reports its effects', async (t) => {
   const testAccount = await openTestAccount(t)
-  const invoice = await testAccount.invoice()
+  const invoice = await testAccount.createInvoice()
   testAccount.backend.now = new Date('2026-11-25T08:00:00.000Z')
   const response = await testAccount.post(
     PAYMENTS,
@@ -59,7 +59,7 @@ t.test('a payment settles its invoice and reports its effects', async (t) => {
 
 t.test('each partial payment pauses reminders for a week', async (t) => {
   const testAccount = await openTestAccount(t)
-  const { id: invoice_id } = await testAccount.invoice()
+  const { id: invoice_id } = await testAccount.createInvoice()
   await testAccount.create(PAYMENTS, { invoice_id, amount: 1, currency: 'EUR' })
   matches(t, await testAccount.read(`/api/v1/invoices/${invoice_id}`), {
     status: 'partially_paid',
@@ -78,8 +78,8 @@ t.test(
   'a payment can be allocated to several invoices; the surplus stays on account',
   async (t) => {
     const testAccount = await openTestAccount(t)
-    const a = await testAccount.invoice()
-    const b = await testAccount.invoice({ debtor_id: a.debtor_id })
+    const a = await testAccount.createInvoice()
+    const b = await testAccount.createInvoice({ debtor_id: a.debtor_id })
     const payment = await testAccount.create(PAYMENTS, {
       amount: 15_500,
       currency: 'EUR',
@@ -106,7 +106,7 @@ t.test(
 
 t.test('a payment on account has no allocations', async (t) => {
   const testAccount = await openTestAccount(t)
-  const { id: debtor_id } = await testAccount.debtor()
+  const { id: debtor_id } = await testAccount.createDebtor()
   const payment = await testAccount.create(PAYMENTS, { debtor_id, amount: 7, currency: 'JPY' })
   matches(t, payment, {
     debtor_id,
@@ -118,7 +118,7 @@ t.test('a payment on account has no allocations', async (t) => {
 
 t.test('a surplus is rejected, or kept on account if the caller allows it', async (t) => {
   const testAccount = await openTestAccount(t)
-  const { id: invoice_id } = await testAccount.invoice()
+  const { id: invoice_id } = await testAccount.createInvoice()
   const body = { invoice_id, amount: 10_001, currency: 'EUR' }
   const { status, json } = await testAccount.post(PAYMENTS, body)
   t.equal(status, 422)
@@ -146,8 +146,8 @@ t.test(
   'every allocation that exceeds its invoice is reported, or reduced if overpayment is allowed',
   async (t) => {
     const testAccount = await openTestAccount(t)
-    const a = await testAccount.invoice()
-    const b = await testAccount.invoice({ debtor_id: a.debtor_id })
+    const a = await testAccount.createInvoice()
+    const b = await testAccount.createInvoice({ debtor_id: a.debtor_id })
     const body = {
       amount: 30_000,
       currency: 'EUR',
@@ -171,7 +171,7 @@ t.test(
 
 t.test('a rejected payment changes nothing', async (t) => {
   const testAccount = await openTestAccount(t)
-  const a = await testAccount.invoice()
+  const a = await testAccount.createInvoice()
   await testAccount.create(PAYMENTS, { invoice_id: a.id, amount: 1, currency: 'EUR', external_id: 'x' })
   const before = (await testAccount.get(`/api/v1/invoices/${a.id}`)).text
   const body = { invoice_id: a.id, amount: 1, currency: 'EUR', external_id: 'x' }
@@ -183,7 +183,7 @@ t.test('a rejected payment changes nothing', async (t) => {
 
 t.test('allocations that exceed the payment, or repeat an invoice, are rejected', async (t) => {
   const testAccount = await openTestAccount(t)
-  const { id: invoice_id } = await testAccount.invoice()
+  const { id: invoice_id } = await testAccount.createInvoice()
   const beyond = { amount: 5, currency: 'EUR', allocations: [{ invoice_id, amount: 6 }] }
   matches(t, (await testAccount.post(PAYMENTS, beyond)).json, {
     code: 'allocation_exceeds_payment',
@@ -206,8 +206,8 @@ t.test('allocations that exceed the payment, or repeat an invoice, are rejected'
 t.test('a payment cannot be allocated to invoices of two debtors', async (t) => {
   const testAccount = await openTestAccount(t)
   const allocations = [
-    { invoice_id: (await testAccount.invoice()).id, amount: 1 },
-    { invoice_id: (await testAccount.invoice()).id, amount: 1 },
+    { invoice_id: (await testAccount.createInvoice()).id, amount: 1 },
+    { invoice_id: (await testAccount.createInvoice()).id, amount: 1 },
   ]
   matches(t, (await testAccount.post(PAYMENTS, { amount: 5, currency: 'EUR', allocations })).json, {
     code: 'validation_failed',
@@ -217,7 +217,7 @@ t.test('a payment cannot be allocated to invoices of two debtors', async (t) => 
 
 t.test('a currency other than the invoice’s is rejected, and the error names both', async (t) => {
   const testAccount = await openTestAccount(t)
-  const { id: invoice_id } = await testAccount.invoice()
+  const { id: invoice_id } = await testAccount.createInvoice()
   const { status, json } = await testAccount.post(PAYMENTS, { invoice_id, amount: 1, currency: 'USD' })
   t.equal(status, 422)
   matches(t, json, {
@@ -231,7 +231,7 @@ t.test('a currency other than the invoice’s is rejected, and the error names b
 t.test('a draft and a void invoice cannot be paid; a written-off one can', async (t) => {
   const testAccount = await openTestAccount(t)
   const setStatus = async (status: 'void' | 'written_off') => {
-    const { id } = await testAccount.invoice()
+    const { id } = await testAccount.createInvoice()
     await testAccount.backend.database.transaction((tx) =>
       tx
         .updateTable('invoices')
@@ -242,7 +242,7 @@ t.test('a draft and a void invoice cannot be paid; a written-off one can', async
     return id
   }
   for (const [status, id] of [
-    ['draft', (await testAccount.invoice({ status: 'draft' })).id],
+    ['draft', (await testAccount.createInvoice({ status: 'draft' })).id],
     ['void', await setStatus('void')],
   ]) {
     const response = await testAccount.post(PAYMENTS, { invoice_id: id, amount: 1, currency: 'EUR' })
@@ -261,8 +261,8 @@ t.test('a draft and a void invoice cannot be paid; a written-off one can', async
 
 t.test('invoices and debtors of other accounts are not found', async (t) => {
   const testAccount = await openTestAccount(t)
-  const own = await testAccount.invoice()
-  const foreign = await (await testAccount.otherAccount()).invoice()
+  const own = await testAccount.createInvoice()
+  const foreign = await (await testAccount.otherAccount()).createInvoice()
   const money = { amount: 5, currency: 'EUR' }
   for (const invoice_id of [foreign.id, 'x', own.debtor_id]) {
     const { status, json } = await testAccount.post(PAYMENTS, { ...money, invoice_id })
@@ -282,7 +282,7 @@ t.test('invoices and debtors of other accounts are not found', async (t) => {
 
 t.test('received_on is between 2000 and tomorrow in the account’s time zone', async (t) => {
   const testAccount = await openTestAccount(t, { timezone: 'Pacific/Kiritimati' })
-  const { id: debtor_id } = await testAccount.debtor()
+  const { id: debtor_id } = await testAccount.createDebtor()
   const receivedOn = async (received_on: string) => {
     const response = await testAccount.post(PAYMENTS, {
       debtor_id,
@@ -345,7 +345,7 @@ t.test(
 
 t.test('payments are found by each filter', async (t) => {
   const testAccount = await openTestAccount(t)
-  const invoice = await testAccount.invoice()
+  const invoice = await testAccount.createInvoice()
   const body = { invoice_id: invoice.id, amount: 1, currency: 'EUR', received_on: '2026-11-01' }
   const a = await testAccount.create(PAYMENTS, { ...body, external_id: 'x' })
   const b = await testAccount.create(PAYMENTS, {

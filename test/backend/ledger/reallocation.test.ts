@@ -16,8 +16,8 @@ async function openLedger(t: Test) {
   const { accountId } = testAccount
   const { database } = testAccount.backend
   const actionContext = () => ({ actor: OPERATOR, now: testAccount.backend.now })
-  await webhooks.endpoint('https://example.com/hook')
-  const debtor = await testAccount.debtor()
+  await webhooks.createEndpoint('https://example.com/hook')
+  const debtor = await testAccount.createDebtor()
   const pay = async (fields: object): Promise<Json> => {
     const { id } = await testAccount.create('/api/v1/payments', { currency: 'EUR', ...fields })
     return payment(id)
@@ -31,8 +31,8 @@ async function openLedger(t: Test) {
     debtor,
     pay,
     payment,
-    invoice: (fields: object = {}): Promise<Json> =>
-      testAccount.invoice({ debtor_id: debtor.id, ...fields }),
+    createInvoice: (fields: object = {}): Promise<Json> =>
+      testAccount.createInvoice({ debtor_id: debtor.id, ...fields }),
     read: (id: string): Promise<Json> => testAccount.read(`/api/v1/invoices/${id}`),
     balances: async () => (await testAccount.read(`/api/v1/debtors/${debtor.id}`)).balances,
     allocate: (id: string, ...amounts: readonly (readonly [Json, number])[]) => {
@@ -95,9 +95,9 @@ async function openLedger(t: Test) {
 
 t.test('money on account is allocated to several invoices', async (t) => {
   const ledger = await openLedger(t)
-  const [one, two] = [await ledger.invoice(), await ledger.invoice({ amount: 4000 })]
+  const [one, two] = [await ledger.createInvoice(), await ledger.createInvoice({ amount: 4000 })]
   const before = await ledger.pay({ debtor_id: ledger.debtor.id, amount: 12_000 })
-  const scheduledMessage = await ledger.testAccount.message([two])
+  const scheduledMessage = await ledger.testAccount.insertMessage([two])
   await ledger.events()
   const { effects } = await ledger.allocate(before.id, [one, 7000], [two, 4000])
   const after = await ledger.payment(before.id)
@@ -147,7 +147,7 @@ t.test('money on account is allocated to several invoices', async (t) => {
 
 t.test('a further allocation of a payment to the same invoice is added to the first', async (t) => {
   const ledger = await openLedger(t)
-  const invoice = await ledger.invoice()
+  const invoice = await ledger.createInvoice()
   const { id } = await ledger.pay({
     allocations: [{ invoice_id: invoice.id, amount: 2000 }],
     amount: 9000,
@@ -162,11 +162,11 @@ t.test('a further allocation of a payment to the same invoice is added to the fi
 
 t.test('an impossible allocation is rejected and changes nothing', async (t) => {
   const ledger = await openLedger(t)
-  const invoice = await ledger.invoice()
-  const draft = await ledger.invoice({ status: 'draft' })
-  const dollars = await ledger.invoice({ currency: 'USD' })
-  const other = await ledger.testAccount.invoice()
-  const foreign = await (await ledger.testAccount.otherAccount()).invoice()
+  const invoice = await ledger.createInvoice()
+  const draft = await ledger.createInvoice({ status: 'draft' })
+  const dollars = await ledger.createInvoice({ currency: 'USD' })
+  const other = await ledger.testAccount.createInvoice()
+  const foreign = await (await ledger.testAccount.otherAccount()).createInvoice()
   const { id } = await ledger.pay({ debtor_id: ledger.debtor.id, amount: 12_000 })
   const rejected = [
     [[[invoice, 10_001]], 'payment_exceeds_balance'],
@@ -214,7 +214,7 @@ t.test(
   'after an allocation is taken back, the money is on account and the invoice is owed',
   async (t) => {
     const ledger = await openLedger(t)
-    const [one, two] = [await ledger.invoice(), await ledger.invoice({ amount: 4000 })]
+    const [one, two] = [await ledger.createInvoice(), await ledger.createInvoice({ amount: 4000 })]
     const before = await ledger.pay({
       amount: 14_000,
       allocations: [
@@ -264,7 +264,7 @@ t.test(
 
 t.test('of two concurrent allocations of the same money, one is rejected', async (t) => {
   const ledger = await openLedger(t)
-  const [one, two] = [await ledger.invoice(), await ledger.invoice()]
+  const [one, two] = [await ledger.createInvoice(), await ledger.createInvoice()]
   const { id } = await ledger.pay({ debtor_id: ledger.debtor.id, amount: 10_000 })
   const outcomes = await Promise.allSettled([
     ledger.allocate(id, [one, 10_000]),
@@ -280,7 +280,7 @@ t.test('of two concurrent allocations of the same money, one is rejected', async
 
 t.test('credits reduce the amount due, down to zero', async (t) => {
   const ledger = await openLedger(t)
-  const invoice = await ledger.invoice()
+  const invoice = await ledger.createInvoice()
   await ledger.events()
   await ledger.credit(invoice, 2500)
   const partly = await ledger.read(invoice.id)
@@ -335,7 +335,7 @@ t.test('credits reduce the amount due, down to zero', async (t) => {
 
 t.test('a credit cannot exceed the amount due', async (t) => {
   const ledger = await openLedger(t)
-  const invoice = await ledger.invoice()
+  const invoice = await ledger.createInvoice()
   await ledger.pay({ invoice_id: invoice.id, amount: 4000 })
   await rejectsWith(t, ledger.credit(invoice, 6001), {
     code: 'validation_failed',
@@ -356,6 +356,6 @@ t.test('a credit cannot exceed the amount due', async (t) => {
   ])
   t.strictSame(outcomes.map(({ status }) => status).toSorted(), ['fulfilled', 'rejected'])
   matches(t, await ledger.read(invoice.id), { amount_credited: 4000, amount_due: 2000 })
-  const draft = await ledger.invoice({ status: 'draft' })
+  const draft = await ledger.createInvoice({ status: 'draft' })
   await rejectsWith(t, ledger.credit(draft, 1), { code: 'invoice_state_conflict' })
 })

@@ -17,8 +17,8 @@ import { type TestAccount, openTestAccount } from '../../fixtures/accounts/test-
 const TODAY = '2026-11-21'
 const NOTHING_DUE = { amount: 0, invoices: 0 }
 
-const invoice = (testAccount: TestAccount, debtor_id: string, due_date: string, amount: number, more = {}) =>
-  testAccount.invoice({ debtor_id, issue_date: '2026-01-01', due_date, amount, ...more })
+const createInvoice = (testAccount: TestAccount, debtor_id: string, due_date: string, amount: number, more = {}) =>
+  testAccount.createInvoice({ debtor_id, issue_date: '2026-01-01', due_date, amount, ...more })
 
 t.test('the amounts due by age reflect every change of an invoice', async (t) => {
   const testAccount = await openTestAccount(t)
@@ -30,15 +30,15 @@ t.test('the amounts due by age reflect every change of an invoice', async (t) =>
     return readDueByAge(database.read, accountId, TODAY)
   }
   t.strictSame(await ages(), [])
-  const { id: debtor } = await testAccount.debtor({ email: 'ap@x.example' })
-  await invoice(testAccount, debtor, TODAY, 1)
-  const late = await invoice(testAccount, debtor, '2026-11-20', 20)
-  await invoice(testAccount, debtor, '2026-10-22', 300)
-  await invoice(testAccount, debtor, '2026-10-21', 4_000)
-  await invoice(testAccount, debtor, '2026-09-21', 50_000)
-  const oldest = await invoice(testAccount, debtor, '2026-08-22', 600_000)
-  await invoice(testAccount, debtor, '2026-03-01', 7, { currency: 'JPY' })
-  const draft = await invoice(testAccount, debtor, '2026-11-30', 80, { status: 'draft' })
+  const { id: debtor } = await testAccount.createDebtor({ email: 'ap@x.example' })
+  await createInvoice(testAccount, debtor, TODAY, 1)
+  const late = await createInvoice(testAccount, debtor, '2026-11-20', 20)
+  await createInvoice(testAccount, debtor, '2026-10-22', 300)
+  await createInvoice(testAccount, debtor, '2026-10-21', 4_000)
+  await createInvoice(testAccount, debtor, '2026-09-21', 50_000)
+  const oldest = await createInvoice(testAccount, debtor, '2026-08-22', 600_000)
+  await createInvoice(testAccount, debtor, '2026-03-01', 7, { currency: 'JPY' })
+  const draft = await createInvoice(testAccount, debtor, '2026-11-30', 80, { status: 'draft' })
   const total = (amount: number, invoices: number) => ({ amount, invoices })
   const yen = {
     currency: 'JPY',
@@ -94,9 +94,9 @@ t.test(
       ['Middle', null, 200],
       ['Nothing', null, 0],
     ] as const) {
-      const debtor = await testAccount.debtor({ name, email })
+      const debtor = await testAccount.createDebtor({ name, email })
       ids.push(debtor.id)
-      if (amount > 0) await invoice(testAccount, debtor.id, '2026-11-01', amount)
+      if (amount > 0) await createInvoice(testAccount, debtor.id, '2026-11-01', amount)
     }
     const [, large, middle] = ids
     await updateTotalsOf(database, accountId)
@@ -121,11 +121,11 @@ t.test(
     const testAccount = await openTestAccount(t)
     const { accountId, backend } = testAccount
     const { database } = backend
-    const { id } = await testAccount.debtor({
+    const { id } = await testAccount.createDebtor({
       ...{ name: 'Jansen & O’Brien Bouw B.V.', email: 'Facturen@jansen.example' },
       ...{ external_id: 'C-1002', address: { line1: 'Gracht 1', city: 'Den Haag', country: 'NL' } },
     })
-    await testAccount.debtor({ name: 'Jansen Installaties' })
+    await testAccount.createDebtor({ name: 'Jansen Installaties' })
     const others = await testAccount.otherAccount()
     await updateAllTotals(database)
     const find = async (text: string) =>
@@ -148,8 +148,8 @@ t.test(
 t.test('one update processes all changes of a debtor', async (t) => {
   const testAccount = await openTestAccount(t)
   const { database } = testAccount.backend
-  const { id } = await testAccount.debtor()
-  await invoice(testAccount, id, TODAY, 500)
+  const { id } = await testAccount.createDebtor()
+  await createInvoice(testAccount, id, TODAY, 500)
   const change = { account_id: testAccount.accountId, debtor_id: id }
   await database.transaction((tx) =>
     tx

@@ -14,10 +14,10 @@ import { complaint, deliveryReport, reply } from '../../fixtures/servers/inbound
 const EMAIL = 'ap@jansen.nl'
 
 async function createSentReminder({ testAccount }: MailService, overrides: Partial<MessageRow> = {}) {
-  const debtor = await testAccount.debtor({ email: EMAIL })
-  const invoice = await testAccount.invoice({ debtor_id: debtor.id })
+  const debtor = await testAccount.createDebtor({ email: EMAIL })
+  const invoice = await testAccount.createInvoice({ debtor_id: debtor.id })
   const sent_at = testAccount.backend.now.toISOString()
-  const id = await testAccount.message([invoice], {
+  const id = await testAccount.insertMessage([invoice], {
     status: 'sent',
     recipient: EMAIL,
     sent_at,
@@ -35,8 +35,8 @@ t.test('a hard bounce stops reminders to the bounced address, and to no other', 
   const service = await startMailService(t)
   const { testAccount, post } = service
   const { debtor, id } = await createSentReminder(service)
-  const sameAddress = await testAccount.debtor({ email: EMAIL })
-  const other = await testAccount.debtor({ email: 'info@jansen.nl' })
+  const sameAddress = await testAccount.createDebtor({ email: EMAIL })
+  const other = await testAccount.createDebtor({ email: 'info@jansen.nl' })
   matches(t, await post(deliveryReport({ messageId: id })), {
     status: 200,
     json: { kind: 'bounce', message_id: id },

@@ -226,9 +226,9 @@ t.test(
     const service = await startMailService(t, smtp.url)
     const { testAccount } = service
     await createUserIn(testAccount.backend, service.accountId, 'ada@acme.nl', 'admin')
-    const invoice = await testAccount.invoice()
+    const invoice = await testAccount.createInvoice()
     const receiveReply = async (body: string) => {
-      const id = await testAccount.message([invoice], { status: 'sent' })
+      const id = await testAccount.insertMessage([invoice], { status: 'sent' })
       await service.post(reply(id, { body }))
       await service.sendNotices()
     }

@@ -11,7 +11,7 @@ const ONE_CLICK = { headers: FORM, body: 'List-Unsubscribe=One-Click' }
 
 t.test('GET changes nothing, because mail scanners open links', async (t) => {
   const { testAccount, request, unsubscribePathOf } = await startMailService(t)
-  const debtor = await testAccount.debtor({ email: 'ap@jansen.nl', language: 'nl-BE' })
+  const debtor = await testAccount.createDebtor({ email: 'ap@jansen.nl', language: 'nl-BE' })
   const path = unsubscribePathOf('ap@jansen.nl')
   const page = await request('GET', path)
   matches(t, page, {
@@ -38,8 +38,8 @@ t.test(
   'a one-click request of a mail program unsubscribes, without a cookie or a form token',
   async (t) => {
     const { testAccount, request, unsubscribePathOf, auditActions } = await startMailService(t)
-    const first = await testAccount.debtor({ email: 'ap@jansen.nl', external_id: '1' })
-    const second = await testAccount.debtor({ email: 'ap@jansen.nl', external_id: '2' })
+    const first = await testAccount.createDebtor({ email: 'ap@jansen.nl', external_id: '1' })
+    const second = await testAccount.createDebtor({ email: 'ap@jansen.nl', external_id: '2' })
     const path = unsubscribePathOf('ap@jansen.nl')
     const clicked = await request('POST', path, ONE_CLICK)
     matches(t, clicked, { status: 200, text: /Reminders are stopped/ })
@@ -55,9 +55,9 @@ t.test(
         chasing: { status: 'active' },
       })
     }
-    const later = await testAccount.debtor({ email: 'AP@jansen.nl', external_id: '3' })
+    const later = await testAccount.createDebtor({ email: 'AP@jansen.nl', external_id: '3' })
     t.equal(later.contactability.email, 'unsubscribed', 'even for a debtor that is created later')
-    const other = await testAccount.debtor({ email: 'info@jansen.nl' })
+    const other = await testAccount.createDebtor({ email: 'info@jansen.nl' })
     t.equal(other.contactability.email, 'ok')
     t.strictSame(await auditActions('address.'), ['address.unsubscribed'])
   },
@@ -65,7 +65,7 @@ t.test(
 
 t.test('a recipient can resume reminders', async (t) => {
   const { testAccount, request, unsubscribePathOf } = await startMailService(t)
-  const debtor = await testAccount.debtor({ email: 'ap@jansen.nl', language: 'de' })
+  const debtor = await testAccount.createDebtor({ email: 'ap@jansen.nl', language: 'de' })
   const path = unsubscribePathOf('ap@jansen.nl')
   await request('POST', path, ONE_CLICK)
   const resumed = await request('POST', path, { headers: FORM, body: 'wish=resume' })
@@ -110,7 +110,7 @@ t.test('unsubscribing ignores the case of the address', async (t) => {
   const { testAccount, request, unsubscribePathOf } = await startMailService(t)
   const ids = []
   for (const email of ['Case.Person@jansen.nl', 'case.person@jansen.nl', 'CASE.person@jansen.nl']) {
-    ids.push((await testAccount.debtor({ email })).id)
+    ids.push((await testAccount.createDebtor({ email })).id)
   }
   t.equal(
     (await request('POST', unsubscribePathOf('case.person@jansen.nl'), ONE_CLICK)).status,

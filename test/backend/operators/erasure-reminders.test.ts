@@ -26,9 +26,9 @@ t.test(
     const { testAccount } = service
     const { backend, accountId } = testAccount
     const { database } = backend
-    const debtor = await testAccount.debtor({ name: 'Jan Jansen', email: 'ap@jansen.nl' })
+    const debtor = await testAccount.createDebtor({ name: 'Jan Jansen', email: 'ap@jansen.nl' })
     const invoice = { debtor_id: debtor.id, issue_date: '2026-11-01', due_date: '2026-11-02' }
-    await testAccount.invoice(invoice)
+    await testAccount.createInvoice(invoice)
     const sent: Mail[] = []
     const deps = {
       database,

@@ -47,7 +47,7 @@ async function fillLedger(testAccount: TestAccount, debtor: Json): Promise<Ledge
   const text = { notes: `for ${CANARY}`, metadata: { contact: CANARY } }
   const link = { payment_url: `https://pay.example/${CANARY}` }
   const invoice = { debtor_id: debtor.id, ...text, ...link }
-  const [paid, open] = [await testAccount.invoice(invoice), await testAccount.invoice(invoice)]
+  const [paid, open] = [await testAccount.createInvoice(invoice), await testAccount.createInvoice(invoice)]
   const transfer = { reference: `${CANARY} INV`, metadata: { payer: CANARY } }
   const payment = { invoice_id: paid.id, currency: 'EUR', amount: 10_000, ...transfer }
   await testAccount.create('/api/v1/payments', payment)
@@ -57,8 +57,8 @@ async function fillLedger(testAccount: TestAccount, debtor: Json): Promise<Ledge
     body: `Dear ${CANARY}, your invoice is due.`,
     suppression_detail: `${CANARY} refused`,
   }
-  await testAccount.message([paid], { status: 'sent', sent_at: backend.now.toISOString(), ...texts })
-  const message = await testAccount.message([open], { status: 'scheduled', ...texts })
+  await testAccount.insertMessage([paid], { status: 'sent', sent_at: backend.now.toISOString(), ...texts })
+  const message = await testAccount.insertMessage([open], { status: 'scheduled', ...texts })
   const created_at = backend.now.toISOString()
   const ids = { account_id: accountId, message_id: message }
   await backend.database.transaction(async (tx) => {
@@ -128,8 +128,8 @@ t.test('after an erasure no table contains personal data, and amounts are unchan
   const receiver = await startReceiver(t, {
     respond: ({ body }, res) => void res.writeHead(200, { 'x-echo': CANARY }).end(body),
   })
-  await webhooks.endpoint(receiver.url)
-  const { debtor, paid, open, message } = await fillLedger(testAccount, await testAccount.debtor(debtorBody))
+  await webhooks.createEndpoint(receiver.url)
+  const { debtor, paid, open, message } = await fillLedger(testAccount, await testAccount.createDebtor(debtorBody))
   const worker = webhooks.startWorker()
   await webhooks.untilAll(({ status }) => status === 'delivered', 'all events are delivered')
   // Otherwise the worker would also record the response to the event about the erasure.
@@ -183,8 +183,8 @@ t.test('after an erasure no table contains personal data, and amounts are unchan
 t.test('an erasure is audited and reported as an event, without the personal data', async (t) => {
   const webhooks = await openWebhooks(t)
   const { testAccount } = webhooks
-  const debtor = await testAccount.debtor(debtorBody)
-  await webhooks.endpoint('https://receiver.example/', [
+  const debtor = await testAccount.createDebtor(debtorBody)
+  await webhooks.createEndpoint('https://receiver.example/', [
     'debtor.updated',
     'debtor.contactability_changed',
   ])
@@ -232,7 +232,7 @@ t.test('after an erasure, a repeated write is a replay without personal data', a
 t.test('a repeated erasure erases only personal data that was added since the first one', async (t) => {
   const testAccount = await openTestAccount(t)
   const { database } = testAccount.backend
-  const { debtor, open } = await fillLedger(testAccount, await testAccount.debtor(debtorBody))
+  const { debtor, open } = await fillLedger(testAccount, await testAccount.createDebtor(debtorBody))
   const { debtor: first } = await erase(testAccount, debtor.id)
   testAccount.backend.now = new Date(testAccount.backend.now.getTime() + 60_000)
   const second = await erase(testAccount, debtor.id)
@@ -253,8 +253,8 @@ t.test('a repeated erasure erases only personal data that was added since the fi
 t.test('an unsubscribed former address of the debtor is erased too', async (t) => {
   const testAccount = await openTestAccount(t)
   const { database } = testAccount.backend
-  const debtor = await testAccount.debtor({ email: 'Former@customer.example' })
-  await testAccount.message([await testAccount.invoice({ debtor_id: debtor.id })], {
+  const debtor = await testAccount.createDebtor({ email: 'Former@customer.example' })
+  await testAccount.insertMessage([await testAccount.createInvoice({ debtor_id: debtor.id })], {
     recipient: 'Former@customer.example',
   })
   const suppressed = { accountId: testAccount.accountId, detail: null, messageId: null }
@@ -277,11 +277,11 @@ t.test('an erasure does not change the records of other debtors', async (t) => {
   const testAccount = await openTestAccount(t)
   const email = 'shared@customer.example'
   const [erasedDebtor, other] = [
-    await testAccount.debtor({ email }),
-    await testAccount.debtor({ email, name: 'Other' }),
+    await testAccount.createDebtor({ email }),
+    await testAccount.createDebtor({ email, name: 'Other' }),
   ]
   const { data: messages } = await (async () => {
-    await testAccount.message([await testAccount.invoice({ debtor_id: other.id })])
+    await testAccount.insertMessage([await testAccount.createInvoice({ debtor_id: other.id })])
     return testAccount.read('/api/v1/messages')
   })()
   const created_at = testAccount.backend.now.toISOString()
@@ -303,7 +303,7 @@ t.test('an erasure does not change the records of other debtors', async (t) => {
 
 t.test('an unknown debtor and an empty reason are rejected', async (t) => {
   const testAccount = await openTestAccount(t)
-  const { id } = await testAccount.debtor()
+  const { id } = await testAccount.createDebtor()
   await rejectsWith(t, erase(testAccount, 'deb_none'), { code: 'not_found' })
   await rejectsWith(t, erase(testAccount, id, '  '), { code: 'validation_failed' })
   t.equal((await testAccount.read(`/api/v1/debtors/${id}`)).erased_at, null)
@@ -316,10 +316,10 @@ t.test(
     const testAccount = await openTestAccount(t)
     const { database } = testAccount.backend
     const path = join(t.testdirName, 'test.db')
-    const debtor = await testAccount.debtor(debtorBody)
+    const debtor = await testAccount.createDebtor(debtorBody)
     await fillLedger(testAccount, debtor)
     // These rows make SQLite split and merge pages, which can leave old bytes in free space.
-    for (let n = 0; n < 60; n += 1) await testAccount.invoice({ notes: 'x'.repeat(1500) })
+    for (let n = 0; n < 60; n += 1) await testAccount.createInvoice({ notes: 'x'.repeat(1500) })
     await database.emptyLog()
     const readFiles = () =>
       ['', '-wal'].map((suffix) => readFileSync(path + suffix, 'latin1')).join('')

@@ -36,9 +36,9 @@ t.test('an export has every row of the account and none of another account', asy
   const testAccount = await openTestAccount(t)
   const others = await testAccount.otherAccount()
   for (const owner of [testAccount, others]) {
-    const { id } = await owner.invoice({ metadata: { erp: '7' } })
+    const { id } = await owner.createInvoice({ metadata: { erp: '7' } })
     await owner.create('/api/v1/payments', { invoice_id: id, currency: 'EUR', amount: 500 })
-    await owner.message([await owner.invoice()])
+    await owner.insertMessage([await owner.createInvoice()])
   }
   const lines = await exportOf(testAccount)
   const [first] = lines
@@ -68,9 +68,9 @@ t.test('no secret is exported', async (t) => {
 
 t.test('an export has the rows of one instant, even if rows are added meanwhile', async (t) => {
   const testAccount = await openTestAccount(t)
-  await testAccount.debtor()
+  await testAccount.createDebtor()
   const lines = await exportOf(testAccount, async () => {
-    await testAccount.debtor()
+    await testAccount.createDebtor()
   })
   t.equal(rowsOf(lines, 'debtors').length, 1)
   t.equal(rowsOf(await exportOf(testAccount), 'debtors').length, 2)
@@ -78,7 +78,7 @@ t.test('an export has the rows of one instant, even if rows are added meanwhile'
 
 t.test('an account with many rows is exported completely, in the order of ids', async (t) => {
   const testAccount = await openTestAccount(t)
-  const { id } = await testAccount.debtor()
+  const { id } = await testAccount.createDebtor()
   const { database } = testAccount.backend
   const first = await database.read.selectFrom('debtors').selectAll().executeTakeFirstOrThrow()
   const copies = Array.from({ length: 1200 }, (_, n) => {

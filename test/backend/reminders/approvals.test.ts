@@ -14,7 +14,7 @@ import { type Engine, startEngine } from '../../fixtures/reminders/engine.ts'
 /** Starts on a Tuesday morning, with an invoice whose firm reminder waits for approval. */
 async function startWithApproval(t: Parameters<typeof startEngine>[0]) {
   const engine = await startEngine(t)
-  const invoice = await engine.invoice('2026-11-01')
+  const invoice = await engine.createInvoice('2026-11-01')
   await engine.planAndSendAt('2026-11-04T08:00:00.000Z')
   await engine.planAndSendAt('2026-11-11T08:00:00.000Z')
   await engine.planAndSendAt('2026-11-24T08:00:00.000Z')
@@ -105,7 +105,7 @@ t.test('an approval is decided once', async (t) => {
 t.test('a reminder whose text is not written yet cannot be approved', async (t) => {
   // Regression: the error said that the reminder awaited no decision, because its approval was pending.
   const engine = await startEngine(t)
-  await engine.invoice('2026-11-01')
+  await engine.createInvoice('2026-11-01')
   await engine.planAndSendAt('2026-11-04T08:00:00.000Z')
   await engine.planAndSendAt('2026-11-11T08:00:00.000Z')
   await engine.plan('2026-11-24T08:00:00.000Z')

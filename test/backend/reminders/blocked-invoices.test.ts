@@ -50,7 +50,7 @@ for (const [amounts, payments] of [
   t.test(`an invoice stays blocked as history after ${payments} reversed`, async (t) => {
     const engine = await startEngine(t)
     engine.testAccount.backend.now = new Date('2026-11-24T06:00:00.000Z')
-    const invoice = await engine.invoice('2026-11-01', { chase_if_overdue: false })
+    const invoice = await engine.createInvoice('2026-11-01', { chase_if_overdue: false })
     await payAndReverse(engine, invoice, amounts)
     t.strictSame(await chasingOf(engine, invoice), ['stopped', 'history'])
     await engine.planAndSendAt('2026-11-24T08:00:00.000Z')
@@ -63,7 +63,7 @@ for (const [amounts, payments] of [
 
   t.test(`a rejection stays in force after ${payments} reversed`, async (t) => {
     const engine = await startEngine(t)
-    const invoice = await engine.invoice('2026-11-01')
+    const invoice = await engine.createInvoice('2026-11-01')
     await engine.planAndSendAt('2026-11-04T08:00:00.000Z')
     await engine.planAndSendAt('2026-11-11T08:00:00.000Z')
     await engine.planAndSendAt('2026-11-24T08:00:00.000Z')
@@ -83,7 +83,7 @@ t.test(
     const engine = await startEngine(t)
     const { testAccount, deps } = engine
     testAccount.backend.now = new Date('2026-11-24T06:00:00.000Z')
-    const draft = await engine.invoice('2026-11-01', { status: 'draft', chase_if_overdue: false })
+    const draft = await engine.createInvoice('2026-11-01', { status: 'draft', chase_if_overdue: false })
     await testAccount.backend.database.transaction((tx) =>
       finalizeInvoice(tx, testAccount.accountId, draft.id, { actor: OPERATOR, now: deps.clock() }),
     )
@@ -121,7 +121,7 @@ for (const isPaid of [false, true]) {
   t.test(`an invoice stays blocked as history after a dispute${during}`, async (t) => {
     const engine = await startEngine(t)
     engine.testAccount.backend.now = new Date('2026-11-24T06:00:00.000Z')
-    const invoice = await engine.invoice('2026-11-01', { chase_if_overdue: false })
+    const invoice = await engine.createInvoice('2026-11-01', { chase_if_overdue: false })
     await dispute(engine, invoice)
     await payDuringDispute(engine, invoice)
     t.strictSame(await chasingOf(engine, invoice), ['paused', 'disputed'])
@@ -136,7 +136,7 @@ for (const isPaid of [false, true]) {
 
   t.test(`a rejection stays in force after a dispute${during}`, async (t) => {
     const engine = await startEngine(t)
-    const invoice = await engine.invoice('2026-11-01')
+    const invoice = await engine.createInvoice('2026-11-01')
     await engine.planAndSendAt('2026-11-04T08:00:00.000Z')
     await engine.planAndSendAt('2026-11-11T08:00:00.000Z')
     await engine.planAndSendAt('2026-11-24T08:00:00.000Z')
@@ -156,7 +156,7 @@ t.test('a dispute neither shortens nor prolongs the pause after a payment', asyn
   const engine = await startEngine(t)
   engine.testAccount.backend.now = new Date('2026-11-24T06:00:00.000Z')
   const [paidBefore, paidDuring, reversed] = await Promise.all(
-    [1, 2, 3].map(() => engine.invoice('2026-11-13')),
+    [1, 2, 3].map(() => engine.createInvoice('2026-11-13')),
   )
   const partialPaymentOf = ({ id }: Json) => ({ invoice_id: id, currency: 'EUR', amount: 4000 })
   await engine.testAccount.create('/api/v1/payments', partialPaymentOf(paidBefore))
@@ -179,7 +179,7 @@ t.test(
   'the next stage is sent at least five days after a message that may have arrived',
   async (t) => {
     const engine = await startEngine(t)
-    await engine.invoice('2026-11-13')
+    await engine.createInvoice('2026-11-13')
     engine.smtp.failAt('data', 'drop', 2)
     await engine.planAndSendAt('2026-11-24T08:00:00.000Z')
     await engine.planAndSendAt('2026-11-24T09:00:00.000Z')
@@ -194,10 +194,10 @@ t.test(
 
 t.test('on a day on which a message may have arrived, no other message is sent to the debtor', async (t) => {
   const engine = await startEngine(t)
-  const first = await engine.invoice('2026-11-19')
+  const first = await engine.createInvoice('2026-11-19')
   engine.smtp.failAt('data', 'drop', 1)
   await engine.planAndSendAt('2026-11-24T08:00:00.000Z')
-  await engine.invoice('2026-11-18', { debtor_id: first.debtor_id })
+  await engine.createInvoice('2026-11-18', { debtor_id: first.debtor_id })
   const body = { invoice_id: first.id, currency: 'EUR', amount: 10_000 }
   await engine.testAccount.create('/api/v1/payments', body)
   await engine.planAndSendAt('2026-11-24T09:00:00.000Z')

@@ -39,7 +39,7 @@ const log = async (engine: Engine) =>
 t.test('money on account that arrives before planning blocks the reminder', async (t) => {
   const engine = await startEngine(t)
   engine.testAccount.backend.now = new Date(BEFORE_EIGHT)
-  const invoice = await engine.invoice('2026-11-19')
+  const invoice = await engine.createInvoice('2026-11-19')
   await payOnAccount(engine, invoice.debtor_id, 10_000)
   await engine.planAndSendAt(AFTER_EIGHT)
   await engine.planAndSendAt(A_WEEK_LATER)
@@ -53,7 +53,7 @@ t.test('money on account that arrives before planning blocks the reminder', asyn
 
 t.test('a payment on account cancels planned reminders in its own transaction', async (t) => {
   const engine = await startEngine(t)
-  const invoice = await engine.invoice('2026-11-19')
+  const invoice = await engine.createInvoice('2026-11-19')
   await engine.plan(AFTER_EIGHT)
   const payment = await payOnAccount(engine, invoice.debtor_id, 10_000)
   t.strictSame(payment.effects, {
@@ -70,11 +70,11 @@ t.test('a payment on account cancels planned reminders in its own transaction', 
 t.test('the surplus of a payment covers other invoices, the oldest due date first', async (t) => {
   const engine = await startEngine(t)
   engine.testAccount.backend.now = new Date(BEFORE_EIGHT)
-  const { id: debtor_id } = await engine.debtor()
-  const newer = await engine.invoice('2026-11-18', { debtor_id })
-  const older = await engine.invoice('2026-11-17', { debtor_id })
-  const paid = await engine.invoice('2026-11-10', { debtor_id })
-  const dollars = await engine.invoice('2026-11-01', { debtor_id, currency: 'USD' })
+  const { id: debtor_id } = await engine.createDebtor()
+  const newer = await engine.createInvoice('2026-11-18', { debtor_id })
+  const older = await engine.createInvoice('2026-11-17', { debtor_id })
+  const paid = await engine.createInvoice('2026-11-10', { debtor_id })
+  const dollars = await engine.createInvoice('2026-11-01', { debtor_id, currency: 'USD' })
   await payOnAccount(engine, debtor_id, 25_000, {
     ...{ debtor_id: null, invoice_id: paid.id, allow_overpayment: true },
   })
@@ -97,7 +97,7 @@ t.test(
   'if money on account covers a part of an invoice, the reminder demands the rest without delay',
   async (t) => {
     const engine = await startEngine(t)
-    const invoice = await engine.invoice('2026-11-19')
+    const invoice = await engine.createInvoice('2026-11-19')
     await engine.plan(AFTER_EIGHT)
     await payOnAccount(engine, invoice.debtor_id, 4000)
     await engine.planAndSendAt('2026-11-24T09:00:00.000Z')
@@ -115,7 +115,7 @@ t.test(
 
 t.test('after a reversal, chasing continues with the suppressed stage', async (t) => {
   const engine = await startEngine(t)
-  const invoice = await engine.invoice('2026-11-13')
+  const invoice = await engine.createInvoice('2026-11-13')
   await engine.planAndSendAt('2026-11-16T08:00:00.000Z')
   engine.testAccount.backend.now = new Date('2026-11-20T08:00:00.000Z')
   const { id } = await payOnAccount(engine, invoice.debtor_id, 10_000)
@@ -133,7 +133,7 @@ t.test(
   async (t) => {
     const engine = await startEngine(t)
     engine.testAccount.backend.now = new Date(BEFORE_EIGHT)
-    const invoice = await engine.invoice('2026-11-19')
+    const invoice = await engine.createInvoice('2026-11-19')
     const { id } = await payOnAccount(engine, invoice.debtor_id, 4000)
     await engine.plan(AFTER_EIGHT)
     await reverse(engine, id)
@@ -148,9 +148,9 @@ t.test(
   async (t) => {
     const engine = await startEngine(t)
     engine.testAccount.backend.now = new Date(BEFORE_EIGHT)
-    const { id: debtor_id } = await engine.debtor()
-    const older = await engine.invoice('2026-10-01', { debtor_id })
-    const newer = await engine.invoice('2026-11-19', { debtor_id })
+    const { id: debtor_id } = await engine.createDebtor()
+    const older = await engine.createInvoice('2026-10-01', { debtor_id })
+    const newer = await engine.createInvoice('2026-11-19', { debtor_id })
     await payOnAccount(engine, debtor_id, 10_000)
     await engine.plan(AFTER_EIGHT)
     t.strictSame(await log(engine), ['friendly:credit_on_account', 'friendly:scheduled'])
@@ -170,7 +170,7 @@ t.test(
 
 t.test('a payment on account cancels a reminder that awaits approval', async (t) => {
   const engine = await startEngine(t)
-  const invoice = await engine.invoice('2026-11-01')
+  const invoice = await engine.createInvoice('2026-11-01')
   await engine.planAndSendAt('2026-11-04T08:00:00.000Z')
   await engine.planAndSendAt('2026-11-11T08:00:00.000Z')
   await engine.planAndSendAt('2026-11-24T08:00:00.000Z')
@@ -185,9 +185,9 @@ t.test('a payment on account cancels a reminder that awaits approval', async (t)
 t.test('the preview deducts money on account', async (t) => {
   const engine = await startEngine(t)
   engine.testAccount.backend.now = new Date(BEFORE_EIGHT)
-  const { id: debtor_id } = await engine.debtor()
-  await engine.invoice('2026-11-18', { debtor_id })
-  const partlyCovered = await engine.invoice('2026-11-19', { debtor_id })
+  const { id: debtor_id } = await engine.createDebtor()
+  await engine.createInvoice('2026-11-18', { debtor_id })
+  const partlyCovered = await engine.createInvoice('2026-11-19', { debtor_id })
   await payOnAccount(engine, debtor_id, 14_000)
   const { testAccount, deps } = engine
   const { read } = testAccount.backend.database

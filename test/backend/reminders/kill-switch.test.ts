@@ -68,8 +68,8 @@ t.test(
   async (t) => {
     const engine = await startEngine(t)
     const { accountId, backend, read } = engine.testAccount
-    const credited = await engine.invoice('2026-11-19')
-    const other = await engine.invoice('2026-11-18', { debtor_id: credited.debtor_id })
+    const credited = await engine.createInvoice('2026-11-19')
+    const other = await engine.createInvoice('2026-11-18', { debtor_id: credited.debtor_id })
     await engine.plan('2026-11-24T07:00:02.000Z')
     t.strictSame(await engine.messageLog(), ['friendly:scheduled'], 'one message about both')
     await engine.killSwitch({ on: true, reason: 'An audit' })
@@ -92,7 +92,7 @@ t.test(
 t.test('no API operation sends or approves a reminder, or changes the kill switch', async (t) => {
   const engine = await startEngine(t)
   const { testAccount } = engine
-  const invoice = await engine.invoice('2026-11-01')
+  const invoice = await engine.createInvoice('2026-11-01')
   await engine.planAndSendAt('2026-11-04T08:00:00.000Z')
   await engine.planAndSendAt('2026-11-11T08:00:00.000Z')
   await engine.planAndSendAt('2026-11-24T08:00:00.000Z')

@@ -4,7 +4,7 @@ import { startEngine } from '../../fixtures/reminders/engine.ts'
 
 t.test('each stage from friendly to final is sent once about an overdue invoice', async (t) => {
   const engine = await startEngine(t)
-  const invoice = await engine.invoice('2026-11-02')
+  const invoice = await engine.createInvoice('2026-11-02')
   // The engine runs twice a day for seven weeks. Amsterdam is one hour ahead of UTC.
   for (let day = 3; day < 52; day++) {
     for (const hour of ['08', '14']) {
@@ -39,7 +39,7 @@ t.test('each stage from friendly to final is sent once about an overdue invoice'
 
 t.test('a new invoice shows its next reminder before the planner has run', async (t) => {
   const engine = await startEngine(t)
-  const invoice = await engine.invoice('2026-11-26')
+  const invoice = await engine.createInvoice('2026-11-26')
   matches(t, invoice.chasing, {
     status: 'active',
     next_stage: 'friendly',

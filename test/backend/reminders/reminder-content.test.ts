@@ -21,7 +21,7 @@ const NEW_DETAILS = { account_holder: 'Acme', account_number: 'DE893704004405320
 async function startWithApproval(t: Test) {
   const engine = await startEngine(t)
   await setPaymentDetails(engine, OLD_DETAILS)
-  await engine.invoice('2026-11-01')
+  await engine.createInvoice('2026-11-01')
   for (const day of ['04', '11', '24']) await engine.planAndSendAt(`2026-11-${day}T08:00:00.000Z`)
   return engine
 }
@@ -74,7 +74,7 @@ t.test(
 t.test('a reminder that waits for a retry is replaced if the payment details change', async (t) => {
   const engine = await startEngine(t)
   await setPaymentDetails(engine, OLD_DETAILS)
-  await engine.invoice('2026-11-20')
+  await engine.createInvoice('2026-11-20')
   engine.smtp.failAt('rcpt', { code: 450, text: '4.2.1 later' }, 1)
   await engine.planAndSendAt('2026-11-24T08:00:00.000Z')
   t.strictSame(await engine.messageLog(), ['friendly:queued'])
@@ -117,7 +117,7 @@ t.test(
   'a reminder that awaits approval is updated with the language of its customer',
   async (t) => {
     const engine = await startWithApproval(t)
-    const other = await engine.debtor({ name: 'Other' })
+    const other = await engine.createDebtor({ name: 'Other' })
     const before = await pendingApproval(engine)
     await editDebtor(engine, other.id, { language: 'de' })
     await editDebtor(engine, before?.message.debtor_id ?? '', { name: 'Jansen Bouw' })

@@ -22,7 +22,7 @@ const suppressions = async (engine: Engine) =>
 
 t.test('a payment between planning and sending cancels the message', async (t) => {
   const engine = await startEngine(t)
-  const invoice = await engine.invoice('2026-11-19')
+  const invoice = await engine.createInvoice('2026-11-19')
   await engine.plan(MORNING)
   t.strictSame(await engine.messageLog(), ['friendly:scheduled'])
   const { effects } = await pay(engine, invoice, 10_000)
@@ -35,7 +35,7 @@ t.test('a payment between planning and sending cancels the message', async (t) =
 
 t.test('seven days after a partial payment, the same stage is sent for the rest', async (t) => {
   const engine = await startEngine(t)
-  const invoice = await engine.invoice('2026-11-19')
+  const invoice = await engine.createInvoice('2026-11-19')
   await engine.plan(MORNING)
   await pay(engine, invoice, 4000)
   await engine.planAndSendAt('2026-11-30T09:00:00.000Z')
@@ -58,9 +58,9 @@ t.test('seven days after a partial payment, the same stage is sent for the rest'
 
 t.test('the other invoices of a cancelled message get a new message immediately', async (t) => {
   const engine = await startEngine(t)
-  const { id: debtor_id } = await engine.debtor()
-  const paid = await engine.invoice('2026-11-18', { debtor_id })
-  const other = await engine.invoice('2026-11-19', { debtor_id })
+  const { id: debtor_id } = await engine.createDebtor()
+  const paid = await engine.createInvoice('2026-11-18', { debtor_id })
+  const other = await engine.createInvoice('2026-11-19', { debtor_id })
   await engine.plan(MORNING)
   t.strictSame(await engine.messageLog(), ['friendly:scheduled'])
   engine.testAccount.backend.now = new Date('2026-11-24T20:00:00.000Z')
@@ -77,7 +77,7 @@ t.test('the other invoices of a cancelled message get a new message immediately'
 t.test('the kill switch blocks reminders, and its release sends no backlog', async (t) => {
   for (const installation of [false, true]) {
     const engine = await startEngine(t)
-    await engine.invoice('2026-11-19')
+    await engine.createInvoice('2026-11-19')
     await engine.plan(MORNING)
     await engine.killSwitch({ on: true, reason: 'A wrong bank account' }, installation)
     await engine.send()
@@ -105,7 +105,7 @@ t.test(
   'a message that was scheduled when the kill switch was activated is replaced after the release',
   async (t) => {
     const engine = await startEngine(t)
-    await engine.invoice('2026-11-19')
+    await engine.createInvoice('2026-11-19')
     await engine.plan(MORNING)
     await engine.killSwitch({ on: true, reason: 'A slip of the hand' })
     await engine.killSwitch({ on: false })
@@ -125,7 +125,7 @@ t.test(
       backend.database.transaction((tx) =>
         setStatus(tx, accountId, status, { actor: OPERATOR, now: backend.now }),
       )
-    await engine.invoice('2026-11-19')
+    await engine.createInvoice('2026-11-19')
     await engine.plan(MORNING)
     await setTo('suspended')
     await engine.planAndSendAt('2026-11-24T08:01:00.000Z')
@@ -139,14 +139,14 @@ t.test(
 t.test('debtors of a demo account or with a reserved address are never contacted', async (t) => {
   const engine = await startEngine(t)
   const demo = await engine.testAccount.otherAccount({ isDemo: true })
-  const debtor = await demo.debtor({ email: 'ap@jansen-bouw.nl' })
-  await demo.invoice({
+  const debtor = await demo.createDebtor({ email: 'ap@jansen-bouw.nl' })
+  await demo.createInvoice({
     debtor_id: debtor.id,
     issue_date: '2026-09-01',
     due_date: '2026-11-19',
   })
-  await engine.invoice('2026-11-19', {
-    debtor_id: (await engine.debtor({ email: 'ap@jansen.example' })).id,
+  await engine.createInvoice('2026-11-19', {
+    debtor_id: (await engine.createDebtor({ email: 'ap@jansen.example' })).id,
   })
   await engine.planAndSendAt(MORNING)
   await engine.planAndSendAt('2026-12-15T08:00:00.000Z')
@@ -158,8 +158,8 @@ t.test(
   'a reminder to a debtor without an address is logged once, and sent when the debtor has one',
   async (t) => {
     const engine = await startEngine(t)
-    const { id: debtor_id } = await engine.testAccount.debtor({ email: null })
-    const invoice = await engine.invoice('2026-11-19', { debtor_id })
+    const { id: debtor_id } = await engine.testAccount.createDebtor({ email: null })
+    const invoice = await engine.createInvoice('2026-11-19', { debtor_id })
     await engine.planAndSendAt(MORNING)
     await engine.planAndSendAt('2026-11-25T08:00:00.000Z')
     t.strictSame(await suppressions(engine), ['no_contact'])
@@ -181,7 +181,7 @@ t.test(
 t.test('a paused debtor gets no reminder until the pause ends', async (t) => {
   const engine = await startEngine(t)
   const { backend, accountId } = engine.testAccount
-  const invoice = await engine.invoice('2026-11-19')
+  const invoice = await engine.createInvoice('2026-11-19')
   const actionContext = { actor: OPERATOR, now: backend.now }
   const until = new Date('2026-12-02T09:30:00.000Z')
   await backend.database.transaction((tx) =>
@@ -211,8 +211,8 @@ t.test(
   async (t) => {
     const engine = await startEngine(t)
     const { backend, accountId } = engine.testAccount
-    const old = await engine.invoice('2026-11-10', { chase_if_overdue: false })
-    const recent = await engine.invoice('2026-11-21', { chase_if_overdue: false })
+    const old = await engine.createInvoice('2026-11-10', { chase_if_overdue: false })
+    const recent = await engine.createInvoice('2026-11-21', { chase_if_overdue: false })
     matches(t, old.chasing, { status: 'stopped', blocked_reason: 'history' })
     matches(t, recent.chasing, { status: 'active', blocked_reason: null })
     await engine.planAndSendAt('2026-11-25T08:00:00.000Z')
@@ -230,7 +230,7 @@ t.test(
 
 t.test('a firm reminder is never sent without approval', async (t) => {
   const engine = await startEngine(t)
-  await engine.invoice('2026-11-01')
+  await engine.createInvoice('2026-11-01')
   await engine.planAndSendAt('2026-11-04T08:00:00.000Z')
   await engine.planAndSendAt('2026-11-11T08:00:00.000Z')
   for (let day = 23; day <= 30; day++) await engine.planAndSendAt(`2026-11-${day}T10:00:00.000Z`)
@@ -246,7 +246,7 @@ t.test('a firm reminder is never sent without approval', async (t) => {
 
 t.test('a message is sent only with the text that was approved', async (t) => {
   const engine = await startEngine(t)
-  const invoice = await engine.invoice('2026-11-01')
+  const invoice = await engine.createInvoice('2026-11-01')
   await engine.planAndSendAt('2026-11-04T08:00:00.000Z')
   await engine.planAndSendAt('2026-11-11T08:00:00.000Z')
   await engine.planAndSendAt('2026-11-23T20:00:00.000Z')
@@ -269,7 +269,7 @@ t.test('a message is sent only with the text that was approved', async (t) => {
 
 t.test('an approval lapses if the address of the debtor changes', async (t) => {
   const engine = await startEngine(t)
-  const invoice = await engine.invoice('2026-11-01')
+  const invoice = await engine.createInvoice('2026-11-01')
   await engine.planAndSendAt('2026-11-04T08:00:00.000Z')
   await engine.planAndSendAt('2026-11-11T08:00:00.000Z')
   await engine.planAndSendAt('2026-11-24T08:00:00.000Z')
@@ -288,7 +288,7 @@ t.test('an approval lapses if the address of the debtor changes', async (t) => {
 
 t.test('the stored facts of a message keep the names that the previous version reads', async (t) => {
   const engine = await startEngine(t)
-  await engine.invoice('2026-11-19')
+  await engine.createInvoice('2026-11-19')
   await engine.plan(MORNING)
   const { database } = engine.testAccount.backend
   const [reminder] = await database.read.selectFrom('reminders').select('facts').execute()

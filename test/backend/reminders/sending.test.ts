@@ -29,7 +29,7 @@ async function crashAfterSendCheck(engine: Engine) {
 
 t.test('concurrent workers send each message once', async (t) => {
   const engine = await startEngine(t)
-  for (let n = 0; n < 5; n++) await engine.invoice('2026-11-19')
+  for (let n = 0; n < 5; n++) await engine.createInvoice('2026-11-19')
   await engine.plan(MORNING)
   await Promise.all([
     sendRound(engine.deps, 4),
@@ -43,7 +43,7 @@ t.test('concurrent workers send each message once', async (t) => {
 
 t.test('concurrent planning runs plan each message once', async (t) => {
   const engine = await startEngine(t)
-  for (let n = 0; n < 5; n++) await engine.invoice('2026-11-19')
+  for (let n = 0; n < 5; n++) await engine.createInvoice('2026-11-19')
   await Promise.all([engine.plan(MORNING), engine.plan(MORNING), engine.plan(MORNING)])
   t.equal((await engine.messages()).length, 5)
 })
@@ -52,7 +52,7 @@ t.test(
   'a worker that is killed after the hand-over causes one repeat, with the same Message-ID',
   async (t) => {
     const engine = await startEngine(t)
-    await engine.invoice('2026-11-19')
+    await engine.createInvoice('2026-11-19')
     await engine.plan(MORNING)
     for (const at of ['2026-11-24T08:00:00.000Z', '2026-11-24T08:10:00.000Z']) {
       engine.testAccount.backend.now = new Date(at)
@@ -73,7 +73,7 @@ t.test(
   'if a worker is killed before the hand-over, the message is sent when its lease has expired',
   async (t) => {
     const engine = await startEngine(t)
-    await engine.invoice('2026-11-19')
+    await engine.createInvoice('2026-11-19')
     await engine.plan(MORNING)
     await crashAfterSendCheck(engine)
     const { data } = await engine.testAccount.read('/api/v1/messages')
@@ -89,7 +89,7 @@ t.test(
   'the safety rails also apply to a message whose worker was killed, and its stage is not repeated',
   async (t) => {
     const engine = await startEngine(t)
-    await engine.invoice('2026-11-19')
+    await engine.createInvoice('2026-11-19')
     await engine.plan(MORNING)
     await crashAfterSendCheck(engine)
     await engine.killSwitch({ on: true, reason: 'A wrong bank account' })
@@ -109,7 +109,7 @@ t.test(
 
 t.test('a payment reports a message that can no longer be cancelled', async (t) => {
   const engine = await startEngine(t)
-  const invoice = await engine.invoice('2026-11-19')
+  const invoice = await engine.createInvoice('2026-11-19')
   await engine.plan(MORNING)
   const handOver = await crashAfterSendCheck(engine)
   const { effects } = await engine.testAccount.create('/api/v1/payments', {
@@ -142,7 +142,7 @@ for (const result of [
     async (t) => {
       // Regression: the report of delivery was dropped, and after an unknown outcome the message was sent again.
       const engine = await startEngine(t)
-      await engine.invoice('2026-11-19')
+      await engine.createInvoice('2026-11-19')
       await engine.plan(MORNING)
       const handOver = await crashAfterSendCheck(engine)
       const { messageId } = handOver
@@ -172,7 +172,7 @@ for (const result of [
 t.test('a delivered message is not sent again if its worker was killed', async (t) => {
   // Regression: the report of delivery was ignored, and the debtor got the message twice.
   const engine = await startEngine(t)
-  await engine.invoice('2026-11-19')
+  await engine.createInvoice('2026-11-19')
   await engine.plan(MORNING)
   const { messageId } = await crashAfterSendCheck(engine)
   await engine.service.post(deliveryReport({ messageId, action: 'delivered', status: '2.1.5' }))
@@ -185,7 +185,7 @@ t.test(
   'if the mail server is unavailable for an hour, each message is sent once afterwards',
   async (t) => {
     const engine = await startEngine(t)
-    for (let n = 0; n < 6; n++) await engine.invoice('2026-11-19')
+    for (let n = 0; n < 6; n++) await engine.createInvoice('2026-11-19')
     await engine.smtp.stop()
     await engine.plan(MORNING)
     for (let minute = 0; minute < 60; minute += 5) {
@@ -210,7 +210,7 @@ t.test(
   'if connections break after the server has received the mail, it is sent twice; then it counts as failed',
   async (t) => {
     const engine = await startEngine(t)
-    await engine.invoice('2026-11-19')
+    await engine.createInvoice('2026-11-19')
     await engine.plan(MORNING)
     engine.smtp.failAt('data', 'drop')
     await engine.send()
@@ -227,7 +227,7 @@ t.test(
   'a temporary rejection is retried; a permanent one stops all messages to the address',
   async (t) => {
     const engine = await startEngine(t)
-    const invoice = await engine.invoice('2026-11-19')
+    const invoice = await engine.createInvoice('2026-11-19')
     engine.smtp.failAt('rcpt', { code: 450, text: '4.2.1 come back later' }, 1)
     await engine.planAndSendAt(MORNING)
     matches(t, await engine.messages(), [
@@ -255,10 +255,10 @@ t.test(
 
 t.test('a debtor gets at most one message a day, and none at night', async (t) => {
   const engine = await startEngine(t)
-  const { id: debtor_id } = await engine.debtor()
-  await engine.invoice('2026-11-19', { debtor_id })
+  const { id: debtor_id } = await engine.createDebtor()
+  await engine.createInvoice('2026-11-19', { debtor_id })
   await engine.planAndSendAt(MORNING)
-  await engine.invoice('2026-11-18', { debtor_id })
+  await engine.createInvoice('2026-11-18', { debtor_id })
   await engine.planAndSendAt('2026-11-24T09:00:00.000Z')
   t.equal(engine.smtp.mails.length, 1)
   await engine.planAndSendAt('2026-11-24T23:30:00.000Z')
@@ -269,13 +269,13 @@ t.test('a debtor gets at most one message a day, and none at night', async (t) =
 
 t.test('a message waits unchanged while another is being sent to its debtor', async (t) => {
   const engine = await startEngine(t)
-  const { id: debtor_id } = await engine.debtor()
-  const { id: invoice_id } = await engine.invoice('2026-11-19', { debtor_id })
+  const { id: debtor_id } = await engine.createDebtor()
+  const { id: invoice_id } = await engine.createInvoice('2026-11-19', { debtor_id })
   await engine.plan(MORNING)
   await crashAfterSendCheck(engine)
   const payment = { invoice_id, amount: 10_000, currency: 'EUR' }
   await engine.testAccount.create('/api/v1/payments', payment)
-  await engine.invoice('2026-11-18', { debtor_id })
+  await engine.createInvoice('2026-11-18', { debtor_id })
   await engine.plan(MORNING)
   const [, before] = await engine.messages()
   await engine.send('2026-11-24T08:00:30.000Z')
@@ -292,7 +292,7 @@ t.test('a message waits unchanged while another is being sent to its debtor', as
 
 t.test('a planned message wakes the worker', async (t) => {
   const engine = await startEngine(t)
-  await engine.invoice('2026-11-18')
+  await engine.createInvoice('2026-11-18')
   engine.testAccount.backend.now = new Date(MORNING)
   const { database } = engine.testAccount.backend
   const before = database.activity().committed
@@ -305,7 +305,7 @@ t.test('a planned message wakes the worker', async (t) => {
 
 t.test('the worker looks up when the next message is due', async (t) => {
   const engine = await startEngine(t)
-  await engine.invoice('2026-11-18')
+  await engine.createInvoice('2026-11-18')
   await engine.plan(MORNING)
   const { database } = engine.testAccount.backend
   const due = new Date('2026-11-24T08:00:02.500Z')
@@ -321,8 +321,8 @@ t.test('the worker looks up when the next message is due', async (t) => {
 
 t.test('a message with malformed stored facts does not block other messages', async (t) => {
   const engine = await startEngine(t)
-  await engine.invoice('2026-11-18')
-  await engine.invoice('2026-11-18')
+  await engine.createInvoice('2026-11-18')
+  await engine.createInvoice('2026-11-18')
   await engine.plan(MORNING)
   const { database } = engine.testAccount.backend
   const [broken] = await engine.messages()
@@ -343,7 +343,7 @@ t.test(
   'a message whose invoice was paid and reopened while its worker was dead is sent once',
   async (t) => {
     const engine = await startEngine(t)
-    const invoice = await engine.invoice('2026-11-19')
+    const invoice = await engine.createInvoice('2026-11-19')
     await engine.plan(MORNING)
     await crashAfterSendCheck(engine)
     const { backend, accountId } = engine.testAccount
@@ -366,7 +366,7 @@ t.test(
 
 t.test('a relay that rejects some recipients delays no other messages', async (t) => {
   const engine = await startEngine(t)
-  for (let n = 0; n < 7; n++) await engine.invoice('2026-11-19')
+  for (let n = 0; n < 7; n++) await engine.createInvoice('2026-11-19')
   await engine.plan(MORNING)
   engine.testAccount.backend.now = new Date(MORNING)
   const denied = { code: 554, text: '5.7.1 Relay access denied' }
@@ -376,7 +376,7 @@ t.test('a relay that rejects some recipients delays no other messages', async (t
   t.equal((await engine.messageLog()).filter((entry) => entry === 'friendly:queued').length, 2)
 
   engine.smtp.failAt('rcpt', denied)
-  for (let n = 0; n < 5; n++) await engine.invoice('2026-11-19')
+  for (let n = 0; n < 5; n++) await engine.createInvoice('2026-11-19')
   await engine.plan(MORNING)
   const before = engine.smtp.connections()
   matches(
@@ -390,7 +390,7 @@ t.test('a relay that rejects some recipients delays no other messages', async (t
 
 t.test('a worker detects when the mail server is available again', async (t) => {
   const engine = await startEngine(t)
-  for (let n = 0; n < 3; n++) await engine.invoice('2026-11-19')
+  for (let n = 0; n < 3; n++) await engine.createInvoice('2026-11-19')
   await engine.plan(MORNING)
   await engine.smtp.stop()
   const worker = startSendWorker({

@@ -86,7 +86,7 @@ t.test(
   async (t) => {
     const settings = await startMoneySettings(t)
     const { backend, ada, account, debtor } = settings
-    const invoice = await settings.invoice()
+    const invoice = await settings.createInvoice()
     const payment = await settings.payOnAccount(1000)
     const key = await backend.issueKey(account.id)
     const endpoint = await ada.send('POST', '/settings/webhook-endpoints', {

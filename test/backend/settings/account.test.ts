@@ -24,7 +24,7 @@ t.test('an Admin changes the account, and new invoices have the new defaults', a
     json: { ...before, name: 'Globex Ltd', default_currency: 'SEK', payment_terms_days: 14 },
   })
   matches(t, (await ada.get(PATH)).json, changed.json)
-  const { id } = await engine.debtor()
+  const { id } = await engine.createDebtor()
   const body = { debtor_id: id, currency: 'SEK', amount: 100, issue_date: '2026-11-16' }
   matches(t, await engine.testAccount.create('/api/v1/invoices', body), { due_date: '2026-11-30' })
   matches(t, (await ada.page(`/settings/invoices/new?debtor_id=${id}`)).text, containing('"SEK"'))
@@ -39,7 +39,7 @@ t.test('an Admin changes the account, and new invoices have the new defaults', a
 
 t.test('the time zone determines when an invoice becomes overdue', async (t) => {
   const { engine, ada } = await startWithUsers(t)
-  const { id } = await engine.invoice('2026-11-16')
+  const { id } = await engine.createInvoice('2026-11-16')
   const isOverdue = async () => (await engine.testAccount.read(`/api/v1/invoices/${id}`))['is_overdue']
   await engine.planAndSendAt('2026-11-16T23:30:00.000Z')
   await ada.send('POST', PATH, { timezone: 'America/New_York' })

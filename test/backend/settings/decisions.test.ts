@@ -10,7 +10,7 @@ async function openQueue(t: Test, time: string) {
   const engine = await startEngine(t)
   const { backend, accountId } = engine.testAccount
   await createUserIn(backend, accountId, ADMIN, 'admin')
-  const invoice = await engine.invoice('2026-11-02')
+  const invoice = await engine.createInvoice('2026-11-02')
   for (const day of ['05', '12', '23']) await engine.planAndSendAt(`2026-11-${day}T10:00:00.000Z`)
   backend.now = new Date(`2026-11-23T${time}:00.000Z`)
   const id = (await engine.messages()).at(-1)?.id ?? ''

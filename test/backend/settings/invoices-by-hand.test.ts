@@ -12,7 +12,7 @@ import { ADMIN, createUserIn, logIn, MEMBER } from '../../fixtures/service/setti
 t.test('an invoice is credited after a preview', async (t) => {
   const settings = await startMoneySettings(t)
   const { ada } = settings
-  const invoice = await settings.invoice()
+  const invoice = await settings.createInvoice()
   const path = `/settings/invoices/${invoice.id}/credit`
   matches(t, await ada.page(path), { status: 200, text: containing('owes <span') })
   const tooMuch = await ada.submit(`${path}/preview`, { amount: '100.01', reason: 'Billed twice' })
@@ -149,7 +149,7 @@ t.test(
 t.test('an invoice can be changed, and is not overdue after its due date is moved', async (t) => {
   const settings = await startMoneySettings(t)
   const { ada } = settings
-  const invoice = await settings.invoice({ ...PAST_DUE, notes: 'Old' })
+  const invoice = await settings.createInvoice({ ...PAST_DUE, notes: 'Old' })
   const path = `/settings/invoices/${invoice.id}`
   const form = await ada.page(`${path}/edit`)
   matches(t, form, { status: 200, text: containing('value="2026-01-31"') })
@@ -189,7 +189,7 @@ t.test('an invoice can be changed, and is not overdue after its due date is move
 
 t.test('the page of an invoice lists its credits, with date, reason and person', async (t) => {
   const settings = await startMoneySettings(t)
-  const invoice = await settings.invoice()
+  const invoice = await settings.createInvoice()
   const path = `/settings/invoices/${invoice.id}`
   for (const [amount, reason] of [
     [1500, 'Two <b>boxes</b> broken'] as const,

@@ -20,9 +20,9 @@ async function openLedger(t: Test) {
     account,
     createUser,
     create,
-    debtor: (fields: object = {}) =>
+    createDebtor: (fields: object = {}) =>
       create('debtors', { name: 'Globex', email: 'ap@globex.example', ...fields }),
-    invoice: (debtor: Json, fields: object = {}) =>
+    createInvoice: (debtor: Json, fields: object = {}) =>
       create('invoices', { debtor_id: debtor.id, currency: 'EUR', amount: 10_000, ...fields }),
     pay: (invoice: Json, amount: number) =>
       create('payments', { invoice_id: invoice.id, currency: 'EUR', amount }),
@@ -39,7 +39,7 @@ t.test('customers are found by the beginning of words, page by page', async (t) 
     'de Bakkerij',
     'bak_huis',
   ]) {
-    await ledger.debtor({ name })
+    await ledger.createDebtor({ name })
   }
   const ada = await logIn(ledger.backend, ADMIN)
   const names = async (query: string) => {
@@ -72,13 +72,13 @@ t.test('customers are found by the beginning of words, page by page', async (t) 
 
 t.test('each view lists the customers in its state, such as overdue or unreachable', async (t) => {
   const ledger = await openLedger(t)
-  const late = await ledger.debtor({ name: 'Late' })
-  await ledger.invoice(late, { issue_date: '2026-01-01', due_date: '2026-01-31' })
-  const paused = await ledger.debtor({ name: 'Paused' })
-  const silent = await ledger.debtor({ name: 'Silent', email: null })
-  await ledger.invoice(silent, { issue_date: '2026-01-01', due_date: '2027-01-31' })
-  await ledger.debtor({ name: 'Silent, and owes nothing', email: null })
-  const gone = await ledger.debtor({ name: 'Gone' })
+  const late = await ledger.createDebtor({ name: 'Late' })
+  await ledger.createInvoice(late, { issue_date: '2026-01-01', due_date: '2026-01-31' })
+  const paused = await ledger.createDebtor({ name: 'Paused' })
+  const silent = await ledger.createDebtor({ name: 'Silent', email: null })
+  await ledger.createInvoice(silent, { issue_date: '2026-01-01', due_date: '2027-01-31' })
+  await ledger.createDebtor({ name: 'Silent, and owes nothing', email: null })
+  const gone = await ledger.createDebtor({ name: 'Gone' })
   const ada = await logIn(ledger.backend, ADMIN)
   await ada.send('POST', `/settings/customers/${paused.id}/pause`, { reason: 'A plan' })
   await ada.send('POST', `/settings/customers/${gone.id}/archive`)
@@ -97,7 +97,7 @@ t.test('each view lists the customers in its state, such as overdue or unreachab
 
 t.test('an Admin changes, pauses and archives a customer; the API shows the changes', async (t) => {
   const ledger = await openLedger(t)
-  const { id } = await ledger.debtor()
+  const { id } = await ledger.createDebtor()
   const path = `/settings/customers/${id}`
   const ada = await logIn(ledger.backend, ADMIN)
   const put = await ada.send('PUT', path, { email: 'new@globex.example', city: 'Utrecht' })
@@ -142,7 +142,7 @@ t.test(
   async (t) => {
     const ledger = await openLedger(t)
     const { backend, account } = ledger
-    const { id } = await ledger.debtor({ email: 'old@globex.nl' })
+    const { id } = await ledger.createDebtor({ email: 'old@globex.nl' })
     const suppress = (address: string, reason: 'bounced' | 'complained') =>
       backend.database.transaction((tx) =>
         suppressAddress(
@@ -180,9 +180,9 @@ t.test(
   'an Admin finalizes, voids and disputes invoices, resumes reminders, and reverses payments',
   async (t) => {
     const ledger = await openLedger(t)
-    const debtor = await ledger.debtor()
-    const invoice = await ledger.invoice(debtor)
-    const draft = await ledger.invoice(debtor, { status: 'draft' })
+    const debtor = await ledger.createDebtor()
+    const invoice = await ledger.createInvoice(debtor)
+    const draft = await ledger.createInvoice(debtor, { status: 'draft' })
     const ada = await logIn(ledger.backend, ADMIN)
     const perform = (id: string, name: string, reason?: string) =>
       ada.send(
@@ -260,8 +260,8 @@ t.test(
 
 t.test('a Member can read but not change records; another account cannot see them', async (t) => {
   const ledger = await openLedger(t)
-  const debtor = await ledger.debtor()
-  const invoice = await ledger.invoice(debtor)
+  const debtor = await ledger.createDebtor()
+  const invoice = await ledger.createInvoice(debtor)
   const payment = await ledger.pay(invoice, 1000)
   const other = await ledger.backend.createAccount({ name: 'Other' })
   await ledger.createUser(other.id, 'eve@other.example', 'admin')

@@ -23,8 +23,8 @@ async function startWithLists(t: Test) {
   }
   return {
     ...{ backend, ada, readColumn },
-    debtor: (name: string, fields: object = {}) => create('debtors', { name, ...fields }),
-    invoice: (debtor: Json, number: string, due_date: string, amount: number, fields = {}) =>
+    createDebtor: (name: string, fields: object = {}) => create('debtors', { name, ...fields }),
+    createInvoice: (debtor: Json, number: string, due_date: string, amount: number, fields = {}) =>
       create('invoices', {
         ...{ debtor_id: debtor.id, number, currency: 'EUR', amount },
         ...{ issue_date: '2026-01-01', due_date, ...fields },
@@ -42,15 +42,15 @@ async function startWithLists(t: Test) {
 t.test(
   'customers are sorted by their oldest overdue invoice or, on request, by the amount owed',
   async (t) => {
-    const { debtor, invoice, readColumn } = await startWithLists(t)
-    const small = await debtor('Small and old')
-    const large = await debtor('Large and new')
-    await debtor('A. Nothing')
-    await debtor('B. Nothing')
-    await invoice(large, 'L-1', '2026-11-01', 90_000)
-    await invoice(large, 'L-2', '2026-12-31', 5_000)
-    await invoice(small, 'S-1', '2026-02-01', 100)
-    await invoice(small, 'S-2', '2026-12-01', 1, { currency: 'USD' })
+    const { createDebtor, createInvoice, readColumn } = await startWithLists(t)
+    const small = await createDebtor('Small and old')
+    const large = await createDebtor('Large and new')
+    await createDebtor('A. Nothing')
+    await createDebtor('B. Nothing')
+    await createInvoice(large, 'L-1', '2026-11-01', 90_000)
+    await createInvoice(large, 'L-2', '2026-12-31', 5_000)
+    await createInvoice(small, 'S-1', '2026-02-01', 100)
+    await createInvoice(small, 'S-2', '2026-12-01', 1, { currency: 'USD' })
     const all = ['Small and old', 'Large and new', 'A. Nothing', 'B. Nothing']
     t.strictSame(await readColumn('customers', 'name'), all)
     const ids = await readColumn('customers', 'id')
@@ -73,10 +73,10 @@ t.test(
 
 t.test('archived customers are listed only in their own view, in every sort order', async (t) => {
   // Regression: the list contained archived customers if it was sorted by the amount owed.
-  const { ada, debtor, invoice, readColumn } = await startWithLists(t)
-  const gone = await debtor('Gone')
-  await invoice(gone, 'G-1', '2026-02-01', 90_000)
-  await invoice(await debtor('Here'), 'H-1', '2026-02-01', 100)
+  const { ada, createDebtor, createInvoice, readColumn } = await startWithLists(t)
+  const gone = await createDebtor('Gone')
+  await createInvoice(gone, 'G-1', '2026-02-01', 90_000)
+  await createInvoice(await createDebtor('Here'), 'H-1', '2026-02-01', 100)
   t.equal((await ada.send('POST', `/settings/customers/${gone.id}/archive`)).status, 200)
   for (const query of ['sort=due', 'sort=name', 'sort=-owes', 'view=owing&sort=-owes']) {
     t.strictSame(await readColumn(`customers?${query}`, 'name'), ['Here'], query)
@@ -86,9 +86,9 @@ t.test('archived customers are listed only in their own view, in every sort orde
 
 t.test('the count of a search for customers covers only the selected view', async (t) => {
   // Regression: the page counted the matches before it applied the view.
-  const { ada, debtor, invoice } = await startWithLists(t)
-  await invoice(await debtor('Jansen Late'), 'L-1', '2026-02-01', 100)
-  await debtor('Jansen Bouw')
+  const { ada, createDebtor, createInvoice } = await startWithLists(t)
+  await createInvoice(await createDebtor('Jansen Late'), 'L-1', '2026-02-01', 100)
+  await createDebtor('Jansen Bouw')
   for (const [query, count] of [
     ['q=jansen', '2 customers found'],
     ['q=jansen&view=overdue', '1 customer found'],
@@ -102,12 +102,12 @@ t.test('the count of a search for customers covers only the selected view', asyn
 t.test(
   'unpaid invoices are sorted by due date, and filtered by amount, date and currency',
   async (t) => {
-    const { debtor, invoice, pay, readColumn, ada } = await startWithLists(t)
-    const acme = await debtor('Acme')
-    const first = await invoice(acme, 'A-1', '2026-03-01', 10_000)
-    await invoice(acme, 'A-2', '2026-02-01', 123_450)
-    await invoice(acme, 'A-3', '2027-01-01', 500, { currency: 'JPY' })
-    const paid = await invoice(acme, 'A-4', '2026-01-15', 700)
+    const { createDebtor, createInvoice, pay, readColumn, ada } = await startWithLists(t)
+    const acme = await createDebtor('Acme')
+    const first = await createInvoice(acme, 'A-1', '2026-03-01', 10_000)
+    await createInvoice(acme, 'A-2', '2026-02-01', 123_450)
+    await createInvoice(acme, 'A-3', '2027-01-01', 500, { currency: 'JPY' })
+    const paid = await createInvoice(acme, 'A-4', '2026-01-15', 700)
     await pay(paid, 700)
     await pay(first, 2_500)
     const numbers = (query: string) => readColumn(`invoices?${query}`, 'number')
@@ -139,9 +139,9 @@ t.test(
 )
 
 t.test('payments are found by reference, amount, date and status', async (t) => {
-  const { debtor, invoice, pay, readColumn, ada } = await startWithLists(t)
-  const acme = await debtor('Acme')
-  const one = await invoice(acme, 'A-1', '2026-03-01', 10_000)
+  const { createDebtor, createInvoice, pay, readColumn, ada } = await startWithLists(t)
+  const acme = await createDebtor('Acme')
+  const one = await createInvoice(acme, 'A-1', '2026-03-01', 10_000)
   const small = await pay(one, 100, { reference: 'BANK-1', received_on: '2026-11-01' })
   const large = await pay(one, 900, { reference: 'BANK-2', received_on: '2026-11-10' })
   await ada.send('POST', `/settings/payments/${small.id}/reverse`, { reason: 'It bounced' })
@@ -156,15 +156,15 @@ t.test('payments are found by reference, amount, date and status', async (t) => 
 })
 
 t.test('the sums of payments include reversed payments only if the list shows nothing else', async (t) => {
-  const { ada, debtor, invoice, pay } = await startWithLists(t)
-  const acme = await debtor('Acme')
+  const { ada, createDebtor, createInvoice, pay } = await startWithLists(t)
+  const acme = await createDebtor('Acme')
   const summary = async (query = '') =>
     (await ada.page(`/settings/payments${query}`)).text
       .match(/<p class="summary">(.*?)<\/p>/)?.[1]
       ?.replace(/<[^>]*>/g, '')
   t.equal(await summary(), '0 payments')
-  const euros = await invoice(acme, 'A-1', '2026-03-01', 10_000)
-  const yen = await invoice(acme, 'A-2', '2026-03-01', 900, { currency: 'JPY' })
+  const euros = await createInvoice(acme, 'A-1', '2026-03-01', 10_000)
+  const yen = await createInvoice(acme, 'A-2', '2026-03-01', 900, { currency: 'JPY' })
   await pay(euros, 1250)
   await pay(euros, 300)
   const wrong = await pay(yen, 900)
@@ -179,10 +179,10 @@ t.test('the sums of payments include reversed payments only if the list shows no
 t.test(
   'the CSV of a list has the rows of the page, and no cell that a spreadsheet reads as a formula',
   async (t) => {
-    const { debtor, invoice, pay, csv } = await startWithLists(t)
-    const evil = await debtor('=HYPERLINK("https://x.example")', { external_id: '@C-1' })
-    const one = await invoice(evil, 'E-1', '2026-11-01', 123_450)
-    await invoice(evil, 'E-2', '2026-12-01', 5, { currency: 'KWD' })
+    const { createDebtor, createInvoice, pay, csv } = await startWithLists(t)
+    const evil = await createDebtor('=HYPERLINK("https://x.example")', { external_id: '@C-1' })
+    const one = await createInvoice(evil, 'E-1', '2026-11-01', 123_450)
+    await createInvoice(evil, 'E-2', '2026-12-01', 5, { currency: 'KWD' })
     await pay(one, 23_450, { reference: '+31 6; =1+1;b=2', received_on: '2026-11-02' })
     const [head, ...lines] = await csv('invoices.csv?view=unpaid')
     t.equal(
@@ -210,11 +210,11 @@ t.test(
 )
 
 t.test('one search finds customers, invoices and payments of the account, and none of another account', async (t) => {
-  const { debtor, invoice, pay, ada, backend } = await startWithLists(t)
-  const acme = await debtor('Acme Installaties', {
+  const { createDebtor, createInvoice, pay, ada, backend } = await startWithLists(t)
+  const acme = await createDebtor('Acme Installaties', {
     address: { line1: 'x', city: 'Delft', country: 'NL' },
   })
-  const one = await invoice(acme, 'A-1', '2026-03-01', 10_000)
+  const one = await createInvoice(acme, 'A-1', '2026-03-01', 10_000)
   const paid = await pay(one, 100, { reference: 'A-1 part' })
   const search = async (q: string, by = ada) =>
     (await by.get(`/settings/search?q=${encodeURIComponent(q)}`)).json
@@ -241,7 +241,7 @@ t.test('one search finds customers, invoices and payments of the account, and no
 t.test(
   'an empty list says whether there are no invoices, or none that match the filters',
   async (t) => {
-    const { ada, invoice, debtor } = await startWithLists(t)
+    const { ada, createInvoice, createDebtor } = await startWithLists(t)
     const words = async (query: string) =>
       /class="card empty"><p><strong>([^<]+)/.exec(
         (await ada.page(`/settings/invoices${query}`)).text,
@@ -250,7 +250,7 @@ t.test(
     t.equal(await words('?view=overdue'), 'No invoice is overdue.')
     t.equal(await words('?view=all'), 'There is no invoice yet.')
     t.equal(await words('?currency=USD'), 'No invoice matches the filters.')
-    await invoice(await debtor('Globex'), 'A-1', '2026-01-31', 100)
+    await createInvoice(await createDebtor('Globex'), 'A-1', '2026-01-31', 100)
     t.equal(await words('?number=B-1'), 'No invoice matches the filters.')
     t.equal(await words('?view=paid'), 'No invoice matches the filters.')
   },

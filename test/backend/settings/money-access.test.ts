@@ -11,7 +11,7 @@ t.test(
   async (t) => {
     const settings = await startMoneySettings(t)
     const { backend, ada } = settings
-    const invoice = await settings.invoice()
+    const invoice = await settings.createInvoice()
     const payment = await settings.payOnAccount(1000)
     const other = await backend.createAccount()
     await createUserIn(backend, other.id, 'eve@other.example', 'admin')

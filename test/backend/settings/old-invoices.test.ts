@@ -13,9 +13,9 @@ async function openWithOldInvoices(t: Test) {
   const settings = await startMoneySettings(t)
   const other = await settings.create('debtors', { name: 'Initech', email: 'ap@initech.example' })
   const invoices = [
-    await settings.invoice(OLD_INVOICE),
-    await settings.invoice({ ...OLD_INVOICE, currency: 'JPY', amount: 500 }),
-    await settings.invoice({ ...OLD_INVOICE, debtor_id: other.id }),
+    await settings.createInvoice(OLD_INVOICE),
+    await settings.createInvoice({ ...OLD_INVOICE, currency: 'JPY', amount: 500 }),
+    await settings.createInvoice({ ...OLD_INVOICE, debtor_id: other.id }),
   ]
   const chasingOf = async ({ id }: Json) =>
     (await settings.read(`invoices/${id}`))['chasing'] as Json
@@ -60,13 +60,13 @@ t.test('old invoices are counted, and chased after an Admin has resumed reminder
 t.test(
   'the page of a customer offers to resume reminders about an invoice it does not show',
   async (t) => {
-    const { ada, debtor, invoice } = await startMoneySettings(t)
+    const { ada, debtor, createInvoice } = await startMoneySettings(t)
     for (let day = 10; day < 21; day++) {
-      await invoice({ issue_date: '2026-01-01', due_date: `2026-01-${day}` })
+      await createInvoice({ issue_date: '2026-01-01', due_date: `2026-01-${day}` })
     }
     const path = `/settings/customers/${debtor.id}`
     t.notMatch(textOf(await ada.page(path)), /Resume these reminders/)
-    const { id } = await invoice(OLD_INVOICE)
+    const { id } = await createInvoice(OLD_INVOICE)
     const page = await ada.page(path)
     t.notMatch(page.text, id)
     matches(t, textOf(page), /Resume these reminders/)

@@ -32,10 +32,10 @@ t.test('a reminder says how to pay in each currency that has payment details', a
   })
   const link = { currency: 'usd', payment_link: 'https://pay.acme.nl/?a=1&b=2' }
   t.equal((await ada.send('POST', PATH, link)).status, 200)
-  const debtor = await engine.debtor()
-  await engine.invoice('2026-11-16', { debtor_id: debtor.id, number: 'A-1' })
-  await engine.invoice('2026-11-16', { debtor_id: debtor.id, number: 'A-2', currency: 'USD' })
-  await engine.invoice('2026-11-16', { debtor_id: debtor.id, number: 'A-3', currency: 'SEK' })
+  const debtor = await engine.createDebtor()
+  await engine.createInvoice('2026-11-16', { debtor_id: debtor.id, number: 'A-1' })
+  await engine.createInvoice('2026-11-16', { debtor_id: debtor.id, number: 'A-2', currency: 'USD' })
+  await engine.createInvoice('2026-11-16', { debtor_id: debtor.id, number: 'A-3', currency: 'SEK' })
   await engine.planAndSendAt('2026-11-23T10:00:00.000Z')
   const [message] = await engine.messages()
   const body = message?.body ?? ''
@@ -110,8 +110,8 @@ t.test(
 t.test('while reminders in a currency do not say how to pay, pages show a notice', async (t) => {
   const { engine, logInAdmin } = await startWithUsers(t)
   const payable = { payment_url: 'https://pay.acme.nl/1', currency: 'SEK' }
-  await engine.invoice('2026-11-16')
-  await engine.invoice('2026-11-16', payable)
+  await engine.createInvoice('2026-11-16')
+  await engine.createInvoice('2026-11-16', payable)
   const ada = await logInAdmin()
   const notice = 'Reminders in EUR do not say how to pay.'
   matches(t, (await ada.get(PATH)).json, { currencies_without: ['EUR'], data: [] })

@@ -13,8 +13,8 @@ import { ADMIN } from '../../fixtures/service/settings.ts'
 t.test('a payment is recorded in two steps; a double click records it once', async (t) => {
   const settings = await startMoneySettings(t)
   const { ada, debtor } = settings
-  const late = await settings.invoice(PAST_DUE)
-  const later = await settings.invoice({ amount: 5000 })
+  const late = await settings.createInvoice(PAST_DUE)
+  const later = await settings.createInvoice({ amount: 5000 })
   const form = await ada.page(`/settings/payments/new?debtor_id=${debtor.id}`)
   matches(t, form, { status: 200, text: containing('Oldest invoices first') })
   const entered: [string, string][] = [
@@ -76,7 +76,7 @@ t.test(
   async (t) => {
     const settings = await startMoneySettings(t)
     const { ada, debtor } = settings
-    const one = await settings.invoice(PAST_DUE)
+    const one = await settings.createInvoice(PAST_DUE)
     const body = {
       debtor_id: debtor.id,
       currency: 'EUR',
@@ -132,7 +132,7 @@ t.test(
 t.test('money on account is allocated and taken back, each after a preview', async (t) => {
   const settings = await startMoneySettings(t)
   const { ada } = settings
-  const one = await settings.invoice(PAST_DUE)
+  const one = await settings.createInvoice(PAST_DUE)
   const payment = await settings.payOnAccount(15_000)
   const path = `/settings/payments/${payment.id}`
   const form = await ada.page(`${path}/allocate`)
@@ -184,7 +184,7 @@ t.test('money on account is allocated and taken back, each after a preview', asy
 
 t.test('a currency may be entered in lower case', async (t) => {
   const settings = await startMoneySettings(t)
-  const invoice = await settings.invoice()
+  const invoice = await settings.createInvoice()
   const entered: [string, string][] = [
     ['debtor_id', settings.debtor.id],
     ['currency', 'eur'],
@@ -203,7 +203,7 @@ t.test('a currency may be entered in lower case', async (t) => {
 
 t.test('invalid amounts are rejected, even in the requests of the Undo button', async (t) => {
   const settings = await startMoneySettings(t)
-  const invoice = await settings.invoice()
+  const invoice = await settings.createInvoice()
   const payment = await settings.payOnAccount(1000)
   const path = `/settings/payments/${payment.id}`
   const keyField = () => ({ idempotency_key: crypto.randomUUID() })
@@ -227,7 +227,7 @@ t.test('invalid amounts are rejected, even in the requests of the Undo button', 
 
 t.test('of two concurrent allocations of the same money, one is rejected', async (t) => {
   const settings = await startMoneySettings(t)
-  const [one, two] = [await settings.invoice(PAST_DUE), await settings.invoice()]
+  const [one, two] = [await settings.createInvoice(PAST_DUE), await settings.createInvoice()]
   const payment = await settings.payOnAccount(10_000)
   const outcomes = await Promise.all(
     [one, two].map(({ id }, index) =>

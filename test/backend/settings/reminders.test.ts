@@ -14,8 +14,8 @@ async function openQueue(t: Test) {
   const { backend, accountId } = engine.testAccount
   await createUserIn(backend, accountId, ADMIN, 'admin')
   await createUserIn(backend, accountId, MEMBER, 'member')
-  const debtor = await engine.debtor({ name: 'Jansen <b>Bouw</b>' })
-  const invoice = await engine.invoice('2026-11-02', { debtor_id: debtor.id })
+  const debtor = await engine.createDebtor({ name: 'Jansen <b>Bouw</b>' })
+  const invoice = await engine.createInvoice('2026-11-02', { debtor_id: debtor.id })
   for (const day of ['05', '12', '23']) await engine.planAndSendAt(`2026-11-${day}T10:00:00.000Z`)
   const message = (await engine.messages()).at(-1)
   return {
@@ -274,8 +274,8 @@ t.test(
   'the preview shows scheduled reminders, and blocked reminders with the reason',
   async (t) => {
     const { ada, engine, debtor } = await openQueue(t)
-    const soon = await engine.invoice('2026-11-23', { amount: 5000 })
-    const paused = await engine.invoice('2026-11-01')
+    const soon = await engine.createInvoice('2026-11-23', { amount: 5000 })
+    const paused = await engine.createInvoice('2026-11-01')
     await ada.send('POST', `/settings/customers/${paused.debtor_id}/pause`, { reason: 'A plan' })
     const { json } = await ada.get('/settings/reminders')
     const data = json['data'] as Json[]
@@ -306,7 +306,7 @@ t.test('if every reminder is blocked, the page of a day also shows the reasons',
   const { backend, accountId } = engine.testAccount
   await createUserIn(backend, accountId, ADMIN, 'admin')
   const ada = await logIn(backend, ADMIN)
-  const { debtor_id } = await engine.invoice('2026-11-23')
+  const { debtor_id } = await engine.createInvoice('2026-11-23')
   await ada.send('POST', `/settings/customers/${debtor_id}/pause`, { reason: 'A plan' })
   for (const query of ['', '?day=2026-11-26']) {
     const { text } = await ada.page(`/settings/reminders${query}`)

@@ -30,7 +30,7 @@ t.test('a reminder has the sender’s name and the logo, which is part of the ma
   matches(t, (await ada.send('POST', LOGO_PATH, encoded(PNG))).json['logo'], {
     ...{ media_type: 'image/png', width: 320, height: 80, bytes: PNG.length },
   })
-  await engine.invoice('2026-11-20', { number: 'R-7' })
+  await engine.createInvoice('2026-11-20', { number: 'R-7' })
   const [message] = await engine.planAndSendAt('2026-11-24T10:00:00.000Z')
   const [sent] = engine.smtp.mails
   matches(t, sent?.mail.from, {
@@ -123,7 +123,7 @@ t.test(
     matches(t, form.text, containing('value="&quot;&gt;&lt;script&gt;"'))
     t.equal((await ada.send('PUT', PATH, { name: '❤\ufe0f می\u200cخواهم' })).status, 200)
     t.equal((await ada.send('PUT', PATH, { name: "Zoë & 'Söhne', 北斗; Ltd." })).status, 200)
-    await engine.invoice('2026-11-20')
+    await engine.createInvoice('2026-11-20')
     await engine.planAndSendAt('2026-11-24T10:00:00.000Z')
     matches(t, engine.smtp.mails[0]?.mail.from, { name: "Zoë & 'Söhne', 北斗; Ltd." })
     matches(t, engine.smtp.mails[0]?.mail.html, containing('Zoë &amp; &#39;Söhne&#39;, 北斗; Ltd.'))
@@ -239,7 +239,7 @@ t.test(
   async (t) => {
     const { engine, backend, logInAdmin, ada } = await startWithUsers(t)
     await ada.send('POST', LOGO_PATH, encoded(PNG))
-    await engine.invoice('2026-11-02', { number: 'R-7' })
+    await engine.createInvoice('2026-11-02', { number: 'R-7' })
     for (const day of ['05', '12', '23']) await engine.planAndSendAt(`2026-11-${day}T10:00:00.000Z`)
     const approval = async () => {
       const { data } = (await (await logInAdmin()).get('/settings/approvals')).json

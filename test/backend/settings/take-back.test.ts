@@ -103,7 +103,7 @@ t.test(
     await ada.send('PUT', `/settings/invoices/${second.id}`, { due_date: '2026-12-24' })
     const { data: payments } = await testAccount.read(`/api/v1/payments?invoice_id=${third.id}`)
     await ada.send('POST', `/settings/payments/${payments[0].id}/reverse`, { reason: 'it bounced' })
-    await testAccount.message([fourth], { status: 'delivered' })
+    await testAccount.insertMessage([fourth], { status: 'delivered' })
     const page = await ada.page(path)
     matches(t, textOf(page), /Another payment was recorded for these\s+1001 invoice/)
     matches(t, textOf(page), /These were changed after the import\s+1002 invoice/)

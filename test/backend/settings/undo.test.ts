@@ -51,7 +51,7 @@ t.test('undo restores a pause that was ended, with its reason and its last day',
 
 t.test('an allocation, and the taking back of an allocation, can be undone once', async (t) => {
   const settings = await startMoneySettings(t)
-  const invoice = await settings.invoice(PAST_DUE)
+  const invoice = await settings.createInvoice(PAST_DUE)
   const payment = await settings.payOnAccount(4000)
   const path = `/settings/payments/${payment.id}`
   const due = async () => (await settings.read(`invoices/${invoice.id}`)).amount_due
@@ -87,7 +87,7 @@ t.test('an allocation, and the taking back of an allocation, can be undone once'
 
 t.test('undo is rejected if more was allocated to the invoice in the meantime', async (t) => {
   const settings = await startMoneySettings(t)
-  const invoice = await settings.invoice(PAST_DUE)
+  const invoice = await settings.createInvoice(PAST_DUE)
   const payment = await settings.payOnAccount(4000)
   const path = `/settings/payments/${payment.id}`
   const preview = await submit(settings, settings.ada, `${path}/allocate/preview`, [
@@ -104,7 +104,7 @@ t.test('undo is rejected if more was allocated to the invoice in the meantime', 
 
 t.test('disputes and deactivations can be undone; pages say what cannot be undone', async (t) => {
   const settings = await startMoneySettings(t)
-  const invoice = await settings.invoice()
+  const invoice = await settings.createInvoice()
   const path = `/settings/invoices/${invoice.id}`
   const blocked = async () => (await settings.read(`invoices/${invoice.id}`)).chasing.blocked_reason
   await settings.ada.submit(`${path}/dispute`, { reason: 'Wrong price' })
@@ -127,7 +127,7 @@ t.test(
   'after a dispute, an earlier block of reminders applies again, and the page says so',
   async (t) => {
     const settings = await startMoneySettings(t)
-    const { id } = await settings.invoice({ ...PAST_DUE, chase_if_overdue: false })
+    const { id } = await settings.createInvoice({ ...PAST_DUE, chase_if_overdue: false })
     const path = `/settings/invoices/${id}`
     const chasing = async () => (await settings.read(`invoices/${id}`)).chasing
     const before = await chasing()
@@ -148,7 +148,7 @@ t.test(
 
 t.test('after a partial payment, the page shows until when reminders are paused', async (t) => {
   const settings = await startMoneySettings(t)
-  const { id } = await settings.invoice(PAST_DUE)
+  const { id } = await settings.createInvoice(PAST_DUE)
   await settings.create('payments', { invoice_id: id, currency: 'EUR', amount: 4000 })
   const page = await settings.ada.page(`/settings/invoices/${id}`)
   matches(t, page.text, /Paused until \w{3} \d+ \w{3,4}: a payment came in/)
@@ -156,7 +156,7 @@ t.test('after a partial payment, the page shows until when reminders are paused'
 
 t.test('finalizing an invoice needs a confirmation, which states the consequences', async (t) => {
   const settings = await startMoneySettings(t)
-  const { id } = await settings.invoice({ ...PAST_DUE, status: 'draft' })
+  const { id } = await settings.createInvoice({ ...PAST_DUE, status: 'draft' })
   const path = `/settings/invoices/${id}`
   matches(t, (await settings.ada.page(path)).text, containing(`href="${path}/finalise"`))
   const confirmation = await settings.ada.page(`${path}/finalise`)

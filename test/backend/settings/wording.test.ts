@@ -29,8 +29,8 @@ t.test('a reminder has the edited wording and all required parts', async (t) => 
     status: 200,
     json: { object: 'reminder_wording', id: 'friendly-en', is_default: false, ...WORDING },
   })
-  const debtor = await engine.debtor({ name: 'Jansen {amount}' })
-  const invoice = await engine.invoice('2026-11-20', { debtor_id: debtor.id })
+  const debtor = await engine.createDebtor({ name: 'Jansen {amount}' })
+  const invoice = await engine.createInvoice('2026-11-20', { debtor_id: debtor.id })
   await engine.planAndSendAt('2026-11-24T10:00:00.000Z')
   const [message] = await engine.messages()
   t.equal(message?.subject, `Still open: invoice ${invoice.number} – Acme Ltd`)
@@ -96,7 +96,7 @@ t.test('after a rejected save without an invoice number, the page names the invo
   const { engine, ada } = await startWithUsers(t)
   const withUnknownVariable = { ...WORDING, opening: '{x}', invoice: '' }
   matches(t, (await ada.submit(PATH, withUnknownVariable)).text, containing('shows a made-up invoice'))
-  await engine.invoice('2026-11-20', { number: 'R-7' })
+  await engine.createInvoice('2026-11-20', { number: 'R-7' })
   matches(t, await ada.submit(PATH, withUnknownVariable), {
     status: 422,
     text: /The preview shows invoice <span translate="no">R-7</,
@@ -129,9 +129,9 @@ t.test('the preview shows a real invoice, in a document without scripts', async 
   const sample = await ada.page(`${PATH}/preview`)
   matches(t, sample.text, containing('INV-1001'))
   matches(t, (await ada.page(PATH)).text, containing('The preview shows a made-up invoice'))
-  const debtor = await engine.debtor({ name: 'Zoë <i>& Co' })
-  const invoice = await engine.invoice('2026-11-20', { debtor_id: debtor.id, number: 'R-7' })
-  await engine.invoice('2026-11-10', { number: 'R-8' })
+  const debtor = await engine.createDebtor({ name: 'Zoë <i>& Co' })
+  const invoice = await engine.createInvoice('2026-11-20', { debtor_id: debtor.id, number: 'R-7' })
+  await engine.createInvoice('2026-11-10', { number: 'R-8' })
   matches(
     t,
     (await ada.page(`${PATH}/preview`)).text,
@@ -166,9 +166,9 @@ t.test('the preview shows a real invoice, in a document without scripts', async 
 // Regression: the preview demanded an amount that the customer had already paid on account.
 t.test('the preview deducts money on account, as the reminder does', async (t) => {
   const { engine, ada } = await startWithUsers(t)
-  const { id: debtor_id } = await engine.debtor()
-  const newer = await engine.invoice('2026-11-20', { debtor_id })
-  const older = await engine.invoice('2026-11-10', { debtor_id })
+  const { id: debtor_id } = await engine.createDebtor()
+  const newer = await engine.createInvoice('2026-11-20', { debtor_id })
+  const older = await engine.createInvoice('2026-11-10', { debtor_id })
   const payment = { debtor_id, currency: 'EUR', amount: 14_000 }
   await engine.testAccount.create('/api/v1/payments', payment)
   const previewOf = async ({ number }: Json) =>
@@ -183,7 +183,7 @@ t.test('a test mail is sent to the Admin who requests it, at most ten times an h
   const { engine, backend, ada } = await startWithUsers(t)
   await createUserIn(backend, engine.testAccount.accountId, 'tess@acme.nl', 'admin')
   const tess = await logIn(backend, 'tess@acme.nl')
-  await engine.invoice('2026-11-10', { number: 'R-8' })
+  await engine.createInvoice('2026-11-10', { number: 'R-8' })
   const sent = await tess.submit(`${PATH}/test`, { ...WORDING, invoice: '' })
   matches(t, sent, { status: 200, text: /The test mail is on its way to you\./ })
   matches(t, sent.text, containing('Hi {customer},'), 'unsaved texts stay in the form')
@@ -241,7 +241,7 @@ t.test(
     const supported = ['en: English', 'nl: Dutch', 'de: German', 'fr: French']
     const unknown = ': Unknown: reminders in English'
     t.strictSame(await offered('/settings/customers/new'), [` selected${unknown}`, ...supported])
-    const debtor = await engine.debtor({ language: 'ja' })
+    const debtor = await engine.createDebtor({ language: 'ja' })
     const path = `/settings/customers/${debtor.id}`
     t.strictSame(await offered(`${path}/edit`), [
       unknown,

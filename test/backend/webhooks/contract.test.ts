@@ -40,8 +40,8 @@ t.test('recorded events match their schemas', async (t) => {
   const webhooks = await openWebhooks(t)
   const { testAccount } = webhooks
   const { backend, accountId } = testAccount
-  await webhooks.endpoint('https://example.com/hook')
-  const invoice = await testAccount.invoice()
+  await webhooks.createEndpoint('https://example.com/hook')
+  const invoice = await testAccount.createInvoice()
   for (const amount of [4000, 6000]) {
     await testAccount.create('/api/v1/payments', { amount, currency: 'EUR', invoice_id: invoice.id })
   }

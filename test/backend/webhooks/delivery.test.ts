@@ -21,9 +21,9 @@ t.test('an event is delivered with a signature, and logged', async (t) => {
   const receiver = await startReceiver(t, {
     respond: (_, res) => res.writeHead(201, { 'x-note': 'seen' }).end('thank you'),
   })
-  const { secret, row } = await webhooks.endpoint(`${receiver.url}hook?a=b`)
+  const { secret, row } = await webhooks.createEndpoint(`${receiver.url}hook?a=b`)
   webhooks.startWorker()
-  const debtor = await webhooks.testAccount.debtor()
+  const debtor = await webhooks.testAccount.createDebtor()
   const [delivery] = await webhooks.untilAll(isDelivered, 'delivered')
   const [webhook] = receiver.webhooks
   if (webhook === undefined || delivery === undefined) throw new Error('nothing was delivered')
@@ -61,7 +61,7 @@ t.test('after a rotation, webhooks are signed with both secrets until the old se
   const webhooks = await openWebhooks(t)
   const { backend } = webhooks.testAccount
   const receiver = await startReceiver(t)
-  const { row, secret: old } = await webhooks.endpoint(receiver.url)
+  const { row, secret: old } = await webhooks.createEndpoint(receiver.url)
   webhooks.startWorker()
   const actionContext = () => ({ actor: OPERATOR, now: backend.now })
   const { row: rotated, secret: current } = await backend.database.transaction((tx) =>
@@ -69,7 +69,7 @@ t.test('after a rotation, webhooks are signed with both secrets until the old se
   )
   const receiveNext = async () => {
     const count = receiver.webhooks.length
-    await webhooks.testAccount.debtor()
+    await webhooks.testAccount.createDebtor()
     return until(() => receiver.webhooks[count], 'another webhook')
   }
   const overlapping = await receiveNext()
@@ -105,9 +105,9 @@ t.test('after a rotation, webhooks are signed with both secrets until the old se
 t.test('a delivery that fails is attempted ten times in about three days', async (t) => {
   const webhooks = await openWebhooks(t)
   const receiver = await startReceiver(t, { respond: (_, res) => res.writeHead(500).end('no') })
-  await webhooks.endpoint(receiver.url)
+  await webhooks.createEndpoint(receiver.url)
   webhooks.startWorker()
-  await webhooks.testAccount.debtor()
+  await webhooks.testAccount.createDebtor()
   const delays = [5000, 5 * MINUTE_MS, 30 * MINUTE_MS]
   delays.push(...[2, 5, 10, 14, 20, 24].map((hours) => hours * HOUR_MS))
   for (const [n, delay] of delays.entries()) {
@@ -135,14 +135,14 @@ t.test('a response with status 410 disables the endpoint and records a notice fo
   const webhooks = await openWebhooks(t)
   const { database } = webhooks.testAccount.backend
   const receiver = await startReceiver(t, { respond: (_, res) => res.writeHead(410).end() })
-  const { row } = await webhooks.endpoint(receiver.url)
+  const { row } = await webhooks.createEndpoint(receiver.url)
   webhooks.startWorker()
-  await webhooks.testAccount.debtor()
+  await webhooks.testAccount.createDebtor()
   await webhooks.untilAll(({ status }) => status === 'failed', 'failed')
   matches(t, await webhooks.readEndpoint(row.id), { status: 'disabled', disabled_reason: 'gone' })
   const notices = await database.read.selectFrom('notices').selectAll().execute()
   matches(t, notices, [{ kind: 'webhook_endpoint.disabled', subject_id: row.id, mailed_at: null }])
-  await webhooks.testAccount.debtor()
+  await webhooks.testAccount.createDebtor()
   t.equal((await webhooks.deliveries()).length, 1, 'a disabled endpoint gets no deliveries')
 })
 
@@ -152,11 +152,11 @@ t.test(
     const webhooks = await openWebhooks(t)
     let status = 500
     const receiver = await startReceiver(t, { respond: (_, res) => res.writeHead(status).end() })
-    const { row } = await webhooks.endpoint(receiver.url)
+    const { row } = await webhooks.createEndpoint(receiver.url)
     webhooks.startWorker()
     const sendEvent = async (outcome: 'delivered' | 'failing') => {
       const before = (await webhooks.attempts()).length
-      await webhooks.testAccount.debtor()
+      await webhooks.testAccount.createDebtor()
       await until(async () => (await webhooks.attempts()).length > before, 'attempted')
       const { failing_since } = await webhooks.readEndpoint(row.id)
       t.equal(failing_since === null, outcome === 'delivered')
@@ -186,18 +186,18 @@ t.test('Retry-After delays all deliveries to the endpoint', async (t) => {
   const receiver = await startReceiver(t, {
     respond: (_, res) => res.writeHead(503, { 'retry-after': '3600' }).end(),
   })
-  const { row } = await webhooks.endpoint(receiver.url)
+  const { row } = await webhooks.createEndpoint(receiver.url)
   webhooks.startWorker()
-  await webhooks.testAccount.debtor()
+  await webhooks.testAccount.createDebtor()
   const [delivery] = await webhooks.untilAll(({ attempts }) => attempts === 1, 'first attempt')
   const inAnHour = new Date(+backend.now + HOUR_MS).toISOString()
   t.equal(delivery?.run_at, inAnHour)
   t.equal((await webhooks.readEndpoint(row.id)).hold_until, inAnHour)
   const otherReceiver = await startReceiver(t)
-  await webhooks.endpoint(otherReceiver.url)
+  await webhooks.createEndpoint(otherReceiver.url)
   webhooks.advanceClock(HOUR_MS - 1)
   receiver.respondWith((_, res) => void res.writeHead(204).end())
-  await webhooks.testAccount.debtor()
+  await webhooks.testAccount.createDebtor()
   await until(() => otherReceiver.webhooks.length === 1, 'the worker has run')
   t.equal(receiver.webhooks.length, 1)
   webhooks.advanceClock(1)
@@ -211,12 +211,12 @@ t.test('deliveries wait while their endpoint is paused', async (t) => {
   const { backend } = webhooks.testAccount
   const receiver = await startReceiver(t)
   const otherReceiver = await startReceiver(t)
-  const { row } = await webhooks.endpoint(receiver.url)
-  await webhooks.endpoint(otherReceiver.url)
+  const { row } = await webhooks.createEndpoint(receiver.url)
+  await webhooks.createEndpoint(otherReceiver.url)
   const actionContext = { actor: OPERATOR, now: backend.now }
   const paused = await backend.database.transaction((tx) => pauseEndpoint(tx, row, actionContext))
   webhooks.startWorker()
-  await webhooks.testAccount.debtor()
+  await webhooks.testAccount.createDebtor()
   await until(
     () => otherReceiver.webhooks.length === 1,
     'the other endpoint has received the event',
@@ -230,9 +230,9 @@ t.test('deliveries wait while their endpoint is paused', async (t) => {
 t.test('a worker that drains releases its unfinished deliveries', async (t) => {
   const webhooks = await openWebhooks(t, { attemptMsMax: 60_000 })
   const receiver = await startReceiver(t, { respond: () => {} })
-  await webhooks.endpoint(receiver.url)
+  await webhooks.createEndpoint(receiver.url)
   const worker = webhooks.startWorker()
-  await webhooks.testAccount.debtor()
+  await webhooks.testAccount.createDebtor()
   await until(() => receiver.webhooks.length === 1, 'the delivery is in progress')
   await worker.drain()
   matches(t, await webhooks.deliveries(), [{ status: 'pending', attempts: 0, lease: null }])
@@ -244,9 +244,9 @@ t.test('a worker that drains releases its unfinished deliveries', async (t) => {
 t.test('several workers send each delivery once', async (t) => {
   const webhooks = await openWebhooks(t)
   const receiver = await startReceiver(t)
-  await webhooks.endpoint(receiver.url)
+  await webhooks.createEndpoint(receiver.url)
   const { testAccount } = webhooks
-  await Promise.all(Array.from({ length: 50 }, () => testAccount.debtor()))
+  await Promise.all(Array.from({ length: 50 }, () => testAccount.createDebtor()))
   for (let n = 0; n < 3; n++) webhooks.startWorker({ isOnlyBackend: false })
   await webhooks.untilAll(isDelivered, 'delivered')
   t.equal(receiver.webhooks.length, 50)
@@ -257,16 +257,16 @@ t.test('a delivery of a dead worker is sent when its lease has expired', async (
   const webhooks = await openWebhooks(t)
   const { backend } = webhooks.testAccount
   const receiver = await startReceiver(t)
-  await webhooks.endpoint(receiver.url)
-  await webhooks.testAccount.debtor()
+  await webhooks.createEndpoint(receiver.url)
+  await webhooks.testAccount.createDebtor()
   const [delivery] = await webhooks.deliveries()
   await backend.database.transaction((tx) =>
     DELIVERY_LEASES.claim(tx, [delivery?.id ?? ''], backend.now, { status: 'sending' }),
   )
   webhooks.startWorker({ isOnlyBackend: false })
   const otherReceiver = await startReceiver(t)
-  await webhooks.endpoint(otherReceiver.url)
-  await webhooks.testAccount.debtor()
+  await webhooks.createEndpoint(otherReceiver.url)
+  await webhooks.testAccount.createDebtor()
   await until(() => otherReceiver.webhooks.length === 1, 'the worker has run')
   const [leased] = await webhooks.deliveries()
   matches(t, leased, { id: delivery?.id ?? '', status: 'sending' })
@@ -281,9 +281,9 @@ t.test('the late outcome of a worker that has lost its lease does not disable th
   const receiver = await startReceiver(t, {
     respond: (_, res) => void isReleased.then(() => res.writeHead(410).end()),
   })
-  const { row } = await webhooks.endpoint(receiver.url)
+  const { row } = await webhooks.createEndpoint(receiver.url)
   const worker = webhooks.startWorker({ isOnlyBackend: false, drainMsMax: 60_000 })
-  await webhooks.testAccount.debtor()
+  await webhooks.testAccount.createDebtor()
   await until(() => receiver.webhooks.length === 1, 'the first attempt is in progress')
   receiver.respondWith((_, res) => void res.writeHead(204).end())
   webhooks.advanceClock(LEASE_MS)
@@ -300,8 +300,8 @@ t.test('the only backend sends the deliveries of its killed predecessor immediat
   const webhooks = await openWebhooks(t)
   const { backend } = webhooks.testAccount
   const receiver = await startReceiver(t)
-  await webhooks.endpoint(receiver.url)
-  await webhooks.testAccount.debtor()
+  await webhooks.createEndpoint(receiver.url)
+  await webhooks.testAccount.createDebtor()
   const [delivery] = await webhooks.deliveries()
   await backend.database.transaction((tx) =>
     DELIVERY_LEASES.claim(tx, [delivery?.id ?? ''], backend.now, { status: 'sending' }),

@@ -12,8 +12,8 @@ t.test(
   async (t) => {
     const webhooks = await openWebhooks(t)
     const { testAccount } = webhooks
-    const invoice = await testAccount.invoice()
-    await webhooks.endpoint(ENDPOINT_URL)
+    const invoice = await testAccount.createInvoice()
+    await webhooks.createEndpoint(ENDPOINT_URL)
     const body = { amount: 10_000, currency: 'EUR', invoice_id: invoice.id }
     const first = await testAccount.post('/api/v1/payments', body, { 'idempotency-key': 'once' })
     const replay = await testAccount.post('/api/v1/payments', body, { 'idempotency-key': 'once' })
@@ -38,10 +38,10 @@ t.test(
 t.test('the creation and the payment of an invoice cause the corresponding events', async (t) => {
   const webhooks = await openWebhooks(t)
   const { testAccount } = webhooks
-  await webhooks.endpoint(ENDPOINT_URL)
-  const debtor = await testAccount.debtor()
-  const invoice = await testAccount.invoice({ debtor_id: debtor.id })
-  const draft = await testAccount.invoice({ debtor_id: debtor.id, status: 'draft' })
+  await webhooks.createEndpoint(ENDPOINT_URL)
+  const debtor = await testAccount.createDebtor()
+  const invoice = await testAccount.createInvoice({ debtor_id: debtor.id })
+  const draft = await testAccount.createInvoice({ debtor_id: debtor.id, status: 'draft' })
   const pay = (amount: number) =>
     testAccount.create('/api/v1/payments', { amount, currency: 'EUR', invoice_id: invoice.id })
   await pay(1000)
@@ -64,8 +64,8 @@ t.test('the creation and the payment of an invoice cause the corresponding event
 t.test('a rejected write causes no event', async (t) => {
   const webhooks = await openWebhooks(t)
   const { testAccount } = webhooks
-  const invoice = await testAccount.invoice()
-  await webhooks.endpoint(ENDPOINT_URL)
+  const invoice = await testAccount.createInvoice()
+  await webhooks.createEndpoint(ENDPOINT_URL)
   const tooMuch = { amount: 10_001, currency: 'EUR', invoice_id: invoice.id }
   t.equal((await testAccount.post('/api/v1/payments', tooMuch)).status, 422)
   t.equal((await testAccount.post('/api/v1/debtors', { name: '' })).status, 422)
@@ -75,7 +75,7 @@ t.test('a rejected write causes no event', async (t) => {
 t.test('changes to keys and to the state of the account cause events', async (t) => {
   const webhooks = await openWebhooks(t)
   const { backend, accountId } = webhooks.testAccount
-  await webhooks.endpoint(ENDPOINT_URL)
+  await webhooks.createEndpoint(ENDPOINT_URL)
   const { row, secret } = await backend.issueKey(accountId, { name: 'ERP' })
   const actionContext = { actor: OPERATOR, now: backend.now }
   await backend.database.transaction((tx) => revokeApiKey(tx, row.id, actionContext))
@@ -106,10 +106,10 @@ t.test(
   async (t) => {
     const webhooks = await openWebhooks(t)
     const { backend } = webhooks.testAccount
-    const debtors = await webhooks.endpoint(ENDPOINT_URL, ['debtor.created'])
-    const all = await webhooks.endpoint(ENDPOINT_URL)
-    const paused = await webhooks.endpoint(ENDPOINT_URL)
-    const disabled = await webhooks.endpoint(ENDPOINT_URL)
+    const debtors = await webhooks.createEndpoint(ENDPOINT_URL, ['debtor.created'])
+    const all = await webhooks.createEndpoint(ENDPOINT_URL)
+    const paused = await webhooks.createEndpoint(ENDPOINT_URL)
+    const disabled = await webhooks.createEndpoint(ENDPOINT_URL)
     await backend.database.transaction(async (tx) => {
       const set = (id: string, values: object) =>
         tx.updateTable('webhook_endpoints').set(values).where('id', '=', id).execute()
@@ -117,10 +117,10 @@ t.test(
       await set(disabled.row.id, { status: 'disabled', disabled_reason: 'gone' })
     })
     const others = await webhooks.testAccount.otherAccount()
-    await others.debtor()
+    await others.createDebtor()
     t.strictSame(await webhooks.deliveries(), [])
-    const { id: debtor_id } = await webhooks.testAccount.debtor()
-    await webhooks.testAccount.invoice({ debtor_id })
+    const { id: debtor_id } = await webhooks.testAccount.createDebtor()
+    await webhooks.testAccount.createInvoice({ debtor_id })
     const deliveries = await webhooks.deliveries()
     const ofType = (type: string) =>
       deliveries.filter(({ event_type }) => event_type === type).map((row) => row.endpoint_id)
@@ -134,8 +134,8 @@ t.test(
 
 t.test('an event without a subscribed endpoint is not recorded', async (t) => {
   const webhooks = await openWebhooks(t)
-  await webhooks.endpoint(ENDPOINT_URL, ['payment.recorded'])
-  await webhooks.testAccount.invoice()
+  await webhooks.createEndpoint(ENDPOINT_URL, ['payment.recorded'])
+  await webhooks.testAccount.createInvoice()
   t.strictSame(await webhooks.eventTypes(), [])
 })
 

@@ -6,12 +6,12 @@ import { matches } from '../../fixtures/matches.ts'
 t.test('an invoice becomes overdue once, at midnight in the account’s time zone', async (t) => {
   const webhooks = await openWebhooks(t)
   const { testAccount } = webhooks
-  await webhooks.endpoint('https://example.com/hook', ['invoice.overdue'])
+  await webhooks.createEndpoint('https://example.com/hook', ['invoice.overdue'])
   // It is 23:30 on the 21st in Amsterdam.
   testAccount.backend.now = new Date('2026-11-21T22:30:00Z')
   const fields = { issue_date: '2026-11-01', due_date: '2026-11-21' }
-  const invoice = await testAccount.invoice(fields)
-  await testAccount.invoice({ ...fields, status: 'draft' })
+  const invoice = await testAccount.createInvoice(fields)
+  await testAccount.createInvoice({ ...fields, status: 'draft' })
   await announce(webhooks)
   t.strictSame(await webhooks.eventTypes(), [], 'not on the due date')
   webhooks.advanceClock(3_600_000)
@@ -33,13 +33,13 @@ t.test('an invoice becomes overdue once, at midnight in the account’s time zon
 t.test('a paid invoice does not become overdue', async (t) => {
   const webhooks = await openWebhooks(t)
   const { testAccount } = webhooks
-  const invoice = await testAccount.invoice({ issue_date: '2026-11-01', due_date: '2026-11-02' })
+  const invoice = await testAccount.createInvoice({ issue_date: '2026-11-01', due_date: '2026-11-02' })
   await testAccount.create('/api/v1/payments', {
     amount: 10_000,
     currency: 'EUR',
     invoice_id: invoice.id,
   })
-  await webhooks.endpoint('https://example.com/hook')
+  await webhooks.createEndpoint('https://example.com/hook')
   await announce(webhooks)
   t.strictSame(await webhooks.eventTypes(), [])
 })
@@ -47,14 +47,14 @@ t.test('a paid invoice does not become overdue', async (t) => {
 t.test('a new endpoint gets no events about invoices that have long been overdue', async (t) => {
   const webhooks = await openWebhooks(t)
   const { testAccount } = webhooks
-  const { id: debtor_id } = await testAccount.debtor()
+  const { id: debtor_id } = await testAccount.createDebtor()
   const fields = { debtor_id, issue_date: '2026-11-01', due_date: '2026-11-02' }
-  for (let n = 0; n < 30; n++) await testAccount.invoice(fields)
+  for (let n = 0; n < 30; n++) await testAccount.createInvoice(fields)
   await announce(webhooks)
-  await webhooks.endpoint('https://example.com/hook', ['invoice.overdue'])
+  await webhooks.createEndpoint('https://example.com/hook', ['invoice.overdue'])
   await announce(webhooks)
   t.strictSame(await webhooks.eventTypes(), [])
-  await testAccount.invoice(fields)
+  await testAccount.createInvoice(fields)
   await announce(webhooks)
   t.strictSame(await webhooks.eventTypes(), ['invoice.overdue'])
 })

@@ -13,15 +13,15 @@ t.test('the delivery log is deleted after 30 days, except for pending deliveries
   const { backend } = webhooks.testAccount
   const { database } = backend
   const receiver = await startReceiver(t)
-  await webhooks.endpoint(receiver.url)
+  await webhooks.createEndpoint(receiver.url)
   const worker = webhooks.startWorker()
-  await webhooks.testAccount.debtor()
+  await webhooks.testAccount.createDebtor()
   await webhooks.untilAll(({ status }) => status === 'delivered', 'delivered')
   await worker.drain()
-  const pausedEndpoint = await webhooks.endpoint(receiver.url, ['debtor.created'])
+  const pausedEndpoint = await webhooks.createEndpoint(receiver.url, ['debtor.created'])
   const actionContext = { actor: OPERATOR, now: backend.now }
   await database.transaction((tx) => pauseEndpoint(tx, pausedEndpoint.row, actionContext))
-  await webhooks.testAccount.debtor()
+  await webhooks.testAccount.createDebtor()
 
   webhooks.advanceClock(30 * DAY_MS - 1000)
   await deleteAllExpired(database, backend.now)
@@ -38,7 +38,7 @@ t.test('the delivery log is deleted after 30 days, except for pending deliveries
 t.test('an old secret is deleted when it expires', async (t) => {
   const webhooks = await openWebhooks(t)
   const { backend } = webhooks.testAccount
-  const { row } = await webhooks.endpoint('https://example.com/')
+  const { row } = await webhooks.createEndpoint('https://example.com/')
   const actionContext = { actor: OPERATOR, now: backend.now }
   await backend.database.transaction((tx) => rotateSecret(tx, row, BOX, actionContext))
   await deleteAllExpired(backend.database, backend.now)

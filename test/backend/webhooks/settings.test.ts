@@ -233,8 +233,8 @@ t.test('the log can be filtered and paged; failed deliveries can be redelivered'
   const { id } = await create({ events: ['debtor.created'] })
   receiver.respondWith((_, res) => res.writeHead(410).end())
   const key = await backend.issueKey(account.id)
-  const debtor = () => backend.call(key, 'POST', '/api/v1/debtors', { body: { name: 'Jansen' } })
-  for (let n = 0; n < 3; n++) await debtor()
+  const createDebtor = () => backend.call(key, 'POST', '/api/v1/debtors', { body: { name: 'Jansen' } })
+  for (let n = 0; n < 3; n++) await createDebtor()
   startWorker()
   const failedPath = `${DELIVERIES}?endpoint_id=${id}&status=failed`
   const read = async (path: string): Promise<Json> => (await admin.get(path)).json

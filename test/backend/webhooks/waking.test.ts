@@ -39,9 +39,9 @@ async function startIdleWorker(t: Test, webhooks: Webhooks) {
 t.test('an event wakes the worker', async (t) => {
   const webhooks = await openWebhooks(t)
   const receiver = await startReceiver(t)
-  await webhooks.endpoint(receiver.url)
+  await webhooks.createEndpoint(receiver.url)
   await startIdleWorker(t, webhooks)
-  await webhooks.testAccount.debtor()
+  await webhooks.testAccount.createDebtor()
   await until(() => receiver.webhooks.length === 1, 'the event is delivered')
 })
 
@@ -54,9 +54,9 @@ t.test('a failed delivery is retried when the retry is due, not only at the next
       res.writeHead(attempts === 1 ? 500 : 204).end()
     },
   })
-  await webhooks.endpoint(receiver.url)
+  await webhooks.createEndpoint(receiver.url)
   await startIdleWorker(t, webhooks)
-  await webhooks.testAccount.debtor()
+  await webhooks.testAccount.createDebtor()
   await until(() => attempts === 2, 'the second attempt, five seconds later')
   const rows = await webhooks.untilAll(({ status }) => status === 'delivered', 'delivered')
   t.equal(rows[0]?.attempts, 2)
@@ -66,13 +66,13 @@ t.test('resuming an endpoint wakes the worker', async (t) => {
   const webhooks = await openWebhooks(t)
   const { backend } = webhooks.testAccount
   const receiver = await startReceiver(t)
-  const { row } = await webhooks.endpoint(receiver.url)
+  const { row } = await webhooks.createEndpoint(receiver.url)
   const actionContext = {
     actor: { type: 'system', id: null, label: 'test', address: null },
     now: new Date(),
   } as const
   const paused = await backend.database.transaction((tx) => pauseEndpoint(tx, row, actionContext))
-  await webhooks.testAccount.debtor()
+  await webhooks.testAccount.createDebtor()
   await startIdleWorker(t, webhooks)
   t.equal(receiver.webhooks.length, 0)
   await backend.database.transaction((tx) => resumeEndpoint(tx, paused, actionContext))
@@ -112,8 +112,8 @@ t.test('pending deliveries of a disabled endpoint are deleted when they expire',
   const webhooks = await openWebhooks(t)
   const { database } = webhooks.testAccount.backend
   const receiver = await startReceiver(t)
-  const { row } = await webhooks.endpoint(receiver.url)
-  await webhooks.testAccount.debtor()
+  const { row } = await webhooks.createEndpoint(receiver.url)
+  await webhooks.testAccount.createDebtor()
   // A transaction that does not yet see that the endpoint is disabled may record such a delivery.
   await database.transaction((tx) =>
     tx
