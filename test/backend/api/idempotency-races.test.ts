@@ -43,7 +43,7 @@ function createCountingWrite(respond: () => Promise<string>) {
   return { runs, write: { prepare, recall: async () => undefined, originalMember: 'original_id' } }
 }
 
-t.test('a repeat during the first call waits for its response', async (t) => {
+t.test('a repeat during the first call gets the response of the first call', async (t) => {
   const { idempotency, attempt } = await openIdempotency(t)
   const { promise, resolve } = Promise.withResolvers<string>()
   const { runs, write } = createCountingWrite(() => promise)
@@ -112,7 +112,7 @@ t.test('if another process commits a response first, the call gets it, even if i
     },
   }
   for (const [name, respond] of Object.entries(outcomes)) {
-    const { idempotency: other, database, attempt } = await openIdempotency(t)
+    const { idempotency: otherProcess, database, attempt } = await openIdempotency(t)
     const { write } = createCountingWrite(async () => 'the response')
     const lateDatabase: Database = {
       read: database.read,
@@ -120,7 +120,7 @@ t.test('if another process commits a response first, the call gets it, even if i
       listen: database.listen,
       // The other process commits between the look-up and the transaction of this process.
       async transaction(work) {
-        await other.once(attempt, write)
+        await otherProcess.once(attempt, write)
         return database.transaction(work)
       },
       close: () => database.close(),

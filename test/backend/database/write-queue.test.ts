@@ -26,7 +26,7 @@ async function openSqlite(t: Test, options: Partial<DatabaseOptions> = {}) {
 }
 
 /** Queues two transactions behind a running one. Resolves with whether the two were committed together. */
-async function commitTogether(database: OpenDatabase, ids: readonly string[]): Promise<boolean> {
+async function areCommittedTogether(database: OpenDatabase, ids: readonly string[]): Promise<boolean> {
   const [idA = '', idB = ''] = ids
   const before = await readRowIds(database)
   const blockerMayEnd = Promise.withResolvers<void>()
@@ -47,11 +47,11 @@ async function commitTogether(database: OpenDatabase, ids: readonly string[]): P
   blockerMayEnd.resolve()
   await blocker
   await secondBegan.promise
-  // If the second one has begun before the first one is committed, both belong to one group.
-  const isTogether = !isFirstSettled && (await readRowIds(database)).length === before.length
+  // If the second transaction began before the first was committed, both belong to one group.
+  const areTogether = !isFirstSettled && (await readRowIds(database)).length === before.length
   secondMayWrite.resolve()
   await Promise.all([first, second])
-  return isTogether
+  return areTogether
 }
 
 t.test('queued transactions are committed together', async (t) => {
@@ -61,7 +61,7 @@ t.test('queued transactions are committed together', async (t) => {
   await until(() => {
     const pair = [`${ids.length}`, `${ids.length + 1}`]
     ids.push(...pair)
-    return commitTogether(database, pair)
+    return areCommittedTogether(database, pair)
   }, 'both are committed together')
   t.strictSame(await readRowIds(database), ids.toSorted())
 })
