@@ -52,7 +52,12 @@ t.test('after any sequence of calls, the stored records equal those of the model
     fc.asyncProperty(commands, async (commands) => {
       const { id: debtorId } = await testAccount.createDebtor()
       const model: Model = { invoices: [], payments: [] }
-      const real: Real = { testAccount, debtorId, seen: new Map(), nextKey: () => `model-${keys++}` }
+      const real: Real = {
+        testAccount,
+        debtorId,
+        seen: new Map(),
+        nextKey: () => `model-${keys++}`,
+      }
       await createInvoice('open', 10).run(model, real)
       await createInvoice('open', 10).run(model, real)
       await fc.asyncModelRun(() => ({ model, real }), commands)

@@ -19,7 +19,10 @@ const SYSTEM_ACTION_CONTEXT: ActionContext = {
   actor: { ...OPERATOR, type: 'system', label: 'trials' },
 }
 
-async function openDatabaseWithAccount(t: Parameters<typeof openTestDatabase>[0], status?: AccountStatus) {
+async function openDatabaseWithAccount(
+  t: Parameters<typeof openTestDatabase>[0],
+  status?: AccountStatus,
+) {
   const database = await openTestDatabase(t)
   const account = await database.transaction((tx) =>
     createAccount(tx, { name: ' Acme ', ...(status ? { status } : {}) }, ACTION_CONTEXT),
@@ -74,16 +77,19 @@ t.test('a change of status raises the revision, and is recorded in the audit log
   ])
 })
 
-t.test('the system can pause and cancel a trial, but only an operator can undo the cancellation', async (t) => {
-  const { database, account } = await openDatabaseWithAccount(t, 'trial')
-  const change = (status: AccountStatus, actionContext: ActionContext) =>
-    database.transaction((tx) => setStatus(tx, account.id, status, actionContext))
-  await rejectsWith(t, change('suspended', SYSTEM_ACTION_CONTEXT), { code: 'validation_failed' })
-  matches(t, await change('trial_paused', SYSTEM_ACTION_CONTEXT), { status: 'trial_paused' })
-  matches(t, await change('cancelled', SYSTEM_ACTION_CONTEXT), { status: 'cancelled' })
-  await rejectsWith(t, change('trial', SYSTEM_ACTION_CONTEXT), { code: 'validation_failed' })
-  matches(t, await change('trial', ACTION_CONTEXT), { status: 'trial' })
-})
+t.test(
+  'the system can pause and cancel a trial, but only an operator can undo the cancellation',
+  async (t) => {
+    const { database, account } = await openDatabaseWithAccount(t, 'trial')
+    const change = (status: AccountStatus, actionContext: ActionContext) =>
+      database.transaction((tx) => setStatus(tx, account.id, status, actionContext))
+    await rejectsWith(t, change('suspended', SYSTEM_ACTION_CONTEXT), { code: 'validation_failed' })
+    matches(t, await change('trial_paused', SYSTEM_ACTION_CONTEXT), { status: 'trial_paused' })
+    matches(t, await change('cancelled', SYSTEM_ACTION_CONTEXT), { status: 'cancelled' })
+    await rejectsWith(t, change('trial', SYSTEM_ACTION_CONTEXT), { code: 'validation_failed' })
+    matches(t, await change('trial', ACTION_CONTEXT), { status: 'trial' })
+  },
+)
 
 t.test(
   'suspended and cancelled accounts, and accounts with a paused trial, are read-only',

@@ -204,18 +204,21 @@ t.test('/me shows when the key was last used before the call', async (t) => {
   matches(t, await readMe(), { key: { last_used_at: before.toISOString() } })
 })
 
-t.test('every route of the API rejects calls without a principal, and keys without its scope', async (t) => {
-  const backend = await startBackend(t)
-  const key = await backend.createKey()
-  const narrowed = await backend.issueKey(key.row.account_id, { scopes: ['messages:read'] })
-  for (const { method, path, scope } of loadContract().operations) {
-    const url = path.replace('{id}', 'x')
-    matches(t, await backend.send(method, url), { status: 404, text: '' }, `${method} ${path}`)
-    const isRejected = scope !== undefined && scope !== 'messages:read'
-    const { status } = await backend.call(narrowed, method, url)
-    t.equal(status === 403, isRejected, `${method} ${path} needs ${scope ?? 'no scope'}`)
-  }
-})
+t.test(
+  'every route of the API rejects calls without a principal, and keys without its scope',
+  async (t) => {
+    const backend = await startBackend(t)
+    const key = await backend.createKey()
+    const narrowed = await backend.issueKey(key.row.account_id, { scopes: ['messages:read'] })
+    for (const { method, path, scope } of loadContract().operations) {
+      const url = path.replace('{id}', 'x')
+      matches(t, await backend.send(method, url), { status: 404, text: '' }, `${method} ${path}`)
+      const isRejected = scope !== undefined && scope !== 'messages:read'
+      const { status } = await backend.call(narrowed, method, url)
+      t.equal(status === 403, isRejected, `${method} ${path} needs ${scope ?? 'no scope'}`)
+    }
+  },
+)
 
 t.test('calls in progress get their response while the backend drains', async (t) => {
   const path = join(t.testdir(), 'test.db')

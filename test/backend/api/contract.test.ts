@@ -2,7 +2,7 @@ import t from 'tap'
 import { apiRoutes } from '../../../backend/api/routes.ts'
 import { OPERATIONS } from '../../../backend/operations.ts'
 import { loadContract } from '../../../shared/contract/contract.ts'
-import { type TestAccount, openTestAccount } from '../../fixtures/accounts/test-account.ts'
+import { openTestAccount, type TestAccount } from '../../fixtures/accounts/test-account.ts'
 import { faultsOf } from '../../fixtures/contract/schema.ts'
 import { matches, throwsWith } from '../../fixtures/matches.ts'
 import { BASE_URL } from '../../fixtures/service/backend.ts'
@@ -41,7 +41,9 @@ t.test('the API has one route for each operation of the contract, and no others'
 })
 
 /** Opens a test account with records that have all optional fields, and records that have only the required ones. */
-async function openTestAccountWithRecords(t: Parameters<typeof openTestAccount>[0]): Promise<TestAccount> {
+async function openTestAccountWithRecords(
+  t: Parameters<typeof openTestAccount>[0],
+): Promise<TestAccount> {
   const testAccount = await openTestAccount(t)
   const { id: debtor_id } = await testAccount.createDebtor({
     external_id: 'C-1',
@@ -57,7 +59,10 @@ async function openTestAccountWithRecords(t: Parameters<typeof openTestAccount>[
   })
   await testAccount.createDebtor({ email: null })
   const line = { description: 'a', quantity: '1.5', unit_amount: 3, tax_amount: -1 }
-  const a = await testAccount.createInvoice({ debtor_id, line_items: [line, { ...line, quantity: 2 }] })
+  const a = await testAccount.createInvoice({
+    debtor_id,
+    line_items: [line, { ...line, quantity: 2 }],
+  })
   const b = await testAccount.createInvoice({ debtor_id, due_date: '2026-11-21', notes: 'a\nb' })
   await testAccount.create('/api/v1/payments', {
     amount: 20,
@@ -68,7 +73,11 @@ async function openTestAccountWithRecords(t: Parameters<typeof openTestAccount>[
     ],
   })
   await testAccount.create('/api/v1/payments', { debtor_id, amount: 20, currency: 'JPY' })
-  await testAccount.insertMessage([a, b], { status: 'sending', stage: 'firm', approval_required: 1 })
+  await testAccount.insertMessage([a, b], {
+    status: 'sending',
+    stage: 'firm',
+    approval_required: 1,
+  })
   await testAccount.insertMessage([a], {
     status: 'suppressed',
     stage: null,
@@ -116,13 +125,22 @@ t.test('rejections are problems that match the contract', async (t) => {
     ['Problem', await testAccount.get('/api/v1/debtors?x')],
     ['Problem', await testAccount.get('/api/v1/debtors?cursor=x')],
     ['ValidationProblem', await testAccount.post('/api/v1/debtors', { x: 1 })],
-    ['ConflictProblem', await testAccount.post('/api/v1/debtors', { name: 'a', external_id: 'C-1' })],
-    ['ConflictProblem', await testAccount.post('/api/v1/payments', { ...money, invoice_id: draft.id })],
+    [
+      'ConflictProblem',
+      await testAccount.post('/api/v1/debtors', { name: 'a', external_id: 'C-1' }),
+    ],
+    [
+      'ConflictProblem',
+      await testAccount.post('/api/v1/payments', { ...money, invoice_id: draft.id }),
+    ],
     [
       'ValidationProblem',
       await testAccount.post('/api/v1/payments', { ...money, invoice_id: invoice.id }),
     ],
-    ['ValidationProblem', await testAccount.post('/api/v1/payments', { ...money, invoice_id: 'x' })],
+    [
+      'ValidationProblem',
+      await testAccount.post('/api/v1/payments', { ...money, invoice_id: 'x' }),
+    ],
     [
       'ReadOnlyProblem',
       await (await testAccount.otherAccount({ status: 'cancelled' })).post('/api/v1/debtors', {}),

@@ -73,7 +73,11 @@ t.test('if the first call is rejected, the next waiting call runs', async (t) =>
   )
   const fulfilled = results.filter(({ status }) => status === 'fulfilled')
   t.equal(fulfilled.length, 3)
-  t.equal(runs.length, 3, 'two runs are rejected and one is recorded; the other two calls are replays')
+  t.equal(
+    runs.length,
+    3,
+    'two runs are rejected and one is recorded; the other two calls are replays',
+  )
 })
 
 t.test(
@@ -104,29 +108,32 @@ t.test('a call with another key or operation is not a repeat', async (t) => {
   t.equal(rows.length, 3)
 })
 
-t.test('if another process commits a response first, the call gets it, even if its own write fails', async (t) => {
-  const outcomes = {
-    recorded: async () => ({ resourceId: 'deb_2', body: 'another response' }),
-    rejected: async () => {
-      throw new Problem('payment_exceeds_balance', 'the other process has just paid the invoice')
-    },
-  }
-  for (const [name, respond] of Object.entries(outcomes)) {
-    const { idempotency: otherProcess, database, attempt } = await openIdempotency(t)
-    const { write } = createCountingWrite(async () => 'the response')
-    const lateDatabase: Database = {
-      read: database.read,
-      isConcurrent: database.isConcurrent,
-      listen: database.listen,
-      // The other process commits between the look-up and the transaction of this process.
-      async transaction(work) {
-        await otherProcess.once(attempt, write)
-        return database.transaction(work)
+t.test(
+  'if another process commits a response first, the call gets it, even if its own write fails',
+  async (t) => {
+    const outcomes = {
+      recorded: async () => ({ resourceId: 'deb_2', body: 'another response' }),
+      rejected: async () => {
+        throw new Problem('payment_exceeds_balance', 'the other process has just paid the invoice')
       },
-      close: () => database.close(),
     }
-    const idempotency = createIdempotency({ database: lateDatabase, clock })
-    const response = await idempotency.once(attempt, { ...write, prepare: () => respond })
-    matches(t, response, { resourceId: 'deb_1', body: 'the response', replayed: true }, name)
-  }
-})
+    for (const [name, respond] of Object.entries(outcomes)) {
+      const { idempotency: otherProcess, database, attempt } = await openIdempotency(t)
+      const { write } = createCountingWrite(async () => 'the response')
+      const lateDatabase: Database = {
+        read: database.read,
+        isConcurrent: database.isConcurrent,
+        listen: database.listen,
+        // The other process commits between the look-up and the transaction of this process.
+        async transaction(work) {
+          await otherProcess.once(attempt, write)
+          return database.transaction(work)
+        },
+        close: () => database.close(),
+      }
+      const idempotency = createIdempotency({ database: lateDatabase, clock })
+      const response = await idempotency.once(attempt, { ...write, prepare: () => respond })
+      matches(t, response, { resourceId: 'deb_1', body: 'the response', replayed: true }, name)
+    }
+  },
+)

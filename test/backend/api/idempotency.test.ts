@@ -100,7 +100,9 @@ t.test('after the stored response was deleted, a repeated payment is still repla
   const body = { invoice_id, amount: 4000, currency: 'eur' }
   const key = { 'idempotency-key': 'k' }
   const first = await testAccount.post(PAYMENTS, body, key)
-  await testAccount.backend.database.transaction((tx) => tx.deleteFrom('idempotency_keys').execute())
+  await testAccount.backend.database.transaction((tx) =>
+    tx.deleteFrom('idempotency_keys').execute(),
+  )
   const repeat = await testAccount.post(PAYMENTS, body, key)
   t.equal(repeat.status, 201)
   t.strictSame(repeat.json, first.json)
@@ -119,7 +121,9 @@ t.test(
     const { id: invoice_id } = await testAccount.createInvoice()
     const body = { invoice_id, amount: 100, currency: 'EUR' }
     const responses = await Promise.all(
-      Array.from({ length: 50 }, () => testAccount.post(PAYMENTS, body, { 'idempotency-key': 'k' })),
+      Array.from({ length: 50 }, () =>
+        testAccount.post(PAYMENTS, body, { 'idempotency-key': 'k' }),
+      ),
     )
     const recorded = responses.filter(({ status }) => status === 201)
     t.ok(recorded.length > 0)
@@ -134,8 +138,13 @@ t.test('of twenty concurrent payments of the whole amount, exactly one is record
   const testAccount = await openTestAccount(t)
   const { id: invoice_id } = await testAccount.createInvoice()
   const body = { invoice_id, amount: 10_000, currency: 'EUR' }
-  const responses = await Promise.all(Array.from({ length: 20 }, () => testAccount.post(PAYMENTS, body)))
+  const responses = await Promise.all(
+    Array.from({ length: 20 }, () => testAccount.post(PAYMENTS, body)),
+  )
   const statuses = responses.map(({ status }) => status).sort()
   t.strictSame(statuses, [201, ...Array.from({ length: 19 }, () => 422)])
-  matches(t, await testAccount.read(`/api/v1/invoices/${invoice_id}`), { status: 'paid', amount_due: 0 })
+  matches(t, await testAccount.read(`/api/v1/invoices/${invoice_id}`), {
+    status: 'paid',
+    amount_due: 0,
+  })
 })

@@ -81,12 +81,15 @@ t.test('a duplicate name is found at any position', async () => {
   )
 })
 
-t.test('more than 20 levels are rejected, and 100,000 levels do not overflow the stack', async (t) => {
-  const nest = (depth: number) => `{"a":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}}`
-  t.doesNotThrow(() => parse(nest(20)))
-  throwsWith(t, () => parse(nest(21)), { code: 'malformed_json' })
-  throwsWith(t, () => parse(nest(100_000)), { code: 'malformed_json' })
-})
+t.test(
+  'more than 20 levels are rejected, and 100,000 levels do not overflow the stack',
+  async (t) => {
+    const nest = (depth: number) => `{"a":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}}`
+    t.doesNotThrow(() => parse(nest(20)))
+    throwsWith(t, () => parse(nest(21)), { code: 'malformed_json' })
+    throwsWith(t, () => parse(nest(100_000)), { code: 'malformed_json' })
+  },
+)
 
 t.test('names that are special in JavaScript have no special effect', async (t) => {
   throwsWith(t, () => parse('{"a":{"__proto__":{"admin":true}}}'), {

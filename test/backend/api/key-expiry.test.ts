@@ -153,38 +153,41 @@ t.test('an expiry can only be moved to an earlier time', async (t) => {
   t.equal((await change(at(DAY_MS))).expires_at, at(DAY_MS).toISOString())
 })
 
-t.test('a rotation copies scopes, rate limit and addresses; the old key ends after the grace period', async (t) => {
-  const graces: [grace: GracePeriod, outcomes: unknown[]][] = [
-    ['now', ['key_revoked', 'key_revoked', 'key_revoked']],
-    ['1h', [200, 'key_expired', 'key_expired']],
-    ['24h', [200, 200, 'key_expired']],
-  ]
-  for (const [grace, outcomes] of graces) {
-    const old = await backend.issueKey(accountId, {
-      scopes: ['invoices:read'],
-      rateLimit: 7,
-      allowedAddresses: ['203.0.113.0/24'],
-    })
-    const rotation = { name: 'Next', expiresAt: null, grace }
-    const { row, replaced } = await inTransaction((tx) =>
-      rotateApiKey(tx, old.row.id, rotation, PEPPERS, actionContext()),
-    )
-    t.strictSame(
-      [row.name, row.granted_scopes, row.rate_limit, row.allowed_addresses, row.expires_at],
-      ['Next', '["invoices:read"]', 7, '["203.0.113.0/24"]', null],
-    )
-    t.equal(replaced.replaced_by, row.id)
-    const times = [at(HOUR_MS - 1), at(HOUR_MS), at(DAY_MS)]
-    const seen: unknown[] = []
-    for (const time of times) seen.push(await outcomeAt(time, old))
-    t.strictSame(seen, outcomes, grace)
-    backend.now = at(0)
-    const secondRotation = inTransaction((tx) =>
-      rotateApiKey(tx, old.row.id, rotation, PEPPERS, actionContext()),
-    )
-    await rejectsWith(t, secondRotation, { code: 'key_not_active' })
-  }
-})
+t.test(
+  'a rotation copies scopes, rate limit and addresses; the old key ends after the grace period',
+  async (t) => {
+    const graces: [grace: GracePeriod, outcomes: unknown[]][] = [
+      ['now', ['key_revoked', 'key_revoked', 'key_revoked']],
+      ['1h', [200, 'key_expired', 'key_expired']],
+      ['24h', [200, 200, 'key_expired']],
+    ]
+    for (const [grace, outcomes] of graces) {
+      const old = await backend.issueKey(accountId, {
+        scopes: ['invoices:read'],
+        rateLimit: 7,
+        allowedAddresses: ['203.0.113.0/24'],
+      })
+      const rotation = { name: 'Next', expiresAt: null, grace }
+      const { row, replaced } = await inTransaction((tx) =>
+        rotateApiKey(tx, old.row.id, rotation, PEPPERS, actionContext()),
+      )
+      t.strictSame(
+        [row.name, row.granted_scopes, row.rate_limit, row.allowed_addresses, row.expires_at],
+        ['Next', '["invoices:read"]', 7, '["203.0.113.0/24"]', null],
+      )
+      t.equal(replaced.replaced_by, row.id)
+      const times = [at(HOUR_MS - 1), at(HOUR_MS), at(DAY_MS)]
+      const seen: unknown[] = []
+      for (const time of times) seen.push(await outcomeAt(time, old))
+      t.strictSame(seen, outcomes, grace)
+      backend.now = at(0)
+      const secondRotation = inTransaction((tx) =>
+        rotateApiKey(tx, old.row.id, rotation, PEPPERS, actionContext()),
+      )
+      await rejectsWith(t, secondRotation, { code: 'key_not_active' })
+    }
+  },
+)
 
 t.test('the grace period of a rotation never postpones the expiry of the old key', async (t) => {
   const old = await backend.issueKey(accountId, { expiresAt: at(HOUR_MS) })

@@ -1,5 +1,9 @@
 import t from 'tap'
-import { type TestAccount, type Json, openTestAccount } from '../../fixtures/accounts/test-account.ts'
+import {
+  type Json,
+  openTestAccount,
+  type TestAccount,
+} from '../../fixtures/accounts/test-account.ts'
 import { matches } from '../../fixtures/matches.ts'
 import { BASE_URL } from '../../fixtures/service/backend.ts'
 
@@ -42,7 +46,10 @@ t.test('the pages of a list contain each row exactly once, in either order', asy
   const all = idsOf((await testAccount.read('/api/v1/debtors?sort=created_at')).data)
   t.strictSame(all, all.toSorted())
   for (const limit of [1, 2, 3, 6, 7, 8]) {
-    const forward = await readAllPages(testAccount, `/api/v1/debtors?sort=created_at&limit=${limit}`)
+    const forward = await readAllPages(
+      testAccount,
+      `/api/v1/debtors?sort=created_at&limit=${limit}`,
+    )
     t.strictSame(idsOf(forward), all, `limit ${limit}`)
     const backward = await readAllPages(testAccount, `/api/v1/debtors?limit=${limit}`)
     t.strictSame(idsOf(backward), all.toReversed(), `limit ${limit}, newest first`)
@@ -51,7 +58,10 @@ t.test('the pages of a list contain each row exactly once, in either order', asy
 
 t.test('a full last page has no next page', async (t) => {
   const testAccount = await openTestAccountWithDebtors(t, 2)
-  matches(t, await testAccount.read('/api/v1/debtors?limit=2'), { has_more: false, next_cursor: null })
+  matches(t, await testAccount.read('/api/v1/debtors?limit=2'), {
+    has_more: false,
+    next_cursor: null,
+  })
   matches(t, await testAccount.read('/api/v1/debtors?limit=1'), {
     has_more: true,
     next_cursor: /^eyJ2Ijox/,
@@ -124,22 +134,25 @@ t.test('a page that is read in several portions contains each row exactly once',
   }
 })
 
-t.test('a page of very large objects ends at about 2 MB, and later pages have the other objects', async (t) => {
-  const testAccount = await openTestAccount(t)
-  const { id: debtor_id } = await testAccount.createDebtor()
-  const line = { description: 'd'.repeat(500), quantity: '1', unit_amount: 100 }
-  const line_items = Array.from({ length: 200 }, () => line)
-  const ids: string[] = []
-  for (let count = 0; count < 24; count++) {
-    ids.push((await testAccount.createInvoice({ debtor_id, amount: undefined, line_items })).id)
-  }
-  const first = await testAccount.get('/api/v1/invoices?limit=200')
-  t.ok(first.text.length < 2_500_000, `${first.text.length} characters`)
-  matches(t, first.json, { has_more: true })
-  t.ok(first.headers.get('link')?.includes('limit=200'))
-  const pages = await readAllPages(testAccount, '/api/v1/invoices?limit=200')
-  t.strictSame(idsOf(pages), ids.toReversed())
-})
+t.test(
+  'a page of very large objects ends at about 2 MB, and later pages have the other objects',
+  async (t) => {
+    const testAccount = await openTestAccount(t)
+    const { id: debtor_id } = await testAccount.createDebtor()
+    const line = { description: 'd'.repeat(500), quantity: '1', unit_amount: 100 }
+    const line_items = Array.from({ length: 200 }, () => line)
+    const ids: string[] = []
+    for (let count = 0; count < 24; count++) {
+      ids.push((await testAccount.createInvoice({ debtor_id, amount: undefined, line_items })).id)
+    }
+    const first = await testAccount.get('/api/v1/invoices?limit=200')
+    t.ok(first.text.length < 2_500_000, `${first.text.length} characters`)
+    matches(t, first.json, { has_more: true })
+    t.ok(first.headers.get('link')?.includes('limit=200'))
+    const pages = await readAllPages(testAccount, '/api/v1/invoices?limit=200')
+    t.strictSame(idsOf(pages), ids.toReversed())
+  },
+)
 
 t.test('invoices can also be sorted by due date', async (t) => {
   const testAccount = await openTestAccount(t)
@@ -173,7 +186,10 @@ const at = (second: number) => new Date(Date.UTC(2026, 10, 1, 0, 0, second)).toI
  * Inserts debtors that are updated in the reverse order of their creation. The debtors that were updated first are
  * therefore the last ones in the order of creation.
  */
-async function insertDebtors({ backend, accountId, createDebtor }: TestAccount, count: number): Promise<void> {
+async function insertDebtors(
+  { backend, accountId, createDebtor }: TestAccount,
+  count: number,
+): Promise<void> {
   const { id } = await createDebtor({ name: 'Original' })
   const [original] = await backend.database.read
     .selectFrom('debtors')
@@ -199,35 +215,46 @@ async function insertDebtors({ backend, accountId, createDebtor }: TestAccount, 
   })
 }
 
-t.test('filtering by one time finds all matching rows, even if the list is sorted by another', async (t) => {
-  const testAccount = await openTestAccount(t)
-  const count = 6_000
-  await insertDebtors(testAccount, count)
-  // `close` and `distant` describe how far the matches are from the beginning of the list.
-  const cases = [
-    ['none', 'created_at', 'updated_since=2026-11-02T00:00:00Z', []],
-    ['few, close', '-created_at', `updated_before=${at(4)}`, [5999, 5998, 5997]],
-    ['few, distant', 'created_at', `updated_before=${at(4)}`, [5997, 5998, 5999]],
-    ['few, distant, newest first', '-created_at', `updated_since=${at(5998)}`, [2, 1, 0]],
-    [
-      'filtered by both times',
-      'created_at',
-      `updated_since=${at(2)}&created_since=${at(2999)}`,
-      [5998],
-    ],
-    ['sorted by the time of the update', '-updated_at', `created_since=${at(2999)}`, [5998, 5999]],
-  ] as const
-  for (const [name, sort, filter, indexes] of cases) {
-    const rows = await readAllPages(testAccount, `/api/v1/debtors?limit=2&sort=${sort}&${filter}`)
-    t.strictSame(idsOf(rows), indexes.map(idAt), name)
-  }
-  const half = await readAllPages(testAccount, `/api/v1/debtors?limit=200&updated_since=${at(3001)}`)
-  t.strictSame(
-    idsOf(half),
-    Array.from({ length: 3_000 }, (_, index) => idAt(2_999 - index)),
-    'many, beginning in the middle of the list',
-  )
-})
+t.test(
+  'filtering by one time finds all matching rows, even if the list is sorted by another',
+  async (t) => {
+    const testAccount = await openTestAccount(t)
+    const count = 6_000
+    await insertDebtors(testAccount, count)
+    // `close` and `distant` describe how far the matches are from the beginning of the list.
+    const cases = [
+      ['none', 'created_at', 'updated_since=2026-11-02T00:00:00Z', []],
+      ['few, close', '-created_at', `updated_before=${at(4)}`, [5999, 5998, 5997]],
+      ['few, distant', 'created_at', `updated_before=${at(4)}`, [5997, 5998, 5999]],
+      ['few, distant, newest first', '-created_at', `updated_since=${at(5998)}`, [2, 1, 0]],
+      [
+        'filtered by both times',
+        'created_at',
+        `updated_since=${at(2)}&created_since=${at(2999)}`,
+        [5998],
+      ],
+      [
+        'sorted by the time of the update',
+        '-updated_at',
+        `created_since=${at(2999)}`,
+        [5998, 5999],
+      ],
+    ] as const
+    for (const [name, sort, filter, indexes] of cases) {
+      const rows = await readAllPages(testAccount, `/api/v1/debtors?limit=2&sort=${sort}&${filter}`)
+      t.strictSame(idsOf(rows), indexes.map(idAt), name)
+    }
+    const half = await readAllPages(
+      testAccount,
+      `/api/v1/debtors?limit=200&updated_since=${at(3001)}`,
+    )
+    t.strictSame(
+      idsOf(half),
+      Array.from({ length: 3_000 }, (_, index) => idAt(2_999 - index)),
+      'many, beginning in the middle of the list',
+    )
+  },
+)
 
 t.test('the rejection of an invalid parameter names the parameter', async (t) => {
   const testAccount = await openTestAccount(t)

@@ -1,13 +1,17 @@
 import t from 'tap'
 import { PRINCIPAL_HEADER } from '../../../shared/contract/principal.ts'
-import { type TestAccount, openTestAccount } from '../../fixtures/accounts/test-account.ts'
+import { openTestAccount, type TestAccount } from '../../fixtures/accounts/test-account.ts'
 import { matches } from '../../fixtures/matches.ts'
 
 const DEBTORS = '/api/v1/debtors'
 const PAYMENTS = '/api/v1/payments'
 
-const postRaw = (testAccount: TestAccount, path: string, headers: Record<string, string>, body: string) =>
-  testAccount.call('POST', path, { headers, body })
+const postRaw = (
+  testAccount: TestAccount,
+  path: string,
+  headers: Record<string, string>,
+  body: string,
+) => testAccount.call('POST', path, { headers, body })
 
 t.test('GET /me describes the key and its account', async (t) => {
   const testAccount = await openTestAccount(t)
@@ -81,17 +85,20 @@ t.test('checks run in a fixed order, and the first that fails decides the respon
   }
 })
 
-t.test('the rejection of a write to a read-only account contains the status of the account', async (t) => {
-  for (const status of ['trial_paused', 'suspended', 'cancelled'] as const) {
-    const testAccount = await openTestAccount(t, { status })
-    for (const path of [DEBTORS, '/api/v1/invoices', PAYMENTS]) {
-      const response = await testAccount.post(path, {})
-      t.equal(response.status, 423)
-      matches(t, response.json, { account_status: status })
+t.test(
+  'the rejection of a write to a read-only account contains the status of the account',
+  async (t) => {
+    for (const status of ['trial_paused', 'suspended', 'cancelled'] as const) {
+      const testAccount = await openTestAccount(t, { status })
+      for (const path of [DEBTORS, '/api/v1/invoices', PAYMENTS]) {
+        const response = await testAccount.post(path, {})
+        t.equal(response.status, 423)
+        matches(t, response.json, { account_status: status })
+      }
+      matches(t, await testAccount.read('/api/v1/me'), { account: { status, read_only: true } })
     }
-    matches(t, await testAccount.read('/api/v1/me'), { account: { status, read_only: true } })
-  }
-})
+  },
+)
 
 t.test('a body is accepted only as uncompressed application/json in UTF-8', async (t) => {
   const testAccount = await openTestAccount(t)
@@ -151,7 +158,8 @@ t.test(
   'an Idempotency-Key is 1 to 255 visible characters, optionally in one pair of quotes',
   async (t) => {
     const testAccount = await openTestAccount(t)
-    const post = (key: string) => testAccount.post(DEBTORS, { name: 'a' }, { 'idempotency-key': key })
+    const post = (key: string) =>
+      testAccount.post(DEBTORS, { name: 'a' }, { 'idempotency-key': key })
     for (const key of ['a', '!~', 'x'.repeat(255), `"${'y'.repeat(255)}"`, '"', '""""']) {
       t.equal((await post(key)).status, 201, key)
     }

@@ -7,7 +7,7 @@ import { addUsage } from '../../../backend/usage/usage.ts'
 import { addReportedCalls } from '../../../backend/usage/usage-reports.ts'
 import { createInvitation } from '../../../backend/users/invitations.ts'
 import { createUser } from '../../../backend/users/users.ts'
-import { type TestAccount, openTestAccount } from '../../fixtures/accounts/test-account.ts'
+import { openTestAccount, type TestAccount } from '../../fixtures/accounts/test-account.ts'
 import { matches } from '../../fixtures/matches.ts'
 import { startEngine } from '../../fixtures/reminders/engine.ts'
 import { SILENT } from '../../fixtures/service/database.ts'
@@ -70,27 +70,30 @@ t.test(
   },
 )
 
-t.test('a repeat is compared with the original request, not with the resulting allocations', async (t) => {
-  const testAccount = await openTestAccount(t)
-  const { id } = await testAccount.createInvoice()
-  const surplus = { allow_overpayment: true, currency: 'EUR', amount: 15_000 }
-  const bodies = [
-    { ...surplus, allocations: [{ invoice_id: id, amount: 12_000 }] },
-    { ...surplus, allocations: [{ invoice_id: id, amount: 500 }] },
-    { ...surplus, invoice_id: id },
-  ]
-  const send = (body: object, key: number) =>
-    testAccount.post('/api/v1/payments', body, { 'idempotency-key': `bank-${key}` })
-  const first = []
-  for (const [key, body] of bodies.entries()) first.push((await send(body, key)).json['id'])
-  advanceClock(testAccount, 31 * DAY_MS)
-  await deleteAllExpired(testAccount.backend.database, testAccount.backend.now)
-  for (const [key, body] of bodies.entries()) {
-    const repeat = await send(body, key)
-    t.strictSame([repeat.status, repeat.json['id']], [201, first[key]])
-    t.equal((await send({ ...body, reference: 'other' }, key)).status, 422)
-  }
-})
+t.test(
+  'a repeat is compared with the original request, not with the resulting allocations',
+  async (t) => {
+    const testAccount = await openTestAccount(t)
+    const { id } = await testAccount.createInvoice()
+    const surplus = { allow_overpayment: true, currency: 'EUR', amount: 15_000 }
+    const bodies = [
+      { ...surplus, allocations: [{ invoice_id: id, amount: 12_000 }] },
+      { ...surplus, allocations: [{ invoice_id: id, amount: 500 }] },
+      { ...surplus, invoice_id: id },
+    ]
+    const send = (body: object, key: number) =>
+      testAccount.post('/api/v1/payments', body, { 'idempotency-key': `bank-${key}` })
+    const first = []
+    for (const [key, body] of bodies.entries()) first.push((await send(body, key)).json['id'])
+    advanceClock(testAccount, 31 * DAY_MS)
+    await deleteAllExpired(testAccount.backend.database, testAccount.backend.now)
+    for (const [key, body] of bodies.entries()) {
+      const repeat = await send(body, key)
+      t.strictSame([repeat.status, repeat.json['id']], [201, first[key]])
+      t.equal((await send({ ...body, reference: 'other' }, key)).status, 422)
+    }
+  },
+)
 
 t.test('the idempotency key of a new debtor or invoice is deleted after thirty days', async (t) => {
   const testAccount = await openTestAccount(t)
@@ -194,7 +197,11 @@ t.test(
     await deleteAllExpired(database, new Date(planned + 90 * DAY_MS + 1000))
     const [, scheduled] = await messages()
     const remaining = await database.read.selectFrom('reminders').select('message_id').execute()
-    t.strictSame(remaining, [{ message_id: scheduled?.id }], 'the plan of the scheduled reminder is kept')
+    t.strictSame(
+      remaining,
+      [{ message_id: scheduled?.id }],
+      'the plan of the scheduled reminder is kept',
+    )
     t.equal(await countRows(testAccount, 'taken_stages'), 2, 'no stage is sent twice')
     t.equal((await testAccount.read('/api/v1/messages')).data.length, 2)
   },

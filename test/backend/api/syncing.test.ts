@@ -32,32 +32,38 @@ t.test('each change raises updated_at, even if the clock of the backend is behin
   t.strictSame([payment.revision, payment.created_at], [1, start.toISOString()])
 })
 
-t.test('an event has the revision of its object, both in the object and beside the object', async (t) => {
-  const { testAccount } = await startMailService(t)
-  const invoice = await testAccount.createInvoice()
-  const pay = (amount: number) =>
-    testAccount.create('/api/v1/payments', { invoice_id: invoice.id, currency: 'EUR', amount })
-  await pay(1)
-  await pay(1)
-  await pay(9998)
-  const rows = await testAccount.backend.database.read
-    .selectFrom('webhook_events')
-    .select('body')
-    .where('subject_id', '=', invoice.id)
-    .orderBy('id')
-    .execute()
-  const events = rows.map(({ body }) => JSON.parse(body))
-  t.strictSame(
-    events.map(({ type, data }) => [type, data.revision, data.object.revision]),
-    [
-      ['invoice.created', 1, 1],
-      ['invoice.partially_paid', 2, 2],
-      ['invoice.partially_paid', 3, 3],
-      ['invoice.paid', 4, 4],
-    ],
-  )
-  t.strictSame(events.at(-1)?.data.object, await testAccount.read(`/api/v1/invoices/${invoice.id}`))
-})
+t.test(
+  'an event has the revision of its object, both in the object and beside the object',
+  async (t) => {
+    const { testAccount } = await startMailService(t)
+    const invoice = await testAccount.createInvoice()
+    const pay = (amount: number) =>
+      testAccount.create('/api/v1/payments', { invoice_id: invoice.id, currency: 'EUR', amount })
+    await pay(1)
+    await pay(1)
+    await pay(9998)
+    const rows = await testAccount.backend.database.read
+      .selectFrom('webhook_events')
+      .select('body')
+      .where('subject_id', '=', invoice.id)
+      .orderBy('id')
+      .execute()
+    const events = rows.map(({ body }) => JSON.parse(body))
+    t.strictSame(
+      events.map(({ type, data }) => [type, data.revision, data.object.revision]),
+      [
+        ['invoice.created', 1, 1],
+        ['invoice.partially_paid', 2, 2],
+        ['invoice.partially_paid', 3, 3],
+        ['invoice.paid', 4, 4],
+      ],
+    )
+    t.strictSame(
+      events.at(-1)?.data.object,
+      await testAccount.read(`/api/v1/invoices/${invoice.id}`),
+    )
+  },
+)
 
 const arbitraryChange = fc.record({
   do: fc.constant('change' as const),
@@ -96,7 +102,11 @@ t.test(
         const testAccount = await shared.otherAccount()
         let now = new Date('2026-11-21T10:15:00.000Z')
         backend.now = now
-        const debtors = [await testAccount.createDebtor(), await testAccount.createDebtor(), await testAccount.createDebtor()]
+        const debtors = [
+          await testAccount.createDebtor(),
+          await testAccount.createDebtor(),
+          await testAccount.createDebtor(),
+        ]
         const copy = createSyncedCopy('debtors', 1, testAccount.get)
 
         async function apply({

@@ -108,31 +108,36 @@ async function openSqliteConnection(t: Test, path: string): Promise<SqliteConnec
 
 class Interrupted extends Error {}
 
-t.test('a migration that is interrupted after every batch continues where it stopped', async (t) => {
-  const { path, database } = await openWithRows(t)
-  const begun: string[] = []
-  // Each attempt is interrupted after one more batch.
-  const attempt = () =>
-    migrateTo(path, ALL_MIGRATIONS, {
-      ...SILENT_PROGRESS,
-      begin: (label) => void begun.push(label),
-      advance() {
-        throw new Interrupted()
-      },
-    })
-  let interruptions = 0
-  for (;;) {
-    const outcome = await attempt().catch((error: unknown) => error)
-    if (!(outcome instanceof Interrupted)) break
-    interruptions += 1
-  }
-  t.equal(interruptions, 12, 'in each of two tables, five batches of 200 rows and an empty batch')
-  t.strictSame(
-    [...new Set(begun)],
-    ['9998-notes: backfill of audit_log', '9999-keys: backfill of notes_by_day'],
-  )
-  t.strictSame(await database.transaction(countBackfilledRows), [{ filled: ROWS, suffixed: ROWS }])
-})
+t.test(
+  'a migration that is interrupted after every batch continues where it stopped',
+  async (t) => {
+    const { path, database } = await openWithRows(t)
+    const begun: string[] = []
+    // Each attempt is interrupted after one more batch.
+    const attempt = () =>
+      migrateTo(path, ALL_MIGRATIONS, {
+        ...SILENT_PROGRESS,
+        begin: (label) => void begun.push(label),
+        advance() {
+          throw new Interrupted()
+        },
+      })
+    let interruptions = 0
+    for (;;) {
+      const outcome = await attempt().catch((error: unknown) => error)
+      if (!(outcome instanceof Interrupted)) break
+      interruptions += 1
+    }
+    t.equal(interruptions, 12, 'in each of two tables, five batches of 200 rows and an empty batch')
+    t.strictSame(
+      [...new Set(begun)],
+      ['9998-notes: backfill of audit_log', '9999-keys: backfill of notes_by_day'],
+    )
+    t.strictSame(await database.transaction(countBackfilledRows), [
+      { filled: ROWS, suffixed: ROWS },
+    ])
+  },
+)
 
 t.test('two concurrent runs of the same migrations both succeed', async (t) => {
   const { path, database } = await openWithRows(t)
@@ -155,38 +160,41 @@ t.test('a failed step is rolled back completely, and the next run repeats it', a
   t.strictSame(await migrateTo(path, failing('create table third (id text)')), ['9999-fails'])
 })
 
-t.test('a database that was created before migrations had steps gets the current schema', async (t) => {
-  const directory = t.testdir()
-  const schemaOf = async (path: string) => {
-    const database = await openTestDatabase(t, { url: `sqlite:${path}`, openedBy: 'operator' })
-    const { rows } = await database.transaction((tx) =>
-      sql<{ sql: string }>`select sql from sqlite_master where name not like 'kysely%'
+t.test(
+  'a database that was created before migrations had steps gets the current schema',
+  async (t) => {
+    const directory = t.testdir()
+    const schemaOf = async (path: string) => {
+      const database = await openTestDatabase(t, { url: `sqlite:${path}`, openedBy: 'operator' })
+      const { rows } = await database.transaction((tx) =>
+        sql<{ sql: string }>`select sql from sqlite_master where name not like 'kysely%'
         and sql is not null order by name`.execute(tx),
+      )
+      return rows
+    }
+    const path = join(directory, 'released.db')
+    writeFileSync(path, '')
+    await migrateTo(path, BEFORE_STEPS)
+    const database = await openSqliteConnection(t, path)
+    for (const statement of [
+      'create table kysely_migration (name text primary key, timestamp text not null)',
+      `insert into kysely_migration select name, 'x' from schema_migrations`,
+      'drop table schema_migrations',
+    ]) {
+      await database.exec(statement)
+    }
+    const added = Object.keys(MIGRATIONS).slice(Object.keys(BEFORE_STEPS).length)
+    t.strictSame(await migrateTo(path, MIGRATIONS), added)
+    const fresh = join(directory, 'fresh.db')
+    await copySqliteTemplate(fresh)
+    t.strictSame(await schemaOf(path), await schemaOf(fresh))
+    t.strictSame(
+      await migrateTo(path, BEFORE_STEPS),
+      [],
+      'the older program works with the current schema',
     )
-    return rows
-  }
-  const path = join(directory, 'released.db')
-  writeFileSync(path, '')
-  await migrateTo(path, BEFORE_STEPS)
-  const database = await openSqliteConnection(t, path)
-  for (const statement of [
-    'create table kysely_migration (name text primary key, timestamp text not null)',
-    `insert into kysely_migration select name, 'x' from schema_migrations`,
-    'drop table schema_migrations',
-  ]) {
-    await database.exec(statement)
-  }
-  const added = Object.keys(MIGRATIONS).slice(Object.keys(BEFORE_STEPS).length)
-  t.strictSame(await migrateTo(path, MIGRATIONS), added)
-  const fresh = join(directory, 'fresh.db')
-  await copySqliteTemplate(fresh)
-  t.strictSame(await schemaOf(path), await schemaOf(fresh))
-  t.strictSame(
-    await migrateTo(path, BEFORE_STEPS),
-    [],
-    'the older program works with the current schema',
-  )
-})
+  },
+)
 
 t.test('the list of migrations has every file in the folder of migrations', (t) => {
   const directory = join(import.meta.dirname, '../../../backend/database/migrations')

@@ -132,9 +132,13 @@ t.test('behind PgBouncer in transaction mode', { skip: PGBOUNCER_PROBLEM }, asyn
   })
 })
 
-t.test('three backends that start together behind PgBouncer migrate the database once', { skip: PGBOUNCER_PROBLEM }, async (t) => {
-  const { url, directUrl, setTimeLimits } = await startPooled(t, 'template1')
-  await setTimeLimits()
-  const opened = await Promise.all([1, 2, 3].map(() => openTestDatabase(t, { url, directUrl })))
-  t.equal(opened.filter(({ migrated }) => migrated.length > 0).length, 1)
-})
+t.test(
+  'three backends that start together behind PgBouncer migrate the database once',
+  { skip: PGBOUNCER_PROBLEM },
+  async (t) => {
+    const { url, directUrl, setTimeLimits } = await startPooled(t, 'template1')
+    await setTimeLimits()
+    const opened = await Promise.all([1, 2, 3].map(() => openTestDatabase(t, { url, directUrl })))
+    t.equal(opened.filter(({ migrated }) => migrated.length > 0).length, 1)
+  },
+)

@@ -228,37 +228,40 @@ t.test('dead connections are replaced before statements fail on them', async (t)
 })
 
 // Regression: PostgreSQL kept the locks for ten seconds, but other backends wait only three seconds for a lock.
-t.test('row locks of an unreachable backend are released before other backends stop waiting for them', async (t) => {
-  const url = await createDatabase()
-  const otherBackend = await openTestDatabase(t, { url: url.href })
-  await otherBackend.transaction((tx) => insertRow(tx, 'shared'))
-  const link = await startLink(t, server.port)
-  url.port = String(link.port)
-  const unreachable = await openTestDatabase(t, { url: url.href, waitMsMax: 100 })
-  await until(
-    () => canWrite(unreachable),
-    'a connection is open; otherwise the next write could take more than 100 ms',
-  )
-  const lock = sql`select from audit_log where id = 'shared' for update`
-  const locked = Promise.withResolvers<void>()
-  const released = Promise.withResolvers<void>()
-  const interrupted = unreachable
-    .transaction(async (tx) => {
-      await lock.execute(tx)
-      locked.resolve()
-      await released.promise
-    })
-    .catch(() => {})
-  await locked.promise
-  link.stallOpenConnections()
-  try {
-    await otherBackend.transaction((tx) => lock.execute(tx))
-  } finally {
-    link.heal()
-    released.resolve()
-    await interrupted
-  }
-})
+t.test(
+  'row locks of an unreachable backend are released before other backends stop waiting for them',
+  async (t) => {
+    const url = await createDatabase()
+    const otherBackend = await openTestDatabase(t, { url: url.href })
+    await otherBackend.transaction((tx) => insertRow(tx, 'shared'))
+    const link = await startLink(t, server.port)
+    url.port = String(link.port)
+    const unreachable = await openTestDatabase(t, { url: url.href, waitMsMax: 100 })
+    await until(
+      () => canWrite(unreachable),
+      'a connection is open; otherwise the next write could take more than 100 ms',
+    )
+    const lock = sql`select from audit_log where id = 'shared' for update`
+    const locked = Promise.withResolvers<void>()
+    const released = Promise.withResolvers<void>()
+    const interrupted = unreachable
+      .transaction(async (tx) => {
+        await lock.execute(tx)
+        locked.resolve()
+        await released.promise
+      })
+      .catch(() => {})
+    await locked.promise
+    link.stallOpenConnections()
+    try {
+      await otherBackend.transaction((tx) => lock.execute(tx))
+    } finally {
+      link.heal()
+      released.resolve()
+      await interrupted
+    }
+  },
+)
 
 t.test('a transaction is run again if an operator ends its session', async (t) => {
   const database = await openTestDatabase(t, { url: (await createDatabase()).href })

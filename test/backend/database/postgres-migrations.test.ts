@@ -165,7 +165,8 @@ t.test(
       const locks = await queryRows(operator, `select 1 from pg_locks where locktype = 'advisory'`)
       return locks.length === 0
     }, 'the session of the migration has ended')
-    const SELECT_INVALID_INDEXES = 'select indexrelid::regclass::text as name from pg_index where not indisvalid'
+    const SELECT_INVALID_INDEXES =
+      'select indexrelid::regclass::text as name from pg_index where not indisvalid'
     t.strictSame(await queryRows(operator, SELECT_INVALID_INDEXES), [{ name: 'payments_by_label' }])
     await snapshot.query('commit')
 
@@ -175,7 +176,8 @@ t.test(
     const SELECT_RECORD = `select * from schema_migrations where name = '9999-later'`
     await until(
       async () =>
-        (await queryRows<{ position: string | null }>(operator, SELECT_RECORD))[0]?.position !== null,
+        (await queryRows<{ position: string | null }>(operator, SELECT_RECORD))[0]?.position !==
+        null,
       'the first batch of the backfill is recorded',
       STEP_TIMEOUT_MS,
     )
@@ -219,31 +221,34 @@ const SELECT_SCHEMA = `
   order by name
 `
 
-t.test('a database that was created before migrations had steps gets the current schema', async (t) => {
-  const [released, fresh] = [await newBarePostgresUrl(t), await newBarePostgresUrl(t)]
-  const migrateTo = (url: string, migrations: Migrations) =>
-    migrateServer(url, 'test', { progress: SILENT_PROGRESS, onlyIfEmpty: false, migrations })
-  const names = Object.keys(MIGRATIONS)
-  const upTo12 = Object.fromEntries(Object.entries(MIGRATIONS).filter(([name]) => name < '0013'))
-  await migrateTo(released, upTo12)
-  const schemaOf = async (url: string) => {
-    const client = new pg.Client({ connectionString: url })
+t.test(
+  'a database that was created before migrations had steps gets the current schema',
+  async (t) => {
+    const [released, fresh] = [await newBarePostgresUrl(t), await newBarePostgresUrl(t)]
+    const migrateTo = (url: string, migrations: Migrations) =>
+      migrateServer(url, 'test', { progress: SILENT_PROGRESS, onlyIfEmpty: false, migrations })
+    const names = Object.keys(MIGRATIONS)
+    const upTo12 = Object.fromEntries(Object.entries(MIGRATIONS).filter(([name]) => name < '0013'))
+    await migrateTo(released, upTo12)
+    const schemaOf = async (url: string) => {
+      const client = new pg.Client({ connectionString: url })
+      await client.connect()
+      const rows = await queryRows(client, SELECT_SCHEMA)
+      await client.end()
+      return rows
+    }
+    const client = new pg.Client({ connectionString: released })
     await client.connect()
-    const rows = await queryRows(client, SELECT_SCHEMA)
-    await client.end()
-    return rows
-  }
-  const client = new pg.Client({ connectionString: released })
-  await client.connect()
-  await client.query(`
+    await client.query(`
     create table kysely_migration (name text primary key, timestamp text not null);
     insert into kysely_migration select name, 'x' from schema_migrations;
     drop table schema_migrations`)
-  await client.end()
-  t.strictSame(await migrateTo(released, MIGRATIONS), names.slice(12))
-  await migrateTo(fresh, MIGRATIONS)
-  t.strictSame(await schemaOf(released), await schemaOf(fresh))
-})
+    await client.end()
+    t.strictSame(await migrateTo(released, MIGRATIONS), names.slice(12))
+    await migrateTo(fresh, MIGRATIONS)
+    t.strictSame(await schemaOf(released), await schemaOf(fresh))
+  },
+)
 
 /** Selects the table locks of this database for which a transaction waits. */
 const SELECT_WAITING_LOCKS = `

@@ -114,49 +114,52 @@ t.test('a read that begins after a commit sees the new row, even under load', as
   await Promise.all(others)
 })
 
-t.test('a slow read delays no other reads, and is sent again once if its connection is lost', async (t) => {
-  const url = await createDatabase()
-  const { read } = await openWithRows(t, url, { a: '{}' })
-  const operator = await connect(t, url)
-  let isSettled = false
-  const slow = read
-    .selectFrom('audit_log')
-    .select(sql`pg_sleep(600)`.as('slept'))
-    .execute()
-    .catch((error: unknown) => error)
-    .finally(() => {
-      isSettled = true
-    })
-  const sleeper = async () => {
-    const { rows } = await operator.query<{ pid: number }>(
-      `select pid from pg_stat_activity where state = 'active' and query like '%pg_sleep%'
+t.test(
+  'a slow read delays no other reads, and is sent again once if its connection is lost',
+  async (t) => {
+    const url = await createDatabase()
+    const { read } = await openWithRows(t, url, { a: '{}' })
+    const operator = await connect(t, url)
+    let isSettled = false
+    const slow = read
+      .selectFrom('audit_log')
+      .select(sql`pg_sleep(600)`.as('slept'))
+      .execute()
+      .catch((error: unknown) => error)
+      .finally(() => {
+        isSettled = true
+      })
+    const sleeper = async () => {
+      const { rows } = await operator.query<{ pid: number }>(
+        `select pid from pg_stat_activity where state = 'active' and query like '%pg_sleep%'
         and datname = current_database() and pid <> pg_backend_pid()`,
+      )
+      return rows[0]?.pid
+    }
+    await until(async () => (await sleeper()) !== undefined, 'the slow statement runs')
+    for (let n = 0; n < 100; n++) {
+      const found = await Promise.all([
+        findAuditRow(read, { id: 'a' }),
+        findAuditRow(read, { id: 'absent' }),
+        read.selectFrom('audit_log').select('id').execute(),
+      ])
+      t.strictSame(found.map(idsOf), [['a'], [], ['a']])
+    }
+    t.equal(isSettled, false)
+    const first = await sleeper()
+    await operator.query('select pg_terminate_backend($1)', [first])
+    await until(
+      async () => ![undefined, first].includes(await sleeper()),
+      'a read whose connection is lost is sent again',
     )
-    return rows[0]?.pid
-  }
-  await until(async () => (await sleeper()) !== undefined, 'the slow statement runs')
-  for (let n = 0; n < 100; n++) {
-    const found = await Promise.all([
-      findAuditRow(read, { id: 'a' }),
-      findAuditRow(read, { id: 'absent' }),
-      read.selectFrom('audit_log').select('id').execute(),
-    ])
-    t.strictSame(found.map(idsOf), [['a'], [], ['a']])
-  }
-  t.equal(isSettled, false)
-  const first = await sleeper()
-  await operator.query('select pg_terminate_backend($1)', [first])
-  await until(
-    async () => ![undefined, first].includes(await sleeper()),
-    'a read whose connection is lost is sent again',
-  )
-  await operator.query('select pg_terminate_backend($1)', [await sleeper()])
-  t.equal(
-    Reflect.get(Object(await slow), 'code'),
-    'service_unavailable',
-    'the read is sent again only once',
-  )
-})
+    await operator.query('select pg_terminate_backend($1)', [await sleeper()])
+    t.equal(
+      Reflect.get(Object(await slow), 'code'),
+      'service_unavailable',
+      'the read is sent again only once',
+    )
+  },
+)
 
 t.test('reads continue while columns are added', async (t) => {
   const url = await createDatabase()
@@ -303,7 +306,11 @@ t.test(
 
 t.test('a connection that is lost during grouped reads fails none of them', async (t) => {
   const url = await createDatabase()
-  await openWithRows(t, url, Object.fromEntries(Array.from({ length: 64 }, (_, n) => [`note_${n}`, '{}'])))
+  await openWithRows(
+    t,
+    url,
+    Object.fromEntries(Array.from({ length: 64 }, (_, n) => [`note_${n}`, '{}'])),
+  )
   const proxy = await startCuttingProxy(t, server.port)
   url.port = String(proxy.port)
   const database = await openTestDatabase(t, { url: url.href })

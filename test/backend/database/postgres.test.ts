@@ -51,12 +51,7 @@ t.test('a transaction rejects with the error of a prepared write that failed', a
       steps += 1
     })
   }
-  await rejectsWith(
-    t,
-    database.transaction(readAfterFailedWrite),
-    violation,
-    'at the next read',
-  )
+  await rejectsWith(t, database.transaction(readAfterFailedWrite), violation, 'at the next read')
   await rejectsWith(
     t,
     database.transaction(async (tx) => {

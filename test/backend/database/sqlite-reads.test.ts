@@ -17,7 +17,10 @@ async function openSqliteWithRows(t: Test, details: Readonly<Record<string, stri
 
 t.test('many reads in one turn of the event loop each get their own rows', async (t) => {
   const ids = Array.from({ length: 100 }, (_, n) => `note_${n}`)
-  const { read, find } = await openSqliteWithRows(t, Object.fromEntries(ids.map((id) => [id, `of ${id}`])))
+  const { read, find } = await openSqliteWithRows(
+    t,
+    Object.fromEntries(ids.map((id) => [id, `of ${id}`])),
+  )
   const requestedIds = [...ids, 'note_absent']
   const count = () => read.selectFrom('audit_log').select(({ fn }) => fn.countAll().as('all'))
   const [found, [total]] = await Promise.all([
@@ -41,7 +44,10 @@ t.test('rows have the stored values, in the requested order', async (t) => {
     '12',
     'null',
   ]
-  const { read } = await openSqliteWithRows(t, Object.fromEntries(texts.map((text, n) => [`note_${n}`, text])))
+  const { read } = await openSqliteWithRows(
+    t,
+    Object.fromEntries(texts.map((text, n) => [`note_${n}`, text])),
+  )
   const numbers = [0, -1, 1.5, Number.MAX_SAFE_INTEGER]
   const select = (number: number) =>
     read
@@ -76,7 +82,10 @@ t.test(
   'many pages in one turn of the event loop each get their own rows, in the requested order',
   async (t) => {
     const ids = Array.from({ length: 30 }, (_, n) => `note_${String(n).padStart(2, '0')}`)
-    const { read } = await openSqliteWithRows(t, Object.fromEntries(ids.map((id) => [id, `["${id}"]`])))
+    const { read } = await openSqliteWithRows(
+      t,
+      Object.fromEntries(ids.map((id) => [id, `["${id}"]`])),
+    )
     const page = (after: string, limit: number) =>
       read
         .selectFrom('audit_log')

@@ -26,7 +26,10 @@ async function openSqlite(t: Test, options: Partial<DatabaseOptions> = {}) {
 }
 
 /** Queues two transactions behind a running one. Resolves with whether the two were committed together. */
-async function areCommittedTogether(database: OpenDatabase, ids: readonly string[]): Promise<boolean> {
+async function areCommittedTogether(
+  database: OpenDatabase,
+  ids: readonly string[],
+): Promise<boolean> {
   const [idA = '', idB = ''] = ids
   const before = await readRowIds(database)
   const blockerMayEnd = Promise.withResolvers<void>()
@@ -118,23 +121,26 @@ t.test('a transaction that waits too long in the queue is rejected and never run
   t.strictSame(await readRowIds(database), ['next'])
 })
 
-t.test('a transaction that waits too long for another process counts as lost, not as committed', async (t) => {
-  // Regression: if the transaction was the first in the queue, it also counted as committed.
-  const directory = t.testdir()
-  const url = `sqlite:${join(directory, 'test.db')}`
-  const database = await openTestDatabase(t, { url, waitMsMax: 200 })
-  const { committed, lost } = database.activity()
-  const unlock = await lockDatabase(t, join(directory, 'test.db'))
-  await rejectsWith(
-    t,
-    database.transaction((tx) => insertRow(tx, 'late')),
-    UNAVAILABLE,
-  )
-  await unlock()
-  await database.transaction((tx) => insertRow(tx, 'next'))
-  t.strictSame(await readRowIds(database), ['next'])
-  matches(t, database.activity(), { committed: committed + 1, lost: lost + 1 })
-})
+t.test(
+  'a transaction that waits too long for another process counts as lost, not as committed',
+  async (t) => {
+    // Regression: if the transaction was the first in the queue, it also counted as committed.
+    const directory = t.testdir()
+    const url = `sqlite:${join(directory, 'test.db')}`
+    const database = await openTestDatabase(t, { url, waitMsMax: 200 })
+    const { committed, lost } = database.activity()
+    const unlock = await lockDatabase(t, join(directory, 'test.db'))
+    await rejectsWith(
+      t,
+      database.transaction((tx) => insertRow(tx, 'late')),
+      UNAVAILABLE,
+    )
+    await unlock()
+    await database.transaction((tx) => insertRow(tx, 'next'))
+    t.strictSame(await readRowIds(database), ['next'])
+    matches(t, database.activity(), { committed: committed + 1, lost: lost + 1 })
+  },
+)
 
 t.test('a full disk undoes the whole group of transactions, and only the group', async (t) => {
   const database = await openSqlite(t)
@@ -184,34 +190,37 @@ async function copyAuditRow(tx: Transaction, from: string, ...ids: readonly stri
   for (const id of ids) await insertAuditRow(tx, { ...row, id })
 }
 
-t.test('if a write in a combined statement fails, only the transaction of that write is undone', async (t) => {
-  const database = await openSqlite(t)
-  await database.transaction((tx) => insertRow(tx, 'a'))
-  const violation = { name: 'ConstraintViolation', columns: ['audit_log.id'] }
-  // In the first round the writes run one by one; later, the same writes run as one statement.
-  for (const round of ['1', '2', '3']) {
-    const copy = (...ids: readonly string[]) =>
-      database.transaction((tx) => copyAuditRow(tx, 'a', ...ids))
-    await copy(`alone${round}`, `beside${round}`)
-    await rejectsWith(t, copy(`lost${round}`, 'a'), violation, 'alone')
-    const outcomes = await Promise.allSettled([
-      copy(`first${round}`, `second${round}`),
-      copy(`gone${round}`, 'a'),
-      database.transaction(async (tx) => {
-        await copyAuditRow(tx, 'a', `read${round}`)
-        await copyAuditRow(tx, `read${round}`, `undone${round}`, `undone${round}`)
-      }),
-      copy(`third${round}`, `fourth${round}`),
-    ])
-    t.strictSame(
-      outcomes.map(({ status }) => status),
-      ['fulfilled', 'rejected', 'rejected', 'fulfilled'],
-    )
-  }
-  const kept = ['alone', 'beside', 'first', 'second', 'third', 'fourth']
-  const expected = ['1', '2', '3'].flatMap((round) => kept.map((name) => name + round))
-  t.strictSame(await readRowIds(database), ['a', ...expected].sort())
-})
+t.test(
+  'if a write in a combined statement fails, only the transaction of that write is undone',
+  async (t) => {
+    const database = await openSqlite(t)
+    await database.transaction((tx) => insertRow(tx, 'a'))
+    const violation = { name: 'ConstraintViolation', columns: ['audit_log.id'] }
+    // In the first round the writes run one by one; later, the same writes run as one statement.
+    for (const round of ['1', '2', '3']) {
+      const copy = (...ids: readonly string[]) =>
+        database.transaction((tx) => copyAuditRow(tx, 'a', ...ids))
+      await copy(`alone${round}`, `beside${round}`)
+      await rejectsWith(t, copy(`lost${round}`, 'a'), violation, 'alone')
+      const outcomes = await Promise.allSettled([
+        copy(`first${round}`, `second${round}`),
+        copy(`gone${round}`, 'a'),
+        database.transaction(async (tx) => {
+          await copyAuditRow(tx, 'a', `read${round}`)
+          await copyAuditRow(tx, `read${round}`, `undone${round}`, `undone${round}`)
+        }),
+        copy(`third${round}`, `fourth${round}`),
+      ])
+      t.strictSame(
+        outcomes.map(({ status }) => status),
+        ['fulfilled', 'rejected', 'rejected', 'fulfilled'],
+      )
+    }
+    const kept = ['alone', 'beside', 'first', 'second', 'third', 'fourth']
+    const expected = ['1', '2', '3'].flatMap((round) => kept.map((name) => name + round))
+    t.strictSame(await readRowIds(database), ['a', ...expected].sort())
+  },
+)
 
 t.test('a transaction with a failed write is undone, even if it catches the error', async (t) => {
   const database = await openSqlite(t)

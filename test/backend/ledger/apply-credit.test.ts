@@ -41,20 +41,23 @@ t.test('money on account pays open invoices, the oldest due date first', async (
   t.equal((await testAccount.read(`/api/v1/invoices/${dollars.id}`)).status, 'open')
 })
 
-t.test('the surplus of a payment pays other invoices, after the invoice that the payment names', async (t) => {
-  const { testAccount, invoiceDue } = await openWithMode(t)
-  const named = await invoiceDue('2026-10-01')
-  const other = await invoiceDue('2026-10-02')
-  const payment = await testAccount.create(PAYMENTS, {
-    ...{ currency: 'EUR', amount: 25_000 },
-    allocations: [{ invoice_id: named.id, amount: 4000 }],
-  })
-  t.strictSame(payment.allocations, [
-    { invoice_id: named.id, amount: 10_000 },
-    { invoice_id: other.id, amount: 10_000 },
-  ])
-  t.equal(payment.unapplied_amount, 5000)
-})
+t.test(
+  'the surplus of a payment pays other invoices, after the invoice that the payment names',
+  async (t) => {
+    const { testAccount, invoiceDue } = await openWithMode(t)
+    const named = await invoiceDue('2026-10-01')
+    const other = await invoiceDue('2026-10-02')
+    const payment = await testAccount.create(PAYMENTS, {
+      ...{ currency: 'EUR', amount: 25_000 },
+      allocations: [{ invoice_id: named.id, amount: 4000 }],
+    })
+    t.strictSame(payment.allocations, [
+      { invoice_id: named.id, amount: 10_000 },
+      { invoice_id: other.id, amount: 10_000 },
+    ])
+    t.equal(payment.unapplied_amount, 5000)
+  },
+)
 
 t.test('in manual mode, money stays on account; an unknown mode is rejected', async (t) => {
   const { testAccount, debtor_id, invoiceDue } = await openWithMode(t, 'manual')

@@ -60,7 +60,11 @@ t.test('a debtor is created with the sent values, which are normalized', async (
 
 t.test('only a name is required; null means omitted', async (t) => {
   const testAccount = await openTestAccount(t)
-  const debtor = await testAccount.create('/api/v1/debtors', { name: 'Aoki', email: null, address: null })
+  const debtor = await testAccount.create('/api/v1/debtors', {
+    name: 'Aoki',
+    email: null,
+    address: null,
+  })
   matches(t, debtor, {
     email: null,
     contactability: { email: 'missing' },
@@ -137,7 +141,10 @@ t.test('a currency without a minor unit is rejected with a specific code', async
 t.test('a duplicate external id is rejected with the id of the debtor that has it', async (t) => {
   const testAccount = await openTestAccount(t)
   const first = await testAccount.createDebtor({ external_id: 'C-1' })
-  const { status, json } = await testAccount.post('/api/v1/debtors', { name: 'b', external_id: 'C-1' })
+  const { status, json } = await testAccount.post('/api/v1/debtors', {
+    name: 'b',
+    external_id: 'C-1',
+  })
   t.equal(status, 409)
   matches(t, json, { code: 'duplicate_external_id', existing_id: first.id })
   const others = await testAccount.otherAccount()
@@ -175,7 +182,12 @@ t.test(
     const terms = { debtor_id, issue_date: '2026-11-01' }
     await testAccount.createInvoice({ ...terms, amount: 500, due_date: '2026-11-21' })
     await testAccount.createInvoice({ ...terms, amount: 70, due_date: '2026-11-20' })
-    await testAccount.createInvoice({ ...terms, amount: 9, due_date: '2026-11-20', currency: 'KWD' })
+    await testAccount.createInvoice({
+      ...terms,
+      amount: 9,
+      due_date: '2026-11-20',
+      currency: 'KWD',
+    })
     await testAccount.createInvoice({ ...terms, amount: 1, status: 'draft' })
     await testAccount.create('/api/v1/payments', { debtor_id, amount: 30, currency: 'JPY' })
     const expected = [
@@ -192,7 +204,10 @@ t.test(
       { outstanding: 570, overdue: 570 },
       'by now it is the 22nd in Kiritimati',
     )
-    t.strictSame((await testAccount.read(`/api/v1/debtors/${debtor_id}`)).balances, data[0].balances)
+    t.strictSame(
+      (await testAccount.read(`/api/v1/debtors/${debtor_id}`)).balances,
+      data[0].balances,
+    )
   },
 )
 
@@ -232,7 +247,9 @@ t.test(
     await testAccount.createDebtor({ name: 'Ångström AB', email: 'A@x.example', external_id: '1' })
     await testAccount.createDebtor({ name: 'Angel 100%', email: 'b@x.example' })
     const names = async (query: string) =>
-      (await testAccount.read(`/api/v1/debtors?${query}`)).data.map(({ name }: { name: string }) => name)
+      (await testAccount.read(`/api/v1/debtors?${query}`)).data.map(
+        ({ name }: { name: string }) => name,
+      )
     t.strictSame(await names('q=%C3%A5NG'), ['Ångström AB'])
     t.strictSame(await names('q=angel+100%25'), ['Angel 100%'])
     t.strictSame(await names('q=_ngel'), [])

@@ -36,7 +36,9 @@ async function openLedger(t: Test) {
       id: string,
       reason = 'Agreed',
     ) =>
-      database.transaction((tx) => ACTIONS[name](tx, testAccount.accountId, id, reason, actionContext())),
+      database.transaction((tx) =>
+        ACTIONS[name](tx, testAccount.accountId, id, reason, actionContext()),
+      ),
     reverse: (id: string, reason = 'The check bounced') =>
       database.transaction((tx) =>
         reversePayment(tx, testAccount.accountId, id, reason, actionContext()),
@@ -229,7 +231,9 @@ t.test('after a reversal the invoice is owed again, and a second reversal fails'
     ...{ status: 'partially_paid', amount_paid: 4000, amount_due: 6000, paid_at: null },
     chasing: { status: 'active', blocked_reason: null },
   })
-  const { data: payments } = await ledger.testAccount.read(`/api/v1/payments?invoice_id=${invoice.id}`)
+  const { data: payments } = await ledger.testAccount.read(
+    `/api/v1/payments?invoice_id=${invoice.id}`,
+  )
   const reversed = payments.find((payment: Json) => payment.id === second.id)
   matches(t, reversed, {
     ...{ status: 'reversed', amount: 7000, unapplied_amount: 1000 },

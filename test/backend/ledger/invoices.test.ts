@@ -233,7 +233,10 @@ t.test('generated numbers skip numbers that the client has assigned', async (t) 
   const testAccount = await openTestAccount(t)
   const { id: debtor_id } = await testAccount.createDebtor()
   for (let number = 2; number <= 24; number++) {
-    await testAccount.createInvoice({ debtor_id, number: `INV-0000${String(number).padStart(2, '0')}` })
+    await testAccount.createInvoice({
+      debtor_id,
+      number: `INV-0000${String(number).padStart(2, '0')}`,
+    })
   }
   t.equal((await testAccount.createInvoice({ debtor_id })).number, 'INV-000001')
   t.equal((await testAccount.createInvoice({ debtor_id })).number, 'INV-000025')
@@ -334,7 +337,11 @@ t.test(
 
 t.test('invoices are found by each filter', async (t) => {
   const testAccount = await openTestAccount(t)
-  const a = await testAccount.createInvoice({ number: 'A', external_id: 'xa', due_date: '2026-12-01' })
+  const a = await testAccount.createInvoice({
+    number: 'A',
+    external_id: 'xa',
+    due_date: '2026-12-01',
+  })
   const b = await testAccount.createInvoice({ number: 'B', currency: 'USD', status: 'draft' })
   const numbers = async (query: string) =>
     (await testAccount.read(`/api/v1/invoices?${query}`)).data.map(

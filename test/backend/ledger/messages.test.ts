@@ -10,10 +10,14 @@ t.test(
     const other = await testAccount.createInvoice({ debtor_id: paid.debtor_id })
     const cancellable = ['scheduled', 'awaiting_approval', 'approved', 'queued'] as const
     const cancelled: string[] = []
-    for (const status of cancellable) cancelled.push(await testAccount.insertMessage([other, paid], { status }))
+    for (const status of cancellable)
+      cancelled.push(await testAccount.insertMessage([other, paid], { status }))
     const sending = await testAccount.insertMessage([paid], { status: 'sending' })
     const sent = await testAccount.insertMessage([paid], { status: 'sent' })
-    const inbound = await testAccount.insertMessage([paid], { status: 'received', direction: 'inbound' })
+    const inbound = await testAccount.insertMessage([paid], {
+      status: 'received',
+      direction: 'inbound',
+    })
     const aboutOther = await testAccount.insertMessage([other])
     testAccount.backend.now = new Date('2026-11-22T00:00:00.000Z')
     const payment = await testAccount.create('/api/v1/payments', {
@@ -116,7 +120,10 @@ t.test('telephone numbers are masked, and postal addresses are hidden', async (t
   const testAccount = await openTestAccount(t)
   const invoice = await testAccount.createInvoice()
   await testAccount.insertMessage([invoice], { channel: 'sms', recipient: '+31612345678' })
-  await testAccount.insertMessage([invoice], { channel: 'letter', recipient: 'Keizersgracht 1, Amsterdam' })
+  await testAccount.insertMessage([invoice], {
+    channel: 'letter',
+    recipient: 'Keizersgracht 1, Amsterdam',
+  })
   const { data } = await testAccount.read('/api/v1/messages?sort=created_at')
   t.strictSame(
     data.map(({ to }: { to: string }) => to),
@@ -128,8 +135,15 @@ t.test('messages are found by each filter', async (t) => {
   const testAccount = await openTestAccount(t)
   const a = await testAccount.createInvoice()
   const b = await testAccount.createInvoice()
-  const sms = await testAccount.insertMessage([a], { channel: 'sms', stage: 'firm', status: 'sending' })
-  const mail = await testAccount.insertMessage([a, b], { status: 'sent', sent_at: '2026-11-20T08:00:00.000Z' })
+  const sms = await testAccount.insertMessage([a], {
+    channel: 'sms',
+    stage: 'firm',
+    status: 'sending',
+  })
+  const mail = await testAccount.insertMessage([a, b], {
+    status: 'sent',
+    sent_at: '2026-11-20T08:00:00.000Z',
+  })
   const ids = async (query: string) =>
     (await testAccount.read(`/api/v1/messages?${query}`)).data.map(({ id }: { id: string }) => id)
   t.strictSame(await ids('channel=sms'), [sms])

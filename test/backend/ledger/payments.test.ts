@@ -172,7 +172,12 @@ t.test(
 t.test('a rejected payment changes nothing', async (t) => {
   const testAccount = await openTestAccount(t)
   const a = await testAccount.createInvoice()
-  await testAccount.create(PAYMENTS, { invoice_id: a.id, amount: 1, currency: 'EUR', external_id: 'x' })
+  await testAccount.create(PAYMENTS, {
+    invoice_id: a.id,
+    amount: 1,
+    currency: 'EUR',
+    external_id: 'x',
+  })
   const before = (await testAccount.get(`/api/v1/invoices/${a.id}`)).text
   const body = { invoice_id: a.id, amount: 1, currency: 'EUR', external_id: 'x' }
   const { status, json } = await testAccount.post(PAYMENTS, body)
@@ -218,7 +223,11 @@ t.test('a payment cannot be allocated to invoices of two debtors', async (t) => 
 t.test('a currency other than the invoice’s is rejected, and the error names both', async (t) => {
   const testAccount = await openTestAccount(t)
   const { id: invoice_id } = await testAccount.createInvoice()
-  const { status, json } = await testAccount.post(PAYMENTS, { invoice_id, amount: 1, currency: 'USD' })
+  const { status, json } = await testAccount.post(PAYMENTS, {
+    invoice_id,
+    amount: 1,
+    currency: 'USD',
+  })
   t.equal(status, 422)
   matches(t, json, {
     code: 'currency_mismatch',
@@ -245,7 +254,11 @@ t.test('a draft and a void invoice cannot be paid; a written-off one can', async
     ['draft', (await testAccount.createInvoice({ status: 'draft' })).id],
     ['void', await setStatus('void')],
   ]) {
-    const response = await testAccount.post(PAYMENTS, { invoice_id: id, amount: 1, currency: 'EUR' })
+    const response = await testAccount.post(PAYMENTS, {
+      invoice_id: id,
+      amount: 1,
+      currency: 'EUR',
+    })
     t.equal(response.status, 409)
     matches(t, response.json, { code: 'invoice_not_payable', invoice_status: status, status: 409 })
   }
@@ -256,7 +269,10 @@ t.test('a draft and a void invoice cannot be paid; a written-off one can', async
     amount_due: 6000,
   })
   await testAccount.create(PAYMENTS, { invoice_id, amount: 6000, currency: 'EUR' })
-  matches(t, await testAccount.read(`/api/v1/invoices/${invoice_id}`), { status: 'paid', amount_due: 0 })
+  matches(t, await testAccount.read(`/api/v1/invoices/${invoice_id}`), {
+    status: 'paid',
+    amount_due: 0,
+  })
 })
 
 t.test('invoices and debtors of other accounts are not found', async (t) => {
@@ -337,9 +353,13 @@ t.test(
         errors: [{ pointer: '/invoice_id', code: 'required' }],
       },
     )
-    matches(t, (await testAccount.post(PAYMENTS, { amount: 1, currency: 'EUR', allocations: [] })).json, {
-      errors: [{ pointer: '/allocations', code: 'too_short' }],
-    })
+    matches(
+      t,
+      (await testAccount.post(PAYMENTS, { amount: 1, currency: 'EUR', allocations: [] })).json,
+      {
+        errors: [{ pointer: '/allocations', code: 'too_short' }],
+      },
+    )
   },
 )
 

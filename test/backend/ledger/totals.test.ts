@@ -12,13 +12,18 @@ import { findDebtorsByWords } from '../../../backend/debtors/find-debtors.ts'
 import { updateAllTotals, updateTotalsOf } from '../../../backend/debtors/ledger-totals.ts'
 import { finalizeInvoice, voidInvoice, writeOffInvoice } from '../../../backend/invoices/actions.ts'
 import { reversePayment } from '../../../backend/payments/reversal.ts'
-import { type TestAccount, openTestAccount } from '../../fixtures/accounts/test-account.ts'
+import { openTestAccount, type TestAccount } from '../../fixtures/accounts/test-account.ts'
 
 const TODAY = '2026-11-21'
 const NOTHING_DUE = { amount: 0, invoices: 0 }
 
-const createInvoice = (testAccount: TestAccount, debtor_id: string, due_date: string, amount: number, more = {}) =>
-  testAccount.createInvoice({ debtor_id, issue_date: '2026-01-01', due_date, amount, ...more })
+const createInvoice = (
+  testAccount: TestAccount,
+  debtor_id: string,
+  due_date: string,
+  amount: number,
+  more = {},
+) => testAccount.createInvoice({ debtor_id, issue_date: '2026-01-01', due_date, amount, ...more })
 
 t.test('the amounts due by age reflect every change of an invoice', async (t) => {
   const testAccount = await openTestAccount(t)

@@ -59,21 +59,24 @@ t.test('texts in any script arrive as they were written', async (t) => {
   t.ok(raw.split('\r\n').every((line) => line.length <= 998))
 })
 
-t.test('a mail with an unsubscribe link has the headers for unsubscribing with one click', async (t) => {
-  const smtp = await startSmtpServer(t)
-  const mailer = newMailer(t, smtp.url)
-  const unsubscribeUrl = `https://receivables.io/mail/unsubscribe/${'x'.repeat(300)}`
-  await sendNow(mailer, { unsubscribeUrl })
-  await sendNow(mailer)
-  const [withLink, withoutLink] = smtp.mails.map(
-    ({ mail }) => new Map(mail.headers.map(({ key, value }) => [key, value])),
-  )
-  t.equal(withLink?.get('list-unsubscribe'), `<${unsubscribeUrl}>`)
-  t.equal(withLink?.get('list-unsubscribe-post'), 'List-Unsubscribe=One-Click')
-  t.equal(withLink?.get('auto-submitted'), 'auto-generated', 'automatic replies are not invited')
-  t.equal(withLink?.get('x-receivables-id'), 'msg_01KDZ3CV3NSJPBXHTGA1R5EY8Q')
-  t.notOk(withoutLink?.has('list-unsubscribe'))
-})
+t.test(
+  'a mail with an unsubscribe link has the headers for unsubscribing with one click',
+  async (t) => {
+    const smtp = await startSmtpServer(t)
+    const mailer = newMailer(t, smtp.url)
+    const unsubscribeUrl = `https://receivables.io/mail/unsubscribe/${'x'.repeat(300)}`
+    await sendNow(mailer, { unsubscribeUrl })
+    await sendNow(mailer)
+    const [withLink, withoutLink] = smtp.mails.map(
+      ({ mail }) => new Map(mail.headers.map(({ key, value }) => [key, value])),
+    )
+    t.equal(withLink?.get('list-unsubscribe'), `<${unsubscribeUrl}>`)
+    t.equal(withLink?.get('list-unsubscribe-post'), 'List-Unsubscribe=One-Click')
+    t.equal(withLink?.get('auto-submitted'), 'auto-generated', 'automatic replies are not invited')
+    t.equal(withLink?.get('x-receivables-id'), 'msg_01KDZ3CV3NSJPBXHTGA1R5EY8Q')
+    t.notOk(withoutLink?.has('list-unsubscribe'))
+  },
+)
 
 t.test('without a mail server, each message is written to one file', async (t) => {
   const directory = `${t.testdir({})}/mail`

@@ -13,7 +13,10 @@ import { complaint, deliveryReport, reply } from '../../fixtures/servers/inbound
 
 const EMAIL = 'ap@jansen.nl'
 
-async function createSentReminder({ testAccount }: MailService, overrides: Partial<MessageRow> = {}) {
+async function createSentReminder(
+  { testAccount }: MailService,
+  overrides: Partial<MessageRow> = {},
+) {
   const debtor = await testAccount.createDebtor({ email: EMAIL })
   const invoice = await testAccount.createInvoice({ debtor_id: debtor.id })
   const sent_at = testAccount.backend.now.toISOString()

@@ -66,17 +66,20 @@ t.test(
   },
 )
 
-t.test('if a server stops responding before the message data is sent, the mail is abandoned', async (t) => {
-  const smtp = await startSmtpServer(t)
-  const mailer = newMailer(t, smtp.url)
-  for (const phase of ['connect', 'mail', 'rcpt'] as const) {
+t.test(
+  'if a server stops responding before the message data is sent, the mail is abandoned',
+  async (t) => {
+    const smtp = await startSmtpServer(t)
+    const mailer = newMailer(t, smtp.url)
+    for (const phase of ['connect', 'mail', 'rcpt'] as const) {
+      smtp.recover()
+      smtp.failAt(phase, 'hang')
+      matches(t, await sendNow(mailer, { withinMs: 200 }), { outcome: 'abandoned' }, phase)
+    }
     smtp.recover()
-    smtp.failAt(phase, 'hang')
-    matches(t, await sendNow(mailer, { withinMs: 200 }), { outcome: 'abandoned' }, phase)
-  }
-  smtp.recover()
-  t.strictSame(smtp.mails, [])
-})
+    t.strictSame(smtp.mails, [])
+  },
+)
 
 t.test(
   'if a server stops responding after it received the mail, the outcome is unknown',

@@ -31,7 +31,9 @@ t.test('GET changes nothing, because mail scanners open links', async (t) => {
   t.equal(page.headers.get('referrer-policy'), 'no-referrer')
   matches(t, page.headers.get('strict-transport-security'), /max-age/)
   t.equal((await request('HEAD', path)).status, 200)
-  matches(t, await testAccount.read(`/api/v1/debtors/${debtor.id}`), { contactability: { email: 'ok' } })
+  matches(t, await testAccount.read(`/api/v1/debtors/${debtor.id}`), {
+    contactability: { email: 'ok' },
+  })
 })
 
 t.test(
@@ -70,7 +72,9 @@ t.test('a recipient can resume reminders', async (t) => {
   await request('POST', path, ONE_CLICK)
   const resumed = await request('POST', path, { headers: FORM, body: 'wish=resume' })
   matches(t, resumed, { status: 200, text: /Sie erhalten wieder Erinnerungen/ })
-  matches(t, await testAccount.read(`/api/v1/debtors/${debtor.id}`), { contactability: { email: 'ok' } })
+  matches(t, await testAccount.read(`/api/v1/debtors/${debtor.id}`), {
+    contactability: { email: 'ok' },
+  })
   matches(t, await request('GET', path), { text: /abbestellen\?/ })
 })
 

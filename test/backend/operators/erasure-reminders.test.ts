@@ -70,7 +70,9 @@ t.test(
     })
 
     const sqliteDatabase = await openTestDatabase(t, { url: `sqlite:${t.testdirName}/tables.db` })
-    const shapes = await sqliteDatabase.transaction((tx) => readShapes(tx as unknown as Kysely<unknown>))
+    const shapes = await sqliteDatabase.transaction((tx) =>
+      readShapes(tx as unknown as Kysely<unknown>),
+    )
     const rowsWithPerson = async () => {
       const found: string[] = []
       for (const { name } of shapes) {

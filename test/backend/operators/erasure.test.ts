@@ -11,7 +11,11 @@ import { changeDebtor, getLockedDebtor } from '../../../backend/debtors/change.t
 import { pauseChasing } from '../../../backend/debtors/chasing.ts'
 import { suppressAddress } from '../../../backend/debtors/contactability.ts'
 import { eraseDebtor } from '../../../backend/erasure/erasure.ts'
-import { type TestAccount, type Json, openTestAccount } from '../../fixtures/accounts/test-account.ts'
+import {
+  type Json,
+  openTestAccount,
+  type TestAccount,
+} from '../../fixtures/accounts/test-account.ts'
 import { openWebhooks } from '../../fixtures/accounts/webhooks.ts'
 import { containing, matches, rejectsWith } from '../../fixtures/matches.ts'
 import { startReceiver } from '../../fixtures/servers/receiver.ts'
@@ -47,7 +51,10 @@ async function fillLedger(testAccount: TestAccount, debtor: Json): Promise<Ledge
   const text = { notes: `for ${CANARY}`, metadata: { contact: CANARY } }
   const link = { payment_url: `https://pay.example/${CANARY}` }
   const invoice = { debtor_id: debtor.id, ...text, ...link }
-  const [paid, open] = [await testAccount.createInvoice(invoice), await testAccount.createInvoice(invoice)]
+  const [paid, open] = [
+    await testAccount.createInvoice(invoice),
+    await testAccount.createInvoice(invoice),
+  ]
   const transfer = { reference: `${CANARY} INV`, metadata: { payer: CANARY } }
   const payment = { invoice_id: paid.id, currency: 'EUR', amount: 10_000, ...transfer }
   await testAccount.create('/api/v1/payments', payment)
@@ -57,7 +64,11 @@ async function fillLedger(testAccount: TestAccount, debtor: Json): Promise<Ledge
     body: `Dear ${CANARY}, your invoice is due.`,
     suppression_detail: `${CANARY} refused`,
   }
-  await testAccount.insertMessage([paid], { status: 'sent', sent_at: backend.now.toISOString(), ...texts })
+  await testAccount.insertMessage([paid], {
+    status: 'sent',
+    sent_at: backend.now.toISOString(),
+    ...texts,
+  })
   const message = await testAccount.insertMessage([open], { status: 'scheduled', ...texts })
   const created_at = backend.now.toISOString()
   const ids = { account_id: accountId, message_id: message }
@@ -129,7 +140,10 @@ t.test('after an erasure no table contains personal data, and amounts are unchan
     respond: ({ body }, res) => void res.writeHead(200, { 'x-echo': CANARY }).end(body),
   })
   await webhooks.createEndpoint(receiver.url)
-  const { debtor, paid, open, message } = await fillLedger(testAccount, await testAccount.createDebtor(debtorBody))
+  const { debtor, paid, open, message } = await fillLedger(
+    testAccount,
+    await testAccount.createDebtor(debtorBody),
+  )
   const worker = webhooks.startWorker()
   await webhooks.untilAll(({ status }) => status === 'delivered', 'all events are delivered')
   // Otherwise the worker would also record the response to the event about the erasure.
@@ -229,26 +243,32 @@ t.test('after an erasure, a repeated write is a replay without personal data', a
   })
 })
 
-t.test('a repeated erasure erases only personal data that was added since the first one', async (t) => {
-  const testAccount = await openTestAccount(t)
-  const { database } = testAccount.backend
-  const { debtor, open } = await fillLedger(testAccount, await testAccount.createDebtor(debtorBody))
-  const { debtor: first } = await erase(testAccount, debtor.id)
-  testAccount.backend.now = new Date(testAccount.backend.now.getTime() + 60_000)
-  const second = await erase(testAccount, debtor.id)
-  matches(t, second, { wasErased: true, erased: {}, debtor: { erased_at: first.erased_at } })
-  t.strictSame(Object.keys(second.erased), [])
-  await database.transaction((tx) =>
-    tx
-      .updateTable('invoices')
-      .set({ notes: CANARY, ...stampOf(tx, testAccount.backend.now.toISOString()) })
-      .where('id', '=', open.id)
-      .execute(),
-  )
-  t.strictSame((await erase(testAccount, debtor.id)).erased, { invoices: 1 })
-  const rows = await listAudit(database.read, testAccount.accountId, 10)
-  t.equal(rows.filter(({ action }) => action === 'debtor.erased').length, 1)
-})
+t.test(
+  'a repeated erasure erases only personal data that was added since the first one',
+  async (t) => {
+    const testAccount = await openTestAccount(t)
+    const { database } = testAccount.backend
+    const { debtor, open } = await fillLedger(
+      testAccount,
+      await testAccount.createDebtor(debtorBody),
+    )
+    const { debtor: first } = await erase(testAccount, debtor.id)
+    testAccount.backend.now = new Date(testAccount.backend.now.getTime() + 60_000)
+    const second = await erase(testAccount, debtor.id)
+    matches(t, second, { wasErased: true, erased: {}, debtor: { erased_at: first.erased_at } })
+    t.strictSame(Object.keys(second.erased), [])
+    await database.transaction((tx) =>
+      tx
+        .updateTable('invoices')
+        .set({ notes: CANARY, ...stampOf(tx, testAccount.backend.now.toISOString()) })
+        .where('id', '=', open.id)
+        .execute(),
+    )
+    t.strictSame((await erase(testAccount, debtor.id)).erased, { invoices: 1 })
+    const rows = await listAudit(database.read, testAccount.accountId, 10)
+    t.equal(rows.filter(({ action }) => action === 'debtor.erased').length, 1)
+  },
+)
 
 t.test('an unsubscribed former address of the debtor is erased too', async (t) => {
   const testAccount = await openTestAccount(t)
@@ -260,7 +280,11 @@ t.test('an unsubscribed former address of the debtor is erased too', async (t) =
   const suppressed = { accountId: testAccount.accountId, detail: null, messageId: null }
   const unsubscribe = (address: string) =>
     database.transaction((tx) =>
-      suppressAddress(tx, { ...suppressed, address, reason: 'unsubscribed' }, testAccount.backend.now),
+      suppressAddress(
+        tx,
+        { ...suppressed, address, reason: 'unsubscribed' },
+        testAccount.backend.now,
+      ),
     )
   await unsubscribe('Former@customer.example')
   await unsubscribe('stranger@customer.example')
@@ -285,7 +309,12 @@ t.test('an erasure does not change the records of other debtors', async (t) => {
     return testAccount.read('/api/v1/messages')
   })()
   const created_at = testAccount.backend.now.toISOString()
-  const suppressed = { account_id: testAccount.accountId, address: email, detail: null, message_id: null }
+  const suppressed = {
+    account_id: testAccount.accountId,
+    address: email,
+    detail: null,
+    message_id: null,
+  }
   await testAccount.backend.database.transaction((tx) =>
     tx
       .insertInto('suppressed_addresses')

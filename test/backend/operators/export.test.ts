@@ -5,7 +5,11 @@ import { getAccount } from '../../../backend/accounts/accounts.ts'
 import { readShapes } from '../../../backend/database/shape.ts'
 import { exportAccount } from '../../../backend/export/export.ts'
 import { EXPORTED, NOT_EXPORTED } from '../../../backend/export/tables.ts'
-import { type TestAccount, type Json, openTestAccount } from '../../fixtures/accounts/test-account.ts'
+import {
+  type Json,
+  openTestAccount,
+  type TestAccount,
+} from '../../fixtures/accounts/test-account.ts'
 import { containing, matches } from '../../fixtures/matches.ts'
 import { openTestDatabase } from '../../fixtures/service/database.ts'
 
@@ -43,7 +47,10 @@ t.test('an export has every row of the account and none of another account', asy
   const lines = await exportOf(testAccount)
   const [first] = lines
   const last = lines.at(-1)
-  matches(t, first.export, { format: 'receivables-account-export/1', account_id: testAccount.accountId })
+  matches(t, first.export, {
+    format: 'receivables-account-export/1',
+    account_id: testAccount.accountId,
+  })
   t.strictSame(
     first.export.tables,
     EXPORTED.map(({ name }) => name),

@@ -54,14 +54,19 @@ t.test('a second run posts nothing', async (t) => {
   )
 })
 
-t.test('two concurrent imports record nothing twice, and each counts only what it recorded', async (t) => {
-  const service = await startService(t)
-  const runs = await Promise.all([runImport(service), runImport(service)])
-  t.strictSame(countsOf(service.rows), { debtors: 7, invoices: 30, payments: 20 })
-  matches(t, runs, [{ json: { agrees: true } }, { json: { agrees: true } }])
-  const counts = runs.map(({ json }) => Number(JSON.stringify(json).match(/"invoices":(\d+)/)?.[1]))
-  t.equal((counts[0] ?? 0) + (counts[1] ?? 0), 30)
-})
+t.test(
+  'two concurrent imports record nothing twice, and each counts only what it recorded',
+  async (t) => {
+    const service = await startService(t)
+    const runs = await Promise.all([runImport(service), runImport(service)])
+    t.strictSame(countsOf(service.rows), { debtors: 7, invoices: 30, payments: 20 })
+    matches(t, runs, [{ json: { agrees: true } }, { json: { agrees: true } }])
+    const counts = runs.map(({ json }) =>
+      Number(JSON.stringify(json).match(/"invoices":(\d+)/)?.[1]),
+    )
+    t.equal((counts[0] ?? 0) + (counts[1] ?? 0), 30)
+  },
+)
 
 t.test('a key or account that cannot write is rejected before anything is sent', async (t) => {
   const scopes = SCOPES.filter((scope) => scope !== 'payments:write')
@@ -73,38 +78,45 @@ t.test('a key or account that cannot write is rejected before anything is sent',
   })
 })
 
-t.test('differences are reported, and no payment is recorded on invoices that differ', async (t) => {
-  const service = await startService(t)
-  await runImport(service, { rows: ROWS.slice(0, 3) })
-  const rows = [
-    'F-0,C-0,2013-01-02,2013-02-01,2.07,2013-03-01',
-    'F-1,C-1,2013-01-02,2013-02-02,2.07,2013-03-02',
-    'F-2,C-1,2013-01-02,2013-02-01,3.07,',
-  ]
-  service.setOptions({})
-  const { failed, json, text: report } = await runImport(service, { rows })
-  t.equal(failed, true)
-  matches(t, json, {
-    agrees: false,
-    differences: [
-      { line: 2, record: 'invoice F-0', field: 'amount', file: 'USD 2.07', service: 'USD 1.07' },
-      { line: 3, record: 'invoice F-1', field: 'due date', service: '2013-02-01' },
-      {
-        record: 'payment settlement:F-1',
-        field: 'settled',
-        file: '2013-03-02',
-        service: '2013-03-01',
-      },
-      { record: 'invoice F-2', field: 'customer', file: 'C-1', service: 'C-2' },
-      { record: 'payment settlement:F-2', field: 'settled', file: 'no', service: '2013-03-01' },
-    ],
-  })
-  matches(t, report, /line 2, invoice F-0: amount is USD 2.07 in the file, USD 1.07 at the service/)
-  t.strictSame(
-    service.calls.filter(({ method }) => method === 'POST'),
-    [],
-  )
-})
+t.test(
+  'differences are reported, and no payment is recorded on invoices that differ',
+  async (t) => {
+    const service = await startService(t)
+    await runImport(service, { rows: ROWS.slice(0, 3) })
+    const rows = [
+      'F-0,C-0,2013-01-02,2013-02-01,2.07,2013-03-01',
+      'F-1,C-1,2013-01-02,2013-02-02,2.07,2013-03-02',
+      'F-2,C-1,2013-01-02,2013-02-01,3.07,',
+    ]
+    service.setOptions({})
+    const { failed, json, text: report } = await runImport(service, { rows })
+    t.equal(failed, true)
+    matches(t, json, {
+      agrees: false,
+      differences: [
+        { line: 2, record: 'invoice F-0', field: 'amount', file: 'USD 2.07', service: 'USD 1.07' },
+        { line: 3, record: 'invoice F-1', field: 'due date', service: '2013-02-01' },
+        {
+          record: 'payment settlement:F-1',
+          field: 'settled',
+          file: '2013-03-02',
+          service: '2013-03-01',
+        },
+        { record: 'invoice F-2', field: 'customer', file: 'C-1', service: 'C-2' },
+        { record: 'payment settlement:F-2', field: 'settled', file: 'no', service: '2013-03-01' },
+      ],
+    })
+    matches(
+      t,
+      report,
+      /line 2, invoice F-0: amount is USD 2.07 in the file, USD 1.07 at the service/,
+    )
+    t.strictSame(
+      service.calls.filter(({ method }) => method === 'POST'),
+      [],
+    )
+  },
+)
 
 t.test('a rejected record is reported, and the others are recorded', async (t) => {
   const service = await startService(t, {

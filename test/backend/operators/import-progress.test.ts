@@ -12,7 +12,11 @@ t.test('the waiting time that the hourly limit causes is predicted', async (t) =
   t.equal(secondsUntilLastCall(571 + 601, window, nowMs), 1800 + 3600)
   t.equal(secondsUntilLastCall(5059, window, nowMs), 1800 + 7 * 3600)
   const endedWindow = { ...window, resetAtMs: nowMs - 1 }
-  t.equal(secondsUntilLastCall(572, endedWindow, nowMs), 0, 'not negative, even if the clock is ahead')
+  t.equal(
+    secondsUntilLastCall(572, endedWindow, nowMs),
+    0,
+    'not negative, even if the clock is ahead',
+  )
 })
 
 t.test('durations are written in hours, minutes and seconds', async (t) => {
@@ -43,19 +47,22 @@ t.test('a line of progress shows the count, the rate and the remaining time', as
   )
 })
 
-t.test('on a terminal, progress is one line, which is redrawn and cut to the width of the terminal', async (t) => {
-  const written: string[] = []
-  const progress = createProgress({
-    ...{ isTTY: true, columns: 20 },
-    write: (text) => written.push(text),
-  })
-  progress.begin('Recording', 2)
-  progress.advance()
-  progress.note('A note.')
-  progress.advance()
-  progress.end()
-  t.strictSame(written, ['\r\x1b[KA note.\n', '\r\x1b[KRecording [########', '\n'])
-})
+t.test(
+  'on a terminal, progress is one line, which is redrawn and cut to the width of the terminal',
+  async (t) => {
+    const written: string[] = []
+    const progress = createProgress({
+      ...{ isTTY: true, columns: 20 },
+      write: (text) => written.push(text),
+    })
+    progress.begin('Recording', 2)
+    progress.advance()
+    progress.note('A note.')
+    progress.advance()
+    progress.end()
+    t.strictSame(written, ['\r\x1b[KA note.\n', '\r\x1b[KRecording [########', '\n'])
+  },
+)
 
 t.test('in a log, progress has whole lines and no control characters', async (t) => {
   const written: string[] = []

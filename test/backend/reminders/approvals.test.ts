@@ -27,7 +27,11 @@ function pendingApprovals({ testAccount }: Engine): Promise<PendingApproval[]> {
   return listPendingApprovals(testAccount.backend.database.read, testAccount.accountId)
 }
 
-function decide({ testAccount }: Engine, id: string, decision: Parameters<typeof decideApproval>[3]) {
+function decide(
+  { testAccount }: Engine,
+  id: string,
+  decision: Parameters<typeof decideApproval>[3],
+) {
   const actionContext = { actor: OPERATOR, now: testAccount.backend.now }
   return testAccount.backend.database.transaction((tx) =>
     decideApproval(tx, testAccount.accountId, id, decision, actionContext),
@@ -69,7 +73,12 @@ t.test(
     const { engine, approval } = await startWithApproval(t)
     const { read } = engine.testAccount.backend.database
     const previewedAt = async (instant: string) => {
-      const messages = await previewReminders(read, engine.testAccount.accountId, new Date(instant), 14)
+      const messages = await previewReminders(
+        read,
+        engine.testAccount.accountId,
+        new Date(instant),
+        14,
+      )
       return messages.find(({ message }) => message?.id === approval.message.id)?.at
     }
     t.equal(await previewedAt('2026-11-24T08:30:00.000Z'), '2026-11-24T08:30:00.000Z')

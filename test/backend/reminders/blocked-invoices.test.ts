@@ -31,7 +31,8 @@ async function payAndReverse(engine: Engine, { id }: Json, amounts: readonly num
 }
 
 const chasingOf = async (engine: Engine, { id }: Json) => {
-  const { status, blocked_reason } = (await engine.testAccount.read(`/api/v1/invoices/${id}`)).chasing
+  const { status, blocked_reason } = (await engine.testAccount.read(`/api/v1/invoices/${id}`))
+    .chasing
   return [status, blocked_reason]
 }
 
@@ -83,7 +84,10 @@ t.test(
     const engine = await startEngine(t)
     const { testAccount, deps } = engine
     testAccount.backend.now = new Date('2026-11-24T06:00:00.000Z')
-    const draft = await engine.createInvoice('2026-11-01', { status: 'draft', chase_if_overdue: false })
+    const draft = await engine.createInvoice('2026-11-01', {
+      status: 'draft',
+      chase_if_overdue: false,
+    })
     await testAccount.backend.database.transaction((tx) =>
       finalizeInvoice(tx, testAccount.accountId, draft.id, { actor: OPERATOR, now: deps.clock() }),
     )
@@ -192,16 +196,19 @@ t.test(
   },
 )
 
-t.test('on a day on which a message may have arrived, no other message is sent to the debtor', async (t) => {
-  const engine = await startEngine(t)
-  const first = await engine.createInvoice('2026-11-19')
-  engine.smtp.failAt('data', 'drop', 1)
-  await engine.planAndSendAt('2026-11-24T08:00:00.000Z')
-  await engine.createInvoice('2026-11-18', { debtor_id: first.debtor_id })
-  const body = { invoice_id: first.id, currency: 'EUR', amount: 10_000 }
-  await engine.testAccount.create('/api/v1/payments', body)
-  await engine.planAndSendAt('2026-11-24T09:00:00.000Z')
-  t.equal(engine.smtp.mails.length, 1)
-  await engine.planAndSendAt('2026-11-25T08:00:00.000Z')
-  t.equal(engine.smtp.mails.length, 2)
-})
+t.test(
+  'on a day on which a message may have arrived, no other message is sent to the debtor',
+  async (t) => {
+    const engine = await startEngine(t)
+    const first = await engine.createInvoice('2026-11-19')
+    engine.smtp.failAt('data', 'drop', 1)
+    await engine.planAndSendAt('2026-11-24T08:00:00.000Z')
+    await engine.createInvoice('2026-11-18', { debtor_id: first.debtor_id })
+    const body = { invoice_id: first.id, currency: 'EUR', amount: 10_000 }
+    await engine.testAccount.create('/api/v1/payments', body)
+    await engine.planAndSendAt('2026-11-24T09:00:00.000Z')
+    t.equal(engine.smtp.mails.length, 1)
+    await engine.planAndSendAt('2026-11-25T08:00:00.000Z')
+    t.equal(engine.smtp.mails.length, 2)
+  },
+)

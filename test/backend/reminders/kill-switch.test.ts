@@ -109,7 +109,8 @@ t.test('no API operation sends or approves a reminder, or changes the kill switc
       { name: 'Globex', kill_switch: false, chasing: { status: 'active' } },
       { approval: 'approved', status: 'sent', message_id: (await engine.messages()).at(-1)?.id },
     ]) {
-      const response = method === 'GET' ? await testAccount.get(path) : await testAccount.post(path, body)
+      const response =
+        method === 'GET' ? await testAccount.get(path) : await testAccount.post(path, body)
       responses.push(`${method} ${template} ${response.status}`)
     }
   }

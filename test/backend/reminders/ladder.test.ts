@@ -15,7 +15,12 @@ t.test('each stage from friendly to final is sent once about an overdue invoice'
       }
     }
   }
-  t.strictSame(await engine.messageLog(), ['friendly:sent', 'reminder:sent', 'firm:sent', 'final:sent'])
+  t.strictSame(await engine.messageLog(), [
+    'friendly:sent',
+    'reminder:sent',
+    'firm:sent',
+    'final:sent',
+  ])
   t.strictSame(
     (await engine.messages()).map(({ sent_at: at }) => at),
     [

@@ -118,15 +118,18 @@ t.test('one message covers all due invoices; firm and final reminders are separa
   )
 })
 
-t.test('a debtor gets at most one message a day, and the next one on the following day', async (t) => {
-  const debtor = debtorIn({ invoices: [invoiceIn('2026-11-20')], lastSentOn: '2026-11-24' })
-  matches(t, planDebtor(debtor, NOON), {
-    messages: [],
-    planAgainAt: new Date('2026-11-25T07:00:00.000Z'),
-  })
-  t.strictSame(stagesOf({ ...debtor, lastSentOn: '2026-11-23' }), ['friendly of 1'])
-  t.strictSame(stagesOf({ ...debtor, lastSentOn: null, hasScheduledMessage: true }), [])
-})
+t.test(
+  'a debtor gets at most one message a day, and the next one on the following day',
+  async (t) => {
+    const debtor = debtorIn({ invoices: [invoiceIn('2026-11-20')], lastSentOn: '2026-11-24' })
+    matches(t, planDebtor(debtor, NOON), {
+      messages: [],
+      planAgainAt: new Date('2026-11-25T07:00:00.000Z'),
+    })
+    t.strictSame(stagesOf({ ...debtor, lastSentOn: '2026-11-23' }), ['friendly of 1'])
+    t.strictSame(stagesOf({ ...debtor, lastSentOn: null, hasScheduledMessage: true }), [])
+  },
+)
 
 t.test('a message covers at most a hundred invoices, the oldest ones', async (t) => {
   const many = Array.from({ length: 120 }, (_, n) => invoiceIn(`2026-${n < 20 ? '09' : '10'}-10`))

@@ -34,7 +34,10 @@ function setPaymentDetails({ testAccount }: Engine, details: typeof OLD_DETAILS)
 }
 
 async function pendingApproval({ testAccount }: Engine): Promise<PendingApproval | undefined> {
-  const [first] = await listPendingApprovals(testAccount.backend.database.read, testAccount.accountId)
+  const [first] = await listPendingApprovals(
+    testAccount.backend.database.read,
+    testAccount.accountId,
+  )
   return first
 }
 
@@ -161,7 +164,11 @@ t.test('a wording of another stage, language or account has no effect', async (t
   t.equal((await pendingApproval(engine))?.message.body, before?.message.body)
 })
 
-function editDebtor({ testAccount }: Engine, debtorId: string, details: DebtorDetails): Promise<unknown> {
+function editDebtor(
+  { testAccount }: Engine,
+  debtorId: string,
+  details: DebtorDetails,
+): Promise<unknown> {
   const actionContext = { actor: OPERATOR, now: testAccount.backend.now }
   return testAccount.backend.database.transaction((tx) =>
     changeDebtorDetails(tx, testAccount.accountId, debtorId, details, actionContext),

@@ -112,7 +112,11 @@ t.test(
     await engine.send('2026-11-24T08:00:01.000Z')
     t.strictSame(await suppressions(engine), ['kill_switch'])
     await engine.planAndSendAt('2026-11-24T08:01:00.000Z')
-    t.strictSame(await engine.messageLog(), ['friendly:suppressed', 'friendly:sent'], 'planned again')
+    t.strictSame(
+      await engine.messageLog(),
+      ['friendly:suppressed', 'friendly:sent'],
+      'planned again',
+    )
   },
 )
 
@@ -286,16 +290,19 @@ t.test('an approval lapses if the address of the debtor changes', async (t) => {
   t.equal((await engine.messages()).at(-1)?.recipient, 'books@jansen-bouw.nl')
 })
 
-t.test('the stored facts of a message keep the names that the previous version reads', async (t) => {
-  const engine = await startEngine(t)
-  await engine.createInvoice('2026-11-19')
-  await engine.plan(MORNING)
-  const { database } = engine.testAccount.backend
-  const [reminder] = await database.read.selectFrom('reminders').select('facts').execute()
-  // During an upgrade, the previous version may send a message that this version planned.
-  t.strictSame(Object.keys(JSON.parse(reminder?.facts ?? '')).toSorted(), [
-    ...['expiresAt', 'invoices', 'recipient', 'stage', 'timesPutOn'],
-  ])
-  await engine.planAndSendAt('2026-11-24T09:00:00.000Z')
-  t.strictSame(await engine.messageLog(), ['friendly:sent'])
-})
+t.test(
+  'the stored facts of a message keep the names that the previous version reads',
+  async (t) => {
+    const engine = await startEngine(t)
+    await engine.createInvoice('2026-11-19')
+    await engine.plan(MORNING)
+    const { database } = engine.testAccount.backend
+    const [reminder] = await database.read.selectFrom('reminders').select('facts').execute()
+    // During an upgrade, the previous version may send a message that this version planned.
+    t.strictSame(Object.keys(JSON.parse(reminder?.facts ?? '')).toSorted(), [
+      ...['expiresAt', 'invoices', 'recipient', 'stage', 'timesPutOn'],
+    ])
+    await engine.planAndSendAt('2026-11-24T09:00:00.000Z')
+    t.strictSame(await engine.messageLog(), ['friendly:sent'])
+  },
+)

@@ -65,7 +65,11 @@ t.test(
     t.equal(new Set(messageIds(engine)).size, 1)
     t.strictSame(await engine.messageLog(), ['friendly:failed'], 'the outcome is unknown')
     await engine.planAndSendAt('2026-12-01T08:20:00.000Z')
-    t.strictSame(await engine.messageLog(), ['friendly:failed', 'reminder:sent'], 'the next stage follows')
+    t.strictSame(
+      await engine.messageLog(),
+      ['friendly:failed', 'reminder:sent'],
+      'the next stage follows',
+    )
   },
 )
 

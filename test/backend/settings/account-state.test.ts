@@ -27,12 +27,7 @@ t.test('an Admin resumes a paused trial on the page that the 423 response names'
   const page = await ada.page(path)
   matches(t, page.text, /The trial of this account is paused/)
   matches(t, page.text, /Resume the trial/)
-  matches(
-    t,
-    page.text,
-    /The trial is paused\./,
-    'the banner also says that the trial is paused',
-  )
+  matches(t, page.text, /The trial is paused\./, 'the banner also says that the trial is paused')
   const seen = await mia.page(path)
   matches(t, seen.text, /An Admin of your account can resume the trial/)
   t.notMatch(seen.text, /Resume the trial<\/button>/)

@@ -40,7 +40,8 @@ t.test('an Admin changes the account, and new invoices have the new defaults', a
 t.test('the time zone determines when an invoice becomes overdue', async (t) => {
   const { engine, ada } = await startWithUsers(t)
   const { id } = await engine.createInvoice('2026-11-16')
-  const isOverdue = async () => (await engine.testAccount.read(`/api/v1/invoices/${id}`))['is_overdue']
+  const isOverdue = async () =>
+    (await engine.testAccount.read(`/api/v1/invoices/${id}`))['is_overdue']
   await engine.planAndSendAt('2026-11-16T23:30:00.000Z')
   await ada.send('POST', PATH, { timezone: 'America/New_York' })
   t.equal(await isOverdue(), false)

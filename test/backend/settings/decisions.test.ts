@@ -104,8 +104,9 @@ t.test('a rejection cannot be taken back after a later reminder was rejected', a
   await engine.planAndSendAt('2026-11-23T10:45:00.000Z')
   await engine.decide({ approve: false, reason: 'They are moving' })
   matches(t, await ada.send('POST', `${path}/take-back`), { status: 409 })
-  const { blocked_reason: blocked } = (await engine.testAccount.read(`/api/v1/invoices/${invoice.id}`))
-    .chasing
+  const { blocked_reason: blocked } = (
+    await engine.testAccount.read(`/api/v1/invoices/${invoice.id}`)
+  ).chasing
   t.equal(blocked, 'approval_rejected')
 })
 

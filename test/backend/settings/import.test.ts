@@ -79,23 +79,26 @@ t.test('a file is first compared, and then recorded only once', async (t) => {
   matches(t, audit.text, /Imported a file/)
 })
 
-t.test('the preview of a file says how many records it will create, and escapes its values', async (t) => {
-  const { upload, list } = await startImporting(t)
-  const { status, text } = await upload(FILE)
-  t.equal(status, 200)
-  matches(t, text, /The file has 3 invoices of 2 customers/)
-  matches(t, text, /Record 6 records/)
-  matches(
-    t,
-    text,
-    /Columns: invoice number from <span translate="no">“[^”]+”<\/span>, customer number from/,
-  )
-  t.notMatch(text, /<b>Globex/)
-  const recorded = await upload(FILE, { step: 'record' })
-  matches(t, recorded.text, /6 records recorded or changed/)
-  t.equal((await list('debtors')).length, 2)
-  matches(t, (await upload(FILE)).text, /Everything in the file is already recorded/)
-})
+t.test(
+  'the preview of a file says how many records it will create, and escapes its values',
+  async (t) => {
+    const { upload, list } = await startImporting(t)
+    const { status, text } = await upload(FILE)
+    t.equal(status, 200)
+    matches(t, text, /The file has 3 invoices of 2 customers/)
+    matches(t, text, /Record 6 records/)
+    matches(
+      t,
+      text,
+      /Columns: invoice number from <span translate="no">“[^”]+”<\/span>, customer number from/,
+    )
+    t.notMatch(text, /<b>Globex/)
+    const recorded = await upload(FILE, { step: 'record' })
+    matches(t, recorded.text, /6 records recorded or changed/)
+    t.equal((await list('debtors')).length, 2)
+    matches(t, (await upload(FILE)).text, /Everything in the file is already recorded/)
+  },
+)
 
 t.test('every error is reported with its line, and nothing is recorded', async (t) => {
   const { upload, send, list } = await startImporting(t)
@@ -172,7 +175,10 @@ t.test(
     const first = await upload(file, { step: 'record' })
     matches(t, first.text, /data-continue/)
     const recordedCount = /name="recorded" value="(\d+)"/.exec(first.text)?.[1] ?? ''
-    t.ok(Number(recordedCount) > 0 && Number(recordedCount) < 13, 'the first step records only a part')
+    t.ok(
+      Number(recordedCount) > 0 && Number(recordedCount) < 13,
+      'the first step records only a part',
+    )
     let steps = 0
     for (; steps < 20; steps++) {
       const { json } = await send(file, { step: 'record' })

@@ -33,7 +33,10 @@ t.test('an invoice is credited after a preview', async (t) => {
     amount_due: 7450,
   })
   const jsonBody = { amount: 450, reason: 'Rounding', idempotency_key: 'c-1' }
-  matches(t, await ada.send('POST', path, jsonBody), { status: 200, json: { amount_credited: 3000 } })
+  matches(t, await ada.send('POST', path, jsonBody), {
+    status: 200,
+    json: { amount_credited: 3000 },
+  })
   matches(t, await ada.send('POST', path, jsonBody), { json: { amount_credited: 3000 } })
   matches(t, (await ada.page(`/settings/invoices/${invoice.id}`)).text, containing('Credited'))
 })

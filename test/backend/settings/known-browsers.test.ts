@@ -59,7 +59,11 @@ t.test(
     t.equal(browserCookieOf(await logIn(ADA, cookie)), cookie)
     t.strictSame(await mailNotices(), [])
     t.equal((await logIn(ADA, cookie, 'wrong password')).status, 401)
-    t.equal(browserCookieOf(await logIn(ADA, '', 'wrong password')), '', 'a failed login sets no cookie')
+    t.equal(
+      browserCookieOf(await logIn(ADA, '', 'wrong password')),
+      '',
+      'a failed login sets no cookie',
+    )
     t.strictSame(await mailNotices(), [])
   },
 )

@@ -60,7 +60,10 @@ t.test(
     t.strictSame(await readColumn('customers?sort=name', 'name'), [
       ...['A. Nothing', 'B. Nothing', 'Large and new', 'Small and old'],
     ])
-    t.strictSame(await readColumn('customers?sort=-owes', 'name'), ['Large and new', 'Small and old'])
+    t.strictSame(await readColumn('customers?sort=-owes', 'name'), [
+      'Large and new',
+      'Small and old',
+    ])
     t.strictSame(await readColumn('customers?sort=-owes&currency=USD', 'name'), ['Small and old'])
     t.strictSame(await readColumn('customers?view=owing', 'name'), all.slice(0, 2))
     t.strictSame(
@@ -155,26 +158,29 @@ t.test('payments are found by reference, amount, date and status', async (t) => 
   t.strictSame(await ids('received_since=2026-11-02'), [large.id])
 })
 
-t.test('the sums of payments include reversed payments only if the list shows nothing else', async (t) => {
-  const { ada, createDebtor, createInvoice, pay } = await startWithLists(t)
-  const acme = await createDebtor('Acme')
-  const summary = async (query = '') =>
-    (await ada.page(`/settings/payments${query}`)).text
-      .match(/<p class="summary">(.*?)<\/p>/)?.[1]
-      ?.replace(/<[^>]*>/g, '')
-  t.equal(await summary(), '0 payments')
-  const euros = await createInvoice(acme, 'A-1', '2026-03-01', 10_000)
-  const yen = await createInvoice(acme, 'A-2', '2026-03-01', 900, { currency: 'JPY' })
-  await pay(euros, 1250)
-  await pay(euros, 300)
-  const wrong = await pay(yen, 900)
-  t.equal(await summary(), '3 payments · €15.50 · ¥900')
-  await ada.send('POST', `/settings/payments/${wrong.id}/reverse`, { reason: 'It bounced' })
-  t.equal(await summary(), '3 payments · €15.50 · ¥0')
-  t.equal(await summary('?status=recorded'), '2 payments · €15.50')
-  t.equal(await summary('?status=reversed'), '1 payment · ¥900')
-  t.equal(await summary('?amount_min=10'), '2 payments · €12.50 · ¥0')
-})
+t.test(
+  'the sums of payments include reversed payments only if the list shows nothing else',
+  async (t) => {
+    const { ada, createDebtor, createInvoice, pay } = await startWithLists(t)
+    const acme = await createDebtor('Acme')
+    const summary = async (query = '') =>
+      (await ada.page(`/settings/payments${query}`)).text
+        .match(/<p class="summary">(.*?)<\/p>/)?.[1]
+        ?.replace(/<[^>]*>/g, '')
+    t.equal(await summary(), '0 payments')
+    const euros = await createInvoice(acme, 'A-1', '2026-03-01', 10_000)
+    const yen = await createInvoice(acme, 'A-2', '2026-03-01', 900, { currency: 'JPY' })
+    await pay(euros, 1250)
+    await pay(euros, 300)
+    const wrong = await pay(yen, 900)
+    t.equal(await summary(), '3 payments · €15.50 · ¥900')
+    await ada.send('POST', `/settings/payments/${wrong.id}/reverse`, { reason: 'It bounced' })
+    t.equal(await summary(), '3 payments · €15.50 · ¥0')
+    t.equal(await summary('?status=recorded'), '2 payments · €15.50')
+    t.equal(await summary('?status=reversed'), '1 payment · ¥900')
+    t.equal(await summary('?amount_min=10'), '2 payments · €12.50 · ¥0')
+  },
+)
 
 t.test(
   'the CSV of a list has the rows of the page, and no cell that a spreadsheet reads as a formula',
@@ -209,33 +215,36 @@ t.test(
   },
 )
 
-t.test('one search finds customers, invoices and payments of the account, and none of another account', async (t) => {
-  const { createDebtor, createInvoice, pay, ada, backend } = await startWithLists(t)
-  const acme = await createDebtor('Acme Installaties', {
-    address: { line1: 'x', city: 'Delft', country: 'NL' },
-  })
-  const one = await createInvoice(acme, 'A-1', '2026-03-01', 10_000)
-  const paid = await pay(one, 100, { reference: 'A-1 part' })
-  const search = async (q: string, by = ada) =>
-    (await by.get(`/settings/search?q=${encodeURIComponent(q)}`)).json
-  t.strictSame(await search('delft inst'), {
-    ...{ object: 'search_results', customers: [acme.id], invoices: [], payments: [] },
-    messages: [],
-  })
-  matches(t, await search('A-1'), { invoices: [one.id], payments: [paid.id] })
-  matches(t, await ada.page('/settings/search?q=A-1'), {
-    status: 200,
-    text: containing('A-1 part'),
-  })
-  matches(t, await ada.page('/settings/search?q=zzz'), {
-    text: containing('There are no results.'),
-  })
-  matches(t, await ada.page('/settings/search'), { status: 200 })
-  const other = await startSettings(t)
-  t.not(other.backend, backend)
-  const outsider = await logIn(other.backend, ADMIN)
-  matches(t, await search('A-1', outsider), { invoices: [], payments: [], customers: [] })
-})
+t.test(
+  'one search finds customers, invoices and payments of the account, and none of another account',
+  async (t) => {
+    const { createDebtor, createInvoice, pay, ada, backend } = await startWithLists(t)
+    const acme = await createDebtor('Acme Installaties', {
+      address: { line1: 'x', city: 'Delft', country: 'NL' },
+    })
+    const one = await createInvoice(acme, 'A-1', '2026-03-01', 10_000)
+    const paid = await pay(one, 100, { reference: 'A-1 part' })
+    const search = async (q: string, by = ada) =>
+      (await by.get(`/settings/search?q=${encodeURIComponent(q)}`)).json
+    t.strictSame(await search('delft inst'), {
+      ...{ object: 'search_results', customers: [acme.id], invoices: [], payments: [] },
+      messages: [],
+    })
+    matches(t, await search('A-1'), { invoices: [one.id], payments: [paid.id] })
+    matches(t, await ada.page('/settings/search?q=A-1'), {
+      status: 200,
+      text: containing('A-1 part'),
+    })
+    matches(t, await ada.page('/settings/search?q=zzz'), {
+      text: containing('There are no results.'),
+    })
+    matches(t, await ada.page('/settings/search'), { status: 200 })
+    const other = await startSettings(t)
+    t.not(other.backend, backend)
+    const outsider = await logIn(other.backend, ADMIN)
+    matches(t, await search('A-1', outsider), { invoices: [], payments: [], customers: [] })
+  },
+)
 
 // Regression: in a new account the list said "No invoice matches", although no filter was set.
 t.test(

@@ -18,7 +18,12 @@ const BANK_DETAILS = {
   account_holder: 'Acme B.V.',
   account_number: 'NL91ABNA0417164300',
 }
-const ALL_KINDS = ['api_key.expiring', 'api_key.issued', 'webhook_endpoint.disabled', 'message.received']
+const ALL_KINDS = [
+  'api_key.expiring',
+  'api_key.issued',
+  'webhook_endpoint.disabled',
+  'message.received',
+]
 const NEW_KEY = { name: 'ERP', scopes: ['debtors:read'] }
 
 async function startWithUsers(t: Test) {
@@ -135,7 +140,11 @@ t.test(
     const remove = (id = '') =>
       backend.database.transaction((tx) => removePasskey(tx, adaRow.id, id, actionContext))
     await remove(first)
-    t.strictSame(recipients(await mailNotices()), [ADA], 'the other passkey still protects the login')
+    t.strictSame(
+      recipients(await mailNotices()),
+      [ADA],
+      'the other passkey still protects the login',
+    )
     await remove(second)
     t.strictSame(recipients(await mailNotices()), [ADA, BEN])
   },

@@ -1,8 +1,8 @@
 // Invoices that were past due when they were created: pages say that no reminder is sent about them, until an Admin
 // resumes reminders about all of them.
 import t, { type Test } from 'tap'
-import type { Json } from '../../fixtures/accounts/test-account.ts'
 import { startMoneySettings, textOf } from '../../fixtures/accounts/money-settings.ts'
+import type { Json } from '../../fixtures/accounts/test-account.ts'
 import { matches } from '../../fixtures/matches.ts'
 import { logIn, MEMBER } from '../../fixtures/service/settings.ts'
 

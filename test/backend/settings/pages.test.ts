@@ -143,19 +143,22 @@ t.test('a form that is sent twice issues one key', async (t) => {
   matches(t, (await ada.get('/settings/api-keys')).json['data'], [{ name: 'ERP' }])
 })
 
-t.test('the message that a key was issued is repeated on the next page, and on no other', async (t) => {
-  const { backend } = await startSettings(t)
-  const ada = await logIn(backend, ADMIN)
-  const issued = await ada.submit('/settings/api-keys', { name: 'ERP', scopes: 'debtors:read' })
-  matches(t, issued.text, containing('Key issued. It cannot be shown again.'))
-  t.equal(issued.headers.get('location'), null)
-  matches(
-    t,
-    (await ada.page('/settings/api-keys')).text,
-    containing('Key issued. It cannot be shown again.'),
-  )
-  t.notMatch((await ada.page('/settings/api-keys')).text, 'Key issued.')
-})
+t.test(
+  'the message that a key was issued is repeated on the next page, and on no other',
+  async (t) => {
+    const { backend } = await startSettings(t)
+    const ada = await logIn(backend, ADMIN)
+    const issued = await ada.submit('/settings/api-keys', { name: 'ERP', scopes: 'debtors:read' })
+    matches(t, issued.text, containing('Key issued. It cannot be shown again.'))
+    t.equal(issued.headers.get('location'), null)
+    matches(
+      t,
+      (await ada.page('/settings/api-keys')).text,
+      containing('Key issued. It cannot be shown again.'),
+    )
+    t.notMatch((await ada.page('/settings/api-keys')).text, 'Key issued.')
+  },
+)
 
 t.test('malformed forms are rejected', async (t) => {
   const { backend } = await startSettings(t)

@@ -63,12 +63,18 @@ t.test('each error is shown beside its field, and nothing is saved', async (t) =
     t.equal(status, 422)
     return (json['errors'] as { pointer: string }[]).map(({ pointer }) => pointer)
   }
-  t.strictSame(await faults({ ...BANK_DETAILS, account_number: 'NL92ABNA0417164300' }), ['/account_number'])
+  t.strictSame(await faults({ ...BANK_DETAILS, account_number: 'NL92ABNA0417164300' }), [
+    '/account_number',
+  ])
   t.strictSame(await faults({ ...BANK_DETAILS, account_holder: ' ' }), ['/account_holder'])
   t.strictSame(await faults({ currency: 'EUR' }), ['/account_number'])
   t.strictSame(await faults({ currency: 'EUR', bank_name: 'ABN' }), ['/account_number'])
-  t.strictSame(await faults({ ...BANK_DETAILS, payment_link: 'http://pay.acme.nl' }), ['/payment_link'])
-  t.strictSame(await faults({ ...BANK_DETAILS, account_holder: 'Acme\nBcc: x' }), ['/account_holder'])
+  t.strictSame(await faults({ ...BANK_DETAILS, payment_link: 'http://pay.acme.nl' }), [
+    '/payment_link',
+  ])
+  t.strictSame(await faults({ ...BANK_DETAILS, account_holder: 'Acme\nBcc: x' }), [
+    '/account_holder',
+  ])
   t.strictSame(await faults({ ...BANK_DETAILS, currency: 'XAU' }), ['/currency'])
   const form = await ada.submit(PATH, { ...BANK_DETAILS, account_number: '<b>NL92ABNA0417164300' })
   matches(t, form, {
@@ -92,7 +98,9 @@ t.test(
     matches(t, (await mia.page(PATH)).text, containing('NL91 ABNA 0417 1643 00'))
     t.notMatch((await mia.page(PATH)).text, /Change|Remove|Add a currency/)
     backend.now = new Date(backend.now.getTime() + 16 * 60_000)
-    matches(t, await ada.send('POST', PATH, BANK_DETAILS), { json: { code: 'confirmation_required' } })
+    matches(t, await ada.send('POST', PATH, BANK_DETAILS), {
+      json: { code: 'confirmation_required' },
+    })
     t.equal(
       (await ada.page(`${PATH}/EUR`)).headers.get('location'),
       `/settings/confirm?next=${encodeURIComponent(`${PATH}/EUR`)}`,

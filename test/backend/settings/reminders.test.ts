@@ -2,8 +2,8 @@
 import t, { type Test } from 'tap'
 import { createDebtor } from '../../../backend/debtors/debtors.ts'
 import { createInvoice } from '../../../backend/invoices/invoices.ts'
-import type { Json } from '../../fixtures/accounts/test-account.ts'
 import { plainDebtor, plainInvoice } from '../../fixtures/accounts/plain-records.ts'
+import type { Json } from '../../fixtures/accounts/test-account.ts'
 import { containing, matches } from '../../fixtures/matches.ts'
 import { startEngine } from '../../fixtures/reminders/engine.ts'
 import { ADMIN, createUserIn, logIn, MEMBER } from '../../fixtures/service/settings.ts'
@@ -28,48 +28,51 @@ async function openQueue(t: Test) {
   }
 }
 
-t.test('an approval shows the text of the reminder, and a decision applies only to that text', async (t) => {
-  const { engine, messageId, invoice, ada } = await openQueue(t)
-  const path = `/settings/approvals/${messageId}`
-  const { json } = await ada.get('/settings/approvals')
-  matches(t, json['data'], [
-    {
-      ...{ id: messageId, stage: 'firm', status: 'awaiting_approval', invoice_ids: [invoice.id] },
-      ...{ body: /INV-000001/, expires_at: /^2026-11-30/, seen: String, amount_due: 10_000 },
-    },
-  ])
-  const [{ seen }] = json['data'] as Json[]
-  const list = await ada.page('/settings/approvals')
-  matches(t, list.text, /Jansen &lt;b&gt;Bouw&lt;\/b&gt;/)
-  const page = await ada.page(path)
-  matches(
-    t,
-    page.text,
-    containing(`<iframe class="mail-html" sandbox="" src="/settings/messages/${messageId}/html"`),
-  )
-  matches(t, page.text, containing(seen))
-  matches(t, await ada.send('POST', `${path}/approve`, { seen: 'something else' }), {
-    status: 409,
-    json: { code: 'approval_outdated' },
-  })
-  matches(t, await ada.send('POST', `${path}/approve`, { seen }), {
-    status: 200,
-    json: { status: 'approved', approval: { status: 'approved', decided_by: ADMIN } },
-  })
-  matches(t, await ada.send('POST', `${path}/approve`, { seen }), {
-    status: 409,
-    json: { code: 'approval_decided', approval_status: 'approved' },
-  })
-  matches(t, await ada.submit(`${path}/reject`, { seen, reason: 'x' }), { status: 409 })
-  matches(
-    t,
-    (await ada.page('/settings/approvals')).text,
-    /No reminder waits for approval.*Approved/s,
-  )
-  t.equal((await ada.page(path)).status, 303, 'a decided approval redirects to the log')
-  await engine.planAndSendAt('2026-11-23T11:00:00.000Z')
-  t.strictSame((await engine.messageLog()).at(-1), 'firm:sent')
-})
+t.test(
+  'an approval shows the text of the reminder, and a decision applies only to that text',
+  async (t) => {
+    const { engine, messageId, invoice, ada } = await openQueue(t)
+    const path = `/settings/approvals/${messageId}`
+    const { json } = await ada.get('/settings/approvals')
+    matches(t, json['data'], [
+      {
+        ...{ id: messageId, stage: 'firm', status: 'awaiting_approval', invoice_ids: [invoice.id] },
+        ...{ body: /INV-000001/, expires_at: /^2026-11-30/, seen: String, amount_due: 10_000 },
+      },
+    ])
+    const [{ seen }] = json['data'] as Json[]
+    const list = await ada.page('/settings/approvals')
+    matches(t, list.text, /Jansen &lt;b&gt;Bouw&lt;\/b&gt;/)
+    const page = await ada.page(path)
+    matches(
+      t,
+      page.text,
+      containing(`<iframe class="mail-html" sandbox="" src="/settings/messages/${messageId}/html"`),
+    )
+    matches(t, page.text, containing(seen))
+    matches(t, await ada.send('POST', `${path}/approve`, { seen: 'something else' }), {
+      status: 409,
+      json: { code: 'approval_outdated' },
+    })
+    matches(t, await ada.send('POST', `${path}/approve`, { seen }), {
+      status: 200,
+      json: { status: 'approved', approval: { status: 'approved', decided_by: ADMIN } },
+    })
+    matches(t, await ada.send('POST', `${path}/approve`, { seen }), {
+      status: 409,
+      json: { code: 'approval_decided', approval_status: 'approved' },
+    })
+    matches(t, await ada.submit(`${path}/reject`, { seen, reason: 'x' }), { status: 409 })
+    matches(
+      t,
+      (await ada.page('/settings/approvals')).text,
+      /No reminder waits for approval.*Approved/s,
+    )
+    t.equal((await ada.page(path)).status, 303, 'a decided approval redirects to the log')
+    await engine.planAndSendAt('2026-11-23T11:00:00.000Z')
+    t.strictSame((await engine.messageLog()).at(-1), 'firm:sent')
+  },
+)
 
 t.test(
   'a rejection needs a reason, which is stored, and stops reminders until a person resumes them',
@@ -97,7 +100,11 @@ t.test(
       json: { chasing: { status: 'active', blocked_reason: null } },
     })
     await engine.planAndSendAt('2026-11-24T10:00:00.000Z')
-    t.equal((await engine.messageLog()).at(-1), 'firm:awaiting_approval', 'approval is requested again')
+    t.equal(
+      (await engine.messageLog()).at(-1),
+      'firm:awaiting_approval',
+      'approval is requested again',
+    )
   },
 )
 

@@ -162,20 +162,23 @@ t.test('the code must follow the password within ten minutes', async (t) => {
   t.equal((await enterCode(pending, codeOf())).status, 401)
 })
 
-t.test('guesses of codes are limited, even if the password is entered before each guess', async (t) => {
-  const { codeOf, advanceClock, enterPassword, enterCode } = await startWithFactor(t)
-  advanceClock(STEP_MS)
-  const statuses: number[] = []
-  for (let guess = 0; guess < 6; guess++) {
-    statuses.push((await enterCode(cookieOf(await enterPassword()), '000000')).status)
-  }
-  t.strictSame(statuses, [401, 401, 401, 401, 401, 429])
-  t.equal(
-    (await enterCode(cookieOf(await enterPassword()), codeOf())).status,
-    429,
-    'even the right code is rejected',
-  )
-})
+t.test(
+  'guesses of codes are limited, even if the password is entered before each guess',
+  async (t) => {
+    const { codeOf, advanceClock, enterPassword, enterCode } = await startWithFactor(t)
+    advanceClock(STEP_MS)
+    const statuses: number[] = []
+    for (let guess = 0; guess < 6; guess++) {
+      statuses.push((await enterCode(cookieOf(await enterPassword()), '000000')).status)
+    }
+    t.strictSame(statuses, [401, 401, 401, 401, 401, 429])
+    t.equal(
+      (await enterCode(cookieOf(await enterPassword()), codeOf())).status,
+      429,
+      'even the right code is rejected',
+    )
+  },
+)
 
 t.test('after the app is lost, each recovery code can be used once', async (t) => {
   const { backend, recovery, advanceClock, enterPassword, enterCode } = await startWithFactor(t)

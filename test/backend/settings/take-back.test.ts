@@ -2,8 +2,8 @@
 // why they are kept.
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { type Json, openTestAccount } from '../../fixtures/accounts/test-account.ts'
 import { startMoneySettings, textOf } from '../../fixtures/accounts/money-settings.ts'
+import { type Json, openTestAccount } from '../../fixtures/accounts/test-account.ts'
 import { matches } from '../../fixtures/matches.ts'
 import { outputOf, runCli } from '../../fixtures/service/cli.ts'
 import { openTestDatabase } from '../../fixtures/service/database.ts'
@@ -99,7 +99,11 @@ t.test(
     const path = `/settings/imports/${json['import_id']}`
     const { data } = await testAccount.read('/api/v1/invoices?sort=created_at')
     const [first, second, third, fourth, fifth] = data
-    await testAccount.create('/api/v1/payments', { invoice_id: first.id, currency: 'EUR', amount: 100 })
+    await testAccount.create('/api/v1/payments', {
+      invoice_id: first.id,
+      currency: 'EUR',
+      amount: 100,
+    })
     await ada.send('PUT', `/settings/invoices/${second.id}`, { due_date: '2026-12-24' })
     const { data: payments } = await testAccount.read(`/api/v1/payments?invoice_id=${third.id}`)
     await ada.send('POST', `/settings/payments/${payments[0].id}/reverse`, { reason: 'it bounced' })

@@ -95,7 +95,11 @@ t.test('after a rejected save without an invoice number, the page names the invo
   // Regression: the page said that nothing was owed, although the preview showed a real invoice.
   const { engine, ada } = await startWithUsers(t)
   const withUnknownVariable = { ...WORDING, opening: '{x}', invoice: '' }
-  matches(t, (await ada.submit(PATH, withUnknownVariable)).text, containing('shows a made-up invoice'))
+  matches(
+    t,
+    (await ada.submit(PATH, withUnknownVariable)).text,
+    containing('shows a made-up invoice'),
+  )
   await engine.createInvoice('2026-11-20', { number: 'R-7' })
   matches(t, await ada.submit(PATH, withUnknownVariable), {
     status: 422,
@@ -176,7 +180,11 @@ t.test('the preview deducts money on account, as the reminder does', async (t) =
       (await ada.send('POST', `${PATH}/preview`, { ...WORDING, invoice: number })).json['text'],
     )
   matches(t, await previewOf(newer), /We miss €60\.00.*Received on account: -€40\.00/s)
-  t.notMatch(await previewOf(older), /Received on account/, 'no reminder is sent about this invoice')
+  t.notMatch(
+    await previewOf(older),
+    /Received on account/,
+    'no reminder is sent about this invoice',
+  )
 })
 
 t.test('a test mail is sent to the Admin who requests it, at most ten times an hour', async (t) => {

@@ -43,7 +43,11 @@ t.test('recorded events match their schemas', async (t) => {
   await webhooks.createEndpoint('https://example.com/hook')
   const invoice = await testAccount.createInvoice()
   for (const amount of [4000, 6000]) {
-    await testAccount.create('/api/v1/payments', { amount, currency: 'EUR', invoice_id: invoice.id })
+    await testAccount.create('/api/v1/payments', {
+      amount,
+      currency: 'EUR',
+      invoice_id: invoice.id,
+    })
   }
   const { row } = await backend.issueKey(accountId)
   const actionContext = { actor: OPERATOR, now: backend.now }

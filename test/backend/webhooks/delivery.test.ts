@@ -57,50 +57,53 @@ t.test('an event is delivered with a signature, and logged', async (t) => {
   )
 })
 
-t.test('after a rotation, webhooks are signed with both secrets until the old secret expires', async (t) => {
-  const webhooks = await openWebhooks(t)
-  const { backend } = webhooks.testAccount
-  const receiver = await startReceiver(t)
-  const { row, secret: old } = await webhooks.createEndpoint(receiver.url)
-  webhooks.startWorker()
-  const actionContext = () => ({ actor: OPERATOR, now: backend.now })
-  const { row: rotated, secret: current } = await backend.database.transaction((tx) =>
-    rotateSecret(tx, row, BOX, actionContext()),
-  )
-  const receiveNext = async () => {
-    const count = receiver.webhooks.length
-    await webhooks.testAccount.createDebtor()
-    return until(() => receiver.webhooks[count], 'another webhook')
-  }
-  const overlapping = await receiveNext()
-  t.ok(verify(overlapping, old))
-  t.ok(verify(overlapping, current))
-  await rejectsWith(
-    t,
-    backend.database.transaction((tx) => rotateSecret(tx, rotated, BOX, actionContext())),
-    { code: 'webhook_secret_overlap' },
-  )
-  await backend.database.transaction((tx) => expireOldSecret(tx, rotated, actionContext()))
-  const after = await receiveNext()
-  t.throws(() => verify(after, old))
-  t.ok(verify(after, current))
-  t.equal(String(after.headers['webhook-signature']).split(' ').length, 1)
+t.test(
+  'after a rotation, webhooks are signed with both secrets until the old secret expires',
+  async (t) => {
+    const webhooks = await openWebhooks(t)
+    const { backend } = webhooks.testAccount
+    const receiver = await startReceiver(t)
+    const { row, secret: old } = await webhooks.createEndpoint(receiver.url)
+    webhooks.startWorker()
+    const actionContext = () => ({ actor: OPERATOR, now: backend.now })
+    const { row: rotated, secret: current } = await backend.database.transaction((tx) =>
+      rotateSecret(tx, row, BOX, actionContext()),
+    )
+    const receiveNext = async () => {
+      const count = receiver.webhooks.length
+      await webhooks.testAccount.createDebtor()
+      return until(() => receiver.webhooks[count], 'another webhook')
+    }
+    const overlapping = await receiveNext()
+    t.ok(verify(overlapping, old))
+    t.ok(verify(overlapping, current))
+    await rejectsWith(
+      t,
+      backend.database.transaction((tx) => rotateSecret(tx, rotated, BOX, actionContext())),
+      { code: 'webhook_secret_overlap' },
+    )
+    await backend.database.transaction((tx) => expireOldSecret(tx, rotated, actionContext()))
+    const after = await receiveNext()
+    t.throws(() => verify(after, old))
+    t.ok(verify(after, current))
+    t.equal(String(after.headers['webhook-signature']).split(' ').length, 1)
 
-  const rotatedAgain = await backend.database.transaction((tx) =>
-    rotateSecret(tx, { ...rotated, old_secret_expires_at: null }, BOX, actionContext()),
-  )
-  t.equal(
-    rotatedAgain.row.old_secret_expires_at,
-    new Date(+backend.now + 24 * HOUR_MS).toISOString(),
-  )
-  webhooks.advanceClock(24 * HOUR_MS)
-  const nextDay = await receiveNext()
-  t.equal(
-    String(nextDay.headers['webhook-signature']).split(' ').length,
-    1,
-    'the old secret has expired',
-  )
-})
+    const rotatedAgain = await backend.database.transaction((tx) =>
+      rotateSecret(tx, { ...rotated, old_secret_expires_at: null }, BOX, actionContext()),
+    )
+    t.equal(
+      rotatedAgain.row.old_secret_expires_at,
+      new Date(+backend.now + 24 * HOUR_MS).toISOString(),
+    )
+    webhooks.advanceClock(24 * HOUR_MS)
+    const nextDay = await receiveNext()
+    t.equal(
+      String(nextDay.headers['webhook-signature']).split(' ').length,
+      1,
+      'the old secret has expired',
+    )
+  },
+)
 
 t.test('a delivery that fails is attempted ten times in about three days', async (t) => {
   const webhooks = await openWebhooks(t)
@@ -131,20 +134,25 @@ t.test('a delivery that fails is attempted ten times in about three days', async
   )
 })
 
-t.test('a response with status 410 disables the endpoint and records a notice for the Admins', async (t) => {
-  const webhooks = await openWebhooks(t)
-  const { database } = webhooks.testAccount.backend
-  const receiver = await startReceiver(t, { respond: (_, res) => res.writeHead(410).end() })
-  const { row } = await webhooks.createEndpoint(receiver.url)
-  webhooks.startWorker()
-  await webhooks.testAccount.createDebtor()
-  await webhooks.untilAll(({ status }) => status === 'failed', 'failed')
-  matches(t, await webhooks.readEndpoint(row.id), { status: 'disabled', disabled_reason: 'gone' })
-  const notices = await database.read.selectFrom('notices').selectAll().execute()
-  matches(t, notices, [{ kind: 'webhook_endpoint.disabled', subject_id: row.id, mailed_at: null }])
-  await webhooks.testAccount.createDebtor()
-  t.equal((await webhooks.deliveries()).length, 1, 'a disabled endpoint gets no deliveries')
-})
+t.test(
+  'a response with status 410 disables the endpoint and records a notice for the Admins',
+  async (t) => {
+    const webhooks = await openWebhooks(t)
+    const { database } = webhooks.testAccount.backend
+    const receiver = await startReceiver(t, { respond: (_, res) => res.writeHead(410).end() })
+    const { row } = await webhooks.createEndpoint(receiver.url)
+    webhooks.startWorker()
+    await webhooks.testAccount.createDebtor()
+    await webhooks.untilAll(({ status }) => status === 'failed', 'failed')
+    matches(t, await webhooks.readEndpoint(row.id), { status: 'disabled', disabled_reason: 'gone' })
+    const notices = await database.read.selectFrom('notices').selectAll().execute()
+    matches(t, notices, [
+      { kind: 'webhook_endpoint.disabled', subject_id: row.id, mailed_at: null },
+    ])
+    await webhooks.testAccount.createDebtor()
+    t.equal((await webhooks.deliveries()).length, 1, 'a disabled endpoint gets no deliveries')
+  },
+)
 
 t.test(
   'an endpoint without a success for five days is disabled; a success restarts the period',
@@ -274,25 +282,28 @@ t.test('a delivery of a dead worker is sent when its lease has expired', async (
   await webhooks.untilAll(isDelivered, 'delivered')
 })
 
-t.test('the late outcome of a worker that has lost its lease does not disable the endpoint', async (t) => {
-  // Regression: the endpoint was disabled, although the log showed only the success of the other worker.
-  const webhooks = await openWebhooks(t, { attemptMsMax: 60_000 })
-  const { promise: isReleased, resolve: release } = Promise.withResolvers<void>()
-  const receiver = await startReceiver(t, {
-    respond: (_, res) => void isReleased.then(() => res.writeHead(410).end()),
-  })
-  const { row } = await webhooks.createEndpoint(receiver.url)
-  const worker = webhooks.startWorker({ isOnlyBackend: false, drainMsMax: 60_000 })
-  await webhooks.testAccount.createDebtor()
-  await until(() => receiver.webhooks.length === 1, 'the first attempt is in progress')
-  receiver.respondWith((_, res) => void res.writeHead(204).end())
-  webhooks.advanceClock(LEASE_MS)
-  await webhooks.untilAll(isDelivered, 'delivered after the lease has expired')
-  release()
-  await worker.drain()
-  matches(t, await webhooks.readEndpoint(row.id), { status: 'enabled', failing_since: null })
-  matches(t, await webhooks.attempts(), [{ number: 1, status_code: 204 }])
-})
+t.test(
+  'the late outcome of a worker that has lost its lease does not disable the endpoint',
+  async (t) => {
+    // Regression: the endpoint was disabled, although the log showed only the success of the other worker.
+    const webhooks = await openWebhooks(t, { attemptMsMax: 60_000 })
+    const { promise: isReleased, resolve: release } = Promise.withResolvers<void>()
+    const receiver = await startReceiver(t, {
+      respond: (_, res) => void isReleased.then(() => res.writeHead(410).end()),
+    })
+    const { row } = await webhooks.createEndpoint(receiver.url)
+    const worker = webhooks.startWorker({ isOnlyBackend: false, drainMsMax: 60_000 })
+    await webhooks.testAccount.createDebtor()
+    await until(() => receiver.webhooks.length === 1, 'the first attempt is in progress')
+    receiver.respondWith((_, res) => void res.writeHead(204).end())
+    webhooks.advanceClock(LEASE_MS)
+    await webhooks.untilAll(isDelivered, 'delivered after the lease has expired')
+    release()
+    await worker.drain()
+    matches(t, await webhooks.readEndpoint(row.id), { status: 'enabled', failing_since: null })
+    matches(t, await webhooks.attempts(), [{ number: 1, status_code: 204 }])
+  },
+)
 
 // Regression: when a backend reclaimed the deliveries of its killed predecessor, it violated a constraint, and
 // nothing was delivered.

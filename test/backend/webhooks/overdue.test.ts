@@ -33,7 +33,10 @@ t.test('an invoice becomes overdue once, at midnight in the account’s time zon
 t.test('a paid invoice does not become overdue', async (t) => {
   const webhooks = await openWebhooks(t)
   const { testAccount } = webhooks
-  const invoice = await testAccount.createInvoice({ issue_date: '2026-11-01', due_date: '2026-11-02' })
+  const invoice = await testAccount.createInvoice({
+    issue_date: '2026-11-01',
+    due_date: '2026-11-02',
+  })
   await testAccount.create('/api/v1/payments', {
     amount: 10_000,
     currency: 'EUR',

@@ -17,15 +17,31 @@ function failure(statusCode: number | null, retryAfter?: string): AttemptResult 
 
 const secondsTo = (at: Date | undefined) => at && (at.getTime() - NOW.getTime()) / 1000
 
-t.test('each delay varies by up to a tenth, and all delays together last about three days', async (t) => {
-  const delays = (random: number) =>
-    Array.from({ length: 10 }, (_, n) => secondsTo(nextAttemptAt(n + 1, failure(500), NOW, random)))
-  t.strictSame(delays(0.5), [5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400, undefined])
-  t.equal(delays(0)[1], 270)
-  t.equal(delays(1)[1], 330)
-  const total = delays(0.5).reduce<number>((sum, delay) => sum + (delay ?? 0), 0)
-  t.equal(Math.round(total / 3600), 76)
-})
+t.test(
+  'each delay varies by up to a tenth, and all delays together last about three days',
+  async (t) => {
+    const delays = (random: number) =>
+      Array.from({ length: 10 }, (_, n) =>
+        secondsTo(nextAttemptAt(n + 1, failure(500), NOW, random)),
+      )
+    t.strictSame(delays(0.5), [
+      5,
+      300,
+      1800,
+      7200,
+      18_000,
+      36_000,
+      50_400,
+      72_000,
+      86_400,
+      undefined,
+    ])
+    t.equal(delays(0)[1], 270)
+    t.equal(delays(1)[1], 330)
+    const total = delays(0.5).reduce<number>((sum, delay) => sum + (delay ?? 0), 0)
+    t.equal(Math.round(total / 3600), 76)
+  },
+)
 
 t.test(
   'Retry-After, in seconds or as a date, can only prolong a delay, up to one day',

@@ -149,31 +149,36 @@ t.test('endpoints and deliveries of other accounts are not found', async (t) => 
   for (const response of foreign) matches(t, response, { status: 404, json: { code: 'not_found' } })
 })
 
-t.test('the response to a request for a test event contains the result of its delivery', async (t) => {
-  const { admin, create, receiver } = await startEndpointSettings(t)
-  const { id, secret } = await create({ events: ['invoice.paid'] })
-  receiver.respondWith((_, res) => res.writeHead(418).end('a teapot'))
-  const response: Json = await admin.send('POST', `${ENDPOINTS}/${id}/test`, {
-    type: 'invoice.paid',
-  })
-  matches(t, response, {
-    status: 200,
-    json: {
-      event_type: 'invoice.paid',
-      status: 'failed',
-      event: { test: true, data: { object: { status: 'paid' }, previous: { status: 'open' } } },
-      attempts: [{ number: 1, succeeded: false, status_code: 418, response_body: 'a teapot' }],
-      next_attempt_at: null,
-    },
-  })
-  const [webhook] = receiver.webhooks
-  t.ok(webhook && verify(webhook, secret))
-  matches(t, await admin.send('POST', `${ENDPOINTS}/${id}/test`, { type: 'a.b' }), { status: 422 })
-  const before: Json = (await admin.send('GET', `${ENDPOINTS}/${id}`)).json
-  t.type(before.last_delivery_at, 'string')
-  const rotated: Json = (await admin.send('POST', `${ENDPOINTS}/${id}/rotate-secret`)).json
-  t.equal(rotated.last_delivery_at, before.last_delivery_at, 'a rotation keeps past deliveries')
-})
+t.test(
+  'the response to a request for a test event contains the result of its delivery',
+  async (t) => {
+    const { admin, create, receiver } = await startEndpointSettings(t)
+    const { id, secret } = await create({ events: ['invoice.paid'] })
+    receiver.respondWith((_, res) => res.writeHead(418).end('a teapot'))
+    const response: Json = await admin.send('POST', `${ENDPOINTS}/${id}/test`, {
+      type: 'invoice.paid',
+    })
+    matches(t, response, {
+      status: 200,
+      json: {
+        event_type: 'invoice.paid',
+        status: 'failed',
+        event: { test: true, data: { object: { status: 'paid' }, previous: { status: 'open' } } },
+        attempts: [{ number: 1, succeeded: false, status_code: 418, response_body: 'a teapot' }],
+        next_attempt_at: null,
+      },
+    })
+    const [webhook] = receiver.webhooks
+    t.ok(webhook && verify(webhook, secret))
+    matches(t, await admin.send('POST', `${ENDPOINTS}/${id}/test`, { type: 'a.b' }), {
+      status: 422,
+    })
+    const before: Json = (await admin.send('GET', `${ENDPOINTS}/${id}`)).json
+    t.type(before.last_delivery_at, 'string')
+    const rotated: Json = (await admin.send('POST', `${ENDPOINTS}/${id}/rotate-secret`)).json
+    t.equal(rotated.last_delivery_at, before.last_delivery_at, 'a rotation keeps past deliveries')
+  },
+)
 
 t.test('a shutdown during a test event does not count as a failure of the endpoint', async (t) => {
   // Regression: the aborted attempt was recorded as failed, and the endpoint as failing.
@@ -233,7 +238,8 @@ t.test('the log can be filtered and paged; failed deliveries can be redelivered'
   const { id } = await create({ events: ['debtor.created'] })
   receiver.respondWith((_, res) => res.writeHead(410).end())
   const key = await backend.issueKey(account.id)
-  const createDebtor = () => backend.call(key, 'POST', '/api/v1/debtors', { body: { name: 'Jansen' } })
+  const createDebtor = () =>
+    backend.call(key, 'POST', '/api/v1/debtors', { body: { name: 'Jansen' } })
   for (let n = 0; n < 3; n++) await createDebtor()
   startWorker()
   const failedPath = `${DELIVERIES}?endpoint_id=${id}&status=failed`

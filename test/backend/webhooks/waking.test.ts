@@ -45,22 +45,25 @@ t.test('an event wakes the worker', async (t) => {
   await until(() => receiver.webhooks.length === 1, 'the event is delivered')
 })
 
-t.test('a failed delivery is retried when the retry is due, not only at the next poll', async (t) => {
-  const webhooks = await openWebhooks(t)
-  let attempts = 0
-  const receiver = await startReceiver(t, {
-    respond: (_, res) => {
-      attempts += 1
-      res.writeHead(attempts === 1 ? 500 : 204).end()
-    },
-  })
-  await webhooks.createEndpoint(receiver.url)
-  await startIdleWorker(t, webhooks)
-  await webhooks.testAccount.createDebtor()
-  await until(() => attempts === 2, 'the second attempt, five seconds later')
-  const rows = await webhooks.untilAll(({ status }) => status === 'delivered', 'delivered')
-  t.equal(rows[0]?.attempts, 2)
-})
+t.test(
+  'a failed delivery is retried when the retry is due, not only at the next poll',
+  async (t) => {
+    const webhooks = await openWebhooks(t)
+    let attempts = 0
+    const receiver = await startReceiver(t, {
+      respond: (_, res) => {
+        attempts += 1
+        res.writeHead(attempts === 1 ? 500 : 204).end()
+      },
+    })
+    await webhooks.createEndpoint(receiver.url)
+    await startIdleWorker(t, webhooks)
+    await webhooks.testAccount.createDebtor()
+    await until(() => attempts === 2, 'the second attempt, five seconds later')
+    const rows = await webhooks.untilAll(({ status }) => status === 'delivered', 'delivered')
+    t.equal(rows[0]?.attempts, 2)
+  },
+)
 
 t.test('resuming an endpoint wakes the worker', async (t) => {
   const webhooks = await openWebhooks(t)
