@@ -104,12 +104,13 @@ function renderLimits(schema: Members): Html | undefined {
 }
 
 function rangeWords(least: unknown, most: unknown, unit: string): string | undefined {
-  const figure = (value: unknown) => String(value).replace(/\B(?=(\d{3})+$)/g, ' ')
+  const formatNumber = (value: unknown) => String(value).replace(/\B(?=(\d{3})+$)/g, ' ')
   const end = unit === '' ? '' : ` ${unit}`
   if (most === Number.MAX_SAFE_INTEGER) return rangeWords(least, undefined, unit)
-  if (least !== undefined && most !== undefined) return `${figure(least)} to ${figure(most)}${end}`
-  if (most !== undefined) return `At most ${figure(most)}${end}`
-  return least === undefined ? undefined : `At least ${figure(least)}${end}`
+  if (least !== undefined && most !== undefined)
+    return `${formatNumber(least)} to ${formatNumber(most)}${end}`
+  if (most !== undefined) return `At most ${formatNumber(most)}${end}`
+  return least === undefined ? undefined : `At least ${formatNumber(least)}${end}`
 }
 
 function codes(values: readonly unknown[]): Html[] {

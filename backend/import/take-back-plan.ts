@@ -61,9 +61,9 @@ export async function planTakeBack(
   const changed = await findChanged(reader, accountId, records)
   const payments = await readPayments(reader, accountId, idsOf('payment'))
   const invoices = await planInvoices(reader, accountId, idsOf('invoice'), { payments, changed })
-  const others = planPayments(payments, invoices, changed)
+  const otherPayments = planPayments(payments, invoices, changed)
   const takenBack = new Set(
-    [...invoices.steps, ...others.steps].flatMap((step) => [
+    [...invoices.steps, ...otherPayments.steps].flatMap((step) => [
       step.invoiceId ?? '',
       step.paymentId ?? '',
     ]),
@@ -74,8 +74,8 @@ export async function planTakeBack(
   })
   const corrected = await readCorrected(reader, accountId, idsOf('correction'))
   return {
-    steps: [...invoices.steps, ...others.steps, ...customers.steps],
-    kept: [...invoices.kept, ...others.kept, ...customers.kept, ...corrected],
+    steps: [...invoices.steps, ...otherPayments.steps, ...customers.steps],
+    kept: [...invoices.kept, ...otherPayments.kept, ...customers.kept, ...corrected],
   }
 }
 

@@ -175,10 +175,12 @@ const SAMPLES: Readonly<Record<string, object>> = {
 }
 
 /**
- * The members of the object that an event of this type changed: their current values, if these differ from the sample
- * above, and their previous values.
+ * The members of the object that an event changed: their current values, if these differ from the sample above, and their
+ * previous values.
  */
-const CHANGES: Readonly<Partial<Record<EventType, readonly [now: object, before: object]>>> = {
+type Change = readonly [current: object, previous: object]
+
+const CHANGES: Readonly<Partial<Record<EventType, Change>>> = {
   'debtor.updated': [
     { chasing: { status: 'paused', reason: 'A payment plan was agreed', until: null } },
     { chasing: { status: 'active', reason: null, until: null } },
@@ -236,7 +238,7 @@ const CHANGES: Readonly<Partial<Record<EventType, readonly [now: object, before:
 
 export function sampleOf(type: EventType): EventData {
   const [subject = '', action = ''] = type.split('.')
-  const [now = {}, before = null] = CHANGES[type] ?? []
+  const [current = {}, previous = null] = CHANGES[type] ?? []
   const status = subject === 'message' ? { status: action } : {}
-  return { object: { ...SAMPLES[subject], ...status, ...now }, previous: before }
+  return { object: { ...SAMPLES[subject], ...status, ...current }, previous }
 }

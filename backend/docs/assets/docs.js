@@ -35,8 +35,10 @@ search.addEventListener('keydown', (event) => {
   const step = { ArrowDown: 1, ArrowUp: -1 }[event.key]
   if (step === undefined) return
   event.preventDefault()
-  const stops = [input, ...results.querySelectorAll('a')]
-  stops.at((stops.indexOf(document.activeElement) + step) % stops.length).focus()
+  const focusTargets = [input, ...results.querySelectorAll('a')]
+  focusTargets
+    .at((focusTargets.indexOf(document.activeElement) + step) % focusTargets.length)
+    .focus()
 })
 results.addEventListener('click', clear)
 document.addEventListener('keydown', (event) => {

@@ -96,7 +96,7 @@ export function composeReminder({
     customer: headerText(debtor.name),
     invoices: invoicesText,
     sender: name,
-    ...figuresOf(invoices, language, words),
+    ...invoiceVariablesOf(invoices, language, words),
   }
   const title = headerText(fillIn(wording.subject, values))
   const paragraphs = (template: string) =>
@@ -131,8 +131,8 @@ export function composeReminder({
   }
 }
 
-/** Returns the amount to pay, the earliest due date, and for how long the oldest invoice has been overdue. */
-function figuresOf(
+/** Returns the variables of the wording that depend on the invoices. `overdue` is about the invoice that was due first. */
+function invoiceVariablesOf(
   invoices: readonly ReminderInvoice[],
   language: Language,
   words: ReminderWords,
