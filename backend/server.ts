@@ -60,7 +60,7 @@ const DRAIN_GRACE_MS = 5000
 /** How long the health check waits for the database; gateways wait 900 ms for its response. */
 const PROBE_MS_MAX = 700
 
-/** The largest body of an API call: 256 KiB, as at the gateway. */
+/** The largest body that hapi itself reads, that is, the body of an API call: 256 KiB, as at the gateway. */
 const BODY_BYTES_MAX = 262_144
 
 export interface BackendDeps {

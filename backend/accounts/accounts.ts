@@ -106,7 +106,7 @@ export async function lockAccount(tx: Transaction, id: string): Promise<AccountR
   return account ?? throwNoAccount(id)
 }
 
-/** Takes effect with the next call. Has no effect if the account already has this status. */
+/** The new status takes effect with the next call. Nothing changes if the account already has this status. */
 export async function setStatus(
   tx: Transaction,
   id: string,

@@ -81,8 +81,8 @@ export interface Rotation {
 }
 
 /**
- * Issues a key with the scopes, the rate limit and the addresses of an active key. The old key is revoked at
- * once if `grace` is `now`; otherwise it expires at the end of the grace period, unless it already expires
+ * Issues a key with the scopes, the rate limit and the addresses of an active key. The old key is revoked
+ * immediately if `grace` is `now`; otherwise it expires at the end of the grace period, unless it already expires
  * earlier. Throws the same problems as `changeApiKey`.
  */
 export async function rotateApiKey(

@@ -58,7 +58,7 @@ export function startListeningWorker(
   }
 }
 
-/** Starts the first round at once. */
+/** Starts the first round immediately. */
 export function startWorker(options: WorkerOptions): Worker {
   const { name, everyMs, afterErrorMs = everyMs, log, prepare, round } = options
   const stopping = new AbortController()

@@ -1,7 +1,7 @@
 /**
  * The stamp of a change to a debtor, an invoice, a payment or a message. `revision` increases by one.
- * `updated_at` always increases, even if the clocks of the backends differ: it is the current time, or one
- * millisecond after the previous value.
+ * `updated_at` always increases, even if the clocks of the backends differ: it is the current time or, if the
+ * current time is not later than the previous value, one millisecond after the previous value.
  */
 import { type Expression, PostgresAdapter, type RawBuilder, sql } from 'kysely'
 import type { Transaction } from './tables.ts'

@@ -1,7 +1,7 @@
 /**
- * Waits like `Promise.all` for statements of a transaction that were sent together, but always until the last
- * one has ended. If a statement fails, throws the error of the first that failed. The statements after it fail
- * as a consequence, and their errors do not show the cause.
+ * Waits until all statements have ended, even if one of them fails. The statements must belong to one transaction and
+ * be sent together. Throws the error of the first statement that failed: the statements after it fail as a
+ * consequence, and their errors do not show the cause.
  */
 export async function together<const Statements extends readonly unknown[]>(
   statements: Statements,

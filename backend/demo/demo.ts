@@ -1,4 +1,4 @@
-/** The demo account of `npm start`, which has an Admin, a Member and a sample ledger. It is created once. */
+/** The demo account, which `npm start` creates once, with an Admin, a Member and a sample ledger. */
 import { createAccount } from '../accounts/accounts.ts'
 import type { ActionContext } from '../accounts/audit.ts'
 import { setPaymentDetails } from '../accounts/payment-details.ts'

@@ -107,7 +107,7 @@ export function withRevision({ object, previous }: EventData) {
   return { object, previous, revision: 'revision' in object ? object.revision : null }
 }
 
-/** Returns a delivery that is due at once. */
+/** Returns a delivery that is due immediately. */
 export function newDelivery(head: DeliveryHead, now: Date): WebhookDeliveryRow {
   return {
     id: createId('whd'),

@@ -13,7 +13,7 @@ export type MoneyOnAccount = ReadonlyMap<string, number>
 export type CoverableInvoice = Pick<InvoiceRow, 'id' | 'currency' | 'due_date' | 'amount_due'>
 
 /**
- * Returns the amount that the money covers of each invoice, by invoice id. An uncovered invoice is absent.
+ * Returns how much of each invoice the money covers, by invoice id. An uncovered invoice is absent.
  * `invoices` must be all open invoices of one debtor, in any order.
  */
 export function coverInvoices(
@@ -79,7 +79,10 @@ export interface IncomingMoney {
   readonly amount: number
 }
 
-/** Returns the amount of each open invoice that money on account covers, in minor units, by invoice id. */
+/**
+ * Returns how much of each open invoice the money on account covers, in minor units, by invoice id. `incoming` counts
+ * as money on account.
+ */
 export async function readCover(
   reader: Reader,
   debtorId: string,

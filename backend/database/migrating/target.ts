@@ -19,7 +19,7 @@ export interface MigrationTarget {
   /** Replaces a check in a transaction: in an empty database, and if `runWithoutBlocking` is absent. */
   replaceCheck(tx: Kysely<unknown>, step: CheckStep): Promise<void>
   /**
-   * Runs `work` while no other process migrates. On SQLite, `work` runs at once, because transactions alone
+   * Runs `work` while no other process migrates. On SQLite, `work` runs immediately, because transactions alone
    * prevent two processes from running the same step.
    */
   exclusively<T>(work: () => Promise<T>): Promise<T>

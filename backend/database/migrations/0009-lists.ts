@@ -1,6 +1,6 @@
 /**
- * Indexes for lists that are filtered by status, currency or stage and sorted by creation. Without them, a page
- * of rare rows requires a scan of the whole account.
+ * Indexes for lists that are filtered by status, currency or stage and sorted by creation. Without these indexes,
+ * finding a few matching rows would require a scan of the whole account.
  */
 import { type Kysely, sql } from 'kysely'
 

@@ -23,8 +23,8 @@ export function kyselyOnConnection<T>(connection: DatabaseConnection): Kysely<T>
 }
 
 /**
- * Orders the text columns of migrated tables by code point, as SQLite does, whatever the database's locale, so
- * that lists have the same order and prefixes can be found by comparison.
+ * Makes PostgreSQL order the text columns that migrations create by code point, as SQLite does, regardless of the
+ * database's locale. Lists then have the same order on both databases, and prefixes can be found by comparison.
  */
 export const textByCodePoint: KyselyPlugin = {
   transformQuery({ node }): RootOperationNode {

@@ -1,4 +1,4 @@
-/** A SQLite connection for Kysely, which hides sqlite3's callbacks and SQLite's error codes. */
+/** A SQLite connection for Kysely. It hides sqlite3's callbacks and SQLite's error codes. */
 import type { CompiledQuery, DatabaseConnection, QueryResult } from 'kysely'
 import { LRUCache } from 'lru-cache'
 import sqlite3 from 'sqlite3'
