@@ -127,8 +127,8 @@ export async function listApiKeys(reader: Reader, accountId: string): Promise<Ap
 }
 
 /**
- * The revocation takes effect with the next request. A key that is already revoked keeps the time of its first revocation.
- * With `accountId`, only a key of this account is found; operators omit `accountId`. Throws `Problem`
+ * The revocation takes effect with the next request. A key that is already revoked keeps the time of its first
+ * revocation. With `accountId`, only a key of this account is found; operators omit `accountId`. Throws `Problem`
  * `not_found`.
  */
 export async function revokeApiKey(

@@ -18,9 +18,9 @@ export interface Database {
   readonly isConcurrent: boolean
   /**
    * Runs `work` in a transaction that is durable when the promise resolves. If `work` throws, its writes are
-   * rolled back and the promise is rejected with the same error. Throws `Problem` 503 `service_unavailable` if the writer or a
-   * connection was not free within 5 s, or if an error ended the whole transaction: nothing was recorded, and
-   * the caller may retry. Throws 504 `gateway_timeout` if it is unknown whether anything was recorded. A nested
+   * rolled back and the promise is rejected with the same error. Throws `Problem` 503 `service_unavailable` if
+   * the writer or a connection was not free within 5 s, or if an error ended the whole transaction: nothing was
+   * recorded, and the caller may retry. Throws 504 `gateway_timeout` if it is unknown whether anything was recorded. A nested
    * call, inside `work`, throws an assertion error.
    *
    * If transactions run concurrently, `work` sees what other transactions commit meanwhile. It must lock the
