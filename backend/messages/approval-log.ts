@@ -5,32 +5,31 @@ import type { MessageRow } from '../database/tables.ts'
 
 // These conditions contain literals instead of parameters, because a database uses a partial index only if the text
 // of the statement contains the condition of the index.
-const IS_WAITING = sql<SqlBool>`status = 'awaiting_approval'`
-const IS_DECIDED = sql<SqlBool>`approval_required = 1 and status <> 'awaiting_approval'`
+const AWAITS_APPROVAL = sql<SqlBool>`status = 'awaiting_approval'`
+const NO_LONGER_AWAITS_APPROVAL = sql<SqlBool>`approval_required = 1 and status <> 'awaiting_approval'`
 
 export async function countAwaitingApproval(reader: Reader, accountId: string): Promise<number> {
   const { count } = await reader
     .selectFrom('messages')
     .select((eb) => eb.fn.countAll<number | string>().as('count'))
     .where('account_id', '=', accountId)
-    .where(IS_WAITING)
+    .where(AWAITS_APPROVAL)
     .executeTakeFirstOrThrow()
   return Number(count)
 }
 
-export interface DecidedMessage extends MessageRow {
+/** A message that needed approval and no longer awaits it, with any `approval_status`. */
+export interface PastApproval extends MessageRow {
   /** The detail of the latest transition, which states its cause. */
   readonly lastDetail: string | null
 }
 
-/**
- * Lists the messages that needed approval and no longer await it, with any `approval_status`, the latest first.
- */
-export async function listDecidedMessages(
+/** Returns the past approvals, the latest change first. */
+export async function listPastApprovals(
   reader: Reader,
   accountId: string,
   limit: number,
-): Promise<DecidedMessage[]> {
+): Promise<PastApproval[]> {
   return await reader
     .selectFrom('messages')
     .selectAll()
@@ -44,7 +43,7 @@ export async function listDecidedMessages(
         .as('lastDetail'),
     )
     .where('account_id', '=', accountId)
-    .where(IS_DECIDED)
+    .where(NO_LONGER_AWAITS_APPROVAL)
     .orderBy('updated_at', 'desc')
     .orderBy('id', 'desc')
     .limit(limit)

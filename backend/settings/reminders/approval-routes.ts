@@ -5,7 +5,7 @@ import type { Reader, Transaction } from '../../database/tables.ts'
 import { findDebtor } from '../../debtors/debtors.ts'
 import { findInvoices } from '../../invoices/invoices.ts'
 import { chooseLanguage } from '../../mail/wording/languages.ts'
-import { countAwaitingApproval, listDecidedMessages } from '../../messages/approval-log.ts'
+import { countAwaitingApproval, listPastApprovals } from '../../messages/approval-log.ts'
 import { findMessage } from '../../messages/message.ts'
 import { listMessages, readCoveredInvoices } from '../../messages/messages.ts'
 import { renderMessage } from '../../messages/representation.ts'
@@ -47,7 +47,7 @@ export const approvalPages: readonly SessionPage[] = [
       const approvals = await listPendingApprovals(read, accountId, SHOWN_MAX)
       const [awaitingApproval, decided] = await Promise.all([
         countAwaitingApproval(read, accountId),
-        listDecidedMessages(read, accountId, DECIDED_MAX),
+        listPastApprovals(read, accountId, DECIDED_MAX),
       ])
       const customers = await readNames(read, accountId, decided)
       return {
