@@ -44,6 +44,7 @@ export interface Session {
     /** Whether the account has only sample data, for which no message is ever sent. */
     readonly isDemo: boolean
   }
+  /** The message that the next page shows, as `setFlash` has stored it. */
   readonly flash: string | null
   /** Whether the user's role has changed since the token was created. */
   readonly hasRoleChanged: boolean

@@ -29,7 +29,7 @@ export const customerPages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: `${PATH}/{id}`,
-    handle: async (request, { database }) => show(await readCustomer(database.read, request)),
+    handle: async (request, { database }) => responseOf(await readCustomer(database.read, request)),
   },
   {
     method: 'GET',
@@ -181,10 +181,10 @@ async function rerenderAction(
   const customer = await readCustomer(database.read, request)
   const labeled = withFieldLabels(problem, { until: 'The end of the pause' })
   const rejected = { name, reason: request.fields.text('reason'), problem: labeled }
-  return show(customer, rejected).page
+  return responseOf(customer, rejected).page
 }
 
-function show(customer: Customer, rejected?: RejectedAction) {
+function responseOf(customer: Customer, rejected?: RejectedAction) {
   const page: RenderPage = (frame) => renderCustomer(frame, customer, rejected)
   return { json: renderDebtor(customer.row, customer.balances), page }
 }

@@ -34,7 +34,7 @@ export const invoicePages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: `${PATH}/{id}`,
-    handle: async (request, { database }) => show(await readInvoice(database.read, request)),
+    handle: async (request, { database }) => responseOf(await readInvoice(database.read, request)),
   },
   {
     method: 'GET',
@@ -114,12 +114,12 @@ function actionPage(
     async rerender(request, problem, { database }) {
       if (problem.code === 'not_found') return undefined
       const rejected = { name, reason: request.fields.text('reason'), problem }
-      return show(await readInvoice(database.read, request), rejected).page
+      return responseOf(await readInvoice(database.read, request), rejected).page
     },
   }
 }
 
-function show(view: InvoiceView, rejected?: RejectedAction) {
+function responseOf(view: InvoiceView, rejected?: RejectedAction) {
   const page: RenderPage = (frame) => renderInvoicePage(frame, view, rejected)
   return { json: renderInvoice(view.row, view.today), page }
 }

@@ -16,11 +16,11 @@ export const paymentPages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: `${PATH}/{id}`,
-    handle: async (request, { database }) => show(await readPayment(database.read, request)),
+    handle: async (request, { database }) => responseOf(await readPayment(database.read, request)),
   },
 ]
 
-function show(view: PaymentView) {
+function responseOf(view: PaymentView) {
   const page: RenderPage = (frame) => renderPaymentPage(frame, view)
   return { json: renderPayment(view.row, view.allocations), page }
 }

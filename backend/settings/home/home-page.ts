@@ -166,10 +166,10 @@ ${renderAges(total, today)}</div>
 <p><a href="/settings/customers?view=owing&amp;sort=-owes&amp;currency=${currency}">All<span class="unseen"> customers who owe ${currency}</span></a></p></div>
 </div></section>`
   })}
-${due.length > DETAILED_CURRENCIES_MAX && renderOthers(due.slice(DETAILED_CURRENCIES_MAX))}`
+${due.length > DETAILED_CURRENCIES_MAX && renderOtherCurrencies(due.slice(DETAILED_CURRENCIES_MAX))}`
 }
 
-function renderOthers(due: readonly DueByAge[]): Html {
+function renderOtherCurrencies(due: readonly DueByAge[]): Html {
   return html`<section class="card" aria-labelledby="others-title"><h2 id="others-title">Other currencies</h2>
 <table class="plain"><caption class="unseen">Owed in other currencies</caption>
 <thead><tr><th scope="col">Currency</th><th scope="col">Invoices</th><th scope="col" class="amount">Overdue</th><th scope="col" class="amount">Owed</th></tr></thead>

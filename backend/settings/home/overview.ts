@@ -19,9 +19,11 @@ import { type BusyKey, listBusyKeys } from '../../usage/busy-keys.ts'
 import { listEndpoints } from '../../webhooks/endpoints.ts'
 import { readNames } from '../shell/names.ts'
 
+/** How many debtors per currency, payments and messages Home shows at most. */
 const SHOWN_MAX = 5
 /** How many currencies Home shows in detail, with the largest debtors. For all others, it lists only the totals. */
 export const DETAILED_CURRENCIES_MAX = 3
+/** For how many days Home shows the upcoming reminders. */
 const DAYS = 7
 const UNREACHABLE_MAX = 1000
 

@@ -25,7 +25,7 @@ const LOGIN = '/settings/login'
 /** The login form's messages after a logout. Their names are in the query, because an ended session stores nothing. */
 const LOGGED_OUT = ['logged_out', 'logged_out_everywhere'] as const
 
-function loginAfter(name: (typeof LOGGED_OUT)[number]): string {
+function loginPathAfter(name: (typeof LOGGED_OUT)[number]): string {
   return `${LOGIN}?after=${name}`
 }
 
@@ -97,7 +97,7 @@ export const sessionPages: readonly SessionPage[] = [
           subjectId: session.user.id,
         })
       })
-      return { location: loginAfter('logged_out'), token: null }
+      return { location: loginPathAfter('logged_out'), token: null }
     },
   },
   {
@@ -113,7 +113,7 @@ export const sessionPages: readonly SessionPage[] = [
           subjectId: session.user.id,
         })
       })
-      return { location: loginAfter('logged_out_everywhere'), token: null }
+      return { location: loginPathAfter('logged_out_everywhere'), token: null }
     },
   },
   {

@@ -35,7 +35,10 @@ import {
 
 const PATH = '/settings/approvals'
 const ADMINS_ONLY = 'Only an Admin can approve and reject reminders.'
+/** How many pending approvals the page shows at most. */
 const SHOWN_MAX = 100
+
+/** How many recently decided or lapsed reminders the page shows at most. */
 const DECIDED_MAX = 20
 
 export const approvalPages: readonly SessionPage[] = [

@@ -57,13 +57,13 @@ export function renderReminders(frame: Frame, view: RemindersView): Html {
 ${isAdmin && frame.killSwitch?.scope !== 'account' && html`<a class="button danger" href="/settings/kill-switch" data-dialog="stop-dialog">Stop all reminders</a>`}</div>
 ${renderReminderTabs(PATH, awaitingApproval)}
 ${renderMissingPayment(currenciesWithoutDetails, isAdmin)}
-${preview === undefined ? renderNotYet() : renderPreview(view, preview)}
+${preview === undefined ? renderPreviewPending() : renderPreview(view, preview)}
 ${isAdmin && renderStopDialog(frame)}`
   return renderPage(frame, { title: 'Reminders', section: PATH, main })
 }
 
 /** Shown while the preview is being computed, which takes seconds for accounts with thousands of customers. */
-function renderNotYet(): Html {
+function renderPreviewPending(): Html {
   return html`<div class="card empty"><p><strong>The preview is still being computed.</strong></p>
 <p class="hint">This takes a few seconds, because many of your customers owe something.</p>
 <p><a class="button" href="${PATH}">Reload</a></p></div>`
