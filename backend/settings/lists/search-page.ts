@@ -29,7 +29,7 @@ const PATH = '/settings/search'
 /** How many results of each kind the page shows at most. */
 const SHOWN_MAX = 8
 /** Messages are read for only this many of the invoices found, and this many of the customers found. */
-const OWNERS_MAX = 3
+const MESSAGE_SOURCES_MAX = 3
 
 /** How many customers a search finds at most. The page shows those with the oldest due dates. */
 const FOUND_MAX = 200
@@ -104,10 +104,10 @@ async function find(read: Reader, accountId: string, text: string, today: string
   } as const
   const messages = await Promise.all([
     ...invoices.rows
-      .slice(0, OWNERS_MAX)
+      .slice(0, MESSAGE_SOURCES_MAX)
       .map(({ id }) => listMessages(read, accountId, { invoice_id: id }, newest)),
     ...customers.rows
-      .slice(0, OWNERS_MAX)
+      .slice(0, MESSAGE_SOURCES_MAX)
       .map(({ id }) => listMessages(read, accountId, { debtor_id: id }, newest)),
   ])
   const byId = new Map(messages.flat().map((row) => [row.id, row]))
