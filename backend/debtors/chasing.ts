@@ -31,7 +31,7 @@ export async function pauseChasing(
     throw new Problem('validation_failed', detail, { members: { errors } })
   }
   const debtor = await getLockedDebtor(tx, accountId, id)
-  refuseArchived(debtor)
+  rejectArchived(debtor)
   const until = pause.until?.toISOString() ?? null
   await auditChasing(tx, debtor, 'debtor.chasing_paused', actionContext, { reason, until })
   await stopMessagesTo(tx, debtor, `the customer was paused: ${reason}`, actionContext.now)
@@ -47,7 +47,7 @@ export async function resumeChasing(
   actionContext: ActionContext,
 ): Promise<DebtorRow> {
   const debtor = await getLockedDebtor(tx, accountId, id)
-  refuseArchived(debtor)
+  rejectArchived(debtor)
   if (debtor.chasing_status === 'active') return debtor
   await auditChasing(tx, debtor, 'debtor.chasing_resumed', actionContext)
   return changeDebtor(tx, debtor, ACTIVE_CHASING, actionContext.now)
@@ -108,7 +108,7 @@ async function auditChasing(
   })
 }
 
-function refuseArchived({ name, status }: DebtorRow): void {
+function rejectArchived({ name, status }: DebtorRow): void {
   if (status !== 'archived') return
   throw new Problem('debtor_state_conflict', `${name} is archived. Restore the customer first.`, {
     members: { debtor_status: status },

@@ -41,10 +41,10 @@ export function allocate(
   targets: readonly TargetInvoice[],
   debtorId = targets[0]?.invoice.debtor_id,
 ): Share[] {
-  refuseUnpayable(targets)
-  refuseOtherDebtors(targets, debtorId)
-  refuseOtherCurrency(payment, targets)
-  if (!payment.allowOverpayment) refuseSurplus(payment, targets)
+  rejectUnpayable(targets)
+  rejectOtherDebtors(targets, debtorId)
+  rejectOtherCurrency(payment, targets)
+  if (!payment.allowOverpayment) rejectSurplus(payment, targets)
   return targets.map(({ invoice, amount = payment.amount }) => ({
     invoice,
     amount: Math.min(amount, invoice.amount_due),
@@ -72,7 +72,7 @@ export function applyOldestFirst(
   return [...byId.values()]
 }
 
-function refuseUnpayable(targets: readonly TargetInvoice[]): void {
+function rejectUnpayable(targets: readonly TargetInvoice[]): void {
   const found = targets.find(({ invoice }) => !isPayable(invoice.status))
   if (found === undefined) return
   const { id, number, status } = found.invoice
@@ -83,7 +83,7 @@ function refuseUnpayable(targets: readonly TargetInvoice[]): void {
   )
 }
 
-function refuseOtherDebtors(targets: readonly TargetInvoice[], debtorId: string | undefined): void {
+function rejectOtherDebtors(targets: readonly TargetInvoice[], debtorId: string | undefined): void {
   const errors = targets
     .filter(({ invoice }) => invoice.debtor_id !== debtorId)
     .map(({ pointer }) => ({
@@ -94,7 +94,7 @@ function refuseOtherDebtors(targets: readonly TargetInvoice[], debtorId: string 
   if (errors.length > 0) throw fieldErrorsProblem(errors)
 }
 
-function refuseOtherCurrency(
+function rejectOtherCurrency(
   { currency }: PaymentToAllocate,
   targets: readonly TargetInvoice[],
 ): void {
@@ -108,7 +108,7 @@ function refuseOtherCurrency(
   })
 }
 
-function refuseSurplus(payment: PaymentToAllocate, targets: readonly TargetInvoice[]): void {
+function rejectSurplus(payment: PaymentToAllocate, targets: readonly TargetInvoice[]): void {
   const exceeding = targets.filter(
     ({ invoice, amount = payment.amount }) => amount > invoice.amount_due,
   )

@@ -107,7 +107,7 @@ export async function redeliver(
     .select('status')
     .where('id', '=', delivery.endpoint_id)
     .executeTakeFirstOrThrow()
-  refuseDisabled(endpoint)
+  rejectDisabled(endpoint)
   await recordAudit(tx, actionContext, {
     accountId,
     action: 'webhook_delivery.redelivered',
@@ -128,7 +128,7 @@ export async function redeliverFailed(
   since: Date,
   actionContext: ActionContext,
 ): Promise<number> {
-  refuseDisabled(endpoint)
+  rejectDisabled(endpoint)
   const { id, account_id: accountId } = endpoint
   let count = 0
   for (;;) {
@@ -174,7 +174,7 @@ async function makeDue(tx: Transaction, ids: readonly string[], now: Date): Prom
   announce(tx, DELIVERIES_DUE)
 }
 
-function refuseDisabled({ status }: Pick<WebhookEndpointRow, 'status'>): void {
+function rejectDisabled({ status }: Pick<WebhookEndpointRow, 'status'>): void {
   if (status !== 'disabled') return
   throw new Problem(
     'webhook_endpoint_disabled',
