@@ -86,7 +86,7 @@ export class Budget {
   }
 
   /** `isLimited` is false for a proxy, which represents many clients. */
-  clientOf(network: string, isLimited: boolean): Client {
+  clientOf(network: string, { isLimited }: Pick<Client, 'isLimited'>): Client {
     return this.#clients.of(network, isLimited)
   }
 

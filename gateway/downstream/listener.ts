@@ -203,7 +203,7 @@ export class Listener {
     const { budget, trustedProxies } = this.#options
     // Once the connection is closed, Node no longer knows the address.
     const address = socket.remoteAddress ?? ''
-    const peer = budget.clientOf(clientNetwork(address), trustedProxies === 0)
+    const peer = budget.clientOf(clientNetwork(address), { isLimited: trustedProxies === 0 })
     if (this.#tls === undefined) {
       const connection = new Connection(socket, { address, peer }, this.#connectionHost)
       if (budget.open(connection)) this.#track(connection, socket)
@@ -262,10 +262,8 @@ export class Listener {
   #clientOf({ record: { address, head } }: Call, peer: Client): Client {
     const { budget, trustedProxies } = this.#options
     if (trustedProxies === 0 || head === undefined) return peer
-    return budget.clientOf(
-      clientNetwork(clientAddress(address, head.headers, trustedProxies)),
-      true,
-    )
+    const network = clientNetwork(clientAddress(address, head.headers, trustedProxies))
+    return budget.clientOf(network, { isLimited: true })
   }
 
   #serve(connection: Connection, raw: RawRequestHead, arrivedAt: number): Call {

@@ -123,12 +123,12 @@ export function createPagesProxy(options: PagesProxyOptions): PagesProxy {
     try {
       const response = await exchange(request, client, backend)
       response.once('close', countEnded)
-      backends.recordResult(backend, Number(response.statusCode) >= 500)
+      backends.recordResult(backend, { isFailed: Number(response.statusCode) >= 500 })
       return response
     } catch (error) {
       countEnded()
       const isFailure = !isUnreachable(error) && request.abort.reason === undefined
-      if (isFailure) backends.recordResult(backend, true)
+      if (isFailure) backends.recordResult(backend, { isFailed: true })
       throw error
     }
   }

@@ -131,11 +131,11 @@ export class CircuitBreakers {
   }
 
   #probeAll(): void {
-    if (this.#initialOutage !== undefined) void this.#probe(this.#initialOutage, undefined)
+    if (this.#initialOutage !== undefined) void this.#probe(this.#initialOutage)
     for (const [partition, outage] of this.#openBreakers) void this.#probe(outage, partition)
   }
 
-  async #probe(outage: Outage, partition: string | undefined): Promise<void> {
+  async #probe(outage: Outage, partition?: string): Promise<void> {
     const { counterName } = outage
     // Without this, the late error of one probe would close the connection over which the next probe
     // succeeded.

@@ -90,7 +90,7 @@ export class RedisRateLimiter implements RateLimiter {
 
   peek(keyId: string, limit: number): Allowance {
     const degraded = this.#breakers.isOpen(this.#store.partitionOf(counterNameOf(keyId)))
-    return allowanceIn(this.#windows.find(keyId), limit, this.#storeNow(), degraded)
+    return allowanceIn(this.#windows.find(keyId), limit, this.#storeNow(), { degraded })
   }
 
   takeChanged(max: number): readonly KeyWindow[] {
@@ -142,7 +142,7 @@ export class RedisRateLimiter implements RateLimiter {
       )
     }
     const window = this.#windows.open(keyId, limit)
-    const allowance = consumeIn(window, this.#storeNow(), true)
+    const allowance = consumeIn(window, this.#storeNow(), { degraded: true })
     if (isOverLimit(allowance)) return allowance
     this.#localAdmissions++
     if (outcome === 'unreported') window.unreported++

@@ -33,6 +33,9 @@ const COUNTS_PER_CALL_MAX = 256
  */
 const REDIRECTIONS_MAX = 6
 
+/** With this argument, `disconnect` of ioredis connects again. */
+const RECONNECT = true
+
 declare module 'ioredis' {
   interface RedisCommander<Context> {
     consumeCalls(
@@ -94,7 +97,7 @@ function connectServer(
     address.form === 'sentinel'
       ? watchFailovers(address, tls, (host, port) => {
           const { remoteAddress, remotePort } = redis.stream ?? {}
-          if (remoteAddress !== host || remotePort !== port) redis.disconnect(true)
+          if (remoteAddress !== host || remotePort !== port) redis.disconnect(RECONNECT)
         })
       : []
   return {
@@ -102,7 +105,7 @@ function connectServer(
     partitionOf: () => partition,
     consume: (names, values) => redis.consumeCalls(names.length, ...names, ...values),
     reconnect(_, error) {
-      if (error instanceof RedisTimeout) redis.disconnect(true)
+      if (error instanceof RedisTimeout) redis.disconnect(RECONNECT)
     },
     onFault(listener) {
       redis.on('error', (error) => listener(error, partition))
@@ -245,7 +248,7 @@ function limitHandshake(redis: Redis): void {
   let cancel = () => {}
   redis.on('connect', () => {
     cancel()
-    cancel = startResponsiveTimeout(CONNECT_TIMEOUT_MS, () => redis.disconnect(true))
+    cancel = startResponsiveTimeout(CONNECT_TIMEOUT_MS, () => redis.disconnect(RECONNECT))
   })
   for (const event of ['ready', 'close', 'end']) redis.on(event, () => cancel())
 }

@@ -122,7 +122,7 @@ export class BackendSet implements Backends {
     return other.inFlight < next.inFlight ? other : next
   }
 
-  recordResult(backend: Backend, isFailed: boolean): void {
+  recordResult(backend: Backend, { isFailed }: { readonly isFailed: boolean }): void {
     const now = performance.now()
     const { url } = backend
     const tracked = this.#backends.find((candidate) => candidate.url === url)

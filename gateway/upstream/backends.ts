@@ -51,7 +51,7 @@ export interface Backends {
    */
   choose(excluded?: Backend): Backend
   /** Records whether a request to the backend failed: with a 5xx, a missed deadline, or a lost response. */
-  recordResult(backend: Backend, isFailed: boolean): void
+  recordResult(backend: Backend, result: { readonly isFailed: boolean }): void
   /** The number of times that each backend was ejected (see `backend-health.ts`), by URL. */
   readonly ejections: ReadonlyMap<string, number>
   /** Records that a backend refused a connection. */

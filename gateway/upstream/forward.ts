@@ -89,7 +89,7 @@ export function createForwarder(options: ForwarderOptions): Forwarder {
       const from = performance.now()
       try {
         const response = await attempt(backend, request, abort, waitUntil)
-        backends.recordResult(backend, response.status >= 500)
+        backends.recordResult(backend, { isFailed: response.status >= 500 })
         return response
       } catch (error) {
         if (error instanceof AttemptFailed && !isMoved(error)) recordFailure(backend, error, abort)
@@ -124,7 +124,7 @@ export function createForwarder(options: ForwarderOptions): Forwarder {
     const { url } = backend
     const kind = kindOf(failure, abort)
     if (failure.progress !== 'nothing_sent' && kind !== 'client_gone') {
-      backends.recordResult(backend, true)
+      backends.recordResult(backend, { isFailed: true })
     }
     const kinds = failures.get(url) ?? new Map<FailureKind, number>()
     failures.set(url, kinds.set(kind, (kinds.get(kind) ?? 0) + 1))

@@ -28,7 +28,7 @@ export type ParsedPrefix = { readonly prefix: string } | { readonly fault: strin
  */
 export function parsePrefix(text: string): ParsedPrefix {
   const [address = '', length, ...rest] = text.trim().split('/')
-  const words = rest.length > 0 ? undefined : wordsOf(address, false)
+  const words = rest.length > 0 ? undefined : wordsOf(address)
   if (words === undefined) return { fault: `${text.trim()} is not an IPv4 or IPv6 address.` }
   const bits = words.length * 32
   // `::ffff:203.0.113.0/120` is 203.0.113.0/24.
@@ -51,7 +51,7 @@ export function readAddressPrefixes(prefixes: readonly string[]): AddressPrefixe
   const parsed = prefixes.map(readPrefix)
   return {
     contain(address) {
-      const words = wordsOf(address, true)
+      const words = wordsOf(address, { allowsZone: true })
       return words !== undefined && parsed.some((prefix) => contains(prefix, words))
     },
   }
@@ -59,7 +59,7 @@ export function readAddressPrefixes(prefixes: readonly string[]): AddressPrefixe
 
 function readPrefix(text: string): Prefix {
   const [address = '', length = ''] = text.split('/')
-  const network = wordsOf(address, false)
+  const network = wordsOf(address)
   if (network === undefined || !(lengthOf(length) <= network.length * 32)) {
     throw new TypeError(`${text} is not an address prefix`)
   }
@@ -74,8 +74,11 @@ function contains({ network, mask }: Prefix, words: readonly number[]): boolean 
   return true
 }
 
-/** Returns undefined unless the text is an address in its usual form. `010.0.0.1` and `10.1` are rejected. */
-function wordsOf(text: string, allowsZone: boolean): readonly number[] | undefined {
+/**
+ * Returns undefined unless the text is an address in its usual form. `010.0.0.1` and `10.1` are rejected. With
+ * `allowsZone`, an IPv6 address may have a zone, such as `fe80::1%eth0`.
+ */
+function wordsOf(text: string, { allowsZone = false } = {}): readonly number[] | undefined {
   if (ipaddr.IPv4.isValidFourPartDecimal(text)) return [toWord(ipaddr.IPv4.parse(text).octets, 8)]
   if (!ipaddr.IPv6.isValid(text) || (!allowsZone && text.includes('%'))) return undefined
   const address = ipaddr.IPv6.parse(text)
