@@ -38,7 +38,7 @@ const HALF_CLOSED_MS = 1_000
 const READ_AHEAD_BYTES_MAX = 64 * 1024
 
 /** The settings and callbacks that the listener passes to each connection. */
-export interface ConnectionHost {
+export interface ConnectionContext {
   /** The longest time from the first byte of a request to its last. */
   readonly requestTimeoutMs: number
   /** How long a client may take to receive a response, from when a part of the response is first buffered. */
@@ -52,7 +52,7 @@ export interface ConnectionHost {
    * proxy.
    */
   clientOf(call: Call, peer: Client): Client
-  /** Begins a call. The host calls `Connection.end` when the call has ended. */
+  /** Begins a call. The listener calls `Connection.end` when the call has ended. */
   serve(connection: Connection, head: RawRequestHead, arrivedAt: number): Call
   /** Returns the response to bytes that are not a valid request, or to a head that did not arrive in time. */
   reject(connection: Connection, error: Http1Error | Problem): string
@@ -78,7 +78,7 @@ export class Connection implements CallConnection, BudgetedConnection {
   /** Empty if the client closed the connection before it was accepted. */
   readonly address: string
   readonly #socket: Socket
-  readonly #host: ConnectionHost
+  readonly #context: ConnectionContext
   readonly #requests = new RequestReader()
   #call: Call | undefined
   readonly #body: BodyReceiver
@@ -117,23 +117,23 @@ export class Connection implements CallConnection, BudgetedConnection {
   /** Whether the connection is being closed or is closed. Bytes that still arrive are dropped. */
   #isClosing = false
 
-  constructor(accepted: Socket, { address, peer }: ConnectionOptions, host: ConnectionHost) {
-    this.#host = host
+  constructor(accepted: Socket, { address, peer }: ConnectionOptions, context: ConnectionContext) {
+    this.#context = context
     this.address = address
     this.peer = peer
-    this.memory = host.budget.createConnectionMemory(peer)
+    this.memory = context.budget.createConnectionMemory(peer)
     this.#socket = readAccepted(accepted, (bytes) => this.#guard(() => this.#read(bytes)))
     const onBytes = () => this.#updateMemory()
-    this.#body = new BodyReceiver(host.bodyRateMin, onBytes)
+    this.#body = new BodyReceiver(context.bodyRateMin, onBytes)
     this.#writer = new ResponseWriter(this.#socket, {
-      timeoutMs: host.responseTimeoutMs,
+      timeoutMs: context.responseTimeoutMs,
       onBytes,
       onMemoryUsedUp: () => this.reset(),
     })
     this.#deadline = this.#requestBegunAt + this.#headTimeoutMs
     // The age varies at random, so that connections that were opened at the same time are not closed at the same
     // time.
-    this.#oldFrom = this.#openedAt + host.connectionAgeMs * (0.9 + 0.2 * Math.random())
+    this.#oldFrom = this.#openedAt + context.connectionAgeMs * (0.9 + 0.2 * Math.random())
     this.#socket.on('end', () => this.#guard(() => this.#handleHalfClose()))
     // Without a listener, an error would end the process. The `close` event that follows is handled.
     this.#socket.on('error', () => {})
@@ -213,7 +213,7 @@ export class Connection implements CallConnection, BudgetedConnection {
     try {
       work()
     } catch (error) {
-      this.#host.onFault(error)
+      this.#context.onFault(error)
       this.destroy()
     }
   }
@@ -243,7 +243,7 @@ export class Connection implements CallConnection, BudgetedConnection {
   ): Promise<Body> {
     // This method may be called before `serve` has returned the call.
     this.#call = call
-    const deadline = this.#requestBegunAt + this.#host.requestTimeoutMs
+    const deadline = this.#requestBegunAt + this.#context.requestTimeoutMs
     const body = this.#body.receive(call, framing, limits, deadline)
     if (!this.#body.isPending) return body
     if (sendContinue) this.#socket.write(CONTINUE, 'latin1')
@@ -312,7 +312,7 @@ export class Connection implements CallConnection, BudgetedConnection {
     // A client that has closed its half may still be receiving a response. `isLate` limits the time for this.
     if (now > this.#halfClosedDeadline && this.#writer.bufferedAt === undefined) this.destroy()
     else if (this.#writer.isLate(now)) {
-      this.#host.onResponseTimeout(this.#call)
+      this.#context.onResponseTimeout(this.#call)
       this.reset()
     } else if (now > this.#deadline || this.#body.isLate(now)) this.#expire()
   }
@@ -330,7 +330,7 @@ export class Connection implements CallConnection, BudgetedConnection {
     if (head !== undefined) {
       this.#isFresh = false
       this.#deadline = Number.POSITIVE_INFINITY
-      this.#call = this.#host.serve(this, head, now)
+      this.#call = this.#context.serve(this, head, now)
       if (!this.#updateMemory()) this.#dropReadAhead()
     } else if (this.#isHalfClosed) {
       if (this.#requests.isEmpty) this.#closeSoon()
@@ -345,7 +345,7 @@ export class Connection implements CallConnection, BudgetedConnection {
   }
 
   get #headTimeoutMs(): number {
-    return Math.min(HEAD_TIMEOUT_MS, this.#host.requestTimeoutMs)
+    return Math.min(HEAD_TIMEOUT_MS, this.#context.requestTimeoutMs)
   }
 
   #readBody(bytes: Buffer): void {
@@ -370,7 +370,7 @@ export class Connection implements CallConnection, BudgetedConnection {
   }
 
   #reject(error: Http1Error | Problem): void {
-    this.#socket.write(this.#host.reject(this, error), 'latin1')
+    this.#socket.write(this.#context.reject(this, error), 'latin1')
     this.#closeSoon()
   }
 
@@ -386,7 +386,7 @@ export class Connection implements CallConnection, BudgetedConnection {
     if (call === undefined) return this.memory.set(bytes, this.#isKnown, this.peer)
     // The budget deletes a client that has no connections and uses no memory, so `#client` may be outdated.
     if (this.#client === undefined || this.memory.bytes === 0) {
-      this.#client = this.#host.clientOf(call, this.peer)
+      this.#client = this.#context.clientOf(call, this.peer)
     }
     return this.memory.set(bytes, call.isKeyKnown, this.#client)
   }

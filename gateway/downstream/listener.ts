@@ -20,7 +20,7 @@ import { clientRequestId, type RequestHead, validateRequestHead } from '../http1
 import type { RawRequestHead } from '../http1/request-reader.ts'
 import type { TlsKeyPair } from './certificate.ts'
 import { clientAddress, clientNetwork } from './client-address.ts'
-import { Connection, type ConnectionHost } from './connection.ts'
+import { Connection, type ConnectionContext } from './connection.ts'
 import { endpointOf, Handshake } from './handshake.ts'
 import {
   assertPortFree,
@@ -118,7 +118,7 @@ export class Listener {
   /** Handshakes by the remote endpoint of the connection. */
   readonly #handshakes = new Map<string, Handshake>()
   readonly #deadlineTimer: NodeJS.Timeout
-  readonly #connectionHost: ConnectionHost
+  readonly #connectionContext: ConnectionContext
   #isDraining = false
 
   constructor(options: ListenerOptions) {
@@ -127,7 +127,7 @@ export class Listener {
     this.#options = options
     this.#log = log
     this.#collapsingLog = createCollapsingLog(log)
-    this.#connectionHost = {
+    this.#connectionContext = {
       requestTimeoutMs,
       responseTimeoutMs,
       bodyRateMin,
@@ -205,7 +205,7 @@ export class Listener {
     const address = socket.remoteAddress ?? ''
     const peer = budget.clientOf(clientNetwork(address), { isLimited: trustedProxies === 0 })
     if (this.#tls === undefined) {
-      const connection = new Connection(socket, { address, peer }, this.#connectionHost)
+      const connection = new Connection(socket, { address, peer }, this.#connectionContext)
       if (budget.open(connection)) this.#track(connection, socket)
       else connection.destroy()
       return
@@ -232,7 +232,7 @@ export class Listener {
     // The client has closed the connection in the meantime.
     if (handshake === undefined) return void socket.destroy()
     const { address, peer } = handshake
-    const connection = new Connection(socket, { address, peer }, this.#connectionHost)
+    const connection = new Connection(socket, { address, peer }, this.#connectionContext)
     this.#options.budget.replace(handshake, connection)
     this.#track(connection, socket)
   }
