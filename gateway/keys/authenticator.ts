@@ -37,8 +37,8 @@ const REFRESH_FROM_MS = CACHED_MS * (2 / 3)
  */
 const REFRESHES_GATHER_MS = 50
 /**
- * The maximum number of refresh requests in progress. Beyond it, and for `REFRESH_RETRY_MS` after a failure,
- * no key is refreshed in the background.
+ * The maximum number of refresh requests in progress. While there are this many, and for `REFRESH_RETRY_MS` after a
+ * look-up has failed, no further key is refreshed in the background.
  */
 const REFRESHES_IN_FLIGHT_MAX = 8
 const REFRESH_RETRY_MS = 1_000

@@ -55,7 +55,7 @@ export interface BackendSetOptions {
 }
 
 interface TrackedBackend extends Backend {
-  readonly results: BackendHealth
+  readonly passiveHealth: BackendHealth
   /** A backend that refused a connection is chosen last until this time (`performance.now()`). */
   avoidedUntil: number
   ready: boolean
@@ -128,11 +128,13 @@ export class BackendSet implements Backends {
     const tracked = this.#backends.find((candidate) => candidate.url === url)
     if (tracked === undefined) return
     if (!isFailed) {
-      tracked.results.recordSuccess(now)
+      tracked.passiveHealth.recordSuccess(now)
       return
     }
-    const peers = this.#backends.filter((other) => other !== tracked).map(({ results }) => results)
-    if (!tracked.results.recordFailure(peers, now)) return
+    const peers = this.#backends
+      .filter((other) => other !== tracked)
+      .map(({ passiveHealth }) => passiveHealth)
+    if (!tracked.passiveHealth.recordFailure(peers, now)) return
     this.ejections.set(url, (this.ejections.get(url) ?? 0) + 1)
     this.#log.warn({ backend: url }, 'backend ejected: it fails far more often than the others')
     this.#requeue(tracked)
@@ -159,7 +161,10 @@ export class BackendSet implements Backends {
 
   statuses(): readonly BackendStatus[] {
     const now = performance.now()
-    return this.#backends.map((backend) => ({ ...backend, health: backend.results.state(now) }))
+    return this.#backends.map((backend) => ({
+      ...backend,
+      health: backend.passiveHealth.state(now),
+    }))
   }
 
   close(): void {
@@ -246,8 +251,8 @@ export class BackendSet implements Backends {
         internal: connectPool(address, sizes.internal, { onLastResponse }),
         unknownKeys: connectPool(address, sizes.unknownKeys, { onLastResponse }),
       }
-      const results = new BackendHealth()
-      const state = { results, avoidedUntil: 0, ready: false, reason: 'not probed yet' }
+      const passiveHealth = new BackendHealth()
+      const state = { passiveHealth, avoidedUntil: 0, ready: false, reason: 'not probed yet' }
       const agent = createAgent(address, sizes.pages)
       const backend: TrackedBackend = { url, address, pools, agent, inFlight: 0, ...state }
       void this.#probe(backend)
@@ -298,12 +303,12 @@ const EXCLUDED_PENALTY = 4
 
 /** Returns 0 for a backend in good condition. If no backend has 0, those with the lowest penalty are chosen. */
 function penaltyOf(
-  { inFlight, ready, avoidedUntil, results }: TrackedBackend,
+  { inFlight, ready, avoidedUntil, passiveHealth }: TrackedBackend,
   now: number,
 ): number {
   if (avoidedUntil > now) return 3
   if (!ready) return 2
-  const health = results.state(now)
+  const health = passiveHealth.state(now)
   return health === 'ejected' || (health === 'on_trial' && inFlight > 0) ? 1 : 0
 }
 
