@@ -19,7 +19,7 @@ import type { PasswordResetRow, Reader, Transaction, UserRow } from '../database
 import { recordNotice } from '../mail/notices.ts'
 import type { InvitationCodes } from '../users/invitation-codes.ts'
 import { hashToken } from '../users/tokens.ts'
-import { setPasswordHash } from '../users/users.ts'
+import { findUserByEmail, setPasswordHash } from '../users/users.ts'
 import { endSessionsOf } from './sessions.ts'
 
 const LIFETIME_MS = 30 * 60_000
@@ -27,6 +27,7 @@ const LIFETIME_MS = 30 * 60_000
 const PASSWORD_RESETS = 'password_resets'
 const BATCH_MAX = 50
 
+/** `email` is the address as it was entered: earlier versions stored addresses so. */
 export async function requestPasswordReset(
   tx: Transaction,
   email: string,
@@ -89,13 +90,8 @@ async function handleRequest(tx: Transaction, id: string, now: Date): Promise<vo
     .forNoKeyUpdate()
     .executeTakeFirst()
   if (row === undefined) return
-  const user = await tx
-    .selectFrom('users')
-    .selectAll()
-    .where('email', '=', row.email)
-    .where('status', '=', 'active')
-    .executeTakeFirst()
-  if (user === undefined) {
+  const user = await findUserByEmail(tx, row.email)
+  if (user?.status !== 'active') {
     // The row is deleted, because its text may be a password that was typed into the wrong field.
     await tx.deleteFrom('password_resets').where('id', '=', id).execute()
     return

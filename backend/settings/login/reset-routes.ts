@@ -34,7 +34,8 @@ export const resetPages: readonly OpenPage[] = [
     path: REQUEST_PATH,
     expected: { texts: ['email'] },
     async handle({ fields, address, now }, { database, resetCodes, noticeRouteOf }) {
-      const email = parseEmail(fields.text('email'))
+      const entered = fields.text('email')
+      const email = parseEmail(entered)
       if (resetCodes === undefined) {
         throw new Problem('service_unavailable', 'This installation sends no e-mail.')
       }
@@ -43,7 +44,7 @@ export const resetPages: readonly OpenPage[] = [
       const guesser = { email: `password reset ${email}`, address }
       await database.transaction(async (tx) => {
         await countGuess(tx, guesser, now)
-        await requestPasswordReset(tx, email, resetCodes, now)
+        await requestPasswordReset(tx, entered, resetCodes, now)
       })
       const route = noticeRouteOf?.(email) ?? 'waiting'
       return {

@@ -147,6 +147,23 @@ t.test('the response is the same whether or not the user exists', async (t) => {
   )
 })
 
+t.test(
+  'a user gets a link whose address has a Unicode host, in the form of any version',
+  async (t) => {
+    const { backend, account, createUser, request, handleRequests } = await start(t)
+    await createUser(account.id, 'new@münchen.example', 'member')
+    const { id } = await createUser(account.id, 'old@münchen.example', 'member')
+    // Earlier versions stored addresses as they were entered.
+    await backend.database.transaction((tx) =>
+      tx.updateTable('users').set({ email: 'old@münchen.example' }).where('id', '=', id).execute(),
+    )
+    t.equal((await request('new@MÜNCHEN.example')).status, 202)
+    t.equal((await handleRequests()).length, 1)
+    t.equal((await request('old@MÜNCHEN.example')).status, 202)
+    t.equal((await handleRequests()).length, 2)
+  },
+)
+
 /** Requests a link as a browser does. Resolves with the text of the next page, without the address. */
 async function requestAsForm(
   { backend }: Pick<Awaited<ReturnType<typeof start>>, 'backend'>,
