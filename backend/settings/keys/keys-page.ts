@@ -66,11 +66,13 @@ function endedCountOf({ counts }: KeysPage): number {
 
 function renderEnded(view: KeysView): Html | undefined {
   const { ended, counts, status, showsEnded, limit } = view
-  if (endedCountOf(view) === 0) return undefined
+  const isOneStatus = status === 'revoked' || status === 'expired'
+  const count = isOneStatus ? counts[status] : endedCountOf(view)
+  if (count === 0) return undefined
   const isOpen = showsEnded || status !== undefined
-  const words = counts.expired === 0 ? 'revoked' : 'expired and revoked'
+  const words = isOneStatus ? status : counts.expired === 0 ? 'revoked' : 'expired and revoked'
   return html`<details class="revoked"${isOpen && html` open`}>
-<summary>Show ${words} (${endedCountOf(view)})</summary>
+<summary>Show ${words} (${count})</summary>
 ${renderTable(`Keys that are ${words}`, ended.rows, view)}
 ${ended.next !== null && renderNext(PATH, { status: status ?? 'ended', limit, cursor: ended.next }, 'More of these keys')}
 </details>`

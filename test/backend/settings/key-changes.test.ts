@@ -175,6 +175,7 @@ t.test('unused and expired keys are marked, and every change is in the audit log
   t.equal((await later.get(`${PATH}/${id}`)).json['status'], 'expired')
   const expired = await later.get(`${PATH}?status=expired`)
   t.ok(JSON.stringify(expired.json['data']).includes(String(id)))
+  t.ok((await later.page(`${PATH}?status=expired`)).text.includes('Show expired (1)'))
   const rotate = await later.send('POST', `${PATH}/${id}/rotate`, { grace: '1h' })
   t.equal(rotate.json['code'], 'key_not_active')
   backend.now = before
