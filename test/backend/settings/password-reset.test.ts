@@ -148,7 +148,7 @@ t.test('the response is the same whether or not the user exists', async (t) => {
 })
 
 t.test(
-  'a user gets a link whose address has a Unicode host, in the form of any version',
+  'a user whose address has a Unicode host gets a link, even if an earlier version stored the address',
   async (t) => {
     const { backend, account, createUser, request, handleRequests } = await start(t)
     await createUser(account.id, 'new@münchen.example', 'member')
