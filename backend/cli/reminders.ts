@@ -96,7 +96,7 @@ export const reminderCommands: readonly Command[] = [
       await getAccount(read, id)
       const approvals = await listPendingApprovals(read, id)
       return {
-        json: approvals.map(({ message, debtorName, invoices, expiresAt, seen }) => ({
+        json: approvals.map(({ message, debtorName, invoices, expiresAt, contentDigest }) => ({
           ...renderMessage(
             message,
             invoices.map((invoice) => invoice.id),
@@ -104,7 +104,7 @@ export const reminderCommands: readonly Command[] = [
           debtor_name: debtorName,
           body: message.body,
           expires_at: expiresAt,
-          seen,
+          seen: contentDigest,
         })),
         text:
           approvals.length === 0

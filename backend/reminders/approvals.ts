@@ -28,13 +28,13 @@ export interface PendingApproval {
   /** The end of the approval period: after it, the message cannot be approved or rejected. */
   readonly expiresAt: string
   /** A digest of the shown content. A decision repeats the digest, so that it cannot apply to other content. */
-  readonly seen: string
+  readonly contentDigest: string
 }
 
-/** Without `seen`, as from the command line, the decision applies to the current content. */
+/** Without `seenDigest`, as from the command line, the decision applies to the current content. */
 export type Decision =
-  | { readonly approve: true; readonly seen?: string | undefined }
-  | { readonly approve: false; readonly reason: string; readonly seen?: string | undefined }
+  | { readonly approve: true; readonly seenDigest?: string | undefined }
+  | { readonly approve: false; readonly reason: string; readonly seenDigest?: string | undefined }
 
 /**
  * Returns at most `limit` messages that await approval, oldest first. A message is included as soon as its text is
@@ -104,7 +104,7 @@ export async function decideApproval(
       'The reminder can no longer be approved or rejected: there was no decision in time.',
     )
   }
-  if (decision.seen !== undefined && decision.seen !== approval.seen) {
+  if (decision.seenDigest !== undefined && decision.seenDigest !== approval.contentDigest) {
     throw new Problem(
       'approval_outdated',
       'The reminder has changed since you opened it, so nothing was decided. Review it again.',
@@ -143,7 +143,7 @@ export function contentDigestOf(
 
 async function approve(
   tx: Transaction,
-  { message, seen }: PendingApproval,
+  { message, contentDigest }: PendingApproval,
   actionContext: ActionContext,
 ): Promise<void> {
   const now = actionContext.now.toISOString()
@@ -155,7 +155,7 @@ async function approve(
   await changeMessage(tx, message, change, actionContext.actor.label, actionContext.now)
   await tx
     .updateTable('reminders')
-    .set({ approved_hash: seen, run_at: now })
+    .set({ approved_hash: contentDigest, run_at: now })
     .where('message_id', '=', message.id)
     .execute()
   announce(tx, REMINDERS_DUE)
@@ -239,7 +239,7 @@ function pendingApprovalOf({
     senderName: sender_name,
     invoices: facts.invoices,
     expiresAt: facts.expiresAt,
-    seen: contentDigestOf(facts, { ...message, logo_id }),
+    contentDigest: contentDigestOf(facts, { ...message, logo_id }),
   }
 }
 

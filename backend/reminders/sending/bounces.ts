@@ -2,7 +2,7 @@
 import type { MessageRow, Transaction } from '../../database/tables.ts'
 import { suppressAddress } from '../../debtors/contactability.ts'
 import { changeMessage } from '../../messages/lifecycle.ts'
-import { scheduleNextRun } from './leases.ts'
+import { setNextRun } from './leases.ts'
 
 export interface Bounce {
   readonly type: 'hard' | 'soft'
@@ -32,13 +32,13 @@ export async function bounceMessage(
   const bounce = { bounce_type: type, bounce_code: code }
   if (retryHours !== undefined) {
     const retryAt = new Date(now.getTime() + retryHours * 3_600_000).toISOString()
-    await scheduleNextRun(tx, message.id, retryAt)
+    await setNextRun(tx, message.id, retryAt)
     const soft_bounces = message.soft_bounces + 1
     const change = { ...bounce, status: 'queued', soft_bounces, scheduled_for: retryAt } as const
     const reset = { sent_at: null, delivered_at: null }
     return changeMessage(tx, message, { ...change, ...reset }, detail, now)
   }
-  await scheduleNextRun(tx, message.id, null)
+  await setNextRun(tx, message.id, null)
   const bounced = await changeMessage(tx, message, { ...bounce, status: 'bounced' }, detail, now)
   if (message.recipient !== null) {
     const { account_id: accountId, id: messageId, recipient: address } = message

@@ -8,7 +8,7 @@ import { changeMessage } from '../../messages/lifecycle.ts'
 import { freeStages } from '../../messages/transitions.ts'
 import { readFacts } from '../planning/facts.ts'
 import { bounceMessage } from './bounces.ts'
-import { scheduleNextRun } from './leases.ts'
+import { setNextRun } from './leases.ts'
 import { markSent } from './mark-sent.ts'
 import type { HandOver } from './send-check.ts'
 import { markOutcomeUnknown, recordAttempt, UNKNOWN_MAX } from './waiting-message.ts'
@@ -91,7 +91,7 @@ async function scheduleRetry(
   const ms = Math.min(RETRY_MS * 2 ** Math.min(reminder.attempts - 1, 10), RETRY_MS_MAX)
   // Jitter prevents many retries from coinciding.
   const at = new Date(now.getTime() + ms * (0.75 + random() / 2)).toISOString()
-  await scheduleNextRun(tx, message.id, at)
+  await setNextRun(tx, message.id, at)
   await changeMessage(tx, message, { status: 'queued', scheduled_for: at }, detail, now)
 }
 

@@ -14,8 +14,8 @@ export const REMINDER_LEASES = leasesOf({
   isOrdered: true,
 })
 
-/** Schedules the next send check of the message (null for none), and releases its lease. */
-export async function scheduleNextRun(
+/** Sets the time of the next send check of the message (null for no check), and releases its lease. */
+export async function setNextRun(
   tx: Transaction,
   messageId: string,
   at: string | null,

@@ -7,7 +7,7 @@ import type { MessageRow, ReminderRow } from '../../database/tables.ts'
 import { changeMessage } from '../../messages/lifecycle.ts'
 import { loggedStage, readFacts } from '../planning/facts.ts'
 import { stageAfter } from '../planning/ladder.ts'
-import { scheduleNextRun } from './leases.ts'
+import { setNextRun } from './leases.ts'
 
 /** If a report of delivery has arrived, the message also becomes `delivered`. */
 export async function markSent(
@@ -18,7 +18,7 @@ export async function markSent(
   now: Date,
 ): Promise<void> {
   const at = now.toISOString()
-  await scheduleNextRun(tx, message.id, null)
+  await setNextRun(tx, message.id, null)
   const change = { status: 'sent', sent_at: at, provider_message_id: providerMessageId } as const
   const sent = await changeMessage(tx, message, change, null, now)
   if (sent.delivered_at !== null) await changeMessage(tx, sent, { status: 'delivered' }, null, now)

@@ -24,7 +24,7 @@ import {
   type Refusal,
   type Situation,
 } from '../safety-rails.ts'
-import { REMINDER_LEASES, START_MS_MAX, scheduleNextRun } from './leases.ts'
+import { REMINDER_LEASES, START_MS_MAX, setNextRun } from './leases.ts'
 import { markSent } from './mark-sent.ts'
 import { ensureText, readMessageHtml, showsOutdatedPayment, writeText } from './text.ts'
 import {
@@ -87,7 +87,7 @@ export async function runSendCheck(
   if (later !== undefined) return postpone(tx, waiting, later, now)
   if (await isAnotherBeingSent(tx, waiting)) {
     const soon = new Date(now.getTime() + WAIT_FOR_OTHER_MS)
-    await scheduleNextRun(tx, waiting.message.id, soon.toISOString())
+    await setNextRun(tx, waiting.message.id, soon.toISOString())
     return undefined
   }
   return startSending(tx, deps, waiting, now)
@@ -194,7 +194,7 @@ async function requestApproval(
 ): Promise<undefined> {
   const isNew = waiting.message.body === null
   const message = await writeText(tx, deps.unsubscribeLinks, waiting, now)
-  await scheduleNextRun(tx, message.id, waiting.facts.expiresAt)
+  await setNextRun(tx, message.id, waiting.facts.expiresAt)
   if (isNew) await recordMessageEvent(tx, message, now)
 }
 
@@ -286,7 +286,7 @@ async function postpone(
   now: Date,
 ): Promise<undefined> {
   const at = until.toISOString()
-  await scheduleNextRun(tx, message.id, at)
+  await setNextRun(tx, message.id, at)
   const status = message.approval_required === 1 ? 'approved' : 'scheduled'
   const change = { status, scheduled_for: at } as const
   const detail = 'outside the send window, or another reminder was sent today'

@@ -14,7 +14,7 @@ import {
   WAITING,
 } from '../planning/planning-data.ts'
 import type { InvoiceState, Situation } from '../safety-rails.ts'
-import { scheduleNextRun } from './leases.ts'
+import { setNextRun } from './leases.ts'
 
 /** The maximum number of hand-overs with an unknown outcome. A recipient thus receives a message at most twice. */
 export const UNKNOWN_MAX = 2
@@ -66,7 +66,7 @@ export async function lockWaitingMessage(
   if (account === undefined || reminder === undefined || message === undefined) return undefined
   if (!WAITING.includes(message.status)) {
     // The message no longer waits, so no other send check must be scheduled.
-    await scheduleNextRun(tx, messageId, null)
+    await setNextRun(tx, messageId, null)
     return undefined
   }
   return { message, reminder, facts: readFacts(reminder.facts), debtor, account }
@@ -130,7 +130,7 @@ export async function markOutcomeUnknown(
     'the hand-over to the mail server was interrupted twice: the message may have arrived'
   const change = { status: 'failed', sent_at: now.toISOString() } as const
   await changeMessage(tx, message, change, detail, now)
-  await scheduleNextRun(tx, message.id, null)
+  await setNextRun(tx, message.id, null)
   await replanDebtor(tx, message.account_id, message.debtor_id, now)
 }
 

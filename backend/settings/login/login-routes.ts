@@ -81,13 +81,13 @@ export const sessionPages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: '/settings/session',
-    beforeSecondFactor: true,
+    allowedWithoutSecondFactor: true,
     handle: async ({ session }) => ({ json: representSession(session), location: HOME }),
   },
   {
     method: 'POST',
     path: '/settings/logout',
-    beforeSecondFactor: true,
+    allowedWithoutSecondFactor: true,
     async handle({ session, actionContext }, { database }) {
       await database.transaction(async (tx) => {
         await endSession(tx, session.token)
@@ -103,7 +103,7 @@ export const sessionPages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: '/settings/logout-everywhere',
-    beforeSecondFactor: true,
+    allowedWithoutSecondFactor: true,
     async handle({ session, actionContext }, { database }) {
       await database.transaction(async (tx) => {
         await endSessionsOf(tx, session.user.id)
@@ -119,7 +119,7 @@ export const sessionPages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: '/settings/login-details',
-    beforeSecondFactor: true,
+    allowedWithoutSecondFactor: true,
     async handle({ session, now }, { database }) {
       const sessions = await listSessions(database.read, session, now)
       return {
@@ -131,7 +131,7 @@ export const sessionPages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: '/settings/password',
-    beforeSecondFactor: true,
+    allowedWithoutSecondFactor: true,
     expected: { texts: ['current_password', 'new_password'] },
     async handle(
       { session, actionContext, fields, address, now, wantsJson },

@@ -36,7 +36,7 @@ export const passkeyPages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: PATH,
-    beforeSecondFactor: true,
+    allowedWithoutSecondFactor: true,
     async handle({ session }, { database }) {
       const passkeys = await listPasskeys(database.read, session.user.id)
       return {
@@ -48,7 +48,7 @@ export const passkeyPages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: `${PATH}/new`,
-    beforeSecondFactor: true,
+    allowedWithoutSecondFactor: true,
     needsRecentPassword: true,
     async handle(_request, deps) {
       const party = requireParty(deps)
@@ -58,7 +58,7 @@ export const passkeyPages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: `${PATH}/challenge`,
-    beforeSecondFactor: true,
+    allowedWithoutSecondFactor: true,
     needsRecentPassword: true,
     expected: { texts: ['name'] },
     async handle({ session, fields, now }, deps) {
@@ -76,7 +76,7 @@ export const passkeyPages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: PATH,
-    beforeSecondFactor: true,
+    allowedWithoutSecondFactor: true,
     needsRecentPassword: true,
     expected: { texts: ['name', 'credential'] },
     async handle({ session, fields, actionContext, now, wantsJson }, deps) {

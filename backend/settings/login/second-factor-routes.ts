@@ -24,7 +24,7 @@ export const secondFactorPages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: PATH,
-    beforeSecondFactor: true,
+    allowedWithoutSecondFactor: true,
     async handle({ session, now }, { database, relyingParty: party }) {
       const passkeys = await listPasskeys(database.read, session.user.id)
       return {
@@ -41,7 +41,7 @@ export const secondFactorPages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: `${PATH}/setup`,
-    beforeSecondFactor: true,
+    allowedWithoutSecondFactor: true,
     needsRecentPassword: true,
     async handle({ session, now }, { database, secondFactorBox }) {
       const setup = await database.transaction((tx) =>
@@ -53,7 +53,7 @@ export const secondFactorPages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: `${PATH}/enable`,
-    beforeSecondFactor: true,
+    allowedWithoutSecondFactor: true,
     needsRecentPassword: true,
     expected: { texts: ['code'] },
     async handle({ session, fields, actionContext }, { database, secondFactorBox }) {

@@ -49,7 +49,7 @@ export const ownSessionPages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: CONFIRM_PATH,
-    beforeSecondFactor: true,
+    allowedWithoutSecondFactor: true,
     handle: async ({ query }) => ({
       page: (frame) => renderConfirm(frame, pathOf(query.get('next') ?? '')),
     }),
@@ -57,7 +57,7 @@ export const ownSessionPages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: CONFIRM_PATH,
-    beforeSecondFactor: true,
+    allowedWithoutSecondFactor: true,
     expected: { texts: ['password', 'next'] },
     async handle({ session, fields, address, now }, { database, passwords }) {
       const guesser = { email: session.user.email, address }

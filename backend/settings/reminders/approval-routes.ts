@@ -82,15 +82,21 @@ export const approvalPages: readonly SessionPage[] = [
       const approval = await findPendingApproval(read, session.account.id, id)
       if (approval === undefined) return { location: `/settings/messages/${id}` }
       const sendsAt = await sendingTime(read, session.account.id, approval.message.debtor_id, now)
-      const view = { session, now, approval, sendsAt, seen: query.get('seen') ?? approval.seen }
+      const view = {
+        session,
+        now,
+        approval,
+        sendsAt,
+        seenDigest: query.get('seen') ?? approval.contentDigest,
+      }
       return { page: (frame) => renderApprove(frame, view) }
     },
   },
-  decisionPage('approve', (fields) => ({ approve: true, ...seenOf(fields) })),
+  decisionPage('approve', (fields) => ({ approve: true, ...seenDigestOf(fields) })),
   decisionPage('reject', (fields) => ({
     approve: false,
     reason: fields.text('reason'),
-    ...seenOf(fields),
+    ...seenDigestOf(fields),
   })),
   {
     method: 'POST',
@@ -138,11 +144,11 @@ async function setDecisionFlash(
 }
 
 /**
- * `seen` identifies the text that the Admin has read. If a JSON client omits it, the decision applies to the current
- * text.
+ * The field `seen` is the digest of the content that the Admin has read. If a JSON client omits it, the decision applies
+ * to the current content.
  */
-function seenOf(fields: Fields): Pick<Decision, 'seen'> {
-  return fields.has('seen') ? { seen: fields.text('seen') } : {}
+function seenDigestOf(fields: Fields): Pick<Decision, 'seenDigest'> {
+  return fields.has('seen') ? { seenDigest: fields.text('seen') } : {}
 }
 
 function decisionPage(
@@ -212,7 +218,12 @@ async function decidedJson({ session, id }: SessionRequest, { database: { read }
   return renderMessage(row, (await readCoveredInvoices(read, accountId, [id])).get(id) ?? [])
 }
 
-function represent({ message, invoices, expiresAt, seen }: PendingApproval) {
+function represent({ message, invoices, expiresAt, contentDigest }: PendingApproval) {
   const ids = invoices.map(({ id }) => id)
-  return { ...renderMessage(message, ids), body: message.body, expires_at: expiresAt, seen }
+  return {
+    ...renderMessage(message, ids),
+    body: message.body,
+    expires_at: expiresAt,
+    seen: contentDigest,
+  }
 }

@@ -136,11 +136,11 @@ export function renderApproval(frame: Frame, view: ApprovalView, rejected?: Reje
     sender,
     now,
   } = view
-  const { message, debtorName, expiresAt, seen } = approval
+  const { message, debtorName, expiresAt, contentDigest } = approval
   const { timezone } = session.account
   const path = `${PATH}/${message.id}`
   const isShownInForm = rejected?.problem.code === 'validation_failed'
-  const seenField = html`<input type="hidden" name="seen" value="${seen}">`
+  const seenField = html`<input type="hidden" name="seen" value="${contentDigest}">`
   const main = html`<p class="back"><a href="${PATH}">Approvals</a></p>
 <div class="heading"><h1>${messageName(message)} to <span translate="no">${debtorName}</span></h1>
 <p class="total">Lapses ${exactTime(expiresAt, timezone)}</p></div>
@@ -151,7 +151,7 @@ ${renderEnvelope(sender, message)}
 ${renderMessageText(message, true, true)}
 ${
   session.user.role === 'admin'
-    ? html`<div class="actions"><a class="button primary" href="${path}/approve?seen=${encodeURIComponent(seen)}" data-dialog-page>Approve and send…</a>
+    ? html`<div class="actions"><a class="button primary" href="${path}/approve?seen=${encodeURIComponent(contentDigest)}" data-dialog-page>Approve and send…</a>
 <a class="button" href="/settings/wording/${message.stage}-${view.language}">Change the wording</a>
 ${renderActionWithReason(frame, path, { ...REJECT, fields: () => seenField }, isShownInForm ? rejected : undefined)}</div>`
     : html`<p class="hint">Only an Admin can approve or reject this reminder.</p>`
@@ -169,13 +169,13 @@ ${otherMessages.length === 0 ? html`<p class="card hint">None.</p>` : renderMess
 export interface ApproveView extends Pick<ApprovalView, 'approval' | 'session' | 'now'> {
   /** When the reminder is sent, in business hours; undefined if every day is a holiday. */
   readonly sendsAt: Date | undefined
-  /** The digest of the text that the Admin has read. */
-  readonly seen: string
+  /** The digest of the content that the Admin has read. */
+  readonly seenDigest: string
 }
 
 /** Renders the page that asks to confirm an approval, and says when the reminder will be sent. */
 export function renderApprove(frame: Frame, view: ApproveView): Html {
-  const { approval, session, now, sendsAt, seen } = view
+  const { approval, session, now, sendsAt, seenDigest } = view
   const { message, debtorName } = approval
   const { amount_due: amount, currency, recipient } = message
   const path = `/settings/approvals/${message.id}`
@@ -198,6 +198,6 @@ export function renderApprove(frame: Frame, view: ApproveView): Html {
 <p>${isSentNow ? 'This cannot be undone.' : 'Until then you can take the approval back.'}</p>`,
     action: `${path}/approve`,
     button: 'Approve and send',
-    fields: html`<input type="hidden" name="seen" value="${seen}">`,
+    fields: html`<input type="hidden" name="seen" value="${seenDigest}">`,
   })
 }

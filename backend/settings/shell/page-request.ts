@@ -106,7 +106,7 @@ export interface SessionPage extends Page<SessionRequest> {
   /** Whether the password must have been entered recently, so that an abandoned session does not suffice. */
   readonly needsRecentPassword?: true
   /** Whether Admins may use the page before they have set up the second factor that the account requires. */
-  readonly beforeSecondFactor?: true
+  readonly allowedWithoutSecondFactor?: true
 }
 
 /** Without a session, a GET for an HTML page is redirected to the login; every other request is rejected with 401. */
@@ -123,7 +123,7 @@ export function sessionRoute(page: SessionPage, deps: SettingsDeps): ServerRoute
     if (page.adminsOnly !== undefined && session.user.role !== 'admin') {
       throw new Problem('admin_required', page.adminsOnly)
     }
-    if (lacksSecondFactor(session) && !page.beforeSecondFactor) {
+    if (lacksSecondFactor(session) && !page.allowedWithoutSecondFactor) {
       if (page.method === 'GET' && !wantsJson(request)) return { location: '/settings/two-factor' }
       throw new Problem(
         'second_factor_required',

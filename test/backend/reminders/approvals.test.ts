@@ -49,7 +49,7 @@ t.test('an approval shows text, recipient, amount and history of its reminder', 
   matches(t, approval.message.body, containing(invoice.number))
   matches(t, approval.html, /<html/)
   t.ok((await engine.service.events()).includes('message.awaiting_approval'))
-  await decide(engine, approval.message.id, { approve: true, seen: approval.seen })
+  await decide(engine, approval.message.id, { approve: true, seenDigest: approval.contentDigest })
   await engine.planAndSendAt('2026-11-24T09:00:00.000Z')
   const { read } = engine.testAccount.backend.database
   const history = await readHistory(read, engine.testAccount.accountId, approval.message.id)
@@ -138,8 +138,8 @@ t.test('if two people decide at the same time, one decision is rejected', async 
 
 t.test('a decision is rejected if the text has changed since the page was shown', async (t) => {
   const { engine, approval } = await startWithApproval(t)
-  const seen = `${approval.seen}x`
-  await rejectsWith(t, decide(engine, approval.message.id, { approve: true, seen }), {
+  const seenDigest = `${approval.contentDigest}x`
+  await rejectsWith(t, decide(engine, approval.message.id, { approve: true, seenDigest }), {
     code: 'approval_outdated',
     status: 409,
   })

@@ -51,10 +51,14 @@ t.test('a reminder that awaits approval is updated with new payment details', as
   t.equal(after?.message.id, before?.message.id)
   matches(t, after?.message.body, containing('DE89 3704'))
   matches(t, after?.html, containing('DE89 3704'))
-  t.not(after?.seen, before?.seen, 'an approval of the old text does not apply to the new one')
+  t.not(
+    after?.contentDigest,
+    before?.contentDigest,
+    'an approval of the old text does not apply to the new one',
+  )
   t.ok((after?.message.revision ?? 0) > (before?.message.revision ?? 0))
   t.equal(after?.expiresAt, before?.expiresAt)
-  await engine.decide({ approve: true, seen: after?.seen })
+  await engine.decide({ approve: true, seenDigest: after?.contentDigest })
   await engine.planAndSendAt('2026-11-24T08:02:00.000Z')
   const sent = engine.smtp.mails.at(-1)
   matches(t, sent?.mail.text, containing('DE89 3704'))
@@ -93,7 +97,7 @@ t.test('a person approves the edited wording, and exactly the approved text is s
   await engine.planAndSendAt('2026-11-24T08:01:00.000Z')
   const approved = await pendingApproval(engine)
   matches(t, approved?.message.body, containing('First wording'))
-  await engine.decide({ approve: true, seen: approved?.seen })
+  await engine.decide({ approve: true, seenDigest: approved?.contentDigest })
   await setWording(engine, 'Second wording')
   await engine.planAndSendAt('2026-11-24T08:02:00.000Z')
   t.equal((await engine.messageLog()).at(-1), 'firm:sent')
@@ -108,7 +112,7 @@ t.test('an approval of the old wording does not apply to the new one', async (t)
   const oldApproval = await pendingApproval(engine)
   await setWording(engine, 'Another wording')
   await engine.planAndSendAt('2026-11-24T08:01:00.000Z')
-  await rejectsWith(t, engine.decide({ approve: true, seen: oldApproval?.seen }), {
+  await rejectsWith(t, engine.decide({ approve: true, seenDigest: oldApproval?.contentDigest }), {
     code: 'approval_outdated',
   })
   await engine.planAndSendAt('2026-11-24T09:00:00.000Z')
@@ -131,7 +135,7 @@ t.test(
     const after = await pendingApproval(engine)
     t.equal(after?.message.id, before?.message.id)
     matches(t, after?.message.body, containing('Guten Tag'))
-    await rejectsWith(t, engine.decide({ approve: true, seen: before?.seen }), {
+    await rejectsWith(t, engine.decide({ approve: true, seenDigest: before?.contentDigest }), {
       code: 'approval_outdated',
     })
   },
@@ -150,7 +154,7 @@ t.test('a reminder that awaits approval is updated with the name of the account'
   const after = await pendingApproval(engine)
   t.equal(after?.message.id, before?.message.id)
   matches(t, after?.message.body, containing('Renamed Holding'))
-  t.not(after?.seen, before?.seen)
+  t.not(after?.contentDigest, before?.contentDigest)
 })
 
 t.test('a wording of another stage, language or account has no effect', async (t) => {
