@@ -1,4 +1,7 @@
-/** The audit log: one row for each action, written in the transaction of the action if the action has one. */
+/**
+ * The audit log: one row for each action. If one transaction performs the action, it also writes the row. Otherwise, as
+ * for a failed login or an export, the row has a transaction of its own.
+ */
 import { createId } from '../../shared/contract/id.ts'
 import type { AuditRow, Reader, Transaction } from '../database/tables.ts'
 

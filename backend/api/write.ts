@@ -32,10 +32,7 @@ export interface WriteOptions<Body> {
   readonly operationId: string
   readonly body: ObjectSchema<Body>
   readonly idempotencyKey: 'required' | 'optional'
-  /**
-   * In the problem `idempotency_key_reused`, the name of the member with the id of the resource that the first
-   * request with the key created.
-   */
+  /** The name of the member of `idempotency_key_reused` that contains the id of the first request's resource. */
   readonly originalMember: string
   create(tx: Transaction, context: WriteContext, body: Body): Promise<Created>
   /**

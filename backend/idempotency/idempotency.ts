@@ -5,8 +5,8 @@
  * and the key can be used again. Before a write is rejected, the row is checked again: the cause of the rejection may be
  * an earlier write with the same key.
  *
- * The unique row decides every race. The map of calls in progress only avoids useless work: concurrent retries
- * wait for the result of the first call.
+ * The primary key of the table decides every race: only one of several concurrent writes can insert the row. The map of
+ * calls in progress only avoids useless work: concurrent retries wait for the result of the first call.
  */
 import { Problem } from '../../shared/contract/problem.ts'
 import { ConstraintViolation } from '../database/constraint-violation.ts'
@@ -36,17 +36,14 @@ export interface Outcome extends Recorded {
 }
 
 export interface Write {
-  /** Prepares the work, or throws the rejection of the body. Called only if there is nothing to replay. */
+  /** Prepares the work, or throws a `Problem` if the body is invalid. Called only if there is nothing to replay. */
   prepare(): (tx: Transaction) => Promise<Recorded>
   /**
-   * Finds the result of an earlier write with the key in the records that it created, since the key's row may
-   * have expired. Called after a rejection, because that write may be the cause.
+   * Finds what an earlier write with the key created, even if the row of the key has expired. Called after a
+   * rejection, because the earlier write may be its cause.
    */
   recall(read: Reader): Promise<Recorded | undefined>
-  /**
-   * In the problem `idempotency_key_reused`, the name of the member with the id of the resource that the first
-   * request with the key created.
-   */
+  /** The name of the member of `idempotency_key_reused` that contains the id of the first request's resource. */
   readonly originalMember: string
 }
 
@@ -169,8 +166,8 @@ async function record(
 }
 
 /**
- * Concurrent retries at other backends wait for this lock, and not for the records that the first call is changing:
- * a retry that waits for too long is rejected with `idempotency_in_progress`.
+ * Makes concurrent retries at other backends wait for the key rather than for the records that the first call is
+ * changing. A retry that waits too long can thus be rejected with `idempotency_in_progress`, which names the cause.
  */
 async function lockKey(tx: Transaction, { accountId, operation, key }: Attempt): Promise<void> {
   try {

@@ -2,7 +2,7 @@
 import { type SqlBool, sql } from 'kysely'
 import type { Reader } from '../database/database.ts'
 
-/** Limits the size of the calendar page of an account with very many invoices. */
+/** Limits how many invoices Home reads for its list of upcoming reminders. */
 const INVOICES_MAX = 400
 
 export interface UpcomingReminder {

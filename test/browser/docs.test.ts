@@ -199,7 +199,7 @@ t.test('for each typical search query, the first result leads to the right page'
 })
 
 t.test(
-  'a page links to the next one, and shows samples in the chosen language after a return',
+  'a page links to the next one, and still shows samples in the chosen language after Back',
   async (t) => {
     const page = await (await site.newContext()).newPage()
     await page.goto('/docs/pagination')

@@ -48,8 +48,8 @@ export async function planDebtors(
 }
 
 /**
- * Plans new messages about the invoices that the cancelled messages covered, except settled invoices. The
- * caller must have locked the debtor.
+ * Plans new messages about the invoices that the cancelled messages covered, except settled invoices. The caller must
+ * already have locked the debtor. Its row is read again, because the caller may have changed it since.
  */
 export async function replanUnsettledInvoices(
   tx: Transaction,
@@ -105,14 +105,14 @@ export function decidePlan(
 }
 
 /**
- * Whether all reminders of the account are blocked and no planning run has recorded the block yet. If such a block
- * ended before it was recorded, the debtor would not be planned again.
+ * Whether all reminders of the account are blocked, but no planning run has recorded the block yet. The end of an
+ * unrecorded block is not detected, so a debtor that is planned during the block must be planned again in the next run.
  */
 function isBlockUnrecorded(account: ChasingAccount): boolean {
   return blockOf(account) !== null && account.recordedBlock === null
 }
 
-/** Returns a time at which the debtor is due in the next run, which first records the block, but not in this run. */
+/** Returns a time just after `now`: the debtor is planned again in the next run, but not a second time in this run. */
 function afterThisRun(now: Date): Date {
   return new Date(now.getTime() + 1)
 }

@@ -1,4 +1,4 @@
-/** Records on a message and its invoices that the message was sent. The caller must have locked the debtor. */
+/** Updates a message and its invoices after the message was sent. The caller must have locked the debtor. */
 
 import { sql } from 'kysely'
 import type { Transaction } from '../../database/database.ts'

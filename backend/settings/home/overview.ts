@@ -19,7 +19,7 @@ import { type BusyKey, listBusyKeys } from '../../usage/busy-keys.ts'
 import { listEndpoints } from '../../webhooks/endpoints.ts'
 import { readNames } from '../shell/names.ts'
 
-/** How many debtors per currency, payments and messages Home shows at most. */
+/** The largest number of payments, of messages, and of debtors in one currency that Home shows. */
 const SHOWN_MAX = 5
 /** How many currencies Home shows in detail, with the largest debtors. For all others, it lists only the totals. */
 export const DETAILED_CURRENCIES_MAX = 3

@@ -20,7 +20,7 @@ const DAY_MS = 86_400_000
 const PERSON = /Jansen|jan jansen|@jansen/
 
 t.test(
-  'after an erasure, sent, bounced and rejected reminders and replies no longer name the person',
+  'an erased person is no longer named in sent, bounced or rejected reminders, or in replies',
   async (t) => {
     const service = await startMailService(t)
     const { testAccount } = service
