@@ -7,17 +7,10 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { OPERATOR } from '../../backend/accounts/audit.ts'
-import { SCOPES } from '../../backend/accounts/scopes.ts'
-import { type IssuedApiKey, issueApiKey } from '../../backend/api-keys/api-keys.ts'
-import { openDatabase } from '../../backend/database/open.ts'
-import { PRINCIPAL_HEADER, signPrincipal } from '../../shared/contract/principal.ts'
-import { createLogger } from '../../shared/process/log.ts'
+import { PRINCIPAL_HEADER } from '../../shared/contract/principal.ts'
 import { readOptions } from '../fixtures/runner/options.ts'
 import { startPostgres, TEMPLATE } from '../fixtures/servers/postgres.ts'
 import { startRedis } from '../fixtures/servers/redis.ts'
-import { call } from '../fixtures/service/call.ts'
-import { GATEWAY_SECRET } from '../fixtures/service/gateway.ts'
 import { type System, startSystem } from '../fixtures/service/system.ts'
 import { analyzeTables } from './analyze-tables.ts'
 import { startHaproxy } from './haproxy.ts'
@@ -30,13 +23,11 @@ import {
   residentMegabytes,
   SUBJECT_CORE,
 } from './machine.ts'
+import { createMix, type Mix, mixedCall } from './overload/mix.ts'
 import { callAtPace, type Finished, type Lateness, type Request } from './paced.ts'
 import { quantile, rounded, tableOf } from './report.ts'
 import { untilResponding } from './responding.ts'
 
-const KEYS = 1_000
-const DEBTORS = 1_000
-const SEEDERS = 32
 /** The number of concurrent callers with which the maximum rate is measured. */
 const CALLERS = 64
 /** The number of connections during overload. */
@@ -53,8 +44,6 @@ const CALM_SHARE = 0.2
 const NORMAL_TIMES = 2
 const SLICE_MS = 250
 const MEMORY_INTERVAL_MS = 2_000
-/** Longer than a run. */
-const PRINCIPAL_MS = 3_600_000
 
 const COLUMNS = [
   'load',
@@ -87,8 +76,6 @@ const options = readOptions(HELP, {
 const overloadSeconds = Number(options.seconds)
 const rateMultiple = Number(options.times)
 
-let payments = 0
-
 type Caller = 'others' | 'greedy'
 type Call = Finished<Caller>
 
@@ -96,14 +83,6 @@ interface Outcome {
   readonly calls: readonly Call[]
   /** The delay that the load generator adds to the durations. */
   readonly lateness: Lateness
-}
-
-/** The keys and records from which calls choose at random. */
-interface Mix {
-  readonly keys: readonly string[]
-  readonly ids: readonly string[]
-  /** A signed principal of the first key, for calls without a gateway. */
-  readonly principal: string
 }
 
 requirePackages({ haproxy: '/usr/sbin/haproxy' })
@@ -123,7 +102,7 @@ async function measure(engine: string): Promise<void> {
   const own = new Cleanup()
   try {
     const system = await start(own, engine)
-    const mix = await seed(system)
+    const mix = await createMix(system)
     const pids = [system.backend.pid, ...system.gateways.map(({ pid }) => pid)]
     for (const pid of pids) pin(pid, SUBJECT_CORE)
     const runAt =
@@ -260,49 +239,6 @@ async function start(own: Cleanup, engine: string): Promise<System> {
   })
 }
 
-async function seed({ url, env, operator }: System): Promise<Mix> {
-  const accountId = await operator.createAccount()
-  const log = createLogger('benchmark', 'error')
-  const databaseUrl = env['DATABASE_URL'] ?? `sqlite:${env['DATA_DIR']}/receivables.db`
-  const database = await openDatabase({ url: databaseUrl, log, openedBy: 'operator' })
-  const [version = '', secret = ''] = (env['KEY_PEPPER'] ?? '').split(':')
-  const issuedKeys = await database.transaction(async (tx) => {
-    const actionContext = { actor: OPERATOR, now: new Date() }
-    const input = { accountId, scopes: SCOPES, rateLimit: 1_000_000_000 }
-    const issued: IssuedApiKey[] = []
-    for (let n = 0; n < KEYS; n++) {
-      const named = { ...input, name: `Key ${n}` }
-      issued.push(await issueApiKey(tx, named, [{ version, secret }], actionContext))
-    }
-    return issued
-  })
-  await database.close()
-  const keys = issuedKeys.map((issued) => issued.secret)
-  const ids: string[] = []
-  const numbers = Array.from({ length: DEBTORS }, (_, n) => n).values()
-  const create = async (path: string, body: object): Promise<string> => {
-    const response = await call(`${url}/api/v1/${path}`, { key: keys[0] ?? '', body })
-    if (response.status !== 201) throw new Error(`${path}: ${response.status} ${response.text}`)
-    return response.json.id
-  }
-  const seeders = Array.from({ length: SEEDERS }, async () => {
-    for (const n of numbers) {
-      const id = await create('debtors', { name: `Customer ${n}`, currency: 'EUR' })
-      await create('invoices', { debtor_id: id, currency: 'EUR', amount: 12_500 })
-      ids.push(id)
-    }
-  })
-  await Promise.all(seeders)
-  const claims = {
-    keyId: issuedKeys[0]?.row.id ?? '',
-    accountId,
-    keyRevision: 1,
-    accountRevision: 1,
-  }
-  const principal = signPrincipal(claims, Date.now() + PRINCIPAL_MS, [GATEWAY_SECRET])
-  return { keys, ids, principal }
-}
-
 interface Load {
   readonly rate: number
   /** The rate of calls with one additional key; 0 for none. */
@@ -332,19 +268,6 @@ async function record(url: string, mix: Mix, load: Load): Promise<Outcome> {
       }),
   ])
   return { calls, lateness }
-}
-
-function mixedCall({ keys, ids }: Mix): Buffer {
-  const key = keys[Math.floor(Math.random() * keys.length)]
-  const id = ids[Math.floor(Math.random() * ids.length)]
-  const kind = Math.floor(Math.random() * 20)
-  const head = (method: string, path: string) =>
-    `${method} /api/v1/${path} HTTP/1.1\r\nHost: api.test\r\nAuthorization: Bearer ${key}\r\n`
-  if (kind < 14) return Buffer.from(`${head('GET', `debtors/${id}`)}\r\n`)
-  if (kind < 18) return Buffer.from(`${head('GET', 'invoices?limit=50')}\r\n`)
-  const body = JSON.stringify({ debtor_id: id, currency: 'EUR', amount: 1 })
-  const fields = `Idempotency-Key: ${process.pid}-${++payments}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n`
-  return Buffer.from(`${head('POST', 'payments')}${fields}\r\n${body}`)
 }
 
 function isServed({ status }: Call): boolean {
