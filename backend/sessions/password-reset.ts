@@ -27,7 +27,7 @@ const LIFETIME_MS = 30 * 60_000
 const PASSWORD_RESETS = 'password_resets'
 const BATCH_MAX = 50
 
-/** `email` is the address as it was entered: earlier versions stored addresses so. */
+/** `email` is the address as the user entered it, because earlier versions stored addresses in this form. */
 export async function requestPasswordReset(
   tx: Transaction,
   email: string,
