@@ -9,8 +9,10 @@ const INSTANT =
   /^(\d{4}-\d{2}-\d{2})[Tt]([01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/
 const DAY_MS = 86_400_000
 const HOUR_MS = 3_600_000
-const QUARTER_MS = 900_000
 const LAST_DAY = Date.UTC(9999, 11, 31)
+/** Between these instants, the year of the local time has four digits in every time zone. */
+const FIRST_PARSABLE = Date.UTC(1000, 0, 2)
+const LAST_PARSABLE = Date.UTC(9999, 11, 30)
 
 /** Whether the text is an existing date: 2026-02-30 is not. */
 export function isCalendarDate(text: string): boolean {
@@ -59,34 +61,30 @@ export function daysBetween(from: string, to: string): number {
 
 /** The first instant of the date in the time zone, even if the clocks skip midnight. */
 export function startOfDay(date: string, timezone: string): Date {
-  const asUtc = Date.parse(`${date}T00:00:00Z`)
-  // Current UTC offsets are multiples of a quarter hour from -12 to +14 hours, so the first instant lies between
-  // these two.
-  let early = asUtc - 15 * HOUR_MS
-  let late = asUtc + 13 * HOUR_MS
-  while (late - early > QUARTER_MS) {
-    const middle = early + Math.floor((late - early) / 2 / QUARTER_MS) * QUARTER_MS
-    if (todayIn(timezone, new Date(middle)) < date) early = middle
-    else late = middle
-  }
-  return new Date(late)
+  return instantOf(date, 0, timezone)
 }
 
 /**
- * The instant at which the local time is `hour` on the date. If the clocks skip this hour, the result is the instant
- * at which they show an hour later or, in time zones west of UTC, an hour earlier.
+ * The first instant at which clocks in the time zone show `hour` on the date. If the clocks are set forward and skip
+ * this hour, the result is as much later as the clocks are set forward.
  */
 export function instantOf(date: string, hour: number, timezone: string): Date {
-  const localAsUtc = Date.parse(`${date}T00:00:00Z`) + hour * HOUR_MS
-  // The offset depends on the instant, so it is computed a second time at the first result.
-  const estimate = localAsUtc - offsetAt(localAsUtc, timezone)
-  return new Date(localAsUtc - offsetAt(estimate, timezone))
+  const localAsUtc = Date.parse(`${date}T00:00:00Z`) + Math.round(hour * HOUR_MS)
+  // Clocks are less than a day ahead of UTC or behind it, so these offsets apply before and after the result.
+  const byEarlierOffset = localAsUtc - offsetAt(localAsUtc - DAY_MS, timezone)
+  const byLaterOffset = localAsUtc - offsetAt(localAsUtc + DAY_MS, timezone)
+  // Clocks that are set back show an hour at both instants. Clocks that are set forward may show it at neither.
+  const isShownAt = (time: number) => time + offsetAt(time, timezone) === localAsUtc
+  const isOnlyLater = !isShownAt(byEarlierOffset) && isShownAt(byLaterOffset)
+  return new Date(isOnlyLater ? byLaterOffset : byEarlierOffset)
 }
 
 /** How far local time is ahead of UTC, in milliseconds. */
 function offsetAt(time: number, timezone: string): number {
-  const localTime = clockFormat(timezone).format(time)
-  return Date.parse(`${localTime.replace(' ', 'T')}Z`) - Math.floor(time / 1000) * 1000
+  // `Date.parse` accepts only years with four digits.
+  const parsable = Math.min(Math.max(time, FIRST_PARSABLE), LAST_PARSABLE)
+  const localTime = clockFormat(timezone).format(parsable)
+  return Date.parse(`${localTime.replace(' ', 'T')}Z`) - Math.floor(parsable / 1000) * 1000
 }
 
 const DAY = { year: 'numeric', month: '2-digit', day: '2-digit' } as const

@@ -53,6 +53,10 @@ t.test('a day begins at midnight in the time zone, or later if clocks skip midni
   t.equal(begins('2026-12-01', 'Asia/Kathmandu'), '2026-11-30T18:15:00.000Z')
   // Cuba's clocks went from 0:00 to 1:00.
   t.equal(begins('2026-03-08', 'America/Havana'), '2026-03-08T05:00:00.000Z')
+  // Cuba's clocks went from 1:00 to 0:00.
+  t.equal(begins('2026-11-01', 'America/Havana'), '2026-11-01T04:00:00.000Z')
+  // Samoa skipped a day.
+  t.equal(begins('2011-12-30', 'Pacific/Apia'), '2011-12-30T10:00:00.000Z')
 })
 
 t.test('an instant requires an offset and a day that exists', async (t) => {
@@ -81,19 +85,33 @@ t.test('a time zone is an IANA name, not an offset', async (t) => {
   }
 })
 
-t.test(
-  'an hour of a day is converted to its instant; if clocks skip the hour, to the hour after or before',
-  async (t) => {
-    const at = (date: string, hour: number, timezone: string) =>
-      instantOf(date, hour, timezone).toISOString()
-    t.equal(at('2026-11-21', 8, 'Europe/Amsterdam'), '2026-11-21T07:00:00.000Z')
-    t.equal(at('2026-07-01', 8, 'Europe/Amsterdam'), '2026-07-01T06:00:00.000Z')
-    t.equal(at('2026-11-21', 18, 'Pacific/Kiritimati'), '2026-11-21T04:00:00.000Z')
-    t.equal(at('2026-11-21', 8, 'Asia/Kathmandu'), '2026-11-21T02:15:00.000Z')
-    t.equal(at('2026-03-29', 2, 'Europe/Amsterdam'), '2026-03-29T01:00:00.000Z', 'clocks show 3:00')
-    t.equal(at('2026-03-08', 2, 'America/New_York'), '2026-03-08T06:00:00.000Z', 'clocks show 1:00')
-  },
-)
+t.test('an hour of a day is converted to its first instant', async (t) => {
+  const at = (date: string, hour: number, timezone: string) =>
+    instantOf(date, hour, timezone).toISOString()
+  t.equal(at('2026-11-21', 8, 'Europe/Amsterdam'), '2026-11-21T07:00:00.000Z')
+  t.equal(at('2026-07-01', 8, 'Europe/Amsterdam'), '2026-07-01T06:00:00.000Z')
+  t.equal(at('2026-11-21', 18, 'Pacific/Kiritimati'), '2026-11-21T04:00:00.000Z')
+  t.equal(at('2026-11-21', 8 + 20 / 60, 'Asia/Kathmandu'), '2026-11-21T02:35:00.000Z')
+  t.equal(at('2026-11-01', 1, 'America/New_York'), '2026-11-01T05:00:00.000Z', 'shown twice')
+})
+
+// Regression: west of UTC, an hour that the clocks skip was converted to an hour before it.
+t.test('an hour that clocks skip is converted to the hour after it', async (t) => {
+  const at = (date: string, hour: number, timezone: string) =>
+    instantOf(date, hour, timezone).toISOString()
+  t.equal(at('2026-03-29', 2, 'Europe/Amsterdam'), '2026-03-29T01:00:00.000Z', 'clocks show 3:00')
+  t.equal(at('2026-03-08', 2, 'America/New_York'), '2026-03-08T07:00:00.000Z', 'clocks show 3:00')
+  t.equal(at('2026-03-08', 2.5, 'America/New_York'), '2026-03-08T07:30:00.000Z', 'they show 3:30')
+})
+
+// Regression: hours of the last day were invalid east of UTC, where they are in the year 10000 by local time.
+t.test('the first and the last date have instants in every time zone', async (t) => {
+  for (const timezone of ['Pacific/Kiritimati', 'Asia/Tokyo', 'UTC', 'Pacific/Niue']) {
+    const last = instantOf('9999-12-31', 18, timezone)
+    t.equal(last.getTime() - startOfDay('9999-12-31', timezone).getTime(), 18 * 3_600_000)
+    t.ok(instantOf('0001-01-01', 18, timezone).getTime() < Date.parse('0001-01-02T18:00:00Z'))
+  }
+})
 
 // Regression: a page with a hundred dates created a format for each date, which took 7 ms and 3 MB of memory.
 t.test(

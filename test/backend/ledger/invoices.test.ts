@@ -45,6 +45,13 @@ t.test('the account’s payment terms and time zone apply to a debtor that has n
   matches(t, invoice, { issue_date: '2026-11-22', due_date: '2026-12-22' })
 })
 
+// Regression: in a time zone east of UTC, the response was 500, because 18:00 of this day is in the year 10000.
+t.test('an invoice can be due on the last date', async (t) => {
+  const testAccount = await openTestAccount(t, { timezone: 'Asia/Tokyo' })
+  const { chasing } = await testAccount.createInvoice({ due_date: '9999-12-31' })
+  t.equal(chasing.next_action_at, '9999-12-30T23:00:00.000Z')
+})
+
 t.test('the amount is the sum of the lines, each rounded once, and of their taxes', async (t) => {
   const testAccount = await openTestAccount(t)
   const invoice = await testAccount.createInvoice({
