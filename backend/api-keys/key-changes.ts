@@ -4,14 +4,9 @@ import { type ActionContext, recordAudit } from '../accounts/audit.ts'
 import { readScopes } from '../accounts/scopes.ts'
 import type { ApiKeyRow, Transaction } from '../database/tables.ts'
 import { recordEvent } from '../events/events.ts'
+import { enteredValuesProblem } from '../validation/field-errors.ts'
 import { type IssuedApiKey, issueApiKey, lockApiKey, revokeApiKey } from './api-keys.ts'
-import {
-  canonicalAddresses,
-  expiryErrors,
-  nameErrors,
-  normalizeName,
-  throwFieldErrors,
-} from './key-input.ts'
+import { canonicalAddresses, expiryErrors, nameErrors, normalizeName } from './key-input.ts'
 import { keyStatus, nextWarningOrExpiry, readAllowedAddresses } from './key-status.ts'
 import type { Pepper } from './peppers.ts'
 import { renderApiKey } from './representation.ts'
@@ -41,12 +36,13 @@ export async function changeApiKey(
 ): Promise<ApiKeyRow> {
   const key = await lockActiveKey(tx, id, actionContext.now, accountId)
   const name = change.name === undefined ? key.name : normalizeName(change.name)
-  const { expiresAt, errors } = changedExpiry(key, change.expiresAt, actionContext.now)
+  const { expiresAt, ...expiry } = changedExpiry(key, change.expiresAt, actionContext.now)
   const addresses =
     change.allowedAddresses === undefined
       ? { stored: key.allowed_addresses, errors: [] }
       : canonicalAddresses(change.allowedAddresses)
-  throwFieldErrors([...nameErrors(name), ...errors, ...addresses.errors])
+  const errors = [...nameErrors(name), ...expiry.errors, ...addresses.errors]
+  if (errors.length > 0) throw enteredValuesProblem(errors)
   const affectsCalls = expiresAt !== key.expires_at || addresses.stored !== key.allowed_addresses
   if (name === key.name && !affectsCalls) return key
   const changed = await tx

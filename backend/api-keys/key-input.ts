@@ -1,7 +1,8 @@
 /** Validates the input for a key and reports all field errors together. */
 import { ADDRESS_PREFIXES_MAX, parsePrefix } from '../../shared/contract/address-prefixes.ts'
-import { type FieldError, Problem } from '../../shared/contract/problem.ts'
+import type { FieldError } from '../../shared/contract/problem.ts'
 import { parseScopes, type Scope } from '../accounts/scopes.ts'
+import { enteredValuesProblem } from '../validation/field-errors.ts'
 
 const NAME_LENGTH_MAX = 80
 /**
@@ -40,25 +41,19 @@ export function checkKeyInput(input: KeyInput, now: Date): CheckedKeyInput {
     code: 'required',
     detail: 'Choose at least one permission.',
   }
-  throwFieldErrors([
+  const errors = [
     ...nameErrors(name),
     ...(input.scopes.length === 0 ? [noScopes] : []),
     ...expiryErrors(input.expiresAt, now),
     ...addresses.errors,
-  ])
+  ]
+  if (errors.length > 0) throw enteredValuesProblem(errors)
   return {
     name,
     scopes: parseScopes(input.scopes),
     expiresAt: input.expiresAt?.toISOString() ?? null,
     allowedAddresses: addresses.stored,
   }
-}
-
-/** Throws `Problem` `validation_failed` unless the list is empty. */
-export function throwFieldErrors(errors: readonly FieldError[]): void {
-  if (errors.length === 0) return
-  const detail = errors.map((error) => error.detail).join(' ')
-  throw new Problem('validation_failed', detail, { members: { errors } })
 }
 
 export function normalizeName(name: string): string {

@@ -8,6 +8,7 @@ import { checkReason } from '../accounts/reason.ts'
 import type { Transaction } from '../database/database.ts'
 import type { DebtorRow } from '../database/tables.ts'
 import { stopMessagesTo } from '../messages/messages.ts'
+import { enteredValuesProblem } from '../validation/field-errors.ts'
 import { changeDebtor, getLockedDebtor } from './change.ts'
 
 export interface Pause {
@@ -27,8 +28,7 @@ export async function pauseChasing(
   const reason = checkReason(pause.reason)
   if (pause.until !== null && pause.until <= actionContext.now) {
     const detail = 'until must be in the future.'
-    const errors = [{ pointer: '/until', code: 'out_of_range', detail }]
-    throw new Problem('validation_failed', detail, { members: { errors } })
+    throw enteredValuesProblem([{ pointer: '/until', code: 'out_of_range', detail }])
   }
   const debtor = await getLockedDebtor(tx, accountId, id)
   rejectArchived(debtor)

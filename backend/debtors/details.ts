@@ -2,11 +2,12 @@
  * Edits the name and the contact details of a debtor. If the old e-mail address is suppressed, the debtor remains
  * unreachable with a new address until an Admin clears the suppression.
  */
-import { type FieldError, Problem } from '../../shared/contract/problem.ts'
+import type { FieldError } from '../../shared/contract/problem.ts'
 import { type ActionContext, recordAudit } from '../accounts/audit.ts'
 import type { Transaction } from '../database/database.ts'
 import type { DebtorRow } from '../database/tables.ts'
 import { country, email, language, phone } from '../validation/contact.ts'
+import { enteredValuesProblem } from '../validation/field-errors.ts'
 import { text, timezone } from '../validation/fields.ts'
 import { type Check, check, Rejection } from '../validation/rejections.ts'
 import { changeDebtor, type DebtorChange, getLockedDebtor } from './change.ts'
@@ -128,10 +129,7 @@ function checkDetails(debtor: DebtorRow, details: DebtorDetails): DebtorChange {
     const value = details[part]
     if (value !== undefined) address[part] = checkDetail(part, value.trim(), ADDRESS_CHECKS[part])
   }
-  if (errors.length > 0) {
-    const detail = errors.map((error) => error.detail).join(' ')
-    throw new Problem('validation_failed', detail, { members: { errors } })
-  }
+  if (errors.length > 0) throw enteredValuesProblem(errors)
   const { name, ...others } = change
   const isEmpty = Object.values(address).every((part) => part === null)
   return {

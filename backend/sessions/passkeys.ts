@@ -8,6 +8,7 @@ import { Problem } from '../../shared/contract/problem.ts'
 import type { ActionContext } from '../accounts/audit.ts'
 import { ConstraintViolation } from '../database/constraint-violation.ts'
 import type { PasskeyRow, Reader, Transaction } from '../database/tables.ts'
+import { enteredValuesProblem } from '../validation/field-errors.ts'
 import {
   hasSecondFactor,
   lockUser,
@@ -139,6 +140,5 @@ export function checkPasskeyName(given: string): string {
           ? 'The name must not contain line breaks or other control characters.'
           : undefined
   if (detail === undefined) return name
-  const errors = [{ pointer: '/name', code: 'invalid_format', detail }]
-  throw new Problem('validation_failed', detail, { members: { errors } })
+  throw enteredValuesProblem([{ pointer: '/name', code: 'invalid_format', detail }])
 }

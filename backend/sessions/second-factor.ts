@@ -7,6 +7,7 @@ import { Problem } from '../../shared/contract/problem.ts'
 import type { ActionContext } from '../accounts/audit.ts'
 import type { Transaction, UserRow } from '../database/tables.ts'
 import { createTotpSecret, matchTotp, totpUri } from '../users/totp.ts'
+import { enteredValuesProblem } from '../validation/field-errors.ts'
 import {
   APP,
   hasSecondFactor,
@@ -81,8 +82,7 @@ export async function enableApp(
   })
   if (step === undefined) {
     const detail = 'This is not the current code of the app. Check the clock of your phone.'
-    const errors = [{ pointer: '/code', code: 'invalid_format', detail }]
-    throw new Problem('validation_failed', detail, { members: { errors } })
+    throw enteredValuesProblem([{ pointer: '/code', code: 'invalid_format', detail }])
   }
   const enabled = { totp_enabled_at: actionContext.now.toISOString(), totp_last_step: step }
   await updateApp(tx, userId, enabled, actionContext.now)

@@ -1,11 +1,12 @@
 /** Creates, reads and changes the users of Settings. Their e-mail addresses are unique across all accounts. */
 import { domainToASCII } from 'node:url'
 import { createId } from '../../shared/contract/id.ts'
-import { type FieldError, Problem } from '../../shared/contract/problem.ts'
+import { Problem } from '../../shared/contract/problem.ts'
 import { getAccount, lockAccount } from '../accounts/accounts.ts'
 import { type ActionContext, recordAudit } from '../accounts/audit.ts'
 import { ConstraintViolation } from '../database/constraint-violation.ts'
 import type { Reader, Transaction, UserRow } from '../database/tables.ts'
+import { enteredValuesProblem } from '../validation/field-errors.ts'
 import { COMMON_PASSWORDS } from './common-passwords.ts'
 
 export const ROLES = ['admin', 'member'] as const satisfies readonly UserRow['role'][]
@@ -153,8 +154,7 @@ export function checkChosenPassword(password: string, email: string, pointer: st
     lengthError(password) ??
     (isGuessed ? 'This password is easy to guess. Choose another password.' : undefined)
   if (detail === undefined) return
-  const errors: FieldError[] = [{ pointer, code: 'invalid_format', detail }]
-  throw new Problem('validation_failed', detail, { members: { errors } })
+  throw enteredValuesProblem([{ pointer, code: 'invalid_format', detail }])
 }
 
 /** Returns the address as it is stored. Throws `Problem` `validation_failed`. */
@@ -181,8 +181,7 @@ export function normalizeEmail(text: string): string {
 
 /** Pages show `detail` beside the field for the e-mail address, if the form has one. */
 export function invalidEmail(detail: string): Problem {
-  const errors: FieldError[] = [{ pointer: '/email', code: 'invalid_format', detail }]
-  return new Problem('validation_failed', detail, { members: { errors } })
+  return enteredValuesProblem([{ pointer: '/email', code: 'invalid_format', detail }])
 }
 
 function lengthError(password: string): string | undefined {

@@ -1,7 +1,4 @@
-/**
- * Builds the 422 for a body with invalid fields. A violated business rule has its own problem code, e.g.
- * `invoice_not_found`. Callers pass the detail of each error without a full stop, which this module adds.
- */
+/** Builds the 422 for invalid fields. A violated business rule has its own problem code, e.g. `invoice_not_found`. */
 import {
   type FieldError,
   PROBLEM_TYPES,
@@ -17,7 +14,7 @@ const LISTED_MAX = 1000
 /**
  * Returns the 422 with the first `LISTED_MAX` errors of a body. If all errors violate the same business rule, the
  * problem has the code of this rule and the additional `members`, e.g. `amount_due`. Otherwise its code is
- * `validation_failed`.
+ * `validation_failed`. Callers pass the detail of each error without a full stop, which this function adds.
  */
 export function fieldErrorsProblem(
   errors: readonly FieldError[],
@@ -38,6 +35,12 @@ export function fieldErrorsProblem(
     }
   }
   return new Problem('validation_failed', detail, { members: { errors: listed } })
+}
+
+/** Returns the 422 for values that a person has entered. The detail of each error is a whole sentence, which pages show. */
+export function enteredValuesProblem(errors: readonly FieldError[]): Problem {
+  const detail = errors.map((error) => error.detail).join(' ')
+  return new Problem('validation_failed', detail, { members: { errors } })
 }
 
 function isProblemCode(code: string): code is ProblemCode {

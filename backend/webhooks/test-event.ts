@@ -3,13 +3,13 @@
  * attempt, the worker of another backend sends the event instead.
  */
 import { randomUUID } from 'node:crypto'
-import { Problem } from '../../shared/contract/problem.ts'
 import type { Logger } from '../../shared/process/log.ts'
 import { type ActionContext, recordAudit } from '../accounts/audit.ts'
 import type { Database } from '../database/database.ts'
 import type { WebhookEndpointRow } from '../database/tables.ts'
 import { isEventType } from '../events/event-types.ts'
 import { insertEvent, newDelivery } from '../events/events.ts'
+import { enteredValuesProblem } from '../validation/field-errors.ts'
 import { attemptDelivery } from './attempt.ts'
 import { type ClaimedDelivery, LEASE_MS, readClaimed, releaseDelivery } from './deliveries.ts'
 import { recordOutcomes } from './outcomes.ts'
@@ -59,9 +59,7 @@ async function recordTest(
 ): Promise<ClaimedDelivery> {
   if (!isEventType(type)) {
     const detail = `${type} is not an event type.`
-    throw new Problem('validation_failed', detail, {
-      members: { errors: [{ pointer: '/type', code: 'unknown_event_type', detail }] },
-    })
+    throw enteredValuesProblem([{ pointer: '/type', code: 'unknown_event_type', detail }])
   }
   const { id: endpointId, account_id: accountId } = endpoint
   const lease = randomUUID()

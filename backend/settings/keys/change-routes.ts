@@ -1,5 +1,4 @@
 /** The routes that change a key's name, expiry and allowed addresses, and that rotate a key. */
-import { Problem } from '../../../shared/contract/problem.ts'
 import {
   changeApiKey,
   GRACE_PERIODS_MS,
@@ -9,6 +8,7 @@ import {
 import { readAllowedAddresses } from '../../api-keys/key-status.ts'
 import { setFlash } from '../../sessions/sessions.ts'
 import { createToken } from '../../users/tokens.ts'
+import { invalid } from '../shell/faults.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
 import { renderReveal } from '../shell/reveal-page.ts'
 import { type EditView, renderEditKey } from './edit-page.ts'
@@ -154,8 +154,6 @@ function rotateViewOf({ fields, session }: SessionRequest): Omit<RotateView, 'ro
 
 function graceOf(text: string): GracePeriod {
   const grace = Object.keys(GRACE_PERIODS_MS).find((name): name is GracePeriod => name === text)
-  if (grace !== undefined) return grace
   const detail = 'Choose when the old key stops working: now, 1h, 24h or 7d.'
-  const errors = [{ pointer: '/grace', code: 'invalid_enum', detail }]
-  throw new Problem('validation_failed', detail, { members: { errors } })
+  return grace ?? invalid('grace', detail, 'invalid_enum')
 }

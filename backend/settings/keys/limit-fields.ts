@@ -1,5 +1,5 @@
 /** Form fields that limit a key: its expiry and its allowed addresses. */
-import { Problem } from '../../../shared/contract/problem.ts'
+import type { Problem } from '../../../shared/contract/problem.ts'
 import {
   addDays,
   isCalendarDate,
@@ -8,6 +8,7 @@ import {
   todayIn,
 } from '../../calendar/calendar.ts'
 import { type Html, html } from '../../html/html.ts'
+import { invalid } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
 import { describedBy, renderFault } from '../shell/layout.ts'
 
@@ -34,9 +35,7 @@ export function readExpiry(fields: Fields, timezone: string): Date | null | unde
 }
 
 function invalidExpiry(what: string): never {
-  const detail = `The expiry must be ${what}.`
-  const errors = [{ pointer: '/expires_at', code: 'invalid_format', detail }]
-  throw new Problem('validation_failed', detail, { members: { errors } })
+  return invalid('expires_at', `The expiry must be ${what}.`)
 }
 
 /** Returns the last day of use, or an empty text if the key does not expire. */

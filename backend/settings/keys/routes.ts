@@ -2,7 +2,6 @@
  * The routes of API keys: list keys, issue a key and show its secret once, show a key, revoke a key, and change the
  * account-wide permissions.
  */
-import { Problem } from '../../../shared/contract/problem.ts'
 import { setScopeAllowance } from '../../accounts/accounts.ts'
 import { parseScopes, SCOPES } from '../../accounts/scopes.ts'
 import { issueApiKey, listApiKeys, revokeApiKey } from '../../api-keys/api-keys.ts'
@@ -20,6 +19,7 @@ import { readOperations } from '../../usage/key-operations.ts'
 import { readUsage } from '../../usage/usage.ts'
 import { findWindow } from '../../usage/usage-reports.ts'
 import { createToken } from '../../users/tokens.ts'
+import { invalid } from '../shell/faults.ts'
 import { type ListQuery, listOf, pageOf, parseListQuery, wordOf } from '../shell/list-query.ts'
 import type { SessionPage, SessionRequest } from '../shell/page-request.ts'
 import type { Frame, Response } from '../shell/response.ts'
@@ -213,8 +213,7 @@ async function checkName(
   const found = await findOtherKeyNamed(tx, session.account.id, { id, name, now })
   if (found === undefined) return
   const detail = `Another active key is named ${name} (${found.prefix}). Enter another name, or confirm that you want two keys with this name.`
-  const errors = [{ pointer: '/name', code: NAME_IN_USE, detail }]
-  throw new Problem('validation_failed', detail, { members: { errors } })
+  invalid('name', detail, NAME_IN_USE)
 }
 
 async function changeAllowance(
@@ -225,10 +224,7 @@ async function changeAllowance(
   const { session, fields, actionContext } = request
   // A form without any checked box sends no list, which means an empty list. In JSON, a missing list is an error.
   if (fields.isJson && !fields.has('scopes')) {
-    const detail = 'scopes is required. Send an empty list to allow no scope.'
-    throw new Problem('validation_failed', detail, {
-      members: { errors: [{ pointer: '/scopes', code: 'required', detail }] },
-    })
+    invalid('scopes', 'scopes is required. Send an empty list to allow no scope.', 'required')
   }
   const scopes = parseScopes(fields.list('scopes'))
   if (!request.wantsJson && fields.text('confirmed') === '') {

@@ -14,6 +14,7 @@ import {
   setFlash,
 } from '../../sessions/sessions.ts'
 import { checkChosenPassword, getUser, setPasswordHash } from '../../users/users.ts'
+import { invalid } from '../shell/faults.ts'
 import type { OpenPage, PageRequest, SessionPage, SettingsDeps } from '../shell/page-request.ts'
 import type { Response } from '../shell/response.ts'
 import { renderLoginDetails } from './login-details-page.ts'
@@ -144,7 +145,7 @@ export const sessionPages: readonly SessionPage[] = [
       await database.transaction((tx) => countGuess(tx, guesser, now))
       const { password_hash } = await getUser(database.read, account.id, user.id)
       if (!(await passwords.verify(password_hash, fields.text('current_password')))) {
-        throw fault('/current_password', 'This is not your current password.')
+        invalid('current_password', 'This is not your current password.')
       }
       const passwordHash = await passwords.hash(chosen)
       const token = await database.transaction(async (tx) => {
@@ -184,9 +185,4 @@ export function representSession({ user, account, token }: Session) {
     },
     csrf_token: csrfTokenOf(token),
   }
-}
-
-function fault(pointer: string, detail: string): Problem {
-  const errors = [{ pointer, code: 'invalid_format', detail }]
-  return new Problem('validation_failed', detail, { members: { errors } })
 }

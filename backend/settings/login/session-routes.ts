@@ -1,5 +1,5 @@
 /** The routes that list and end the user's sessions, and the page on which the user enters the password again. */
-import { Problem } from '../../../shared/contract/problem.ts'
+import type { Problem } from '../../../shared/contract/problem.ts'
 import { recordAudit } from '../../accounts/audit.ts'
 import { type Html, html } from '../../html/html.ts'
 import { countGuess, uncountGuess } from '../../sessions/login-guesses.ts'
@@ -11,7 +11,7 @@ import {
   setFlash,
 } from '../../sessions/sessions.ts'
 import { getUser } from '../../users/users.ts'
-import { notFound } from '../shell/faults.ts'
+import { invalid, notFound } from '../shell/faults.ts'
 import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
 import type { SessionPage } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
@@ -64,9 +64,7 @@ export const ownSessionPages: readonly SessionPage[] = [
       await database.transaction((tx) => countGuess(tx, guesser, now))
       const { password_hash } = await getUser(database.read, session.account.id, session.user.id)
       if (!(await passwords.verify(password_hash, fields.text('password')))) {
-        const detail = 'This is not your password.'
-        const errors = [{ pointer: '/password', code: 'invalid_format', detail }]
-        throw new Problem('validation_failed', detail, { members: { errors } })
+        invalid('password', 'This is not your password.')
       }
       const token = await database.transaction(async (tx) => {
         await uncountGuess(tx, guesser, now)

@@ -3,22 +3,15 @@
  * invitations.
  */
 import { createId } from '../../../shared/contract/id.ts'
-import { Problem } from '../../../shared/contract/problem.ts'
 import type { InvitationRow, UserRow } from '../../database/tables.ts'
 import { recordNotice } from '../../mail/notices.ts'
 import { readDeliveries } from '../../mail/outbox.ts'
 import { countSessions, endSessionsOf, setFlash } from '../../sessions/sessions.ts'
 import { createInvitation, listInvitations, withdrawInvitation } from '../../users/invitations.ts'
 import { createToken, hashToken } from '../../users/tokens.ts'
-import {
-  changeRole,
-  getUser,
-  invalidEmail,
-  listUsers,
-  ROLES,
-  setUserStatus,
-} from '../../users/users.ts'
+import { changeRole, getUser, listUsers, ROLES, setUserStatus } from '../../users/users.ts'
 import { invitationLink } from '../login/invitation-routes.ts'
+import { invalid } from '../shell/faults.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
 import { renderDeactivation, renderRoleChange } from './confirm-pages.ts'
 import { type People, renderInvited, renderPeople } from './people-page.ts'
@@ -214,15 +207,9 @@ function representInvitation({
 
 function roleOf(name: string): UserRow['role'] {
   const role = ROLES.find((candidate) => candidate === name)
-  if (role !== undefined) return role
-  throw new Problem('validation_failed', 'Choose Admin or Member.', {
-    members: {
-      errors: [{ pointer: '/role', code: 'invalid_enum', detail: 'Choose Admin or Member.' }],
-    },
-  })
+  return role ?? invalid('role', 'Choose Admin or Member.', 'invalid_enum')
 }
 
 function checkEmail(email: string): string {
-  if (email.trim() !== '') return email
-  throw invalidEmail('Enter the e-mail address to invite.')
+  return email.trim() === '' ? invalid('email', 'Enter the e-mail address to invite.') : email
 }

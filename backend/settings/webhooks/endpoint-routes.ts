@@ -2,7 +2,7 @@
  * The routes of webhook endpoints: list, add, show, change, pause, resume and delete an endpoint, rotate its secret,
  * send a test event, and send failed deliveries again.
  */
-import { Problem } from '../../../shared/contract/problem.ts'
+import type { Problem } from '../../../shared/contract/problem.ts'
 import { instantOf, isCalendarDate, parseInstant } from '../../calendar/calendar.ts'
 import type { Reader, WebhookEndpointRow } from '../../database/tables.ts'
 import { setFlash } from '../../sessions/sessions.ts'
@@ -28,6 +28,7 @@ import {
 import type { PrivateTargets } from '../../webhooks/target-url.ts'
 import { sendTestEvent } from '../../webhooks/test-event.ts'
 import type { WebhookServices } from '../../webhooks/webhooks.ts'
+import { invalid } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
 import type { RenderPage } from '../shell/response.ts'
@@ -325,11 +326,10 @@ function parseSince(text: string, timezone: string): Date {
     date !== undefined && isCalendarDate(date)
       ? instantOf(date, Number(hours) + Number(minutes) / 60, timezone)
       : parseInstant(text)
-  if (since !== undefined) return since
-  const detail = 'since must be a time with a UTC offset, such as 2026-11-21T10:15:00Z.'
-  throw new Problem('validation_failed', detail, {
-    members: { errors: [{ pointer: '/since', code: 'invalid_format', detail }] },
-  })
+  return (
+    since ??
+    invalid('since', 'since must be a time with a UTC offset, such as 2026-11-21T10:15:00Z.')
+  )
 }
 
 async function readRecord(
