@@ -93,20 +93,25 @@ function exitWithError(reason: string): never {
  */
 async function choosePorts() {
   const ports = { ...PORTS }
+  const taken: { readonly name: string; readonly port: number }[] = []
   for (const name of Object.keys(PORTS) as (keyof typeof PORTS)[]) {
     const wanted = process.env[name] || PORTS[name]
-    const number = /^\d+$/.test(wanted) ? Number(wanted) : Number.NaN
-    if (!(number <= 65_535))
-      exitWithError(`${name} must be a port from 0 to 65535, not "${wanted}".`)
-    const free = await findFreePort(number)
-    if (free === undefined) {
-      exitWithError(
-        `Port ${wanted} is in use. Stop the process that uses it, or run: ${name}=0 npm start`,
-      )
-    }
+    const port = /^\d+$/.test(wanted) ? Number(wanted) : Number.NaN
+    if (!(port <= 65_535)) exitWithError(`${name} must be a port from 0 to 65535, not "${wanted}".`)
+    const free = await findFreePort(port)
+    if (free === undefined) taken.push({ name, port })
     ports[name] = name === 'GATEWAY_PORT' ? String(free) : wanted
   }
+  if (taken.length > 0) exitWithError(describeTaken(taken))
   return ports
+}
+
+function describeTaken(taken: readonly { readonly name: string; readonly port: number }[]): string {
+  const numbers = taken.map(({ port }) => port).join(', ')
+  const command = `${taken.map(({ name }) => `${name}=0`).join(' ')} npm start`
+  return taken.length === 1
+    ? `Port ${numbers} is in use. Stop the process that uses it, or run: ${command}`
+    : `The ports ${numbers} are in use. Stop the processes that use them, or run: ${command}`
 }
 
 /** Resolves with the port if it is free, or with any free port for 0. Undefined if the port is in use. */

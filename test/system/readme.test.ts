@@ -5,6 +5,7 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readFileSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
@@ -172,16 +173,29 @@ for (const command of commands) {
   })
 }
 
-t.test('npm start names the port that another process uses', async (t) => {
+t.test('npm start names the ports that other processes use', async (t) => {
   const { port } = new URL(url)
-  const started = run('npm', ['-s', 'start'], { env: { ...env, GATEWAY_PORT: port } })
-  const { code, stderr } = await started.catch((error) => error)
-  t.strictSame(
-    { code, stderr },
-    {
-      code: 2,
-      stderr: `Port ${port} is in use. Stop the process that uses it, or run: GATEWAY_PORT=0 npm start\n`,
-    },
+  const failsToStart = async (ports: Readonly<Record<string, string>>, stderr: string) => {
+    const free = {
+      BACKEND_PORT: '0',
+      GATEWAY_OPERATIONS_PORT: '0',
+      BACKEND_OPERATIONS_PORT: '0',
+    }
+    const started = run('npm', ['-s', 'start'], { env: { ...env, ...free, ...ports } })
+    const { code, stderr: printed } = await started.catch((error) => error)
+    t.strictSame({ code, stderr: printed }, { code: 2, stderr })
+  }
+  await failsToStart(
+    { GATEWAY_PORT: port },
+    `Port ${port} is in use. Stop the process that uses it, or run: GATEWAY_PORT=0 npm start\n`,
+  )
+  const other = createServer().listen(0, '127.0.0.1')
+  t.teardown(() => void other.close())
+  await once(other, 'listening')
+  const { port: otherPort } = other.address() as AddressInfo
+  await failsToStart(
+    { GATEWAY_PORT: port, BACKEND_PORT: String(otherPort) },
+    `The ports ${port}, ${otherPort} are in use. Stop the processes that use them, or run: GATEWAY_PORT=0 BACKEND_PORT=0 npm start\n`,
   )
 })
 
