@@ -113,6 +113,9 @@ class ResponseStreams {
       },
     })
     stream.once('close', () => this.#open--)
+    // The response may break off before anything reads the stream. Without a listener, the error would end the process.
+    // A later reader of the stream gets the error nevertheless.
+    stream.on('error', () => {})
     for (const part of buffered) stream.push(part)
     return stream
   }

@@ -81,6 +81,22 @@ t.test('a call to a backend that stalls ends in time, even if its client is slow
   await t.rejects(stalled.resume().toArray())
 })
 
+// Before the fix, such an error ended the gateway.
+t.test('a response may break off before it is read', async (t) => {
+  const { backend, forward } = await start(t)
+  let connection: Socket | undefined
+  backend.setBehavior((socket) => {
+    connection = socket
+    socket.write(large(MIB / 2, MIB))
+  })
+  const stream = streamOf(await forward())
+  // `once` of node:events would handle the error.
+  const closed = new Promise((resolve) => stream.on('close', resolve))
+  connection?.resetAndDestroy()
+  await closed
+  await t.rejects(stream.toArray())
+})
+
 t.test(
   'if a response cannot be streamed, a read gets 503, and a write, which may have taken effect, gets 504',
   async (t) => {
