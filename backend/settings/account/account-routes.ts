@@ -3,7 +3,6 @@ import { type AccountProfile, PROFILE_FIELDS } from '../../accounts/account-prof
 import { getAccount, isReadOnly } from '../../accounts/accounts.ts'
 import type { AccountRow } from '../../database/tables.ts'
 import { changeProfile } from '../../reminders/reminder-content.ts'
-import { setFlash } from '../../sessions/sessions.ts'
 import type { Fields } from '../shell/fields.ts'
 import { withFieldLabels } from '../shell/form-faults.ts'
 import type { SessionPage } from '../shell/page-request.ts'
@@ -28,11 +27,10 @@ export const accountPages: readonly SessionPage[] = [
     path: PATH,
     adminsOnly: 'Only an Admin can change the account.',
     expected: { texts: ['name', 'timezone', 'default_currency'], numbers: ['payment_terms_days'] },
-    async handle({ session, fields, actionContext, wantsJson }, { database }) {
-      const account = await database.transaction(async (tx) => {
-        if (!wantsJson) await setFlash(tx, session.token, 'account_changed')
-        return changeProfile(tx, session.account.id, inputOf(fields), actionContext)
-      })
+    async handle({ session, fields, actionContext, performAction }) {
+      const account = await performAction('account_changed', (tx) =>
+        changeProfile(tx, session.account.id, inputOf(fields), actionContext),
+      )
       return { json: represent(account), location: PATH }
     },
     async rerender({ session, fields }, problem) {

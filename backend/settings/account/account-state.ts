@@ -2,7 +2,7 @@
 import { isReadOnly, setStatus } from '../../accounts/accounts.ts'
 import type { AccountStatus } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
-import { type Session, setFlash } from '../../sessions/sessions.ts'
+import type { Session } from '../../sessions/sessions.ts'
 import { csrfField, renderPage } from '../shell/layout.ts'
 import type { SessionPage } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
@@ -22,11 +22,10 @@ export const accountStatePages: readonly SessionPage[] = [
     method: 'POST',
     path: `${PATH}/resume`,
     adminsOnly: 'Only an Admin can resume the account.',
-    async handle({ session, actionContext, wantsJson }, { database }) {
-      const account = await database.transaction(async (tx) => {
-        if (!wantsJson) await setFlash(tx, session.token, 'account_resumed')
-        return setStatus(tx, session.account.id, 'trial', actionContext)
-      })
+    async handle({ session, actionContext, performAction }) {
+      const account = await performAction('account_resumed', (tx) =>
+        setStatus(tx, session.account.id, 'trial', actionContext),
+      )
       return { json: represent(account.status), location: PATH }
     },
   },

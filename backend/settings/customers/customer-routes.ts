@@ -10,7 +10,7 @@ import { ADDRESS_PARTS, addressOf, DETAILS, type DebtorDetails } from '../../deb
 import { renderDebtor } from '../../debtors/representation.ts'
 import { resumeInvoicesOf } from '../../invoices/actions.ts'
 import { changeDebtorDetails } from '../../reminders/reminder-content.ts'
-import { type Session, setFlash, type Undo } from '../../sessions/sessions.ts'
+import type { Session, Undo } from '../../sessions/sessions.ts'
 import { invalid, notFound } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
 import { withFieldLabels } from '../shell/form-faults.ts'
@@ -107,10 +107,9 @@ function editPage(method: 'POST' | 'PUT'): SessionPage {
     expected: { texts: FIELDS },
     async handle(request, { database }) {
       const { session, id, fields, actionContext } = request
-      await database.transaction(async (tx) => {
-        if (!request.wantsJson) await setFlash(tx, session.token, 'customer_changed')
-        return changeDebtorDetails(tx, session.account.id, id, detailsOf(fields), actionContext)
-      })
+      await request.performAction('customer_changed', (tx) =>
+        changeDebtorDetails(tx, session.account.id, id, detailsOf(fields), actionContext),
+      )
       return responseAfterChange(request, database.read)
     },
     async rerender({ session, id, fields }, problem, { database }) {
@@ -156,13 +155,15 @@ function actionPage(
     adminsOnly: ADMINS_ONLY,
     expected: { texts },
     async handle(request, { database }) {
-      const { session, id, wantsJson } = request
-      await database.transaction(async (tx) => {
+      const { session, id } = request
+      const flashOf = (undo: UndoAction | undefined) => {
+        const path = `${PATH}/${id}/${undo?.name}`
+        return { name: flash, undo: undo && { path, fields: undo.fields ?? [] } }
+      }
+      await request.performAction(flashOf, async (tx) => {
         const undo = undoOf(await getDebtor(tx, session, id))
         await perform(tx, request)
-        if (wantsJson) return
-        const path = `${PATH}/${id}/${undo?.name}`
-        await setFlash(tx, session.token, flash, undo && { path, fields: undo.fields ?? [] })
+        return undo
       })
       return responseAfterChange(request, database.read)
     },

@@ -7,7 +7,6 @@ import { editInvoice, type InvoiceEdit } from '../../invoices/edit-invoice.ts'
 import { invoiceEditBody } from '../../invoices/invoice-body.ts'
 import { findInvoice } from '../../invoices/invoices.ts'
 import { renderInvoice } from '../../invoices/representation.ts'
-import { setFlash } from '../../sessions/sessions.ts'
 import { validateBody } from '../../validation/body.ts'
 import { rejectIfReadOnly } from '../money/money-action.ts'
 import { notFound } from '../shell/faults.ts'
@@ -50,14 +49,13 @@ function editPage(method: 'POST' | 'PUT'): SessionPage {
     path: PATH,
     adminsOnly: ADMINS_ONLY,
     expected: { texts: FIELDS },
-    async handle({ session, id, actionContext, fields, now, wantsJson }, { database }) {
+    async handle({ session, id, actionContext, fields, now, performAction }) {
       rejectIfReadOnly(session)
       const { id: accountId, timezone } = session.account
       const edit = parseEdit(fields)
-      const row = await database.transaction(async (tx) => {
-        if (!wantsJson) await setFlash(tx, session.token, 'invoice_edited')
-        return editInvoice(tx, accountId, id, edit, actionContext)
-      })
+      const row = await performAction('invoice_edited', (tx) =>
+        editInvoice(tx, accountId, id, edit, actionContext),
+      )
       const json = renderInvoice(row, todayIn(timezone, now))
       return { json, location: `/settings/invoices/${id}` }
     },

@@ -15,7 +15,6 @@ import { findInvoice } from '../../invoices/invoices.ts'
 import { renderInvoice } from '../../invoices/representation.ts'
 import { listMessages } from '../../messages/messages.ts'
 import { listPayments } from '../../payments/payment-list.ts'
-import { setFlash } from '../../sessions/sessions.ts'
 import { notFound } from '../shell/faults.ts'
 import { blockReasonOf } from '../shell/ledger-words.ts'
 import { newestRows } from '../shell/list-query.ts'
@@ -98,17 +97,16 @@ function actionPage(
     path: `${PATH}/{id}/${name}`,
     adminsOnly: ADMINS_ONLY,
     expected: { texts },
-    async handle({ session, id, actionContext, fields, now, wantsJson }, { database }) {
+    async handle({ session, id, actionContext, fields, now, performAction }) {
       const { id: accountId, timezone } = session.account
-      const row = await database.transaction(async (tx) => {
-        const changed = await perform(tx, accountId, id, actionContext, fields.text('reason'))
-        const undo = undoneBy && {
-          path: `${PATH}/${id}/${undoneBy}`,
-          fields: [['reason', 'Undone']] as const,
-        }
-        if (!wantsJson) await setFlash(tx, session.token, flashOf(changed), undo)
-        return changed
-      })
+      const undo = undoneBy && {
+        path: `${PATH}/${id}/${undoneBy}`,
+        fields: [['reason', 'Undone']] as const,
+      }
+      const row = await performAction(
+        (changed: InvoiceRow) => ({ name: flashOf(changed), undo }),
+        (tx) => perform(tx, accountId, id, actionContext, fields.text('reason')),
+      )
       return { json: renderInvoice(row, todayIn(timezone, now)), location: `${PATH}/${id}` }
     },
     async rerender(request, problem, { database }) {

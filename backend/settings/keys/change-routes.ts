@@ -6,7 +6,6 @@ import {
   rotateApiKey,
 } from '../../api-keys/key-changes.ts'
 import { readAllowedAddresses } from '../../api-keys/key-status.ts'
-import { setFlash } from '../../sessions/sessions.ts'
 import { createToken } from '../../users/tokens.ts'
 import { invalid } from '../shell/faults.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
@@ -79,11 +78,10 @@ export const keyChangePages: readonly SessionPage[] = [
         expiresAt: readExpiry(fields, account.timezone) ?? null,
         grace: graceOf(fields.text('grace')),
       }
-      const { row, secret, replaced } = await database.transaction(async (tx) => {
+      const flash = rotation.grace === 'now' ? 'key_replaced' : 'key_rotated'
+      const { row, secret, replaced } = await request.performAction(flash, async (tx) => {
         const rotated = await rotateApiKey(tx, id, rotation, peppers, actionContext, account.id)
         await recordSubmission(tx, request, rotated.row)
-        const flash = rotation.grace === 'now' ? 'key_replaced' : 'key_rotated'
-        if (!request.wantsJson) await setFlash(tx, session.token, flash)
         return rotated
       })
       const represent = (key: typeof row) =>
@@ -105,8 +103,10 @@ export const keyChangePages: readonly SessionPage[] = [
   },
 ]
 
-async function changeKey(request: SessionRequest, { database }: SettingsDeps) {
-  const { session, fields, id, actionContext, wantsJson } = request
+async function changeKey(
+  { session, fields, id, actionContext, performAction }: SessionRequest,
+  { database }: SettingsDeps,
+) {
   const { account } = session
   const current = await getKey(database.read, session, id)
   const shownDay = lastDayOf(current.expires_at, account.timezone)
@@ -119,11 +119,9 @@ async function changeKey(request: SessionRequest, { database }: SettingsDeps) {
     ...(expiresAt === undefined ? {} : { expiresAt }),
     ...(allowedAddresses === undefined ? {} : { allowedAddresses }),
   }
-  const row = await database.transaction(async (tx) => {
-    const changed = await changeApiKey(tx, id, change, actionContext, account.id)
-    if (!wantsJson) await setFlash(tx, session.token, 'key_changed')
-    return changed
-  })
+  const row = await performAction('key_changed', (tx) =>
+    changeApiKey(tx, id, change, actionContext, account.id),
+  )
   return {
     json: representKey(row, account.scopeAllowance, actionContext.now),
     location: `/settings/api-keys/${id}`,

@@ -13,7 +13,6 @@ import {
   listKeyPage,
 } from '../../api-keys/key-list.ts'
 import type { ApiKeyRow, Reader, Transaction } from '../../database/tables.ts'
-import { setFlash } from '../../sessions/sessions.ts'
 import { readTopErrors } from '../../usage/key-errors.ts'
 import { readOperations } from '../../usage/key-operations.ts'
 import { readUsage } from '../../usage/usage.ts'
@@ -21,7 +20,7 @@ import { findWindow } from '../../usage/usage-reports.ts'
 import { createToken } from '../../users/tokens.ts'
 import { invalid } from '../shell/faults.ts'
 import { type ListQuery, listOf, pageOf, parseListQuery, wordOf } from '../shell/list-query.ts'
-import type { SessionPage, SessionRequest } from '../shell/page-request.ts'
+import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
 import type { Frame, Response } from '../shell/response.ts'
 import { renderReveal } from '../shell/reveal-page.ts'
 import { READ_SCOPES } from '../shell/words.ts'
@@ -98,7 +97,7 @@ export const keyPages: readonly SessionPage[] = [
       texts: ['name', 'submission', 'same_name', ...LIMIT_FIELDS.texts],
       lists: ['scopes', ...LIMIT_FIELDS.lists],
     },
-    async handle(request, { database, peppers, baseUrl }) {
+    async handle(request, { peppers, baseUrl }) {
       const { session, fields, actionContext } = request
       const { account } = session
       const input = {
@@ -108,13 +107,10 @@ export const keyPages: readonly SessionPage[] = [
         expiresAt: readExpiry(fields, account.timezone) ?? null,
         allowedAddresses: readAddresses(fields) ?? [],
       }
-      const { row, secret } = await database.transaction(async (tx) => {
+      const { row, secret } = await request.performAction('key_issued', async (tx) => {
         const issued = await issueApiKey(tx, input, peppers, actionContext)
         await recordSubmission(tx, request, issued.row)
-        if (!request.wantsJson) {
-          await checkName(tx, request, issued.row)
-          await setFlash(tx, session.token, 'key_issued')
-        }
+        if (!request.wantsJson) await checkName(tx, request, issued.row)
         return issued
       })
       return {
@@ -187,11 +183,10 @@ export const keyPages: readonly SessionPage[] = [
     method: 'POST',
     path: '/settings/api-keys/{id}/revoke',
     adminsOnly: ADMINS_ONLY,
-    async handle({ session, id, actionContext, wantsJson }, { database }) {
-      const row = await database.transaction(async (tx) => {
-        if (!wantsJson) await setFlash(tx, session.token, 'key_revoked')
-        return revokeApiKey(tx, id, actionContext, session.account.id)
-      })
+    async handle({ session, id, actionContext, performAction }) {
+      const row = await performAction('key_revoked', (tx) =>
+        revokeApiKey(tx, id, actionContext, session.account.id),
+      )
       return {
         json: representKey(row, session.account.scopeAllowance, actionContext.now),
         location: '/settings/api-keys?show=revoked',
@@ -218,7 +213,7 @@ async function checkName(
 
 async function changeAllowance(
   request: SessionRequest,
-  { database, flushLastUsed }: Parameters<SessionPage['handle']>[1],
+  { database, flushLastUsed }: SettingsDeps,
 ): Promise<Response> {
   await flushLastUsed()
   const { session, fields, actionContext } = request
@@ -239,10 +234,9 @@ async function changeAllowance(
   }
   // Allowing all current scopes is stored as no restriction, so that future scopes are allowed too.
   const allowance = scopes.length === SCOPES.length ? null : scopes
-  const account = await database.transaction(async (tx) => {
-    if (!request.wantsJson) await setFlash(tx, session.token, 'scopes_changed')
-    return setScopeAllowance(tx, session.account.id, allowance, actionContext)
-  })
+  const account = await request.performAction('scopes_changed', (tx) =>
+    setScopeAllowance(tx, session.account.id, allowance, actionContext),
+  )
   return {
     json: { scopes: allowedScopes(account.scope_allowance) },
     location: '/settings/api-keys',

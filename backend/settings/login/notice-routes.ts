@@ -6,7 +6,6 @@ import {
   SECURITY_NOTICES,
   setEnabledNotices,
 } from '../../mail/notice-choices.ts'
-import { setFlash } from '../../sessions/sessions.ts'
 import { invalid } from '../shell/faults.ts'
 import type { SessionPage } from '../shell/page-request.ts'
 import { NOTICES_PATH, renderNotices } from './notice-page.ts'
@@ -28,13 +27,12 @@ export const noticePages: readonly SessionPage[] = [
     path: NOTICES_PATH,
     adminsOnly: 'Notices about the account are mailed to its Admins.',
     expected: { lists: ['kinds'] },
-    async handle({ session, fields, actionContext, wantsJson }, { database }) {
+    async handle({ session, fields, actionContext, performAction }, { database }) {
       const chosen = fields.list('kinds').map(kindOf)
       const user = { id: session.user.id, account_id: session.account.id }
-      await database.transaction(async (tx) => {
-        await setEnabledNotices(tx, user, chosen, actionContext)
-        if (!wantsJson) await setFlash(tx, session.token, 'notices_changed')
-      })
+      await performAction('notices_changed', (tx) =>
+        setEnabledNotices(tx, user, chosen, actionContext),
+      )
       return {
         json: represent(await readEnabledNotices(database.read, user.id)),
         location: NOTICES_PATH,

@@ -123,11 +123,10 @@ export const passkeyPages: readonly SessionPage[] = [
     method: 'POST',
     path: `${PATH}/{id}/rename`,
     expected: { texts: ['name'] },
-    async handle({ session, id, fields, actionContext, wantsJson }, { database }) {
-      const passkey = await database.transaction(async (tx) => {
-        if (!wantsJson) await setFlash(tx, session.token, 'passkey_renamed')
-        return renamePasskey(tx, session.user.id, id, fields.text('name'), actionContext)
-      })
+    async handle({ session, id, fields, actionContext, performAction }) {
+      const passkey = await performAction('passkey_renamed', (tx) =>
+        renamePasskey(tx, session.user.id, id, fields.text('name'), actionContext),
+      )
       return { json: representPasskey(passkey), location: SECOND_FACTOR_PATH }
     },
     async rerender({ session, id, fields }, problem, { database }) {
@@ -149,11 +148,10 @@ export const passkeyPages: readonly SessionPage[] = [
     method: 'POST',
     path: `${PATH}/{id}/remove`,
     needsRecentPassword: true,
-    async handle({ session, id, actionContext, wantsJson }, { database }) {
-      await database.transaction(async (tx) => {
-        await removePasskey(tx, session.user.id, id, actionContext)
-        if (!wantsJson) await setFlash(tx, session.token, 'passkey_removed')
-      })
+    async handle({ session, id, actionContext, performAction }) {
+      await performAction('passkey_removed', (tx) =>
+        removePasskey(tx, session.user.id, id, actionContext),
+      )
       return { location: SECOND_FACTOR_PATH }
     },
   },

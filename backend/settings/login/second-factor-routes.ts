@@ -8,7 +8,7 @@ import {
   readAppSetup,
   replaceRecoveryCodes,
 } from '../../sessions/second-factor.ts'
-import { endSessionsOf, setFlash } from '../../sessions/sessions.ts'
+import { endSessionsOf } from '../../sessions/sessions.ts'
 import { getUser } from '../../users/users.ts'
 import { invalid } from '../shell/faults.ts'
 import type { SessionPage } from '../shell/page-request.ts'
@@ -93,11 +93,10 @@ export const secondFactorPages: readonly SessionPage[] = [
     method: 'POST',
     path: `${PATH}/disable`,
     needsRecentPassword: true,
-    async handle({ session, actionContext, wantsJson }, { database }) {
-      await database.transaction(async (tx) => {
-        await disableApp(tx, session.user.id, actionContext)
-        if (!wantsJson) await setFlash(tx, session.token, 'second_factor_disabled')
-      })
+    async handle({ session, actionContext, performAction }) {
+      await performAction('second_factor_disabled', (tx) =>
+        disableApp(tx, session.user.id, actionContext),
+      )
       return { location: PATH }
     },
   },
@@ -107,7 +106,7 @@ export const secondFactorPages: readonly SessionPage[] = [
     adminsOnly: 'Only an Admin can require two-factor authentication.',
     needsRecentPassword: true,
     expected: { texts: ['required'] },
-    async handle({ session, fields, actionContext, wantsJson }, { database }) {
+    async handle({ session, fields, actionContext, performAction }) {
       const isRequired = fields.text('required') === 'yes'
       if (isRequired && !session.user.hasSecondFactor) {
         invalid(
@@ -115,10 +114,9 @@ export const secondFactorPages: readonly SessionPage[] = [
           'Set up two-factor authentication for yourself first. Otherwise you would be locked out.',
         )
       }
-      await database.transaction(async (tx) => {
-        await setSecondFactorPolicy(tx, session.account.id, isRequired, actionContext)
-        if (!wantsJson) await setFlash(tx, session.token, 'second_factor_policy')
-      })
+      await performAction('second_factor_policy', (tx) =>
+        setSecondFactorPolicy(tx, session.account.id, isRequired, actionContext),
+      )
       return { location: PATH }
     },
   },

@@ -8,7 +8,6 @@ import {
   endListedSession,
   type ListedSession,
   listSessions,
-  setFlash,
 } from '../../sessions/sessions.ts'
 import { getUser } from '../../users/users.ts'
 import { invalid, notFound } from '../shell/faults.ts'
@@ -33,10 +32,9 @@ export const ownSessionPages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: '/settings/sessions/{id}/end',
-    async handle({ session, id, actionContext, wantsJson }, { database }) {
-      await database.transaction(async (tx) => {
+    async handle({ session, id, actionContext, performAction }) {
+      await performAction('session_ended', async (tx) => {
         if (!(await endListedSession(tx, session, id))) notFound('session', id)
-        if (!wantsJson) await setFlash(tx, session.token, 'session_ended')
         await recordAudit(tx, actionContext, {
           accountId: session.account.id,
           action: 'user.session_ended',

@@ -6,7 +6,7 @@ import { createId } from '../../../shared/contract/id.ts'
 import type { InvitationRow, UserRow } from '../../database/tables.ts'
 import { recordNotice } from '../../mail/notices.ts'
 import { readDeliveries } from '../../mail/outbox.ts'
-import { countSessions, endSessionsOf, setFlash } from '../../sessions/sessions.ts'
+import { countSessions, endSessionsOf } from '../../sessions/sessions.ts'
 import { createInvitation, listInvitations, withdrawInvitation } from '../../users/invitations.ts'
 import { createToken, hashToken } from '../../users/tokens.ts'
 import { changeRole, getUser, listUsers, ROLES, setUserStatus } from '../../users/users.ts'
@@ -100,8 +100,8 @@ export const peoplePages: readonly SessionPage[] = [
     adminsOnly: ADMINS_ONLY,
     needsRecentPassword: true,
     expected: { texts: ['role'] },
-    handle: (request, deps) =>
-      changeUser(request, deps, 'role_changed', (tx, target) =>
+    handle: (request) =>
+      changeUser(request, 'role_changed', (tx, target) =>
         changeRole(tx, target, roleOf(request.fields.text('role')), request.actionContext),
       ),
   },
@@ -109,10 +109,9 @@ export const peoplePages: readonly SessionPage[] = [
     method: 'POST',
     path: `${PATH}/{id}/deactivate`,
     adminsOnly: ADMINS_ONLY,
-    handle: (request, deps) =>
+    handle: (request) =>
       changeUser(
         request,
-        deps,
         'user_deactivated',
         async (tx, target) => {
           const user = await setUserStatus(tx, target, 'deactivated', request.actionContext)
@@ -126,10 +125,9 @@ export const peoplePages: readonly SessionPage[] = [
     method: 'POST',
     path: `${PATH}/{id}/reactivate`,
     adminsOnly: ADMINS_ONLY,
-    handle: (request, deps) =>
+    handle: (request) =>
       changeUser(
         request,
-        deps,
         'user_reactivated',
         (tx, target) => setUserStatus(tx, target, 'active', request.actionContext),
         'deactivate',
@@ -139,11 +137,10 @@ export const peoplePages: readonly SessionPage[] = [
     method: 'POST',
     path: '/settings/invitations/{id}/withdraw',
     adminsOnly: ADMINS_ONLY,
-    async handle({ session, id, actionContext, wantsJson }, { database }) {
-      await database.transaction(async (tx) => {
-        if (!wantsJson) await setFlash(tx, session.token, 'invitation_withdrawn')
-        await withdrawInvitation(tx, { accountId: session.account.id, id }, actionContext)
-      })
+    async handle({ session, id, actionContext, performAction }) {
+      await performAction('invitation_withdrawn', (tx) =>
+        withdrawInvitation(tx, { accountId: session.account.id, id }, actionContext),
+      )
       return { location: PATH }
     },
   },
@@ -159,18 +156,16 @@ type Tx = Parameters<typeof changeRole>[0]
 type Target = Parameters<typeof changeRole>[1]
 
 async function changeUser(
-  { session, id, wantsJson }: SessionRequest,
-  { database }: SettingsDeps,
+  { session, id, performAction }: SessionRequest,
   flash: string,
   change: (tx: Tx, target: Target) => Promise<UserRow>,
   undoneBy?: 'deactivate' | 'reactivate',
 ) {
-  const user = await database.transaction(async (tx) => {
-    const changed = await change(tx, { accountId: session.account.id, id })
-    const undo = undoneBy && { path: `${PATH}/${id}/${undoneBy}`, fields: [] }
-    if (!wantsJson) await setFlash(tx, session.token, flash, undo)
-    return changed
-  })
+  const undo = undoneBy && { path: `${PATH}/${id}/${undoneBy}`, fields: [] }
+  const user = await performAction(
+    () => ({ name: flash, undo }),
+    (tx) => change(tx, { accountId: session.account.id, id }),
+  )
   // A user who has given up the Admin role may no longer see this page.
   return { json: representUser(user), location: id === session.user.id ? '/settings' : PATH }
 }

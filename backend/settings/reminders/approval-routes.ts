@@ -104,10 +104,9 @@ export const approvalPages: readonly SessionPage[] = [
     adminsOnly: ADMINS_ONLY,
     async handle(request, deps) {
       const { session, id, actionContext } = request
-      await deps.database.transaction(async (tx) => {
-        if (!request.wantsJson) await setFlash(tx, session.token, 'decision_taken_back')
-        await takeBackDecision(tx, session.account.id, id, actionContext)
-      })
+      await request.performAction('decision_taken_back', (tx) =>
+        takeBackDecision(tx, session.account.id, id, actionContext),
+      )
       return { json: await decidedJson(request, deps), location: PATH }
     },
   },

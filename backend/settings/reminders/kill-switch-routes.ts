@@ -7,7 +7,7 @@ import {
   renderKillSwitch,
   setKillSwitch,
 } from '../../reminders/kill-switch.ts'
-import { type Session, setFlash } from '../../sessions/sessions.ts'
+import type { Session } from '../../sessions/sessions.ts'
 import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
 import type { SessionPage, SettingsDeps } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
@@ -38,14 +38,12 @@ function switchPage(on: boolean): SessionPage {
     path: `${PATH}/${on ? 'on' : 'off'}`,
     adminsOnly: ADMINS_ONLY,
     expected: { texts: ['reason'] },
-    async handle({ session, fields, actionContext, wantsJson }, deps) {
+    async handle({ session, fields, actionContext, performAction }, deps) {
       const reason = fields.text('reason')
       const change = on ? { on, reason } : { on, ...(reason !== '' && { reason }) }
-      await deps.database.transaction(async (tx) => {
-        const flash = on ? 'reminders_stopped' : 'reminders_resumed'
-        if (!wantsJson) await setFlash(tx, session.token, flash)
-        await setKillSwitch(tx, session.account.id, change, actionContext)
-      })
+      await performAction(on ? 'reminders_stopped' : 'reminders_resumed', (tx) =>
+        setKillSwitch(tx, session.account.id, change, actionContext),
+      )
       const [installation, own] = await readSwitches(session, deps)
       return { json: represent(installation, own), location: PATH }
     },

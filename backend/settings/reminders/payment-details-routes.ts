@@ -14,7 +14,6 @@ import {
   changePaymentDetails,
   listCurrenciesWithoutPaymentDetails,
 } from '../../reminders/reminder-content.ts'
-import { setFlash } from '../../sessions/sessions.ts'
 import { notFound } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
 import { withFieldLabels } from '../shell/form-faults.ts'
@@ -67,11 +66,10 @@ export const paymentDetailsPages: readonly SessionPage[] = [
     adminsOnly: ADMINS_ONLY,
     needsRecentPassword: true,
     expected: { texts: ['currency', ...PAYMENT_FIELDS] },
-    async handle({ session, fields, actionContext, wantsJson }, { database }) {
+    async handle({ session, fields, actionContext, performAction }) {
       const { id: accountId } = session.account
       const currency = fields.text('currency').trim()
-      const saved = await database.transaction(async (tx) => {
-        if (!wantsJson) await setFlash(tx, session.token, 'payment_details_changed')
+      const saved = await performAction('payment_details_changed', async (tx) => {
         await changePaymentDetails(tx, accountId, currency, sentValues(fields), actionContext)
         return getDetails(tx, accountId, currency.toUpperCase())
       })
@@ -105,11 +103,10 @@ export const paymentDetailsPages: readonly SessionPage[] = [
     path: `${PATH}/{id}/remove`,
     adminsOnly: ADMINS_ONLY,
     needsRecentPassword: true,
-    async handle({ session, id, actionContext, wantsJson }, { database }) {
-      await database.transaction(async (tx) => {
-        if (!wantsJson) await setFlash(tx, session.token, 'payment_details_removed')
-        await changePaymentDetails(tx, session.account.id, id, null, actionContext)
-      })
+    async handle({ session, id, actionContext, performAction }) {
+      await performAction('payment_details_removed', (tx) =>
+        changePaymentDetails(tx, session.account.id, id, null, actionContext),
+      )
       return { location: PATH }
     },
   },

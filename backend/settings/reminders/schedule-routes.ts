@@ -12,7 +12,6 @@ import {
   readChasingSettings,
   setDebtorLadder,
 } from '../../reminders/settings.ts'
-import { setFlash } from '../../sessions/sessions.ts'
 import { notFound } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
 import { withFieldLabels } from '../shell/form-faults.ts'
@@ -101,11 +100,10 @@ function accountPage(method: 'PUT' | 'POST'): SessionPage {
       lists: ['holidays'],
       texts: ['chase_from', 'reply_to', 'apply_credit'],
     },
-    async handle({ session, fields, actionContext, wantsJson }, { database }) {
+    async handle({ session, fields, actionContext, performAction }) {
       const accountId = session.account.id
-      const schedule = await database.transaction(async (tx) => {
+      const schedule = await performAction('schedule_changed', async (tx) => {
         const before = await readChasingSettings(tx, accountId)
-        if (!wantsJson) await setFlash(tx, session.token, 'schedule_changed')
         const change = {
           ladder: ladderOf(fields, before.ladder),
           ...(fields.has('holidays') && { holidays: datesOf(fields) }),
@@ -146,11 +144,10 @@ function customerPage(method: 'PUT' | 'POST'): SessionPage {
     expected: { numbers: LADDER_FIELDS, texts: ['own'] },
     async handle(request, { database }) {
       const { session, fields, actionContext, id } = request
-      await database.transaction(async (tx) => {
+      await request.performAction('customer_schedule', async (tx) => {
         const { ladder, settings } = await readCustomerSchedule(request, tx)
         const isOwn = fields.text('own') !== 'no'
         const ownLadder = isOwn ? ladderOf(fields, ladder ?? settings.ladder) : null
-        if (!request.wantsJson) await setFlash(tx, session.token, 'customer_schedule')
         await setDebtorLadder(tx, session.account.id, id, ownLadder, actionContext)
       })
       const { ladder, settings } = await readCustomerSchedule(request, database.read)

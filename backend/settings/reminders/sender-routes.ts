@@ -6,7 +6,6 @@ import { senderNameOf } from '../../accounts/sender.ts'
 import type { Reader } from '../../database/database.ts'
 import { countAwaitingApproval } from '../../messages/approval-log.ts'
 import { changeLogo, changeSenderName } from '../../reminders/reminder-content.ts'
-import { setFlash } from '../../sessions/sessions.ts'
 import { withFieldLabels } from '../shell/form-faults.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
 import { LOGO_PATH } from '../shell/security-headers.ts'
@@ -45,11 +44,10 @@ export const senderPages: readonly SessionPage[] = [
     path: LOGO_PATH,
     adminsOnly: ADMINS_ONLY,
     expected: { texts: ['logo', 'logo_name'], binaryFile: 'logo' },
-    async handle({ session, fields, actionContext, wantsJson }, { database }) {
+    async handle({ session, fields, actionContext, performAction }) {
       const { id: accountId } = session.account
       const content = Buffer.from(fields.text('logo'), 'base64')
-      const json = await database.transaction(async (tx) => {
-        if (!wantsJson) await setFlash(tx, session.token, 'sender_changed')
+      const json = await performAction('sender_changed', async (tx) => {
         await changeLogo(tx, accountId, content, actionContext)
         return represent(tx, accountId)
       })
@@ -61,10 +59,9 @@ export const senderPages: readonly SessionPage[] = [
     method: 'POST',
     path: `${LOGO_PATH}/remove`,
     adminsOnly: ADMINS_ONLY,
-    async handle({ session, actionContext, wantsJson }, { database }) {
+    async handle({ session, actionContext, performAction }) {
       const { id: accountId } = session.account
-      const json = await database.transaction(async (tx) => {
-        if (!wantsJson) await setFlash(tx, session.token, 'logo_removed')
+      const json = await performAction('logo_removed', async (tx) => {
         await changeLogo(tx, accountId, null, actionContext)
         return represent(tx, accountId)
       })
@@ -79,10 +76,9 @@ function savePage(method: 'PUT' | 'POST'): SessionPage {
     path: PATH,
     adminsOnly: ADMINS_ONLY,
     expected: { texts: ['name'] },
-    async handle({ session, fields, actionContext, wantsJson }, { database }) {
+    async handle({ session, fields, actionContext, performAction }) {
       const { id: accountId } = session.account
-      const json = await database.transaction(async (tx) => {
-        if (!wantsJson) await setFlash(tx, session.token, 'sender_changed')
+      const json = await performAction('sender_changed', async (tx) => {
         await changeSenderName(tx, accountId, fields.text('name'), actionContext)
         return represent(tx, accountId)
       })

@@ -23,7 +23,6 @@ import {
 import { countAwaitingApproval } from '../../messages/approval-log.ts'
 import { STAGES } from '../../reminders/planning/ladder.ts'
 import { changeWording } from '../../reminders/reminder-content.ts'
-import { setFlash } from '../../sessions/sessions.ts'
 import { fieldErrorsProblem } from '../../validation/field-errors.ts'
 import { notFound } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
@@ -91,12 +90,11 @@ export const wordingPages: readonly SessionPage[] = [
     method: 'POST',
     path: `${PATH}/{id}/reset`,
     adminsOnly: ADMINS_ONLY,
-    async handle({ session, id, actionContext, wantsJson }, { database }) {
+    async handle({ session, id, actionContext, performAction }) {
       const key = keyOf(id)
-      await database.transaction(async (tx) => {
-        if (!wantsJson) await setFlash(tx, session.token, 'wording_reset')
-        await changeWording(tx, session.account.id, key, null, actionContext)
-      })
+      await performAction('wording_reset', (tx) =>
+        changeWording(tx, session.account.id, key, null, actionContext),
+      )
       return { json: represent(key, undefined), location: `${PATH}/${id}` }
     },
   },
@@ -166,11 +164,10 @@ function savePage(method: 'PUT' | 'POST'): SessionPage {
     path: `${PATH}/{id}`,
     adminsOnly: ADMINS_ONLY,
     expected: { texts: [...WORDING_FIELDS, 'invoice'] },
-    async handle({ session, id, fields, actionContext, wantsJson }, { database }) {
+    async handle({ session, id, fields, actionContext, performAction }) {
       const { id: accountId } = session.account
       const key = keyOf(id)
-      const own = await database.transaction(async (tx) => {
-        if (!wantsJson) await setFlash(tx, session.token, 'wording_changed')
+      const own = await performAction('wording_changed', async (tx) => {
         await changeWording(tx, accountId, key, sentWording(fields), actionContext)
         return findWording(tx, accountId, key)
       })

@@ -9,6 +9,7 @@ import type { Logger } from '../../../shared/process/log.ts'
 import type { ActionContext } from '../../accounts/audit.ts'
 import type { Pepper } from '../../api-keys/peppers.ts'
 import type { Database } from '../../database/database.ts'
+import type { Transaction } from '../../database/tables.ts'
 import type { Idempotency } from '../../idempotency/idempotency.ts'
 import type { MailServices } from '../../mail/mail-services.ts'
 import { csrfTokenOf, isCsrfToken } from '../../sessions/csrf-token.ts'
@@ -20,6 +21,7 @@ import {
   recordLastSeen,
   rotateSession,
   type Session,
+  setFlash,
 } from '../../sessions/sessions.ts'
 import type { Usage } from '../../usage/usage.ts'
 import type { InvitationCodes } from '../../users/invitation-codes.ts'
@@ -36,6 +38,7 @@ import {
   writeResponse,
 } from './response.ts'
 import { checkSameOrigin } from './same-origin.ts'
+import type { Flash } from './undo.ts'
 
 /**
  * An action on many records is split into several requests, each of which changes records for this time. A gateway
@@ -86,6 +89,14 @@ export interface PageRequest extends Requester {
 export interface SessionRequest extends PageRequest {
   readonly session: Session
   readonly actionContext: ActionContext
+  /**
+   * Calls `perform` in a transaction, and resolves with its result. Also stores the message that the next page shows:
+   * `flash` is its name, or a function that returns it. A script receives JSON instead of a page, so no message is stored.
+   */
+  readonly performAction: <T>(
+    flash: string | ((result: T) => Flash),
+    perform: (tx: Transaction) => Promise<T>,
+  ) => Promise<T>
 }
 
 interface Page<V extends PageRequest> {
@@ -148,6 +159,7 @@ export function sessionRoute(page: SessionPage, deps: SettingsDeps): ServerRoute
       ...pageRequest,
       session: { ...session, token },
       actionContext: { actor: actorOf(session.user, pageRequest.address), now },
+      performAction: createPerformAction(deps, token, pageRequest.wantsJson),
     }
     const response = await respondWithPage(page, sessionRequest, deps, request)
     return token === session.token ? response : { token, ...response }
@@ -178,6 +190,21 @@ export function openRoute(page: OpenPage, deps: SettingsDeps): ServerRoute {
     const isNew = secret !== given && (isForm || response.bindsBrowser)
     return isNew ? { ...response, cookies: [deps.cookies.login.set(secret)] } : response
   })
+}
+
+function createPerformAction(
+  { database }: SettingsDeps,
+  token: string,
+  isScript: boolean,
+): SessionRequest['performAction'] {
+  return (flash, perform) =>
+    database.transaction(async (tx) => {
+      const result = await perform(tx)
+      if (isScript) return result
+      const { name, undo } = typeof flash === 'string' ? { name: flash } : flash(result)
+      await setFlash(tx, token, name, undo)
+      return result
+    })
 }
 
 function lacksSecondFactor({ user, account }: Session): boolean {

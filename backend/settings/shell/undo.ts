@@ -4,7 +4,7 @@ import type { Undo } from '../../sessions/sessions.ts'
 
 export interface Flash {
   readonly name: string
-  readonly undo: Undo | undefined
+  readonly undo?: Undo | undefined
 }
 
 /** Reads what `setFlash` has stored. */

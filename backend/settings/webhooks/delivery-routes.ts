@@ -1,5 +1,4 @@
 /** The routes of the delivery log: the list, one delivery, and the action that sends its event again. */
-import { setFlash } from '../../sessions/sessions.ts'
 import {
   DELIVERY_STATUSES,
   type DeliveryFilters,
@@ -61,11 +60,10 @@ export const webhookDeliveryPages: readonly SessionPage[] = [
     method: 'POST',
     path: `${DELIVERIES_PATH}/{id}/redeliver`,
     adminsOnly: WEBHOOK_ADMINS_ONLY,
-    async handle({ session, id, actionContext, wantsJson }, { database }) {
-      const row = await database.transaction(async (tx) => {
-        if (!wantsJson) await setFlash(tx, session.token, 'webhook_redelivered')
-        return redeliver(tx, session.account.id, id, actionContext)
-      })
+    async handle({ session, id, actionContext, performAction }) {
+      const row = await performAction('webhook_redelivered', (tx) =>
+        redeliver(tx, session.account.id, id, actionContext),
+      )
       return { json: renderDelivery(row), location: `${DELIVERIES_PATH}/${id}` }
     },
   },

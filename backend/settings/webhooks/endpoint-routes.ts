@@ -146,12 +146,10 @@ const deletePages: readonly SessionPage[] = [
     method: 'POST',
     path: `${ENDPOINTS_PATH}/{id}/remove`,
     adminsOnly: WEBHOOK_ADMINS_ONLY,
-    async handle({ session, id, actionContext, wantsJson }, { database }) {
-      await database.transaction(async (tx) => {
-        const row = await lockEndpoint(tx, session.account.id, id)
-        if (!wantsJson) await setFlash(tx, session.token, 'webhook_deleted')
-        await deleteEndpoint(tx, row, actionContext)
-      })
+    async handle({ session, id, actionContext, wantsJson, performAction }) {
+      await performAction('webhook_deleted', async (tx) =>
+        deleteEndpoint(tx, await lockEndpoint(tx, session.account.id, id), actionContext),
+      )
       return wantsJson ? {} : { location: ENDPOINTS_PATH }
     },
   },
@@ -216,10 +214,9 @@ function updatePage(method: 'PUT' | 'POST', { privateTargets }: WebhookServices)
     path: `${ENDPOINTS_PATH}/{id}`,
     adminsOnly: WEBHOOK_ADMINS_ONLY,
     expected: { texts: ['url', 'description'], lists: ['events'] },
-    async handle({ session, fields, id, actionContext, now, wantsJson }, { database }) {
-      const row = await database.transaction(async (tx) => {
+    async handle({ session, fields, id, actionContext, now, performAction }, { database }) {
+      const row = await performAction('webhook_changed', async (tx) => {
         const before = await lockEndpoint(tx, session.account.id, id)
-        if (!wantsJson) await setFlash(tx, session.token, 'webhook_changed')
         const change = { row: before, input: settingsOf(fields, before) }
         return updateEndpoint(tx, change, privateTargets, actionContext)
       })
@@ -254,14 +251,15 @@ function changePage(
     method: 'POST',
     path: `${ENDPOINTS_PATH}/{id}/${action}`,
     adminsOnly: WEBHOOK_ADMINS_ONLY,
-    async handle({ session, id, actionContext, now, wantsJson }, { database }) {
-      const row = await database.transaction(async (tx) => {
+    async handle({ session, id, actionContext, now, performAction }, { database }) {
+      const undo = undoneBy && { path: `${endpointPath(id)}/${undoneBy.action}`, fields: [] }
+      const flashOf = ({ before }: { readonly before: WebhookEndpointRow }) => ({
+        name: flash,
+        undo: before.status === undoneBy?.from ? undo : undefined,
+      })
+      const { row } = await performAction(flashOf, async (tx) => {
         const before = await lockEndpoint(tx, session.account.id, id)
-        const changed = await change(tx, before, actionContext)
-        const isUndoable = undoneBy !== undefined && before.status === undoneBy.from
-        const undo = isUndoable && { path: `${endpointPath(id)}/${undoneBy.action}`, fields: [] }
-        if (!wantsJson) await setFlash(tx, session.token, flash, undo || undefined)
-        return changed
+        return { before, row: await change(tx, before, actionContext) }
       })
       const record = await readRecord(database.read, row, now)
       return { json: renderEndpoint(row, record), location: endpointPath(id) }
