@@ -96,9 +96,8 @@ export async function clearSuppression(
     if (remaining !== undefined) throw suppressedByRecipient(remaining.reason)
   }
   const contactability = await readContactability(tx, accountId, email)
-  const isPausedByBounce =
-    debtor.chasing_reason === PAUSE_REASONS.bounced && debtor.chasing_status === 'paused'
-  if (contactability === debtor.contactability_email && !isPausedByBounce) return debtor
+  const endsPause = isPausedByBounce(debtor)
+  if (contactability === debtor.contactability_email && !endsPause) return debtor
   await recordAudit(tx, actionContext, {
     accountId,
     action: 'debtor.contactability_cleared',
@@ -112,7 +111,7 @@ export async function clearSuppression(
       ...(contactability !== debtor.contactability_email && {
         contactability_email: contactability,
       }),
-      ...(isPausedByBounce && {
+      ...(endsPause && {
         chasing_status: 'active',
         chasing_reason: null,
         chasing_until: null,
@@ -120,6 +119,14 @@ export async function clearSuppression(
     },
     actionContext.now,
   )
+}
+
+/** Whether a bounce has paused chasing. Clearing the suppression then resumes it. */
+export function isPausedByBounce({
+  chasing_status: status,
+  chasing_reason: reason,
+}: Pick<DebtorRow, 'chasing_status' | 'chasing_reason'>): boolean {
+  return status === 'paused' && reason === PAUSE_REASONS.bounced
 }
 
 function suppressedByRecipient(reason: SuppressionReason): Problem {

@@ -5,6 +5,7 @@
 import { createId } from '../../shared/contract/id.ts'
 import type { DebtorRow, MessageRow, Transaction } from '../database/tables.ts'
 import { changeDebtor } from '../debtors/change.ts'
+import { isPausedByBounce } from '../debtors/contactability.ts'
 import { recordNotice } from '../mail/notices.ts'
 import { recordMessageEvent } from '../messages/lifecycle.ts'
 import { recordTransitions } from '../messages/transitions.ts'
@@ -24,12 +25,12 @@ export async function recordReply(tx: Transaction, reply: Reply, now: Date): Pro
 }
 
 /**
- * Pauses all reminders to the debtor until a person resumes them, even if they are already paused until a certain time:
- * a person should read the reply first.
+ * Pauses all reminders to the debtor until a person resumes them, even if they are already paused until a certain time
+ * or until an Admin clears the address that bounced: a person should read the reply first.
  */
 async function pauseChasing(tx: Transaction, debtor: DebtorRow, now: Date): Promise<void> {
   const { chasing_status: status, chasing_until: until } = debtor
-  const lastsUntilResumed = status !== 'active' && until === null
+  const lastsUntilResumed = status !== 'active' && until === null && !isPausedByBounce(debtor)
   if (lastsUntilResumed) return
   const pause = {
     chasing_status: 'paused',

@@ -3,6 +3,7 @@ import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import type { MessageRow } from '../../../backend/database/tables.ts'
 import { pauseChasing } from '../../../backend/debtors/chasing.ts'
+import { clearSuppression } from '../../../backend/debtors/contactability.ts'
 import { matches, rejectsWith } from '../../fixtures/matches.ts'
 import {
   INBOUND_SECRET,
@@ -241,6 +242,24 @@ t.test('a reply removes the end of a pause', async (t) => {
     { status: 'paused', reason: 'a lawyer is involved', until: null },
     'a pause without an end is kept',
   )
+})
+
+t.test('a reply pauses reminders that a bounce has already paused', async (t) => {
+  // Regression: the reply did not change the pause, so clearing the bounce resumed reminders although nobody had read
+  // the reply.
+  const service = await startMailService(t)
+  const { testAccount } = service
+  const { debtor, id } = await createSentReminder(service)
+  const { accountId, backend } = testAccount
+  await service.post(deliveryReport({ messageId: id }))
+  await service.post(reply(id))
+  await backend.database.transaction((tx) =>
+    clearSuppression(tx, accountId, debtor.id, { actor: OPERATOR, now: backend.now }),
+  )
+  matches(t, await testAccount.read(`/api/v1/debtors/${debtor.id}`), {
+    contactability: { email: 'ok' },
+    chasing: { status: 'paused', reason: 'replied', until: null },
+  })
 })
 
 t.test('a long reply is not cut within a character', async (t) => {
