@@ -65,7 +65,7 @@ export const invoiceCommands: readonly Command[] = [
   ),
   commandWithReason(
     'resolve',
-    'Record that a dispute is resolved: reminders continue, unless something else blocked them before the dispute.',
+    'Record that a dispute is resolved: reminders for the invoice continue, unless they are also blocked for another reason, such as a rejected reminder.',
     'is no longer disputed',
     resolveDispute,
   ),
