@@ -5,6 +5,7 @@
 import cluster from 'node:cluster'
 import { createServer, type ListenOptions, type Server, type Socket } from 'node:net'
 import { Readable } from 'node:stream'
+import { setImmediate } from 'node:timers/promises'
 import { createServer as createTlsServer, type TLSSocket, type Server as TlsServer } from 'node:tls'
 import { createId } from '../../shared/contract/id.ts'
 import type { Problem } from '../../shared/contract/problem.ts'
@@ -305,6 +306,9 @@ export class Listener {
       connection.destroy()
     } finally {
       this.#settle(call, status)
+      // Without this, all pipelined calls that get an immediate response, such as a 401, would be served in the same turn
+      // of the event loop, and other clients would wait for seconds.
+      if (!connection.isReadAheadEmpty) await setImmediate()
       connection.end(closes)
     }
   }

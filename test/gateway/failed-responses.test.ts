@@ -2,44 +2,23 @@
 import { once } from 'node:events'
 import { Readable } from 'node:stream'
 import t, { type Test } from 'tap'
-import { Budget } from '../../gateway/budget/budget.ts'
-import { Listener, type ListenerOptions } from '../../gateway/downstream/listener.ts'
-import { createLogger } from '../../shared/process/log.ts'
+import type { ListenerOptions } from '../../gateway/downstream/listener.ts'
 import { exchangeBytes } from '../fixtures/service/gateway.ts'
 import { until } from '../fixtures/service/until.ts'
-
-const MIB = 1024 * 1024
-const log = createLogger('test', 'silent')
+import { startListener } from './fixtures/listener.ts'
 
 /** Starts a listener whose first response cannot be written. Returns what it records for each call. */
 async function start(t: Test, serve: ListenerOptions['serve']) {
   const recorded: (readonly [status: number, code: string | undefined])[] = []
-  const limits = { connectionsMax: 100, clientConnectionsMax: 100 }
-  const memory = { bytesMax: MIB, clientBytesMax: MIB }
   let responses = 0
-  const listener = new Listener({
-    baseUrl: 'https://api.test',
-    requestTimeoutMs: 10_000,
-    responseTimeoutMs: 10_000,
-    bodyRateMin: 1,
-    connectionAgeMs: 60_000,
-    budget: new Budget({ ...limits, ...memory }, log),
-    trustedProxies: 0,
-    log,
-    tls: undefined,
-    recordsSteps: false,
-    onInvalidHead() {},
+  const port = await startListener(t, {
     serve,
     commonHeaders() {
       if (responses++ === 0) throw new Error('no headers')
       return []
     },
-    onResponse() {},
     onSettled: (call, status) => void recorded.push([status, call.record.code]),
-    onRejectedBytes() {},
   })
-  const port = await listener.listen(0, '127.0.0.1')
-  t.teardown(() => listener.drain())
   const send = () => exchangeBytes(port, 'GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n')
   return { recorded, send }
 }
