@@ -15,7 +15,12 @@ import { invalid, notFound } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
 import { withFieldLabels } from '../shell/form-faults.ts'
 import type { RejectedAction } from '../shell/page-actions.ts'
-import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
+import {
+  EDIT_METHODS,
+  type SessionPage,
+  type SessionRequest,
+  type SettingsDeps,
+} from '../shell/page-request.ts'
 import type { RenderPage, Response } from '../shell/response.ts'
 import { renderArchive } from './archive-page.ts'
 import { renderCustomerForm } from './customer-form-page.ts'
@@ -40,8 +45,26 @@ export const customerPages: readonly SessionPage[] = [
       return { page: (frame) => renderCustomerForm(frame, { row, values: valuesOf(row) }) }
     },
   },
-  editPage('POST'),
-  editPage('PUT'),
+  {
+    // Omitted fields do not change.
+    method: EDIT_METHODS,
+    path: `${PATH}/{id}`,
+    adminsOnly: ADMINS_ONLY,
+    expected: { texts: FIELDS },
+    async handle(request, { database }) {
+      const { session, id, fields, actionContext } = request
+      await request.performAction('customer_changed', (tx) =>
+        changeDebtorDetails(tx, session.account.id, id, detailsOf(fields), actionContext),
+      )
+      return responseAfterChange(request, database.read)
+    },
+    async rerender({ session, id, fields }, problem, { database }) {
+      if (problem.code !== 'validation_failed') return undefined
+      const row = await getDebtor(database.read, session, id)
+      const values = { ...valuesOf(row), ...detailsOf(fields) }
+      return (frame) => renderCustomerForm(frame, { row, values }, problem)
+    },
+  },
   actionPage(
     'pause',
     'customer_paused',
@@ -97,29 +120,6 @@ export const customerPages: readonly SessionPage[] = [
     clearSuppression(tx, session.account.id, id, actionContext),
   ),
 ]
-
-/** JSON clients use PUT; forms use POST, because they cannot send PUT. Omitted fields do not change. */
-function editPage(method: 'POST' | 'PUT'): SessionPage {
-  return {
-    method,
-    path: `${PATH}/{id}`,
-    adminsOnly: ADMINS_ONLY,
-    expected: { texts: FIELDS },
-    async handle(request, { database }) {
-      const { session, id, fields, actionContext } = request
-      await request.performAction('customer_changed', (tx) =>
-        changeDebtorDetails(tx, session.account.id, id, detailsOf(fields), actionContext),
-      )
-      return responseAfterChange(request, database.read)
-    },
-    async rerender({ session, id, fields }, problem, { database }) {
-      if (problem.code !== 'validation_failed') return undefined
-      const row = await getDebtor(database.read, session, id)
-      const values = { ...valuesOf(row), ...detailsOf(fields) }
-      return (frame) => renderCustomerForm(frame, { row, values }, problem)
-    },
-  }
-}
 
 /** The action that undoes another action: it restores the state that the customer had before. */
 interface UndoAction {

@@ -13,7 +13,7 @@ import { notFound } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
 import { withFieldLabels } from '../shell/form-faults.ts'
 import { csrfField, renderFaults, renderPage } from '../shell/layout.ts'
-import type { SessionPage, SessionRequest } from '../shell/page-request.ts'
+import { EDIT_METHODS, type SessionPage, type SessionRequest } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
 import { renderField } from './customer-form-page.ts'
 
@@ -38,14 +38,8 @@ export const editInvoicePages: readonly SessionPage[] = [
       return { page: (frame) => renderForm(frame, row, valuesOf(row), undefined) }
     },
   },
-  editPage('POST'),
-  editPage('PUT'),
-]
-
-/** JSON clients use PUT; forms use POST, because they cannot send PUT. */
-function editPage(method: 'POST' | 'PUT'): SessionPage {
-  return {
-    method,
+  {
+    method: EDIT_METHODS,
     path: PATH,
     adminsOnly: ADMINS_ONLY,
     expected: { texts: FIELDS },
@@ -66,8 +60,8 @@ function editPage(method: 'POST' | 'PUT'): SessionPage {
       const values = { ...valuesOf(row), ...sentValues(request.fields) }
       return (frame) => renderForm(frame, row, values, labeled)
     },
-  }
-}
+  },
+]
 
 function sentValues(fields: Fields): Readonly<Record<string, string>> {
   const given = FIELDS.filter((name) => fields.has(name))

@@ -8,7 +8,12 @@ import {
 import { readAllowedAddresses } from '../../api-keys/key-status.ts'
 import { createToken } from '../../users/tokens.ts'
 import { invalid } from '../shell/faults.ts'
-import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
+import {
+  EDIT_METHODS,
+  type SessionPage,
+  type SessionRequest,
+  type SettingsDeps,
+} from '../shell/page-request.ts'
 import { renderReveal } from '../shell/reveal-page.ts'
 import { type EditView, renderEditKey } from './edit-page.ts'
 import { getKey, recordSubmission } from './key-records.ts'
@@ -18,13 +23,6 @@ import { type RotateView, renderReplaced, renderRotate } from './rotate-page.ts'
 
 const ADMINS_ONLY = 'Only an Admin can change or rotate API keys.'
 const PATH = '/settings/api-keys/{id}'
-
-const CHANGE = {
-  path: PATH,
-  adminsOnly: ADMINS_ONLY,
-  expected: { texts: ['name', ...LIMIT_FIELDS.texts], lists: LIMIT_FIELDS.lists },
-  handle: changeKey,
-} as const
 
 export const keyChangePages: readonly SessionPage[] = [
   {
@@ -36,10 +34,12 @@ export const keyChangePages: readonly SessionPage[] = [
       return { page: (frame) => renderEditKey(frame, view) }
     },
   },
-  { ...CHANGE, method: 'PUT' },
   {
-    ...CHANGE,
-    method: 'POST',
+    method: EDIT_METHODS,
+    path: PATH,
+    adminsOnly: ADMINS_ONLY,
+    expected: { texts: ['name', ...LIMIT_FIELDS.texts], lists: LIMIT_FIELDS.lists },
+    handle: changeKey,
     async rerender(request, problem, deps) {
       if (problem.code !== 'validation_failed') return undefined
       const { fields } = request

@@ -20,7 +20,12 @@ import { findWindow } from '../../usage/usage-reports.ts'
 import { createToken } from '../../users/tokens.ts'
 import { invalid } from '../shell/faults.ts'
 import { type ListQuery, listOf, pageOf, parseListQuery, wordOf } from '../shell/list-query.ts'
-import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
+import {
+  EDIT_METHODS,
+  type SessionPage,
+  type SessionRequest,
+  type SettingsDeps,
+} from '../shell/page-request.ts'
 import type { Frame, Response } from '../shell/response.ts'
 import { renderReveal } from '../shell/reveal-page.ts'
 import { READ_SCOPES } from '../shell/words.ts'
@@ -243,13 +248,6 @@ async function changeAllowance(
   }
 }
 
-const CHANGE_ALLOWANCE = {
-  path: '/settings/scope-allowance',
-  adminsOnly: 'Only an Admin can change the account-wide permissions of API keys.',
-  expected: { texts: ['confirmed'], lists: ['scopes'] },
-  handle: changeAllowance,
-}
-
 export const allowancePages: readonly SessionPage[] = [
   {
     method: 'GET',
@@ -263,8 +261,13 @@ export const allowancePages: readonly SessionPage[] = [
       }
     },
   },
-  { ...CHANGE_ALLOWANCE, method: 'PUT' },
-  { ...CHANGE_ALLOWANCE, method: 'POST' },
+  {
+    method: EDIT_METHODS,
+    path: '/settings/scope-allowance',
+    adminsOnly: 'Only an Admin can change the account-wide permissions of API keys.',
+    expected: { texts: ['confirmed'], lists: ['scopes'] },
+    handle: changeAllowance,
+  },
 ]
 
 /** Reads the first pages of active and ended keys, or one page of the requested status. */

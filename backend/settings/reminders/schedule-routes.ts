@@ -15,7 +15,7 @@ import {
 import { notFound } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
 import { withFieldLabels } from '../shell/form-faults.ts'
-import type { SessionPage, SessionRequest } from '../shell/page-request.ts'
+import { EDIT_METHODS, type SessionPage, type SessionRequest } from '../shell/page-request.ts'
 import {
   LADDER_FIELDS,
   renderCustomerSchedule,
@@ -44,55 +44,9 @@ export const schedulePages: readonly SessionPage[] = [
       }
     },
   },
-  accountPage('PUT'),
-  accountPage('POST'),
   {
-    method: 'GET',
-    path: CUSTOMER_PATH,
-    async handle(request, { database }) {
-      const { row, ladder, settings } = await readCustomerSchedule(request, database.read)
-      const values = valuesOf({
-        ...settings,
-        ...{ ladder: ladder ?? settings.ladder, replyTo: null, applyCredit: 'manual' },
-      })
-      return {
-        json: { own: ladder !== undefined, ladder: ladder ?? settings.ladder },
-        page: (frame) =>
-          renderCustomerSchedule(frame, {
-            row,
-            values,
-            isOwn: ladder !== undefined,
-            session: request.session,
-          }),
-      }
-    },
-  },
-  customerPage('PUT'),
-  customerPage('POST'),
-]
-
-async function readCustomerSchedule({ session, id }: SessionRequest, reader: Reader) {
-  const row = (await findDebtor(reader, session.account.id, id)) ?? notFound('customer', id)
-  const settings = await readChasingSettings(reader, session.account.id)
-  return { row, ladder: readLadder(row.ladder), settings }
-}
-
-async function readSchedule(reader: Reader, accountId: string): Promise<Schedule> {
-  const { reply_to: replyTo, apply_credit: applyCredit } = await getAccount(reader, accountId)
-  return { ...(await readChasingSettings(reader, accountId)), replyTo, applyCredit }
-}
-
-function represent({ ladder, holidays, chaseFrom, replyTo, applyCredit }: Schedule) {
-  return {
-    ...{ ladder, holidays, chase_from: chaseFrom, reply_to: replyTo },
-    apply_credit: applyCredit,
-  }
-}
-
-/** Omitted fields do not change. */
-function accountPage(method: 'PUT' | 'POST'): SessionPage {
-  return {
-    method,
+    // Omitted fields do not change.
+    method: EDIT_METHODS,
     path: PATH,
     adminsOnly: ADMINS_ONLY,
     expected: {
@@ -132,13 +86,31 @@ function accountPage(method: 'PUT' | 'POST'): SessionPage {
       const labeled = withFieldLabels(withHolidayLines(problem, fields), SCHEDULE_WORDS)
       return (frame) => renderSchedule(frame, { session, awaitingApproval, values }, labeled)
     },
-  }
-}
-
-/** The field `own` says whether the customer gets its own schedule or follows the account's schedule. */
-function customerPage(method: 'PUT' | 'POST'): SessionPage {
-  return {
-    method,
+  },
+  {
+    method: 'GET',
+    path: CUSTOMER_PATH,
+    async handle(request, { database }) {
+      const { row, ladder, settings } = await readCustomerSchedule(request, database.read)
+      const values = valuesOf({
+        ...settings,
+        ...{ ladder: ladder ?? settings.ladder, replyTo: null, applyCredit: 'manual' },
+      })
+      return {
+        json: { own: ladder !== undefined, ladder: ladder ?? settings.ladder },
+        page: (frame) =>
+          renderCustomerSchedule(frame, {
+            row,
+            values,
+            isOwn: ladder !== undefined,
+            session: request.session,
+          }),
+      }
+    },
+  },
+  {
+    // The field `own` says whether the customer gets its own schedule or follows the account’s schedule.
+    method: EDIT_METHODS,
     path: CUSTOMER_PATH,
     adminsOnly: ADMINS_ONLY,
     expected: { numbers: LADDER_FIELDS, texts: ['own'] },
@@ -164,6 +136,24 @@ function customerPage(method: 'PUT' | 'POST'): SessionPage {
       const labeled = withFieldLabels(problem, SCHEDULE_WORDS)
       return (frame) => renderCustomerSchedule(frame, view, labeled)
     },
+  },
+]
+
+async function readCustomerSchedule({ session, id }: SessionRequest, reader: Reader) {
+  const row = (await findDebtor(reader, session.account.id, id)) ?? notFound('customer', id)
+  const settings = await readChasingSettings(reader, session.account.id)
+  return { row, ladder: readLadder(row.ladder), settings }
+}
+
+async function readSchedule(reader: Reader, accountId: string): Promise<Schedule> {
+  const { reply_to: replyTo, apply_credit: applyCredit } = await getAccount(reader, accountId)
+  return { ...(await readChasingSettings(reader, accountId)), replyTo, applyCredit }
+}
+
+function represent({ ladder, holidays, chaseFrom, replyTo, applyCredit }: Schedule) {
+  return {
+    ...{ ladder, holidays, chase_from: chaseFrom, reply_to: replyTo },
+    apply_credit: applyCredit,
   }
 }
 

@@ -7,7 +7,12 @@ import type { Reader } from '../../database/database.ts'
 import { countAwaitingApproval } from '../../messages/approval-log.ts'
 import { changeLogo, changeSenderName } from '../../reminders/reminder-content.ts'
 import { withFieldLabels } from '../shell/form-faults.ts'
-import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
+import {
+  EDIT_METHODS,
+  type SessionPage,
+  type SessionRequest,
+  type SettingsDeps,
+} from '../shell/page-request.ts'
 import { LOGO_PATH } from '../shell/security-headers.ts'
 import { renderSender, SENDER_WORDS, type SenderView } from './sender-page.ts'
 
@@ -26,8 +31,21 @@ export const senderPages: readonly SessionPage[] = [
       }
     },
   },
-  savePage('PUT'),
-  savePage('POST'),
+  {
+    method: EDIT_METHODS,
+    path: PATH,
+    adminsOnly: ADMINS_ONLY,
+    expected: { texts: ['name'] },
+    async handle({ session, fields, actionContext, performAction }) {
+      const { id: accountId } = session.account
+      const json = await performAction('sender_changed', async (tx) => {
+        await changeSenderName(tx, accountId, fields.text('name'), actionContext)
+        return represent(tx, accountId)
+      })
+      return { json, location: PATH }
+    },
+    rerender,
+  },
   {
     method: 'GET',
     path: LOGO_PATH,
@@ -69,24 +87,6 @@ export const senderPages: readonly SessionPage[] = [
     },
   },
 ]
-
-function savePage(method: 'PUT' | 'POST'): SessionPage {
-  return {
-    method,
-    path: PATH,
-    adminsOnly: ADMINS_ONLY,
-    expected: { texts: ['name'] },
-    async handle({ session, fields, actionContext, performAction }) {
-      const { id: accountId } = session.account
-      const json = await performAction('sender_changed', async (tx) => {
-        await changeSenderName(tx, accountId, fields.text('name'), actionContext)
-        return represent(tx, accountId)
-      })
-      return { json, location: PATH }
-    },
-    rerender,
-  }
-}
 
 async function rerender(request: SessionRequest, problem: Problem, deps: SettingsDeps) {
   if (problem.status !== 422) return undefined

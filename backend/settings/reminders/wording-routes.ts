@@ -29,7 +29,12 @@ import type { Fields } from '../shell/fields.ts'
 import { withFieldLabels } from '../shell/form-faults.ts'
 import { faultsOf } from '../shell/layout.ts'
 import { listOf } from '../shell/list-query.ts'
-import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
+import {
+  EDIT_METHODS,
+  type SessionPage,
+  type SessionRequest,
+  type SettingsDeps,
+} from '../shell/page-request.ts'
 import type { Response } from '../shell/response.ts'
 import { WORDING_PREVIEW_PATH } from '../shell/security-headers.ts'
 import {
@@ -84,8 +89,23 @@ export const wordingPages: readonly SessionPage[] = [
       }
     },
   },
-  savePage('PUT'),
-  savePage('POST'),
+  {
+    // The request must contain all texts: an omitted text counts as empty.
+    method: EDIT_METHODS,
+    path: `${PATH}/{id}`,
+    adminsOnly: ADMINS_ONLY,
+    expected: { texts: [...WORDING_FIELDS, 'invoice'] },
+    async handle({ session, id, fields, actionContext, performAction }) {
+      const { id: accountId } = session.account
+      const key = keyOf(id)
+      const own = await performAction('wording_changed', async (tx) => {
+        await changeWording(tx, accountId, key, sentWording(fields), actionContext)
+        return findWording(tx, accountId, key)
+      })
+      return { json: represent(key, own), location: `${PATH}/${id}` }
+    },
+    rerender,
+  },
   {
     method: 'POST',
     path: `${PATH}/{id}/reset`,
@@ -156,26 +176,6 @@ export const wordingPages: readonly SessionPage[] = [
     rerender,
   },
 ]
-
-/** The request must contain all texts: an omitted text counts as empty. */
-function savePage(method: 'PUT' | 'POST'): SessionPage {
-  return {
-    method,
-    path: `${PATH}/{id}`,
-    adminsOnly: ADMINS_ONLY,
-    expected: { texts: [...WORDING_FIELDS, 'invoice'] },
-    async handle({ session, id, fields, actionContext, performAction }) {
-      const { id: accountId } = session.account
-      const key = keyOf(id)
-      const own = await performAction('wording_changed', async (tx) => {
-        await changeWording(tx, accountId, key, sentWording(fields), actionContext)
-        return findWording(tx, accountId, key)
-      })
-      return { json: represent(key, own), location: `${PATH}/${id}` }
-    },
-    rerender,
-  }
-}
 
 async function rerender(request: SessionRequest, problem: Problem, deps: SettingsDeps) {
   if (problem.status !== 422 && problem.status !== 429) return undefined

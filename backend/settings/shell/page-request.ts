@@ -99,8 +99,11 @@ export interface SessionRequest extends PageRequest {
   ) => Promise<T>
 }
 
+/** The methods of an edit: scripts send JSON with PUT; forms use POST, because they cannot send PUT. */
+export const EDIT_METHODS = ['PUT', 'POST'] as const
+
 interface Page<V extends PageRequest> {
-  readonly method: 'GET' | 'POST' | 'PUT'
+  readonly method: 'GET' | 'POST' | typeof EDIT_METHODS
   readonly path: string
   readonly expected?: Expected
   handle(pageRequest: V, deps: SettingsDeps): Promise<Response>
@@ -274,7 +277,7 @@ function route(
   respond: Respond,
 ): ServerRoute {
   return {
-    method,
+    method: typeof method === 'string' ? method : [...method],
     path,
     async handler(request, h) {
       if (method !== 'GET') checkSameOrigin(request.headers, deps.baseUrl)

@@ -30,7 +30,12 @@ import { sendTestEvent } from '../../webhooks/test-event.ts'
 import type { WebhookServices } from '../../webhooks/webhooks.ts'
 import { invalid } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
-import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
+import {
+  EDIT_METHODS,
+  type SessionPage,
+  type SessionRequest,
+  type SettingsDeps,
+} from '../shell/page-request.ts'
 import type { RenderPage } from '../shell/response.ts'
 import { renderDeleteEndpoint } from './delete-endpoint-page.ts'
 import { type EndpointForm, renderEndpointForm } from './endpoint-form-page.ts'
@@ -119,8 +124,24 @@ export function webhookEndpointPages(webhooks: WebhookServices): readonly Sessio
         return { page: (frame) => renderEndpointForm(frame, form, privateTargets) }
       },
     },
-    updatePage('PUT', webhooks),
-    updatePage('POST', webhooks),
+    {
+      // Omitted fields do not change.
+      method: EDIT_METHODS,
+      path: `${ENDPOINTS_PATH}/{id}`,
+      adminsOnly: WEBHOOK_ADMINS_ONLY,
+      expected: { texts: ['url', 'description'], lists: ['events'] },
+      async handle({ session, fields, id, actionContext, now, performAction }, { database }) {
+        const row = await performAction('webhook_changed', async (tx) => {
+          const before = await lockEndpoint(tx, session.account.id, id)
+          const change = { row: before, input: settingsOf(fields, before) }
+          return updateEndpoint(tx, change, privateTargets, actionContext)
+        })
+        const record = await readRecord(database.read, row, now)
+        return { json: renderEndpoint(row, record), location: endpointPath(id) }
+      },
+      rerender: async ({ fields, id }, problem) =>
+        rerenderForm(id, fields, privateTargets, problem),
+    },
     changePage('pause', 'webhook_paused', pauseEndpoint, { action: 'resume', from: 'enabled' }),
     changePage('resume', 'webhook_resumed', resumeEndpoint, { action: 'pause', from: 'paused' }),
     changePage('expire-old-secret', 'webhook_secret_expired', expireOldSecret),
@@ -205,26 +226,6 @@ export function endpointPath(id: string): string {
 
 export function deliveriesOf(endpointId: string): string {
   return `/settings/webhook-deliveries?endpoint_id=${endpointId}`
-}
-
-/** JSON clients use PUT; forms use POST, because they cannot send PUT. Omitted fields do not change. */
-function updatePage(method: 'PUT' | 'POST', { privateTargets }: WebhookServices): SessionPage {
-  return {
-    method,
-    path: `${ENDPOINTS_PATH}/{id}`,
-    adminsOnly: WEBHOOK_ADMINS_ONLY,
-    expected: { texts: ['url', 'description'], lists: ['events'] },
-    async handle({ session, fields, id, actionContext, now, performAction }, { database }) {
-      const row = await performAction('webhook_changed', async (tx) => {
-        const before = await lockEndpoint(tx, session.account.id, id)
-        const change = { row: before, input: settingsOf(fields, before) }
-        return updateEndpoint(tx, change, privateTargets, actionContext)
-      })
-      const record = await readRecord(database.read, row, now)
-      return { json: renderEndpoint(row, record), location: endpointPath(id) }
-    },
-    rerender: async ({ fields, id }, problem) => rerenderForm(id, fields, privateTargets, problem),
-  }
 }
 
 /** Renders the form with the values that were sent, and the problem. */

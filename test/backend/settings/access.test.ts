@@ -15,7 +15,7 @@ interface Route {
 // Only methods and paths are read, so the routes need no services.
 const options: unknown = { baseUrl: BASE_URL, log: SILENT, webhooks: {} }
 const ROUTES: readonly Route[] = settingsRoutes(options as SettingsOptions)
-  .map(({ method, path }) => ({ method: String(method), path }))
+  .flatMap(({ method, path }) => [method].flat().map((name) => ({ method: String(name), path })))
   .filter(({ method, path }) => method !== '*' && !path.startsWith('/settings/assets/'))
 const ACTIONS = ROUTES.filter(({ method }) => method !== 'GET')
 
