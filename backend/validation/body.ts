@@ -49,12 +49,29 @@ export const metadata: Schema = joi
   .max(20)
   .empty(null)
   .custom((value: JsonObject, helpers) => {
-    const rejections = Object.entries(value).flatMap(([key, member]) => {
-      const results = [check(metadataKey, key), check(metadataValue, member)]
-      return results.flatMap((result) => (result instanceof Rejection ? [[key, result]] : []))
-    })
-    return rejections.length > 0 ? helpers.error('members', { rejections }) : value
+    const { members, rejections } = checkMetadata(value)
+    return rejections.length > 0 ? helpers.error('members', { rejections }) : members
   })
+
+type MemberRejection = readonly [name: string, rejection: Rejection]
+
+/** Returns the members in the form in which they are stored, and the rejections of their names and values. */
+function checkMetadata(metadata: JsonObject) {
+  const members = new Map<string, string>()
+  const rejections: MemberRejection[] = []
+  for (const [name, sent] of Object.entries(metadata)) {
+    const key = check(metadataKey, name)
+    const value = check(metadataValue, sent)
+    if (key instanceof Rejection) rejections.push([name, key])
+    else if (members.has(key)) rejections.push([name, SAME_NAME])
+    if (value instanceof Rejection) rejections.push([name, value])
+    else if (!(key instanceof Rejection)) members.set(key, value)
+  }
+  return { members: Object.fromEntries(members), rejections }
+}
+
+/** Two names can become equal in NFC, and then one of the values would be lost. */
+const SAME_NAME = new Rejection('conflicting_field', 'has the same name as another member')
 
 /** Returns the validated body; `today` is the account's date. Throws the 422 that lists the errors. */
 export function validateBody<T>(schema: ObjectSchema<T>, body: JsonObject, today?: string): T {
@@ -67,9 +84,8 @@ function fieldErrorsOf(item: ValidationErrorItem): FieldError[] {
   const { type, path, context = {} } = item
   switch (type) {
     case 'members': {
-      const rejections: readonly (readonly [key: string, rejection: Rejection])[] =
-        context['rejections']
-      return rejections.map(([key, rejection]) => fieldError([...path, key], rejection))
+      const rejections: readonly MemberRejection[] = context['rejections']
+      return rejections.map(([name, rejection]) => fieldError([...path, name], rejection))
     }
     // This error and the next one concern an object, but are reported at its members.
     case 'object.missing': {

@@ -128,6 +128,24 @@ t.test('lengths are counted in code points, after normalization', async (t) => {
   t.equal(debtor.name, 'Z\u00fcrich')
 })
 
+t.test('metadata is stored after normalization', async (t) => {
+  // The length was checked after normalization, but the text was stored as it was sent, so values of up to 1000
+  // characters were returned.
+  const testAccount = await openTestAccount(t)
+  const value = 'u\u0308'.repeat(500)
+  const debtor = await testAccount.createDebtor({
+    name: 'Globex',
+    metadata: { 'Gro\u0308ße': value },
+  })
+  t.strictSame(debtor.metadata, { 'Gr\u00f6ße': '\u00fc'.repeat(500) })
+  const twice = { 'u\u0308': 'a', '\u00fc': 'b' }
+  const rejected = await testAccount.post('/api/v1/debtors', { name: 'Globex', metadata: twice })
+  matches(t, rejected.json, {
+    status: 422,
+    errors: [{ pointer: '/metadata/\u00fc', code: 'conflicting_field' }],
+  })
+})
+
 t.test('a currency without a minor unit is rejected with a specific code', async (t) => {
   const testAccount = await openTestAccount(t)
   const { status, json } = await testAccount.post('/api/v1/debtors', { name: 'a', currency: 'xau' })
