@@ -12,6 +12,11 @@ import type { BackendConnection, BackendRequest, ResponseHandler } from './conne
 /** Responses up to this size are buffered completely, so that an incomplete response can become a 502. */
 const BUFFERED_BYTES_MAX = 256 * 1024
 /**
+ * The same for writes. The response to a write is hardly larger than the largest body of a request, so it is not
+ * streamed: the client learns the outcome of its write even while slow clients occupy all streams.
+ */
+const WRITE_BUFFERED_BYTES_MAX = 1024 * 1024
+/**
  * The maximum number of bytes that a stream buffers for a slow client before it pauses the backend's
  * connection (backpressure).
  */
@@ -175,7 +180,8 @@ class Exchange implements ResponseHandler, Abortable {
     }
     this.#status = status
     this.#headers = headers
-    if (length !== undefined && length <= BUFFERED_BYTES_MAX) this.#body = new BufferedBody(length)
+    if (length !== undefined && length <= this.#bufferedBytesMax)
+      this.#body = new BufferedBody(length)
     this.#restartDeadline()
   }
 
@@ -189,7 +195,7 @@ class Exchange implements ResponseHandler, Abortable {
       return
     }
     this.#body.append(part)
-    if (this.#body.bytes > BUFFERED_BYTES_MAX) this.#beginStream()
+    if (this.#body.bytes > this.#bufferedBytesMax) this.#beginStream()
   }
 
   onEnd(): void {
@@ -225,6 +231,10 @@ class Exchange implements ResponseHandler, Abortable {
   checkDeadline(now: number): boolean {
     if (now > this.#deadline) this.abort(new LimitExceeded('the deadline passed'))
     return !this.#isSettled
+  }
+
+  get #bufferedBytesMax(): number {
+    return this.#options.isGet ? BUFFERED_BYTES_MAX : WRITE_BUFFERED_BYTES_MAX
   }
 
   #beginStream(): void {
