@@ -1,5 +1,6 @@
 /** Error pages for people. The gateway renders them itself, because the backend may be unavailable. */
 import { createHash } from 'node:crypto'
+import { readAccept } from '../../shared/contract/accept.ts'
 import { Problem, problemType } from '../../shared/contract/problem.ts'
 import type { BodyLimits } from '../call/call.ts'
 import { problemHeaders, type WholeResponse } from '../downstream/response.ts'
@@ -47,7 +48,7 @@ export function createProblemPages(
 ): ProblemPages {
   const fixedHeaders = baseUrl.startsWith('https:') ? [...HEADERS, ...HSTS] : HEADERS
   return (problem, { path, method, headers }, requestId) => {
-    const acceptsHtml = /text\/html/i.test(headers.get('accept') ?? '')
+    const acceptsHtml = readAccept(headers.get('accept') ?? '').get('text/html') === true
     if (!acceptsHtml || headers.has('x-dialog') || routeOf(path) === undefined) return undefined
     return {
       status: problem.status,

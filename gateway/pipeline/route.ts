@@ -1,4 +1,5 @@
 /** Matches the path, the method and the accepted media types of a call against the OpenAPI document. */
+import { readAccept } from '../../shared/contract/accept.ts'
 import type { Contract, Operation } from '../../shared/contract/contract.ts'
 import { Problem } from '../../shared/contract/problem.ts'
 import type { RequestHead } from '../http1/request-head.ts'
@@ -73,12 +74,7 @@ const JSON_RANGES: readonly string[] = [
  */
 function acceptsJson(accept: string | undefined): boolean {
   if (accept === undefined || JSON_RANGES.includes(accept)) return true
-  const isAccepted = new Map<string, boolean>()
-  for (const item of accept.split(',')) {
-    const [range = '', ...parameters] = item.split(';').map((part) => part.trim().toLowerCase())
-    const isExcluded = parameters.some((parameter) => /^q=0(?:\.0*)?$/.test(parameter))
-    isAccepted.set(range, isAccepted.get(range) === true || !isExcluded)
-  }
+  const isAccepted = readAccept(accept)
   const decisive = JSON_RANGES.find((range) => isAccepted.has(range))
   return decisive !== undefined && isAccepted.get(decisive) === true
 }

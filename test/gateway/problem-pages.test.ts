@@ -83,6 +83,7 @@ t.test('scripts, dialogs and calls of the API get the problem document', async (
   for (const [path, headers] of [
     ['/settings/import', { accept: 'application/json' }],
     ['/settings/import', { accept: '*/*' }],
+    ['/settings/import', { accept: 'application/json, text/html;q=0' }],
     ['/settings/import', { 'x-dialog': '1' }],
   ] as const) {
     const rejected = await send(path, { ...form, headers })

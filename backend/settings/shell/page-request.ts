@@ -3,6 +3,7 @@
  * and recent password. Determines whether the response is HTML or JSON.
  */
 import type { Request, ServerRoute } from '@hapi/hapi'
+import { readAccept } from '../../../shared/contract/accept.ts'
 import { CLIENT_ADDRESS_HEADER } from '../../../shared/contract/principal.ts'
 import { Problem } from '../../../shared/contract/problem.ts'
 import type { Logger } from '../../../shared/process/log.ts'
@@ -311,9 +312,9 @@ async function respondWithPage<V extends PageRequest>(
 
 /** Browsers accept HTML explicitly. A client that sends JSON without an Accept header receives JSON. */
 export function wantsJson({ headers }: Pick<Request, 'headers'>): boolean {
-  const accept = String(headers['accept'] ?? '')
-  if (/text\/html/i.test(accept)) return false
-  if (/application\/(?:problem\+)?json/i.test(accept)) return true
+  const accepted = readAccept(String(headers['accept'] ?? ''))
+  if (accepted.get('text/html')) return false
+  if (accepted.get('application/json') || accepted.get('application/problem+json')) return true
   return /^application\/json/i.test(String(headers['content-type'] ?? ''))
 }
 

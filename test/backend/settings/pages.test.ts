@@ -72,6 +72,23 @@ t.test('styles and scripts are files of the service, which browsers may cache', 
   }
 })
 
+// Before the fix, a weight of 0 was ignored: HTML that the client excluded was sent.
+t.test('a page is HTML if the client accepts HTML, and JSON if it accepts only JSON', async (t) => {
+  const { backend } = await startSettings(t)
+  for (const [accept, status] of [
+    ['text/html', 303],
+    ['Text/HTML;q=0.5, application/json', 303],
+    ['*/*', 303],
+    ['application/json', 401],
+    ['application/problem+json', 401],
+    ['application/json, text/html;q=0', 401],
+    ['application/json;q=0.0, */*', 303],
+  ] as const) {
+    const response = await backend.request('GET', '/settings/api-keys', { headers: { accept } })
+    t.equal(response.status, status, accept)
+  }
+})
+
 t.test('without a session, pages redirect to the login and changes are rejected', async (t) => {
   const { backend } = await startSettings(t)
   for (const path of PAGES) {
