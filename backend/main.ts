@@ -91,7 +91,7 @@ await runProcess({
       baseUrl: settings.BASE_URL,
       gatewaySecrets,
       peppers,
-      cursorKey: deriveKey(settings.SECRET_BOX_KEY[0] ?? '', 'cursor'),
+      cursorKeys: boxKeys(settings, 'cursor'),
       secondFactorBox: createSecretBox(boxKeys(settings, 'second factors')),
       webhooks: webhooks.services,
       mailServices,

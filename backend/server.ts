@@ -75,7 +75,7 @@ export interface BackendDeps {
   readonly baseUrl: string
   readonly gatewaySecrets: readonly string[]
   readonly peppers: readonly Pepper[]
-  readonly cursorKey: Buffer
+  readonly cursorKeys: readonly Buffer[]
   /** Encrypts the secrets of authenticator apps. */
   readonly secondFactorBox: SecretBox
   /** Tests pass an instance with cheaper hashes. */

@@ -2,6 +2,7 @@
  * A cursor marks the last row of a page. It is valid only for the account, list, sort and filters for which it
  * was created. With any other combination, the list would silently skip rows, so the cursor is rejected.
  */
+import assert from 'node:assert'
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { Problem } from '../../shared/contract/problem.ts'
 import type { Position } from '../lists/keyset.ts'
@@ -18,22 +19,31 @@ const VERSION = 1
 /** 128 bits cannot be guessed, and keep links short. */
 const MAC_BYTES = 16
 
-export function signCursor(key: Buffer, listQuery: ListQuery, { value, id }: Position): string {
+/** The first of `keys` signs. */
+export function signCursor(
+  [key]: readonly Buffer[],
+  listQuery: ListQuery,
+  { value, id }: Position,
+): string {
+  assert(key !== undefined, 'There is no key to sign with')
   const payload = Buffer.from(JSON.stringify({ v: VERSION, k: [value, id] }))
   return Buffer.concat([payload, macOf(key, listQuery, payload)]).toString('base64url')
 }
 
-/** Throws `invalid_cursor` for a cursor that `signCursor` did not create for this list query. */
-export function verifyCursor(key: Buffer, listQuery: ListQuery, cursor: string): Position {
+/** Throws `invalid_cursor` for a cursor that `signCursor` did not create with one of `keys` for this list query. */
+export function verifyCursor(
+  keys: readonly Buffer[],
+  listQuery: ListQuery,
+  cursor: string,
+): Position {
   const bytes = Buffer.from(cursor, 'base64url')
   const payload = bytes.subarray(0, -MAC_BYTES)
   const sentMac = bytes.subarray(-MAC_BYTES)
-  const expectedMac = macOf(key, listQuery, payload)
   // Decoding ignores characters that are not base64url, so the cursor must be the exact encoding of its bytes.
   const isGenuine =
     bytes.toString('base64url') === cursor &&
-    sentMac.length === expectedMac.length &&
-    timingSafeEqual(sentMac, expectedMac)
+    sentMac.length === MAC_BYTES &&
+    keys.some((key) => timingSafeEqual(sentMac, macOf(key, listQuery, payload)))
   const position = isGenuine ? positionIn(payload) : undefined
   if (position !== undefined) return position
   throw new Problem(

@@ -76,7 +76,7 @@ export function listOperation<S extends QuerySchema, Row extends ListRow>(
   const isPaging = ({ name }: Parameter) => Object.hasOwn(pagingSchema, name)
   return {
     operationId,
-    async respond(call, { database: { read }, baseUrl, cursorKey }) {
+    async respond(call, { database: { read }, baseUrl, cursorKeys }) {
       const sent = parametersOf(call.query)
       const filters = parseQuery(
         filterSchema,
@@ -90,11 +90,11 @@ export function listOperation<S extends QuerySchema, Row extends ListRow>(
       const { column, direction } = sort
       const accountId = call.caller.account.id
       const listQuery = { accountId, operationId, sort: `${column} ${direction}`, filters }
-      const after = cursor === undefined ? undefined : verifyCursor(cursorKey, listQuery, cursor)
+      const after = cursor === undefined ? undefined : verifyCursor(cursorKeys, listQuery, cursor)
       const request = { filters, sort, limit, after }
       const { rows, hasMore } = await readRows(options, read, call, request)
       const last = hasMore ? rows.at(-1) : undefined
-      const next = last && signCursor(cursorKey, listQuery, positionOf(last, column))
+      const next = last && signCursor(cursorKeys, listQuery, positionOf(last, column))
       const body = {
         object: 'list',
         data: await options.render(read, call, rows),

@@ -32,7 +32,7 @@ export interface Services {
   readonly idempotency: Idempotency
   /** The base URL without a trailing slash. */
   readonly baseUrl: string
-  readonly cursorKey: Buffer
+  readonly cursorKeys: readonly Buffer[]
 }
 
 /** The account and the object of a call, which are known once the gateway's signature is verified. */

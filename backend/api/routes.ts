@@ -19,8 +19,8 @@ export interface ApiDeps {
   readonly clock: () => Date
   /** Without a trailing slash. */
   readonly baseUrl: string
-  /** Signs the cursors of lists. */
-  readonly cursorKey: Buffer
+  /** The keys for the cursors of lists: the first signs, and all verify. */
+  readonly cursorKeys: readonly Buffer[]
 }
 
 /** The types of the request properties that authentication and the route options below determine. */

@@ -180,8 +180,8 @@ async function requestSome(subject: Subject, call: Call): Promise<number[]> {
 /** Opens the dataset of this size, fills it if it is new, and starts a backend and a caller. */
 async function prepare(engine: Engine, url: string, invoices: number): Promise<Subject> {
   const { ledger, secret } = await openDataset(url, invoices)
-  const cursorKey = deriveKey(SECRETS.SECRET_BOX_KEY, 'cursor')
-  const dataset = { ledger, cursorKey, distinctInvoices: options.cold ? invoices : HOT_INVOICES }
+  const cursorKeys = [deriveKey(SECRETS.SECRET_BOX_KEY, 'cursor')]
+  const dataset = { ledger, cursorKeys, distinctInvoices: options.cold ? invoices : HOT_INVOICES }
   const dataDirectory = mkdtempSync(join(tmpdir(), 'lists-backend-'))
   cleanup.teardown(() => rmSync(dataDirectory, { recursive: true }))
   const backend = await startProcess(cleanup, 'backend/main.ts', {

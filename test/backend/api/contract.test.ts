@@ -15,7 +15,7 @@ t.test('the API has one route for each operation of the contract, and no others'
     database: backend.database,
     clock: () => backend.now,
     baseUrl: BASE_URL,
-    cursorKey: Buffer.alloc(32),
+    cursorKeys: [Buffer.alloc(32)],
     operations: OPERATIONS,
   }
   const routes = apiRoutes({ ...deps, contract })

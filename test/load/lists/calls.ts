@@ -21,7 +21,7 @@ export interface Dataset {
   /** The number of different invoices that calls request, from all parts of the dataset. */
   readonly distinctInvoices: number
   /** The key that signs cursors, so that a call can request a page without reading the pages before it. */
-  readonly cursorKey: Buffer
+  readonly cursorKeys: readonly Buffer[]
 }
 
 export interface Call {
@@ -52,8 +52,8 @@ export const CALLS: readonly Call[] = [
   list('debtors', 'updated_since=…, sort=updated_at', changedLately),
   list('debtors', 'updated_since=…, half', updatedInNewerHalf),
   list('debtors', 'status=archived: none', () => 'status=archived'),
-  list('debtors', 'a page halfway', ({ ledger, cursorKey }) =>
-    cursorQuery(cursorKey, ledger, 'listDebtors', {
+  list('debtors', 'a page halfway', ({ ledger, cursorKeys }) =>
+    cursorQuery(cursorKeys, ledger, 'listDebtors', {
       value: createdAt(ledger, Math.floor(debtorCount(ledger) / 2) * 10),
       id: idOf('deb', Math.floor(debtorCount(ledger) / 2)),
     }),
@@ -88,10 +88,10 @@ export const CALLS: readonly Call[] = [
   list('invoices', 'number=…', (dataset) => `number=INV-${anyInvoice(dataset)}`),
   list('invoices', 'external_id=…', (dataset) => `external_id=E-${anyInvoice(dataset)}`),
   list('invoices', 'updated_since=…, sort=updated_at', changedLately),
-  list('invoices', 'a page halfway', ({ ledger, cursorKey }) => {
+  list('invoices', 'a page halfway', ({ ledger, cursorKeys }) => {
     const index = Math.floor(ledger.invoices / 2)
     const end = { value: createdAt(ledger, index), id: idOf('inv', index) }
-    return cursorQuery(cursorKey, ledger, 'listInvoices', end)
+    return cursorQuery(cursorKeys, ledger, 'listInvoices', end)
   }),
 
   list('payments'),
@@ -111,9 +111,9 @@ export const CALLS: readonly Call[] = [
   list('payments', 'updated_since=…, half', updatedInNewerHalf),
   list('payments', 'currency=USD: none', () => 'currency=USD'),
   list('payments', 'updated_since=…, sort=updated_at', changedLately),
-  list('payments', 'a page halfway', ({ ledger, cursorKey }) => {
+  list('payments', 'a page halfway', ({ ledger, cursorKeys }) => {
     const end = halfwayOf(ledger, paidAt)
-    return cursorQuery(cursorKey, ledger, 'listPayments', {
+    return cursorQuery(cursorKeys, ledger, 'listPayments', {
       value: end.at,
       id: idOf('pay', end.index),
     })
@@ -127,9 +127,9 @@ export const CALLS: readonly Call[] = [
   list('messages', 'status=failed: none', () => 'status=failed'),
   list('messages', 'stage=final: none', () => 'stage=final'),
   list('messages', 'updated_since=…, sort=updated_at', changedLately),
-  list('messages', 'a page halfway', ({ ledger, cursorKey }) => {
+  list('messages', 'a page halfway', ({ ledger, cursorKeys }) => {
     const end = halfwayOf(ledger, remindedAt)
-    return cursorQuery(cursorKey, ledger, 'listMessages', {
+    return cursorQuery(cursorKeys, ledger, 'listMessages', {
       value: end.at,
       id: idOf('msg', end.index),
     })
@@ -187,12 +187,12 @@ function halfwayOf(ledger: Ledger, when: (ledger: Ledger, index: number) => Date
 }
 
 function cursorQuery(
-  cursorKey: Buffer,
+  cursorKeys: readonly Buffer[],
   { accountId }: Ledger,
   operationId: string,
   end: { readonly value: Date; readonly id: string },
 ): string {
   const listQuery = { accountId, operationId, sort: 'created_at desc', filters: {} }
   const position = { value: end.value.toISOString(), id: end.id }
-  return `cursor=${signCursor(cursorKey, listQuery, position)}`
+  return `cursor=${signCursor(cursorKeys, listQuery, position)}`
 }
