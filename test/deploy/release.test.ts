@@ -1,0 +1,23 @@
+// Before, a release with the version of an earlier section put a second section with this heading into the changelog.
+import { execFileSync, spawnSync } from 'node:child_process'
+import { cpSync, mkdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { matches } from '../fixtures/matches.ts'
+
+const root = join(import.meta.dirname, '..', '..')
+const CHANGELOG = '# Changelog\n\n## Pending\n\n- A change.\n\n## 0.1.0\n\n- The first version.\n'
+
+t.test('a version that the changelog has already is not released again', async (t) => {
+  const cwd = t.testdir({ 'CHANGELOG.md': CHANGELOG })
+  mkdirSync(join(cwd, 'deploy'))
+  cpSync(join(root, 'deploy/release'), join(cwd, 'deploy/release'))
+  const identity = ['-c', 'user.name=Test', '-c', 'user.email=test@example.com']
+  execFileSync('git', ['init', '-q'], { cwd })
+  execFileSync('git', ['add', '.'], { cwd })
+  execFileSync('git', [...identity, 'commit', '-q', '-m', 'Begin'], { cwd })
+  const { status, stderr } = spawnSync('deploy/release', ['0.1.0'], { cwd, encoding: 'utf8' })
+  t.equal(status, 1)
+  matches(t, stderr, /^CHANGELOG\.md already has a section 0\.1\.0\.$/m)
+  t.equal(readFileSync(join(cwd, 'CHANGELOG.md'), 'utf8'), CHANGELOG)
+})
