@@ -11,6 +11,7 @@ import { changeDebtor, getLockedDebtor } from '../../../backend/debtors/change.t
 import { pauseChasing } from '../../../backend/debtors/chasing.ts'
 import { suppressAddress } from '../../../backend/debtors/contactability.ts'
 import { eraseDebtor } from '../../../backend/erasure/erasure.ts'
+import { TRACES } from '../../../backend/erasure/traces.ts'
 import {
   type Json,
   openTestAccount,
@@ -356,5 +357,18 @@ t.test(
     await erase(testAccount, debtor.id)
     t.equal(await database.emptyLog(), true)
     t.notMatch(readFiles(), CANARY)
+  },
+)
+
+// Before, the guide omitted half of the tables, so that PostgreSQL kept old versions of their rows.
+t.test(
+  'the operations guide lists every table with erased data in its vacuum command',
+  async (t) => {
+    const guide = readFileSync(join(import.meta.dirname, '../../../docs/operations.md'), 'utf8')
+    const [, tables = ''] = /`vacuum ([^`;]+)`/.exec(guide) ?? []
+    t.strictSame(
+      new Set(tables.split(/,\s+/)),
+      new Set(['debtors', ...TRACES.map(({ table }) => table)]),
+    )
   },
 )
