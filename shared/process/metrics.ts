@@ -51,6 +51,9 @@ export function createMetrics(processName: string): Metrics {
   const version = readVersion()
   collectDefaultMetrics({ register: registry })
   for (const name of MISNAMED) registry.removeSingleMetric(name)
+  // By default, workers are combined by their average, in which a single blocked worker would not be noticed.
+  const lag = registry.getSingleMetric('nodejs_eventloop_lag_p99_seconds')
+  if (lag !== undefined) Object.assign(lag, { aggregator: 'max' satisfies Aggregator })
 
   function register(
     Kind: typeof Gauge | typeof Counter,

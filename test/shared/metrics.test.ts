@@ -80,3 +80,19 @@ t.test('when one of several processes hangs or ends, its totals are still includ
   responses.set(3, firstSnapshot)
   t.strictSame(await read(), [4, 2, 2], 'a new process replaces the ended one')
 })
+
+// Before, the lag was the average of all workers, so that no alert fired while one of four workers was blocked.
+t.test('the event loop lag of several processes is that of the slowest one', async (t) => {
+  const snapshot = await createMetrics('test').registry.getMetricsAsJSON()
+  const name = 'nodejs_eventloop_lag_p99_seconds'
+  const withLag = (value: number) =>
+    snapshot.map((metric) =>
+      metric.name === name ? { ...metric, values: [{ value, labels: {} }] } : metric,
+    )
+  const snapshots = new Map([0.01, 0.5, 0.02].map((lag, worker) => [worker, withLag(lag)]))
+  matches(
+    t,
+    await aggregateFrom(async () => snapshots).metrics(),
+    new RegExp(`^${name} 0\\.5$`, 'm'),
+  )
+})
