@@ -92,8 +92,9 @@ async function readDelivery(
 }
 
 /**
- * Makes a delivery due now, even if it succeeded before, and restarts its retry schedule. Does not change a delivery
- * that is being sent. The delivery keeps its `webhook-id`. Throws `Problem` `not_found`, `webhook_endpoint_disabled`.
+ * Makes a delivery due now, even if it succeeded before, and restarts its retry schedule. The delivery keeps its
+ * `webhook-id`. Changes nothing if the delivery is being sent. Throws `Problem` `not_found`,
+ * `webhook_endpoint_disabled`.
  */
 export async function redeliver(
   tx: Transaction,
@@ -108,13 +109,13 @@ export async function redeliver(
     .where('id', '=', delivery.endpoint_id)
     .executeTakeFirstOrThrow()
   rejectDisabled(endpoint)
+  if ((await makeDue(tx, [id], actionContext.now)) === 0) return delivery
   await recordAudit(tx, actionContext, {
     accountId,
     action: 'webhook_delivery.redelivered',
     subjectId: id,
     detail: { event_id: delivery.event_id, endpoint_id: delivery.endpoint_id },
   })
-  await makeDue(tx, [id], actionContext.now)
   return readDelivery(tx, accountId, id)
 }
 
@@ -144,8 +145,7 @@ export async function redeliverFailed(
       .execute()
     if (rows.length === 0) break
     const ids = rows.map((row) => row.id)
-    await database.transaction((tx) => makeDue(tx, ids, actionContext.now))
-    count += ids.length
+    count += await database.transaction((tx) => makeDue(tx, ids, actionContext.now))
   }
   await database.transaction((tx) =>
     recordAudit(tx, actionContext, {
@@ -158,9 +158,9 @@ export async function redeliverFailed(
   return count
 }
 
-/** Makes the deliveries due now, except deliveries that are being sent. */
-async function makeDue(tx: Transaction, ids: readonly string[], now: Date): Promise<void> {
-  await tx
+/** Makes the deliveries due now, except deliveries that are being sent. Returns how many it made due. */
+async function makeDue(tx: Transaction, ids: readonly string[], now: Date): Promise<number> {
+  const result = await tx
     .updateTable('webhook_deliveries')
     .set({
       status: 'pending',
@@ -170,8 +170,9 @@ async function makeDue(tx: Transaction, ids: readonly string[], now: Date): Prom
     })
     .where('id', 'in', ids)
     .where('status', '!=', 'sending')
-    .execute()
+    .executeTakeFirstOrThrow()
   announce(tx, DELIVERIES_DUE)
+  return Number(result.numUpdatedRows)
 }
 
 function rejectDisabled({ status }: Pick<WebhookEndpointRow, 'status'>): void {

@@ -36,6 +36,7 @@ const FLASHES: Readonly<Record<string, string>> = {
   webhook_paused: 'Endpoint paused. Events wait until you resume it.',
   webhook_resumed: 'Endpoint resumed. Events that waited are being sent.',
   webhook_secret_expired: 'The old secret has expired. Webhooks are signed with the new one only.',
+  webhook_being_sent: 'The event is already being sent, so it is not sent again.',
   webhook_redelivered: 'The event is being sent again.',
   webhooks_redelivered: 'Failed deliveries are being sent again.',
   customer_created: 'Customer added.',

@@ -1,4 +1,5 @@
 /** The routes of the delivery log: the list, one delivery, and the action that sends its event again. */
+import type { WebhookDeliveryRow } from '../../database/tables.ts'
 import {
   DELIVERY_STATUSES,
   type DeliveryFilters,
@@ -61,8 +62,11 @@ export const webhookDeliveryPages: readonly SessionPage[] = [
     path: `${DELIVERIES_PATH}/{id}/redeliver`,
     adminsOnly: WEBHOOK_ADMINS_ONLY,
     async handle({ session, id, actionContext, performAction }) {
-      const row = await performAction('webhook_redelivered', (tx) =>
-        redeliver(tx, session.account.id, id, actionContext),
+      const row = await performAction(
+        ({ status }: WebhookDeliveryRow) => ({
+          name: status === 'sending' ? 'webhook_being_sent' : 'webhook_redelivered',
+        }),
+        (tx) => redeliver(tx, session.account.id, id, actionContext),
       )
       return { json: renderDelivery(row), location: `${DELIVERIES_PATH}/${id}` }
     },

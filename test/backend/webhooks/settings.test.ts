@@ -3,7 +3,7 @@ import { startDeliveryWorker } from '../../../backend/webhooks/delivery-worker.t
 import { createSender } from '../../../backend/webhooks/sender.ts'
 import type { Json } from '../../fixtures/accounts/test-account.ts'
 import { BOX } from '../../fixtures/accounts/webhooks.ts'
-import { matches } from '../../fixtures/matches.ts'
+import { containing, matches } from '../../fixtures/matches.ts'
 import { startReceiver, verify } from '../../fixtures/servers/receiver.ts'
 import { BASE_URL } from '../../fixtures/service/backend.ts'
 import { SILENT } from '../../fixtures/service/database.ts'
@@ -279,6 +279,38 @@ t.test('the log can be filtered and paged; failed deliveries can be redelivered'
     hours.reduce((sum, { succeeded }) => sum + succeeded, 0),
     3,
   )
+})
+
+t.test('a delivery that is being sent is not redelivered', async (t) => {
+  // Regression: the page said that the event was being sent again, and the audit log contained a redelivery.
+  const { admin, create, receiver, backend, account, startWorker } = await startEndpointSettings(t)
+  const { id } = await create({ events: ['debtor.created'] })
+  let finish = () => {}
+  receiver.respondWith((_, res) => {
+    finish = () => void res.writeHead(204).end()
+  })
+  const key = await backend.issueKey(account.id)
+  await backend.call(key, 'POST', '/api/v1/debtors', { body: { name: 'Jansen' } })
+  startWorker()
+  await until(() => receiver.webhooks.length === 1, 'the event is being sent')
+  const [delivery] = (await admin.get(`${DELIVERIES}?endpoint_id=${id}`)).json['data'] as Json[]
+  const path = `${DELIVERIES}/${delivery?.id}`
+  t.equal((await admin.submit(`${path}/redeliver`, {})).status, 303)
+  matches(t, (await admin.page(path)).text, containing('The event is already being sent'))
+  const redeliveries = async () =>
+    ((await admin.get('/settings/audit-log')).json['data'] as Json[]).filter(
+      ({ action }) => action === 'webhook_delivery.redelivered',
+    ).length
+  t.equal(await redeliveries(), 0)
+  finish()
+  await until(
+    async () => (await admin.get(path)).json['status'] === 'delivered',
+    'it was delivered',
+  )
+  t.equal((await admin.send('POST', `${path}/redeliver`)).status, 200)
+  t.equal(await redeliveries(), 1)
+  await until(() => receiver.webhooks.length === 2, 'it is sent again')
+  finish()
 })
 
 t.test(
