@@ -79,9 +79,8 @@ export function expiryErrors(expiresAt: Date | null, now: Date): FieldError[] {
     return [{ pointer, code: 'out_of_range', detail: 'The expiry must be in the future.' }]
   }
   if (days <= LIFETIME_DAYS_MAX) return []
-  return [
-    { pointer, code: 'out_of_range', detail: 'The expiry may be at most ten years from now.' },
-  ]
+  const most = `${LIFETIME_DAYS_MAX.toLocaleString('en')} days (about ten years)`
+  return [{ pointer, code: 'out_of_range', detail: `The expiry may be at most ${most} from now.` }]
 }
 
 /** Returns the addresses as they are stored, in canonical form and without duplicates. */

@@ -51,6 +51,11 @@ t.test('every invalid limit is reported beside its field', async (t) => {
       ['/allowed_addresses', '10.1/8 is not an IPv4 or IPv6 address.'],
     ],
   )
+  // 21 November 2026 and 3,660 days, and one second more.
+  t.strictSame(await faults({ expires_at: '2036-11-28T10:15:01Z' }), [
+    ['/expires_at', 'The expiry may be at most 3,660 days (about ten years) from now.'],
+  ])
+  matches(t, await faults({ expires_at: '2036-11-28T10:15:00Z' }), { object: 'api_key' })
   t.strictSame(await faults({ expires_at: 'tomorrow' }), [
     ['/expires_at', 'The expiry must be a time with a UTC offset.'],
   ])
