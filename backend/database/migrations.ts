@@ -41,6 +41,7 @@ import * as knownBrowsers from './migrations/0030-known-browsers.ts'
 import * as oldInvoices from './migrations/0031-old-invoices.ts'
 import * as holdUntil from './migrations/0032-hold-until.ts'
 import * as accountReferences from './migrations/0033-account-references.ts'
+import * as archivedStandings from './migrations/0034-archived-standings.ts'
 
 /** The migrations of this program, in the order in which they are applied. */
 export const MIGRATIONS: Migrations = {
@@ -77,6 +78,7 @@ export const MIGRATIONS: Migrations = {
   '0031-old-invoices': oldInvoices,
   '0032-hold-until': holdUntil,
   '0033-account-references': accountReferences,
+  '0034-archived-standings': archivedStandings,
 }
 
 /** Converts a migration that was written before migrations had steps. */

@@ -1,9 +1,11 @@
 /** Lists debtors in Settings: by the oldest due date of their open invoices, by name, or by the amount owed. */
 import { type SqlBool, sql } from 'kysely'
 import { Problem } from '../../shared/contract/problem.ts'
+import { isCalendarDate } from '../calendar/calendar.ts'
 import type { Reader } from '../database/database.ts'
 import type { DebtorRow } from '../database/tables.ts'
 import type { ScannedPage } from '../lists/scan.ts'
+import { BALANCE_IS_LISTED } from './due-totals.ts'
 
 export const DIRECTORY_VIEWS = [
   'active',
@@ -35,64 +37,108 @@ export interface DirectoryQuery {
   readonly currency: string
   /** The debtors that a search found; undefined if all debtors are listed. */
   readonly ids: readonly string[] | undefined
-  /** The id of the last debtor of the previous page. */
+  /** The cursor of the page: `next` of the previous page. */
   readonly after: string | undefined
   /** The current date in the account's time zone. */
   readonly today: string
   readonly limit: number
 }
 
-/** Throws `invalid_cursor` if the account has no debtor with the id `after`. */
+/** A debtor, and the value by which the list is sorted: a due date, `none` if no amount is due, or an amount. */
+interface Position {
+  readonly id: string
+  /** Undefined if the list is sorted by name. */
+  readonly value: string | undefined
+}
+
+/** The position after which a page begins. */
+interface Start extends Position {
+  readonly name: string
+}
+
+type ListedQuery = Omit<DirectoryQuery, 'ids' | 'after'> & { readonly start: Start | undefined }
+
+/** Throws `invalid_cursor` if `after` is not a cursor of a list with this order. */
 export async function listDirectory(
   reader: Reader,
   accountId: string,
-  query: DirectoryQuery,
+  { ids: found, after, ...query }: DirectoryQuery,
 ): Promise<ScannedPage<DebtorRow>> {
-  if (query.after !== undefined) await checkCursor(reader, accountId, query.after)
-  const ids = await listIds(reader, accountId, query)
-  const shown = ids.slice(0, query.limit)
+  const start = after === undefined ? undefined : await readStart(reader, accountId, after)
+  const positions = await listPositions(reader, accountId, { ...query, start }, found)
+  const shown = positions.slice(0, query.limit)
+  const ids = shown.map(({ id }) => id)
   const rows =
-    shown.length === 0
+    ids.length === 0
       ? []
       : await reader
           .selectFrom('debtors')
           .selectAll()
           .where('account_id', '=', accountId)
-          .where('id', 'in', shown)
+          .where('id', 'in', ids)
           .execute()
   const byId = new Map(rows.map((row) => [row.id, row]))
+  const last = shown.at(-1)
   return {
-    rows: shown.flatMap((id) => byId.get(id) ?? []),
-    next: ids.length > query.limit ? (shown.at(-1) ?? null) : null,
+    rows: ids.flatMap((id) => byId.get(id) ?? []),
+    next: positions.length > query.limit && last !== undefined ? cursorOf(last) : null,
     isPartial: false,
   }
 }
 
-/** Returns more ids than `limit` if there is a next page. */
-async function listIds(
+/**
+ * The cursor contains the value, because the debtor may have paid before the next page is requested. Its present
+ * value would then lead to another place in the list, or to none.
+ */
+function cursorOf({ id, value }: Position): string {
+  return value === undefined ? id : `${value}_${id}`
+}
+
+async function readStart(reader: Reader, accountId: string, cursor: string): Promise<Start> {
+  const [, value, id = ''] = /^(?:(none|[\d-]{1,16})_)?(deb_\w+)$/.exec(cursor) ?? []
+  const row = await reader
+    .selectFrom('debtors')
+    .select('name_search')
+    .where('account_id', '=', accountId)
+    .where('id', '=', id)
+    .executeTakeFirst()
+  return row === undefined ? rejectCursor() : { id, value, name: row.name_search }
+}
+
+function rejectCursor(): never {
+  throw new Problem('invalid_cursor', 'Unknown cursor; start from the first page.')
+}
+
+/** Returns more positions than `limit` if there is a next page. */
+async function listPositions(
   reader: Reader,
   accountId: string,
-  query: DirectoryQuery,
-): Promise<string[]> {
-  if (query.ids !== undefined) return idsOfSearchResults(reader, accountId, query, query.ids)
-  if (query.sort === '-owes') return idsByAmountOwed(reader, accountId, query)
-  if (query.sort === 'name') return idsByName(reader, accountId, query)
-  return idsByDueDate(reader, accountId, query)
+  query: ListedQuery,
+  found: readonly string[] | undefined,
+): Promise<Position[]> {
+  if (found !== undefined) return listSearchResults(reader, accountId, query, found)
+  if (query.sort === '-owes') return listByAmountOwed(reader, accountId, query)
+  if (query.sort === 'name') return listByName(reader, accountId, query)
+  return listByDueDate(reader, accountId, query)
 }
 
 /**
  * Returns debtors that owe money, the oldest due date first. In the view `active`, the debtors that owe nothing
  * follow, sorted by name.
  */
-async function idsByDueDate(reader: Reader, accountId: string, query: DirectoryQuery) {
-  const { view, after, today, limit } = query
-  const start = after === undefined ? undefined : await findStanding(reader, after)
+async function listByDueDate(
+  reader: Reader,
+  accountId: string,
+  query: ListedQuery,
+): Promise<Position[]> {
+  const { view, start, today, limit } = query
+  const date = start === undefined ? undefined : dueDateOf(start)
   const owing =
-    after !== undefined && start === undefined
+    date === NONE
       ? []
       : await reader
           .selectFrom('debtor_standings')
-          .select('debtor_id')
+          .select(['debtor_id as id', 'oldest_due_date as value'])
           .where('account_id', '=', accountId)
           .where(sql<SqlBool>`is_active = 1`)
           .where(view === 'unreachable' ? sql<SqlBool>`is_reachable = 0` : sql<SqlBool>`1 = 1`)
@@ -101,33 +147,36 @@ async function idsByDueDate(reader: Reader, accountId: string, query: DirectoryQ
               ...(view === 'overdue' ? [eb('oldest_due_date', '<', today)] : []),
               ...(start === undefined
                 ? []
-                : [
-                    sql<SqlBool>`(oldest_due_date, debtor_id) > (${start.oldest_due_date}, ${start.debtor_id})`,
-                  ]),
+                : [sql<SqlBool>`(oldest_due_date, debtor_id) > (${date}, ${start.id})`]),
             ]),
           )
           .orderBy('oldest_due_date')
           .orderBy('debtor_id')
           .limit(limit + 1)
           .execute()
-  const ids = owing.map(({ debtor_id }) => debtor_id)
-  if (view !== 'active' || ids.length > limit) return ids
-  const others = await idsByName(
+  if (view !== 'active' || owing.length > limit) return owing
+  const others = await listByName(
     reader,
     accountId,
-    { ...query, after: start === undefined ? after : undefined, limit: limit - ids.length },
+    { ...query, start: date === NONE ? start : undefined, limit: limit - owing.length },
     sql<SqlBool>`not exists (select 1 from debtor_standings where debtor_id = debtors.id)`,
   )
-  return [...ids, ...others]
+  return [...owing, ...others.map(({ id }) => ({ id, value: NONE }))]
 }
 
-async function idsByName(
+/** The value of a debtor that owes nothing, in a list that is sorted by due date. */
+const NONE = 'none'
+
+function dueDateOf({ value }: Start): string {
+  return value === NONE || (value !== undefined && isCalendarDate(value)) ? value : rejectCursor()
+}
+
+async function listByName(
   reader: Reader,
   accountId: string,
-  { view, after, limit }: DirectoryQuery,
+  { view, start, limit }: ListedQuery,
   condition = sql<SqlBool>`1 = 1`,
-): Promise<string[]> {
-  const start = after === undefined ? undefined : await findName(reader, after)
+): Promise<Position[]> {
   const rows = await reader
     .selectFrom('debtors')
     .select('id')
@@ -140,55 +189,44 @@ async function idsByName(
     .where(view === 'paused' ? sql<SqlBool>`chasing_status <> 'active'` : sql<SqlBool>`1 = 1`)
     .where(condition)
     .where((eb) =>
-      eb.and(start === undefined ? [] : [sql<SqlBool>`(name_search, id) > (${start}, ${after})`]),
+      eb.and(
+        start === undefined ? [] : [sql<SqlBool>`(name_search, id) > (${start.name}, ${start.id})`],
+      ),
     )
     .orderBy('name_search')
     .orderBy('id')
     .limit(limit + 1)
     .execute()
-  return rows.map(({ id }) => id)
+  return rows.map(({ id }) => ({ id, value: undefined }))
 }
 
-async function idsByAmountOwed(
+async function listByAmountOwed(
   reader: Reader,
   accountId: string,
-  { currency, after, limit }: DirectoryQuery,
-): Promise<string[]> {
-  const start =
-    after === undefined
-      ? undefined
-      : await reader
-          .selectFrom('debtor_balances')
-          .select('outstanding')
-          .where('debtor_id', '=', after)
-          .where('currency', '=', currency)
-          .executeTakeFirst()
+  { currency, start, limit }: ListedQuery,
+): Promise<Position[]> {
   const rows = await reader
     .selectFrom('debtor_balances')
-    .select('debtor_id')
+    .select(['debtor_id as id', 'outstanding'])
     .where('account_id', '=', accountId)
     .where('currency', '=', currency)
-    // Archived debtors have a view of their own.
-    .where(({ exists, selectFrom }) =>
-      exists(
-        selectFrom('debtors')
-          .select('debtors.id')
-          .whereRef('debtors.id', '=', 'debtor_balances.debtor_id')
-          .where('debtors.status', '=', 'active'),
-      ),
-    )
+    .where(BALANCE_IS_LISTED)
     .where((eb) =>
       eb.and(
         start === undefined
           ? []
-          : [sql<SqlBool>`(outstanding, debtor_id) < (${start.outstanding}, ${after})`],
+          : [sql<SqlBool>`(outstanding, debtor_id) < (${amountOf(start)}, ${start.id})`],
       ),
     )
     .orderBy('outstanding', 'desc')
     .orderBy('debtor_id', 'desc')
     .limit(limit + 1)
     .execute()
-  return rows.map(({ debtor_id }) => debtor_id)
+  return rows.map(({ id, outstanding }) => ({ id, value: String(outstanding) }))
+}
+
+function amountOf({ value }: Start): number {
+  return value !== undefined && /^\d+$/.test(value) ? Number(value) : rejectCursor()
 }
 
 /** Returns how many of the debtors that a search found are in the view, on all pages. */
@@ -198,17 +236,19 @@ export async function countSearchResults(
   query: DirectoryQuery,
   found: readonly string[],
 ): Promise<number> {
-  return (await idsOfSearchResults(reader, accountId, { ...query, after: undefined }, found)).length
+  return (await listSearchResults(reader, accountId, { ...query, start: undefined }, found)).length
 }
 
 /** Filters and sorts the few results of a search: the oldest due date first, then by name. */
-async function idsOfSearchResults(
+async function listSearchResults(
   reader: Reader,
   accountId: string,
-  { view, after, today }: Pick<DirectoryQuery, 'view' | 'after' | 'today'>,
+  { view, start, today }: Pick<ListedQuery, 'view' | 'start' | 'today'>,
   found: readonly string[],
-): Promise<string[]> {
+): Promise<Position[]> {
   if (found.length === 0) return []
+  // Sorts after each date.
+  const date = sql<string>`coalesce(debtor_standings.oldest_due_date, ${NONE})`
   const rows = await reader
     .selectFrom('debtors')
     .leftJoin('debtor_standings', 'debtor_standings.debtor_id', 'debtors.id')
@@ -221,11 +261,21 @@ async function idsOfSearchResults(
     ])
     .where('debtors.account_id', '=', accountId)
     .where('debtors.id', 'in', found)
-    .orderBy(sql`coalesce(debtor_standings.oldest_due_date, '9999-12-31')`)
+    .where((eb) =>
+      eb.and(
+        start === undefined
+          ? []
+          : [
+              sql<SqlBool>`(${date}, debtors.name_search, debtors.id) >
+                (${dueDateOf(start)}, ${start.name}, ${start.id})`,
+            ],
+      ),
+    )
+    .orderBy(date)
     .orderBy('debtors.name_search')
     .orderBy('debtors.id')
     .execute()
-  const ids = rows
+  return rows
     .filter((row) => {
       const { oldest_due_date: oldest } = row
       // The search in the default view also finds archived debtors.
@@ -236,34 +286,5 @@ async function idsOfSearchResults(
       if (view === 'overdue') return oldest !== null && oldest < today
       return view === 'archived' || oldest !== null
     })
-    .map(({ id }) => id)
-  return after === undefined ? ids : ids.slice(ids.indexOf(after) + 1)
-}
-
-async function checkCursor(reader: Reader, accountId: string, id: string): Promise<void> {
-  const row = await reader
-    .selectFrom('debtors')
-    .select('id')
-    .where('account_id', '=', accountId)
-    .where('id', '=', id)
-    .executeTakeFirst()
-  if (row !== undefined) return
-  throw new Problem('invalid_cursor', 'Unknown cursor; start from the first page.')
-}
-
-async function findStanding(reader: Reader, debtorId: string) {
-  return await reader
-    .selectFrom('debtor_standings')
-    .select(['oldest_due_date', 'debtor_id'])
-    .where('debtor_id', '=', debtorId)
-    .executeTakeFirst()
-}
-
-async function findName(reader: Reader, id: string): Promise<string | undefined> {
-  const row = await reader
-    .selectFrom('debtors')
-    .select('name_search')
-    .where('id', '=', id)
-    .executeTakeFirst()
-  return row?.name_search
+    .map(({ id, oldest_due_date: oldest }) => ({ id, value: oldest ?? NONE }))
 }

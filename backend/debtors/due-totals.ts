@@ -1,7 +1,8 @@
 /** Reads the amounts due to an account from stored totals, since summing all its invoices would be slow. */
-import { sql } from 'kysely'
+import { type SelectQueryBuilder, type SqlBool, sql } from 'kysely'
 import { addDays } from '../calendar/calendar.ts'
 import type { Reader } from '../database/database.ts'
+import type { DueTotalRow, Tables } from '../database/tables.ts'
 
 /** Groups of invoices by days past due. `from` and `to` are the first and the last day; null if there is none. */
 export const AGES = [
@@ -25,19 +26,51 @@ export interface DueByAge {
   readonly ages: readonly DueTotal[]
 }
 
-/** Returns an entry for each currency in which an invoice is open, sorted by currency code. */
+/**
+ * Returns an entry for each currency in which an invoice is open, sorted by currency code. The amounts include those
+ * that archived debtors owe: their invoices stay open.
+ */
 export async function readDueByAge(
   reader: Reader,
   accountId: string,
+  today: string,
+): Promise<DueByAge[]> {
+  const totals = reader
+    .selectFrom('due_totals')
+    .select(['currency', 'due_date', 'amount', 'invoices'])
+    .where('account_id', '=', accountId)
+  return await sumByAge(reader, totals, today)
+}
+
+/** Like `readDueByAge`, but returns only the amounts that archived debtors owe. */
+export async function readArchivedDueByAge(
+  reader: Reader,
+  accountId: string,
+  today: string,
+): Promise<DueByAge[]> {
+  const archived = reader
+    .selectFrom('debtor_standings')
+    .innerJoin('debtor_dues', 'debtor_dues.debtor_id', 'debtor_standings.debtor_id')
+    .select(['currency', 'due_date', 'amount', 'invoices'])
+    .where('debtor_standings.account_id', '=', accountId)
+    // A literal, so that the partial index is used.
+    .where(sql<SqlBool>`debtor_standings.is_active = 0`)
+  return await sumByAge(reader, archived, today)
+}
+
+type DueRow = Pick<DueTotalRow, 'currency' | 'due_date' | 'amount' | 'invoices'>
+
+async function sumByAge(
+  reader: Reader,
+  totals: SelectQueryBuilder<Tables, never, DueRow>,
   today: string,
 ): Promise<DueByAge[]> {
   const [after30, after60, after90] = [30, 60, 90].map((days) => addDays(today, -days))
   const age = sql<number>`case when due_date >= ${today} then 0 when due_date >= ${after30} then 1
     when due_date >= ${after60} then 2 when due_date >= ${after90} then 3 else 4 end`
   const aged = reader
-    .selectFrom('due_totals')
+    .selectFrom(totals.as('totals'))
     .select(['currency', 'amount', 'invoices', age.as('age')])
-    .where('account_id', '=', accountId)
   const rows = await reader
     .selectFrom(aged.as('aged'))
     .groupBy(['currency', 'age'])
@@ -72,7 +105,11 @@ export interface LargeDebtor {
   readonly outstanding: number
 }
 
-/** Returns the debtors that owe the most in the currency, the largest amount first. */
+/** A condition on `debtor_balances`: archived debtors are listed only in a view of their own. */
+export const BALANCE_IS_LISTED = sql<SqlBool>`exists (select 1 from debtors
+  where debtors.id = debtor_balances.debtor_id and debtors.status = 'active')`
+
+/** Returns the debtors that owe the most in the currency, the largest amount first. Omits archived debtors. */
 export async function listLargestDebtors(
   reader: Reader,
   accountId: string,
@@ -84,6 +121,7 @@ export async function listLargestDebtors(
     .select(['debtor_id', 'outstanding'])
     .where('account_id', '=', accountId)
     .where('currency', '=', currency)
+    .where(BALANCE_IS_LISTED)
     .orderBy('outstanding', 'desc')
     .orderBy('debtor_id', 'desc')
     .limit(limit)

@@ -1,5 +1,6 @@
 /** Shared parts of the pages of customers, invoices and payments. */
 import type { Balance } from '../../debtors/balances.ts'
+import type { DueByAge } from '../../debtors/due-totals.ts'
 import { type Html, html } from '../../html/html.ts'
 import { renderMoney } from '../shell/ledger-words.ts'
 
@@ -17,4 +18,13 @@ export function renderSums(
   const positive = balances.filter((balance) => balance[kind] > 0)
   if (positive.length === 0) return html`<span class="hint">–</span>`
   return html`${positive.map((balance) => html`<span class="sum${kind === 'overdue' && ' late'}">${renderMoney(balance[kind], balance.currency)}</span>`)}`
+}
+
+/** Renders the amounts that archived customers owe, e.g. `€1,234.50 owed by archived customers`, with a link. */
+export function renderArchivedDue(archived: readonly DueByAge[]): Html {
+  const sums = archived.map(
+    ({ outstanding, currency }, index) =>
+      html`${index > 0 && ' · '}${renderMoney(outstanding.amount, currency)}`,
+  )
+  return html`${sums} owed by <a href="/settings/customers?view=archived">archived customers</a>`
 }

@@ -4,6 +4,7 @@ import { addDays } from '../../calendar/calendar.ts'
 import { calendarDateFormat } from '../../calendar/date-formats.ts'
 import { AGES, type DueByAge } from '../../debtors/due-totals.ts'
 import { type Html, html } from '../../html/html.ts'
+import { renderArchivedDue } from '../customers/customer-parts.ts'
 import { messageName } from '../reminders/message-table.ts'
 import { renderOldInvoicesHint } from '../reminders/old-invoices.ts'
 import { renderPage } from '../shell/layout.ts'
@@ -140,7 +141,7 @@ function alertsOf({
   return alerts
 }
 
-function renderDue({ due, largestDebtors, today }: Overview): Html {
+function renderDue({ due, archivedDue, largestDebtors, today }: Overview): Html {
   if (due.length === 0) {
     return html`<section class="card empty"><p><strong>Nothing is owed.</strong></p>
 <p class="hint">Open invoices appear here with their age.</p></section>`
@@ -148,11 +149,13 @@ function renderDue({ due, largestDebtors, today }: Overview): Html {
   return html`${due.slice(0, DETAILED_CURRENCIES_MAX).map((total) => {
     const { currency } = total
     const id = `due-${currency.toLowerCase()}`
+    const archived = archivedDue.get(currency)
     return html`<section aria-labelledby="${id}"><h2 id="${id}">Owed in ${currency}</h2>
 <div class="pair due">
 <div class="card"><dl class="figures plain-figures">
 <div><dt>Owed</dt><dd><a href="/settings/invoices?currency=${currency}">${renderMoney(total.outstanding.amount, currency)}</a></dd><dd class="hint">${plural(total.outstanding.invoices, 'invoice')}</dd></div>
 <div><dt>Overdue</dt><dd${total.overdue.amount > 0 && html` class="late"`}><a href="/settings/invoices?view=overdue&amp;currency=${currency}">${renderMoney(total.overdue.amount, currency)}</a></dd><dd class="hint">${plural(total.overdue.invoices, 'invoice')}</dd></div></dl>
+${archived && html`<p class="hint">Includes ${renderArchivedDue([archived])}.</p>`}
 ${renderAges(total, today)}</div>
 <div class="card"><h3>Customers who owe the most</h3>
 <table class="plain wide-names"><caption class="unseen">Customers who owe the most in ${currency}</caption>

@@ -19,6 +19,7 @@ export const homePages: readonly SessionPage[] = [
 function represent(overview: Overview) {
   const {
     due,
+    archivedDue,
     largestDebtors,
     reminders,
     oldInvoices,
@@ -36,6 +37,7 @@ function represent(overview: Overview) {
       currency,
       outstanding,
       overdue,
+      archived: archivedDue.get(currency)?.outstanding ?? { amount: 0, invoices: 0 },
       ages,
       largest_debtors: (largestDebtors.get(currency) ?? []).map((debtor) => ({ ...debtor })),
     })),

@@ -6,6 +6,7 @@ import {
   countUnreachableOwing,
   type DueByAge,
   listLargestDebtors,
+  readArchivedDueByAge,
   readDueByAge,
 } from '../../debtors/due-totals.ts'
 import { type OldInvoices, readOldInvoices } from '../../invoices/old-invoices.ts'
@@ -45,6 +46,8 @@ export interface Overview {
   readonly today: string
   /** The currency with the most open invoices comes first. */
   readonly due: readonly DueByAge[]
+  /** The part of `due` that archived customers owe, by currency. */
+  readonly archivedDue: ReadonlyMap<string, DueByAge>
   /** The largest debtors by currency, for the first `DETAILED_CURRENCIES_MAX` currencies of `due`. */
   readonly largestDebtors: ReadonlyMap<string, readonly LargestDebtor[]>
   readonly reminders: { readonly days: readonly ReminderDay[]; readonly isTruncated: boolean }
@@ -77,6 +80,7 @@ export async function readOverview(reader: Reader, session: Session, now: Date):
   } as const
   const [
     due,
+    archived,
     reminders,
     oldInvoices,
     approvalsWaiting,
@@ -89,6 +93,7 @@ export async function readOverview(reader: Reader, session: Session, now: Date):
     steps,
   ] = await Promise.all([
     readDueByAge(reader, accountId, today),
+    readArchivedDueByAge(reader, accountId, today),
     readReminderDays(reader, session, now, today),
     readOldInvoices(reader, accountId),
     countAwaitingApproval(reader, accountId),
@@ -107,6 +112,7 @@ export async function readOverview(reader: Reader, session: Session, now: Date):
     now,
     today,
     due,
+    archivedDue: new Map(archived.map((entry) => [entry.currency, entry])),
     largestDebtors,
     reminders,
     oldInvoices,

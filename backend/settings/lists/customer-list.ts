@@ -14,14 +14,19 @@ import {
   directorySortsOf,
   listDirectory,
 } from '../../debtors/directory.ts'
-import { readDueByAge, readOldestDueDates } from '../../debtors/due-totals.ts'
+import {
+  type DueByAge,
+  readArchivedDueByAge,
+  readDueByAge,
+  readOldestDueDates,
+} from '../../debtors/due-totals.ts'
 import { findDebtorsByWords } from '../../debtors/find-debtors.ts'
 import { updateTotalsOf } from '../../debtors/ledger-totals.ts'
 import { renderDebtor } from '../../debtors/representation.ts'
 import { type Html, html } from '../../html/html.ts'
 import { findDebtorsByInvoiceNumber } from '../../invoices/search-invoices.ts'
 import { moneyDecimal } from '../../money/money-text.ts'
-import { CUSTOMER_TABS, renderSums } from '../customers/customer-parts.ts'
+import { CUSTOMER_TABS, renderArchivedDue, renderSums } from '../customers/customer-parts.ts'
 import { renderPage, renderTabs } from '../shell/layout.ts'
 import { CONTACT_WORDS, dateWords, renderDebtorState } from '../shell/ledger-words.ts'
 import {
@@ -183,7 +188,10 @@ async function readList(
   ])
   const hasTotals = found === undefined && ['active', 'owing', 'overdue'].includes(view)
   const summary = hasTotals
-    ? renderTotals(await readDueByAge(read, accountId, today))
+    ? renderTotals(
+        await readDueByAge(read, accountId, today),
+        await readArchivedDueByAge(read, accountId, today),
+      )
     : found !== undefined
       ? renderFound(await countSearchResults(read, accountId, parsed.query, found))
       : undefined
@@ -194,16 +202,21 @@ function renderFound(count: number): Html {
   return html`<p class="summary">${plural(count, 'customer')} found</p>`
 }
 
-function renderTotals(due: Awaited<ReturnType<typeof readDueByAge>>): Html {
+/** Renders the totals of the listed customers, and separately the amounts that archived customers owe. */
+function renderTotals(due: readonly DueByAge[], archived: readonly DueByAge[]): Html {
+  const archivedByCurrency = new Map(archived.map((entry) => [entry.currency, entry]))
   const sums = (kind: 'outstanding' | 'overdue') =>
     due
-      .filter((entry) => entry[kind].invoices > 0)
-      .map((entry) => ({
-        ...{ currency: entry.currency, count: entry[kind].invoices, amount: entry[kind].amount },
-      }))
+      .map(({ currency, [kind]: total }) => {
+        const omitted = archivedByCurrency.get(currency)?.[kind] ?? { amount: 0, invoices: 0 }
+        const count = total.invoices - omitted.invoices
+        return { currency, count, amount: total.amount - omitted.amount }
+      })
+      .filter(({ count }) => count > 0)
   const options = { hasMore: false, countedMax: 0 }
   return html`<div>${renderSummary(sums('outstanding'), { noun: 'open invoice', ...options })}
-${renderSummary(sums('overdue'), { noun: 'overdue invoice', ...options })}</div>`
+${renderSummary(sums('overdue'), { noun: 'overdue invoice', ...options })}
+${archived.length > 0 && html`<p class="summary">Not counted: ${renderArchivedDue(archived)}</p>`}</div>`
 }
 
 const VIEW_WORDS: Readonly<Record<DirectoryView, string>> = {

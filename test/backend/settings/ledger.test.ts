@@ -60,7 +60,7 @@ t.test('customers are found by the beginning of words, page by page', async (t) 
   t.equal((await names('q=ap@glob')).length, 5)
   t.strictSame(await names('q=lob'), [], 'an address is found by its beginning')
   const first = await ada.get('/settings/customers?limit=2')
-  matches(t, first.json, { has_more: true, next_cursor: /^deb_/ })
+  matches(t, first.json, { has_more: true, next_cursor: /^none_deb_/ })
   const rest = `limit=200&cursor=${first.json['next_cursor']}`
   t.strictSame(await names(rest), ['de Bakkerij', 'Jansen Bouw', 'Ärzte 100% Bio'])
   for (const query of ['cursor=deb_none', 'view=none', 'limit=0', 'colour=red']) {
