@@ -45,8 +45,12 @@ export class Clients {
     return client
   }
 
-  /** Deletes the client if it has no connections and uses no memory. */
+  /**
+   * Deletes the client if it has no connections and uses no memory. A client that was deleted before may have been
+   * replaced by another object, which stays.
+   */
   release(client: Client): void {
-    if (client.isUnused) this.#byNetwork.delete(client.network)
+    const isCurrent = this.#byNetwork.get(client.network) === client
+    if (isCurrent && client.isUnused) this.#byNetwork.delete(client.network)
   }
 }

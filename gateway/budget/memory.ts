@@ -92,17 +92,14 @@ export class Memory {
   add(memory: ConnectionMemory, bytes: number): boolean {
     const partition = this.#partitions[memory.partition]
     const { client } = memory
-    if (
-      bytes > 0 &&
-      !this.#fits(partition, memory, bytes) &&
-      !this.#makeRoom(partition, memory, bytes)
-    ) {
-      return false
+    const canAdd =
+      bytes <= 0 || this.#fits(partition, memory, bytes) || this.#makeRoom(partition, memory, bytes)
+    if (canAdd) {
+      partition.bytes += bytes
+      client.bytes[partition.name] += bytes
     }
-    partition.bytes += bytes
-    client.bytes[partition.name] += bytes
     if (client.connections === 0) this.#clients.release(client)
-    return true
+    return canAdd
   }
 
   #fits(partition: Partition, { client, bytes }: ConnectionMemory, added: number): boolean {

@@ -1,0 +1,42 @@
+/** Clients behind a proxy use memory, although they have no connections of their own. */
+import t from 'tap'
+import { Clients } from '../../gateway/budget/clients.ts'
+import { ConnectionMemory, Memory } from '../../gateway/budget/memory.ts'
+
+const KIB = 1024
+
+function start() {
+  const clients = new Clients()
+  const proxy = clients.of('192.0.2.1', false)
+  proxy.connections++
+  const limits = { bytesMax: 64 * KIB, clientBytesMax: 32 * KIB }
+  const memory = new Memory(limits, [], clients, () => {})
+  return { clients, openConnection: () => new ConnectionMemory(memory, proxy) }
+}
+
+// Before the fix, the gateway kept such clients until it ended.
+t.test('clients for which there was no memory are deleted', (t) => {
+  const { clients, openConnection } = start()
+  for (let n = 0; n < 3; n++) {
+    const client = clients.of(`198.51.100.${n}`, true)
+    t.notOk(openConnection().set(100 * KIB, false, client))
+  }
+  t.equal(clients.size, 1)
+  t.end()
+})
+
+// Before the fix, each later call of a client over a connection counted as the call of another client.
+t.test('the memory of a client is limited even if it is used over several connections', (t) => {
+  const { clients, openConnection } = start()
+  const client = () => clients.of('198.51.100.1', true)
+  const connections = [openConnection(), openConnection()]
+  for (const connection of connections) {
+    t.ok(connection.set(KIB, false, client()))
+    t.ok(connection.set(0, false, client()))
+  }
+  t.strictSame(
+    connections.map((connection) => connection.set(5 * KIB, false, client())),
+    [true, false],
+  )
+  t.end()
+})
