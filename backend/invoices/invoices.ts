@@ -101,7 +101,7 @@ export async function createInvoice(
     updated_at: now.toISOString(),
     revision: 1,
   }
-  await insertWithUniqueExternalId(tx, 'invoices', row, () => insertInvoice(tx, row, input.number))
+  await insertInvoice(tx, row, input.number)
   // A draft is not owed yet, and therefore changes no balance.
   if (row.status === 'open') await touchDebtor(tx, accountId, debtor.id, now)
   const render = (today: string) => renderInvoice(row, today)
@@ -165,7 +165,9 @@ async function insertInvoice(
   requestedNumber: string | null,
 ): Promise<void> {
   try {
-    await tx.insertInto('invoices').values(row).execute()
+    await insertWithUniqueExternalId(tx, 'invoices', row, () =>
+      tx.insertInto('invoices').values(row).execute(),
+    )
   } catch (error) {
     const isInUse =
       error instanceof ConstraintViolation && error.columns.includes('invoices.number')

@@ -5,7 +5,8 @@ import type { Transaction } from '../database/database.ts'
 
 /**
  * Runs `insert`, which inserts the row. Throws 409 `duplicate_external_id` if another row already has the same
- * `external_id`.
+ * `external_id`, even if the row also violates another unique constraint: which violation is reported first depends on
+ * the database.
  */
 export async function insertWithUniqueExternalId(
   tx: Transaction,
@@ -16,17 +17,18 @@ export async function insertWithUniqueExternalId(
   try {
     await insert()
   } catch (error) {
-    const isDuplicate =
-      error instanceof ConstraintViolation && error.columns.includes(`${table}.external_id`)
-    if (!isDuplicate) throw error
+    const isDuplicate = error instanceof ConstraintViolation && error.kind === 'unique'
+    if (!isDuplicate || row.external_id === null) throw error
     const { rows } = await sql<{ id: string }>`
       select id from ${sql.table(table)}
       where account_id = ${row.account_id} and external_id = ${row.external_id}
     `.execute(tx)
+    const [existing] = rows
+    if (existing === undefined) throw error
     throw new Problem(
       'duplicate_external_id',
       `Another of your ${table} already has this external_id: see existing_id.`,
-      { members: { existing_id: rows[0]?.id }, cause: error },
+      { members: { existing_id: existing.id }, cause: error },
     )
   }
 }
