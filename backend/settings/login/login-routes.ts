@@ -3,7 +3,7 @@ import { Problem } from '../../../shared/contract/problem.ts'
 import { recordAudit } from '../../accounts/audit.ts'
 import { csrfTokenOf } from '../../sessions/csrf-token.ts'
 import { logIn } from '../../sessions/login.ts'
-import { countGuess, uncountGuess } from '../../sessions/login-guesses.ts'
+import { uncountGuess } from '../../sessions/login-guesses.ts'
 import {
   endSession,
   endSessionsOf,
@@ -13,12 +13,12 @@ import {
   type Session,
   setFlash,
 } from '../../sessions/sessions.ts'
-import { checkChosenPassword, getUser, setPasswordHash } from '../../users/users.ts'
-import { invalid } from '../shell/faults.ts'
+import { checkChosenPassword, setPasswordHash } from '../../users/users.ts'
 import type { OpenPage, PageRequest, SessionPage, SettingsDeps } from '../shell/page-request.ts'
 import type { Response } from '../shell/response.ts'
 import { renderLoginDetails } from './login-details-page.ts'
 import { renderLogin } from './login-page.ts'
+import { checkOwnPassword } from './session-routes.ts'
 
 const HOME = '/settings'
 const LOGIN = '/settings/login'
@@ -63,13 +63,7 @@ export const loginPages: readonly OpenPage[] = [
         const json = { second_factor_required: true }
         return { status: 202, json, location: '/settings/login/code', ...started }
       }
-      const begun = await findSession(deps.database.read, started.token, now)
-      if (begun === undefined)
-        throw new Problem(
-          'login_failed',
-          'The login was ended before it was complete. Log in again.',
-        )
-      return { json: representSession(begun), location: HOME, ...started }
+      return respondToLogin(started, deps, now)
     },
     rerender:
       async ({ fields }, problem, { relyingParty }) =>
@@ -134,19 +128,13 @@ export const sessionPages: readonly SessionPage[] = [
     path: '/settings/password',
     allowedWithoutSecondFactor: true,
     expected: { texts: ['current_password', 'new_password'] },
-    async handle(
-      { session, actionContext, fields, address, now, wantsJson },
-      { database, passwords },
-    ) {
+    async handle(request, deps) {
+      const { session, actionContext, fields, now, wantsJson } = request
+      const { database, passwords } = deps
       const { user, account } = session
       const chosen = fields.text('new_password')
       checkChosenPassword(chosen, user.email, '/new_password')
-      const guesser = { email: user.email, address }
-      await database.transaction((tx) => countGuess(tx, guesser, now))
-      const { password_hash } = await getUser(database.read, account.id, user.id)
-      if (!(await passwords.verify(password_hash, fields.text('current_password')))) {
-        invalid('current_password', 'This is not your current password.')
-      }
+      const guesser = await checkOwnPassword(request, deps, 'current_password')
       const passwordHash = await passwords.hash(chosen)
       const token = await database.transaction(async (tx) => {
         await uncountGuess(tx, guesser, now)
@@ -173,6 +161,19 @@ export const sessionPages: readonly SessionPage[] = [
     },
   },
 ]
+
+/** Throws `login_failed` if the session has been ended in the meantime. */
+export async function respondToLogin(
+  started: { readonly token: string; readonly browserToken?: string | undefined },
+  { database }: SettingsDeps,
+  now: Date,
+): Promise<Response> {
+  const session = await findSession(database.read, started.token, now)
+  if (session === undefined) {
+    throw new Problem('login_failed', 'The login was ended before it was complete. Log in again.')
+  }
+  return { json: representSession(session), location: HOME, ...started }
+}
 
 export function representSession({ user, account, token }: Session) {
   return {

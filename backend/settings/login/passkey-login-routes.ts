@@ -1,12 +1,10 @@
 /** Logs in with a passkey alone, or with a passkey as the second factor after the password. */
-import { Problem } from '../../../shared/contract/problem.ts'
 import { beginPasskeyLogin, logInWithPasskey } from '../../sessions/passkey-login.ts'
-import { findPendingUser, findSession } from '../../sessions/sessions.ts'
 import type { OpenPage, PageRequest, SettingsDeps } from '../shell/page-request.ts'
-import { findFactors, renderCode } from './code-page.ts'
+import { rerenderCode } from './code-routes.ts'
 import { readAuthentication } from './credential-field.ts'
 import { renderLogin } from './login-page.ts'
-import { representSession } from './login-routes.ts'
+import { respondToLogin } from './login-routes.ts'
 import { requireParty } from './passkey-routes.ts'
 
 const LOGIN_PATH = '/settings/login/passkey'
@@ -49,24 +47,16 @@ export const passkeyLoginPages: readonly OpenPage[] = [
     path: CODE_PATH,
     expected: { texts: ['credential'] },
     handle: (request, deps) => logIn(request, secondFactorAttempt(request), deps),
-    async rerender({ cookieToken, now }, problem, deps) {
-      const user = await findPendingUser(deps.database.read, cookieToken, now)
-      const factors = user && (await findFactors(user, deps))
-      return factors && ((frame) => renderCode(frame, factors, problem))
-    },
+    rerender: rerenderCode,
   },
 ]
 
 type Attempt = Parameters<typeof logInWithPasskey>[1]
 
 async function logIn(request: PageRequest, attempt: Attempt, deps: SettingsDeps) {
-  const { database } = deps
   const { fields, now } = request
   const started = await logInWithPasskey(depsOf(deps), attempt, readAuthentication(fields), now)
-  const session = await findSession(database.read, started.token, now)
-  if (session === undefined)
-    throw new Problem('login_failed', 'The login was ended before it was complete. Log in again.')
-  return { json: representSession(session), location: '/settings', ...started }
+  return respondToLogin(started, deps, now)
 }
 
 function passkeyOnlyAttempt(request: PageRequest): Attempt {

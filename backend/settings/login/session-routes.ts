@@ -12,7 +12,7 @@ import {
 import { getUser } from '../../users/users.ts'
 import { invalid, notFound } from '../shell/faults.ts'
 import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
-import type { SessionPage } from '../shell/page-request.ts'
+import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
 
 const CONFIRM_PATH = '/settings/confirm'
@@ -57,14 +57,10 @@ export const ownSessionPages: readonly SessionPage[] = [
     path: CONFIRM_PATH,
     allowedWithoutSecondFactor: true,
     expected: { texts: ['password', 'next'] },
-    async handle({ session, fields, address, now }, { database, passwords }) {
-      const guesser = { email: session.user.email, address }
-      await database.transaction((tx) => countGuess(tx, guesser, now))
-      const { password_hash } = await getUser(database.read, session.account.id, session.user.id)
-      if (!(await passwords.verify(password_hash, fields.text('password')))) {
-        invalid('password', 'This is not your password.')
-      }
-      const token = await database.transaction(async (tx) => {
+    async handle(request, deps) {
+      const { session, fields, now } = request
+      const guesser = await checkOwnPassword(request, deps, 'password')
+      const token = await deps.database.transaction(async (tx) => {
         await uncountGuess(tx, guesser, now)
         return confirmSession(tx, session, now)
       })
@@ -76,6 +72,23 @@ export const ownSessionPages: readonly SessionPage[] = [
         renderConfirm(frame, pathOf(fields.text('next')), problem),
   },
 ]
+
+/**
+ * Checks the user's password in the field, and counts the guess. Returns the argument of `uncountGuess`. Throws
+ * `validation_failed`.
+ */
+export async function checkOwnPassword(
+  { session, fields, address, now }: SessionRequest,
+  { database, passwords }: SettingsDeps,
+  field: string,
+) {
+  const { user, account } = session
+  const guesser = { email: user.email, address }
+  await database.transaction((tx) => countGuess(tx, guesser, now))
+  const { password_hash } = await getUser(database.read, account.id, user.id)
+  if (await passwords.verify(password_hash, fields.text(field))) return guesser
+  return invalid(field, 'This is not your current password.')
+}
 
 /** Returns Home unless the text is a path of Settings. Otherwise a link could redirect users to another site. */
 function pathOf(text: string): string {
