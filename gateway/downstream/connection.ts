@@ -310,7 +310,7 @@ export class Connection implements CallConnection, BudgetedConnection {
   checkDeadlines(now: number): void {
     this.#isOld = now > this.#oldFrom
     // A client that has closed its half may still be receiving a response. `isLate` limits the time for this.
-    if (now > this.#halfClosedDeadline && this.#writer.bufferedAt === undefined) this.destroy()
+    if (now > this.#halfClosedDeadline && !this.#writer.isWriting) this.destroy()
     else if (this.#writer.isLate(now)) {
       this.#context.onResponseTimeout(this.#call)
       this.reset()

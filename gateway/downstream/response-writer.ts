@@ -23,6 +23,7 @@ export class ResponseWriter {
   readonly #socket: Socket
   readonly #options: ResponseWriterOptions
   #bytes = 0
+  #isWriting = false
   /** `performance.now()` when a part of the response was first buffered. */
   #bufferedAt: number | undefined
   /** Called when all bytes that were written are flushed, or when the connection is closed. */
@@ -36,6 +37,11 @@ export class ResponseWriter {
   /** The number of bytes of the response that are not flushed yet. */
   get bytes(): number {
     return this.#bytes
+  }
+
+  /** Whether a part of the response was written, and the response is not complete. */
+  get isWriting(): boolean {
+    return this.#isWriting
   }
 
   get isFlushing(): boolean {
@@ -58,6 +64,7 @@ export class ResponseWriter {
    */
   write(head: string, body: Buffer = NO_BODY): Promise<void> | undefined {
     const socket = this.#socket
+    this.#isWriting = true
     writeMessage(socket, head, body)
     const buffered = socket.writableLength
     if (buffered === 0) return undefined
@@ -69,6 +76,7 @@ export class ResponseWriter {
 
   /** Must be called when the response is complete. */
   end(): void {
+    this.#isWriting = false
     this.#bufferedAt = undefined
   }
 
