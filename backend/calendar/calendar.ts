@@ -10,6 +10,7 @@ const INSTANT =
 const DAY_MS = 86_400_000
 const HOUR_MS = 3_600_000
 const LAST_DAY = Date.UTC(9999, 11, 31)
+const LAST_INSTANT = LAST_DAY + DAY_MS - 1
 /** Between these instants, the year of the local time has four digits in every time zone. */
 const FIRST_PARSABLE = Date.UTC(1000, 0, 2)
 const LAST_PARSABLE = Date.UTC(9999, 11, 30)
@@ -22,7 +23,7 @@ export function isCalendarDate(text: string): boolean {
   return !Number.isNaN(time) && new Date(time).toISOString().startsWith(text)
 }
 
-/** Parses a time of RFC 3339 with an offset. Returns undefined for other text. */
+/** Parses a time of RFC 3339 with an offset, rounded down to milliseconds. Returns undefined for other text. */
 export function parseInstant(text: string): Date | undefined {
   const [, date] = INSTANT.exec(text) ?? []
   if (date === undefined || !isCalendarDate(date)) return undefined
@@ -30,6 +31,14 @@ export function parseInstant(text: string): Date | undefined {
   const year = instant.getUTCFullYear()
   // An offset can move an instant out of the years for which text order is time order.
   return year >= 0 && year <= 9999 ? instant : undefined
+}
+
+/** Like `parseInstant`, but rounds a fraction of a millisecond up instead of down. */
+export function parseInstantRoundedUp(text: string): Date | undefined {
+  const instant = parseInstant(text)
+  const hasFraction = /\.\d{3}\d*[1-9]/.test(text)
+  if (instant === undefined || !hasFraction) return instant
+  return new Date(Math.min(instant.getTime() + 1, LAST_INSTANT))
 }
 
 /** Whether the text is an IANA name such as `Europe/Amsterdam` or `UTC`. An offset is not a time zone. */

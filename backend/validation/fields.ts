@@ -4,7 +4,7 @@
  * wrong JSON type is rejected, not converted. `rejections.ts` contains the texts of errors.
  */
 import joi, { type AnySchema } from 'joi'
-import { isCalendarDate, isTimezone, parseInstant } from '../calendar/calendar.ts'
+import { isCalendarDate, isTimezone, parseInstantRoundedUp } from '../calendar/calendar.ts'
 import { AMOUNT_MAX, parseCurrency } from '../money/money.ts'
 import { withDetails } from './rejections.ts'
 
@@ -64,9 +64,12 @@ export const calendarDate = parsed(
   (value) => (isCalendarDate(value) ? value : undefined),
   'a date that exists, as YYYY-MM-DD',
 )
-/** A date and time, returned as ISO 8601 in UTC with milliseconds, as the database stores it. */
+/**
+ * A date and time, returned as ISO 8601 in UTC with milliseconds, as the database stores it. Smaller fractions are
+ * rounded up. Stored times have none, so a stored time is before the result exactly if it is before the sent time.
+ */
 export const instant = parsed(
-  (value) => parseInstant(value)?.toISOString(),
+  (value) => parseInstantRoundedUp(value)?.toISOString(),
   'a time of RFC 3339 with an offset, e.g. 2026-11-21T09:14:02Z (write a + as %2B)',
 )
 export const httpsUrl = parsed(

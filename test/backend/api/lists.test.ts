@@ -179,6 +179,20 @@ t.test('updated_since and updated_before select the rows that changed in between
   t.strictSame(idsOf((await testAccount.read(`/api/v1/debtors?${query}`)).data), [first.id])
 })
 
+t.test('limits with microseconds are exact', async (t) => {
+  // Limits were rounded down, so an object could be after `created_since`, although it was created before that time.
+  const testAccount = await openTestAccount(t)
+  testAccount.backend.now = new Date('2026-11-21T00:00:00.600Z')
+  const { id } = await testAccount.createDebtor()
+  const list = async (query: string) =>
+    idsOf((await testAccount.read(`/api/v1/debtors?${query}`)).data)
+  t.strictSame(await list('created_since=2026-11-21T00:00:00.600000Z'), [id])
+  t.strictSame(await list('created_since=2026-11-21T00:00:00.600001Z'), [])
+  t.strictSame(await list('created_before=2026-11-21T00:00:00.600000Z'), [])
+  t.strictSame(await list('created_before=2026-11-21T00:00:00.600001Z'), [id])
+  t.strictSame(await list('created_before=9999-12-31T23:59:59.999999Z'), [id])
+})
+
 const idAt = (index: number) => `deb_${String(index).padStart(26, '0')}`
 const at = (second: number) => new Date(Date.UTC(2026, 10, 1, 0, 0, second)).toISOString()
 
