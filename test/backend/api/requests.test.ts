@@ -106,6 +106,9 @@ t.test('a body is accepted only as uncompressed application/json in UTF-8', asyn
     'application/json',
     'Application/JSON;charset=UTF-8',
     'application/json; charset="utf-8"',
+    // Types with empty parameters were rejected.
+    'application/json;',
+    'application/json; ; charset=utf-8 ;',
   ]
   for (const type of types) {
     t.equal(
@@ -119,6 +122,8 @@ t.test('a body is accepted only as uncompressed application/json in UTF-8', asyn
   const rejected = [
     { 'content-type': 'text/plain' },
     { 'content-type': 'application/json; charset=utf-16' },
+    { 'content-type': 'application/jsoncharset=utf-8' },
+    { 'content-type': 'application/json; charset=utf-8; charset=utf-8' },
     { 'content-type': 'application/json, text/html' },
     { 'content-type': 'application/problem+json' },
     { 'content-type': 'multipart/form-data; boundary=x' },
