@@ -1,6 +1,7 @@
 /** Records that a message was rejected by the mail server or bounced. The caller must have locked the debtor. */
 import type { MessageRow, Transaction } from '../../database/tables.ts'
 import { suppressAddress } from '../../debtors/contactability.ts'
+import { replanDebtor } from '../../debtors/debtors.ts'
 import { changeMessage } from '../../messages/lifecycle.ts'
 import { setNextRun } from './leases.ts'
 
@@ -20,7 +21,8 @@ const RETRY_AFTER_HOURS = [0.5, 11.5, 36]
 
 /**
  * After a permanent rejection, the message becomes `bounced` and its address is suppressed. After a transient
- * rejection, the message becomes `queued` again and is retried. Returns the changed message.
+ * rejection, the message becomes `queued` again and is retried or, if it is obsolete, becomes `bounced`. Returns the
+ * changed message.
  */
 export async function bounceMessage(
   tx: Transaction,
@@ -30,7 +32,7 @@ export async function bounceMessage(
 ): Promise<MessageRow> {
   const retryHours = type === 'hard' ? undefined : RETRY_AFTER_HOURS[message.soft_bounces]
   const bounce = { bounce_type: type, bounce_code: code }
-  if (retryHours !== undefined) {
+  if (retryHours !== undefined && !(await isObsolete(tx, message))) {
     const retryAt = new Date(now.getTime() + retryHours * 3_600_000).toISOString()
     await setNextRun(tx, message.id, retryAt)
     const soft_bounces = message.soft_bounces + 1
@@ -40,10 +42,40 @@ export async function bounceMessage(
   }
   await setNextRun(tx, message.id, null)
   const bounced = await changeMessage(tx, message, { ...bounce, status: 'bounced' }, detail, now)
-  if (message.recipient !== null) {
-    const { account_id: accountId, id: messageId, recipient: address } = message
+  const { account_id: accountId, id: messageId, recipient: address } = message
+  if (retryHours !== undefined) await replanDebtor(tx, accountId, message.debtor_id, now)
+  else if (address !== null) {
     const suppression = { accountId, address, reason: 'bounced', detail, messageId } as const
     await suppressAddress(tx, suppression, now)
   }
   return bounced
+}
+
+/**
+ * Whether the message must not be sent again: a later reminder about one of its invoices has been planned or sent, or
+ * retention has deleted the message's facts. A mail server may report a transient rejection after many days.
+ */
+async function isObsolete(
+  tx: Transaction,
+  { id, account_id: accountId, created_at: createdAt }: MessageRow,
+): Promise<boolean> {
+  const current = await tx
+    .selectFrom('reminders')
+    .select('message_id')
+    .where('message_id', '=', id)
+    .where(({ not, exists, selectFrom }) =>
+      not(
+        exists(
+          selectFrom('message_invoices')
+            .innerJoin('taken_stages', 'taken_stages.invoice_id', 'message_invoices.invoice_id')
+            .innerJoin('messages', 'messages.id', 'taken_stages.message_id')
+            .select('messages.id')
+            .where('message_invoices.message_id', '=', id)
+            .where('messages.account_id', '=', accountId)
+            .where('messages.created_at', '>', createdAt),
+        ),
+      ),
+    )
+    .executeTakeFirst()
+  return current === undefined
 }

@@ -1,9 +1,10 @@
 // The effects of inbound mail: bounces, complaints and replies.
 import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
-import type { MessageRow } from '../../../backend/database/tables.ts'
+import type { MessageRow, ReminderRow } from '../../../backend/database/tables.ts'
 import { pauseChasing } from '../../../backend/debtors/chasing.ts'
 import { clearSuppression } from '../../../backend/debtors/contactability.ts'
+import type { TestAccount } from '../../fixtures/accounts/test-account.ts'
 import { matches, rejectsWith } from '../../fixtures/matches.ts'
 import {
   INBOUND_SECRET,
@@ -27,7 +28,33 @@ async function createSentReminder(
     sent_at,
     ...overrides,
   })
+  await testAccount.backend.database.transaction((tx) =>
+    tx
+      .insertInto('reminders')
+      .values(plannedReminder(testAccount, debtor.id, id))
+      .execute(),
+  )
   return { debtor, invoice, id }
+}
+
+function plannedReminder(
+  { accountId, backend }: TestAccount,
+  debtorId: string,
+  messageId: string,
+): ReminderRow {
+  return {
+    message_id: messageId,
+    account_id: accountId,
+    debtor_id: debtorId,
+    facts: '{}',
+    approved_hash: null,
+    payment_digest: null,
+    run_at: null,
+    lease: null,
+    attempts: 1,
+    unknown_outcomes: 0,
+    planned_at: backend.now.toISOString(),
+  }
 }
 
 async function messageOf({ testAccount }: MailService, id: string) {

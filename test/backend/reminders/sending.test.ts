@@ -6,6 +6,7 @@ import { recordHandOverResult } from '../../../backend/reminders/sending/hand-ov
 import { REMINDER_LEASES } from '../../../backend/reminders/sending/leases.ts'
 import { runSendCheck } from '../../../backend/reminders/sending/send-check.ts'
 import { sendRound, startSendWorker } from '../../../backend/reminders/sending/send-worker.ts'
+import { deleteAllExpired } from '../../../backend/retention/retention.ts'
 import { matches } from '../../fixtures/matches.ts'
 import { type Engine, startEngine } from '../../fixtures/reminders/engine.ts'
 import { deliveryReport } from '../../fixtures/servers/inbound.ts'
@@ -254,6 +255,40 @@ t.test(
       'friendly:sent',
       'the first stage, because none had been sent',
     )
+  },
+)
+
+t.test('a message that bounces softly is not sent after a later reminder', async (t) => {
+  // Regression: a mail server reported after five days that it could not deliver the first reminder. This reminder was
+  // then sent again, a day after the second one.
+  const engine = await startEngine(t)
+  const invoice = await engine.createInvoice('2026-11-19')
+  const [first] = await engine.planAndSendAt(MORNING)
+  await engine.planAndSendAt('2026-11-30T09:00:00.000Z')
+  t.strictSame(await engine.messageLog(), ['friendly:sent', 'reminder:sent'])
+  await engine.service.post(deliveryReport({ messageId: String(first?.id), status: '4.4.7' }))
+  await engine.planAndSendAt('2026-12-01T09:00:00.000Z')
+  t.strictSame(await engine.messageLog(), ['friendly:bounced', 'reminder:sent'])
+  matches(t, await engine.testAccount.read(`/api/v1/debtors/${invoice.debtor_id}`), {
+    contactability: { email: 'ok' },
+  })
+  await engine.planAndSendAt('2026-12-10T09:00:00.000Z')
+  t.equal((await engine.messageLog()).at(-1), 'firm:awaiting_approval', 'the next stage follows')
+})
+
+t.test(
+  'a soft bounce of an old message whose facts were deleted does not block reminders',
+  async (t) => {
+    // Regression: the message stayed queued forever, and no other reminder was planned for its debtor.
+    const engine = await startEngine(t)
+    const { debtor_id } = await engine.createInvoice('2026-11-19')
+    const [first] = await engine.planAndSendAt(MORNING)
+    const { database } = engine.testAccount.backend
+    await deleteAllExpired(database, new Date('2027-03-01T09:00:00.000Z'))
+    await engine.service.post(deliveryReport({ messageId: String(first?.id), status: '4.4.7' }))
+    await engine.createInvoice('2026-11-20', { debtor_id })
+    await engine.planAndSendAt('2026-11-30T09:00:00.000Z')
+    t.strictSame(await engine.messageLog(), ['friendly:bounced', 'friendly:sent'])
   },
 )
 
