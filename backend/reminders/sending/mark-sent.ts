@@ -30,7 +30,11 @@ export async function markSent(
       .updateTable('invoices')
       .set({
         ...(shownStage === null ? {} : { chasing_stage: shownStage }),
-        chasing_last_message_at: at,
+        // An earlier attempt may have a later time, if the clock was set back since.
+        chasing_last_message_at: sql<string>`case
+          when chasing_last_message_at > ${at} then chasing_last_message_at
+          else ${at}
+        end`,
         chasing_next_stage: ifChased('chasing_next_stage', stageAfter(stage) ?? null),
         chasing_next_action_at: ifChased('chasing_next_action_at', null),
         chasing_blocked_reason: ifChased('chasing_blocked_reason', null),

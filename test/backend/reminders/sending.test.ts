@@ -306,6 +306,25 @@ t.test('a debtor gets at most one message a day, and none at night', async (t) =
   t.equal(engine.smtp.mails.length, 2)
 })
 
+t.test('the day of an attempt is not forgotten if the clock is set back', async (t) => {
+  // Regression: after the clock was set back by a day, sending the message again replaced the time of the attempt, so
+  // the debtor could get two messages on the day of the attempt.
+  const engine = await startEngine(t)
+  const { debtor_id } = await engine.createInvoice('2026-11-19')
+  await engine.plan(MORNING)
+  await crashAfterSendCheck(engine)
+  const { database } = engine.testAccount.backend
+  const dayBefore = new Date('2026-11-23T09:00:00.000Z')
+  await database.transaction((tx) => REMINDER_LEASES.reclaim(tx, dayBefore, () => true))
+  await engine.send(dayBefore.toISOString())
+  t.strictSame(await engine.messageLog(), ['friendly:sent'])
+  await engine.createInvoice('2026-11-20', { debtor_id })
+  await engine.planAndSendAt('2026-11-24T09:00:00.000Z')
+  t.equal(engine.smtp.mails.length, 1)
+  await engine.planAndSendAt('2026-11-25T09:00:00.000Z')
+  t.equal(engine.smtp.mails.length, 2)
+})
+
 t.test('a message waits unchanged while another is being sent to its debtor', async (t) => {
   const engine = await startEngine(t)
   const { id: debtor_id } = await engine.createDebtor()
