@@ -109,13 +109,15 @@ export async function redeliver(
     .where('id', '=', delivery.endpoint_id)
     .executeTakeFirstOrThrow()
   rejectDisabled(endpoint)
-  if ((await makeDue(tx, [id], actionContext.now)) === 0) return delivery
-  await recordAudit(tx, actionContext, {
-    accountId,
-    action: 'webhook_delivery.redelivered',
-    subjectId: id,
-    detail: { event_id: delivery.event_id, endpoint_id: delivery.endpoint_id },
-  })
+  const isMadeDue = (await makeDue(tx, [id], actionContext.now)) > 0
+  if (isMadeDue) {
+    await recordAudit(tx, actionContext, {
+      accountId,
+      action: 'webhook_delivery.redelivered',
+      subjectId: id,
+      detail: { event_id: delivery.event_id, endpoint_id: delivery.endpoint_id },
+    })
+  }
   return readDelivery(tx, accountId, id)
 }
 

@@ -164,7 +164,7 @@ ${renderAges(total, today)}</div>
       (
         debtor,
       ) => html`<tr><th scope="row"><a href="/settings/customers/${debtor.id}" translate="no">${debtor.name}</a></th>
-<td class="amount${debtor.overdue > 0 && ' late'}">${debtor.overdue > 0 ? renderMoney(debtor.overdue, currency) : '–'}</td><td class="amount">${renderMoney(debtor.outstanding, currency)}</td></tr>`,
+<td data-label="Overdue" class="amount${debtor.overdue > 0 && ' late'}">${debtor.overdue > 0 ? renderMoney(debtor.overdue, currency) : '–'}</td><td data-label="Owes" class="amount">${renderMoney(debtor.outstanding, currency)}</td></tr>`,
     )}</tbody></table>
 <p><a href="/settings/customers?view=owing&amp;sort=-owes&amp;currency=${currency}">All<span class="unseen"> customers who owe ${currency}</span></a></p></div>
 </div></section>`
@@ -174,11 +174,11 @@ ${due.length > DETAILED_CURRENCIES_MAX && renderOtherCurrencies(due.slice(DETAIL
 
 function renderOtherCurrencies(due: readonly DueByAge[]): Html {
   return html`<section class="card" aria-labelledby="others-title"><h2 id="others-title">Other currencies</h2>
-<table class="plain"><caption class="unseen">Owed in other currencies</caption>
+<table class="plain wide-names"><caption class="unseen">Owed in other currencies</caption>
 <thead><tr><th scope="col">Currency</th><th scope="col">Invoices</th><th scope="col" class="amount">Overdue</th><th scope="col" class="amount">Owed</th></tr></thead>
 <tbody>${due.map(
     ({ currency, outstanding, overdue }) =>
-      html`<tr><th scope="row"><a href="/settings/invoices?currency=${currency}">${currency}</a></th><td>${outstanding.invoices.toLocaleString('en')}</td><td class="amount">${renderMoney(overdue.amount, currency)}</td><td class="amount">${renderMoney(outstanding.amount, currency)}</td></tr>`,
+      html`<tr><th scope="row"><a href="/settings/invoices?currency=${currency}">${currency}</a></th><td data-label="Invoices">${outstanding.invoices.toLocaleString('en')}</td><td data-label="Overdue" class="amount">${renderMoney(overdue.amount, currency)}</td><td data-label="Owed" class="amount">${renderMoney(outstanding.amount, currency)}</td></tr>`,
   )}</tbody></table></section>`
 }
 

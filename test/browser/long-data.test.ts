@@ -1,0 +1,83 @@
+// Long names, large amounts, and names that are written from right to left.
+import t from 'tap'
+import type { Json } from '../fixtures/accounts/test-account.ts'
+import { createPageCheck, logIn, startSite } from '../fixtures/servers/browser.ts'
+import { call } from '../fixtures/service/call.ts'
+
+// On a busy machine, a browser needs more time than tap's default timeout allows.
+t.setTimeout(300_000)
+
+const site = await startSite(t)
+const { url, system, accountId } = site
+
+t.test('pages with long names and large amounts are not wider than the window', async (t) => {
+  // Regression: a long name made Home twice as wide as the window. On a phone, large amounts, the filters of the
+  // message log, and the long number of an invoice to which a payment is allocated made the pages too wide.
+  const { secret: key } = await system.operator.issueKey(accountId)
+  const create = async (path: string, body: object): Promise<Json> => {
+    const response = await call(`${url}/api/v1/${path}`, { key, body })
+    if (response.status !== 201) throw new Error(response.text)
+    return response.json
+  }
+  const names = [
+    'Rechtsschutzversicherungsgesellschaft'.repeat(5),
+    'A'.repeat(200),
+    '👩‍👩‍👧‍👦🎉'.repeat(20),
+  ]
+  const invoices: Json[] = []
+  for (const [n, name] of names.entries()) {
+    const debtor = await create('debtors', { name, external_id: `C-${n}` })
+    for (const currency of ['EUR', 'IDR', 'KWD', 'USD', 'JPY']) {
+      const invoice = await create('invoices', {
+        ...{ debtor_id: debtor.id, currency, number: `${currency}-${n}-`.padEnd(64, 'X') },
+        ...{ amount: 999_999_999_999, issue_date: '2026-01-01', due_date: '2026-02-01' },
+      })
+      invoices.push(invoice)
+    }
+  }
+  const context = await site.newContext()
+  const page = await context.newPage()
+  await logIn(page, 'ada@acme.example')
+  const check = createPageCheck(t, page)
+  for (const [name, path] of [
+    ['home', ''],
+    ['customers', '/customers'],
+    ['customer', `/customers/${invoices[0]?.debtor_id}`],
+    ['invoices', '/invoices'],
+    ['invoice', `/invoices/${invoices[0]?.id}`],
+    ['payment', `/payments/new?invoice_id=${invoices[0]?.id}`],
+    ['messages', '/messages'],
+  ]) {
+    await page.goto(`/settings${path}`)
+    const fits = await page.evaluate('document.documentElement.scrollWidth <= innerWidth')
+    t.equal(fits, true, `${name}: no horizontal scrolling on a desktop`)
+    await check(`long-${name}`)
+  }
+  await context.close()
+})
+
+t.test('a name with bidi controls does not reverse the text after it', async (t) => {
+  // Regression: the external id after such a name was reversed.
+  const { secret: key } = await system.operator.issueKey(accountId)
+  const body = { name: 'Bidi \u202etest', external_id: 'BIDI-1' }
+  t.equal((await call(`${url}/api/v1/debtors`, { key, body })).status, 201)
+  const context = await site.newContext()
+  const page = await context.newPage()
+  await logIn(page, 'ada@acme.example')
+  await page.goto('/settings/customers?q=bidi')
+  const id = page.getByRole('rowheader').getByText('BIDI-1')
+  const lefts = await id.evaluate((element) =>
+    [0, 1, 2, 3].map((at) => {
+      const range = element.ownerDocument.createRange()
+      range.setStart(element.firstChild ?? element, at)
+      range.setEnd(element.firstChild ?? element, at + 1)
+      return range.getBoundingClientRect().left
+    }),
+  )
+  t.strictSame(
+    lefts,
+    lefts.toSorted((a, b) => a - b),
+    'from left to right',
+  )
+  await context.close()
+})
