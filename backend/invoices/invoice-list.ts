@@ -21,6 +21,7 @@ import {
   unindexedIfNarrowedBy,
   within,
   withinBounds,
+  withinSorted,
   withinTimes,
 } from '../lists/keyset.ts'
 import { readPage } from '../lists/page.ts'
@@ -135,7 +136,7 @@ const readOverdue = preparedPage((reader: Reader, values: Values, form: PageForm
           eb('account_id', '=', accountId),
           ...isOverdue(true, dueDate, today),
           sql<SqlBool>`overdue_announced = ${sql.lit(announced)}`,
-          ...within('created_at', created_since, created_before),
+          ...withinSorted(sorting, created_since, created_before),
           ...withinBounds(sorting),
         ]),
       )

@@ -157,11 +157,21 @@ export function timeRangesOf(filters: DueTimeFilters): readonly TimeRange[] {
   return ranges.filter(([, since, before]) => since !== undefined || before !== undefined)
 }
 
-export function withinTimes(filters: DueTimeFilters, page: PageForm): Condition[] {
+export function withinTimes(filters: DueTimeFilters, page: Page): Condition[] {
   return timeRangesOf(filters).flatMap(([column, since, before]) => {
-    const ignoresIndex = page.ignoresTimeIndexes && column !== page.sort
-    return within(ignoresIndex ? unindexed(column) : column, since, before)
+    if (column === page.sort) return withinSorted(page, since, before)
+    return within(page.ignoresTimeIndexes ? unindexed(column) : column, since, before)
   })
+}
+
+/**
+ * Returns the conditions for the limits of the sort column, except those that the bounds of the page imply. With both,
+ * SQLite would begin at the limit: each page would read all pages before it again.
+ */
+export function withinSorted(page: Page, since: Value, before: Value): Condition[] {
+  const { sort, direction, after, end } = page
+  const [low, high] = direction === 'asc' ? [after, end] : [end, after]
+  return within(sort, low ? undefined : since, high ? undefined : before)
 }
 
 /** Returns the conditions for `since` (inclusive) and `before` (exclusive), if they are defined. */

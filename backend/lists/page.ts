@@ -22,8 +22,8 @@ import {
   type Position,
   splitPage,
   timeRangesOf,
-  within,
   withinBounds,
+  withinSorted,
 } from './keyset.ts'
 import { SCAN_MAX } from './scan.ts'
 
@@ -78,7 +78,7 @@ const readScanEnd = preparedPage(
       .where((eb) =>
         eb.and([
           eb('account_id', '=', values.accountId),
-          ...within(page.sort, values.since, values.before),
+          ...withinSorted(page, values.since, values.before),
           ...withinBounds(page),
         ]),
       )
