@@ -4,7 +4,7 @@ import { Problem } from '../../shared/contract/problem.ts'
 import { isCalendarDate } from '../calendar/calendar.ts'
 import type { Reader } from '../database/database.ts'
 import type { DebtorRow } from '../database/tables.ts'
-import type { ScannedPage } from '../lists/scan.ts'
+import { type ScannedPage, withWholeRows } from '../lists/scan.ts'
 import { BALANCE_IS_LISTED } from './due-totals.ts'
 
 export const DIRECTORY_VIEWS = [
@@ -67,23 +67,16 @@ export async function listDirectory(
   const start = after === undefined ? undefined : await readStart(reader, accountId, after)
   const positions = await listPositions(reader, accountId, { ...query, start }, found)
   const shown = positions.slice(0, query.limit)
-  const ids = shown.map(({ id }) => id)
-  const rows =
-    ids.length === 0
-      ? []
-      : await reader
-          .selectFrom('debtors')
-          .selectAll()
-          .where('account_id', '=', accountId)
-          .where('id', 'in', ids)
-          .execute()
-  const byId = new Map(rows.map((row) => [row.id, row]))
   const last = shown.at(-1)
-  return {
-    rows: ids.flatMap((id) => byId.get(id) ?? []),
-    next: positions.length > query.limit && last !== undefined ? cursorOf(last) : null,
-    isPartial: false,
-  }
+  const next = positions.length > query.limit && last !== undefined ? cursorOf(last) : null
+  return withWholeRows({ rows: shown, next, isPartial: false }, (ids) =>
+    reader
+      .selectFrom('debtors')
+      .selectAll()
+      .where('account_id', '=', accountId)
+      .where('id', 'in', ids)
+      .execute(),
+  )
 }
 
 /**

@@ -2,9 +2,16 @@
 import type { Problem } from '../../../shared/contract/problem.ts'
 import type { DebtorRow } from '../../database/tables.ts'
 import { DETAIL_LABELS, type DebtorDetails } from '../../debtors/details.ts'
-import { attribute, type Html, html } from '../../html/html.ts'
+import { type Html, html } from '../../html/html.ts'
 import { LANGUAGES } from '../../mail/wording/languages.ts'
-import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
+import {
+  csrfField,
+  describedBy,
+  renderFault,
+  renderFaults,
+  renderOption,
+  renderPage,
+} from '../shell/layout.ts'
 import { languageText } from '../shell/ledger-words.ts'
 import type { Frame } from '../shell/response.ts'
 
@@ -16,8 +23,8 @@ interface CustomerForm {
 
 export interface Field {
   readonly name: string
-  readonly hint?: string
-  readonly type?: 'email' | 'tel' | 'date'
+  readonly hint?: string | undefined
+  readonly type?: 'email' | 'tel' | 'date' | undefined
 }
 
 export const CONTACT: readonly (Field & { readonly name: keyof DebtorDetails })[] = [
@@ -70,9 +77,7 @@ ${renderFaults(problem)}
 /** Renders the languages in which reminders can be written, and also the customer's language if it is another one. */
 function renderLanguages(value: string): Html {
   const other = LANGUAGES.some((language) => language === value) ? [] : [value].filter(Boolean)
-  const option = (tag: string, text: string) =>
-    html`<option value="${tag}"${attribute('selected', tag === value)}>${text}</option>`
-  return html`${option('', 'Unknown: reminders in English')}${[...LANGUAGES, ...other].map((tag) => option(tag, languageText(tag)))}`
+  return html`${renderOption('', 'Unknown: reminders in English', value)}${[...LANGUAGES, ...other].map((tag) => renderOption(tag, languageText(tag), value))}`
 }
 
 export function renderField(

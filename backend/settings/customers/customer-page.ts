@@ -25,6 +25,7 @@ import {
   CONTACT_WORDS,
   languageText,
   reasonWords,
+  renderSums,
   renderUntil,
   STAGE_WORDS,
 } from '../shell/ledger-words.ts'
@@ -37,7 +38,6 @@ import {
 import type { SessionRequest } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
 import { exactTime, type TimeContext } from '../shell/words.ts'
-import { renderSums } from './customer-parts.ts'
 import { renderInvoiceTable } from './invoice-table.ts'
 import { renderPaymentTable } from './payment-table.ts'
 

@@ -1,5 +1,4 @@
 /** Shared parts of the pages of customers, invoices and payments. */
-import type { Balance } from '../../debtors/balances.ts'
 import type { DueByAge } from '../../debtors/due-totals.ts'
 import { type Html, html } from '../../html/html.ts'
 import { renderMoney } from '../shell/ledger-words.ts'
@@ -9,16 +8,6 @@ export const CUSTOMER_TABS = [
   { path: '/settings/invoices', name: 'Invoices' },
   { path: '/settings/payments', name: 'Payments' },
 ]
-
-/** Renders one sum per currency. */
-export function renderSums(
-  balances: readonly Balance[],
-  kind: 'outstanding' | 'overdue' | 'unapplied',
-): Html {
-  const positive = balances.filter((balance) => balance[kind] > 0)
-  if (positive.length === 0) return html`<span class="hint">–</span>`
-  return html`${positive.map((balance) => html`<span class="sum${kind === 'overdue' && ' late'}">${renderMoney(balance[kind], balance.currency)}</span>`)}`
-}
 
 /** Renders the amounts that archived customers owe, e.g. `€1,234.50 owed by archived customers`, with a link. */
 export function renderArchivedDue(archived: readonly DueByAge[]): Html {

@@ -69,12 +69,10 @@ function sentValues(fields: Fields): Readonly<Record<string, string>> {
 }
 
 function parseEdit(fields: Fields): InvoiceEdit {
-  const given = sentValues(fields)
-  const filled = Object.entries(given).filter(([, text]) => text !== '')
-  const body = validateBody(invoiceEditBody, Object.fromEntries(filled))
+  const body = validateBody(invoiceEditBody, fields.filledTexts(FIELDS))
   // An empty text removes the value, except for the due date, which every invoice has.
   const changeOf = (name: string, value: string | undefined) =>
-    name in given ? { value: value ?? null } : undefined
+    fields.has(name) ? { value: value ?? null } : undefined
   const poNumber = changeOf('po_number', body.po_number)
   const notes = changeOf('notes', body.notes)
   const paymentUrl = changeOf('payment_url', body.payment_url)
@@ -108,12 +106,7 @@ function renderForm(
 ): Html {
   const path = `/settings/invoices/${row.id}`
   const field = (name: string, hint?: string, type?: 'date') =>
-    renderField(
-      { name, ...(hint !== undefined && { hint }), ...(type !== undefined && { type }) },
-      LABELS[name] ?? name,
-      values[name] ?? '',
-      problem,
-    )
+    renderField({ name, hint, type }, LABELS[name] ?? name, values[name] ?? '', problem)
   const main = html`<p class="back"><a href="${path}">Invoice <span translate="no">${row.number}</span></a></p>
 <h1>Change invoice <span translate="no">${row.number}</span></h1>
 <p class="lead">Waiting reminders about this invoice are rewritten. To lower the amount, credit the invoice.</p>

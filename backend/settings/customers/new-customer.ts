@@ -91,18 +91,11 @@ const CREATION = {
 
 /** Returns the body of the equivalent API call. Empty fields are omitted. */
 function bodyOf(fields: Fields): JsonObject {
-  const pick = (names: readonly string[]) =>
-    Object.fromEntries(
-      names.flatMap((name) => {
-        const text = fields.text(name).trim()
-        return text === '' ? [] : [[name, text]]
-      }),
-    )
   const isAddress = (name: string) => ADDRESS_PARTS.some((part) => part === name)
-  const address = pick(ADDRESS_PARTS)
+  const address = fields.filledTexts(ADDRESS_PARTS)
   const days = fields.number('payment_terms_days')
   return {
-    ...pick(TEXTS.filter((name) => !isAddress(name))),
+    ...fields.filledTexts(TEXTS.filter((name) => !isAddress(name))),
     ...(Object.keys(address).length > 0 && { address }),
     ...(days !== null && { payment_terms_days: Number.isNaN(days) ? -1 : days }),
   }

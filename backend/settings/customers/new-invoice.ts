@@ -123,13 +123,9 @@ async function readDebtor(
 }
 
 function bodyOf(fields: Fields): JsonObject {
-  const texts = TEXTS.flatMap((name) => {
-    const text = fields.text(name).trim()
-    return text === '' ? [] : [[name, text]]
-  })
   const chase = fields.text('chase_if_overdue')
   return {
-    ...Object.fromEntries(texts),
+    ...fields.filledTexts(TEXTS),
     amount: amountOf(fields),
     chase_if_overdue: chase === '' || chase === 'true',
   }
@@ -154,12 +150,7 @@ function renderForm(
 ): Html {
   const back = `/settings/customers/${debtor.id}`
   const field = (name: string, hint?: string, type?: 'date') =>
-    renderField(
-      { name, ...(hint !== undefined && { hint }), ...(type !== undefined && { type }) },
-      LABELS[name] ?? name,
-      entered.text(name),
-      problem,
-    )
+    renderField({ name, hint, type }, LABELS[name] ?? name, entered.text(name), problem)
   const status = entered.text('status')
   const main = html`<p class="back"><a href="${back}" translate="no">${debtor.name}</a></p>
 <h1>Enter an invoice</h1>

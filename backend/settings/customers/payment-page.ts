@@ -4,7 +4,7 @@ import { type Html, html } from '../../html/html.ts'
 import type { Allocation } from '../../payments/payment-list.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import { renderPage } from '../shell/layout.ts'
-import { dateWords, METHOD_WORDS, renderMoney } from '../shell/ledger-words.ts'
+import { dateWords, labelOf, METHOD_WORDS, renderMoney } from '../shell/ledger-words.ts'
 import type { Frame } from '../shell/response.ts'
 import { exactTime } from '../shell/words.ts'
 import { renderPaymentStatus } from './payment-table.ts'
@@ -34,7 +34,7 @@ export function renderPaymentPage(frame: Frame, view: PaymentView): Html {
 <section class="card"><dl class="facts">
 <div><dt>Received on</dt><dd>${dateWords(row.received_on)}</dd></div>
 <div><dt>Method</dt><dd>${METHOD_WORDS[row.method]}</dd></div>
-<div><dt>Recorded</dt><dd>${exactTime(row.created_at, timezone)} ${SOURCE_WORDS[row.source]}, <span translate="no">${recorderOf(row)}</span></dd></div>
+<div><dt>Recorded</dt><dd>${exactTime(row.created_at, timezone)} ${SOURCE_WORDS[row.source]}, <span translate="no">${labelOf(row.recorded_by)}</span></dd></div>
 ${row.status === 'reversed' && html`<div><dt>Reversed</dt><dd>${exactTime(row.updated_at, timezone)}</dd></div>`}
 ${row.reference !== null && html`<div><dt>Reference</dt><dd translate="no">${row.reference}</dd></div>`}
 ${row.external_id !== null && html`<div><dt>External ID</dt><dd translate="no">${row.external_id}</dd></div>`}
@@ -59,9 +59,4 @@ ${
 <a class="button danger" href="${path}/reverse" data-dialog-page>Reverse…</a></div>`
 }`
   return renderPage(frame, { title: 'Payment', section: '/settings/customers', main })
-}
-
-function recorderOf({ recorded_by }: PaymentRow): string {
-  const { label }: { label?: unknown } = JSON.parse(recorded_by)
-  return typeof label === 'string' ? label : ''
 }

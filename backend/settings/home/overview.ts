@@ -18,6 +18,7 @@ import { listCurrenciesWithoutPaymentDetails } from '../../reminders/reminder-co
 import type { Session } from '../../sessions/sessions.ts'
 import { type BusyKey, listBusyKeys } from '../../usage/busy-keys.ts'
 import { listEndpoints } from '../../webhooks/endpoints.ts'
+import { newestRows } from '../shell/list-query.ts'
 import { readNames } from '../shell/names.ts'
 
 /** The largest number of payments, of messages, and of debtors in one currency that Home shows. */
@@ -72,12 +73,7 @@ export interface Overview {
 export async function readOverview(reader: Reader, session: Session, now: Date): Promise<Overview> {
   const { id: accountId, timezone } = session.account
   const today = todayIn(timezone, now)
-  const newest = {
-    sort: 'created_at',
-    direction: 'desc',
-    fetch: SHOWN_MAX,
-    after: undefined,
-  } as const
+  const newest = { ...newestRows(SHOWN_MAX), fetch: SHOWN_MAX }
   const [
     due,
     archived,

@@ -7,7 +7,14 @@ import type { Ledger } from '../../import/ledger.ts'
 import type { OldInvoices } from '../../invoices/old-invoices.ts'
 import { moneyText } from '../../money/money-text.ts'
 import { renderOldInvoicesHint } from '../reminders/old-invoices.ts'
-import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
+import {
+  csrfField,
+  describedBy,
+  renderFault,
+  renderFaults,
+  renderHidden,
+  renderPage,
+} from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
 import { plural } from '../shell/words.ts'
 import { AUTO, columnFieldOf, DATE_FORMATS, type ImportForm } from './import-form.ts'
@@ -124,7 +131,7 @@ export function renderImportPreview(frame: Frame, { form, ledger, finding }: Pre
 ${renderTotals(comparison)}
 ${renderDifferences(comparison)}
 <form method="post" action="${PATH}" enctype="multipart/form-data" class="stack" data-once>${csrfField(frame)}
-${renderHidden(form)}
+${renderHiddenFields(form)}
 ${
   corrections.length > 0 &&
   html`<section class="card" aria-labelledby="corrections"><h2 id="corrections">Records that the file would change</h2>
@@ -191,7 +198,7 @@ function renderProgress(
   left: number,
 ): Html {
   return html`<form method="post" action="${PATH}" enctype="multipart/form-data" class="card stack" data-once data-continue>${csrfField(frame)}
-${renderHidden(form)}${form.correctsRecords && html`<input type="hidden" name="correct" value="yes">`}
+${renderHiddenFields(form)}${form.correctsRecords && html`<input type="hidden" name="correct" value="yes">`}
 <input type="hidden" name="recorded" value="${done}">
 ${importId !== undefined && html`<input type="hidden" name="import_id" value="${importId}">`}
 <p role="status">${done.toLocaleString('en')} of ${(done + left).toLocaleString('en')} recorded.</p>
@@ -199,12 +206,10 @@ ${importId !== undefined && html`<input type="hidden" name="import_id" value="${
 <p><button class="primary" name="step" value="record">Continue</button></p></form>`
 }
 
-function renderHidden(form: ImportForm): Html {
-  const hidden = (name: string, value: string) =>
-    html`<input type="hidden" name="${name}" value="${value}">`
-  return html`${hidden('file_name', form.fileName)}${hidden('date_format', form.dateFormat)}${hidden('currency', form.currency)}
-${form.isDecimalComma && hidden('decimal_comma', 'yes')}${form.chaseOverdue && hidden('chase_overdue', 'yes')}
-${[...form.columns].map(([field, header]) => hidden(columnFieldOf(field), header))}
+function renderHiddenFields(form: ImportForm): Html {
+  return html`${renderHidden('file_name', form.fileName)}${renderHidden('date_format', form.dateFormat)}${renderHidden('currency', form.currency)}
+${form.isDecimalComma && renderHidden('decimal_comma', 'yes')}${form.chaseOverdue && renderHidden('chase_overdue', 'yes')}
+${[...form.columns].map(([field, header]) => renderHidden(columnFieldOf(field), header))}
 <textarea name="file" hidden aria-hidden="true" tabindex="-1">
 ${form.content}</textarea>`
 }

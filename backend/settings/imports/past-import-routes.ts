@@ -18,7 +18,8 @@ import {
   type SettingsDeps,
   STEP_MS,
 } from '../shell/page-request.ts'
-import { IMPORTS_PATH, renderImport, renderImports } from './past-imports-page.ts'
+import type { Frame } from '../shell/response.ts'
+import { countSteps, IMPORTS_PATH, renderImport, renderImports } from './past-imports-page.ts'
 
 const ADMINS_ONLY = 'Only an Admin can take an import back.'
 
@@ -43,14 +44,14 @@ export const importHistoryPages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: `${IMPORTS_PATH}/{id}`,
-    async handle({ session, id }, { database: { read } }) {
-      const row = await getImport(read, session.account.id, id)
-      const plan = await planTakeBack(read, row.account_id, await readImported(read, row.id))
+    async handle({ session, id }, { database }) {
+      const row = await getImport(database.read, session.account.id, id)
+      const plan = await readPlan(database, row)
       const isAdmin = session.user.role === 'admin'
       const { timezone } = session.account
       return {
         json: { ...represent(row), ...representPlan(plan) },
-        page: (frame) => renderImport(frame, { row, counts: row.counts, plan, timezone, isAdmin }),
+        page: (frame) => renderImport(frame, { row, plan, timezone, isAdmin }),
       }
     },
   },
@@ -75,10 +76,8 @@ async function takeBackStep(request: SessionRequest, deps: SettingsDeps) {
   const { timezone } = session.account
   return {
     json: { ...represent(after), ...representPlan(plan), complete: isComplete },
-    page: (frame: Parameters<typeof renderImport>[0]) =>
-      renderImport(frame, {
-        ...{ row: after, counts: after.counts, plan, timezone, progress, isAdmin: true },
-      }),
+    page: (frame: Frame) =>
+      renderImport(frame, { row: after, plan, timezone, progress, isAdmin: true }),
   }
 }
 
@@ -125,14 +124,8 @@ function represent({ id, file_name, imported_by, created_at, counts }: CountedIm
 }
 
 function representPlan({ steps, kept }: TakeBackPlan) {
-  const count = (member: 'customerId' | 'invoiceId' | 'paymentId') =>
-    steps.filter((step) => step[member] !== undefined).length
   return {
-    can_take_back: {
-      customers: count('customerId'),
-      invoices: count('invoiceId'),
-      payments: count('paymentId'),
-    },
+    can_take_back: countSteps(steps),
     kept: kept.map(({ id, kind, name, reason }) => ({ id, kind, name, reason })),
   }
 }

@@ -1,5 +1,4 @@
 /** The pages of past imports: the list, and one import with the effects of taking it back. */
-import type { ImportRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import type { CountedImport, ImportCounts, ImportKind } from '../../import/imports.ts'
 import type { KeptReason, KeptRecord, TakeBackPlan } from '../../import/take-back-plan.ts'
@@ -78,8 +77,7 @@ const REASON_WORDS: Readonly<Record<KeptReason, string>> = {
 }
 
 export interface TakeBackView {
-  readonly row: ImportRow
-  readonly counts: ImportCounts
+  readonly row: CountedImport
   readonly plan: TakeBackPlan
   readonly timezone: string
   readonly isAdmin: boolean
@@ -87,15 +85,21 @@ export interface TakeBackView {
   readonly progress?: { readonly done: number; readonly isComplete: boolean }
 }
 
-export function renderImport(frame: Frame, view: TakeBackView): Html {
-  const { row, counts, plan, timezone, isAdmin, progress } = view
+/** Counts the records that can be taken back. */
+export function countSteps(steps: TakeBackPlan['steps']) {
   const count = (member: keyof TakeBackPlan['steps'][number]) =>
-    plan.steps.filter((step) => step[member] !== undefined).length
-  const [invoices, payments, customers] = [
-    count('invoiceId'),
-    count('paymentId'),
-    count('customerId'),
-  ]
+    steps.filter((step) => step[member] !== undefined).length
+  return {
+    customers: count('customerId'),
+    invoices: count('invoiceId'),
+    payments: count('paymentId'),
+  }
+}
+
+export function renderImport(frame: Frame, view: TakeBackView): Html {
+  const { row, plan, timezone, isAdmin, progress } = view
+  const { counts } = row
+  const { customers, invoices, payments } = countSteps(plan.steps)
   const main = html`<p class="back"><a href="${IMPORTS_PATH}">Imports</a></p>
 <div class="heading"><h1 translate="no">${row.file_name}</h1><p class="total">${renderStatus(counts)}</p></div>
 <section class="card"><dl class="facts">

@@ -9,6 +9,7 @@ import {
   countSearchResults,
   DIRECTORY_SORTS,
   DIRECTORY_VIEWS,
+  type DirectoryQuery,
   type DirectorySort,
   type DirectoryView,
   directorySortsOf,
@@ -26,9 +27,9 @@ import { renderDebtor } from '../../debtors/representation.ts'
 import { type Html, html } from '../../html/html.ts'
 import { findDebtorsByInvoiceNumber } from '../../invoices/search-invoices.ts'
 import { moneyDecimal } from '../../money/money-text.ts'
-import { CUSTOMER_TABS, renderArchivedDue, renderSums } from '../customers/customer-parts.ts'
+import { CUSTOMER_TABS, renderArchivedDue } from '../customers/customer-parts.ts'
 import { renderPage, renderTabs } from '../shell/layout.ts'
-import { CONTACT_WORDS, dateWords, renderDebtorState } from '../shell/ledger-words.ts'
+import { CONTACT_WORDS, dateWords, renderDebtorState, renderSums } from '../shell/ledger-words.ts'
 import {
   type Filters,
   type ListQuery,
@@ -106,15 +107,7 @@ interface ParsedQuery {
   readonly filters: Filters
   readonly search: string | undefined
   readonly isTruncated: boolean
-  readonly query: {
-    readonly view: DirectoryView
-    readonly sort: DirectorySort
-    readonly currency: string
-    readonly ids: readonly string[] | undefined
-    readonly after: string | undefined
-    readonly today: string
-    readonly limit: number
-  }
+  readonly query: DirectoryQuery
 }
 
 /** Throws `Problem` 400. */

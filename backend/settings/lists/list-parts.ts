@@ -1,5 +1,5 @@
 /** Parts that several lists share: totals, filters and column headers. */
-import { attribute, type Html, html } from '../../html/html.ts'
+import { type Html, html } from '../../html/html.ts'
 import { renderMoney } from '../shell/ledger-words.ts'
 import { type Filters, listPath } from '../shell/list-query.ts'
 import { plural } from '../shell/words.ts'
@@ -58,10 +58,6 @@ export function renderViewLink(
   { name, isChosen }: { readonly name: string; readonly isChosen: boolean },
 ): Html {
   return html`<li><a href="${listPath(path, filters)}"${isChosen && html` aria-current="true"`}>${name}</a></li>`
-}
-
-export function renderOption(value: string, text: string, chosen: string | undefined): Html {
-  return html`<option value="${value}"${attribute('selected', value === (chosen ?? ''))}>${text}</option>`
 }
 
 export function renderAmountFields(filters: Filters): Html {

@@ -14,7 +14,7 @@ import {
 } from '../../payments/search-payments.ts'
 import { CUSTOMER_TABS } from '../customers/customer-parts.ts'
 import { renderPaymentTable } from '../customers/payment-table.ts'
-import { renderPage, renderTabs } from '../shell/layout.ts'
+import { renderOption, renderPage, renderTabs } from '../shell/layout.ts'
 import { METHOD_WORDS } from '../shell/ledger-words.ts'
 import {
   amountRangeOf,
@@ -31,7 +31,7 @@ import { readNames } from '../shell/names.ts'
 import type { SessionPage, SessionRequest } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
 import { type Cell, CSV_PAGE, csvOf } from './csv.ts'
-import { renderAmountFields, renderOption, renderPartialHint, renderSummary } from './list-parts.ts'
+import { renderAmountFields, renderPartialHint, renderSummary } from './list-parts.ts'
 
 const PATH = '/settings/payments'
 const FILTERS = [

@@ -19,7 +19,7 @@ import { renderPaymentTable } from '../customers/payment-table.ts'
 import { renderMessageTable } from '../reminders/message-table.ts'
 import { renderPage } from '../shell/layout.ts'
 import { renderDebtorState } from '../shell/ledger-words.ts'
-import { listPath, parseListQuery } from '../shell/list-query.ts'
+import { listPath, newestRows, parseListQuery } from '../shell/list-query.ts'
 import { readBlocks, readNames } from '../shell/names.ts'
 import type { SessionPage } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
@@ -96,12 +96,7 @@ async function find(read: Reader, accountId: string, text: string, today: string
     ...{ view: 'active', sort: 'due', currency: '', ids: debtors.ids, today },
     ...first,
   })
-  const newest = {
-    sort: 'created_at',
-    direction: 'desc',
-    fetch: SHOWN_MAX,
-    after: undefined,
-  } as const
+  const newest = newestRows(SHOWN_MAX)
   const messages = await Promise.all([
     ...invoices.rows
       .slice(0, MESSAGE_SOURCES_MAX)

@@ -10,6 +10,7 @@ import type { Reader, Transaction } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import { type Session, setFlash, type Undo } from '../../sessions/sessions.ts'
 import { type Expected, Fields } from '../shell/fields.ts'
+import { renderHidden } from '../shell/layout.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
 import type { Frame, Response } from '../shell/response.ts'
 import { type Effects, previewEffects, representEffects, type Subject } from './effects.ts'
@@ -108,7 +109,7 @@ export function moneyActionPages<Form extends Subject, Input, Done>(
         const { effects } = await previewEffects(database, form, (tx) =>
           action.perform(tx, request, form, input),
         )
-        const hidden = renderHidden(request.fields)
+        const hidden = renderEntered(request.fields)
         return {
           json: representEffects(effects),
           page: (frame) => action.renderPreview(frame, { form, input, effects, hidden }),
@@ -233,14 +234,12 @@ function enteredOf(fields: Fields) {
 
 /** Renders a new idempotency key. Each form that performs an action has a key of its own. */
 export function renderKeyField(): Html {
-  return html`<input type="hidden" name="${KEY_FIELD}" value="${randomUUID()}">`
+  return renderHidden(KEY_FIELD, randomUUID())
 }
 
-function renderHidden(fields: Fields): Html {
-  const hidden = (name: string, value: string) =>
-    html`<input type="hidden" name="${name}" value="${value}">`
+function renderEntered(fields: Fields): Html {
   return html`${renderKeyField()}${enteredOf(fields).map(([name, values]) =>
-    values.map((value) => hidden(name, value)),
+    values.map((value) => renderHidden(name, value)),
   )}`
 }
 

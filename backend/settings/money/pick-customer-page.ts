@@ -1,12 +1,12 @@
 /** The page on which the user selects a customer, before a form that was not opened from a customer's page. */
 import { todayIn } from '../../calendar/calendar.ts'
 import type { Reader } from '../../database/tables.ts'
-import { type Balance, readBalances } from '../../debtors/balances.ts'
+import { readBalances } from '../../debtors/balances.ts'
 import { listDirectory } from '../../debtors/directory.ts'
 import { findDebtorsByWords } from '../../debtors/find-debtors.ts'
 import { html } from '../../html/html.ts'
 import { renderPage } from '../shell/layout.ts'
-import { renderMoney } from '../shell/ledger-words.ts'
+import { renderSums } from '../shell/ledger-words.ts'
 import type { SessionRequest } from '../shell/page-request.ts'
 import type { Response } from '../shell/response.ts'
 
@@ -40,13 +40,6 @@ export async function renderPickCustomer(
   })
   const ids = rows.map(({ id }) => id)
   const balances = await readBalances(reader, accountId, ids, today)
-  const owes = (own: readonly Balance[] = []) =>
-    own
-      .filter(({ outstanding }) => outstanding > 0)
-      .map(
-        ({ outstanding, currency }) =>
-          html`<span class="sum">${renderMoney(outstanding, currency)}</span>`,
-      )
   return {
     page: (frame) =>
       renderPage(frame, {
@@ -65,7 +58,7 @@ ${
         (
           row,
         ) => html`<tr><th scope="row" data-label="Customer"><a href="${path}?debtor_id=${row.id}" translate="no">${row.name}</a></th>
-<td data-label="E-mail" translate="no">${row.email ?? '–'}</td><td data-label="Owes" class="amount">${owes(balances.get(row.id))}</td></tr>`,
+<td data-label="E-mail" translate="no">${row.email ?? '–'}</td><td data-label="Owes" class="amount">${renderSums(balances.get(row.id) ?? [], 'outstanding')}</td></tr>`,
       )}</tbody></table>
 ${next !== null && html`<p class="hint">There are more customers. Enter more of the name to find them.</p>`}`
 }`,

@@ -15,7 +15,7 @@ import { reversePayment } from '../../payments/reversal.ts'
 import type { Undo } from '../../sessions/sessions.ts'
 import { renderConfirmPage } from '../shell/confirm-page.ts'
 import { invalid, notFound } from '../shell/faults.ts'
-import { describedBy, renderFault } from '../shell/layout.ts'
+import { describedBy, renderFault, renderHidden } from '../shell/layout.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
 import type { RenderPage } from '../shell/response.ts'
 import { ALLOCATIONS } from './allocation-fields.ts'
@@ -241,9 +241,7 @@ async function renderQuestion(
   const { effects } = await previewEffects(database, subject, (tx) =>
     action.perform(tx, request, 'preview'),
   )
-  const hidden = action.texts.map(
-    (name) => html`<input type="hidden" name="${name}" value="${invoiceOf(request)}">`,
-  )
+  const hidden = action.texts.map((name) => renderHidden(name, invoiceOf(request)))
   return (frame) =>
     renderConfirmPage(frame, {
       title: action.title,

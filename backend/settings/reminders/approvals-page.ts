@@ -7,7 +7,7 @@ import type { PendingApproval } from '../../reminders/approvals.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import { renderConfirmPage } from '../shell/confirm-page.ts'
 import { renderFaults, renderPage } from '../shell/layout.ts'
-import { dayOf, reasonWords, renderMoney, STAGE_WORDS } from '../shell/ledger-words.ts'
+import { dayOf, labelOf, reasonWords, renderMoney, STAGE_WORDS } from '../shell/ledger-words.ts'
 import {
   type PageAction,
   type RejectedAction,
@@ -15,7 +15,7 @@ import {
 } from '../shell/page-actions.ts'
 import type { Frame } from '../shell/response.ts'
 import { exactTime, plural, timeAgo } from '../shell/words.ts'
-import { labelOf, renderHistory, renderMessageFacts, renderMessageText } from './message-page.ts'
+import { renderHistory, renderMessageFacts, renderMessageText } from './message-page.ts'
 import { messageName, renderMessageTable } from './message-table.ts'
 import { renderMissingPayment } from './payment-details-page.ts'
 import { renderReminderTabs } from './reminder-tabs.ts'

@@ -1,7 +1,7 @@
 /** The page of the message log, with its filters. */
 import type { MessageRow, MessageStatus, ReminderStage } from '../../database/tables.ts'
-import { attribute, type Html, html } from '../../html/html.ts'
-import { renderPage } from '../shell/layout.ts'
+import { type Html, html } from '../../html/html.ts'
+import { renderOption, renderPage } from '../shell/layout.ts'
 import { reasonWords, STAGE_WORDS } from '../shell/ledger-words.ts'
 import { renderNext } from '../shell/list-query.ts'
 import type { Frame } from '../shell/response.ts'
@@ -76,10 +76,7 @@ function renderFilters({ filters }: LogPage): Html {
     html`<span class="row"><label for="${name}">${label}</label> <select id="${name}" name="${name}">${[
       ['', 'All'] as const,
       ...options,
-    ].map(
-      ([value, text]) =>
-        html`<option value="${value}"${attribute('selected', value === (filters[name] ?? ''))}>${text}</option>`,
-    )}</select></span>`
+    ].map(([value, text]) => renderOption(value, text, filters[name]))}</select></span>`
   return html`<form method="get" action="${PATH}" class="search">
 ${filters.debtor_id && html`<input type="hidden" name="debtor_id" value="${filters.debtor_id}">`}
 ${select(

@@ -5,6 +5,7 @@ import { maskRecipient } from '../../messages/shown-text.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import { csrfField, renderPage } from '../shell/layout.ts'
 import {
+  labelOf,
   MESSAGE_STATUS_WORDS,
   reasonWords,
   renderMessageStatus,
@@ -129,9 +130,4 @@ export function renderHistory(history: readonly MessageTransitionRow[], timezone
       html`<li><time datetime="${created_at}">${exactTime(created_at, timezone)}</time>
 <strong>${MESSAGE_STATUS_WORDS[status]}</strong>${detail !== null && html` <span class="detail">${detail}</span>`}</li>`,
   )}</ol>`
-}
-
-export function labelOf(actor: string): string {
-  const { label }: { label?: unknown } = JSON.parse(actor)
-  return typeof label === 'string' ? label : ''
 }

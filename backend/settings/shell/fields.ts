@@ -67,6 +67,12 @@ export class Fields {
     return this.#values.get(name) ?? []
   }
 
+  /** Returns the texts of these fields without surrounding spaces. Omits empty texts. */
+  filledTexts(names: readonly string[]): Readonly<Record<string, string>> {
+    const texts = names.map((name) => [name, this.text(name).trim()] as const)
+    return Object.fromEntries(texts.filter(([, text]) => text !== ''))
+  }
+
   /** Returns one row for each value of the first member. A missing value of another member is ''. */
   rows<Member extends string>(
     name: string,

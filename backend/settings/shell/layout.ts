@@ -3,7 +3,7 @@
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { isReadOnly } from '../../accounts/accounts.ts'
 import type { AccountStatus } from '../../database/tables.ts'
-import { type Html, html } from '../../html/html.ts'
+import { attribute, type Html, html } from '../../html/html.ts'
 import { assetPath } from './assets.ts'
 import type { Frame } from './response.ts'
 import { readFlash, renderUndo } from './undo.ts'
@@ -215,8 +215,17 @@ export function describedBy(problem: Problem | undefined, field: string, hintId?
   return html`${isFaulty && html` aria-invalid="true"`}${described}`
 }
 
+export function renderHidden(name: string, value: string | number): Html {
+  return html`<input type="hidden" name="${name}" value="${value}">`
+}
+
+/** Renders an option of a `select`. An undefined choice is the option with an empty value. */
+export function renderOption(value: string, text: string, chosen: string | undefined): Html {
+  return html`<option value="${value}"${attribute('selected', value === (chosen ?? ''))}>${text}</option>`
+}
+
 export function csrfField({ csrfToken }: Frame): Html {
-  return html`<input type="hidden" name="csrf_token" value="${csrfToken}">`
+  return renderHidden('csrf_token', csrfToken)
 }
 
 function renderBrand(): Html {

@@ -8,6 +8,7 @@ import type {
   MessageStatus,
   PaymentRow,
 } from '../../database/tables.ts'
+import type { Balance } from '../../debtors/balances.ts'
 import { type Html, html } from '../../html/html.ts'
 import { daysPastDue } from '../../invoices/overdue.ts'
 import { chooseLanguage, LANGUAGES, type Language } from '../../mail/wording/languages.ts'
@@ -166,6 +167,22 @@ export function renderMessageStatus({ status }: Pick<MessageRow, 'status'>): Htm
 
 export function renderMoney(amount: number, currency: string): Html {
   return html`<span class="money" translate="no">${moneyText(amount, currency)}</span>`
+}
+
+/** Renders one sum per currency. */
+export function renderSums(
+  balances: readonly Balance[],
+  kind: 'outstanding' | 'overdue' | 'unapplied',
+): Html {
+  const positive = balances.filter((balance) => balance[kind] > 0)
+  if (positive.length === 0) return html`<span class="hint">–</span>`
+  return html`${positive.map((balance) => html`<span class="sum${kind === 'overdue' && ' late'}">${renderMoney(balance[kind], balance.currency)}</span>`)}`
+}
+
+/** Returns the label of the person or the key in a stored actor, such as the recorder of a payment. */
+export function labelOf(actor: string): string {
+  const { label }: { label?: unknown } = JSON.parse(actor)
+  return typeof label === 'string' ? label : ''
 }
 
 /** Formats an instant as a day in the time zone, e.g. as `Tue 24 Nov`. */

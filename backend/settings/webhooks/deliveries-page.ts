@@ -5,14 +5,14 @@ import type {
   WebhookEndpointRow,
 } from '../../database/tables.ts'
 import { EVENT_TYPES } from '../../events/event-types.ts'
-import { attribute, type Html, html } from '../../html/html.ts'
+import { type Html, html } from '../../html/html.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import {
   DELIVERY_STATUSES,
   type DeliveryDetail,
   type DeliveryFilters,
 } from '../../webhooks/delivery-log.ts'
-import { csrfField, renderPage } from '../shell/layout.ts'
+import { csrfField, renderOption, renderPage } from '../shell/layout.ts'
 import { renderNext } from '../shell/list-query.ts'
 import type { Frame } from '../shell/response.ts'
 import { exactTime, type TimeContext, timeAgoExact } from '../shell/words.ts'
@@ -46,12 +46,10 @@ ${next !== null && renderNext(PATH, { endpoint_id, status, type, limit, cursor: 
 }
 
 function renderFilters({ endpoints, filters }: DeliveriesView): Html {
-  const option = (value: string, text: string, chosen: string | undefined) =>
-    html`<option value="${value}"${attribute('selected', value === (chosen ?? ''))}>${text}</option>`
   return html`<form method="get" action="${PATH}" class="card row">
-<label for="endpoint_id">Endpoint</label> <select id="endpoint_id" name="endpoint_id">${option('', 'All', filters.endpointId)}${endpoints.map(({ id, url }) => option(id, url, filters.endpointId))}</select>
-<label for="status">Status</label> <select id="status" name="status">${option('', 'All', filters.status)}${DELIVERY_STATUSES.map((status) => option(status, STATUS_WORDS[status], filters.status))}</select>
-<label for="type">Event</label> <select id="type" name="type">${option('', 'All', filters.type)}${EVENT_TYPES.map((type) => option(type, type, filters.type))}</select>
+<label for="endpoint_id">Endpoint</label> <select id="endpoint_id" name="endpoint_id">${renderOption('', 'All', filters.endpointId)}${endpoints.map(({ id, url }) => renderOption(id, url, filters.endpointId))}</select>
+<label for="status">Status</label> <select id="status" name="status">${renderOption('', 'All', filters.status)}${DELIVERY_STATUSES.map((status) => renderOption(status, STATUS_WORDS[status], filters.status))}</select>
+<label for="type">Event</label> <select id="type" name="type">${renderOption('', 'All', filters.type)}${EVENT_TYPES.map((type) => renderOption(type, type, filters.type))}</select>
 <button>Show</button></form>`
 }
 
