@@ -1,6 +1,7 @@
 import { listOperation } from '../api/list.ts'
 import type { Call, Operation } from '../api/operation.ts'
 import type { Reader } from '../database/database.ts'
+import { REMINDER_STAGES } from '../database/tables/messages.ts'
 import type { MessageRow } from '../database/tables.ts'
 import { instant, objectId, oneOf } from '../validation/fields.ts'
 import { listMessages, readCoveredInvoices } from './messages.ts'
@@ -24,7 +25,7 @@ const FILTERS = {
   debtor_id: objectId,
   invoice_id: objectId,
   channel: oneOf(['email', 'sms', 'letter', 'call']),
-  stage: oneOf(['friendly', 'reminder', 'firm', 'final']),
+  stage: oneOf(REMINDER_STAGES),
   status: oneOf(STATUSES),
   sent_since: instant,
   sent_before: instant,

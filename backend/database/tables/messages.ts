@@ -2,7 +2,10 @@
 import { allColumns } from './all-columns.ts'
 import type { Bit } from './bit.ts'
 
-export type ReminderStage = 'friendly' | 'reminder' | 'firm' | 'final'
+/** The stages of reminders, in the order in which they are sent. */
+export const REMINDER_STAGES = ['friendly', 'reminder', 'firm', 'final'] as const
+
+export type ReminderStage = (typeof REMINDER_STAGES)[number]
 
 export type MessageStatus =
   | 'scheduled'

@@ -3,19 +3,14 @@
  * it cannot be sent by the due date.
  */
 
+import { REMINDER_STAGES } from '../../database/tables/messages.ts'
 import type { ReminderStage } from '../../database/tables.ts'
 import { type FieldError, fieldErrorsProblem } from '../../validation/field-errors.ts'
 
 /** A courtesy is sent by the due date at the latest. The API shows its stage as null. */
-export type LadderStage = 'courtesy' | ReminderStage
+export const STAGES = ['courtesy', ...REMINDER_STAGES] as const
 
-export const STAGES = [
-  'courtesy',
-  'friendly',
-  'reminder',
-  'firm',
-  'final',
-] as const satisfies readonly LadderStage[]
+export type LadderStage = (typeof STAGES)[number]
 
 /** Days past due of each stage. The number for `courtesy` is negative, or null if no courtesy is sent. */
 export type Ladder = Readonly<Record<ReminderStage, number>> & { readonly courtesy: number | null }
@@ -75,7 +70,7 @@ export function findLadderErrors(ladder: Ladder): FieldError[] {
     addError('courtesy', 'out_of_range', `must be ${-COURTESY_DAYS_MAX} to -1 days, or none`)
   }
   let previous: LadderStage | undefined = isCourtesyValid ? 'courtesy' : undefined
-  for (const stage of ['friendly', 'reminder', 'firm', 'final'] as const) {
+  for (const stage of REMINDER_STAGES) {
     const days = ladder[stage]
     if (!isWithin(days, 1, DAYS_MAX)) {
       addError(stage, 'out_of_range', `must be 1 to ${DAYS_MAX} whole days past due`)

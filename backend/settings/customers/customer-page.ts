@@ -1,5 +1,6 @@
 /** The page of a customer: balances, contact, reminders, invoices, payments and messages. */
 import { todayIn } from '../../calendar/calendar.ts'
+import { REMINDER_STAGES } from '../../database/tables/messages.ts'
 import type {
   DebtorRow,
   InvoiceRow,
@@ -202,9 +203,9 @@ ${row.is_demo === 1 && html`<p class="hint">Sample data: no mail is sent to this
 <p class="hint">${
     ladder === undefined
       ? ''
-      : (['friendly', 'reminder', 'firm', 'final'] as const)
-          .map((stage) => `${STAGE_WORDS[stage]} after ${ladder[stage]} days`)
-          .join(', ')
+      : REMINDER_STAGES.map((stage) => `${STAGE_WORDS[stage]} after ${ladder[stage]} days`).join(
+          ', ',
+        )
   }</p>
 ${hasBlocked && html`<p class="hint">No reminders are sent about some open invoices, because a payment came in, a reminder was rejected, or the invoice was past due when it was created.</p>`}
 ${canChange(customer) && html`<div class="actions">${hasBlocked && renderActionButton(frame, path, { name: 'chase-held', title: 'Resume these reminders' })}${renderActions(frame, row, path, rejected)}</div>`}

@@ -1,4 +1,5 @@
 /** The page of the message log, with its filters. */
+import { REMINDER_STAGES } from '../../database/tables/messages.ts'
 import type { MessageRow, MessageStatus, ReminderStage } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import { renderOption, renderPage } from '../shell/layout.ts'
@@ -12,7 +13,6 @@ import { renderReminderTabs } from './reminder-tabs.ts'
 const PATH = '/settings/messages'
 
 export const LOG_VIEWS = ['sent', 'not_sent', 'waiting', 'failed', 'received'] as const
-export const LOG_STAGES: readonly ReminderStage[] = ['friendly', 'reminder', 'firm', 'final']
 export const LOG_REASONS = [
   ...['kill_switch', 'account_read_only', 'demo', 'debtor_paused', 'disputed', 'bounced'],
   ...['complained', 'unsubscribed', 'no_contact', 'invoice_paid', 'payment_received'],
@@ -87,7 +87,7 @@ ${select(
 ${select(
   'stage',
   'Stage',
-  LOG_STAGES.map((stage) => [stage, STAGE_WORDS[stage]] as const),
+  REMINDER_STAGES.map((stage) => [stage, STAGE_WORDS[stage]] as const),
 )}
 ${select(
   'reason',

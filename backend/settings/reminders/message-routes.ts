@@ -3,6 +3,7 @@
  * history of each message.
  */
 import { findLogo } from '../../accounts/logo.ts'
+import { REMINDER_STAGES } from '../../database/tables/messages.ts'
 import type { MessageRow, Reader } from '../../database/tables.ts'
 import { findInvoices } from '../../invoices/invoices.ts'
 import { embedLogo } from '../../mail/wording/mail-body.ts'
@@ -16,7 +17,7 @@ import { listOf, newestAfter, pageOf, parseListQuery, wordOf } from '../shell/li
 import { readNames } from '../shell/names.ts'
 import type { SessionPage } from '../shell/page-request.ts'
 import { MESSAGE_TEXT_PATH } from '../shell/security-headers.ts'
-import { LOG_REASONS, LOG_STAGES, LOG_VIEWS, renderLog, STATUSES_OF_VIEW } from './log-page.ts'
+import { LOG_REASONS, LOG_VIEWS, renderLog, STATUSES_OF_VIEW } from './log-page.ts'
 import { renderMessagePage } from './message-page.ts'
 
 const PATH = '/settings/messages'
@@ -30,7 +31,7 @@ export const messagePages: readonly SessionPage[] = [
       const list = parseListQuery(query, ['view', 'stage', 'reason', 'debtor_id'])
       const filters = {
         view: wordOf(list, 'view', LOG_VIEWS),
-        stage: wordOf(list, 'stage', LOG_STAGES),
+        stage: wordOf(list, 'stage', REMINDER_STAGES),
         reason: wordOf(list, 'reason', LOG_REASONS),
         debtor_id: list.value('debtor_id'),
       }

@@ -1,9 +1,9 @@
 /** The preview page: the next days as a calendar, and below it the reminders of each day. */
-import { addDays, todayIn } from '../../calendar/calendar.ts'
+import { addDays, daysBetween, todayIn } from '../../calendar/calendar.ts'
 import { calendarDateFormat, dateFormats } from '../../calendar/date-formats.ts'
 import { type Html, html } from '../../html/html.ts'
 import type { OldInvoices } from '../../invoices/old-invoices.ts'
-import type { LadderStage } from '../../reminders/planning/ladder.ts'
+import { type LadderStage, STAGES } from '../../reminders/planning/ladder.ts'
 import type { PreviewedMessage } from '../../reminders/preview.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import { renderPage } from '../shell/layout.ts'
@@ -110,7 +110,7 @@ function daysOf(
   const today = todayIn(timezone, now)
   const first = addDays(today, -weekdayOf(today))
   const last = addDays(today, days)
-  const count = Math.ceil((daysFrom(first, last) + 1) / 7) * 7
+  const count = Math.ceil((daysBetween(first, last) + 1) / 7) * 7
   return Array.from({ length: count }, (_, index) => {
     const date = addDays(first, index)
     const isHoliday = holidays.includes(date)
@@ -128,10 +128,6 @@ function daysOf(
 /** Returns 0 for Monday, 6 for Sunday. */
 function weekdayOf(date: string): number {
   return (new Date(`${date}T00:00:00Z`).getUTCDay() + 6) % 7
-}
-
-function daysFrom(first: string, last: string): number {
-  return Math.round((Date.parse(last) - Date.parse(first)) / 86_400_000)
 }
 
 function renderCalendar(days: readonly Day[], chosen: string | undefined): Html {
@@ -153,7 +149,7 @@ function renderDay(
   return html`<li class="day busy${classes}"><a href="${PATH}?day=${date}#day-${date}">${name}
 <span class="unseen">: ${plural(messages.length, 'reminder')}</span>
 <span class="total" aria-hidden="true">${messages.length}</span>
-<span class="stages" aria-hidden="true">${STAGE_ORDER.flatMap((stage) => {
+<span class="stages" aria-hidden="true">${STAGES.flatMap((stage) => {
     const count = stages.get(stage)?.length ?? 0
     return count === 0
       ? []
@@ -162,8 +158,6 @@ function renderDay(
         ]
   })}</span></a></li>`
 }
-
-const STAGE_ORDER: readonly LadderStage[] = ['courtesy', 'friendly', 'reminder', 'firm', 'final']
 
 function stageOf({ stage }: PreviewedMessage): LadderStage {
   return stage ?? 'courtesy'

@@ -3,7 +3,7 @@ import type { Problem } from '../../../shared/contract/problem.ts'
 import { APPLY_CREDIT, type ApplyCredit } from '../../accounts/apply-credit.ts'
 import type { DebtorRow } from '../../database/tables.ts'
 import { attribute, type Html, html } from '../../html/html.ts'
-import type { LadderStage } from '../../reminders/planning/ladder.ts'
+import { type LadderStage, STAGES } from '../../reminders/planning/ladder.ts'
 import type { ChasingSettings } from '../../reminders/settings.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
@@ -12,30 +12,18 @@ import type { Frame } from '../shell/response.ts'
 import { renderReminderTabs } from './reminder-tabs.ts'
 
 /** The field names in forms and in JSON. */
-export const LADDER_FIELDS = [
-  'ladder/courtesy',
-  'ladder/friendly',
-  'ladder/reminder',
-  'ladder/firm',
-  'ladder/final',
-] as const
-
-type LadderField = (typeof LADDER_FIELDS)[number]
+export const LADDER_FIELDS = STAGES.map((stage) => `ladder/${stage}` as const)
 
 /** The words with which messages about faults name the fields. */
-export const SCHEDULE_WORDS: Readonly<Record<LadderField | 'chase_from' | 'reply_to', string>> = {
-  'ladder/courtesy': STAGE_WORDS.courtesy,
-  'ladder/friendly': STAGE_WORDS.friendly,
-  'ladder/reminder': STAGE_WORDS.reminder,
-  'ladder/firm': STAGE_WORDS.firm,
-  'ladder/final': STAGE_WORDS.final,
+export const SCHEDULE_WORDS: Readonly<Record<string, string>> = {
+  ...Object.fromEntries(STAGES.map((stage) => [`ladder/${stage}`, STAGE_WORDS[stage]])),
   chase_from: '“Send reminders about invoices due from”',
   reply_to: 'The reply address',
 }
 
 /** The values of the form's fields, as texts. */
 export interface ScheduleValues {
-  readonly days: Partial<Record<LadderField, string>>
+  readonly days: Partial<Record<(typeof LADDER_FIELDS)[number], string>>
   readonly holidays: string
   readonly chaseFrom: string
   readonly replyTo: string
@@ -159,18 +147,10 @@ function renderLadder(
   problem: Problem | undefined,
 ): Html {
   return html`<fieldset class="card"><legend class="title">Stages, in days past the due date</legend>
-<ol class="ladder">${LADDER_FIELDS.map((name) => {
-    const stage = STAGE_OF[name]
+<ol class="ladder">${STAGES.map((stage) => {
+    const name = `ladder/${stage}` as const
     return html`<li class="${stage}"><p class="field"><label for="${name}">${STAGE_WORDS[stage]}</label>
 <input id="${name}" name="${name}" type="number" inputmode="numeric" value="${days[name]}"${attribute('disabled', !isAdmin)}${describedBy(problem, name, `${name}-hint`)}></p>
 <p class="hint" id="${name}-hint">${STAGE_HINTS[stage]}</p>${renderFault(problem, name)}</li>`
   })}</ol></fieldset>`
-}
-
-const STAGE_OF: Readonly<Record<LadderField, LadderStage>> = {
-  'ladder/courtesy': 'courtesy',
-  'ladder/friendly': 'friendly',
-  'ladder/reminder': 'reminder',
-  'ladder/firm': 'firm',
-  'ladder/final': 'final',
 }
