@@ -6,6 +6,12 @@ import { copyBuffer } from '../../shared/process/buffers.ts'
  * next read begins.
  */
 const BUFFER = Buffer.alloc(64 * 1024)
+/**
+ * When this many bytes were read from a socket, the other sockets get their turn. Without this, libuv would read up to
+ * 2 MB from one socket in the same turn of the event loop. To parse these can take a fifth of a second, e.g. if each
+ * chunk of a body has one byte.
+ */
+const BYTES_PER_TURN = BUFFER.length
 
 /**
  * Reads an accepted socket, which must be paused (`pauseOnConnect`) or a TLS socket. Returns the socket to use from
@@ -15,15 +21,16 @@ const BUFFER = Buffer.alloc(64 * 1024)
  * TLS, or in a version of Node with a different handle, the socket is therefore read as a stream.
  */
 export function readAccepted(accepted: Socket, read: (bytes: Buffer) => void): Socket {
+  const readPart = inTurns(read)
   const handle: unknown = Reflect.get(accepted, '_handle')
   const acceptsBuffer = Reflect.has(Object(handle), 'useUserBuffer')
-  if ('encrypted' in accepted || !acceptsBuffer) return accepted.on('data', read).resume()
+  if ('encrypted' in accepted || !acceptsBuffer) return accepted.on('data', readPart).resume()
   const options: SocketConstructorOpts = {
     allowHalfOpen: accepted.allowHalfOpen,
     onread: {
       buffer: BUFFER,
-      callback(length: number) {
-        read(copyBuffer(BUFFER.subarray(0, length)))
+      callback(this: Socket, length: number) {
+        readPart.call(this, copyBuffer(BUFFER.subarray(0, length)))
         return true
       },
     },
@@ -32,4 +39,17 @@ export function readAccepted(accepted: Socket, read: (bytes: Buffer) => void): S
   Reflect.set(accepted, '_handle', null)
   // The server counts the socket that it accepted, which must therefore be closed too.
   return new Socket(options).on('close', () => accepted.destroy()).resume()
+}
+
+/** Returns a listener that passes the bytes of a socket to `read`, and pauses the socket after `BYTES_PER_TURN`. */
+function inTurns(read: (bytes: Buffer) => void) {
+  let bytesOfTurn = 0
+  return function readPart(this: Socket, bytes: Buffer): void {
+    bytesOfTurn += bytes.length
+    read(bytes)
+    if (bytesOfTurn < BYTES_PER_TURN || this.isPaused()) return
+    bytesOfTurn = 0
+    this.pause()
+    setImmediate(() => this.resume())
+  }
 }

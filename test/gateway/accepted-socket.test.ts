@@ -4,27 +4,38 @@
  */
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
-import t from 'tap'
+import { setImmediate } from 'node:timers/promises'
+import t, { type Test } from 'tap'
 import { readAccepted } from '../../gateway/downstream/accepted-socket.ts'
 
-for (const { how, replaces, prepare } of [
+/** As much as the kernel can buffer. */
+const BYTES = 1024 * 1024
+
+const WAYS = [
   { how: 'into the shared buffer', replaces: true, prepare: () => {} },
   {
     how: 'as a stream, as with TLS',
     replaces: false,
     prepare: (accepted: Socket) => Reflect.set(accepted, 'encrypted', true),
   },
-]) {
+]
+
+async function open(t: Test) {
+  const server = createServer({ pauseOnConnect: true, allowHalfOpen: true })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const client = connect((server.address() as AddressInfo).port, '127.0.0.1')
+  t.teardown(() => client.destroy())
+  const [accepted]: Socket[] = await once(server, 'connection')
+  if (accepted === undefined) throw new Error('no socket was accepted')
+  return { server, client, accepted }
+}
+
+for (const { how, replaces, prepare } of WAYS) {
   t.test(
     `an accepted socket is read ${how}, and no longer keeps its server open once destroyed`,
     async (t) => {
-      const server = createServer({ pauseOnConnect: true, allowHalfOpen: true })
-      server.listen(0, '127.0.0.1')
-      await once(server, 'listening')
-      const client = connect((server.address() as AddressInfo).port, '127.0.0.1')
-      t.teardown(() => client.destroy())
-      const [accepted]: Socket[] = await once(server, 'connection')
-      if (accepted === undefined) throw new Error('no socket was accepted')
+      const { server, client, accepted } = await open(t)
       prepare(accepted)
       const received: Buffer[] = []
       const checks: (() => void)[] = []
@@ -49,4 +60,28 @@ for (const { how, replaces, prepare } of [
       await closed
     },
   )
+
+  // Before the fix, a client that sent many bytes, which took long to parse, made all other clients wait.
+  t.test(`if an accepted socket is read ${how}, other sockets get their turn`, async (t) => {
+    const { server, client, accepted } = await open(t)
+    prepare(accepted)
+    client.write(Buffer.alloc(BYTES))
+    await once(client, 'drain')
+    let bytes = 0
+    let bytesOfTurn = 0
+    let bytesOfTurnMax = 0
+    const socket = readAccepted(accepted, ({ length }) => {
+      bytes += length
+      bytesOfTurn += length
+      bytesOfTurnMax = Math.max(bytesOfTurnMax, bytesOfTurn)
+    })
+    while (bytes < BYTES) {
+      bytesOfTurn = 0
+      await setImmediate()
+    }
+    // The last part of a turn may begin shortly before the limit of 64 KiB is reached.
+    t.ok(bytesOfTurnMax < 128 * 1024, `${bytesOfTurnMax} bytes in one turn`)
+    socket.destroy()
+    server.close()
+  })
 }
