@@ -6,7 +6,7 @@
  */
 import { LOOK_UPS_MAX } from '../../shared/contract/api-key.ts'
 import { Problem } from '../../shared/contract/problem.ts'
-import { FairQueue } from '../upstream/fair-queue.ts'
+import { FairQueue } from '../../shared/process/fair-queue.ts'
 import type { LookUpResult } from './look-up.ts'
 
 /** The maximum number of concurrent look-up requests of this process. */

@@ -3,8 +3,8 @@
  * Further pages wait for a limited time, in a queue that serves clients in turn.
  */
 import { Problem } from '../../shared/contract/problem.ts'
+import { FairQueue } from '../../shared/process/fair-queue.ts'
 import type { Abort } from '../call/abort.ts'
-import { FairQueue } from '../upstream/fair-queue.ts'
 
 const QUEUE_LENGTH_MAX = 1_000
 

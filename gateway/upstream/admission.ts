@@ -5,8 +5,8 @@
  * counted.
  */
 import { Problem } from '../../shared/contract/problem.ts'
+import { FairQueue } from '../../shared/process/fair-queue.ts'
 import type { Abort } from '../call/abort.ts'
-import { FairQueue } from './fair-queue.ts'
 
 /**
  * A queue that has existed for longer than this is a sign of overload, not of a burst: a long queue then makes
