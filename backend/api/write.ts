@@ -64,7 +64,8 @@ export function writeOperation<Body>(options: WriteOptions<Body>): Operation {
         return async (tx: Transaction) => recordedOf(await options.create(tx, context, body))
       }
       if (key === undefined || fingerprint === undefined) {
-        return responseOf(call.path, await services.database.transaction(prepare()))
+        const recorded = await services.database.transaction(prepare(), call.caller.account.id)
+        return responseOf(call.path, recorded)
       }
       const attempt = {
         accountId: call.caller.account.id,

@@ -26,8 +26,12 @@ export interface Database {
    * If transactions run concurrently, `work` sees what other transactions commit meanwhile. It must lock the
    * rows on which its decisions depend (`forNoKeyUpdate`), and must have no effect outside of `tx`, because it
    * may run again.
+   *
+   * `accountId` identifies the account for which the transaction runs. Waiting transactions of different accounts take
+   * turns, and those of one account begin in the order of the calls. All transactions without an account, such as those
+   * of background work, take turns like the transactions of one more account.
    */
-  transaction<T>(work: (tx: Transaction) => Promise<T>): Promise<T>
+  transaction<T>(work: (tx: Transaction) => Promise<T>, accountId?: string): Promise<T>
   /**
    * Calls `listener` after the commit of a transaction that announced `topic` (announcements.ts), in this
    * process or, on PostgreSQL, in another one. Returns a function that removes the listener.
@@ -35,6 +39,17 @@ export interface Database {
   listen(topic: string, listener: () => void): () => void
   /** Waits for running transactions, then closes every connection. */
   close(): Promise<void>
+}
+
+/** Returns a view of the database whose transactions run for the account. */
+export function databaseOf(database: Database, accountId: string): Database {
+  return {
+    read: database.read,
+    isConcurrent: database.isConcurrent,
+    transaction: (work) => database.transaction(work, accountId),
+    listen: (topic, listener) => database.listen(topic, listener),
+    close: () => database.close(),
+  }
 }
 
 export interface DatabaseOptions {

@@ -162,7 +162,7 @@ async function record(
     const [, recorded] = await together([locking, work(tx)])
     await insertRow(tx, rowOf(attempt, recorded, now))
     return { ...recorded, replayed: false }
-  })
+  }, attempt.accountId)
 }
 
 /**

@@ -48,7 +48,7 @@ export class PageSlots {
       const fail = (reason: Error) => {
         clearTimeout(timer)
         abort.listen(undefined)
-        this.#queue.filter((queued) => queued !== start)
+        this.#queue.remove(client, start)
         reject(reason)
       }
       const timer = setTimeout(() => fail(tooManyPages()), this.#waitMs)

@@ -2,9 +2,9 @@
  * A queue of several flows. It serves the flows in turn (round robin), and the items of each flow in their
  * order.
  */
-export class FairQueue<T> {
+export class FairQueue<T, Flow = unknown> {
   /** The flows in the order of their turns. A flow without items has no entry. */
-  readonly #flows = new Map<unknown, T[]>()
+  readonly #flows = new Map<Flow, T[]>()
   #length = 0
 
   get length(): number {
@@ -17,32 +17,45 @@ export class FairQueue<T> {
   }
 
   /** The number of items of one flow. */
-  lengthOf(flow: unknown): number {
+  lengthOf(flow: Flow): number {
     return this.#flows.get(flow)?.length ?? 0
   }
 
-  push(flow: unknown, item: T): void {
+  push(flow: Flow, item: T): void {
     this.#length++
     const items = this.#flows.get(flow)
     if (items === undefined) this.#flows.set(flow, [item])
     else items.push(item)
   }
 
-  /** Removes and returns the first item of the flow whose turn it is. */
-  shift(): T | undefined {
-    for (const [flow, items] of this.#flows) {
-      this.#length--
-      this.#flows.delete(flow)
-      const item = items.shift()
-      if (items.length > 0) this.#flows.set(flow, items)
-      return item
-    }
-    return undefined
+  /**
+   * Removes and returns the first item of the flow whose turn it is. With `rankOf`, only the flows with the lowest
+   * rank take turns, and a flow with the rank `Infinity` is not served.
+   */
+  shift(rankOf?: (flow: Flow) => number): T | undefined {
+    const next = this.#next(rankOf)
+    if (next === undefined) return undefined
+    const [flow, items] = next
+    this.#length--
+    this.#flows.delete(flow)
+    const item = items.shift()
+    if (items.length > 0) this.#flows.set(flow, items)
+    return item
+  }
+
+  /** Removes one item, wherever it is in its flow. */
+  remove(flow: Flow, item: T): void {
+    const items = this.#flows.get(flow)
+    const at = items?.indexOf(item) ?? -1
+    if (items === undefined || at < 0) return
+    this.#length--
+    items.splice(at, 1)
+    if (items.length === 0) this.#flows.delete(flow)
   }
 
   /** Removes and returns the last item of the flow that has the most items. */
   popLongest(): T | undefined {
-    let longest: [flow: unknown, items: T[]] | undefined
+    let longest: [flow: Flow, items: T[]] | undefined
     for (const entry of this.#flows) {
       if (longest === undefined || entry[1].length > longest[1].length) longest = entry
     }
@@ -61,5 +74,18 @@ export class FairQueue<T> {
       if (wanted.length === 0) this.#flows.delete(flow)
       else this.#flows.set(flow, wanted)
     }
+  }
+
+  #next(rankOf: ((flow: Flow) => number) | undefined): [flow: Flow, items: T[]] | undefined {
+    let next: [flow: Flow, items: T[]] | undefined
+    let lowestRank = Number.POSITIVE_INFINITY
+    for (const entry of this.#flows) {
+      if (rankOf === undefined) return entry
+      const rank = rankOf(entry[0])
+      if (rank >= lowestRank) continue
+      lowestRank = rank
+      next = entry
+    }
+    return next
   }
 }

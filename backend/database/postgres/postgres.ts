@@ -7,7 +7,6 @@ import assert from 'node:assert'
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { DatabaseConnection } from 'kysely'
-import type pg from 'pg'
 import { type CollapsingLog, createCollapsingLog } from '../../../shared/process/collapsing-log.ts'
 import type { Logger } from '../../../shared/process/log.ts'
 import { collectAnnouncements } from '../announcements.ts'
@@ -30,14 +29,9 @@ import { migrateServer } from './migration.ts'
 import { Primary } from './primary.ts'
 import { PostgresReaders } from './readers.ts'
 import { parseServers } from './servers.ts'
-import {
-  checkRoleLimits,
-  connectAlone,
-  connectToPrimary,
-  createPool,
-  type SessionOptions,
-} from './sessions.ts'
+import { checkRoleLimits, connectAlone, connectToPrimary, type SessionOptions } from './sessions.ts'
 import { StatementNames } from './statement-names.ts'
+import { PostgresWriters } from './writers.ts'
 
 const CONNECTIONS_MAX = 15
 
@@ -124,7 +118,7 @@ class PostgresDatabase implements OpenDatabase {
   readonly #waitMsMax: number
   readonly #waits: DatabaseOptions['waits']
   readonly #ended = { committed: 0, rolledBack: 0, lost: 0 }
-  readonly #writers: pg.Pool
+  readonly #writers: PostgresWriters
   readonly #readers: PostgresReaders
   readonly #names: StatementNames
   readonly #announcements: PostgresAnnouncements
@@ -145,7 +139,11 @@ class PostgresDatabase implements OpenDatabase {
     this.#waits = options.waits
     const readers = Math.max(READERS_MIN, Math.floor(options.connectionsMax * READERS_SHARE))
     const writers = options.connectionsMax - readers
-    this.#writers = createPool({ ...options, connectionsMax: writers, readOnly: false })
+    this.#writers = new PostgresWriters({
+      ...options,
+      connectionsMax: writers,
+      readOnly: false,
+    })
     this.#readers = new PostgresReaders({
       ...options,
       connectionsMax: readers,
@@ -156,7 +154,7 @@ class PostgresDatabase implements OpenDatabase {
     this.read = kyselyOnConnection<Tables>(this.#readers)
     this.#announcements = new PostgresAnnouncements({
       connect: () => connectToPrimary(options.direct, options.name),
-      query: (text, values) => this.#writers.query(text, [...values]),
+      query: (text, values) => this.#writers.query(text, values),
     })
   }
 
@@ -165,18 +163,18 @@ class PostgresDatabase implements OpenDatabase {
   }
 
   activity(): DatabaseActivity {
-    const { totalCount, idleCount: idle } = this.#writers
+    const { waiting, ...connections } = this.#writers.activity
     const pools = [
       { name: 'read', ...this.#readers.activity },
-      { name: 'write', busy: totalCount - idle, idle },
+      { name: 'write', ...connections },
     ]
-    return { ...this.#ended, waiting: this.#writers.waitingCount, pools }
+    return { ...this.#ended, waiting, pools }
   }
 
-  async transaction<T>(work: (tx: Transaction) => Promise<T>): Promise<T> {
+  async transaction<T>(work: (tx: Transaction) => Promise<T>, accountId?: string): Promise<T> {
     this.#assertOutside('A transaction was opened inside another')
     if (this.#closing !== undefined) throw unavailable(new Error('The database is closed'))
-    const outcome = this.#runWithRetries(work)
+    const outcome = this.#runWithRetries(work, accountId)
     const ended = outcome.catch(() => {})
     this.#begun.add(ended)
     try {
@@ -218,10 +216,13 @@ class PostgresDatabase implements OpenDatabase {
     return this.#closing
   }
 
-  async #runWithRetries<T>(work: (tx: Transaction) => Promise<T>): Promise<T> {
+  async #runWithRetries<T>(
+    work: (tx: Transaction) => Promise<T>,
+    accountId: string | undefined,
+  ): Promise<T> {
     const deadline = performance.now() + this.#waitMsMax
     for (let attempt = 1; ; attempt += 1) {
-      const outcome = await this.#attempt(work)
+      const outcome = await this.#attempt(work, accountId)
       if ('value' in outcome) {
         this.#fault = undefined
         this.#ended.committed++
@@ -236,18 +237,21 @@ class PostgresDatabase implements OpenDatabase {
     }
   }
 
-  async #attempt<T>(work: (tx: Transaction) => Promise<T>): Promise<Attempt<T>> {
+  async #attempt<T>(
+    work: (tx: Transaction) => Promise<T>,
+    accountId: string | undefined,
+  ): Promise<Attempt<T>> {
     const from = performance.now()
-    const client = await this.#writers.connect().catch((error: unknown) => {
+    const writer = await this.#writers.connect(accountId).catch((error: unknown) => {
       throw this.#lose(unavailable(error), error)
     })
     this.#waits?.observe((performance.now() - from) / 1000)
-    const connection = new TransactionConnection(client, this.#names)
+    const connection = new TransactionConnection(writer.client, this.#names)
     try {
       return await this.#run(connection, work)
     } finally {
       // Closing a connection aborts whatever was running on it.
-      client.release(!connection.hasEnded)
+      writer.release(!connection.hasEnded)
     }
   }
 

@@ -57,13 +57,13 @@ export async function openSqlite(
     return {
       read: kyselyOnPool<Tables>(readers),
       isConcurrent: false,
-      async transaction(work) {
+      async transaction(work, accountId) {
         const topics = new Set<string>()
         const value = await queue.add(() => {
           collectAnnouncements(writer, topics)
           resetReads(writer)
           return work(writer)
-        })
+        }, accountId)
         listeners.call(topics)
         return value
       },

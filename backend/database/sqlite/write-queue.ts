@@ -1,5 +1,6 @@
 /**
- * The single writer and its queue. Waiting jobs are committed together, so that they share the cost of a write to disk.
+ * The single writer and its queue, in which the accounts take turns. Jobs that wait at the same time are committed
+ * together as a group, so that they share the cost of a write to disk.
  * Savepoints let a job that throws undo only its own writes. An error that ends the outer transaction rejects every job
  * of the group with 503, or with 504 if the outcome of the COMMIT is unknown. No job of a group is settled before the
  * COMMIT, not even a rejected one, because the reason for the rejection may depend on a write of the group.
@@ -12,6 +13,7 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import type { DatabaseConnection } from 'kysely'
 import { Problem } from '../../../shared/contract/problem.ts'
 import { type CollapsingLog, createCollapsingLog } from '../../../shared/process/collapsing-log.ts'
+import { FairQueue } from '../../../shared/process/fair-queue.ts'
 import type { Logger } from '../../../shared/process/log.ts'
 import type { DatabaseActivity, DatabaseOptions } from '../database.ts'
 import { unavailable } from '../unavailable.ts'
@@ -26,6 +28,9 @@ const GROUP_MAX = 64
 /** After this time, a group starts no more jobs, so that reads and finished jobs do not wait long for it. */
 const GROUP_MS_MAX = 50
 
+/** A job that takes longer than this is slow. */
+const SLOW_MS = 20
+
 /** The value that `AsyncLocalStorage` returns in the work of a job. */
 interface JobState {
   /** False once the work has ended; a statement that the work runs later fails. */
@@ -33,10 +38,7 @@ interface JobState {
 }
 
 interface Job {
-  /** False as soon as the job starts or is rejected; only one of the two happens. */
-  waiting: boolean
-  /** Whether the job was rejected because its turn did not come in time. It is then counted as lost. */
-  timedOut: boolean
+  readonly accountId: string | undefined
   /**
    * Runs the work. Resolves to a function that reports the result to the caller, or throws the work's
    * error.
@@ -63,7 +65,12 @@ export class WriteQueue {
   readonly #readers: WriteQueueOptions['readers']
   readonly #ended = { committed: 0, rolledBack: 0, lost: 0 }
   readonly #running = new AsyncLocalStorage<JobState>()
-  #waiting: Job[] = []
+  /** The jobs that have neither started nor been rejected. */
+  readonly #waiting = new FairQueue<Job, Job['accountId']>()
+  /** The account whose job ran last. */
+  #lastAccount: Job['accountId']
+  /** The accounts whose last job was slow. */
+  readonly #slowAccounts = new Set<Job['accountId']>()
   #draining: Promise<void> | undefined
   #closed = false
   #writer: SqliteConnection | undefined
@@ -87,8 +94,7 @@ export class WriteQueue {
   }
 
   activity(): DatabaseActivity {
-    const waiting = this.#waiting.filter((job) => job.waiting).length
-    return { ...this.#ended, waiting, pools: [] }
+    return { ...this.#ended, waiting: this.#waiting.length, pools: [] }
   }
 
   /** Accepts only statements of the running job; all others fail an assertion. */
@@ -107,7 +113,7 @@ export class WriteQueue {
     assert(!this.#running.getStore()?.active, message)
   }
 
-  async add<T>(work: () => Promise<T>): Promise<T> {
+  async add<T>(work: () => Promise<T>, accountId: string | undefined): Promise<T> {
     this.assertOutside('A transaction was opened inside another')
     if (this.#closed) throw unavailable(new Error('The database is closed'))
     const { promise, resolve, reject } = Promise.withResolvers<T>()
@@ -115,27 +121,24 @@ export class WriteQueue {
     const asCaller = AsyncLocalStorage.snapshot()
     const addedAt = performance.now()
     const job: Job = {
-      waiting: true,
-      timedOut: false,
+      accountId,
       run: async (state) => {
-        job.waiting = false
         this.#waits?.observe((performance.now() - addedAt) / 1000)
         clearTimeout(timer)
         const value = await asCaller(() => this.#running.run(state, work))
         return () => resolve(value)
       },
       reject(error) {
-        job.waiting = false
         clearTimeout(timer)
         reject(error)
       },
     }
     const timer = setTimeout(() => {
       this.#ended.lost++
-      job.timedOut = true
+      this.#waiting.remove(accountId, job)
       job.reject(unavailable(new Error(`The writer was not free for ${this.#waitMsMax} ms`)))
     }, this.#waitMsMax)
-    this.#waiting.push(job)
+    this.#waiting.push(accountId, job)
     this.#draining ??= this.#drain()
     return promise
   }
@@ -148,20 +151,13 @@ export class WriteQueue {
   }
 
   async #drain(): Promise<void> {
-    while (this.#waiting.length > 0) {
-      const group = this.#waiting.slice(0, GROUP_MAX).filter((job) => job.waiting)
-      this.#waiting = this.#waiting.slice(GROUP_MAX)
-      const doneCount = group.length > 0 ? await this.#runGroup(group) : 0
-      this.#waiting.unshift(...group.slice(doneCount))
-    }
+    while (this.#waiting.length > 0) await this.#runGroup(Math.min(this.#waiting.length, GROUP_MAX))
     this.#draining = undefined
   }
 
-  /**
-   * Returns how many jobs are done, counted from the first; the caller queues the others again. A job that has timed
-   * out is done. If the group was lost, all its jobs are done.
-   */
-  async #runGroup(group: readonly Job[]): Promise<number> {
+  /** Runs at most `size` jobs and commits them together. If the group is lost, `size` jobs are rejected. */
+  async #runGroup(size: number): Promise<void> {
+    const group: Job[] = []
     const settles: (() => void)[] = []
     let undoneCount = 0
     try {
@@ -174,10 +170,14 @@ export class WriteQueue {
       // The limit starts when the writer has the lock, for which it may have waited.
       const endsAt = performance.now() + GROUP_MS_MAX
       // A savepoint keeps a copy of changed pages, which a single job does not need.
-      const savepoint = group.length === 1 ? undefined : new Savepoint(writer)
-      for (const job of group) {
-        if (settles.length > 0 && performance.now() > endsAt) break
+      const savepoint = size === 1 ? undefined : new Savepoint(writer)
+      while (group.length < size && (group.length === 0 || performance.now() <= endsAt)) {
+        const job = this.#takeNext(group)
+        if (job === undefined) break
+        group.push(job)
+        const from = performance.now()
         const { settle, isUndone } = await this.#runJob(writer, this.#batches, savepoint, job)
+        this.#recordDuration(job, performance.now() - from)
         settles.push(settle)
         if (isUndone) undoneCount++
       }
@@ -188,17 +188,37 @@ export class WriteQueue {
     } catch (error) {
       this.#readers.resume()
       this.#fault = rootOf(error)
+      const unstarted = Array.from({ length: size - group.length }, () => this.#waiting.shift())
+      group.push(...unstarted.filter((job) => job !== undefined))
       this.#losses.error('lost', { err: error, jobs: group.length }, 'transactions lost')
-      this.#ended.lost += group.filter((job) => !job.timedOut).length
+      this.#ended.lost += group.length
       for (const job of group) job.reject(unavailable(error))
       await this.#dropWriter()
-      return group.length
+      return
     }
-    const timedOut = group.slice(0, settles.length).filter((job) => job.timedOut).length
-    this.#ended.committed += settles.length - timedOut - undoneCount
+    this.#ended.committed += settles.length - undoneCount
     this.#ended.rolledBack += undoneCount
     for (const settle of settles) settle()
-    return settles.length
+  }
+
+  /**
+   * Removes and returns the next job for the group, or returns undefined if the group should be committed first: a job
+   * that is probably slow would delay the responses of other accounts whose jobs are in the group.
+   */
+  #takeNext(group: readonly Job[]): Job | undefined {
+    const last = group.at(-1)
+    return this.#waiting.shift((accountId) => {
+      const wouldDelay = last !== undefined && last.accountId !== accountId
+      if (wouldDelay && this.#slowAccounts.has(accountId)) return Number.POSITIVE_INFINITY
+      // An account that arrived while a job of this account ran is served first.
+      return accountId === this.#lastAccount ? 1 : 0
+    })
+  }
+
+  #recordDuration({ accountId }: Job, ms: number): void {
+    this.#lastAccount = accountId
+    if (ms > SLOW_MS) this.#slowAccounts.add(accountId)
+    else this.#slowAccounts.delete(accountId)
   }
 
   /** Throws only if the outer transaction cannot continue. */
@@ -208,8 +228,6 @@ export class WriteQueue {
     savepoint: Savepoint | undefined,
     job: Job,
   ): Promise<{ readonly settle: () => void; readonly isUndone: boolean }> {
-    // The job may have timed out while another process had the lock.
-    if (!job.waiting) return { settle: () => {}, isUndone: false }
     const state = { active: true }
     const createSavepoint = async () => await savepoint?.begin()
     const connection = new JobConnection({ writer, batches, createSavepoint })

@@ -9,7 +9,7 @@ import { Problem } from '../../../shared/contract/problem.ts'
 import type { Logger } from '../../../shared/process/log.ts'
 import type { ActionContext } from '../../accounts/audit.ts'
 import type { Pepper } from '../../api-keys/peppers.ts'
-import type { Database } from '../../database/database.ts'
+import { type Database, databaseOf } from '../../database/database.ts'
 import type { Transaction } from '../../database/tables.ts'
 import type { Idempotency } from '../../idempotency/idempotency.ts'
 import type { MailServices } from '../../mail/mail-services.ts'
@@ -149,7 +149,9 @@ export function sessionRoute(page: SessionPage, deps: SettingsDeps): ServerRoute
     checkToken(request, fields, session.token)
     const redirect = page.needsRecentPassword && requireRecentPassword(request, session, now)
     if (redirect !== undefined) return redirect
-    const token = await refreshSession(deps.database, session, now)
+    // All transactions of the page take turns as transactions of the account.
+    const depsOfAccount = { ...deps, database: databaseOf(deps.database, session.account.id) }
+    const token = await refreshSession(depsOfAccount.database, session, now)
     storeErrorFrame(request, { ...session, token })
     const pageRequest = pageRequestOf(
       request,
@@ -163,9 +165,9 @@ export function sessionRoute(page: SessionPage, deps: SettingsDeps): ServerRoute
       ...pageRequest,
       session: { ...session, token },
       actionContext: { actor: actorOf(session.user, pageRequest.address), now },
-      performAction: createPerformAction(deps, token, pageRequest.wantsJson),
+      performAction: createPerformAction(depsOfAccount, token, pageRequest.wantsJson),
     }
-    const response = await respondWithPage(page, sessionRequest, deps, request)
+    const response = await respondWithPage(page, sessionRequest, depsOfAccount, request)
     return token === session.token ? response : { token, ...response }
   })
 }

@@ -120,7 +120,7 @@ async function write(
   const isRead = request.method === 'get'
   const flash = isRead ? (session?.flash ?? null) : null
   if (session !== undefined && flash !== null) {
-    await database.transaction((tx) => setFlash(tx, session.token, null))
+    await database.transaction((tx) => setFlash(tx, session.token, null), session.account.id)
   }
   const killSwitch = session && (await findActiveKillSwitch(database, session))
   const content = page?.({ session, csrfToken, flash, killSwitch }).text ?? ''

@@ -119,3 +119,27 @@ t.test('a thousand concurrent transactions are all committed', async (t) => {
   await Promise.all(ids.map((id) => database.transaction((tx) => insertRow(tx, id))))
   t.strictSame(await readRowIds(database), ids)
 })
+
+t.test('waiting transactions of different accounts take turns', async (t) => {
+  // On PostgreSQL, this leaves one connection for transactions.
+  const database = await openTestDatabase(t, { connectionsMax: 3 })
+  const begun: string[] = []
+  const mayEnd = Promise.withResolvers<void>()
+  const blocker = database.transaction(() => mayEnd.promise, 'other')
+  const request = (id: string, accountId?: string) =>
+    database.transaction(async () => void begun.push(id), accountId)
+  const requested = [
+    ...Array.from({ length: 10 }, (_, n) => request(`a${n}`, 'a')),
+    ...[request('b0', 'b'), request('b1', 'b')],
+    ...[request('own work 0'), request('own work 1')],
+  ]
+  mayEnd.resolve()
+  await Promise.all([blocker, ...requested])
+  t.equal(begun.length, requested.length)
+  t.ok(begun.indexOf('b0') < begun.indexOf('a1'))
+  t.ok(begun.indexOf('own work 0') < begun.indexOf('a1'))
+  for (const name of ['a', 'b', 'own work']) {
+    const own = begun.filter((id) => id.startsWith(name))
+    t.strictSame(own, own.toSorted(), `those of ${name} begin in their order`)
+  }
+})

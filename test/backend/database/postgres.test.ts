@@ -8,6 +8,7 @@ import { rejectsWith } from '../../fixtures/matches.ts'
 import { insertRow, openTestDatabase, readRowIds } from '../../fixtures/service/database.ts'
 import { newPostgresUrl } from '../../fixtures/service/database-url.ts'
 import { connect, openTwoDatabases } from '../../fixtures/service/two-backends.ts'
+import { until } from '../../fixtures/service/until.ts'
 
 const insertAuditRow = prepared((tx: Transaction, row: AuditRow) =>
   tx.insertInto('audit_log').values(row),
@@ -135,3 +136,37 @@ t.test('a write outside of a transaction fails an assertion', async (t) => {
   await rejectsWith(t, insertRow(reader, 'a'), { code: 'ERR_ASSERTION' })
   t.strictSame(await readRowIds(database), [])
 })
+
+t.test(
+  'an account may use all connections, but a free one goes to the account that uses the fewest',
+  async (t) => {
+    const url = await newPostgresUrl(t)
+    // Two connections are for reads.
+    const database = await openTestDatabase(t, { url, connectionsMax: 6 })
+    const begun: string[] = []
+    const ends: (() => void)[] = []
+    const long = Array.from({ length: 8 }, (_, n) =>
+      database.transaction(() => {
+        begun.push(`long ${n}`)
+        const { promise, resolve } = Promise.withResolvers<void>()
+        ends.push(resolve)
+        return promise
+      }, 'a'),
+    )
+    await until(() => begun.length === 4, 'the account uses all connections')
+    const quick = Array.from({ length: 5 }, (_, n) =>
+      database.transaction(async () => void begun.push(`quick ${n}`), 'b'),
+    )
+    t.equal(database.activity().waiting, 9)
+    ends.shift()?.()
+    await until(() => begun.length > 4, 'a connection is free')
+    t.equal(begun[4], 'quick 0')
+    await until(() => begun.length === 10, 'all quick transactions and a fifth long one began')
+    t.strictSame(begun.slice(5), ['quick 1', 'quick 2', 'quick 3', 'quick 4', 'long 4'])
+    while (ends.length > 0) {
+      ends.shift()?.()
+      await until(() => ends.length > 0 || begun.length === 13, 'the next one begins')
+    }
+    await Promise.all([...long, ...quick])
+  },
+)

@@ -106,6 +106,26 @@ t.test('queued transactions run in the order in which they were queued', async (
   t.equal(runs.indexOf('settings'), payers.length, 'after the first payment of each client')
 })
 
+t.test('a transaction is committed before one of an account with slow transactions', async (t) => {
+  const database = await openSqlite(t)
+  const slow = database.transaction(async () => {
+    // Longer than 20 ms, which is slow, but shorter than the time limit of a group.
+    const from = performance.now()
+    while (performance.now() - from < 25);
+  }, 'a')
+  let isCommitted = false
+  const next = database.transaction(async () => {
+    t.equal(isCommitted, true)
+  }, 'a')
+  // Queued later, but it is the turn of this account.
+  const quick = database
+    .transaction((tx) => insertRow(tx, 'b'), 'b')
+    .then(() => {
+      isCommitted = true
+    })
+  await Promise.all([slow, next, quick])
+})
+
 t.test('a transaction that waits too long in the queue is rejected and never runs', async (t) => {
   const database = await openSqlite(t, { waitMsMax: 500 })
   const blockerMayEnd = Promise.withResolvers<void>()

@@ -1,0 +1,104 @@
+/**
+ * The connections for transactions. While all are in use, transactions wait in a queue for each account, and a connection
+ * that becomes free goes to the account that uses the fewest. An account whose transactions take long, or wait for
+ * each other, therefore soon leaves connections to the other accounts, but may use all of them if no other
+ * account needs one.
+ */
+import type pg from 'pg'
+import { FairQueue } from '../../../shared/process/fair-queue.ts'
+import { createPool, type PoolOptions } from './sessions.ts'
+
+/** The id of an account, or undefined for the service's own work. */
+type AccountId = string | undefined
+
+export interface Writer {
+  readonly client: pg.ClientBase
+  /** Must be called once. A broken connection is closed. */
+  release(isBroken: boolean): void
+}
+
+export class PostgresWriters {
+  readonly #pool: pg.Pool
+  readonly #waitMsMax: number
+  #free: number
+  /** The number of connections that each account uses. An account that uses none has no entry. */
+  readonly #used = new Map<AccountId, number>()
+  /** For each waiting transaction, the function that opens or reuses a connection for it. */
+  readonly #waiting = new FairQueue<() => void, AccountId>()
+
+  constructor(options: PoolOptions) {
+    this.#pool = createPool(options)
+    this.#waitMsMax = options.waitMsMax
+    this.#free = options.connectionsMax
+  }
+
+  get activity(): { readonly busy: number; readonly idle: number; readonly waiting: number } {
+    const { totalCount, idleCount: idle } = this.#pool
+    return { busy: totalCount - idle, idle, waiting: this.#waiting.length }
+  }
+
+  /** Rejects if no connection is free in time, or if a new one cannot be opened. */
+  connect(accountId: AccountId): Promise<Writer> {
+    return new Promise((resolve, reject) => {
+      let isLate = false
+      const open = async () => {
+        try {
+          const writer = await this.#open(accountId)
+          if (isLate) writer.release(false)
+          else resolve(writer)
+        } catch (error) {
+          reject(error)
+        }
+        clearTimeout(timer)
+      }
+      const timer = setTimeout(() => {
+        isLate = true
+        this.#waiting.remove(accountId, open)
+        reject(new Error(`No connection was free for ${this.#waitMsMax} ms`))
+      }, this.#waitMsMax)
+      this.#waiting.push(accountId, open)
+      this.#serve()
+    })
+  }
+
+  /** Runs a single statement outside of a transaction. */
+  async query(text: string, values: readonly string[]): Promise<unknown> {
+    return this.#pool.query(text, [...values])
+  }
+
+  async end(): Promise<void> {
+    await this.#pool.end()
+  }
+
+  #serve(): void {
+    if (this.#free === 0) return
+    const open = this.#waiting.shift((accountId) => this.#used.get(accountId) ?? 0)
+    open?.()
+  }
+
+  async #open(accountId: AccountId): Promise<Writer> {
+    this.#free--
+    this.#used.set(accountId, (this.#used.get(accountId) ?? 0) + 1)
+    try {
+      const client = await this.#pool.connect()
+      return {
+        client,
+        release: (isBroken) => {
+          client.release(isBroken)
+          this.#end(accountId)
+        },
+      }
+    } catch (error) {
+      this.#end(accountId)
+      throw error
+    }
+  }
+
+  #end(accountId: AccountId): void {
+    this.#free++
+    const used = (this.#used.get(accountId) ?? 0) - 1
+    if (used > 0) this.#used.set(accountId, used)
+    else this.#used.delete(accountId)
+    this.#serve()
+  }
+}
