@@ -7,7 +7,6 @@ import {
   setStatus,
 } from '../accounts/accounts.ts'
 import { setApplyCredit } from '../accounts/apply-credit.ts'
-import { OPERATOR } from '../accounts/audit.ts'
 import { setReplyAddress } from '../accounts/reply-address.ts'
 import { readScopes, SCOPES } from '../accounts/scopes.ts'
 import type { AccountRow } from '../database/tables.ts'
@@ -44,8 +43,8 @@ export const accountCommands: readonly Command[] = [
         ...(timezone === undefined ? {} : { timezone }),
         ...(currency === undefined ? {} : { defaultCurrency: currency }),
       }
-      const account = await (await context.database()).transaction((tx) =>
-        createAccount(tx, input, { actor: OPERATOR, now: context.now }),
+      const account = await context.performAction((tx, actionContext) =>
+        createAccount(tx, input, actionContext),
       )
       return { json: represent(account), text: `Created account ${account.id}, ${account.name}.` }
     },
@@ -84,8 +83,8 @@ export const accountCommands: readonly Command[] = [
       if (status === undefined) {
         throw new UsageError(`STATUS must be one of ${ACCOUNT_STATUSES.join(', ')}, not ${STATUS}`)
       }
-      const account = await (await context.database()).transaction((tx) =>
-        setStatus(tx, ID, status, { actor: OPERATOR, now: context.now }),
+      const account = await context.performAction((tx, actionContext) =>
+        setStatus(tx, ID, status, actionContext),
       )
       const effect = isReadOnly(status)
         ? 'the API rejects its writes'
@@ -124,8 +123,8 @@ export const accountCommands: readonly Command[] = [
         }),
       }
       if (Object.keys(input).length === 0) throw new UsageError('At least one option is required')
-      const account = await (await context.database()).transaction((tx) =>
-        changeProfile(tx, ID, input, { actor: OPERATOR, now: context.now }),
+      const account = await context.performAction((tx, actionContext) =>
+        changeProfile(tx, ID, input, actionContext),
       )
       return {
         json: represent(account),
@@ -141,8 +140,8 @@ export const accountCommands: readonly Command[] = [
     options: {},
     async run({ ID, SCOPES: text }, context) {
       const scopes = text === 'all' ? null : parseListOrNone('SCOPES', text)
-      const account = await (await context.database()).transaction((tx) =>
-        setScopeAllowance(tx, ID, scopes, { actor: OPERATOR, now: context.now }),
+      const account = await context.performAction((tx, actionContext) =>
+        setScopeAllowance(tx, ID, scopes, actionContext),
       )
       const allowed = allowanceOf(account)
       return {
@@ -160,8 +159,8 @@ export const accountCommands: readonly Command[] = [
     options: {},
     async run({ ID, EMAIL }, context) {
       const address = EMAIL === 'none' ? null : EMAIL
-      const account = await (await context.database()).transaction((tx) =>
-        setReplyAddress(tx, ID, address, { actor: OPERATOR, now: context.now }),
+      const account = await context.performAction((tx, actionContext) =>
+        setReplyAddress(tx, ID, address, actionContext),
       )
       const also = account.reply_to === null ? '' : ` and to ${account.reply_to}`
       return { json: represent(account), text: `Replies to reminders go to MAIL_FROM${also}.` }
@@ -175,8 +174,8 @@ export const accountCommands: readonly Command[] = [
     arguments: ['ID', 'MODE'],
     options: {},
     async run({ ID, MODE }, context) {
-      const account = await (await context.database()).transaction((tx) =>
-        setApplyCredit(tx, ID, MODE, { actor: OPERATOR, now: context.now }),
+      const account = await context.performAction((tx, actionContext) =>
+        setApplyCredit(tx, ID, MODE, actionContext),
       )
       const effect =
         account.apply_credit === 'manual'

@@ -4,9 +4,11 @@
  */
 
 import type { Readable, Writable } from 'node:stream'
+import type { ActionContext } from '../accounts/audit.ts'
 import type { Pepper } from '../api-keys/peppers.ts'
 import type { OperatorSettings } from '../config.ts'
 import type { OpenDatabase } from '../database/open.ts'
+import type { Transaction } from '../database/tables.ts'
 
 /** Standard input. `isTTY` is true on a terminal. */
 export type InputStream = Readable & { readonly isTTY?: boolean }
@@ -22,6 +24,10 @@ export interface Context {
   peppers(): readonly Pepper[]
   /** Throws `SettingsError` if the settings cannot be read. */
   settings(): OperatorSettings
+  /** Performs an action of the operator in one transaction. */
+  performAction<T>(
+    perform: (tx: Transaction, actionContext: ActionContext) => Promise<T>,
+  ): Promise<T>
   readonly now: Date
   readonly env: Readonly<Record<string, string | undefined>>
   stdin(): InputStream

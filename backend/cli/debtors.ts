@@ -1,8 +1,8 @@
 import { getAccount } from '../accounts/accounts.ts'
-import { OPERATOR } from '../accounts/audit.ts'
+import type { ActionContext } from '../accounts/audit.ts'
 import { isCalendarDate, parseInstant, startOfDay, todayIn } from '../calendar/calendar.ts'
 import type { Database } from '../database/database.ts'
-import type { DebtorRow } from '../database/tables.ts'
+import type { DebtorRow, Transaction } from '../database/tables.ts'
 import { readBalances } from '../debtors/balances.ts'
 import { getLockedDebtor } from '../debtors/change.ts'
 import { archiveDebtor, pauseChasing, restoreDebtor, resumeChasing } from '../debtors/chasing.ts'
@@ -53,7 +53,7 @@ export const debtorCommands: readonly Command[] = [
       const details = Object.fromEntries(
         Object.entries(values).filter(([, value]) => value !== undefined),
       )
-      return change(context, ID, 'was changed', ({ tx, accountId, actionContext }) =>
+      return change(context, ID, 'was changed', (tx, accountId, actionContext) =>
         changeDebtorDetails(tx, accountId, ID, details, actionContext),
       )
     },
@@ -74,11 +74,8 @@ export const debtorCommands: readonly Command[] = [
       const database = await context.database()
       const { timezone } = await getAccount(database.read, await accountOf(database, 'debtors', ID))
       const pause = { reason, until: until === undefined ? null : parseUntil(until, timezone) }
-      return change(
-        context,
-        ID,
-        'no longer receives reminders',
-        ({ tx, accountId, actionContext }) => pauseChasing(tx, accountId, ID, pause, actionContext),
+      return change(context, ID, 'no longer receives reminders', (tx, accountId, actionContext) =>
+        pauseChasing(tx, accountId, ID, pause, actionContext),
       )
     },
   }),
@@ -89,7 +86,7 @@ export const debtorCommands: readonly Command[] = [
     arguments: ['ID'],
     options: {},
     run: ({ ID }, context) =>
-      change(context, ID, 'is no longer paused', ({ tx, accountId, actionContext }) =>
+      change(context, ID, 'is no longer paused', (tx, accountId, actionContext) =>
         resumeChasing(tx, accountId, ID, actionContext),
       ),
   }),
@@ -105,7 +102,7 @@ export const debtorCommands: readonly Command[] = [
         context,
         ID,
         'had its blocked invoices resumed, except disputed ones',
-        async ({ tx, accountId, actionContext }) => {
+        async (tx, accountId, actionContext) => {
           await resumeInvoicesOf(tx, accountId, ID, actionContext)
           return getLockedDebtor(tx, accountId, ID)
         },
@@ -119,7 +116,7 @@ export const debtorCommands: readonly Command[] = [
     arguments: ['ID'],
     options: {},
     run: ({ ID }, context) =>
-      change(context, ID, 'can receive mail again', ({ tx, accountId, actionContext }) =>
+      change(context, ID, 'can receive mail again', (tx, accountId, actionContext) =>
         clearSuppression(tx, accountId, ID, actionContext),
       ),
   }),
@@ -131,7 +128,7 @@ export const debtorCommands: readonly Command[] = [
     arguments: ['ID'],
     options: {},
     run: ({ ID }, context) =>
-      change(context, ID, 'was archived', ({ tx, accountId, actionContext }) =>
+      change(context, ID, 'was archived', (tx, accountId, actionContext) =>
         archiveDebtor(tx, accountId, ID, actionContext),
       ),
   }),
@@ -142,28 +139,21 @@ export const debtorCommands: readonly Command[] = [
     arguments: ['ID'],
     options: {},
     run: ({ ID }, context) =>
-      change(context, ID, 'was restored', ({ tx, accountId, actionContext }) =>
+      change(context, ID, 'was restored', (tx, accountId, actionContext) =>
         restoreDebtor(tx, accountId, ID, actionContext),
       ),
   }),
 ]
 
-interface ChangeContext {
-  readonly tx: Parameters<typeof archiveDebtor>[0]
-  readonly accountId: string
-  readonly actionContext: Parameters<typeof archiveDebtor>[3]
-}
-
 async function change(
   context: Context,
   id: string,
   outcome: string,
-  work: (context: ChangeContext) => Promise<DebtorRow>,
+  work: (tx: Transaction, accountId: string, actionContext: ActionContext) => Promise<DebtorRow>,
 ): Promise<Output> {
   const database = await context.database()
   const accountId = await accountOf(database, 'debtors', id)
-  const actionContext = { actor: OPERATOR, now: context.now }
-  const row = await database.transaction((tx) => work({ tx, accountId, actionContext }))
+  const row = await context.performAction((tx, actionContext) => work(tx, accountId, actionContext))
   return {
     json: await represent(database, row, context.now),
     text: `${row.name} (${id}) ${outcome}.`,

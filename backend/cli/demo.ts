@@ -25,10 +25,9 @@ export const demoCommands: readonly Command[] = [
     },
     async run({ password }, context) {
       const database = await context.database()
-      const actionContext = { actor: OPERATOR, now: context.now }
       const found = await findDemoAccount(database.read)
       const account = found ?? (await createDemo(password))
-      const { row, secret } = await database.transaction(async (tx) => {
+      const { row, secret } = await context.performAction(async (tx, actionContext) => {
         for (const { id, name, created_by, revoked_at } of await listApiKeys(tx, account.id)) {
           const isFromPreviousRun = name === KEY_NAME && created_by === OPERATOR.label
           if (isFromPreviousRun && revoked_at === null) await revokeApiKey(tx, id, actionContext)
@@ -50,7 +49,9 @@ export const demoCommands: readonly Command[] = [
       async function createDemo(password: string) {
         checkPassword(password)
         const passwordHash = await createPasswords().hash(password)
-        return database.transaction((tx) => createDemoAccount(tx, passwordHash, actionContext))
+        return context.performAction((tx, actionContext) =>
+          createDemoAccount(tx, passwordHash, actionContext),
+        )
       }
     },
   }),

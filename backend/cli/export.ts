@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import { open, rename, rm } from 'node:fs/promises'
 import type { Writable } from 'node:stream'
 import { getAccount } from '../accounts/accounts.ts'
-import { OPERATOR, recordAudit } from '../accounts/audit.ts'
+import { recordAudit } from '../accounts/audit.ts'
 import { exportAccount } from '../export/export.ts'
 import { type Command, type Context, defineCommand, type Output } from './command.ts'
 import { createProgress } from './import/progress.ts'
@@ -70,9 +70,8 @@ async function writeExport(
   write: (lines: string) => Promise<void>,
 ): Promise<void> {
   const database = await context.database()
-  await database.transaction(async (tx) => {
+  await context.performAction(async (tx, actionContext) => {
     await getAccount(tx, id)
-    const actionContext = { actor: OPERATOR, now: context.now }
     await recordAudit(tx, actionContext, {
       accountId: id,
       action: 'account.exported',

@@ -1,5 +1,5 @@
 import { getAccount } from '../accounts/accounts.ts'
-import { type ActionContext, OPERATOR } from '../accounts/audit.ts'
+import type { ActionContext } from '../accounts/audit.ts'
 import { todayIn } from '../calendar/calendar.ts'
 import type { InvoiceRow, Transaction } from '../database/tables.ts'
 import {
@@ -22,7 +22,10 @@ export const invoiceCommands: readonly Command[] = [
       'Finalize a draft: it becomes an open invoice, which the customer owes. Its number does not change.',
     arguments: ['ID'],
     options: {},
-    run: ({ ID }, context) => perform(context, ID, 'is open', finalizeInvoice),
+    run: ({ ID }, context) =>
+      perform(context, ID, 'is open', (tx, accountId, actionContext) =>
+        finalizeInvoice(tx, accountId, ID, actionContext),
+      ),
   }),
   commandWithReason(
     'void',
@@ -52,8 +55,8 @@ export const invoiceCommands: readonly Command[] = [
     },
     run: async ({ ID, amount, reason }, context) => {
       const credit = { amount: parseAmount('--amount', amount), reason }
-      return perform(context, ID, 'is credited', (tx, accountId, id, actionContext) =>
-        creditInvoice(tx, accountId, id, credit, actionContext),
+      return perform(context, ID, 'is credited', (tx, accountId, actionContext) =>
+        creditInvoice(tx, accountId, ID, credit, actionContext),
       )
     },
   }),
@@ -83,8 +86,8 @@ function commandWithReason(
     arguments: ['ID'],
     options: { reason: REASON },
     run: ({ ID, reason }, context) =>
-      perform(context, ID, outcome, (tx, accountId, id, actionContext) =>
-        action(tx, accountId, id, reason, actionContext),
+      perform(context, ID, outcome, (tx, accountId, actionContext) =>
+        action(tx, accountId, ID, reason, actionContext),
       ),
   })
 }
@@ -93,18 +96,12 @@ async function perform(
   context: Context,
   id: string,
   outcome: string,
-  work: (
-    tx: Transaction,
-    accountId: string,
-    id: string,
-    actionContext: ActionContext,
-  ) => Promise<InvoiceRow>,
+  work: (tx: Transaction, accountId: string, actionContext: ActionContext) => Promise<InvoiceRow>,
 ): Promise<Output> {
   const database = await context.database()
   const accountId = await accountOf(database, 'invoices', id)
   const { timezone } = await getAccount(database.read, accountId)
-  const actionContext = { actor: OPERATOR, now: context.now }
-  const row = await database.transaction((tx) => work(tx, accountId, id, actionContext))
+  const row = await context.performAction((tx, actionContext) => work(tx, accountId, actionContext))
   return {
     json: renderInvoice(row, todayIn(timezone, context.now)),
     text: `Invoice ${row.number} (${id}) ${outcome}.`,

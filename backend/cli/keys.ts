@@ -1,5 +1,4 @@
 import { getAccount } from '../accounts/accounts.ts'
-import { OPERATOR } from '../accounts/audit.ts'
 import { readScopes, SCOPES } from '../accounts/scopes.ts'
 import {
   issueApiKey,
@@ -71,8 +70,8 @@ export const keyCommands: readonly Command[] = [
         ...(limit === undefined ? {} : { rateLimit: parseWholeNumber('--rate-limit', limit) }),
         ...readRestrictions(restrictions),
       }
-      const { row, secret } = await (await context.database()).transaction((tx) =>
-        issueApiKey(tx, input, peppers, { actor: OPERATOR, now: context.now }),
+      const { row, secret } = await context.performAction((tx, actionContext) =>
+        issueApiKey(tx, input, peppers, actionContext),
       )
       return {
         json: {
@@ -126,8 +125,8 @@ export const keyCommands: readonly Command[] = [
     arguments: ['ID'],
     options: {},
     async run({ ID }, context) {
-      const key = await (await context.database()).transaction((tx) =>
-        revokeApiKey(tx, ID, { actor: OPERATOR, now: context.now }),
+      const key = await context.performAction((tx, actionContext) =>
+        revokeApiKey(tx, ID, actionContext),
       )
       return {
         json: represent(key, context.now),
@@ -149,8 +148,8 @@ export const keyCommands: readonly Command[] = [
     async run({ ID, name, ...restrictions }, context) {
       const change = { ...(name === undefined ? {} : { name }), ...readRestrictions(restrictions) }
       if (Object.keys(change).length === 0) throw new UsageError('At least one option is required')
-      const key = await (await context.database()).transaction((tx) =>
-        changeApiKey(tx, ID, change, { actor: OPERATOR, now: context.now }),
+      const key = await context.performAction((tx, actionContext) =>
+        changeApiKey(tx, ID, change, actionContext),
       )
       return {
         json: represent(key, context.now),
@@ -186,8 +185,7 @@ export const keyCommands: readonly Command[] = [
         throw new UsageError(`--grace must be one of ${Object.keys(GRACE_PERIODS_MS).join(', ')}`)
       const { expiresAt = null } = readRestrictions(restrictions)
       const peppers = context.peppers()
-      const actionContext = { actor: OPERATOR, now: context.now }
-      const { row, secret, replaced } = await (await context.database()).transaction(async (tx) => {
+      const { row, secret, replaced } = await context.performAction(async (tx, actionContext) => {
         const old = await lockApiKey(tx, ID)
         const rotation = { name: name ?? old.name, expiresAt, grace: gracePeriod }
         return rotateApiKey(tx, ID, rotation, peppers, actionContext)

@@ -1,4 +1,3 @@
-import { OPERATOR } from '../accounts/audit.ts'
 import {
   type KillSwitch,
   type KillSwitchChange,
@@ -75,8 +74,7 @@ async function change(
   accountId: string | undefined,
   requested: KillSwitchChange,
 ): Promise<Output> {
-  const actionContext = { actor: OPERATOR, now: context.now }
-  const changed = await (await context.database()).transaction((tx) =>
+  const changed = await context.performAction((tx, actionContext) =>
     setKillSwitch(tx, accountId ?? null, requested, actionContext),
   )
   const scope = accountId === undefined ? 'the whole installation' : `account ${accountId}`

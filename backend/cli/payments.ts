@@ -1,5 +1,4 @@
 import type { ActionContext } from '../accounts/audit.ts'
-import { OPERATOR } from '../accounts/audit.ts'
 import type { PaymentRow, Transaction } from '../database/tables.ts'
 import { moneyText } from '../money/money-text.ts'
 import { readAllocations } from '../payments/payment-list.ts'
@@ -89,8 +88,7 @@ async function perform(
 ): Promise<Output> {
   const database = await context.database()
   const accountId = await accountOf(database, 'payments', id)
-  const actionContext = { actor: OPERATOR, now: context.now }
-  const row = await database.transaction((tx) => work(tx, accountId, actionContext))
+  const row = await context.performAction((tx, actionContext) => work(tx, accountId, actionContext))
   const allocations = (await readAllocations(database.read, accountId, [id])).get(id) ?? []
   return {
     json: renderPayment(row, allocations),

@@ -1,7 +1,6 @@
 /** The commands for the content of reminders: the sender, the wording, and the payment details. */
 import { readFile } from 'node:fs/promises'
 import { getAccount } from '../accounts/accounts.ts'
-import { OPERATOR } from '../accounts/audit.ts'
 import { findLogoProperties } from '../accounts/logo.ts'
 import {
   PAYMENT_FIELDS,
@@ -44,9 +43,8 @@ export const reminderContentCommands: readonly Command[] = [
       const database = await context.database()
       if (name === '') throw new UsageError('--name is empty; none restores the account’s name')
       const content = logo === undefined || logo === 'none' ? null : await readFile(logo)
-      const actionContext = { actor: OPERATOR, now: context.now }
       await getAccount(database.read, id)
-      await database.transaction(async (tx) => {
+      await context.performAction(async (tx, actionContext) => {
         if (name !== undefined)
           await changeSenderName(tx, id, name === 'none' ? null : name, actionContext)
         if (logo !== undefined) await changeLogo(tx, id, content, actionContext)
@@ -87,9 +85,8 @@ export const reminderContentCommands: readonly Command[] = [
       const change = from === undefined ? {} : await readWording(from)
       const database = await context.database()
       await getAccount(database.read, id)
-      const actionContext = { actor: OPERATOR, now: context.now }
       if (reset || from !== undefined) {
-        await database.transaction(async (tx) => {
+        await context.performAction(async (tx, actionContext) => {
           const current = await findWording(tx, id, key)
           const whole = { ...(current ?? defaultWording(key.stage, key.language)), ...change }
           await changeWording(tx, id, key, reset ? null : whole, actionContext)
@@ -132,9 +129,8 @@ export const reminderContentCommands: readonly Command[] = [
       if (isChange && remove) throw new UsageError('Use either --remove or new details')
       const database = await context.database()
       await getAccount(database.read, id)
-      const actionContext = { actor: OPERATOR, now: context.now }
       if (currency !== undefined && (isChange || remove)) {
-        await database.transaction((tx) =>
+        await context.performAction((tx, actionContext) =>
           changePaymentDetails(
             tx,
             id,

@@ -1,6 +1,6 @@
 import { createLogger } from '../../shared/process/log.ts'
 import { getAccount } from '../accounts/accounts.ts'
-import { OPERATOR, recordAudit } from '../accounts/audit.ts'
+import { recordAudit } from '../accounts/audit.ts'
 import { parseInstant } from '../calendar/calendar.ts'
 import { mailOptions, REMINDER_SETTINGS } from '../config.ts'
 import type { Database } from '../database/database.ts'
@@ -156,17 +156,13 @@ async function run(text: string, accountId: string | undefined, context: Context
   })
   try {
     const messages = await rehearse({ database, ...mailServices, clock, log }, accountId)
-    await database.transaction((tx) =>
-      recordAudit(
-        tx,
-        { actor: OPERATOR, now: context.now },
-        {
-          accountId: accountId ?? null,
-          action: 'reminders.rehearsed',
-          subjectId: null,
-          detail: { now: now.toISOString(), messages: messages.length },
-        },
-      ),
+    await context.performAction((tx, actionContext) =>
+      recordAudit(tx, actionContext, {
+        accountId: accountId ?? null,
+        action: 'reminders.rehearsed',
+        subjectId: null,
+        detail: { now: now.toISOString(), messages: messages.length },
+      }),
     )
     return { json: await representRun(database, now, messages), text: renderRun(messages) }
   } finally {
@@ -186,8 +182,9 @@ async function representRun({ read }: Database, now: Date, messages: readonly Me
 async function decide(context: Context, id: string, decision: Decision): Promise<Output> {
   const database = await context.database()
   const accountId = await accountOf(database, 'messages', id)
-  const actionContext = { actor: OPERATOR, now: context.now }
-  await database.transaction((tx) => decideApproval(tx, accountId, id, decision, actionContext))
+  await context.performAction((tx, actionContext) =>
+    decideApproval(tx, accountId, id, decision, actionContext),
+  )
   const status = decision.approve ? 'approved' : 'rejected'
   return { json: { id, approval: status }, text: `Message ${id} is ${status}.` }
 }

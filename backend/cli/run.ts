@@ -7,6 +7,7 @@ import type { Writable } from 'node:stream'
 import { parseArgs } from 'node:util'
 import { Problem } from '../../shared/contract/problem.ts'
 import { createLogger } from '../../shared/process/log.ts'
+import { OPERATOR } from '../accounts/audit.ts'
 import { databaseUrl, readOperatorSettings } from '../config.ts'
 import { type OpenDatabase, openDatabase } from '../database/open.ts'
 import { accountCommands } from './accounts.ts'
@@ -147,6 +148,11 @@ async function withContext<T>(
     database() {
       opened ??= open('operator')
       return opened
+    },
+    async performAction(perform) {
+      const database = await context.database()
+      const actionContext = { actor: OPERATOR, now: environment.now }
+      return database.transaction((tx) => perform(tx, actionContext))
     },
     async migrate() {
       const database = await open('migrator')

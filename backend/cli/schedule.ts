@@ -1,5 +1,4 @@
 import { getAccount } from '../accounts/accounts.ts'
-import { OPERATOR } from '../accounts/audit.ts'
 import type { Ladder } from '../reminders/planning/ladder.ts'
 import {
   type ChasingSettings,
@@ -48,11 +47,12 @@ export const scheduleCommands: readonly Command[] = [
       await getAccount(database.read, id)
       const before = await readChasingSettings(database.read, id)
       const change = changeOf(before, options)
-      const actionContext = { actor: OPERATOR, now: context.now }
       const settings =
         Object.keys(change).length === 0
           ? before
-          : await database.transaction((tx) => changeChasingSettings(tx, id, change, actionContext))
+          : await context.performAction((tx, actionContext) =>
+              changeChasingSettings(tx, id, change, actionContext),
+            )
       const { ladder, holidays, chaseFrom } = settings
       return { json: { ladder, holidays, chase_from: chaseFrom }, text: renderSchedule(settings) }
     },

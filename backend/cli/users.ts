@@ -1,5 +1,4 @@
 import { Problem } from '../../shared/contract/problem.ts'
-import { OPERATOR } from '../accounts/audit.ts'
 import { removeSecondFactors } from '../sessions/second-factor.ts'
 import { createPasswords } from '../users/passwords.ts'
 import { checkPassword, createUser, findUserByEmail, ROLES } from '../users/users.ts'
@@ -43,12 +42,8 @@ export const userCommands: readonly Command[] = [
       const password = await passwordFrom(source, context)
       checkPassword(password)
       const passwordHash = await createPasswords().hash(password)
-      const user = await (await context.database()).transaction((tx) =>
-        createUser(
-          tx,
-          { accountId: account, email, role, passwordHash },
-          { actor: OPERATOR, now: context.now },
-        ),
+      const user = await context.performAction((tx, actionContext) =>
+        createUser(tx, { accountId: account, email, role, passwordHash }, actionContext),
       )
       return {
         json: {
@@ -74,8 +69,9 @@ export const userCommands: readonly Command[] = [
       const user = await findUserByEmail(database.read, EMAIL)
       if (user === undefined)
         throw new Problem('not_found', `There is no user with the e-mail address ${EMAIL}.`)
-      const actionContext = { actor: OPERATOR, now: context.now }
-      await database.transaction((tx) => removeSecondFactors(tx, user.id, actionContext))
+      await context.performAction((tx, actionContext) =>
+        removeSecondFactors(tx, user.id, actionContext),
+      )
       return {
         json: { id: user.id, email: user.email, second_factor: false },
         text: `${user.email} now logs in with the password alone.`,

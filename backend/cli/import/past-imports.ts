@@ -1,7 +1,6 @@
 /** Lists imports that were made in Settings, and takes them back. */
 
 import { getAccount } from '../../accounts/accounts.ts'
-import { OPERATOR } from '../../accounts/audit.ts'
 import { type CountedImport, findImport, listImports } from '../../import/imports.ts'
 import { auditTakeBack, takeBack } from '../../import/take-back.ts'
 import { planTakeBack, readImported } from '../../import/take-back-plan.ts'
@@ -57,12 +56,15 @@ export const pastImportCommands: readonly Command[] = [
         row.account_id,
         await readImported(database.read, ID),
       )
-      const actionContext = { actor: OPERATOR, now: context.now }
       let done = 0
       if (!dryRun && steps.length > 0) {
-        await database.transaction((tx) => auditTakeBack(tx, row, steps, actionContext))
+        await context.performAction((tx, actionContext) =>
+          auditTakeBack(tx, row, steps, actionContext),
+        )
         for (const step of steps) {
-          const isDone = await database.transaction((tx) => takeBack(tx, row, step, actionContext))
+          const isDone = await context.performAction((tx, actionContext) =>
+            takeBack(tx, row, step, actionContext),
+          )
           if (isDone) done += Object.keys(step).length
         }
       }
