@@ -7,6 +7,7 @@ import { type RawBuilder, type SqlBool, sql } from 'kysely'
 import { readAnyTable, writeAnyTable } from '../database/any-table.ts'
 import type { OpenDatabase, Reader, Transaction } from '../database/database.ts'
 import { stampOf } from '../database/stamp.ts'
+import { lockDebtorId } from '../debtors/debtors.ts'
 import {
   detailWithoutPersonalData,
   eventWithoutPersonalData,
@@ -195,6 +196,7 @@ export async function eraseTrace(
     const changes = rows.flatMap((row) => changeOf(trace, row) ?? [])
     if (changes.length === 0) continue
     await database.transaction(async (tx) => {
+      await lockDebtorId(tx, owner.accountId, owner.debtorId)
       for (const change of changes) await apply(tx, trace, change, now)
     })
     count += changes.length

@@ -7,6 +7,7 @@ import { type SqlBool, sql } from 'kysely'
 import { startWorker, type Worker, type WorkerDeps } from '../background/worker.ts'
 import { todayIn } from '../calendar/calendar.ts'
 import type { Database, Reader, Transaction } from '../database/database.ts'
+import type { InvoiceRow } from '../database/tables.ts'
 import { recordEvent } from '../events/events.ts'
 import { renderInvoice } from './representation.ts'
 
@@ -56,8 +57,14 @@ async function announce(
   today: string,
   now: Date,
 ): Promise<void> {
-  // Without the lock, the invoice could be paid, or announced by another backend, before the event is recorded.
-  const rows = await selectUnannounced(tx, accountId, today, BATCH_MAX).forNoKeyUpdate().execute()
+  const found = await selectUnannounced(tx, accountId, today, BATCH_MAX).execute()
+  if (found.length === 0) return
+  await lockDebtorsOf(tx, found)
+  // Before the lock was acquired, an invoice may have been changed, or announced by another backend.
+  const ids = found.map(({ id }) => id)
+  const rows = await selectUnannounced(tx, accountId, today, BATCH_MAX)
+    .where('id', 'in', ids)
+    .execute()
   if (rows.length === 0) return
   await tx
     .updateTable('invoices')
@@ -78,6 +85,20 @@ async function announce(
     } as const
     await recordEvent(tx, event, now)
   }
+}
+
+/** Locks the debtors in the order of their ids, as other transactions do, to prevent deadlocks. */
+async function lockDebtorsOf(
+  tx: Transaction,
+  invoices: readonly Pick<InvoiceRow, 'debtor_id'>[],
+): Promise<void> {
+  await tx
+    .selectFrom('debtors')
+    .select('id')
+    .where('id', 'in', [...new Set(invoices.map(({ debtor_id }) => debtor_id))])
+    .orderBy('id')
+    .forNoKeyUpdate()
+    .execute()
 }
 
 function selectUnannounced(reader: Reader, accountId: string, today: string, limit: number) {

@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import t from 'tap'
 import { createAccount } from '../../../backend/accounts/accounts.ts'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
@@ -5,9 +6,15 @@ import { announce } from '../../../backend/database/announcements.ts'
 import type { Transaction } from '../../../backend/database/database.ts'
 import type { OpenDatabase } from '../../../backend/database/open.ts'
 import { stampOf } from '../../../backend/database/stamp.ts'
+import { createDebtor } from '../../../backend/debtors/debtors.ts'
+import { eraseTrace, TRACES } from '../../../backend/erasure/traces.ts'
 import { createIdempotency } from '../../../backend/idempotency/idempotency.ts'
+import { lockInvoice } from '../../../backend/invoices/actions.ts'
+import { createInvoice, findInvoice } from '../../../backend/invoices/invoices.ts'
+import { announceOverdue } from '../../../backend/invoices/overdue-events.ts'
 import { countGuess } from '../../../backend/sessions/login-guesses.ts'
 import { changeRole, createUser, listUsers } from '../../../backend/users/users.ts'
+import { plainDebtor, plainInvoice } from '../../fixtures/accounts/plain-records.ts'
 import { matches, rejectsWith } from '../../fixtures/matches.ts'
 import { insertRow, openTestDatabase } from '../../fixtures/service/database.ts'
 import { newBarePostgresUrl, newPostgresUrl } from '../../fixtures/service/database-url.ts'
@@ -134,6 +141,53 @@ t.test('a payment succeeds while another session locks its account', async (t) =
   t.equal((await post('payments', body, 'unlocked')).status, 201)
   await lockHolder.query('rollback')
 })
+
+t.test('background work changes no invoice while another backend changes its debtor', async (t) => {
+  // Regression: the other backend, which had read an invoice before this work changed it, then wrote the same revision,
+  // or marked the invoice as announced although its due date had changed.
+  const [first, second] = await openTwoDatabases(t)
+  const { id: accountId } = await first.transaction((tx) =>
+    createAccount(tx, { name: 'Acme' }, ACTION_CONTEXT),
+  )
+  const owner = { accountId, isDemo: false, timezone: 'UTC', paymentTermsDays: 30 }
+  const { debtor, invoice } = await first.transaction(async (tx) => {
+    const debtor = await createDebtor(tx, owner, plainDebtor(), NOW)
+    const input = plainInvoice({
+      debtor: { id: debtor.id },
+      dueDate: '2026-11-20',
+      notes: 'a note',
+    })
+    return { debtor, invoice: await createInvoice(tx, owner, input, NOW) }
+  })
+  const trace = TRACES.find(({ table }) => table === 'invoices')
+  if (trace === undefined) throw new Error('no personal data of invoices is erased')
+  for (const [name, work] of [
+    ['overdue events', () => announceOverdue(second, NOW)],
+    ['erasure', () => eraseTrace(second, trace, { accountId, debtorId: debtor.id }, NOW)],
+  ] as const) {
+    let isDone = false
+    const working = await first.transaction(async (tx) => {
+      const before = await lockInvoice(tx, accountId, invoice.id)
+      const started = work().finally(() => {
+        isDone = true
+      })
+      await until(async () => isDone || (await isWaitingForLock(second)), 'the work waits')
+      t.strictSame(await findInvoice(tx, accountId, invoice.id), before, name)
+      return { started }
+    })
+    await working.started
+  }
+})
+
+/** Whether a session of the database is waiting for a lock. */
+async function isWaitingForLock({ read }: OpenDatabase): Promise<boolean> {
+  const waiting = sql<{ pid: number }>`(
+    select pid from pg_stat_activity
+    where datname = current_database() and wait_event_type = 'Lock'
+  )`
+  const rows = await read.selectFrom(waiting.as('waiting')).select('pid').execute()
+  return rows.length > 0
+}
 
 t.test(
   'a repeated call gets 409 if the first call runs for too long at another backend',
