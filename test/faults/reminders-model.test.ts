@@ -1,6 +1,7 @@
 import t from 'tap'
 import { fc } from '../fixtures/properties.ts'
-import { createScenario, type Step } from '../fixtures/reminders/scenario.ts'
+import { createScenario } from '../fixtures/reminders/scenario.ts'
+import type { Step } from '../fixtures/reminders/steps.ts'
 import { openTestDatabase } from '../fixtures/service/database.ts'
 
 /** `REMINDER_RUNS=5000 npx tap test/faults/reminders-model.test.ts` runs thousands of sequences. */
@@ -57,6 +58,27 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   },
   { weight: 2, arbitrary: fc.record({ do: fc.constant('kill switch'), on, everywhere: on }) },
   { weight: 2, arbitrary: fc.record({ do: fc.constant('suspend'), on }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant('apply credit'), on }) },
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      do: fc.constant('change due date'),
+      which,
+      days: fc.constantFrom(-20, -4, 3, 12),
+    }),
+  },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant('close'), which }) },
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      do: fc.constantFrom(
+        ...(['archive', 'restore', 'change address', 'clear address'] as const),
+        ...(['unsubscribe', 'subscribe', 'reply'] as const),
+        ...(['delivery', 'hard bounce', 'soft bounce'] as const),
+      ),
+      which,
+    }),
+  },
   { weight: 3, arbitrary: fc.record({ do: fc.constantFrom('reword', 'change bank account') }) },
 )
 
@@ -93,6 +115,34 @@ const FAILED_BEFORE: Step[][] = [
     { do: 'plan' },
     { do: 'crash', isReceived: false },
     { do: 'credit note', which: 1, inFull: true },
+    { do: 'wait', hours: -25 },
+  ],
+  // A mail server reported a temporary failure after the next reminder, so the earlier reminder was sent again.
+  [
+    { do: 'plan' },
+    { do: 'send' },
+    { do: 'wait', hours: 170 },
+    { do: 'plan' },
+    { do: 'send' },
+    { do: 'soft bounce', which: 0 },
+  ],
+  // A customer whose address bounced replied. Clearing the bounce resumed the reminders.
+  [
+    { do: 'plan' },
+    { do: 'send' },
+    { do: 'hard bounce', which: 0 },
+    { do: 'reply', which: 0 },
+    { do: 'clear address', which: 0 },
+    { do: 'wait', hours: 170 },
+    { do: 'plan' },
+    { do: 'send' },
+  ],
+  // The clock was set back by a day after a crash, so the customer got another reminder on the day of the crash.
+  [
+    { do: 'plan' },
+    { do: 'wait', hours: 24 },
+    { do: 'change due date', which: 0, days: -20 },
+    { do: 'crash', isReceived: false },
     { do: 'wait', hours: -25 },
   ],
 ]
