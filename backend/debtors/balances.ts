@@ -1,11 +1,12 @@
 import { type SqlBool, sql } from 'kysely'
+import { cappedSum } from '../database/capped-sum.ts'
 import type { Reader } from '../database/database.ts'
 import { prepared } from '../database/prepared.ts'
 
 /** The balance of a debtor in one currency; never summed across currencies. */
 export interface Balance {
   readonly currency: string
-  /** The amount due on open and partially paid invoices. */
+  /** The amount due on open and partially paid invoices. This sum, like the other two, is at most `SUM_MAX`. */
   outstanding: number
   /** The part of `outstanding` that is past its due date. */
   overdue: number
@@ -37,14 +38,13 @@ export async function readBalances(
     balances.set(debtorId, [...ofDebtor, balance])
     return balance
   }
-  // PostgreSQL returns sums as text, because they may exceed 64 bits.
   for (const row of due) {
     const balance = findOrAddBalance(row.debtor_id, row.currency)
-    balance.outstanding = Number(row.outstanding)
-    balance.overdue = Number(row.overdue)
+    balance.outstanding = row.outstanding
+    balance.overdue = row.overdue
   }
   for (const row of unapplied) {
-    findOrAddBalance(row.debtor_id, row.currency).unapplied = Number(row.unapplied)
+    findOrAddBalance(row.debtor_id, row.currency).unapplied = row.unapplied
   }
   for (const list of balances.values()) list.sort((a, b) => (a.currency < b.currency ? -1 : 1))
   return balances
@@ -71,13 +71,13 @@ const sumInvoices = prepared(
       .where('debtors.id', 'in', debtorIds)
       .where(INVOICE_IS_OPEN)
       .groupBy(['debtors.id', 'invoices.currency'])
-      .select((eb) => [
+      .select([
         'debtors.id as debtor_id',
         'invoices.currency',
-        eb.fn.sum<number | string>('invoices.amount_due').as('outstanding'),
-        sql<number | string>`sum(
-        case when invoices.due_date < ${today} then invoices.amount_due else 0 end
-      )`.as('overdue'),
+        cappedSum('invoices.amount_due').as('outstanding'),
+        cappedSum(
+          sql`case when invoices.due_date < ${today} then invoices.amount_due else 0 end`,
+        ).as('overdue'),
       ]),
 )
 
@@ -89,9 +89,9 @@ const sumUnapplied = prepared((reader: Reader, { accountId, debtorIds }: DebtorI
     .where('debtors.id', 'in', debtorIds)
     .where(PAYMENT_IS_UNAPPLIED)
     .groupBy(['debtors.id', 'payments.currency'])
-    .select((eb) => [
+    .select([
       'debtors.id as debtor_id',
       'payments.currency',
-      eb.fn.sum<number | string>('payments.unapplied_amount').as('unapplied'),
+      cappedSum('payments.unapplied_amount').as('unapplied'),
     ]),
 )

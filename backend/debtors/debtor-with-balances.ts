@@ -2,6 +2,7 @@
 import assert from 'node:assert'
 import { sql } from 'kysely'
 import { addDays } from '../calendar/calendar.ts'
+import { cappedSum } from '../database/capped-sum.ts'
 import type { Reader } from '../database/database.ts'
 import { prepared } from '../database/prepared.ts'
 import { DEBTOR_COLUMNS } from '../database/tables/debtors.ts'
@@ -93,13 +94,13 @@ const readRows = prepared(
     const balances = reader
       .selectFrom(amounts.as('amounts'))
       .groupBy('currency')
-      .select(({ fn }) => [
+      .select([
         'currency as balance_currency',
-        fn.sum<number | string>('outstanding').as('outstanding'),
-        fn.sum<number | string>('overdue_yesterday').as('overdue_yesterday'),
-        fn.sum<number | string>('overdue_today').as('overdue_today'),
-        fn.sum<number | string>('overdue_tomorrow').as('overdue_tomorrow'),
-        fn.sum<number | string>('unapplied').as('unapplied'),
+        cappedSum('outstanding').as('outstanding'),
+        cappedSum('overdue_yesterday').as('overdue_yesterday'),
+        cappedSum('overdue_today').as('overdue_today'),
+        cappedSum('overdue_tomorrow').as('overdue_tomorrow'),
+        cappedSum('unapplied').as('unapplied'),
       ])
     return reader
       .selectFrom('debtors')

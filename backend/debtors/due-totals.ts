@@ -1,6 +1,7 @@
 /** Reads the amounts due to an account from stored totals, since summing all its invoices would be slow. */
 import { type SelectQueryBuilder, type SqlBool, sql } from 'kysely'
 import { addDays } from '../calendar/calendar.ts'
+import { capped, cappedSum } from '../database/capped-sum.ts'
 import type { Reader } from '../database/database.ts'
 import type { DueTotalRow, Tables } from '../database/tables.ts'
 
@@ -78,14 +79,14 @@ async function sumByAge(
     .select(({ fn }) => [
       'currency',
       'age',
-      fn.sum<number | string>('amount').as('amount'),
+      cappedSum('amount').as('amount'),
       fn.sum<number | string>('invoices').as('invoices'),
     ])
     .execute()
   return [...Map.groupBy(rows, (row) => row.currency)].flatMap(([currency, groups]) => {
     const ages = AGES.map((_, index) => {
       const group = groups.find((candidate) => Number(candidate.age) === index)
-      return { amount: Number(group?.amount ?? 0), invoices: Number(group?.invoices ?? 0) }
+      return { amount: group?.amount ?? 0, invoices: Number(group?.invoices ?? 0) }
     })
     const outstanding = sumOf(ages)
     if (outstanding.invoices === 0) return []
@@ -95,7 +96,7 @@ async function sumByAge(
 
 function sumOf(totals: readonly DueTotal[]): DueTotal {
   return {
-    amount: totals.reduce((sum, { amount }) => sum + amount, 0),
+    amount: capped(totals.reduce((sum, { amount }) => sum + amount, 0)),
     invoices: totals.reduce((sum, { invoices }) => sum + invoices, 0),
   }
 }

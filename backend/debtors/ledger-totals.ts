@@ -7,6 +7,7 @@
 import { PostgresAdapter, sql } from 'kysely'
 import type { Logger } from '../../shared/process/log.ts'
 import { startWorker, type Worker } from '../background/worker.ts'
+import { capped, cappedSum } from '../database/capped-sum.ts'
 import type { Database, Reader, Transaction } from '../database/database.ts'
 import type { DebtorDueRow } from '../database/tables.ts'
 import { INVOICE_IS_OPEN } from './balances.ts'
@@ -130,39 +131,43 @@ async function sumInvoices(tx: Transaction, debtorIds: readonly string[]): Promi
       'debtors.account_id',
       'invoices.currency',
       'invoices.due_date',
-      eb.fn.sum<number | string>('invoices.amount_due').as('amount'),
+      cappedSum('invoices.amount_due').as('amount'),
       eb.fn.countAll<number | string>().as('invoices'),
     ])
     .execute()
-  // PostgreSQL returns sums as text, because they may exceed 64 bits.
-  return rows.map((row) => ({
-    ...row,
-    amount: Number(row.amount),
-    invoices: Number(row.invoices),
-  }))
+  return rows.map((row) => ({ ...row, invoices: Number(row.invoices) }))
 }
 
-type DueTotal = Omit<DebtorDueRow, 'debtor_id'>
+/** A change of the totals of several debtors, which may exceed what a number represents exactly. */
+type TotalChange = Omit<DebtorDueRow, 'debtor_id' | 'amount'> & { amount: bigint }
 
-function differenceOf(before: readonly DebtorDueRow[], after: readonly DebtorDueRow[]): DueTotal[] {
-  const sums = new Map<string, { -readonly [K in keyof DueTotal]: DueTotal[K] }>()
+function differenceOf(
+  before: readonly DebtorDueRow[],
+  after: readonly DebtorDueRow[],
+): TotalChange[] {
+  const sums = new Map<string, TotalChange>()
   const add = ({ debtor_id: _, ...due }: DebtorDueRow, sign: 1 | -1) => {
     const key = [due.account_id, due.currency, due.due_date].join(' ')
-    const sum = sums.get(key) ?? { ...due, amount: 0, invoices: 0 }
-    sum.amount += sign * Number(due.amount)
+    const sum = sums.get(key) ?? { ...due, amount: 0n, invoices: 0 }
+    sum.amount += BigInt(sign * due.amount)
     sum.invoices += sign * Number(due.invoices)
     sums.set(key, sum)
   }
   for (const due of before) add(due, -1)
   for (const due of after) add(due, 1)
-  return [...sums.values()].filter(({ amount, invoices }) => amount !== 0 || invoices !== 0)
+  return [...sums.values()].filter(({ amount, invoices }) => amount !== 0n || invoices !== 0)
 }
 
-async function addToTotals(tx: Transaction, changes: readonly DueTotal[]): Promise<void> {
+async function addToTotals(tx: Transaction, changes: readonly TotalChange[]): Promise<void> {
   if (changes.length === 0) return
   await tx
     .insertInto('due_totals')
-    .values([...changes])
+    .values(
+      changes.map(({ amount, ...change }) => ({
+        ...change,
+        amount: sql<number>`cast(${String(amount)} as bigint)`,
+      })),
+    )
     .onConflict((conflict) =>
       conflict.columns(['account_id', 'currency', 'due_date']).doUpdateSet({
         amount: sql`due_totals.amount + excluded.amount`,
@@ -200,7 +205,7 @@ async function replaceDues(
       [...balances.values()].flatMap(([first, ...others]) => {
         if (first === undefined) return []
         const { debtor_id, currency, account_id } = first
-        const outstanding = others.reduce((sum, { amount }) => sum + amount, first.amount)
+        const outstanding = capped(others.reduce((sum, { amount }) => sum + amount, first.amount))
         return [{ debtor_id, currency, account_id, outstanding }]
       }),
     )

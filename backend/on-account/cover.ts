@@ -3,6 +3,7 @@
  * covers the debtor's open invoices in the same currency, starting with the invoice that is due first.
  */
 import { type SqlBool, sql } from 'kysely'
+import { cappedSum } from '../database/capped-sum.ts'
 import type { Reader } from '../database/database.ts'
 import { prepared } from '../database/prepared.ts'
 import type { InvoiceRow } from '../database/tables.ts'
@@ -67,7 +68,7 @@ const sumMoneyOnAccount = prepared(
   (reader: Reader, { debtorIds }: { debtorIds: readonly string[] }) =>
     reader
       .selectFrom('payments')
-      .select((eb) => ['debtor_id', 'currency', eb.fn.sum<number>('unapplied_amount').as('amount')])
+      .select(['debtor_id', 'currency', cappedSum('unapplied_amount').as('amount')])
       .where('debtor_id', 'in', debtorIds)
       .where(IS_ON_ACCOUNT)
       .groupBy(['debtor_id', 'currency']),

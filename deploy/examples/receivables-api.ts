@@ -801,7 +801,10 @@ export type Debtor = {
 /** Whether reminders are sent, are paused, or have ended. */
 export type ChasingStatus = 'active' | 'paused' | 'stopped'
 
-/** What a debtor owes in one currency. */
+/**
+ * What a debtor owes in one currency. A sum above 9,007,199,254,740,991, the highest integer that every JSON
+ * parser reads exactly, is given as this number.
+ */
 export type Balance = {
   currency: Currency
   currency_exponent: CurrencyExponent

@@ -1,6 +1,7 @@
 /** Creates the rows of planned messages: their facts, and their times of sending. The texts are written later. */
 import { createId } from '../../../shared/contract/id.ts'
 import { daysBetween } from '../../calendar/calendar.ts'
+import { capped } from '../../database/capped-sum.ts'
 import type { DebtorRow, MessageRow, ReminderRow } from '../../database/tables.ts'
 import { activationCountOf } from '../kill-switch.ts'
 import type { Refusal } from '../safety-rails.ts'
@@ -105,7 +106,7 @@ function rowOf(
     subject: null,
     body: null,
     amount_due: hasOneCurrency
-      ? invoices.reduce((sum, invoice) => sum + amountDemanded(invoice), 0)
+      ? capped(invoices.reduce((sum, invoice) => sum + amountDemanded(invoice), 0))
       : null,
     currency: hasOneCurrency ? currency : null,
     days_past_due: Math.max(...invoices.map(({ daysPastDue }) => daysPastDue)),

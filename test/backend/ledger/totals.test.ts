@@ -2,6 +2,7 @@
 import t from 'tap'
 import type { ActionContext } from '../../../backend/accounts/audit.ts'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import { stampOf } from '../../../backend/database/stamp.ts'
 import { archiveDebtor } from '../../../backend/debtors/chasing.ts'
 import {
   countUnreachableOwing,
@@ -13,6 +14,7 @@ import { updateAllTotals, updateTotalsOf } from '../../../backend/debtors/ledger
 import { finalizeInvoice, voidInvoice, writeOffInvoice } from '../../../backend/invoices/actions.ts'
 import { reversePayment } from '../../../backend/payments/reversal.ts'
 import { openTestAccount, type TestAccount } from '../../fixtures/accounts/test-account.ts'
+import { matches } from '../../fixtures/matches.ts'
 
 const TODAY = '2026-11-21'
 const NOTHING_DUE = { amount: 0, invoices: 0 }
@@ -167,4 +169,59 @@ t.test('one update processes all changes of a debtor', async (t) => {
   t.strictSame(logged, [], 'no change remains')
   const [due] = await readDueByAge(database.read, testAccount.accountId, TODAY)
   t.equal(due?.outstanding.amount, 500)
+})
+
+t.test('sums that no number represents exactly are capped', async (t) => {
+  // On PostgreSQL, reading such a sum failed: each list that contained the debtor was rejected with 500, and the totals
+  // of all accounts were no longer computed.
+  const testAccount = await openTestAccount(t)
+  const { database } = testAccount.backend
+  const { accountId } = testAccount
+  const { id: debtor_id } = await testAccount.createDebtor({ name: 'Globex' })
+  for (const due_date of [TODAY, '2026-11-20', '2026-11-20']) {
+    await createInvoice(testAccount, debtor_id, due_date, 1)
+    await testAccount.create('/api/v1/payments', { debtor_id, currency: 'EUR', amount: 1 })
+  }
+  // Otherwise, the test would need thousands of invoices and payments.
+  const amount = Number.MAX_SAFE_INTEGER
+  const change = testAccount.backend.now.toISOString()
+  await database.transaction(async (tx) => {
+    const raised = { amount, ...stampOf(tx, change) }
+    await tx
+      .updateTable('invoices')
+      .set({ ...raised, amount_due: amount })
+      .execute()
+    await tx
+      .updateTable('payments')
+      .set({ ...raised, unapplied_amount: amount })
+      .execute()
+  })
+  const balances = [
+    {
+      currency: 'EUR',
+      currency_exponent: 2,
+      outstanding: amount,
+      overdue: amount,
+      unapplied: amount,
+    },
+  ]
+  matches(t, await testAccount.read(`/api/v1/debtors/${debtor_id}`), { balances })
+  matches(t, await testAccount.read('/api/v1/debtors'), { data: [{ balances }] })
+  await updateAllTotals(database)
+  const [due] = await readDueByAge(database.read, accountId, TODAY)
+  t.strictSame(due?.outstanding, { amount, invoices: 3 })
+  const largest = await listLargestDebtors(database.read, accountId, 'EUR', 5)
+  t.strictSame(largest, [{ debtorId: debtor_id, outstanding: amount }])
+
+  const remaining = await createInvoice(testAccount, debtor_id, '2026-11-20', 7)
+  await database.transaction(async (tx) => {
+    await tx
+      .updateTable('invoices')
+      .set({ status: 'written_off', written_off_at: change, ...stampOf(tx, change) })
+      .where('id', '<>', remaining.id)
+      .execute()
+  })
+  await updateAllTotals(database)
+  const [reduced] = await readDueByAge(database.read, accountId, TODAY)
+  t.strictSame(reduced?.outstanding, { amount: 7, invoices: 1 })
 })
