@@ -196,7 +196,7 @@ export class Connection implements CallConnection, BudgetedConnection {
     if (this.#body.isPending) this.#body.evict()
     else if (this.#call !== undefined && !this.#writer.isFlushing) this.#dropReadAhead()
     else {
-      releaseBuffer(this.#requests.takeAll())
+      releaseBuffer(this.#requests.clear())
       this.#body.end()
       this.#writer.stopCounting()
       this.#updateMemory()
@@ -397,13 +397,13 @@ export class Connection implements CallConnection, BudgetedConnection {
    */
   #dropReadAhead(): void {
     this.#isReadAheadDropped = true
-    releaseBuffer(this.#requests.takeAll())
+    releaseBuffer(this.#requests.clear())
     this.#updateMemory()
   }
 
   #closeSoon(): void {
     this.#isClosing = true
-    releaseBuffer(this.#requests.takeAll())
+    releaseBuffer(this.#requests.clear())
     this.#updateMemory()
     this.#socket.end()
     this.#socket.resume()
@@ -412,7 +412,7 @@ export class Connection implements CallConnection, BudgetedConnection {
 
   #handleClose(): void {
     this.#isClosing = true
-    releaseBuffer(this.#requests.takeAll())
+    releaseBuffer(this.#requests.clear())
     this.#updateMemory()
     this.#writer.close()
     this.#call?.abort.abort(new Error('the client closed its connection'))

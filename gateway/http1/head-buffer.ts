@@ -2,6 +2,8 @@
 
 const END_OF_HEAD = '\r\n\r\n'
 const EMPTY: Buffer = Buffer.alloc(0)
+/** The share of additional memory that is allocated for the next bytes. */
+const SPARE_SHARE = 1 / 4
 
 /** A complete head. */
 export interface HeadBytes {
@@ -13,6 +15,8 @@ export interface HeadBytes {
 
 export class HeadBuffer {
   #bytes = EMPTY
+  /** The memory of `#bytes` if this buffer has allocated it: the memory after `#bytes` is then unused. */
+  #memory: ArrayBufferLike | undefined
   /**
    * The offset at which the next search begins. Without it, each new packet would cause a search of all
    * buffered bytes.
@@ -30,12 +34,18 @@ export class HeadBuffer {
 
   /** Appends `bytes`, which must not change while they are buffered (see `detach`). */
   push(bytes: Buffer): void {
-    this.#bytes = this.#bytes.length === 0 ? bytes : Buffer.concat([this.#bytes, bytes])
+    const before = this.#bytes
+    if (before.length === 0) this.#bytes = bytes
+    else {
+      this.#bytes = this.#extend(before, before.length + bytes.length)
+      bytes.copy(this.#bytes, before.length)
+    }
   }
 
   /** Copies the buffered bytes. Must be called before the caller reuses their memory. */
   detach(): void {
-    if (this.#bytes.length > 0) this.#bytes = Buffer.from(this.#bytes)
+    const { length, buffer } = this.#bytes
+    if (length > 0 && buffer !== this.#memory) this.#bytes = Buffer.from(this.#bytes)
   }
 
   /**
@@ -48,6 +58,7 @@ export class HeadBuffer {
     const copy = Buffer.allocUnsafeSlow(length)
     this.#bytes.copy(copy)
     this.#bytes = copy
+    this.#memory = undefined
   }
 
   /** Removes and returns the next head; undefined while it is incomplete or longer than `bytesMax`. */
@@ -71,9 +82,33 @@ export class HeadBuffer {
     return bytes
   }
 
+  /** Removes all bytes. Returns their memory, which is no longer used. */
+  clear(): Buffer {
+    const { buffer } = this.#bytes
+    const memory = buffer === this.#memory ? Buffer.from(buffer) : this.#bytes
+    this.drop(this.#bytes.length)
+    return memory
+  }
+
   /** Removes this many bytes from the beginning. */
   drop(count: number): void {
-    this.#bytes = count < this.#bytes.length ? this.#bytes.subarray(count) : EMPTY
+    const isEmpty = count >= this.#bytes.length
+    this.#bytes = isEmpty ? EMPTY : this.#bytes.subarray(count)
+    if (isEmpty) this.#memory = undefined
     this.#searched = 0
+  }
+
+  /**
+   * Returns a buffer of the length that begins with `before`. Memory is allocated in advance: otherwise a long head that
+   * arrives in small packets would be copied, and leave garbage, with each packet.
+   */
+  #extend(before: Buffer, length: number): Buffer {
+    const { buffer, byteOffset } = before
+    const hasRoom = buffer === this.#memory && byteOffset + length <= buffer.byteLength
+    if (hasRoom) return Buffer.from(buffer, byteOffset, length)
+    const memory = Buffer.allocUnsafeSlow(length + Math.floor(length * SPARE_SHARE))
+    before.copy(memory)
+    this.#memory = memory.buffer
+    return memory.subarray(0, length)
   }
 }

@@ -47,6 +47,11 @@ export class RequestReader {
     this.#buffer.compact()
   }
 
+  /** See `HeadBuffer.clear`. */
+  clear(): Buffer {
+    return this.#buffer.clear()
+  }
+
   /**
    * Removes and returns the bytes after the last head. A body decoder consumes the bytes of the body; the
    * caller pushes the others back.

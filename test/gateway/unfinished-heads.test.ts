@@ -1,6 +1,13 @@
-/** Control characters and halves of line ends are rejected before a head is complete, at any alignment in memory. */
+/**
+ * Control characters and halves of line ends are rejected before a head is complete, at any alignment in memory. A head
+ * that arrives slowly uses little memory.
+ */
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
 import { RequestReader } from '../../gateway/http1/request-reader.ts'
+import { startListener } from './fixtures/listener.ts'
 
 const BEGIN = 'GET / HTTP/1.1\r\nHost: a\r\nX-A: '
 const TAIL = 'x'.repeat(20)
@@ -47,4 +54,25 @@ t.test('half of a line end is rejected, unless the next byte may complete it', a
       t.equal(isRejected(Buffer.from(text), offset), rejects, JSON.stringify(text.slice(-10)))
     }
   }
+})
+
+// Before the fix, each packet left a copy of the head as garbage: 50 such clients made a gateway grow by 125 MB.
+t.test('a long head that arrives byte by byte leaves little garbage', async (t) => {
+  const port = await startListener(t, {
+    serve: () => ({ status: 200, headers: [], body: Buffer.from('{}') }),
+  })
+  const socket = connect({ port, host: '127.0.0.1', noDelay: true })
+  await once(socket, 'connect')
+  socket.write(BEGIN + 'x'.repeat(20_000))
+  let bytesMax = 0
+  const before = process.memoryUsage().arrayBuffers
+  for (let byte = 0; byte < 2_000; byte++) {
+    socket.write('x')
+    await setImmediate()
+    bytesMax = Math.max(bytesMax, process.memoryUsage().arrayBuffers - before)
+  }
+  socket.end('\r\nConnection: close\r\n\r\n')
+  const [response]: Buffer[] = await once(socket, 'data')
+  t.ok(response?.toString().startsWith('HTTP/1.1 431'))
+  t.ok(bytesMax < 4_000_000, `${bytesMax} bytes`)
 })
