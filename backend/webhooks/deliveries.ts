@@ -14,11 +14,9 @@ export const DELIVERY_LEASES = leasesOf({
   leaseMs: LEASE_MS,
 })
 
-/** For how many endpoints one round claims deliveries, which limits the number of its queries. */
-const ENDPOINTS_MAX = 100
-
 export interface DueEndpoint {
   readonly id: string
+  readonly accountId: string
   readonly isFailing: boolean
 }
 
@@ -43,7 +41,7 @@ export async function findDueEndpoints(
   const horizon = new Date(now.getTime() + horizonMs).toISOString()
   const rows = await reader
     .selectFrom('webhook_endpoints')
-    .select(['id', 'failing_since', 'hold_until'])
+    .select(['id', 'account_id', 'failing_since', 'hold_until'])
     .select(({ selectFrom }) =>
       selectFrom('webhook_deliveries')
         .select(({ fn }) => fn.min('webhook_deliveries.run_at').as('run_at'))
@@ -55,18 +53,20 @@ export async function findDueEndpoints(
     .where((eb) => eb.or([eb('hold_until', 'is', null), eb('hold_until', '<=', horizon)]))
     .where('id', 'not in', busy.length === 0 ? [''] : busy)
     .execute()
-  const waiting = rows.flatMap(({ id, failing_since, hold_until, run_at }) => {
-    if (run_at === null) return []
-    const dueAt = hold_until !== null && hold_until > run_at ? hold_until : run_at
-    return [{ id, isFailing: failing_since !== null, dueAt }]
-  })
+  const waiting = rows.flatMap(
+    ({ id, account_id: accountId, failing_since, hold_until, run_at }) => {
+      if (run_at === null) return []
+      const dueAt = hold_until !== null && hold_until > run_at ? hold_until : run_at
+      return [{ id, accountId, isFailing: failing_since !== null, dueAt }]
+    },
+  )
   const due = waiting.filter(({ dueAt }) => dueAt <= at)
   const later = waiting.map(({ dueAt }) => dueAt).filter((dueAt) => dueAt > at)
   const [next] = later.toSorted()
   // The list starts at a random endpoint, so that no endpoint waits forever behind many others.
   const start = Math.floor(Math.random() * Math.max(1, due.length))
   return {
-    endpoints: [...due.slice(start), ...due.slice(0, start)].slice(0, ENDPOINTS_MAX),
+    endpoints: [...due.slice(start), ...due.slice(0, start)],
     nextAt: next === undefined ? undefined : new Date(next),
   }
 }

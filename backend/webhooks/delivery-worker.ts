@@ -1,7 +1,8 @@
 /**
  * Delivers due events in the backend's process. A claimed delivery is sent immediately; none is queued in memory.
- * Each process limits its concurrent attempts at an endpoint; while the endpoint fails, the limit is one. A receiver that
- * hangs therefore delays only its own events.
+ * Each process limits its concurrent attempts at an endpoint; while the endpoint fails, the limit is one. It also limits
+ * the attempts of an account, so that some are always left for other accounts. A receiver that hangs or is slow therefore
+ * delays only events of its own account.
  */
 import type { Logger } from '../../shared/process/log.ts'
 import { startWorker } from '../background/worker.ts'
@@ -11,6 +12,7 @@ import { type AttemptDeps, attemptDelivery } from './attempt.ts'
 import {
   type ClaimedDelivery,
   DELIVERY_LEASES,
+  type DueEndpoint,
   findDueEndpoints,
   readClaimed,
   releaseDelivery,
@@ -28,6 +30,9 @@ const PER_ENDPOINT_MAX = 16
  * large as the largest API request (256 KiB).
  */
 const IN_FLIGHT_MAX = 512
+
+/** For how many endpoints one round claims deliveries, which limits the number of its queries. */
+const ENDPOINTS_MAX = 100
 
 /** How many outcomes one transaction records, which limits how long a payment must wait for it. */
 const RECORDED_MAX = 32
@@ -108,8 +113,9 @@ class Deliverer {
   readonly #deps: DeliveryWorkerDeps
   /** Starts another round, because there is capacity again, or an attempt is due at a new time. */
   readonly #wakeWorker: () => void
-  /** The number of attempts in progress by endpoint. */
-  readonly #inFlight = new Map<string, number>()
+  /** The deliveries whose requests are in progress. */
+  readonly #sending = new Set<ClaimedDelivery>()
+  /** The attempts in progress, including those whose outcomes are being recorded. */
   readonly #attempts = new Set<Promise<void>>()
   #outcomes: Outcome[] = []
   #recording: Promise<void> | undefined
@@ -149,25 +155,51 @@ class Deliverer {
   async #findWork(now: Date, horizonMs: number) {
     const { read } = this.#deps.database
     const capacity = IN_FLIGHT_MAX - this.#attempts.size
-    const busy = [...this.#inFlight].filter(([, count]) => count >= PER_ENDPOINT_MAX)
     if (capacity <= 0) return { ids: [], nextAt: undefined }
+    const busy = [...this.#countSending('endpoint_id')].filter(
+      ([, count]) => count >= PER_ENDPOINT_MAX,
+    )
     const { endpoints, nextAt } = await findDueEndpoints(read, {
       now,
       horizonMs,
       busy: busy.map(([id]) => id),
     })
-    // If there is not enough capacity for all endpoints, each endpoint receives an equal share.
-    const share = Math.max(1, Math.floor(capacity / Math.max(1, endpoints.length)))
     const idsByEndpoint = await Promise.all(
-      endpoints.map(({ id, isFailing }) => {
-        const free = (isFailing ? 1 : PER_ENDPOINT_MAX) - (this.#inFlight.get(id) ?? 0)
-        const limit = Math.min(free, share)
-        return limit <= 0
-          ? []
-          : DELIVERY_LEASES.findDue(read, now, { limit, where: { endpoint_id: id } })
-      }),
+      this.#divide(capacity, endpoints).map(({ id, limit }) =>
+        DELIVERY_LEASES.findDue(read, now, { limit, where: { endpoint_id: id } }),
+      ),
     )
     return { ids: idsByEndpoint.flat().slice(0, capacity), nextAt }
+  }
+
+  /** Returns the endpoints that may have further attempts, and how many. */
+  #divide(capacity: number, endpoints: readonly DueEndpoint[]): { id: string; limit: number }[] {
+    const ofEndpoint = this.#countSending('endpoint_id')
+    const ofAccount = this.#countSending('account_id')
+    // If there is not enough capacity for all endpoints, each endpoint receives an equal share.
+    const share = Math.max(1, Math.floor(capacity / Math.max(1, endpoints.length)))
+    const limits: { id: string; limit: number }[] = []
+    let free = capacity
+    for (const { id, accountId, isFailing } of endpoints) {
+      const freeOfEndpoint = (isFailing ? 1 : PER_ENDPOINT_MAX) - (ofEndpoint.get(id) ?? 0)
+      // Afterwards, the account has at most as many attempts in progress as there is capacity left. Accounts with slow
+      // receivers thus never use the whole capacity, however many they are.
+      const used = ofAccount.get(accountId) ?? 0
+      const freeOfAccount = Math.floor((free - used) / 2)
+      const limit = Math.min(freeOfEndpoint, share, freeOfAccount)
+      if (limit <= 0) continue
+      limits.push({ id, limit })
+      free -= limit
+      ofAccount.set(accountId, used + limit)
+      if (limits.length === ENDPOINTS_MAX) break
+    }
+    return limits
+  }
+
+  #countSending(column: 'endpoint_id' | 'account_id'): Map<string, number> {
+    const counts = new Map<string, number>()
+    for (const { [column]: id } of this.#sending) counts.set(id, (counts.get(id) ?? 0) + 1)
+    return counts
   }
 
   #start(delivery: ClaimedDelivery): void {
@@ -177,14 +209,11 @@ class Deliverer {
 
   /** Frees the endpoint's capacity before the outcome is recorded. */
   async #send(delivery: ClaimedDelivery): Promise<Outcome> {
-    const { endpoint_id: id } = delivery
-    this.#inFlight.set(id, (this.#inFlight.get(id) ?? 0) + 1)
+    this.#sending.add(delivery)
     try {
       return await attemptDelivery(delivery, this.#deps)
     } finally {
-      const count = (this.#inFlight.get(id) ?? 1) - 1
-      if (count === 0) this.#inFlight.delete(id)
-      else this.#inFlight.set(id, count)
+      this.#sending.delete(delivery)
       this.#wakeWorker()
     }
   }

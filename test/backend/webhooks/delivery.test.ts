@@ -2,6 +2,7 @@ import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { DELIVERY_LEASES, LEASE_MS } from '../../../backend/webhooks/deliveries.ts'
 import {
+  ENDPOINTS_MAX,
   expireOldSecret,
   pauseEndpoint,
   resumeEndpoint,
@@ -247,6 +248,26 @@ t.test('a worker that drains releases its unfinished deliveries', async (t) => {
   receiver.respondWith((_, res) => void res.writeHead(204).end())
   webhooks.startWorker()
   await webhooks.untilAll(isDelivered, 'delivered by the next worker')
+})
+
+// Regression: slow receivers of four accounts occupied all 512 attempts of a process.
+t.test('slow receivers of other accounts delay no event', async (t) => {
+  const webhooks = await openWebhooks(t, { attemptMsMax: 60_000 })
+  const { testAccount } = webhooks
+  const slow = await startReceiver(t, { respond: () => {} })
+  const others = await Promise.all(Array.from({ length: 4 }, () => testAccount.otherAccount()))
+  for (const { accountId, createDebtor } of others) {
+    for (let n = 0; n < ENDPOINTS_MAX; n++) {
+      await webhooks.createEndpoint(`${slow.url}${n}`, undefined, accountId)
+    }
+    for (let n = 0; n < 16; n++) await createDebtor()
+  }
+  webhooks.startWorker()
+  await until(() => slow.webhooks.length > 300, 'the slow receivers have most of the attempts')
+  const receiver = await startReceiver(t)
+  await webhooks.createEndpoint(receiver.url)
+  await testAccount.createDebtor()
+  await until(() => receiver.webhooks.length === 1, 'the event is delivered')
 })
 
 t.test('several workers send each delivery once', async (t) => {
