@@ -28,8 +28,12 @@ const SECRET_FIELDS = [
   'body',
 ]
 
+/** If the log is read too slowly, this many bytes of it are buffered. Further lines are dropped. */
+const BUFFERED_BYTES_MAX = 16 * 1024 * 1024
+
 export function createLogger(processName: string, level: LogLevel): Logger {
-  return pino(
+  const destination = openStandardError()
+  const log = pino(
     {
       level,
       base: {
@@ -43,8 +47,16 @@ export function createLogger(processName: string, level: LogLevel): Logger {
         censor: '[redacted]',
       },
     },
-    openStandardError(),
+    destination,
   )
+  let dropped = 0
+  destination.on('drop', () => dropped++)
+  destination.on('drain', () => {
+    if (dropped === 0) return
+    log.warn({ lines: dropped }, 'the log was read too slowly: lines were dropped')
+    dropped = 0
+  })
+  return log
 }
 
 /**
@@ -58,7 +70,12 @@ export function withoutRedaction(log: Logger): Logger {
 function openStandardError() {
   // The destination is asynchronous, so that a slow reader of the log does not delay calls. Without
   // `minLength`, `flush` would not wait for the write in progress.
-  const destination = pino.destination({ fd: 2, sync: false, minLength: 1 })
+  const destination = pino.destination({
+    fd: 2,
+    sync: false,
+    minLength: 1,
+    maxLength: BUFFERED_BYTES_MAX,
+  })
   // On exit, sonic-boom 4 writes the rest synchronously and repeats a failing write forever. Without this
   // listener, a full disk or a reader that has exited would keep the process from exiting.
   destination.on('error', () => {
