@@ -1,13 +1,12 @@
 /** The problems that clients receive if the database could not complete a call, but may do so later. */
-import { Problem } from '../../shared/contract/problem.ts'
+import { Problem, temporarilyUnavailable } from '../../shared/contract/problem.ts'
 
 /** The database cannot serve the call now and has recorded nothing. */
 export function unavailable(cause: unknown): Problem {
   if (cause instanceof Problem) return cause
-  return new Problem(
-    'service_unavailable',
+  return temporarilyUnavailable(
     'The database is unavailable, so nothing was recorded. Repeat the call shortly; repeat a write with the same Idempotency-Key.',
-    { headers: { 'retry-after': '1' }, cause },
+    { cause },
   )
 }
 

@@ -10,6 +10,7 @@ import {
   Problem,
   type ProblemCode,
   renderProblem,
+  temporarilyUnavailable,
 } from '../../shared/contract/problem.ts'
 import { createCollapsingLog } from '../../shared/process/collapsing-log.ts'
 import { type Logger, withoutRedaction } from '../../shared/process/log.ts'
@@ -103,8 +104,7 @@ function problemOf(error: Error): Problem {
   if (error instanceof Problem) return error
   const code = error instanceof Boom ? CODES.get(error.output.statusCode) : undefined
   if (code === 'service_unavailable') {
-    return new Problem(code, 'The service is overloaded. Repeat the call shortly.', {
-      headers: { 'retry-after': '1' },
+    return temporarilyUnavailable('The service is overloaded. Repeat the call shortly.', {
       cause: error,
     })
   }

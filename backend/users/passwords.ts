@@ -5,7 +5,7 @@
  */
 import { type Argon2Parameters, argon2, randomBytes, timingSafeEqual } from 'node:crypto'
 import { promisify } from 'node:util'
-import { Problem } from '../../shared/contract/problem.ts'
+import { temporarilyUnavailable } from '../../shared/contract/problem.ts'
 
 export interface HashCost {
   readonly memoryKib: number
@@ -52,13 +52,9 @@ export function createPasswords({ memoryKib, passes } = RECOMMENDED): Passwords 
     // One pending operation runs and does not wait.
     if (pending > WAITING_MAX) {
       rejected += 1
-      throw new Problem(
-        'service_unavailable',
-        'Too many logins at the moment. Try again shortly.',
-        {
-          headers: { 'retry-after': '2' },
-        },
-      )
+      throw temporarilyUnavailable('Too many logins at the moment. Try again shortly.', {
+        seconds: 2,
+      })
     }
     pending += 1
     const turn = queueEnd.then(work).finally(() => {

@@ -1,5 +1,5 @@
 /** Receives the request bodies of one connection, one after another. */
-import { Problem } from '../../shared/contract/problem.ts'
+import { type Problem, temporarilyUnavailable } from '../../shared/contract/problem.ts'
 import type { Body, BodyLimits, Call } from '../call/call.ts'
 import { type BodyFraming, createBodyDecoder } from '../http1/body-decoder.ts'
 import type { RequestReader } from '../http1/request-reader.ts'
@@ -140,7 +140,5 @@ export class BodyReceiver {
 }
 
 function memoryUsedUp(): Problem {
-  return new Problem('service_unavailable', 'Too many requests at once. Try again in a second.', {
-    headers: { 'retry-after': '1' },
-  })
+  return temporarilyUnavailable('Too many requests at once. Try again in a second.')
 }

@@ -3,7 +3,7 @@ import {
   type AddressPrefixes,
   readAddressPrefixes,
 } from '../../shared/contract/address-prefixes.ts'
-import { Problem } from '../../shared/contract/problem.ts'
+import { temporarilyUnavailable } from '../../shared/contract/problem.ts'
 import { isFieldValue } from '../http1/fields.ts'
 import type { Backends, InternalRequest } from '../upstream/backends.ts'
 
@@ -77,10 +77,7 @@ async function request<T>(
     if (status !== 200) throw new Error(`the backend responded to a key look-up with ${status}`)
     return parse(JSON.parse(text), lookedUpAt)
   } catch (cause) {
-    throw new Problem('service_unavailable', 'The key cannot be checked at present. Try again.', {
-      headers: { 'retry-after': '1' },
-      cause,
-    })
+    throw temporarilyUnavailable('The key cannot be checked at present. Try again.', { cause })
   }
 }
 

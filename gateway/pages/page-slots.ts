@@ -2,7 +2,7 @@
  * Limits how many pages are loaded from backends at the same time, so that pages do not slow down calls.
  * Further pages wait for a limited time, in a queue that serves clients in turn.
  */
-import { Problem } from '../../shared/contract/problem.ts'
+import { type Problem, temporarilyUnavailable } from '../../shared/contract/problem.ts'
 import { FairQueue } from '../../shared/process/fair-queue.ts'
 import type { Abort } from '../call/abort.ts'
 
@@ -65,6 +65,5 @@ export class PageSlots {
 }
 
 function tooManyPages(): Problem {
-  const detail = 'Too many pages are loading. Try again in a second.'
-  return new Problem('service_unavailable', detail, { headers: { 'retry-after': '1' } })
+  return temporarilyUnavailable('Too many pages are loading. Try again in a second.')
 }

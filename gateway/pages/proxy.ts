@@ -14,7 +14,7 @@ import {
   SIGNATURE_HEADER,
   signRequest,
 } from '../../shared/contract/principal.ts'
-import { Problem } from '../../shared/contract/problem.ts'
+import { Problem, temporarilyUnavailable } from '../../shared/contract/problem.ts'
 import { createSpanId, traceHeaders } from '../../shared/process/trace.ts'
 import type { Abort } from '../call/abort.ts'
 import type { CallRecord } from '../call/call-record.ts'
@@ -248,7 +248,7 @@ function requestHeaders(
 function pageProblem(cause: unknown): Problem {
   if (isUnreachable(cause)) {
     const detail = 'This page is temporarily unavailable. Try again in a second.'
-    return new Problem('service_unavailable', detail, { headers: { 'retry-after': '1' }, cause })
+    return temporarilyUnavailable(detail, { cause })
   }
   return cause instanceof PageTimeout
     ? new Problem('gateway_timeout', 'The page took too long to load. Try again.', { cause })

@@ -4,7 +4,7 @@
  */
 import type { Contract } from '../../shared/contract/contract.ts'
 import { REFUSAL_HEADER } from '../../shared/contract/principal.ts'
-import { Problem } from '../../shared/contract/problem.ts'
+import { Problem, temporarilyUnavailable } from '../../shared/contract/problem.ts'
 import { continueTrace, createSpanId } from '../../shared/process/trace.ts'
 import type { Tracing } from '../../shared/process/tracing.ts'
 import type { Body, BodyLimits, Call } from '../call/call.ts'
@@ -238,9 +238,7 @@ function recordKey(call: Call, key: KnownKey): void {
 }
 
 function keyNotChecked(): Problem {
-  return new Problem('service_unavailable', 'The key cannot be checked at present. Try again.', {
-    headers: { 'retry-after': '1' },
-  })
+  return temporarilyUnavailable('The key cannot be checked at present. Try again.')
 }
 
 function traceOf({ headers }: RequestHead) {

@@ -10,7 +10,7 @@
  * Meanwhile calls are counted in this process, starting from the last known counts (`local`), or rejected
  * (`deny`).
  */
-import { Problem } from '../../shared/contract/problem.ts'
+import { temporarilyUnavailable } from '../../shared/contract/problem.ts'
 import { type CollapsingLog, createCollapsingLog } from '../../shared/process/collapsing-log.ts'
 import type { Logger } from '../../shared/process/log.ts'
 import { CircuitBreakers } from './circuit-breaker.ts'
@@ -133,12 +133,8 @@ export class RedisRateLimiter implements RateLimiter {
     outcome: 'unreported' | 'lost',
   ): Promise<Allowance> {
     if (this.#onOutage === 'deny') {
-      throw new Problem(
-        'service_unavailable',
+      throw temporarilyUnavailable(
         'The rate limit cannot be checked at present. Try again in a second.',
-        {
-          headers: { 'retry-after': '1' },
-        },
       )
     }
     const window = this.#windows.open(keyId, limit)

@@ -5,7 +5,7 @@
  */
 import { promises as dns, type LookupAddress } from 'node:dns'
 import { isIP } from 'node:net'
-import { Problem } from '../../shared/contract/problem.ts'
+import { type Problem, temporarilyUnavailable } from '../../shared/contract/problem.ts'
 import type { Logger } from '../../shared/process/log.ts'
 
 /** How often host names are resolved; the system's resolver may cache the results. */
@@ -116,8 +116,7 @@ export function watchBackendAddresses(options: BackendAddressesOptions): Backend
 
 /** The problem with which a call is rejected while no address of a backend is known. */
 export function noBackendKnown(): Problem {
-  return new Problem('service_unavailable', 'Nothing was done. Try again in a second.', {
-    headers: { 'retry-after': '1' },
+  return temporarilyUnavailable('Nothing was done. Try again in a second.', {
     cause: new Error('no address of a backend is known'),
   })
 }

@@ -4,7 +4,7 @@
  * shed immediately if it would wait too long, or later if it has waited too long. Calls that are shed are not
  * counted.
  */
-import { Problem } from '../../shared/contract/problem.ts'
+import { temporarilyUnavailable } from '../../shared/contract/problem.ts'
 import { FairQueue } from '../../shared/process/fair-queue.ts'
 import type { Abort } from '../call/abort.ts'
 
@@ -60,10 +60,8 @@ const LOWER_RATE_WEIGHT = 0.3
  * All shed calls share one problem: creating it, with its stack, would take a fifth of the time for shedding a
  * call.
  */
-const SHED = new Problem(
-  'service_unavailable',
+const SHED = temporarilyUnavailable(
   'Too many requests at once. Nothing was done or counted. Try again in a second.',
-  { headers: { 'retry-after': '1' } },
 )
 
 export interface AdmissionOptions {

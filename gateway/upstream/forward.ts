@@ -3,7 +3,7 @@
  * is retried once if a retry is safe and the retry budget allows it. If the call fails, its problem says whether a
  * backend may have processed the call.
  */
-import { Problem } from '../../shared/contract/problem.ts'
+import { Problem, temporarilyUnavailable } from '../../shared/contract/problem.ts'
 import { createCollapsingLog } from '../../shared/process/collapsing-log.ts'
 import type { Logger } from '../../shared/process/log.ts'
 import type { Abort } from '../call/abort.ts'
@@ -163,10 +163,7 @@ function kindOf(failure: AttemptFailed, { reason }: Abort): FailureKind {
 
 function problemOf({ progress, exceededLimit, cause }: AttemptFailed): Problem {
   if (progress === 'nothing_sent') {
-    return new Problem('service_unavailable', 'Nothing was done. Try again in a second.', {
-      headers: { 'retry-after': '1' },
-      cause,
-    })
+    return temporarilyUnavailable('Nothing was done. Try again in a second.', { cause })
   }
   if (exceededLimit) {
     return new Problem(

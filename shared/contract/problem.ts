@@ -137,6 +137,17 @@ export class Problem extends Error {
   }
 }
 
+/** Returns the problem 503 of a request that the client should repeat after `seconds`. */
+export function temporarilyUnavailable(
+  detail: string,
+  { cause, seconds = 1 }: { readonly cause?: unknown; readonly seconds?: number } = {},
+): Problem {
+  return new Problem('service_unavailable', detail, {
+    headers: { 'retry-after': String(seconds) },
+    cause,
+  })
+}
+
 export const PROBLEM_MEDIA_TYPE = 'application/problem+json; charset=utf-8'
 
 /**

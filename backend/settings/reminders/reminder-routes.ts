@@ -1,5 +1,5 @@
 /** The route of the preview: the reminders of the next days, including the blocked ones. */
-import { Problem } from '../../../shared/contract/problem.ts'
+import { Problem, temporarilyUnavailable } from '../../../shared/contract/problem.ts'
 import { isCalendarDate } from '../../calendar/calendar.ts'
 import { updateTotalsOf } from '../../debtors/ledger-totals.ts'
 import { readOldInvoices } from '../../invoices/old-invoices.ts'
@@ -49,12 +49,9 @@ export function reminderPages(previews: Previews = createPreviews()): readonly S
 }
 
 function previewNotReady(): Problem {
-  return new Problem(
-    'service_unavailable',
+  return temporarilyUnavailable(
     'The preview is still being computed. Repeat the request shortly.',
-    {
-      headers: { 'retry-after': '5' },
-    },
+    { seconds: 5 },
   )
 }
 
