@@ -5,7 +5,7 @@
  * Unknown e-mail addresses are counted like known ones, so that the response does not reveal which addresses exist.
  */
 import { createHash } from 'node:crypto'
-import ipaddr from 'ipaddr.js'
+import { clientNetwork } from '../../shared/contract/client-network.ts'
 import { Problem } from '../../shared/contract/problem.ts'
 import type { Transaction } from '../database/tables.ts'
 import { normalizeEmail } from '../users/users.ts'
@@ -113,17 +113,7 @@ function blockedAfter(guesses: number, now: Date, windowEndsAt: string): string 
 function subjectsOf({ email, address }: Guesser): string[] {
   const hash = createHash('sha256').update(normalizeEmail(email)).digest('base64url')
   const byEmail = `email:${hash}`
-  return address === undefined ? [byEmail] : [byEmail, `address:${networkOf(address)}`]
-}
-
-/** Returns the /64 network of an IPv6 address, because a client usually has a whole network of this size. */
-function networkOf(address: string): string {
-  if (!ipaddr.isValid(address)) return address
-  // Converts an IPv4-mapped IPv6 address to IPv4.
-  const parsed = ipaddr.process(address)
-  if (parsed instanceof ipaddr.IPv4) return parsed.toString()
-  const network = parsed.parts.slice(0, 4).map((part) => part.toString(16))
-  return `${network.join(':')}::/64`
+  return address === undefined ? [byEmail] : [byEmail, `address:${clientNetwork(address)}`]
 }
 
 function describeWait(seconds: number): string {

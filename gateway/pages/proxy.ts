@@ -9,6 +9,7 @@ import { IncomingMessage, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
 import { Readable } from 'node:stream'
 import httpProxy from 'http-proxy-3'
+import { clientNetwork } from '../../shared/contract/client-network.ts'
 import {
   CLIENT_ADDRESS_HEADER,
   SIGNATURE_HEADER,
@@ -18,7 +19,7 @@ import { Problem, temporarilyUnavailable } from '../../shared/contract/problem.t
 import { createSpanId, traceHeaders } from '../../shared/process/trace.ts'
 import type { Abort } from '../call/abort.ts'
 import type { CallRecord } from '../call/call-record.ts'
-import { clientAddress, clientNetwork } from '../downstream/client-address.ts'
+import { clientAddress } from '../downstream/client-address.ts'
 import type { Response, WholeResponse } from '../downstream/response.ts'
 import { isFieldValue } from '../http1/fields.ts'
 import type { RequestHead } from '../http1/request-head.ts'

@@ -2,6 +2,7 @@
  * The pipeline runs the steps of one call. The documentation describes the order of the steps, because the order
  * decides which error a call gets if several apply. A step rejects the call by throwing a `Problem`.
  */
+import { clientNetwork } from '../../shared/contract/client-network.ts'
 import type { Contract } from '../../shared/contract/contract.ts'
 import { REFUSAL_HEADER } from '../../shared/contract/principal.ts'
 import { Problem, temporarilyUnavailable } from '../../shared/contract/problem.ts'
@@ -9,7 +10,7 @@ import { continueTrace, createSpanId } from '../../shared/process/trace.ts'
 import type { Tracing } from '../../shared/process/tracing.ts'
 import type { Body, BodyLimits, Call } from '../call/call.ts'
 import { recordStep } from '../call/call-record.ts'
-import { clientAddress, clientNetwork } from '../downstream/client-address.ts'
+import { clientAddress } from '../downstream/client-address.ts'
 import { Listener, type ListenerOptions } from '../downstream/listener.ts'
 import { CALL_BODY_LIMITS, mayFit, NO_BODY } from '../downstream/request-body.ts'
 import type { Response } from '../downstream/response.ts'

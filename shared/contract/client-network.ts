@@ -1,0 +1,14 @@
+import ipaddr from 'ipaddr.js'
+
+/**
+ * Returns the network that counts as one client: an IPv4 address, or the /64 of an IPv6 address, since a host can use
+ * any address of its /64. An IPv4-mapped IPv6 address counts as the IPv4 address. Text that is not an IPv6 address is
+ * returned unchanged.
+ */
+export function clientNetwork(address: string): string {
+  if (!ipaddr.IPv6.isValid(address)) return address
+  const parsed = ipaddr.IPv6.parse(address)
+  if (parsed.isIPv4MappedAddress()) return parsed.toIPv4Address().toString()
+  const network = parsed.parts.slice(0, 4).map((part) => part.toString(16))
+  return `${network.join(':')}::/64`
+}
