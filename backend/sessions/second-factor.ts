@@ -138,13 +138,14 @@ export async function consumeSecondFactorCode(
 ): Promise<boolean> {
   // Without the lock, two concurrent requests with one code would both be accepted.
   const user = await lockUser(tx, userId)
-  const step = matchApp(user, code, box, actionContext.now)
-  if (step !== undefined) {
-    await updateApp(tx, userId, { totp_last_step: step }, actionContext.now)
+  // Recovery codes come first, so that they work even if the key that encrypted the secret of the app is lost.
+  if (await consumeRecoveryCode(tx, userId, code, actionContext.now)) {
+    await recordFactorAction(tx, user, 'user.recovery_code_used', null, actionContext)
     return true
   }
-  if (!(await consumeRecoveryCode(tx, userId, code, actionContext.now))) return false
-  await recordFactorAction(tx, user, 'user.recovery_code_used', null, actionContext)
+  const step = matchApp(user, code, box, actionContext.now)
+  if (step === undefined) return false
+  await updateApp(tx, userId, { totp_last_step: step }, actionContext.now)
   return true
 }
 

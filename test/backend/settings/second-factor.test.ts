@@ -2,6 +2,7 @@
 import jsqr from 'jsqr'
 import t, { type Test } from 'tap'
 import { matchTotp, totpCode, totpStep } from '../../../backend/users/totp.ts'
+import { createSecretBox } from '../../../backend/webhooks/secret-box.ts'
 import { matches } from '../../fixtures/matches.ts'
 import {
   ADMIN,
@@ -197,6 +198,26 @@ t.test('after the app is lost, each recovery code can be used once', async (t) =
     for (const code of recovery) t.notOk(text.includes(code.replaceAll('-', '')), table)
   }
 })
+
+// Before, the response to a recovery code was a 500.
+t.test(
+  'without the key that encrypted the secret of the app, recovery codes still work',
+  async (t) => {
+    const { backend, recovery, enterPassword, enterCode } = await startWithFactor(t)
+    const { database } = backend
+    const { id, account_id } = await database.read
+      .selectFrom('users')
+      .select(['id', 'account_id'])
+      .where('email', '=', ADMIN)
+      .executeTakeFirstOrThrow()
+    const owner = { accountId: account_id, recordId: id }
+    const totp_secret = createSecretBox([Buffer.alloc(32, 9)]).seal('GEZDGNBVGY3TQOJQ', owner)
+    await database.transaction((tx) =>
+      tx.updateTable('users').set({ totp_secret }).where('id', '=', id).execute(),
+    )
+    t.equal((await enterCode(cookieOf(await enterPassword()), recovery[0] ?? '')).status, 200)
+  },
+)
 
 t.test('the secret is stored encrypted, and is not shown again', async (t) => {
   const { backend, ada, secret } = await startWithFactor(t)
