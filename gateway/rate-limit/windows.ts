@@ -6,6 +6,12 @@ import { WINDOW_MS } from './limiter.ts'
 
 /** How often ended windows are deleted. */
 const SWEEP_MS = 60_000
+/**
+ * A window that ends later than its length and this time from now was opened before a clock was set back, and no longer
+ * applies. Without this, a key that has reached its limit would be rejected for as long as the clock was ahead. The time
+ * is longer than the shift of a window in `consume.lua`, and than the error of the estimated clock of the store.
+ */
+const SHIFT_MS_MAX = 10_000
 
 export interface Window {
   readonly keyId: string
@@ -56,7 +62,8 @@ export function createLocalWindows(now: () => number): LocalWindows {
 
   const find = (keyId: string) => {
     const window = windows.get(keyId)
-    return window !== undefined && window.endsAt > now() ? window : undefined
+    const endsInMs = (window?.endsAt ?? 0) - now()
+    return endsInMs > 0 && endsInMs <= WINDOW_MS + SHIFT_MS_MAX ? window : undefined
   }
   const add = (keyId: string, used: number, limit: number, endsAt: number) => {
     const window = { keyId, used, limit, endsAt, unreported: 0, isChanged: false }

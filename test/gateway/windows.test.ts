@@ -1,0 +1,25 @@
+import t from 'tap'
+import { WINDOW_MS } from '../../gateway/rate-limit/limiter.ts'
+import { createLocalWindows } from '../../gateway/rate-limit/windows.ts'
+
+const LIMIT = 600
+const DAY_MS = 24 * 3_600_000
+
+// Before the fix, a key that had reached its limit was rejected for 25 hours after the clock had been set back by a day.
+t.test('a window ends within an hour even if the clock is set back', (t) => {
+  let now = Date.UTC(2026, 10, 2)
+  const windows = createLocalWindows(() => now)
+  t.teardown(() => windows.close())
+  windows.open('key_1', LIMIT).used = LIMIT
+  now -= 5_000
+  t.equal(
+    windows.open('key_1', LIMIT).used,
+    LIMIT,
+    'a small correction of the clock changes nothing',
+  )
+  now -= DAY_MS
+  t.equal(windows.find('key_1'), undefined)
+  const { used, endsAt } = windows.open('key_1', LIMIT)
+  t.strictSame([used, endsAt], [0, now + WINDOW_MS])
+  t.end()
+})
