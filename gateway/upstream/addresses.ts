@@ -66,12 +66,16 @@ export function watchBackendAddresses(options: BackendAddressesOptions): Backend
   const { urls, resolve = lookUpAll, log } = options
   const listeners: (() => void)[] = []
   const failing = new Set<string>()
+  const resolving = new Set<string>()
   const addressesByUrl = new Map<string, readonly BackendAddress[]>()
   const namedUrls = urls.filter((url) => !isFixed(url))
   for (const url of urls) addressesByUrl.set(url, isFixed(url) ? [fixedAddress(url)] : [])
   let resolvedAt = Number.NEGATIVE_INFINITY
 
   async function resolveOne(url: string): Promise<void> {
+    // Without this, slow resolutions would pile up, and the result of an earlier one could replace that of a later one.
+    if (resolving.has(url)) return
+    resolving.add(url)
     const name = new URL(url).hostname
     try {
       const addresses = addressesOf(url, await resolve(name))
@@ -90,6 +94,8 @@ export function watchBackendAddresses(options: BackendAddressesOptions): Backend
         { backend: url, err: error },
         'the host name of backends cannot be resolved: its last addresses stay in use',
       )
+    } finally {
+      resolving.delete(url)
     }
   }
 

@@ -124,6 +124,34 @@ t.test('calls that wait for a backend get their responses although it is removed
   await until(() => second.connections() === 0, 'the connections to the removed backend are closed')
 })
 
+// Before the fix, resolutions of the slow name piled up, and the result of an earlier one could replace a later one.
+t.test('a name is not resolved again while its resolution is in progress', async (t) => {
+  const requested: string[] = []
+  const slow = Promise.withResolvers<LookupAddress[]>()
+  const addresses = watchBackendAddresses({
+    urls: ['http://slow.test:8081', 'http://fast.test:8081'],
+    async resolve(name) {
+      requested.push(name)
+      return name === 'slow.test' ? slow.promise : [{ address: '127.0.0.2', family: 4 }]
+    },
+    log,
+  })
+  t.teardown(() => addresses.close())
+  const requestsOf = (name: string) => requested.filter((other) => other === name).length
+  const resolveAgain = (name: string) => {
+    const before = requestsOf(name)
+    return until(() => {
+      addresses.refresh()
+      return requestsOf(name) > before
+    }, `${name} is resolved again`)
+  }
+  await resolveAgain('fast.test')
+  t.equal(requestsOf('slow.test'), 1)
+  slow.resolve([{ address: '127.0.0.3', family: 4 }])
+  await resolveAgain('slow.test')
+  t.equal(addresses.current().length, 2)
+})
+
 t.test('while no address is known, calls get 503 and are not admitted', async (t) => {
   const zone = { addresses: new Error('no such name') as readonly string[] | Error }
   const { port, admit, send, untilReady } = await startForwarder(t, zone)
