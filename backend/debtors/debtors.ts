@@ -27,6 +27,7 @@ import {
   withinTimes,
 } from '../lists/keyset.ts'
 import { readPage } from '../lists/page.ts'
+import { prefixRange } from '../lists/prefix.ts'
 import { insertWithUniqueExternalId } from '../validation/external-id.ts'
 import { renderDebtor } from './representation.ts'
 import { readContactability } from './suppressed-addresses.ts'
@@ -252,13 +253,10 @@ export async function listDebtors(
   )
 }
 
-/**
- * Returns the range of the normalized names that begin with the prefix. The range ends with the last code point of
- * Unicode, which sorts after all others.
- */
+/** Returns the range of the normalized names that begin with the prefix. */
 function nameRangeOf(prefix: string) {
-  const first = normalizeForSearch(prefix)
-  return { nameFrom: first, nameBefore: `${first}\u{10ffff}` }
+  const { from, before } = prefixRange(normalizeForSearch(prefix))
+  return { nameFrom: from, nameBefore: before }
 }
 
 /** The values of the statement's parameters. */

@@ -4,6 +4,7 @@
  */
 import { type SqlBool, sql } from 'kysely'
 import type { Reader } from '../database/database.ts'
+import { prefixRange } from '../lists/prefix.ts'
 import { wordsOf } from './search-terms.ts'
 
 /** A search uses at most this many words: the longest ones. */
@@ -79,11 +80,9 @@ async function sortByRarity(
   return counts.sort((a, b) => a.count - b.count).map(({ word }) => word)
 }
 
-/**
- * Returns a condition for texts that begin with the prefix. The condition is a range, because a range can use the
- * index; it ends with the last code point of Unicode, which sorts after all others.
- */
+/** Returns a condition for terms that begin with the prefix. */
 export function beginsWith(column: string, prefix: string) {
   const name = sql.ref(column)
-  return sql<SqlBool>`(${name} >= ${prefix} and ${name} < ${`${prefix}\u{10ffff}`})`
+  const { from, before } = prefixRange(prefix)
+  return sql<SqlBool>`(${name} >= ${from} and ${name} < ${before})`
 }

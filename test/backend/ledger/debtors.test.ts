@@ -1,4 +1,6 @@
 import t from 'tap'
+import { findDebtorsByWords } from '../../../backend/debtors/find-debtors.ts'
+import { updateAllTotals } from '../../../backend/debtors/ledger-totals.ts'
 import { openTestAccount } from '../../fixtures/accounts/test-account.ts'
 import { matches } from '../../fixtures/matches.ts'
 
@@ -256,6 +258,27 @@ t.test('a new invoice changes updated_at of its debtor; a draft does not', async
   t.equal(await updatedAt(), created)
   await testAccount.createInvoice({ debtor_id })
   t.equal(await updatedAt(), '2026-11-22T00:00:00.000Z')
+})
+
+t.test('a prefix that ends with a sigma finds names with either form of the letter', async (t) => {
+  // At the end of the prefix, Σ became ς in lower case, which did not match the σ within a name.
+  const testAccount = await openTestAccount(t)
+  const { accountId, backend } = testAccount
+  const museum = await testAccount.createDebtor({ name: 'ΜΟΥΣΕΙΟ' })
+  const person = await testAccount.createDebtor({ name: 'Νίκος' })
+  await updateAllTotals(backend.database)
+  const find = async (prefix: string) => {
+    const { data } = await testAccount.read(`/api/v1/debtors?q=${encodeURIComponent(prefix)}`)
+    const { read } = backend.database
+    const { ids: foundByWord } = await findDebtorsByWords(read, accountId, prefix, 10)
+    return [data.map(({ id }: { id: string }) => id), foundByWord]
+  }
+  for (const prefix of ['ΜΟΥΣ', 'μουσ', 'Μους']) {
+    t.strictSame(await find(prefix), [[museum.id], [museum.id]], prefix)
+  }
+  for (const prefix of ['ΝΊΚΟΣ', 'νίκος', 'νίκοσ']) {
+    t.strictSame(await find(prefix), [[person.id], [person.id]], prefix)
+  }
 })
 
 t.test(
