@@ -3,7 +3,14 @@ import type { Problem } from '../../../shared/contract/problem.ts'
 import { type AccountProfile, PROFILE_FIELDS } from '../../accounts/account-profile.ts'
 import { type Html, html } from '../../html/html.ts'
 import type { Session } from '../../sessions/sessions.ts'
-import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
+import {
+  csrfField,
+  describedBy,
+  renderFault,
+  renderFaults,
+  renderPage,
+  renderShown,
+} from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
 
 const PATH = '/settings/account'
@@ -28,17 +35,23 @@ const HINTS: Readonly<Record<keyof AccountProfile, string>> = {
 /** The values of the form. */
 export type ProfileValues = Readonly<Record<keyof AccountProfile, string>>
 
+interface ProfileForm {
+  readonly stored: ProfileValues
+  /** The values of the rejected form. */
+  readonly entered: Partial<ProfileValues>
+}
+
 export function renderAccountPage(
   frame: Frame,
   session: Session,
-  values: ProfileValues,
+  form: ProfileForm,
   problem?: Problem,
 ): Html {
   const isAdmin = session.user.role === 'admin'
   const main = html`<h1>Account</h1>
 <p class="lead">These settings apply to the whole account. After a change, existing invoices keep their currency and due
 date, and reminders that are already approved or sent keep their text.</p>
-${isAdmin ? renderForm(frame, values, problem) : renderFacts(values)}
+${isAdmin ? renderForm(frame, form, problem) : renderFacts(form.stored)}
 <section class="card stack" aria-labelledby="elsewhere"><h2 id="elsewhere">Set on other pages</h2>
 <ul><li><a href="/settings/schedule">When reminders are sent, where replies go, and how money on account is used</a></li>
 <li><a href="/settings/payment-details">How customers pay</a></li>
@@ -46,13 +59,17 @@ ${isAdmin ? renderForm(frame, values, problem) : renderFacts(values)}
   return renderPage(frame, { title: 'Account', section: PATH, main })
 }
 
-function renderForm(frame: Frame, values: ProfileValues, problem: Problem | undefined): Html {
+function renderForm(
+  frame: Frame,
+  { stored, entered }: ProfileForm,
+  problem: Problem | undefined,
+): Html {
   const field = (name: keyof AccountProfile, more: Html) =>
     html`<div class="field"><label for="${name}">${PROFILE_WORDS[name]}</label>
-<input id="${name}" name="${name}" value="${values[name]}" required${more}${describedBy(problem, name, `${name}-hint`)}>
+<input id="${name}" name="${name}" value="${entered[name] ?? stored[name]}" required${more}${describedBy(problem, name, `${name}-hint`)}>
 <p class="hint" id="${name}-hint">${HINTS[name]}</p>${renderFault(problem, name)}</div>`
   return html`${renderFaults(problem)}
-<form method="post" action="${PATH}" class="card stack" data-once novalidate>${csrfField(frame)}
+<form method="post" action="${PATH}" class="card stack" data-once novalidate>${csrfField(frame)}${renderShown({ ...stored })}
 ${field('name', html` maxlength="200" autocomplete="organization"`)}
 ${field('timezone', html` list="timezones" autocomplete="off" spellcheck="false" translate="no"`)}
 <datalist id="timezones">${Intl.supportedValuesOf('timeZone').map((zone) => html`<option value="${zone}"></option>`)}</datalist>

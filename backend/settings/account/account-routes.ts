@@ -18,7 +18,8 @@ export const accountPages: readonly SessionPage[] = [
       const account = await getAccount(read, session.account.id)
       return {
         json: represent(account),
-        page: (frame) => renderAccountPage(frame, session, valuesOf(account)),
+        page: (frame) =>
+          renderAccountPage(frame, session, { stored: valuesOf(account), entered: {} }),
       }
     },
   },
@@ -26,17 +27,23 @@ export const accountPages: readonly SessionPage[] = [
     method: 'POST',
     path: PATH,
     adminsOnly: 'Only an Admin can change the account.',
-    expected: { texts: ['name', 'timezone', 'default_currency'], numbers: ['payment_terms_days'] },
+    expected: {
+      texts: ['name', 'timezone', 'default_currency'],
+      numbers: ['payment_terms_days'],
+      shown: true,
+    },
     async handle({ session, fields, actionContext, performAction }) {
       const account = await performAction('account_changed', (tx) =>
         changeProfile(tx, session.account.id, inputOf(fields), actionContext),
       )
       return { json: represent(account), location: PATH }
     },
-    async rerender({ session, fields }, problem) {
+    async rerender({ session, fields }, problem, { database: { read } }) {
       if (problem.status !== 422) return undefined
+      const stored = valuesOf(await getAccount(read, session.account.id))
       const labeled = withFieldLabels(problem, PROFILE_WORDS)
-      return (frame) => renderAccountPage(frame, session, sentValues(fields), labeled)
+      return (frame) =>
+        renderAccountPage(frame, session, { stored, entered: sentValues(fields) }, labeled)
     },
   },
 ]
@@ -52,17 +59,14 @@ function inputOf(fields: Fields) {
   )
 }
 
-function sentValues(fields: Fields): ProfileValues {
-  return {
-    name: fields.text('name'),
-    timezone: fields.text('timezone'),
-    default_currency: fields.text('default_currency'),
-    payment_terms_days: fields.text('payment_terms_days'),
-  }
+function sentValues(fields: Fields): Partial<ProfileValues> {
+  const sent = PROFILE_FIELDS.filter((name) => fields.has(name))
+  return Object.fromEntries(sent.map((name) => [name, fields.text(name)]))
 }
 
 function valuesOf(profile: AccountProfile): ProfileValues {
-  return { ...profile, payment_terms_days: String(profile.payment_terms_days) }
+  const { name, timezone, default_currency, payment_terms_days } = profile
+  return { name, timezone, default_currency, payment_terms_days: String(payment_terms_days) }
 }
 
 function represent(account: AccountRow) {

@@ -11,20 +11,23 @@ import {
   renderFaults,
   renderOption,
   renderPage,
+  renderShown,
 } from '../shell/layout.ts'
 import { languageText } from '../shell/ledger-words.ts'
 import type { Frame } from '../shell/response.ts'
 
 interface CustomerForm {
   readonly row: DebtorRow
-  /** The stored values, or the values of the rejected form. */
-  readonly values: DebtorDetails
+  readonly stored: DebtorDetails
+  /** The values of the rejected form. */
+  readonly entered: DebtorDetails
 }
 
 export interface Field {
   readonly name: string
   readonly hint?: string | undefined
-  readonly type?: 'email' | 'tel' | 'date' | undefined
+  /** `lines` is a text of several lines. */
+  readonly type?: 'email' | 'tel' | 'date' | 'lines' | undefined
 }
 
 export const CONTACT: readonly (Field & { readonly name: keyof DebtorDetails })[] = [
@@ -53,18 +56,23 @@ export const ADDRESS: typeof CONTACT = [
 
 export function renderCustomerForm(
   frame: Frame,
-  { row, values }: CustomerForm,
+  { row, stored, entered }: CustomerForm,
   problem?: Problem,
 ): Html {
   const path = `/settings/customers/${row.id}`
   const renderDetail = (field: (typeof CONTACT)[number]) =>
-    renderField(field, DETAIL_LABELS[field.name], values[field.name] ?? '', problem)
+    renderField(
+      field,
+      DETAIL_LABELS[field.name],
+      entered[field.name] ?? stored[field.name] ?? '',
+      problem,
+    )
   const bounced = row.contactability_email === 'bounced'
   const main = html`<p class="back"><a href="${path}" translate="no">${row.name}</a></p>
 <h1>Change customer</h1>
 ${bounced && html`<p class="lead">Mail to this customer bounced. After you enter another address, confirm on the customer’s page that it works.</p>`}
 ${renderFaults(problem)}
-<form method="post" action="${path}" class="card stack" data-once novalidate>${csrfField(frame)}
+<form method="post" action="${path}" class="card stack" data-once novalidate>${csrfField(frame)}${renderShown(stored)}
 <div class="pair">
 <fieldset class="stack"><legend class="title">Contact</legend>${CONTACT.map(renderDetail)}</fieldset>
 <fieldset class="stack"><legend class="title">Address</legend>${ADDRESS.map(renderDetail)}</fieldset>
@@ -91,7 +99,10 @@ export function renderField(
   const input =
     name === 'language'
       ? html`<select id="${name}" name="${name}"${described}>${renderLanguages(value)}</select>`
-      : html`<input id="${name}" name="${name}" type="${type ?? 'text'}" value="${value}" autocomplete="off"${described}>`
+      : type === 'lines'
+        ? html`<textarea id="${name}" name="${name}" rows="4"${described}>
+${value}</textarea>`
+        : html`<input id="${name}" name="${name}" type="${type ?? 'text'}" value="${value}" autocomplete="off"${described}>`
   return html`<div class="field"><label for="${name}">${label}</label>
 ${input}
 ${hint !== undefined && html`<p class="hint" id="${hintId}">${hint}</p>`}${renderFault(problem, name)}</div>`

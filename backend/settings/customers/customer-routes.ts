@@ -42,7 +42,9 @@ export const customerPages: readonly SessionPage[] = [
     adminsOnly: ADMINS_ONLY,
     async handle({ session, id }, { database }) {
       const row = await getDebtor(database.read, session, id)
-      return { page: (frame) => renderCustomerForm(frame, { row, values: valuesOf(row) }) }
+      return {
+        page: (frame) => renderCustomerForm(frame, { row, stored: valuesOf(row), entered: {} }),
+      }
     },
   },
   {
@@ -50,7 +52,7 @@ export const customerPages: readonly SessionPage[] = [
     method: EDIT_METHODS,
     path: `${PATH}/{id}`,
     adminsOnly: ADMINS_ONLY,
-    expected: { texts: FIELDS },
+    expected: { texts: FIELDS, shown: true },
     async handle(request, { database }) {
       const { session, id, fields, actionContext } = request
       await request.performAction('customer_changed', (tx) =>
@@ -61,8 +63,8 @@ export const customerPages: readonly SessionPage[] = [
     async rerender({ session, id, fields }, problem, { database }) {
       if (problem.code !== 'validation_failed') return undefined
       const row = await getDebtor(database.read, session, id)
-      const values = { ...valuesOf(row), ...detailsOf(fields) }
-      return (frame) => renderCustomerForm(frame, { row, values }, problem)
+      const form = { row, stored: valuesOf(row), entered: detailsOf(fields) }
+      return (frame) => renderCustomerForm(frame, form, problem)
     },
   },
   actionPage(

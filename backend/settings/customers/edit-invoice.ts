@@ -12,10 +12,10 @@ import { rejectIfReadOnly } from '../money/money-action.ts'
 import { notFound } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
 import { withFieldLabels } from '../shell/form-faults.ts'
-import { csrfField, renderFaults, renderPage } from '../shell/layout.ts'
+import { csrfField, renderFaults, renderPage, renderShown } from '../shell/layout.ts'
 import { EDIT_METHODS, type SessionPage, type SessionRequest } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
-import { renderField } from './customer-form-page.ts'
+import { type Field, renderField } from './customer-form-page.ts'
 
 const PATH = '/settings/invoices/{id}'
 const ADMINS_ONLY = 'Only an Admin can change invoices.'
@@ -35,14 +35,14 @@ export const editInvoicePages: readonly SessionPage[] = [
     async handle(request, { database }) {
       rejectIfReadOnly(request.session)
       const row = await readInvoice(database.read, request)
-      return { page: (frame) => renderForm(frame, row, valuesOf(row), undefined) }
+      return { page: (frame) => renderForm(frame, row, {}) }
     },
   },
   {
     method: EDIT_METHODS,
     path: PATH,
     adminsOnly: ADMINS_ONLY,
-    expected: { texts: FIELDS },
+    expected: { texts: FIELDS, shown: true },
     async handle({ session, id, actionContext, fields, now, performAction }) {
       rejectIfReadOnly(session)
       const { id: accountId, timezone } = session.account
@@ -57,8 +57,7 @@ export const editInvoicePages: readonly SessionPage[] = [
       if (problem.code !== 'validation_failed') return undefined
       const row = await readInvoice(database.read, request)
       const labeled = withFieldLabels(problem, LABELS)
-      const values = { ...valuesOf(row), ...sentValues(request.fields) }
-      return (frame) => renderForm(frame, row, values, labeled)
+      return (frame) => renderForm(frame, row, sentValues(request.fields), labeled)
     },
   },
 ]
@@ -101,18 +100,21 @@ function valuesOf(row: InvoiceRow): Readonly<Record<string, string>> {
 function renderForm(
   frame: Frame,
   row: InvoiceRow,
-  values: Readonly<Record<string, string>>,
-  problem: Problem | undefined,
+  entered: Readonly<Record<string, string>>,
+  problem?: Problem,
 ): Html {
   const path = `/settings/invoices/${row.id}`
-  const field = (name: string, hint?: string, type?: 'date') =>
-    renderField({ name, hint, type }, LABELS[name] ?? name, values[name] ?? '', problem)
+  const stored = valuesOf(row)
+  const field = (name: string, hint?: string, type?: Field['type']) => {
+    const value = entered[name] ?? stored[name] ?? ''
+    return renderField({ name, hint, type }, LABELS[name] ?? name, value, problem)
+  }
   const main = html`<p class="back"><a href="${path}">Invoice <span translate="no">${row.number}</span></a></p>
 <h1>Change invoice <span translate="no">${row.number}</span></h1>
 <p class="lead">Waiting reminders about this invoice are rewritten. To lower the amount, credit the invoice.</p>
 ${renderFaults(problem)}
-<form method="post" action="${path}" class="card stack" data-once novalidate>${csrfField(frame)}
-<div class="fields">${field('due_date', undefined, 'date')}${field('po_number')}${field('payment_url', 'An https address where the invoice can be paid.')}${field('notes')}</div>
+<form method="post" action="${path}" class="card stack" data-once novalidate>${csrfField(frame)}${renderShown(stored)}
+<div class="fields">${field('due_date', undefined, 'date')}${field('po_number')}${field('payment_url', 'An https address where the invoice can be paid.')}${field('notes', undefined, 'lines')}</div>
 <p class="row"><button class="primary">Save</button> <a class="button" href="${path}">Cancel</a></p></form>`
   return renderPage(frame, {
     title: `Change invoice ${row.number}`,

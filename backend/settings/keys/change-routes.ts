@@ -38,16 +38,17 @@ export const keyChangePages: readonly SessionPage[] = [
     method: EDIT_METHODS,
     path: PATH,
     adminsOnly: ADMINS_ONLY,
-    expected: { texts: ['name', ...LIMIT_FIELDS.texts], lists: LIMIT_FIELDS.lists },
+    expected: { texts: ['name', ...LIMIT_FIELDS.texts], lists: LIMIT_FIELDS.lists, shown: true },
     handle: changeKey,
     async rerender(request, problem, deps) {
       if (problem.code !== 'validation_failed') return undefined
       const { fields } = request
+      const current = await editViewOf(request, deps)
       const view = {
-        ...(await editViewOf(request, deps)),
-        name: fields.text('name'),
-        expiresOn: fields.text('expires_on'),
-        addresses: readAddresses(fields) ?? [],
+        ...current,
+        ...(fields.has('name') && { name: fields.text('name') }),
+        ...(fields.has('expires_on') && { expiresOn: fields.text('expires_on') }),
+        addresses: readAddresses(fields) ?? current.addresses,
       }
       return (frame) => renderEditKey(frame, view, problem)
     },
@@ -131,12 +132,14 @@ async function changeKey(
 async function editViewOf({ session, id }: SessionRequest, deps: SettingsDeps): Promise<EditView> {
   const row = await getKey(deps.database.read, session, id)
   const { timezone } = session.account
+  const expiresOn = lastDayOf(row.expires_at, timezone)
+  const addresses = readAllowedAddresses(row.allowed_addresses) ?? []
   return {
     row,
     name: row.name,
     timezone,
-    expiresOn: lastDayOf(row.expires_at, timezone),
-    addresses: readAllowedAddresses(row.allowed_addresses) ?? [],
+    ...{ expiresOn, addresses },
+    stored: { name: row.name, expires_on: expiresOn, allowed_addresses: addresses.join('\n') },
   }
 }
 

@@ -2,13 +2,23 @@
 import type { Problem } from '../../../shared/contract/problem.ts'
 import type { ApiKeyRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
-import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
+import type { ShownValues } from '../shell/fields.ts'
+import {
+  csrfField,
+  describedBy,
+  renderFault,
+  renderFaults,
+  renderPage,
+  renderShown,
+} from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
 import { type LimitView, renderAddressField, renderExpiryField } from './limit-fields.ts'
 
 export interface EditView extends LimitView {
   readonly row: ApiKeyRow
   readonly name: string
+  /** The values before the change. */
+  readonly stored: ShownValues
 }
 
 export function renderEditKey(frame: Frame, view: EditView, problem?: Problem): Html {
@@ -19,7 +29,7 @@ export function renderEditKey(frame: Frame, view: EditView, problem?: Problem): 
 <p class="lead">Changes apply from the next call on. Permissions cannot be changed: if you need others, issue a new key.</p>
 ${renderFaults(problem)}
 <form method="post" action="${path}" class="stack" data-once novalidate>
-${csrfField(frame)}
+${csrfField(frame)}${renderShown(view.stored)}
 <div class="card stack">
 <p class="field"><label for="name">Name</label>
 <input id="name" name="name" value="${view.name}" autocomplete="off" required data-count="80"${describedBy(problem, 'name', 'name-hint')}></p>

@@ -6,7 +6,15 @@ import { attribute, type Html, html } from '../../html/html.ts'
 import { type LadderStage, STAGES } from '../../reminders/planning/ladder.ts'
 import type { ChasingSettings } from '../../reminders/settings.ts'
 import type { Session } from '../../sessions/sessions.ts'
-import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
+import type { ShownValues } from '../shell/fields.ts'
+import {
+  csrfField,
+  describedBy,
+  renderFault,
+  renderFaults,
+  renderPage,
+  renderShown,
+} from '../shell/layout.ts'
 import { STAGE_WORDS } from '../shell/ledger-words.ts'
 import type { Frame } from '../shell/response.ts'
 import { renderReminderTabs } from './reminder-tabs.ts'
@@ -51,10 +59,17 @@ export function valuesOf(schedule: Schedule): ScheduleValues {
   }
 }
 
+function shownOf({ days, holidays, chaseFrom, replyTo, applyCredit }: ScheduleValues): ShownValues {
+  const others = { chase_from: chaseFrom, reply_to: replyTo, apply_credit: applyCredit }
+  return { ...days, holidays, ...others }
+}
+
 interface ScheduleView {
   readonly session: Session
   readonly awaitingApproval: number
   readonly values: ScheduleValues
+  /** The values before the change. */
+  readonly stored: ScheduleValues
 }
 
 export function renderSchedule(frame: Frame, view: ScheduleView, problem?: Problem): Html {
@@ -66,7 +81,7 @@ ${renderReminderTabs('/settings/schedule', awaitingApproval)}
 customer. Each stage comes at least five days after the previous stage. Firm and Final reminders are sent only after an Admin
 has approved them.</p>
 ${renderFaults(problem)}
-<form method="post" action="/settings/schedule" class="stack" data-once novalidate>${csrfField(frame)}
+<form method="post" action="/settings/schedule" class="stack" data-once novalidate>${csrfField(frame)}${renderShown(shownOf(view.stored))}
 ${renderLadder(values, isAdmin, problem)}
 <div class="pair">
 <section class="card stack"><p class="field"><label for="chase_from">Send reminders about invoices due from</label>

@@ -8,6 +8,7 @@ import { findDebtor } from '../../debtors/debtors.ts'
 import { countAwaitingApproval } from '../../messages/approval-log.ts'
 import { type Ladder, readLadder } from '../../reminders/planning/ladder.ts'
 import {
+  type ChasingSettings,
   changeChasingSettings,
   readChasingSettings,
   setDebtorLadder,
@@ -40,7 +41,8 @@ export const schedulePages: readonly SessionPage[] = [
       const values = valuesOf(schedule)
       return {
         json: represent(schedule),
-        page: (frame) => renderSchedule(frame, { session, awaitingApproval, values }),
+        page: (frame) =>
+          renderSchedule(frame, { session, awaitingApproval, values, stored: values }),
       }
     },
   },
@@ -53,6 +55,7 @@ export const schedulePages: readonly SessionPage[] = [
       numbers: LADDER_FIELDS,
       lists: ['holidays'],
       texts: ['chase_from', 'reply_to', 'apply_credit'],
+      shown: true,
     },
     async handle({ session, fields, actionContext, performAction }) {
       const accountId = session.account.id
@@ -82,9 +85,10 @@ export const schedulePages: readonly SessionPage[] = [
     async rerender({ session, fields }, problem, { database }) {
       if (problem.code !== 'validation_failed') return undefined
       const awaitingApproval = await countAwaitingApproval(database.read, session.account.id)
-      const values = sentValues(fields)
+      const stored = valuesOf(await readSchedule(database.read, session.account.id))
+      const view = { session, awaitingApproval, values: sentValues(fields, stored), stored }
       const labeled = withFieldLabels(withHolidayLines(problem, fields), SCHEDULE_WORDS)
-      return (frame) => renderSchedule(frame, { session, awaitingApproval, values }, labeled)
+      return (frame) => renderSchedule(frame, view, labeled)
     },
   },
   {
@@ -92,10 +96,7 @@ export const schedulePages: readonly SessionPage[] = [
     path: CUSTOMER_PATH,
     async handle(request, { database }) {
       const { row, ladder, settings } = await readCustomerSchedule(request, database.read)
-      const values = valuesOf({
-        ...settings,
-        ...{ ladder: ladder ?? settings.ladder, replyTo: null, applyCredit: 'manual' },
-      })
+      const values = customerValuesOf(ladder, settings)
       return {
         json: { own: ladder !== undefined, ladder: ladder ?? settings.ladder },
         page: (frame) =>
@@ -130,8 +131,8 @@ export const schedulePages: readonly SessionPage[] = [
     },
     async rerender(request, problem, { database }) {
       if (problem.code !== 'validation_failed') return undefined
-      const { row } = await readCustomerSchedule(request, database.read)
-      const values = sentValues(request.fields)
+      const { row, ladder, settings } = await readCustomerSchedule(request, database.read)
+      const values = sentValues(request.fields, customerValuesOf(ladder, settings))
       const view = { row, values, isOwn: true, session: request.session }
       const labeled = withFieldLabels(problem, SCHEDULE_WORDS)
       return (frame) => renderCustomerSchedule(frame, view, labeled)
@@ -143,6 +144,12 @@ async function readCustomerSchedule({ session, id }: SessionRequest, reader: Rea
   const row = (await findDebtor(reader, session.account.id, id)) ?? notFound('customer', id)
   const settings = await readChasingSettings(reader, session.account.id)
   return { row, ladder: readLadder(row.ladder), settings }
+}
+
+/** The form of a customer has no fields for the reply address and the money on account. */
+function customerValuesOf(ladder: Ladder | undefined, settings: ChasingSettings): ScheduleValues {
+  const others = { replyTo: null, applyCredit: 'manual' } as const
+  return valuesOf({ ...settings, ladder: ladder ?? settings.ladder, ...others })
 }
 
 async function readSchedule(reader: Reader, accountId: string): Promise<Schedule> {
@@ -187,13 +194,15 @@ function holidaysOf(fields: Fields): { readonly date: string; readonly line: num
     .filter(({ date }) => date !== '')
 }
 
-function sentValues(fields: Fields): ScheduleValues {
+/** Returns the values of the rejected form. The values of fields that were not sent are those of `stored`. */
+function sentValues(fields: Fields, stored: ScheduleValues): ScheduleValues {
+  const text = (name: string, value = '') => (fields.has(name) ? fields.text(name) : value)
   return {
-    days: Object.fromEntries(LADDER_FIELDS.map((name) => [name, fields.text(name)])),
-    holidays: fields.list('holidays').join('\n'),
-    chaseFrom: fields.text('chase_from'),
-    replyTo: fields.text('reply_to'),
-    applyCredit: fields.text('apply_credit'),
+    days: Object.fromEntries(LADDER_FIELDS.map((name) => [name, text(name, stored.days[name])])),
+    holidays: fields.has('holidays') ? fields.list('holidays').join('\n') : stored.holidays,
+    chaseFrom: text('chase_from', stored.chaseFrom),
+    replyTo: text('reply_to', stored.replyTo),
+    applyCredit: text('apply_credit', stored.applyCredit),
   }
 }
 

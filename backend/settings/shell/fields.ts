@@ -18,6 +18,14 @@ const FORM_FIELDS_MAX = 100
 
 const utf8 = new TextDecoder('utf-8', { fatal: true })
 
+/**
+ * The field of a form that changes a record, with the values that the form showed at first. A field that still has its
+ * first value counts as not sent, so that saving the form does not revert what another person has changed meanwhile.
+ */
+export const SHOWN = 'shown'
+
+export type ShownValues = Readonly<Record<string, string | readonly string[]>>
+
 export interface Expected {
   readonly texts?: readonly string[]
   readonly lists?: readonly string[]
@@ -32,6 +40,8 @@ export interface Expected {
    * not UTF-8 become U+FFFD.
    */
   readonly file?: string
+  /** Whether the form contains the field `SHOWN`. */
+  readonly shown?: true
   /** Like `file`, for a binary file. Its content is converted to base64, as in a JSON body. */
   readonly binaryFile?: string
 }
@@ -47,6 +57,11 @@ export class Fields {
 
   has(name: string): boolean {
     return this.#values.has(name)
+  }
+
+  /** Whether a missing field keeps its value: in a form that did not send its first values, it is empty. */
+  get isPartial(): boolean {
+    return this.isJson || this.has(SHOWN)
   }
 
   /** Returns '' if the field was not sent. */
@@ -146,6 +161,10 @@ const FIELD_SCHEMAS = {
   numbers: joi.number().integer().allow(null),
 } satisfies Record<'texts' | 'lists' | 'numbers', AnySchema>
 
+const SHOWN_SCHEMA = joi
+  .object<ShownValues>()
+  .pattern(joi.string(), [ANY_TEXT, joi.array().items(ANY_TEXT)])
+
 function membersOfRows({ texts = [], numbers = [] }: Pick<Expected, 'texts' | 'numbers'>) {
   return [...texts, ...numbers]
 }
@@ -227,25 +246,63 @@ async function readParts(
 
 function fieldValues(
   pairs: readonly (readonly [name: string, value: string])[],
-  { texts = [], lists: named = [], numbers = [], rows = {}, file }: Expected,
-) {
+  { texts = [], lists: named = [], numbers = [], rows = {}, file, shown }: Expected,
+): ReadonlyMap<string, readonly string[]> {
   const inRows = Object.entries(rows).flatMap(([name, members]) =>
     membersOfRows(members).map((member) => `${name}/${member}`),
   )
   const lists = [...named, ...inRows]
   const values = new Map<string, string[]>()
   if (pairs.length > FORM_FIELDS_MAX) throw badForm('The form has too many fields.')
-  for (const [name, value] of pairs) {
+  for (const [name, raw] of pairs) {
+    const value = name === file ? raw : withLineFeeds(raw)
     if (name !== file && value.includes('\u{fffd}')) throw badForm(`${name} is not UTF-8.`)
     if (name !== file && value.includes('\0')) throw badForm(`${name} contains a NUL.`)
     const known = values.get(name)
     if (lists.includes(name)) values.set(name, [...(known ?? []), value])
-    else if (name !== 'csrf_token' && ![...texts, ...numbers].includes(name))
+    else if (!['csrf_token', ...texts, ...numbers, ...(shown ? [SHOWN] : [])].includes(name))
       throw badForm('The form contains an unknown field.')
     else if (known !== undefined) throw badForm(`${name} was sent twice.`)
     else values.set(name, [value])
   }
-  return values
+  return omitUnchanged(values)
+}
+
+/**
+ * Removes the fields that have their first value. Keeps the field `shown`. A list that was not empty at first, and of
+ * which no value was sent, becomes an empty list. Throws `Problem` 400.
+ */
+function omitUnchanged(
+  sent: ReadonlyMap<string, readonly string[]>,
+): ReadonlyMap<string, readonly string[]> {
+  const text = sent.get(SHOWN)?.[0]
+  if (text === undefined) return sent
+  const shown = parseShown(text)
+  const changed = new Map([...sent].filter(([name, values]) => !isSame(values, shown.get(name))))
+  for (const [name, values] of shown) {
+    if (values.length > 0 && Array.isArray(values) && !sent.has(name)) changed.set(name, [])
+  }
+  return changed
+}
+
+/** The order of a list does not matter: a form sends it in the order of the page. */
+function isSame(sent: readonly string[], shown: readonly string[] | string | undefined): boolean {
+  if (shown === undefined) return false
+  const values = [shown].flat().map(withLineFeeds).toSorted()
+  return sent.length === values.length && sent.toSorted().every((text, at) => text === values[at])
+}
+
+/** Browsers send line breaks as CRLF, and JSON clients may send either form. Forms are stored with LF. */
+function withLineFeeds(text: string): string {
+  return text.replaceAll('\r\n', '\n')
+}
+
+function parseShown(json: string): ReadonlyMap<string, readonly string[] | string> {
+  try {
+    return new Map(Object.entries(validateBody(SHOWN_SCHEMA, JSON.parse(json))))
+  } catch {
+    throw badForm(`${SHOWN} is malformed.`)
+  }
 }
 
 function decode(body: Uint8Array): string {

@@ -5,6 +5,7 @@ import { isReadOnly } from '../../accounts/accounts.ts'
 import type { AccountStatus } from '../../database/tables.ts'
 import { attribute, type Html, html } from '../../html/html.ts'
 import { assetPath } from './assets.ts'
+import { SHOWN, type ShownValues } from './fields.ts'
 import type { Frame } from './response.ts'
 import { readFlash, renderUndo } from './undo.ts'
 
@@ -217,6 +218,11 @@ export function describedBy(problem: Problem | undefined, field: string, hintId?
 
 export function renderHidden(name: string, value: string | number): Html {
   return html`<input type="hidden" name="${name}" value="${value}">`
+}
+
+/** Renders the first values of a form. They are the stored values, even if the form shows rejected ones. */
+export function renderShown(values: ShownValues): Html {
+  return renderHidden(SHOWN, JSON.stringify(values))
 }
 
 /** Renders an option of a `select`. An undefined choice is the option with an empty value. */

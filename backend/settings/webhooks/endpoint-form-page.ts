@@ -2,13 +2,31 @@
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { attribute, type Html, html } from '../../html/html.ts'
 import type { PrivateTargets } from '../../webhooks/target-url.ts'
-import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
+import type { Labels } from '../shell/form-faults.ts'
+import {
+  csrfField,
+  describedBy,
+  renderFault,
+  renderFaults,
+  renderPage,
+  renderShown,
+} from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
 import { EVENT_GROUPS, EVENT_WORDS } from './webhook-words.ts'
 
-export interface EndpointForm {
+export const ENDPOINT_LABELS = {
+  url: 'Endpoint URL',
+  description: 'Description',
+} satisfies Labels
+
+export interface EndpointForm extends EndpointValues {
   /** Undefined for a new endpoint. */
   readonly id: string | undefined
+  /** The values before the change; undefined for a new endpoint. */
+  readonly stored: EndpointValues | undefined
+}
+
+export interface EndpointValues {
   readonly url: string
   readonly description: string
   /** `*` means every event. */
@@ -33,13 +51,13 @@ export function renderEndpointForm(
 <h1>${title}</h1>
 ${renderFaults(problem)}
 <form method="post" action="${path}" class="stack" data-once novalidate>
-${csrfField(frame)}
+${csrfField(frame)}${form.stored && renderShown({ ...form.stored })}
 <div class="card stack">
-<p class="field"><label for="url">Endpoint URL</label>
+<p class="field"><label for="url">${ENDPOINT_LABELS.url}</label>
 <input id="url" name="url" type="url" value="${form.url}" autocomplete="off" spellcheck="false" required${describedBy(problem, 'url', 'url-hint')}></p>
 <p class="hint" id="url-hint">${URL_HINTS[privateTargets]}</p>
 ${renderFault(problem, 'url')}
-<p class="field"><label for="description">Description (optional)</label>
+<p class="field"><label for="description">${ENDPOINT_LABELS.description} (optional)</label>
 <input id="description" name="description" value="${form.description}" autocomplete="off"${describedBy(problem, 'description')}></p>
 ${renderFault(problem, 'description')}
 </div>

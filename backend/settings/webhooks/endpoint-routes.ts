@@ -30,6 +30,7 @@ import { sendTestEvent } from '../../webhooks/test-event.ts'
 import type { WebhookServices } from '../../webhooks/webhooks.ts'
 import { invalid } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
+import { withFieldLabels } from '../shell/form-faults.ts'
 import {
   EDIT_METHODS,
   type SessionPage,
@@ -38,7 +39,12 @@ import {
 } from '../shell/page-request.ts'
 import type { RenderPage } from '../shell/response.ts'
 import { renderDeleteEndpoint } from './delete-endpoint-page.ts'
-import { type EndpointForm, renderEndpointForm } from './endpoint-form-page.ts'
+import {
+  ENDPOINT_LABELS,
+  type EndpointForm,
+  type EndpointValues,
+  renderEndpointForm,
+} from './endpoint-form-page.ts'
 import { renderEndpointPage } from './endpoint-page.ts'
 import { readEndpoints, readHealth } from './endpoint-records.ts'
 import { renderSecret } from './reveal-page.ts'
@@ -58,7 +64,15 @@ interface Revealed extends EndpointWithSecret {
 
 const NO_ATTEMPTS: EndpointRecord = { hours: [], lastAttemptAt: undefined }
 
-const NEW_ENDPOINT: EndpointForm = { id: undefined, url: '', description: '', events: [] }
+const NEW_ENDPOINT: EndpointForm = {
+  ...{ id: undefined, url: '', description: '', events: [] },
+  stored: undefined,
+}
+
+function valuesOf(row: WebhookEndpointRow): EndpointValues {
+  const { url, description } = row
+  return { url, description, events: eventTypesOf(row) ?? ['*'] }
+}
 
 export function webhookEndpointPages(webhooks: WebhookServices): readonly SessionPage[] {
   const { privateTargets } = webhooks
@@ -96,7 +110,7 @@ export function webhookEndpointPages(webhooks: WebhookServices): readonly Sessio
         return reveal({ ...created, record: NO_ATTEMPTS, status: 201 })
       },
       rerender: async ({ fields }, problem) =>
-        rerenderForm(undefined, fields, privateTargets, problem),
+        rerenderForm(NEW_ENDPOINT, fields, privateTargets, problem),
     },
     {
       method: 'GET',
@@ -119,8 +133,7 @@ export function webhookEndpointPages(webhooks: WebhookServices): readonly Sessio
       adminsOnly: WEBHOOK_ADMINS_ONLY,
       async handle({ session, id }, { database }) {
         const row = await getEndpoint(database.read, session.account.id, id)
-        const { url, description } = row
-        const form = { id, url, description, events: eventTypesOf(row) ?? ['*'] }
+        const form = { id, ...valuesOf(row), stored: valuesOf(row) }
         return { page: (frame) => renderEndpointForm(frame, form, privateTargets) }
       },
     },
@@ -129,7 +142,7 @@ export function webhookEndpointPages(webhooks: WebhookServices): readonly Sessio
       method: EDIT_METHODS,
       path: `${ENDPOINTS_PATH}/{id}`,
       adminsOnly: WEBHOOK_ADMINS_ONLY,
-      expected: { texts: ['url', 'description'], lists: ['events'] },
+      expected: { texts: ['url', 'description'], lists: ['events'], shown: true },
       async handle({ session, fields, id, actionContext, now, performAction }, { database }) {
         const row = await performAction('webhook_changed', async (tx) => {
           const before = await lockEndpoint(tx, session.account.id, id)
@@ -139,8 +152,10 @@ export function webhookEndpointPages(webhooks: WebhookServices): readonly Sessio
         const record = await readRecord(database.read, row, now)
         return { json: renderEndpoint(row, record), location: endpointPath(id) }
       },
-      rerender: async ({ fields, id }, problem) =>
-        rerenderForm(id, fields, privateTargets, problem),
+      async rerender({ session, fields, id }, problem, { database }) {
+        const stored = valuesOf(await getEndpoint(database.read, session.account.id, id))
+        return rerenderForm({ id, stored }, fields, privateTargets, problem)
+      },
     },
     changePage('pause', 'webhook_paused', pauseEndpoint, { action: 'resume', from: 'enabled' }),
     changePage('resume', 'webhook_resumed', resumeEndpoint, { action: 'pause', from: 'paused' }),
@@ -230,15 +245,18 @@ export function deliveriesOf(endpointId: string): string {
 
 /** Renders the form with the values that were sent, and the problem. */
 function rerenderForm(
-  id: string | undefined,
+  { id, stored }: Pick<EndpointForm, 'id' | 'stored'>,
   fields: Fields,
   privateTargets: PrivateTargets,
   problem: Problem,
 ): RenderPage | undefined {
   if (problem.code !== 'validation_failed') return undefined
-  const [url, description] = [fields.text('url'), fields.text('description')]
-  const form = { id, url, description, events: fields.list('events') }
-  return (frame) => renderEndpointForm(frame, form, privateTargets, problem)
+  const textOf = (name: 'url' | 'description') =>
+    fields.has(name) ? fields.text(name) : (stored?.[name] ?? '')
+  const events = fields.has('events') ? fields.list('events') : (stored?.events ?? [])
+  const form = { id, url: textOf('url'), description: textOf('description'), events, stored }
+  const labeled = withFieldLabels(problem, ENDPOINT_LABELS)
+  return (frame) => renderEndpointForm(frame, form, privateTargets, labeled)
 }
 
 /** `undoneBy.action` undoes this action if the endpoint was in the state `undoneBy.from` before. */
@@ -315,7 +333,7 @@ function settingsOf(fields: Fields, current: CurrentSettings) {
 function typesOf(fields: Fields, current: CurrentSettings): readonly string[] | null {
   const types = fields.list('events')
   if (types.includes('*')) return null
-  return fields.isJson && !fields.has('events') ? eventTypesOf(current) : types
+  return fields.isPartial && !fields.has('events') ? eventTypesOf(current) : types
 }
 
 /** A form sends a time without seconds and without a UTC offset, which is in the account's time zone. */

@@ -1,0 +1,67 @@
+// Forms that change a record, in two browser windows at once.
+import t from 'tap'
+import { createPageCheck, logIn, startSite } from '../fixtures/servers/browser.ts'
+import { call } from '../fixtures/service/call.ts'
+
+// On a busy machine, a browser needs more time than tap's default timeout allows.
+t.setTimeout(300_000)
+
+const site = await startSite(t)
+const { url, system, accountId } = site
+
+t.test(
+  'two windows change different fields of a customer, and both changes are kept',
+  async (t) => {
+    const { secret: key } = await system.operator.issueKey(accountId)
+    const body = { name: 'Jansen Bouw', email: 'ap@jansen.example' }
+    const { json: debtor } = await call(`${url}/api/v1/debtors`, { key, body })
+    const context = await site.newContext()
+    const [one, other] = [await context.newPage(), await context.newPage()]
+    await logIn(one, 'ada@acme.example')
+    for (const page of [one, other]) await page.goto(`/settings/customers/${debtor['id']}/edit`)
+    await one.getByLabel('Telephone').fill('+31205550142')
+    await one.getByRole('button', { name: 'Save' }).click()
+    await one.getByText('Customer changed.').waitFor()
+    await other.getByLabel('Name').fill('Jansen Bouw B.V.')
+    await other.getByLabel('Country').fill('Holland')
+    await other.getByRole('button', { name: 'Save' }).click()
+    await other.getByRole('alert').getByText('Country must be').waitFor()
+    await other.getByLabel('Country').fill('NL')
+    await other.getByRole('button', { name: 'Save' }).click()
+    await other.getByRole('heading', { name: 'Jansen Bouw B.V.' }).waitFor()
+    t.equal(await other.getByText('+31205550142').count(), 1)
+    await context.close()
+  },
+)
+
+t.test(
+  'the notes of an invoice keep their line breaks when another field is changed',
+  async (t) => {
+    // Regression: the field for the notes had one line, so that the browser removed the line breaks.
+    const { secret: key } = await system.operator.issueKey(accountId)
+    const create = async (path: string, body: object) =>
+      (await call(`${url}/api/v1/${path}`, { key, body })).json
+    const debtor = await create('debtors', { name: 'Globex' })
+    const invoice = await create('invoices', {
+      ...{ debtor_id: debtor['id'], currency: 'EUR', amount: 12_500, number: 'G-1' },
+      notes: 'Deliver to the back door.\nRing twice.',
+    })
+    const context = await site.newContext()
+    const page = await context.newPage()
+    await logIn(page, 'ada@acme.example')
+    await page.goto(`/settings/invoices/${invoice['id']}/edit`)
+    await createPageCheck(t, page)('invoice-edit-notes')
+    const notes = async () =>
+      (await call(`${url}/api/v1/invoices/${invoice['id']}`, { key })).json['notes']
+    await page.getByLabel('Purchase order').fill('PO-9')
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByText('Invoice changed.').waitFor()
+    t.equal(await notes(), 'Deliver to the back door.\nRing twice.')
+    await page.goto(`/settings/invoices/${invoice['id']}/edit`)
+    await page.getByLabel('Notes').fill('Deliver to the back door.\nRing once.')
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByText('Invoice changed.').waitFor()
+    t.equal(await notes(), 'Deliver to the back door.\nRing once.')
+    await context.close()
+  },
+)
