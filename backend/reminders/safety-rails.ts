@@ -67,7 +67,13 @@ export interface Situation {
 
 export type InvoiceState = Pick<
   InvoiceRow,
-  'id' | 'status' | 'amount_due' | 'chasing_status' | 'chasing_blocked_reason' | 'chasing_cycle'
+  | 'id'
+  | 'status'
+  | 'amount_due'
+  | 'due_date'
+  | 'chasing_status'
+  | 'chasing_blocked_reason'
+  | 'chasing_cycle'
 >
 
 /** The refusal of a reminder if money on account covers one of its invoices in full. */

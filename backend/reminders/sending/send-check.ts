@@ -155,18 +155,18 @@ function approvalAfterSuppression(
 }
 
 /**
- * Whether the recipient or an amount has changed since planning, or an invoice was paid and reopened. If less is
- * due or more is on account, a safety rail has already blocked the message.
+ * Whether the recipient, an amount or a due date has changed since planning, or an invoice was paid and reopened. If
+ * less is due or more is on account, a safety rail has already blocked the message.
  */
 function isOutdated({ debtor, message }: Situation): boolean {
   if (message === undefined) return false
   const { facts, invoices, onAccount } = message
   return (
     facts.recipient !== debtor.email ||
-    facts.invoices.some(({ id, amountDue, onAccount: planned = 0, cycle }) => {
+    facts.invoices.some(({ id, amountDue, onAccount: planned = 0, dueDate, cycle }) => {
       const invoice = invoices.get(id)
       const isUnchanged = invoice?.amount_due === amountDue && (onAccount.get(id) ?? 0) === planned
-      return !isUnchanged || invoice.chasing_cycle !== cycle
+      return !isUnchanged || invoice.due_date !== dueDate || invoice.chasing_cycle !== cycle
     })
   )
 }

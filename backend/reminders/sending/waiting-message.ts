@@ -146,6 +146,7 @@ export async function situationOf(
       'id',
       'status',
       'amount_due',
+      'due_date',
       'chasing_status',
       'chasing_blocked_reason',
       'chasing_cycle',

@@ -1,6 +1,7 @@
 // No matter how a hand-over fails, no message is lost, and no debtor gets a message three times.
 import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import { editInvoice } from '../../../backend/invoices/edit-invoice.ts'
 import { reversePayment } from '../../../backend/payments/reversal.ts'
 import { recordHandOverResult } from '../../../backend/reminders/sending/hand-over-result.ts'
 import { REMINDER_LEASES } from '../../../backend/reminders/sending/leases.ts'
@@ -304,6 +305,25 @@ t.test('a debtor gets at most one message a day, and none at night', async (t) =
   t.equal(engine.smtp.mails.length, 1, 'the next day has begun, but not its working hours')
   await engine.planAndSendAt('2026-11-25T07:00:00.000Z')
   t.equal(engine.smtp.mails.length, 2)
+})
+
+t.test('a message is not sent again after its invoice’s due date was changed', async (t) => {
+  // Regression: if the due date was changed during a hand-over that failed, the retry still named the former date.
+  const engine = await startEngine(t)
+  const { id } = await engine.createInvoice('2026-11-19')
+  await engine.plan(MORNING)
+  const handOver = await crashAfterSendCheck(engine)
+  const { accountId, backend } = engine.testAccount
+  const { database, now } = backend
+  await database.transaction((tx) =>
+    editInvoice(tx, accountId, id, { dueDate: '2026-12-01' }, { actor: OPERATOR, now }),
+  )
+  const result = { outcome: 'abandoned', detail: 'no connection' } as const
+  await database.transaction((tx) => recordHandOverResult(tx, handOver, result, now))
+  await engine.planAndSendAt('2026-11-24T09:00:00.000Z')
+  t.strictSame(await engine.messageLog(), ['friendly:cancelled'])
+  await engine.planAndSendAt('2026-12-04T09:00:00.000Z')
+  t.strictSame(await engine.messageLog(), ['friendly:cancelled', 'friendly:sent'])
 })
 
 t.test('the day of an attempt is not forgotten if the clock is set back', async (t) => {
