@@ -66,11 +66,27 @@ ${view.next !== null && renderNext(PATH, { limit: view.limit, before: view.next 
   return renderPage(frame, { title: 'Audit log', section: PATH, main })
 }
 
+/** The folders of the pages of records, by the prefix of their ids. A deleted endpoint has no page. */
+const FOLDERS: ReadonlyMap<string, string> = new Map([
+  ['deb', 'customers'],
+  ['inv', 'invoices'],
+  ['pay', 'payments'],
+  ['msg', 'messages'],
+  ['key', 'api-keys'],
+])
+
+function subjectPath({ subject_id: id }: AuditRow): string | undefined {
+  const folder = FOLDERS.get(id?.split('_')[0] ?? '')
+  return folder === undefined ? undefined : `/settings/${folder}/${id}`
+}
+
 function renderEntry(row: AuditRow, view: AuditView): Html {
   const detail = detailWords(row.detail)
+  const path = subjectPath(row)
+  const words = auditWords(row)
   return html`<tr>
 <td data-label="When">${timeAgo(row.created_at, view)}</td>
-<th scope="row" data-label="What">${auditWords(row)}${detail !== '' && html`<span class="detail">${detail}</span>`}</th>
+<th scope="row" data-label="What">${path === undefined ? words : html`<a href="${path}">${words}</a>`}${detail !== '' && html`<span class="detail">${detail}</span>`}</th>
 <td data-label="Who" translate="no">${row.actor_label}</td>
 <td data-label="From" translate="no">${row.address ?? '–'}</td></tr>`
 }
