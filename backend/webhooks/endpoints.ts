@@ -337,12 +337,12 @@ function checkSettings(
 ): Pick<WebhookEndpointRow, 'url' | 'description' | 'event_types'> {
   const target = parseTargetUrl(url, privateTargets)
   const errors = [
-    ...('error' in target ? [fieldError('/url', 'invalid_url', `url ${target.error}`)] : []),
+    ...('error' in target ? [fieldError('/url', 'invalid_url', `url ${target.error}.`)] : []),
     ...descriptionErrors(description),
     ...eventTypeErrors(eventTypes),
   ]
   if ('error' in target || errors.length > 0) {
-    const detail = errors.map((error) => `${error.detail}.`).join(' ')
+    const detail = errors.map((error) => error.detail).join(' ')
     throw new Problem('validation_failed', detail, { members: { errors } })
   }
   return {
@@ -355,17 +355,17 @@ function checkSettings(
 function descriptionErrors(description: string) {
   const isPlain = !/\p{Cc}/u.test(description)
   if (isPlain && [...description].length <= DESCRIPTION_LENGTH_MAX) return []
-  const detail = `description must have at most ${DESCRIPTION_LENGTH_MAX} characters, none of them control characters`
+  const detail = `description must have at most ${DESCRIPTION_LENGTH_MAX} characters, none of them control characters.`
   return [fieldError('/description', 'invalid_length', detail)]
 }
 
 function eventTypeErrors(eventTypes: readonly string[] | null) {
   if (eventTypes === null) return []
   if (eventTypes.length === 0)
-    return [fieldError('/events', 'required', 'Choose at least one event')]
+    return [fieldError('/events', 'required', 'Choose at least one event.')]
   return eventTypes.flatMap((type, at) => {
     if (isEventType(type)) return []
-    return [fieldError(`/events/${at}`, 'unknown_event_type', `${type} is not an event type`)]
+    return [fieldError(`/events/${at}`, 'unknown_event_type', `${type} is not an event type.`)]
   })
 }
 

@@ -10,6 +10,7 @@ import type { Reader, Transaction } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import { type Session, setFlash, type Undo } from '../../sessions/sessions.ts'
 import { type Expected, Fields } from '../shell/fields.ts'
+import { type Labels, withFieldLabels } from '../shell/form-faults.ts'
 import { renderHidden } from '../shell/layout.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
 import type { Frame, Response } from '../shell/response.ts'
@@ -60,6 +61,12 @@ export interface Preview<Form, Input> {
   readonly hidden: Html
 }
 
+const LABELS: Labels = {
+  received_on: 'Received on',
+  reference: 'Reference',
+  currency: 'Currency',
+}
+
 export const KEY_FIELD = 'idempotency_key'
 /** Visible ASCII, as in the API's header. */
 const KEY_PATTERN = /^[\x21-\x7e]{1,255}$/
@@ -72,7 +79,8 @@ export function moneyActionPages<Form extends Subject, Input, Done>(
   const rerender: NonNullable<SessionPage['rerender']> = async (request, problem, { database }) => {
     if (needsErrorPage(problem)) return undefined
     const form = await action.load(database.read, request)
-    return (frame) => action.renderForm(frame, form, request.fields, problem)
+    const labeled = withFieldLabels(problem, LABELS)
+    return (frame) => action.renderForm(frame, form, request.fields, labeled)
   }
   return [
     {

@@ -19,6 +19,19 @@ function pageOf({ path, server }: Request): string {
   return parts.join('/')
 }
 
+/** The words of problems whose own words are for clients of the API. */
+const PAGE_WORDS: Readonly<Record<string, { readonly title: string; readonly text?: string }>> = {
+  route_not_found: { title: 'Page not found' },
+  idempotency_key_reused: {
+    title: 'Already recorded',
+    text: 'This form has already been sent with other values, and these were recorded. To record anything else, open the form again.',
+  },
+  idempotency_in_progress: {
+    title: 'Still being recorded',
+    text: 'This form has been sent twice, and the first request is still running. Nothing is recorded twice.',
+  },
+}
+
 /** Returns undefined if the client receives the problem document instead. */
 export function renderProblemPage(
   request: Request,
@@ -27,12 +40,12 @@ export function renderProblemPage(
 ): string | undefined {
   const isSettings = request.path === '/settings' || request.path.startsWith('/settings/')
   if (!isSettings || wantsJson(request)) return undefined
-  const title =
-    problem.code === 'route_not_found' ? 'Page not found' : problemType(problem.code).title
+  const { title = problemType(problem.code).title, text = problem.message } =
+    PAGE_WORDS[problem.code] ?? {}
   const [target, name] = nextStep(request, problem)
   const main = html`<div class="narrow card" data-dialog-content>
 <h1 tabindex="-1">${title}</h1>
-<p>${problem.message}</p>
+<p>${text}</p>
 <p><a class="button" href="${target}">${name}</a></p>
 <p class="hint">Request <code translate="no">${requestId}</code></p>
 </div>`

@@ -67,6 +67,23 @@ t.test('a payment is recorded in two steps; a double click records it once', asy
   })
   const shown = await ada.page(`/settings/payments/${payment.id}`)
   matches(t, shown.text, /Payment recorded\..*€120\.00.*Take back…/s)
+  // Regression: the pages used the words for clients of the API.
+  const changed = fields.map(([name, value]): [string, string] => [
+    name,
+    name === 'amount' ? '130.00' : value,
+  ])
+  matches(t, await submit(settings, ada, '/settings/payments', changed), {
+    status: 422,
+    text: containing('This form has already been sent with other values'),
+  })
+  const future = right.map(([name, value]): [string, string] => [
+    name,
+    name === 'received_on' ? '2030-01-01' : value,
+  ])
+  matches(t, await submit(settings, ada, '/settings/payments/preview', future), {
+    status: 422,
+    text: containing('Received on must not be after tomorrow.'),
+  })
   const again = await submit(settings, ada, '/settings/payments/preview', right)
   matches(t, again.text, containing('is already recorded'))
 })

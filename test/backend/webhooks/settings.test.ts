@@ -352,7 +352,9 @@ t.test('forms add, change and test an endpoint', async (t) => {
   const wrong = await admin.submit(ENDPOINTS, { url: 'http://10.0.0.1/', description: 'ERP' })
   t.equal(wrong.status, 422)
   matches(t, wrong.text, /id="url-fault"/)
-  matches(t, wrong.text, /Choose at least one event/)
+  // Regression: the page showed the name of the field in the API.
+  matches(t, wrong.text, /Endpoint URL must begin with https:\/\/\./)
+  matches(t, wrong.text, /Choose at least one event\./)
   const added = await admin.submit(ENDPOINTS, {
     url: receiver.url,
     description: 'ERP',
