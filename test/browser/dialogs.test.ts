@@ -24,8 +24,7 @@ async function createCustomer(name: string): Promise<string> {
 
 t.test('archiving a customer is confirmed in a dialog, which works by keyboard', async (t) => {
   const path = await createCustomer('Café Zoë')
-  const context = await site.newContext()
-  const page = await context.newPage()
+  const page = await site.newPage(t)
   const faults: string[] = []
   page.on('console', (message) => {
     if (message.type() === 'error') faults.push(message.text())
@@ -58,16 +57,13 @@ t.test('archiving a customer is confirmed in a dialog, which works by keyboard',
     'the error page has the navigation',
   )
   t.strictSame(await violationsOf(page), [])
-  await context.close()
 })
 
 t.test(
   'without scripts, the link to archive a customer leads to a confirmation page',
   async (t) => {
     const path = await createCustomer('Bakker')
-    const context = await site.newContext({ javaScriptEnabled: false })
-    const page = await context.newPage()
-    await logIn(page, 'ada@acme.example')
+    const page = await site.newPage(t, { user: 'ada@acme.example', javaScriptEnabled: false })
     await page.goto(path)
     await page.getByRole('link', { name: 'Archive…' }).click()
     await page.getByRole('heading', { name: 'Archive Bakker?' }).waitFor()
@@ -76,14 +72,11 @@ t.test(
     await page.goBack()
     await page.getByRole('button', { name: 'Archive customer' }).click()
     await page.getByText('Customer archived. No more reminders are sent.').waitFor()
-    await context.close()
   },
 )
 
 t.test('a deleted endpoint has no page, but its deliveries stay in the log', async (t) => {
-  const context = await site.newContext()
-  const page = await context.newPage()
-  await logIn(page, 'ada@acme.example')
+  const page = await site.newPage(t, { user: 'ada@acme.example' })
   await page.goto('/settings/webhook-endpoints/new')
   await page.getByLabel('Endpoint URL').fill('https://hooks.example/receivables')
   await page.getByLabel('invoice.paid').check()
@@ -107,5 +100,4 @@ t.test('a deleted endpoint has no page, but its deliveries stay in the log', asy
   await page.goto(delivery)
   await page.getByText('https://hooks.example/receivables (deleted)').waitFor()
   t.equal(await page.getByRole('button', { name: 'Redeliver' }).count(), 0)
-  await context.close()
 })

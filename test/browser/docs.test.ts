@@ -21,7 +21,7 @@ const PHONE = { width: 320, height: 640 }
  * reference has tests of its own.
  */
 async function servedPages(): Promise<readonly string[]> {
-  const page = await (await site.newContext()).newPage()
+  const page = await site.newPage(t)
   await page.goto('/docs')
   const cards = await page.locator('.cards a').all()
   const paths = await Promise.all(
@@ -39,7 +39,7 @@ t.test(
       { viewport: PHONE, colorScheme: 'dark' },
     ] as const
     for (const options of settings) {
-      const page = await (await site.newContext(options)).newPage()
+      const page = await site.newPage(t, options)
       const faults: string[] = []
       page.on('pageerror', (error) => faults.push(String(error)))
       page.on('request', (request) => {
@@ -66,13 +66,13 @@ t.test(
 )
 
 t.test('the reference is compressed', async (t) => {
-  const page = await (await site.newContext()).newPage()
+  const page = await site.newPage(t)
   const response = await page.goto('/docs/reference')
   t.equal(await response?.headerValue('content-encoding'), 'gzip')
 })
 
 t.test('the search works by keyboard', async (t) => {
-  const page = await (await site.newContext()).newPage()
+  const page = await site.newPage(t)
   await page.goto('/docs')
   const search = page.getByRole('searchbox', { name: 'Search' })
   await search.pressSequentially('payment exceeds balance')
@@ -177,7 +177,7 @@ const QUERIES: Readonly<Record<string, RegExp>> = {
 }
 
 t.test('for each typical search query, the first result leads to the right page', async (t) => {
-  const page = await (await site.newContext()).newPage()
+  const page = await site.newPage(t)
   await page.goto('/docs')
   await page.keyboard.press('/')
   const search = page.getByRole('searchbox', { name: 'Search' })
@@ -201,7 +201,7 @@ t.test('for each typical search query, the first result leads to the right page'
 t.test(
   'a page links to the next one, and still shows samples in the chosen language after Back',
   async (t) => {
-    const page = await (await site.newContext()).newPage()
+    const page = await site.newPage(t)
     await page.goto('/docs/pagination')
     await page.getByRole('tab', { name: 'Ruby' }).click()
     const neighbors = page.getByRole('navigation', { name: 'Previous and next page' })
@@ -213,7 +213,7 @@ t.test(
 )
 
 t.test('on a small screen the list of contents is closed at first', async (t) => {
-  const page = await (await site.newContext({ viewport: PHONE })).newPage()
+  const page = await site.newPage(t, { viewport: PHONE })
   await page.goto('/docs/reference')
   const contents = page.getByRole('navigation', { name: 'Documentation' })
   t.equal(await contents.isVisible(), false)
@@ -226,12 +226,11 @@ t.test('on a small screen the list of contents is closed at first', async (t) =>
 })
 
 t.test('a sample is copied or, if the browser does not allow copying, selected', async (t) => {
-  const context = await site.newContext()
-  const page = await context.newPage()
+  const page = await site.newPage(t)
   await page.goto('/docs/first-call')
   const sample = page.locator('.sample', { hasText: 'curl -i $API/me' })
   const button = sample.getByRole('button')
-  await context.grantPermissions(['clipboard-read', 'clipboard-write'])
+  await page.context().grantPermissions(['clipboard-read', 'clipboard-write'])
   await button.click()
   await page.getByText('Copied.').waitFor()
   t.equal(
@@ -245,9 +244,7 @@ t.test('a sample is copied or, if the browser does not allow copying, selected',
 })
 
 t.test('without scripts, pages can be reached and read', async (t) => {
-  const page = await (
-    await site.newContext({ viewport: PHONE, javaScriptEnabled: false })
-  ).newPage()
+  const page = await site.newPage(t, { viewport: PHONE, javaScriptEnabled: false })
   await page.goto('/docs')
   await page.getByRole('navigation').getByRole('link', { name: 'Reference' }).click()
   await page.getByRole('heading', { name: 'Record a payment' }).waitFor()
@@ -272,7 +269,7 @@ t.test('the page of Settings that the README shows as an image exists', async (t
   })
   const erp = await operator.issueKey(account, { name: 'ERP' })
   for (const key of [bank.secret, erp.secret]) await call(`${site.url}/api/v1/me`, { key })
-  const page = await (await site.newContext()).newPage()
+  const page = await site.newPage(t)
   await page.setViewportSize({ width: 1280, height: 640 })
   await logIn(page, 'sam@acme.example')
   await page.goto('/settings/api-keys')

@@ -23,8 +23,7 @@ const dayIn = (days: number) => new Date(Date.now() + days * 86_400_000).toISOSt
 t.test(
   'Home shows the first steps in an empty account, and later the amounts that customers owe',
   async (t) => {
-    const context = await site.newContext()
-    const page = await context.newPage()
+    const page = await site.newPage(t)
     const faults: string[] = []
     page.on('console', (message) => {
       if (message.type() === 'error') faults.push(message.text())
@@ -127,6 +126,5 @@ t.test(
     t.strictSame(await found.locator('tbody th a').allTextContents(), ['Café Zoë'])
     await check('search')
     t.strictSame(faults, [])
-    await context.close()
   },
 )

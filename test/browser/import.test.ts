@@ -29,8 +29,7 @@ async function choose(page: Page, file: ReturnType<typeof fileOf>) {
 t.test(
   'a faulty file is rejected, a correct file is imported, and an import is taken back',
   async (t) => {
-    const context = await site.newContext()
-    const page = await context.newPage()
+    const page = await site.newPage(t)
     const check = createPageCheck(t, page)
     const policyViolations: string[] = []
     page.on('console', (message) => {
@@ -96,14 +95,11 @@ t.test(
     await page.getByRole('button', { name: 'Change the records' }).click()
     await page.getByText('1 record recorded or changed.').waitFor()
     t.strictSame(policyViolations, [])
-    await context.close()
   },
 )
 
 t.test('without scripts, a file is imported with columns that the Admin chooses', async (t) => {
-  const context = await site.newContext({ javaScriptEnabled: false })
-  const page = await context.newPage()
-  await logIn(page, 'ada@acme.example')
+  const page = await site.newPage(t, { user: 'ada@acme.example', javaScriptEnabled: false })
   await page.goto('/settings/import')
   const file = { ...fileOf('', []), name: 'fremd.csv' }
   const german = {
@@ -127,5 +123,4 @@ t.test('without scripts, a file is imported with columns that the Admin chooses'
   await page.goto('/settings/invoices?view=all&number=9001')
   const rows = page.getByRole('row').filter({ hasText: '9001' })
   t.equal(await rows.filter({ hasText: '€99.50' }).count(), 1)
-  await context.close()
 })

@@ -26,7 +26,7 @@ await system.operator.cli('users', 'create', '--account', accountId, ...login)
 
 /** Checks pages that were loaded without scripts. axe itself is a script and therefore checks a copy. */
 async function createPageCheckWithoutScripts(t: Test, page: Page) {
-  const copy = await (await site.newContext()).newPage()
+  const copy = await site.newPage(t)
   let body = ''
   await copy.route('**/copy', (route) => route.fulfill({ body, contentType: 'text/html' }))
   const check = createPageCheck(t, copy)
@@ -40,8 +40,7 @@ async function createPageCheckWithoutScripts(t: Test, page: Page) {
 t.test(
   'a person sets up an authenticator app, and logs in with its code or with a recovery code',
   async (t) => {
-    const context = await site.newContext({ javaScriptEnabled: false })
-    const page = await context.newPage()
+    const page = await site.newPage(t, { javaScriptEnabled: false })
     const check = await createPageCheckWithoutScripts(t, page)
     const button = (name: string) => page.getByRole('button', { name, exact: true })
     await logIn(page, 'mia@acme.example')
@@ -96,13 +95,11 @@ t.test(
     await clickAndLoad(page, page.getByRole('link', { name: 'I have stored the codes' }))
     await clickAndLoad(page, button('Turn off'))
     await page.getByText('The authenticator app is turned off.').waitFor()
-    await context.close()
   },
 )
 
 t.test('a forgotten password is reset through the mailed link', async (t) => {
-  const context = await site.newContext({ javaScriptEnabled: false })
-  const page = await context.newPage()
+  const page = await site.newPage(t, { javaScriptEnabled: false })
   const check = await createPageCheckWithoutScripts(t, page)
   await page.goto('/settings/login')
   await clickAndLoad(page, page.getByRole('link', { name: 'Forgot your password?' }))
@@ -136,5 +133,4 @@ t.test('a forgotten password is reset through the mailed link', async (t) => {
   await page.getByLabel('Password').fill(NEW_PASSWORD)
   await clickAndLoad(page, page.getByRole('button', { name: 'Log in', exact: true }))
   await page.getByRole('heading', { name: 'Home', exact: true }).waitFor()
-  await context.close()
 })

@@ -1,7 +1,7 @@
 // Long names, large amounts, and names that are written from right to left.
 import t from 'tap'
 import type { Json } from '../fixtures/accounts/test-account.ts'
-import { createPageCheck, logIn, startSite } from '../fixtures/servers/browser.ts'
+import { createPageCheck, startSite } from '../fixtures/servers/browser.ts'
 import { call } from '../fixtures/service/call.ts'
 
 // On a busy machine, a browser needs more time than tap's default timeout allows.
@@ -35,9 +35,7 @@ t.test('pages with long names and large amounts are not wider than the window', 
       invoices.push(invoice)
     }
   }
-  const context = await site.newContext()
-  const page = await context.newPage()
-  await logIn(page, 'ada@acme.example')
+  const page = await site.newPage(t, { user: 'ada@acme.example' })
   const check = createPageCheck(t, page)
   for (const [name, path] of [
     ['home', ''],
@@ -53,7 +51,6 @@ t.test('pages with long names and large amounts are not wider than the window', 
     t.equal(fits, true, `${name}: no horizontal scrolling on a desktop`)
     await check(`long-${name}`)
   }
-  await context.close()
 })
 
 t.test('a name with bidi controls does not reverse the text after it', async (t) => {
@@ -61,9 +58,7 @@ t.test('a name with bidi controls does not reverse the text after it', async (t)
   const { secret: key } = await system.operator.issueKey(accountId)
   const body = { name: 'Bidi \u202etest', external_id: 'BIDI-1' }
   t.equal((await call(`${url}/api/v1/debtors`, { key, body })).status, 201)
-  const context = await site.newContext()
-  const page = await context.newPage()
-  await logIn(page, 'ada@acme.example')
+  const page = await site.newPage(t, { user: 'ada@acme.example' })
   await page.goto('/settings/customers?q=bidi')
   const id = page.getByRole('rowheader').getByText('BIDI-1')
   const lefts = await id.evaluate((element) =>
@@ -79,5 +74,4 @@ t.test('a name with bidi controls does not reverse the text after it', async (t)
     lefts.toSorted((a, b) => a - b),
     'from left to right',
   )
-  await context.close()
 })

@@ -1,13 +1,7 @@
 // An Admin enters customers, invoices, payments and credits; a payment also by keyboard alone, without scripts.
 import t from 'tap'
 import type { Json } from '../fixtures/accounts/test-account.ts'
-import {
-  clickAndLoad,
-  createPageCheck,
-  logIn,
-  startSite,
-  tabTo,
-} from '../fixtures/servers/browser.ts'
+import { clickAndLoad, createPageCheck, startSite, tabTo } from '../fixtures/servers/browser.ts'
 import { call } from '../fixtures/service/call.ts'
 
 // On a busy machine, a browser needs more time than tap's default timeout allows.
@@ -39,10 +33,8 @@ const invoiceOf = (debtor: Json, amount: number, days: number) =>
 t.test(
   'a payment is allocated to two invoices and then reallocated, and an invoice is credited',
   async (t) => {
-    const context = await site.newContext()
-    const page = await context.newPage()
+    const page = await site.newPage(t, { user: 'ada@acme.example' })
     const check = createPageCheck(t, page)
-    await logIn(page, 'ada@acme.example')
     const jansen = await create('debtors', { name: 'Jansen Bouw B.V.', email: 'ap@jansen.example' })
     const late = await invoiceOf(jansen, 125_000, -20)
     const later = await invoiceOf(jansen, 48_000, 10)
@@ -113,15 +105,12 @@ t.test(
     await check('invoice-credited')
     await page.goto('/settings/payments')
     await check('payments')
-    await context.close()
   },
 )
 
 t.test('an Admin adds a customer, enters an invoice, and changes the invoice', async (t) => {
-  const context = await site.newContext()
-  const page = await context.newPage()
+  const page = await site.newPage(t, { user: 'ada@acme.example' })
   const check = createPageCheck(t, page)
-  await logIn(page, 'ada@acme.example')
   await page.goto('/settings/customers/new')
   await page.getByLabel('Name', { exact: true }).fill('Bakkerij De Zon')
   await page.getByLabel('E-mail').fill('nowhere')
@@ -144,13 +133,10 @@ t.test('an Admin adds a customer, enters an invoice, and changes the invoice', a
   await page.getByLabel('Purchase order').fill('PO-7')
   await page.getByRole('button', { name: 'Save' }).click()
   await page.getByText('Invoice changed.').waitFor()
-  await context.close()
 })
 
 t.test('a payment is recorded by keyboard alone, without scripts', async (t) => {
-  const context = await site.newContext({ javaScriptEnabled: false })
-  const page = await context.newPage()
-  await logIn(page, 'ada@acme.example')
+  const page = await site.newPage(t, { user: 'ada@acme.example', javaScriptEnabled: false })
   const debtor = await create('debtors', { name: 'Globex', email: 'ap@globex.example' })
   const { id } = await invoiceOf(debtor, 10_000, -3)
   await page.goto(`/settings/payments/new?invoice_id=${id}`)
@@ -162,5 +148,4 @@ t.test('a payment is recorded by keyboard alone, without scripts', async (t) => 
   await page.getByText('Payment recorded.').waitFor()
   const { status } = await read(`invoices/${id}`)
   t.equal(status, 'paid')
-  await context.close()
 })

@@ -37,8 +37,7 @@ async function addAuthenticator(page: Page): Promise<CDPSession> {
 t.test(
   'a passkey is added by keyboard, and is used for login with or without the password',
   async (t) => {
-    const context = await site.newContext({ baseURL: url })
-    const page = await context.newPage()
+    const page = await site.newPage(t, { baseURL: url })
     const faults: string[] = []
     page.on('pageerror', (error) => faults.push(String(error)))
     page.on('console', (message) => {
@@ -108,13 +107,11 @@ t.test(
     await removal.getByRole('button', { name: 'Remove passkey' }).click()
     await page.getByText('Passkey removed. It can no longer be used to log in.').waitFor()
     t.strictSame(faults, [])
-    await context.close()
   },
 )
 
 t.test('after a rejected passkey or a canceled attempt, a message says what to do', async (t) => {
-  const context = await site.newContext({ baseURL: url })
-  const page = await context.newPage()
+  const page = await site.newPage(t, { baseURL: url })
   const check = createPageCheck(t, page)
   const session = await addAuthenticator(page)
   await logIn(page, 'mia@acme.example')
@@ -138,29 +135,27 @@ t.test('after a rejected passkey or a canceled attempt, a message says what to d
   await button.click()
   await page.getByRole('alert').getByText('No passkey was used').waitFor()
   await check('passkey-cancelled')
-  await context.close()
 })
 
 t.test('if passkeys cannot be used, the page says why', async (t) => {
-  const context = await site.newContext()
-  const page = await context.newPage()
+  const page = await site.newPage(t)
   const check = createPageCheck(t, page)
   await page.goto('/settings/login')
   await page.getByText(`Passkeys work at another address of this service: ${url}`).waitFor()
   t.equal(await page.getByRole('button', { name: 'Log in with a passkey' }).count(), 0)
   await check('passkey-elsewhere')
-  const old = await site.newContext({ baseURL: url })
-  await old.addInitScript('delete PublicKeyCredential.parseRequestOptionsFromJSON')
-  const oldPage = await old.newPage()
+  const oldPage = await site.newPage(t, { baseURL: url })
+  await oldPage.context().addInitScript('delete PublicKeyCredential.parseRequestOptionsFromJSON')
   await oldPage.goto('/settings/login')
   await oldPage.getByText('This browser does not support passkeys').waitFor()
   t.equal(await oldPage.getByRole('button', { name: 'Log in with a passkey' }).count(), 0)
 
-  const plain = await site.newContext({ baseURL: url, javaScriptEnabled: false })
-  const plainPage = await plain.newPage()
-  await logIn(plainPage, 'ada@acme.example')
+  const plainPage = await site.newPage(t, {
+    user: 'ada@acme.example',
+    baseURL: url,
+    javaScriptEnabled: false,
+  })
   t.equal(await plainPage.getByRole('button', { name: 'passkey' }).count(), 0)
   await plainPage.goto('/settings/passkeys/new')
   matches(t, await plainPage.textContent('noscript'), /Without scripts, use an authenticator app/)
-  for (const each of [context, old, plain]) await each.close()
 })

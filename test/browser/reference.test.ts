@@ -14,9 +14,7 @@ for (const [colorScheme, width] of [
   ['dark', 390],
 ] as const) {
   t.test(`the reference is accessible, ${colorScheme}, at ${width} px`, async (t) => {
-    const page = await (
-      await site.newContext({ colorScheme, viewport: { width, height: 800 } })
-    ).newPage()
+    const page = await site.newPage(t, { colorScheme, viewport: { width, height: 800 } })
     const faults: string[] = []
     page.on('pageerror', (error) => faults.push(String(error)))
     page.on('console', (message) => {
@@ -35,7 +33,7 @@ for (const [colorScheme, width] of [
 }
 
 t.test('a language of samples that is chosen by keyboard applies to all samples', async (t) => {
-  const page = await (await site.newContext()).newPage()
+  const page = await site.newPage(t)
   await page.goto('/docs/reference#createDebtor')
   const request = page
     .locator('.operation', { has: page.locator('#createDebtor') })
@@ -56,7 +54,7 @@ t.test('a language of samples that is chosen by keyboard applies to all samples'
 })
 
 t.test('a tab beside the operation shows the sample response of a status', async (t) => {
-  const page = await (await site.newContext()).newPage()
+  const page = await site.newPage(t)
   await page.goto('/docs/reference#createPayment')
   const statuses = page.getByRole('tablist', { name: 'Response: Record a payment' })
   await statuses.getByRole('tab', { name: '423' }).click()
@@ -67,7 +65,7 @@ t.test('a tab beside the operation shows the sample response of a status', async
 })
 
 t.test('a link can lead to a field, and the contents mark the current operation', async (t) => {
-  const page = await (await site.newContext()).newPage()
+  const page = await site.newPage(t)
   await page.goto('/docs/reference#Invoice.amount_due')
   t.equal(await page.locator('[id="Invoice.amount_due"]:target').count(), 1)
   await page.goto('/docs/reference#listMessages')

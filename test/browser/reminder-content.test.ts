@@ -2,13 +2,7 @@
 import t from 'tap'
 import type { Json } from '../fixtures/accounts/test-account.ts'
 import { PNG } from '../fixtures/reminders/images.ts'
-import {
-  clickAndLoad,
-  createPageCheck,
-  logIn,
-  startSite,
-  tabTo,
-} from '../fixtures/servers/browser.ts'
+import { clickAndLoad, createPageCheck, startSite, tabTo } from '../fixtures/servers/browser.ts'
 import { call } from '../fixtures/service/call.ts'
 
 // On a busy machine, a browser needs more time than tap's default timeout allows.
@@ -35,10 +29,8 @@ await create('invoices', {
 })
 
 t.test('the page says that payment details are missing, and an Admin enters them', async (t) => {
-  const context = await site.newContext()
-  const page = await context.newPage()
+  const page = await site.newPage(t, { user: 'ada@acme.example' })
   const check = createPageCheck(t, page)
-  await logIn(page, 'ada@acme.example')
   await page.getByText('Reminders in EUR do not say how to pay.').waitFor()
   await page.goto('/settings/payment-details')
   await check('payment-details-missing')
@@ -53,16 +45,13 @@ t.test('the page says that payment details are missing, and an Admin enters them
   await clickAndLoad(page, page.getByRole('button', { name: 'Save' }))
   await page.getByText('NL91 ABNA 0417 1643 00').first().waitFor()
   await check('payment-details')
-  await context.close()
 })
 
 t.test(
   'the preview updates while an Admin types, without entries in the browser history',
   async (t) => {
-    const context = await site.newContext()
-    const page = await context.newPage()
+    const page = await site.newPage(t, { user: 'ada@acme.example' })
     const check = createPageCheck(t, page)
-    await logIn(page, 'ada@acme.example')
     await page.goto('/settings/wording')
     await check('wordings')
     await clickAndLoad(page, page.getByRole('link', { name: /Default.*Firm, English/ }))
@@ -91,14 +80,11 @@ t.test(
     await clickAndLoad(page, page.getByRole('button', { name: 'Save' }))
     await page.getByRole('button', { name: 'Restore the default' }).waitFor()
     await preview.getByText('Please pay €1,234.50 today.').waitFor()
-    await context.close()
   },
 )
 
 t.test('an Admin chooses the sender’s name and a logo, also without scripts', async (t) => {
-  const context = await site.newContext({ javaScriptEnabled: false })
-  const page = await context.newPage()
-  await logIn(page, 'ada@acme.example')
+  const page = await site.newPage(t, { user: 'ada@acme.example', javaScriptEnabled: false })
   await page.goto('/settings/reminders')
   await clickAndLoad(page, page.getByRole('link', { name: 'Sender' }))
   await page.getByLabel('Name').fill('Acme Billing')
@@ -112,12 +98,9 @@ t.test('an Admin chooses the sender’s name and a logo, also without scripts', 
     .setInputFiles({ name: 'logo.png', mimeType: 'image/png', buffer: PNG })
   await clickAndLoad(page, page.getByRole('button', { name: 'Save the logo' }))
   await page.getByRole('button', { name: 'Remove the logo' }).waitFor()
-  await context.close()
 
-  const enhanced = await site.newContext()
-  const shown = await enhanced.newPage()
+  const shown = await site.newPage(t, { user: 'ada@acme.example' })
   const check = createPageCheck(t, shown)
-  await logIn(shown, 'ada@acme.example')
   await shown.goto('/settings/sender')
   const mail = shown.frameLocator('.preview iframe')
   const picture = mail.getByRole('img', { name: 'Acme Billing' })
@@ -129,14 +112,11 @@ t.test('an Admin chooses the sender’s name and a logo, also without scripts', 
   await shown.getByLabel('Name').fill('x@y.nl')
   await clickAndLoad(shown, shown.getByRole('button', { name: 'Save the name' }))
   await check('sender-fault')
-  await enhanced.close()
 })
 
 t.test('an Admin chooses by keyboard which notices are mailed', async (t) => {
-  const context = await site.newContext()
-  const page = await context.newPage()
+  const page = await site.newPage(t, { user: 'ada@acme.example' })
   const check = createPageCheck(t, page)
-  await logIn(page, 'ada@acme.example')
   await page.goto('/settings/login-details')
   await check('login-details')
   await clickAndLoad(page, page.getByRole('link', { name: 'Choose notices by mail' }))
@@ -150,20 +130,16 @@ t.test('an Admin chooses by keyboard which notices are mailed', async (t) => {
   t.equal(await page.getByLabel('An API key was issued').isChecked(), false)
   t.equal(await page.getByLabel('A customer replied').isChecked(), true)
   await check('notices')
-  await context.close()
 })
 
 t.test('without scripts, a button shows the preview', async (t) => {
-  const context = await site.newContext({ javaScriptEnabled: false })
-  const page = await context.newPage()
-  await logIn(page, 'ada@acme.example')
+  const page = await site.newPage(t, { user: 'ada@acme.example', javaScriptEnabled: false })
   await page.goto('/settings/wording/reminder-nl')
   await page.getByLabel('Greeting').fill('Dag {customer},')
   await page.getByRole('button', { name: 'Preview' }).click()
   const preview = page.frameLocator('.preview iframe:not(.loading)')
   await preview.getByText('Dag Zoë & Söhne <b>GmbH</b>,').waitFor()
   t.equal(await page.getByLabel('Greeting').inputValue(), 'Dag {customer},')
-  await context.close()
 })
 
 t.test('the page of an approval shows the whole mail without a scrollbar', async (t) => {
@@ -172,10 +148,8 @@ t.test('the page of an approval shows the whole mail without a scrollbar', async
     while (at.getUTCDay() % 6 === 0) at.setUTCDate(at.getUTCDate() + 1)
     await system.operator.cli('reminders', 'run', '--now', at.toISOString(), '--account', accountId)
   }
-  const context = await site.newContext()
-  const page = await context.newPage()
+  const page = await site.newPage(t, { user: 'ada@acme.example' })
   const check = createPageCheck(t, page)
-  await logIn(page, 'ada@acme.example')
   await page.goto('/settings/approvals')
   await clickAndLoad(page, page.getByRole('link', { name: 'Zoë & Söhne' }))
   await page.getByText('Please pay invoice R-7 – Acme Billing').first().waitFor()
@@ -193,5 +167,4 @@ t.test('the page of an approval shows the whole mail without a scrollbar', async
     t.ok(empty >= 0 && empty < 250, `${empty} px are empty at ${width} px`)
   }
   await check('approval-whole')
-  await context.close()
 })

@@ -56,8 +56,7 @@ function createQuickPageCheck(t: Test, page: Page) {
 t.test(
   'an Admin finds, changes and pauses a customer, and performs actions on its invoices',
   async (t) => {
-    const context = await site.newContext()
-    const page = await context.newPage()
+    const page = await site.newPage(t)
     const check = createQuickPageCheck(t, page)
     await logIn(page, 'ada@acme.example')
     await page.goto('/settings/customers')
@@ -138,7 +137,6 @@ t.test(
     await check('invoices')
     await page.goto('/settings/payments')
     await check('payments')
-    await context.close()
   },
 )
 
@@ -160,8 +158,7 @@ t.test('an Admin previews, approves and rejects reminders, and stops all of them
     const email = `ap@${name.toLowerCase().replaceAll(' ', '-')}.nl`
     await invoiceOf(await create('debtors', { name, email }), amount, days)
   }
-  const context = await site.newContext()
-  const page = await context.newPage()
+  const page = await site.newPage(t)
   const check = createQuickPageCheck(t, page)
   await logIn(page, 'ada@acme.example')
   await page.getByRole('link', { name: 'Reminders' }).click()
@@ -233,18 +230,15 @@ t.test('an Admin previews, approves and rejects reminders, and stops all of them
   await page.getByText('This account is read-only.').waitFor()
   await check('read-only')
   await system.operator.setStatus(accountId, 'active')
-  await context.close()
 })
 
 t.test('without scripts, a Member reads the reminders and an Admin stops them', async (t) => {
-  const context = await site.newContext({ javaScriptEnabled: false })
-  const member = await context.newPage()
-  await logIn(member, 'mia@acme.example')
+  const member = await site.newPage(t, { user: 'mia@acme.example', javaScriptEnabled: false })
   await member.getByRole('link', { name: 'Reminders' }).click()
   t.equal(await member.getByText('Stop all reminders').count(), 0)
   await takeScreenshots(member, 'member-reminders')
   await member.getByRole('button', { name: 'Log out' }).click()
-  const page = await context.newPage()
+  const page = await member.context().newPage()
   await logIn(page, 'ada@acme.example')
   await page.getByRole('link', { name: 'Reminders' }).click()
   await page.getByRole('link', { name: 'Stop all reminders' }).click()
@@ -256,5 +250,4 @@ t.test('without scripts, a Member reads the reminders and an Admin stops them', 
   await page.getByText('Reminders are stopped.').first().waitFor()
   await page.getByRole('button', { name: 'Resume reminders' }).click()
   await page.getByText('Reminders resumed. Reminders that were waiting').waitFor()
-  await context.close()
 })

@@ -21,9 +21,8 @@ const { url, system } = site
 const me = (key: string) => call(`${url}/api/v1/me`, { key })
 
 t.test('an Admin issues a key, uses it, and revokes it', async (t) => {
-  const context = await site.newContext()
-  await context.grantPermissions(['clipboard-read', 'clipboard-write'])
-  const page = await context.newPage()
+  const page = await site.newPage(t)
+  await page.context().grantPermissions(['clipboard-read', 'clipboard-write'])
   const urls: string[] = []
   page.on('request', (request) => urls.push(request.url()))
   const faults: string[] = []
@@ -141,7 +140,7 @@ t.test('an Admin issues a key, uses it, and revokes it', async (t) => {
   t.strictSame(faults, [])
 
   await page.goto('/settings/api-keys/key_none')
-  const cookies = await context.cookies()
+  const cookies = await page.context().cookies()
   const stored = await page.evaluate<string>(
     'JSON.stringify([{ ...localStorage }, { ...sessionStorage }])',
   )
@@ -153,14 +152,11 @@ t.test('an Admin issues a key, uses it, and revokes it', async (t) => {
     t.notOk(JSON.stringify([urls, cookies]).includes(canary), 'no secret is in a URL or a cookie')
   }
   for (const { value } of cookies) t.notOk(logs.includes(value), 'no cookie is logged')
-  await context.close()
 })
 
 t.test('a Member sees the keys and cannot change them', async (t) => {
   await system.operator.issueKey(site.accountId, { name: 'Shop', scopes: ['debtors:write'] })
-  const context = await site.newContext()
-  const page = await context.newPage()
-  await logIn(page, 'mia@acme.example')
+  const page = await site.newPage(t, { user: 'mia@acme.example' })
   await page.goto('/settings/api-keys')
   await page.getByRole('row', { name: /Shop/ }).waitFor()
   t.equal(await page.getByText(/issue key|revoke$/i).count(), 0)
@@ -172,20 +168,18 @@ t.test('a Member sees the keys and cannot change them', async (t) => {
   await takeScreenshots(page, 'member-rejected')
   t.strictSame(await violationsOf(page), [])
   // The page offers no such action, so the test sends the request itself, with the cookie of the session.
-  const forged = await context.request.post('/settings/api-keys', {
+  const forged = await page.request.post('/settings/api-keys', {
     form: { name: 'Mine', scopes: 'debtors:read' },
     headers: { accept: 'text/html' },
   })
   t.equal(forged.status(), 403)
   matches(t, await forged.text(), /Only an Admin can issue or revoke API keys\./)
-  await context.close()
 })
 
 t.test(
   'a person is invited, made an Admin and deactivated, and the audit log records the deactivation',
   async (t) => {
-    const context = await site.newContext()
-    const page = await context.newPage()
+    const page = await site.newPage(t)
     const check = async (name: string) => {
       await takeScreenshots(page, name)
       t.strictSame(await violationsOf(page), [], `${name}: no violations`)
@@ -215,8 +209,7 @@ t.test(
     await page.getByText('Saved.').waitFor()
     await clickAndLoad(page, page.getByRole('link', { name: 'People' }))
 
-    const other = await site.newContext()
-    const guest = await other.newPage()
+    const guest = await site.newPage(t)
     await guest.goto(link)
     t.equal(
       guest.url(),
@@ -236,7 +229,6 @@ t.test(
     await guest.getByRole('heading', { name: 'API & webhooks' }).waitFor()
     await guest.goto(link)
     await guest.reload()
-    await other.close()
 
     await page.reload()
     await page.getByRole('button', { name: 'Make Admin eve@acme.example' }).click()
@@ -260,14 +252,11 @@ t.test(
     await check('your-login-fault')
     await page.goto('/settings/nowhere')
     await check('not-found')
-    await context.close()
   },
 )
 
 t.test('a key is issued and revoked without scripts', async (t) => {
-  const context = await site.newContext({ javaScriptEnabled: false })
-  const page = await context.newPage()
-  await logIn(page, 'ada@acme.example')
+  const page = await site.newPage(t, { user: 'ada@acme.example', javaScriptEnabled: false })
   await page.getByRole('link', { name: 'Issue key' }).click()
   await page.getByRole('link', { name: 'Read everything' }).click()
   await page.getByLabel('Name').fill('No script')
@@ -291,13 +280,10 @@ t.test('a key is issued and revoked without scripts', async (t) => {
   await page.getByRole('heading', { name: 'Log in to Settings' }).waitFor()
   await page.goto('/settings/api-keys')
   t.equal(new URL(page.url()).pathname, '/settings/login')
-  await context.close()
 })
 
 t.test('a form that is sent twice issues one key, and the second response says so', async (t) => {
-  const context = await site.newContext()
-  const page = await context.newPage()
-  await logIn(page, 'ada@acme.example')
+  const page = await site.newPage(t, { user: 'ada@acme.example' })
   await page.goto('/settings/api-keys/new')
   await page.getByLabel('Name').fill('Twice')
   await page.getByLabel('Read customers').check()
@@ -307,13 +293,10 @@ t.test('a form that is sent twice issues one key, and the second response says s
   await page.reload()
   await page.getByText('This key was already issued.').waitFor()
   t.strictSame(await violationsOf(page), [])
-  await context.close()
 })
 
 t.test('a key is issued and revoked by keyboard alone', async () => {
-  const context = await site.newContext()
-  const page = await context.newPage()
-  await logIn(page, 'ada@acme.example')
+  const page = await site.newPage(t, { user: 'ada@acme.example' })
   await tabTo(page, page.getByRole('link', { name: 'Skip to content' }))
   await tabTo(page, page.getByRole('link', { name: 'Issue key' }))
   await page.keyboard.press('Enter')
@@ -334,5 +317,4 @@ t.test('a key is issued and revoked by keyboard alone', async () => {
   await tabTo(page, page.getByRole('button', { name: 'Revoke key' }))
   await page.keyboard.press('Enter')
   await page.getByText('Key revoked.').waitFor()
-  await context.close()
 })

@@ -14,8 +14,7 @@ t.setTimeout(300_000)
 
 t.test('an Admin adds an endpoint, tests it, pauses it and rotates its secret', async (t) => {
   const site = await startSite(t)
-  const context = await site.newContext()
-  const page = await context.newPage()
+  const page = await site.newPage(t)
   const check = async (name: string) => {
     await takeScreenshots(page, name)
     t.strictSame(await violationsOf(page), [], `${name}: no violations`)

@@ -58,12 +58,11 @@ async function measure(rounds: number): Promise<boolean> {
   // The first round is not counted, because it starts the processes of the browser.
   for (let round = -1; round < rounds; round++) {
     for (const path of paths) {
-      const context = await site.newContext()
-      const page = await context.newPage()
+      const page = await site.newPage(cleanup)
       const first = await loadPage(page, path)
       await page.goto('about:blank')
       const second = await loadPage(page, path)
-      await context.close()
+      await page.context().close()
       if (round < 0) continue
       empty.get(path)?.push(first)
       cached.get(path)?.push(second)
