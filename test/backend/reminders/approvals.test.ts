@@ -14,10 +14,7 @@ import { type Engine, startEngine } from '../../fixtures/reminders/engine.ts'
 /** Starts on a Tuesday morning, with an invoice whose firm reminder waits for approval. */
 async function startWithApproval(t: Parameters<typeof startEngine>[0]) {
   const engine = await startEngine(t)
-  const invoice = await engine.createInvoice('2026-11-01')
-  await engine.planAndSendAt('2026-11-04T08:00:00.000Z')
-  await engine.planAndSendAt('2026-11-11T08:00:00.000Z')
-  await engine.planAndSendAt('2026-11-24T08:00:00.000Z')
+  const invoice = await engine.createInvoiceAwaitingApproval()
   const [approval] = await pendingApprovals(engine)
   if (approval === undefined) throw new Error('nothing waits for approval')
   return { engine, invoice, approval }

@@ -64,10 +64,7 @@ for (const [amounts, payments] of [
 
   t.test(`a rejection stays in force after ${payments} reversed`, async (t) => {
     const engine = await startEngine(t)
-    const invoice = await engine.createInvoice('2026-11-01')
-    await engine.planAndSendAt('2026-11-04T08:00:00.000Z')
-    await engine.planAndSendAt('2026-11-11T08:00:00.000Z')
-    await engine.planAndSendAt('2026-11-24T08:00:00.000Z')
+    const invoice = await engine.createInvoiceAwaitingApproval()
     await engine.decide({ approve: false, reason: 'they are moving' })
     await payAndReverse(engine, invoice, amounts)
     t.strictSame(await chasingOf(engine, invoice), ['paused', 'approval_rejected'])
@@ -140,10 +137,7 @@ for (const isPaid of [false, true]) {
 
   t.test(`a rejection stays in force after a dispute${during}`, async (t) => {
     const engine = await startEngine(t)
-    const invoice = await engine.createInvoice('2026-11-01')
-    await engine.planAndSendAt('2026-11-04T08:00:00.000Z')
-    await engine.planAndSendAt('2026-11-11T08:00:00.000Z')
-    await engine.planAndSendAt('2026-11-24T08:00:00.000Z')
+    const invoice = await engine.createInvoiceAwaitingApproval()
     await engine.decide({ approve: false, reason: 'they are moving' })
     for (let round = 0; round < 2; round++) {
       await dispute(engine, invoice)

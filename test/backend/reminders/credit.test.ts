@@ -170,10 +170,7 @@ t.test(
 
 t.test('a payment on account cancels a reminder that awaits approval', async (t) => {
   const engine = await startEngine(t)
-  const invoice = await engine.createInvoice('2026-11-01')
-  await engine.planAndSendAt('2026-11-04T08:00:00.000Z')
-  await engine.planAndSendAt('2026-11-11T08:00:00.000Z')
-  await engine.planAndSendAt('2026-11-24T08:00:00.000Z')
+  const invoice = await engine.createInvoiceAwaitingApproval()
   await payOnAccount(engine, invoice.debtor_id, 10_000)
   await rejectsWith(t, engine.decide({ approve: true }), {
     message: 'no message waits for approval',

@@ -92,10 +92,7 @@ t.test(
 t.test('no API operation sends or approves a reminder, or changes the kill switch', async (t) => {
   const engine = await startEngine(t)
   const { testAccount } = engine
-  const invoice = await engine.createInvoice('2026-11-01')
-  await engine.planAndSendAt('2026-11-04T08:00:00.000Z')
-  await engine.planAndSendAt('2026-11-11T08:00:00.000Z')
-  await engine.planAndSendAt('2026-11-24T08:00:00.000Z')
+  const invoice = await engine.createInvoiceAwaitingApproval()
   await engine.killSwitch({ on: true, reason: 'An audit' })
   const before = await readState()
   const responses: string[] = []

@@ -1,21 +1,13 @@
 // The page of the account: Admins change settings, Members only read them, and changes apply immediately.
-import t, { type Test } from 'tap'
+import t from 'tap'
 import { containing, matches } from '../../fixtures/matches.ts'
-import { startEngine } from '../../fixtures/reminders/engine.ts'
-import { ADMIN, createUserIn, logIn, MEMBER } from '../../fixtures/service/settings.ts'
+import { startEngineWithUsers } from '../../fixtures/reminders/engine.ts'
+import { logIn, MEMBER } from '../../fixtures/service/settings.ts'
 
 const PATH = '/settings/account'
 
-async function startWithUsers(t: Test) {
-  const engine = await startEngine(t)
-  const { backend, accountId } = engine.testAccount
-  await createUserIn(backend, accountId, ADMIN, 'admin')
-  await createUserIn(backend, accountId, MEMBER, 'member')
-  return { engine, backend, ada: await logIn(backend, ADMIN) }
-}
-
 t.test('an Admin changes the account, and new invoices have the new defaults', async (t) => {
-  const { engine, ada } = await startWithUsers(t)
+  const { engine, ada } = await startEngineWithUsers(t)
   const before = (await ada.get(PATH)).json
   const change = { name: '  Globex Ltd ', default_currency: 'SEK', payment_terms_days: 14 }
   const changed = await ada.send('POST', PATH, change)
@@ -38,7 +30,7 @@ t.test('an Admin changes the account, and new invoices have the new defaults', a
 })
 
 t.test('the time zone determines when an invoice becomes overdue', async (t) => {
-  const { engine, ada } = await startWithUsers(t)
+  const { engine, ada } = await startEngineWithUsers(t)
   const { id } = await engine.createInvoice('2026-11-16')
   const isOverdue = async () =>
     (await engine.testAccount.read(`/api/v1/invoices/${id}`))['is_overdue']
@@ -50,7 +42,7 @@ t.test('the time zone determines when an invoice becomes overdue', async (t) => 
 })
 
 t.test('an error is shown beside its field, and nothing is saved', async (t) => {
-  const { ada } = await startWithUsers(t)
+  const { ada } = await startEngineWithUsers(t)
   const before = (await ada.get(PATH)).json
   for (const [name, value] of [
     ['name', ' '],
@@ -81,7 +73,7 @@ t.test('an error is shown beside its field, and nothing is saved', async (t) => 
 })
 
 t.test('Members can only read the account', async (t) => {
-  const { backend, ada } = await startWithUsers(t)
+  const { backend, ada } = await startEngineWithUsers(t)
   const mia = await logIn(backend, MEMBER)
   matches(t, await mia.send('POST', PATH, { name: 'Mine' }), {
     status: 403,

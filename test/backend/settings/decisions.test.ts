@@ -2,20 +2,18 @@
 import t, { type Test } from 'tap'
 import { formOf } from '../../fixtures/accounts/money-settings.ts'
 import { containing, matches } from '../../fixtures/matches.ts'
-import { startEngine } from '../../fixtures/reminders/engine.ts'
+import { startEngineWithUsers } from '../../fixtures/reminders/engine.ts'
 import { ADMIN, createUserIn, logIn, MEMBER } from '../../fixtures/service/settings.ts'
 
 /** Starts on 23 November, at the given time in UTC, with a firm reminder that waits for approval. */
 async function openQueue(t: Test, time: string) {
-  const engine = await startEngine(t)
-  const { backend, accountId } = engine.testAccount
-  await createUserIn(backend, accountId, ADMIN, 'admin')
+  const { engine, backend, logInAdmin } = await startEngineWithUsers(t)
   const invoice = await engine.createInvoice('2026-11-02')
   for (const day of ['05', '12', '23']) await engine.planAndSendAt(`2026-11-${day}T10:00:00.000Z`)
   backend.now = new Date(`2026-11-23T${time}:00.000Z`)
   const id = (await engine.messages()).at(-1)?.id ?? ''
   const path = `/settings/approvals/${id}`
-  const ada = await logIn(backend, ADMIN)
+  const ada = await logInAdmin()
   const lastLogEntry = async () => (await engine.messageLog()).at(-1)
   return { engine, invoice, ada, path, id, lastLogEntry }
 }
@@ -113,9 +111,8 @@ t.test('a rejection cannot be taken back after a later reminder was rejected', a
 t.test('Members and other accounts cannot take a decision back', async (t) => {
   const queue = await openQueue(t, '20:00')
   const { engine, ada, path, id, lastLogEntry } = queue
-  const { backend, accountId } = engine.testAccount
+  const { backend } = engine.testAccount
   await approve(queue)
-  await createUserIn(backend, accountId, MEMBER, 'member')
   const other = await backend.createAccount()
   await createUserIn(backend, other.id, 'eve@other.example', 'admin')
   const [mia, eve] = [await logIn(backend, MEMBER), await logIn(backend, 'eve@other.example')]

@@ -1,9 +1,9 @@
 // Payment details: an Admin enters them for each currency, reminders in this currency show them, and pages say in which
 // currencies they are missing.
-import t, { type Test } from 'tap'
+import t from 'tap'
 import { containing, matches } from '../../fixtures/matches.ts'
-import { startEngine } from '../../fixtures/reminders/engine.ts'
-import { ADMIN, createUserIn, logIn, MEMBER } from '../../fixtures/service/settings.ts'
+import { startEngineWithUsers } from '../../fixtures/reminders/engine.ts'
+import { logIn, MEMBER } from '../../fixtures/service/settings.ts'
 
 const PATH = '/settings/payment-details'
 const IBAN = 'NL91ABNA0417164300'
@@ -13,18 +13,8 @@ const BANK_DETAILS = {
   account_number: 'nl91 abna 0417 1643 00',
 }
 
-async function startWithUsers(t: Test) {
-  const engine = await startEngine(t)
-  const { backend, accountId } = engine.testAccount
-  await createUserIn(backend, accountId, ADMIN, 'admin')
-  await createUserIn(backend, accountId, MEMBER, 'member')
-  /** Logs in again, because a session ends after half an hour without a request. */
-  const logInAdmin = () => logIn(backend, ADMIN)
-  return { engine, backend, logInAdmin }
-}
-
 t.test('a reminder says how to pay in each currency that has payment details', async (t) => {
-  const { engine, logInAdmin } = await startWithUsers(t)
+  const { engine, logInAdmin } = await startEngineWithUsers(t)
   const ada = await logInAdmin()
   matches(t, await ada.send('POST', PATH, { ...BANK_DETAILS, bank_code: 'ABNANL2A' }), {
     status: 200,
@@ -56,7 +46,7 @@ t.test('a reminder says how to pay in each currency that has payment details', a
 })
 
 t.test('each error is shown beside its field, and nothing is saved', async (t) => {
-  const { logInAdmin } = await startWithUsers(t)
+  const { logInAdmin } = await startEngineWithUsers(t)
   const ada = await logInAdmin()
   const faults = async (body: object) => {
     const { status, json } = await ada.send('POST', PATH, body)
@@ -88,7 +78,7 @@ t.test('each error is shown beside its field, and nothing is saved', async (t) =
 t.test(
   'Admins who entered their password recently can change payment details; Members only read them',
   async (t) => {
-    const { engine, backend, logInAdmin } = await startWithUsers(t)
+    const { engine, backend, logInAdmin } = await startEngineWithUsers(t)
     const ada = await logInAdmin()
     const mia = await logIn(backend, MEMBER)
     t.equal((await mia.send('POST', PATH, BANK_DETAILS)).status, 403)
@@ -116,7 +106,7 @@ t.test(
 )
 
 t.test('while reminders in a currency do not say how to pay, pages show a notice', async (t) => {
-  const { engine, logInAdmin } = await startWithUsers(t)
+  const { engine, logInAdmin } = await startEngineWithUsers(t)
   const payable = { payment_url: 'https://pay.acme.nl/1', currency: 'SEK' }
   await engine.createInvoice('2026-11-16')
   await engine.createInvoice('2026-11-16', payable)

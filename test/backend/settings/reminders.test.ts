@@ -5,15 +5,12 @@ import { createInvoice } from '../../../backend/invoices/invoices.ts'
 import { plainDebtor, plainInvoice } from '../../fixtures/accounts/plain-records.ts'
 import type { Json } from '../../fixtures/accounts/test-account.ts'
 import { containing, matches } from '../../fixtures/matches.ts'
-import { startEngine } from '../../fixtures/reminders/engine.ts'
-import { ADMIN, createUserIn, logIn, MEMBER } from '../../fixtures/service/settings.ts'
+import { startEngineWithUsers } from '../../fixtures/reminders/engine.ts'
+import { ADMIN, logIn, MEMBER } from '../../fixtures/service/settings.ts'
 
 /** Starts on 23 November with a firm reminder that waits for approval. */
 async function openQueue(t: Test) {
-  const engine = await startEngine(t)
-  const { backend, accountId } = engine.testAccount
-  await createUserIn(backend, accountId, ADMIN, 'admin')
-  await createUserIn(backend, accountId, MEMBER, 'member')
+  const { engine, backend, logInAdmin } = await startEngineWithUsers(t)
   const debtor = await engine.createDebtor({ name: 'Jansen <b>Bouw</b>' })
   const invoice = await engine.createInvoice('2026-11-02', { debtor_id: debtor.id })
   for (const day of ['05', '12', '23']) await engine.planAndSendAt(`2026-11-${day}T10:00:00.000Z`)
@@ -24,7 +21,7 @@ async function openQueue(t: Test) {
     debtor,
     invoice,
     messageId: message?.id ?? '',
-    ada: await logIn(backend, ADMIN),
+    ada: await logInAdmin(),
   }
 }
 
@@ -309,10 +306,7 @@ t.test(
 
 t.test('if every reminder is blocked, the page of a day also shows the reasons', async (t) => {
   // Regression: the page of a day said that the reasons are below, but did not show them.
-  const engine = await startEngine(t)
-  const { backend, accountId } = engine.testAccount
-  await createUserIn(backend, accountId, ADMIN, 'admin')
-  const ada = await logIn(backend, ADMIN)
+  const { engine, ada } = await startEngineWithUsers(t)
   const { debtor_id } = await engine.createInvoice('2026-11-23')
   await ada.send('POST', `/settings/customers/${debtor_id}/pause`, { reason: 'A plan' })
   for (const query of ['', '?day=2026-11-26']) {
@@ -323,10 +317,7 @@ t.test('if every reminder is blocked, the page of a day also shows the reasons',
 
 t.test('the page of a day says if it does not show every reminder of the day', async (t) => {
   // Regression: this page linked to itself as the page with all reminders of the day.
-  const engine = await startEngine(t)
-  const { backend, accountId } = engine.testAccount
-  await createUserIn(backend, accountId, ADMIN, 'admin')
-  const ada = await logIn(backend, ADMIN)
+  const { backend, accountId, ada } = await startEngineWithUsers(t)
   const owner = { accountId, isDemo: false, timezone: 'Europe/Amsterdam', paymentTermsDays: 30 }
   await backend.database.transaction(async (tx) => {
     for (let n = 0; n < 501; n++) {

@@ -1,28 +1,18 @@
 // The sender of reminders: a name and a logo, which appear in each mail and in previews.
-import t, { type Test } from 'tap'
+import t from 'tap'
 import { parseLogo } from '../../../backend/accounts/logo.ts'
 import { containing, matches } from '../../fixtures/matches.ts'
-import { startEngine } from '../../fixtures/reminders/engine.ts'
+import { startEngineWithUsers } from '../../fixtures/reminders/engine.ts'
 import { chunk, JPEG, PNG } from '../../fixtures/reminders/images.ts'
-import { ADMIN, createUserIn, logIn, MEMBER } from '../../fixtures/service/settings.ts'
+import { createUserIn, logIn, MEMBER } from '../../fixtures/service/settings.ts'
 
 const PATH = '/settings/sender'
 const LOGO_PATH = `${PATH}/logo`
 const TEST_MAIL_PATH = '/settings/wording/friendly-en/test'
 const encoded = (content: Buffer) => ({ logo: content.toString('base64') })
 
-async function startWithUsers(t: Test) {
-  const engine = await startEngine(t)
-  const { backend, accountId } = engine.testAccount
-  await createUserIn(backend, accountId, ADMIN, 'admin')
-  await createUserIn(backend, accountId, MEMBER, 'member')
-  /** Logs in again, because a session ends after half an hour without a request. */
-  const logInAdmin = () => logIn(backend, ADMIN)
-  return { engine, backend, accountId, logInAdmin, ada: await logInAdmin() }
-}
-
 t.test('a reminder has the sender’s name and the logo, which is part of the mail', async (t) => {
-  const { engine, logInAdmin, ada } = await startWithUsers(t)
+  const { engine, logInAdmin, ada } = await startEngineWithUsers(t)
   matches(t, await ada.send('PUT', PATH, { name: ' Jansen Billing ' }), {
     status: 200,
     json: { object: 'reminder_sender', name: 'Jansen Billing', is_default: false, logo: null },
@@ -56,7 +46,7 @@ t.test('a reminder has the sender’s name and the logo, which is part of the ma
 t.test(
   'the test mail and the preview also show the name and the logo; removal restores the default',
   async (t) => {
-    const { engine, backend, ada } = await startWithUsers(t)
+    const { engine, backend, ada } = await startEngineWithUsers(t)
     await createUserIn(backend, engine.testAccount.accountId, 'tess@acme.nl', 'admin')
     const tess = await logIn(backend, 'tess@acme.nl')
     await tess.send('PUT', PATH, { name: 'Jansen Billing' })
@@ -101,7 +91,7 @@ t.test(
 t.test(
   'a name cannot add a header, imitate an address, or contain invisible characters',
   async (t) => {
-    const { engine, ada } = await startWithUsers(t)
+    const { engine, ada } = await startEngineWithUsers(t)
     for (const name of [
       'Acme\r\nBcc: x@evil.nl',
       'Acme <ceo@bank.nl>',
@@ -133,7 +123,7 @@ t.test(
 t.test(
   'an image is recognized by its content; other files and files that are too large are rejected',
   async (t) => {
-    const { ada } = await startWithUsers(t)
+    const { ada } = await startEngineWithUsers(t)
     const rejectionOf = async (content: Buffer) => {
       const { status, json } = await ada.send('POST', LOGO_PATH, encoded(content))
       t.equal(status, 422)
@@ -160,7 +150,7 @@ t.test(
 
 // Regression: the location of a photograph, its author and comments were mailed to every customer.
 t.test('metadata is removed from a logo before it is stored', async (t) => {
-  const { ada } = await startWithUsers(t)
+  const { ada } = await startEngineWithUsers(t)
   const { content: plain } = parseLogo(PNG)
   t.strictSame(plain, PNG, 'an image without metadata does not change')
   const at = PNG.length - 12
@@ -202,7 +192,7 @@ t.test('metadata is removed from a logo before it is stored', async (t) => {
 })
 
 t.test('a form uploads the logo, which is served as an image and as nothing else', async (t) => {
-  const { backend, ada } = await startWithUsers(t)
+  const { backend, ada } = await startEngineWithUsers(t)
   const upload = async (csrf: string, content: Buffer<ArrayBuffer>) => {
     const form = new FormData()
     form.set('csrf_token', csrf)
@@ -237,7 +227,7 @@ t.test('a form uploads the logo, which is served as an image and as nothing else
 t.test(
   'reminders that wait for approval are updated; approved reminders are sent as approved',
   async (t) => {
-    const { engine, backend, logInAdmin, ada } = await startWithUsers(t)
+    const { engine, backend, logInAdmin, ada } = await startEngineWithUsers(t)
     await ada.send('POST', LOGO_PATH, encoded(PNG))
     await engine.createInvoice('2026-11-02', { number: 'R-7' })
     for (const day of ['05', '12', '23']) await engine.planAndSendAt(`2026-11-${day}T10:00:00.000Z`)
@@ -277,7 +267,7 @@ t.test(
 t.test(
   'Members only see the sender, accounts have separate senders, and changes need a CSRF token',
   async (t) => {
-    const { engine, backend, ada } = await startWithUsers(t)
+    const { engine, backend, ada } = await startEngineWithUsers(t)
     await ada.send('POST', LOGO_PATH, encoded(PNG))
     const mia = await logIn(backend, MEMBER)
     const page = await mia.page(PATH)

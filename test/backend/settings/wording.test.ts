@@ -1,8 +1,8 @@
 // The account's own wording of reminders, by stage and language, and the parts that every mail must have.
-import t, { type Test } from 'tap'
+import t from 'tap'
 import type { Json } from '../../fixtures/accounts/test-account.ts'
 import { containing, matches } from '../../fixtures/matches.ts'
-import { startEngine } from '../../fixtures/reminders/engine.ts'
+import { startEngineWithUsers } from '../../fixtures/reminders/engine.ts'
 import { ADMIN, createUserIn, logIn, MEMBER } from '../../fixtures/service/settings.ts'
 
 const PATH = '/settings/wording/friendly-en'
@@ -15,16 +15,8 @@ const WORDING = {
   sign_off: 'Yours,',
 }
 
-async function startWithUsers(t: Test) {
-  const engine = await startEngine(t)
-  const { backend, accountId } = engine.testAccount
-  await createUserIn(backend, accountId, ADMIN, 'admin')
-  await createUserIn(backend, accountId, MEMBER, 'member')
-  return { engine, backend, ada: await logIn(backend, ADMIN) }
-}
-
 t.test('a reminder has the edited wording and all required parts', async (t) => {
-  const { engine, backend, ada } = await startWithUsers(t)
+  const { engine, backend, ada } = await startEngineWithUsers(t)
   matches(t, await ada.send('PUT', PATH, WORDING), {
     status: 200,
     json: { object: 'reminder_wording', id: 'friendly-en', is_default: false, ...WORDING },
@@ -57,7 +49,7 @@ t.test('a reminder has the edited wording and all required parts', async (t) => 
 })
 
 t.test('an error is shown beside its field, and nothing is saved', async (t) => {
-  const { ada } = await startWithUsers(t)
+  const { ada } = await startEngineWithUsers(t)
   const fault = async (change: object) => {
     const { status, json } = await ada.send('PUT', PATH, { ...WORDING, ...change })
     t.equal(status, 422)
@@ -93,7 +85,7 @@ t.test('an error is shown beside its field, and nothing is saved', async (t) => 
 
 t.test('after a rejected save without an invoice number, the page names the invoice', async (t) => {
   // Regression: the page said that nothing was owed, although the preview showed a real invoice.
-  const { engine, ada } = await startWithUsers(t)
+  const { engine, ada } = await startEngineWithUsers(t)
   const withUnknownVariable = { ...WORDING, opening: '{x}', invoice: '' }
   matches(
     t,
@@ -108,7 +100,7 @@ t.test('after a rejected save without an invoice number, the page names the invo
 })
 
 t.test('the default wording can be restored', async (t) => {
-  const { engine, ada } = await startWithUsers(t)
+  const { engine, ada } = await startEngineWithUsers(t)
   const { json: standard } = await ada.get(PATH)
   t.equal((await ada.submit(PATH, WORDING)).status, 303)
   matches(t, (await ada.page(PATH)).text, /Saved\. .*Restore the default/s)
@@ -129,7 +121,7 @@ t.test('the default wording can be restored', async (t) => {
 })
 
 t.test('the preview shows a real invoice, in a document without scripts', async (t) => {
-  const { engine, ada } = await startWithUsers(t)
+  const { engine, ada } = await startEngineWithUsers(t)
   const sample = await ada.page(`${PATH}/preview`)
   matches(t, sample.text, containing('INV-1001'))
   matches(t, (await ada.page(PATH)).text, containing('The preview shows a made-up invoice'))
@@ -169,7 +161,7 @@ t.test('the preview shows a real invoice, in a document without scripts', async 
 
 // Regression: the preview demanded an amount that the customer had already paid on account.
 t.test('the preview deducts money on account, as the reminder does', async (t) => {
-  const { engine, ada } = await startWithUsers(t)
+  const { engine, ada } = await startEngineWithUsers(t)
   const { id: debtor_id } = await engine.createDebtor()
   const newer = await engine.createInvoice('2026-11-20', { debtor_id })
   const older = await engine.createInvoice('2026-11-10', { debtor_id })
@@ -188,7 +180,7 @@ t.test('the preview deducts money on account, as the reminder does', async (t) =
 })
 
 t.test('a test mail is sent to the Admin who requests it, at most ten times an hour', async (t) => {
-  const { engine, backend, ada } = await startWithUsers(t)
+  const { engine, backend, ada } = await startEngineWithUsers(t)
   await createUserIn(backend, engine.testAccount.accountId, 'tess@acme.nl', 'admin')
   const tess = await logIn(backend, 'tess@acme.nl')
   await engine.createInvoice('2026-11-10', { number: 'R-8' })
@@ -219,7 +211,7 @@ t.test('a test mail is sent to the Admin who requests it, at most ten times an h
 })
 
 t.test('Members can only read the wording', async (t) => {
-  const { engine, backend } = await startWithUsers(t)
+  const { engine, backend } = await startEngineWithUsers(t)
   const mia = await logIn(backend, MEMBER)
   const page = await mia.page(PATH)
   matches(t, page, { status: 200, text: /<textarea[^>]* disabled/ })
@@ -241,7 +233,7 @@ t.test('Members can only read the wording', async (t) => {
 t.test(
   'forms offer the supported languages, and keep the customer’s stored language if it is another',
   async (t) => {
-    const { engine, ada } = await startWithUsers(t)
+    const { engine, ada } = await startEngineWithUsers(t)
     const offered = async (path: string) =>
       [
         ...(await ada.page(path)).text.matchAll(/<option value="([\w-]*)"( selected)?>([^<]*)/g),
