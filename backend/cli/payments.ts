@@ -92,8 +92,13 @@ async function perform(
   const allocations = (await readAllocations(database.read, accountId, [id])).get(id) ?? []
   return {
     json: renderPayment(row, allocations),
-    text: `Payment ${id} ${outcome}. ${moneyText(row.unapplied_amount, row.currency)} of ${moneyText(row.amount, row.currency)} is on account.`,
+    text: `Payment ${id} ${outcome}${describeMoneyOnAccount(row)}.`,
   }
+}
+
+function describeMoneyOnAccount({ status, amount, unapplied_amount, currency }: PaymentRow) {
+  if (status === 'reversed') return ', so none of it is on account'
+  return `. ${moneyText(unapplied_amount, currency)} of ${moneyText(amount, currency)} is on account`
 }
 
 function parseAllocation(text: string): NewAllocation {

@@ -1042,10 +1042,10 @@ export type Payment = {
   currency_exponent: CurrencyExponent
   /**
    * The invoices that the payment pays at present; empty if all of it is on account. Allocations can be
-   * made and taken back later.
+   * made and taken back later. If the payment is reversed, the invoices that it paid until then.
    */
   allocations: Allocation[]
-  /** The part that is not allocated to an invoice. */
+  /** The part that is not allocated to an invoice. This money is on account, unless the payment is reversed. */
   unapplied_amount: number
   /** When it was received. */
   received_on: string

@@ -81,6 +81,11 @@ t.test('the API shows what operators do with records that the API created', asyn
   const takeBack = ['payments', 'unallocate', onAccount.id, '--invoice', draft.id]
   matches(t, await run(...takeBack, '--reason', 'For another'), { unapplied_amount: 8000 })
   await rejectsWith(t, run(...takeBack, '--reason', 'x'), /the payment is allocated/)
+  // Regression: the text said that the reversed money was on account.
+  t.equal(
+    (await operator.cli('payments', 'reverse', onAccount.id, '--reason', 'It bounced')).trim(),
+    `Payment ${onAccount.id} was reversed, so none of it is on account.`,
+  )
   matches(t, await run('invoices', 'write-off', draft.id, '--reason', 'x'), {
     status: 'written_off',
   })
