@@ -1,6 +1,6 @@
 // Forms that change a record, in two browser windows at once.
 import t from 'tap'
-import { createPageCheck, logIn, startSite } from '../fixtures/servers/browser.ts'
+import { createPageCheck, startSite } from '../fixtures/servers/browser.ts'
 import { call } from '../fixtures/service/call.ts'
 
 // On a busy machine, a browser needs more time than tap's default timeout allows.
@@ -15,9 +15,8 @@ t.test(
     const { secret: key } = await system.operator.issueKey(accountId)
     const body = { name: 'Jansen Bouw', email: 'ap@jansen.example' }
     const { json: debtor } = await call(`${url}/api/v1/debtors`, { key, body })
-    const context = await site.newContext()
-    const [one, other] = [await context.newPage(), await context.newPage()]
-    await logIn(one, 'ada@acme.example')
+    const one = await site.newPage(t, { user: 'ada@acme.example' })
+    const other = await one.context().newPage()
     for (const page of [one, other]) await page.goto(`/settings/customers/${debtor['id']}/edit`)
     await one.getByLabel('Telephone').fill('+31205550142')
     await one.getByRole('button', { name: 'Save' }).click()
@@ -30,7 +29,6 @@ t.test(
     await other.getByRole('button', { name: 'Save' }).click()
     await other.getByRole('heading', { name: 'Jansen Bouw B.V.' }).waitFor()
     t.equal(await other.getByText('+31205550142').count(), 1)
-    await context.close()
   },
 )
 
@@ -46,9 +44,7 @@ t.test(
       ...{ debtor_id: debtor['id'], currency: 'EUR', amount: 12_500, number: 'G-1' },
       notes: 'Deliver to the back door.\nRing twice.',
     })
-    const context = await site.newContext()
-    const page = await context.newPage()
-    await logIn(page, 'ada@acme.example')
+    const page = await site.newPage(t, { user: 'ada@acme.example' })
     await page.goto(`/settings/invoices/${invoice['id']}/edit`)
     await createPageCheck(t, page)('invoice-edit-notes')
     const notes = async () =>
@@ -62,6 +58,5 @@ t.test(
     await page.getByRole('button', { name: 'Save' }).click()
     await page.getByText('Invoice changed.').waitFor()
     t.equal(await notes(), 'Deliver to the back door.\nRing once.')
-    await context.close()
   },
 )
