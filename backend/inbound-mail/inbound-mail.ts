@@ -166,8 +166,9 @@ function reportedIds(mail: Email): string {
   ].join(' ')
 }
 
+/** Ignores ids with control characters: no Message-ID has any, and PostgreSQL rejects a statement with a NUL. */
 function referencesIn(text: string): string[] {
-  const ids = text.match(/(?:msg|mlo)_[0-9A-HJKMNP-TV-Z]{26}|<[^<>\s]{1,250}>/g) ?? []
+  const ids = text.match(/(?:msg|mlo)_[0-9A-HJKMNP-TV-Z]{26}|<[^<>\s\p{Cc}]{1,250}>/gu) ?? []
   const withInnerIds = ids.flatMap((id) => [
     id,
     ...(/(?:msg|mlo)_[0-9A-HJKMNP-TV-Z]{26}/.exec(id) ?? []),

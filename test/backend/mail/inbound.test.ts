@@ -409,6 +409,9 @@ t.test('malformed inbound mail causes no error', async (t) => {
     `Subject: ${'é'.repeat(50_000)}\r\n\r\n${'<style '.repeat(20_000)}`,
     `Content-Type: text/html\r\n\r\n${'<style '.repeat(20_000)}`,
     `In-Reply-To: ${'<'.repeat(100_000)}\r\n\r\nx`,
+    // PostgreSQL rejects a statement with a NUL, and providers post a mail again after each error.
+    'In-Reply-To: <a\0b@jansen.nl>\r\n\r\nx',
+    deliveryReport({ references: { header: '<a\0b@jansen.nl>' } }),
     deliveryReport({ status: 'nonsense', diagnostic: 'x' }),
     deliveryReport().replace('Action: failed\r\n', ''),
   ]) {
