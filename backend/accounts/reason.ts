@@ -1,10 +1,11 @@
 import { Problem } from '../../shared/contract/problem.ts'
+import { normalizeText } from '../validation/unicode.ts'
 
 const REASON_MAX = 500
 
 /** Validates the reason of an action. Throws `validation_failed` at `/reason`. */
 export function checkReason(text: string): string {
-  const reason = text.trim().normalize('NFC')
+  const reason = normalizeText(text.trim(), 'NFC')
   if (reason === '') throw invalidReason('required', 'Enter a reason.')
   if ([...reason].length > REASON_MAX) {
     throw invalidReason('too_long', `The reason may have at most ${REASON_MAX} characters.`)

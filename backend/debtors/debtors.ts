@@ -29,6 +29,7 @@ import {
 import { readPage } from '../lists/page.ts'
 import { prefixRange } from '../lists/prefix.ts'
 import { insertWithUniqueExternalId } from '../validation/external-id.ts'
+import { normalizeText } from '../validation/unicode.ts'
 import { renderDebtor } from './representation.ts'
 import { readContactability } from './suppressed-addresses.ts'
 
@@ -293,5 +294,5 @@ const readDebtors = preparedPage((reader: Reader, filters: Values, form: Form) =
 
 /** Normalizes a stored text or a search query, so that searches ignore case and variants such as full-width letters. */
 export function normalizeForSearch(text: string): string {
-  return text.normalize('NFKC').toLowerCase()
+  return normalizeText(text, 'NFKC').toLowerCase()
 }

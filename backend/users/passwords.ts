@@ -6,6 +6,7 @@
 import { type Argon2Parameters, argon2, randomBytes, timingSafeEqual } from 'node:crypto'
 import { promisify } from 'node:util'
 import { temporarilyUnavailable } from '../../shared/contract/problem.ts'
+import { normalizeText } from '../validation/unicode.ts'
 
 export interface HashCost {
   readonly memoryKib: number
@@ -109,7 +110,7 @@ function phcOf(cost: string, salt: Buffer, tag: Buffer): string {
 
 /** Normalizes the password (NFKC), so that a password that is typed on another keyboard is the same password. */
 function deriveTag(password: string, parameters: Parameters): Promise<Buffer> {
-  return derive('argon2id', { ...parameters, message: password.normalize('NFKC') })
+  return derive('argon2id', { ...parameters, message: normalizeText(password, 'NFKC') })
 }
 
 function parsePhc(text: string): { parameters: Parameters; tag: Buffer } {

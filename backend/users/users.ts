@@ -7,6 +7,7 @@ import { type ActionContext, recordAudit } from '../accounts/audit.ts'
 import { ConstraintViolation } from '../database/constraint-violation.ts'
 import type { Reader, Transaction, UserRow } from '../database/tables.ts'
 import { enteredValuesProblem } from '../validation/field-errors.ts'
+import { normalizeText } from '../validation/unicode.ts'
 import { COMMON_PASSWORDS } from './common-passwords.ts'
 
 export const ROLES = ['admin', 'member'] as const satisfies readonly UserRow['role'][]
@@ -148,7 +149,7 @@ export function checkPassword(password: string): void {
 
 /** Checks a password that a user has chosen. Also rejects the passwords that attackers try first. */
 export function checkChosenPassword(password: string, email: string, pointer: string): void {
-  const lower = password.normalize('NFKC').toLowerCase()
+  const lower = normalizeText(password, 'NFKC').toLowerCase()
   const isGuessed = COMMON_PASSWORDS.has(lower) || lower === email || lower === email.split('@')[0]
   const detail =
     lengthError(password) ??
@@ -173,7 +174,7 @@ const EMAIL = /^[^\s@,;<>"\p{Cc}]+@[^\s@,;<>"\P{ASCII}\p{Cc}]+$/u
  * address, since an umlaut can be one code point or two. Mail servers without SMTPUTF8 reject a host that is not ASCII.
  */
 export function normalizeEmail(text: string): string {
-  const email = text.trim().normalize('NFC').toLowerCase()
+  const email = normalizeText(text.trim(), 'NFC').toLowerCase()
   const host = email.slice(email.lastIndexOf('@') + 1)
   // An ASCII host is not converted: `domainToASCII` would read a number as an IP address, and change it.
   return /^\p{ASCII}*$/u.test(host) ? email : email.slice(0, -host.length) + domainToASCII(host)

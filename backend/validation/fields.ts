@@ -7,6 +7,7 @@ import joi, { type AnySchema } from 'joi'
 import { isCalendarDate, isTimezone, parseInstantRoundedUp } from '../calendar/calendar.ts'
 import { AMOUNT_MAX, parseCurrency } from '../money/money.ts'
 import { withDetails } from './rejections.ts'
+import { hasTooManyMarks } from './unicode.ts'
 
 /** Only the first error of a value is reported. */
 const firstErrorOnly = { abortEarly: true }
@@ -32,6 +33,11 @@ export function text({ max, min = 1, trim = false, lines = false }: TextOptions)
     .prefs(firstErrorOnly)
     .pattern(lines ? LINES : LINE, 'text without control characters')
     .custom((value: string, helpers) => {
+      if (hasTooManyMarks(value)) {
+        return helpers.error('string.form', {
+          form: 'text with at most 30 combining marks in a row',
+        })
+      }
       const normalized = (trim ? value.trim() : value).normalize('NFC')
       // joi counts UTF-16 code units. Bodies are small, so spreading the text is cheap enough.
       const length = [...normalized].length

@@ -11,6 +11,7 @@ import { announce } from '../database/announcements.ts'
 import type { Reader, Transaction, WebhookEndpointRow } from '../database/tables.ts'
 import { type EventType, isEventType } from '../events/event-types.ts'
 import { DELIVERIES_DUE } from '../events/events.ts'
+import { normalizeText } from '../validation/unicode.ts'
 import { failPendingDeliveries } from './deliveries.ts'
 import type { SecretBox } from './secret-box.ts'
 import { createSigningSecret } from './signature.ts'
@@ -347,7 +348,7 @@ function checkSettings(
   }
   return {
     url: target.url,
-    description: description.trim().normalize('NFC'),
+    description: normalizeText(description.trim(), 'NFC'),
     event_types: eventTypes === null ? null : JSON.stringify(sortedUnique(eventTypes)),
   }
 }

@@ -185,6 +185,30 @@ t.test('of more than 1,000 invalid fields, the response names the first 1,000', 
   t.equal((json['errors'] as unknown[]).length, 1000)
 })
 
+t.test('items after the first that is too much are not validated', async (t) => {
+  // Validating 60,000 items blocked the backend for two seconds.
+  const testAccount = await openTestAccount(t)
+  const body = { currency: 'EUR', debtor_id: 'x', line_items: Array(1000).fill({}) }
+  const { status, json } = await testAccount.post('/api/v1/invoices', body)
+  t.equal(status, 422)
+  const errors = json['errors'] as { pointer: string; code: string }[]
+  t.ok(errors.some(({ pointer, code }) => pointer === '/line_items' && code === 'too_long'))
+  t.ok(errors.some(({ pointer }) => pointer === '/line_items/200/description'))
+  t.notOk(errors.some(({ pointer }) => pointer === '/line_items/201/description'))
+})
+
+t.test('a text may have up to 30 combining marks in a row', async (t) => {
+  // Normalizing a text takes quadratic time in this number: one call could block the backend for 20 seconds.
+  const testAccount = await openTestAccount(t)
+  const debtor = await testAccount.createDebtor({ name: `a${'\u0301\u0323'.repeat(15)}` })
+  t.equal(debtor.name, `\u1ea1${'\u0323'.repeat(14)}${'\u0301'.repeat(15)}`)
+  const long = `a${'\u0301\u0323'.repeat(60_000)}`
+  for (const fields of [{ name: long }, { name: 'a', metadata: { [long]: 'b' } }]) {
+    const { json } = await testAccount.post(DEBTORS, fields)
+    matches(t, json, { status: 422, errors: [{ code: 'invalid_format' }] })
+  }
+})
+
 t.test('names that are special in JavaScript have no special effect', async (t) => {
   const testAccount = await openTestAccount(t)
   const json = { 'content-type': 'application/json' }
