@@ -10,7 +10,12 @@ import { todayIn } from '../calendar/calendar.ts'
 import { announce } from '../database/announcements.ts'
 import { oncePerTransaction } from '../database/once-per-transaction.ts'
 import { prepared } from '../database/prepared.ts'
-import type { Transaction, WebhookDeliveryRow, WebhookEventRow } from '../database/tables.ts'
+import type {
+  Reader,
+  Transaction,
+  WebhookDeliveryRow,
+  WebhookEventRow,
+} from '../database/tables.ts'
 import type { EventType } from './event-types.ts'
 
 /** The topic that a transaction announces when it has made deliveries due. */
@@ -147,13 +152,18 @@ export async function prepareEvents(tx: Transaction, accountId: string): Promise
 const readEndpoints = oncePerTransaction((tx, accountId) => selectEndpoints(tx, { accountId }))
 
 const selectEndpoints = prepared((tx: Transaction, { accountId }: { accountId: string }) =>
-  tx
-    .selectFrom('webhook_endpoints')
+  selectActiveEndpoints(tx, accountId)
     .innerJoin('accounts', 'accounts.id', 'webhook_endpoints.account_id')
-    .select(['webhook_endpoints.id', 'webhook_endpoints.event_types', 'accounts.timezone'])
-    .where('webhook_endpoints.account_id', '=', accountId)
-    .where('webhook_endpoints.status', '!=', 'disabled'),
+    .select(['webhook_endpoints.id', 'webhook_endpoints.event_types', 'accounts.timezone']),
 )
+
+/** Selects the endpoints that receive events, enabled or paused. */
+export function selectActiveEndpoints(reader: Reader, accountId: string) {
+  return reader
+    .selectFrom('webhook_endpoints')
+    .where('webhook_endpoints.account_id', '=', accountId)
+    .where('webhook_endpoints.status', '!=', 'disabled')
+}
 
 function previousValues(before: object, now: object): object {
   const current = new Map(Object.entries(now))

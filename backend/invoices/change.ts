@@ -1,8 +1,10 @@
+import assert from 'node:assert'
 import type { Transaction } from '../database/database.ts'
+import { oncePerTransaction } from '../database/once-per-transaction.ts'
 import { prepared } from '../database/prepared.ts'
 import { nextStamp } from '../database/stamp.ts'
 import { INVOICE_COLUMNS } from '../database/tables/invoices.ts'
-import type { InvoiceRow } from '../database/tables.ts'
+import type { InvoiceRow, LazyInvoiceRow } from '../database/tables.ts'
 import type { EventType } from '../events/event-types.ts'
 import { recordEvent } from '../events/events.ts'
 import { renderInvoice } from './representation.ts'
@@ -12,13 +14,13 @@ export type InvoiceChange = Partial<
 >
 
 /** Writes a change to an invoice, and records `event` if it is not null. The caller must have locked the debtor. */
-export async function changeInvoice(
+export async function changeInvoice<Row extends LazyInvoiceRow>(
   tx: Transaction,
-  before: InvoiceRow,
+  before: Row,
   change: InvoiceChange,
   event: EventType | null,
   now: Date,
-): Promise<InvoiceRow> {
+): Promise<Row> {
   const { id, account_id } = before
   const changed = changedMembers(before, change)
   const stamp = nextStamp(before, now)
@@ -32,7 +34,7 @@ export async function changeInvoice(
  * Omits the columns that keep their values. SQLite rewrites an index entry whenever an update names one of the
  * index's columns, even if the value is the same, and several indexes of invoices contain the status.
  */
-function changedMembers(before: InvoiceRow, change: InvoiceChange): InvoiceChange {
+function changedMembers(before: LazyInvoiceRow, change: InvoiceChange): InvoiceChange {
   const changed: Partial<InvoiceRow> = { ...change }
   for (const name of INVOICE_COLUMNS) if (changed[name] === before[name]) delete changed[name]
   return changed
@@ -41,8 +43,8 @@ function changedMembers(before: InvoiceRow, change: InvoiceChange): InvoiceChang
 /** Records an event with the invoice before and after a change that `changeInvoice` has written. */
 export async function recordInvoiceEvent(
   tx: Transaction,
-  before: InvoiceRow,
-  row: InvoiceRow,
+  before: LazyInvoiceRow,
+  row: LazyInvoiceRow,
   type: EventType,
   now: Date,
 ): Promise<void> {
@@ -50,11 +52,26 @@ export async function recordInvoiceEvent(
     accountId: row.account_id,
     type,
     subjectId: row.id,
-    render: (today: string) => renderInvoice(row, today),
-    renderBefore: (today: string) => renderInvoice(before, today),
+    render: async (today: string) => renderInvoice(await withLines(tx, row), today),
+    renderBefore: async (today: string) => renderInvoice(await withLines(tx, before), today),
   }
   await recordEvent(tx, event, now)
 }
+
+async function withLines(tx: Transaction, row: LazyInvoiceRow): Promise<InvoiceRow> {
+  return { ...row, line_items: row.line_items ?? (await readLines(tx, row.id)) }
+}
+
+/** Reading once is enough, because a transaction that changes the lines has read them before. */
+const readLines = oncePerTransaction(async (tx, id) => {
+  const [row] = await selectLines(tx, { id })
+  assert(row !== undefined, 'a changed invoice exists')
+  return row.line_items
+})
+
+const selectLines = prepared((tx: Transaction, { id }: { readonly id: string }) =>
+  tx.selectFrom('invoices').select('line_items').where('id', '=', id),
+)
 
 /** The columns that an update names, with their new values. */
 type Changed = InvoiceChange & Pick<InvoiceRow, 'id' | 'account_id' | 'updated_at' | 'revision'>

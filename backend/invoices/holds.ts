@@ -3,7 +3,7 @@
  * after a week, or when the invoice is fully paid. While the invoice is disputed or fully paid, its hold is stored and
  * has no effect; the hold applies again when the dispute is resolved or the payment is reversed.
  */
-import type { InvoiceRow } from '../database/tables.ts'
+import type { InvoiceRow, LazyInvoiceRow } from '../database/tables.ts'
 
 /** Values of `invoices.chasing_blocked_reason`. */
 export const DISPUTED = 'disputed'
@@ -23,7 +23,7 @@ export const BLOCKED_BY_DISPUTE = {
 } as const
 
 /** Returns the hold that applies to the invoice, or the stored hold if the invoice is disputed. */
-export function holdOf(invoice: InvoiceRow): Hold {
+export function holdOf(invoice: LazyInvoiceRow): Hold {
   const { chasing_blocked_reason: reason, chasing_next_action_at: until } = invoice
   if (invoice.disputed_at !== null) {
     return {
@@ -41,7 +41,7 @@ export function holdOf(invoice: InvoiceRow): Hold {
  * Returns the hold to store when the invoice is fully paid: the decision of a person, but not the pause after
  * a payment.
  */
-export function holdAfterFullPayment(invoice: InvoiceRow): Hold {
+export function holdAfterFullPayment(invoice: LazyInvoiceRow): Hold {
   const hold = holdOf(invoice)
   return hold.chasing_hold === PAYMENT_RECEIVED ? NO_HOLD : hold
 }

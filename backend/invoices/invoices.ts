@@ -7,9 +7,9 @@ import { ConstraintViolation } from '../database/constraint-violation.ts'
 import type { Reader, Transaction } from '../database/database.ts'
 import { prepared } from '../database/prepared.ts'
 import { INVOICE_COLUMNS } from '../database/tables/invoices.ts'
-import type { DebtorRow, InvoiceRow } from '../database/tables.ts'
+import type { DebtorRow, InvoiceRow, LazyInvoiceRow } from '../database/tables.ts'
 import { findDebtorId, lockDebtor, touchDebtor } from '../debtors/debtors.ts'
-import { recordEvent } from '../events/events.ts'
+import { recordEvent, selectActiveEndpoints } from '../events/events.ts'
 import { initialChasing } from '../reminders/planning/initial-chasing.ts'
 import { insertWithUniqueExternalId } from '../validation/external-id.ts'
 import { type FieldError, fieldErrorsProblem } from '../validation/field-errors.ts'
@@ -200,6 +200,8 @@ export async function findInvoice(
   return row
 }
 
+const COLUMNS_WITHOUT_LINES = INVOICE_COLUMNS.filter((name) => name !== 'line_items')
+
 /** Returns the invoices that exist in the account, in no particular order. */
 export async function findInvoices(
   reader: Reader,
@@ -218,16 +220,48 @@ const readInvoices = prepared(
       .where('id', 'in', ids),
 )
 
-/** Returns the open and partially paid invoices of a debtor in one currency, in no particular order. */
+/** Like `findInvoices`, but reads the lines of several invoices only if a webhook event may need them. */
+export async function findInvoicesToSettle(
+  reader: Reader,
+  accountId: string,
+  ids: readonly string[],
+): Promise<LazyInvoiceRow[]> {
+  // For one invoice, checking whether its lines are needed would usually take longer than reading them.
+  if (ids.length === 1) return await readInvoices(reader, { accountId, ids })
+  return await readInvoicesToSettle(reader, { accountId, ids })
+}
+
+const readInvoicesToSettle = prepared(
+  (reader: Reader, { accountId, ids }: { accountId: string; ids: readonly string[] }) =>
+    reader
+      .selectFrom('invoices')
+      .select(COLUMNS_WITHOUT_LINES)
+      .select((eb) =>
+        eb
+          .case()
+          .when(eb.exists(selectActiveEndpoints(reader, accountId).select('webhook_endpoints.id')))
+          .then(eb.ref('line_items'))
+          .end()
+          .as('line_items'),
+      )
+      .where('account_id', '=', accountId)
+      .where('id', 'in', ids),
+)
+
+/**
+ * Returns the open and partially paid invoices of a debtor in one currency, in no particular order. Their lines are
+ * not read, because there may be thousands of invoices.
+ */
 export async function findOpenInvoices(
   reader: Reader,
   accountId: string,
   debtorId: string,
   currency: string,
-): Promise<InvoiceRow[]> {
+): Promise<LazyInvoiceRow[]> {
   return await reader
     .selectFrom('invoices')
-    .select(INVOICE_COLUMNS)
+    .select(COLUMNS_WITHOUT_LINES)
+    .select(sql<null>`null`.as('line_items'))
     .where('account_id', '=', accountId)
     .where('debtor_id', '=', debtorId)
     .where('currency', '=', currency)

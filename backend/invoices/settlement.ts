@@ -1,6 +1,6 @@
 /** Updates an invoice when a payment is allocated to it. The caller must have locked the debtor. */
 import type { Transaction } from '../database/database.ts'
-import type { InvoiceRow, InvoiceStatus } from '../database/tables.ts'
+import type { InvoiceStatus, LazyInvoiceRow } from '../database/tables.ts'
 import { changeInvoice, type InvoiceChange } from './change.ts'
 import { holdAfterFullPayment, holdOf, PAYMENT_RECEIVED } from './holds.ts'
 
@@ -15,10 +15,10 @@ export function isPayable(status: InvoiceStatus): boolean {
 /** Adds `amount`, at most the amount due, to the amount paid. Returns the changed invoice. */
 export async function settleInvoice(
   tx: Transaction,
-  invoice: InvoiceRow,
+  invoice: LazyInvoiceRow,
   amount: number,
   now: Date,
-): Promise<InvoiceRow> {
+): Promise<LazyInvoiceRow> {
   const amountDue = invoice.amount_due - amount
   const state = amountDue === 0 ? paidInFull(invoice, now) : partiallyPaid(invoice, now)
   const change = { amount_paid: invoice.amount_paid + amount, amount_due: amountDue, ...state }
@@ -28,7 +28,7 @@ export async function settleInvoice(
 }
 
 /** Returns the change to an invoice that payments, credits or both have settled, so that nothing is due on it. */
-export function paidInFull(invoice: InvoiceRow, now: Date) {
+export function paidInFull(invoice: LazyInvoiceRow, now: Date) {
   return {
     status: 'paid',
     paid_at: now.toISOString(),
@@ -41,7 +41,7 @@ export function paidInFull(invoice: InvoiceRow, now: Date) {
 }
 
 function partiallyPaid(
-  invoice: InvoiceRow,
+  invoice: LazyInvoiceRow,
   now: Date,
 ): InvoiceChange & { status?: 'partially_paid' } {
   // A written-off invoice remains written off until it is paid in full.

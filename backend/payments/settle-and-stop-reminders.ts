@@ -1,5 +1,5 @@
 import type { Transaction } from '../database/database.ts'
-import type { DebtorRow, InvoiceRow, InvoiceStatus } from '../database/tables.ts'
+import type { DebtorRow, InvoiceStatus, LazyInvoiceRow } from '../database/tables.ts'
 import { together } from '../database/together.ts'
 import { settleInvoice } from '../invoices/settlement.ts'
 import {
@@ -18,7 +18,7 @@ export interface Effects {
 }
 
 export function effectsOf(
-  settled: readonly InvoiceRow[],
+  settled: readonly LazyInvoiceRow[],
   stopped: readonly StoppedMessages[],
 ): Effects {
   return {
@@ -39,7 +39,7 @@ export async function settleAndStopReminders(
   now: Date,
   detail: string,
   unsent?: readonly UnsentMessage[],
-): Promise<{ settled: readonly InvoiceRow[]; stopped: StoppedMessages[] }> {
+): Promise<{ settled: readonly LazyInvoiceRow[]; stopped: StoppedMessages[] }> {
   if (shares.length === 0) return { settled: [], stopped: [] }
   const { account_id: accountId } = debtor
   const ids = shares.map(({ invoice }) => invoice.id)
@@ -57,8 +57,8 @@ async function settleEach(
   tx: Transaction,
   shares: readonly Share[],
   now: Date,
-): Promise<InvoiceRow[]> {
-  const settled: InvoiceRow[] = []
+): Promise<LazyInvoiceRow[]> {
+  const settled: LazyInvoiceRow[] = []
   for (const { invoice, amount } of shares) {
     // A payment does not change an invoice on which nothing is due.
     settled.push(amount === 0 ? invoice : await settleInvoice(tx, invoice, amount, now))

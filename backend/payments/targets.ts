@@ -1,7 +1,7 @@
 /** Checks the allocations in a request, and reads their invoices from the database. */
 
 import type { Reader } from '../database/database.ts'
-import { findInvoices } from '../invoices/invoices.ts'
+import { findInvoicesToSettle } from '../invoices/invoices.ts'
 import { type FieldError, fieldErrorsProblem } from '../validation/field-errors.ts'
 import type { TargetInvoice } from './allocation.ts'
 
@@ -51,7 +51,7 @@ export async function readTargetInvoices(
   requested: readonly RequestedAllocation[],
 ): Promise<TargetInvoice[]> {
   const ids = requested.map(({ invoiceId }) => invoiceId)
-  const rows = await findInvoices(reader, accountId, ids)
+  const rows = await findInvoicesToSettle(reader, accountId, ids)
   const byId = new Map(rows.map((row) => [row.id, row]))
   const targets = requested.flatMap(({ pointer, invoiceId, amount }) => {
     const invoice = byId.get(invoiceId)

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { Problem } from '../../../shared/contract/problem.ts'
 import { todayIn } from '../../calendar/calendar.ts'
-import type { InvoiceRow, PaymentRow, Reader } from '../../database/tables.ts'
+import type { LazyInvoiceRow, PaymentRow, Reader } from '../../database/tables.ts'
 import { findDebtor } from '../../debtors/debtors.ts'
 import { type Html, html } from '../../html/html.ts'
 import { applyOldestFirst } from '../../payments/allocation.ts'
@@ -35,7 +35,7 @@ interface AllocateForm extends Subject {
   /** The ids of the invoices to which part of the payment is already allocated. */
   readonly allocated: readonly string[]
   readonly customerName: string
-  readonly invoices: readonly InvoiceRow[]
+  readonly invoices: readonly LazyInvoiceRow[]
   readonly timezone: string
 }
 

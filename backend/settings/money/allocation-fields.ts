@@ -1,6 +1,6 @@
 /** The table of open invoices, with a field for the amount that is allocated to each invoice. */
 import type { Problem } from '../../../shared/contract/problem.ts'
-import type { InvoiceRow, Reader } from '../../database/tables.ts'
+import type { LazyInvoiceRow, Reader } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import { findOpenInvoices } from '../../invoices/invoices.ts'
 import { daysPastDue } from '../../invoices/overdue.ts'
@@ -34,14 +34,14 @@ export async function readAllocatableInvoices(
   debtorId: string,
   currency: string,
   firstId?: string,
-): Promise<readonly InvoiceRow[]> {
+): Promise<readonly LazyInvoiceRow[]> {
   const open = (await findOpenInvoices(reader, accountId, debtorId, currency)).toSorted(byDueDate)
   const chosen = open.filter(({ id }) => id === firstId)
   return [...chosen, ...open.filter(({ id }) => id !== firstId)].slice(0, SHOWN_MAX)
 }
 
 export interface Allocatable {
-  readonly invoices: readonly InvoiceRow[]
+  readonly invoices: readonly LazyInvoiceRow[]
   readonly currency: string
   /** The amount that may be allocated, in minor units. */
   readonly available: number
@@ -92,8 +92,8 @@ function enteredAllocations(fields: Fields) {
 
 /** Returns the initial values of the form. */
 export function allocationDefaults(
-  invoices: readonly InvoiceRow[],
-  amountOf: (invoice: InvoiceRow) => number,
+  invoices: readonly LazyInvoiceRow[],
+  amountOf: (invoice: LazyInvoiceRow) => number,
 ) {
   return {
     'allocations/invoice_id': invoices.map(({ id }) => id),
@@ -105,7 +105,7 @@ export function allocationDefaults(
 }
 
 export function renderAllocationFields(
-  invoices: readonly InvoiceRow[],
+  invoices: readonly LazyInvoiceRow[],
   today: string,
   entered: Fields,
   problem: Problem | undefined,

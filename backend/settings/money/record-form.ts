@@ -1,5 +1,5 @@
 /** The data of the form that records a payment. */
-import type { DebtorRow, InvoiceRow, PaymentRow } from '../../database/tables.ts'
+import type { DebtorRow, InvoiceRow, LazyInvoiceRow, PaymentRow } from '../../database/tables.ts'
 import type { NewPayment } from '../../payments/payments.ts'
 import type { Subject } from './effects.ts'
 
@@ -12,7 +12,7 @@ export interface RecordForm extends Subject {
   readonly currency: string
   /** The currencies in which the debtor owes something. */
   readonly currencies: readonly string[]
-  readonly invoices: readonly InvoiceRow[]
+  readonly invoices: readonly LazyInvoiceRow[]
   /** The invoice from whose page the form was opened. */
   readonly invoice: InvoiceRow | undefined
   /** The debtor's newest payments, at most `RECENT_MAX`, newest first. */

@@ -1,6 +1,6 @@
 /** The form with which an Admin records a payment. */
 import { todayIn } from '../../calendar/calendar.ts'
-import type { InvoiceRow, Reader } from '../../database/tables.ts'
+import type { InvoiceRow, LazyInvoiceRow, Reader } from '../../database/tables.ts'
 import { readBalances } from '../../debtors/balances.ts'
 import { findDebtor } from '../../debtors/debtors.ts'
 import { findInvoice } from '../../invoices/invoices.ts'
@@ -127,9 +127,9 @@ async function readForm(reader: Reader, request: SessionRequest): Promise<Record
 
 /** Adds the chosen invoice if it is written off: such an invoice is not open, but can still be paid. */
 function withWrittenOff(
-  open: readonly InvoiceRow[],
+  open: readonly LazyInvoiceRow[],
   invoice: InvoiceRow | undefined,
-): readonly InvoiceRow[] {
+): readonly LazyInvoiceRow[] {
   return invoice?.status === 'written_off' ? [invoice, ...open] : open
 }
 

@@ -1,5 +1,8 @@
 // A payment needs two round trips to PostgreSQL: the first locks and reads rows, the second writes and commits.
 import t from 'tap'
+import { setApplyCredit } from '../../../backend/accounts/apply-credit.ts'
+import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import { openTestAccount } from '../../fixtures/accounts/test-account.ts'
 import { startRecordingProxy } from '../../fixtures/servers/recording-proxy.ts'
 import { startBackend } from '../../fixtures/service/backend.ts'
 import { openTestDatabase } from '../../fixtures/service/database.ts'
@@ -55,4 +58,31 @@ t.test('a payment to an invoice needs two round trips to PostgreSQL', async (t) 
       `the ${attempt} payment`,
     )
   }
+})
+
+// Regression: a payment to a debtor with thousands of open invoices read all their lines, which could be gigabytes.
+t.test('a payment that names no invoice does not read the lines of open invoices', async (t) => {
+  const url = new URL(await newPostgresUrl(t))
+  const proxy = await startRecordingProxy(t, Number(url.port))
+  url.port = String(proxy.port)
+  const database = await openTestDatabase(t, { url: url.href })
+  const testAccount = await openTestAccount(t, {}, { database })
+  const { accountId, backend } = testAccount
+  await database.transaction((tx) =>
+    setApplyCredit(tx, accountId, 'oldest_first', { actor: OPERATOR, now: backend.now }),
+  )
+  const { debtor_id } = await testAccount.createInvoice()
+  proxy.takeTransaction()
+  const payment = await testAccount.create('/api/v1/payments', {
+    debtor_id,
+    currency: 'EUR',
+    amount: 1,
+  })
+  t.equal(payment.allocations.length, 1)
+  const statements = proxy.takeTransaction().flat()
+  t.equal(statements.filter((text) => text.includes('from "invoices"')).length, 1)
+  t.strictSame(
+    statements.filter((text) => /select .*(?<!as )"line_items"/.test(text)),
+    [],
+  )
 })

@@ -1,5 +1,6 @@
 import t from 'tap'
 import { setStatus } from '../../../backend/accounts/accounts.ts'
+import { setApplyCredit } from '../../../backend/accounts/apply-credit.ts'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { revokeApiKey } from '../../../backend/api-keys/api-keys.ts'
 import { openWebhooks, type Webhooks } from '../../fixtures/accounts/webhooks.ts'
@@ -34,6 +35,34 @@ t.test(
     t.strictSame(recorded.data, { object: first.json, previous: null, revision: 1 })
   },
 )
+
+t.test('the event of each invoice that a payment settles contains its lines', async (t) => {
+  const webhooks = await openWebhooks(t)
+  const { testAccount } = webhooks
+  const { accountId, backend } = testAccount
+  await backend.database.transaction((tx) =>
+    setApplyCredit(tx, accountId, 'oldest_first', { actor: OPERATOR, now: backend.now }),
+  )
+  const { id: debtor_id } = await testAccount.createDebtor()
+  const invoices = []
+  for (const description of ['Bricks', 'Mortar', 'Tiles', 'Grout']) {
+    const line_items = [{ description, unit_amount: 100 }]
+    invoices.push(await testAccount.createInvoice({ debtor_id, line_items }))
+  }
+  await webhooks.createEndpoint(ENDPOINT_URL, ['invoice.paid'])
+  const allocations = invoices.slice(0, 2).map(({ id }) => ({ invoice_id: id, amount: 100 }))
+  await testAccount.create('/api/v1/payments', { currency: 'EUR', amount: 200, allocations })
+  await testAccount.create('/api/v1/payments', { currency: 'EUR', amount: 200, debtor_id })
+  const paid = await events(webhooks)
+  t.strictSame(
+    paid.map(({ data }) => data.object),
+    await Promise.all(invoices.map(({ id }) => testAccount.read(`/api/v1/invoices/${id}`))),
+  )
+  t.ok(
+    paid.every(({ data }) => !('line_items' in data.previous)),
+    'the lines have not changed',
+  )
+})
 
 t.test('the creation and the payment of an invoice cause the corresponding events', async (t) => {
   const webhooks = await openWebhooks(t)
