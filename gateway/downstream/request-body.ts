@@ -32,7 +32,7 @@ export function mayFit(framing: BodyFraming, { bytesMax }: BodyLimits): boolean 
 export interface BodyReaderOptions {
   readonly framing: BodyFraming
   readonly limits: BodyLimits
-  /** Called before the body's memory changes to `bytes`. Throws `Problem` 503 if there is no memory. */
+  /** Called when the body's memory changes to `bytes`. Throws `Problem` 503 if there is no memory. */
   onMemory(bytes: number): void
 }
 
@@ -49,6 +49,8 @@ export class BodyReader {
   /** The buffer may be larger than the `#bytesKept` bytes in it. */
   #buffer = NO_BODY
   #bytesKept = 0
+  /** The number of bytes that were last passed to `#onMemory`. */
+  #memory = 0
 
   constructor({ framing, limits, onMemory }: BodyReaderOptions) {
     this.#onMemory = onMemory
@@ -75,13 +77,14 @@ export class BodyReader {
       this.discard()
       return { body: 'tooLarge', rest: NO_BODY }
     }
+    this.#setMemory(this.#buffer.length + this.#decoder.bufferedBytes)
     if (rest === undefined) return undefined
     return { body: this.#buffer.subarray(0, this.#bytesKept), rest }
   }
 
   /** Releases the memory of a body that is no longer needed. */
   discard(): void {
-    this.#onMemory(0)
+    this.#setMemory(0)
     this.#buffer = NO_BODY
     this.#bytesKept = 0
   }
@@ -98,9 +101,15 @@ export class BodyReader {
   /** `used` is the number of bytes that the buffer already contains. */
   #grow(used: number): void {
     const bytes = Math.max(this.#bytesKept, Math.min(2 * this.#buffer.length, this.#keptBytesMax))
-    this.#onMemory(bytes)
+    this.#setMemory(bytes)
     const larger = allocateBuffer(bytes)
     this.#buffer.copy(larger, 0, 0, used)
     this.#buffer = larger
+  }
+
+  #setMemory(bytes: number): void {
+    if (bytes === this.#memory) return
+    this.#memory = bytes
+    this.#onMemory(bytes)
   }
 }

@@ -8,6 +8,8 @@ export type BodyFraming =
   | { readonly kind: 'chunked' }
 
 export interface BodyDecoder {
+  /** The number of bytes that the decoder keeps until more bytes arrive. */
+  readonly bufferedBytes: number
   /**
    * Calls `onPart` with each part of the body in `bytes`. Returns the bytes after the body once its end has
    * arrived; until then, returns undefined.
@@ -23,6 +25,7 @@ const EMPTY: Buffer = Buffer.alloc(0)
 
 /** Decodes a body whose length is in `Content-Length` (RFC 9112, section 6.3). */
 class LengthDecoder implements BodyDecoder {
+  readonly bufferedBytes = 0
   #remaining: number
 
   constructor(bytes: number) {
@@ -62,6 +65,10 @@ class ChunkedDecoder implements BodyDecoder {
   #trailerBytes = 0
   /** The beginning of a line whose end has not arrived. */
   #partialLine = EMPTY
+
+  get bufferedBytes(): number {
+    return this.#partialLine.length
+  }
 
   decode(bytes: Buffer, onPart: (part: Buffer) => void): Buffer | undefined {
     const all = this.#partialLine.length === 0 ? bytes : Buffer.concat([this.#partialLine, bytes])

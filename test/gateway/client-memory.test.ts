@@ -1,7 +1,8 @@
-/** Clients behind a proxy use memory, although they have no connections of their own. */
+/** The memory that clients use is counted, also that of clients behind a proxy, which have no connections of their own. */
 import t from 'tap'
 import { Clients } from '../../gateway/budget/clients.ts'
 import { ConnectionMemory, Memory } from '../../gateway/budget/memory.ts'
+import { BodyReader, CALL_BODY_LIMITS } from '../../gateway/downstream/request-body.ts'
 
 const KIB = 1024
 
@@ -38,5 +39,26 @@ t.test('the memory of a client is limited even if it is used over several connec
     connections.map((connection) => connection.set(5 * KIB, false, client())),
     [true, false],
   )
+  t.end()
+})
+
+// Before the fix, each connection could use 16 KiB that were not counted.
+t.test('the memory of a chunk line that has not ended is counted', (t) => {
+  let memory = 0
+  const reader = new BodyReader({
+    framing: { kind: 'chunked' },
+    limits: CALL_BODY_LIMITS,
+    onMemory(bytes) {
+      memory = bytes
+    },
+  })
+  const line = `5;a="${'x'.repeat(15_000)}`
+  t.equal(reader.read(Buffer.from(line)), undefined)
+  t.equal(memory, line.length)
+  const { body } = reader.read(Buffer.from('"\r\nhello\r\n0\r\n\r\n')) ?? {}
+  t.equal(body?.toString(), 'hello')
+  t.ok(memory < line.length)
+  reader.discard()
+  t.equal(memory, 0)
   t.end()
 })
