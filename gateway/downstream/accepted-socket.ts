@@ -7,11 +7,10 @@ import { copyBuffer } from '../../shared/process/buffers.ts'
  */
 const BUFFER = Buffer.alloc(64 * 1024)
 /**
- * When this many bytes were read from a socket, the other sockets get their turn. Without this, libuv would read up to
- * 2 MB from one socket in the same turn of the event loop. To parse these can take a fifth of a second, e.g. if each
- * chunk of a body has one byte.
+ * When this many bytes were read from a socket, as many as the largest body of a call has, the other sockets get their
+ * turn. Without this, libuv would read up to 2 MB from one socket in the same turn of the event loop.
  */
-const BYTES_PER_TURN = BUFFER.length
+const BYTES_PER_TURN = 256 * 1024
 
 /**
  * Reads an accepted socket, which must be paused (`pauseOnConnect`) or a TLS socket. Returns the socket to use from
