@@ -172,7 +172,7 @@ export async function respondToLogin(
   if (session === undefined) {
     throw new Problem('login_failed', 'The login was ended before it was complete. Log in again.')
   }
-  return { json: representSession(session), location: HOME, ...started }
+  return { json: representSession(session), location: HOME, completesLogin: true, ...started }
 }
 
 export function representSession({ user, account, token }: Session) {

@@ -9,6 +9,26 @@ export interface Cookies {
   readonly login: Cookie
   /** Identifies a browser in which the user has logged in before. This cookie gives no access. */
   readonly browser: Cookie
+  /** Contains the page that was requested without a session, so that the login can lead to it. */
+  readonly page: Cookie
+}
+
+/** A longer path is not stored: browsers limit the length of a cookie. */
+const PAGE_LENGTH_MAX = 2000
+
+/** Returns the value of the cookie `page` for the path and query of a page. */
+export function pageCookieValue(url: string): string {
+  return url.length > PAGE_LENGTH_MAX ? '' : encodeURIComponent(url)
+}
+
+/** Returns undefined if the value of the cookie `page` is not a path of a page of Settings. */
+export function pageInCookie(value: string | undefined): string | undefined {
+  try {
+    const url = decodeURIComponent(value ?? '')
+    return /^\/settings(?:[/?][\x21-\x7e]*)?$/.test(url) ? url : undefined
+  } catch {
+    return undefined
+  }
 }
 
 /** 400 days, the longest time for which browsers keep a cookie. */
@@ -33,6 +53,7 @@ export function cookiesFor(baseUrl: string): Cookies | undefined {
     session: cookie('session', isSecure),
     login: cookie('login', isSecure),
     browser: cookie('browser', isSecure, BROWSER_COOKIE_SECONDS),
+    page: cookie('page', isSecure),
   }
 }
 

@@ -28,7 +28,7 @@ import type { Usage } from '../../usage/usage.ts'
 import type { InvitationCodes } from '../../users/invitation-codes.ts'
 import type { Passwords } from '../../users/passwords.ts'
 import { createToken } from '../../users/tokens.ts'
-import type { Cookies } from './cookies.ts'
+import { type Cookies, pageCookieValue, pageInCookie } from './cookies.ts'
 import { type Expected, type Fields, NO_FIELDS, parseFields, unsupportedType } from './fields.ts'
 import {
   type Frame,
@@ -129,7 +129,7 @@ export function sessionRoute(page: SessionPage, deps: SettingsDeps): ServerRoute
   return route(page, deps, async (request, now) => {
     const session = await sessionOf(request, deps, now)
     if (session === undefined) {
-      if (page.method === 'GET' && !wantsJson(request)) return { location: '/settings/login' }
+      if (page.method === 'GET' && !wantsJson(request)) return redirectToLogin(request, deps)
       throw new Problem('not_logged_in', 'Log in first.', {
         headers: { 'www-authenticate': 'Cookie realm="settings"' },
       })
@@ -189,13 +189,33 @@ export function openRoute(page: OpenPage, deps: SettingsDeps): ServerRoute {
     const pageRequest = pageRequestOf(request, deps, fields, session, now, csrfTokenOf(secret))
     const response = await respondWithPage(page, pageRequest, deps, request)
     // After a login, the cookie of the login form is no longer needed.
-    if (response.token !== undefined && given !== undefined) {
-      return { ...response, cookies: [deps.cookies.login.clear] }
-    }
+    const cookies =
+      response.token !== undefined && given !== undefined ? [deps.cookies.login.clear] : []
+    if (response.completesLogin) return afterLogin(request, { ...response, cookies }, deps)
+    if (cookies.length > 0) return { ...response, cookies }
     const isForm = response.page !== undefined && !pageRequest.wantsJson
     const isNew = secret !== given && (isForm || response.bindsBrowser)
     return isNew ? { ...response, cookies: [deps.cookies.login.set(secret)] } : response
   })
+}
+
+function redirectToLogin({ headers, raw }: Request, { cookies }: SettingsDeps): FullResponse {
+  const location = '/settings/login'
+  // An open page also requests pictures and documents, to which the login must not lead.
+  const isPage = ['document', undefined].includes(textOf(headers['sec-fetch-dest']))
+  const { url = '' } = raw.req
+  return isPage ? { location, cookies: [cookies.page.set(pageCookieValue(url))] } : { location }
+}
+
+function afterLogin(
+  { raw }: Request,
+  response: FullResponse,
+  { cookies }: SettingsDeps,
+): FullResponse {
+  const value = cookies.page.read(raw.req.headers.cookie)
+  if (value === undefined) return response
+  const location = pageInCookie(value) ?? response.location ?? '/settings'
+  return { ...response, location, cookies: [...(response.cookies ?? []), cookies.page.clear] }
 }
 
 function createPerformAction(

@@ -22,6 +22,10 @@ function pageOf({ path, server }: Request): string {
 /** The words of problems whose own words are for clients of the API. */
 const PAGE_WORDS: Readonly<Record<string, { readonly title: string; readonly text?: string }>> = {
   route_not_found: { title: 'Page not found' },
+  not_logged_in: {
+    title: 'Your session has ended',
+    text: 'Nothing was changed. Log in, and then repeat what you did.',
+  },
   idempotency_key_reused: {
     title: 'Already recorded',
     text: 'This form has already been sent with other values, and these were recorded. To record anything else, open the form again.',

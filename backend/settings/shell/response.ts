@@ -30,6 +30,11 @@ export interface Response {
   readonly image?: { readonly mediaType: string; readonly content: Buffer }
   /** A CSV file to download, which is streamed. */
   readonly file?: { readonly name: string; readonly content: Readable }
+  /**
+   * Whether a login is complete. The redirect then leads to the page that was requested without a session, and to
+   * `location` if there is none.
+   */
+  readonly completesLogin?: true
   /** The target of a redirect, instead of a page. */
   readonly location?: string
   /** Sets the cookie of the form before login on JSON responses too: the next request must come from this browser. */

@@ -103,7 +103,7 @@ t.test('without a session, pages redirect to the login and changes are rejected'
     headers: FORM,
     body: 'name=x',
   })
-  matches(t, [posted.status, posted.text], [401, /Log in first/])
+  matches(t, [posted.status, posted.text], [401, /Your session has ended/])
 })
 
 t.test('entered text is escaped on the pages that show it', async (t) => {
