@@ -3,7 +3,6 @@
  * the debtor first, so that writes that concern the same debtor are serialized.
  */
 
-import { sql } from 'kysely'
 import { createId } from '../../shared/contract/id.ts'
 import type { Reader, Transaction } from '../database/database.ts'
 import { prepared, preparedPage } from '../database/prepared.ts'
@@ -15,18 +14,17 @@ import {
   equals,
   equalsLiteral,
   ignoreSortIndex,
+  indexedUnless,
   joinPage,
-  orderOf,
   type Page,
   type PageBounds,
   type PageForm,
   type TimeFilters,
-  unindexedIfNarrowedBy,
   within,
   withinBounds,
   withinTimes,
 } from '../lists/keyset.ts'
-import { readPage } from '../lists/page.ts'
+import { literalFilter, readPage, selectPage } from '../lists/page.ts'
 import { prefixRange } from '../lists/prefix.ts'
 import { insertWithUniqueExternalId } from '../validation/external-id.ts'
 import { normalizeText } from '../validation/unicode.ts'
@@ -248,6 +246,7 @@ export async function listDebtors(
     table: 'debtors',
     values,
     narrowFilters: [filters.external_id, filters.email, q],
+    indexedFilters: [literalFilter('status', [status])],
   } as const
   return await readPage(reader, list, page, (bounded, form) =>
     readDebtors(reader, bounded, { ...form, status }),
@@ -271,25 +270,15 @@ type Form = PageForm & { readonly status: string | undefined }
 const readDebtors = preparedPage((reader: Reader, filters: Values, form: Form) => {
   const page = joinPage(form, filters)
   const sorting = ignoreSortIndex(page, filters.email)
-  return reader
-    .selectFrom('debtors')
-    .select(DEBTOR_COLUMNS)
-    .where((eb) =>
-      eb.and([
-        eb('account_id', '=', filters.accountId),
-        ...withinTimes(filters, page),
-        ...equals('external_id', filters.external_id),
-        ...equals('email', filters.email),
-        ...equalsLiteral(
-          unindexedIfNarrowedBy('status', filters.email, filters.nameFrom),
-          form.status,
-        ),
-        ...within('name_search', filters.nameFrom, filters.nameBefore),
-        ...withinBounds(sorting),
-      ]),
-    )
-    .orderBy(orderOf(sorting))
-    .limit(sql.lit(page.fetch))
+  return selectPage<DebtorRow>(reader, 'debtors', DEBTOR_COLUMNS, sorting, [
+    ...equals('account_id', filters.accountId),
+    ...withinTimes(filters, page),
+    ...equals('external_id', filters.external_id),
+    ...equals('email', filters.email),
+    ...equalsLiteral(indexedUnless(page, 'status', filters.email, filters.nameFrom), form.status),
+    ...within('name_search', filters.nameFrom, filters.nameBefore),
+    ...withinBounds(sorting),
+  ])
 })
 
 /** Normalizes a stored text or a search query, so that searches ignore case and variants such as full-width letters. */

@@ -11,20 +11,21 @@ import {
   equals,
   equalsLiteral,
   ignoreSortIndex,
+  indexedUnless,
   isInLiterals,
   joinPage,
   orderOf,
   type Page,
   type PageBounds,
   type PageForm,
+  splitPage,
   unindexed,
-  unindexedIfNarrowedBy,
   within,
   withinBounds,
   withinSorted,
   withinTimes,
 } from '../lists/keyset.ts'
-import { readPage } from '../lists/page.ts'
+import { type IndexedFilter, literalFilter, readPage, selectPage } from '../lists/page.ts'
 
 export interface InvoiceFilters extends DueTimeFilters {
   readonly external_id?: string
@@ -42,18 +43,44 @@ export async function listInvoices(
   today: string,
   page: Page,
 ): Promise<InvoiceRow[]> {
-  const { status, currency, overdue, ...others } = filters
-  const narrowFilters = [filters.external_id, filters.debtor_id, filters.number]
+  const { status: filtered, currency, overdue, ...others } = filters
+  const status = overdue ? UNPAID.filter((unpaid) => filtered?.includes(unpaid) ?? true) : filtered
+  if (status?.length === 0) return []
+  const values = { ...others, ...dueBefore(filters, today, page), accountId, today }
+  if (isAllOverdue(filters, page)) {
+    const { form, bounds } = splitPage(page)
+    return await readOverdue(reader, { ...values, ...bounds }, form)
+  }
+  const statusFilter = isUnpaidByDueDate(status, page)
+    ? UNPAID_BY_DUE_DATE
+    : literalFilter('status', status ?? [])
   const list = {
     table: 'invoices',
-    values: { ...others, accountId, today },
-    narrowFilters,
+    values,
+    narrowFilters: [filters.external_id, filters.debtor_id, filters.number],
+    indexedFilters: [statusFilter, literalFilter('currency', [currency])],
   } as const
-  return await readPage(reader, list, page, (values, form) =>
-    isAllOverdue(filters, page)
-      ? readOverdue(reader, values, form)
-      : readInvoices(reader, values, { ...form, status, currency, overdue }),
+  return await readPage(reader, list, page, (bounded, form) =>
+    readInvoices(reader, bounded, { ...form, status, currency, overdue }),
   )
+}
+
+/** Returns the limit of the due dates, at which a scan in their order begins, if only overdue invoices match. */
+function dueBefore({ overdue, due_before }: InvoiceFilters, today: string, { sort }: Page) {
+  if (overdue !== true || sort !== 'due_date') return {}
+  return { due_before: due_before !== undefined && due_before < today ? due_before : today }
+}
+
+const UNPAID = ['open', 'partially_paid']
+
+/** Whether an index of all unpaid invoices, which is sorted by due date, contains the list in its order. */
+function isUnpaidByDueDate(status: readonly string[] | undefined, { sort }: PageForm): boolean {
+  return sort === 'due_date' && status?.every((value) => UNPAID.includes(value)) === true
+}
+
+const UNPAID_BY_DUE_DATE: IndexedFilter = {
+  column: 'status',
+  sections: [{ sort: 'due_date', literals: UNPAID }],
 }
 
 /** Filters whose values are part of the statement's text, see `equalsLiteral`. */
@@ -70,38 +97,35 @@ const readInvoices = preparedPage((reader: Reader, values: Values, form: Form) =
   const filters = { ...values, ...form }
   const page = joinPage(form, values)
   const sorting = ignoreSortIndex(page, page.sort === 'created_at' ? undefined : filters.debtor_id)
-  const dueDate = page.sort === 'due_date' ? 'due_date' : UNINDEXED_DUE_DATE
-  return reader
-    .selectFrom('invoices')
-    .select(INVOICE_COLUMNS)
-    .where((eb) =>
-      eb.and([
-        eb('account_id', '=', filters.accountId),
-        ...withinTimes(filters, page),
-        ...equals('external_id', filters.external_id),
-        ...equals('debtor_id', filters.debtor_id),
-        ...equals('number', filters.number),
-        ...isInLiterals(unindexedIfNarrowedBy('status', filters.debtor_id), filters.status),
-        ...equalsLiteral(
-          unindexedIfNarrowedBy('currency', filters.debtor_id, filters.status),
-          filters.currency,
-        ),
-        ...isOverdue(filters.overdue, dueDate, filters.today),
-        ...withinBounds(sorting),
-      ]),
-    )
-    .orderBy(orderOf(sorting))
-    .limit(sql.lit(page.fetch))
+  const status = indexedUnless(page, 'status', filters.debtor_id)
+  return selectPage<InvoiceRow>(reader, 'invoices', INVOICE_COLUMNS, sorting, [
+    ...equals('account_id', filters.accountId),
+    ...withinTimes(filters, page),
+    ...equals('external_id', filters.external_id),
+    ...equals('debtor_id', filters.debtor_id),
+    ...equals('number', filters.number),
+    ...(isUnpaidByDueDate(filters.status, page)
+      ? [...isInLiterals(status, UNPAID), ...isInLiterals(unindexed('status'), filters.status)]
+      : isInLiterals(status, filters.status)),
+    ...equalsLiteral(
+      indexedUnless(page, 'currency', filters.debtor_id, filters.status),
+      filters.currency,
+    ),
+    ...overdueIs(filters),
+    ...withinBounds(sorting),
+  ])
 })
 
 /** An index on the due date would not help: in an old account, nearly all due dates are in the past. */
 const UNINDEXED_DUE_DATE = unindexed('due_date')
 
-function isOverdue(overdue: boolean | undefined, dueDate: Column, today: string): Condition[] {
+/** Returns the conditions that other filters do not contain: overdue invoices have the statuses `UNPAID`. */
+function overdueIs({ overdue, today, sort }: Form & Pick<Values, 'today'>): Condition[] {
+  const isPastDue = within(UNINDEXED_DUE_DATE, undefined, today)
   if (overdue === undefined) return []
-  const [isPastDue] = within(dueDate, undefined, today)
-  const condition = sql<SqlBool>`(status in ('open', 'partially_paid') and ${isPastDue})`
-  return [overdue ? condition : sql<SqlBool>`not ${condition}`]
+  if (overdue) return sort === 'due_date' ? [] : isPastDue
+  const isOverdue = sql.join([...isInLiterals('status', UNPAID), ...isPastDue], sql` and `)
+  return [sql<SqlBool>`not (${isOverdue})`]
 }
 
 /**
@@ -134,7 +158,8 @@ const readOverdue = preparedPage((reader: Reader, values: Values, form: PageForm
       .where((eb) =>
         eb.and([
           eb('account_id', '=', accountId),
-          ...isOverdue(true, dueDate, today),
+          ...isInLiterals('status', UNPAID),
+          ...within(dueDate, undefined, today),
           sql<SqlBool>`overdue_announced = ${sql.lit(announced)}`,
           ...withinSorted(sorting, created_since, created_before),
           ...withinBounds(sorting),

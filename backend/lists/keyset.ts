@@ -24,8 +24,8 @@ export interface PageForm {
   readonly fetch: number
   /** Set by `ignoreSortIndex`. */
   readonly ignoresSortIndex?: true
-  /** Set by `readPage`: the database must not use the indexes of the times by which the list is filtered. */
-  readonly ignoresTimeIndexes?: true
+  /** Set by `readPage`: the only columns whose indexes the database may use. */
+  readonly onlyIndexes?: readonly string[]
 }
 
 /** The positions `after` and `end` of a page as values for `preparedPage`; a missing position has no members. */
@@ -85,8 +85,8 @@ export function orderOf(page: Page) {
   return sql`${sortOf(page)} ${order}, id ${order}`
 }
 
-function sortOf({ sort, ignoresSortIndex }: Page) {
-  return ignoresSortIndex ? unindexed(sort) : sql.ref(sort)
+function sortOf({ sort, ignoresSortIndex, onlyIndexes = [sort] }: Page) {
+  return ignoresSortIndex || !onlyIndexes.includes(sort) ? unindexed(sort) : sql.ref(sort)
 }
 
 /** A column or an expression. */
@@ -101,9 +101,17 @@ export function unindexed(column: string): Expression<unknown> {
   return sql`(${sql.ref(column)} || '')`
 }
 
-/** Returns `unindexed(column)` if one of the more selective filters is defined, otherwise the column. */
-export function unindexedIfNarrowedBy(column: string, ...filters: readonly unknown[]): Column {
-  return isAnyDefined(...filters) ? unindexed(column) : column
+/**
+ * Returns the column, or `unindexed(column)` if the database must use another index: one of `onlyIndexes` or, by
+ * default, that of a more selective filter, if such a filter is defined.
+ */
+export function indexedUnless(
+  { onlyIndexes }: PageForm,
+  column: string,
+  ...moreSelective: readonly unknown[]
+): Column {
+  const usesOther = onlyIndexes ? !onlyIndexes.includes(column) : isAnyDefined(...moreSelective)
+  return usesOther ? unindexed(column) : column
 }
 
 function expressionOf(column: Column): Expression<unknown> {
@@ -145,7 +153,7 @@ export interface DueTimeFilters extends TimeFilters {
 }
 
 /** A column with its inclusive lower and exclusive upper limit. */
-type TimeRange = readonly [string, string | undefined, string | undefined]
+export type TimeRange = readonly [string, string | undefined, string | undefined]
 
 /** Returns the time ranges by which the list is filtered. */
 export function timeRangesOf(filters: DueTimeFilters): readonly TimeRange[] {
@@ -158,10 +166,11 @@ export function timeRangesOf(filters: DueTimeFilters): readonly TimeRange[] {
 }
 
 export function withinTimes(filters: DueTimeFilters, page: Page): Condition[] {
-  return timeRangesOf(filters).flatMap(([column, since, before]) => {
-    if (column === page.sort) return withinSorted(page, since, before)
-    return within(page.ignoresTimeIndexes ? unindexed(column) : column, since, before)
-  })
+  return timeRangesOf(filters).flatMap(([column, since, before]) =>
+    column === page.sort
+      ? withinSorted(page, since, before)
+      : within(indexedUnless(page, column), since, before),
+  )
 }
 
 /**
@@ -171,7 +180,8 @@ export function withinTimes(filters: DueTimeFilters, page: Page): Condition[] {
 export function withinSorted(page: Page, since: Value, before: Value): Condition[] {
   const { sort, direction, after, end } = page
   const [low, high] = direction === 'asc' ? [after, end] : [end, after]
-  return within(sort, low ? undefined : since, high ? undefined : before)
+  const column = indexedUnless(page, sort)
+  return within(column, low ? undefined : since, high ? undefined : before)
 }
 
 /** Returns the conditions for `since` (inclusive) and `before` (exclusive), if they are defined. */

@@ -1,19 +1,25 @@
 /**
- * Reads a page of a list. A list may be filtered by one time and sorted by another, e.g. the invoices that were
- * updated since yesterday, sorted by creation. In a large account, sorting all matching rows would take seconds.
- * Scanning the list in its order would also take seconds if the first match is far from the start.
+ * Reads a page of a list that is sorted by one column and filtered by others, e.g. the invoices that were updated since
+ * yesterday, sorted by creation. Scanning the list in its order is fast if enough matches are close to the start.
+ * Reading and sorting all rows that match one of the filters is fast if these are few. In a large account, the wrong one
+ * of the two takes seconds.
  *
- * `readPage` therefore scans only the next `SCAN_MAX` rows, which takes some milliseconds and usually fills the page.
- * If the scan does not fill the page, `readPage` sorts all matching rows, because a page of the API contains as many
- * rows as requested, except at the end of a list and if its rows are very large. The following pages are usually fast
- * again, because each begins after a match.
+ * SQLite has no statistics, and often chooses the wrong one. `readPage` therefore scans some rows of the list and counts
+ * some matches of each filter, and continues with twice as many until either the page is full or all matches of a filter
+ * are counted. In the latter case, it sorts them. The page then takes at most about three times as long as with the
+ * better of the two.
+ *
+ * PostgreSQL has statistics, which usually show the better one, and counting would take longer than scanning. But it
+ * never scans if a filter matches few rows, even if these are at the start. `readPage` therefore scans a few rows first.
  */
-import { sql } from 'kysely'
+import { type Compilable, PostgresAdapter, sql } from 'kysely'
 import type { Reader } from '../database/database.ts'
 import { preparedPage } from '../database/prepared.ts'
 import {
+  type Condition,
   type DueTimeFilters,
   isAnyDefined,
+  isInLiterals,
   joinPage,
   orderOf,
   type Page,
@@ -21,70 +27,255 @@ import {
   type PageForm,
   type Position,
   splitPage,
+  type TimeRange,
   timeRangesOf,
   withinBounds,
   withinSorted,
 } from './keyset.ts'
-import { SCAN_MAX } from './scan.ts'
+
+/** The number of rows of the first scan on SQLite. Each further scan reads twice as many rows. */
+const SCAN_MIN = 1000
+
+/**
+ * How many matches are counted per row of a scan if they are in the order of creation and the scan is not. SQLite stores
+ * rows in the order of creation, so reading them in another order takes longer.
+ */
+const COUNTED_IN_STORED_ORDER = 2
+
+/** The number of rows of the only scan on PostgreSQL, which takes some milliseconds. */
+const SCAN_WITH_STATISTICS = 5000
 
 interface List<V> {
-  readonly table: 'debtors' | 'invoices' | 'payments' | 'messages'
+  readonly table: ListTable
   /** The values of the statement's parameters, including the times by which the list is filtered. */
   readonly values: V
   /** Values of filters that match few rows, such as a debtor. If one is defined, its index makes a scan needless. */
   readonly narrowFilters: readonly unknown[]
+  /** Filters by other indexed columns. */
+  readonly indexedFilters: readonly IndexedFilter[]
 }
 
+type ListTable = 'debtors' | 'invoices' | 'payments' | 'messages'
+
 /** `read` returns up to `form.fetch` rows, in the order of `form` and within the bounds that `values` contains. */
-export async function readPage<V extends DueTimeFilters & { readonly accountId: string }, Row>(
+export async function readPage<
+  V extends DueTimeFilters & { readonly accountId: string },
+  Row extends { readonly id: string },
+>(
   reader: Reader,
-  { table, values, narrowFilters }: List<V>,
+  list: List<V>,
   page: Page,
   read: (values: V & PageBounds, form: PageForm) => Promise<Row[]>,
 ): Promise<Row[]> {
-  const { form, bounds } = splitPage(page)
-  const readUsingAnyIndex = async () => await read({ ...values, ...bounds }, form)
-  const ranges = timeRangesOf(values)
-  if (isAnyDefined(...narrowFilters) || ranges.every(([column]) => column === page.sort)) {
-    return await readUsingAnyIndex()
+  const { table, values, narrowFilters } = list
+  const hasStatistics = reader.getExecutor().adapter instanceof PostgresAdapter
+  const { scanned, times, others } = indexesOf(list, page.sort)
+  const scan: Scan<Row> = {
+    owner: { table, accountId: values.accountId },
+    scanned,
+    filters: hasStatistics ? times : [...times, ...others],
+    async readPart(part) {
+      const { form, bounds } = splitPage(part)
+      return await read({ ...values, ...bounds }, form)
+    },
   }
-  const [, since, before] = ranges.find(([column]) => column === page.sort) ?? []
-  const scan = {
-    ...bounds,
-    accountId: values.accountId,
-    ...(since !== undefined && { since }),
-    ...(before !== undefined && { before }),
-  }
-  const [end] = await readScanEnd(reader, scan, { ...form, table })
-  const scanned = splitPage({ ...page, ...(end && { end }) })
-  const scanForm: PageForm = { ...scanned.form, ignoresTimeIndexes: true }
-  const rows = await read({ ...values, ...scanned.bounds }, scanForm)
-  return end === undefined || rows.length === page.fetch ? rows : await readUsingAnyIndex()
+  if (isAnyDefined(...narrowFilters) || scan.filters.length === 0) return await scan.readPart(page)
+  return hasStatistics
+    ? await scanWithStatistics(reader, scan, page)
+    : await scanAndCount(reader, scan, page)
 }
 
-type ScanValues = PageBounds & {
+interface Scan<Row> {
+  readonly owner: Owner
+  readonly scanned: IndexSection & Pick<IndexedFilter, 'column'>
+  readonly filters: readonly IndexedFilter[]
+  readPart(part: Page): Promise<Row[]>
+}
+
+async function scanWithStatistics<Row>(
+  reader: Reader,
+  { owner, scanned, readPart }: Scan<Row>,
+  page: Page,
+): Promise<Row[]> {
+  const end = await findPosition(reader, owner, { ...page, ...scanned }, SCAN_WITH_STATISTICS)
+  const onlyIndexes = [page.sort, scanned.column]
+  const rows = await readPart({ ...page, onlyIndexes, ...(end && { end }) })
+  return end === undefined || rows.length === page.fetch ? rows : await readPart(page)
+}
+
+async function scanAndCount<Row extends { readonly id: string }>(
+  reader: Reader,
+  { owner, scanned, filters: all, readPart }: Scan<Row>,
+  page: Page,
+): Promise<Row[]> {
+  /** By id, because a row that changes meanwhile may be read twice. */
+  const found = new Map<string, Row>()
+  let filters = all
+  let rest = page
+  for (let count = SCAN_MIN; ; count *= 2) {
+    const [uncounted, end] = await Promise.all([
+      Promise.all(filters.map((filter) => skipRows(reader, owner, filter, count, page.sort))),
+      findPosition(reader, owner, { ...rest, ...scanned }, count),
+    ])
+    const narrow = uncounted.find(({ sections }) => sections.length === 0)
+    if (narrow !== undefined) return await readPart({ ...page, onlyIndexes: [narrow.column] })
+    const part = { ...rest, onlyIndexes: [page.sort, scanned.column], ...(end && { end }) }
+    for (const row of await readPart(part)) if (!found.has(row.id)) found.set(row.id, row)
+    if (end === undefined || found.size >= page.fetch) {
+      return [...found.values()].slice(0, page.fetch)
+    }
+    filters = uncounted
+    rest = { ...page, after: end }
+  }
+}
+
+/** Rows that are adjacent in an index: those with some literal values or in a range of times, in the order of `sort`. */
+interface IndexSection {
+  readonly sort: string
+  readonly range?: TimeRange | undefined
+  readonly literals?: readonly string[]
+  /** If defined, the section begins after this position. */
+  readonly after?: Position | undefined
+}
+
+/** A filter and the sections of an index of the column that contain all its matches. */
+export interface IndexedFilter {
+  readonly column: string
+  /** If there are none, all rows match. */
+  readonly sections: readonly IndexSection[]
+}
+
+/** Returns the filter for a column with few values, the index of which contains the rows with each value by creation. */
+export function literalFilter(
+  column: string,
+  literals: readonly (string | undefined)[],
+): IndexedFilter {
+  const values = literals.filter((value) => value !== undefined)
+  return { column, sections: values.map((value) => ({ sort: 'created_at', literals: [value] })) }
+}
+
+/** Returns the section of an index that contains all matches in the order of the list, and the other filters. */
+function indexesOf<V extends DueTimeFilters>({ values, indexedFilters }: List<V>, sort: string) {
+  const ranges = timeRangesOf(values)
+  const range = ranges.find(([column]) => column === sort)
+  const byTime = ranges
+    .filter((other) => other !== range)
+    .map(
+      (other): IndexedFilter => ({
+        column: other[0],
+        sections: [{ sort: other[0], range: other }],
+      }),
+    )
+  const inOrder = indexedFilters.find(
+    ({ sections: { length, 0: first } }) => length === 1 && first?.sort === sort,
+  )
+  const others = indexedFilters.filter((filter) => filter !== inOrder && filter.sections.length > 0)
+  return {
+    scanned: { column: inOrder?.column ?? sort, sort, ...inOrder?.sections[0], range },
+    times: byTime,
+    others,
+  }
+}
+
+interface Owner {
+  readonly table: ListTable
+  readonly accountId: string
+}
+
+/** Returns the filter without the rows that are counted per `scanned` rows, and without sections that have no others. */
+async function skipRows(
+  reader: Reader,
+  owner: Owner,
+  { column, sections }: IndexedFilter,
+  scanned: number,
+  scannedSort: string,
+): Promise<IndexedFilter> {
+  const page = { direction: 'asc', fetch: 1, after: undefined } as const
+  const rest = await Promise.all(
+    sections.map(async (section) => {
+      const isStoredOrder = section.sort === 'created_at' && scannedSort !== 'created_at'
+      const count = isStoredOrder ? COUNTED_IN_STORED_ORDER * scanned : scanned
+      const after = await findPosition(reader, owner, { ...page, ...section, column }, count)
+      return after === undefined ? [] : [{ ...section, after }]
+    }),
+  )
+  return { column, sections: rest.flat() }
+}
+
+/** Returns the position of the row with this number in a section of an index; undefined if it has fewer rows. */
+async function findPosition(
+  reader: Reader,
+  { table, accountId }: Owner,
+  { column, range, literals, ...page }: Page & IndexSection & Pick<IndexedFilter, 'column'>,
+  number: number,
+): Promise<Position | undefined> {
+  const { form, bounds } = splitPage(page)
+  const [, since, before] = range ?? []
+  const times = { ...(since !== undefined && { since }), ...(before !== undefined && { before }) }
+  const values = { ...bounds, accountId, ...times }
+  const [position] = await readPosition(reader, values, {
+    ...form,
+    table,
+    column,
+    literals,
+    number,
+  })
+  return position
+}
+
+type PositionValues = PageBounds & {
   readonly accountId: string
   readonly since?: string
   readonly before?: string
 }
 
-/** Returns the position of the last row of the scan, or no row if fewer than `SCAN_MAX` rows remain in the list. */
-const readScanEnd = preparedPage(
-  (reader: Reader, values: ScanValues, form: PageForm & Pick<List<unknown>, 'table'>) => {
-    const page = joinPage(form, values)
-    return reader
-      .selectFrom(form.table)
-      .select([sql<string>`${sql.ref(page.sort)}`.as('value'), 'id'])
-      .where((eb) =>
-        eb.and([
-          eb('account_id', '=', values.accountId),
-          ...withinSorted(page, values.since, values.before),
-          ...withinBounds(page),
-        ]),
-      )
-      .orderBy(orderOf(page))
-      .limit(sql.lit(1))
-      .offset(sql.lit(SCAN_MAX - 1))
-      .$castTo<Position>()
-  },
-)
+interface PositionForm extends PageForm, Pick<IndexedFilter, 'column'> {
+  readonly table: ListTable
+  readonly literals: readonly string[] | undefined
+  readonly number: number
+}
+
+const readPosition = preparedPage((reader: Reader, values: PositionValues, form: PositionForm) => {
+  const page = joinPage(form, values)
+  return reader
+    .selectFrom(form.table)
+    .select([sql<string>`${sql.ref(page.sort)}`.as('value'), 'id'])
+    .where((eb) =>
+      eb.and([
+        eb('account_id', '=', values.accountId),
+        ...isInLiterals(form.column, form.literals),
+        ...withinSorted(page, values.since, values.before),
+        ...withinBounds(page),
+      ]),
+    )
+    .orderBy(orderOf(page))
+    .limit(sql.lit(1))
+    .offset(sql.lit(form.number - 1))
+    .$castTo<Position>()
+})
+
+/** Returns the query for the rows that `readPage` requests. The conditions must include the bounds of the page. */
+export function selectPage<Row>(
+  reader: Reader,
+  table: ListTable,
+  columns: readonly (string & keyof Row)[],
+  page: Page,
+  conditions: readonly Condition[],
+): Compilable<Row> {
+  const whole = columns.map((column) => sql.ref(column).as(column))
+  const found = reader
+    .selectFrom(table)
+    .where((eb) => eb.and([...conditions]))
+    .orderBy(orderOf(page))
+    .limit(sql.lit(page.fetch))
+  const isSorted = page.onlyIndexes?.includes(page.sort) ?? true
+  if (isSorted) return found.select(whole).$castTo<Row>()
+  // Sorting ids takes a fraction of the time of sorting whole rows.
+  return reader
+    .selectFrom(table)
+    .select(whole)
+    .where('id', 'in', found.select('id'))
+    .orderBy(orderOf(page))
+    .limit(sql.lit(page.fetch))
+    .$castTo<Row>()
+}

@@ -10,19 +10,18 @@ import {
   equals,
   equalsLiteral,
   ignoreSortIndex,
+  indexedUnless,
   isInLiterals,
   joinPage,
-  orderOf,
   type Page,
   type PageBounds,
   type PageForm,
   type TimeFilters,
-  unindexedIfNarrowedBy,
   within,
   withinBounds,
   withinTimes,
 } from '../lists/keyset.ts'
-import { readPage } from '../lists/page.ts'
+import { literalFilter, readPage, selectPage } from '../lists/page.ts'
 import { recordTransitions } from './transitions.ts'
 
 /** Statuses of messages that can be cancelled: they are neither sent nor being handed over. */
@@ -163,7 +162,12 @@ export async function listMessages(
 ): Promise<MessageRow[]> {
   const literals = { channel, stage, statuses, suppression_reason }
   const narrowFilters = [filters.debtor_id, filters.invoice_id]
-  const list = { table: 'messages', values: { ...filters, accountId }, narrowFilters } as const
+  const list = {
+    table: 'messages',
+    values: { ...filters, accountId },
+    narrowFilters,
+    indexedFilters: [literalFilter('status', statuses ?? []), literalFilter('stage', [stage])],
+  } as const
   return await readPage(reader, list, page, (values, form) =>
     readMessages(reader, values, { ...form, ...literals }),
   )
@@ -184,25 +188,18 @@ const readMessages = preparedPage((reader: Reader, filters: Values, form: Form) 
   const ofDebtor = page.sort === 'created_at' ? undefined : filters.debtor_id
   const sorting = ignoreSortIndex(page, filters.invoice_id, ofDebtor)
   const narrow = [filters.debtor_id, filters.invoice_id]
-  return reader
-    .selectFrom('messages')
-    .select(MESSAGE_COLUMNS)
-    .where((eb) =>
-      eb.and([
-        eb('account_id', '=', accountId),
-        ...withinTimes(filters, page),
-        ...equals('debtor_id', filters.debtor_id),
-        ...coversInvoice(accountId, filters.invoice_id),
-        ...equalsLiteral('channel', form.channel),
-        ...equalsLiteral(unindexedIfNarrowedBy('stage', ...narrow, form.statuses), form.stage),
-        ...isInLiterals(unindexedIfNarrowedBy('status', ...narrow), form.statuses),
-        ...equalsLiteral('suppression_reason', form.suppression_reason),
-        ...within('sent_at', filters.sent_since, filters.sent_before),
-        ...withinBounds(sorting),
-      ]),
-    )
-    .orderBy(orderOf(sorting))
-    .limit(sql.lit(page.fetch))
+  return selectPage<MessageRow>(reader, 'messages', MESSAGE_COLUMNS, sorting, [
+    ...equals('account_id', accountId),
+    ...withinTimes(filters, page),
+    ...equals('debtor_id', filters.debtor_id),
+    ...coversInvoice(accountId, filters.invoice_id),
+    ...equalsLiteral('channel', form.channel),
+    ...equalsLiteral(indexedUnless(page, 'stage', ...narrow, form.statuses), form.stage),
+    ...isInLiterals(indexedUnless(page, 'status', ...narrow), form.statuses),
+    ...equalsLiteral('suppression_reason', form.suppression_reason),
+    ...within('sent_at', filters.sent_since, filters.sent_before),
+    ...withinBounds(sorting),
+  ])
 })
 
 function coversInvoice(accountId: string, invoiceId: string | undefined) {

@@ -8,18 +8,17 @@ import {
   equals,
   equalsLiteral,
   ignoreSortIndex,
+  indexedUnless,
   joinPage,
-  orderOf,
   type Page,
   type PageBounds,
   type PageForm,
   type TimeFilters,
-  unindexedIfNarrowedBy,
   within,
   withinBounds,
   withinTimes,
 } from '../lists/keyset.ts'
-import { readPage } from '../lists/page.ts'
+import { literalFilter, readPage, selectPage } from '../lists/page.ts'
 
 export interface PaymentFilters extends TimeFilters {
   readonly external_id?: string
@@ -39,7 +38,12 @@ export async function listPayments(
 ): Promise<PaymentRow[]> {
   const { external_id, debtor_id, invoice_id, idempotency_key } = filters
   const narrowFilters = [external_id, debtor_id, invoice_id, idempotency_key]
-  const list = { table: 'payments', values: { ...filters, accountId }, narrowFilters } as const
+  const list = {
+    table: 'payments',
+    values: { ...filters, accountId },
+    narrowFilters,
+    indexedFilters: [literalFilter('currency', [currency])],
+  } as const
   return await readPage(reader, list, page, (values, form) =>
     readPayments(reader, values, { ...form, currency }),
   )
@@ -56,27 +60,20 @@ const readPayments = preparedPage((reader: Reader, filters: Values, form: Form) 
   const page = joinPage(form, filters)
   const ofDebtor = page.sort === 'created_at' ? undefined : filters.debtor_id
   const sorting = ignoreSortIndex(page, filters.invoice_id, ofDebtor)
-  return reader
-    .selectFrom('payments')
-    .select(PAYMENT_COLUMNS)
-    .where((eb) =>
-      eb.and([
-        eb('account_id', '=', accountId),
-        ...withinTimes(filters, page),
-        ...equals('external_id', filters.external_id),
-        ...equals('debtor_id', filters.debtor_id),
-        ...paysInvoice(accountId, filters.invoice_id),
-        ...equalsLiteral(
-          unindexedIfNarrowedBy('currency', filters.debtor_id, filters.invoice_id),
-          form.currency,
-        ),
-        ...within('received_on', filters.received_since, filters.received_before),
-        ...equals('idempotency_key', filters.idempotency_key),
-        ...withinBounds(sorting),
-      ]),
-    )
-    .orderBy(orderOf(sorting))
-    .limit(sql.lit(page.fetch))
+  return selectPage<PaymentRow>(reader, 'payments', PAYMENT_COLUMNS, sorting, [
+    ...equals('account_id', accountId),
+    ...withinTimes(filters, page),
+    ...equals('external_id', filters.external_id),
+    ...equals('debtor_id', filters.debtor_id),
+    ...paysInvoice(accountId, filters.invoice_id),
+    ...equalsLiteral(
+      indexedUnless(page, 'currency', filters.debtor_id, filters.invoice_id),
+      form.currency,
+    ),
+    ...within('received_on', filters.received_since, filters.received_before),
+    ...equals('idempotency_key', filters.idempotency_key),
+    ...withinBounds(sorting),
+  ])
 })
 
 function paysInvoice(accountId: string, invoiceId: string | undefined) {

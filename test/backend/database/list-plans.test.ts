@@ -50,4 +50,30 @@ t.test('a page begins at its cursor even if a filter limits the sort column too'
     const downward = await planOf({ [sort.replace(/at$/, 'before')]: at }, descending)
     t.ok(downward.join().includes(`(account_id=? AND (${sort},id)<(?,?))`), `${sort}, descending`)
   }
+  const latest: Page = { sort: 'due_date', direction: 'desc', fetch: 51, after }
+  const overdue = await planOf({ overdue: true }, latest)
+  t.ok(overdue.join().includes('invoices_unpaid (account_id=? AND (due_date,id)<(?,?))'), 'overdue')
+})
+
+// SQLite scanned all invoices of the account in the order of the list.
+t.test('the few matches of a filter are read from the index of the filter', async (t) => {
+  const planOf = await openPlanner(t)
+  const at = '2026-11-01T00:00:00.000Z'
+  const cases: [InvoiceFilters, string, string][] = [
+    [{ status: ['written_off'] }, 'updated_at', 'invoices_by_status (account_id=? AND status=?)'],
+    [{ currency: 'USD' }, 'due_date', 'invoices_by_currency (account_id=? AND currency=?)'],
+    [{ updated_since: at }, 'created_at', 'invoices_by_update (account_id=? AND updated_at>?)'],
+    [{ overdue: true, created_since: at }, 'updated_at', 'invoices_by_creation (account_id=?'],
+  ]
+  for (const [filters, sort, index] of cases) {
+    // An empty account has only few matches of each filter.
+    const steps = await planOf(filters, { sort, direction: 'desc', fetch: 51, after: undefined })
+    const found = steps.filter((step) => step.includes('invoices USING INDEX invoices_'))
+    t.strictSame(
+      found.filter((step) => !step.includes(index)),
+      [],
+      JSON.stringify([filters, sort]),
+    )
+    t.ok(found.length > 0)
+  }
 })

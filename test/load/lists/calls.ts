@@ -69,6 +69,9 @@ export const CALLS: readonly Call[] = [
     return 'status=open,partially_paid&sort=due_date'
   }),
   list('invoices', 'status=written_off: none', () => 'status=written_off'),
+  list('invoices', 'status=written_off, sort=-due_date: none', () => {
+    return 'status=written_off&sort=-due_date'
+  }),
   list('invoices', 'overdue=true', () => 'overdue=true'),
   list('invoices', 'overdue=true, sort=due_date', () => 'overdue=true&sort=due_date'),
   list('invoices', 'due_since=…, sort=due_date', ({ ledger }) => {
@@ -125,6 +128,9 @@ export const CALLS: readonly Call[] = [
   list('messages', 'updated_since=…, half', updatedInNewerHalf),
   list('messages', 'status=bounced', () => 'status=bounced'),
   list('messages', 'status=failed: none', () => 'status=failed'),
+  list('messages', 'status=failed, sort=-updated_at: none', () => {
+    return 'status=failed&sort=-updated_at'
+  }),
   list('messages', 'stage=final: none', () => 'stage=final'),
   list('messages', 'updated_since=…, sort=updated_at', changedLately),
   list('messages', 'a page halfway', ({ ledger, cursorKeys }) => {
