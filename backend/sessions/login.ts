@@ -6,7 +6,7 @@ import type { Database } from '../database/database.ts'
 import type { Transaction, UserRow } from '../database/tables.ts'
 import type { Passwords } from '../users/passwords.ts'
 import { findUserByEmail, setPasswordHash } from '../users/users.ts'
-import { hasSecondFactor } from './factors.ts'
+import { hasSecondFactor, lockUser } from './factors.ts'
 import { type LoginBrowser, recognizeBrowser } from './known-browsers.ts'
 import { countGuess, type Guesser, uncountGuess } from './login-guesses.ts'
 import { consumeSecondFactorCode, type SecondFactorBox } from './second-factor.ts'
@@ -54,24 +54,48 @@ export async function logIn(
   const user = await findUserByEmail(database.read, email)
   const active = user?.status === 'active' ? user : undefined
   const isRight = await passwords.verify(active?.password_hash, password)
-  if (!isRight || active === undefined) {
-    await recordFailure(database, 'user.login_failed', { user, address: guesser.address }, now)
-    throw new Problem('login_failed', 'E-mail address and password do not match.')
+  const rehashed =
+    isRight && active !== undefined && passwords.isOutdated(active.password_hash)
+      ? await passwords.hash(password)
+      : undefined
+  const login =
+    isRight && active !== undefined
+      ? await database.transaction(async (tx) => {
+          await uncountGuess(tx, guesser, now)
+          return startLogin(tx, active, { rehashed, token, browser }, now)
+        })
+      : undefined
+  if (login !== undefined) return login
+  await recordFailure(database, 'user.login_failed', { user, address: guesser.address }, now)
+  throw new Problem('login_failed', 'E-mail address and password do not match.')
+}
+
+interface VerifiedLogin extends Pick<Credentials, 'token'> {
+  readonly browser: LoginBrowser
+  /** The new hash of the password; undefined if the stored hash is up to date. */
+  readonly rehashed: string | undefined
+}
+
+/**
+ * Returns undefined if the password was changed or the user deactivated while the password was verified, which can take
+ * seconds. Otherwise, the old password could still start a session, or even replace the new password.
+ */
+async function startLogin(
+  tx: Transaction,
+  verified: UserRow,
+  { rehashed, token, browser }: VerifiedLogin,
+  now: Date,
+): Promise<Login | undefined> {
+  const user = await lockUser(tx, verified.id)
+  if (user.password_hash !== verified.password_hash || user.status !== 'active') return undefined
+  if (rehashed !== undefined) await setPasswordHash(tx, user.id, rehashed, now)
+  if (token !== undefined) await endSession(tx, token)
+  if (await hasSecondFactor(tx, user)) {
+    const pending = await startSession(tx, user, browser, now, true)
+    return { token: pending, browserToken: undefined, needsSecondFactor: true }
   }
-  const rehashed = passwords.isOutdated(active.password_hash)
-    ? await passwords.hash(password)
-    : undefined
-  return database.transaction(async (tx) => {
-    if (rehashed !== undefined) await setPasswordHash(tx, active.id, rehashed, now)
-    await uncountGuess(tx, guesser, now)
-    if (token !== undefined) await endSession(tx, token)
-    if (await hasSecondFactor(tx, active)) {
-      const pending = await startSession(tx, active, browser, now, true)
-      return { token: pending, browserToken: undefined, needsSecondFactor: true }
-    }
-    await recordLogin(tx, active, browser.address, now)
-    return { ...(await startFullSession(tx, active, browser, now)), needsSecondFactor: false }
-  })
+  await recordLogin(tx, user, browser.address, now)
+  return { ...(await startFullSession(tx, user, browser, now)), needsSecondFactor: false }
 }
 
 /**
@@ -107,9 +131,7 @@ export async function completeLogin(
 ): Promise<StartedSession> {
   const { address } = browser
   const user = await findPendingUser(database.read, token, now)
-  if (user === undefined || token === undefined) {
-    throw new Problem('login_failed', 'Log in again: your password was entered too long ago.')
-  }
+  if (user === undefined || token === undefined) throw passwordTooOld()
   // Guesses are counted by user, not by browser, because a code has only a million values.
   const guesser = { email: `second factor ${user.id}`, address }
   await database.transaction((tx) => countGuess(tx, guesser, now))
@@ -123,6 +145,8 @@ export async function completeLogin(
       })
       return undefined
     }
+    // The pending session may have been ended since it was read, e.g. because the password was reset.
+    if ((await findPendingUser(tx, token, now)) === undefined) throw passwordTooOld()
     await uncountGuess(tx, guesser, now)
     await endSession(tx, token)
     await recordLogin(tx, user, address, now)
@@ -130,6 +154,10 @@ export async function completeLogin(
   })
   if (complete !== undefined) return complete
   throw new Problem('login_failed', 'This code is wrong or was already used. Enter another code.')
+}
+
+function passwordTooOld(): Problem {
+  return new Problem('login_failed', 'Log in again: your password was entered too long ago.')
 }
 
 async function recordLogin(tx: Transaction, user: UserRow, address: string | undefined, now: Date) {

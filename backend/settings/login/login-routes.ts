@@ -2,6 +2,7 @@
 import { Problem } from '../../../shared/contract/problem.ts'
 import { recordAudit } from '../../accounts/audit.ts'
 import { csrfTokenOf } from '../../sessions/csrf-token.ts'
+import { lockUser } from '../../sessions/factors.ts'
 import { logIn } from '../../sessions/login.ts'
 import { uncountGuess } from '../../sessions/login-guesses.ts'
 import {
@@ -138,6 +139,11 @@ export const sessionPages: readonly SessionPage[] = [
       const passwordHash = await passwords.hash(chosen)
       const token = await database.transaction(async (tx) => {
         await uncountGuess(tx, guesser, now)
+        await lockUser(tx, user.id)
+        // Hashing can take seconds. A password that was reset meanwhile, which ended the session, must not be replaced.
+        if ((await findSession(tx, session.token, now)) === undefined) {
+          throw new Problem('not_logged_in', 'Your session was ended. Log in again.')
+        }
         await setPasswordHash(tx, user.id, passwordHash, now)
         await endSessionsOf(tx, user.id, session.token)
         const rotated = await rotateSession(tx, session)

@@ -1,9 +1,11 @@
 // Two-factor authentication with an authenticator app and recovery codes.
 import jsqr from 'jsqr'
 import t, { type Test } from 'tap'
+import { completeLogin } from '../../../backend/sessions/login.ts'
+import { endSessionsOf } from '../../../backend/sessions/sessions.ts'
 import { matchTotp, totpCode, totpStep } from '../../../backend/users/totp.ts'
 import { createSecretBox } from '../../../backend/webhooks/secret-box.ts'
-import { matches } from '../../fixtures/matches.ts'
+import { matches, rejectsWith } from '../../fixtures/matches.ts'
 import {
   ADMIN,
   cookieOf,
@@ -288,3 +290,25 @@ t.test(
     )
   },
 )
+
+t.test('a code completes no login whose pending session has just been ended', async (t) => {
+  // A login with the old password was completed, although a reset of the password had ended its pending session.
+  const { backend, admin, codeOf, advanceClock, enterPassword } = await startWithFactor(t)
+  advanceClock(MINUTE_MS)
+  const [, token = ''] = cookieOf(await enterPassword()).split('=')
+  const step = { token, code: codeOf(), address: undefined, userAgent: undefined }
+  const { database, now } = backend
+  // The first transaction counts the guess, and begins after the pending session was read.
+  const interrupted = Object.create(database, {
+    transaction: {
+      async value(...args: Parameters<typeof database.transaction>) {
+        const result = await database.transaction(...args)
+        await database.transaction((tx) => endSessionsOf(tx, admin.id))
+        return result
+      },
+    },
+  })
+  const box = createSecretBox([Buffer.alloc(32, 8)])
+  const login = completeLogin(interrupted, { ...step, browserToken: undefined }, box, now)
+  await rejectsWith(t, login, { code: 'login_failed' })
+})

@@ -1,6 +1,8 @@
 // Logins and sessions, tested against OWASP's recommendations for session management.
-import t from 'tap'
-import { createPasswords } from '../../../backend/users/passwords.ts'
+import t, { type Test } from 'tap'
+import { endSessionsOf } from '../../../backend/sessions/sessions.ts'
+import { createPasswords, type Passwords } from '../../../backend/users/passwords.ts'
+import { setPasswordHash } from '../../../backend/users/users.ts'
 import { matches } from '../../fixtures/matches.ts'
 import { startBackend } from '../../fixtures/service/backend.ts'
 import {
@@ -428,3 +430,57 @@ t.test(
     t.equal((await send('application/json', { origin: 'https://receivables.test' })).status, 200)
   },
 )
+
+/** Starts Settings with functions that run `meanwhile` once, right after the next password was verified or hashed. */
+async function startWithSlowHashes(t: Test) {
+  // The hashes of the users have another cost, so that a login replaces them.
+  const real = createPasswords({ memoryKib: 128, passes: 1 })
+  let meanwhile = async () => {}
+  const runMeanwhile = async () => {
+    const run = meanwhile
+    meanwhile = async () => {}
+    await run()
+  }
+  const passwords: Passwords = {
+    ...real,
+    async verify(stored, password) {
+      const isRight = await real.verify(stored, password)
+      if (isRight) await runMeanwhile()
+      return isRight
+    },
+  }
+  const settings = await startSettings(t, { passwords })
+  const { backend, admin } = settings
+  /** Does what a mailed link does: sets another password, and ends all sessions. */
+  const resetPassword = async () => {
+    const hash = await real.hash(NEW_PASSWORD)
+    await backend.database.transaction(async (tx) => {
+      await setPasswordHash(tx, admin.id, hash, backend.now)
+      await endSessionsOf(tx, admin.id)
+    })
+  }
+  return { ...settings, resetPassword, setMeanwhile: (run: typeof meanwhile) => (meanwhile = run) }
+}
+
+const NEW_PASSWORD = 'a walk along the canal'
+
+t.test('the old password starts no session if it is reset while it is verified', async (t) => {
+  // The login started a session with the old password, and stored the hash of the old password again.
+  const { backend, resetPassword, setMeanwhile } = await startWithSlowHashes(t)
+  setMeanwhile(resetPassword)
+  t.equal((await logIn(backend, ADMIN)).response.status, 401)
+  t.equal((await logIn(backend, ADMIN)).response.status, 401)
+  t.equal((await logIn(backend, ADMIN, NEW_PASSWORD)).response.status, 200)
+})
+
+t.test('a session that a reset ends meanwhile does not replace the new password', async (t) => {
+  const { backend, resetPassword, setMeanwhile } = await startWithSlowHashes(t)
+  const ada = await logIn(backend, ADMIN)
+  setMeanwhile(resetPassword)
+  const body = { current_password: PASSWORD, new_password: 'chosen by somebody else' }
+  matches(t, await ada.send('POST', '/settings/password', body), {
+    status: 401,
+    json: { code: 'not_logged_in' },
+  })
+  t.equal((await logIn(backend, ADMIN, NEW_PASSWORD)).response.status, 200)
+})
