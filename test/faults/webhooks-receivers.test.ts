@@ -6,6 +6,7 @@ import { openWebhooks } from '../fixtures/accounts/webhooks.ts'
 import { matches } from '../fixtures/matches.ts'
 import { createCertificate } from '../fixtures/servers/certificate.ts'
 import { startDns } from '../fixtures/servers/dns.ts'
+import { listen } from '../fixtures/servers/listen.ts'
 import { startReceiver, verify } from '../fixtures/servers/receiver.ts'
 import { until } from '../fixtures/service/until.ts'
 
@@ -155,19 +156,11 @@ async function http(t: Test, respond: (res: ServerResponse) => void): Promise<st
 
 /** Starts a TCP server that calls `respond` when the first bytes of a request arrive. Resolves with its URL. */
 async function raw(t: Test, respond: (socket: Socket) => void): Promise<string> {
-  const sockets = new Set<Socket>()
   const server = createServer((socket) => {
-    sockets.add(socket)
     socket.on('error', () => {})
     socket.once('data', () => respond(socket))
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  t.teardown(() => {
-    server.close()
-    for (const socket of sockets) socket.destroy()
-  })
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`
+  return `http://127.0.0.1:${await listen(t, server)}/`
 }
 
 /** Resolves with a URL at which connections are refused: its port was released a moment ago. */

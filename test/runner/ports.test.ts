@@ -1,10 +1,11 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
-import { type AddressInfo, createServer } from 'node:net'
+import { createServer } from 'node:net'
 import { createInterface } from 'node:readline'
 import t, { type Test } from 'tap'
 import { rejectsWith } from '../fixtures/matches.ts'
+import { listen } from '../fixtures/servers/listen.ts'
 import { reservePort, startOnReservedPort } from '../fixtures/servers/ports.ts'
 
 const MODULE = new URL('../fixtures/servers/ports.ts', import.meta.url)
@@ -65,10 +66,7 @@ t.test('a reserved port is below the range from which the kernel assigns ports',
 })
 
 t.test('a port on which a server listens without a reservation is skipped', async (t) => {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  t.teardown(() => server.close())
-  const { port } = server.address() as AddressInfo
+  const port = await listen(t, createServer())
   await rejectsWith(t, reservePort({ first: port, end: port + 1 }), {
     message: `no port from ${port} to ${port} is free`,
   })

@@ -1,11 +1,10 @@
-import { once } from 'node:events'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
 import { createLogger } from '../../shared/process/log.ts'
 import { createMetrics } from '../../shared/process/metrics.ts'
 import { startTracing } from '../../shared/process/tracing.ts'
 import { containing, matches } from '../fixtures/matches.ts'
+import { listen } from '../fixtures/servers/listen.ts'
 import { until } from '../fixtures/service/until.ts'
 
 /** Starts a collector that receives batches, but does not respond until `release` is called. */
@@ -18,15 +17,8 @@ async function startHangingCollector(t: Test) {
     request.resume()
     response.writeHead(200, { 'content-type': 'application/json' }).end('{}')
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  t.teardown(() => {
-    release()
-    server.close()
-    server.closeAllConnections()
-  })
-  // The address of a TCP server has this type.
-  const { port } = server.address() as AddressInfo
+  const port = await listen(t, server)
+  t.teardown(release)
   return { url: `http://127.0.0.1:${port}`, batches: () => batches, release }
 }
 

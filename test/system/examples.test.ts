@@ -1,5 +1,7 @@
 // Makes the example calls of the OpenAPI document, and compares their responses with the document.
+
 import { request } from 'node:http'
+import { text as readText } from 'node:stream/consumers'
 import t from 'tap'
 import { renderCurl } from '../../backend/docs/curl.ts'
 import {
@@ -299,9 +301,7 @@ function sendDuplicateHeader(): Promise<Response> {
     const headers = ['authorization', `Bearer ${key}`, 'host', 'localhost']
     const doubled = [...headers, 'content-type', type, 'content-type', type]
     const req = request(`${url}/debtors`, { method: 'POST', headers: doubled }, async (res) => {
-      const chunks: Buffer[] = []
-      for await (const chunk of res) chunks.push(chunk)
-      const text = Buffer.concat(chunks).toString()
+      const text = await readText(res)
       resolve({ status: res.statusCode ?? 0, headers: res.headers, text, json: JSON.parse(text) })
     })
     req.on('error', reject).end('{}')

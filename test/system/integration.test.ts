@@ -7,8 +7,10 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { buffer } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import { matches } from '../fixtures/matches.ts'
+import { listen } from '../fixtures/servers/listen.ts'
 import { call } from '../fixtures/service/call.ts'
 import { SCRIPT_ENV } from '../fixtures/service/process.ts'
 import { startSystem } from '../fixtures/service/system.ts'
@@ -35,8 +37,7 @@ async function startNetwork(t: Test) {
     const outcome = OUTCOMES[calls % OUTCOMES.length] ?? 'pass'
     calls += 1
     occurred.set(outcome, (occurred.get(outcome) ?? 0) + 1)
-    const chunks: Buffer[] = []
-    for await (const chunk of req) chunks.push(chunk)
+    const body = await buffer(req)
     if (outcome === 'drop') return res.destroy()
     if (outcome === 'malformed')
       return res.writeHead(502, { 'content-type': 'text/html' }).end('<p>')
@@ -53,7 +54,7 @@ async function startNetwork(t: Test) {
           ...(typeof key === 'string' ? { 'idempotency-key': key } : {}),
           ...(type === undefined ? {} : { 'content-type': type }),
         },
-        ...(req.method === 'POST' ? { body: Buffer.concat(chunks) } : {}),
+        ...(req.method === 'POST' ? { body } : {}),
       })
       const text = await response.text()
       if (outcome === 'lose') return res.destroy()
@@ -65,11 +66,8 @@ async function startNetwork(t: Test) {
       return res.destroy()
     }
   })
-  t.teardown(() => server.close())
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const address = server.address()
   return {
-    url: `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`,
+    url: `http://127.0.0.1:${await listen(t, server)}`,
     occurred,
     calls: () => calls,
   }

@@ -5,12 +5,13 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readFileSync } from 'node:fs'
-import { type AddressInfo, createServer } from 'node:net'
+import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { containing, matches } from '../fixtures/matches.ts'
 import { PNG } from '../fixtures/reminders/images.ts'
+import { listen } from '../fixtures/servers/listen.ts'
 import { reservePort } from '../fixtures/servers/ports.ts'
 import { call } from '../fixtures/service/call.ts'
 
@@ -189,10 +190,7 @@ t.test('npm start names the ports that other processes use', async (t) => {
     { GATEWAY_PORT: port },
     `Port ${port} is in use. Stop the process that uses it, or run: GATEWAY_PORT=0 npm start\n`,
   )
-  const other = createServer().listen(0, '127.0.0.1')
-  t.teardown(() => void other.close())
-  await once(other, 'listening')
-  const { port: otherPort } = other.address() as AddressInfo
+  const otherPort = await listen(t, createServer())
   await failsToStart(
     { GATEWAY_PORT: port, BACKEND_PORT: String(otherPort) },
     `The ports ${port}, ${otherPort} are in use. Stop the processes that use them, or run: GATEWAY_PORT=0 BACKEND_PORT=0 npm start\n`,
