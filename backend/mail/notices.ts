@@ -50,8 +50,12 @@ export interface NoticeDetails {
   readonly 'second_factor.removed': { readonly email: string; readonly by: NoticeActor }
   /** Sent to the user. `subject_id` is the password reset. */
   readonly 'user.password_reset': { readonly email: string }
-  /** Sent to the user. `subject_id` is the password reset that changed the password. */
-  readonly 'user.password_changed': { readonly email: string }
+  /** Sent to the user. `subject_id` is the user, or the password reset that changed the password. */
+  readonly 'user.password_changed': {
+    readonly email: string
+    /** Whether the old password was entered in Settings. Absent if a mailed link was used. */
+    readonly in_settings?: true
+  }
   /** Sent to the user. `subject_id` is the user. */
   readonly 'user.second_factor_added': SecondFactorDetail
   /** Sent to the user. `subject_id` is the user. */

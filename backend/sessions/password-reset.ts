@@ -152,12 +152,7 @@ export async function resetPassword(
     .forNoKeyUpdate()
     .execute()
   const { reset, user } = await getPasswordReset(tx, codeHash, now)
-  await tx
-    .updateTable('password_resets')
-    .set({ ended_at: now.toISOString() })
-    .where('user_id', '=', user.id)
-    .where('ended_at', 'is', null)
-    .execute()
+  await endPasswordResets(tx, user.id, now)
   await setPasswordHash(tx, user.id, passwordHash, now)
   await endSessionsOf(tx, user.id)
   const actionContext = { actor: { ...actor, id: user.id, label: user.email }, now }
@@ -169,4 +164,14 @@ export async function resetPassword(
   const notice = { accountId: user.account_id, kind: 'user.password_changed' } as const
   await recordNotice(tx, { ...notice, subjectId: reset.id, detail: { email: user.email } }, now)
   return user
+}
+
+/** Invalidates all links of a user for password resets. */
+export async function endPasswordResets(tx: Transaction, userId: string, now: Date): Promise<void> {
+  await tx
+    .updateTable('password_resets')
+    .set({ ended_at: now.toISOString() })
+    .where('user_id', '=', userId)
+    .where('ended_at', 'is', null)
+    .execute()
 }

@@ -105,16 +105,7 @@ async function textOf(
     case 'user.password_reset':
       return passwordReset(reader, context, row.subject_id)
     case 'user.password_changed':
-      return {
-        tone: 'plain',
-        title: 'Your password was changed',
-        opening: [
-          `The password of ${notice.detail.email} was changed with a link that was sent to this address. All sessions were ended.`,
-        ],
-        closing: [
-          'If this was not you, request a new password immediately and tell an Admin of your account.',
-        ],
-      }
+      return changedPassword(notice.detail)
     case 'api_key.expiring':
       return expiringKey(reader, context, row.subject_id)
     case 'api_key.issued':
@@ -131,6 +122,24 @@ async function textOf(
       return unknownBrowser(context, row, notice.detail)
     case 'message.received':
       return customerReply(reader, context, row)
+  }
+}
+
+function changedPassword({
+  email,
+  in_settings,
+}: NoticeDetails['user.password_changed']): NoticeText {
+  return {
+    tone: 'plain',
+    title: 'Your password was changed',
+    opening: [
+      in_settings
+        ? `The password of ${email} was changed in Settings, by a person who entered the old password. All other sessions were ended.`
+        : `The password of ${email} was changed with a link that was sent to this address. All sessions were ended.`,
+    ],
+    closing: [
+      'If this was not you, request a new password immediately and tell an Admin of your account.',
+    ],
   }
 }
 

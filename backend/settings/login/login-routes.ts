@@ -1,8 +1,8 @@
 /** The routes that log a user in and out, show the user's login, and change the password. */
 import { Problem } from '../../../shared/contract/problem.ts'
 import { recordAudit } from '../../accounts/audit.ts'
+import { changePassword } from '../../sessions/change-password.ts'
 import { csrfTokenOf } from '../../sessions/csrf-token.ts'
-import { lockUser } from '../../sessions/factors.ts'
 import { logIn } from '../../sessions/login.ts'
 import { uncountGuess } from '../../sessions/login-guesses.ts'
 import {
@@ -10,11 +10,10 @@ import {
   endSessionsOf,
   findSession,
   listSessions,
-  rotateSession,
   type Session,
   setFlash,
 } from '../../sessions/sessions.ts'
-import { checkChosenPassword, setPasswordHash } from '../../users/users.ts'
+import { checkChosenPassword } from '../../users/users.ts'
 import type { OpenPage, PageRequest, SessionPage, SettingsDeps } from '../shell/page-request.ts'
 import type { Response } from '../shell/response.ts'
 import { renderLoginDetails } from './login-details-page.ts'
@@ -132,27 +131,14 @@ export const sessionPages: readonly SessionPage[] = [
     async handle(request, deps) {
       const { session, actionContext, fields, now, wantsJson } = request
       const { database, passwords } = deps
-      const { user, account } = session
       const chosen = fields.text('new_password')
-      checkChosenPassword(chosen, user.email, '/new_password')
+      checkChosenPassword(chosen, session.user.email, '/new_password')
       const guesser = await checkOwnPassword(request, deps, 'current_password')
       const passwordHash = await passwords.hash(chosen)
       const token = await database.transaction(async (tx) => {
         await uncountGuess(tx, guesser, now)
-        await lockUser(tx, user.id)
-        // Hashing can take seconds. A password that was reset meanwhile, which ended the session, must not be replaced.
-        if ((await findSession(tx, session.token, now)) === undefined) {
-          throw new Problem('not_logged_in', 'Your session was ended. Log in again.')
-        }
-        await setPasswordHash(tx, user.id, passwordHash, now)
-        await endSessionsOf(tx, user.id, session.token)
-        const rotated = await rotateSession(tx, session)
+        const rotated = await changePassword(tx, session, passwordHash, actionContext)
         if (!wantsJson) await setFlash(tx, rotated, 'password_changed')
-        await recordAudit(tx, actionContext, {
-          accountId: account.id,
-          action: 'user.password_changed',
-          subjectId: user.id,
-        })
         return rotated
       })
       return {

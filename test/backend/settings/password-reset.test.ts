@@ -6,7 +6,7 @@ import { sendNotices } from '../../../backend/mail/outbox.ts'
 import { parseSmtpUrl } from '../../../backend/mail/smtp-url.ts'
 import { handlePasswordResets } from '../../../backend/sessions/password-reset.ts'
 import { createInvitationCodes } from '../../../backend/users/invitation-codes.ts'
-import { matches } from '../../fixtures/matches.ts'
+import { containing, matches } from '../../fixtures/matches.ts'
 import { startSmtpServer } from '../../fixtures/servers/smtp.ts'
 import { BASE_URL } from '../../fixtures/service/backend.ts'
 import { SILENT } from '../../fixtures/service/database.ts'
@@ -18,6 +18,7 @@ import {
   JSON_ONLY,
   logIn,
   MEMBER,
+  PASSWORD,
   startSettings,
 } from '../../fixtures/service/settings.ts'
 
@@ -256,3 +257,25 @@ t.test('the forms are shown, and are rejected without their CSRF token', async (
     t.equal((await backend.request('POST', path, { headers, body: {} })).status, 403)
   }
 })
+
+t.test(
+  'a change of the password invalidates mailed links, and is mailed to the user',
+  async (t) => {
+    // A link that was mailed before still set another password, and the user was not notified of the change.
+    const { backend, account, createUser, request, reset, handleRequests, sendMails } =
+      await start(t)
+    await createUser(account.id, REACHABLE_EMAIL, 'admin')
+    await request(REACHABLE_EMAIL)
+    const [code = ''] = await handleRequests()
+    const ada = await logIn(backend, REACHABLE_EMAIL)
+    const body = { current_password: PASSWORD, new_password: NEW_PASSWORD }
+    t.equal((await ada.send('POST', '/settings/password', body)).status, 200)
+    matches(t, await reset(code), { status: 422, json: { code: 'invalid_password_reset' } })
+    const mails = await sendMails()
+    matches(
+      t,
+      mails.at(-1),
+      containing(`The password of ${REACHABLE_EMAIL} was changed in Settings`),
+    )
+  },
+)
