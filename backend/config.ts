@@ -23,7 +23,7 @@ import { type NamedAddress, parseNamedAddress } from './mail/addresses.ts'
 import { parseSmtpUrl } from './mail/smtp-url.ts'
 
 /** The settings that the command line reads too: the database, and the secrets that protect stored API keys. */
-export const STORAGE_SETTINGS = {
+const STORAGE_SETTINGS = {
   DATA_DIR: text(
     'The directory for the database and for the secrets that the first `npm start` creates.',
     {
@@ -89,7 +89,7 @@ function withoutEmpty(environment: Environment): Environment {
 }
 
 /** The settings of outgoing and incoming mail. */
-export const MAIL_SETTINGS = {
+const MAIL_SETTINGS = {
   SMTP_URL: optional({
     ...text(
       'The mail server: `smtp://user:password@host:587`, or smtps:// for TLS from the start. If unset, mail is written to files in DATA_DIR/mail.',

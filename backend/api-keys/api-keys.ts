@@ -20,7 +20,7 @@ import { renderApiKey } from './representation.ts'
 
 /** The number of calls per hour that a new key may make. */
 export const RATE_LIMIT_DEFAULT = 600
-export const RATE_LIMIT_MAX = 1_000_000_000
+const RATE_LIMIT_MAX = 1_000_000_000
 
 export interface NewApiKey {
   readonly accountId: string

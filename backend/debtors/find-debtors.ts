@@ -81,7 +81,7 @@ async function sortByRarity(
 }
 
 /** Returns a condition for terms that begin with the prefix. */
-export function beginsWith(column: string, prefix: string) {
+function beginsWith(column: string, prefix: string) {
   const name = sql.ref(column)
   const { from, before } = prefixRange(prefix)
   return sql<SqlBool>`(${name} >= ${from} and ${name} < ${before})`

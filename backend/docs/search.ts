@@ -24,7 +24,7 @@ export function searchIndex(pages: readonly Page[]): string {
   return JSON.stringify(index)
 }
 
-export function searchSections(pages: readonly Page[]): readonly Section[] {
+function searchSections(pages: readonly Page[]): readonly Section[] {
   return pages.slice(1).flatMap(sectionsOf)
 }
 

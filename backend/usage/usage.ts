@@ -18,7 +18,7 @@ const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 
 /** The days of the longest chart, including the current day. */
-export const USAGE_DAYS = 30
+const USAGE_DAYS = 30
 
 /** A call to which the backend has responded. */
 export interface CountedCall {

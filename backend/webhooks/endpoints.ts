@@ -18,7 +18,7 @@ import { createSigningSecret } from './signature.ts'
 import { type PrivateTargets, parseTargetUrl } from './target-url.ts'
 
 export const ENDPOINTS_MAX = 10
-export const DESCRIPTION_LENGTH_MAX = 200
+const DESCRIPTION_LENGTH_MAX = 200
 
 /** How long deliveries are signed with both secrets after a rotation. */
 const OVERLAP_MS = 24 * 3_600_000

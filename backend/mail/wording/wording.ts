@@ -40,7 +40,7 @@ export const VARIABLES = [
 export type Variable = (typeof VARIABLES)[number]
 
 /** Without these variables, a customer could not know what a mail is about. */
-export const REQUIRED_VARIABLES: Readonly<Partial<Record<WordingField, Variable>>> = {
+const REQUIRED_VARIABLES: Readonly<Partial<Record<WordingField, Variable>>> = {
   subject: 'invoices',
 }
 

@@ -30,7 +30,6 @@ export async function recordHandOverResult(
   { messageId, lease }: Pick<HandOver, 'messageId' | 'lease'>,
   result: HandOverResult,
   now: Date,
-  random: () => number = Math.random,
 ): Promise<boolean> {
   const locked = await lockSendingMessage(tx, messageId, lease)
   if (locked === undefined) return false
@@ -46,11 +45,11 @@ export async function recordHandOverResult(
       break
     }
     case 'abandoned':
-      await scheduleRetry(tx, message, reminder, result.detail, now, random)
+      await scheduleRetry(tx, message, reminder, result.detail, now)
       break
     case 'unknown':
       if (message.delivered_at !== null) await markSent(tx, message, reminder, null, now)
-      else await handleUnknownOutcome(tx, message, reminder, result.detail, now, random)
+      else await handleUnknownOutcome(tx, message, reminder, result.detail, now)
       break
   }
   await replanDebtor(tx, message.account_id, message.debtor_id, now)
@@ -86,11 +85,10 @@ async function scheduleRetry(
   reminder: ReminderRow,
   detail: string,
   now: Date,
-  random: () => number,
 ): Promise<void> {
   const ms = Math.min(RETRY_MS * 2 ** Math.min(reminder.attempts - 1, 10), RETRY_MS_MAX)
   // Jitter prevents many retries from coinciding.
-  const at = new Date(now.getTime() + ms * (0.75 + random() / 2)).toISOString()
+  const at = new Date(now.getTime() + ms * (0.75 + Math.random() / 2)).toISOString()
   await setNextRun(tx, message.id, at)
   await changeMessage(tx, message, { status: 'queued', scheduled_for: at }, detail, now)
 }
@@ -101,7 +99,6 @@ async function handleUnknownOutcome(
   reminder: ReminderRow,
   detail: string,
   now: Date,
-  random: () => number,
 ): Promise<void> {
   const unknown_outcomes = reminder.unknown_outcomes + 1
   await tx
@@ -111,5 +108,5 @@ async function handleUnknownOutcome(
     .execute()
   await recordAttempt(tx, message, readFacts(reminder.facts), now)
   if (unknown_outcomes >= UNKNOWN_MAX) await markOutcomeUnknown(tx, message, now)
-  else await scheduleRetry(tx, message, reminder, detail, now, random)
+  else await scheduleRetry(tx, message, reminder, detail, now)
 }

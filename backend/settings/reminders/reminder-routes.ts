@@ -10,14 +10,15 @@ import { renderPreviewed } from '../../reminders/representation.ts'
 import { readChasingSettings } from '../../reminders/settings.ts'
 import { listOf } from '../shell/list-query.ts'
 import type { SessionPage } from '../shell/page-request.ts'
-import { createPreviews, type Previews } from './previews.ts'
+import { createPreviews } from './previews.ts'
 import { renderReminders } from './reminders-page.ts'
 
 const PATH = '/settings/reminders'
 const DAYS_DEFAULT = 14
 const DAYS_MAX = 31
 
-export function reminderPages(previews: Previews = createPreviews()): readonly SessionPage[] {
+export function reminderPages(): readonly SessionPage[] {
+  const previews = createPreviews()
   return [
     {
       method: 'GET',

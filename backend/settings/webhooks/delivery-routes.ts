@@ -14,7 +14,7 @@ import type { SessionPage } from '../shell/page-request.ts'
 import { renderDeliveries, renderDeliveryPage } from './deliveries-page.ts'
 import { WEBHOOK_ADMINS_ONLY } from './endpoint-routes.ts'
 
-export const DELIVERIES_PATH = '/settings/webhook-deliveries'
+const DELIVERIES_PATH = '/settings/webhook-deliveries'
 
 export const webhookDeliveryPages: readonly SessionPage[] = [
   {

@@ -50,7 +50,7 @@ import { readEndpoints, readHealth } from './endpoint-records.ts'
 import { renderSecret } from './reveal-page.ts'
 import { renderEndpoints } from './webhooks-page.ts'
 
-export const ENDPOINTS_PATH = '/settings/webhook-endpoints'
+const ENDPOINTS_PATH = '/settings/webhook-endpoints'
 export const WEBHOOK_ADMINS_ONLY = 'Only an Admin can change webhooks.'
 
 /** The maximum number of deliveries on the page of an endpoint. */
@@ -235,11 +235,11 @@ function actionPages(webhooks: WebhookServices): SessionPage[] {
   ]
 }
 
-export function endpointPath(id: string): string {
+function endpointPath(id: string): string {
   return `${ENDPOINTS_PATH}/${id}`
 }
 
-export function deliveriesOf(endpointId: string): string {
+function deliveriesOf(endpointId: string): string {
   return `/settings/webhook-deliveries?endpoint_id=${endpointId}`
 }
 
