@@ -267,6 +267,12 @@ t.test(
       Array.from({ length: 3_000 }, (_, index) => idAt(2_999 - index)),
       'many, beginning in the middle of the list',
     )
+    const last = `/api/v1/debtors?limit=3&sort=created_at&updated_before=${at(count - 998)}`
+    t.strictSame(
+      idsOf((await testAccount.read(last)).data),
+      [999, 1000, 1001].map(idAt),
+      'many, beginning with the last row of the first scan',
+    )
   },
 )
 
