@@ -113,6 +113,7 @@ export type AuditAction =
   | 'user.notices_changed'
   | 'user.session_ended'
   | 'user.login_failed'
+  | 'user.confirmation_failed'
   | 'user.logged_out'
   | 'user.logged_out_everywhere'
 

@@ -95,6 +95,7 @@ const WORDS: Readonly<Record<AuditAction, string>> = {
   'user.notices_changed': 'Changed which notices are mailed to them',
   'user.session_ended': 'Ended a session',
   'user.login_failed': 'Failed to log in',
+  'user.confirmation_failed': 'Entered a wrong password while logged in',
   'user.logged_out': 'Logged out',
   'user.logged_out_everywhere': 'Logged out everywhere',
 }

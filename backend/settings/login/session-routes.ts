@@ -74,11 +74,11 @@ export const ownSessionPages: readonly SessionPage[] = [
 ]
 
 /**
- * Checks the user's password in the field, and counts the guess. Returns the argument of `uncountGuess`. Throws
- * `validation_failed`.
+ * Checks the user's password in the field, and counts the guess. Returns the argument of `uncountGuess`. A wrong
+ * password is recorded in the audit log, because another person may be using the session. Throws `validation_failed`.
  */
 export async function checkOwnPassword(
-  { session, fields, address, now }: SessionRequest,
+  { session, fields, address, actionContext, now }: SessionRequest,
   { database, passwords }: SettingsDeps,
   field: string,
 ) {
@@ -87,6 +87,13 @@ export async function checkOwnPassword(
   await database.transaction((tx) => countGuess(tx, guesser, now))
   const { password_hash } = await getUser(database.read, account.id, user.id)
   if (await passwords.verify(password_hash, fields.text(field))) return guesser
+  await database.transaction((tx) =>
+    recordAudit(tx, actionContext, {
+      accountId: account.id,
+      action: 'user.confirmation_failed',
+      subjectId: user.id,
+    }),
+  )
   return invalid(field, 'This is not your current password.')
 }
 

@@ -1,5 +1,6 @@
 // Sensitive actions need a password that was entered recently; pages that confirm an action state its consequences.
 import t from 'tap'
+import { matches } from '../../fixtures/matches.ts'
 import {
   ADMIN,
   cookieOf,
@@ -146,4 +147,24 @@ t.test('the pages that change a role or deactivate a person state the consequenc
   for (const action of ['role', 'deactivate']) {
     t.equal((await mia.page(`/settings/people/${member.id}/${action}`)).status, 403)
   }
+})
+
+t.test('a wrong password in a session is in the audit log', async (t) => {
+  // Guesses at the password by a person who uses another person's session left no trace.
+  const { backend, member } = await startSettings(t)
+  const mia = await logIn(backend, MEMBER)
+  const change = { current_password: 'wrong', new_password: 'a walk along the canal' }
+  t.equal((await mia.send('POST', '/settings/confirm', { password: 'wrong' })).status, 422)
+  t.equal((await mia.send('POST', '/settings/password', change)).status, 422)
+  const ada = await logIn(backend, ADMIN)
+  const { json } = await ada.get('/settings/audit-log')
+  const failed = { action: 'user.confirmation_failed', subject_id: member.id }
+  const logged = { action: 'user.logged_in' }
+  const by = { actor: { label: MEMBER } }
+  matches(t, Array.from(Object(json['data'])).slice(0, 4), [
+    logged,
+    { ...failed, ...by },
+    { ...failed, ...by },
+    logged,
+  ])
 })
