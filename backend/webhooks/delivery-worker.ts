@@ -117,8 +117,10 @@ class Deliverer {
   readonly #sending = new Set<ClaimedDelivery>()
   /** The attempts in progress, including those whose outcomes are being recorded. */
   readonly #attempts = new Set<Promise<void>>()
-  #outcomes: Outcome[] = []
-  #recording: Promise<void> | undefined
+  /** The outcomes that the next transaction records. */
+  #batch: Batch | undefined
+  /** Resolves when the last transaction so far has ended. */
+  #lastTransaction: Promise<unknown> = Promise.resolve()
 
   constructor(deps: DeliveryWorkerDeps, wakeWorker: () => void) {
     this.#deps = deps
@@ -131,7 +133,6 @@ class Deliverer {
     const timer = setTimeout(() => sender.abortAll(), drainMsMax)
     await Promise.all(this.#attempts)
     clearTimeout(timer)
-    await this.#recording
   }
 
   /**
@@ -203,7 +204,11 @@ class Deliverer {
   }
 
   #start(delivery: ClaimedDelivery): void {
-    const attempt = this.#deliver(delivery).finally(() => this.#attempts.delete(attempt))
+    const attempt = this.#deliver(delivery).finally(() => {
+      this.#attempts.delete(attempt)
+      // There is capacity again. A failed delivery is also due at a time that the last round did not know.
+      this.#wakeWorker()
+    })
     this.#attempts.add(attempt)
   }
 
@@ -228,31 +233,38 @@ class Deliverer {
         await database.transaction((tx) => releaseDelivery(tx, delivery, clock()))
         return
       }
-      this.#outcomes.push(outcome)
-      this.#recording ??= this.#record()
-      await this.#recording
+      await this.#record(outcome)
     } catch (error) {
       log.error({ err: error, delivery: delivery.id }, 'webhook delivery not recorded')
     }
   }
 
-  /**
-   * Records outcomes until there are no more. Outcomes that arrive during a transaction are recorded together in the
-   * next transaction.
-   */
-  async #record(): Promise<void> {
-    const { database, log, random = Math.random } = this.#deps
-    try {
-      while (this.#outcomes.length > 0) {
-        const outcomes = this.#outcomes.splice(0, RECORDED_MAX)
-        const recorded = await database.transaction((tx) => recordOutcomes(tx, outcomes, random))
-        const late = outcomes.length - recorded
-        if (late > 0) log.warn({ late }, 'webhook deliveries ended after their lease had expired')
-      }
-    } finally {
-      this.#recording = undefined
-      // A failed delivery is due again at a time that the last round did not know.
-      this.#wakeWorker()
+  /** Records the outcome, together with the others that arrive before the next transaction. */
+  #record(outcome: Outcome): Promise<void> {
+    if (this.#batch === undefined || this.#batch.outcomes.length === RECORDED_MAX) {
+      const outcomes: Outcome[] = []
+      const recorded = this.#lastTransaction.then(() => {
+        if (this.#batch?.outcomes === outcomes) this.#batch = undefined
+        return this.#recordBatch(outcomes)
+      })
+      this.#batch = { outcomes, recorded }
+      this.#lastTransaction = recorded.catch(() => {})
     }
+    this.#batch.outcomes.push(outcome)
+    return this.#batch.recorded
   }
+
+  async #recordBatch(outcomes: readonly Outcome[]): Promise<void> {
+    const { database, log, random = Math.random } = this.#deps
+    const recorded = await database.transaction((tx) => recordOutcomes(tx, outcomes, random))
+    const late = outcomes.length - recorded
+    if (late > 0) log.warn({ late }, 'webhook deliveries ended after their lease had expired')
+  }
+}
+
+/** Outcomes that one transaction records. */
+interface Batch {
+  readonly outcomes: Outcome[]
+  /** Resolves when the transaction has committed. */
+  readonly recorded: Promise<void>
 }

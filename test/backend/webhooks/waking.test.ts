@@ -1,8 +1,13 @@
 // Due deliveries wake the worker immediately; its slow poll is only a fallback.
 import t, { type Test } from 'tap'
 import { announce } from '../../../backend/database/announcements.ts'
+import { recordEvent } from '../../../backend/events/events.ts'
 import { startDeliveryWorker } from '../../../backend/webhooks/delivery-worker.ts'
-import { pauseEndpoint, resumeEndpoint } from '../../../backend/webhooks/endpoints.ts'
+import {
+  ENDPOINTS_MAX,
+  pauseEndpoint,
+  resumeEndpoint,
+} from '../../../backend/webhooks/endpoints.ts'
 import { WEBHOOK_RETENTION } from '../../../backend/webhooks/retention.ts'
 import { BOX, openWebhooks, type Webhooks } from '../../fixtures/accounts/webhooks.ts'
 import { startReceiver } from '../../fixtures/servers/receiver.ts'
@@ -64,6 +69,22 @@ t.test(
     t.equal(rows[0]?.attempts, 2)
   },
 )
+
+// Regression: a round did not yet see the capacity of the recorded attempts, so the worker waited for its next poll.
+t.test('a backlog is delivered without waiting for a poll', async (t) => {
+  const webhooks = await openWebhooks(t)
+  const receiver = await startReceiver(t)
+  for (let n = 0; n < ENDPOINTS_MAX; n++) await webhooks.createEndpoint(`${receiver.url}${n}`)
+  const { accountId, backend } = webhooks.testAccount
+  await backend.database.transaction(async (tx) => {
+    for (let n = 0; n < 300; n++) {
+      const head = { accountId, type: 'debtor.created', subjectId: `dbt_${n}` } as const
+      await recordEvent(tx, { ...head, render: () => ({}) }, backend.now)
+    }
+  })
+  startHourlyWorker(t, webhooks)
+  await until(() => receiver.webhooks.length === 300 * ENDPOINTS_MAX, 'all are delivered')
+})
 
 t.test('resuming an endpoint wakes the worker', async (t) => {
   const webhooks = await openWebhooks(t)
