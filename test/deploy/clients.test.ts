@@ -1,6 +1,9 @@
 // Installs the package that `npm run clients` creates, and runs it against the service.
 import { execFile } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
@@ -45,7 +48,9 @@ t.test(
   'the package contains only compiled modules, their types, package.json, README and license',
   async (t) => {
     const { stdout } = await run('tar', ['-tzf', tarball])
-    const modules = ['client', 'index', 'lists', 'retries', 'schema', 'webhooks']
+    const modules = [
+      ...['client', 'index', 'lists', 'receivables-error', 'retries', 'schema', 'webhooks'],
+    ]
     t.strictSame(
       stdout.trim().split('\n').sort(),
       [
@@ -153,6 +158,86 @@ console.log(limited.response.status, rejected.response.status, rejected.error?.c
     t.equal(proxy.requests(), 2)
   },
 )
+
+// Before, the redirected POST became a GET, whose list passed for the payment, and an empty 502 looked like success.
+t.test('a response that does not come from the service is never taken for a success', async (t) => {
+  const html = { 'content-type': 'text/html' }
+  const responses: Record<string, [status: number, headers: Record<string, string>]> = {
+    '/moved': [301, { location: '/list' }],
+    '/list': [200, { 'content-type': 'application/json' }],
+    '/empty-502': [502, {}],
+    '/empty-403': [403, { 'content-length': '0' }],
+    '/page-403': [403, html],
+    '/problem-502': [502, { 'content-type': 'application/problem+json' }],
+    '/page-200': [200, html],
+  }
+  const requests: string[] = []
+  const server = createServer((req, res) => {
+    const path = req.url?.replace(/\/api.*/, '') ?? ''
+    requests.push(path)
+    const [status, headers] = responses[path] ?? [404, {}]
+    const body = path === '/list' ? '{"data":[],"next_cursor":null}' : html === headers ? '<p>' : ''
+    res.writeHead(status, headers).end(body)
+  })
+  t.teardown(() => server.close())
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const printed = await runProgram(
+    `for (const path of (process.env['PATHS'] ?? '').split(' ')) {
+  const client = createReceivablesClient({ baseUrl: SERVICE + path, key: KEY, attemptsMax: 2 })
+  try {
+    const { data } = await client.POST('/api/v1/payments', {
+      params: { header: { 'Idempotency-Key': 'bank-1' } },
+      body: { debtor_id: 'deb_1', currency: 'EUR', amount: 200 },
+    })
+    console.log(path, data)
+  } catch (error) {
+    console.log(path, error instanceof ReceivablesError ? error.message : String(error))
+  }
+}
+`,
+    {
+      SERVICE: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+      PATHS: Object.keys(responses)
+        .filter((path) => path !== '/list')
+        .join(' '),
+    },
+  )
+  t.strictSame(printed.trim().split('\n'), [
+    '/moved HTTP status 301',
+    '/empty-502 HTTP status 502',
+    '/empty-403 HTTP status 403',
+    '/page-403 HTTP status 403',
+    '/problem-502 HTTP status 502',
+    '/page-200 Error: The response with status 200 does not come from the service.',
+  ])
+  t.strictSame(requests, [
+    ...['/moved', '/empty-502', '/empty-502', '/empty-403', '/page-403'],
+    ...['/problem-502', '/problem-502', '/page-200', '/page-200'],
+  ])
+})
+
+t.test('lists accept a base URL that ends with a slash', async (t) => {
+  const { secret: key } = await operator.issueKey(await operator.createAccount())
+  await call(`${url}/api/v1/debtors`, { key, body: { name: 'Globex' } })
+  const printed = await runProgram(
+    `for await (const { name } of receivables.listAll('/api/v1/debtors')) console.log(name)
+`,
+    { SERVICE: `${url}/`, KEY: key },
+  )
+  t.equal(printed, 'Globex\n')
+})
+
+t.test('a call that is aborted during a wait throws the reason of the abortion', async (t) => {
+  const proxy = await startUnreliableProxy(t, url, () => 'reject')
+  const printed = await runProgram(
+    `const signal = AbortSignal.timeout(100)
+await receivables.GET('/api/v1/me', { signal }).catch((error) => console.log(error.name))
+`,
+    { SERVICE: proxy.url, KEY: 'unknown' },
+  )
+  t.equal(printed, 'TimeoutError\n')
+})
 
 t.test(
   'the client accepts a webhook of the service, and rejects it with a changed body',

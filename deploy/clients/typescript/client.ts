@@ -10,15 +10,18 @@ export interface ReceivablesOptions extends RetryOptions {
   readonly key: string
 }
 
-/** `GET` and `POST` are those of openapi-fetch: they resolve with `data`, or with the problem as `error`. */
+/**
+ * `GET` and `POST` are those of openapi-fetch: they resolve with `data`, or with the problem as `error`. They throw a
+ * `ReceivablesError` if a proxy rejects the request without a problem.
+ */
 export interface ReceivablesClient extends Pick<Client<paths>, 'GET' | 'POST'> {
   /** Reads every page of a list. Throws a `ReceivablesError` if the service rejects a request for a page. */
   readonly listAll: ListReader
 }
 
 export function createReceivablesClient(options: ReceivablesOptions): ReceivablesClient {
-  const { baseUrl, key } = options
-  const headers = { authorization: `Bearer ${key}` }
+  const baseUrl = options.baseUrl.replace(/\/+$/, '')
+  const headers = { authorization: `Bearer ${options.key}` }
   const fetch = createRetryingFetch(options)
   const { GET, POST } = createClient<paths>({
     baseUrl,

@@ -1,4 +1,5 @@
-import type { components, paths } from './schema.ts'
+import { problemOf, ReceivablesError } from './receivables-error.ts'
+import type { paths } from './schema.ts'
 
 interface ListOperation {
   readonly parameters: { readonly query?: object }
@@ -28,22 +29,6 @@ export type ListReader = <Path extends ListPath>(
   query?: ListQuery<Path>,
 ) => AsyncGenerator<ListItem<Path>, void, undefined>
 
-type Problem = components['schemas']['Problem']
-
-/** The service rejected the request: a retry does not help, or every retry failed too. */
-export class ReceivablesError extends Error {
-  override readonly name = 'ReceivablesError'
-  readonly status: number
-  /** Undefined if the response does not come from the service, but for example from a proxy. */
-  readonly problem: Problem | undefined
-
-  constructor(status: number, problem: Problem | undefined) {
-    super(problem === undefined ? `HTTP status ${status}` : `${problem.code}: ${problem.detail}`)
-    this.status = status
-    this.problem = problem
-  }
-}
-
 /** `get` sends a GET request; `target` is the path with the query. */
 export function createListReader(get: (target: string) => Promise<Response>): ListReader {
   return async function* listAll<Path extends ListPath>(path: Path, query?: ListQuery<Path>) {
@@ -53,7 +38,7 @@ export function createListReader(get: (target: string) => Promise<Response>): Li
     }
     for (;;) {
       const response = await get(`${path}?${parameters}`)
-      if (!response.ok) throw await rejectionOf(response)
+      if (!response.ok) throw new ReceivablesError(response.status, await problemOf(response))
       // The contract, from which the types are generated, guarantees this type.
       const page = (await response.json()) as { data: ListItem<Path>[]; next_cursor: string | null }
       yield* page.data
@@ -61,10 +46,4 @@ export function createListReader(get: (target: string) => Promise<Response>): Li
       parameters.set('cursor', page.next_cursor)
     }
   }
-}
-
-async function rejectionOf(response: Response): Promise<ReceivablesError> {
-  const isProblem = response.headers.get('content-type')?.startsWith('application/problem+json')
-  const problem = isProblem ? ((await response.json()) as Problem) : undefined
-  return new ReceivablesError(response.status, problem)
 }

@@ -4,6 +4,7 @@
  * once.
  */
 import { setTimeout as wait } from 'node:timers/promises'
+import { problemOf, ReceivablesError } from './receivables-error.ts'
 
 export interface RetryOptions {
   /** The maximum number of attempts; 5 by default. */
@@ -21,8 +22,9 @@ const BACKOFF_MIN_MS = 250
 const RETRYABLE_STATUSES = [408, 429, 500, 502, 503, 504]
 
 /**
- * Returns a `fetch` that resolves with the last response. It rejects if the request is aborted, or if the last
- * attempt had no complete response, so that the outcome is unknown.
+ * Returns a `fetch` that resolves with the last response of the service. It rejects with a `ReceivablesError` if a proxy
+ * rejected the last attempt. It also rejects if the request is aborted, or if the last attempt had no complete response
+ * of the service, so that the outcome is unknown.
  */
 export function createRetryingFetch(options: RetryOptions) {
   const { attemptsMax = 5, attemptTimeoutMs = 30_000, waitMaxMs = 60_000 } = options
@@ -37,11 +39,21 @@ export function createRetryingFetch(options: RetryOptions) {
       const backoffMs =
         Math.min(BACKOFF_MIN_MS * 2 ** attempt, waitMaxMs) * (0.5 + Math.random() / 2)
       const waitMs = retryAfterMs(outcome) ?? backoffMs
-      if (attempt >= attemptsMax || waitMs > waitMaxMs || !(await isRetryable(outcome))) {
-        if (outcome instanceof Response) return outcome
-        throw outcome.cause
+      const isLast = attempt >= attemptsMax || waitMs > waitMaxMs
+      if (!(outcome instanceof Response)) {
+        if (isLast) throw outcome.cause
+      } else {
+        if (outcome.ok) return outcome
+        const problem = await problemOf(outcome)
+        const isRetryable = problem?.retryable ?? RETRYABLE_STATUSES.includes(outcome.status)
+        if (isLast || !isRetryable) {
+          if (problem === undefined) throw new ReceivablesError(outcome.status, undefined)
+          return outcome
+        }
       }
-      await wait(waitMs, undefined, { signal: request.signal })
+      await wait(waitMs, undefined, { signal: request.signal }).catch(() =>
+        request.signal.throwIfAborted(),
+      )
     }
   }
 }
@@ -54,26 +66,17 @@ interface NoResponse {
 async function send(request: Request, timeoutMs: number): Promise<Response | NoResponse> {
   try {
     const signal = AbortSignal.any([request.signal, AbortSignal.timeout(timeoutMs)])
-    const response = await fetch(request, { signal })
+    // The service never redirects, and a followed redirect would repeat a POST as a GET.
+    const response = await fetch(request, { signal, redirect: 'manual' })
     const body = await response.arrayBuffer()
     const { status, statusText, headers } = response
+    if (response.ok && !headers.get('content-type')?.startsWith('application/json')) {
+      throw new Error(`The response with status ${status} does not come from the service.`)
+    }
     return new Response(body.byteLength === 0 ? null : body, { status, statusText, headers })
   } catch (cause) {
     return { cause }
   }
-}
-
-/** Problem documents of the service have `retryable`; for a response of a proxy, the status decides. */
-async function isRetryable(outcome: Response | NoResponse): Promise<boolean> {
-  if (!(outcome instanceof Response)) return true
-  if (outcome.ok) return false
-  if (outcome.headers.get('content-type')?.startsWith('application/problem+json')) {
-    const problem: unknown = await outcome.clone().json()
-    if (typeof problem === 'object' && problem !== null && 'retryable' in problem) {
-      return problem.retryable === true
-    }
-  }
-  return RETRYABLE_STATUSES.includes(outcome.status)
 }
 
 /** `Retry-After` is a number of seconds or a date. */
