@@ -23,6 +23,11 @@ import { findUserByEmail, setPasswordHash } from '../users/users.ts'
 import { endSessionsOf } from './sessions.ts'
 
 const LIFETIME_MS = 30 * 60_000
+/**
+ * How many valid links a user can have. Without this limit, anyone could fill the mailbox of a user: ten requests are
+ * accepted for each address in 15 minutes. A user who has this many links needs no other one.
+ */
+const LINKS_MAX = 3
 /** A transaction that records a request announces this topic, since the user waits for the mail. */
 const PASSWORD_RESETS = 'password_resets'
 const BATCH_MAX = 50
@@ -66,8 +71,8 @@ export function startPasswordResets({ database, clock, log }: WorkerDeps): Worke
 }
 
 /**
- * Processes up to `BATCH_MAX` requests, and returns their number. Queues mails for the requests of active users, and
- * deletes the other requests.
+ * Processes up to `BATCH_MAX` requests, and returns their number. Queues mails for the requests of active users who have
+ * fewer than `LINKS_MAX` valid links, and deletes the other requests.
  */
 export async function handlePasswordResets(database: Database, now: Date): Promise<number> {
   const rows = await database.read
@@ -91,7 +96,7 @@ async function handleRequest(tx: Transaction, id: string, now: Date): Promise<vo
     .executeTakeFirst()
   if (row === undefined) return
   const user = await findUserByEmail(tx, row.email)
-  if (user?.status !== 'active') {
+  if (user?.status !== 'active' || (await countLinks(tx, user.id, now)) >= LINKS_MAX) {
     // The row is deleted, because its text may be a password that was typed into the wrong field.
     await tx.deleteFrom('password_resets').where('id', '=', id).execute()
     return
@@ -103,6 +108,17 @@ async function handleRequest(tx: Transaction, id: string, now: Date): Promise<vo
     .execute()
   const notice = { accountId: user.account_id, kind: 'user.password_reset', subjectId: id } as const
   await recordNotice(tx, { ...notice, detail: { email: user.email } }, now)
+}
+
+async function countLinks(reader: Reader, userId: string, now: Date): Promise<number> {
+  const rows = await reader
+    .selectFrom('password_resets')
+    .select('id')
+    .where('user_id', '=', userId)
+    .where('ended_at', 'is', null)
+    .where('expires_at', '>', now.toISOString())
+    .execute()
+  return rows.length
 }
 
 /** Throws `invalid_password_reset` if the code is unknown, expired or used, or its user is not active. */

@@ -245,6 +245,24 @@ t.test(
   },
 )
 
+t.test(
+  'a user has at most three valid links, and gets another one after they expire',
+  async (t) => {
+    // Anyone could have ten links mailed to a user in 15 minutes.
+    const { backend, request, reset, handleRequests } = await start(t)
+    for (let count = 0; count < 5; count++) t.equal((await request(ADMIN)).status, 202)
+    const mailed = await handleRequests()
+    t.equal(mailed.length, 3)
+    const rows = await backend.database.read.selectFrom('password_resets').select('id').execute()
+    t.equal(rows.length, 3, 'the other requests are deleted')
+    backend.now = new Date(backend.now.getTime() + 30 * MINUTE_MS)
+    await request(ADMIN)
+    const [code = '', ...others] = (await handleRequests()).slice(3)
+    t.strictSame(others, [])
+    t.equal((await reset(code)).status, 200)
+  },
+)
+
 t.test('the forms are shown, and are rejected without their CSRF token', async (t) => {
   const { backend } = await start(t)
   for (const path of ['/settings/password-reset', '/settings/new-password']) {
