@@ -41,7 +41,7 @@ export async function recordOutcomes(
     const { endpoint_id: id } = outcome.delivery
     const claimed = await findClaimed(tx, outcome)
     if (claimed === undefined) continue
-    const before = endpoints.get(id) ?? (await readEndpoint(tx, id, outcome.result.succeeded))
+    const before = endpoints.get(id) ?? (await readEndpoint(tx, id, outcomes))
     const endpoint = await updateEndpointHealth(tx, before, outcome)
     endpoints.set(id, endpoint)
     const mayRetry = endpoint.status !== 'disabled'
@@ -53,16 +53,23 @@ export async function recordOutcomes(
 }
 
 /**
- * Reads the endpoint, and locks its row after a failure. Without the lock, two workers with failures at the same time
- * would both disable the endpoint.
+ * Reads the endpoint, and locks its row if the outcomes may change it. Without the lock, two workers with failures at the
+ * same time would both disable the endpoint. Most attempts succeed, and change nothing about the endpoint.
  */
 async function readEndpoint(
   tx: Transaction,
   id: string,
-  succeeded: boolean,
+  outcomes: readonly Outcome[],
 ): Promise<WebhookEndpointRow> {
   const query = tx.selectFrom('webhook_endpoints').selectAll().where('id', '=', id)
-  return await (succeeded ? query : query.forNoKeyUpdate()).executeTakeFirstOrThrow()
+  const haveSucceeded = outcomes.every(
+    ({ delivery, result }) => delivery.endpoint_id !== id || result.succeeded,
+  )
+  if (haveSucceeded) {
+    const endpoint = await query.executeTakeFirstOrThrow()
+    if (endpoint.failing_since === null && endpoint.hold_until === null) return endpoint
+  }
+  return query.forNoKeyUpdate().executeTakeFirstOrThrow()
 }
 
 type Claimed = Pick<WebhookDeliveryRow, 'attempts' | 'step'>
@@ -102,16 +109,18 @@ async function settleDelivery(
   return isRecorded ? { attempts } : undefined
 }
 
-/** Writes only if something changes: most attempts succeed, and change nothing about the endpoint. */
+/** Writes only if something changes. */
 async function updateEndpointHealth(
   tx: Transaction,
   endpoint: WebhookEndpointRow,
   { result, startedAt, endedAt }: Outcome,
 ): Promise<WebhookEndpointRow> {
   if (result.succeeded) {
-    const isHealthy = endpoint.failing_since === null && endpoint.hold_until === null
-    if (isHealthy) return endpoint
-    return setEndpointColumns(tx, endpoint, { failing_since: null, hold_until: null })
+    // A hold that has not ended is kept: an attempt that began before the hold may succeed later.
+    const { hold_until: until } = endpoint
+    const hold = until !== null && until > endedAt.toISOString() ? until : null
+    if (endpoint.failing_since === null && endpoint.hold_until === hold) return endpoint
+    return setEndpointColumns(tx, endpoint, { failing_since: null, hold_until: hold })
   }
   const failingSince = endpoint.failing_since ?? startedAt.toISOString()
   if (endpoint.status !== 'disabled') {
@@ -122,9 +131,13 @@ async function updateEndpointHealth(
       return disableEndpoint(tx, { ...endpoint, failing_since: failingSince }, reason, endedAt)
     }
   }
-  const hold = holdUntil(result, endedAt)?.toISOString() ?? endpoint.hold_until
+  const hold = laterOf(holdUntil(result, endedAt)?.toISOString() ?? null, endpoint.hold_until)
   if (endpoint.failing_since !== null && hold === endpoint.hold_until) return endpoint
   return setEndpointColumns(tx, endpoint, { failing_since: failingSince, hold_until: hold })
+}
+
+function laterOf(a: string | null, b: string | null): string | null {
+  return a === null || (b !== null && b > a) ? b : a
 }
 
 async function setEndpointColumns(

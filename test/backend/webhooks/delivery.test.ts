@@ -1,3 +1,4 @@
+import type { ServerResponse } from 'node:http'
 import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { DELIVERY_LEASES, LEASE_MS } from '../../../backend/webhooks/deliveries.ts'
@@ -213,6 +214,28 @@ t.test('Retry-After delays all deliveries to the endpoint', async (t) => {
   await webhooks.untilAll(isDelivered, 'all are delivered')
   t.equal(receiver.webhooks.length, 3)
   matches(t, await webhooks.readEndpoint(row.id), { hold_until: null, failing_since: null })
+})
+
+// Regression: the success of an attempt that was in progress ended the delay, and a 503 shortened it to 5 seconds.
+t.test('other attempts in progress do not shorten the delay of Retry-After', async (t) => {
+  const webhooks = await openWebhooks(t, { attemptMsMax: 60_000 })
+  const { backend } = webhooks.testAccount
+  const responses: ServerResponse[] = []
+  const receiver = await startReceiver(t, { respond: (_, res) => void responses.push(res) })
+  const { row } = await webhooks.createEndpoint(receiver.url)
+  webhooks.startWorker()
+  for (let n = 0; n < 3; n++) await webhooks.testAccount.createDebtor()
+  await until(() => responses.length === 3, 'all attempts are in progress')
+  for (const status of [429, 503, 204]) {
+    const headers = status === 429 ? { 'retry-after': '3600' } : {}
+    responses.pop()?.writeHead(status, headers).end()
+    await until(
+      async () => (await webhooks.attempts()).some(({ status_code }) => status_code === status),
+      `the attempt with status ${status} is recorded`,
+    )
+    const { hold_until } = await webhooks.readEndpoint(row.id)
+    t.equal(hold_until, new Date(+backend.now + HOUR_MS).toISOString(), `after ${status}`)
+  }
 })
 
 t.test('deliveries wait while their endpoint is paused', async (t) => {
