@@ -42,6 +42,7 @@ export type AuditAction =
   | 'account.logo_removed'
   | 'account.second_factor_policy_changed'
   | 'account.exported'
+  | 'account.list_downloaded'
   | 'reminders.rehearsed'
   | 'kill_switch.put_on'
   | 'kill_switch.put_off'

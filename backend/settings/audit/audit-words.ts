@@ -23,6 +23,7 @@ const WORDS: Readonly<Record<AuditAction, string>> = {
   'account.second_factor_policy_changed':
     'Changed whether Admins must use two-factor authentication',
   'account.exported': 'Exported the account',
+  'account.list_downloaded': 'Downloaded a list',
   'reminders.rehearsed': 'Ran a rehearsal of reminders',
   // The stored names mean that the kill switch was activated and released.
   'kill_switch.put_on': 'Stopped all reminders',
@@ -108,7 +109,7 @@ export function auditWords({ action }: Pick<AuditRow, 'action'>): string {
 
 const SHOWN_DETAILS = [
   ...['name', 'prefix', 'email', 'role', 'scopes', 'status', 'url', 'number', 'stage', 'address'],
-  ...['changed', 'reason', 'until', 'reply_to', 'apply_credit', 'file'],
+  ...['changed', 'reason', 'until', 'reply_to', 'apply_credit', 'file', 'list'],
 ]
 
 /** Renders the details in `SHOWN_DETAILS`, e.g. as `ERP · rcv_7Qd4xK2m`. `json` contains all details of the entry. */

@@ -1,5 +1,11 @@
-/** Streams a list as CSV. The rows are read page by page, with the same queries as for the HTML page. */
+/**
+ * Streams a list as CSV. The rows are read page by page, with the same queries as for the HTML page. The audit log
+ * records each download, because the file can contain the data of all customers.
+ */
 import { Readable } from 'node:stream'
+import { recordAudit } from '../../accounts/audit.ts'
+import type { SessionRequest, SettingsDeps } from '../shell/page-request.ts'
+import type { Response } from '../shell/response.ts'
 
 export type Cell = string | number | null
 
@@ -11,8 +17,30 @@ export type ReadRows = (
   after: string | undefined,
 ) => Promise<{ readonly rows: readonly (readonly Cell[])[]; readonly next: string | null }>
 
-export function csvOf(head: readonly string[], read: ReadRows): Readable {
-  return Readable.from(linesOf(head, read), { objectMode: false })
+interface CsvList {
+  readonly name: 'customers' | 'invoices' | 'payments'
+  /** The current date in the account's time zone, which the name of the file contains. */
+  readonly today: string
+  readonly head: readonly string[]
+}
+
+export async function respondWithCsv(
+  { session, actionContext }: SessionRequest,
+  { database }: SettingsDeps,
+  { name, today, head }: CsvList,
+  read: ReadRows,
+): Promise<Response> {
+  const { id: accountId } = session.account
+  await database.transaction((tx) =>
+    recordAudit(tx, actionContext, {
+      accountId,
+      action: 'account.list_downloaded',
+      subjectId: accountId,
+      detail: { list: name },
+    }),
+  )
+  const content = Readable.from(linesOf(head, read), { objectMode: false })
+  return { file: { name: `${name}-${today}.csv`, content } }
 }
 
 async function* linesOf(head: readonly string[], read: ReadRows): AsyncGenerator<string> {

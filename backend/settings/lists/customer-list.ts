@@ -42,7 +42,7 @@ import {
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
 import { plural } from '../shell/words.ts'
-import { type Cell, CSV_PAGE, csvOf } from './csv.ts'
+import { type Cell, CSV_PAGE, respondWithCsv } from './csv.ts'
 import { renderSortHeader, renderSummary, renderViewLink } from './list-parts.ts'
 
 const PATH = '/settings/customers'
@@ -69,17 +69,18 @@ export const customerListPages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: `${PATH}.csv`,
-    async handle(request, { database: { read } }) {
+    async handle(request, deps) {
+      const { read } = deps.database
       const { account } = request.session
       const parsed = await parse(request, read)
-      const content = csvOf(CSV_HEAD, async (after) => {
+      const csv = { name: 'customers', today: parsed.query.today, head: CSV_HEAD } as const
+      return respondWithCsv(request, deps, csv, async (after) => {
         const query = { ...parsed.query, after, limit: CSV_PAGE }
         const { rows, next } = await listDirectory(read, account.id, query)
         const ids = rows.map(({ id }) => id)
         const balances = await readBalances(read, account.id, ids, query.today)
         return { rows: rows.flatMap((row) => cellsOf(row, balances.get(row.id) ?? [])), next }
       })
-      return { file: { name: `customers-${parsed.query.today}.csv`, content } }
     },
   },
 ]

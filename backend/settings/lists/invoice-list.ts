@@ -36,7 +36,7 @@ import {
 import { readBlocks, readNames } from '../shell/names.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
-import { type Cell, CSV_PAGE, csvOf } from './csv.ts'
+import { type Cell, CSV_PAGE, respondWithCsv } from './csv.ts'
 import {
   type CurrencySum,
   renderAmountFields,
@@ -72,11 +72,13 @@ export const invoiceListPages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: `${PATH}.csv`,
-    async handle(request, { database: { read } }) {
+    async handle(request, deps) {
+      const { read } = deps.database
       const { account } = request.session
       const { search } = parse(request)
       const today = todayIn(account.timezone, request.now)
-      const content = csvOf(CSV_HEAD, async (after) => {
+      const csv = { name: 'invoices', today, head: CSV_HEAD } as const
+      return respondWithCsv(request, deps, csv, async (after) => {
         const found = await searchInvoices(read, account.id, search, today, {
           after,
           limit: CSV_PAGE,
@@ -84,7 +86,6 @@ export const invoiceListPages: readonly SessionPage[] = [
         const names = await readNames(read, account.id, found.rows)
         return { rows: found.rows.map((row) => cellsOf(row, names, today)), next: found.next }
       })
-      return { file: { name: `invoices-${today}.csv`, content } }
     },
   },
 ]

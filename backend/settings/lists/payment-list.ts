@@ -30,7 +30,7 @@ import {
 import { readNames } from '../shell/names.ts'
 import type { SessionPage, SessionRequest } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
-import { type Cell, CSV_PAGE, csvOf } from './csv.ts'
+import { type Cell, CSV_PAGE, respondWithCsv } from './csv.ts'
 import { renderAmountFields, renderPartialHint, renderSummary } from './list-parts.ts'
 
 const PATH = '/settings/payments'
@@ -72,16 +72,17 @@ export const paymentListPages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: `${PATH}.csv`,
-    async handle(request, { database: { read } }) {
+    async handle(request, deps) {
+      const { read } = deps.database
       const { account } = request.session
       const { search } = parse(request)
-      const content = csvOf(CSV_HEAD, async (after) => {
+      const today = todayIn(account.timezone, request.now)
+      const csv = { name: 'payments', today, head: CSV_HEAD } as const
+      return respondWithCsv(request, deps, csv, async (after) => {
         const found = await searchPayments(read, account.id, search, { after, limit: CSV_PAGE })
         const names = await readNames(read, account.id, found.rows)
         return { rows: found.rows.map((row) => cellsOf(row, names)), next: found.next }
       })
-      const today = todayIn(account.timezone, request.now)
-      return { file: { name: `payments-${today}.csv`, content } }
     },
   },
 ]

@@ -312,6 +312,20 @@ t.test(
   },
 )
 
+t.test('each download of a list is in the audit log', async (t) => {
+  // A person could download the data of all customers without a trace.
+  const { ada, csv } = await startWithLists(t)
+  for (const name of ['customers', 'invoices', 'payments']) await csv(`${name}.csv`)
+  const { json } = await ada.get('/settings/audit-log?limit=3')
+  const download = { action: 'account.list_downloaded', actor: { label: ADMIN } }
+  matches(t, json['data'], [
+    { ...download, detail: { list: 'payments' } },
+    { ...download, detail: { list: 'invoices' } },
+    { ...download, detail: { list: 'customers' } },
+  ])
+  t.ok((await ada.page('/settings/audit-log')).text.includes('Downloaded a list'))
+})
+
 t.test(
   'one search finds customers, invoices and payments of the account, and none of another account',
   async (t) => {
