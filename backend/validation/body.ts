@@ -40,7 +40,7 @@ export function object<T>(fields: { readonly [K in keyof T]-?: Schema }): Object
 const ITEMS_MAX = 200
 
 export function list(item: Schema, { max }: { max: number }): Schema {
-  assert(max <= ITEMS_MAX, 'validateBody checks only the first items of a list')
+  assert(max <= ITEMS_MAX, 'withoutExcessItems would make a list valid that is too long')
   return joi.array().items(item).min(1).max(max)
 }
 
@@ -81,27 +81,24 @@ function checkMetadata(metadata: JsonObject) {
 /** Two names can become equal in NFC, and then one of the values would be lost. */
 const SAME_NAME = new Rejection('conflicting_field', 'has the same name as another member')
 
-/** Returns the validated body; `today` is the account's date. Throws the 422 that lists the errors. */
-export function validateBody<T>(schema: ObjectSchema<T>, body: JsonObject, today?: string): T {
-  const { value, error } = schema.validate(withoutExcess(body), {
-    ...VALIDATION,
-    context: { today },
-  })
-  if (error === undefined) return value
-  throw fieldErrorsProblem(error.details.flatMap(fieldErrorsOf))
-}
-
 /**
- * Shortens arrays that are too long for any list, but not so far that they are valid: joi validates each item of an
- * array, which takes seconds if there are 60,000.
+ * Shortens arrays that are too long for any `list`, but not so far that they are valid: joi validates each item of an
+ * array, which takes seconds if there are 60,000. The schema of each array must therefore be a `list`.
  */
-function withoutExcess(body: JsonObject): JsonObject {
+export function withoutExcessItems(body: JsonObject): JsonObject {
   const isTooLong = (value: unknown) => Array.isArray(value) && value.length > ITEMS_MAX
   if (!Object.values(body).some(isTooLong)) return body
   const members = Object.entries(body).map(([name, value]) =>
     Array.isArray(value) ? [name, value.slice(0, ITEMS_MAX + 1)] : [name, value],
   )
   return Object.fromEntries(members)
+}
+
+/** Returns the validated body; `today` is the account's date. Throws the 422 that lists the errors. */
+export function validateBody<T>(schema: ObjectSchema<T>, body: JsonObject, today?: string): T {
+  const { value, error } = schema.validate(body, { ...VALIDATION, context: { today } })
+  if (error === undefined) return value
+  throw fieldErrorsProblem(error.details.flatMap(fieldErrorsOf))
 }
 
 function fieldErrorsOf(item: ValidationErrorItem): FieldError[] {

@@ -1,5 +1,6 @@
 // Reminders in Settings: the preview, approvals, the schedule, and the kill switch.
 import t, { type Test } from 'tap'
+import { addDays } from '../../../backend/calendar/calendar.ts'
 import { createDebtor } from '../../../backend/debtors/debtors.ts'
 import { createInvoice } from '../../../backend/invoices/invoices.ts'
 import { plainDebtor, plainInvoice } from '../../fixtures/accounts/plain-records.ts'
@@ -198,6 +199,20 @@ t.test(
     )
   },
 )
+
+t.test('all holidays of a long list are stored, or none of a list that is too long', async (t) => {
+  // Regression: of more than 200 holidays, the others were dropped without an error.
+  const { ada } = await startEngineWithUsers(t)
+  const dates = Array.from({ length: 501 }, (_, n) => addDays('2026-01-01', n))
+  const put = (holidays: readonly string[]) => ada.send('PUT', '/settings/schedule', { holidays })
+  const most = dates.slice(1)
+  matches(t, await put(most), { status: 200, json: { holidays: most } })
+  matches(t, await put(dates), {
+    status: 422,
+    json: { errors: [{ pointer: '/holidays', code: 'too_many' }] },
+  })
+  matches(t, (await ada.get('/settings/schedule')).json, { holidays: most })
+})
 
 t.test('the schedules of the account and of a customer are shown and changed', async (t) => {
   const { ada, debtor } = await openQueue(t)
