@@ -50,6 +50,8 @@ export function createClient(url: string, key: string): Client {
     try {
       const response = await fetch(target, {
         ...options,
+        // The service never redirects, and a followed redirect would repeat a POST as a GET.
+        redirect: 'error',
         headers: { authorization: `Bearer ${key}`, ...options.headers },
         signal: AbortSignal.timeout(RESPONSE_TIMEOUT_MS),
       })

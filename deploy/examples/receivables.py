@@ -115,7 +115,8 @@ class Receivables:
         recorded once even if your program is restarted. Without a key, the client makes a random one,
         which only protects the retries of this call.
         """
-        key = idempotency_key or str(uuid.uuid4())
+        # An empty key, for example of an empty field, is sent, so that the service rejects it.
+        key = str(uuid.uuid4()) if idempotency_key is None else idempotency_key
         headers = {**self._headers, "Content-Type": "application/json", "Idempotency-Key": key}
         data = json.dumps(body).encode()
         return self._call(Request(self._api + path, data=data, headers=headers))

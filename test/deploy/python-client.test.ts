@@ -66,10 +66,14 @@ try:
     receivables.post("/payments", {"amount": "1", "currency": "EUR"}, "bank-1")
 except ReceivablesError as error:
     print(error.status, error.code, error.retryable, error.problem["errors"][0]["pointer"])
+try:
+    receivables.post("/debtors", {"name": "Globex"}, idempotency_key="")
+except ReceivablesError as error:
+    print(error.status, error.code)
 `,
       { SERVICE: url, KEY: await createKey() },
     )
-    t.equal(printed, '600\n422 validation_failed False /amount\n')
+    t.equal(printed, '600\n422 validation_failed False /amount\n400 idempotency_key_invalid\n')
   },
 )
 
