@@ -53,6 +53,7 @@ export const debtorCommands: readonly Command[] = [
       const details = Object.fromEntries(
         Object.entries(values).filter(([, value]) => value !== undefined),
       )
+      if (Object.keys(details).length === 0) throw new UsageError('At least one option is required')
       return change(context, ID, 'was changed', (tx, accountId, actionContext) =>
         changeDebtorDetails(tx, accountId, ID, details, actionContext),
       )

@@ -342,9 +342,10 @@ function decode(bytes: Uint8Array): string {
   }
 }
 
-/** Returns the separator that is most frequent in the first line that is not blank. */
+/** Returns the separator that is most frequent in the first line that is not blank, outside of quotes. */
 function findDelimiter(file: string): string {
-  const header = /^.*\S.*$/m.exec(file)?.[0] ?? ''
+  const unquoted = file.slice(0, RECORD_LENGTH_MAX).replace(/"[^"]*"/g, '""')
+  const header = /^.*\S.*$/m.exec(unquoted)?.[0] ?? ''
   const count = (delimiter: string) => header.split(delimiter).length
   return [',', ';', '\t'].reduce((best, next) => (count(next) > count(best) ? next : best))
 }

@@ -26,6 +26,7 @@ t.test('the API shows what operators do with records that the API created', asyn
     run('debtors', 'edit', id, '--email', 'nowhere'),
     /E-mail must be one e-mail/,
   )
+  await rejectsWith(t, run('debtors', 'edit', id), /At least one option is required/)
   matches(t, await run('debtors', 'pause', id, '--reason', 'A plan', '--until', '2099-01-01'), {
     chasing: { status: 'paused', reason: 'A plan', until: '2098-12-31T23:00:00.000Z' },
   })

@@ -120,6 +120,15 @@ t.test('names, addresses and currencies are read from columns, with any separato
   matches(t, [...ledger.customers.values()], [{ name: 'Jansen; Bouw', email: 'ap@jansen.example' }])
 })
 
+t.test('separators within quoted headers are not counted', async (t) => {
+  // Before, this file was rejected as invalid, because its first line has more commas than semicolons.
+  const header = '"Number";"Customer";"Date, of issue, or of delivery,\nif earlier, as above";"Amount"'
+  const ledger = await read(`${header}\n1;K;1/2/2013;5\n`, {
+    columns: new Map([['issued', 'Date, of issue, or of delivery,\nif earlier, as above']]),
+  })
+  matches(t, ledger.invoices, [{ line: 3, number: '1', customerExternalId: 'K', amount: 500 }])
+})
+
 t.test('rows without any value are ignored', async (t) => {
   // Regression: each emptied row of a spreadsheet was reported with four errors.
   const rows = [',,,,,', HEADER, '', ' , ,,,,', '1,C-1,10/1/2026,,5.00,', ',,,,,', '2,C-1,x,,5.00,']
