@@ -177,8 +177,9 @@ class Deliverer {
   #divide(capacity: number, endpoints: readonly DueEndpoint[]): { id: string; limit: number }[] {
     const ofEndpoint = this.#countSending('endpoint_id')
     const ofAccount = this.#countSending('account_id')
-    // If there is not enough capacity for all endpoints, each endpoint receives an equal share.
-    const share = Math.max(1, Math.floor(capacity / Math.max(1, endpoints.length)))
+    // If there is not enough capacity for all endpoints of this round, each endpoint receives an equal share.
+    const count = Math.min(endpoints.length, ENDPOINTS_MAX)
+    const share = Math.max(1, Math.floor(capacity / Math.max(1, count)))
     const limits: { id: string; limit: number }[] = []
     let free = capacity
     for (const { id, accountId, isFailing } of endpoints) {
