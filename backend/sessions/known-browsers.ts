@@ -6,6 +6,7 @@
 import type { Reader, Transaction, UserRow } from '../database/tables.ts'
 import { recordNotice } from '../mail/notices.ts'
 import { createToken, hashToken } from '../users/tokens.ts'
+import { storedForms } from '../users/users.ts'
 import { browserName } from './browser-name.ts'
 import type { Browser } from './sessions.ts'
 
@@ -93,6 +94,24 @@ async function isRecorded(reader: Reader, token: string): Promise<boolean> {
     .select('user_id')
     .where('token_hash', '=', hashToken(token))
     .limit(1)
+    .executeTakeFirst()
+  return row !== undefined
+}
+
+/** Whether the user with this e-mail address has logged in with the browser before. */
+export async function hasLoggedInBefore(
+  reader: Reader,
+  email: string,
+  browserToken: string | undefined,
+): Promise<boolean> {
+  if (browserToken === undefined || !TOKEN.test(browserToken)) return false
+  // One query for known and unknown addresses: otherwise, the response time would reveal which addresses exist.
+  const row = await reader
+    .selectFrom('known_browsers')
+    .innerJoin('users', 'users.id', 'known_browsers.user_id')
+    .select('users.id')
+    .where('known_browsers.token_hash', '=', hashToken(browserToken))
+    .where('users.email', 'in', storedForms(email))
     .executeTakeFirst()
   return row !== undefined
 }

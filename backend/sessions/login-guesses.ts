@@ -21,8 +21,8 @@ const WAIT_MS_FIRST = 2000
 
 export interface Guesser {
   /**
-   * The e-mail address that was entered with a password. For other guesses, a text of another form, e.g.
-   * `second factor usr_…` for a code.
+   * The e-mail address that was entered with a password. For guesses that are counted separately, a text of another
+   * form, e.g. `second factor usr_…` for a code.
    */
   readonly email: string
   /** The client's IP address; undefined if it is unknown. */

@@ -3,11 +3,11 @@ import { Problem } from '../../shared/contract/problem.ts'
 import type { Actor } from '../accounts/audit.ts'
 import { recordAudit } from '../accounts/audit.ts'
 import type { Database } from '../database/database.ts'
-import type { Transaction, UserRow } from '../database/tables.ts'
+import type { Reader, Transaction, UserRow } from '../database/tables.ts'
 import type { Passwords } from '../users/passwords.ts'
 import { findUserByEmail, setPasswordHash } from '../users/users.ts'
 import { hasSecondFactor, lockUser } from './factors.ts'
-import { type LoginBrowser, recognizeBrowser } from './known-browsers.ts'
+import { hasLoggedInBefore, type LoginBrowser, recognizeBrowser } from './known-browsers.ts'
 import { countGuess, type Guesser, uncountGuess } from './login-guesses.ts'
 import { consumeSecondFactorCode, type SecondFactorBox } from './second-factor.ts'
 import { endSession, findPendingUser, startSession } from './sessions.ts'
@@ -49,7 +49,7 @@ export async function logIn(
   { email, password, token, ...browser }: Credentials,
   now: Date,
 ): Promise<Login> {
-  const guesser = { email, address: browser.address }
+  const guesser = await guesserOf(database.read, email, browser)
   await database.transaction((tx) => countGuess(tx, guesser, now))
   const user = await findUserByEmail(database.read, email)
   const active = user?.status === 'active' ? user : undefined
@@ -68,6 +68,19 @@ export async function logIn(
   if (login !== undefined) return login
   await recordFailure(database, 'user.login_failed', { user, address: guesser.address }, now)
   throw new Problem('login_failed', 'E-mail address and password do not match.')
+}
+
+/**
+ * Guesses in a browser in which the user has logged in before are counted separately. Otherwise, anyone could lock a
+ * user out with wrong passwords.
+ */
+async function guesserOf(
+  reader: Reader,
+  email: string,
+  { browserToken, address }: LoginBrowser,
+): Promise<Guesser> {
+  const isKnown = await hasLoggedInBefore(reader, email, browserToken)
+  return { email: isKnown ? `browser ${browserToken} of ${email}` : email, address }
 }
 
 interface VerifiedLogin extends Pick<Credentials, 'token'> {

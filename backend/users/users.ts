@@ -61,9 +61,16 @@ export async function createUser(
 }
 
 export async function findUserByEmail(reader: Reader, email: string): Promise<UserRow | undefined> {
-  // Addresses of earlier versions are stored as they were entered, in lower case.
-  const stored = [normalizeEmail(email), email.trim().toLowerCase()]
-  return reader.selectFrom('users').selectAll().where('email', 'in', stored).executeTakeFirst()
+  return reader
+    .selectFrom('users')
+    .selectAll()
+    .where('email', 'in', storedForms(email))
+    .executeTakeFirst()
+}
+
+/** Returns the forms in which the address may be stored: earlier versions stored it as it was entered, in lower case. */
+export function storedForms(email: string): readonly string[] {
+  return [normalizeEmail(email), email.trim().toLowerCase()]
 }
 
 /** Returns the users in the order of their creation. */

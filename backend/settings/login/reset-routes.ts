@@ -70,7 +70,8 @@ export const resetPages: readonly OpenPage[] = [
     async handle({ fields, address, now }, { database, passwords }) {
       const codeHash = hashToken(fields.text('code').trim())
       const { user } = await getPasswordReset(database.read, codeHash, now)
-      const guesser = { email: user.email, address }
+      // Counted separately from logins: a person whose login is blocked can still use a link.
+      const guesser = { email: `new password of ${user.id}`, address }
       checkChosenPassword(fields.text('password'), user.email, '/password')
       await database.transaction((tx) => countGuess(tx, guesser, now))
       const passwordHash = await passwords.hash(fields.text('password'))

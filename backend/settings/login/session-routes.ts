@@ -83,7 +83,8 @@ export async function checkOwnPassword(
   field: string,
 ) {
   const { user, account } = session
-  const guesser = { email: user.email, address }
+  // Counted separately from logins: otherwise, anyone could block the confirmation with wrong passwords.
+  const guesser = { email: `confirmation of ${user.id}`, address }
   await database.transaction((tx) => countGuess(tx, guesser, now))
   const { password_hash } = await getUser(database.read, account.id, user.id)
   if (await passwords.verify(password_hash, fields.text(field))) return guesser

@@ -484,3 +484,25 @@ t.test('a session that a reset ends meanwhile does not replace the new password'
   })
   t.equal((await logIn(backend, ADMIN, NEW_PASSWORD)).response.status, 200)
 })
+
+t.test('wrong passwords that others enter do not lock a person out', async (t) => {
+  // Anyone who knew the e-mail address could block logins, confirmations and mailed links.
+  const { backend } = await startSettings(t)
+  const ada = await logIn(backend, ADMIN)
+  const guess = () =>
+    backend.request('POST', '/settings/login', {
+      headers: { ...JSON_ONLY, 'x-receivables-client-address': '203.0.113.7' },
+      body: { email: ADMIN, password: 'wrong wrong wrong' },
+    })
+  const statuses: number[] = []
+  for (let count = 0; count < 6; count++) statuses.push((await guess()).status)
+  t.equal(statuses.at(-1), 429)
+  t.equal((await logIn(backend, ADMIN)).response.status, 200, 'in a known browser')
+  t.equal((await ada.send('POST', '/settings/confirm', { password: PASSWORD })).status, 204)
+  t.equal((await guess()).status, 429, 'the login does not end the wait of others')
+  const inKnownBrowser: number[] = []
+  for (let count = 0; count < 6; count++) {
+    inKnownBrowser.push((await logIn(backend, ADMIN, 'wrong wrong wrong')).response.status)
+  }
+  t.strictSame(inKnownBrowser, [401, 401, 401, 401, 401, 429], 'guesses there are limited too')
+})
