@@ -10,13 +10,11 @@ import { startWorker, type Worker } from '../background/worker.ts'
 import { capped, cappedSum } from '../database/capped-sum.ts'
 import type { Database, Reader, Transaction } from '../database/database.ts'
 import type { DebtorDueRow } from '../database/tables.ts'
+import { writeInParts } from '../database/write-in-parts.ts'
 import { INVOICE_IS_OPEN } from './balances.ts'
 import { searchTermsOf } from './search-terms.ts'
 
-/**
- * How many debtors one transaction processes, and how many rows of `debtor_dues` one statement inserts. A payment may
- * have to wait until such a transaction ends.
- */
+/** How many debtors one transaction processes. A payment may have to wait until such a transaction ends. */
 const BATCH_MAX = 100
 
 /** How many logged changes one transaction reads. Many of them may concern the same debtor. */
@@ -160,21 +158,22 @@ function differenceOf(
 
 async function addToTotals(tx: Transaction, changes: readonly TotalChange[]): Promise<void> {
   if (changes.length === 0) return
-  await tx
-    .insertInto('due_totals')
-    .values(
-      changes.map(({ amount, ...change }) => ({
-        ...change,
-        amount: sql<number>`cast(${String(amount)} as bigint)`,
-      })),
-    )
-    .onConflict((conflict) =>
-      conflict.columns(['account_id', 'currency', 'due_date']).doUpdateSet({
-        amount: sql`due_totals.amount + excluded.amount`,
-        invoices: sql`due_totals.invoices + excluded.invoices`,
-      }),
-    )
-    .execute()
+  const rows = changes.map(({ amount, ...change }) => ({
+    ...change,
+    amount: sql<number>`cast(${String(amount)} as bigint)`,
+  }))
+  await writeInParts(rows, (part) =>
+    tx
+      .insertInto('due_totals')
+      .values(part)
+      .onConflict((conflict) =>
+        conflict.columns(['account_id', 'currency', 'due_date']).doUpdateSet({
+          amount: sql`due_totals.amount + excluded.amount`,
+          invoices: sql`due_totals.invoices + excluded.invoices`,
+        }),
+      )
+      .execute(),
+  )
   const accountIds = [...new Set(changes.map(({ account_id }) => account_id))]
   await tx
     .deleteFrom('due_totals')
@@ -192,24 +191,15 @@ async function replaceDues(
     await tx.deleteFrom(table).where('debtor_id', 'in', debtorIds).execute()
   }
   if (dues.length === 0) return
-  for (let at = 0; at < dues.length; at += BATCH_MAX) {
-    await tx
-      .insertInto('debtor_dues')
-      .values(dues.slice(at, at + BATCH_MAX))
-      .execute()
-  }
-  const balances = Map.groupBy(dues, ({ debtor_id, currency }) => `${debtor_id} ${currency}`)
-  await tx
-    .insertInto('debtor_balances')
-    .values(
-      [...balances.values()].flatMap(([first, ...others]) => {
-        if (first === undefined) return []
-        const { debtor_id, currency, account_id } = first
-        const outstanding = capped(others.reduce((sum, { amount }) => sum + amount, first.amount))
-        return [{ debtor_id, currency, account_id, outstanding }]
-      }),
-    )
-    .execute()
+  await writeInParts(dues, (part) => tx.insertInto('debtor_dues').values(part).execute())
+  const byBalance = Map.groupBy(dues, ({ debtor_id, currency }) => `${debtor_id} ${currency}`)
+  const balances = [...byBalance.values()].flatMap(([first, ...others]) => {
+    if (first === undefined) return []
+    const { debtor_id, currency, account_id } = first
+    const outstanding = capped(others.reduce((sum, { amount }) => sum + amount, first.amount))
+    return [{ debtor_id, currency, account_id, outstanding }]
+  })
+  await writeInParts(balances, (part) => tx.insertInto('debtor_balances').values(part).execute())
   await insertStandings(tx, dues)
 }
 

@@ -8,14 +8,12 @@ import { announce } from '../../database/announcements.ts'
 import type { Transaction } from '../../database/database.ts'
 import { stampOf } from '../../database/stamp.ts'
 import type { MessageRow, TakenStageRow } from '../../database/tables.ts'
+import { writeInParts } from '../../database/write-in-parts.ts'
 import { REMINDERS_DUE, recordMessageEvent } from '../../messages/lifecycle.ts'
 import { recordTransitions } from '../../messages/transitions.ts'
 import { type DebtorPlan, newMessage } from './planned-message.ts'
 import type { ChasingFields } from './planner.ts'
 import type { ChasedInvoice } from './planning-data.ts'
-
-/** The maximum number of rows in one statement. SQLite accepts this many rows even with all columns of messages. */
-const ROWS_MAX = 500
 
 /** Returns the number of messages written. */
 export async function writeDebtorPlans(
@@ -131,13 +129,6 @@ async function writeDebtors(tx: Transaction, debtorPlans: readonly DebtorPlan[])
       from (values ${sql.join(part)}) as new where debtors.id = new.column1
     `.execute(tx),
   )
-}
-
-async function writeInParts<T>(
-  rows: readonly T[],
-  write: (part: readonly T[]) => Promise<unknown>,
-): Promise<void> {
-  for (let at = 0; at < rows.length; at += ROWS_MAX) await write(rows.slice(at, at + ROWS_MAX))
 }
 
 function isSame(invoice: ChasedInvoice, fields: ChasingFields): boolean {

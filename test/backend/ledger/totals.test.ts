@@ -2,6 +2,7 @@
 import t from 'tap'
 import type { ActionContext } from '../../../backend/accounts/audit.ts'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import { addDays } from '../../../backend/calendar/calendar.ts'
 import { stampOf } from '../../../backend/database/stamp.ts'
 import { archiveDebtor } from '../../../backend/debtors/chasing.ts'
 import {
@@ -13,6 +14,7 @@ import { findDebtorsByWords } from '../../../backend/debtors/find-debtors.ts'
 import { updateAllTotals, updateTotalsOf } from '../../../backend/debtors/ledger-totals.ts'
 import { finalizeInvoice, voidInvoice, writeOffInvoice } from '../../../backend/invoices/actions.ts'
 import { reversePayment } from '../../../backend/payments/reversal.ts'
+import { createId } from '../../../shared/contract/id.ts'
 import { openTestAccount, type TestAccount } from '../../fixtures/accounts/test-account.ts'
 import { matches } from '../../fixtures/matches.ts'
 
@@ -224,4 +226,37 @@ t.test('sums that no number represents exactly are capped', async (t) => {
   await updateAllTotals(database)
   const [reduced] = await readDueByAge(database.read, accountId, TODAY)
   t.strictSame(reduced?.outstanding, { amount: 7, invoices: 1 })
+})
+
+// Regression: SQLite rejected the batch, because one statement had too many parameters. No totals were computed anymore.
+t.test('a batch of debtors may have thousands of due dates', async (t) => {
+  const testAccount = await openTestAccount(t)
+  const { database } = testAccount.backend
+  const { accountId } = testAccount
+  const { id: first } = await testAccount.createDebtor()
+  await createInvoice(testAccount, first, TODAY, 1)
+  await database.transaction(async (tx) => {
+    const debtor = await tx.selectFrom('debtors').selectAll().executeTakeFirstOrThrow()
+    const invoice = await tx.selectFrom('invoices').selectAll().executeTakeFirstOrThrow()
+    const numbers = Array.from({ length: 90 }, (_, n) => n)
+    const debtorIds = numbers.map(() => createId('deb'))
+    for (const [n, id] of debtorIds.entries()) {
+      await tx
+        .insertInto('debtors')
+        .values({ ...debtor, id })
+        .execute()
+      const rows = numbers.map((at) => ({
+        ...{ ...invoice, id: createId('inv'), debtor_id: id, number: `${n}/${at}` },
+        due_date: addDays(TODAY, 100 * n + at),
+      }))
+      await tx.insertInto('invoices').values(rows).execute()
+    }
+    // The migration, too, logs each debtor once.
+    await tx.deleteFrom('ledger_changes').execute()
+    const changes = debtorIds.map((debtor_id) => ({ account_id: accountId, debtor_id }))
+    await tx.insertInto('ledger_changes').values(changes).execute()
+  })
+  await updateAllTotals(database)
+  const [due] = await readDueByAge(database.read, accountId, TODAY)
+  t.equal(due?.outstanding.invoices, 8100)
 })
