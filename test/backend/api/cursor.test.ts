@@ -35,7 +35,7 @@ t.test('a cursor of another account, list, sort, filter or key is rejected', asy
   })
 })
 
-// Before, a rotation of SECRET_BOX_KEY made every cursor invalid, and backends that had been restarted rejected the
+// Regression: a rotation of SECRET_BOX_KEY made every cursor invalid, and backends that had been restarted rejected the
 // cursors of the others.
 t.test('while a key is replaced, the cursors of both keys are accepted', async (t) => {
   const [oldKey, newKey] = [Buffer.alloc(32, 1), Buffer.alloc(32, 2)]

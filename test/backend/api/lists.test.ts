@@ -180,7 +180,7 @@ t.test('updated_since and updated_before select the rows that changed in between
 })
 
 t.test('limits with microseconds are exact', async (t) => {
-  // Limits were rounded down, so an object could be after `created_since`, although it was created before that time.
+  // Regression: limits were rounded down, so `created_since` also returned objects that were created before that time.
   const testAccount = await openTestAccount(t)
   testAccount.backend.now = new Date('2026-11-21T00:00:00.600Z')
   const { id } = await testAccount.createDebtor()

@@ -106,7 +106,7 @@ t.test('a body is accepted only as uncompressed application/json in UTF-8', asyn
     'application/json',
     'Application/JSON;charset=UTF-8',
     'application/json; charset="utf-8"',
-    // Types with empty parameters were rejected.
+    // Regression: types with empty parameters were rejected.
     'application/json;',
     'application/json; ; charset=utf-8 ;',
   ]
@@ -186,7 +186,7 @@ t.test('of more than 1,000 invalid fields, the response names the first 1,000', 
 })
 
 t.test('items after the first that is too much are not validated', async (t) => {
-  // Validating 60,000 items blocked the backend for two seconds.
+  // Regression: validating 60,000 items blocked the backend for two seconds.
   const testAccount = await openTestAccount(t)
   const body = { currency: 'EUR', debtor_id: 'x', line_items: Array(1000).fill({}) }
   const { status, json } = await testAccount.post('/api/v1/invoices', body)
@@ -198,7 +198,8 @@ t.test('items after the first that is too much are not validated', async (t) => 
 })
 
 t.test('a text may have up to 30 combining marks in a row', async (t) => {
-  // Normalizing a text takes quadratic time in this number: one call could block the backend for 20 seconds.
+  // Regression: one call could block the backend for 20 seconds, because the time to normalize a text is quadratic in
+  // this number.
   const testAccount = await openTestAccount(t)
   const debtor = await testAccount.createDebtor({ name: `a${'\u0301\u0323'.repeat(15)}` })
   t.equal(debtor.name, `\u1ea1${'\u0323'.repeat(14)}${'\u0301'.repeat(15)}`)

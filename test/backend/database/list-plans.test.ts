@@ -37,7 +37,7 @@ async function openPlanner(t: Test) {
   }
 }
 
-// SQLite began at the limit of the filter instead: the time of a page grew with the number of pages before it.
+// Regression: SQLite began at the limit of the filter, so the time of a page grew with the number of pages before it.
 t.test('a page begins at its cursor even if a filter limits the sort column too', async (t) => {
   const planOf = await openPlanner(t)
   const at = '2026-11-01T00:00:00.000Z'
@@ -55,7 +55,7 @@ t.test('a page begins at its cursor even if a filter limits the sort column too'
   t.ok(overdue.join().includes('invoices_unpaid (account_id=? AND (due_date,id)<(?,?))'), 'overdue')
 })
 
-// SQLite scanned all invoices of the account in the order of the list.
+// Regression: SQLite scanned all invoices of the account in the order of the list.
 t.test('the few matches of a filter are read from the index of the filter', async (t) => {
   const planOf = await openPlanner(t)
   const at = '2026-11-01T00:00:00.000Z'

@@ -131,8 +131,8 @@ t.test('lengths are counted in code points, after normalization', async (t) => {
 })
 
 t.test('metadata is stored after normalization', async (t) => {
-  // The length was checked after normalization, but the text was stored as it was sent, so values of up to 1000
-  // characters were returned.
+  // Regression: the length was checked after normalization, but the text was stored as it was sent, so values of up to
+  // 1000 characters were returned.
   const testAccount = await openTestAccount(t)
   const value = 'u\u0308'.repeat(500)
   const debtor = await testAccount.createDebtor({
@@ -261,7 +261,7 @@ t.test('a new invoice changes updated_at of its debtor; a draft does not', async
 })
 
 t.test('a prefix that ends with a sigma finds names with either form of the letter', async (t) => {
-  // At the end of the prefix, Σ became ς in lower case, which did not match the σ within a name.
+  // Regression: at the end of the prefix, Σ became ς in lower case, which did not match the σ within a name.
   const testAccount = await openTestAccount(t)
   const { accountId, backend } = testAccount
   const museum = await testAccount.createDebtor({ name: 'ΜΟΥΣΕΙΟ' })

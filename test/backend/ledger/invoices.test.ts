@@ -232,7 +232,7 @@ t.test('numbers and external ids are unique in the account', async (t) => {
   const byExternalId = await testAccount.post('/api/v1/invoices', { ...body, external_id: 'x' })
   t.equal(byExternalId.status, 409)
   matches(t, byExternalId.json, { code: 'duplicate_external_id', existing_id: first.id })
-  // With both, PostgreSQL reported the number, and SQLite the external id.
+  // Regression: if both were in use, PostgreSQL reported the number, and SQLite the external id.
   const other = await testAccount.createInvoice({ number: '2026-2' })
   const both = { ...body, number: other.number, external_id: 'x' }
   const byBoth = await testAccount.post('/api/v1/invoices', both)

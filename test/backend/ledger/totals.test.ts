@@ -174,8 +174,8 @@ t.test('one update processes all changes of a debtor', async (t) => {
 })
 
 t.test('sums that no number represents exactly are capped', async (t) => {
-  // On PostgreSQL, reading such a sum failed: each list that contained the debtor was rejected with 500, and the totals
-  // of all accounts were no longer computed.
+  // Regression: on PostgreSQL, reading such a sum failed: each list that contained the debtor was rejected with 500,
+  // and the totals of all accounts were no longer computed.
   const testAccount = await openTestAccount(t)
   const { database } = testAccount.backend
   const { accountId } = testAccount

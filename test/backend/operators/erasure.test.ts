@@ -72,7 +72,6 @@ const debtorBody = {
   address: { line1: `${CANARY} street 1`, city: CANARY, country: 'NL' },
   tax_id: CANARY,
   company_number: CANARY,
-
   metadata: { owner: CANARY },
 }
 
@@ -212,7 +211,7 @@ t.test('after an erasure no table contains personal data, and amounts are unchan
   await worker.drain()
   const { read } = testAccount.backend.database
   const shapes = await readShapesOf(t, testAccount)
-  // Before, this test did not fail if a new column was not erased.
+  // Regression: this test did not fail if a new column was not erased.
   const help =
     'Fill a new column in this test if it contains personal data; otherwise list it here.'
   t.strictSame(await findUntested(read, shapes), [], help)
@@ -423,7 +422,7 @@ t.test(
   },
 )
 
-// Before, the guide omitted half of the tables, so that PostgreSQL kept old versions of their rows.
+// Regression: the guide omitted half of the tables, so that PostgreSQL kept old versions of their rows.
 t.test(
   'the operations guide lists every table with erased data in its vacuum command',
   async (t) => {

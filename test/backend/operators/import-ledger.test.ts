@@ -121,7 +121,7 @@ t.test('names, addresses and currencies are read from columns, with any separato
 })
 
 t.test('separators within quoted headers are not counted', async (t) => {
-  // Before, this file was rejected as invalid, because its first line has more commas than semicolons.
+  // Regression: this file was rejected as invalid, because its first line has more commas than semicolons.
   const header =
     '"Number";"Customer";"Date, of issue, or of delivery,\nif earlier, as above";"Amount"'
   const ledger = await read(`${header}\n1;K;1/2/2013;5\n`, {

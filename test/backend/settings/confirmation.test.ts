@@ -150,7 +150,7 @@ t.test('the pages that change a role or deactivate a person state the consequenc
 })
 
 t.test('a wrong password in a session is in the audit log', async (t) => {
-  // Guesses at the password by a person who uses another person's session left no trace.
+  // Regression: guesses at the password by a person who uses another person's session left no trace.
   const { backend, member } = await startSettings(t)
   const mia = await logIn(backend, MEMBER)
   const change = { current_password: 'wrong', new_password: 'a walk along the canal' }

@@ -313,7 +313,7 @@ t.test(
 )
 
 t.test('each download of a list is in the audit log', async (t) => {
-  // A person could download the data of all customers without a trace.
+  // Regression: a person could download the data of all customers without a trace.
   const { ada, csv } = await startWithLists(t)
   for (const name of ['customers', 'invoices', 'payments']) await csv(`${name}.csv`)
   const { json } = await ada.get('/settings/audit-log?limit=3')

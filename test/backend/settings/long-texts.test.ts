@@ -1,5 +1,5 @@
-// A login whose address or password contained 120,000 combining marks blocked the backend for 20 seconds, because the
-// time to normalize a text is quadratic in their number. No key or password was needed.
+// Regression: a login whose address or password contained 120,000 combining marks blocked the backend for 20 seconds,
+// because the time to normalize a text is quadratic in their number. No key or password was needed.
 import t from 'tap'
 import { normalizeEmail } from '../../../backend/users/users.ts'
 import { normalizeText } from '../../../backend/validation/unicode.ts'

@@ -72,7 +72,7 @@ t.test('styles and scripts are files of the service, which browsers may cache', 
   }
 })
 
-// Before the fix, a weight of 0 was ignored: HTML that the client excluded was sent.
+// Regression: a weight of 0 was ignored, so HTML was sent although the client had excluded it.
 t.test('a page is HTML if the client accepts HTML, and JSON if it accepts only JSON', async (t) => {
   const { backend } = await startSettings(t)
   for (const [accept, status] of [

@@ -248,7 +248,7 @@ t.test(
 t.test(
   'a user has at most three valid links, and gets another one after they expire',
   async (t) => {
-    // Anyone could have ten links mailed to a user in 15 minutes.
+    // Regression: anyone could have ten links mailed to a user in 15 minutes.
     const { backend, request, reset, handleRequests } = await start(t)
     for (let count = 0; count < 5; count++) t.equal((await request(ADMIN)).status, 202)
     const mailed = await handleRequests()
@@ -279,7 +279,8 @@ t.test('the forms are shown, and are rejected without their CSRF token', async (
 t.test(
   'a change of the password invalidates mailed links, and is mailed to the user',
   async (t) => {
-    // A link that was mailed before still set another password, and the user was not notified of the change.
+    // Regression: a link that was mailed before still set another password, and the user was not notified of the
+    // change.
     const { backend, account, createUser, request, reset, handleRequests, sendMails } =
       await start(t)
     await createUser(account.id, REACHABLE_EMAIL, 'admin')

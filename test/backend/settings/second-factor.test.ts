@@ -201,7 +201,7 @@ t.test('after the app is lost, each recovery code can be used once', async (t) =
   }
 })
 
-// Before, the response to a recovery code was a 500.
+// Regression: the response to a recovery code was a 500.
 t.test(
   'without the key that encrypted the secret of the app, recovery codes still work',
   async (t) => {
@@ -292,7 +292,8 @@ t.test(
 )
 
 t.test('a code completes no login whose pending session has just been ended', async (t) => {
-  // A login with the old password was completed, although a reset of the password had ended its pending session.
+  // Regression: a login with the old password was completed, although a reset of the password had ended its pending
+  // session.
   const { backend, admin, codeOf, advanceClock, enterPassword } = await startWithFactor(t)
   advanceClock(MINUTE_MS)
   const [, token = ''] = cookieOf(await enterPassword()).split('=')

@@ -465,7 +465,7 @@ async function startWithSlowHashes(t: Test) {
 const NEW_PASSWORD = 'a walk along the canal'
 
 t.test('the old password starts no session if it is reset while it is verified', async (t) => {
-  // The login started a session with the old password, and stored the hash of the old password again.
+  // Regression: the login started a session with the old password, and stored the hash of the old password again.
   const { backend, resetPassword, setMeanwhile } = await startWithSlowHashes(t)
   setMeanwhile(resetPassword)
   t.equal((await logIn(backend, ADMIN)).response.status, 401)
