@@ -1,6 +1,7 @@
 /** Decodes the body of a request or response, and finds its end (RFC 9112, section 6). Throws `Http1Error`. */
 import { headersTooLarge, malformed } from './errors.ts'
 import { parseFields } from './fields.ts'
+import { GrowingBuffer } from './growing-buffer.ts'
 import { CHUNK_LINE_BYTES_MAX, TRAILER_BYTES_MAX } from './limits.ts'
 
 export type BodyFraming =
@@ -63,34 +64,41 @@ class ChunkedDecoder implements BodyDecoder {
   /** The remaining bytes of the current chunk. */
   #remaining = 0
   #trailerBytes = 0
-  /** The beginning of a line whose end has not arrived. */
-  #partialLine = EMPTY
+  /** Between two calls of `decode`, the beginning of a line whose end has not arrived. */
+  readonly #buffer = new GrowingBuffer()
 
   get bufferedBytes(): number {
-    return this.#partialLine.length
+    return this.#buffer.bytes.length
   }
 
   decode(bytes: Buffer, onPart: (part: Buffer) => void): Buffer | undefined {
-    const all = this.#partialLine.length === 0 ? bytes : Buffer.concat([this.#partialLine, bytes])
-    this.#partialLine = EMPTY
+    this.#buffer.push(bytes)
+    const all = this.#buffer.bytes
     let offset = 0
     for (;;) {
       if (this.#state === 'data') {
         const end = Math.min(offset + this.#remaining, all.length)
         this.#remaining -= end - offset
         if (end > offset) onPart(all.subarray(offset, end))
-        if (this.#remaining > 0) return undefined
+        if (this.#remaining > 0) {
+          this.#buffer.takeAll()
+          return undefined
+        }
         offset = end
         this.#state = 'data end'
       }
       const end = endOfLine(all, offset)
       if (end < 0) {
-        this.#keepPartialLine(all.subarray(offset))
+        this.#buffer.drop(offset)
+        this.#keepPartialLine()
         return undefined
       }
       const isLast = this.#readLine(all, offset, end)
       offset = end + 2
-      if (isLast) return all.subarray(offset)
+      if (isLast) {
+        this.#buffer.drop(offset)
+        return this.#buffer.takeAll()
+      }
     }
   }
 
@@ -118,13 +126,15 @@ class ChunkedDecoder implements BodyDecoder {
     return false
   }
 
-  #keepPartialLine(line: Buffer): void {
+  #keepPartialLine(): void {
+    const line = this.#buffer.bytes
     if (line.includes(LF) || (this.#state === 'data end' && line.length > 1)) throw malformed()
     if (line.length > CHUNK_LINE_BYTES_MAX) {
       throw this.#state === 'trailer' ? headersTooLarge() : malformed()
     }
-    // The packet may be large, so only the line is kept, as a copy.
-    this.#partialLine = Buffer.from(line)
+    // The packet may be large, and its memory may be reused.
+    this.#buffer.compact()
+    this.#buffer.detach()
   }
 }
 
