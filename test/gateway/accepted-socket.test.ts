@@ -8,10 +8,9 @@ import { setImmediate } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { readAccepted } from '../../gateway/downstream/accepted-socket.ts'
 
-/** As much as the kernel can buffer. */
 const BYTES = 1024 * 1024
 
-const WAYS = [
+const CASES = [
   { how: 'into the shared buffer', replaces: true, prepare: () => {} },
   {
     how: 'as a stream, as with TLS',
@@ -31,7 +30,7 @@ async function open(t: Test) {
   return { server, client, accepted }
 }
 
-for (const { how, replaces, prepare } of WAYS) {
+for (const { how, replaces, prepare } of CASES) {
   t.test(
     `an accepted socket is read ${how}, and no longer keeps its server open once destroyed`,
     async (t) => {
@@ -66,7 +65,6 @@ for (const { how, replaces, prepare } of WAYS) {
     const { server, client, accepted } = await open(t)
     prepare(accepted)
     client.write(Buffer.alloc(BYTES))
-    await once(client, 'drain')
     let bytes = 0
     let bytesOfTurn = 0
     let bytesOfTurnMax = 0
