@@ -21,10 +21,20 @@ const WAIT_MS_FIRST = 2000
 
 export interface Guesser {
   /**
-   * The e-mail address that was entered with a password. For guesses that are counted separately, a text of another
-   * form, e.g. `second factor usr_…` for a code.
+   * Guesses for each purpose are counted separately. Otherwise, anyone could enter the subject of another purpose as an
+   * e-mail address, and block a person's second factor.
    */
-  readonly email: string
+  readonly purpose:
+    | 'email'
+    | 'known_browser'
+    | 'second_factor'
+    | 'passkey'
+    | 'confirmation'
+    | 'password_reset'
+    | 'new_password'
+    | 'invitation'
+  /** E.g. the e-mail address that was entered with a password, or the id of the user whose code is guessed. */
+  readonly subject: string
   /** The client's IP address; undefined if it is unknown. */
   readonly address: string | undefined
 }
@@ -85,13 +95,13 @@ async function lockGuesses(tx: Transaction, subjects: readonly string[], now: Da
 }
 
 /**
- * Called after a correct password, code or passkey. Resets the count of `email`. For the IP address, ends the wait but
+ * Called after a correct password, code or passkey. Resets the count of the subject. For the IP address, ends the wait but
  * subtracts only this guess: otherwise an attacker could reset the count by logging in to an account of their own.
  */
 export async function uncountGuess(tx: Transaction, guesser: Guesser, now: Date): Promise<void> {
-  const [email, address] = subjectsOf(guesser)
-  if (email !== undefined) {
-    await tx.deleteFrom('login_guesses').where('subject', '=', email).execute()
+  const [subject, address] = subjectsOf(guesser)
+  if (subject !== undefined) {
+    await tx.deleteFrom('login_guesses').where('subject', '=', subject).execute()
   }
   if (address === undefined) return
   await tx
@@ -110,10 +120,10 @@ function blockedAfter(guesses: number, now: Date, windowEndsAt: string): string 
 }
 
 /** E-mail addresses are hashed: a user may have typed the password into this field. */
-function subjectsOf({ email, address }: Guesser): string[] {
-  const hash = createHash('sha256').update(normalizeEmail(email)).digest('base64url')
-  const byEmail = `email:${hash}`
-  return address === undefined ? [byEmail] : [byEmail, `address:${clientNetwork(address)}`]
+function subjectsOf({ purpose, subject, address }: Guesser): string[] {
+  const hash = createHash('sha256').update(normalizeEmail(subject)).digest('base64url')
+  const bySubject = `${purpose}:${hash}`
+  return address === undefined ? [bySubject] : [bySubject, `address:${clientNetwork(address)}`]
 }
 
 function describeWait(seconds: number): string {

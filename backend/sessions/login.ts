@@ -31,7 +31,8 @@ export interface Login extends Omit<StartedSession, 'browserToken'> {
   readonly needsSecondFactor: boolean
 }
 
-export interface Credentials extends Guesser, LoginBrowser {
+export interface Credentials extends LoginBrowser {
+  readonly email: string
   readonly password: string
   /**
    * The session token that the browser sent. Its session ends, so that a token planted by an attacker becomes
@@ -80,7 +81,9 @@ async function guesserOf(
   { browserToken, address }: LoginBrowser,
 ): Promise<Guesser> {
   const isKnown = await hasLoggedInBefore(reader, email, browserToken)
-  return { email: isKnown ? `browser ${browserToken} of ${email}` : email, address }
+  return isKnown
+    ? { purpose: 'known_browser', subject: `${browserToken} ${email}`, address }
+    : { purpose: 'email', subject: email, address }
 }
 
 interface VerifiedLogin extends Pick<Credentials, 'token'> {
@@ -146,7 +149,7 @@ export async function completeLogin(
   const user = await findPendingUser(database.read, token, now)
   if (user === undefined || token === undefined) throw passwordTooOld()
   // Guesses are counted by user, not by browser, because a code has only a million values.
-  const guesser = { email: `second factor ${user.id}`, address }
+  const guesser = { purpose: 'second_factor', subject: user.id, address } as const
   await database.transaction((tx) => countGuess(tx, guesser, now))
   const actionContext = { actor: actorOf(user, address), now }
   const complete = await database.transaction(async (tx) => {

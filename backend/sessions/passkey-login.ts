@@ -131,14 +131,14 @@ async function readScopeAndGuesser(
 ): Promise<{ readonly scope: ChallengeScope; readonly guesser: Guesser }> {
   if (formSecret !== undefined) {
     const scope = { purpose: 'login', browser: formSecret, userId: undefined } as const
-    return { scope, guesser: { email: `passkey ${formSecret}`, address } }
+    return { scope, guesser: { purpose: 'passkey', subject: formSecret, address } }
   }
   const user = await findPendingUser(reader, token, now)
   if (user === undefined || token === undefined) {
     throw new Problem('login_failed', 'Log in again: your password was entered too long ago.')
   }
   const scope = { purpose: 'second_factor', browser: token, userId: user.id } as const
-  return { scope, guesser: { email: `second factor ${user.id}`, address } }
+  return { scope, guesser: { purpose: 'second_factor', subject: user.id, address } }
 }
 
 async function findPasskey(

@@ -35,7 +35,7 @@ export const invitationPages: readonly OpenPage[] = [
     async handle({ fields, address, userAgent, browserToken, now }, { database, passwords }) {
       const codeHash = hashToken(fields.text('code').trim())
       const { email } = await getInvitation(database.read, codeHash, now)
-      const guesser = { email: `invitation ${codeHash}`, address }
+      const guesser = { purpose: 'invitation', subject: codeHash, address } as const
       await database.transaction((tx) => countGuess(tx, guesser, now))
       checkChosenPassword(fields.text('password'), email, '/password')
       const passwordHash = await passwords.hash(fields.text('password'))

@@ -41,7 +41,7 @@ export const resetPages: readonly OpenPage[] = [
       }
       // Requests for links are counted separately from the guesses for the e-mail address. Otherwise, anyone could
       // block the user's login.
-      const guesser = { email: `password reset ${email}`, address }
+      const guesser = { purpose: 'password_reset', subject: email, address } as const
       await database.transaction(async (tx) => {
         await countGuess(tx, guesser, now)
         await requestPasswordReset(tx, entered, resetCodes, now)
@@ -71,7 +71,7 @@ export const resetPages: readonly OpenPage[] = [
       const codeHash = hashToken(fields.text('code').trim())
       const { user } = await getPasswordReset(database.read, codeHash, now)
       // Counted separately from logins: a person whose login is blocked can still use a link.
-      const guesser = { email: `new password of ${user.id}`, address }
+      const guesser = { purpose: 'new_password', subject: user.id, address } as const
       checkChosenPassword(fields.text('password'), user.email, '/password')
       await database.transaction((tx) => countGuess(tx, guesser, now))
       const passwordHash = await passwords.hash(fields.text('password'))

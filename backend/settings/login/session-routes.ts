@@ -84,7 +84,7 @@ export async function checkOwnPassword(
 ) {
   const { user, account } = session
   // Counted separately from logins: otherwise, anyone could block the confirmation with wrong passwords.
-  const guesser = { email: `confirmation of ${user.id}`, address }
+  const guesser = { purpose: 'confirmation', subject: user.id, address } as const
   await database.transaction((tx) => countGuess(tx, guesser, now))
   const { password_hash } = await getUser(database.read, account.id, user.id)
   if (await passwords.verify(password_hash, fields.text(field))) return guesser

@@ -313,3 +313,12 @@ t.test('a code completes no login whose pending session has just been ended', as
   const login = completeLogin(interrupted, { ...step, browserToken: undefined }, box, now)
   await rejectsWith(t, login, { code: 'login_failed' })
 })
+
+t.test('an e-mail address that names a second factor does not block it', async (t) => {
+  // The guesses were counted like guesses at the code of the user, so anyone who knew the id could block the user.
+  const { backend, admin, codeOf, advanceClock, enterPassword, enterCode } =
+    await startWithFactor(t)
+  advanceClock(MINUTE_MS)
+  for (let count = 0; count < 6; count++) await logIn(backend, `second factor ${admin.id}`)
+  t.equal((await enterCode(cookieOf(await enterPassword()), codeOf())).status, 200)
+})
