@@ -6,7 +6,7 @@
 import type { Logger } from '../../shared/process/log.ts'
 import type { RateLimiterState } from './limiter.ts'
 import { OUTAGE_EFFECTS, outageReason } from './outage-reason.ts'
-import { isErrorReply, RedisTimeout } from './redis-errors.ts'
+import { isErrorReply, RedisReplyLost, RedisTimeout } from './redis-errors.ts'
 import type { RedisStore } from './redis-store.ts'
 import { startResponsiveTimeout } from './responsive-timeout.ts'
 
@@ -59,8 +59,8 @@ export class CircuitBreakers {
   }
 
   /**
-   * Sends a script call. Rejects with `RedisTimeout` if no reply arrives in time. If an error without a reply
-   * opens the partition's breaker first, rejects with this error.
+   * Sends a script call. Rejects with `RedisTimeout` if no reply arrives in time, and with `RedisReplyLost` if an
+   * error without a reply opens the partition's breaker first.
    */
   send(
     partition: string,
@@ -100,8 +100,8 @@ export class CircuitBreakers {
       `redis is unavailable: ${OUTAGE_EFFECTS[this.#onOutage]}`,
     )
     // After an error reply, the other pending calls still get their own replies, which say whether they were
-    // counted.
-    if (!isErrorReply(error)) this.#pending.get(partition)?.rejectAll(error)
+    // counted. After any other error, they may have been counted, even if the call with this error was not sent.
+    if (!isErrorReply(error)) this.#pending.get(partition)?.rejectAll(replyLost(error))
     this.#store.reconnect(partition, error)
   }
 
@@ -199,6 +199,10 @@ class PendingCalls {
 
 function noReply(): RedisTimeout {
   return new RedisTimeout(`Redis did not reply within ${REPLY_TIMEOUT_MS} ms`)
+}
+
+function replyLost(cause: unknown): RedisReplyLost {
+  return new RedisReplyLost('the connection to Redis failed before the reply arrived', { cause })
 }
 
 /** `tag` is the hash tag of a counter in the partition. */

@@ -6,6 +6,9 @@ export class RedisNotConnected extends Error {}
 /** The command was sent, but no reply arrived in time. */
 export class RedisTimeout extends Error {}
 
+/** The command was sent, but its connection failed before the reply arrived. */
+export class RedisReplyLost extends Error {}
+
 /**
  * Errors with which the server rejects a command without executing it. Errors that concern one counter are
  * handled by the script itself.

@@ -79,6 +79,26 @@ t.test('a call whose reply is lost is counted once, and never sent again', async
   t.equal((await rateLimiter.consume('key', LIMIT)).used, 2)
 })
 
+// Before the fix, the calls in progress got the error of the first call that could not be sent any more. The gateway
+// took them for calls that were not sent, and added them to the counter again.
+t.test('calls in progress when the connection is closed are counted once', async (t) => {
+  const { redis, proxy, rateLimiter } = await startThroughProxy(t)
+  for (const key of ['key_1', 'key_2', 'key_3', 'key_4']) {
+    proxy.set('end at reply')
+    const calls = []
+    while (rateLimiter.state() === 'exact') {
+      calls.push(rateLimiter.consume(key, LIMIT))
+      await setImmediate()
+    }
+    await Promise.all(calls)
+    proxy.set('pass')
+    await until(() => rateLimiter.state() === 'exact', 'the rate limiter counts in Redis again')
+    await rateLimiter.consume(key, LIMIT)
+    const counted = Number(await redis.client.get(`rate-limit:{${key}}`))
+    t.ok(counted <= calls.length + 1, `${counted} counted of ${calls.length + 1} calls`)
+  }
+})
+
 t.test('while Redis does not respond, a gateway admits no more than the limit', async (t) => {
   const { proxy, rateLimiter } = await startThroughProxy(t)
   await Promise.all(Array.from({ length: 100 }, () => rateLimiter.consume('key', LIMIT)))
