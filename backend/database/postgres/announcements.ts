@@ -75,18 +75,23 @@ export class PostgresAnnouncements {
   }
 
   async #connect(): Promise<void> {
+    let client: pg.Client | undefined
     try {
-      const client = await this.#options.connect()
+      client = await this.#options.connect()
       client.on('notification', ({ payload = '' }) => {
         const [sender, ...topics] = payload.split(' ')
         if (sender !== this.#sender) this.#listeners.call(topics)
       })
-      client.once('end', () => this.#reconnectLater())
+      client.once('end', () => {
+        if (this.#connection === client) this.#reconnectLater()
+      })
       await client.query(`listen ${CHANNEL}`)
       this.#connection = client
       // Announcements before this moment may have been missed.
       this.#listeners.callAll()
     } catch {
+      // The end is not awaited, since the connection may hang.
+      void client?.end().catch(() => {})
       this.#reconnectLater()
     }
   }

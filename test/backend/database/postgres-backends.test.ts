@@ -1,10 +1,12 @@
 import { sql } from 'kysely'
+import pg from 'pg'
 import t from 'tap'
 import { createAccount } from '../../../backend/accounts/accounts.ts'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { announce } from '../../../backend/database/announcements.ts'
 import type { Transaction } from '../../../backend/database/database.ts'
 import type { OpenDatabase } from '../../../backend/database/open.ts'
+import { PostgresAnnouncements } from '../../../backend/database/postgres/announcements.ts'
 import { stampOf } from '../../../backend/database/stamp.ts'
 import { createDebtor } from '../../../backend/debtors/debtors.ts'
 import { eraseTrace, TRACES } from '../../../backend/erasure/traces.ts'
@@ -249,6 +251,40 @@ t.test('other backends receive announcements, even after their connection was lo
   await first.transaction(async (tx) => announce(tx, 'work'))
   await until(() => listenerCalls === 4, 'the announcement')
   t.pass('one call for each connection and each announcement')
+})
+
+// Regression: each such loss opened two connections, of which one was never closed.
+t.test('a connection that is lost before it listens is replaced by one connection', async (t) => {
+  const url = await newPostgresUrl(t)
+  const operator = await connect(t, url)
+  let connections = 0
+  const announcements = new PostgresAnnouncements({
+    async connect() {
+      const client = new pg.Client({ connectionString: url })
+      client.on('error', () => {})
+      await client.connect()
+      connections += 1
+      if (connections > 1) return client
+      const { rows } = await client.query('select pg_backend_pid() as pid')
+      await operator.query('select pg_terminate_backend($1)', [rows[0].pid])
+      return client
+    },
+    query: async () => {},
+  })
+  let listenerCalls = 0
+  announcements.listen('work', () => {
+    listenerCalls += 1
+  })
+  await until(() => listenerCalls > 0, 'the call after connecting')
+  await announcements.close()
+  await until(async () => {
+    const { rows } = await operator.query(
+      `select 1 from pg_stat_activity
+        where datname = current_database() and query = 'listen receivables'`,
+    )
+    return rows.length === 0
+  }, 'no connection remains')
+  t.equal(connections, 2)
 })
 
 t.test('deadlocked transactions are run again and succeed', async (t) => {
