@@ -6,6 +6,7 @@ import { Problem } from '../../shared/contract/problem.ts'
 import { recordAudit } from '../accounts/audit.ts'
 import type { Database } from '../database/database.ts'
 import type { PasskeyRow, Reader, Transaction, UserRow } from '../database/tables.ts'
+import { lockUser } from './factors.ts'
 import type { LoginBrowser } from './known-browsers.ts'
 import { actorOf, recordFailure, type StartedSession, startFullSession } from './login.ts'
 import { countGuess, type Guesser, uncountGuess } from './login-guesses.ts'
@@ -93,14 +94,20 @@ interface PasskeyOfUser {
   readonly user: UserRow
 }
 
-/** Returns undefined if another login has changed the passkey's signature counter since it was read. */
+/**
+ * Returns undefined if another login has changed the passkey's signature counter since it was read, or if the pending
+ * session has been ended, e.g. because the password was reset.
+ */
 async function recordUseAndStartSession(
   tx: Transaction,
   { passkey, user, signCount }: PasskeyOfUser & { readonly signCount: number },
-  { token, ...browser }: PasskeyAttempt,
+  { token, formSecret, ...browser }: PasskeyAttempt,
   guesser: Guesser,
   now: Date,
 ): Promise<StartedSession | undefined> {
+  await lockUser(tx, user.id)
+  const isSecondFactor = formSecret === undefined
+  if (isSecondFactor && (await findPendingUser(tx, token, now)) === undefined) return undefined
   const { numUpdatedRows } = await tx
     .updateTable('passkeys')
     .set({ sign_count: signCount, last_used_at: now.toISOString() })

@@ -1,7 +1,11 @@
 // Passkeys: adding, login and removal over HTTP, with a simulated authenticator.
+import assert from 'node:assert'
 import t, { type Test } from 'tap'
+import { logInWithPasskey } from '../../../backend/sessions/passkey-login.ts'
+import { relyingPartyOf } from '../../../backend/sessions/relying-party.ts'
+import { endSessionsOf } from '../../../backend/sessions/sessions.ts'
 import { totpCode, totpStep } from '../../../backend/users/totp.ts'
-import { matches } from '../../fixtures/matches.ts'
+import { matches, rejectsWith } from '../../fixtures/matches.ts'
 import {
   type Authenticator,
   type CreationOptions,
@@ -405,4 +409,37 @@ t.test('a service without a host name offers no passkeys', async (t) => {
   t.strictSame([options.status, options.json['code']], [409, 'second_factor_conflict'])
   const ada = await logIn(backend, ADMIN)
   matches(t, (await ada.page('/settings/two-factor')).text, /Passkeys need a host name/)
+})
+
+t.test('a passkey completes no login whose pending session has just been ended', async (t) => {
+  // A login with the old password was completed, although a reset of the password had ended its pending session.
+  const { backend, ada, admin, enterPassword } = await start(t)
+  const { device } = await addPasskeyTo(ada, 'Phone')
+  const pending = cookieOf(await enterPassword(ADMIN))
+  const options = await openBrowser(backend, '/settings/login/code/passkey', pending).options()
+  const { database, now } = backend
+  // The first transaction consumes the challenge, and begins after the pending session was read.
+  const interrupted = Object.create(database, {
+    transaction: {
+      async value(...args: Parameters<typeof database.transaction>) {
+        const result = await database.transaction(...args)
+        await database.transaction((tx) => endSessionsOf(tx, admin.id))
+        return result
+      },
+    },
+  })
+  const party = relyingPartyOf(BASE_URL)
+  assert(party)
+  const [, token] = pending.split('=')
+  const attempt = { token, formSecret: undefined, address: undefined, userAgent: undefined }
+  const response = JSON.parse(device.use(challengeOf(options)))
+  const login = logInWithPasskey(
+    { database: interrupted, party },
+    { ...attempt, browserToken: undefined },
+    response,
+    now,
+  )
+  await rejectsWith(t, login, { code: 'login_failed' })
+  const events = await database.read.selectFrom('audit_log').select('action').execute()
+  t.notOk(events.some(({ action }) => action === 'user.logged_in_with_passkey'))
 })
