@@ -93,25 +93,30 @@ function exitWithError(reason: string): never {
  */
 async function choosePorts() {
   const ports = { ...PORTS }
-  const taken: { readonly name: string; readonly port: number }[] = []
+  const inUse: PortInUse[] = []
   for (const name of Object.keys(PORTS) as (keyof typeof PORTS)[]) {
     const wanted = process.env[name] || PORTS[name]
     const port = /^\d+$/.test(wanted) ? Number(wanted) : Number.NaN
     if (!(port <= 65_535)) exitWithError(`${name} must be a port from 0 to 65535, not "${wanted}".`)
     const free = await findFreePort(port)
-    if (free === undefined) taken.push({ name, port })
+    if (free === undefined) inUse.push({ name, port })
     ports[name] = name === 'GATEWAY_PORT' ? String(free) : wanted
   }
-  if (taken.length > 0) exitWithError(describeTaken(taken))
+  if (inUse.length > 0) exitWithError(describePortsInUse(inUse))
   return ports
 }
 
-function describeTaken(taken: readonly { readonly name: string; readonly port: number }[]): string {
-  const numbers = taken.map(({ port }) => port).join(', ')
-  const command = `${taken.map(({ name }) => `${name}=0`).join(' ')} npm start`
-  return taken.length === 1
-    ? `Port ${numbers} is in use. Stop the process that uses it, or run: ${command}`
-    : `The ports ${numbers} are in use. Stop the processes that use them, or run: ${command}`
+interface PortInUse {
+  readonly name: string
+  readonly port: number
+}
+
+function describePortsInUse(inUse: readonly PortInUse[]): string {
+  const ports = inUse.map(({ port }) => port).join(', ')
+  const command = `${inUse.map(({ name }) => `${name}=0`).join(' ')} npm start`
+  return inUse.length === 1
+    ? `Port ${ports} is in use. Stop the process that uses it, or run: ${command}`
+    : `The ports ${ports} are in use. Stop the processes that use them, or run: ${command}`
 }
 
 /** Resolves with the port if it is free, or with any free port for 0. Undefined if the port is in use. */
