@@ -44,7 +44,7 @@ function storeLines(database: DatabaseSync, bankFile: string): void {
     const [bankId, bookedOn, amount, currency, number] = fields
     if (!bankId || !bookedOn || !amount || !currency || !number)
       throw new Error(`This line is not a payment: ${line}`)
-    insert.run(bankId, bookedOn, amount, currency, number, `bank-${bankId}`)
+    insert.run(bankId, bookedOn, amount, currency, number, `bank-${asciiOf(bankId)}`)
   }
   database.exec('commit')
 }
@@ -61,8 +61,16 @@ async function bodyOf(client: Client, line: Line): Promise<PaymentCreate> {
     received_on: line.booked_on,
     method: 'bank_transfer',
     // An extra safeguard: a payment with this id is recorded once, even with another Idempotency-Key.
-    external_id: line.bank_id,
+    external_id: asciiOf(line.bank_id),
   }
+}
+
+/**
+ * Percent-encodes spaces and non-ASCII characters, which idempotency keys cannot contain. "%" is encoded too, so that
+ * different ids remain different.
+ */
+function asciiOf(bankId: string): string {
+  return bankId.replace(/[^!-$&-~]/gu, encodeURIComponent)
 }
 
 /**

@@ -176,6 +176,25 @@ t.test('despite kills and lost responses, each valid bank line is recorded once'
   t.equal(due, LINES * DUE - amounts.reduce((sum, amount) => sum + amount, 0))
 })
 
+// Before, the idempotency key of such a line was invalid, and the run ended at this line each time.
+t.test('the bank ids of lines may contain spaces and non-ASCII characters', async (t) => {
+  const { secret: key } = await operator.issueKey(await operator.createAccount())
+  await call(`${url}/api/v1/debtors`, { key, body: { name: 'Globex', external_id: 'C-1' } })
+  const invoice = { debtor_external_id: 'C-1', currency: 'EUR', amount: DUE, number: '2026-1' }
+  await call(`${url}/api/v1/invoices`, { key, body: invoice })
+  const lines = ['NTR 4711', 'Ä€-1', '5%'].map((id) => `${id};2026-11-20;1.00;EUR;2026-1\n`)
+  const directory = t.testdir({ 'statement.csv': `names\n${lines.join('')}` })
+  const words = [`${EXAMPLES}/post-payments.ts`, join(directory, 'statement.csv')]
+  const env = { RECEIVABLES_URL: url, RECEIVABLES_API_KEY: key }
+  const expected = { code: 0, output: '' }
+  t.strictSame(await run([...words, join(directory, 'books.db')], env), expected)
+  const { json } = await call(`${url}/api/v1/payments`, { key })
+  const recorded: { external_id: string }[] = json.data
+  t.strictSame(recorded.map(({ external_id }) => external_id).toSorted(), [
+    ...['%C3%84%E2%82%AC-1', '5%25', 'NTR%204711'],
+  ])
+})
+
 t.test(
   'an error that affects every line, such as a revoked key, ends the run with code 1',
   async (t) => {
