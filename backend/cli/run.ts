@@ -175,13 +175,18 @@ function helpFor(args: readonly string[]): string {
   const found = COMMANDS.filter(({ name }) => name.startsWith(words.join(' ')))
   if (found.length === 0) throw new UsageError(`There is no command ${words.join(' ')}`)
   if (args.length === 0 || args.includes('--help')) return renderHelp(found)
+  if (found.some(({ name }) => name === words.join(' '))) {
+    throw new UsageError(`Options must follow the name of the command, ${words.join(' ')}`)
+  }
   throw new UsageError(
     `The command is incomplete. Choose one of: ${found.map(({ name }) => name).join(', ')}`,
   )
 }
 
 function explain(error: unknown): string {
-  if (isUsageError(error)) return `${error.message}. For help, run npm run -s cli -- --help`
+  if (isUsageError(error)) {
+    return `${error.message.replace(/\.$/, '')}. For help, run npm run -s cli -- --help`
+  }
   if (!(error instanceof Error)) return String(error)
   if (error instanceof Problem && error.cause instanceof Error && error.status >= 500) {
     return `${error.message} (${error.cause.message})`

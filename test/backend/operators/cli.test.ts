@@ -238,6 +238,19 @@ t.test('help lists the commands, and explains a single command', async (t) => {
   })
 })
 
+t.test('an option before the name of the command is rejected with the reason', async (t) => {
+  const { run } = prepareCli(t)
+  for (const words of [
+    ['--json', 'accounts', 'list'],
+    ['accounts', '--json', 'list'],
+  ]) {
+    matches(t, await run(...words), {
+      code: 2,
+      stderr: /^Options must follow the name of the command, accounts list\. For help/,
+    })
+  }
+})
+
 t.test('secrets that the environment lacks are read from the data directory', async (t) => {
   const { directory, run, json } = prepareCli(t, {})
   const { id } = await json('accounts', 'create', '--name', 'Acme')
