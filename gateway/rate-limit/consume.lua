@@ -75,6 +75,10 @@ for i, key in ipairs(KEYS) do
   elseif known_end >= ends and known_end - ends < SHIFT_MS then
     -- The counter is of the window that this gateway knows: the calls that it did not report are added.
     before = math.max(before + unreported, known)
+  elseif known_end >= ends then
+    -- While the store was unavailable, this gateway opened a window later than another gateway did: the older window
+    -- applies.
+    before = before + unreported
   end
 
   -- Calls beyond the limit are rejected and not counted.

@@ -1,7 +1,12 @@
 import { setImmediate } from 'node:timers/promises'
 import type { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
-import { type Allowance, isOverLimit, type RateLimiter } from '../../gateway/rate-limit/limiter.ts'
+import {
+  type Allowance,
+  isOverLimit,
+  type RateLimiter,
+  WINDOW_MS,
+} from '../../gateway/rate-limit/limiter.ts'
 import { createLocalRateLimiter } from '../../gateway/rate-limit/local-limiter.ts'
 import { matches, rejectsWith } from '../fixtures/matches.ts'
 import { recordLog } from '../fixtures/recorded-log.ts'
@@ -188,6 +193,27 @@ for (const fault of ['stopped', 'killed'] as const) {
     },
   )
 }
+
+// Before the fix, the calls that a gateway had counted itself were not added to an older window of another gateway. The
+// key could then exceed its limit by these calls.
+t.test(
+  'calls that a gateway counted during an outage are added to an older window of another gateway',
+  async (t) => {
+    const redis = await startRedis(t)
+    const rateLimiter = await connect(t, redis.url)
+    const key = newKey()
+    await redis.client.config('SET', 'maxmemory', '1')
+    await consumeMany(rateLimiter, key, 10)
+    await redis.client.config('SET', 'maxmemory', '0')
+    // The other gateway opened its window a minute earlier, counted three calls, and has reported them.
+    await redis.client.set(`rate-limit:{${key}}`, 3, 'PX', WINDOW_MS - 60_000)
+    await untilExact(rateLimiter)
+    const after = await rateLimiter.consume(key, LIMIT)
+    matches(t, after, { used: 14, degraded: false })
+    t.ok(after.windowEndsInMs <= WINDOW_MS - 60_000)
+    matches(t, await rateLimiter.consume(key, LIMIT), { used: 15 }, 'they are added once')
+  },
+)
 
 t.test('with the policy deny, calls get 503 during an outage', async (t) => {
   const redis = await startRedis(t)
