@@ -1,3 +1,4 @@
+import { connect as connectTo, createServer } from 'node:net'
 import { setImmediate } from 'node:timers/promises'
 import type { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
@@ -10,10 +11,12 @@ import {
 import { createLocalRateLimiter } from '../../gateway/rate-limit/local-limiter.ts'
 import { matches, rejectsWith } from '../fixtures/matches.ts'
 import { recordLog } from '../fixtures/recorded-log.ts'
+import { listen } from '../fixtures/servers/listen.ts'
 import { connectRateLimiter, startRedis } from '../fixtures/servers/redis.ts'
 import { until } from '../fixtures/service/until.ts'
 
 const LIMIT = 600
+const DAY_MS = 24 * 3_600_000
 let keyCount = 0
 const newKey = () => `key_${++keyCount}`
 
@@ -215,6 +218,22 @@ t.test(
   },
 )
 
+// Before the fix, a gateway that knew the window from the time before kept its end: the key could be rejected for a day.
+t.test('a window ends within an hour even if the clock of Redis is set back', async (t) => {
+  const redis = await startRedis(t)
+  const clock = await startClockProxy(t, redis.port)
+  const rateLimiter = await connect(t, `redis://127.0.0.1:${clock.port}`)
+  const key = newKey()
+  clock.setAhead(DAY_MS)
+  const [first] = await consumeMany(rateLimiter, key, 10)
+  const counter = `rate-limit:{${key}}`
+  t.equal(first?.windowEndsAt, (await redis.client.pexpiretime(counter)) + DAY_MS)
+  await redis.client.pexpireat(counter, first?.windowEndsAt ?? 0)
+  clock.setAhead(0)
+  const after = await rateLimiter.consume(key, LIMIT)
+  matches(t, after, { used: 11, windowEndsInMs: WINDOW_MS })
+})
+
 t.test('with the policy deny, calls get 503 during an outage', async (t) => {
   const redis = await startRedis(t)
   const rateLimiter = await connect(t, redis.url, 'deny')
@@ -339,6 +358,32 @@ t.test('calls that are pipelined after one that Redis rejects are counted once',
   await rateLimiter.consume(key, LIMIT)
   t.equal(await redis.client.get(`rate-limit:{${key}}`), '3')
 })
+
+/** Starts a proxy in front of Redis that makes the clock of Redis appear to be ahead: it changes the times in replies. */
+async function startClockProxy(t: Test, redisPort: number) {
+  let aheadMs = 0
+  const server = createServer((client) => {
+    const upstream = connectTo(redisPort, '127.0.0.1')
+    for (const socket of [client, upstream]) socket.on('error', () => {})
+    client.pipe(upstream)
+    client.on('close', () => upstream.destroy())
+    upstream.on('data', (bytes) => {
+      client.write(
+        String(bytes).replace(
+          /:\d{13}\r/g,
+          (time) => `:${Number.parseInt(time.slice(1), 10) + aheadMs}\r`,
+        ),
+      )
+    })
+  })
+  const port = await listen(t, server)
+  return {
+    port,
+    setAhead(ms: number) {
+      aheadMs = ms
+    },
+  }
+}
 
 /** Blocks the event loop. */
 function block(ms: number): void {
