@@ -21,17 +21,23 @@ export const WEBHOOK_RETENTION: readonly RetentionRule[] = [
 ]
 
 /**
- * On PostgreSQL, an event that is recorded while its endpoint is being disabled can have a pending delivery. Without
- * this rule, the delivery would never be sent, and would be kept forever.
+ * On PostgreSQL, an event that is recorded while its endpoint is being disabled can have a pending delivery. A delivery
+ * can also have the lease of a worker that was killed before the endpoint was disabled. Without this rule, these
+ * deliveries would never be sent, and would be kept forever.
  */
-async function findStranded(read: Reader): Promise<readonly Key[]> {
+async function findStranded(read: Reader, now: Date): Promise<readonly Key[]> {
   return await read
     .selectFrom('webhook_deliveries')
     .innerJoin('webhook_endpoints', 'webhook_endpoints.id', 'webhook_deliveries.endpoint_id')
     .select('webhook_deliveries.id')
     .where('webhook_endpoints.status', '=', 'disabled')
     .where('webhook_deliveries.run_at', 'is not', null)
-    .where('webhook_deliveries.status', '=', 'pending')
+    .where(({ eb, or }) =>
+      or([
+        eb('webhook_deliveries.status', '=', 'pending'),
+        eb('webhook_deliveries.run_at', '<=', now.toISOString()),
+      ]),
+    )
     .limit(BATCH_MAX)
     .execute()
 }
@@ -39,9 +45,9 @@ async function findStranded(read: Reader): Promise<readonly Key[]> {
 async function failStranded(tx: Transaction, keys: readonly Key[]): Promise<void> {
   await tx
     .updateTable('webhook_deliveries')
-    .set({ status: 'failed', run_at: null })
+    .set({ status: 'failed', run_at: null, lease: null })
     .where('id', 'in', idsOf(keys))
-    .where('status', '=', 'pending')
+    .where('run_at', 'is not', null)
     .where(
       'endpoint_id',
       'in',

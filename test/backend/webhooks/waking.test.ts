@@ -2,6 +2,7 @@
 import t, { type Test } from 'tap'
 import { announce } from '../../../backend/database/announcements.ts'
 import { recordEvent } from '../../../backend/events/events.ts'
+import { DELIVERY_LEASES } from '../../../backend/webhooks/deliveries.ts'
 import { startDeliveryWorker } from '../../../backend/webhooks/delivery-worker.ts'
 import {
   ENDPOINTS_MAX,
@@ -132,25 +133,35 @@ t.test(
   },
 )
 
-t.test('pending deliveries of a disabled endpoint are deleted when they expire', async (t) => {
+t.test('unsent deliveries of a disabled endpoint are deleted when they expire', async (t) => {
   const webhooks = await openWebhooks(t)
   const { database } = webhooks.testAccount.backend
   const receiver = await startReceiver(t)
   const { row } = await webhooks.createEndpoint(receiver.url)
   await webhooks.testAccount.createDebtor()
-  // A transaction that does not yet see that the endpoint is disabled may record such a delivery.
-  await database.transaction((tx) =>
-    tx
+  await webhooks.testAccount.createDebtor()
+  const [claimed] = await webhooks.deliveries()
+  await database.transaction(async (tx) => {
+    // Regression: a delivery whose worker was killed during the attempt was kept forever.
+    const ids = [claimed?.id ?? '']
+    await DELIVERY_LEASES.claim(tx, ids, webhooks.testAccount.backend.now, { status: 'sending' })
+    // A transaction that does not yet see that the endpoint is disabled may record the other delivery.
+    await tx
       .updateTable('webhook_endpoints')
       .set({ status: 'disabled', disabled_reason: 'gone' })
       .where('id', '=', row.id)
-      .execute(),
-  )
-  const now = new Date(webhooks.testAccount.backend.now.getTime() + 31 * 24 * HOUR_MS)
-  for (const { findExpired, deleteExpired } of WEBHOOK_RETENTION) {
-    const keys = await findExpired(database.read, now)
-    if (keys.length > 0) await database.transaction((tx) => deleteExpired(tx, keys))
+      .execute()
+  })
+  const applyRules = async (now: Date) => {
+    for (const { findExpired, deleteExpired } of WEBHOOK_RETENTION) {
+      const keys = await findExpired(database.read, now)
+      if (keys.length > 0) await database.transaction((tx) => deleteExpired(tx, keys))
+    }
   }
+  await applyRules(webhooks.testAccount.backend.now)
+  const statuses = (await webhooks.deliveries()).map(({ status }) => status)
+  t.strictSame(statuses, ['sending', 'failed'], 'an attempt in progress is not ended')
+  await applyRules(new Date(webhooks.testAccount.backend.now.getTime() + 31 * 24 * HOUR_MS))
   t.strictSame(await webhooks.deliveries(), [])
   t.strictSame(await webhooks.eventTypes(), [])
 })
