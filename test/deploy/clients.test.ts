@@ -1,14 +1,13 @@
 // Installs the package that `npm run clients` creates, and runs it against the service.
 import { execFile } from 'node:child_process'
-import { once } from 'node:events'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { readContractDocument } from '../../shared/contract/contract.ts'
 import { matches, rejectsWith } from '../fixtures/matches.ts'
+import { listen } from '../fixtures/servers/listen.ts'
 import { type Outcome, startUnreliableProxy } from '../fixtures/servers/unreliable-proxy.ts'
 import { call } from '../fixtures/service/call.ts'
 import { startSystem } from '../fixtures/service/system.ts'
@@ -179,9 +178,6 @@ t.test('a response that does not come from the service is never taken for a succ
     const body = path === '/list' ? '{"data":[],"next_cursor":null}' : html === headers ? '<p>' : ''
     res.writeHead(status, headers).end(body)
   })
-  t.teardown(() => server.close())
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
   const printed = await runProgram(
     `for (const path of (process.env['PATHS'] ?? '').split(' ')) {
   const client = createReceivablesClient({ baseUrl: SERVICE + path, key: KEY, attemptsMax: 2 })
@@ -197,7 +193,7 @@ t.test('a response that does not come from the service is never taken for a succ
 }
 `,
     {
-      SERVICE: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+      SERVICE: `http://127.0.0.1:${await listen(t, server)}`,
       PATHS: Object.keys(responses)
         .filter((path) => path !== '/list')
         .join(' '),
@@ -228,16 +224,19 @@ t.test('lists accept a base URL that ends with a slash', async (t) => {
   t.equal(printed, 'Globex\n')
 })
 
-t.test('a call that is aborted during a wait throws the reason of the abortion', async (t) => {
-  const proxy = await startUnreliableProxy(t, url, () => 'reject')
-  const printed = await runProgram(
-    `const signal = AbortSignal.timeout(100)
+t.test(
+  'a call that is aborted during a wait throws the reason for which it was aborted',
+  async (t) => {
+    const proxy = await startUnreliableProxy(t, url, () => 'reject')
+    const printed = await runProgram(
+      `const signal = AbortSignal.timeout(100)
 await receivables.GET('/api/v1/me', { signal }).catch((error) => console.log(error.name))
 `,
-    { SERVICE: proxy.url, KEY: 'unknown' },
-  )
-  t.equal(printed, 'TimeoutError\n')
-})
+      { SERVICE: proxy.url, KEY: 'unknown' },
+    )
+    t.equal(printed, 'TimeoutError\n')
+  },
+)
 
 t.test(
   'the client accepts a webhook of the service, and rejects it with a changed body',
