@@ -61,10 +61,11 @@ export function usageRoutes({ database, clock }: UsageRouteDeps): ServerRoute[] 
       path: USAGE_REPORT_PATH,
       async handler(request) {
         const report = parseReport(request.payload)
-        await database.transaction((tx) => addReportedCalls(tx, report, clock()))
+        const now = clock()
+        await database.transaction((tx) => addReportedCalls(tx, report, now))
         // The windows of a thousand keys are written in several transactions, so that payments need not wait long.
         await writeInBatches(report.windows, (batch) =>
-          database.transaction((tx) => updateWindows(tx, batch)),
+          database.transaction((tx) => updateWindows(tx, batch, now)),
         )
         return { applied: report.batch }
       },

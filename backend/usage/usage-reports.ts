@@ -26,17 +26,23 @@ export async function addReportedCalls(
 
 /**
  * Updates the current windows of many keys in one statement. Reports of several gateways may arrive out of order or
- * twice, so a key never returns to an earlier window or a lower count. The rows are sorted by key, so that concurrent
- * reports lock rows in the same order.
+ * twice, so a key never returns to a window that has ended, or to a lower count of a window. Gateways that counted calls
+ * by themselves may have opened two windows of a key: the earlier one applies again once its count is higher. The rows
+ * are sorted by key, so that concurrent reports lock rows in the same order.
  */
-export async function updateWindows(tx: Transaction, windows: readonly KeyWindow[]): Promise<void> {
+export async function updateWindows(
+  tx: Transaction,
+  windows: readonly KeyWindow[],
+  now: Date,
+): Promise<void> {
+  const time = now.toISOString()
   const keyIds = await findKeyIds(tx, windows)
   const rows = new Map<string, KeyWindowRow>()
   const knownWindows = windows.filter(hasKeyIn(keyIds))
   for (const { key_id, used, limit, ends_at } of knownWindows.toSorted(byKey)) {
     const row = { key_id, used, rate_limit: limit, ends_at: new Date(ends_at).toISOString() }
     const existing = rows.get(key_id)
-    if (existing === undefined || isBehind(existing, row)) rows.set(key_id, row)
+    if (existing === undefined || isBehind(existing, row, time)) rows.set(key_id, row)
   }
   if (rows.size === 0) return
   await tx
@@ -54,8 +60,8 @@ export async function updateWindows(tx: Transaction, windows: readonly KeyWindow
           or([
             eb('key_windows.ends_at', '<', ref('excluded.ends_at')),
             and([
-              eb('key_windows.ends_at', '=', ref('excluded.ends_at')),
               eb('key_windows.used', '<', ref('excluded.used')),
+              eb('excluded.ends_at', '>', time),
             ]),
           ]),
         ),
@@ -96,9 +102,9 @@ function hasKeyIn(keyIds: ReadonlySet<string>): (entry: KeyEntry) => boolean {
   return ({ key_id }) => keyIds.has(key_id)
 }
 
-/** Whether `a` is an earlier window than `b`, or the same window with a lower count. */
-function isBehind(a: KeyWindowRow, b: KeyWindowRow): boolean {
-  return a.ends_at === b.ends_at ? a.used < b.used : a.ends_at < b.ends_at
+/** Whether `a` is an earlier window than `b`, or has a lower count than `b`, which is still open. */
+function isBehind(a: KeyWindowRow, b: KeyWindowRow, time: string): boolean {
+  return a.ends_at < b.ends_at || (a.used < b.used && b.ends_at > time)
 }
 
 function byKey(a: KeyWindow, b: KeyWindow): number {

@@ -112,6 +112,37 @@ t.test('the window of a key never moves back', async (t) => {
   t.strictSame(Object(json['usage']).window, { used: 0, limit: 600, resets_at: null })
 })
 
+// Before the fix, the page showed the count of the later window until this window ended, although the key's calls were
+// counted in the earlier one.
+t.test(
+  'after an outage of Redis, the earlier of two windows of a key is shown once its count is higher',
+  async (t) => {
+    const { backend, account } = await startSettings(t)
+    const key = await backend.issueKey(account.id)
+    const ada = await logIn(backend, ADMIN)
+    const early = Date.parse('2026-11-21T10:40:00Z')
+    const late = Date.parse('2026-11-21T10:50:00Z')
+    let batch = 0
+    const report = (...reported: readonly (readonly [used: number, ends_at: number])[]) => {
+      batch += 1
+      const limit = { key_id: key.row.id, limit: 600 }
+      const windows = reported.map(([used, ends_at]) => ({ ...limit, used, ends_at }))
+      return backend.request('POST', '/internal/usage', { body: reportIn(key, { batch, windows }) })
+    }
+    const window = async () => {
+      const { json } = await ada.get(`/settings/api-keys/${key.row.id}`)
+      return Object(json['usage']).window
+    }
+    await report([5, early])
+    await report([3, late])
+    matches(t, await window(), { used: 3, resets_at: '2026-11-21T10:50:00.000Z' })
+    await report([9, early])
+    matches(t, await window(), { used: 9, resets_at: '2026-11-21T10:40:00.000Z' })
+    await report([4, late], [12, early])
+    matches(t, await window(), { used: 12, resets_at: '2026-11-21T10:40:00.000Z' })
+  },
+)
+
 t.test(
   'keys that do not exist are ignored in a report; a malformed report is rejected',
   async (t) => {
