@@ -5,7 +5,7 @@ import { recordAudit } from '../accounts/audit.ts'
 import type { Database } from '../database/database.ts'
 import type { Reader, Transaction, UserRow } from '../database/tables.ts'
 import type { Passwords } from '../users/passwords.ts'
-import { findUserByEmail, setPasswordHash } from '../users/users.ts'
+import { findUserByEmail, normalizeEmail, setPasswordHash } from '../users/users.ts'
 import { hasSecondFactor, lockUser } from './factors.ts'
 import { hasLoggedInBefore, type LoginBrowser, recognizeBrowser } from './known-browsers.ts'
 import { countGuess, type Guesser, uncountGuess } from './login-guesses.ts'
@@ -82,7 +82,7 @@ async function guesserOf(
 ): Promise<Guesser> {
   const isKnown = await hasLoggedInBefore(reader, email, browserToken)
   return isKnown
-    ? { purpose: 'known_browser', subject: `${browserToken} ${email}`, address }
+    ? { purpose: 'known_browser', subject: `${browserToken} ${normalizeEmail(email)}`, address }
     : { purpose: 'email', subject: email, address }
 }
 

@@ -108,7 +108,7 @@ export interface PasswordResetRow {
 
 /** Attempts to log in, counted by e-mail address, user or login form, and by origin. */
 export interface LoginGuessesRow {
-  /** `email:` and a SHA-256, or `address:` and an IP address or network. */
+  /** The purpose of the guesses and a SHA-256, e.g. `email:…`, or `address:` and an IP address or network. */
   subject: string
   guesses: number
   window_ends_at: string
