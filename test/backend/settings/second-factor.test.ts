@@ -315,7 +315,8 @@ t.test('a code completes no login whose pending session has just been ended', as
 })
 
 t.test('an e-mail address that names a second factor does not block it', async (t) => {
-  // Regression: the guesses were counted like guesses at the code of the user, so anyone who knew the id could block the user.
+  // Regression: the guesses were counted like guesses at the code of the user, so anyone who knew the id could block
+  // the user.
   const { backend, admin, codeOf, advanceClock, enterPassword, enterCode } =
     await startWithFactor(t)
   advanceClock(MINUTE_MS)
