@@ -108,7 +108,12 @@ export async function sendNotices(deps: OutboxDeps): Promise<boolean> {
 
 async function sendOne(deps: OutboxDeps, id: string): Promise<void> {
   const row = await claim(deps, id)
-  if (row !== undefined) await recordResult(deps, row, await handOver(deps, row))
+  if (row === undefined) return
+  const result = await handOver(deps, row).catch((error: unknown): HandOverResult => {
+    deps.log.error({ err: error, id }, 'notice not written')
+    return { outcome: 'abandoned', detail: 'the notice could not be written' }
+  })
+  await recordResult(deps, row, result)
 }
 
 /** Resolves to undefined if another worker has claimed the notice. */

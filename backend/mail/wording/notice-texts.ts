@@ -22,7 +22,7 @@ interface NoticeContext extends NoticeTextDeps {
 /** The number of characters of a customer's reply that a notice quotes. */
 const QUOTE_CHARS_MAX = 1500
 
-/** Returns undefined if the notice is obsolete. */
+/** Returns undefined if the notice is obsolete. Throws an error if this version does not know the kind of the notice. */
 export async function writeNotice(
   reader: Reader,
   deps: NoticeTextDeps,
@@ -122,6 +122,9 @@ async function textOf(
       return unknownBrowser(context, row, notice.detail)
     case 'message.received':
       return customerReply(reader, context, row)
+    default:
+      // During an upgrade, a backend of the next version may have recorded the notice.
+      throw new Error(`this version knows no notice of the kind ${row.kind}`)
   }
 }
 

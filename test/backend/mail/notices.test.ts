@@ -208,6 +208,27 @@ t.test('a mail server that rejects mail is reported at `/readyz`', async (t) => 
   t.strictSame(await backend.health(), { unready: [], degraded: [] })
 })
 
+// Regression: during an upgrade, a backend of the previous version dropped notices that only the new version can write.
+t.test('a notice of an unknown kind is retried, and delays no other notice', async (t) => {
+  const smtp = await startSmtpServer(t)
+  const service = await startMailService(t, smtp.url)
+  const { backend } = service.testAccount
+  const { database } = backend
+  await createUserIn(backend, service.accountId, 'ada@acme.nl', 'admin')
+  await recordEndpointNotice(service)
+  await database.transaction((tx) =>
+    tx.updateTable('notices').set({ kind: 'webhook_endpoint.future' }).execute(),
+  )
+  await recordEndpointNotice(service)
+  await service.sendNotices()
+  t.equal(smtp.mails.length, 1)
+  const inAMinute = new Date(backend.now.getTime() + 60_000).toISOString()
+  matches(t, await outboxOf(service), [
+    { status: 'pending', attempts: 1, run_at: inAMinute },
+    { status: 'sent', attempts: 1 },
+  ])
+})
+
 t.test('a notice to an address that does not exist is not retried', async (t) => {
   const smtp = await startSmtpServer(t)
   const service = await startMailService(t, smtp.url)
