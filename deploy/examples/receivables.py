@@ -95,7 +95,8 @@ class Receivables:
         wait_max_seconds: float = 60,
     ) -> None:
         self._api = url.rstrip("/") + "/api/v1"
-        self._headers = {"Authorization": f"Bearer {key}", "Accept": "application/json"}
+        # A file with a key often ends with a newline, which a header cannot contain.
+        self._headers = {"Authorization": f"Bearer {key.strip()}", "Accept": "application/json"}
         self._attempts_max = attempts_max
         self._timeout_seconds = timeout_seconds
         self._wait_max_seconds = wait_max_seconds
@@ -186,11 +187,12 @@ def verify_webhook(body: bytes, headers: Mapping[str, str], secret: str) -> dict
         key = base64.b64decode(secret.removeprefix("whsec_"), validate=True)
     except binascii.Error as cause:
         raise ValueError("The secret is not the signing secret of an endpoint (whsec_…).") from cause
-    signed = f"{message_id}.{timestamp}.".encode() + body
+    # Ids and signatures of the service are ASCII. Some frameworks decode other bytes to surrogates.
+    signed = f"{message_id}.{timestamp}.".encode("ascii", "replace") + body
     expected = b"v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest())
     # While the secret of the endpoint is being rotated, there are several signatures.
-    signatures = given.get("webhook-signature", "").split(" ")
-    if not any(hmac.compare_digest(signature.encode(), expected) for signature in signatures):
+    signatures = given.get("webhook-signature", "").encode("ascii", "replace").split(b" ")
+    if not any(hmac.compare_digest(signature, expected) for signature in signatures):
         raise WebhookVerificationError("No signature matches.")
     event: dict[str, Any] = json.loads(body)
     return event

@@ -70,10 +70,15 @@ try:
     receivables.post("/debtors", {"name": "Globex"}, idempotency_key="")
 except ReceivablesError as error:
     print(error.status, error.code)
+from_file = Receivables(os.environ["SERVICE"], os.environ["KEY"] + "\\n")
+print(from_file.get("/me")["object"])
 `,
       { SERVICE: url, KEY: await createKey() },
     )
-    t.equal(printed, '600\n422 validation_failed False /amount\n400 idempotency_key_invalid\n')
+    t.equal(
+      printed,
+      '600\n422 validation_failed False /amount\n400 idempotency_key_invalid\nprobe\n',
+    )
   },
 )
 
@@ -151,7 +156,8 @@ late = {**headers, "webhook-timestamp": "1614265330"}
 two = {**headers, "webhook-signature": "v1,AAAA " + headers["webhook-signature"]}
 print(verify_webhook(body, two, secret)["type"])
 other = "whsec_" + "A" * 32
-for forged in [(body + b" ", headers, secret), (body, late, secret), (body, {}, secret), (body, headers, other)]:
+malformed = {**headers, "webhook-id": "\\udcff", "webhook-signature": "v1,\\udcff"}
+for forged in [(body + b" ", headers, secret), (body, late, secret), (body, {}, secret), (body, headers, other), (body, malformed, secret)]:
     try:
         verify_webhook(*forged)
     except WebhookVerificationError as error:
@@ -166,6 +172,7 @@ for forged in [(body + b" ", headers, secret), (body, late, secret), (body, {}, 
       'No signature matches.',
       'The timestamp is more than five minutes from now.',
       'There is no timestamp.',
+      'No signature matches.',
       'No signature matches.',
     ])
   },
