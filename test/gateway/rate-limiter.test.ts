@@ -232,6 +232,13 @@ t.test('a window ends within an hour even if the clock of Redis is set back', as
   clock.setAhead(0)
   const after = await rateLimiter.consume(key, LIMIT)
   matches(t, after, { used: 11, windowEndsInMs: WINDOW_MS })
+
+  clock.setAhead(DAY_MS)
+  await consumeMany(rateLimiter, key, 9)
+  await redis.client.flushall()
+  clock.setAhead(0)
+  const counted = await rateLimiter.consume(key, LIMIT)
+  matches(t, counted, { used: 21, windowEndsInMs: WINDOW_MS }, 'the known count still applies')
 })
 
 t.test('with the policy deny, calls get 503 during an outage', async (t) => {
