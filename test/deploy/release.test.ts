@@ -1,4 +1,3 @@
-// Before, a release with the version of an earlier section put a second section with this heading into the changelog.
 import { execFileSync, spawnSync } from 'node:child_process'
 import { cpSync, mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -8,6 +7,7 @@ import { matches } from '../fixtures/matches.ts'
 const root = join(import.meta.dirname, '..', '..')
 const CHANGELOG = '# Changelog\n\n## Pending\n\n- A change.\n\n## 0.1.0\n\n- The first version.\n'
 
+// Regression: the changelog got a second section for the same version.
 t.test('a version that the changelog has already is not released again', async (t) => {
   const cwd = t.testdir({ 'CHANGELOG.md': CHANGELOG })
   mkdirSync(join(cwd, 'deploy'))

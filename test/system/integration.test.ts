@@ -176,7 +176,7 @@ t.test('despite kills and lost responses, each valid bank line is recorded once'
   t.equal(due, LINES * DUE - amounts.reduce((sum, amount) => sum + amount, 0))
 })
 
-// Before, the idempotency key of such a line was invalid, and the run ended at this line each time.
+// Regression: the idempotency key of such a line was invalid, and the run ended at this line each time.
 t.test('the bank ids of lines may contain spaces and non-ASCII characters', async (t) => {
   const { secret: key } = await operator.issueKey(await operator.createAccount())
   await call(`${url}/api/v1/debtors`, { key, body: { name: 'Globex', external_id: 'C-1' } })

@@ -68,7 +68,7 @@ t.test('the audit log names the person and the address', async (t) => {
   t.ok(json.data.some(({ action }: { action: string }) => action === 'user.logged_in'))
 })
 
-// Before the fix, the gateway cut forms with a CSV file off after 256 KiB.
+// Regression: the gateway cut forms with a CSV file off after 256 KiB.
 t.test('a gateway forwards a CSV file of 900 KB whole, and rejects one of 1.1 MB', async (t) => {
   const head = 'Invoice number,Customer ID,Customer name,Invoice date,Due date,Amount'
   const fileOf = (rows: number) =>

@@ -142,7 +142,7 @@ t.test('if a worker is killed, the others serve calls until it is replaced', asy
   t.ok((await metric('receivables_gateway_calls_total')) >= callsBefore + 20, 'no total decreases')
 })
 
-// Before the fix, a hanging worker was not replaced: new connections were still assigned to it, and never served.
+// Regression: a hanging worker was not replaced: new connections were still assigned to it, and never served.
 t.test('a worker that hangs is killed and replaced', async (t) => {
   const [hanging = 0] = workerPids()
   process.kill(hanging, 'SIGSTOP')
