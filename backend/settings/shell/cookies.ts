@@ -13,12 +13,13 @@ export interface Cookies {
   readonly page: Cookie
 }
 
-/** A longer path is not stored: browsers limit the length of a cookie. */
-const PAGE_LENGTH_MAX = 2000
+/** Browsers ignore a cookie with more than 4096 bytes, and would keep the page that was requested before. */
+const PAGE_LENGTH_MAX = 4000
 
-/** Returns the value of the cookie `page` for the path and query of a page. */
+/** Returns the value of the cookie `page` for the path and query of a page. It is empty if it would be too long. */
 export function pageCookieValue(url: string): string {
-  return url.length > PAGE_LENGTH_MAX ? '' : encodeURIComponent(url)
+  const value = encodeURIComponent(url)
+  return value.length > PAGE_LENGTH_MAX ? '' : value
 }
 
 /** Returns undefined if the value of the cookie `page` is not a path of a page of Settings. */

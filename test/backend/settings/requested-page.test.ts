@@ -41,6 +41,8 @@ t.test('the login leads to the page that was requested before it', async (t) => 
   const done = await logIn(cookie)
   matches(t, [done.status, done.headers.get('location')], [303, wanted])
   matches(t, pageCookieOf(done.headers), /^(?:__Host-)?page=; .*Max-Age=0/)
+  const long = await request(`/settings/invoices?${'&'.repeat(1500)}`)
+  matches(t, pageCookieOf(long.headers), /page=;/, 'longer than the cookies that browsers store')
   t.equal((await logIn('')).headers.get('location'), '/settings')
 })
 
