@@ -158,7 +158,7 @@ console.log(limited.response.status, rejected.response.status, rejected.error?.c
   },
 )
 
-// Regression: the redirected POST became a GET, whose list passed for the payment, and an empty 502 looked like success.
+// Regression: a redirected POST became a GET, whose list passed for the payment, and an empty 502 looked like success.
 t.test('a response that does not come from the service is never taken for a success', async (t) => {
   const html = { 'content-type': 'text/html' }
   const responses: Record<string, [status: number, headers: Record<string, string>]> = {
