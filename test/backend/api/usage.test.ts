@@ -112,7 +112,7 @@ t.test('the window of a key never moves back', async (t) => {
   t.strictSame(Object(json['usage']).window, { used: 0, limit: 600, resets_at: null })
 })
 
-// Before the fix, the page showed the count of the later window until this window ended, although the key's calls were
+// Regression: the page showed the count of the later window until this window ended, although the key's calls were
 // counted in the earlier one.
 t.test(
   'after an outage of Redis, the earlier of two windows of a key is shown once its count is higher',

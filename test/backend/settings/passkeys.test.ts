@@ -412,7 +412,8 @@ t.test('a service without a host name offers no passkeys', async (t) => {
 })
 
 t.test('a passkey completes no login whose pending session has just been ended', async (t) => {
-  // A login with the old password was completed, although a reset of the password had ended its pending session.
+  // Regression: a login with the old password was completed, although a reset of the password had ended its pending
+  // session.
   const { backend, ada, admin, enterPassword } = await start(t)
   const { device } = await addPasskeyTo(ada, 'Phone')
   const pending = cookieOf(await enterPassword(ADMIN))
