@@ -1,8 +1,8 @@
 /**
  * Delivers due events in the backend's process. A claimed delivery is sent immediately; none is queued in memory.
- * Each process limits its concurrent attempts at an endpoint; while the endpoint fails, the limit is one. It also limits
- * the attempts of an account, so that some are always left for other accounts. A receiver that hangs or is slow therefore
- * delays only events of its own account.
+ * Each process limits its concurrent attempts at an endpoint; while the endpoint fails, the limit is one. An account may
+ * use about half of the attempts that are free, so that some are left for other accounts. A receiver that hangs or is
+ * slow therefore delays only events of its own account, unless receivers of about ten accounts hang at the same time.
  */
 import type { Logger } from '../../shared/process/log.ts'
 import { startWorker } from '../background/worker.ts'
@@ -184,10 +184,11 @@ class Deliverer {
     let free = capacity
     for (const { id, accountId, isFailing } of endpoints) {
       const freeOfEndpoint = (isFailing ? 1 : PER_ENDPOINT_MAX) - (ofEndpoint.get(id) ?? 0)
-      // Afterwards, the account has at most as many attempts in progress as there is capacity left. Accounts with slow
-      // receivers thus never use the whole capacity, however many they are.
+      // Afterwards, the account has at most as many attempts in progress as there is capacity left, or a single one. Slow
+      // receivers of a few accounts thus never use the whole capacity, and an account without attempts in progress can use
+      // any that is free.
       const used = ofAccount.get(accountId) ?? 0
-      const freeOfAccount = Math.floor((free - used) / 2)
+      const freeOfAccount = used === 0 ? Math.ceil(free / 2) : Math.floor((free - used) / 2)
       const limit = Math.min(freeOfEndpoint, share, freeOfAccount)
       if (limit <= 0) continue
       limits.push({ id, limit })

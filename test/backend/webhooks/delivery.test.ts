@@ -293,6 +293,27 @@ t.test('slow receivers of other accounts delay no event', async (t) => {
   await until(() => receiver.webhooks.length === 1, 'the event is delivered')
 })
 
+// Regression: the last attempt was reserved for other accounts, but no account could use it.
+t.test('an account without attempts can use the last free attempt', async (t) => {
+  const webhooks = await openWebhooks(t, { attemptMsMax: 600_000 })
+  const { testAccount } = webhooks
+  const slow = await startReceiver(t, { respond: () => {} })
+  webhooks.startWorker()
+  // Each of these accounts takes half of the remaining attempts, up to 160.
+  for (const total of [160, 320, 416, 464, 488, 500, 506, 509, 510, 511]) {
+    const { accountId, createDebtor } = await testAccount.otherAccount()
+    for (let n = 0; n < ENDPOINTS_MAX; n++) {
+      await webhooks.createEndpoint(`${slow.url}${n}`, undefined, accountId)
+    }
+    for (let n = 0; n < 16; n++) await createDebtor()
+    await until(() => slow.webhooks.length === total, `${total} attempts are in progress`)
+  }
+  const receiver = await startReceiver(t)
+  await webhooks.createEndpoint(receiver.url)
+  await testAccount.createDebtor()
+  await until(() => receiver.webhooks.length === 1, 'the event is delivered')
+})
+
 t.test('several workers send each delivery once', async (t) => {
   const webhooks = await openWebhooks(t)
   const receiver = await startReceiver(t)
