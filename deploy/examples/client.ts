@@ -33,6 +33,11 @@ export function createClient(url: string, key: string): Client {
     for (let attempts = 1; ; attempts += 1) {
       const response = await send(`${url}/api/v1${path}`, options)
       if (response !== undefined && response.status < 300) return response.json
+      // The service never redirects, and a followed redirect would repeat a POST as a GET.
+      if (response !== undefined && response.status < 400)
+        throw new Error(
+          `${url} redirects calls. Set RECEIVABLES_URL to the address of the service.`,
+        )
       const problem = response && problemOf(response.json)
       if (problem !== undefined && !problem.retryable) throw new Rejection(problem)
       const reason = problem?.code ?? 'no response'
@@ -50,13 +55,15 @@ export function createClient(url: string, key: string): Client {
     try {
       const response = await fetch(target, {
         ...options,
-        // The service never redirects, and a followed redirect would repeat a POST as a GET.
-        redirect: 'error',
+        redirect: 'manual',
         headers: { authorization: `Bearer ${key}`, ...options.headers },
         signal: AbortSignal.timeout(RESPONSE_TIMEOUT_MS),
       })
+      const { status, headers } = response
+      const retryAfter = headers.get('retry-after')
+      if (status >= 300 && status < 400) return { status, retryAfter, json: null }
       const json: unknown = await response.json()
-      return { status: response.status, retryAfter: response.headers.get('retry-after'), json }
+      return { status, retryAfter, json }
     } catch {
       return undefined
     }

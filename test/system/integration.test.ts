@@ -176,6 +176,18 @@ t.test('despite kills and lost responses, each valid bank line is recorded once'
   t.equal(due, LINES * DUE - amounts.reduce((sum, amount) => sum + amount, 0))
 })
 
+// Regression: the redirect was followed, which turned a POST into a GET.
+t.test('a redirect, for example from http to https, ends the run at once', async (t) => {
+  const server = createServer((_req, res) => res.writeHead(301, { location: '/other' }).end())
+  const env = {
+    RECEIVABLES_URL: `http://127.0.0.1:${await listen(t, server)}`,
+    RECEIVABLES_API_KEY: 'any',
+  }
+  const { code, output } = await run([`${EXAMPLES}/sync.ts`, join(t.testdir(), 'books.db')], env)
+  t.equal(code, 1)
+  matches(t, output, /redirects calls\. Set RECEIVABLES_URL/)
+})
+
 // Regression: the idempotency key of such a line was invalid, and the run ended at this line each time.
 t.test('the bank ids of lines may contain spaces and non-ASCII characters', async (t) => {
   const { secret: key } = await operator.issueKey(await operator.createAccount())
