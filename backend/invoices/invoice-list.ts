@@ -111,7 +111,7 @@ const readInvoices = preparedPage((reader: Reader, values: Values, form: Form) =
       indexedUnless(page, 'currency', filters.debtor_id, filters.status),
       filters.currency,
     ),
-    ...overdueIs(filters),
+    ...matchesOverdue(filters),
     ...withinBounds(sorting),
   ])
 })
@@ -119,8 +119,11 @@ const readInvoices = preparedPage((reader: Reader, values: Values, form: Form) =
 /** An index on the due date would not help: in an old account, nearly all due dates are in the past. */
 const UNINDEXED_DUE_DATE = unindexed('due_date')
 
-/** Returns the conditions that other filters do not contain: overdue invoices have the statuses `UNPAID`. */
-function overdueIs({ overdue, today, sort }: Form & Pick<Values, 'today'>): Condition[] {
+/**
+ * Returns the conditions for `overdue` that `listInvoices` has not added to the other filters: for overdue invoices, it
+ * has added the statuses and, if the list is sorted by due date, the limit of the due dates.
+ */
+function matchesOverdue({ overdue, today, sort }: Form & Pick<Values, 'today'>): Condition[] {
   const isPastDue = within(UNINDEXED_DUE_DATE, undefined, today)
   if (overdue === undefined) return []
   if (overdue) return sort === 'due_date' ? [] : isPastDue

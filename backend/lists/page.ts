@@ -182,7 +182,10 @@ interface Owner {
   readonly accountId: string
 }
 
-/** Returns the filter without the rows that are counted per `scanned` rows, and without sections that have no others. */
+/**
+ * Skips the matches of a filter that are counted while `scanned` rows are scanned. Returns the sections that have further
+ * matches.
+ */
 async function skipRows(
   reader: Reader,
   owner: Owner,

@@ -59,7 +59,7 @@ export class Fields {
     return this.#values.has(name)
   }
 
-  /** Whether a missing field keeps its value: in a form that did not send its first values, it is empty. */
+  /** Whether a missing field keeps its value. In a form without the field `SHOWN`, a missing list is empty. */
   get isPartial(): boolean {
     return this.isJson || this.has(SHOWN)
   }
