@@ -67,8 +67,18 @@ async function findDeliveries(read: Reader, now: Date): Promise<readonly Key[]> 
 }
 
 async function deleteDeliveries(tx: Transaction, keys: readonly Key[]): Promise<void> {
-  await tx.deleteFrom('webhook_attempts').where('delivery_id', 'in', idsOf(keys)).execute()
-  await tx.deleteFrom('webhook_deliveries').where('id', 'in', idsOf(keys)).execute()
+  // A delivery that a person has redelivered since the selection must be sent.
+  const ended = await tx
+    .selectFrom('webhook_deliveries')
+    .select('id')
+    .where('id', 'in', idsOf(keys))
+    .where('run_at', 'is', null)
+    .forNoKeyUpdate()
+    .execute()
+  const ids = ended.map(({ id }) => id)
+  if (ids.length === 0) return
+  await tx.deleteFrom('webhook_attempts').where('delivery_id', 'in', ids).execute()
+  await tx.deleteFrom('webhook_deliveries').where('id', 'in', ids).execute()
 }
 
 async function findEvents(read: Reader, now: Date): Promise<readonly Key[]> {

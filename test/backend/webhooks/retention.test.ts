@@ -1,10 +1,13 @@
 import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { deleteAllExpired } from '../../../backend/retention/retention.ts'
+import { redeliver } from '../../../backend/webhooks/delivery-log.ts'
 import { pauseEndpoint, rotateSecret } from '../../../backend/webhooks/endpoints.ts'
+import { WEBHOOK_RETENTION } from '../../../backend/webhooks/retention.ts'
 import { BOX, openWebhooks } from '../../fixtures/accounts/webhooks.ts'
 import { matches } from '../../fixtures/matches.ts'
 import { startReceiver } from '../../fixtures/servers/receiver.ts'
+import { until } from '../../fixtures/service/until.ts'
 
 const DAY_MS = 24 * 3_600_000
 
@@ -33,6 +36,28 @@ t.test('the delivery log is deleted after 30 days, except for pending deliveries
   t.strictSame(await webhooks.attempts(), [])
   const events = await database.read.selectFrom('webhook_events').select('id').execute()
   t.strictSame(new Set(events.map(({ id }) => id)), new Set(kept.map((row) => row.event_id)))
+})
+
+// Regression: a delivery that was redelivered while retention ran was deleted before it was sent.
+t.test('a delivery that is redelivered when it expires is sent', async (t) => {
+  const webhooks = await openWebhooks(t)
+  const { backend, accountId } = webhooks.testAccount
+  const { database } = backend
+  const receiver = await startReceiver(t)
+  await webhooks.createEndpoint(receiver.url)
+  webhooks.startWorker()
+  await webhooks.testAccount.createDebtor()
+  const [delivery] = await webhooks.untilAll(({ status }) => status === 'delivered', 'delivered')
+  webhooks.advanceClock(31 * DAY_MS)
+  const rule = WEBHOOK_RETENTION.find(({ subject }) => subject === 'webhook deliveries')
+  const expired = (await rule?.findExpired(database.read, backend.now)) ?? []
+  t.equal(expired.length, 1)
+  const id = delivery?.id ?? ''
+  await database.transaction(async (tx) => {
+    await redeliver(tx, accountId, id, { actor: OPERATOR, now: backend.now })
+    await rule?.deleteExpired(tx, expired)
+  })
+  await until(() => receiver.webhooks.length === 2, 'the event is delivered again')
 })
 
 t.test('an old secret is deleted when it expires', async (t) => {
