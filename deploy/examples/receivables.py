@@ -143,6 +143,8 @@ class Receivables:
                 if not rejection.retryable:
                     raise
                 error, wait = rejection, rejection.retry_after
+            except http.client.InvalidURL:
+                raise  # The request was not sent, for example because its path contains a space.
             except (OSError, http.client.HTTPException) as cause:
                 error = OutcomeUnknown(f"There was no complete response: {cause!r}")
             if wait is None:

@@ -72,12 +72,18 @@ except ReceivablesError as error:
     print(error.status, error.code)
 from_file = Receivables(os.environ["SERVICE"], os.environ["KEY"] + "\\n")
 print(from_file.get("/me")["object"])
+try:
+    receivables.get("/debtors/C 7")
+except OutcomeUnknown:
+    print("unknown")
+except Exception as error:
+    print(type(error).__name__)
 `,
       { SERVICE: url, KEY: await createKey() },
     )
     t.equal(
       printed,
-      '600\n422 validation_failed False /amount\n400 idempotency_key_invalid\nprobe\n',
+      '600\n422 validation_failed False /amount\n400 idempotency_key_invalid\nprobe\nInvalidURL\n',
     )
   },
 )
