@@ -32,3 +32,11 @@ export function outcomeUnknown(cause: unknown): Problem {
     { cause },
   )
 }
+
+/** Whether a transaction may succeed later without any change: the database was unavailable, or a row was locked. */
+export function isUnavailable(error: unknown): boolean {
+  return (
+    error instanceof Problem &&
+    (error.code === 'service_unavailable' || error.code === 'gateway_timeout')
+  )
+}

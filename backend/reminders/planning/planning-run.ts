@@ -5,6 +5,7 @@
 import type { Logger } from '../../../shared/process/log.ts'
 import type { Database, Reader, Transaction } from '../../database/database.ts'
 import type { DebtorRow } from '../../database/tables.ts'
+import { isUnavailable } from '../../database/unavailable.ts'
 import { recordAccountBlocks, scheduleAccounts } from '../account-blocks.ts'
 import { planDebtors } from './planning.ts'
 import { selectOwingDebtors } from './planning-data.ts'
@@ -17,6 +18,9 @@ const DEBTORS_MAX = 25
 
 /** A debtor that cannot be planned because of a bug is retried after this time, so that it blocks no others. */
 const RETRY_AFTER_ERROR_MS = 3_600_000
+
+/** The same time if the database was unavailable, or a row was locked for too long. */
+const RETRY_UNAVAILABLE_MS = 60_000
 
 export interface PlanningDeps {
   readonly database: Database
@@ -75,7 +79,8 @@ async function planBatch(
     if (id === undefined) return { debtors: 0, messages: 0 }
     if (others.length === 0) {
       log.error({ err: error, debtor: id }, 'reminders cannot be planned')
-      const later = new Date(now.getTime() + RETRY_AFTER_ERROR_MS).toISOString()
+      const retryMs = isUnavailable(error) ? RETRY_UNAVAILABLE_MS : RETRY_AFTER_ERROR_MS
+      const later = new Date(now.getTime() + retryMs).toISOString()
       await database.transaction((tx) =>
         tx.updateTable('debtors').set({ plan_at: later }).where('id', '=', id).execute(),
       )

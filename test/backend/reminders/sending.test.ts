@@ -1,8 +1,11 @@
 // No matter how a hand-over fails, no message is lost, and no debtor gets a message three times.
 import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import { type Database, databaseOf } from '../../../backend/database/database.ts'
+import { unavailable } from '../../../backend/database/unavailable.ts'
 import { editInvoice } from '../../../backend/invoices/edit-invoice.ts'
 import { reversePayment } from '../../../backend/payments/reversal.ts'
+import { runPlanning } from '../../../backend/reminders/planning/planning-run.ts'
 import { recordHandOverResult } from '../../../backend/reminders/sending/hand-over-result.ts'
 import { REMINDER_LEASES } from '../../../backend/reminders/sending/leases.ts'
 import { runSendCheck } from '../../../backend/reminders/sending/send-check.ts'
@@ -11,6 +14,7 @@ import { deleteAllExpired } from '../../../backend/retention/retention.ts'
 import { matches } from '../../fixtures/matches.ts'
 import { type Engine, startEngine } from '../../fixtures/reminders/engine.ts'
 import { deliveryReport } from '../../fixtures/servers/inbound.ts'
+import { SILENT } from '../../fixtures/service/database.ts'
 import { until } from '../../fixtures/service/until.ts'
 
 const MORNING = '2026-11-24T08:00:00.000Z'
@@ -41,6 +45,25 @@ t.test('concurrent workers send each message once', async (t) => {
   t.equal(engine.smtp.mails.length, 5)
   t.equal(new Set(messageIds(engine)).size, 5)
   t.ok((await engine.messageLog()).every((entry) => entry === 'friendly:sent'))
+})
+
+// Regression: a debtor whose planning met a short outage of the database was planned an hour later.
+t.test('planning that met an outage of the database is repeated a minute later', async (t) => {
+  const engine = await startEngine(t)
+  await engine.createInvoice('2026-11-18')
+  const { database } = engine.testAccount.backend
+  let isAvailable = false
+  const interrupted: Database = {
+    ...databaseOf(database, engine.testAccount.accountId),
+    async transaction(work) {
+      if (isAvailable) return database.transaction(work)
+      isAvailable = true
+      throw unavailable(new Error('the server restarts'))
+    },
+  }
+  const plan = (at: string) => runPlanning({ database: interrupted, log: SILENT }, new Date(at))
+  matches(t, await plan('2026-11-24T08:00:00.000Z'), { messages: 0 })
+  matches(t, await plan('2026-11-24T08:01:00.000Z'), { messages: 1 })
 })
 
 t.test('concurrent planning runs plan each message once', async (t) => {
