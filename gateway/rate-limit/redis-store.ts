@@ -10,8 +10,10 @@ import type { RedisAddress, RedisLogin } from './redis-address.ts'
 import { RedisNotConnected, RedisTimeout } from './redis-errors.ts'
 import { startResponsiveTimeout } from './responsive-timeout.ts'
 
-/** The timeout for opening a connection, and again for logging in and reading the state of the server. */
+/** The timeout for opening a connection, which takes one round trip. */
 const CONNECT_TIMEOUT_MS = 250
+/** The timeout for logging in and then reading the state of the server, which takes two round trips. */
+const HANDSHAKE_TIMEOUT_MS = 2 * CONNECT_TIMEOUT_MS
 /** How long a connection that is being closed waits for Redis to close its side. */
 const DISCONNECT_TIMEOUT_MS = 50
 /** The minimum time between two attempts to connect. */
@@ -248,7 +250,7 @@ function limitHandshake(redis: Redis): void {
   let cancel = () => {}
   redis.on('connect', () => {
     cancel()
-    cancel = startResponsiveTimeout(CONNECT_TIMEOUT_MS, () => redis.disconnect(RECONNECT))
+    cancel = startResponsiveTimeout(HANDSHAKE_TIMEOUT_MS, () => redis.disconnect(RECONNECT))
   })
   for (const event of ['ready', 'close', 'end']) redis.on(event, () => cancel())
 }

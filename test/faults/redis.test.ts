@@ -69,6 +69,17 @@ for (const [fault, mode] of Object.entries(FAULTS)) {
   )
 }
 
+// Before the fix, the gateway never connected to a Redis whose round trip took more than 125 ms, because the handshake
+// takes two of them.
+t.test('a Redis whose round trip takes 160 ms counts the calls', async (t) => {
+  const redis = await startRedis(t)
+  const proxy = await startTcpProxy(t, redis.port)
+  proxy.set({ delayMs: 80 })
+  const rateLimiter = connectRateLimiter(t, `redis://127.0.0.1:${proxy.port}`)
+  await until(() => rateLimiter.state() === 'exact', 'the rate limiter counts in Redis')
+  matches(t, await rateLimiter.consume('key', LIMIT), { used: 1, degraded: false })
+})
+
 t.test('a call whose reply is lost is counted once, and never sent again', async (t) => {
   const { redis, proxy, rateLimiter } = await startThroughProxy(t)
   proxy.set('lose replies')
