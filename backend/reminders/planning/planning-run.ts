@@ -19,7 +19,7 @@ const DEBTORS_MAX = 25
 /** A debtor that cannot be planned because of a bug is retried after this time, so that it blocks no others. */
 const RETRY_AFTER_ERROR_MS = 3_600_000
 
-/** The same time if the database was unavailable, or a row was locked for too long. */
+/** If the database was unavailable, or a row was locked for too long, the debtor is retried after this time. */
 const RETRY_UNAVAILABLE_MS = 60_000
 
 export interface PlanningDeps {
