@@ -84,7 +84,9 @@ t.test('a backlog is delivered without waiting for a poll', async (t) => {
     }
   })
   startHourlyWorker(t, webhooks)
-  await until(() => receiver.webhooks.length === 300 * ENDPOINTS_MAX, 'all are delivered')
+  const isDone = () => receiver.webhooks.length === 300 * ENDPOINTS_MAX
+  // On a busy machine, so many deliveries take over a minute.
+  await until(isDone, 'all are delivered', 240_000)
 })
 
 t.test('resuming an endpoint wakes the worker', async (t) => {
