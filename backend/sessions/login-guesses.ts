@@ -97,19 +97,20 @@ async function lockGuesses(tx: Transaction, subjects: readonly string[], now: Da
 /**
  * Called after a correct password, code or passkey. Resets the count of the subject. For the IP address, ends the wait but
  * subtracts only this guess: otherwise an attacker could reset the count by logging in to an account of their own.
+ *
+ * To prevent deadlocks, transactions lock the user first, and the rows of guesses last, in the order of `lockGuesses`.
  */
 export async function uncountGuess(tx: Transaction, guesser: Guesser, now: Date): Promise<void> {
-  const [subject, address] = subjectsOf(guesser)
-  if (subject !== undefined) {
-    await tx.deleteFrom('login_guesses').where('subject', '=', subject).execute()
+  const [subject = '', address] = subjectsOf(guesser)
+  if (address !== undefined) {
+    await tx
+      .updateTable('login_guesses')
+      .set({ blocked_until: now.toISOString() })
+      .set((set) => ({ guesses: set('guesses', '-', 1) }))
+      .where('subject', '=', address)
+      .execute()
   }
-  if (address === undefined) return
-  await tx
-    .updateTable('login_guesses')
-    .set({ blocked_until: now.toISOString() })
-    .set((set) => ({ guesses: set('guesses', '-', 1) }))
-    .where('subject', '=', address)
-    .execute()
+  await tx.deleteFrom('login_guesses').where('subject', '=', subject).execute()
 }
 
 function blockedAfter(guesses: number, now: Date, windowEndsAt: string): string {

@@ -61,10 +61,9 @@ export async function logIn(
       : undefined
   const login =
     isRight && active !== undefined
-      ? await database.transaction(async (tx) => {
-          await uncountGuess(tx, guesser, now)
-          return startLogin(tx, active, { rehashed, token, browser }, now)
-        })
+      ? await database.transaction((tx) =>
+          startLogin(tx, active, { rehashed, token, browser, guesser }, now),
+        )
       : undefined
   if (login !== undefined) return login
   await recordFailure(database, 'user.login_failed', { user, address: guesser.address }, now)
@@ -88,6 +87,7 @@ async function guesserOf(
 
 interface VerifiedLogin extends Pick<Credentials, 'token'> {
   readonly browser: LoginBrowser
+  readonly guesser: Guesser
   /** The new hash of the password; undefined if the stored hash is up to date. */
   readonly rehashed: string | undefined
 }
@@ -99,11 +99,12 @@ interface VerifiedLogin extends Pick<Credentials, 'token'> {
 async function startLogin(
   tx: Transaction,
   verified: UserRow,
-  { rehashed, token, browser }: VerifiedLogin,
+  { rehashed, token, browser, guesser }: VerifiedLogin,
   now: Date,
 ): Promise<Login | undefined> {
   const user = await lockUser(tx, verified.id)
   if (user.password_hash !== verified.password_hash || user.status !== 'active') return undefined
+  await uncountGuess(tx, guesser, now)
   if (rehashed !== undefined) await setPasswordHash(tx, user.id, rehashed, now)
   if (token !== undefined) await endSession(tx, token)
   if (await hasSecondFactor(tx, user)) {

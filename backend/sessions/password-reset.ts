@@ -20,6 +20,7 @@ import { recordNotice } from '../mail/notices.ts'
 import type { InvitationCodes } from '../users/invitation-codes.ts'
 import { hashToken } from '../users/tokens.ts'
 import { findUserByEmail, setPasswordHash } from '../users/users.ts'
+import { lockUser } from './factors.ts'
 import { endSessionsOf } from './sessions.ts'
 
 const LIFETIME_MS = 30 * 60_000
@@ -160,13 +161,9 @@ export async function resetPassword(
   passwordHash: string,
   { actor, now }: ActionContext,
 ): Promise<UserRow> {
+  const { user: found } = await getPasswordReset(tx, codeHash, now)
   // Without the lock, two concurrent requests with one link would set two passwords.
-  await tx
-    .selectFrom('password_resets')
-    .select('id')
-    .where('code_hash', '=', codeHash)
-    .forNoKeyUpdate()
-    .execute()
+  await lockUser(tx, found.id)
   const { reset, user } = await getPasswordReset(tx, codeHash, now)
   await endPasswordResets(tx, user.id, now)
   await setPasswordHash(tx, user.id, passwordHash, now)

@@ -40,9 +40,9 @@ export const invitationPages: readonly OpenPage[] = [
       checkChosenPassword(fields.text('password'), email, '/password')
       const passwordHash = await passwords.hash(fields.text('password'))
       const started = await database.transaction(async (tx) => {
-        await uncountGuess(tx, guesser, now)
         const actor = actorOf({ id: '', email }, address)
         const user = await acceptInvitation(tx, codeHash, passwordHash, { actor, now })
+        await uncountGuess(tx, guesser, now)
         return {
           token: await startSession(tx, user, { address, userAgent }, now),
           browserToken: await addKnownBrowser(tx, user, browserToken, now),

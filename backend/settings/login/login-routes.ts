@@ -136,8 +136,8 @@ export const sessionPages: readonly SessionPage[] = [
       const guesser = await checkOwnPassword(request, deps, 'current_password')
       const passwordHash = await passwords.hash(chosen)
       const token = await database.transaction(async (tx) => {
-        await uncountGuess(tx, guesser, now)
         const rotated = await changePassword(tx, session, passwordHash, actionContext)
+        await uncountGuess(tx, guesser, now)
         if (!wantsJson) await setFlash(tx, rotated, 'password_changed')
         return rotated
       })

@@ -76,8 +76,8 @@ export const resetPages: readonly OpenPage[] = [
       await database.transaction((tx) => countGuess(tx, guesser, now))
       const passwordHash = await passwords.hash(fields.text('password'))
       await database.transaction(async (tx) => {
-        await uncountGuess(tx, guesser, now)
         await resetPassword(tx, codeHash, passwordHash, { actor: actorOf(user, address), now })
+        await uncountGuess(tx, guesser, now)
       })
       return { json: { changed: true }, page: renderDone }
     },

@@ -61,8 +61,9 @@ export const ownSessionPages: readonly SessionPage[] = [
       const { session, fields, now } = request
       const guesser = await checkOwnPassword(request, deps, 'password')
       const token = await deps.database.transaction(async (tx) => {
+        const confirmed = await confirmSession(tx, session, now)
         await uncountGuess(tx, guesser, now)
-        return confirmSession(tx, session, now)
+        return confirmed
       })
       return { token, location: pathOf(fields.text('next')) }
     },
