@@ -10,7 +10,7 @@ import type { RedisAddress, RedisLogin } from './redis-address.ts'
 import { RedisNotConnected, RedisTimeout } from './redis-errors.ts'
 import { startResponsiveTimeout } from './responsive-timeout.ts'
 
-/** The timeout for opening a connection, which takes one round trip. */
+/** The timeout for opening a connection, which takes one round trip without TLS. */
 const CONNECT_TIMEOUT_MS = 250
 /** The timeout for logging in and then reading the state of the server, which takes two round trips. */
 const HANDSHAKE_TIMEOUT_MS = 2 * CONNECT_TIMEOUT_MS
