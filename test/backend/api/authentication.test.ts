@@ -233,10 +233,7 @@ t.test('calls in progress get their response while the backend drains', async (t
       body: { name },
     })
   const calls = [create('Globex'), create('Initech')]
-  await until(
-    () => database.activity().waiting === 1,
-    'one call waits for the lock, and the other one in the queue',
-  )
+  await until(() => database.activity().waiting === 2, 'both calls wait for the lock')
   const drained = backend.drain()
   await unlock()
   const statuses = (await Promise.all(calls)).map(({ status }) => status)
