@@ -65,7 +65,10 @@ interface Revealed extends EndpointWithSecret {
 const NO_ATTEMPTS: EndpointRecord = { hours: [], lastAttemptAt: undefined }
 
 const NEW_ENDPOINT: EndpointForm = {
-  ...{ id: undefined, url: '', description: '', events: [] },
+  id: undefined,
+  url: '',
+  description: '',
+  events: [],
   stored: undefined,
 }
 
