@@ -1,5 +1,6 @@
 /** A rate limiter that counts in this process only: exact if there is one gateway with one worker. */
 import { type Allowance, type RateLimiter, WINDOW_MS } from './limiter.ts'
+import { createSteadyClock } from './steady-clock.ts'
 import { createLocalWindows, type Window } from './windows.ts'
 
 type Accuracy = Pick<Allowance, 'degraded'>
@@ -7,11 +8,19 @@ type Accuracy = Pick<Allowance, 'degraded'>
 const EXACT: Accuracy = { degraded: false }
 
 export function createLocalRateLimiter(): RateLimiter {
-  const windows = createLocalWindows(Date.now)
+  const { now, toMachineTime } = createSteadyClock()
+  const windows = createLocalWindows(now)
+  const withMachineTime = (allowance: Allowance) => {
+    return { ...allowance, windowEndsAt: toMachineTime(allowance.windowEndsAt) }
+  }
   return {
-    consume: async (keyId, limit) => consumeIn(windows.open(keyId, limit), Date.now(), EXACT),
-    peek: (keyId, limit) => allowanceIn(windows.find(keyId), limit, Date.now(), EXACT),
-    takeChanged: windows.takeChanged,
+    consume: async (keyId, limit) =>
+      withMachineTime(consumeIn(windows.open(keyId, limit), now(), EXACT)),
+    peek: (keyId, limit) => withMachineTime(allowanceIn(windows.find(keyId), limit, now(), EXACT)),
+    takeChanged: (max) =>
+      windows
+        .takeChanged(max)
+        .map((window) => ({ ...window, endsAt: toMachineTime(window.endsAt) })),
     state: () => 'exact',
     outage: () => undefined,
     counts: { outages: 0, localAdmissions: 0, countersReplaced: 0 },

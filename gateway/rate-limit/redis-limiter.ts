@@ -27,6 +27,7 @@ import { allowanceIn, consumeIn } from './local-limiter.ts'
 import type { RedisAddress } from './redis-address.ts'
 import { isNotExecuted } from './redis-errors.ts'
 import { connectRedis, type RedisStore, type RedisTls } from './redis-store.ts'
+import { createSteadyClock } from './steady-clock.ts'
 import { createLocalWindows, type LocalWindows, type Window } from './windows.ts'
 
 export interface RedisRateLimiterOptions {
@@ -58,7 +59,8 @@ export class RedisRateLimiter implements RateLimiter {
   readonly #collapsingLog: CollapsingLog
   #localAdmissions = 0
   #countersReplaced = 0
-  /** The time of the store's clock minus the time of this process's clock. */
+  readonly #clock = createSteadyClock()
+  /** The time of the store's clock minus the time of `#clock`. */
   #clockOffsetMs = 0
   /** The batches of the current turn of the event loop, by key. */
   #batches = new Map<string, Batch>()
@@ -120,7 +122,7 @@ export class RedisRateLimiter implements RateLimiter {
   }
 
   #storeNow(): number {
-    return Date.now() + this.#clockOffsetMs
+    return this.#clock.now() + this.#clockOffsetMs
   }
 
   /**
@@ -184,7 +186,7 @@ export class RedisRateLimiter implements RateLimiter {
     const [now = 0] = numbers
     for (const position of numbers.slice(1 + 2 * batches.length))
       this.#recordReplaced(batches[position - 1])
-    this.#clockOffsetMs = now - Date.now()
+    this.#clockOffsetMs = now - this.#clock.now()
     batches.forEach(({ keyId, limit, resolvers }, index) => {
       const before = numbers[1 + 2 * index] ?? 0
       const windowEndsAt = numbers[2 + 2 * index] ?? 0
