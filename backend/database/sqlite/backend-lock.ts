@@ -9,11 +9,11 @@ export interface BackendLock {
   release(): Promise<void>
 }
 
-/** `path` must exist. Throws an error that names the process that has the lock. */
+/** `path` must exist. If another process has the lock, throws an error that names this process. */
 export async function acquireBackendLock(path: string): Promise<BackendLock> {
   const handle = await new Promise<sqlite3.Database>((resolve, reject) => {
     const opened = new sqlite3.Database(path, sqlite3.OPEN_READWRITE, (error) =>
-      error ? reject(error) : resolve(opened),
+      error ? reject(cannotLock(path, error)) : resolve(opened),
     )
   })
   const exec = (sql: string) =>
@@ -30,8 +30,9 @@ export async function acquireBackendLock(path: string): Promise<BackendLock> {
     await exec(`begin immediate; pragma user_version = ${process.pid}; commit`)
     await exec('begin immediate')
   } catch (error) {
-    const holder = await readHolder(handle)
+    const holder = isBusy(error) ? await readHolder(handle) : undefined
     await release()
+    if (holder === undefined) throw cannotLock(path, error)
     throw new Error(
       `Another backend process (pid ${holder}) uses this database. SQLite allows only one backend: stop the other one, or use PostgreSQL.`,
       { cause: error },
@@ -46,4 +47,15 @@ function readHolder(handle: sqlite3.Database): Promise<number | string> {
       resolve(error ? 'unknown' : (rows[0]?.user_version ?? 'unknown')),
     )
   })
+}
+
+function isBusy(error: unknown): boolean {
+  return error instanceof Error && 'errno' in error && error.errno === sqlite3.BUSY
+}
+
+/** The disk is full, for example, or the directory may not be written to. */
+function cannotLock(path: string, error: unknown): Error {
+  return new Error(
+    `The file ${path} cannot be locked: ${error instanceof Error ? error.message : error}`,
+  )
 }

@@ -2,6 +2,7 @@
 import { closeSync, mkdirSync, openSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { sql } from 'kysely'
+import { Problem } from '../../../shared/contract/problem.ts'
 import { collectAnnouncements, Listeners } from '../announcements.ts'
 import type { DatabaseOptions, OpenDatabase } from '../database.ts'
 import { createLoggedProgress } from '../migrating/progress.ts'
@@ -82,8 +83,14 @@ export async function openSqlite(
     }
   } catch (error) {
     await lock?.release()
-    throw error
+    throw withPath(path, error)
   }
+}
+
+/** An error of the environment is wrapped in a problem for clients of the API. Operators need the file and the cause. */
+function withPath(path: string, error: unknown): unknown {
+  if (!(error instanceof Problem) || !(error.cause instanceof Error)) return error
+  return new Error(`The database ${path} cannot be used: ${error.cause.message}`)
 }
 
 /** While the snapshot is open, the log cannot be emptied, and grows. */

@@ -1,5 +1,6 @@
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'
+import { rmSync, writeFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -73,6 +74,23 @@ t.test('a second backend on the same data does not start', async (t) => {
     message: new RegExp(`Another backend process .pid ${first.pid}`),
   })
   await first.stop('SIGKILL')
+  await startProcess(t, 'backend/main.ts', env)
+})
+
+// Before the fix, the error of a full or read-only disk said that another backend used the database.
+t.test('a start that fails because of a file names the file and the cause', async (t) => {
+  const env = environment(t)
+  const path = join(String(env['DATA_DIR']), 'receivables.db')
+  await (await startProcess(t, 'backend/main.ts', env)).stop()
+  const notADatabase = 'x'.repeat(4096)
+  for (const [file, fault] of [
+    [`${path}.lock`, `The file ${path}.lock cannot be locked: SQLITE_NOTADB`],
+    [path, `The database ${path} cannot be used: SQLITE_NOTADB`],
+  ] as const) {
+    writeFileSync(file, notADatabase)
+    await rejectsWith(t, startProcess(t, 'backend/main.ts', env), { message: containing(fault) })
+    rmSync(file)
+  }
   await startProcess(t, 'backend/main.ts', env)
 })
 
