@@ -136,6 +136,7 @@ function darkStyle(tone: keyof typeof TONES): Html {
 a.link{color:${dark}!important}
 }
 @media (max-width:480px){.pad{padding:24px 20px!important}.title{font-size:20px!important}}
+@media (max-width:340px){.fact>*{display:block;padding:0!important}.fact>td{padding-bottom:8px!important}}
 a.link{color:${light}}`)
 }
 
@@ -213,7 +214,7 @@ function renderAction({ label, url }: MailLink, color: Html): Html {
 function renderPayment({ title, lines, link }: MailPayment, color: Html): Html {
   const cell = html`padding:2px 16px 2px 0;font-size:15px;line-height:1.5;font-weight:normal;text-align:left;vertical-align:top`
   return html`<h2 class="ink" style="margin:0 0 6px;font-size:16px;line-height:1.4;font-weight:700;${INK}">${title}</h2>
-${lines.length > 0 && html`<table cellpadding="0" cellspacing="0" border="0" aria-label="${title}" style="margin:0 0 10px;border-collapse:collapse">${lines.map(({ label, value }) => html`<tr><th scope="row" align="left" class="soft" style="${cell};word-break:normal;overflow-wrap:normal;${SOFT}">${label}</th><td class="ink" style="${cell};word-break:break-word;${INK}">${value}</td></tr>`)}</table>`}
+${lines.length > 0 && html`<table cellpadding="0" cellspacing="0" border="0" aria-label="${title}" style="margin:0 0 10px;border-collapse:collapse">${lines.map(({ label, value }) => html`<tr class="fact"><th scope="row" align="left" class="soft" style="${cell};word-break:normal;overflow-wrap:normal;${SOFT}">${label}</th><td class="ink" style="${cell};word-break:break-word;${INK}">${value}</td></tr>`)}</table>`}
 ${link && html`<p style="margin:0 0 10px;font-size:15px;line-height:1.5"><a class="link" href="${link.url}" style="color:${color}">${link.label}</a></p>`}
 <div style="height:10px;line-height:10px;font-size:0">&nbsp;</div>
 `

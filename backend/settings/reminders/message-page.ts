@@ -78,12 +78,12 @@ interface WidthRange {
   readonly basePx: number
 }
 
-/** Fitted to the heights of reminders of every stage and language in Chromium. */
+/** Fitted to the heights of reminders of every stage and language in Chromium, with DejaVu Sans and Liberation Sans. */
 const WIDTH_RANGES: readonly WidthRange[] = [
   { name: 'wide', chars: 52, linePx: 23, basePx: 275 },
   { name: 'medium', chars: 36, linePx: 23, basePx: 325 },
   { name: 'small', chars: 28, linePx: 27, basePx: 190 },
-  { name: 'tiny', chars: 26, linePx: 30, basePx: 215 },
+  { name: 'tiny', chars: 16, linePx: 22, basePx: 143 },
 ]
 
 /**
