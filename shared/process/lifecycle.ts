@@ -4,7 +4,7 @@
  */
 import cluster from 'node:cluster'
 import { parseArgs } from 'node:util'
-import { createLogger, LOG_LEVELS, type Logger } from './log.ts'
+import { createLogger, exitAfterFlush, LOG_LEVELS, type Logger } from './log.ts'
 import {
   describeSettings,
   findSuspectVariables,
@@ -79,7 +79,11 @@ export async function runProcess<S extends Schema>(options: ProcessOptions<S>): 
   const log = createLogger(options.name, processSettings.LOG_LEVEL)
   process.on('uncaughtException', (error) => {
     log.fatal({ err: error }, 'uncaught exception')
-    log.flush(() => process.exit(1))
+    exitAfterFlush(log, 1)
+  })
+  // Only the program that started this process needs standard output: the service runs without it.
+  process.stdout.on('error', (error) => {
+    log.warn({ err: error }, 'standard output cannot be written')
   })
 
   // Without a listener, SIGHUP would end the process. During the start there is nothing to reload.
@@ -89,7 +93,7 @@ export async function runProcess<S extends Schema>(options: ProcessOptions<S>): 
     running = await options.start(settings, log)
   } catch (error) {
     log.fatal({ err: error }, 'start failed')
-    return log.flush(() => process.exit(1))
+    return exitAfterFlush(log, 1)
   }
   reloadOnSignal(options, settings, running, log)
   drainOnSignal(() => running.drain(), processSettings.DRAIN_TIMEOUT_MS, log)
@@ -132,7 +136,7 @@ function reloadOnSignal<S extends Schema>(
 }
 
 function drainOnSignal(drain: () => Promise<void>, timeoutMs: number, log: Logger): void {
-  const exit = (code: number) => log.flush(() => process.exit(code))
+  const exit = (code: number) => exitAfterFlush(log, code)
   let isDraining = false
   const onSignal = (signal: NodeJS.Signals) => {
     if (isDraining) return exit(1)

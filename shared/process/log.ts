@@ -31,6 +31,9 @@ const SECRET_FIELDS = [
 /** If the log is read too slowly, this many bytes of it are buffered. Further lines are dropped. */
 const BUFFERED_BYTES_MAX = 16 * 1024 * 1024
 
+/** How long the end of a process waits until its log is written. */
+const FLUSH_MS_MAX = 1_000
+
 export function createLogger(processName: string, level: LogLevel): Logger {
   const destination = openStandardError()
   const log = pino(
@@ -67,6 +70,15 @@ export function withoutRedaction(log: Logger): Logger {
   return log.child({}, { redact: [] })
 }
 
+/**
+ * Ends the process with this exit code once the log has been written. If the reader of the log has stopped, the process
+ * is killed after `FLUSH_MS_MAX`: `process.exit` would wait forever for the thread that writes the log.
+ */
+export function exitAfterFlush(log: Logger, code: number): void {
+  setTimeout(() => process.kill(process.pid, 'SIGKILL'), FLUSH_MS_MAX)
+  log.flush(() => process.exit(code))
+}
+
 function openStandardError() {
   // The destination is asynchronous, so that a slow reader of the log does not delay calls. Without
   // `minLength`, `flush` would not wait for the write in progress.
@@ -76,10 +88,10 @@ function openStandardError() {
     minLength: 1,
     maxLength: BUFFERED_BYTES_MAX,
   })
-  // On exit, sonic-boom 4 writes the rest synchronously and repeats a failing write forever. Without this
-  // listener, a full disk or a reader that has exited would keep the process from exiting.
-  destination.on('error', () => {
-    destination.flushSync = () => {}
-  })
+  // pino calls this after a fatal error and on exit. sonic-boom 4 would repeat a failing write forever: a full disk or a
+  // reader that has stopped or exited would block the process and keep it from exiting.
+  destination.flushSync = () => {}
+  // Without a listener, a failing write would be an uncaught exception.
+  destination.on('error', () => {})
   return destination
 }

@@ -11,31 +11,63 @@ import t from 'tap'
 const LOG = JSON.stringify(join(import.meta.dirname, '..', '..', 'shared', 'process', 'log.ts'))
 /** Logs twice, so that one line waits while the other is written, and exits as lifecycle.ts does. */
 const SCRIPT = `
-  import { createLogger } from ${LOG}
+  import { createLogger, exitAfterFlush } from ${LOG}
   const log = createLogger('test', 'info')
   process.stdin.resume().on('end', () => {
     log.info('draining')
     setImmediate(() => {
       log.info('drained')
-      log.flush(() => process.exit(0))
+      exitAfterFlush(log, 0)
     })
   })
 `
-const COMMAND = ['--input-type=module', '--eval', SCRIPT]
+/** Logs a fatal error before the write of the first line has failed. */
+const FATAL_SCRIPT = `
+  import { createLogger, exitAfterFlush } from ${LOG}
+  const log = createLogger('test', 'info')
+  process.stdin.resume().on('end', () => {
+    log.error('request failed')
+    log.fatal('uncaught exception')
+    exitAfterFlush(log, 1)
+  })
+`
 
-t.test('a process exits although its log is no longer read', async (t) => {
-  const child = spawn(process.execPath, COMMAND, { stdio: 'pipe' })
+function commandOf(script: string): string[] {
+  return ['--input-type=module', '--eval', script]
+}
+
+for (const [script, code] of [
+  [SCRIPT, 0],
+  [FATAL_SCRIPT, 1],
+] as const) {
+  t.test(`a process exits with ${code} although its log is no longer read`, async (t) => {
+    const child = spawn(process.execPath, commandOf(script), { stdio: 'pipe' })
+    t.teardown(() => child.kill('SIGKILL'))
+    child.stderr.destroy()
+    await once(child.stderr, 'close')
+    child.stdin.end()
+    t.strictSame(await once(child, 'exit'), [code, null])
+  })
+
+  t.test(`a process exits with ${code} although the disk for its log is full`, async (t) => {
+    const full = openSync('/dev/full', 'w')
+    const child = spawn(process.execPath, commandOf(script), { stdio: ['pipe', 'ignore', full] })
+    t.teardown(() => child.kill('SIGKILL'))
+    child.stdin?.end()
+    t.strictSame(await once(child, 'exit'), [code, null])
+  })
+}
+
+// Before the fix, such a process did not end, not even after a second signal.
+t.test('a process ends although the reader of its log has stopped', async (t) => {
+  const script = `
+    import { createLogger, exitAfterFlush } from ${LOG}
+    const log = createLogger('test', 'info')
+    for (let line = 0; line < 2_000; line++) log.info({ text: 'x'.repeat(1_000) }, 'a line')
+    process.stdin.resume().on('end', () => exitAfterFlush(log, 0))
+  `
+  const child = spawn(process.execPath, commandOf(script), { stdio: 'pipe' })
   t.teardown(() => child.kill('SIGKILL'))
-  child.stderr.destroy()
-  await once(child.stderr, 'close')
   child.stdin.end()
-  t.strictSame(await once(child, 'exit'), [0, null])
-})
-
-t.test('a process exits although the disk for its log is full', async (t) => {
-  const full = openSync('/dev/full', 'w')
-  const child = spawn(process.execPath, COMMAND, { stdio: ['pipe', 'ignore', full] })
-  t.teardown(() => child.kill('SIGKILL'))
-  child.stdin?.end()
-  t.strictSame(await once(child, 'exit'), [0, null])
+  t.strictSame(await once(child, 'exit'), [null, 'SIGKILL'])
 })
