@@ -88,6 +88,7 @@ export async function runProcess<S extends Schema>(options: ProcessOptions<S>): 
 
   // Without a listener, SIGHUP would end the process. During the start there is nothing to reload.
   process.on('SIGHUP', () => {})
+  const stopEndingOnSignal = endOnSignal()
   let running: Running<SettingsOf<S>>
   try {
     running = await options.start(settings, log)
@@ -96,6 +97,7 @@ export async function runProcess<S extends Schema>(options: ProcessOptions<S>): 
     return exitAfterFlush(log, 1)
   }
   reloadOnSignal(options, settings, running, log)
+  stopEndingOnSignal()
   drainOnSignal(() => running.drain(), processSettings.DRAIN_TIMEOUT_MS, log)
   // The ready line comes last: its reader may send a signal immediately, and the handlers must exist by then.
   process.stdout.write(`${JSON.stringify({ listening: running.listening })}\n`)
@@ -133,6 +135,18 @@ function reloadOnSignal<S extends Schema>(
       log.error({ err: error }, 'settings not reloaded: the previous settings stay in use')
     }
   })
+}
+
+/**
+ * Lets SIGTERM and SIGINT end the process during its start. Returns a function that undoes this. Most processes need no
+ * listener for this. In a container, however, the process has the id 1, and Linux ignores signals to such a process
+ * unless it has a listener for them.
+ */
+function endOnSignal(): () => void {
+  if (process.pid !== 1) return () => {}
+  const end = () => process.exit(1)
+  process.on('SIGTERM', end).on('SIGINT', end)
+  return () => process.off('SIGTERM', end).off('SIGINT', end)
 }
 
 function drainOnSignal(drain: () => Promise<void>, timeoutMs: number, log: Logger): void {
