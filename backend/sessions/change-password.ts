@@ -21,9 +21,7 @@ export async function changePassword(
   const { now } = actionContext
   await lockUser(tx, user.id)
   // Hashing can take seconds. A password that was reset meanwhile, which ended the session, must not be replaced.
-  if ((await findSession(tx, session.token, now)) === undefined) {
-    throw new Problem('not_logged_in', 'Your session was ended. Log in again.')
-  }
+  if ((await findSession(tx, session.token, now)) === undefined) throw sessionEnded()
   await setPasswordHash(tx, user.id, passwordHash, now)
   await endPasswordResets(tx, user.id, now)
   await endSessionsOf(tx, user.id, session.token)
@@ -38,5 +36,11 @@ export async function changePassword(
     subjectId: user.id,
   } as const
   await recordNotice(tx, { ...notice, detail: { email: user.email, in_settings: true } }, now)
-  return rotateSession(tx, { user, account, ...session })
+  const token = await rotateSession(tx, { user, account, ...session })
+  if (token === undefined) throw sessionEnded()
+  return token
+}
+
+function sessionEnded(): Problem {
+  return new Problem('not_logged_in', 'Your session was ended. Log in again.')
 }

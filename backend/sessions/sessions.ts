@@ -186,24 +186,31 @@ export async function recordLastSeen(tx: Transaction, token: string, now: Date):
     .execute()
 }
 
-/** Replaces the session's token and invalidates the old token. The session's time limits do not change. */
-export async function rotateSession(tx: Transaction, session: Session): Promise<string> {
+/**
+ * Replaces the session's token and invalidates the old token. The session's time limits do not change. Returns
+ * undefined if a concurrent request has replaced the token or ended the session.
+ */
+export async function rotateSession(
+  tx: Transaction,
+  session: Session,
+): Promise<string | undefined> {
   const token = createToken()
-  await tx
+  const { numUpdatedRows } = await tx
     .updateTable('sessions')
     .set({ token_hash: hashToken(token), role: session.user.role })
     .where('token_hash', '=', hashToken(session.token))
-    .execute()
-  return token
+    .executeTakeFirstOrThrow()
+  return numUpdatedRows === 1n ? token : undefined
 }
 
-/** Replaces the session's token and records that the password was just entered. */
+/** Like `rotateSession`. Also records that the password was just entered. */
 export async function confirmSession(
   tx: Transaction,
   session: Session,
   now: Date,
-): Promise<string> {
+): Promise<string | undefined> {
   const token = await rotateSession(tx, session)
+  if (token === undefined) return undefined
   await tx
     .updateTable('sessions')
     .set({ confirmed_at: now.toISOString() })

@@ -65,7 +65,9 @@ export const ownSessionPages: readonly SessionPage[] = [
         await uncountGuess(tx, guesser, now)
         return confirmed
       })
-      return { token, location: pathOf(fields.text('next')) }
+      const location = pathOf(fields.text('next'))
+      // Without a token, a concurrent request has replaced it. A cookie with another one would log the browser out.
+      return token === undefined ? { location } : { location, token }
     },
     rerender:
       async ({ fields }, problem) =>

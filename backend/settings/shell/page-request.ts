@@ -395,11 +395,15 @@ function checkToken(request: Request, fields: Fields, secret: string): void {
   )
 }
 
-/** Returns the session's token, which is a new one if the user's role has changed. */
+/**
+ * Returns the session's token, which is a new one if the user's role has changed. If a concurrent request of the browser
+ * has replaced the token, returns the old token: a cookie with another one would log the browser out.
+ */
 async function refreshSession(database: Database, session: Session, now: Date): Promise<string> {
   if (!session.hasRoleChanged && !session.isLastSeenOutdated) return session.token
   return database.transaction(async (tx) => {
     await recordLastSeen(tx, session.token, now)
-    return session.hasRoleChanged ? rotateSession(tx, session) : session.token
+    const rotated = session.hasRoleChanged ? await rotateSession(tx, session) : undefined
+    return rotated ?? session.token
   })
 }

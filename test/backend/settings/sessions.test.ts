@@ -392,3 +392,30 @@ t.test('a session that a reset ends meanwhile does not replace the new password'
   })
   t.equal((await logIn(backend, ADMIN, NEW_PASSWORD)).response.status, 200)
 })
+
+t.test(
+  'two requests that replace the token at the same time do not log the browser out',
+  async (t) => {
+    // Regression: each response set a cookie with a token of its own, and only one of the tokens was valid. After a change of
+    // the role, a browser that loaded two pages at the same time was logged out.
+    const { backend, member } = await startSettings(t)
+    const [ada, mia] = [await logIn(backend, ADMIN), await logIn(backend, MEMBER)]
+    const statusWith = async (cookie: string) =>
+      (await backend.request('GET', '/settings/session', { headers: { ...JSON_ONLY, cookie } }))
+        .status
+    const role = `/settings/people/${member.id}/role`
+    t.equal((await ada.send('POST', role, { role: 'admin' })).status, 200)
+    const paths = ['/settings/customers', '/settings/invoices', '/settings/payments']
+    const pages = await Promise.all(paths.map((path) => mia.page(path)))
+    const confirmations = await Promise.all(
+      [1, 2].map(() => ada.send('POST', '/settings/confirm', { password: PASSWORD })),
+    )
+    for (const responses of [pages, confirmations]) {
+      const cookies = responses
+        .map((response) => cookieOf(response))
+        .filter((cookie) => cookie !== '')
+      t.equal(cookies.length, 1)
+      t.equal(await statusWith(cookies[0] ?? ''), 200)
+    }
+  },
+)
