@@ -107,7 +107,7 @@ export const secondFactorPages: readonly SessionPage[] = [
     needsRecentPassword: true,
     expected: { texts: ['required'] },
     async handle({ session, fields, actionContext, performAction }) {
-      const isRequired = fields.text('required') === 'yes'
+      const isRequired = isYes(fields.text('required'))
       if (isRequired && !session.user.hasSecondFactor) {
         invalid(
           'required',
@@ -121,3 +121,9 @@ export const secondFactorPages: readonly SessionPage[] = [
     },
   },
 ]
+
+/** Accepts no other text: a typing error must not turn the requirement off. */
+function isYes(text: string): boolean {
+  if (text === 'yes' || text === 'no') return text === 'yes'
+  return invalid('required', 'required must be yes or no.', 'invalid_enum')
+}

@@ -258,6 +258,20 @@ t.test(
   },
 )
 
+t.test('only "no" stops requiring a second factor', async (t) => {
+  // Regression: every text except "yes" stopped it, also "true", and so did a request without the field.
+  const { ada } = await startWithFactor(t)
+  const policy = '/settings/two-factor/policy'
+  t.equal((await ada.send('POST', policy, { required: 'yes' })).status, 204)
+  for (const body of [{}, { required: '' }, { required: 'YES' }, { required: 'true' }]) {
+    const { status, json } = await ada.send('POST', policy, body)
+    matches(t, { status, json }, { status: 422, json: { errors: [{ pointer: '/required' }] } })
+    t.equal((await ada.get('/settings/two-factor')).json['required'], true)
+  }
+  t.equal((await ada.send('POST', policy, { required: 'no' })).status, 204)
+  t.equal((await ada.get('/settings/two-factor')).json['required'], false)
+})
+
 t.test(
   'turning the app on ends other sessions; turning it off needs the password; both are audited',
   async (t) => {
