@@ -21,6 +21,7 @@ export const ownSessionPages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: '/settings/sessions',
+    allowedWithoutSecondFactor: true,
     async handle({ session, now }, { database }) {
       const sessions = await listSessions(database.read, session, now)
       return {
@@ -32,6 +33,7 @@ export const ownSessionPages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: '/settings/sessions/{id}/end',
+    allowedWithoutSecondFactor: true,
     async handle({ session, id, actionContext, performAction }) {
       await performAction('session_ended', async (tx) => {
         if (!(await endListedSession(tx, session, id))) notFound('session', id)

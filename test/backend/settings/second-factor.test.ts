@@ -258,6 +258,23 @@ t.test(
   },
 )
 
+t.test('an Admin who must set up a second factor can end their other sessions', async (t) => {
+  // Regression: the page of the login showed the sessions with buttons to end them, but each button caused a 403.
+  const { backend, ada, account, createUser } = await startWithFactor(t)
+  await createUser(account.id, 'bob@acme.example', 'admin')
+  const [bob, other] = [
+    await logIn(backend, 'bob@acme.example'),
+    await logIn(backend, 'bob@acme.example'),
+  ]
+  const policy = '/settings/two-factor/policy'
+  t.equal((await ada.send('POST', policy, { required: 'yes' })).status, 204)
+  t.equal((await bob.get('/settings/sessions')).status, 200)
+  const { text } = await bob.page('/settings/login-details')
+  const [, action = ''] = /action="(\/settings\/sessions\/[\w-]+\/end)"/.exec(text) ?? []
+  t.equal((await bob.submit(action, {})).headers.get('location'), '/settings/login-details')
+  t.equal((await other.get('/settings/session')).status, 401)
+})
+
 t.test('only "no" stops requiring a second factor', async (t) => {
   // Regression: every text except "yes" stopped it, also "true", and so did a request without the field.
   const { ada } = await startWithFactor(t)
