@@ -7,7 +7,7 @@ import { type Html, html } from '../../html/html.ts'
 import { addKnownBrowser } from '../../sessions/known-browsers.ts'
 import { actorOf } from '../../sessions/login.ts'
 import { countGuess, uncountGuess } from '../../sessions/login-guesses.ts'
-import { findSession, startSession } from '../../sessions/sessions.ts'
+import { endSession, findSession, startSession } from '../../sessions/sessions.ts'
 import { acceptInvitation, getInvitation } from '../../users/invitations.ts'
 import { hashToken } from '../../users/tokens.ts'
 import { checkChosenPassword } from '../../users/users.ts'
@@ -32,7 +32,8 @@ export const invitationPages: readonly OpenPage[] = [
     method: 'POST',
     path: PATH,
     expected: { texts: ['code', 'password'] },
-    async handle({ fields, address, userAgent, browserToken, now }, { database, passwords }) {
+    async handle(request, { database, passwords }) {
+      const { fields, address, userAgent, browserToken, now } = request
       const codeHash = hashToken(fields.text('code').trim())
       const { email } = await getInvitation(database.read, codeHash, now)
       const guesser = { purpose: 'invitation', subject: codeHash, address } as const
@@ -43,6 +44,8 @@ export const invitationPages: readonly OpenPage[] = [
         const actor = actorOf({ id: '', email }, address)
         const user = await acceptInvitation(tx, codeHash, passwordHash, { actor, now })
         await uncountGuess(tx, guesser, now)
+        // As at a login: the new cookie replaces the cookie of this session, which would otherwise continue unseen.
+        if (request.session !== undefined) await endSession(tx, request.session.token)
         return {
           token: await startSession(tx, user, { address, userAgent }, now),
           browserToken: await addKnownBrowser(tx, user, browserToken, now),

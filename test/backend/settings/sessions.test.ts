@@ -228,6 +228,21 @@ t.test('an invitation can be accepted once, with its code', async (t) => {
   matches(t, await accept(codeOf(fourth)), invalid, 'a withdrawn invitation')
 })
 
+t.test('accepting an invitation ends the previous session of the browser', async (t) => {
+  // Regression: the cookie of the new session replaced the cookie of the previous one, which continued.
+  const { backend } = await startSettings(t)
+  const [ada, mia] = [await logIn(backend, ADMIN), await logIn(backend, MEMBER)]
+  const body = { email: 'eve@acme.example', role: 'member' }
+  const { json } = await ada.send('POST', '/settings/people', body)
+  const accepted = await backend.request('POST', '/settings/invitation', {
+    headers: { ...JSON_ONLY, cookie: mia.cookie },
+    body: { code: String(json['link']).split('#')[1], password: 'a walk along the canal' },
+  })
+  t.equal(accepted.status, 201)
+  t.equal((await mia.get('/settings/session')).status, 401)
+  t.equal((await ada.get('/settings/session')).status, 200)
+})
+
 t.test('at login, a password with a cheaper hash is hashed again', async (t) => {
   const { backend, admin } = await startSettings(t, { passwords: createPasswords() })
   matches(t, admin.password_hash, /^\$argon2id\$v=19\$m=64,t=1,p=1\$/)
