@@ -36,9 +36,9 @@ export const invitationPages: readonly OpenPage[] = [
       const { fields, address, userAgent, browserToken, now } = request
       const codeHash = hashToken(fields.text('code').trim())
       const { email } = await getInvitation(database.read, codeHash, now)
+      checkChosenPassword(fields.text('password'), email, '/password')
       const guesser = { purpose: 'invitation', subject: codeHash, address } as const
       await database.transaction((tx) => countGuess(tx, guesser, now))
-      checkChosenPassword(fields.text('password'), email, '/password')
       const passwordHash = await passwords.hash(fields.text('password'))
       const started = await database.transaction(async (tx) => {
         const actor = actorOf({ id: '', email }, address)

@@ -228,6 +228,24 @@ t.test('an invitation can be accepted once, with its code', async (t) => {
   matches(t, await accept(codeOf(fourth)), invalid, 'a withdrawn invitation')
 })
 
+t.test('a password that is too easy to guess does not count as an attempt to log in', async (t) => {
+  // Regression: after five such passwords, an invited person had to wait before the next one.
+  const { backend } = await startSettings(t)
+  const ada = await logIn(backend, ADMIN)
+  const invited = { email: 'eve@acme.example', role: 'member' }
+  const { json } = await ada.send('POST', '/settings/people', invited)
+  const code = String(json['link']).split('#')[1]
+  const accept = async (password: string) =>
+    (
+      await backend.request('POST', '/settings/invitation', {
+        headers: JSON_ONLY,
+        body: { code, password },
+      })
+    ).status
+  for (let count = 0; count < 6; count++) t.equal(await accept('password'), 422)
+  t.equal(await accept('a walk along the canal'), 201)
+})
+
 t.test('accepting an invitation ends the previous session of the browser', async (t) => {
   // Regression: the cookie of the new session replaced the cookie of the previous one, which continued.
   const { backend } = await startSettings(t)
