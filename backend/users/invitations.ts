@@ -2,11 +2,18 @@
  * Invitations: an Admin enters an e-mail address and a role, and the holder of the code chooses a password.
  */
 import { Problem } from '../../shared/contract/problem.ts'
+import { lockAccount } from '../accounts/accounts.ts'
 import { type ActionContext, recordAudit } from '../accounts/audit.ts'
 import type { InvitationRow, Reader, Transaction, UserRow } from '../database/tables.ts'
 import { createUser, findUserByEmail, invalidEmail, parseEmail } from './users.ts'
 
-const LIFETIME_MS = 7 * 86_400_000
+const DAY_MS = 86_400_000
+const LIFETIME_MS = 7 * DAY_MS
+
+/** How many invitations are accepted in 24 hours: enough for a large team, and too few for sending spam. */
+const INVITATIONS_MAX = 100
+/** How many of them may be for one address: an Admin may repeat an invitation whose mail was lost. */
+const INVITATIONS_MAX_PER_ADDRESS = 5
 
 export interface NewInvitation {
   /** The caller generates the id, because the code may be derived from it. */
@@ -18,7 +25,10 @@ export interface NewInvitation {
   readonly codeHash: string
 }
 
-/** Ends an earlier invitation of the same address to this account. Throws `Problem` `validation_failed`. */
+/**
+ * Ends an earlier invitation of the same address to this account. Throws `Problem` `validation_failed`,
+ * `too_many_invitations`.
+ */
 export async function createInvitation(
   tx: Transaction,
   { id, accountId, role, codeHash, ...input }: NewInvitation,
@@ -30,6 +40,7 @@ export async function createInvitation(
   if (user?.account_id === accountId) {
     throw invalidEmail(`${email} is already a user of this account.`)
   }
+  await checkLimits(tx, accountId, email, actionContext.now)
   const now = actionContext.now.toISOString()
   await tx
     .updateTable('invitations')
@@ -57,6 +68,44 @@ export async function createInvitation(
     detail: { email, role },
   })
   return row
+}
+
+/** Without limits, an Admin could make the service send any number of mails to any address. */
+async function checkLimits(
+  tx: Transaction,
+  accountId: string,
+  email: string,
+  now: Date,
+): Promise<void> {
+  // Serializes concurrent requests, so that the limits are exact.
+  await lockAccount(tx, accountId)
+  const sent = await tx
+    .selectFrom('invitations')
+    .select(['email', 'created_at'])
+    .where('account_id', '=', accountId)
+    .where('created_at', '>', new Date(now.getTime() - DAY_MS).toISOString())
+    .orderBy('created_at')
+    .execute()
+  const toAddress = sent.filter((invitation) => invitation.email === email)
+  if (toAddress.length >= INVITATIONS_MAX_PER_ADDRESS) {
+    throw tooMany(`${email} was invited ${toAddress.length} times`, toAddress, now)
+  }
+  if (sent.length >= INVITATIONS_MAX) {
+    throw tooMany(`This account has invited ${sent.length} people`, sent, now)
+  }
+}
+
+/** `sent` are the invitations that count, the oldest first. */
+function tooMany(
+  what: string,
+  [oldest]: readonly Pick<InvitationRow, 'created_at'>[],
+  now: Date,
+): Problem {
+  const untilMs = Date.parse(oldest?.created_at ?? now.toISOString()) + DAY_MS
+  const seconds = Math.ceil((untilMs - now.getTime()) / 1000)
+  return new Problem('too_many_invitations', `${what} within 24 hours. Try again later.`, {
+    headers: { 'retry-after': String(seconds) },
+  })
 }
 
 /** Returns the invitations that can still be accepted. */

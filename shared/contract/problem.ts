@@ -96,6 +96,7 @@ export const SETTINGS_PROBLEM_TYPES = {
   invalid_password_reset: final(422, 'Invalid link'),
   too_many_logins: transient(429, 'Too many logins'),
   too_many_test_mails: transient(429, 'Too many test mails'),
+  too_many_invitations: transient(429, 'Too many invitations'),
 } as const satisfies Record<string, ProblemType>
 
 const ALL_TYPES = { ...PROBLEM_TYPES, ...SETTINGS_PROBLEM_TYPES }

@@ -3,7 +3,7 @@ import t, { type Test } from 'tap'
 import { endSessionsOf } from '../../../backend/sessions/sessions.ts'
 import { createPasswords, type Passwords } from '../../../backend/users/passwords.ts'
 import { setPasswordHash } from '../../../backend/users/users.ts'
-import { matches } from '../../fixtures/matches.ts'
+import { containing, matches } from '../../fixtures/matches.ts'
 import { startBackend } from '../../fixtures/service/backend.ts'
 import {
   ADMIN,
@@ -226,6 +226,37 @@ t.test('an invitation can be accepted once, with its code', async (t) => {
   })
   await now.send('POST', `/settings/invitations/${fourth.json['id']}/withdraw`)
   matches(t, await accept(codeOf(fourth)), invalid, 'a withdrawn invitation')
+})
+
+t.test('an account invites an address five times and 100 people in 24 hours', async (t) => {
+  // Regression: an Admin could make the service send any number of mails to any address.
+  const { backend, createUser } = await startSettings(t)
+  const ada = await logIn(backend, ADMIN)
+  const invite = (email: string) => ada.send('POST', '/settings/people', { email, role: 'member' })
+  const inviteAll = async (emails: readonly string[]) =>
+    (await Promise.all(emails.map(invite))).map(({ status }) => status)
+  const start = backend.now.getTime()
+  const toEve = await inviteAll(Array.from({ length: 6 }, () => 'eve@acme.example'))
+  t.strictSame(toEve.sort(), [201, 201, 201, 201, 201, 429])
+  backend.now = new Date(start + MINUTE_MS)
+  const people = Array.from({ length: 96 }, (_, index) => `person-${index}@acme.example`)
+  const statuses = await inviteAll(people)
+  t.equal(statuses.filter((status) => status === 201).length, 95)
+  t.equal(statuses.filter((status) => status === 429).length, 1)
+  const rejected = await invite('kim@acme.example')
+  matches(t, rejected, { status: 429, json: { code: 'too_many_invitations' } })
+  t.equal(rejected.headers.get('retry-after'), String(24 * 3600 - 60))
+  const page = await ada.submit('/settings/people', { email: 'kim@acme.example', role: 'member' })
+  t.equal(page.status, 429)
+  matches(t, page.text, containing('This account has invited 100 people within 24 hours.'))
+  const other = await backend.createAccount()
+  await createUser(other.id, 'oda@other.example', 'admin')
+  const oda = await logIn(backend, 'oda@other.example')
+  const body = { email: 'eve@acme.example', role: 'member' }
+  t.equal((await oda.send('POST', '/settings/people', body)).status, 201, 'another account')
+  backend.now = new Date(start + 24 * 60 * MINUTE_MS)
+  const later = await logIn(backend, ADMIN)
+  t.equal((await later.send('POST', '/settings/people', body)).status, 201)
 })
 
 t.test('a password that is too easy to guess does not count as an attempt to log in', async (t) => {
