@@ -193,6 +193,27 @@ export async function withdrawInvitation(
   })
 }
 
+/**
+ * Withdraws the invitations of a user who may no longer invite people. Otherwise, an Admin whose login is being
+ * deactivated could invite another address of their own, and come back as an Admin.
+ */
+export async function withdrawInvitationsBy(
+  tx: Transaction,
+  { account_id: accountId, email }: Pick<UserRow, 'account_id' | 'email'>,
+  actionContext: ActionContext,
+): Promise<void> {
+  const rows = await tx
+    .selectFrom('invitations')
+    .select('id')
+    .where('account_id', '=', accountId)
+    .where('invited_by', '=', email)
+    .where('ended_at', 'is', null)
+    .where('expires_at', '>', actionContext.now.toISOString())
+    .orderBy('id')
+    .execute()
+  for (const { id } of rows) await withdrawInvitation(tx, { accountId, id }, actionContext)
+}
+
 async function endInvitation(tx: Transaction, id: string, now: Date): Promise<void> {
   await tx
     .updateTable('invitations')

@@ -18,6 +18,7 @@ export function renderRoleChange(frame: Frame, user: UserRow): Html {
 people (including you), and change reminders, customers and invoices.</p>`
     : html`<p>As a Member, <strong translate="no">${user.email}</strong> can read customers, invoices, payments, messages and the
 list of API keys. Only Admins can manage keys and people, see the audit log, and make changes.</p>
+<p>Invitations that ${isSelf ? 'you have' : 'they have'} sent and nobody has accepted are withdrawn.</p>
 ${isSelf && html`<p>This is you: only another Admin can make you an Admin again.</p>`}`
   return renderConfirmPage(frame, {
     ...NAVIGATION,
@@ -37,7 +38,10 @@ export function renderDeactivation(frame: Frame, user: UserRow, sessions: number
     title: `Deactivate ${user.email}?`,
     consequences: html`<p>${isSelf ? 'You are' : html`<strong translate="no">${user.email}</strong> is`} logged out${
       sessions > 0 && ` of ${sessions === 1 ? 'one session' : `${sessions} sessions`}`
-    } immediately, and can no longer log in. API keys that ${isSelf ? 'you' : 'they'} issued keep working.</p>
+    } immediately, and can no longer log in. API keys that ${isSelf ? 'you' : 'they'} issued keep working.${
+      user.role === 'admin' &&
+      ` Invitations that ${isSelf ? 'you have' : 'they have'} sent and nobody has accepted are withdrawn.`
+    }</p>
 <p>${isSelf ? 'Your' : 'Their'} actions remain in the audit log. ${
       isSelf ? 'Another Admin' : 'You'
     } can reactivate the login at any time.</p>`,

@@ -7,7 +7,12 @@ import type { InvitationRow, UserRow } from '../../database/tables.ts'
 import { recordNotice } from '../../mail/notices.ts'
 import { readDeliveries } from '../../mail/outbox.ts'
 import { countSessions, endSessionsOf } from '../../sessions/sessions.ts'
-import { createInvitation, listInvitations, withdrawInvitation } from '../../users/invitations.ts'
+import {
+  createInvitation,
+  listInvitations,
+  withdrawInvitation,
+  withdrawInvitationsBy,
+} from '../../users/invitations.ts'
 import { createToken, hashToken } from '../../users/tokens.ts'
 import { changeRole, getUser, listUsers, ROLES, setUserStatus } from '../../users/users.ts'
 import { invitationLink } from '../login/invitation-routes.ts'
@@ -101,9 +106,12 @@ export const peoplePages: readonly SessionPage[] = [
     needsRecentPassword: true,
     expected: { texts: ['role'] },
     handle: (request) =>
-      changeUser(request, 'role_changed', (tx, target) =>
-        changeRole(tx, target, roleOf(request.fields.text('role')), request.actionContext),
-      ),
+      changeUser(request, 'role_changed', async (tx, target) => {
+        const role = roleOf(request.fields.text('role'))
+        const user = await changeRole(tx, target, role, request.actionContext)
+        if (role !== 'admin') await withdrawInvitationsBy(tx, user, request.actionContext)
+        return user
+      }),
   },
   {
     method: 'POST',
@@ -116,6 +124,7 @@ export const peoplePages: readonly SessionPage[] = [
         async (tx, target) => {
           const user = await setUserStatus(tx, target, 'deactivated', request.actionContext)
           await endSessionsOf(tx, user.id)
+          await withdrawInvitationsBy(tx, user, request.actionContext)
           return user
         },
         'reactivate',

@@ -228,6 +228,45 @@ t.test('an invitation can be accepted once, with its code', async (t) => {
   matches(t, await accept(codeOf(fourth)), invalid, 'a withdrawn invitation')
 })
 
+t.test('the invitations of an Admin end with the login or the role of this Admin', async (t) => {
+  // Regression: an Admin who was about to be deactivated could invite another address, and come back as an Admin.
+  const { backend, account, createUser } = await startSettings(t)
+  const ben = await createUser(account.id, 'ben@acme.example', 'admin')
+  const cleo = await createUser(account.id, 'cleo@acme.example', 'admin')
+  const invite = async (inviter: string, email: string) => {
+    const session = await logIn(backend, inviter)
+    const { json } = await session.send('POST', '/settings/people', { email, role: 'admin' })
+    return String(json['link']).split('#')[1]
+  }
+  const byBen = await invite(ben.email, 'ben@home.example')
+  const byCleo = await invite(cleo.email, 'cleo@home.example')
+  const byAda = await invite(ADMIN, 'dan@acme.example')
+  const ada = await logIn(backend, ADMIN)
+  const { text } = await ada.page(`/settings/people/${ben.id}/deactivate`)
+  matches(
+    t,
+    text,
+    containing('Invitations that they have sent and nobody has accepted are withdrawn.'),
+  )
+  t.equal((await ada.send('POST', `/settings/people/${ben.id}/deactivate`)).status, 200)
+  const toMember = { role: 'member' }
+  t.equal((await ada.send('POST', `/settings/people/${cleo.id}/role`, toMember)).status, 200)
+  const accept = async (code: string | undefined) =>
+    (
+      await backend.request('POST', '/settings/invitation', {
+        headers: JSON_ONLY,
+        body: { code, password: 'a walk along the canal' },
+      })
+    ).status
+  t.equal(await accept(byBen), 422)
+  t.equal(await accept(byCleo), 422)
+  t.equal(await accept(byAda), 201, 'an invitation by another Admin')
+  const log = Array.from(Object((await ada.get('/settings/audit-log')).json['data'])) as {
+    action: string
+  }[]
+  t.equal(log.filter(({ action }) => action === 'user.invitation_withdrawn').length, 2)
+})
+
 t.test('an account invites an address five times and 100 people in 24 hours', async (t) => {
   // Regression: an Admin could make the service send any number of mails to any address.
   const { backend, createUser } = await startSettings(t)
