@@ -93,6 +93,7 @@ export const peoplePages: readonly SessionPage[] = [
     method: 'GET',
     path: `${PATH}/{id}/deactivate`,
     adminsOnly: ADMINS_ONLY,
+    needsRecentPassword: true,
     async handle({ session, id, now }, { database }) {
       const user = await getUser(database.read, session.account.id, id)
       const sessions = await countSessions(database.read, id, now)
@@ -117,6 +118,7 @@ export const peoplePages: readonly SessionPage[] = [
     method: 'POST',
     path: `${PATH}/{id}/deactivate`,
     adminsOnly: ADMINS_ONLY,
+    needsRecentPassword: true,
     handle: (request) =>
       changeUser(
         request,
@@ -134,6 +136,7 @@ export const peoplePages: readonly SessionPage[] = [
     method: 'POST',
     path: `${PATH}/{id}/reactivate`,
     adminsOnly: ADMINS_ONLY,
+    needsRecentPassword: true,
     handle: (request) =>
       changeUser(
         request,

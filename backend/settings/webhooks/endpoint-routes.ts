@@ -1,6 +1,8 @@
 /**
  * The routes of webhook endpoints: list, add, show, change, pause, resume and delete an endpoint, rotate its secret,
- * send a test event, and send failed deliveries again.
+ * send a test event, and send failed deliveries again. The actions that choose where events are sent, or show a secret,
+ * require that the password was entered recently: otherwise, a person who finds an abandoned session could have the
+ * account's data sent to themselves.
  */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { instantOf, isCalendarDate, parseInstant } from '../../calendar/calendar.ts'
@@ -96,6 +98,7 @@ export function webhookEndpointPages(webhooks: WebhookServices): readonly Sessio
       method: 'GET',
       path: `${ENDPOINTS_PATH}/new`,
       adminsOnly: WEBHOOK_ADMINS_ONLY,
+      needsRecentPassword: true,
       handle: async () => ({
         page: (frame) => renderEndpointForm(frame, NEW_ENDPOINT, privateTargets),
       }),
@@ -104,6 +107,7 @@ export function webhookEndpointPages(webhooks: WebhookServices): readonly Sessio
       method: 'POST',
       path: ENDPOINTS_PATH,
       adminsOnly: WEBHOOK_ADMINS_ONLY,
+      needsRecentPassword: true,
       expected: { texts: ['url', 'description'], lists: ['events'] },
       async handle({ session, fields, actionContext }, { database }) {
         const input = settingsOf(fields, { url: '', description: '', event_types: null })
@@ -134,6 +138,7 @@ export function webhookEndpointPages(webhooks: WebhookServices): readonly Sessio
       method: 'GET',
       path: `${ENDPOINTS_PATH}/{id}/edit`,
       adminsOnly: WEBHOOK_ADMINS_ONLY,
+      needsRecentPassword: true,
       async handle({ session, id }, { database }) {
         const row = await getEndpoint(database.read, session.account.id, id)
         const form = { id, ...valuesOf(row), stored: valuesOf(row) }
@@ -145,6 +150,7 @@ export function webhookEndpointPages(webhooks: WebhookServices): readonly Sessio
       method: EDIT_METHODS,
       path: `${ENDPOINTS_PATH}/{id}`,
       adminsOnly: WEBHOOK_ADMINS_ONLY,
+      needsRecentPassword: true,
       expected: { texts: ['url', 'description'], lists: ['events'], shown: true },
       async handle({ session, fields, id, actionContext, now, performAction }, { database }) {
         const row = await performAction('webhook_changed', async (tx) => {
@@ -201,6 +207,7 @@ function actionPages(webhooks: WebhookServices): SessionPage[] {
       method: 'POST',
       path: `${ENDPOINTS_PATH}/{id}/rotate-secret`,
       adminsOnly: WEBHOOK_ADMINS_ONLY,
+      needsRecentPassword: true,
       async handle({ session, id, actionContext, now }, { database }) {
         // The record is read first: if a read after the rotation failed, nobody would see the new secret.
         const endpoint = await getEndpoint(database.read, session.account.id, id)

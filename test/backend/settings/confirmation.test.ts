@@ -54,6 +54,37 @@ t.test(
   },
 )
 
+t.test('people and webhook endpoints are changed only after a recent password', async (t) => {
+  // Regression: a person who found an abandoned session could have all events sent to themselves, see the new signing
+  // secret of an endpoint, and deactivate or reactivate people.
+  const { backend, member } = await startSettings(t)
+  const ada = await logIn(backend, ADMIN)
+  const endpoint = { url: 'https://erp.acme.nl/hook', events: ['*'] }
+  const { json } = await ada.send('POST', '/settings/webhook-endpoints', endpoint)
+  const path = `/settings/webhook-endpoints/${json['id']}`
+  const person = `/settings/people/${member.id}`
+  const start = backend.now.getTime()
+  backend.now = new Date(start + 15 * MINUTE_MS)
+  const actions: [method: string, path: string, body: object][] = [
+    ['POST', '/settings/webhook-endpoints', endpoint],
+    ['PUT', path, { url: 'https://other.acme.nl/hook' }],
+    ['POST', `${path}/rotate-secret`, {}],
+    ['POST', `${person}/deactivate`, {}],
+    ['POST', `${person}/reactivate`, {}],
+  ]
+  for (const [method, action, body] of actions) {
+    const response = await ada.send(method, action, body)
+    t.strictSame([response.status, response.json['code']], [403, 'confirmation_required'], action)
+  }
+  for (const form of ['/settings/webhook-endpoints/new', `${path}/edit`, `${person}/deactivate`]) {
+    const next = `/settings/confirm?next=${encodeURIComponent(form)}`
+    t.equal((await ada.page(form)).headers.get('location'), next)
+  }
+  for (const action of ['pause', 'resume', 'remove']) {
+    t.ok((await ada.send('POST', `${path}/${action}`)).status < 300, action)
+  }
+})
+
 t.test('a form is shown only if the password counts as recent for five more minutes', async (t) => {
   const { backend } = await startSettings(t)
   const ada = await logIn(backend, ADMIN)
@@ -99,6 +130,7 @@ t.test(
       [`/settings/people/${member.id}/role`, `/settings/people/${member.id}/role`],
       [`/settings/api-keys/${key.row.id}/rotate`, `/settings/api-keys/${key.row.id}/rotate`],
       ['/settings/api-keys', '/settings/api-keys'],
+      [`/settings/people/${member.id}/reactivate`, '/settings/people'],
     ]
     const start = backend.now.getTime()
     for (const [action, page] of pages) {
