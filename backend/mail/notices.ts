@@ -69,6 +69,12 @@ export interface NoticeDetails {
     /** Whether further logins in unknown browsers within 24 hours are not reported. */
     readonly is_last: boolean
   }
+  /** Sent to a user after several wrong codes that followed the right password. `subject_id` is the user. */
+  readonly 'user.wrong_codes': {
+    readonly email: string
+    /** The client's address of the last wrong code. */
+    readonly address: string | null
+  }
   /** A reminder as a customer would receive it, sent to the user. `subject_id` is the user. */
   readonly 'user.test_reminder': {
     readonly email: string
@@ -114,6 +120,8 @@ export interface NewNotice<K extends NoticeKind> {
   readonly detail: NoticeDetails[K]
 }
 
+const DAY_MS = 86_400_000
+
 /** The topic that a transaction announces when it has recorded a notice. */
 export const NOTICES = 'notices'
 
@@ -135,6 +143,23 @@ export async function recordNotice<K extends NoticeKind>(
     })
     .execute()
   announce(tx, NOTICES)
+}
+
+/** Counts the notices of a kind about a subject that were recorded within the last 24 hours. */
+export async function countRecentNotices(
+  reader: Reader,
+  { accountId, kind, subjectId }: Omit<NewNotice<NoticeKind>, 'detail'>,
+  now: Date,
+): Promise<number> {
+  const rows = await reader
+    .selectFrom('notices')
+    .select('id')
+    .where('account_id', '=', accountId)
+    .where('kind', '=', kind)
+    .where('subject_id', '=', subjectId)
+    .where('created_at', '>', new Date(now.getTime() - DAY_MS).toISOString())
+    .execute()
+  return rows.length
 }
 
 /** Returns notices that have not been dispatched yet, oldest first. */

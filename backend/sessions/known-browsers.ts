@@ -4,19 +4,15 @@
  * the next login.
  */
 import type { Reader, Transaction, UserRow } from '../database/tables.ts'
-import { recordNotice } from '../mail/notices.ts'
+import { countRecentNotices, recordNotice } from '../mail/notices.ts'
 import { createToken, hashToken } from '../users/tokens.ts'
 import { storedForms } from '../users/users.ts'
 import { browserName } from './browser-name.ts'
 import type { Browser } from './sessions.ts'
 
-const DAY_MS = 86_400_000
-
 /** Without these limits, a script that keeps no cookies could fill the table and the user's mailbox. */
 const BROWSERS_MAX = 20
 const NOTICES_A_DAY_MAX = 5
-
-const NOTICE_KIND = 'user.unknown_browser'
 
 const TOKEN = /^[\w-]{43}$/
 
@@ -36,16 +32,17 @@ export async function recognizeBrowser(
     return browserToken
   }
   const token = await addKnownBrowser(tx, user, browserToken, now)
-  const noticesBefore = await countNotices(tx, user, now)
-  if (noticesBefore >= NOTICES_A_DAY_MAX) return token
   const { account_id: accountId, id: subjectId, email } = user
+  const notice = { accountId, kind: 'user.unknown_browser', subjectId } as const
+  const noticesBefore = await countRecentNotices(tx, notice, now)
+  if (noticesBefore >= NOTICES_A_DAY_MAX) return token
   const detail = {
     email,
     browser: browserName(userAgent ?? null),
     address: address ?? null,
     is_last: noticesBefore === NOTICES_A_DAY_MAX - 1,
   }
-  await recordNotice(tx, { accountId, kind: NOTICE_KIND, subjectId, detail }, now)
+  await recordNotice(tx, { ...notice, detail }, now)
   return token
 }
 
@@ -117,22 +114,6 @@ export async function hasLoggedInBefore(
 }
 
 /** Counts notices rather than browsers, because excess browsers are deleted. */
-async function countNotices(
-  reader: Reader,
-  { id, account_id }: Pick<UserRow, 'id' | 'account_id'>,
-  now: Date,
-): Promise<number> {
-  const rows = await reader
-    .selectFrom('notices')
-    .select('id')
-    .where('account_id', '=', account_id)
-    .where('kind', '=', NOTICE_KIND)
-    .where('subject_id', '=', id)
-    .where('created_at', '>', new Date(now.getTime() - DAY_MS).toISOString())
-    .execute()
-  return rows.length
-}
-
 /**
  * Deletes the excess browsers of a user, but never the browser of the current login. Browsers that were used only once
  * are deleted first, so that a script does not displace the browsers of people.

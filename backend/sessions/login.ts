@@ -11,6 +11,7 @@ import { hasLoggedInBefore, type LoginBrowser, recognizeBrowser } from './known-
 import { countGuess, type Guesser, uncountGuess } from './login-guesses.ts'
 import { consumeSecondFactorCode, type SecondFactorBox } from './second-factor.ts'
 import { endSession, findPendingUser, startSession } from './sessions.ts'
+import { recordWrongCode } from './wrong-codes.ts'
 
 export interface LoginDeps {
   readonly database: Database
@@ -155,11 +156,7 @@ export async function completeLogin(
   const actionContext = { actor: actorOf(user, address), now }
   const complete = await database.transaction(async (tx) => {
     if (!(await consumeSecondFactorCode(tx, user.id, code, box, actionContext))) {
-      await recordAudit(tx, actionContext, {
-        accountId: user.account_id,
-        action: 'user.second_factor_failed',
-        subjectId: user.id,
-      })
+      await recordWrongCode(tx, user, actionContext)
       return undefined
     }
     // The pending session may have been ended since it was read, e.g. because the password was reset.

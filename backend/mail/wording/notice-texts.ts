@@ -120,6 +120,8 @@ async function textOf(
       return removedOwnFactor(context, row, notice.detail)
     case 'user.unknown_browser':
       return unknownBrowser(context, row, notice.detail)
+    case 'user.wrong_codes':
+      return wrongCodes(context, row, notice.detail)
     case 'message.received':
       return customerReply(reader, context, row)
     default:
@@ -380,6 +382,26 @@ function unknownBrowser(
       ...(is_last
         ? ['This is the last of these mails for 24 hours. The page lists all sessions.']
         : []),
+    ],
+  }
+}
+
+function wrongCodes(
+  { baseUrl, dateTimeText }: NoticeContext,
+  { created_at }: NoticeRow,
+  { email, address }: NoticeDetails['user.wrong_codes'],
+): NoticeText {
+  const from = address === null ? '' : `, from the address ${address}`
+  return {
+    tone: 'firm',
+    title: 'Wrong codes were entered for your login',
+    opening: [
+      `Someone entered the password of ${email}, and then several wrong codes of the second factor. The last one was entered on ${dateTimeText(created_at)}${from}. These logins were rejected.`,
+    ],
+    action: { label: 'Change your password', url: `${baseUrl}/settings/login-details` },
+    closing: [
+      'If this was you, there is nothing to do. If it was not, another person knows your password: change it, and tell an Admin of your account.',
+      'You get this mail at most once in 24 hours.',
     ],
   }
 }
