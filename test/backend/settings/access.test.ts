@@ -90,7 +90,12 @@ t.test(
     const payment = await settings.payOnAccount(1000)
     const key = await backend.issueKey(account.id)
     const endpoint = await ada.send('POST', '/settings/webhook-endpoints', {
-      ...{ url: 'https://erp.acme.nl/hook', events: ['invoice.paid'] },
+      ...{ url: 'https://erp.acme.nl/hook', events: ['*'] },
+    })
+    await settings.payOnAccount(1000)
+    const deliveries = await ada.get('/settings/webhook-deliveries')
+    const invitation = await ada.send('POST', '/settings/people', {
+      ...{ email: 'new@acme.example', role: 'member' },
     })
     const file =
       'Invoice number,Customer ID,Invoice date,Due date,Amount\n1,C-1,2026-10-01,2026-10-31,1.00'
@@ -107,6 +112,8 @@ t.test(
       ['payments', payment.id],
       ['api-keys', key.row.id],
       ['webhook-endpoints', endpoint.json['id']],
+      ['webhook-deliveries', idOf(deliveries)],
+      ['invitations', invitation.json['id']],
       ['imports', imported.json['import_id']],
       ['sessions', idOf(sessions)],
       ['people', idOf(people)],
