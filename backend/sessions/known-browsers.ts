@@ -34,6 +34,7 @@ export async function recognizeBrowser(
   const token = await addKnownBrowser(tx, user, browserToken, now)
   const { account_id: accountId, id: subjectId, email } = user
   const notice = { accountId, kind: 'user.unknown_browser', subjectId } as const
+  // Notices are counted rather than browsers, because excess browsers are deleted.
   const noticesBefore = await countRecentNotices(tx, notice, now)
   if (noticesBefore >= NOTICES_A_DAY_MAX) return token
   const detail = {
@@ -113,7 +114,6 @@ export async function hasLoggedInBefore(
   return row !== undefined
 }
 
-/** Counts notices rather than browsers, because excess browsers are deleted. */
 /**
  * Deletes the excess browsers of a user, but never the browser of the current login. Browsers that were used only once
  * are deleted first, so that a script does not displace the browsers of people.
