@@ -71,12 +71,17 @@ function contentOf(mail: Email): InboundMail['content'] {
   if (status !== undefined) return readDeliveryStatus(status)
   const feedback = partOf(mail, 'message/feedback-report')
   if (feedback !== undefined) {
-    const isComplaint = fieldsIn(feedback).get('feedback-type') !== 'not-spam'
-    return { kind: isComplaint ? 'complaint' : 'unknown' }
+    return { kind: isComplaint(fieldsIn(feedback)) ? 'complaint' : 'unknown' }
   }
   if (isAutomatic(mail)) return { kind: 'auto_reply' }
   const subject = oneLine(mail.subject ?? '')
   return { kind: 'reply', subject, text: textOf(mail) }
+}
+
+/** Reports of a failed DKIM or DMARC check (RFC 6591) have the same form as complaints, but no recipient has complained. */
+function isComplaint(fields: ReadonlyMap<string, string>): boolean {
+  const type = fields.get('feedback-type')
+  return type !== 'not-spam' && type !== 'auth-failure'
 }
 
 function readDeliveryStatus(report: string): InboundMail['content'] {

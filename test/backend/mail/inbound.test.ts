@@ -210,6 +210,8 @@ t.test('a complaint stops reminders permanently, and cannot be cleared', async (
   const service = await startMailService(t)
   const { debtor, id } = await createSentReminder(service)
   await service.post(complaint(id, 'not-spam'))
+  // Regression: a report of a failed DKIM or DMARC check counted as a complaint.
+  await service.post(complaint(id, 'auth-failure'))
   matches(t, await service.testAccount.read(`/api/v1/debtors/${debtor.id}`), {
     contactability: { email: 'ok' },
   })
