@@ -4,7 +4,7 @@
  * throws, and everything is read only up to a limit.
  */
 import PostalMime, { type Email } from 'postal-mime'
-import { bounceTypeOf, oneLine, parseReply } from '../mail/status-codes.ts'
+import { bounceTypeOf, bounceTypeOfReply, oneLine, parseReply } from '../mail/status-codes.ts'
 import { truncate } from '../mail/truncate.ts'
 import type { Bounce } from '../reminders/sending/bounces.ts'
 
@@ -105,10 +105,18 @@ function bounceOf(fields: ReadonlyMap<string, string>): Bounce {
   const diagnostic = (fields.get('diagnostic-code') ?? '').replace(/^[\w-]+;\s*/, '')
   const status = /^[245]\.\d{1,3}\.\d{1,3}/.exec(fields.get('status') ?? '')?.[0]
   // If the relay reports only that the delivery failed, the remote server's reply may contain the reason.
-  const remoteReply = parseReply(diagnostic)
-  const isVague = status === undefined || /^[45]\.0\.0$/.test(status)
-  const code = (isVague ? remoteReply?.enhanced : status) ?? status ?? '5.0.0'
-  return { type: bounceTypeOf(code), code, detail: oneLine(diagnostic || `status ${code}`) }
+  const remoteReply = isVague(status) ? parseReply(diagnostic) : undefined
+  const code = remoteReply?.enhanced ?? status ?? '5.0.0'
+  const type =
+    remoteReply !== undefined && isVague(code)
+      ? bounceTypeOfReply(remoteReply.status)
+      : bounceTypeOf(code)
+  return { type, code, detail: oneLine(diagnostic || `status ${code}`) }
+}
+
+/** Whether the enhanced code gives no reason. */
+function isVague(code: string | undefined): boolean {
+  return code === undefined || /^[45]\.0\.0$/.test(code)
 }
 
 /**

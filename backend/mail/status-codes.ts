@@ -47,6 +47,11 @@ export function failureCauseOf(
   }
   if (phase === 'text') return 'soft'
   if (status === 530) return 'general'
+  return bounceTypeOfReply(status)
+}
+
+/** Interprets a reply to RCPT TO that has no enhanced code, or the code 5.0.0. */
+export function bounceTypeOfReply(status: number): 'hard' | 'soft' {
   // These codes mean that the user is unknown or not local, the mailbox name is invalid, or the host accepts no mail.
   // Other codes may have a transient cause, such as a full mailbox.
   return [550, 551, 553, 556].includes(status) ? 'hard' : 'soft'

@@ -159,6 +159,10 @@ t.test('reports of large mail servers are classified as hard or soft', async (t)
       'hard',
     ],
     ['5.0.0', 'smtp; 550 5.1.1 <ap@jansen.nl> User unknown', 'hard'],
+    ['5.0.0', 'smtp; 550 No such user', 'hard'],
+    // Regression: Exim reports 5.0.0 for every reply without an enhanced code, and a full mailbox was suppressed.
+    ['5.0.0', 'smtp; 552 Mailbox full', 'soft'],
+    ['5.0.0', 'x-local; unknown user', 'hard'],
     ['5.1.10', 'smtp;550 5.1.10 RESOLVER.ADR.RecipientNotFound; not found', 'hard'],
     ['5.2.2', 'smtp; 552-5.2.2 The inbox is out of storage space', 'soft'],
     ['5.7.1', 'smtp; 550 5.7.1 Our policy forbids it', 'soft'],
