@@ -120,18 +120,22 @@ function isVague(code: string | undefined): boolean {
 }
 
 /**
- * Recognizes automatic replies by the header of RFC 3834, and by the headers of programs that do not follow
- * this RFC.
+ * Recognizes automatic replies by the header of RFC 3834, by the headers of programs that do not follow this RFC, and
+ * by the empty return path. Reports of any type, such as read receipts (RFC 8098), are also automatic.
  */
-function isAutomatic({ headers, returnPath }: Email): boolean {
+function isAutomatic({ headers }: Email): boolean {
   const header = (name: string) =>
-    headers.find(({ key }) => key === name)?.value.toLowerCase() ?? ''
+    headers
+      .find(({ key }) => key === name)
+      ?.value.trim()
+      .toLowerCase() ?? ''
   return (
-    !/^(?:no)?$/.test(header('auto-submitted').trim()) ||
-    /^(?:bulk|junk|list|auto_reply)$/.test(header('precedence').trim()) ||
+    !/^(?:no\b.*)?$/.test(header('auto-submitted')) ||
+    /^(?:bulk|junk|list|auto_reply)$/.test(header('precedence')) ||
     header('x-autoreply') !== '' ||
     header('x-autorespond') !== '' ||
-    returnPath === ''
+    header('content-type').startsWith('multipart/report') ||
+    header('return-path') === '<>'
   )
 }
 

@@ -11,7 +11,7 @@ import {
   type MailService,
   startMailService,
 } from '../../fixtures/reminders/mail-service.ts'
-import { complaint, deliveryReport, reply } from '../../fixtures/servers/inbound.ts'
+import { complaint, deliveryReport, readReceipt, reply } from '../../fixtures/servers/inbound.ts'
 
 const EMAIL = 'ap@jansen.nl'
 
@@ -330,15 +330,19 @@ t.test('an automatic response does not count as a reply', async (t) => {
     'Auto-Submitted: auto-replied (vacation)\n',
     'Precedence: bulk\n',
     'X-Autoreply: yes\n',
+    // Regression: the empty return path was not recognized.
+    'Return-Path: <>\n',
   ]) {
     matches(t, (await service.post(reply(id, { headers }))).json, { kind: 'auto_reply' }, headers)
   }
+  // Regression: a read receipt counted as a reply, and paused reminders.
+  matches(t, (await service.post(readReceipt(id))).json, { kind: 'auto_reply', message_id: id })
   matches(t, await service.testAccount.read(`/api/v1/debtors/${debtor.id}`), {
     chasing: { status: 'active' },
   })
-  matches(t, (await service.post(reply(id, { headers: 'Auto-Submitted: no\n' }))).json, {
-    kind: 'reply',
-  })
+  for (const headers of ['Auto-Submitted: no\n', 'Auto-Submitted: no (a person wrote this)\n']) {
+    matches(t, (await service.post(reply(id, { headers }))).json, { kind: 'reply' }, headers)
+  }
 })
 
 t.test('a mail that is posted several times concurrently takes effect once', async (t) => {
