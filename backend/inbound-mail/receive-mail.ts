@@ -59,7 +59,7 @@ async function recordBounceOfNotice(tx: Transaction, mail: InboundMail, now: Dat
 
 async function applyToMessage(
   tx: Transaction,
-  { content }: InboundMail,
+  { content, sender }: InboundMail,
   found: Pick<MessageRow, 'id' | 'account_id' | 'debtor_id'>,
   now: Date,
 ): Promise<void> {
@@ -82,9 +82,36 @@ async function applyToMessage(
       await suppressRecipient(tx, message, now)
       break
     case 'reply':
-      await recordReply(tx, { debtor, repliedTo: message, ...content }, now)
+      if (!(await isFromAccount(tx, sender, message)))
+        await recordReply(tx, { debtor, repliedTo: message, ...content }, now)
       break
   }
+}
+
+/**
+ * Whether the account's own people sent the mail: if they reply to all in a thread with a customer, this service also
+ * receives their mail. The recipient of the message counts as a customer, because an Admin may try out reminders.
+ */
+async function isFromAccount(
+  reader: Reader,
+  sender: string | null,
+  { account_id: accountId, recipient }: MessageRow,
+): Promise<boolean> {
+  const address = sender?.toLowerCase()
+  if (address === undefined || address === recipient?.toLowerCase()) return false
+  const account = await reader
+    .selectFrom('accounts')
+    .select('reply_to')
+    .where('id', '=', accountId)
+    .executeTakeFirst()
+  if (account?.reply_to?.toLowerCase() === address) return true
+  const user = await reader
+    .selectFrom('users')
+    .select('id')
+    .where('account_id', '=', accountId)
+    .where('email', '=', address)
+    .executeTakeFirst()
+  return user !== undefined
 }
 
 function changesMessage({ status }: MessageRow, { type }: Bounce): boolean {

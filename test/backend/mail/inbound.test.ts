@@ -1,6 +1,7 @@
 // The effects of inbound mail: bounces, complaints and replies.
 import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import { setReplyAddress } from '../../../backend/accounts/reply-address.ts'
 import type { MessageRow, ReminderRow } from '../../../backend/database/tables.ts'
 import { pauseChasing } from '../../../backend/debtors/chasing.ts'
 import { clearSuppression } from '../../../backend/debtors/contactability.ts'
@@ -12,6 +13,7 @@ import {
   startMailService,
 } from '../../fixtures/reminders/mail-service.ts'
 import { complaint, deliveryReport, readReceipt, reply } from '../../fixtures/servers/inbound.ts'
+import { createUserIn } from '../../fixtures/service/settings.ts'
 
 const EMAIL = 'ap@jansen.nl'
 
@@ -294,6 +296,31 @@ t.test('a reply pauses reminders that a bounce has already paused', async (t) =>
     chasing: { status: 'paused', reason: 'replied', until: null },
   })
 })
+
+t.test(
+  'a mail of the account’s own people does not count as a reply of the customer',
+  async (t) => {
+    // Regression: if staff replied to all in a thread with a customer, their mail paused reminders again.
+    const service = await startMailService(t)
+    const { testAccount, accountId } = service
+    const { backend } = testAccount
+    const replyAddress = 'Billing@acme.nl'
+    await createUserIn(backend, accountId, 'ada@acme.nl', 'member')
+    await backend.database.transaction((tx) =>
+      setReplyAddress(tx, accountId, replyAddress, { actor: OPERATOR, now: backend.now }),
+    )
+    const { id } = await createSentReminder(service)
+    const repliesFrom = async (from: string, messageId = id) => {
+      await service.post(reply(messageId, { from }))
+      return (await testAccount.read('/api/v1/messages?status=received')).data.length
+    }
+    t.equal(await repliesFrom('billing@Acme.nl'), 0)
+    t.equal(await repliesFrom('Ada@acme.nl'), 0)
+    t.equal(await repliesFrom('bob@acme.nl'), 1)
+    const { id: toOneself } = await createSentReminder(service, { recipient: replyAddress })
+    t.equal(await repliesFrom(replyAddress, toOneself), 2, 'people try out reminders')
+  },
+)
 
 t.test('a long reply is not cut within a character', async (t) => {
   // Regression: the subject in the event ended with half of a character, which json_decode of PHP rejects.
