@@ -7,7 +7,8 @@ import { type SqlBool, sql } from 'kysely'
 import { startWorker, type Worker, type WorkerDeps } from '../background/worker.ts'
 import { todayIn } from '../calendar/calendar.ts'
 import type { Database, Reader, Transaction } from '../database/database.ts'
-import type { InvoiceRow } from '../database/tables.ts'
+import type { AccountRow, InvoiceRow } from '../database/tables.ts'
+import { isUnavailable } from '../database/unavailable.ts'
 import { recordEvent } from '../events/events.ts'
 import { renderInvoice } from './representation.ts'
 
@@ -26,28 +27,46 @@ export function startOverdueEvents({ database, clock, log }: WorkerDeps): Worker
     everyMs: EVERY_MS,
     log,
     async round(signal) {
-      await announceOverdue(database, clock(), signal)
+      await announceOverdue({ database, log }, clock(), signal)
       return undefined
     },
   })
 }
 
-/** Processes all accounts. If `signal` is aborted, it stops after the current transaction. */
+/**
+ * Processes all accounts. An account that cannot be processed, e.g. because this version of Node.js does not know its
+ * time zone, is logged and delays no other account. If `signal` is aborted, the function stops after the current
+ * transaction.
+ */
 export async function announceOverdue(
-  database: Database,
+  { database, log }: Pick<WorkerDeps, 'database' | 'log'>,
   now: Date,
   signal?: AbortSignal,
 ): Promise<void> {
   const accounts = await database.read.selectFrom('accounts').select(['id', 'timezone']).execute()
-  for (const { id, timezone } of accounts) {
-    const today = todayIn(timezone, now)
-    // The check uses a read connection. SQLite has only one write connection, which others may need.
-    while (
-      !signal?.aborted &&
-      (await selectUnannounced(database.read, id, today, 1).execute()).length > 0
-    ) {
-      await database.transaction((tx) => announce(tx, id, today, now))
+  for (const account of accounts) {
+    try {
+      await announceOverdueOf(database, account, now, signal)
+    } catch (error) {
+      if (isUnavailable(error)) throw error
+      log.error({ err: error, account: account.id }, 'overdue invoices cannot be reported')
     }
+  }
+}
+
+async function announceOverdueOf(
+  database: Database,
+  { id, timezone }: Pick<AccountRow, 'id' | 'timezone'>,
+  now: Date,
+  signal?: AbortSignal,
+): Promise<void> {
+  const today = todayIn(timezone, now)
+  // The check uses a read connection. SQLite has only one write connection, which others may need.
+  while (
+    !signal?.aborted &&
+    (await selectUnannounced(database.read, id, today, 1).execute()).length > 0
+  ) {
+    await database.transaction((tx) => announce(tx, id, today, now))
   }
 }
 

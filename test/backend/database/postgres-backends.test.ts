@@ -18,7 +18,7 @@ import { countGuess } from '../../../backend/sessions/login-guesses.ts'
 import { changeRole, createUser, listUsers } from '../../../backend/users/users.ts'
 import { plainDebtor, plainInvoice } from '../../fixtures/accounts/plain-records.ts'
 import { matches, rejectsWith } from '../../fixtures/matches.ts'
-import { insertRow, openTestDatabase } from '../../fixtures/service/database.ts'
+import { insertRow, openTestDatabase, SILENT } from '../../fixtures/service/database.ts'
 import { newBarePostgresUrl, newPostgresUrl } from '../../fixtures/service/database-url.ts'
 import { ADMIN, logIn, startSettings } from '../../fixtures/service/settings.ts'
 import {
@@ -164,7 +164,7 @@ t.test('background work changes no invoice while another backend changes its deb
   const trace = TRACES.find(({ table }) => table === 'invoices')
   if (trace === undefined) throw new Error('no personal data of invoices is erased')
   for (const [name, work] of [
-    ['overdue events', () => announceOverdue(second, NOW)],
+    ['overdue events', () => announceOverdue({ database: second, log: SILENT }, NOW)],
     ['erasure', () => eraseTrace(second, trace, { accountId, debtorId: debtor.id }, NOW)],
   ] as const) {
     let isDone = false

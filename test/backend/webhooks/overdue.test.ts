@@ -2,6 +2,8 @@ import t from 'tap'
 import { announceOverdue } from '../../../backend/invoices/overdue-events.ts'
 import { openWebhooks, type Webhooks } from '../../fixtures/accounts/webhooks.ts'
 import { matches } from '../../fixtures/matches.ts'
+import { recordLog } from '../../fixtures/recorded-log.ts'
+import { SILENT } from '../../fixtures/service/database.ts'
 
 t.test('an invoice becomes overdue once, at midnight in the account’s time zone', async (t) => {
   const webhooks = await openWebhooks(t)
@@ -62,6 +64,24 @@ t.test('a new endpoint gets no events about invoices that have long been overdue
   t.strictSame(await webhooks.eventTypes(), ['invoice.overdue'])
 })
 
+t.test('an account whose time zone is unknown delays no other account', async (t) => {
+  // Regression: after a downgrade of Node.js, an account with a recent time zone stopped the events of all accounts.
+  const webhooks = await openWebhooks(t)
+  const { testAccount } = webhooks
+  const { backend } = testAccount
+  await webhooks.createEndpoint('https://example.com/hook', ['invoice.overdue'])
+  await testAccount.createInvoice({ issue_date: '2026-11-01', due_date: '2026-11-02' })
+  const unknown = await Promise.all([1, 2, 3].map(() => testAccount.otherAccount()))
+  const ids = unknown.map(({ accountId }) => accountId)
+  await backend.database.transaction((tx) =>
+    tx.updateTable('accounts').set({ timezone: 'Mars/Olympus' }).where('id', 'in', ids).execute(),
+  )
+  const { log, lines } = recordLog<{ account: string; msg: string }>()
+  await announceOverdue({ database: backend.database, log }, backend.now)
+  t.strictSame(await webhooks.eventTypes(), ['invoice.overdue'])
+  t.strictSame(lines.map(({ account }) => account).sort(), ids.sort())
+})
+
 function announce({ testAccount: { backend } }: Webhooks): Promise<void> {
-  return announceOverdue(backend.database, backend.now)
+  return announceOverdue({ database: backend.database, log: SILENT }, backend.now)
 }
