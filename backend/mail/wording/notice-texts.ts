@@ -8,6 +8,7 @@ import type { MailBody } from './mail-body.ts'
 import { composeReminder } from './reminder-text.ts'
 import { withFullStop } from './reminder-words/words.ts'
 import { sampleReminder } from './sample-reminder.ts'
+import { trimLines } from './wording.ts'
 
 export interface NoticeTextDeps {
   readonly baseUrl: string
@@ -419,7 +420,7 @@ async function customerReply(
     .where('messages.id', '=', notice.subject_id)
     .executeTakeFirst()
   if (reply === undefined || reply.body === null) return undefined
-  const quote = truncate(reply.body, QUOTE_CHARS_MAX).split(/\n\s*\n/)
+  const quote = trimLines(truncate(reply.body, QUOTE_CHARS_MAX)).split('\n\n')
   const isCut = reply.body.length > QUOTE_CHARS_MAX
   return {
     tone: 'calm',

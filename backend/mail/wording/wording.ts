@@ -111,7 +111,7 @@ export function checkWording(input: Partial<Wording>): Wording {
  * Removes spaces at the ends of lines, because mail programs hide the text after a line that consists of two
  * hyphens and a space. Also removes blank lines at both ends, and reduces several blank lines to one.
  */
-function trimLines(value: string): string {
+export function trimLines(value: string): string {
   return value
     .split(/\r\n|\r|\n/)
     .map((line) => line.trimEnd())

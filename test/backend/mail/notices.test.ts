@@ -254,11 +254,12 @@ t.test(
       await service.post(reply(id, { body }))
       await service.sendNotices()
     }
-    await receiveReply('We paid <i>last</i> week.\n')
+    await receiveReply('We paid <i>last</i> week.\n-- \nJan de Vries\n')
     const { mail } = smtp.mails[0] ?? {}
+    // Regression: the space after the customer's `--` was kept, and mail programs hid the text below it, with the link.
     matches(t, mail, {
       subject: 'Jansen Bouw B.V. replied to a reminder',
-      text: /We paid <i>last<\/i> week\.[\s\S]*settings\/customers\/deb_/,
+      text: /We paid <i>last<\/i> week\.\n--\nJan de Vries\n[\s\S]*settings\/customers\/deb_/,
     })
     t.notMatch(mail?.html, /<i>/)
     const actionContext = { actor: OPERATOR, now: testAccount.backend.now }
