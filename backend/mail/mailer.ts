@@ -135,6 +135,8 @@ function compose(mail: Mail, mailFrom: NamedAddress): Promise<Buffer> {
     },
     disableFileAccess: true,
     disableUrlAccess: true,
+    // Without this option, only the headers would have the line endings of mail (RFC 5322).
+    newline: 'windows',
   })
   return composed.compile().build()
 }

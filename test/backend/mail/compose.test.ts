@@ -81,13 +81,17 @@ t.test(
 t.test('without a mail server, each message is written to one file', async (t) => {
   const directory = `${t.testdir({})}/mail`
   const mailer = newMailer(t, undefined, { directory })
-  t.strictSame(await sendNow(mailer), { outcome: 'accepted', providerMessageId: null })
-  await sendNow(mailer)
+  const text = 'Dear Jansen,\n\nThe invoice is due.'
+  t.strictSame(await sendNow(mailer, { text }), { outcome: 'accepted', providerMessageId: null })
+  await sendNow(mailer, { text })
   t.strictSame(await readdir(directory), ['msg_01KDZ3CV3NSJPBXHTGA1R5EY8Q.eml'])
   const file = `${directory}/msg_01KDZ3CV3NSJPBXHTGA1R5EY8Q.eml`
   t.equal((await stat(file)).mode & 0o777, 0o600)
-  const mail = await PostalMime.parse(await readFile(file))
+  const raw = await readFile(file, 'utf8')
+  const mail = await PostalMime.parse(raw)
   matches(t, mail, { messageId: sampleMail().messageId, subject: 'Invoice INV-1' })
+  // Regression: the lines of the text ended with LF, and the size in MAIL FROM was therefore too small.
+  t.notMatch(raw, /(?<!\r)\n/)
 })
 
 t.test('if the file cannot be written, the hand-over is abandoned', async (t) => {
