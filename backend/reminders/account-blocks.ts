@@ -60,14 +60,10 @@ async function recordBlock(
   blockedBy: ChasingSettingsRow['blocked_by'],
   now: Date,
 ): Promise<void> {
-  const defaults = { ladder: null, holidays: '[]', chase_from: null, replan_after: null }
-  // An empty `replan_after` schedules planning of all debtors of the account.
-  const change = { blocked_by: blockedBy, ...(blockedBy === null ? { replan_after: '' } : {}) }
-  await tx
-    .insertInto('chasing_settings')
-    .values({ account_id: accountId, ...defaults, ...change })
-    .onConflict((conflict) => conflict.column('account_id').doUpdateSet(change))
-    .execute()
+  await changeSettingsRow(tx, accountId, {
+    blocked_by: blockedBy,
+    ...(blockedBy === null ? PLAN_ALL : {}),
+  })
   if (blockedBy === null) return
   await tx
     .updateTable('reminders')
@@ -77,6 +73,27 @@ async function recordBlock(
     .where('lease', 'is', null)
     .execute()
   announce(tx, REMINDERS_DUE)
+}
+
+/** Requests that the next planning run plans all debtors of the account, because their send windows have changed. */
+export async function requestPlanning(tx: Transaction, accountId: string): Promise<void> {
+  await changeSettingsRow(tx, accountId, PLAN_ALL)
+}
+
+/** Schedules planning of all debtors of the account. */
+const PLAN_ALL = { replan_after: '' } as const
+
+async function changeSettingsRow(
+  tx: Transaction,
+  accountId: string,
+  change: Partial<Pick<ChasingSettingsRow, 'blocked_by' | 'replan_after'>>,
+): Promise<void> {
+  const defaults = { ladder: null, holidays: '[]', chase_from: null }
+  await tx
+    .insertInto('chasing_settings')
+    .values({ account_id: accountId, ...defaults, blocked_by: null, replan_after: null, ...change })
+    .onConflict((conflict) => conflict.column('account_id').doUpdateSet(change))
+    .execute()
 }
 
 /** Schedules planning of all debtors of the accounts whose settings have changed or whose block has ended. */

@@ -24,6 +24,7 @@ import { setWording, type WordingKey } from '../mail/wording/account-wordings.ts
 import type { Wording } from '../mail/wording/wording.ts'
 import { REMINDERS_DUE } from '../messages/lifecycle.ts'
 import type { JsonObject } from '../validation/json.ts'
+import { requestPlanning } from './account-blocks.ts'
 
 /** Null removes the details. Throws the same problems as `setPaymentDetails` and `removePaymentDetails`. */
 export async function changePaymentDetails(
@@ -81,8 +82,8 @@ export async function changeWording(
 }
 
 /**
- * The account's name is also the sender's name in mails, unless the account has set another one. Throws the
- * same problems as `changeAccountProfile`.
+ * The account's name is also the sender's name in mails, unless the account has set another one. In a new time zone,
+ * reminders are sent at other times. Throws the same problems as `changeAccountProfile`.
  */
 export async function changeProfile(
   tx: Transaction,
@@ -92,7 +93,9 @@ export async function changeProfile(
 ): Promise<AccountRow> {
   const before = await lockAccount(tx, accountId)
   const after = await changeAccountProfile(tx, accountId, input, actionContext)
-  if (after.name !== before.name)
+  const isMoved = after.timezone !== before.timezone
+  if (isMoved) await requestPlanning(tx, accountId)
+  if (isMoved || after.name !== before.name)
     await rescheduleUnapprovedMessages(tx, accountId, actionContext.now)
   return after
 }
