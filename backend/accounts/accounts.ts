@@ -4,7 +4,7 @@
  */
 import { createId } from '../../shared/contract/id.ts'
 import { Problem } from '../../shared/contract/problem.ts'
-import { isTimezone } from '../calendar/calendar.ts'
+import { parseTimezone } from '../calendar/calendar.ts'
 import type { AccountRow, AccountStatus, Reader, Transaction } from '../database/tables.ts'
 import { recordEvent } from '../events/events.ts'
 import { parseCurrency } from '../money/money.ts'
@@ -197,7 +197,8 @@ function parseName(text: string): string {
 }
 
 function checkTimezone(name: string): string {
-  if (isTimezone(name)) return name
+  const timezone = parseTimezone(name)
+  if (timezone !== undefined) return timezone
   throw new Problem(
     'validation_failed',
     `${name} is not an IANA time zone such as Europe/Amsterdam.`,

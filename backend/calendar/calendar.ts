@@ -41,14 +41,18 @@ export function parseInstantRoundedUp(text: string): Date | undefined {
   return new Date(Math.min(instant.getTime() + 1, LAST_INSTANT))
 }
 
-/** Whether the text is an IANA name such as `Europe/Amsterdam` or `UTC`. An offset is not a time zone. */
-export function isTimezone(name: string): boolean {
-  if (!/^[A-Za-z][A-Za-z0-9_+-]*(?:\/[A-Za-z0-9_+-]+)*$/.test(name)) return false
+/**
+ * Parses an IANA name such as `Europe/Amsterdam` or `UTC`, and returns it with IANA's upper and lower case, because
+ * Java and Python do not know `europe/amsterdam`. Returns undefined for other text: an offset is not a time zone.
+ */
+export function parseTimezone(name: string): string | undefined {
+  if (!/^[A-Za-z][A-Za-z0-9_+-]*(?:\/[A-Za-z0-9_+-]+)*$/.test(name)) return undefined
   try {
-    dayFormat(name)
-    return true
+    const canonical = dayFormat(name).resolvedOptions().timeZone
+    // An alias such as `US/Pacific` is kept as it is, not replaced with another name.
+    return canonical.toLowerCase() === name.toLowerCase() ? canonical : name
   } catch {
-    return false
+    return undefined
   }
 }
 

@@ -4,7 +4,7 @@
  * wrong JSON type is rejected, not converted. `rejections.ts` contains the texts of errors.
  */
 import joi, { type AnySchema } from 'joi'
-import { isCalendarDate, isTimezone, parseInstantRoundedUp } from '../calendar/calendar.ts'
+import { isCalendarDate, parseInstantRoundedUp, parseTimezone } from '../calendar/calendar.ts'
 import { AMOUNT_MAX, parseCurrency } from '../money/money.ts'
 import { withDetails } from './rejections.ts'
 import { hasTooManyMarks } from './unicode.ts'
@@ -84,10 +84,7 @@ export const httpsUrl = parsed(
   'an https address',
   { max: 2048 },
 )
-export const timezone = parsed(
-  (value) => (isTimezone(value) ? value : undefined),
-  'an IANA time zone, e.g. Europe/Amsterdam',
-)
+export const timezone = parsed(parseTimezone, 'an IANA time zone, e.g. Europe/Amsterdam')
 
 interface Range {
   readonly min: number
