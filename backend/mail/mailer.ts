@@ -69,7 +69,9 @@ export function createMailer(options: MailerOptions): Mailer {
     }
     const { signal } = stopping
     const replyMsMax = options.replyMsMax ?? HAND_OVER_MS_MAX
-    return handOver(server, { envelope, raw, startWithinMs, replyMsMax, signal })
+    // The host name of a container is not a domain name. Some relays, such as Google's, reject a client without one.
+    const clientName = hostOf(mailFrom.address)
+    return handOver(server, { clientName, envelope, raw, startWithinMs, replyMsMax, signal })
   }
 
   async function writeMailFile({ messageId, subject }: Mail, raw: Buffer): Promise<HandOverResult> {

@@ -16,6 +16,8 @@ const DRAINED_REPLY_MS_MAX = 3000
 const QUIT_MS_MAX = 2000
 
 export interface HandOverOptions {
+  /** The domain name with which the server is greeted (`EHLO`). */
+  readonly clientName: string
   readonly envelope: SMTPEnvelope
   /** The text of the mail: headers and bodies. */
   readonly raw: Buffer
@@ -28,9 +30,9 @@ export interface HandOverOptions {
 }
 
 export function handOver(server: SmtpAddress, options: HandOverOptions): Promise<HandOverResult> {
-  const { envelope, raw, startWithinMs, replyMsMax, signal } = options
+  const { clientName, envelope, raw, startWithinMs, replyMsMax, signal } = options
   const deadline = performance.now() + startWithinMs
-  const connection = connectionTo(server, startWithinMs, replyMsMax)
+  const connection = connectionTo(server, clientName, startWithinMs, replyMsMax)
   return new Promise((resolve) => {
     /** Whether the transfer of the text has started. */
     let hasStarted = false
@@ -85,8 +87,14 @@ export function handOver(server: SmtpAddress, options: HandOverOptions): Promise
   })
 }
 
-function connectionTo(server: SmtpAddress, withinMs: number, replyMsMax: number): SMTPConnection {
+function connectionTo(
+  server: SmtpAddress,
+  clientName: string,
+  withinMs: number,
+  replyMsMax: number,
+): SMTPConnection {
   return new SMTPConnection({
+    name: clientName,
     host: server.host,
     port: server.port,
     secure: server.isSecure,

@@ -17,6 +17,13 @@ t.test('an accepted mail has the id that the server assigned', async (t) => {
   matches(t, smtp.mails, [{ from: 'reminders@mail.receivables.io', to: ['ap@jansen.nl'] }])
 })
 
+t.test('the mail server is greeted with the domain of MAIL_FROM', async (t) => {
+  // Regression: in a container, the greeting was `EHLO [127.0.0.1]`, which the relay of Google Workspace rejects.
+  const smtp = await startSmtpServer(t)
+  await sendNow(newMailer(t, smtp.url))
+  matches(t, smtp.mails, [{ clientName: 'mail.receivables.io' }])
+})
+
 /** Replies of the server, each with the outcome of the hand-over. */
 const REPLIES: readonly (readonly [SmtpPhase, number, string, object])[] = [
   ['connect', 421, '4.3.2 Too many connections', { outcome: 'abandoned' }],
