@@ -77,6 +77,7 @@ export async function runSendCheck(
   const refusal = (awaitsApproval ? findRefusalIgnoringDemo : findRefusal)(situation)
   if (refusal !== undefined) return suppress(tx, waiting, situation, refusal)
   if (isOutdated(situation)) return cancel(tx, waiting, 'the content is outdated', now)
+  if (isLateCourtesy(waiting, now)) return cancel(tx, waiting, 'the due date has passed', now)
   if (awaitsApproval) return requestApproval(tx, deps, waiting, now)
   if (await showsOutdatedPayment(tx, waiting, waiting.reminder.payment_digest)) {
     return cancel(tx, waiting, 'the payment details in the text are outdated', now)
@@ -169,6 +170,12 @@ function isOutdated({ debtor, message }: Situation): boolean {
       return !isUnchanged || invoice.due_date !== dueDate || invoice.chasing_cycle !== cycle
     })
   )
+}
+
+/** Whether the message announces a due date that has passed since, e.g. while the mail server was unavailable. */
+function isLateCourtesy({ facts, account, debtor }: WaitingMessage, now: Date): boolean {
+  const today = account.timeOf(debtor).dayOf(now)
+  return facts.stage === 'courtesy' && facts.invoices.some(({ dueDate }) => dueDate < today)
 }
 
 async function cancel(

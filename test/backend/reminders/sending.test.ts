@@ -5,15 +5,17 @@ import { type Database, databaseOf } from '../../../backend/database/database.ts
 import { unavailable } from '../../../backend/database/unavailable.ts'
 import { editInvoice } from '../../../backend/invoices/edit-invoice.ts'
 import { reversePayment } from '../../../backend/payments/reversal.ts'
+import { DEFAULT_LADDER } from '../../../backend/reminders/planning/ladder.ts'
 import { runPlanning } from '../../../backend/reminders/planning/planning-run.ts'
 import { changeProfile } from '../../../backend/reminders/reminder-content.ts'
 import { recordHandOverResult } from '../../../backend/reminders/sending/hand-over-result.ts'
 import { REMINDER_LEASES } from '../../../backend/reminders/sending/leases.ts'
 import { runSendCheck } from '../../../backend/reminders/sending/send-check.ts'
 import { sendRound, startSendWorker } from '../../../backend/reminders/sending/send-worker.ts'
+import { changeChasingSettings } from '../../../backend/reminders/settings.ts'
 import { deleteAllExpired } from '../../../backend/retention/retention.ts'
 import type { Json } from '../../fixtures/accounts/test-account.ts'
-import { matches } from '../../fixtures/matches.ts'
+import { containing, matches } from '../../fixtures/matches.ts'
 import { type Engine, startEngine } from '../../fixtures/reminders/engine.ts'
 import { deliveryReport } from '../../fixtures/servers/inbound.ts'
 import { SILENT } from '../../fixtures/service/database.ts'
@@ -330,6 +332,26 @@ t.test('a debtor gets at most one message a day, and none at night', async (t) =
   t.equal(engine.smtp.mails.length, 1, 'the next day has begun, but not its working hours')
   await engine.planAndSendAt('2026-11-25T07:00:00.000Z')
   t.equal(engine.smtp.mails.length, 2)
+})
+
+t.test('a courtesy that was not sent by the due date is skipped', async (t) => {
+  // Regression: after an outage of the mail server, an overdue invoice was announced as due soon, and its first reminder
+  // followed five days later.
+  const engine = await startEngine(t)
+  const { backend, accountId } = engine.testAccount
+  const ladder = { ...DEFAULT_LADDER, courtesy: -3 }
+  await backend.database.transaction((tx) =>
+    changeChasingSettings(tx, accountId, { ladder }, { actor: OPERATOR, now: backend.now }),
+  )
+  await engine.createInvoice('2026-12-04')
+  engine.smtp.failAt('connect', { code: 421, text: 'Try again later' })
+  await engine.planAndSendAt('2026-12-01T08:00:00.000Z')
+  await engine.planAndSendAt('2026-12-04T08:00:00.000Z')
+  t.strictSame(await engine.messageLog(), ['null:queued'])
+  engine.smtp.recover()
+  await engine.planAndSendAt('2026-12-07T08:00:00.000Z')
+  t.strictSame(await engine.messageLog(), ['null:cancelled', 'friendly:sent'])
+  matches(t, engine.smtp.mails, [{ mail: { subject: containing('A friendly reminder') } }])
 })
 
 t.test('reminders follow a new time zone of the account', async (t) => {
