@@ -1,6 +1,7 @@
 /**
  * Writes the text of a message before the message is sent or approved. While the message awaits approval, the text is
- * written again if the message's data or the wording changes. An approved text never changes.
+ * written again if the message's data or the wording changes. An approved text never changes. Other texts are written
+ * again for a retry on a later day.
  */
 import { findLogoProperties } from '../../accounts/logo.ts'
 import {
@@ -12,7 +13,7 @@ import { senderNameOf } from '../../accounts/sender.ts'
 import { daysBetween } from '../../calendar/calendar.ts'
 import type { Transaction } from '../../database/database.ts'
 import { stampOf } from '../../database/stamp.ts'
-import type { DebtorRow, MessageHtmlRow, MessageRow } from '../../database/tables.ts'
+import type { DebtorRow, MessageHtmlRow, MessageRow, ReminderRow } from '../../database/tables.ts'
 import type { UnsubscribeLinks } from '../../mail/unsubscribe-links.ts'
 import { findWording } from '../../mail/wording/account-wordings.ts'
 import { chooseLanguage } from '../../mail/wording/languages.ts'
@@ -27,14 +28,27 @@ export interface MessageToWrite {
   readonly account: ChasingAccount
 }
 
-/** Writes the text of the message if it has none. Returns the message. The caller must have locked the debtor. */
+/**
+ * Writes the text of the message if it has none, or if its days past due are those of an earlier attempt. Returns the
+ * message. The caller must have locked the debtor.
+ */
 export async function ensureText(
   tx: Transaction,
   links: UnsubscribeLinks,
-  input: MessageToWrite,
+  input: MessageToWrite & { readonly reminder: Pick<ReminderRow, 'unknown_outcomes'> },
   now: Date,
 ): Promise<MessageRow> {
-  return input.message.body === null ? writeText(tx, links, input, now) : input.message
+  const { message, reminder } = input
+  // The recipient of a text that may have arrived must recognize the second mail as the same.
+  const isFinal = message.approval_required === 1 || reminder.unknown_outcomes > 0
+  const isCurrent = isFinal || message.days_past_due === daysPastDueOf(input, now)
+  return message.body !== null && isCurrent ? message : writeText(tx, links, input, now)
+}
+
+/** Returns the days past due of the invoice that was due first. */
+function daysPastDueOf({ facts, account, debtor }: MessageToWrite, now: Date): number {
+  const today = account.timeOf(debtor).dayOf(now)
+  return Math.max(...facts.invoices.map(({ dueDate }) => daysBetween(dueDate, today)))
 }
 
 /** Writes the text of the message, replacing an earlier text. The caller must have locked the debtor. */
@@ -77,7 +91,7 @@ export async function writeText(
   const written = {
     subject,
     body: text,
-    days_past_due: Math.max(...invoices.map(({ daysPastDue }) => daysPastDue)),
+    days_past_due: daysPastDueOf(input, now),
   }
   const stamped = await tx
     .updateTable('messages')

@@ -334,6 +334,29 @@ t.test('a debtor gets at most one message a day, and none at night', async (t) =
   t.equal(engine.smtp.mails.length, 2)
 })
 
+t.test('a retry on a later day states the days past due of that day', async (t) => {
+  // Regression: a reminder that was sent after an outage of the mail server stated the days of the first attempt.
+  const engine = await startEngine(t)
+  await engine.createInvoice('2026-11-21')
+  engine.smtp.failAt('connect', { code: 421, text: 'Try again later' })
+  await engine.planAndSendAt(MORNING)
+  engine.smtp.recover()
+  await engine.planAndSendAt('2026-11-26T08:00:00.000Z')
+  matches(t, engine.smtp.mails, [{ mail: { text: containing('5 days overdue') } }])
+  matches(t, await engine.messages(), [{ days_past_due: 5 }])
+})
+
+t.test('a text that may have arrived is repeated unchanged on a later day', async (t) => {
+  const engine = await startEngine(t)
+  await engine.createInvoice('2026-11-21')
+  engine.smtp.failAt('data', 'drop', 1)
+  await engine.planAndSendAt(MORNING)
+  await engine.planAndSendAt('2026-11-26T08:00:00.000Z')
+  const [first, second] = engine.smtp.mails.map(({ mail }) => mail.text)
+  matches(t, first, containing('3 days overdue'))
+  t.equal(second, first)
+})
+
 t.test('a courtesy that was not sent by the due date is skipped', async (t) => {
   // Regression: after an outage of the mail server, an overdue invoice was announced as due soon, and its first reminder
   // followed five days later.
