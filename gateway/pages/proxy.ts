@@ -101,7 +101,9 @@ export function createPagesProxy(options: PagesProxyOptions): PagesProxy {
       const response = await sendWithFailover(
         backends,
         (backend) => send(request, client, backend),
-        (error) => isReadOnly && abort.reason === undefined && !(error instanceof PageTimeout),
+        (error) =>
+          abort.reason === undefined &&
+          (error instanceof GatewayRejected || (isReadOnly && !(error instanceof PageTimeout))),
       )
       response.once('close', release)
       return await toClient(head.method, response)
@@ -124,9 +126,14 @@ export function createPagesProxy(options: PagesProxyOptions): PagesProxy {
     try {
       const response = await exchange(request, client, backend)
       response.once('close', countEnded)
+      if (isBare404(response)) {
+        response.resume()
+        throw new GatewayRejected('the backend rejected the signature of the gateway')
+      }
       backends.recordResult(backend, { isFailed: Number(response.statusCode) >= 500 })
       return response
     } catch (error) {
+      if (error instanceof GatewayRejected) throw error
       countEnded()
       const isFailure = !isUnreachable(error) && request.abort.reason === undefined
       if (isFailure) backends.recordResult(backend, { isFailed: true })
@@ -208,6 +215,14 @@ function createExchange({
 
 class PageTimeout extends Error {}
 
+/** The backend has not processed the request: its `GATEWAY_SECRET` or its clock differs from the gateway's. */
+class GatewayRejected extends Error {}
+
+/** Pages that do not exist have a text. */
+function isBare404({ statusCode, headers }: IncomingMessage): boolean {
+  return statusCode === 404 && headers['content-length'] === '0'
+}
+
 async function toClient(method: string, response: IncomingMessage): Promise<Response> {
   const { statusCode: status = 0, headers, rawHeaders } = response
   const fields = rawHeaders.map((text, index) => (index % 2 === 0 ? text.toLowerCase() : text))
@@ -247,7 +262,7 @@ function requestHeaders(
 }
 
 function pageProblem(cause: unknown): Problem {
-  if (isUnreachable(cause)) {
+  if (isUnreachable(cause) || cause instanceof GatewayRejected) {
     const detail = 'This page is temporarily unavailable. Try again in a second.'
     return temporarilyUnavailable(detail, { cause })
   }

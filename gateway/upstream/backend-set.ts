@@ -275,7 +275,7 @@ export class BackendSet implements Backends {
       backend.ready = status === 200
       backend.reason = reasonOf(status)
       if (status === 404)
-        this.#log.error({ backend: url }, 'the backend does not accept GATEWAY_SECRET')
+        this.#log.error({ backend: url }, `the backend is not ready: ${SIGNATURE_REJECTED}`)
     } catch (error) {
       backend.ready = false
       backend.reason = error instanceof Error ? error.message || error.name : String(error)
@@ -299,6 +299,9 @@ const PROBE: InternalRequest = {
   pool: 'internal',
 }
 
+const SIGNATURE_REJECTED =
+  'it does not accept GATEWAY_SECRET, or its clock differs by more than a minute'
+
 const EXCLUDED_PENALTY = 4
 
 /** Returns 0 for a backend in good condition. If no backend has 0, those with the lowest penalty are chosen. */
@@ -314,7 +317,7 @@ function penaltyOf(
 
 function reasonOf(status: number): string | undefined {
   if (status === 200) return undefined
-  return status === 404 ? 'it does not accept GATEWAY_SECRET' : `it responds with ${status}`
+  return status === 404 ? SIGNATURE_REJECTED : `it responds with ${status}`
 }
 
 function closeIdle({ pools, agent }: Backend): void {

@@ -13,6 +13,8 @@ import { until } from '../fixtures/service/until.ts'
 import { RAW_OK, startRawBackend } from './fixtures/raw-backend.ts'
 
 const key = mintApiKey().secret
+/** The response of a backend to a request without a valid signature. */
+const BARE_404 = 'HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n'
 /** The number of connections for pages: a quarter of the default of BACKEND_CONNECTIONS. */
 const CONNECTIONS_FOR_PAGES = 16
 
@@ -127,6 +129,20 @@ t.test(
     for (let round = 0; round < 10; round++) t.equal((await both.page()).status, 200)
   },
 )
+
+// Before the fix, browsers got the 404 of the backend, as if the page did not exist.
+t.test('a backend that rejects the signature of the gateway causes a 503', async (t) => {
+  const rejecting = await startRawBackend(t)
+  rejecting.setBehavior((socket) => socket.write(BARE_404))
+  const alone = await start(t, [rejecting.url])
+  t.strictSame(await alone.page(), { status: 503, retryAfter: '1' })
+  const form = await fetch(`${alone.url}/settings/login`, { method: 'POST', body: 'a=b' })
+  t.equal(form.status, 503)
+
+  const other = await startRawBackend(t)
+  const both = await start(t, [rejecting.url, other.url])
+  for (let round = 0; round < 6; round++) t.equal((await both.page()).status, 200)
+})
 
 t.test('a page larger than the buffer arrives completely, or its connection breaks', async (t) => {
   const size = 3 * 1024 * 1024
