@@ -89,8 +89,9 @@ async function applyToMessage(
 }
 
 /**
- * Whether the account's own people sent the mail: if they reply to all in a thread with a customer, this service also
- * receives their mail. The recipient of the message counts as a customer, because an Admin may try out reminders.
+ * Whether the account's own people sent the mail: customers' replies also reach the account's address for replies, and
+ * if its people reply to all, this service receives their mail. The recipient of the message counts as a customer,
+ * because an Admin may try out reminders.
  */
 async function isFromAccount(
   reader: Reader,
@@ -104,7 +105,9 @@ async function isFromAccount(
     .select('reply_to')
     .where('id', '=', accountId)
     .executeTakeFirst()
-  if (account?.reply_to?.toLowerCase() === address) return true
+  const replyAddress = account?.reply_to?.toLowerCase()
+  if (replyAddress === undefined) return false
+  if (replyAddress === address) return true
   const user = await reader
     .selectFrom('users')
     .select('id')

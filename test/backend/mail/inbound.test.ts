@@ -306,19 +306,24 @@ t.test(
     const { backend } = testAccount
     const replyAddress = 'Billing@acme.nl'
     await createUserIn(backend, accountId, 'ada@acme.nl', 'member')
-    await backend.database.transaction((tx) =>
-      setReplyAddress(tx, accountId, replyAddress, { actor: OPERATOR, now: backend.now }),
-    )
     const { id } = await createSentReminder(service)
     const repliesFrom = async (from: string, messageId = id) => {
       await service.post(reply(messageId, { from }))
       return (await testAccount.read('/api/v1/messages?status=received')).data.length
     }
-    t.equal(await repliesFrom('billing@Acme.nl'), 0)
-    t.equal(await repliesFrom('Ada@acme.nl'), 0)
-    t.equal(await repliesFrom('bob@acme.nl'), 1)
+    t.equal(
+      await repliesFrom('ada@acme.nl'),
+      1,
+      'without an address for replies, people have no thread',
+    )
+    await backend.database.transaction((tx) =>
+      setReplyAddress(tx, accountId, replyAddress, { actor: OPERATOR, now: backend.now }),
+    )
+    t.equal(await repliesFrom('billing@Acme.nl'), 1)
+    t.equal(await repliesFrom('Ada@acme.nl'), 1)
+    t.equal(await repliesFrom('bob@acme.nl'), 2)
     const { id: toOneself } = await createSentReminder(service, { recipient: replyAddress })
-    t.equal(await repliesFrom(replyAddress, toOneself), 2, 'people try out reminders')
+    t.equal(await repliesFrom(replyAddress, toOneself), 3, 'people try out reminders')
   },
 )
 
