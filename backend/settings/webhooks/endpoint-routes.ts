@@ -346,9 +346,11 @@ function typesOf(fields: Fields, current: CurrentSettings): readonly string[] | 
   return fields.isPartial && !fields.has('events') ? eventTypesOf(current) : types
 }
 
+const LOCAL_TIME = /^(\d{4}-\d\d-\d\d)T([01]\d|2[0-3]):([0-5]\d)$/
+
 /** A form sends a time without seconds and without a UTC offset, which is in the account's time zone. */
 function parseSince(text: string, timezone: string): Date {
-  const [, date, hours, minutes] = /^(\d{4}-\d\d-\d\d)T(\d\d):(\d\d)$/.exec(text) ?? []
+  const [, date, hours, minutes] = LOCAL_TIME.exec(text) ?? []
   const since =
     date !== undefined && isCalendarDate(date)
       ? instantOf(date, Number(hours) + Number(minutes) / 60, timezone)

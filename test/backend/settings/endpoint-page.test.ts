@@ -31,6 +31,9 @@ t.test(
     // The default is a day ago at 10:15 in UTC, which is 15:45 in Delhi.
     matches(t, text, /name="since" type="datetime-local" value="2026-11-20T15:45"/)
     t.notMatch(text, /UTC/)
+    // Regression: hours above 23 were those of a later day.
+    const invalid = await asha.submit(`${path}/redeliver-failed`, { since: '2026-11-20T25:45' })
+    t.equal(invalid.status, 422)
     const redelivery = await asha.submit(`${path}/redeliver-failed`, { since: '2026-11-20T15:45' })
     t.equal(redelivery.status, 303)
     const audit = await asha.get('/settings/audit-log')
