@@ -69,7 +69,7 @@ for (const [fault, mode] of Object.entries(FAULTS)) {
   )
 }
 
-// Before the fix, the gateway never connected to a Redis whose round trip took more than 125 ms, because the handshake
+// Regression: the gateway never connected to a Redis whose round trip took more than 125 ms, because the handshake
 // takes two of them.
 t.test('a Redis whose round trip takes 160 ms counts the calls', async (t) => {
   const redis = await startRedis(t)
@@ -92,7 +92,7 @@ t.test('a call whose reply is lost is counted once, and never sent again', async
   t.equal((await rateLimiter.consume('key', LIMIT)).used, 2)
 })
 
-// Before the fix, the calls in progress got the error of the first call that could not be sent any more. The gateway
+// Regression: the calls in progress got the error of the first call that could not be sent any more. The gateway
 // took them for calls that were not sent, and added them to the counter again.
 t.test('calls in progress when the connection is closed are counted once', async (t) => {
   const { redis, proxy, rateLimiter } = await startThroughProxy(t)

@@ -123,7 +123,7 @@ for (const [phase, { bytes, respond, until: moment }] of Object.entries(PHASES))
   }
 }
 
-// Before the fix, the memory of a page's form was never released, so that every body was rejected after a while.
+// Regression: the memory of a page's form was never released, so that every body was rejected after a while.
 t.test('pages whose clients have disconnected release their memory', async (t) => {
   const form = `POST /settings/x HTTP/1.1\r\nHost: api.test\r\nContent-Length: 250000\r\n\r\n${'x'.repeat(250_000)}`
   backend.respondWith((_, res) => keepOpen(res))

@@ -60,7 +60,7 @@ for (const { how, replaces, prepare } of CASES) {
     },
   )
 
-  // Before the fix, a client that sent many bytes, which took long to parse, made all other clients wait.
+  // Regression: a client that sent many bytes, which took long to parse, made all other clients wait.
   t.test(`if an accepted socket is read ${how}, other sockets get their turn`, async (t) => {
     const { server, client, accepted } = await open(t)
     prepare(accepted)

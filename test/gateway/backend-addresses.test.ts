@@ -101,7 +101,7 @@ t.test('addresses are added to a name and removed under load without a failed ca
   t.ok(calls > 500, `${calls} calls, each with its response`)
 })
 
-// Before the fix, the pool of the removed address repeatedly closed its connections and opened new ones while
+// Regression: the pool of the removed address repeatedly closed its connections and opened new ones while
 // calls waited.
 t.test('calls that wait for a backend get their responses although it is removed', async (t) => {
   const zone = { addresses: ['127.0.0.2', '127.0.0.3'] as readonly string[] | Error }
@@ -124,7 +124,7 @@ t.test('calls that wait for a backend get their responses although it is removed
   await until(() => second.connections() === 0, 'the connections to the removed backend are closed')
 })
 
-// Before the fix, resolutions of the slow name piled up, and the result of an earlier one could replace a later one.
+// Regression: resolutions of the slow name piled up, and the result of an earlier one could replace a later one.
 t.test('a name is not resolved again while its resolution is in progress', async (t) => {
   const requested: string[] = []
   const slow = Promise.withResolvers<LookupAddress[]>()

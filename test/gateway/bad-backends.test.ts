@@ -206,7 +206,7 @@ t.test('if a large response breaks off, the connection of the client breaks too'
   t.equal((await call(`${gateway.url}/api/v1/debtors`, READ)).status, 200)
 })
 
-// Before the fix, a call could be sent on an idle connection at the moment that a draining backend closes it.
+// Regression: a call could be sent on an idle connection at the moment that a draining backend closes it.
 t.test(
   'once a response has Connection: close, idle connections to its backend are closed',
   async (t) => {

@@ -15,7 +15,7 @@ function start() {
   return { clients, openConnection: () => new ConnectionMemory(memory, proxy) }
 }
 
-// Before the fix, the gateway kept such clients until it ended.
+// Regression: the gateway kept such clients until it ended.
 t.test('clients for which there was no memory are deleted', (t) => {
   const { clients, openConnection } = start()
   for (let n = 0; n < 3; n++) {
@@ -26,7 +26,7 @@ t.test('clients for which there was no memory are deleted', (t) => {
   t.end()
 })
 
-// Before the fix, each later call of a client over a connection counted as the call of another client.
+// Regression: each later call of a client over a connection counted as the call of another client.
 t.test('the memory of a client is limited even if it is used over several connections', (t) => {
   const { clients, openConnection } = start()
   const client = () => clients.of('198.51.100.1', true)
@@ -42,7 +42,7 @@ t.test('the memory of a client is limited even if it is used over several connec
   t.end()
 })
 
-// Before the fix, each connection could use 16 KiB that were not counted.
+// Regression: each connection could use 16 KiB that were not counted.
 t.test('the memory of a chunk line that has not ended is counted', (t) => {
   let memory = 0
   const reader = new BodyReader({

@@ -14,7 +14,7 @@ const STEPS_MS = [11_000, HOUR_MS, 25 * HOUR_MS, 0, -HOUR_MS]
 
 const backend = await startCapturingBackend(t)
 
-// Before the fix, each step of more than ten seconds opened a new window, which admitted all calls again.
+// Regression: each step of more than ten seconds opened a new window, which admitted all calls again.
 for (const server of ['no Redis', 'Redis during an outage'] as const) {
   t.test(`a window continues when the clock is set: ${server}`, async (t) => {
     const aheadMs = join(t.testdir({ aheadMs: '0' }), 'aheadMs')

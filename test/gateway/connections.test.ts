@@ -65,7 +65,7 @@ t.test(
   },
 )
 
-// Before the fix, an error of the socket, which Node detaches from its parser after CONNECT, ended the
+// Regression: an error of the socket, which Node detaches from its parser after CONNECT, ended the
 // process.
 t.test('a CONNECT that is reset ends only its own connection', async (t) => {
   for (let round = 0; round < 20; round++) {
@@ -139,7 +139,7 @@ t.test('requests that a client pipelined before it disconnected are not carried 
   )
 })
 
-// Before the fix, requests that had been read ahead were processed although the client had disconnected.
+// Regression: requests that had been read ahead were processed although the client had disconnected.
 t.test(
   'requests that were pipelined before a response broke off are not carried out',
   async (t) => {
@@ -162,7 +162,7 @@ t.test(
   },
 )
 
-// Before the fix, an incomplete response to a request of HTTP/1.0 ended with its connection, and looked complete.
+// Regression: an incomplete response to a request of HTTP/1.0 ended with its connection, and looked complete.
 t.test('an incomplete response ends with an error in HTTP/1.0 and in HTTP/1.1', async (t) => {
   backend.respondWith((_, res) => void res.write(Buffer.alloc(500_000, 'x'), () => res.destroy()))
   for (const version of ['HTTP/1.0', 'HTTP/1.1']) {
@@ -172,7 +172,7 @@ t.test('an incomplete response ends with an error in HTTP/1.0 and in HTTP/1.1', 
   }
 })
 
-// Before the fix, such a client was disconnected one second after it had closed its half.
+// Regression: such a client was disconnected one second after it had closed its half.
 t.test(
   'a client that has half-closed its connection may read its response as slowly as other clients',
   async (t) => {
@@ -191,7 +191,7 @@ t.test(
   },
 )
 
-// Before the fix, such a client was disconnected one second after it had closed its half, unless it read so slowly that
+// Regression: such a client was disconnected one second after it had closed its half, unless it read so slowly that
 // the gateway had to buffer a part of the response.
 t.test(
   'a client that has half-closed its connection gets its response even if the backend sends it slowly',
@@ -229,7 +229,7 @@ async function untilRead(): Promise<void> {
   for (let round = 0; round < 5; round++) await fetch(gateway.url, { redirect: 'manual' })
 }
 
-// Before the fix, if reading had paused because of bytes that were read ahead, it did not resume for a body.
+// Regression: if reading had paused because of bytes that were read ahead, it did not resume for a body.
 t.test('a large body that is sent during another call arrives complete', async (t) => {
   const finish: (() => void)[] = []
   backend.respondWith((_, res) => void finish.push(() => res.end('{}')))
@@ -261,7 +261,7 @@ t.test('an incomplete body is rejected even if another call came before it', asy
   t.strictSame(statuses(text()), ['200', '400'])
 })
 
-// Before the fix, one client that had begun a request made the drain fail, so that the last usage reports
+// Regression: one client that had begun a request made the drain fail, so that the last usage reports
 // were lost.
 t.test('a gateway drains although a client has begun a request and sends no more', async (t) => {
   const draining = await startGateway(t, backend.url)

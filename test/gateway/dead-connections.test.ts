@@ -8,7 +8,7 @@ import { until } from '../fixtures/service/until.ts'
 
 const CALLS = 8
 
-// Before the fix, a dead idle connection was detected only when a call on it got 504 at its deadline.
+// Regression: a dead idle connection was detected only when a call on it got 504 at its deadline.
 t.test('idle connections are replaced once the backend misses a probe', async (t) => {
   const backend = await startCapturingBackend(t)
   const key = backend.issue()

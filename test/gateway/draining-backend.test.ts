@@ -6,7 +6,7 @@ import { startGateway } from '../fixtures/service/gateway.ts'
 import { until } from '../fixtures/service/until.ts'
 import { startRawBackend } from './fixtures/raw-backend.ts'
 
-// Before the fix, requests that must not be repeated got 502: posts to pages, and writes without an
+// Regression: requests that must not be repeated got 502: posts to pages, and writes without an
 // Idempotency-Key.
 t.test('no request is sent on idle connections to a draining backend', async (t) => {
   const backend = await startRawBackend(t)

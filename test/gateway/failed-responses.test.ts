@@ -23,7 +23,7 @@ async function start(t: Test, serve: ListenerOptions['serve']) {
   return { recorded, send }
 }
 
-// Before the fix, such a call had no log line, metric or span.
+// Regression: such a call had no log line, metric or span.
 t.test(
   'a call whose response cannot be written is recorded once, as an internal error',
   async (t) => {
@@ -41,7 +41,7 @@ t.test(
   },
 )
 
-// Before the fix, the body was never read, and so never released its connection to the backend.
+// Regression: the body was never read, and so never released its connection to the backend.
 t.test('a streamed body of a response that cannot be written is closed', async (t) => {
   const body = new Readable({ read() {} })
   const closed = once(body, 'close')

@@ -55,7 +55,7 @@ function streamOf({ body }: UpstreamResponse): Readable {
   return body
 }
 
-// Before the fix, the abort closed a connection that already served another call, whose write was lost.
+// Regression: the abort closed a connection that already served another call, whose write was lost.
 t.test('aborting a response that has arrived completely does not abort another call', async (t) => {
   const { backend, forward } = await start(t)
   backend.setBehavior((socket) => socket.write(large(MIB / 2)))
@@ -71,7 +71,7 @@ t.test('aborting a response that has arrived completely does not abort another c
   t.equal(backend.calls.length, 2, 'each call was sent once')
 })
 
-// Before the fix, a connection that waited for a slow client had no deadline.
+// Regression: a connection that waited for a slow client had no deadline.
 t.test('a call to a backend that stalls ends in time, even if its client is slow', async (t) => {
   const { backend, forward } = await start(t)
   // The gateway buffers this much for a slow client, and then stops reading. The backend sends no more.
@@ -81,7 +81,7 @@ t.test('a call to a backend that stalls ends in time, even if its client is slow
   await t.rejects(stalled.resume().toArray())
 })
 
-// Before the fix, such an error ended the gateway.
+// Regression: such an error ended the gateway.
 t.test('a response may break off before it is read', async (t) => {
   const { backend, forward } = await start(t)
   let connection: Socket | undefined
@@ -97,7 +97,7 @@ t.test('a response may break off before it is read', async (t) => {
   await t.rejects(stream.toArray())
 })
 
-// Before the fix, the write got 504, although its outcome was known.
+// Regression: the write got 504, although its outcome was known.
 t.test(
   'while all streams are in use, a large response to a read becomes a 503, and one to a write is delivered',
   async (t) => {

@@ -19,7 +19,7 @@ const FILES_MAX = 400
 const FILES_PER_BACKEND = 44
 const OWN_FILES = 200
 
-// Before the fix, the gateway reserved no files for pages and unknown keys, and reserved files for only one address of
+// Regression: the gateway reserved no files for pages and unknown keys, and reserved files for only one address of
 // a host name.
 t.test('files are reserved for all connections to each address of a backend', async (t) => {
   const zone = join(t.testdir({}), 'zone')

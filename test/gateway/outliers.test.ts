@@ -39,7 +39,7 @@ async function start(t: Test, count: number, env: Record<string, string> = {}) {
   return { backends, metric, send, sendMany, health, gateway }
 }
 
-// Before the fix, every second call failed for as long as the backend failed.
+// Regression: every second call failed for as long as the backend failed.
 t.test(
   'a backend that fails every call is ejected, tried again, and used again once it works',
   async (t) => {
@@ -158,7 +158,7 @@ t.test('at most half of the backends are ejected, and never the only one', async
   }
 })
 
-// Before the fix, such calls waited for 5 s for a connection that never became free, and got 503.
+// Regression: such calls waited for 5 s for a connection that never became free, and got 503.
 t.test('calls that wait for a backend that freezes are sent to the other backend', async (t) => {
   const { backends, send } = await start(t, 2, {
     ...{ BACKEND_CONNECTIONS: '1', GATEWAY_UPSTREAM_TIMEOUT_MS: '6500' },
@@ -174,7 +174,7 @@ t.test('calls that wait for a backend that freezes are sent to the other backend
   )
 })
 
-// Before the fix, such calls waited in the slow backend's own queue.
+// Regression: such calls waited in the slow backend's own queue.
 t.test('calls that wait for a slow backend are sent to an idle backend', async (t) => {
   const { backends, send } = await start(t, 2, { BACKEND_CONNECTIONS: '1' })
   const [slow] = backends

@@ -1,5 +1,5 @@
 /**
- * Under overload, the keys take turns. Before the fix, calls were served in the order of arrival, so that calls with
+ * Under overload, the keys take turns. Regression: calls were served in the order of arrival, so that calls with
  * other keys got 503 during a flood of calls with one key.
  */
 import { Agent as HttpAgent, request, type ServerResponse } from 'node:http'
@@ -145,7 +145,7 @@ t.test('simultaneous calls with many keys are all served by a slow backend', asy
   )
 })
 
-// Before the fix, even calls in a short queue were shed after a pause, because the backends looked as if they
+// Regression: even calls in a short queue were shed after a pause, because the backends looked as if they
 // had served nothing.
 t.test('a call with few calls ahead of it is not shed, however slow the backend was', async (t) => {
   const { backend, url, untilWaiting } = await startWithFewConnections(t)
@@ -173,7 +173,7 @@ t.test('a call with few calls ahead of it is not shed, however slow the backend 
   await Promise.all(waiting)
 })
 
-// Before the fix, short queues in quick succession counted as one long queue, and as part of an earlier overload. A
+// Regression: short queues in quick succession counted as one long queue, and as part of an earlier overload. A
 // burst after them was shed, although the backend was idle most of the time.
 t.test('a burst after short queues, each of which became empty, is not shed', async (t) => {
   const { backend, url } = await startWithFewConnections(t)
@@ -283,7 +283,7 @@ t.test('calls that wait for Redis are not shed, since the backend is idle', asyn
   t.strictSame([...new Set(statuses)], [200])
 })
 
-// Before the fix, up to a thousand calls were queued during each pause of Redis, however short.
+// Regression: up to a thousand calls were queued during each pause of Redis, however short.
 t.test('a pause of Redis under overload does not make the queue longer', async (t) => {
   const redis = await startRedis(t)
   const { backend, url, waiting } = await startWithFewConnections(t, { REDIS_URL: redis.url })

@@ -13,7 +13,7 @@ class ObservedAbort extends Abort {
   }
 }
 
-// Before the fix, the abort of a page that had waited in vain searched the queue once more.
+// Regression: the abort of a page that had waited in vain searched the queue once more.
 t.test(
   'a page that gets no slot in time, or is aborted, no longer listens for an abort',
   async (t) => {

@@ -36,7 +36,7 @@ async function start(t: Test, urls: readonly string[], env: Record<string, strin
 const backend = await startRawBackend(t)
 const { page, url, untilWaiting } = await start(t, [backend.url])
 
-// Before the fix, each page opened a new connection.
+// Regression: each page opened a new connection.
 t.test('pages that are requested one after another share a connection', async (t) => {
   const sockets = new Set<Socket>()
   backend.setBehavior((socket) => {
@@ -116,7 +116,7 @@ t.test('if pages are loaded one at a time, other pages wait in a queue', async (
   )
 })
 
-// Before the fix, pages had no deadline for connecting.
+// Regression: pages had no deadline for connecting.
 t.test(
   'if no connection to a backend can be opened, pages get 503 or use another backend',
   async (t) => {
@@ -130,7 +130,7 @@ t.test(
   },
 )
 
-// Before the fix, browsers got the 404 of the backend, as if the page did not exist.
+// Regression: browsers got the 404 of the backend, as if the page did not exist.
 t.test('a backend that rejects the signature of the gateway causes a 503', async (t) => {
   const rejecting = await startRawBackend(t)
   rejecting.setBehavior((socket) => socket.write(BARE_404))

@@ -4,7 +4,7 @@ import { startListener } from './fixtures/listener.ts'
 
 const CALLS = 500
 
-// Before the fix, a client that pipelined calls without a key over 50 connections made the calls of other clients wait
+// Regression: a client that pipelined calls without a key over 50 connections made the calls of other clients wait
 // for up to twelve seconds.
 t.test(
   'between two pipelined calls with an immediate response, other clients get their turn',

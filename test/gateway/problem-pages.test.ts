@@ -40,7 +40,7 @@ function assertPage(t: Test, { headers, text }: Awaited<ReturnType<typeof send>>
   t.ok(text.includes(headers.get('x-request-id') ?? 'no id'), 'the page has the request id')
 }
 
-// Before the fix, the browser showed the JSON of the problem document in each of these cases.
+// Regression: the browser showed the JSON of the problem document in each of these cases.
 t.test('a form that is too large gets a page that says how large it may be', async (t) => {
   const form = { method: 'POST', body: LARGE_FORM }
   const large = await send('/settings/import', form)

@@ -9,7 +9,7 @@ function proxyError(code: ProblemCode): string | undefined {
   return fieldValue(headers, 'proxy-status')
 }
 
-// Before the fix, expired keys and addresses that are not allowed were reported as malformed requests.
+// Regression: expired keys and addresses that are not allowed were reported as malformed requests.
 t.test(
   'the rejection of a key, an address, a scope or a rate is reported as a denied request',
   async (t) => {

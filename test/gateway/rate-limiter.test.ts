@@ -139,7 +139,7 @@ t.test(
   },
 )
 
-// Before the fix, calls were counted twice after a cluster had moved a slot, because its windows then ended
+// Regression: calls were counted twice after a cluster had moved a slot, because its windows then ended
 // some milliseconds later.
 t.test(
   'a counter whose expiry shifted, as when a cluster moves it, continues its count',
@@ -197,7 +197,7 @@ for (const fault of ['stopped', 'killed'] as const) {
   )
 }
 
-// Before the fix, the calls that a gateway had counted itself were not added to an older window of another gateway. The
+// Regression: the calls that a gateway had counted itself were not added to an older window of another gateway. The
 // key could then exceed its limit by these calls.
 t.test(
   'calls that a gateway counted during an outage are added to an older window of another gateway',
@@ -218,7 +218,8 @@ t.test(
   },
 )
 
-// Before the fix, a gateway that knew the window from the time before kept its end: the key could be rejected for a day.
+// Regression: a gateway that had learned the window's end before the clock was set back kept this end: the key could be
+// rejected for a day.
 t.test('a window ends within an hour even if the clock of Redis is set back', async (t) => {
   const redis = await startRedis(t)
   const clock = await startClockProxy(t, redis.port)
@@ -279,7 +280,7 @@ const UNUSABLE: Record<string, (redis: Redis, name: string) => Promise<unknown>>
   'too large a number': (redis, name) => redis.set(name, '9223372036854775807', 'KEEPTTL'),
 }
 
-// Before the fix, one unusable counter made the script call fail for all keys of the same turn, which opened
+// Regression: one unusable counter made the script call fail for all keys of the same turn, which opened
 // the breaker.
 for (const onOutage of ['local', 'deny'] as const) {
   t.test(`policy ${onOutage}: an unusable counter affects only its own key`, async (t) => {
@@ -329,7 +330,7 @@ t.test(
   },
 )
 
-// Before the fix, timers fired before the replies that had arrived during the stall were read.
+// Regression: timers fired before the replies that had arrived during the stall were read.
 t.test('a stall of the event loop is not treated as an outage of Redis', async (t) => {
   const redis = await startRedis(t)
   const rateLimiter = await connect(t, redis.url, 'deny')
@@ -349,7 +350,7 @@ t.test('a stall of the event loop is not treated as an outage of Redis', async (
   t.equal(rateLimiter.counts.outages, 0)
 })
 
-// Before the fix, the breaker rejected all pending calls with the first error. If Redis had counted such a call, the
+// Regression: the breaker rejected all pending calls with the first error. If Redis had counted such a call, the
 // gateway added it to the counter again.
 t.test('calls that are pipelined after one that Redis rejects are counted once', async (t) => {
   const redis = await startRedis(t)

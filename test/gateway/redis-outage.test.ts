@@ -9,7 +9,7 @@ import { until } from '../fixtures/service/until.ts'
 const backend = await startCapturingBackend(t)
 const key = backend.issue()
 
-// Before the fix, the log and `/readyz` also said for `deny` that the rate limit was not shared.
+// Regression: the log and `/readyz` also said for `deny` that the rate limit was not shared.
 for (const [policy, effect, status] of [
   ['local', 'the rate limit is not shared', 200],
   ['deny', 'calls are rejected', 503],

@@ -15,7 +15,7 @@ const debtors = `${gateway.url}/api/v1/debtors`
 
 const LIMIT_HEADERS = ['x-ratelimit-limit', 'x-ratelimit-remaining', 'x-ratelimit-reset']
 
-// Before the fix, the first range that matched JSON decided, so that the gateway sent a type that the client had
+// Regression: the first range that matched JSON decided, so that the gateway sent a type that the client had
 // excluded.
 t.test('the most specific media range of Accept decides whether JSON is acceptable', async (t) => {
   const key = backend.issue(['debtors:read'], 1_000)
@@ -69,7 +69,7 @@ const UNCOUNTED: [what: string, status: number, bytes: (authorization: string) =
   ],
 ]
 
-// Before the fix, such responses said that no calls were left, although 599 were.
+// Regression: such responses said that no calls were left, although 599 were.
 t.test(
   'a call that is rejected and not counted shows the last known allowance in its headers',
   async (t) => {
@@ -126,7 +126,7 @@ t.test('two Authorization headers get 401 with a challenge', async (t) => {
   t.ok(closed)
 })
 
-// Before the fix, such a call was counted under the old limit and again under the new one.
+// Regression: such a call was counted under the old limit and again under the new one.
 t.test('a call that is rejected after its key got another limit is counted once', async (t) => {
   const key = backend.issue(['debtors:read'])
   t.equal((await call(debtors, { key })).headers['x-ratelimit-remaining'], '599')
@@ -196,7 +196,7 @@ t.test('with the policy deny, a 503 shows the allowance of the key', async (t) =
   })
 })
 
-// Before the fix, such a report was sent again forever, and blocked all later reports.
+// Regression: such a report was sent again forever, and blocked all later reports.
 t.test('a usage report that the backend rejects is dropped', async (t) => {
   backend.respondToReportsWith(400)
   const key = backend.issue(['debtors:read'])

@@ -223,7 +223,7 @@ t.test(
   },
 )
 
-// Before the fix, malformed packets of 16 to 32 KB ended the process, because their memory is part of Node's
+// Regression: malformed packets of 16 to 32 KB ended the process, because their memory is part of Node's
 // pool.
 t.test('malformed bytes are rejected in packets of 1 to 70 KB', async (t) => {
   for (let bytes = 1_000; bytes < 70_000; bytes += 3_000) {

@@ -60,7 +60,7 @@ t.test(
   async (t) => {
     const slow: Record<string, [begin: string, more: string]> = {
       'nothing at all': ['', ''],
-      // Before the fix, each empty line restarted the deadline, so that the connection stayed open forever.
+      // Regression: each empty line restarted the deadline, so that the connection stayed open forever.
       'empty lines': ['', '\r\n'],
       'empty lines in pieces': ['\r', '\n\r'],
       'a request line': ['GET /api', 'x'],
@@ -85,7 +85,7 @@ t.test(
   },
 )
 
-// Before the fix, each part was stored separately, which took a hundred times its size.
+// Regression: each part was stored separately, which took a hundred times its size.
 t.test('eight bodies of 250 KB in one-byte chunks use less than 128 MiB of memory', async (t) => {
   const separate = await startGateway(t, backend.url, {
     GATEWAY_REQUEST_TIMEOUT_MS: '5000',

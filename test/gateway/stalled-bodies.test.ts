@@ -1,5 +1,5 @@
 /**
- * Clients send half a body and then stall. Before the fix, they used up the memory for bodies, so that every write with
+ * Clients send half a body and then stall. Regression: they used up the memory for bodies, so that every write with
  * any key got 503.
  */
 import { once } from 'node:events'
@@ -116,7 +116,7 @@ for (const [addresses, share] of [
   )
 }
 
-// Before the fix, if a client's only body was evicted for its next one, later bytes were not counted for that
+// Regression: if a client's only body was evicted for its next one, later bytes were not counted for that
 // client.
 t.test(
   'behind a proxy, the limit of a client still applies after its bodies were evicted',

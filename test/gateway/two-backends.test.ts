@@ -31,7 +31,7 @@ t.test('concurrent calls are sent to both backends', async (t) => {
   t.ok(first.calls.length > 10 && second.calls.length > 10)
 })
 
-// Before the fix, every worker of every gateway chose the first of equally busy backends.
+// Regression: every worker of every gateway chose the first of equally busy backends.
 t.test('successive calls are shared between idle backends', async (t) => {
   const { first, second, statuses } = await startBoth(t)
   const callsBefore = [first.calls.length, second.calls.length] as const

@@ -5,7 +5,7 @@ import { createLocalWindows } from '../../gateway/rate-limit/windows.ts'
 const LIMIT = 600
 const DAY_MS = 24 * 3_600_000
 
-// Before the fix, a key that had reached its limit was rejected for 25 hours after the clock had been set back by a day.
+// Regression: a key that had reached its limit was rejected for 25 hours after the clock had been set back by a day.
 t.test('a window ends within an hour even if the clock is set back', (t) => {
   let now = Date.UTC(2026, 10, 2)
   const windows = createLocalWindows(() => now)

@@ -1,5 +1,5 @@
 /**
- * Before the fix, a process whose log could no longer be written did not exit: it retried the last lines forever, and
+ * Regression: a process whose log could no longer be written did not exit: it retried the last lines forever, and
  * blocked the event loop.
  */
 import { spawn } from 'node:child_process'
@@ -58,7 +58,7 @@ for (const [script, code] of [
   })
 }
 
-// Before the fix, such a process did not end, not even after a second signal.
+// Regression: such a process did not end, not even after a second signal.
 t.test('a process ends although the reader of its log has stopped', async (t) => {
   const script = `
     import { createLogger, exitAfterFlush } from ${LOG}

@@ -1,4 +1,4 @@
-/** Before the fix, a process whose log was not read buffered it without a limit. */
+/** Regression: a process whose log was not read buffered it without a limit. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'

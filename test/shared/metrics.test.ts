@@ -25,7 +25,7 @@ t.test('values are read at each scrape, and a value that cannot be read is omitt
   t.notMatch(text, /^(failing|failing_by_name|slow|missing)[ {]/m)
 })
 
-// Before the fix, durations that a caller had cached were no longer scraped after a reset.
+// Regression: durations that a caller had cached were no longer scraped after a reset.
 t.test('durations that were cached before a reset are still recorded', async (t) => {
   const { registry, histogram } = createMetrics('test')
   const durations = histogram('took_seconds', 'Took.', ['name']).of('a')

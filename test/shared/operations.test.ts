@@ -5,7 +5,7 @@ import { matches } from '../fixtures/matches.ts'
 import { recordLog } from '../fixtures/recorded-log.ts'
 
 t.test('a failed request of an operator is logged', async (t) => {
-  // Before the fix, the response was 500, and nothing said why.
+  // Regression: the response was 500, and nothing said why.
   const { log, lines } = recordLog<object>()
   const operations = await listenForOperations({
     ...{ host: '127.0.0.1', port: 0, metrics: createMetrics('test'), log },

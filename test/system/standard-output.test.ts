@@ -9,7 +9,7 @@ import { GATEWAY_SECRET } from '../fixtures/service/gateway.ts'
 import { SCRIPT_ENV } from '../fixtures/service/process.ts'
 import { until } from '../fixtures/service/until.ts'
 
-// Before the fix, the gateway ended if standard output could not be written. If its log could not be written either, it
+// Regression: the gateway ended if standard output could not be written. If its log could not be written either, it
 // hung, and SIGTERM did not end it.
 for (const [workers, log] of [
   ['1', 'ignore'],

@@ -10,7 +10,7 @@ import { SCRIPT_ENV } from '../fixtures/service/process.ts'
 const AS_FIRST_PROCESS = ['unshare', '--pid', '--fork', '--kill-child']
 const canUnshare = spawnSync('unshare', ['--pid', '--fork', 'true']).status === 0
 
-// Before the fix, Linux ignored the signal, and the container was killed after its grace period.
+// Regression: Linux ignored the signal, and the container was killed after its grace period.
 t.test(
   'SIGTERM ends a start with the process id 1',
   canUnshare ? {} : { skip: 'process namespaces require Linux and root' },

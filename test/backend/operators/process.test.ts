@@ -77,7 +77,7 @@ t.test('a second backend on the same data does not start', async (t) => {
   await startProcess(t, 'backend/main.ts', env)
 })
 
-// Before the fix, the error of a full or read-only disk said that another backend used the database.
+// Regression: the error of a full or read-only disk said that another backend used the database.
 t.test('a start that fails because of a file names the file and the cause', async (t) => {
   const env = environment(t)
   const path = join(String(env['DATA_DIR']), 'receivables.db')
