@@ -52,7 +52,7 @@ export interface ConnectionContext {
    * proxy.
    */
   clientOf(call: Call, peer: Client): Client
-  /** Begins a call. The listener calls `Connection.end` when the call has ended. */
+  /** Begins a call. `CallServer` calls `Connection.end` when the call has ended. */
   serve(connection: Connection, head: RawRequestHead, arrivedAt: number): Call
   /** Returns the response to bytes that are not a valid request, or to a head that did not arrive in time. */
   reject(connection: Connection, error: Http1Error | Problem): string
