@@ -3,8 +3,8 @@ import { type AccountProfile, PROFILE_FIELDS } from '../../accounts/account-prof
 import { getAccount, isReadOnly } from '../../accounts/accounts.ts'
 import type { AccountRow } from '../../database/tables.ts'
 import { changeProfile } from '../../reminders/reminder-content.ts'
+import { withFieldLabels } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
-import { withFieldLabels } from '../shell/form-faults.ts'
 import type { SessionPage } from '../shell/page-request.ts'
 import { PROFILE_WORDS, type ProfileValues, renderAccountPage } from './account-page.ts'
 

@@ -11,9 +11,8 @@ import { renderDebtor } from '../../debtors/representation.ts'
 import { resumeInvoicesOf } from '../../invoices/actions.ts'
 import { changeDebtorDetails } from '../../reminders/reminder-content.ts'
 import type { Session, Undo } from '../../sessions/sessions.ts'
-import { invalid, notFound } from '../shell/faults.ts'
+import { invalid, notFound, withFieldLabels } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
-import { withFieldLabels } from '../shell/form-faults.ts'
 import type { RejectedAction } from '../shell/page-actions.ts'
 import {
   EDIT_METHODS,

@@ -14,9 +14,8 @@ import {
   changePaymentDetails,
   listCurrenciesWithoutPaymentDetails,
 } from '../../reminders/reminder-content.ts'
-import { notFound } from '../shell/faults.ts'
+import { notFound, withFieldLabels } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
-import { withFieldLabels } from '../shell/form-faults.ts'
 import { listOf } from '../shell/list-query.ts'
 import type { SessionPage } from '../shell/page-request.ts'
 import {

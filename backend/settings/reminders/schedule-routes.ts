@@ -13,9 +13,8 @@ import {
   readChasingSettings,
   setDebtorLadder,
 } from '../../reminders/settings.ts'
-import { notFound } from '../shell/faults.ts'
+import { notFound, withFieldLabels } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
-import { withFieldLabels } from '../shell/form-faults.ts'
 import { EDIT_METHODS, type SessionPage, type SessionRequest } from '../shell/page-request.ts'
 import {
   LADDER_FIELDS,

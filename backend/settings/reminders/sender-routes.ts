@@ -6,7 +6,7 @@ import { senderNameOf } from '../../accounts/sender.ts'
 import type { Reader } from '../../database/database.ts'
 import { countAwaitingApproval } from '../../messages/approval-log.ts'
 import { changeLogo, changeSenderName } from '../../reminders/reminder-content.ts'
-import { withFieldLabels } from '../shell/form-faults.ts'
+import { withFieldLabels } from '../shell/faults.ts'
 import {
   EDIT_METHODS,
   type SessionPage,

@@ -1,4 +1,4 @@
-/** Throws the problems of Settings for records that do not exist and for invalid input. */
+/** Throws the problems of forms and pages, and rewrites validation errors of the API for a form. */
 import { Problem } from '../../../shared/contract/problem.ts'
 import { enteredValuesProblem } from '../../validation/field-errors.ts'
 
@@ -9,4 +9,39 @@ export function notFound(what: string, id: string): never {
 /** Rejects an invalid form field or JSON member. */
 export function invalid(field: string, detail: string, code = 'invalid_format'): never {
   throw enteredValuesProblem([{ pointer: `/${field}`, code, detail }])
+}
+
+/** The labels of a form's fields, by field name, e.g. `number` or `ladder/final`. */
+export type Labels = Readonly<Record<string, string>>
+
+const DUPLICATE_FIELDS: Readonly<Record<string, string>> = {
+  duplicate_external_id: 'external_id',
+  duplicate_invoice_number: 'number',
+}
+
+/** Returns the problem with faults that point to the form's fields and, if a field has a label, begin with it. */
+export function withFieldLabels(problem: Problem, labels: Labels): Problem {
+  const duplicate = DUPLICATE_FIELDS[problem.code]
+  if (duplicate !== undefined) {
+    const detail = `${labels[duplicate] ?? duplicate} is already used by another record.`
+    const errors = [{ pointer: `/${duplicate}`, code: problem.code, detail }]
+    return new Problem(problem.code, detail, { members: { ...problem.members, errors } })
+  }
+  const errors = problem.members['errors']
+  if (!Array.isArray(errors)) return problem
+  const relabeled = errors.map((error) => {
+    const path = String(error.pointer).slice(1)
+    const member = path.split('/').at(-1) ?? ''
+    const field = labels[path] === undefined ? member : path
+    const label = labels[field]
+    const detail = String(error.detail)
+    if (label === undefined) return error
+    return {
+      ...error,
+      pointer: `/${field}`,
+      detail: detail.startsWith(`${member} `) ? label + detail.slice(member.length) : detail,
+    }
+  })
+  const detail = relabeled.map((error) => error.detail).join(' ')
+  return new Problem(problem.code, detail, { members: { ...problem.members, errors: relabeled } })
 }

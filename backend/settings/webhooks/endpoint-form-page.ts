@@ -2,7 +2,7 @@
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { attribute, type Html, html } from '../../html/html.ts'
 import type { PrivateTargets } from '../../webhooks/target-url.ts'
-import type { Labels } from '../shell/form-faults.ts'
+import type { Labels } from '../shell/faults.ts'
 import {
   csrfField,
   describedBy,

@@ -30,9 +30,8 @@ import {
 import type { PrivateTargets } from '../../webhooks/target-url.ts'
 import { sendTestEvent } from '../../webhooks/test-event.ts'
 import type { WebhookServices } from '../../webhooks/webhooks.ts'
-import { invalid } from '../shell/faults.ts'
+import { invalid, withFieldLabels } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
-import { withFieldLabels } from '../shell/form-faults.ts'
 import {
   EDIT_METHODS,
   type SessionPage,
