@@ -19,7 +19,7 @@ import {
   recordInvoice,
 } from '../../import/recording.ts'
 import type { ImportedRecord } from '../../import/take-back-plan.ts'
-import { STEP_MS } from '../shell/page-request.ts'
+import { beginStep } from '../shell/page-request.ts'
 
 /** The import stops after a step with this many rejected records, because they usually have the same cause. */
 const REJECTED_MAX = 100
@@ -122,7 +122,7 @@ type Kind = keyof StepResult['recorded']
 
 /** Processes one record after the other, each in its own transaction, until the time or `REJECTED_MAX` is reached. */
 function createStep({ database, clock, importContext }: StepOptions, importId: string | undefined) {
-  const endsAtMs = clock().getTime() + STEP_MS
+  const isStepOver = beginStep(clock)
   const recorded: Record<Kind, number> = { customers: 0, invoices: 0, payments: 0, corrected: 0 }
   const rejected: RejectedRecord[] = []
   let isComplete = true
@@ -133,7 +133,7 @@ function createStep({ database, clock, importContext }: StepOptions, importId: s
       perform: (tx: Transaction) => Promise<ImportedRecord[]>,
       alsoKind?: Kind,
     ): Promise<void> {
-      if (clock().getTime() > endsAtMs || rejected.length >= REJECTED_MAX) {
+      if (isStepOver() || rejected.length >= REJECTED_MAX) {
         isComplete = false
         return
       }

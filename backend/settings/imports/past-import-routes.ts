@@ -13,10 +13,10 @@ import { rejectIfReadOnly } from '../money/money-action.ts'
 import { notFound } from '../shell/faults.ts'
 import { limitOf, listOf, pageOf } from '../shell/list-query.ts'
 import {
+  beginStep,
   type SessionPage,
   type SessionRequest,
   type SettingsDeps,
-  STEP_MS,
 } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
 import { countSteps, IMPORTS_PATH, renderImport, renderImports } from './past-imports-page.ts'
@@ -88,13 +88,13 @@ async function takeBackRecords(
   row: ImportRow,
 ) {
   const { database, clock } = deps
-  const endsAtMs = clock().getTime() + STEP_MS
+  const isStepOver = beginStep(clock)
   const { steps } = await readPlan(database, row)
   if (steps.length > 0)
     await database.transaction((tx) => auditTakeBack(tx, row, steps, actionContext))
   let done = 0
   for (const step of steps) {
-    if (clock().getTime() > endsAtMs) return { done, isComplete: false }
+    if (isStepOver()) return { done, isComplete: false }
     const isDone = await database.transaction((tx) => takeBack(tx, row, step, actionContext))
     if (isDone) done += Object.keys(step).length
   }

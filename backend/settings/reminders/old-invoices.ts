@@ -12,10 +12,10 @@ import { rejectIfReadOnly } from '../money/money-action.ts'
 import { csrfField, renderPage } from '../shell/layout.ts'
 import { renderMoney } from '../shell/ledger-words.ts'
 import {
+  beginStep,
   type SessionPage,
   type SessionRequest,
   type SettingsDeps,
-  STEP_MS,
 } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
 import { plural } from '../shell/words.ts'
@@ -68,10 +68,10 @@ async function resumeOldInvoices(
   { database, clock }: SettingsDeps,
 ) {
   const { id: accountId } = session.account
-  const endsAtMs = clock().getTime() + STEP_MS
+  const isStepOver = beginStep(clock)
   let chased = 0
   for await (const debtorId of debtorsWithOldInvoices(database, accountId)) {
-    if (clock().getTime() > endsAtMs) return { chased, isComplete: false }
+    if (isStepOver()) return { chased, isComplete: false }
     chased += await database.transaction((tx) =>
       resumeOldInvoicesOf(tx, accountId, debtorId, actionContext),
     )

@@ -2,8 +2,10 @@
 import type { Request } from '@hapi/hapi'
 import { type Problem, problemType } from '../../../shared/contract/problem.ts'
 import { html } from '../../html/html.ts'
+import { csrfTokenOf } from '../../sessions/csrf-token.ts'
+import type { Session } from '../../sessions/sessions.ts'
 import { renderPage } from './layout.ts'
-import { errorFrameOf, wantsJson } from './page-request.ts'
+import { type Frame, wantsJson } from './response.ts'
 
 /** Returns the link that an error page offers. */
 function nextStep(request: Request, { code }: Problem): [target: string, name: string] {
@@ -53,5 +55,16 @@ export function renderProblemPage(
 <p><a class="button" href="${target}">${name}</a></p>
 <p class="hint">Request <code translate="no">${requestId}</code></p>
 </div>`
-  return renderPage(errorFrameOf(request), { title, main }).text
+  return renderPage(FRAMES.get(request) ?? NO_SESSION, { title, main }).text
+}
+
+/** The frames of error pages, for requests with a session. */
+const FRAMES = new WeakMap<Request, Frame>()
+
+const NO_SESSION: Frame = { session: undefined, csrfToken: '', flash: null, killSwitch: undefined }
+
+/** Gives the error page of the request, if one is shown, the navigation of the session. */
+export function storeErrorFrame(request: Request, session: Session): void {
+  const csrfToken = csrfTokenOf(session.token)
+  FRAMES.set(request, { session, csrfToken, flash: null, killSwitch: undefined })
 }

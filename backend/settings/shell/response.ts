@@ -1,6 +1,7 @@
-/** Describes the response of a page, and writes it as HTML or as JSON. */
+/** Describes the response of a page, determines whether it is HTML or JSON, and writes it. */
 import type { Readable } from 'node:stream'
 import type { Request, ResponseObject, ResponseToolkit } from '@hapi/hapi'
+import { readAccept } from '../../../shared/contract/accept.ts'
 import { Problem } from '../../../shared/contract/problem.ts'
 import type { Database } from '../../database/database.ts'
 import type { Html } from '../../html/html.ts'
@@ -58,6 +59,14 @@ export interface FullResponse extends Response {
   readonly headers?: Readonly<Record<string, string>>
   /** Undefined if the request is redirected before the page's own code runs, e.g. to the login. */
   readonly requester?: Requester
+}
+
+/** Browsers accept HTML explicitly. A client that sends JSON without an Accept header receives JSON. */
+export function wantsJson({ headers }: Pick<Request, 'headers'>): boolean {
+  const accepted = readAccept(String(headers['accept'] ?? ''))
+  if (accepted.get('text/html')) return false
+  if (accepted.get('application/json') || accepted.get('application/problem+json')) return true
+  return /^application\/json/i.test(String(headers['content-type'] ?? ''))
 }
 
 /** Sets cookies and headers; the response is never cached. */
