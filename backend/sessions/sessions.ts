@@ -293,26 +293,6 @@ function listedId(tokenHash: string): string {
   return `ses_${hashToken(tokenHash).slice(0, 22)}`
 }
 
-/** The request that undoes an action: a form of Settings, without its CSRF token. */
-export interface Undo {
-  readonly path: string
-  readonly fields: readonly (readonly [name: string, value: string])[]
-}
-
-/** Sets the message that the session's next page shows once, with a button for `undo`; null removes the message. */
-export async function setFlash(
-  tx: Transaction,
-  token: string,
-  flash: string | null,
-  undo?: Undo,
-): Promise<void> {
-  await tx
-    .updateTable('sessions')
-    .set({ flash: undo === undefined ? flash : JSON.stringify({ flash, undo }) })
-    .where('token_hash', '=', hashToken(token))
-    .execute()
-}
-
 export async function endSession(tx: Transaction, token: string): Promise<void> {
   await tx.deleteFrom('sessions').where('token_hash', '=', hashToken(token)).execute()
 }

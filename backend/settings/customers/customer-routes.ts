@@ -10,9 +10,11 @@ import { ADDRESS_PARTS, addressOf, DETAILS, type DebtorDetails } from '../../deb
 import { renderDebtor } from '../../debtors/representation.ts'
 import { resumeInvoicesOf } from '../../invoices/actions.ts'
 import { changeDebtorDetails } from '../../reminders/reminder-content.ts'
-import type { Session, Undo } from '../../sessions/sessions.ts'
+import type { Undo } from '../../sessions/flash.ts'
+import type { Session } from '../../sessions/sessions.ts'
 import { invalid, notFound, withFieldLabels } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
+import type { FlashName } from '../shell/flash-words.ts'
 import type { RejectedAction } from '../shell/page-actions.ts'
 import {
   EDIT_METHODS,
@@ -145,7 +147,7 @@ function pauseOf({
 
 function actionPage(
   name: string,
-  flash: string,
+  flash: FlashName,
   texts: readonly string[],
   perform: (tx: Transaction, request: SessionRequest) => Promise<unknown>,
   undoOf: (before: DebtorRow) => UndoAction | undefined = () => undefined,

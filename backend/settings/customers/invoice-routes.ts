@@ -16,6 +16,7 @@ import { renderInvoice } from '../../invoices/representation.ts'
 import { listMessages } from '../../messages/messages.ts'
 import { listPayments } from '../../payments/payment-list.ts'
 import { notFound } from '../shell/faults.ts'
+import type { FlashName } from '../shell/flash-words.ts'
 import { blockReasonOf } from '../shell/ledger-words.ts'
 import { newestRows } from '../shell/list-query.ts'
 import type { RejectedAction } from '../shell/page-actions.ts'
@@ -54,9 +55,9 @@ export const invoicePages: readonly SessionPage[] = [
   actionWithReasonPage('resolve', resolvedFlash, resolveDispute, 'dispute'),
 ]
 
-type FlashOf = (changed: InvoiceRow) => string
+type FlashOf = (changed: InvoiceRow) => FlashName
 
-function resolvedFlash({ chasing_status }: InvoiceRow): string {
+function resolvedFlash({ chasing_status }: InvoiceRow): FlashName {
   return chasing_status === 'active' ? 'invoice_resolved' : 'invoice_resolved_blocked'
 }
 

@@ -8,7 +8,13 @@ import { renderDebtor } from '../../debtors/representation.ts'
 import { type Html, html } from '../../html/html.ts'
 import { validateBody } from '../../validation/body.ts'
 import type { JsonObject } from '../../validation/json.ts'
-import { KEY_FIELD, performOnce, rejectIfReadOnly, renderKeyField } from '../money/money-action.ts'
+import {
+  KEY_FIELD,
+  type OnceOptions,
+  performOnce,
+  rejectIfReadOnly,
+  renderKeyField,
+} from '../money/money-action.ts'
 import { withFieldLabels } from '../shell/faults.ts'
 import { type Fields, NO_FIELDS } from '../shell/fields.ts'
 import { csrfField, renderFaults, renderPage } from '../shell/layout.ts'
@@ -83,7 +89,7 @@ export const newCustomerPages: readonly SessionPage[] = [
   },
 ]
 
-const CREATION = {
+const CREATION: OnceOptions = {
   operation: 'settings.createDebtor',
   flash: 'customer_created',
   location: (id: string) => `${PATH}/${id}`,

@@ -13,7 +13,13 @@ import { parseCurrency } from '../../money/money.ts'
 import { validateBody } from '../../validation/body.ts'
 import type { JsonObject } from '../../validation/json.ts'
 import { readAmountText } from '../money/amount-field.ts'
-import { KEY_FIELD, performOnce, rejectIfReadOnly, renderKeyField } from '../money/money-action.ts'
+import {
+  KEY_FIELD,
+  type OnceOptions,
+  performOnce,
+  rejectIfReadOnly,
+  renderKeyField,
+} from '../money/money-action.ts'
 import { renderPickCustomer } from '../money/pick-customer-page.ts'
 import { invalid, notFound, withFieldLabels } from '../shell/faults.ts'
 import { Fields } from '../shell/fields.ts'
@@ -107,7 +113,7 @@ export const newInvoicePages: readonly SessionPage[] = [
   },
 ]
 
-const CREATION = {
+const CREATION: OnceOptions = {
   operation: 'settings.createInvoice',
   flash: 'invoice_created',
   location: (id: string) => `${PATH}/${id}`,

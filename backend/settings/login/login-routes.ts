@@ -3,6 +3,7 @@ import { Problem } from '../../../shared/contract/problem.ts'
 import { recordAudit } from '../../accounts/audit.ts'
 import { changePassword } from '../../sessions/change-password.ts'
 import { csrfTokenOf } from '../../sessions/csrf-token.ts'
+import { setFlash } from '../../sessions/flash.ts'
 import { logIn } from '../../sessions/login.ts'
 import { uncountGuess } from '../../sessions/login-guesses.ts'
 import {
@@ -11,7 +12,6 @@ import {
   findSession,
   listSessions,
   type Session,
-  setFlash,
 } from '../../sessions/sessions.ts'
 import { checkChosenPassword } from '../../users/users.ts'
 import type { OpenPage, PageRequest, SessionPage, SettingsDeps } from '../shell/page-request.ts'

@@ -1,6 +1,7 @@
 /** The routes of the user's passkeys. */
 import { Problem } from '../../../shared/contract/problem.ts'
 import type { PasskeyRow } from '../../database/tables.ts'
+import { setFlash } from '../../sessions/flash.ts'
 import { challengeIn, consumeChallenge, storeChallenge } from '../../sessions/passkey-challenges.ts'
 import {
   addPasskey,
@@ -11,7 +12,7 @@ import {
   renamePasskey,
 } from '../../sessions/passkeys.ts'
 import { creationOptions, type RelyingParty, verifyCreation } from '../../sessions/relying-party.ts'
-import { endSessionsOf, type Session, setFlash } from '../../sessions/sessions.ts'
+import { endSessionsOf, type Session } from '../../sessions/sessions.ts'
 import { invalid } from '../shell/faults.ts'
 import type { SessionPage, SettingsDeps } from '../shell/page-request.ts'
 import { readRegistration } from './credential-field.ts'

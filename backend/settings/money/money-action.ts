@@ -8,9 +8,11 @@ import { Problem } from '../../../shared/contract/problem.ts'
 import { isReadOnly } from '../../accounts/accounts.ts'
 import type { Reader, Transaction } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
-import { type Session, setFlash, type Undo } from '../../sessions/sessions.ts'
+import { setFlash, type Undo } from '../../sessions/flash.ts'
+import type { Session } from '../../sessions/sessions.ts'
 import { type Labels, withFieldLabels } from '../shell/faults.ts'
 import { type Expected, Fields } from '../shell/fields.ts'
+import type { FlashName } from '../shell/flash-words.ts'
 import { renderHidden } from '../shell/layout.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
 import type { Frame, Response } from '../shell/response.ts'
@@ -25,7 +27,7 @@ export interface MoneyAction<Form extends Subject, Input, Done> {
   readonly operation: string
   /** The message of the error page that Members receive. */
   readonly adminsOnly: string
-  readonly flash: string
+  readonly flash: FlashName
   /** Returns the request that undoes the action. Without it, the page that follows offers no Undo. */
   readonly undo?: (form: Form, done: Done, input: Input) => Undo | undefined
   /** Whether the response has the status 201. */
@@ -159,7 +161,7 @@ async function performMoneyAction<Form extends Subject, Input, Done>(
 
 export interface OnceOptions {
   readonly operation: string
-  readonly flash: string
+  readonly flash: FlashName
   /** Called after the action. Returns the request that undoes the action. */
   undo?(): Undo | undefined
   location(id: string): string

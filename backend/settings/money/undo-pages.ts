@@ -12,15 +12,22 @@ import { type Allocation, readAllocations } from '../../payments/payment-list.ts
 import { allocatePayment, takeBackAllocation } from '../../payments/reallocation.ts'
 import { renderPayment } from '../../payments/representation.ts'
 import { reversePayment } from '../../payments/reversal.ts'
-import type { Undo } from '../../sessions/sessions.ts'
+import type { Undo } from '../../sessions/flash.ts'
 import { renderConfirmPage } from '../shell/confirm-page.ts'
 import { invalid, notFound } from '../shell/faults.ts'
+import type { FlashName } from '../shell/flash-words.ts'
 import { describedBy, renderFault, renderHidden } from '../shell/layout.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
 import type { RenderPage } from '../shell/response.ts'
 import { ALLOCATIONS } from './allocation-fields.ts'
 import { previewEffects } from './effects.ts'
-import { KEY_FIELD, performOnce, rejectIfReadOnly, renderKeyField } from './money-action.ts'
+import {
+  KEY_FIELD,
+  type OnceOptions,
+  performOnce,
+  rejectIfReadOnly,
+  renderKeyField,
+} from './money-action.ts'
 import { renderEffects } from './preview-page.ts'
 
 const PATH = '/settings/payments'
@@ -30,7 +37,7 @@ interface PaymentAction {
   readonly name: string
   readonly operation: string
   readonly adminsOnly: string
-  readonly flash: string
+  readonly flash: FlashName
   readonly title: string
   readonly button: string
   readonly hint: string
@@ -105,7 +112,7 @@ export const undoPages: readonly SessionPage[] = [
   },
 ]
 
-const UNDO_ALLOCATION = {
+const UNDO_ALLOCATION: OnceOptions = {
   operation: 'settings.undoAllocation',
   flash: 'payment_taken_back',
   location: (id: string) => `${PATH}/${id}`,
@@ -146,7 +153,7 @@ async function lockAllocations(
   return (await readAllocations(tx, accountId, [id])).get(id) ?? []
 }
 
-const REDO_ALLOCATION = {
+const REDO_ALLOCATION: OnceOptions = {
   operation: 'settings.redoAllocation',
   flash: 'payment_allocated',
   location: (id: string) => `${PATH}/${id}`,

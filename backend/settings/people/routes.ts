@@ -17,6 +17,7 @@ import { createToken, hashToken } from '../../users/tokens.ts'
 import { changeRole, getUser, listUsers, ROLES, setUserStatus } from '../../users/users.ts'
 import { invitationLink } from '../login/invitation-routes.ts'
 import { invalid } from '../shell/faults.ts'
+import type { FlashName } from '../shell/flash-words.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
 import { renderDeactivation, renderRoleChange } from './confirm-pages.ts'
 import { type People, renderInvited, renderPeople } from './people-page.ts'
@@ -169,7 +170,7 @@ type Target = Parameters<typeof changeRole>[1]
 
 async function changeUser(
   { session, id, performAction }: SessionRequest,
-  flash: string,
+  flash: FlashName,
   change: (tx: Tx, target: Target) => Promise<UserRow>,
   undoneBy?: 'deactivate' | 'reactivate',
 ) {

@@ -19,7 +19,7 @@ import {
 } from '../../reminders/approvals.ts'
 import { earliestSendingTime } from '../../reminders/sending-time.ts'
 import { takeBackDecision } from '../../reminders/take-back-decision.ts'
-import { setFlash } from '../../sessions/sessions.ts'
+import { setFlash } from '../../sessions/flash.ts'
 import { notFound } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
 import { listOf, newestRows } from '../shell/list-query.ts'

@@ -7,7 +7,7 @@ import {
   type OldInvoices,
   readOldInvoices,
 } from '../../invoices/old-invoices.ts'
-import { setFlash } from '../../sessions/sessions.ts'
+import { setFlash } from '../../sessions/flash.ts'
 import { rejectIfReadOnly } from '../money/money-action.ts'
 import { csrfField, renderPage } from '../shell/layout.ts'
 import { renderMoney } from '../shell/ledger-words.ts'

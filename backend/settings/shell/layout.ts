@@ -4,10 +4,11 @@ import type { Problem } from '../../../shared/contract/problem.ts'
 import { isReadOnly } from '../../accounts/accounts.ts'
 import type { AccountStatus } from '../../database/tables.ts'
 import { attribute, type Html, html } from '../../html/html.ts'
+import { readFlash, type Undo } from '../../sessions/flash.ts'
 import { assetPath } from './assets.ts'
 import { SHOWN, type ShownValues } from './fields.ts'
+import { FLASH_WORDS } from './flash-words.ts'
 import type { Frame } from './response.ts'
-import { readFlash, renderUndo } from './undo.ts'
 
 export interface PageContent {
   readonly title: string
@@ -20,90 +21,6 @@ export interface PageContent {
   readonly hasNoNavigation?: boolean
   /** Loads the script for passkeys. */
   readonly hasPasskeys?: boolean
-}
-
-/** The messages that the next page shows after an action. */
-const FLASHES: Readonly<Record<string, string>> = {
-  account_resumed:
-    'Account resumed. Reminders that are due are sent in business hours, and API keys can write again.',
-  key_issued: 'Key issued. It cannot be shown again.',
-  key_rotated: 'Key rotated. Switch your integration to the new key before the old key expires.',
-  key_replaced: 'Key rotated. The old key no longer works.',
-  key_changed: 'Key changed. The change applies from the next call on.',
-  key_revoked: 'Key revoked. Calls with it are rejected from now on.',
-  scopes_changed: 'Permissions changed. The change applies from the next call on.',
-  webhook_changed: 'Endpoint changed.',
-  webhook_deleted: 'Endpoint deleted. No more events are sent to it.',
-  webhook_paused: 'Endpoint paused. Events wait until you resume it.',
-  webhook_resumed: 'Endpoint resumed. Events that waited are being sent.',
-  webhook_secret_expired: 'The old secret has expired. Webhooks are signed with the new one only.',
-  webhook_being_sent: 'The event is already being sent, so it is not sent again.',
-  webhook_redelivered: 'The event is being sent again.',
-  webhooks_redelivered: 'Failed deliveries are being sent again.',
-  customer_created: 'Customer added.',
-  invoice_edited: 'Invoice changed.',
-  invoice_created: 'Invoice entered.',
-  customer_changed: 'Customer changed.',
-  customer_paused: 'Reminders paused. No reminder is sent to this customer during the pause.',
-  customer_resumed: 'Reminders resumed. They continue from where they stopped.',
-  customer_chased: 'Reminders about the blocked invoices are sent again.',
-  old_invoices_chased: 'Reminders about the old invoices are sent in business hours.',
-  customer_archived: 'Customer archived. No more reminders are sent.',
-  customer_restored: 'Customer restored. Reminders continue from where they stopped.',
-  customer_cleared: 'Confirmed. Mail can be sent to the customer again.',
-  customer_schedule: 'The customer’s schedule was changed.',
-  invoice_finalised: 'Invoice finalized. The customer now owes it.',
-  invoice_voided: 'The invoice is void.',
-  invoice_written_off: 'Invoice written off. No more reminders are sent about it.',
-  invoice_disputed: 'Dispute recorded. No reminder is sent about the invoice until it is resolved.',
-  invoice_resolved: 'Dispute resolved. Reminders about the invoice are sent again.',
-  invoice_resolved_blocked:
-    'Dispute resolved. Reminders are blocked again for the reason that applied before the dispute.',
-  invoice_resumed: 'Reminders about the invoice are sent again.',
-  payment_recorded: 'Payment recorded.',
-  payment_allocated: 'Money allocated.',
-  payment_taken_back: 'Allocation taken back. The money is on account again.',
-  invoice_credited: 'Credit recorded.',
-  payment_reversed: 'Payment reversed. The invoices that it paid are owed again.',
-  reminders_stopped: 'Reminders are stopped.',
-  account_changed: 'Saved.',
-  reminders_resumed:
-    'Reminders resumed. Reminders that were waiting at the time of the stop are not sent.',
-  schedule_changed:
-    'Schedule changed. The change applies to reminders that are scheduled from now on.',
-  payment_details_changed: 'Saved. Reminders in this currency say how to pay from now on.',
-  wording_changed: 'Saved. Reminders that wait for approval are rewritten.',
-  sender_changed: 'Saved. Reminders that wait for approval are rewritten.',
-  logo_removed: 'Logo removed. Reminders show your name instead.',
-  wording_reset: 'The default wording was restored.',
-  test_mail_sent: 'The test mail is on its way to you.',
-  test_mail_file:
-    'The test mail was written to a file, because this service has no mail server. Ask the operator of the service for the directory.',
-  test_mail_dropped:
-    'No test mail was sent: the domain of your address is reserved for examples and receives no mail.',
-  test_mail_waiting:
-    'The test mail is waiting, because this service does not send mail at present.',
-  payment_details_removed:
-    'Payment details removed. Reminders in this currency no longer say how to pay.',
-  message_approved: 'Approved. The reminder is sent when the customer’s business hours begin.',
-  message_approved_now: 'Approved. The reminder is being sent.',
-  message_rejected: 'Rejected. The reminder is not sent, and reminders about its invoices stop.',
-  decision_taken_back:
-    'Decision taken back. The reminder waits for approval again, or is rewritten in business hours.',
-  invitation_withdrawn: 'Invitation withdrawn.',
-  role_changed: 'Role changed.',
-  user_deactivated: 'Login deactivated. This person can no longer log in.',
-  user_reactivated: 'Login reactivated. This person can log in again.',
-  second_factor_disabled: 'The authenticator app is turned off. Its codes can no longer be used.',
-  second_factor_policy: 'Rule changed. It applies to each Admin from the next page that they open.',
-  passkey_added: 'Passkey added. You can log in with it.',
-  passkey_renamed: 'Passkey renamed.',
-  passkey_removed: 'Passkey removed. It can no longer be used to log in.',
-  notices_changed: 'Saved. The choice applies from the next notice on.',
-  session_ended: 'Session ended.',
-  logged_out: 'You are logged out.',
-  logged_out_everywhere: 'You are logged out everywhere.',
-  password_changed: 'Password changed. You are logged out everywhere else.',
 }
 
 const SECTIONS = [
@@ -121,7 +38,7 @@ export function renderPage(frame: Frame, content: PageContent): Html {
   const { title, main, hasNoNavigation, hasPasskeys } = content
   const { session } = frame
   const flash = readFlash(frame.flash)
-  const flashText = flash && FLASHES[flash.name]
+  const flashText = flash && FLASH_WORDS.get(flash.name)
   return html`<!doctype html>
 <html lang="en">
 <head>
@@ -144,7 +61,7 @@ ${renderNotice(frame)}
 ${session === undefined || hasNoNavigation ? renderBrand() : renderHeader(frame, content)}
 <main id="main">
 <div class="flash-row"><div class="flash" role="status" id="flash">${flashText}</div>
-${flash?.undo !== undefined && renderUndo(flash.undo, csrfField(frame))}</div>
+${flash?.undo !== undefined && renderUndo(frame, flash.undo)}</div>
 ${main}
 </main>
 ${
@@ -232,6 +149,13 @@ export function renderOption(value: string, text: string, chosen: string | undef
 
 export function csrfField({ csrfToken }: Frame): Html {
   return renderHidden('csrf_token', csrfToken)
+}
+
+/** Renders the Undo button beside the flash message. It is a form, and works without the script. */
+function renderUndo(frame: Frame, { path, fields }: Undo): Html {
+  return html`<form method="post" action="${path}" class="undo" data-once>${csrfField(frame)}${fields.map(
+    ([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`,
+  )}<button class="small">Undo<span class="unseen"> what was just done</span></button></form>`
 }
 
 function renderBrand(): Html {

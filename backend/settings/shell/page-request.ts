@@ -7,6 +7,7 @@ import type { Database } from '../../database/database.ts'
 import type { Transaction } from '../../database/tables.ts'
 import type { Idempotency } from '../../idempotency/idempotency.ts'
 import type { MailServices } from '../../mail/mail-services.ts'
+import type { Flash } from '../../sessions/flash.ts'
 import type { RelyingParty } from '../../sessions/relying-party.ts'
 import type { SecondFactorBox } from '../../sessions/second-factor.ts'
 import type { Session } from '../../sessions/sessions.ts'
@@ -15,8 +16,8 @@ import type { InvitationCodes } from '../../users/invitation-codes.ts'
 import type { Passwords } from '../../users/passwords.ts'
 import type { Cookies } from './cookies.ts'
 import type { Expected, Fields } from './fields.ts'
+import type { FlashName } from './flash-words.ts'
 import type { RenderPage, Requester, Response } from './response.ts'
-import type { Flash } from './undo.ts'
 
 export interface SettingsDeps {
   readonly database: Database
@@ -66,7 +67,7 @@ export interface SessionRequest extends PageRequest {
    * `flash` is its name, or a function that returns it. A script receives JSON instead of a page, so no message is stored.
    */
   readonly performAction: <T>(
-    flash: string | ((result: T) => Flash),
+    flash: FlashName | ((result: T) => Flash & { readonly name: FlashName }),
     perform: (tx: Transaction) => Promise<T>,
   ) => Promise<T>
 }

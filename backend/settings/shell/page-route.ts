@@ -7,13 +7,13 @@ import { CLIENT_ADDRESS_HEADER } from '../../../shared/contract/principal.ts'
 import { Problem } from '../../../shared/contract/problem.ts'
 import { type Database, databaseOf } from '../../database/database.ts'
 import { csrfTokenOf, isCsrfToken } from '../../sessions/csrf-token.ts'
+import { setFlash } from '../../sessions/flash.ts'
 import { actorOf } from '../../sessions/login.ts'
 import {
   findSession,
   recordLastSeen,
   rotateSession,
   type Session,
-  setFlash,
 } from '../../sessions/sessions.ts'
 import { createToken } from '../../users/tokens.ts'
 import { pageCookieValue, pageInCookie } from './cookies.ts'

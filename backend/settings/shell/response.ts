@@ -6,7 +6,8 @@ import { Problem } from '../../../shared/contract/problem.ts'
 import type { Database } from '../../database/database.ts'
 import type { Html } from '../../html/html.ts'
 import { type KillSwitch, readKillSwitches } from '../../reminders/kill-switch.ts'
-import { type Session, setFlash } from '../../sessions/sessions.ts'
+import { setFlash } from '../../sessions/flash.ts'
+import type { Session } from '../../sessions/sessions.ts'
 import type { Cookies } from './cookies.ts'
 
 /** What the layout of every page needs. */

@@ -7,7 +7,7 @@
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { instantOf, isCalendarDate, parseInstant } from '../../calendar/calendar.ts'
 import type { Reader, WebhookEndpointRow } from '../../database/tables.ts'
-import { setFlash } from '../../sessions/sessions.ts'
+import { setFlash } from '../../sessions/flash.ts'
 import { getDelivery, listDeliveries, redeliverFailed } from '../../webhooks/delivery-log.ts'
 import {
   createEndpoint,
@@ -32,6 +32,7 @@ import { sendTestEvent } from '../../webhooks/test-event.ts'
 import type { WebhookServices } from '../../webhooks/webhooks.ts'
 import { invalid, withFieldLabels } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
+import type { FlashName } from '../shell/flash-words.ts'
 import {
   EDIT_METHODS,
   type SessionPage,
@@ -271,7 +272,7 @@ function rerenderForm(
 /** `undoneBy.action` undoes this action if the endpoint was in the state `undoneBy.from` before. */
 function changePage(
   action: string,
-  flash: string,
+  flash: FlashName,
   change: typeof pauseEndpoint,
   undoneBy?: { readonly action: string; readonly from: WebhookEndpointRow['status'] },
 ): SessionPage {

@@ -1,0 +1,36 @@
+/** The message that the next page of a session shows once, after an action. Its button may undo the action. */
+import type { Transaction } from '../database/database.ts'
+import { hashToken } from '../users/tokens.ts'
+
+/** The request that undoes an action: a form of Settings, without its CSRF token. */
+export interface Undo {
+  readonly path: string
+  readonly fields: readonly (readonly [name: string, value: string])[]
+}
+
+export interface Flash {
+  readonly name: string
+  readonly undo?: Undo | undefined
+}
+
+/** Sets the message that the session's next page shows once, with a button for `undo`; null removes the message. */
+export async function setFlash(
+  tx: Transaction,
+  token: string,
+  flash: string | null,
+  undo?: Undo,
+): Promise<void> {
+  await tx
+    .updateTable('sessions')
+    .set({ flash: undo === undefined ? flash : JSON.stringify({ flash, undo }) })
+    .where('token_hash', '=', hashToken(token))
+    .execute()
+}
+
+/** Reads what `setFlash` has stored. */
+export function readFlash(stored: string | null): Flash | undefined {
+  if (stored === null) return undefined
+  if (!stored.startsWith('{')) return { name: stored, undo: undefined }
+  const { flash, undo }: { flash: string; undo: Undo } = JSON.parse(stored)
+  return { name: flash, undo }
+}
