@@ -43,19 +43,7 @@ async function openLedger(t: Test) {
       database.transaction((tx) =>
         reversePayment(tx, testAccount.accountId, id, reason, actionContext()),
       ),
-    /** Resolves with the events since the previous call, and deletes them. */
-    async events(): Promise<Json[]> {
-      const rows = await database.read
-        .selectFrom('webhook_events')
-        .selectAll()
-        .orderBy('id')
-        .execute()
-      await database.transaction(async (tx) => {
-        await tx.deleteFrom('webhook_deliveries').execute()
-        await tx.deleteFrom('webhook_events').execute()
-      })
-      return rows.map(({ body }) => JSON.parse(body))
-    },
+    takeEvents: webhooks.takeEvents,
     lastAudit: () =>
       database.read
         .selectFrom('audit_log')
@@ -69,7 +57,7 @@ async function openLedger(t: Test) {
 t.test('a draft can be finalized once, and keeps its number and dates', async (t) => {
   const ledger = await openLedger(t)
   const draft = await ledger.createInvoice({ status: 'draft' })
-  await ledger.events()
+  await ledger.takeEvents()
   await ledger.finalize(draft.id)
   const opened = await ledger.read(draft.id)
   matches(t, opened, {
@@ -78,7 +66,7 @@ t.test('a draft can be finalized once, and keeps its number and dates', async (t
     due_date: draft.due_date,
     chasing: { status: 'active' },
   })
-  matches(t, await ledger.events(), [
+  matches(t, await ledger.takeEvents(), [
     { type: 'invoice.opened', data: { object: opened, previous: { status: 'draft' } } },
   ])
   matches(t, await ledger.lastAudit(), { action: 'invoice.finalised', subject_id: draft.id })
@@ -99,12 +87,12 @@ t.test('an invoice without payments can be voided; afterwards it cannot be paid'
   const draft = await ledger.createInvoice({ status: 'draft' })
   await ledger.pay(partlyPaid, 1000)
   const message = await ledger.testAccount.insertMessage([open])
-  await ledger.events()
+  await ledger.takeEvents()
   await ledger.perform('voidInvoice', open.id, 'Sent twice')
   await ledger.perform('voidInvoice', draft.id)
   const voided = await ledger.read(open.id)
   matches(t, voided, { status: 'void', voided_at: String, chasing: { status: 'stopped' } })
-  const [event] = await ledger.events()
+  const [event] = await ledger.takeEvents()
   matches(t, event, {
     type: 'invoice.voided',
     data: { object: voided, previous: { status: 'open' } },
@@ -161,7 +149,7 @@ t.test('a dispute blocks reminders until it is resolved', async (t) => {
     approval_required: 1,
     approval_status: 'pending',
   })
-  await ledger.events()
+  await ledger.takeEvents()
   await ledger.perform('disputeInvoice', invoice.id, 'They say it never arrived')
   matches(t, (await ledger.read(invoice.id)).chasing, {
     status: 'paused',
@@ -186,7 +174,7 @@ t.test('a dispute blocks reminders until it is resolved', async (t) => {
     { status: 'paused', blocked_reason: 'payment_received' },
     'the pause after the payment remains',
   )
-  const types = (await ledger.events()).map(({ type }) => type)
+  const types = (await ledger.takeEvents()).map(({ type }) => type)
   t.strictSame(
     types.filter((type) => type.includes('dispute')),
     ['invoice.disputed', 'invoice.dispute_resolved'],
@@ -224,7 +212,7 @@ t.test('after a reversal the invoice is owed again, and a second reversal fails'
   const first = await ledger.pay(invoice, 4000)
   const second = await ledger.pay(invoice, 7000, { allow_overpayment: true })
   t.equal((await ledger.read(invoice.id)).status, 'paid')
-  await ledger.events()
+  await ledger.takeEvents()
   await ledger.reverse(second.id)
   const reopened = await ledger.read(invoice.id)
   matches(t, reopened, {
@@ -239,7 +227,7 @@ t.test('after a reversal the invoice is owed again, and a second reversal fails'
     ...{ status: 'reversed', amount: 7000, unapplied_amount: 1000 },
     allocations: [{ invoice_id: invoice.id, amount: 6000 }],
   })
-  const events = await ledger.events()
+  const events = await ledger.takeEvents()
   matches(t, events, [
     {
       type: 'invoice.reopened',
@@ -260,7 +248,7 @@ t.test('after a reversal the invoice is owed again, and a second reversal fails'
   await ledger.reverse(first.id)
   matches(t, await ledger.read(invoice.id), { status: 'open', amount_paid: 0, amount_due: 10_000 })
   t.strictSame(
-    (await ledger.events()).map(({ type }) => type),
+    (await ledger.takeEvents()).map(({ type }) => type),
     ['invoice.reopened', 'payment.reversed'],
   )
 })
@@ -273,14 +261,14 @@ t.test(
     const payment = await ledger.pay(invoice, 1000)
     const others = await ledger.testAccount.otherAccount()
     const theirs = await others.createInvoice()
-    await ledger.events()
+    await ledger.takeEvents()
     const noReason = { code: 'validation_failed', members: { errors: [{ pointer: '/reason' }] } }
     await rejectsWith(t, ledger.perform('writeOffInvoice', invoice.id, ' '), noReason)
     await rejectsWith(t, ledger.reverse(payment.id, ''), noReason)
     await rejectsWith(t, ledger.perform('disputeInvoice', invoice.id, 'x'.repeat(501)), noReason)
     await rejectsWith(t, ledger.perform('voidInvoice', theirs.id), { code: 'not_found' })
     await rejectsWith(t, ledger.reverse('pay_none'), { code: 'not_found' })
-    t.strictSame(await ledger.events(), [])
+    t.strictSame(await ledger.takeEvents(), [])
     matches(t, await ledger.read(invoice.id), { status: 'partially_paid' })
   },
 )

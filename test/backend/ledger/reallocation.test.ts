@@ -55,18 +55,9 @@ async function openLedger(t: Test) {
       ),
     voidInvoice: ({ id }: Json) =>
       database.transaction((tx) => voidInvoice(tx, accountId, id, 'A mistake', actionContext())),
-    /** Resolves with the events since the previous call, and deletes them. */
-    async events(): Promise<Json[]> {
-      const rows = await database.read
-        .selectFrom('webhook_events')
-        .selectAll()
-        .orderBy('id')
-        .execute()
-      await database.transaction(async (tx) => {
-        await tx.deleteFrom('webhook_deliveries').execute()
-        await tx.deleteFrom('webhook_events').execute()
-      })
-      const events = rows.map(({ body }): Json => JSON.parse(body))
+    /** Like `Webhooks.takeEvents`. Also checks the events against the contract. */
+    async takeEvents(): Promise<Json[]> {
+      const events = await webhooks.takeEvents()
       for (const event of events) {
         const schema = event.type.startsWith('invoice.') ? 'InvoiceEvent' : 'PaymentEvent'
         if (event.type !== 'debtor.created') t.strictSame(faultsOf(schema, event), [])
@@ -98,7 +89,7 @@ t.test('money on account is allocated to several invoices', async (t) => {
   const [one, two] = [await ledger.createInvoice(), await ledger.createInvoice({ amount: 4000 })]
   const before = await ledger.pay({ debtor_id: ledger.debtor.id, amount: 12_000 })
   const scheduledMessage = await ledger.testAccount.insertMessage([two])
-  await ledger.events()
+  await ledger.takeEvents()
   const { effects } = await ledger.allocate(before.id, [one, 7000], [two, 4000])
   const after = await ledger.payment(before.id)
   matches(t, after, {
@@ -126,7 +117,7 @@ t.test('money on account is allocated to several invoices', async (t) => {
   const partly = await ledger.read(one.id)
   matches(t, partly, { chasing: { status: 'paused', blocked_reason: 'payment_received' } })
   matches(t, await ledger.balances(), [{ outstanding: 3000, unapplied: 1000 }])
-  matches(t, await ledger.events(), [
+  matches(t, await ledger.takeEvents(), [
     { type: 'invoice.partially_paid', data: { object: partly, revision: partly.revision } },
     { type: 'invoice.paid', data: { object: paid, previous: { amount_paid: 0 } } },
     {
@@ -222,7 +213,7 @@ t.test(
         { invoice_id: two.id, amount: 4000 },
       ],
     })
-    await ledger.events()
+    await ledger.takeEvents()
     await ledger.takeBack(before.id, one)
     const after = await ledger.payment(before.id)
     matches(t, after, {
@@ -238,7 +229,7 @@ t.test(
       paid_at: null,
       chasing: { status: 'active' },
     })
-    matches(t, await ledger.events(), [
+    matches(t, await ledger.takeEvents(), [
       { type: 'invoice.reopened', data: { object: reopened, previous: { status: 'paid' } } },
       { type: 'payment.updated', data: { object: after, previous: { unapplied_amount: 0 } } },
     ])
@@ -281,7 +272,7 @@ t.test('of two concurrent allocations of the same money, one is rejected', async
 t.test('credits reduce the amount due, down to zero', async (t) => {
   const ledger = await openLedger(t)
   const invoice = await ledger.createInvoice()
-  await ledger.events()
+  await ledger.takeEvents()
   await ledger.credit(invoice, 2500)
   const partly = await ledger.read(invoice.id)
   matches(t, partly, {
@@ -292,7 +283,7 @@ t.test('credits reduce the amount due, down to zero', async (t) => {
     amount_due: 7500,
     chasing: { status: 'active', blocked_reason: null },
   })
-  matches(t, await ledger.events(), [
+  matches(t, await ledger.takeEvents(), [
     {
       type: 'invoice.credited',
       data: { object: partly, previous: { amount_credited: 0, amount_due: 10_000 } },
@@ -308,7 +299,7 @@ t.test('credits reduce the amount due, down to zero', async (t) => {
     message: `Invoice ${invoice.number} cannot be voided, because it is open, and an amount has been credited on it.`,
   })
   const payment = await ledger.pay({ invoice_id: invoice.id, amount: 7000 })
-  await ledger.events()
+  await ledger.takeEvents()
   await ledger.credit(invoice, 500)
   const paid = await ledger.read(invoice.id)
   matches(t, paid, {
@@ -318,7 +309,7 @@ t.test('credits reduce the amount due, down to zero', async (t) => {
     amount_due: 0,
     chasing: { status: 'stopped' },
   })
-  matches(t, await ledger.events(), [
+  matches(t, await ledger.takeEvents(), [
     { type: 'invoice.credited', data: { object: paid, previous: { status: 'partially_paid' } } },
     { type: 'invoice.paid', data: { object: paid, previous: { amount_due: 500 } } },
   ])

@@ -9,7 +9,7 @@ import {
   resumeEndpoint,
   rotateSecret,
 } from '../../../backend/webhooks/endpoints.ts'
-import { BOX, openWebhooks } from '../../fixtures/accounts/webhooks.ts'
+import { BOX, openWebhooks, type Webhooks } from '../../fixtures/accounts/webhooks.ts'
 import { matches, rejectsWith } from '../../fixtures/matches.ts'
 import { startReceiver, verify } from '../../fixtures/servers/receiver.ts'
 import { until } from '../../fixtures/service/until.ts'
@@ -326,23 +326,30 @@ t.test('several workers send each delivery once', async (t) => {
   t.equal(new Set(receiver.webhooks.map(({ event }) => event.id)).size, 50)
 })
 
+/** Creates a delivery, and claims it like a worker that is killed before it sends anything. Resolves with the id. */
+async function claimAndDie({ testAccount, deliveries }: Webhooks): Promise<string> {
+  const { backend } = testAccount
+  await testAccount.createDebtor()
+  const [delivery] = await deliveries()
+  const id = delivery?.id ?? ''
+  await backend.database.transaction((tx) =>
+    DELIVERY_LEASES.claim(tx, [id], backend.now, { status: 'sending' }),
+  )
+  return id
+}
+
 t.test('a delivery of a dead worker is sent when its lease has expired', async (t) => {
   const webhooks = await openWebhooks(t)
-  const { backend } = webhooks.testAccount
   const receiver = await startReceiver(t)
   await webhooks.createEndpoint(receiver.url)
-  await webhooks.testAccount.createDebtor()
-  const [delivery] = await webhooks.deliveries()
-  await backend.database.transaction((tx) =>
-    DELIVERY_LEASES.claim(tx, [delivery?.id ?? ''], backend.now, { status: 'sending' }),
-  )
+  const claimedId = await claimAndDie(webhooks)
   webhooks.startWorker({ isOnlyBackend: false })
   const otherReceiver = await startReceiver(t)
   await webhooks.createEndpoint(otherReceiver.url)
   await webhooks.testAccount.createDebtor()
   await until(() => otherReceiver.webhooks.length === 1, 'the worker has run')
   const [leased] = await webhooks.deliveries()
-  matches(t, leased, { id: delivery?.id ?? '', status: 'sending' })
+  matches(t, leased, { id: claimedId, status: 'sending' })
   webhooks.advanceClock(LEASE_MS)
   await webhooks.untilAll(isDelivered, 'delivered')
 })
@@ -374,14 +381,9 @@ t.test(
 // nothing was delivered.
 t.test('the only backend sends the deliveries of its killed predecessor immediately', async (t) => {
   const webhooks = await openWebhooks(t)
-  const { backend } = webhooks.testAccount
   const receiver = await startReceiver(t)
   await webhooks.createEndpoint(receiver.url)
-  await webhooks.testAccount.createDebtor()
-  const [delivery] = await webhooks.deliveries()
-  await backend.database.transaction((tx) =>
-    DELIVERY_LEASES.claim(tx, [delivery?.id ?? ''], backend.now, { status: 'sending' }),
-  )
+  await claimAndDie(webhooks)
   webhooks.startWorker({ isOnlyBackend: true })
   await webhooks.untilAll(isDelivered, 'delivered')
   t.equal(receiver.webhooks.length, 1)
