@@ -26,7 +26,7 @@ import { startPasswordResets } from './sessions/password-reset.ts'
 import { createSecretBox } from './webhooks/secret-box.ts'
 import { createWebhooks } from './webhooks/webhooks.ts'
 
-/** The end of the drain timeout, which is left for workers and the database: calls must end before it. */
+/** Calls must end this long before the drain timeout, so that there is time to close the database afterwards. */
 const DRAIN_RESERVE_MS = 2_000
 /** Late enough that rendering does not delay the calls that waited while the backend started. */
 const RENDER_DOCS_AFTER_MS = 30_000

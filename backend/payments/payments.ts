@@ -151,7 +151,10 @@ const insertPayment = prepared((tx: Transaction, payment: PaymentRow) =>
   tx.insertInto('payments').values(payment),
 )
 
-/** Unlike a prepared write, this has a savepoint: a duplicate external id does not abort the transaction. */
+/**
+ * PostgreSQL: a write that is not prepared has a savepoint (see `TransactionConnection`), so a duplicate external id does
+ * not abort the transaction.
+ */
 function insertPaymentWithSavepoint(tx: Transaction, payment: PaymentRow) {
   return tx.insertInto('payments').values(payment).execute()
 }
@@ -168,8 +171,8 @@ interface RequestedShares {
 }
 
 /**
- * Determines the debtor, and the share of each invoice that the request names. Statements that are sent together run
- * in their order; the first one locks the debtor.
+ * Locks the debtor, and determines the shares of the invoices that the request names or, for `oldest_first`, of all open
+ * invoices. Statements that are sent together run in their order; the first one locks the debtor.
  */
 async function readRequestedShares(
   tx: Transaction,
