@@ -1,4 +1,7 @@
 import t from 'tap'
+import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import { changeProfile } from '../../../backend/reminders/reminder-content.ts'
+import type { Json } from '../../fixtures/accounts/test-account.ts'
 import { matches } from '../../fixtures/matches.ts'
 import { startEngine } from '../../fixtures/reminders/engine.ts'
 
@@ -56,4 +59,44 @@ t.test('a new invoice shows its next reminder before the planner has run', async
     invoice,
     'nothing changes',
   )
+})
+
+t.test('a debtor gets at most one message a day, and none at night', async (t) => {
+  const engine = await startEngine(t)
+  const { id: debtor_id } = await engine.createDebtor()
+  await engine.createInvoice('2026-11-19', { debtor_id })
+  await engine.planAndSendAt('2026-11-24T08:00:00.000Z')
+  await engine.createInvoice('2026-11-18', { debtor_id })
+  await engine.planAndSendAt('2026-11-24T09:00:00.000Z')
+  t.equal(engine.smtp.mails.length, 1)
+  await engine.planAndSendAt('2026-11-24T23:30:00.000Z')
+  t.equal(engine.smtp.mails.length, 1, 'the next day has begun, but not its working hours')
+  await engine.planAndSendAt('2026-11-25T07:00:00.000Z')
+  t.equal(engine.smtp.mails.length, 2)
+})
+
+t.test('reminders follow a new time zone of the account', async (t) => {
+  // Regression: the next reminder kept the time of the old time zone, at which the sending hours in Auckland are over, so
+  // that the reminder was sent a day late.
+  const engine = await startEngine(t)
+  const { testAccount } = engine
+  const { backend, accountId } = testAccount
+  const invoice = await engine.createInvoice('2026-12-06')
+  const { id } = await engine.createDebtor({ timezone: 'Europe/Lisbon' })
+  const inLisbon = await engine.createInvoice('2026-12-06', { debtor_id: id })
+  const nextActionOf = async (of: Json) =>
+    (await testAccount.read(`/api/v1/invoices/${of.id}`)).chasing.next_action_at
+  await engine.plan('2026-12-08T12:00:00.000Z')
+  t.equal(await nextActionOf(invoice), '2026-12-09T07:00:00.000Z')
+  for (const [timezone, expected] of [
+    ['Pacific/Auckland', '2026-12-08T19:00:00.000Z'],
+    ['Pacific/Honolulu', '2026-12-09T18:00:00.000Z'],
+  ] as const) {
+    await backend.database.transaction((tx) =>
+      changeProfile(tx, accountId, { timezone }, { actor: OPERATOR, now: backend.now }),
+    )
+    await engine.plan(backend.now.toISOString())
+    t.equal(await nextActionOf(invoice), expected)
+    t.equal(await nextActionOf(inLisbon), '2026-12-09T08:00:00.000Z')
+  }
 })

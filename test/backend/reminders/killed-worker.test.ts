@@ -1,0 +1,250 @@
+// A worker is killed between the send check of a message and the recording of its result. The message is neither lost nor
+// sent a third time, and payments, reports and edits in the meantime have their effect.
+import t from 'tap'
+import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import { editInvoice } from '../../../backend/invoices/edit-invoice.ts'
+import { reversePayment } from '../../../backend/payments/reversal.ts'
+import { recordHandOverResult } from '../../../backend/reminders/sending/hand-over-result.ts'
+import { REMINDER_LEASES } from '../../../backend/reminders/sending/leases.ts'
+import { runSendCheck } from '../../../backend/reminders/sending/send-check.ts'
+import { matches } from '../../fixtures/matches.ts'
+import { type Engine, startEngine } from '../../fixtures/reminders/engine.ts'
+import { deliveryReport } from '../../fixtures/servers/inbound.ts'
+
+const MORNING = '2026-11-24T08:00:00.000Z'
+
+const messageIds = (engine: Engine) => engine.smtp.mails.map(({ mail }) => mail.messageId)
+
+/** Runs the send check of the message, like a worker that is killed immediately afterwards. */
+async function crashAfterSendCheck(engine: Engine) {
+  const { database } = engine.testAccount.backend
+  const [message] = await engine.messages()
+  const handOver = await database.transaction((tx) =>
+    runSendCheck(tx, engine.deps, message?.id ?? '', engine.testAccount.backend.now),
+  )
+  if (handOver === undefined) throw new Error('the send check blocked the message')
+  return handOver
+}
+
+t.test(
+  'a worker that is killed after the hand-over causes one repeat, with the same Message-ID',
+  async (t) => {
+    const engine = await startEngine(t)
+    await engine.createInvoice('2026-11-19')
+    await engine.plan(MORNING)
+    for (const at of ['2026-11-24T08:00:00.000Z', '2026-11-24T08:10:00.000Z']) {
+      engine.testAccount.backend.now = new Date(at)
+      const { mail, startBefore } = await crashAfterSendCheck(engine)
+      await engine.deps.mailer.send(mail, { startBefore })
+    }
+    await engine.send('2026-11-24T08:20:00.000Z')
+    await engine.send('2026-11-24T08:30:00.000Z')
+    t.equal(engine.smtp.mails.length, 2)
+    t.equal(new Set(messageIds(engine)).size, 1)
+    t.strictSame(await engine.messageLog(), ['friendly:failed'], 'the outcome is unknown')
+    await engine.planAndSendAt('2026-12-01T08:20:00.000Z')
+    t.strictSame(
+      await engine.messageLog(),
+      ['friendly:failed', 'reminder:sent'],
+      'the next stage follows',
+    )
+  },
+)
+
+t.test(
+  'if a worker is killed before the hand-over, the message is sent when its lease has expired',
+  async (t) => {
+    const engine = await startEngine(t)
+    await engine.createInvoice('2026-11-19')
+    await engine.plan(MORNING)
+    await crashAfterSendCheck(engine)
+    const { data } = await engine.testAccount.read('/api/v1/messages')
+    t.equal(data[0].status, 'queued', 'clients do not see the lease')
+    await engine.send('2026-11-24T08:01:00.000Z')
+    t.equal(engine.smtp.mails.length, 0, 'the lease has not expired yet')
+    await engine.send('2026-11-24T08:02:00.000Z')
+    t.strictSame(await engine.messageLog(), ['friendly:sent'])
+  },
+)
+
+t.test(
+  'the safety rails also apply to a message whose worker was killed, and its stage is not repeated',
+  async (t) => {
+    const engine = await startEngine(t)
+    await engine.createInvoice('2026-11-19')
+    await engine.plan(MORNING)
+    await crashAfterSendCheck(engine)
+    await engine.killSwitch({ on: true, reason: 'A wrong bank account' })
+    await engine.planAndSendAt('2026-11-24T08:02:00.000Z')
+    matches(t, await engine.messages(), [
+      {
+        status: 'suppressed',
+        suppression_reason: 'kill_switch',
+        suppression_detail: /may have been sent before/,
+      },
+    ])
+    await engine.killSwitch({ on: false })
+    await engine.planAndSendAt('2026-11-25T08:02:00.000Z')
+    t.equal((await engine.messages()).length, 1, 'the same stage is not planned again')
+  },
+)
+
+t.test('a payment reports a message that can no longer be cancelled', async (t) => {
+  const engine = await startEngine(t)
+  const invoice = await engine.createInvoice('2026-11-19')
+  await engine.plan(MORNING)
+  const handOver = await crashAfterSendCheck(engine)
+  const { effects } = await engine.testAccount.create('/api/v1/payments', {
+    invoice_id: invoice.id,
+    amount: 10_000,
+    currency: 'EUR',
+  })
+  matches(t, effects, { messages_cancelled: 0, messages_in_flight: [handOver.messageId] })
+  const { database } = engine.testAccount.backend
+  const accepted = { outcome: 'accepted', providerMessageId: null } as const
+  t.ok(
+    await database.transaction((tx) =>
+      recordHandOverResult(tx, handOver, accepted, engine.testAccount.backend.now),
+    ),
+  )
+  t.strictSame(await engine.messageLog(), ['friendly:sent'], 'the message was sent nevertheless')
+  matches(t, (await engine.testAccount.read(`/api/v1/invoices/${invoice.id}`)).chasing, {
+    status: 'stopped',
+    stage: 'friendly',
+    next_stage: null,
+  })
+})
+
+for (const result of [
+  { outcome: 'accepted', providerMessageId: '<77@eu-west-1.amazonses.com>' },
+  { outcome: 'unknown', detail: 'the connection was lost' },
+] as const) {
+  t.test(
+    `delivery can be reported before the hand-over is recorded as ${result.outcome}`,
+    async (t) => {
+      // Regression: the report of delivery was dropped, and after an unknown outcome the message was sent again.
+      const engine = await startEngine(t)
+      await engine.createInvoice('2026-11-19')
+      await engine.plan(MORNING)
+      const handOver = await crashAfterSendCheck(engine)
+      const { messageId } = handOver
+      await engine.service.post(deliveryReport({ messageId, action: 'delivered', status: '2.1.5' }))
+      t.strictSame(await engine.messageLog(), ['friendly:sending'])
+      await engine.testAccount.backend.database.transaction((tx) =>
+        recordHandOverResult(tx, handOver, result, engine.testAccount.backend.now),
+      )
+      const { data } = await engine.testAccount.read('/api/v1/messages')
+      matches(t, data, [
+        {
+          status: 'delivered',
+          sent_at: MORNING,
+          delivery: {
+            delivered_at: MORNING,
+            provider_message_id: result.outcome === 'accepted' ? result.providerMessageId : null,
+          },
+        },
+      ])
+      t.strictSame((await engine.service.events()).slice(-2), ['message.sent', 'message.delivered'])
+      await engine.planAndSendAt('2026-11-24T10:00:00.000Z')
+      t.equal(engine.smtp.mails.length, 0, 'it is not sent again')
+    },
+  )
+}
+
+t.test('a delivered message is not sent again if its worker was killed', async (t) => {
+  // Regression: the report of delivery was ignored, and the debtor got the message twice.
+  const engine = await startEngine(t)
+  await engine.createInvoice('2026-11-19')
+  await engine.plan(MORNING)
+  const { messageId } = await crashAfterSendCheck(engine)
+  await engine.service.post(deliveryReport({ messageId, action: 'delivered', status: '2.1.5' }))
+  await engine.planAndSendAt('2026-11-24T08:10:00.000Z')
+  t.equal(engine.smtp.mails.length, 0)
+  t.strictSame(await engine.messageLog(), ['friendly:delivered'])
+})
+
+t.test('a message is not sent again after its invoice’s due date was changed', async (t) => {
+  // Regression: if the due date was changed during a hand-over that failed, the retry still named the former date.
+  const engine = await startEngine(t)
+  const { id } = await engine.createInvoice('2026-11-19')
+  await engine.plan(MORNING)
+  const handOver = await crashAfterSendCheck(engine)
+  const { accountId, backend } = engine.testAccount
+  const { database, now } = backend
+  await database.transaction((tx) =>
+    editInvoice(tx, accountId, id, { dueDate: '2026-12-01' }, { actor: OPERATOR, now }),
+  )
+  const result = { outcome: 'abandoned', detail: 'no connection' } as const
+  await database.transaction((tx) => recordHandOverResult(tx, handOver, result, now))
+  await engine.planAndSendAt('2026-11-24T09:00:00.000Z')
+  t.strictSame(await engine.messageLog(), ['friendly:cancelled'])
+  await engine.planAndSendAt('2026-12-04T09:00:00.000Z')
+  t.strictSame(await engine.messageLog(), ['friendly:cancelled', 'friendly:sent'])
+})
+
+t.test('the day of an attempt is not forgotten if the clock is set back', async (t) => {
+  // Regression: after the clock was set back by a day, sending the message again replaced the time of the attempt, so
+  // the debtor could get two messages on the day of the attempt.
+  const engine = await startEngine(t)
+  const { debtor_id } = await engine.createInvoice('2026-11-19')
+  await engine.plan(MORNING)
+  await crashAfterSendCheck(engine)
+  const { database } = engine.testAccount.backend
+  const dayBefore = new Date('2026-11-23T09:00:00.000Z')
+  await database.transaction((tx) => REMINDER_LEASES.reclaim(tx, dayBefore, () => true))
+  await engine.send(dayBefore.toISOString())
+  t.strictSame(await engine.messageLog(), ['friendly:sent'])
+  await engine.createInvoice('2026-11-20', { debtor_id })
+  await engine.planAndSendAt('2026-11-24T09:00:00.000Z')
+  t.equal(engine.smtp.mails.length, 1)
+  await engine.planAndSendAt('2026-11-25T09:00:00.000Z')
+  t.equal(engine.smtp.mails.length, 2)
+})
+
+t.test('a message waits unchanged while another is being sent to its debtor', async (t) => {
+  const engine = await startEngine(t)
+  const { id: debtor_id } = await engine.createDebtor()
+  const { id: invoice_id } = await engine.createInvoice('2026-11-19', { debtor_id })
+  await engine.plan(MORNING)
+  await crashAfterSendCheck(engine)
+  const payment = { invoice_id, amount: 10_000, currency: 'EUR' }
+  await engine.testAccount.create('/api/v1/payments', payment)
+  await engine.createInvoice('2026-11-18', { debtor_id })
+  await engine.plan(MORNING)
+  const [, before] = await engine.messages()
+  await engine.send('2026-11-24T08:00:30.000Z')
+  const [, after] = await engine.messages()
+  matches(t, before, { stage: 'friendly', status: 'scheduled' })
+  t.strictSame(after, before, 'its time does not change every minute')
+  await engine.send('2026-11-24T08:02:00.000Z')
+  await engine.send('2026-11-24T08:03:00.000Z')
+  const log = async () => (await engine.messageLog()).slice(1)
+  t.strictSame(await log(), ['friendly:scheduled'], 'the other message may have arrived today')
+  await engine.planAndSendAt('2026-11-25T08:00:00.000Z')
+  t.strictSame(await log(), ['friendly:sent'])
+})
+
+t.test(
+  'a message whose invoice was paid and reopened while its worker was dead is sent once',
+  async (t) => {
+    const engine = await startEngine(t)
+    const invoice = await engine.createInvoice('2026-11-19')
+    await engine.plan(MORNING)
+    await crashAfterSendCheck(engine)
+    const { backend, accountId } = engine.testAccount
+    const payment = await engine.testAccount.create('/api/v1/payments', {
+      invoice_id: invoice.id,
+      amount: 10_000,
+      currency: 'EUR',
+    })
+    await backend.database.transaction((tx) =>
+      reversePayment(tx, accountId, payment.id, 'It bounced', {
+        actor: OPERATOR,
+        now: backend.now,
+      }),
+    )
+    await engine.planAndSendAt('2026-11-24T10:00:00.000Z')
+    await engine.planAndSendAt('2026-11-25T10:00:00.000Z')
+    t.strictSame(await engine.messageLog(), ['friendly:cancelled', 'friendly:sent'])
+  },
+)
