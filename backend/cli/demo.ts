@@ -2,8 +2,8 @@ import { OPERATOR } from '../accounts/audit.ts'
 import { SCOPES } from '../accounts/scopes.ts'
 import { issueApiKey, listApiKeys, revokeApiKey } from '../api-keys/api-keys.ts'
 import { createDemoAccount, DEMO_LOGINS, findDemoAccount, findOpenInvoice } from '../demo/demo.ts'
+import { checkPassword } from '../users/password-rules.ts'
 import { createPasswords } from '../users/passwords.ts'
-import { checkPassword } from '../users/users.ts'
 import { type Command, defineCommand } from './command.ts'
 
 /** The name of the keys that this command issues. */

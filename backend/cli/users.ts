@@ -1,7 +1,8 @@
 import { Problem } from '../../shared/contract/problem.ts'
 import { removeSecondFactors } from '../sessions/second-factor.ts'
+import { checkPassword } from '../users/password-rules.ts'
 import { createPasswords } from '../users/passwords.ts'
-import { checkPassword, createUser, findUserByEmail, ROLES } from '../users/users.ts'
+import { createUser, findUserByEmail, ROLES } from '../users/users.ts'
 import { ACCOUNT, type Command, type Context, defineCommand, UsageError } from './command.ts'
 import { readPassword } from './input/password.ts'
 

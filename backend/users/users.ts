@@ -8,13 +8,10 @@ import { ConstraintViolation } from '../database/constraint-violation.ts'
 import type { Reader, Transaction, UserRow } from '../database/tables.ts'
 import { enteredValuesProblem } from '../validation/field-errors.ts'
 import { normalizeText } from '../validation/unicode.ts'
-import { COMMON_PASSWORDS } from './common-passwords.ts'
 
 export const ROLES = ['admin', 'member'] as const satisfies readonly UserRow['role'][]
 
 const EMAIL_LENGTH_MAX = 254
-const PASSWORD_LENGTH_MIN = 8
-const PASSWORD_LENGTH_MAX = 256
 
 export interface NewUser {
   readonly accountId: string
@@ -148,23 +145,6 @@ export async function setPasswordHash(
   await updateUser(tx, id, { password_hash: passwordHash }, now)
 }
 
-/** Throws `Problem` `validation_failed`. */
-export function checkPassword(password: string): void {
-  const detail = lengthError(password)
-  if (detail !== undefined) throw new Problem('validation_failed', detail)
-}
-
-/** Checks a password that a user has chosen. Also rejects the passwords that attackers try first. */
-export function checkChosenPassword(password: string, email: string, pointer: string): void {
-  const lower = normalizeText(password, 'NFKC').toLowerCase()
-  const isGuessed = COMMON_PASSWORDS.has(lower) || lower === email || lower === email.split('@')[0]
-  const detail =
-    lengthError(password) ??
-    (isGuessed ? 'This password is easy to guess. Choose another password.' : undefined)
-  if (detail === undefined) return
-  throw enteredValuesProblem([{ pointer, code: 'invalid_format', detail }])
-}
-
 /** Returns the address as it is stored. Throws `Problem` `validation_failed`. */
 export function parseEmail(text: string): string {
   const email = normalizeEmail(text)
@@ -190,12 +170,6 @@ export function normalizeEmail(text: string): string {
 /** Pages show `detail` beside the field for the e-mail address, if the form has one. */
 export function invalidEmail(detail: string): Problem {
   return enteredValuesProblem([{ pointer: '/email', code: 'invalid_format', detail }])
-}
-
-function lengthError(password: string): string | undefined {
-  const length = [...password].length
-  if (length >= PASSWORD_LENGTH_MIN && length <= PASSWORD_LENGTH_MAX) return undefined
-  return `The password must have ${PASSWORD_LENGTH_MIN} to ${PASSWORD_LENGTH_MAX} characters.`
 }
 
 /** Throws `last_admin` if the account has no other Admin: without one, nobody could issue keys or appoint an Admin. */

@@ -13,7 +13,7 @@ import {
   listSessions,
   type Session,
 } from '../../sessions/sessions.ts'
-import { checkChosenPassword } from '../../users/users.ts'
+import { checkChosenPassword } from '../../users/password-rules.ts'
 import type { OpenPage, PageRequest, SessionPage, SettingsDeps } from '../shell/page-request.ts'
 import type { Response } from '../shell/response.ts'
 import { renderLoginDetails } from './login-details-page.ts'

@@ -9,8 +9,9 @@ import {
   requestPasswordReset,
   resetPassword,
 } from '../../sessions/password-reset.ts'
+import { checkChosenPassword } from '../../users/password-rules.ts'
 import { hashToken } from '../../users/tokens.ts'
-import { checkChosenPassword, parseEmail } from '../../users/users.ts'
+import { parseEmail } from '../../users/users.ts'
 import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
 import type { OpenPage } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'

@@ -2,12 +2,8 @@
 import t from 'tap'
 import { createAccount } from '../../../backend/accounts/accounts.ts'
 import { type ActionContext, OPERATOR } from '../../../backend/accounts/audit.ts'
-import {
-  checkPassword,
-  createUser,
-  findUserByEmail,
-  type NewUser,
-} from '../../../backend/users/users.ts'
+import { checkPassword } from '../../../backend/users/password-rules.ts'
+import { createUser, findUserByEmail, type NewUser } from '../../../backend/users/users.ts'
 import { matches, rejectsWith, throwsWith } from '../../fixtures/matches.ts'
 import { openTestDatabase } from '../../fixtures/service/database.ts'
 

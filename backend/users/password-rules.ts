@@ -1,0 +1,31 @@
+/** The rules for passwords: their length and, if a user chooses the password, that it is hard to guess. */
+import { Problem } from '../../shared/contract/problem.ts'
+import { enteredValuesProblem } from '../validation/field-errors.ts'
+import { normalizeText } from '../validation/unicode.ts'
+import { COMMON_PASSWORDS } from './common-passwords.ts'
+
+const LENGTH_MIN = 8
+const LENGTH_MAX = 256
+
+/** Checks only the length. Throws `Problem` `validation_failed`. */
+export function checkPassword(password: string): void {
+  const detail = lengthError(password)
+  if (detail !== undefined) throw new Problem('validation_failed', detail)
+}
+
+/** Checks a password that a user has chosen. Also rejects the passwords that attackers try first. */
+export function checkChosenPassword(password: string, email: string, pointer: string): void {
+  const lower = normalizeText(password, 'NFKC').toLowerCase()
+  const isGuessed = COMMON_PASSWORDS.has(lower) || lower === email || lower === email.split('@')[0]
+  const detail =
+    lengthError(password) ??
+    (isGuessed ? 'This password is easy to guess. Choose another password.' : undefined)
+  if (detail === undefined) return
+  throw enteredValuesProblem([{ pointer, code: 'invalid_format', detail }])
+}
+
+function lengthError(password: string): string | undefined {
+  const length = [...password].length
+  if (length >= LENGTH_MIN && length <= LENGTH_MAX) return undefined
+  return `The password must have ${LENGTH_MIN} to ${LENGTH_MAX} characters.`
+}
