@@ -7,7 +7,7 @@ import { type ActionContext, type AuditAction, recordAudit } from '../accounts/a
 import { checkReason } from '../accounts/reason.ts'
 import type { Transaction } from '../database/database.ts'
 import type { DebtorRow } from '../database/tables.ts'
-import { stopMessagesTo } from '../messages/messages.ts'
+import { stopMessagesTo } from '../messages/cancel-messages.ts'
 import { enteredValuesProblem } from '../validation/field-errors.ts'
 import { changeDebtor, getLockedDebtor } from './change.ts'
 

@@ -19,7 +19,7 @@ import { lockDebtor, normalizeForSearch } from '../debtors/debtors.ts'
 import { renderDebtor } from '../debtors/representation.ts'
 import type { EventType } from '../events/event-types.ts'
 import { recordEvent } from '../events/events.ts'
-import { stopMessagesTo } from '../messages/messages.ts'
+import { stopMessagesTo } from '../messages/cancel-messages.ts'
 import { ERASED_NAME } from './personal.ts'
 import { eraseTrace, type Owner, TRACES } from './traces.ts'
 

@@ -5,7 +5,7 @@
 import { type ActionContext, recordAudit } from '../accounts/audit.ts'
 import type { InvoiceRow, Transaction } from '../database/tables.ts'
 import { touchDebtor } from '../debtors/debtors.ts'
-import { stopMessages } from '../messages/messages.ts'
+import { stopMessages } from '../messages/cancel-messages.ts'
 import { replanUnsettledInvoices } from '../reminders/planning/planning.ts'
 import { fieldErrorsProblem } from '../validation/field-errors.ts'
 import { invoiceStateConflict, isOpen, lockInvoice } from './actions.ts'

@@ -1,11 +1,9 @@
-/** Lists messages, and cancels waiting messages that have become obsolete, e.g. because of a payment. */
-
+/** Lists and finds messages. `cancel-messages.ts` cancels them. */
 import { type SqlBool, sql } from 'kysely'
-import type { Reader, Transaction } from '../database/database.ts'
-import { prepared, preparedPage } from '../database/prepared.ts'
-import { stampOf } from '../database/stamp.ts'
+import type { Reader } from '../database/database.ts'
+import { preparedPage } from '../database/prepared.ts'
 import { MESSAGE_COLUMNS } from '../database/tables/messages.ts'
-import type { DebtorRow, MessageRow, MessageStatus } from '../database/tables.ts'
+import type { MessageHtmlRow, MessageRow } from '../database/tables.ts'
 import {
   equals,
   equalsLiteral,
@@ -22,126 +20,6 @@ import {
   withinTimes,
 } from '../lists/keyset.ts'
 import { literalFilter, readPage, selectPage } from '../lists/page.ts'
-import { recordTransitions } from './transitions.ts'
-
-/** Statuses of messages that can be cancelled: they are neither sent nor being handed over. */
-export const CANCELLABLE: readonly MessageStatus[] = [
-  'scheduled',
-  'awaiting_approval',
-  'approved',
-  'queued',
-]
-
-export interface StoppedMessages {
-  readonly cancelledIds: readonly string[]
-  /** Messages that are being handed over. They can no longer be cancelled. */
-  readonly inFlightIds: readonly string[]
-}
-
-/**
- * Cancels every waiting message that covers one of the invoices, even if it also covers other invoices, because its
- * text would be wrong. The caller must have locked the debtor, so that no hand-over can start at the same time.
- */
-export async function stopMessages(
-  tx: Transaction,
-  accountId: string,
-  invoiceIds: readonly string[],
-  now: Date,
-  detail: string,
-): Promise<StoppedMessages> {
-  return stopUnsentMessages(
-    tx,
-    accountId,
-    await findUnsentMessages(tx, { accountId, invoiceIds }),
-    now,
-    detail,
-  )
-}
-
-/** A message that covers an invoice and has not been sent yet. */
-export type UnsentMessage = Pick<MessageRow, 'id' | 'status'>
-
-/** Cancels messages that `findUnsentMessages` returned. The transaction must not have changed them since. */
-export async function stopUnsentMessages(
-  tx: Transaction,
-  accountId: string,
-  rows: readonly UnsentMessage[],
-  now: Date,
-  detail: string,
-): Promise<StoppedMessages> {
-  const inFlightIds = rows.filter(({ status }) => status === 'sending').map(({ id }) => id)
-  const cancelledIds = rows.filter(({ status }) => status !== 'sending').map(({ id }) => id)
-  if (cancelledIds.length > 0) await cancelMessages(tx, accountId, cancelledIds, detail, now)
-  return { cancelledIds, inFlightIds }
-}
-
-/** Finds the unsent messages that cover one of the invoices. The caller must have locked the debtor. */
-export const findUnsentMessages = prepared(
-  (
-    tx: Transaction,
-    { accountId, invoiceIds }: { accountId: string; invoiceIds: readonly string[] },
-  ) =>
-    tx
-      .selectFrom('messages')
-      .select(['id', 'status'])
-      .where('account_id', '=', accountId)
-      .where('direction', '=', 'outbound')
-      .where('status', 'in', [...CANCELLABLE, 'sending'])
-      .where('id', 'in', (eb) =>
-        eb
-          .selectFrom('message_invoices')
-          .select('message_id')
-          .where('invoice_id', 'in', invoiceIds),
-      )
-      .orderBy('id'),
-)
-
-/** Cancels all waiting messages to the debtor. The caller must have locked the debtor. */
-export async function stopMessagesTo(
-  tx: Transaction,
-  { id, account_id: accountId }: Pick<DebtorRow, 'id' | 'account_id'>,
-  detail: string,
-  now: Date,
-): Promise<void> {
-  const rows = await tx
-    .selectFrom('messages')
-    .select('id')
-    .where('debtor_id', '=', id)
-    .where('direction', '=', 'outbound')
-    .where('status', 'in', CANCELLABLE)
-    .orderBy('id')
-    .execute()
-  const ids = rows.map((row) => row.id)
-  if (ids.length > 0) await cancelMessages(tx, accountId, ids, detail, now)
-}
-
-/** Cancels waiting messages. The caller must have locked their debtor. */
-export async function cancelMessages(
-  tx: Transaction,
-  accountId: string,
-  ids: readonly string[],
-  detail: string,
-  now: Date,
-): Promise<void> {
-  await tx
-    .updateTable('messages')
-    .set((eb) => ({
-      status: 'cancelled',
-      // A pending approval can no longer be decided, and an approval that was given no longer applies.
-      approval_status: eb
-        .case()
-        .when('approval_status', 'in', ['pending', 'approved'])
-        .then('lapsed' as const)
-        .else(eb.ref('approval_status'))
-        .end(),
-      ...stampOf(tx, now.toISOString()),
-    }))
-    .where('account_id', '=', accountId)
-    .where('id', 'in', ids)
-    .execute()
-  const cancelled = ids.map((id) => ({ id, account_id: accountId, status: 'cancelled' as const }))
-  await recordTransitions(tx, cancelled, detail, now)
-}
 
 export interface MessageFilters extends TimeFilters {
   readonly debtor_id?: string
@@ -229,4 +107,31 @@ export async function readCoveredInvoices(
     .execute()
   const byMessage = Map.groupBy(rows, (row) => row.message_id)
   return new Map([...byMessage].map(([id, covered]) => [id, covered.map((row) => row.invoice_id)]))
+}
+
+export async function findMessage(
+  reader: Reader,
+  accountId: string,
+  id: string,
+): Promise<MessageRow | undefined> {
+  return await reader
+    .selectFrom('messages')
+    .selectAll()
+    .where('account_id', '=', accountId)
+    .where('id', '=', id)
+    .executeTakeFirst()
+}
+
+/** Returns the HTML of a message and the id of its logo; undefined if no HTML is stored for the message. */
+export async function findMessageHtml(
+  reader: Reader,
+  accountId: string,
+  id: string,
+): Promise<Pick<MessageHtmlRow, 'html' | 'logo_id'> | undefined> {
+  return reader
+    .selectFrom('message_html')
+    .select(['html', 'logo_id'])
+    .where('account_id', '=', accountId)
+    .where('message_id', '=', id)
+    .executeTakeFirst()
 }

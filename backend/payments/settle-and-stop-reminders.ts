@@ -7,7 +7,7 @@ import {
   stopMessages,
   stopUnsentMessages,
   type UnsentMessage,
-} from '../messages/messages.ts'
+} from '../messages/cancel-messages.ts'
 import type { Share } from './allocation.ts'
 
 /** The effects of a payment, or of a change to its allocations, at the time when it was recorded. */

@@ -9,7 +9,7 @@ import { stampOf } from '../database/stamp.ts'
 import type { MessageRow, ReminderRow, Transaction } from '../database/tables.ts'
 import { lockDebtor, replanDebtor } from '../debtors/debtors.ts'
 import { changeMessage, REMINDERS_DUE } from '../messages/lifecycle.ts'
-import { findMessage } from '../messages/message.ts'
+import { findMessage } from '../messages/messages.ts'
 import { readFacts } from './planning/facts.ts'
 
 /** Throws `not_found`, and `approval_decided` if it is too late. */

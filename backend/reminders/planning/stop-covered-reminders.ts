@@ -6,7 +6,11 @@
 import type { Transaction } from '../../database/database.ts'
 import { prepared } from '../../database/prepared.ts'
 import type { DebtorRow } from '../../database/tables.ts'
-import { CANCELLABLE, cancelMessages, type StoppedMessages } from '../../messages/messages.ts'
+import {
+  CANCELLABLE,
+  cancelMessages,
+  type StoppedMessages,
+} from '../../messages/cancel-messages.ts'
 import { type IncomingMoney, readCover } from '../../on-account/cover.ts'
 import { readFacts } from './facts.ts'
 

@@ -7,7 +7,7 @@ import type { InvoiceRow, Reader, Transaction } from '../../database/tables.ts'
 import { type Balance, readBalances } from '../../debtors/balances.ts'
 import { lockDebtor } from '../../debtors/debtors.ts'
 import { findInvoices } from '../../invoices/invoices.ts'
-import { CANCELLABLE } from '../../messages/messages.ts'
+import { CANCELLABLE } from '../../messages/cancel-messages.ts'
 import { byDueDate } from '../../on-account/cover.ts'
 import { planDebtors } from '../../reminders/planning/planning.ts'
 

@@ -6,8 +6,7 @@ import { findDebtor } from '../../debtors/debtors.ts'
 import { findInvoices } from '../../invoices/invoices.ts'
 import { chooseLanguage } from '../../mail/wording/languages.ts'
 import { countAwaitingApproval, listPastApprovals } from '../../messages/approval-log.ts'
-import { findMessage } from '../../messages/message.ts'
-import { listMessages, readCoveredInvoices } from '../../messages/messages.ts'
+import { findMessage, listMessages, readCoveredInvoices } from '../../messages/messages.ts'
 import { renderMessage } from '../../messages/representation.ts'
 import {
   type Decision,

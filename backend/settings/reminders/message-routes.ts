@@ -8,8 +8,12 @@ import type { MessageRow, Reader } from '../../database/tables.ts'
 import { findInvoices } from '../../invoices/invoices.ts'
 import { embedLogo } from '../../mail/wording/mail-body.ts'
 import { countAwaitingApproval } from '../../messages/approval-log.ts'
-import { findMessage, findMessageHtml } from '../../messages/message.ts'
-import { listMessages, readCoveredInvoices } from '../../messages/messages.ts'
+import {
+  findMessage,
+  findMessageHtml,
+  listMessages,
+  readCoveredInvoices,
+} from '../../messages/messages.ts'
 import { renderMessage } from '../../messages/representation.ts'
 import { readHistory } from '../../reminders/approvals.ts'
 import { notFound } from '../shell/faults.ts'
