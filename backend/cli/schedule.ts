@@ -1,11 +1,11 @@
 import { getAccount } from '../accounts/accounts.ts'
-import type { Ladder } from '../reminders/planning/ladder.ts'
 import {
   type ChasingSettings,
   type ChasingSettingsChange,
   changeChasingSettings,
   readChasingSettings,
-} from '../reminders/settings.ts'
+} from '../reminders/chasing-settings.ts'
+import type { Ladder } from '../reminders/planning/ladder.ts'
 import { ACCOUNT, type Command, defineCommand, splitList, UsageError } from './command.ts'
 import { parseListOrNone, parseWholeNumber } from './input/option-values.ts'
 

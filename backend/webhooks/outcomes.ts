@@ -12,7 +12,7 @@ import type {
 } from '../database/tables.ts'
 import { recordNotice } from '../mail/notices.ts'
 import { type ClaimedDelivery, DELIVERY_LEASES, failPendingDeliveries } from './deliveries.ts'
-import { holdUntil, nextAttemptAt } from './schedule.ts'
+import { holdUntil, nextAttemptAt } from './retry-schedule.ts'
 import type { AttemptResult } from './sender.ts'
 
 /** An endpoint is disabled when its attempts have failed for this time without a success. */

@@ -13,8 +13,8 @@ import { enteredValuesProblem } from '../validation/field-errors.ts'
 import { attemptDelivery } from './attempt.ts'
 import { type ClaimedDelivery, LEASE_MS, readClaimed, releaseDelivery } from './deliveries.ts'
 import { recordOutcomes } from './outcomes.ts'
+import { ATTEMPTS_MAX } from './retry-schedule.ts'
 import { sampleOf } from './samples.ts'
-import { ATTEMPTS_MAX } from './schedule.ts'
 import type { WebhookServices } from './webhooks.ts'
 
 /**

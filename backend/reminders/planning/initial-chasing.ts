@@ -1,7 +1,7 @@
 /** Predicts the chasing fields that the planner will set for a new invoice. */
 import type { Reader } from '../../database/database.ts'
 import type { DebtorRow, InvoiceRow } from '../../database/tables.ts'
-import { readChasingSettings } from '../settings.ts'
+import { readChasingSettings } from '../chasing-settings.ts'
 import { readLadder } from './ladder.ts'
 import { type ChasingFields, planDebtor } from './planner.ts'
 import { readLastSent } from './planning-data.ts'

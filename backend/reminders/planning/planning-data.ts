@@ -13,9 +13,9 @@ import type {
   MessageStatus,
 } from '../../database/tables.ts'
 import { coverInvoices, readMoneyOnAccount } from '../../on-account/cover.ts'
+import { type ChasingSettings, settingsOf } from '../chasing-settings.ts'
 import { INSTALLATION, type KillSwitch, switchesOf } from '../kill-switch.ts'
 import type { Situation } from '../safety-rails.ts'
-import { type ChasingSettings, settingsOf } from '../settings.ts'
 import type { LadderStage } from './ladder.ts'
 import type { InvoiceToPlan } from './planner.ts'
 import { createWorkingTime, type WorkingTime } from './working-time.ts'

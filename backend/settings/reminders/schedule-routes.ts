@@ -6,13 +6,13 @@ import { setReplyAddress } from '../../accounts/reply-address.ts'
 import type { Reader } from '../../database/database.ts'
 import { findDebtor } from '../../debtors/debtors.ts'
 import { countAwaitingApproval } from '../../messages/approval-log.ts'
-import { type Ladder, readLadder } from '../../reminders/planning/ladder.ts'
 import {
   type ChasingSettings,
   changeChasingSettings,
   readChasingSettings,
   setDebtorLadder,
-} from '../../reminders/settings.ts'
+} from '../../reminders/chasing-settings.ts'
+import { type Ladder, readLadder } from '../../reminders/planning/ladder.ts'
 import { notFound, withFieldLabels } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
 import { EDIT_METHODS, type SessionPage, type SessionRequest } from '../shell/page-request.ts'

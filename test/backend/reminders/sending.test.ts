@@ -1,8 +1,8 @@
 // No matter how a mail server rejects, delays or loses a message, no message is lost, and no debtor gets one three times.
 import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import { changeChasingSettings } from '../../../backend/reminders/chasing-settings.ts'
 import { DEFAULT_LADDER } from '../../../backend/reminders/planning/ladder.ts'
-import { changeChasingSettings } from '../../../backend/reminders/settings.ts'
 import { deleteAllExpired } from '../../../backend/retention/retention.ts'
 import { containing, matches } from '../../fixtures/matches.ts'
 import { type Engine, startEngine } from '../../fixtures/reminders/engine.ts'

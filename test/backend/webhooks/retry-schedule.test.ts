@@ -1,5 +1,5 @@
 import t from 'tap'
-import { holdUntil, nextAttemptAt } from '../../../backend/webhooks/schedule.ts'
+import { holdUntil, nextAttemptAt } from '../../../backend/webhooks/retry-schedule.ts'
 import type { AttemptResult } from '../../../backend/webhooks/sender.ts'
 
 const NOW = new Date('2026-11-21T10:15:00.000Z')
