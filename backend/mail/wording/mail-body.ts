@@ -58,9 +58,9 @@ export interface MailLink {
 /** The Content-ID of the logo, which is an inline attachment of the mail. */
 export const LOGO_CID = 'logo@receivables'
 
-/** The size at which a logo is shown, in CSS pixels; its proportions are kept. */
-const LOGO_WIDTH_MAX = 220
-const LOGO_HEIGHT_MAX = 56
+/** The largest size at which a logo is shown, in CSS pixels; its proportions are kept. */
+export const LOGO_WIDTH_MAX = 220
+export const LOGO_HEIGHT_MAX = 56
 
 const TONES = {
   calm: { light: '#2f7d6b', dark: '#6fcfb8' },

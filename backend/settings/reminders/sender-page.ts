@@ -2,6 +2,7 @@
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { LOGO_BYTES_MAX, LOGO_PIXELS_MAX, LOGO_PIXELS_MIN } from '../../accounts/logo.ts'
 import { attribute, type Html, html } from '../../html/html.ts'
+import { LOGO_HEIGHT_MAX, LOGO_WIDTH_MAX } from '../../mail/wording/mail-body.ts'
 import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
 import { LOGO_PATH } from '../shell/security-headers.ts'
@@ -64,7 +65,7 @@ ${
   html`<form method="post" action="${LOGO_PATH}" enctype="multipart/form-data" class="stack" data-once novalidate>${csrfField(frame)}
 <div class="field"><label for="logo">${logo === undefined ? 'Image' : 'Another image'}</label>
 <input id="logo" name="logo" type="file" accept="image/png,image/jpeg"${describedBy(problem, 'logo', 'logo-hint')}>
-<p class="hint" id="logo-hint">PNG or JPEG, at most ${kib} KiB, ${LOGO_PIXELS_MIN} to ${LOGO_PIXELS_MAX} pixels wide and high. Mails show the logo at most 220 × 56
+<p class="hint" id="logo-hint">PNG or JPEG, at most ${kib} KiB, ${LOGO_PIXELS_MIN} to ${LOGO_PIXELS_MAX} pixels wide and high. Mails show the logo at most ${LOGO_WIDTH_MAX} × ${LOGO_HEIGHT_MAX}
 pixels large. It is part of each mail, so nothing is loaded from elsewhere when a customer reads the mail.</p>${renderFault(problem, 'logo')}</div>
 <p class="row"><button class="primary">Save the logo</button></p></form>
 ${
