@@ -7,7 +7,7 @@ import { createServer } from 'node:http'
 import { Server as NetServer } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import { server as createHapi, type Server, type ServerRoute } from '@hapi/hapi'
-import type { Contract } from '../shared/contract/contract.ts'
+import { BODY_BYTES_MAX, type Contract } from '../shared/contract/contract.ts'
 import type { Logger } from '../shared/process/log.ts'
 import type { Metrics } from '../shared/process/metrics.ts'
 import type { Health } from '../shared/process/operations.ts'
@@ -59,9 +59,6 @@ const DRAIN_GRACE_MS = 5000
 
 /** How long the health check waits for the database; gateways wait 900 ms for its response. */
 const PROBE_MS_MAX = 700
-
-/** The largest body that hapi itself reads, that is, the body of an API call: 256 KiB, as at the gateway. */
-const BODY_BYTES_MAX = 262_144
 
 export interface BackendDeps {
   readonly host: string

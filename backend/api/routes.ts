@@ -5,7 +5,7 @@
  */
 import assert from 'node:assert'
 import type { Lifecycle, RouteOptions, ServerRoute } from '@hapi/hapi'
-import type { Contract } from '../../shared/contract/contract.ts'
+import { BODY_BYTES_MAX, type Contract } from '../../shared/contract/contract.ts'
 import type { Database } from '../database/database.ts'
 import { createIdempotency } from '../idempotency/idempotency.ts'
 import type { Caller } from './caller.ts'
@@ -30,9 +30,6 @@ export interface ApiRefs {
   Params: { id?: string }
   Payload: Buffer | null
 }
-
-/** The same limit as in the gateway, which rejects larger bodies first. */
-const BODY_BYTES_MAX = 256 * 1024
 
 export function apiRoutes(deps: ApiDeps): ServerRoute<ApiRefs>[] {
   const { contract, operations, database, clock } = deps
@@ -66,6 +63,7 @@ const WRITE_OPTIONS: RouteOptions<ApiRefs> = {
     parse: false,
     output: 'data',
     override: 'application/octet-stream',
+    // The gateway rejects larger bodies first.
     maxBytes: BODY_BYTES_MAX,
   },
 }

@@ -2,16 +2,16 @@
  * Reads the complete body of a request into memory before the call is counted or forwarded. The call can
  * therefore still be rejected, or sent to another backend.
  */
+import { BODY_BYTES_MAX } from '../../shared/contract/contract.ts'
 import { Problem } from '../../shared/contract/problem.ts'
 import { allocateBuffer } from '../../shared/process/buffers.ts'
 import type { Body, BodyLimits } from '../call/call.ts'
 import { type BodyDecoder, type BodyFraming, createBodyDecoder } from '../http1/body-decoder.ts'
 
-const CALL_BYTES_MAX = 256 * 1024
 /** The limits of calls, and of most pages. */
 export const CALL_BODY_LIMITS: BodyLimits = {
-  bytesMax: CALL_BYTES_MAX,
-  keptBytesMax: CALL_BYTES_MAX,
+  bytesMax: BODY_BYTES_MAX,
+  keptBytesMax: BODY_BYTES_MAX,
 }
 export const NO_BODY: Buffer = Buffer.alloc(0)
 

@@ -26,6 +26,9 @@ export interface Contract {
 
 type Members = Readonly<Record<string, unknown>>
 
+/** The maximum length of a call's body. `openapi.yaml` states it for clients. */
+export const BODY_BYTES_MAX = 256 * 1024
+
 /** HEAD and OPTIONS are derived from these. */
 const METHODS: ReadonlyMap<string, Operation['method']> = new Map([
   ['get', 'GET'],
