@@ -1,6 +1,6 @@
 /** Redis requires TLS, users or passwords. If it rejects the gateway, operators can see why, and clients cannot. */
-import { readFileSync, writeFileSync } from 'node:fs'
-import { networkInterfaces } from 'node:os'
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { networkInterfaces, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
@@ -35,7 +35,7 @@ t.test(
     const rateLimiter = connectRateLimiter(t, `redis://gateway:${PASSWORD}@127.0.0.1:${port}`)
     await until(() => rateLimiter.state() === 'exact', 'the rate limiter counts in Redis')
     for (let used = 1; used <= 3; used++)
-      matches(t, await rateLimiter.consume('key_1', 2), { used: Math.min(used, 3) })
+      matches(t, await rateLimiter.consume('key_1', 2), { used })
 
     const client = new Redis(port, '127.0.0.1', { username: 'gateway', password: PASSWORD })
     t.teardown(() => client.disconnect())
@@ -186,7 +186,9 @@ t.test(
 )
 
 t.test('the rate limiter counts in Redis over a Unix socket', async (t) => {
-  const path = `/tmp/redis-${process.pid}.sock`
+  // A socket needs a short path (107 bytes); the path of `t.testdir()` may be longer.
+  const path = join(tmpdir(), `redis-${process.pid}.sock`)
+  t.teardown(() => rmSync(path, { force: true }))
   await startRedis(t, ['--unixsocket', path])
   const rateLimiter = connectRateLimiter(t, `unix://${path}?db=3`)
   await until(() => rateLimiter.state() === 'exact', 'the rate limiter counts in Redis')
