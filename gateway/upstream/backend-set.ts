@@ -17,7 +17,12 @@ import type {
 } from './backends.ts'
 import { closeAgent, closeIdleOf, connectPool, createAgent } from './connect.ts'
 import { MovedToOtherBackend, sendWithFailover } from './failover.ts'
-import { type InternalResponse, InternalTimeout, sendInternal } from './internal-request.ts'
+import {
+  type InternalExchange,
+  type InternalResponse,
+  InternalTimeout,
+  sendInternal,
+} from './internal-request.ts'
 import type { BackendPool } from './pool.ts'
 
 /** A backend that refused a connection is chosen last for this long. */
@@ -56,6 +61,8 @@ export interface BackendSetOptions {
 
 interface TrackedBackend extends Backend {
   readonly passiveHealth: BackendHealth
+  /** The internal requests in progress, without probes. */
+  readonly exchanges: Set<InternalExchange>
   /** A backend that refused a connection is chosen last until this time (`performance.now()`). */
   avoidedUntil: number
   ready: boolean
@@ -176,19 +183,23 @@ export class BackendSet implements Backends {
   }
 
   async #send(
-    backend: Backend,
-    { method, path, body, pool }: InternalRequest,
+    backend: TrackedBackend,
+    internalRequest: InternalRequest,
     timeoutMs: number,
   ): Promise<InternalResponse> {
+    const { method, path, body, pool } = internalRequest
     const text = body === undefined ? '' : JSON.stringify(body)
     const signature = signRequest({ method, path, body: text }, Date.now(), this.#secrets)
     const headers = [SIGNATURE_HEADER, signature, 'content-type', 'application/json']
     const request = { method, target: path, headers, body: Buffer.from(text) }
+    const exchange = sendInternal(backend.pools[pool], request, timeoutMs)
     backend.inFlight++
+    if (internalRequest !== PROBE) backend.exchanges.add(exchange)
     try {
-      return await sendInternal(backend.pools[pool], request, timeoutMs)
+      return await exchange.response
     } finally {
       backend.inFlight--
+      backend.exchanges.delete(exchange)
     }
   }
 
@@ -208,10 +219,21 @@ export class BackendSet implements Backends {
 
   /** Moves the queued calls of this backend to other backends, if another backend has no penalty. */
   #requeue(backend: TrackedBackend): void {
+    if (this.#hasAlternative(backend)) backend.pools.calls.rejectQueued(new MovedToOtherBackend())
+  }
+
+  /**
+   * Moves the internal requests of a backend that does not respond to other backends, if another backend has no
+   * penalty. Without this, all calls that need a look-up in progress would wait until its timeout, and then fail.
+   */
+  #moveInternalRequests(backend: TrackedBackend): void {
+    if (!this.#hasAlternative(backend)) return
+    for (const exchange of backend.exchanges) exchange.abort(new MovedToOtherBackend())
+  }
+
+  #hasAlternative(backend: TrackedBackend): boolean {
     const now = performance.now()
-    if (this.#backends.some((other) => other !== backend && penaltyOf(other, now) === 0)) {
-      backend.pools.calls.rejectQueued(new MovedToOtherBackend())
-    }
+    return this.#backends.some((other) => other !== backend && penaltyOf(other, now) === 0)
   }
 
   /** Moves one call from the backend with the longest queue to `idleUrl`, which has an idle connection. */
@@ -252,9 +274,18 @@ export class BackendSet implements Backends {
         unknownKeys: connectPool(address, sizes.unknownKeys, { onLastResponse }),
       }
       const passiveHealth = new BackendHealth()
+      const exchanges = new Set<InternalExchange>()
       const state = { passiveHealth, avoidedUntil: 0, ready: false, reason: 'not probed yet' }
       const agent = createAgent(address, sizes.pages)
-      const backend: TrackedBackend = { url, address, pools, agent, inFlight: 0, ...state }
+      const backend: TrackedBackend = {
+        url,
+        address,
+        pools,
+        agent,
+        exchanges,
+        inFlight: 0,
+        ...state,
+      }
       void this.#probe(backend)
       return backend
     })
@@ -279,6 +310,7 @@ export class BackendSet implements Backends {
     } catch (error) {
       backend.ready = false
       backend.reason = error instanceof Error ? error.message || error.name : String(error)
+      this.#moveInternalRequests(backend)
     }
     // Without this, a later request could be lost on an idle connection: a draining backend soon closes it, and
     // the connection to a backend that does not respond may be dead, e.g. after a restart of a firewall.

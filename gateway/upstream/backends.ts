@@ -58,7 +58,8 @@ export interface Backends {
   markUnreachable(backend: Backend): void
   /**
    * Sends a small signed JSON request, which must be idempotent: if it fails before its deadline and there are
-   * other backends, it is sent once more, to another backend.
+   * other backends, it is sent once more, to another backend. If its backend misses a readiness probe, it is moved
+   * to another backend that is ready.
    */
   request(request: InternalRequest): Promise<InternalResponse>
   /** `starting`: no backend has been ready yet. `unreachable`: a backend was ready before, but none is now. */

@@ -11,9 +11,11 @@ import type { Backend, Backends } from './backends.ts'
  * only if `mayRetry` allows it.
  * Rejects with the error of the last attempt.
  */
-export async function sendWithFailover<T>(
-  backends: Pick<Backends, 'size' | 'choose' | 'markUnreachable'>,
-  send: (backend: Backend) => Promise<T>,
+export async function sendWithFailover<B extends Backend, T>(
+  backends: Pick<Backends, 'size' | 'markUnreachable'> & {
+    choose(excluded?: Backend): B
+  },
+  send: (backend: B) => Promise<T>,
   mayRetry: (error: unknown) => boolean,
 ): Promise<T> {
   let backend = backends.choose()
@@ -41,7 +43,10 @@ export async function sendWithFailover<T>(
 
 const MOVED = 'MOVED_TO_OTHER_BACKEND'
 
-/** The request was still waiting for a connection, and is moved to another backend. */
+/**
+ * The request is moved to another backend: it was still waiting for a connection, or it is an internal request to a
+ * backend that does not respond.
+ */
 export class MovedToOtherBackend extends Error {
   readonly code = MOVED
 }

@@ -13,40 +13,45 @@ export interface InternalResponse {
 /** The response was not complete in time. */
 export class InternalTimeout extends Error {}
 
-/** `timeoutMs` covers the whole exchange. Rejects with `InternalTimeout` or the cause of the failure. */
+/** `timeoutMs` covers the whole exchange. */
 export function sendInternal(
   pool: BackendPool,
   request: BackendRequest,
   timeoutMs: number,
-): Promise<InternalResponse> {
-  return new Promise((resolve, reject) => {
-    pool.send(request, new InternalExchange(performance.now() + timeoutMs, resolve, reject))
-  })
+): InternalExchange {
+  const exchange = new Exchange(performance.now() + timeoutMs)
+  pool.send(request, exchange)
+  return exchange
 }
 
-class InternalExchange implements ResponseHandler {
+/** An internal request that was sent, or that waits for a connection. */
+export interface InternalExchange {
+  /** Rejects with `InternalTimeout`, the cause of the failure, or the reason of `abort`. */
+  readonly response: Promise<InternalResponse>
+  /** Has no effect if the exchange has ended. */
+  abort(reason: Error): void
+}
+
+class Exchange implements InternalExchange, ResponseHandler {
   readonly #deadline: number
-  readonly #resolve: (response: InternalResponse) => void
-  readonly #reject: (error: Error) => void
+  readonly #settled = Promise.withResolvers<InternalResponse>()
   #connection: BackendConnection | undefined
-  #isFailed = false
+  #hasEnded = false
   #status = 0
   #parts: Buffer[] = []
   #bytes = 0
 
-  constructor(
-    deadline: number,
-    resolve: (response: InternalResponse) => void,
-    reject: (error: Error) => void,
-  ) {
+  constructor(deadline: number) {
     this.#deadline = deadline
-    this.#resolve = resolve
-    this.#reject = reject
+  }
+
+  get response(): Promise<InternalResponse> {
+    return this.#settled.promise
   }
 
   onSend(connection: BackendConnection): boolean {
-    this.#connection = connection
-    return !this.#isFailed
+    if (!this.#hasEnded) this.#connection = connection
+    return !this.#hasEnded
   }
 
   onBegin(): void {}
@@ -58,25 +63,28 @@ class InternalExchange implements ResponseHandler {
   onData(part: Buffer): void {
     this.#parts.push(Buffer.from(part))
     this.#bytes += part.length
-    if (this.#bytes > RESPONSE_BYTES_MAX) this.#fail(new Error('the response is too large'))
+    if (this.#bytes > RESPONSE_BYTES_MAX) this.abort(new Error('the response is too large'))
   }
 
   onEnd(): void {
-    this.#resolve({ status: this.#status, text: Buffer.concat(this.#parts).toString() })
+    this.#hasEnded = true
+    this.#settled.resolve({ status: this.#status, text: Buffer.concat(this.#parts).toString() })
   }
 
   onError(error: Error): void {
-    this.#reject(error)
+    this.#hasEnded = true
+    this.#settled.reject(error)
   }
 
   checkDeadline(now: number): boolean {
-    if (now > this.#deadline) this.#fail(new InternalTimeout('the backend took too long'))
-    return !this.#isFailed
+    if (now > this.#deadline) this.abort(new InternalTimeout('the backend took too long'))
+    return !this.#hasEnded
   }
 
-  #fail(reason: Error): void {
-    this.#isFailed = true
-    if (this.#connection === undefined) this.#reject(reason)
+  abort(reason: Error): void {
+    // By now, the connection may carry another request.
+    if (this.#hasEnded) return
+    if (this.#connection === undefined) this.onError(reason)
     else this.#connection.abort(reason)
   }
 }

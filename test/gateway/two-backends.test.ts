@@ -108,6 +108,30 @@ t.test('a frozen backend gets no more calls once it misses a readiness probe', a
   }, 'only the second backend gets calls, for six rounds in a row')
 })
 
+// Regression: these calls, and all later calls with the same keys, waited for 10 s. Some of them then got 503.
+t.test(
+  'keys that are being looked up at a backend that freezes are looked up at the other',
+  async (t) => {
+    const [frozen, other] = [await startRawBackend(t), await startRawBackend(t)]
+    const gateway = await startGateway(t, `${frozen.url},${other.url}`, {
+      GATEWAY_UPSTREAM_TIMEOUT_MS: '30000',
+      LOG_LEVEL: 'fatal',
+    })
+    const readyz = `http://127.0.0.1:${gateway.operationsPort}/readyz`
+    const isReady = async () => {
+      const { reasons, degraded } = (await call(readyz)).json
+      return [...reasons, ...degraded].length === 0
+    }
+    await until(isReady, 'both backends are ready')
+    frozen.freeze()
+    // The gateway itself rejects these calls, after it has looked the keys up.
+    const responses = Array.from({ length: 20 }, () =>
+      call(`${gateway.url}/api/v1/nowhere`, { key: mintApiKey().secret }),
+    )
+    t.strictSame([...new Set((await Promise.all(responses)).map(({ status }) => status))], [404])
+  },
+)
+
 t.test('calls to a backend that fails every call are rarely repeated', async (t) => {
   const backend = await startRawBackend(t)
   const gateway = await startGateway(t, backend.url, { LOG_LEVEL: 'fatal' })
