@@ -33,8 +33,10 @@ import { decide } from './decide.ts'
 import { createRouter, type Routing } from './route.ts'
 import { toClient, toUpstream } from './translate.ts'
 
-/** A call whose principal the backend rejects this many times gets 503. */
+/** A call whose principal the backend rejects this many times, although the key is unchanged, gets 503. */
 const PRINCIPAL_REJECTIONS_MAX = 2
+/** A call during which the key or its account changes this many times gets 503. */
+const CHANGES_MAX = 5
 
 type PassedToListener =
   | 'baseUrl'
@@ -181,7 +183,9 @@ function createDecideAndForward(
   ): Promise<Response> {
     const { digest } = credential
     let key = cached
-    for (let rejections = 0; rejections < PRINCIPAL_REJECTIONS_MAX; ) {
+    let rejections = 0
+    let changes = 0
+    while (rejections < PRINCIPAL_REJECTIONS_MAX && changes < CHANGES_MAX) {
       const decision = decide(routing, body, key, call.allowance)
       if (decision.kind === 'forward') {
         const spanId = call.record.trace && createSpanId()
@@ -198,7 +202,8 @@ function createDecideAndForward(
           call.forwarded = true
           return toClient(head, response)
         }
-        rejections++
+        if (reason === 'revision_changed') changes++
+        else rejections++
         log.info(
           { requestId: call.requestId, keyId: key.keyId, reason },
           'the backend rejected the principal',
@@ -214,10 +219,12 @@ function createDecideAndForward(
         key = confirmed
       }
     }
-    log.error(
-      { keyId: key.keyId },
-      'the backend rejects fresh principals: compare the clocks and secrets of gateway and backend',
-    )
+    if (rejections === PRINCIPAL_REJECTIONS_MAX) {
+      log.error(
+        { keyId: key.keyId },
+        'the backend rejects fresh principals: compare the clocks and secrets of gateway and backend',
+      )
+    }
     throw keyNotChecked()
   }
 }

@@ -1,6 +1,7 @@
 /** When the gateway itself rejects a call, the response has rate-limit headers. Some of these calls are counted. */
 import t from 'tap'
 import { mintApiKey } from '../../shared/contract/api-key.ts'
+import { REFUSAL_HEADER, type Refusal } from '../../shared/contract/principal.ts'
 import { matches } from '../fixtures/matches.ts'
 import { startRedis } from '../fixtures/servers/redis.ts'
 import { call } from '../fixtures/service/call.ts'
@@ -173,6 +174,41 @@ t.test(
     }
   },
 )
+
+/** Makes a call during which the backend rejects its principal `times` times. */
+async function callWhilePrincipalsAreRejected(reason: Refusal, times: number) {
+  const forwardedBefore = backend.requests.length
+  const logBefore = gateway.log().length
+  let left = times
+  backend.respondWith((_, res) => {
+    if (left-- > 0) res.writeHead(401, { [REFUSAL_HEADER]: reason }).end()
+    else res.writeHead(200, { 'content-type': 'application/json; charset=utf-8' }).end('{}')
+  })
+  const key = backend.issue(['debtors:read'], 600)
+  const { status, headers } = await call(debtors, { key })
+  return {
+    status,
+    remaining: headers['x-ratelimit-remaining'],
+    forwarded: backend.requests.length - forwardedBefore,
+    log: () => gateway.log().slice(logBefore),
+  }
+}
+
+// Regression: if an account was suspended and resumed during a call, the call got 503, and an operator had to "compare
+// the clocks and secrets of gateway and backend".
+t.test('a call during which its account changes several times is repeated', async (t) => {
+  const { log, ...response } = await callWhilePrincipalsAreRejected('revision_changed', 4)
+  t.strictSame(response, { status: 200, remaining: '599', forwarded: 5 })
+  const endless = await callWhilePrincipalsAreRejected('revision_changed', 100)
+  matches(t, endless, { status: 503, remaining: '599', forwarded: 5 })
+  t.notOk((log() + endless.log()).includes('compare the clocks'))
+})
+
+t.test('a call whose principal is invalid is repeated once, and the log says why', async (t) => {
+  const { log, ...response } = await callWhilePrincipalsAreRejected('principal_invalid', 2)
+  t.strictSame(response, { status: 503, remaining: '599', forwarded: 2 })
+  await until(() => log().includes('compare the clocks'), 'the log says what to compare')
+})
 
 t.test('with the policy deny, a 503 shows the allowance of the key', async (t) => {
   const redis = await startRedis(t)
