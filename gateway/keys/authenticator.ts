@@ -13,13 +13,8 @@ import {
 import { PRINCIPAL_LIFETIME_MS } from '../../shared/contract/principal.ts'
 import { Problem, type ProblemCode } from '../../shared/contract/problem.ts'
 import type { Backends } from '../upstream/backends.ts'
-import {
-  type KeyVerdict,
-  type KnownKey,
-  type LookUpResult,
-  lookUpKey,
-  lookUpKeys,
-} from './look-up.ts'
+import { KnownKeys } from './known-keys.ts'
+import { type KeyVerdict, type KnownKey, type LookUpResult, lookUpKeys } from './look-up.ts'
 import { TooManyLookUps, UnknownKeys } from './unknown-keys.ts'
 
 const SCHEME = 'bearer '
@@ -85,6 +80,7 @@ interface LookUp {
 
 export class Authenticator {
   readonly #backends: Pick<Backends, 'request'>
+  readonly #knownKeys: KnownKeys
   readonly #unknownKeys: UnknownKeys
   readonly #known = new LRUCache<string, KnownKey>({ max: KEYS_CACHED_MAX })
   readonly #negativeCache = new LRUCache<string, KeyVerdict>({
@@ -113,6 +109,7 @@ export class Authenticator {
 
   constructor(backends: Pick<Backends, 'request'>) {
     this.#backends = backends
+    this.#knownKeys = new KnownKeys((digests) => lookUpKeys(backends, digests, 'internal'))
     this.#unknownKeys = new UnknownKeys((digests) => lookUpKeys(backends, digests, 'unknownKeys'))
   }
 
@@ -243,7 +240,7 @@ export class Authenticator {
 
   /** Looks up a key that was found before. */
   #lookUp(digest: string): Promise<KnownKey> {
-    return this.#track(digest, lookUpKey(this.#backends, digest))
+    return this.#track(digest, this.#knownKeys.lookUp(digest))
   }
 
   #track(digest: string, lookUp: Promise<LookUpResult>): Promise<KnownKey> {

@@ -35,47 +35,30 @@ export type LookUpResult = KnownKey | KeyVerdict
 
 const LOOK_UP_PATH = '/internal/api-keys/look-up'
 
-/** Rejects with `Problem` 503 if there is no valid response: a key that could not be checked must not get 401. */
-export function lookUpKey(
-  backends: Pick<Backends, 'request'>,
-  digest: string,
-): Promise<LookUpResult> {
-  return request(backends, { digest }, 'internal', parseResult)
-}
-
 /**
  * Looks up at most `LOOK_UPS_MAX` keys with one request, over the connections of `pool`. The results are in
- * the order of the digests. Rejects with the same problem as `lookUpKey`.
+ * the order of the digests. Rejects with `Problem` 503 if there is no valid response: a key that could not be
+ * checked must not get 401.
  */
-export function lookUpKeys(
+export async function lookUpKeys(
   backends: Pick<Backends, 'request'>,
   digests: readonly string[],
   pool: InternalRequest['pool'],
 ): Promise<LookUpResult[]> {
-  return request(backends, { digests }, pool, (response, lookedUpAt) => {
-    if (!isRecord(response) || !Array.isArray(response['results'])) throw malformedResult()
-    const results = response['results'].map((result) => parseResult(result, lookedUpAt))
-    if (results.length !== digests.length) throw malformedResult()
-    return results
-  })
-}
-
-async function request<T>(
-  backends: Pick<Backends, 'request'>,
-  body: unknown,
-  pool: InternalRequest['pool'],
-  parse: (response: unknown, lookedUpAt: number) => T,
-): Promise<T> {
   const lookedUpAt = performance.now()
   try {
     const { status, text } = await backends.request({
       method: 'POST',
       path: LOOK_UP_PATH,
-      body,
+      body: { digests },
       pool,
     })
     if (status !== 200) throw new Error(`the backend responded to a key look-up with ${status}`)
-    return parse(JSON.parse(text), lookedUpAt)
+    const response: unknown = JSON.parse(text)
+    if (!isRecord(response) || !Array.isArray(response['results'])) throw malformedResult()
+    const results = response['results'].map((result) => parseResult(result, lookedUpAt))
+    if (results.length !== digests.length) throw malformedResult()
+    return results
   } catch (cause) {
     throw temporarilyUnavailable('The key cannot be checked at present. Try again.', { cause })
   }

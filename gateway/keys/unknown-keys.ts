@@ -8,6 +8,7 @@ import { LOOK_UPS_MAX } from '../../shared/contract/api-key.ts'
 import { Problem } from '../../shared/contract/problem.ts'
 import { FairQueue } from '../../shared/process/fair-queue.ts'
 import type { LookUpResult } from './look-up.ts'
+import { type LookUpMany, sendBatch, type WaitingLookUp } from './look-up-batch.ts'
 
 /** The maximum number of concurrent look-up requests of this process. */
 const REQUESTS_MAX = 8
@@ -23,15 +24,6 @@ export interface UnknownKey {
   readonly prefix: string
   /** The network of the client, see `clientNetwork`. */
   readonly client: string
-}
-
-/** Resolves with the results in the order of the digests. */
-export type LookUpMany = (digests: readonly string[]) => Promise<readonly LookUpResult[]>
-
-interface WaitingLookUp {
-  readonly digest: string
-  resolve(result: LookUpResult): void
-  reject(error: unknown): void
 }
 
 /** The look-up was not sent, because too many look-ups were waiting. */
@@ -74,19 +66,7 @@ export class UnknownKeys {
   /** Sends look-ups until none is waiting. */
   async #send(): Promise<void> {
     this.#requests++
-    while (this.#queuedLookUps > 0) {
-      const lookUps = this.#takeBatch()
-      try {
-        const results = await this.#lookUpMany(lookUps.map(({ digest }) => digest))
-        for (const [index, lookUp] of lookUps.entries()) {
-          const result = results[index]
-          if (result === undefined) lookUp.reject(new Error('a look-up has no result'))
-          else lookUp.resolve(result)
-        }
-      } catch (error) {
-        for (const lookUp of lookUps) lookUp.reject(error)
-      }
-    }
+    while (this.#queuedLookUps > 0) await sendBatch(this.#takeBatch(), this.#lookUpMany)
     this.#requests--
   }
 

@@ -3,6 +3,7 @@ import t, { type Test } from 'tap'
 import { Authenticator } from '../../gateway/keys/authenticator.ts'
 import { watchBackendAddresses } from '../../gateway/upstream/addresses.ts'
 import { BackendSet } from '../../gateway/upstream/backend-set.ts'
+import { digestApiKey } from '../../shared/contract/api-key.ts'
 import { rejectsWith, throwsWith } from '../fixtures/matches.ts'
 import { startCapturingBackend } from '../fixtures/service/capturing-backend.ts'
 import { SILENT } from '../fixtures/service/database.ts'
@@ -108,6 +109,28 @@ t.test(
       secrets.map(call).some((key) => key instanceof Promise),
       'every key was refreshed',
     )
+  },
+)
+
+// Regression: each key was looked up by a request of its own. Rejecting calls beyond their limits therefore cost the
+// backend three times as much as serving them.
+t.test(
+  'keys that are confirmed, or no longer cached, at the same time share requests for at most fifty keys each',
+  async (t) => {
+    const { backend, authenticator, call } = await startAuthenticator(t)
+    const secrets = Array.from({ length: 120 }, () => backend.issue())
+    await Promise.all(secrets.map(call))
+    const requestsOf = async (lookUp: (secret: string) => unknown) => {
+      const before = { keys: backend.lookUps(), requests: backend.lookUpRequests() }
+      advanceClock(CACHED_S)
+      await Promise.all(secrets.map(lookUp))
+      t.equal(backend.lookUps() - before.keys, secrets.length)
+      return backend.lookUpRequests() - before.requests
+    }
+    const confirm = (secret: string) =>
+      authenticator.confirm(digestApiKey(secret), performance.now())
+    t.equal(await requestsOf(confirm), 3)
+    t.equal(await requestsOf(call), 3)
   },
 )
 

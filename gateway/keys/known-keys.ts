@@ -1,0 +1,32 @@
+/**
+ * Looks up keys that were found before. The look-ups of one turn of the event loop are sent together. Without this, it
+ * would cost the backend more to confirm the keys of calls beyond their limits than to serve these calls.
+ */
+import { LOOK_UPS_MAX } from '../../shared/contract/api-key.ts'
+import type { LookUpResult } from './look-up.ts'
+import { type LookUpMany, sendBatch, type WaitingLookUp } from './look-up-batch.ts'
+
+export class KnownKeys {
+  readonly #lookUpMany: LookUpMany
+  #waiting: WaitingLookUp[] = []
+
+  constructor(lookUpMany: LookUpMany) {
+    this.#lookUpMany = lookUpMany
+  }
+
+  /** Rejects with the error of the request. */
+  lookUp(digest: string): Promise<LookUpResult> {
+    return new Promise((resolve, reject) => {
+      if (this.#waiting.length === 0) setImmediate(() => this.#send())
+      this.#waiting.push({ digest, resolve, reject })
+    })
+  }
+
+  #send(): void {
+    const lookUps = this.#waiting
+    this.#waiting = []
+    for (let index = 0; index < lookUps.length; index += LOOK_UPS_MAX) {
+      void sendBatch(lookUps.slice(index, index + LOOK_UPS_MAX), this.#lookUpMany)
+    }
+  }
+}
