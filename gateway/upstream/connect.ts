@@ -4,7 +4,8 @@ import { Agent as TlsAgent } from 'node:https'
 import { isIP, type LookupFunction, type OnReadOpts, Socket } from 'node:net'
 import { buildConnector } from 'undici'
 import type { BackendAddress } from './addresses.ts'
-import { BackendPool, type PoolEvents } from './pool.ts'
+import { BackendUnreachable } from './failover.ts'
+import { BackendPool, type Connect, type PoolEvents } from './pool.ts'
 
 const CONNECT_TIMEOUT_MS = 1_000
 /**
@@ -59,8 +60,8 @@ export function closeIdleOf(agent: Agent): void {
   for (const socket of Object.values(agent.freeSockets).flat()) socket?.destroy()
 }
 
-/** `onread` receives the bytes that arrive (see `node:net`). */
-function createConnector({ ip, socketPath }: BackendAddress, onread?: OnReadOpts) {
+/** Every error of the connector is a `BackendUnreachable`. `onread` receives the bytes that arrive (see `node:net`). */
+function createConnector({ ip, socketPath }: BackendAddress, onread?: OnReadOpts): Connect {
   // `Host` and the certificate check use the host name, but connections are opened to this one address.
   const lookup: LookupFunction | undefined =
     ip === undefined
@@ -77,5 +78,10 @@ function createConnector({ ip, socketPath }: BackendAddress, onread?: OnReadOpts
     ...(socketPath === undefined ? {} : { socketPath }),
     ...(onread === undefined ? {} : { onread }),
   } as buildConnector.BuildOptions
-  return buildConnector(options)
+  const connect = buildConnector(options)
+  return (origin, done) =>
+    connect(origin, (error, socket) => {
+      if (error === null) done(null, socket)
+      else done(new BackendUnreachable(error), null)
+    })
 }

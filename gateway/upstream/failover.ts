@@ -55,18 +55,20 @@ export function isMoved(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === MOVED
 }
 
-const CONNECT_ERRORS = new Set<unknown>([
-  'ECONNREFUSED',
-  'ENOTFOUND',
-  'EAI_AGAIN',
-  'ENETUNREACH',
-  'EHOSTUNREACH',
-  'ENOENT',
-  'EACCES',
-  'UND_ERR_CONNECT_TIMEOUT',
-])
+const UNREACHABLE = 'UNREACHABLE'
 
-/** Whether the request failed because no connection could be opened, so that nothing of it was sent. */
+/**
+ * No connection to the backend could be opened, e.g. because it refused the connection or because its certificate is
+ * invalid. Nothing was sent to it.
+ */
+export class BackendUnreachable extends Error {
+  readonly code = UNREACHABLE
+
+  constructor({ name, message }: Error) {
+    super(message || name)
+  }
+}
+
 export function isUnreachable(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && CONNECT_ERRORS.has(error.code)
+  return error instanceof Error && 'code' in error && error.code === UNREACHABLE
 }
