@@ -6,7 +6,7 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -154,7 +154,10 @@ function readOrMakeSecrets(): Record<string, string | undefined> {
       `SECRET_BOX_KEY=${random()}`,
       `DEMO_PASSWORD=${randomBytes(9).toString('base64url')}`,
     ]
-    writeFileSync(path, `${lines.join('\n')}\n`, { mode: 0o600 })
+    // Without the second name, an interrupted start would leave a file without some secrets, and no later start would
+    // succeed.
+    writeFileSync(`${path}.partial`, `${lines.join('\n')}\n`, { mode: 0o600 })
+    renameSync(`${path}.partial`, path)
   }
   return parseEnv(readFileSync(path, 'utf8'))
 }

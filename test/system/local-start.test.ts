@@ -12,11 +12,15 @@ const ANY_PORTS = {
   BACKEND_OPERATIONS_PORT: '0',
 }
 
-/** Runs the program of `npm start` until it ends. Resolves with its exit code and output. */
-function start(settings: Readonly<Record<string, string>>) {
+/**
+ * Runs the program of `npm start` until it ends. Resolves with its exit code and output. `enter` is a command that runs
+ * the program.
+ */
+function start(settings: Readonly<Record<string, string>>, enter: readonly string[] = []) {
   const env = { ...SCRIPT_ENV, ...ANY_PORTS, LOG_LEVEL: 'fatal', ...settings }
+  const [command = '', ...words] = [...enter, process.execPath, 'deploy/local.ts']
   return new Promise((resolve) => {
-    execFile(process.execPath, ['deploy/local.ts'], { env }, (error, stdout, stderr) => {
+    execFile(command, words, { env }, (error, stdout, stderr) => {
       resolve({ code: error?.code, stdout, stderr })
     })
   })
@@ -28,6 +32,18 @@ t.test('npm start says why its data directory cannot be used', async (t) => {
   matches(t, await start({ DATA_DIR: join(directory, 'file') }), {
     ...{ code: 2, stdout: '' },
     stderr: /^The directory \S+ of DATA_DIR cannot be used: EEXIST: .*\n$/,
+  })
+})
+
+// Before the fix, each later start failed, because the file with the secrets existed, but was incomplete.
+t.test('npm start succeeds after a start during which the disk was full', async (t) => {
+  const directory = t.testdir()
+  matches(t, await start({ DATA_DIR: directory }, ['prlimit', '--fsize=64']), {
+    code: 2,
+    stderr: /^The directory \S+ of DATA_DIR cannot be used: E/,
+  })
+  matches(t, await start({ DATA_DIR: directory, DEMO_PASSWORD: 'short' }), {
+    stderr: /^The demo account could not be prepared: The password must have/,
   })
 })
 
