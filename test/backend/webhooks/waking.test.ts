@@ -1,11 +1,18 @@
 // Due deliveries wake the worker immediately; its slow poll is only a fallback.
+import type { ServerResponse } from 'node:http'
 import t, { type Test } from 'tap'
+import { createAccount } from '../../../backend/accounts/accounts.ts'
+import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { announce } from '../../../backend/database/announcements.ts'
+import { databaseOf } from '../../../backend/database/database.ts'
 import { recordEvent } from '../../../backend/events/events.ts'
 import { DELIVERY_LEASES } from '../../../backend/webhooks/deliveries.ts'
-import { startDeliveryWorker } from '../../../backend/webhooks/delivery-worker.ts'
 import {
-  ENDPOINTS_MAX,
+  type DeliveryWorkerDeps,
+  startDeliveryWorker,
+} from '../../../backend/webhooks/delivery-worker.ts'
+import {
+  createEndpoint,
   pauseEndpoint,
   resumeEndpoint,
 } from '../../../backend/webhooks/endpoints.ts'
@@ -17,8 +24,15 @@ import { until } from '../../fixtures/service/until.ts'
 
 const HOUR_MS = 3_600_000
 
+/** The maximum number of concurrent attempts of a worker. */
+const ATTEMPTS_MAX = 512
+
 /** Starts a worker that polls once an hour and uses the real clock. */
-function startHourlyWorker(t: Test, { sender, testAccount }: Webhooks) {
+function startHourlyWorker(
+  t: Test,
+  { sender, testAccount }: Webhooks,
+  deps: Partial<DeliveryWorkerDeps> = {},
+) {
   const worker = startDeliveryWorker({
     database: testAccount.backend.database,
     sender,
@@ -30,6 +44,7 @@ function startHourlyWorker(t: Test, { sender, testAccount }: Webhooks) {
     random: () => 0.5,
     pollMs: HOUR_MS,
     drainMsMax: 200,
+    ...deps,
   })
   t.teardown(() => worker.drain())
 }
@@ -71,22 +86,45 @@ t.test(
   },
 )
 
-// Regression: a round did not yet see the capacity of the recorded attempts, so the worker waited for its next poll.
+// Regression: the worker was woken just before the recorded attempts freed their capacity, so it slept until its next
+// poll.
 t.test('a backlog is delivered without waiting for a poll', async (t) => {
-  const webhooks = await openWebhooks(t)
-  const receiver = await startReceiver(t)
-  for (let n = 0; n < ENDPOINTS_MAX; n++) await webhooks.createEndpoint(`${receiver.url}${n}`)
-  const { accountId, backend } = webhooks.testAccount
-  await backend.database.transaction(async (tx) => {
-    for (let n = 0; n < 300; n++) {
-      const head = { accountId, type: 'debtor.created', subjectId: `dbt_${n}` } as const
-      await recordEvent(tx, { ...head, render: () => ({}) }, backend.now)
+  const webhooks = await openWebhooks(t, { attemptMsMax: 600_000 })
+  const { database, now } = webhooks.testAccount.backend
+  const responses: ServerResponse[] = []
+  const receiver = await startReceiver(t, { respond: (_, res) => void responses.push(res) })
+  // The first events of these accounts use the whole capacity of the worker, so that the second events wait.
+  await database.transaction(async (tx) => {
+    const context = { actor: OPERATOR, now }
+    const settings = { url: receiver.url, description: '', eventTypes: null }
+    for (let n = 0; n < ATTEMPTS_MAX; n++) {
+      const { id: accountId } = await createAccount(tx, { name: 'Acme Ltd' }, context)
+      await createEndpoint(tx, accountId, settings, { box: BOX, privateTargets: 'allow' }, context)
+      for (const subjectId of ['deb_1', 'deb_2']) {
+        const head = { accountId, type: 'debtor.created', subjectId } as const
+        await recordEvent(tx, { ...head, render: () => ({}) }, now)
+      }
     }
   })
-  startHourlyWorker(t, webhooks)
-  const isDone = () => receiver.webhooks.length === 300 * ENDPOINTS_MAX
-  // On a busy machine, so many deliveries take over a minute.
-  await until(isDone, 'all are delivered', 240_000)
+  const { promise: mayRecord, resolve: allowRecording } = Promise.withResolvers<void>()
+  let attempts = 0
+  startHourlyWorker(t, webhooks, {
+    database: {
+      ...databaseOf(database, webhooks.testAccount.accountId),
+      async transaction(work) {
+        // The worker has no capacity to claim more deliveries, so it can only record outcomes.
+        if (receiver.webhooks.length === ATTEMPTS_MAX) await mayRecord
+        return database.transaction(work)
+      },
+    },
+    onAttempt: () => void attempts++,
+  })
+  await until(() => responses.length === ATTEMPTS_MAX, 'the whole capacity is used')
+  receiver.respondWith((_, res) => void res.writeHead(204).end())
+  for (const res of responses) res.writeHead(204).end()
+  await until(() => attempts === ATTEMPTS_MAX, 'all attempts have ended')
+  allowRecording()
+  await until(() => receiver.webhooks.length === 2 * ATTEMPTS_MAX, 'all events are delivered')
 })
 
 t.test('resuming an endpoint wakes the worker', async (t) => {
