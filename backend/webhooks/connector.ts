@@ -16,6 +16,9 @@ const CONNECT_MS_MAX = 10_000
 const DNS_TRY_MS_MAX = 2000
 const DNS_TRIES = 2
 
+/** The time for an address that is not the last one of its name, so that the attempt also reaches the others. */
+const CONNECT_MS_MAX_BEFORE_OTHERS = 4000
+
 export interface ConnectorOptions {
   readonly privateTargets: PrivateTargets
   /** DNS servers to query instead of the system's, e.g. `127.0.0.1:5353`. */
@@ -35,16 +38,23 @@ export class TargetError extends Error {
   }
 }
 
-export function createConnector(options: ConnectorOptions): buildConnector.connector {
-  const connect = buildConnector({
-    allowH2: false,
-    timeout: CONNECT_MS_MAX,
-    // The TLS session of one account's endpoint must not be resumed for another account.
-    maxCachedSessions: 0,
-    rejectUnauthorized: true,
-    minVersion: 'TLSv1.2',
-    ...(options.ca === undefined ? {} : { ca: options.ca }),
-  })
+/** After `attemptMsMax`, the attempt has ended, so no further address is tried. */
+export function createConnector(
+  options: ConnectorOptions,
+  attemptMsMax: number,
+): buildConnector.connector {
+  const connectWithin = (timeout: number) =>
+    buildConnector({
+      allowH2: false,
+      timeout,
+      // The TLS session of one account's endpoint must not be resumed for another account.
+      maxCachedSessions: 0,
+      rejectUnauthorized: true,
+      minVersion: 'TLSv1.2',
+      ...(options.ca === undefined ? {} : { ca: options.ca }),
+    })
+  const connectToLast = connectWithin(CONNECT_MS_MAX)
+  const connectBeforeOthers = connectWithin(CONNECT_MS_MAX_BEFORE_OTHERS)
   const resolver = new Resolver({ timeout: DNS_TRY_MS_MAX, tries: DNS_TRIES })
   if (options.dnsServers !== undefined) resolver.setServers(options.dnsServers)
   const isAllowed = options.privateTargets === 'allow' ? () => true : isGlobalUnicast
@@ -74,13 +84,16 @@ export function createConnector(options: ConnectorOptions): buildConnector.conne
     const isName = isIP(hostname) === 0 && !hostname.startsWith('[')
     // The connection uses an address, but TLS must verify the certificate of the name.
     const verified = protocol === 'https:' && isName ? { ...target, servername: hostname } : target
-    const attempt = ([address, ...others]: readonly string[]): void => {
+    const startedAt = performance.now()
+    const tryAddresses = ([address, ...others]: readonly string[]): void => {
+      const connect = others.length === 0 ? connectToLast : connectBeforeOthers
       connect({ ...verified, hostname: address ?? '' }, (error, socket) => {
         if (error === null) callback(null, socket)
-        else if (others.length > 0) attempt(others)
+        else if (others.length > 0 && performance.now() - startedAt < attemptMsMax)
+          tryAddresses(others)
         else callback(error, null)
       })
     }
-    checkedAddresses(protocol, hostname).then(attempt, (error: Error) => callback(error, null))
+    checkedAddresses(protocol, hostname).then(tryAddresses, (error: Error) => callback(error, null))
   }
 }

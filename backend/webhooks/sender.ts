@@ -67,7 +67,7 @@ export function createSender(options: SenderOptions): Sender {
   // The number of connections is not limited, so that a receiver that hangs does not delay another account's
   // endpoint on the same host; the worker limits the attempts. Proxy settings in the environment are ignored.
   const agent = new Agent({
-    connect: createConnector(options),
+    connect: createConnector(options, attemptMsMax),
     allowH2: false,
     pipelining: 1,
     keepAliveTimeout: IDLE_MS_MAX,
@@ -88,7 +88,10 @@ export function createSender(options: SenderOptions): Sender {
       const timer = setTimeout(() => controller.abort('timeout'), attemptMsMax)
       inProgress.add(controller)
       const received: Received = { chunks: [] }
-      const error = await exchange(agent, request, controller.signal, received).then(
+      const error = await Promise.race([
+        exchange(agent, request, controller.signal, received),
+        abortOf(controller.signal),
+      ]).then(
         () => null,
         (reason: unknown) => codeOf(reason),
       )
@@ -103,6 +106,13 @@ export function createSender(options: SenderOptions): Sender {
       return agent.destroy()
     },
   }
+}
+
+/** Rejects when the signal is aborted. The agent itself ignores an abort until the request has a connection. */
+function abortOf(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    signal.addEventListener('abort', () => reject(signal.reason), { once: true })
+  })
 }
 
 /** The part of the response that has arrived. It is kept even if the attempt fails later. */

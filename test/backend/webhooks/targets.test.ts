@@ -1,12 +1,14 @@
 import { once } from 'node:events'
-import { createServer } from 'node:net'
+import { createServer, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { isGlobalUnicast } from '../../../backend/webhooks/addresses.ts'
 import { createSender, type Sender } from '../../../backend/webhooks/sender.ts'
 import { parseTargetUrl } from '../../../backend/webhooks/target-url.ts'
 import { matches } from '../../fixtures/matches.ts'
 import { startDns } from '../../fixtures/servers/dns.ts'
+import { listen } from '../../fixtures/servers/listen.ts'
 import { startReceiver } from '../../fixtures/servers/receiver.ts'
+import { until } from '../../fixtures/service/until.ts'
 
 /** Addresses that can lead to this machine or to a network that is not public. */
 const INTERNAL_ADDRESSES = [
@@ -210,6 +212,32 @@ t.test('a URL is checked when it is saved, and the error says what is wrong', as
   for (const text of allowed)
     matches(t, parseTargetUrl(text, 'refuse'), { url: /^https:\/\/ex/ }, text)
 })
+
+// Regression: an attempt could not end before it had a connection. With several addresses that did not respond, it took
+// longer than its lease, so that its failure was never recorded, and a shutdown waited for it.
+t.test(
+  'an attempt without a connection ends in time, and then tries no further address',
+  async (t) => {
+    const sockets: Socket[] = []
+    const silent = createServer((socket) => void sockets.push(socket.on('error', () => {})))
+    const port = await listen(t, silent)
+    const dns = await startDns(t, () => ['127.0.0.1', '127.0.0.1'])
+    const options = { privateTargets: 'allow', dnsServers: [dns.server] } as const
+    const request = { url: `https://hooks.example:${port}/`, headers: {}, body: Buffer.from('{}') }
+    const sender = createSender({ ...options, attemptMsMax: 300 })
+    const patientSender = createSender({ ...options, attemptMsMax: 600_000 })
+    t.teardown(() => Promise.all([sender.close(), patientSender.close()]))
+    matches(t, await sender.send(request), { error: 'timeout' })
+    const first = await until(() => sockets[0], 'the attempt connects to the first address')
+    t.equal(sockets.length, 1, 'the attempt did not wait until the first address failed')
+    first.resetAndDestroy()
+    const sending = patientSender.send(request)
+    await until(() => sockets.length > 1, 'the next attempt connects')
+    patientSender.abortAll()
+    matches(t, await sending, { error: 'aborted' })
+    t.equal(sockets.length, 2, 'neither attempt has tried the second address')
+  },
+)
 
 t.test('in development, plain http is allowed only to this machine', async (t) => {
   for (const text of ['http://127.0.0.1:3000/', 'http://localhost:3000/', 'https://10.0.0.1/']) {
