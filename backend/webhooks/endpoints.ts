@@ -23,6 +23,8 @@ const DESCRIPTION_LENGTH_MAX = 200
 /** How long deliveries are signed with both secrets after a rotation. */
 const OVERLAP_MS = 24 * 3_600_000
 
+const NO_FAILURES = { failing_since: null, hold_until: null }
+
 export interface EndpointSettings {
   readonly url: string
   readonly description: string
@@ -86,13 +88,21 @@ export async function createEndpoint(
   return { row, secret }
 }
 
+/**
+ * Changes an endpoint. Failures at the previous URL, and the delay that its receiver requested, do not apply to another
+ * URL. Throws `Problem` `validation_failed` with all errors.
+ */
 export async function updateEndpoint(
   tx: Transaction,
   { row, input }: { readonly row: WebhookEndpointRow; readonly input: EndpointSettings },
   privateTargets: PrivateTargets,
   actionContext: ActionContext,
 ): Promise<WebhookEndpointRow> {
-  const changed = await updateRow(tx, row, checkSettings(input, privateTargets), actionContext)
+  const settings = checkSettings(input, privateTargets)
+  const hasOtherUrl = settings.url !== row.url
+  if (hasOtherUrl) announce(tx, DELIVERIES_DUE)
+  const values = hasOtherUrl ? { ...settings, ...NO_FAILURES } : settings
+  const changed = await updateRow(tx, row, values, actionContext)
   await audit(tx, row, 'webhook_endpoint.updated', actionContext, {
     url: changed.url,
     events: input.eventTypes ?? 'all',
@@ -293,7 +303,7 @@ async function setStatus(
     status === 'paused' ? 'webhook_endpoint.paused' : 'webhook_endpoint.resumed',
     actionContext,
   )
-  const reset = { disabled_reason: null, failing_since: null, hold_until: null }
+  const reset = { disabled_reason: null, ...NO_FAILURES }
   return updateRow(
     tx,
     row,

@@ -19,7 +19,7 @@ import type { AttemptResult } from './sender.ts'
 const FAILING_MS_MAX = 5 * 24 * 3_600_000
 
 export interface Outcome {
-  readonly delivery: Pick<ClaimedDelivery, 'id' | 'lease' | 'account_id' | 'endpoint_id'>
+  readonly delivery: Pick<ClaimedDelivery, 'id' | 'lease' | 'account_id' | 'endpoint_id' | 'url'>
   readonly requestHeaders: Readonly<Record<string, string>>
   readonly result: AttemptResult
   readonly startedAt: Date
@@ -109,12 +109,13 @@ async function settleDelivery(
   return isRecorded ? { attempts } : undefined
 }
 
-/** Writes only if something changes. */
+/** Writes only if something changes. An attempt at a previous URL of the endpoint changes nothing. */
 async function updateEndpointHealth(
   tx: Transaction,
   endpoint: WebhookEndpointRow,
-  { result, startedAt, endedAt }: Outcome,
+  { delivery, result, startedAt, endedAt }: Outcome,
 ): Promise<WebhookEndpointRow> {
+  if (delivery.url !== endpoint.url) return endpoint
   if (result.succeeded) {
     // A hold that has not ended is kept: an attempt that began before the hold may succeed later.
     const { hold_until: until } = endpoint

@@ -8,6 +8,7 @@ import {
   pauseEndpoint,
   resumeEndpoint,
   rotateSecret,
+  updateEndpoint,
 } from '../../../backend/webhooks/endpoints.ts'
 import { BOX, openWebhooks, type Webhooks } from '../../fixtures/accounts/webhooks.ts'
 import { matches, rejectsWith } from '../../fixtures/matches.ts'
@@ -237,6 +238,36 @@ t.test('other attempts in progress do not shorten the delay of Retry-After', asy
     t.equal(hold_until, new Date(+backend.now + HOUR_MS).toISOString(), `after ${status}`)
   }
 })
+
+// Regression: the delay that the previous receiver had requested also applied to the new one, and a response of the
+// previous receiver could disable the endpoint.
+t.test(
+  'a previous receiver neither delays nor disables an endpoint with another URL',
+  async (t) => {
+    const webhooks = await openWebhooks(t, { attemptMsMax: 60_000 })
+    const { backend, createDebtor } = webhooks.testAccount
+    const responses: ServerResponse[] = []
+    const previous = await startReceiver(t, { respond: (_, res) => void responses.push(res) })
+    const receiver = await startReceiver(t)
+    const { row } = await webhooks.createEndpoint(previous.url)
+    webhooks.startWorker()
+    await createDebtor()
+    await createDebtor()
+    await until(() => responses.length === 2, 'both attempts are in progress')
+    responses.pop()?.writeHead(429, { 'retry-after': '3600' }).end()
+    const isHeld = async () => (await webhooks.readEndpoint(row.id)).hold_until !== null
+    await until(isHeld, 'the receiver delays the endpoint')
+    await backend.database.transaction((tx) => {
+      const input = { url: receiver.url, description: '', eventTypes: null }
+      return updateEndpoint(tx, { row, input }, 'allow', { actor: OPERATOR, now: backend.now })
+    })
+    responses.pop()?.writeHead(410).end()
+    await until(async () => (await webhooks.attempts()).length === 2, 'both attempts are recorded')
+    await createDebtor()
+    await until(() => receiver.webhooks.length === 1, 'the event is delivered')
+    matches(t, await webhooks.readEndpoint(row.id), { status: 'enabled', failing_since: null })
+  },
+)
 
 t.test('deliveries wait while their endpoint is paused', async (t) => {
   const webhooks = await openWebhooks(t)
