@@ -68,7 +68,9 @@ const LANGUAGES = {
 import json, sys
 secret, headers, body = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3].encode()
 print(*[str(verify(*a)).lower() for a in [
-  (secret, headers, body), (secret, headers, body + b" "), (secret, {}, body)]])`,
+  (secret, headers, body), (secret, headers, body + b" "), (secret, {}, body)]])
+# Regression: these timestamps raised an exception, because \`isdigit\` accepts digits that \`int\` rejects.
+assert not any(verify(secret, {**headers, "webhook-timestamp": t}, body) for t in ["²", "9" * 5000])`,
   },
   ruby: {
     file: 'verify.rb',
