@@ -37,7 +37,8 @@ export async function recordOutcomes(
 ): Promise<number> {
   const attempts: WebhookAttemptRow[] = []
   const endpoints = new Map<string, WebhookEndpointRow>()
-  for (const outcome of outcomes) {
+  // Every backend locks endpoints in this order, which prevents deadlocks.
+  for (const outcome of outcomes.toSorted(byEndpoint)) {
     const { endpoint_id: id } = outcome.delivery
     const claimed = await findClaimed(tx, outcome)
     if (claimed === undefined) continue
@@ -50,6 +51,11 @@ export async function recordOutcomes(
   }
   if (attempts.length > 0) await tx.insertInto('webhook_attempts').values(attempts).execute()
   return attempts.length
+}
+
+function byEndpoint({ delivery: a }: Outcome, { delivery: b }: Outcome): number {
+  if (a.endpoint_id === b.endpoint_id) return 0
+  return a.endpoint_id < b.endpoint_id ? -1 : 1
 }
 
 /**
