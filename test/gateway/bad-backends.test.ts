@@ -10,7 +10,8 @@ import { matches } from '../fixtures/matches.ts'
 import { call } from '../fixtures/service/call.ts'
 import { startGateway } from '../fixtures/service/gateway.ts'
 import { until } from '../fixtures/service/until.ts'
-import { type Behavior, RAW_OK, startRawBackend } from './fixtures/raw-backend.ts'
+import { FAULTS, head, send, sendAndEnd } from './fixtures/faulty-responses.ts'
+import { RAW_OK, startRawBackend } from './fixtures/raw-backend.ts'
 
 const CONNECTIONS = 4
 const backend = await startRawBackend(t)
@@ -23,86 +24,6 @@ const key = mintApiKey().secret
 const READ = { key }
 const WRITE = { key, body: {} }
 const KEYED_WRITE = { ...WRITE, headers: { 'idempotency-key': 'abc' } }
-
-const head = (...lines: string[]) =>
-  `HTTP/1.1 200 OK\r\n${lines.map((line) => `${line}\r\n`).join('')}\r\n`
-const send =
-  (bytes: string): Behavior =>
-  (socket) =>
-    socket.write(bytes, 'latin1')
-const sendAndEnd =
-  (bytes: string): Behavior =>
-  (socket) =>
-    socket.end(bytes, 'latin1')
-const sendAndReset =
-  (bytes: string): Behavior =>
-  (socket) =>
-    socket.write(bytes, 'latin1', () => socket.resetAndDestroy())
-
-/** For each fault: the status of every call, and how often a call that may be repeated is sent. */
-const FAULTS: [what: string, behavior: Behavior, status: number, sent: number][] = [
-  ['closed before a byte', (socket) => socket.end(), 502, 2],
-  ['reset before a byte', (socket) => socket.resetAndDestroy(), 502, 2],
-  ['stalled before a byte', () => {}, 504, 1],
-  ['stalled in its first line', send('HTTP/1.'), 504, 1],
-  ['stalled in its head', send('HTTP/1.1 200 OK\r\nContent-Le'), 504, 1],
-  ['stalled in its body', send(`${head('Content-Length: 9')}{}`), 504, 1],
-  ['stalled in a chunk', send(`${head('Transfer-Encoding: chunked')}9\r\n{}`), 504, 1],
-  ['reset in its head', sendAndReset('HTTP/1.1 200 OK\r\nContent-Le'), 502, 1],
-  ['reset in its body', sendAndReset(`${head('Content-Length: 9')}{}`), 502, 1],
-  ['reset in a chunk', sendAndReset(`${head('Transfer-Encoding: chunked')}9\r\n{}`), 502, 1],
-  ['closed in its head', sendAndEnd('HTTP/1.1 200 OK\r\nContent-Le'), 502, 1],
-  ['closed in its body', sendAndEnd(`${head('Content-Length: 9')}{}`), 502, 1],
-  [
-    'closed before its last chunk',
-    sendAndEnd(`${head('Transfer-Encoding: chunked')}2\r\n{}\r\n`),
-    502,
-    1,
-  ],
-  [
-    'no length, so that it ends with its connection',
-    sendAndEnd(`${head('Content-Type: text/plain')}{}`),
-    502,
-    1,
-  ],
-  ['a response of HTTP/1.0', sendAndEnd('HTTP/1.0 200 OK\r\n\r\n{}'), 502, 1],
-  ['garbage', send('garbage\r\n\r\n'), 502, 1],
-  ['HTTP/2', send('\x00\x00\x12\x04\x00\x00\x00\x00\x00'), 502, 1],
-  ['a wrong version', send('HTTP/3.7 200 OK\r\nContent-Length: 0\r\n\r\n'), 502, 1],
-  ['garbage in its head', send('HTTP/1.1 200 OK\r\nno colon\r\n\r\n'), 502, 1],
-  ['garbage for a length', send(`${head('Content-Length: x')}{}`), 502, 1],
-  ['two lengths', send(`${head('Content-Length: 2', 'Content-Length: 3')}{}`), 502, 1],
-  [
-    'a length and a coding',
-    send(`${head('Content-Length: 2', 'Transfer-Encoding: chunked')}0\r\n\r\n`),
-    502,
-    1,
-  ],
-  ['garbage for a chunk', send(`${head('Transfer-Encoding: chunked')}zz\r\n`), 502, 1],
-  ['a coding that is not chunked', sendAndEnd(`${head('Transfer-Encoding: gzip')}{}`), 502, 1],
-  ['a control character in a header', send(`${head('X-A: \x01', 'Content-Length: 2')}{}`), 502, 1],
-  ['a huge header', send(`${head(`X-A: ${'x'.repeat(100_000)}`, 'Content-Length: 2')}{}`), 502, 1],
-  ['no end of headers', send(`HTTP/1.1 200 OK\r\n${'X-A: 1\r\n'.repeat(20_000)}`), 502, 1],
-  ...[0, 42, 99, 600, 999].map((status): [string, Behavior, number, number] => {
-    const code = String(status).padStart(3, '0')
-    return [`status ${code}`, send(`HTTP/1.1 ${code} Odd\r\nContent-Length: 0\r\n\r\n`), 502, 1]
-  }),
-  [
-    'status 101',
-    send('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n'),
-    502,
-    1,
-  ],
-  ['a flood of 1xx', send('HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n'.repeat(1_000)), 502, 1],
-  ['1xx and no final response', send('HTTP/1.1 103 Early Hints\r\n\r\n'), 504, 1],
-  ['a bare 401', send('HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n'), 502, 1],
-  [
-    'a large 401',
-    send(`HTTP/1.1 401 Unauthorized\r\nContent-Length: 500000\r\n\r\n${'x'.repeat(500_000)}`),
-    502,
-    1,
-  ],
-]
 
 for (const [what, behavior, status, sent] of FAULTS) {
   t.test(
