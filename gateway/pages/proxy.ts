@@ -26,7 +26,7 @@ import type { RequestHead } from '../http1/request-head.ts'
 import type { Backend, Backends } from '../upstream/backends.ts'
 import { isUnreachable, sendWithFailover } from '../upstream/failover.ts'
 import { clientHeaders } from '../upstream/response-headers.ts'
-import { bufferPage } from './page-body.ts'
+import { bufferPage, PageTimeout } from './page-body.ts'
 import { type PageRoute, pageRouteOf } from './page-route.ts'
 import { PageSlots } from './page-slots.ts'
 import { createProblemPages } from './problem-page.ts'
@@ -106,7 +106,7 @@ export function createPagesProxy(options: PagesProxyOptions): PagesProxy {
           (error instanceof GatewayRejected || (isReadOnly && !(error instanceof PageTimeout))),
       )
       response.once('close', release)
-      return await toClient(head.method, response)
+      return await toClient(head.method, response, timeoutMs)
     } catch (cause) {
       release()
       throw cause instanceof Problem ? cause : pageProblem(cause)
@@ -163,10 +163,13 @@ function createExchange({
     selfHandleResponse: true,
     toProxy: true,
     xfwd: false,
-    proxyTimeout: timeoutMs,
   })
-  const responseListeners = new WeakMap<IncomingMessage, (response: IncomingMessage) => void>()
-  proxy.on('proxyRes', (response, req) => responseListeners.get(req)?.(response))
+  const pending = new WeakMap<IncomingMessage, PromiseWithResolvers<IncomingMessage>>()
+  proxy.on('proxyRes', (response, req) => pending.get(req)?.resolve(response))
+  proxy.on('proxyReq', (proxyReq, req) => {
+    // `node:http` reports no error if it closes a connection because of a 101.
+    proxyReq.once('close', () => pending.get(req)?.reject(new Error('there was no response')))
+  })
 
   return (
     { head, route, body, requestId, abort, record: { trace } }: PageRequest,
@@ -192,28 +195,22 @@ function createExchange({
         gatewaySecrets,
       ),
     })
-    return new Promise((resolve, reject) => {
-      if (abort.reason !== undefined) return reject(abort.reason)
-      const from = performance.now()
-      responseListeners.set(req, resolve)
-      abort.listen({
-        abort(reason) {
-          // http-proxy-3 silently aborts its request on this event.
-          res.emit('close')
-          reject(reason)
-        },
-      })
-      const onError = (error: Error) => {
-        // http-proxy-3 reports a timeout as a closed connection.
-        const isLate = !isUnreachable(error) && performance.now() - from >= timeoutMs
-        reject(isLate ? new PageTimeout('no response in time', { cause: error }) : error)
-      }
-      proxy.web(req, res, { target: origin, agent, buffer: Readable.from([body]) }, onError)
-    })
+    if (abort.reason !== undefined) return Promise.reject(abort.reason)
+    const exchange = Promise.withResolvers<IncomingMessage>()
+    const fail = (reason: Error) => {
+      // http-proxy-3 silently aborts its request on this event.
+      res.emit('close')
+      exchange.reject(reason)
+    }
+    // The timeout of http-proxy-3 begins again with each byte, such as those of an informational response (1xx).
+    const timer = setTimeout(() => fail(new PageTimeout('no response in time')), timeoutMs)
+    pending.set(req, exchange)
+    abort.listen({ abort: fail })
+    const buffer = Readable.from([body])
+    proxy.web(req, res, { target: origin, agent, buffer }, exchange.reject)
+    return exchange.promise.finally(() => clearTimeout(timer))
   }
 }
-
-class PageTimeout extends Error {}
 
 /** The backend has not processed the request: its `GATEWAY_SECRET` or its clock differs from the gateway's. */
 class GatewayRejected extends Error {}
@@ -223,16 +220,23 @@ function isBare404({ statusCode, headers }: IncomingMessage): boolean {
   return statusCode === 404 && headers['content-length'] === '0'
 }
 
-async function toClient(method: string, response: IncomingMessage): Promise<Response> {
+async function toClient(
+  method: string,
+  response: IncomingMessage,
+  timeoutMs: number,
+): Promise<Response> {
   const { statusCode: status = 0, headers, rawHeaders } = response
   const fields = rawHeaders.map((text, index) => (index % 2 === 0 ? text.toLowerCase() : text))
-  if (status < 200 || status > 599 || !fields.every(isFieldValue)) {
+  const hasNoBody = method === 'HEAD' || status === 204 || status === 304
+  const length = headers['content-length']
+  // A body that ends with its connection would look complete even if the connection broke.
+  const isFramed = length !== undefined || headers['transfer-encoding'] === 'chunked'
+  const isValid = status >= 200 && status <= 599 && fields.every(isFieldValue)
+  if (!isValid || !(hasNoBody || isFramed)) {
     response.destroy()
     throw new Error('the response is malformed')
   }
-  const hasNoBody = method === 'HEAD' || status === 204 || status === 304
-  const body = await bufferPage(response)
-  const length = headers['content-length']
+  const body = await bufferPage(response, timeoutMs)
   // The listener adds the length of a buffered body itself. A response to HEAD or a 304 has the length of the body that
   // a GET would return.
   const forwardsLength = !Buffer.isBuffer(body) || (hasNoBody && status !== 204)
