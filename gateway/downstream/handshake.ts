@@ -32,7 +32,10 @@ export class Handshake implements BudgetedConnection {
   }
 }
 
-/** Returns the remote endpoint, which is the same for a socket and for the TLS socket around it. */
-export function endpointOf({ remoteAddress, remotePort }: Socket): string {
-  return `${remoteAddress} ${remotePort}`
+/**
+ * Identifies the connection of a socket, and of the TLS socket around it. A client may use the same port for
+ * connections to several addresses of this machine.
+ */
+export function connectionIdOf({ remoteAddress, remotePort, localAddress }: Socket): string {
+  return `${remoteAddress} ${remotePort} ${localAddress}`
 }

@@ -15,7 +15,7 @@ import { CallServer, type CallServerOptions } from './call-server.ts'
 import type { TlsKeyPair } from './certificate.ts'
 import { clientAddress } from './client-address.ts'
 import { Connection, type ConnectionContext } from './connection.ts'
-import { endpointOf, Handshake } from './handshake.ts'
+import { connectionIdOf, Handshake } from './handshake.ts'
 import {
   assertPortFree,
   closeServer,
@@ -80,7 +80,7 @@ export class Listener {
    * `#acceptors` accept.
    */
   readonly #tls: TlsServer | undefined
-  /** Handshakes by the remote endpoint of the connection. */
+  /** Handshakes by the id of their connection. */
   readonly #handshakes = new Map<string, Handshake>()
   readonly #deadlineTimer: NodeJS.Timeout
   readonly #connectionContext: ConnectionContext
@@ -179,10 +179,11 @@ export class Listener {
       handshake.destroy()
       return
     }
-    const endpoint = endpointOf(socket)
-    this.#handshakes.set(endpoint, handshake)
+    const id = connectionIdOf(socket)
+    this.#handshakes.set(id, handshake)
     socket.on('close', () => {
-      this.#handshakes.delete(endpoint)
+      // If the client has reset this connection, its next one may already have the same id.
+      if (this.#handshakes.get(id) === handshake) this.#handshakes.delete(id)
       budget.close(handshake)
     })
     this.#tls.emit('connection', socket)
@@ -190,9 +191,9 @@ export class Listener {
 
   /** Called when the handshake of a connection has succeeded. */
   #replaceHandshake(socket: TLSSocket): void {
-    const endpoint = endpointOf(socket)
-    const handshake = this.#handshakes.get(endpoint)
-    this.#handshakes.delete(endpoint)
+    const id = connectionIdOf(socket)
+    const handshake = this.#handshakes.get(id)
+    this.#handshakes.delete(id)
     // The client has closed the connection in the meantime.
     if (handshake === undefined) return void socket.destroy()
     const { address, peer } = handshake

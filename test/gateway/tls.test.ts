@@ -8,6 +8,7 @@ import t, { type Test } from 'tap'
 import { Agent } from 'undici'
 import { containing, matches, rejectsWith } from '../fixtures/matches.ts'
 import { createCertificate } from '../fixtures/servers/certificate.ts'
+import { reservePort } from '../fixtures/servers/ports.ts'
 import { untilClosed } from '../fixtures/servers/until-closed.ts'
 import { call } from '../fixtures/service/call.ts'
 import { startCapturingBackend } from '../fixtures/service/capturing-backend.ts'
@@ -21,6 +22,7 @@ import {
   tryCase,
   withFollowUp,
 } from './fixtures/corpus/trial.ts'
+import { createBudget, startListener } from './fixtures/listener.ts'
 
 const backend = await startCapturingBackend(t)
 const key = backend.issue(undefined, 1_000_000)
@@ -114,6 +116,27 @@ t.test(
     matches(t, (await open()).getPeerCertificate().subjectaltname, containing('renewed.example'))
   },
 )
+
+// Before the fix, the handshakes of these connections were confused, and one of the connections was closed.
+t.test('a client may connect to two addresses from the same port at the same time', async (t) => {
+  const tls = await createCertificate(t, 'DNS:localhost')
+  const budget = createBudget()
+  const serve = () => ({ status: 200, headers: [], body: Buffer.from('served') })
+  const hosts = ['127.0.0.1', '127.0.0.2']
+  const port = await startListener(t, { tls, budget, serve }, hosts)
+  const localPort = await reservePort()
+  const sockets = hosts.map((host) =>
+    connectPlain({ host, port, localAddress: '127.0.0.1', localPort }),
+  )
+  await until(() => budget.handshakes === 2, 'both connections are in their handshake')
+  for (const socket of sockets) {
+    const client = connect({ socket, ca: tls.cert, servername: 'localhost' })
+    t.teardown(() => client.destroy())
+    await once(client, 'secureConnect')
+    client.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
+    matches(t, String(await once(client, 'data')), containing('served'))
+  }
+})
 
 t.test('a handshake that is never completed is ended, even if bytes keep arriving', async (t) => {
   const { gateway } = await startTls(t)
