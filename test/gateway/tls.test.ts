@@ -117,6 +117,23 @@ t.test(
   },
 )
 
+// Before the fix, each connection could repeat its handshake three times.
+t.test('a client cannot renegotiate, before or after the certificate is renewed', async (t) => {
+  const { gateway, open, write } = await startTls(t)
+  const renegotiate = async () => {
+    const socket = await open({ maxVersion: 'TLSv1.2' })
+    return new Promise<string>((resolve) => {
+      socket.on('error', ({ message }) => resolve(message))
+      socket.renegotiate({}, () => resolve('renegotiated'))
+    })
+  }
+  matches(t, await renegotiate(), containing('no renegotiation'))
+  await write('DNS:localhost')
+  gateway.signal('SIGHUP')
+  await until(() => gateway.log().includes('"reloaded"'), 'the gateway has read the files again')
+  matches(t, await renegotiate(), containing('no renegotiation'))
+})
+
 // Before the fix, the handshakes of these connections were confused, and one of the connections was closed.
 t.test('a client may connect to two addresses from the same port at the same time', async (t) => {
   const tls = await createCertificate(t, 'DNS:localhost')
