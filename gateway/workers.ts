@@ -54,8 +54,10 @@ export async function superviseWorkers(options: WorkersOptions): Promise<Running
   let hasStarted = false
   let replaceDelayMs = REPLACE_DELAY_MS_MIN
   let port = options.port
+  let reloads = 0
 
   async function startWorker(): Promise<void> {
+    const reloadsBefore = reloads
     const worker = cluster.fork({
       GATEWAY_PORT: port,
       // Only the supervisor queries a worker's operations listener.
@@ -69,6 +71,8 @@ export async function superviseWorkers(options: WorkersOptions): Promise<Running
     port = listening.port ?? port
     const started = { worker, operationsPort: listening.operations_port }
     running.set(worker.id, started)
+    // The worker may have read the settings before they changed. A signal during its start could have ended it.
+    if (reloads > reloadsBefore) worker.process.kill('SIGHUP')
     const heartbeat = watchHeartbeat(started, log)
     worker.once('exit', (code, signal) => {
       clearInterval(heartbeat)
@@ -118,6 +122,7 @@ export async function superviseWorkers(options: WorkersOptions): Promise<Running
   return {
     listening: { port, operations_port: operations.port },
     reload() {
+      reloads++
       for (const { worker } of running.values()) worker.process.kill('SIGHUP')
     },
     async drain() {

@@ -86,8 +86,13 @@ export async function runProcess<S extends Schema>(options: ProcessOptions<S>): 
     log.warn({ err: error }, 'standard output cannot be written')
   })
 
-  // Without a listener, SIGHUP would end the process. During the start there is nothing to reload.
-  process.on('SIGHUP', () => {})
+  let reload: (() => void) | undefined
+  let isReloadPending = false
+  process.on('SIGHUP', () => {
+    // During the start, the files may have changed after they were read.
+    if (reload === undefined) isReloadPending = true
+    else reload()
+  })
   const stopEndingOnSignal = endOnSignal()
   let running: Running<SettingsOf<S>>
   try {
@@ -96,7 +101,8 @@ export async function runProcess<S extends Schema>(options: ProcessOptions<S>): 
     log.fatal({ err: error }, 'start failed')
     return exitAfterFlush(log, 1)
   }
-  reloadOnSignal(options, settings, running, log)
+  reload = createReload(options, settings, running, log)
+  if (isReloadPending) reload()
   stopEndingOnSignal()
   drainOnSignal(() => running.drain(), processSettings.DRAIN_TIMEOUT_MS, log)
   // The ready line comes last: its reader may send a signal immediately, and the handlers must exist by then.
@@ -108,18 +114,21 @@ function readAll<S extends Schema>({ schema, prefix, foreign = [] }: ProcessOpti
   return readSettings(schema, process.env, { prefix, foreign })
 }
 
-/** If a setting is invalid, the process keeps its previous settings and logs the error. */
-function reloadOnSignal<S extends Schema>(
+/**
+ * Returns the function that reads the settings again. If a setting is invalid, the process keeps its previous settings
+ * and logs the error.
+ */
+function createReload<S extends Schema>(
   options: ProcessOptions<S>,
   first: SettingsOf<S>,
   running: Running<SettingsOf<S>>,
   log: Logger,
-): void {
+): () => void {
   const { schema, reloadable, check } = options
   let current = first
   const isChanged = (name: keyof S, fresh: SettingsOf<S>) =>
     JSON.stringify(fresh[name]) !== JSON.stringify(current[name])
-  process.on('SIGHUP', () => {
+  return () => {
     try {
       const fresh = readAll(options)
       check(fresh)
@@ -134,7 +143,7 @@ function reloadOnSignal<S extends Schema>(
     } catch (error) {
       log.error({ err: error }, 'settings not reloaded: the previous settings stay in use')
     }
-  })
+  }
 }
 
 /**
