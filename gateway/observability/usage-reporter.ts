@@ -3,6 +3,7 @@
  * itself rejected, and the rate-limit windows that have changed. The reports are for charts and pages; no
  * decision depends on them.
  */
+import { setTimeout as delay } from 'node:timers/promises'
 import { createId } from '../../shared/contract/id.ts'
 import type { ProblemCode } from '../../shared/contract/problem.ts'
 import {
@@ -16,11 +17,12 @@ import type { Logger } from '../../shared/process/log.ts'
 import type { Allowance, RateLimiter } from '../rate-limit/limiter.ts'
 import type { Backends } from '../upstream/backends.ts'
 
+/** With twenty thousand keys in use, which need twenty reports, the windows that Settings shows are a minute old. */
 const REPORT_INTERVAL_MS = 3_000
 /** The maximum number of entries of each kind that wait to be reported. Further entries are dropped. */
 const PENDING_MAX = 100_000
 /**
- * While the gateway drains, no further report begins after this time. A report takes 30 to 150 ms, so this suffices for
+ * While the gateway drains, reports are sent for at most this long. A report takes 30 to 150 ms, so this suffices for
  * the entries of twenty thousand keys.
  */
 const LAST_REPORTS_MS = 3_000
@@ -38,7 +40,7 @@ export interface UsageReporter {
   record(call: FinishedCall, status: number): void
   /** The number of reports that backends have rejected since the start. */
   readonly rejected: number
-  /** Reports everything that waits to be reported, unless a report fails or this takes longer than `LAST_REPORTS_MS`. */
+  /** Reports everything that waits to be reported, until a report fails or `LAST_REPORTS_MS` have passed. */
   close(): Promise<void>
 }
 
@@ -148,10 +150,24 @@ export function createUsageReporter(
     },
     async close() {
       clearInterval(timer)
-      const until = performance.now() + LAST_REPORTS_MS
-      while ((await tryToReport()) && performance.now() < until);
+      await repeatFor(LAST_REPORTS_MS, tryToReport)
     },
   }
+}
+
+/**
+ * Repeats the work until it resolves to false, for at most `ms`. Without the race, a backend that hangs would make the
+ * drain exceed its timeout.
+ */
+async function repeatFor(ms: number, work: () => Promise<boolean>): Promise<void> {
+  let isLate = false
+  const late = delay(ms, undefined, { ref: false }).then(() => {
+    isLate = true
+  })
+  const repeat = async () => {
+    while ((await work()) && !isLate);
+  }
+  await Promise.race([repeat(), late])
 }
 
 /**

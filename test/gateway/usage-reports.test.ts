@@ -3,10 +3,13 @@ import { createUsageReporter } from '../../gateway/observability/usage-reporter.
 import { createLocalRateLimiter } from '../../gateway/rate-limit/local-limiter.ts'
 import { watchBackendAddresses } from '../../gateway/upstream/addresses.ts'
 import { BackendSet } from '../../gateway/upstream/backend-set.ts'
+import { mintApiKey } from '../../shared/contract/api-key.ts'
 import { USAGE_REPORT_ENTRIES_MAX } from '../../shared/contract/usage-report.ts'
+import { call } from '../fixtures/service/call.ts'
 import { startCapturingBackend } from '../fixtures/service/capturing-backend.ts'
 import { SILENT } from '../fixtures/service/database.ts'
-import { GATEWAY_SECRET } from '../fixtures/service/gateway.ts'
+import { GATEWAY_SECRET, startGateway } from '../fixtures/service/gateway.ts'
+import { startRawBackend } from './fixtures/raw-backend.ts'
 
 // Regression: a gateway sent two last reports, so the calls of all other keys were missing in Settings.
 t.test('a gateway that drains reports the calls of all keys', async (t) => {
@@ -31,4 +34,18 @@ t.test('a gateway that drains reports the calls of all keys', async (t) => {
     const reported = backend.reports.flatMap((report) => report[kind].map(({ key_id }) => key_id))
     t.strictSame(reported.toSorted(), keyIds.toSorted(), kind)
   }
+})
+
+// Regression: the drain waited for two reports until their timeouts, and then failed.
+t.test('a gateway drains although its backend hangs', async (t) => {
+  const backend = await startRawBackend(t)
+  const gateway = await startGateway(t, backend.url, {
+    LOG_LEVEL: 'fatal',
+    GATEWAY_UPSTREAM_TIMEOUT_MS: '600000',
+    DRAIN_TIMEOUT_MS: '30000',
+  })
+  const key = mintApiKey().secret
+  t.equal((await call(`${gateway.url}/api/v1/nowhere`, { key })).status, 404)
+  backend.freeze()
+  t.equal(await gateway.stop(), 0)
 })
