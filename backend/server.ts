@@ -19,6 +19,7 @@ import type { OpenDatabase } from './database/open.ts'
 import { renderedDocs } from './docs/rendered-docs.ts'
 import { docsRoutes } from './docs/routes.ts'
 import { registerPrincipalStrategy } from './http/authentication.ts'
+import { limitConnections } from './http/connections.ts'
 import { admitGatewaysOnly } from './http/gateway-requests.ts'
 import { respondWithProblems } from './http/problem-responses.ts'
 import { observeRequests } from './http/requests.ts'
@@ -117,6 +118,7 @@ export async function createBackend(deps: BackendDeps): Promise<Backend> {
     const degraded = [
       ...(database.fault === undefined ? [] : [`database: ${database.fault.message}`]),
       ...(mailError === undefined ? [] : [`mail: ${mailError}`]),
+      ...(connectionLimit.isReached() ? ['connections of gateways are refused'] : []),
     ]
     if (draining) return { unready: ['draining'], degraded }
     const probe = database.read.selectFrom('accounts').select('id').limit(1).execute()
@@ -131,6 +133,7 @@ export async function createBackend(deps: BackendDeps): Promise<Backend> {
   }
 
   const server = createServerFor(deps)
+  const connectionLimit = limitConnections(server.listener, log)
   observeRequests(server, { metrics: requestMetrics, tracing: deps.tracing })
   admitGatewaysOnly(server, deps)
   respondWithProblems(server, { baseUrl, log, renderPage: renderProblemPage, ...requestMetrics })

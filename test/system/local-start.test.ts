@@ -35,7 +35,7 @@ t.test('npm start says why its data directory cannot be used', async (t) => {
   })
 })
 
-// Before the fix, each later start failed, because the file with the secrets existed, but was incomplete.
+// Regression: each later start failed, because the file with the secrets existed, but was incomplete.
 t.test('npm start succeeds after a start during which the disk was full', async (t) => {
   const directory = t.testdir()
   matches(t, await start({ DATA_DIR: directory }, ['prlimit', '--fsize=64']), {

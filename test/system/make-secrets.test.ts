@@ -29,7 +29,7 @@ t.test('secrets are created once', (t) => {
   t.end()
 })
 
-// Before the fix, the command succeeded with empty files, and did not replace them later.
+// Regression: the command succeeded with empty files, and did not replace them later.
 t.test('an interrupted creation is completed by the next', (t) => {
   const parent = t.testdir({ secrets: {}, bin: {} })
   const directory = join(parent, 'secrets')

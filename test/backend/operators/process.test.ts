@@ -7,6 +7,7 @@ import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { SIGNATURE_HEADER } from '../../../shared/contract/principal.ts'
 import { containing, matches, rejectsWith } from '../../fixtures/matches.ts'
+import { THIS_MACHINE } from '../../fixtures/service/machine.ts'
 import { SCRIPT_ENV, startProcess } from '../../fixtures/service/process.ts'
 import { until } from '../../fixtures/service/until.ts'
 
@@ -76,6 +77,32 @@ t.test('a second backend on the same data does not start', async (t) => {
   await first.stop('SIGKILL')
   await startProcess(t, 'backend/main.ts', env)
 })
+
+// Regression: the system closed further connections, and neither the log nor /readyz showed this.
+t.test(
+  'a low limit on open files limits the connections, and the backend reports this',
+  async (t) => {
+    const connectionsMax = 30
+    const files = `${200 + connectionsMax}`
+    const backend = await startProcess(t, 'backend/main.ts', environment(t), {
+      ...THIS_MACHINE,
+      enter: ['prlimit', `--nofile=${files}:${files}`],
+    })
+    const sockets = Array.from({ length: connectionsMax + 5 }, () =>
+      connect(backend.port, '127.0.0.1').on('error', () => {}),
+    )
+    t.teardown(() => sockets.map((socket) => socket.destroy()))
+    await until(() => sockets.filter(({ closed }) => closed).length === 5, 'five are refused')
+    const readyz = await fetch(`http://127.0.0.1:${backend.operationsPort}/readyz`)
+    t.strictSame(await readyz.json(), {
+      ready: true,
+      reasons: [],
+      degraded: ['connections of gateways are refused'],
+    })
+    const lines = backend.log().match(/connections of gateways are refused/g)
+    t.equal(lines?.length, 1)
+  },
+)
 
 // Regression: the error of a full or read-only disk said that another backend used the database.
 t.test('a start that fails because of a file names the file and the cause', async (t) => {

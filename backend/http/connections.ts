@@ -1,0 +1,36 @@
+/**
+ * Limits the connections of gateways to what the limit on open files allows. Without this, they could use up all files,
+ * so that the database, webhooks and mail could open none. Also, the system would close further connections without
+ * notifying the process, so that neither log nor health check would show why calls are lost.
+ */
+import type { Server } from 'node:net'
+import { createCollapsingLog } from '../../shared/process/collapsing-log.ts'
+import type { Logger } from '../../shared/process/log.ts'
+import { openFilesMax } from '../../shared/process/open-files.ts'
+
+/** The number of files and sockets that the process needs besides the connections of gateways. */
+const OWN_FILES = 200
+const CONNECTIONS_MIN = 10
+/** How long after the last refusal the backend is degraded. */
+const DEGRADED_MS = 10_000
+
+export interface ConnectionLimit {
+  /** Whether connections were refused recently. */
+  isReached(): boolean
+}
+
+export function limitConnections(listener: Server, log: Logger): ConnectionLimit {
+  const collapsingLog = createCollapsingLog(log)
+  const connections = Math.max(CONNECTIONS_MIN, openFilesMax() - OWN_FILES)
+  let refusedAt = Number.NEGATIVE_INFINITY
+  if (Number.isFinite(connections)) listener.maxConnections = connections
+  listener.on('drop', () => {
+    refusedAt = performance.now()
+    collapsingLog.error(
+      'connections',
+      { connections },
+      'connections of gateways are refused: raise the limit on open files',
+    )
+  })
+  return { isReached: () => performance.now() - refusedAt < DEGRADED_MS }
+}

@@ -1,0 +1,16 @@
+/** The limit on open files and sockets of this process. */
+import { readFileSync } from 'node:fs'
+
+/**
+ * Returns the soft limit on open files, or `Infinity` if the system does not report it. Node raises the soft
+ * limit to the hard limit when it starts.
+ */
+export function openFilesMax(): number {
+  try {
+    const limits = readFileSync('/proc/self/limits', 'utf8')
+    const [, soft] = /^Max open files\s+(\d+)/m.exec(limits) ?? []
+    return soft === undefined ? Number.POSITIVE_INFINITY : Number(soft)
+  } catch {
+    return Number.POSITIVE_INFINITY
+  }
+}
