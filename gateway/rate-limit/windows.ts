@@ -83,8 +83,7 @@ export function createLocalWindows(now: () => number): LocalWindows {
       return window
     },
     set(keyId, used, limit, endsAt) {
-      const window = windows.get(keyId) ?? add(keyId, used, limit, endsAt)
-      if (window.unreported > 0 && window.endsAt <= now()) window.unreported = 0
+      const window = find(keyId) ?? add(keyId, used, limit, endsAt)
       window.used = used + window.unreported
       window.limit = limit
       window.endsAt = endsAt

@@ -23,3 +23,19 @@ t.test('a window ends within an hour even if the clock is set back', (t) => {
   t.strictSame([used, endsAt], [0, now + WINDOW_MS])
   t.end()
 })
+
+// Before the fix, the calls were added to the count of the store, which had already begun another window.
+t.test(
+  'calls of a window from before the clock was set back do not count in the next window',
+  (t) => {
+    let now = Date.UTC(2026, 10, 2)
+    const windows = createLocalWindows(() => now)
+    t.teardown(() => windows.close())
+    Object.assign(windows.open('key_1', LIMIT), { used: LIMIT, unreported: LIMIT })
+    now -= DAY_MS
+    windows.set('key_1', 1, LIMIT, now + WINDOW_MS)
+    const { used, unreported } = windows.open('key_1', LIMIT)
+    t.strictSame([used, unreported], [1, 0])
+    t.end()
+  },
+)
