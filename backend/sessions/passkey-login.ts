@@ -95,8 +95,8 @@ interface PasskeyOfUser {
 }
 
 /**
- * Returns undefined if another login has changed the passkey's signature counter since it was read, or if the pending
- * session has been ended, e.g. because the password was reset.
+ * Returns undefined if, since the passkey was read, another login has changed its signature counter, the user has been
+ * deactivated, or the pending session has been ended, e.g. because the password was reset.
  */
 async function recordUseAndStartSession(
   tx: Transaction,
@@ -105,7 +105,8 @@ async function recordUseAndStartSession(
   guesser: Guesser,
   now: Date,
 ): Promise<StartedSession | undefined> {
-  await lockUser(tx, user.id)
+  const { status } = await lockUser(tx, user.id)
+  if (status !== 'active') return undefined
   const isSecondFactor = formSecret === undefined
   if (isSecondFactor && (await findPendingUser(tx, token, now)) === undefined) return undefined
   const { numUpdatedRows } = await tx

@@ -1,10 +1,12 @@
 // Passkeys: adding, login and removal over HTTP, with a simulated authenticator.
 import assert from 'node:assert'
 import t, { type Test } from 'tap'
-import { logInWithPasskey } from '../../../backend/sessions/passkey-login.ts'
+import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import { beginPasskeyLogin, logInWithPasskey } from '../../../backend/sessions/passkey-login.ts'
 import { relyingPartyOf } from '../../../backend/sessions/relying-party.ts'
-import { endSessionsOf } from '../../../backend/sessions/sessions.ts'
+import { countSessions, endSessionsOf } from '../../../backend/sessions/sessions.ts'
 import { totpCode, totpStep } from '../../../backend/users/totp.ts'
+import { setUserStatus } from '../../../backend/users/users.ts'
 import { matches, rejectsWith } from '../../fixtures/matches.ts'
 import {
   type Authenticator,
@@ -443,4 +445,44 @@ t.test('a passkey completes no login whose pending session has just been ended',
   await rejectsWith(t, login, { code: 'login_failed' })
   const events = await database.read.selectFrom('audit_log').select('action').execute()
   t.notOk(events.some(({ action }) => action === 'user.logged_in_with_passkey'))
+})
+
+t.test('a passkey starts no session for a person who has just been deactivated', async (t) => {
+  // Regression: the session began after the deactivation had ended the other sessions, and gave access again as soon as
+  // the person was reactivated.
+  const { backend, ada, member } = await start(t)
+  const mia = await logIn(backend, MEMBER)
+  const { device } = await addPasskeyTo(mia, 'Phone')
+  const { database, now } = backend
+  const deactivate = () =>
+    database.transaction(async (tx) => {
+      const target = { accountId: member.account_id, id: member.id }
+      await setUserStatus(tx, target, 'deactivated', { actor: OPERATOR, now })
+      await endSessionsOf(tx, member.id)
+    })
+  let transactions = 0
+  // The second transaction starts the session. It begins after the user was read.
+  const interrupted = Object.create(database, {
+    transaction: {
+      async value(...args: Parameters<typeof database.transaction>) {
+        transactions++
+        if (transactions === 2) await deactivate()
+        return database.transaction(...args)
+      },
+    },
+  })
+  const party = relyingPartyOf(BASE_URL)
+  assert(party)
+  const browser = { address: undefined, userAgent: undefined, browserToken: undefined }
+  const attempt = { token: undefined, formSecret: 'secret', ...browser }
+  const { challenge } = await beginPasskeyLogin({ database, party }, attempt, now)
+  const login = logInWithPasskey(
+    { database: interrupted, party },
+    attempt,
+    JSON.parse(device.use({ challenge })),
+    now,
+  )
+  await rejectsWith(t, login, { code: 'login_failed' })
+  t.equal((await ada.send('POST', `/settings/people/${member.id}/reactivate`)).status, 200)
+  t.equal(await countSessions(database.read, member.id, now), 0)
 })
