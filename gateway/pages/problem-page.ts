@@ -58,6 +58,10 @@ export function createProblemPages(
   }
 }
 
+/** Explains an error after which the backend may have carried out the action of the request. */
+export const OUTCOME_UNKNOWN =
+  'It is not known whether the change was made. Check this before you send it again.'
+
 /** The problem of a form that is larger than its page allows. */
 export function formTooLarge({ bytesMax }: BodyLimits): Problem {
   const detail = `The form is larger than ${bytesMax / 1024} KiB. Go back and send less text or a smaller file.`
@@ -67,10 +71,8 @@ export function formTooLarge({ bytesMax }: BodyLimits): Problem {
 function render(problem: Problem, method: string, requestId: string): string {
   const title = escapeText(problemType(problem.code).title)
   const isReadOnly = method === 'GET' || method === 'HEAD'
-  // With these statuses, the backend may have carried out the action.
-  const isOutcomeUnknown = !isReadOnly && [500, 502, 504].includes(problem.status)
-  const outcomeUnknown =
-    'It is not known whether the change was made. Check this before you send it again.'
+  // The text of an internal error is written for calls: it mentions the Idempotency-Key.
+  const isOutcomeUnknown = !isReadOnly && problem.code === 'internal_error'
   return `<!doctype html>
 <html lang="en">
 <head>
@@ -82,7 +84,7 @@ function render(problem: Problem, method: string, requestId: string): string {
 <body>
 <main>
 <h1>${title}</h1>
-<p>${escapeText(isOutcomeUnknown ? outcomeUnknown : problem.message)}</p>
+<p>${escapeText(isOutcomeUnknown ? OUTCOME_UNKNOWN : problem.message)}</p>
 <p>Request <code translate="no">${escapeText(requestId)}</code></p>
 </main>
 </body>

@@ -29,7 +29,7 @@ import { clientHeaders } from '../upstream/response-headers.ts'
 import { bufferPage, PageTimeout } from './page-body.ts'
 import { type PageRoute, pageRouteOf } from './page-route.ts'
 import { PageSlots } from './page-slots.ts'
-import { createProblemPages } from './problem-page.ts'
+import { createProblemPages, OUTCOME_UNKNOWN } from './problem-page.ts'
 
 /** How long a page may wait until it can be loaded. */
 const SLOT_WAIT_MS = 5_000
@@ -96,8 +96,8 @@ export function createPagesProxy(options: PagesProxyOptions): PagesProxy {
     const client = clientAddress(record.address, head.headers, trustedProxies)
     const release = await slots.acquire(clientNetwork(client), abort)
     const from = performance.now()
+    const isReadOnly = head.method === 'GET' || head.method === 'HEAD'
     try {
-      const isReadOnly = head.method === 'GET' || head.method === 'HEAD'
       const response = await sendWithFailover(
         backends,
         (backend) => send(request, client, backend),
@@ -109,7 +109,7 @@ export function createPagesProxy(options: PagesProxyOptions): PagesProxy {
       return await toClient(head.method, response, timeoutMs)
     } catch (cause) {
       release()
-      throw cause instanceof Problem ? cause : pageProblem(cause)
+      throw cause instanceof Problem ? cause : pageProblem(cause, isReadOnly)
     } finally {
       record.upstreamMs += performance.now() - from
     }
@@ -265,12 +265,15 @@ function requestHeaders(
   return headers
 }
 
-function pageProblem(cause: unknown): Problem {
+function pageProblem(cause: unknown, isReadOnly: boolean): Problem {
   if (isUnreachable(cause) || cause instanceof GatewayRejected) {
     const detail = 'This page is temporarily unavailable. Try again in a second.'
     return temporarilyUnavailable(detail, { cause })
   }
-  return cause instanceof PageTimeout
-    ? new Problem('gateway_timeout', 'The page took too long to load. Try again.', { cause })
-    : new Problem('bad_gateway', 'The page could not be loaded. Try again.', { cause })
+  const isLate = cause instanceof PageTimeout
+  const detail = isLate
+    ? 'The page took too long to load. Try again.'
+    : 'The page could not be loaded. Try again.'
+  const code = isLate ? 'gateway_timeout' : 'bad_gateway'
+  return new Problem(code, isReadOnly ? detail : OUTCOME_UNKNOWN, { cause })
 }

@@ -2,6 +2,7 @@
  * If the gateway itself rejects a request for a page, a browser gets an error page, and other clients get the problem
  * document.
  */
+import type { Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { matches } from '../fixtures/matches.ts'
 import { call } from '../fixtures/service/call.ts'
@@ -70,6 +71,19 @@ t.test('a browser gets a 503 or 504 as an error page', async (t) => {
   const lateForm = await send('/settings/customers', { method: 'POST', body: 'name=Globex' })
   t.equal(lateForm.status, 504)
   assertPage(t, lateForm, 'It is not known whether the change was made.')
+})
+
+// Before the fix, a script was told to try again, and would have repeated an action that may have been carried out.
+t.test('a script learns that the outcome of its request is unknown', async (t) => {
+  const headers = { accept: 'application/json' }
+  const detailOf = async (path: string, sent: Sent) =>
+    JSON.parse((await send(path, { ...sent, headers })).text).detail
+  const form = { method: 'POST', body: '{}' }
+  for (const behavior of [() => {}, (socket: Socket) => socket.destroy()]) {
+    backend.setBehavior(behavior)
+    matches(t, await detailOf('/settings/api-keys', form), /^It is not known whether/)
+    matches(t, await detailOf('/settings/api-keys', {}), /Try again\.$/)
+  }
 })
 
 t.test('the path in a page is escaped', async (t) => {
