@@ -14,6 +14,16 @@ export function clientAddress(
 ): string {
   if (trustedProxies === 0) return peerAddress
   const forwarded = headers.get('x-forwarded-for')?.split(',') ?? []
-  const entry = [...forwarded.map((address) => address.trim()), peerAddress].at(-1 - trustedProxies)
-  return entry !== undefined && isIP(entry) ? entry : peerAddress
+  const entries = [...forwarded.map((text) => text.trim()), peerAddress]
+  return addressIn(entries.at(-1 - trustedProxies) ?? '') ?? peerAddress
+}
+
+/** `203.0.113.7:4711`, `[2001:db8::7]:4711` or `[2001:db8::7]`, as some proxies write an address. */
+const ADDRESS_AND_PORT = /^(?:\[([^\]]+)\](?::\d+)?|([\d.]+):\d+)$/
+
+function addressIn(entry: string): string | undefined {
+  if (isIP(entry)) return entry
+  const [, ipv6, ipv4] = ADDRESS_AND_PORT.exec(entry) ?? []
+  const address = ipv6 ?? ipv4 ?? ''
+  return isIP(address) ? address : undefined
 }

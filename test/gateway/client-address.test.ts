@@ -25,6 +25,22 @@ t.test('behind one trusted proxy, the address that it reports is used', async (t
   t.equal(await addressSeen(url, { 'x-forwarded-for': 'nonsense' }), '127.0.0.1')
 })
 
+// Regression: such a client got the address of the proxy.
+t.test('a trusted proxy may report the port of the client too', async (t) => {
+  const { url } = await startGateway(t, backend.url, { TRUST_PROXY: '1' })
+  for (const [entry, address] of [
+    ['198.51.100.7:4711', '198.51.100.7'],
+    ['[2001:db8::7]:4711', '2001:db8::7'],
+    ['[2001:db8::7]', '2001:db8::7'],
+    ['2001:db8::7', '2001:db8::7'],
+    ['198.51.100.7:', '127.0.0.1'],
+    ['[198.51.100.7', '127.0.0.1'],
+  ] as const) {
+    const seen = await addressSeen(url, { 'x-forwarded-for': `203.0.113.9, ${entry}` })
+    t.equal(seen, address, entry)
+  }
+})
+
 // Regression: a client that named `X-Forwarded-For` in `Connection` got the address of the proxy.
 t.test('a client cannot remove the address that a trusted proxy reports', async (t) => {
   const { port } = await startGateway(t, backend.url, { TRUST_PROXY: '1' })
