@@ -27,7 +27,7 @@ const STATUSES: Readonly<Record<string, number>> = {
   'a large 401': 401,
 }
 
-// Before the fix, a page waited forever after a 101 or while informational responses arrived; a page that stalled in its
+// Regression: a page waited forever after a 101 or while informational responses arrived; a page that stalled in its
 // body got 502 instead of 504; and a page without a length was forwarded although it might have been incomplete.
 for (const [what, behavior, callStatus] of FAULTS) {
   const status = STATUSES[what] ?? callStatus
@@ -52,7 +52,7 @@ t.test('a page gets 504 although informational responses keep arriving', async (
   t.equal((await call(page)).status, 504)
 })
 
-// Before the fix, the time in which the client read nothing counted as a pause of the backend.
+// Regression: the time in which the client read nothing counted as a pause of the backend.
 t.test(
   'a large page arrives completely although its client pauses for longer than a backend may',
   async (t) => {

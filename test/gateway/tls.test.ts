@@ -117,7 +117,7 @@ t.test(
   },
 )
 
-// Before the fix, each connection could repeat its handshake three times.
+// Regression: each connection could repeat its handshake three times.
 t.test('a client cannot renegotiate, before or after the certificate is renewed', async (t) => {
   const { gateway, open, write } = await startTls(t)
   const renegotiate = async () => {
@@ -134,7 +134,7 @@ t.test('a client cannot renegotiate, before or after the certificate is renewed'
   matches(t, await renegotiate(), containing('no renegotiation'))
 })
 
-// Before the fix, the handshakes of these connections were confused, and one of the connections was closed.
+// Regression: the handshakes of these connections were confused, and one of the connections was closed.
 t.test('a client may connect to two addresses from the same port at the same time', async (t) => {
   const tls = await createCertificate(t, 'DNS:localhost')
   const budget = createBudget()

@@ -39,7 +39,7 @@ function untilLogged(msg: string, worker?: number, from = 0): Promise<{ readonly
   )
 }
 
-// Before the fix, a process that was still starting ignored SIGHUP.
+// Regression: a process that was still starting ignored SIGHUP.
 t.test('a SIGHUP while the gateway starts reaches its workers', async () => {
   await untilLogged('starting', 1)
   supervisor.kill('SIGHUP')
@@ -48,7 +48,7 @@ t.test('a SIGHUP while the gateway starts reaches its workers', async () => {
   await untilLogged('reloaded', 2)
 })
 
-// Before the fix, a worker that was still starting got no SIGHUP.
+// Regression: a worker that was still starting got no SIGHUP.
 t.test('a SIGHUP while a worker is replaced reaches the new worker', async () => {
   const { pid = 0 } = await untilLogged('starting', 1)
   await untilLogged('listening')
