@@ -1,4 +1,5 @@
-import { Problem } from '../../shared/contract/problem.ts'
+import type { Problem } from '../../shared/contract/problem.ts'
+import { enteredValuesProblem } from '../validation/field-errors.ts'
 import { normalizeText } from '../validation/unicode.ts'
 
 const REASON_MAX = 500
@@ -17,6 +18,5 @@ export function checkReason(text: string): string {
 }
 
 function invalidReason(code: string, detail: string): Problem {
-  const errors = [{ pointer: '/reason', code, detail }]
-  return new Problem('validation_failed', detail, { members: { errors } })
+  return enteredValuesProblem([{ pointer: '/reason', code, detail }])
 }

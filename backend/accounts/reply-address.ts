@@ -2,9 +2,9 @@
  * An additional address for debtors' replies, at which the creditor's staff reads them. The service itself
  * receives every reply.
  */
-import { Problem } from '../../shared/contract/problem.ts'
 import type { AccountRow, Transaction } from '../database/tables.ts'
 import { parseEmail } from '../validation/contact.ts'
+import { enteredValuesProblem } from '../validation/field-errors.ts'
 import { lockAccount } from './accounts.ts'
 import { type ActionContext, recordAudit } from './audit.ts'
 
@@ -36,6 +36,5 @@ function checkAddress(text: string): string {
   const address = parseEmail(text.trim())
   if (address !== undefined) return address
   const detail = 'reply_to must be one e-mail address.'
-  const errors = [{ pointer: '/reply_to', code: 'invalid_format', detail }]
-  throw new Problem('validation_failed', detail, { members: { errors } })
+  throw enteredValuesProblem([{ pointer: '/reply_to', code: 'invalid_format', detail }])
 }

@@ -11,6 +11,7 @@ import { announce } from '../database/announcements.ts'
 import type { Reader, Transaction, WebhookEndpointRow } from '../database/tables.ts'
 import { type EventType, isEventType } from '../events/event-types.ts'
 import { DELIVERIES_DUE } from '../events/events.ts'
+import { enteredValuesProblem } from '../validation/field-errors.ts'
 import { normalizeText } from '../validation/unicode.ts'
 import { failPendingDeliveries } from './deliveries.ts'
 import type { SecretBox } from './secret-box.ts'
@@ -352,10 +353,7 @@ function checkSettings(
     ...descriptionErrors(description),
     ...eventTypeErrors(eventTypes),
   ]
-  if ('error' in target || errors.length > 0) {
-    const detail = errors.map((error) => error.detail).join(' ')
-    throw new Problem('validation_failed', detail, { members: { errors } })
-  }
+  if ('error' in target || errors.length > 0) throw enteredValuesProblem(errors)
   return {
     url: target.url,
     description: normalizeText(description.trim(), 'NFC'),
