@@ -31,7 +31,7 @@ export interface DomainEvent {
    * `render` is called only if an endpoint subscribes to the event.
    */
   render(today: string): object | Promise<object>
-  /** Returns the JSON of the object before the change; absent if the object is new. */
+  /** Returns the JSON of the object before the change; absent if the object is new, or if the event reports no change. */
   renderBefore?(today: string): object | Promise<object>
 }
 
@@ -63,7 +63,7 @@ export type EventHead = Pick<DomainEvent, 'accountId' | 'type' | 'subjectId'>
 
 export interface EventData {
   readonly object: object
-  /** The previous values of changed members; null if the object is new. */
+  /** The previous values of changed members; null if the object is new, or if the event reports no change. */
   readonly previous: object | null
 }
 

@@ -1463,7 +1463,10 @@ export type EventTest = boolean
 /** The account's id. */
 export type AccountId = string
 
-/** The previous values of the members of `object` that changed; null if the object is new. */
+/**
+ * The previous values of the members of `object` that changed; null if the object is new, and in
+ * `api_key.expiring` and `webhook.test`, which report no change.
+ */
 export type Previous = Record<string, unknown> | null
 
 /** An account, with the members that `GET /api/v1/me` shows, and its times. */

@@ -78,8 +78,12 @@ t.test(
       expires_at: expiresAt.toISOString(),
     }
     t.strictSame(await noticesOf(id), [notice, notice])
-    const expired = (await eventsOf(id)).at(-1)
-    t.strictSame([expired.object.status, expired.previous], ['expired', { status: 'active' }])
+    const events = await eventsOf(id)
+    t.equal(events.at(-1).object.status, 'expired')
+    t.strictSame(
+      events.map(({ previous }) => previous),
+      [null, null, null, { status: 'active' }],
+    )
   },
 )
 
