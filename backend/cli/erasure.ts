@@ -31,13 +31,13 @@ export const erasureCommands: readonly Command[] = [
         erased,
         left_in_database_log: !isLogEmpty,
       }
-      const counts = Object.entries(erased).map(([table, count]) => `${count} in ${table}`)
-      const otherRows =
-        counts.length === 0 ? '' : `, with rows in other tables: ${counts.join(', ')}`
-      const erasedNow = otherRows === '' ? '; there was nothing more to erase' : otherRows
-      const outcome = wasErased
-        ? `was erased at ${debtor.erased_at}${erasedNow}.`
-        : `is erased${otherRows}.`
+      const rows = Object.entries(erased)
+        .map(([table, count]) => `${count} in ${table}`)
+        .join(', ')
+      const first = `is erased${rows && `, with rows in other tables: ${rows}`}.`
+      const again =
+        rows === '' ? 'There was nothing more to erase.' : `This run also erased rows: ${rows}.`
+      const outcome = wasErased ? `was erased at ${debtor.erased_at}. ${again}` : first
       const keptId =
         debtor.external_id === null ? '' : ` Its external_id stays: ${debtor.external_id}.`
       return { json, text: `Debtor ${ID} ${outcome}${keptId}${isLogEmpty ? '' : TRACES_REMAIN}` }

@@ -2,7 +2,7 @@
 import { copyFileSync, existsSync, mkdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { matches, rejectsWith } from '../fixtures/matches.ts'
+import { containing, matches, rejectsWith } from '../fixtures/matches.ts'
 import { call } from '../fixtures/service/call.ts'
 import { ON_POSTGRES } from '../fixtures/service/database-url.ts'
 import { startProcess } from '../fixtures/service/process.ts'
@@ -54,7 +54,13 @@ t.test('after an erasure, the next call shows the debtor as erased', async (t) =
   matches(t, erased, { id, was_erased: false, left_in_database_log: ON_POSTGRES })
   const shown = await call(`${system.url}/api/v1/debtors/${id}`, { key })
   matches(t, shown.json, { name: '[erased]', email: null, erased_at: erased.erased_at })
-  matches(t, await cli('debtors', 'erase', id, '--reason', 'again'), /nothing more to erase/)
+  const repeat = () => cli('debtors', 'erase', id, '--reason', 'again')
+  const before = `was erased at ${erased.erased_at}.`
+  matches(t, await repeat(), containing(`${before} There was nothing more to erase.`))
+  const invoice = { debtor_id: id, currency: 'EUR', amount: 100, notes: 'Ask for Ms. Jansen' }
+  await create('/invoices', invoice)
+  // Regression: the rows that a repeated erasure erased were said to have been erased at the time of the first one.
+  matches(t, await repeat(), containing(`${before} This run also erased rows: 1 in invoices`))
   await rejectsWith(t, cli('debtors', 'restore', id), { code: 1, stderr: /erased/ })
 })
 
