@@ -36,7 +36,7 @@ export const killSwitchCommands: readonly Command[] = [
   defineCommand({
     name: 'kill-switch off',
     summary:
-      'Release the kill switch: reminders that are due are planned anew and sent in each customer’s sending hours; the first may be sent within a minute. Messages that were suppressed are not sent.',
+      'Release the kill switch: reminders that are due are planned anew and sent in each customer’s business hours; the first may be sent within a minute. Messages that were suppressed are not sent.',
     arguments: [],
     options: {
       reason: { type: 'string', value: 'R', description: REASON.description },

@@ -117,7 +117,7 @@ export const reminderCommands: readonly Command[] = [
   defineCommand({
     name: 'reminders approve',
     summary:
-      'Approve a firm or final reminder: it is sent immediately, or when the customer’s sending hours begin.',
+      'Approve a firm or final reminder: it is sent immediately, or when the customer’s business hours begin.',
     arguments: ['MESSAGE_ID'],
     options: {},
     run: ({ MESSAGE_ID }, context) => decide(context, MESSAGE_ID, { approve: true }),

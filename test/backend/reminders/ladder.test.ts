@@ -76,7 +76,7 @@ t.test('a debtor gets at most one message a day, and none at night', async (t) =
 })
 
 t.test('reminders follow a new time zone of the account', async (t) => {
-  // Regression: the next reminder kept the time of the old time zone, at which the sending hours in Auckland are over, so
+  // Regression: the next reminder kept the time of the old time zone, at which business hours in Auckland are over, so
   // that the reminder was sent a day late.
   const engine = await startEngine(t)
   const { testAccount } = engine
