@@ -10,9 +10,9 @@ import { createUser, findUserByEmail, invalidEmail, parseEmail } from './users.t
 const DAY_MS = 86_400_000
 const LIFETIME_MS = 7 * DAY_MS
 
-/** How many invitations are accepted in 24 hours: enough for a large team, and too few for sending spam. */
+/** How many invitations an account may send in 24 hours: enough for a large team, and too few for sending spam. */
 const INVITATIONS_MAX = 100
-/** How many of them may be for one address: an Admin may repeat an invitation whose mail was lost. */
+/** How many of these may be to one address: an Admin may repeat an invitation whose mail was lost. */
 const INVITATIONS_MAX_PER_ADDRESS = 5
 
 export interface NewInvitation {
@@ -26,7 +26,7 @@ export interface NewInvitation {
 }
 
 /**
- * Ends an earlier invitation of the same address to this account. Throws `Problem` `validation_failed`,
+ * Also ends an earlier invitation of the same address to this account. Throws `Problem` `validation_failed`,
  * `too_many_invitations`.
  */
 export async function createInvitation(
@@ -88,22 +88,22 @@ async function checkLimits(
     .execute()
   const toAddress = sent.filter((invitation) => invitation.email === email)
   if (toAddress.length >= INVITATIONS_MAX_PER_ADDRESS) {
-    throw tooMany(`${email} was invited ${toAddress.length} times`, toAddress, now)
+    throw tooMany(`This account has invited ${email} ${toAddress.length} times`, toAddress, now)
   }
   if (sent.length >= INVITATIONS_MAX) {
-    throw tooMany(`This account has invited ${sent.length} people`, sent, now)
+    throw tooMany(`This account has sent ${sent.length} invitations`, sent, now)
   }
 }
 
-/** `sent` are the invitations that count, the oldest first. */
+/** `sent` says how many invitations were sent. The invitations of the last 24 hours follow, the oldest first. */
 function tooMany(
-  what: string,
+  sent: string,
   [oldest]: readonly Pick<InvitationRow, 'created_at'>[],
   now: Date,
 ): Problem {
   const untilMs = Date.parse(oldest?.created_at ?? now.toISOString()) + DAY_MS
   const seconds = Math.ceil((untilMs - now.getTime()) / 1000)
-  return new Problem('too_many_invitations', `${what} within 24 hours. Try again later.`, {
+  return new Problem('too_many_invitations', `${sent} within 24 hours. Try again later.`, {
     headers: { 'retry-after': String(seconds) },
   })
 }
@@ -194,7 +194,7 @@ export async function withdrawInvitation(
 }
 
 /**
- * Withdraws the invitations of a user who may no longer invite people. Otherwise, an Admin whose login is being
+ * Withdraws the open invitations that a user has sent who may no longer invite people. Otherwise, an Admin whose login is being
  * deactivated could invite another address of their own, and come back as an Admin.
  */
 export async function withdrawInvitationsBy(

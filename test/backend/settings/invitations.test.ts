@@ -83,7 +83,7 @@ t.test('the invitations of an Admin end with the login or the role of this Admin
   t.equal(log.filter(({ action }) => action === 'user.invitation_withdrawn').length, 2)
 })
 
-t.test('an account invites an address five times and 100 people in 24 hours', async (t) => {
+t.test('an account sends 100 invitations in 24 hours, five to the same address', async (t) => {
   // Regression: an Admin could make the service send any number of mails to any address.
   const { backend, createUser } = await startSettings(t)
   const ada = await logIn(backend, ADMIN)
@@ -103,7 +103,7 @@ t.test('an account invites an address five times and 100 people in 24 hours', as
   t.equal(rejected.headers.get('retry-after'), String(24 * 3600 - 60))
   const page = await ada.submit('/settings/people', { email: 'kim@acme.example', role: 'member' })
   t.equal(page.status, 429)
-  matches(t, page.text, containing('This account has invited 100 people within 24 hours.'))
+  matches(t, page.text, containing('This account has sent 100 invitations within 24 hours.'))
   const other = await backend.createAccount()
   await createUser(other.id, 'oda@other.example', 'admin')
   const oda = await logIn(backend, 'oda@other.example')
