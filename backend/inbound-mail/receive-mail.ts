@@ -89,9 +89,10 @@ async function applyToMessage(
 }
 
 /**
- * Whether the account's own people sent the mail: customers' replies also reach the account's address for replies, and
- * if its people reply to all, this service receives their mail. The recipient of the message counts as a customer,
- * because an Admin may try out reminders.
+ * Whether the account's own people sent the mail. If the account has an address for replies, its people receive the
+ * replies of customers there, and this service also receives their mail if they reply to all. Without such an address,
+ * a mail from a user's address is a reply to a reminder. So is a mail from the recipient of the message, because an
+ * Admin may try out reminders.
  */
 async function isFromAccount(
   reader: Reader,
