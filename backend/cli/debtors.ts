@@ -102,7 +102,7 @@ export const debtorCommands: readonly Command[] = [
       change(
         context,
         ID,
-        'had its blocked invoices resumed, except disputed ones',
+        'had the reminders of its blocked invoices resumed, except for disputed ones',
         async (tx, accountId, actionContext) => {
           await resumeInvoicesOf(tx, accountId, ID, actionContext)
           return getLockedDebtor(tx, accountId, ID)

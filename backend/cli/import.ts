@@ -152,7 +152,9 @@ function parseBaseUrl(text: string): string {
   const url = URL.parse(text)
   if (url !== null && /^https?:$/.test(url.protocol) && url.search + url.hash === '')
     return url.href
-  throw new UsageError(`--base-url must be an http or https address, not ${text}`)
+  throw new UsageError(
+    `--base-url must be an http or https address without a query or fragment, not ${text}`,
+  )
 }
 
 /** The key is never a command-line argument, which the process list and the shell history would show. */

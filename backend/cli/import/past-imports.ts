@@ -70,13 +70,13 @@ export const pastImportCommands: readonly Command[] = [
       }
       const count = steps.reduce((sum, step) => sum + Object.keys(step).length, 0)
       const summary = dryRun
-        ? `${count} records can be taken back`
-        : `${done} records were taken back`
+        ? `Records that can be taken back: ${count}.`
+        : `Records that were taken back: ${done}.`
       const keptRecords = kept.map(({ kind, name, reason }) => `${kind} ${name}: ${reason}`)
       return {
         json: { import_id: ID, dry_run: dryRun, can_take_back: count, taken_back: done, kept },
         text: [
-          `${summary}, ${kept.length} cannot be taken back${kept.length > 0 ? ':' : '.'}`,
+          `${summary} Records that cannot be taken back: ${kept.length}.`,
           ...keptRecords,
         ].join('\n'),
       }

@@ -31,7 +31,7 @@ export interface PostingOptions {
   readonly concurrency: number
   /** Whether invoices that are already past due are chased. */
   readonly chaseOverdue: boolean
-  /** Called once for each record that the service has created or rejected. */
+  /** Called once for each record that was posted, whether the service created it, had it already or rejected it. */
   readonly onDone: () => void
 }
 
