@@ -33,7 +33,10 @@ export function outcomeUnknown(cause: unknown): Problem {
   )
 }
 
-/** Whether a transaction may succeed later without any change: the database was unavailable, or a row was locked. */
+/**
+ * Whether a transaction may succeed if it is repeated: the database was unavailable, a row was locked for too long, or
+ * the outcome of the commit is unknown.
+ */
 export function isUnavailable(error: unknown): boolean {
   return (
     error instanceof Problem &&

@@ -82,8 +82,8 @@ export async function changeWording(
 }
 
 /**
- * The account's name is also the sender's name in mails, unless the account has set another one. In a new time zone,
- * reminders are sent at other times. Throws the same problems as `changeAccountProfile`.
+ * Also updates reminders: their texts if the name changes, which is the sender's name in mails unless the account has set
+ * another one, and their times if the time zone changes. Throws the same problems as `changeAccountProfile`.
  */
 export async function changeProfile(
   tx: Transaction,

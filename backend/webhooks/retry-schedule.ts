@@ -58,6 +58,6 @@ export function holdUntil(result: AttemptResult, now: Date): Date | undefined {
 function retryAfterMs({ responseHeaders }: AttemptResult, now: Date): number | undefined {
   const text = responseHeaders?.['retry-after']?.trim() ?? ''
   const ms = /^\d+$/.test(text) ? Number(text) * SECOND_MS : Date.parse(text) - now.getTime()
-  // Any other text yields NaN, which is not greater than 0.
+  // A text that is no date yields NaN, which is not greater than 0.
   return ms > 0 ? Math.min(ms, RETRY_AFTER_MS_MAX) : undefined
 }

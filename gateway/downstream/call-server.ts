@@ -1,6 +1,6 @@
 /**
  * Serves the calls of all client connections: creates a call for each request head, and writes the response to each
- * call. It also writes the responses to bytes that are not a valid request.
+ * call. It also renders the responses to bytes that are not a valid request.
  */
 import { Readable } from 'node:stream'
 import { setImmediate } from 'node:timers/promises'
@@ -25,7 +25,7 @@ import {
   type WholeResponse,
 } from './response.ts'
 
-/** The status that is recorded for a call whose client closed its connection. Nothing is sent. */
+/** The status that is recorded for a call whose client closed its connection before the response. Nothing is sent. */
 const CLIENT_GONE = 499
 
 export interface CallServerOptions {

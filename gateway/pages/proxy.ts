@@ -215,7 +215,7 @@ function createExchange({
 /** The backend has not processed the request: its `GATEWAY_SECRET` or its clock differs from the gateway's. */
 class GatewayRejected extends Error {}
 
-/** Pages that do not exist have a text. */
+/** Only a rejected signature gets a 404 without a body: the 404 of a page that does not exist has one. */
 function isBare404({ statusCode, headers }: IncomingMessage): boolean {
   return statusCode === 404 && headers['content-length'] === '0'
 }

@@ -1,6 +1,6 @@
 /**
  * The lifecycle of a process, the same for gateway and backend: settings, logger, ready line, signals and
- * draining. No other module ends the process.
+ * draining. No other module decides when the process ends.
  */
 import cluster from 'node:cluster'
 import { parseArgs } from 'node:util'

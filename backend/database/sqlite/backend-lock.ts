@@ -9,7 +9,7 @@ export interface BackendLock {
   release(): Promise<void>
 }
 
-/** `path` must exist. If another process has the lock, throws an error that names this process. */
+/** `path` must exist. If another process has the lock, throws an error with the id of that process. */
 export async function acquireBackendLock(path: string): Promise<BackendLock> {
   const handle = await new Promise<sqlite3.Database>((resolve, reject) => {
     const opened = new sqlite3.Database(path, sqlite3.OPEN_READWRITE, (error) =>
@@ -53,7 +53,7 @@ function isBusy(error: unknown): boolean {
   return error instanceof Error && 'errno' in error && error.errno === sqlite3.BUSY
 }
 
-/** The disk is full, for example, or the directory may not be written to. */
+/** Returns the error if no lock can be acquired for another reason, e.g. because the disk is full or read-only. */
 function cannotLock(path: string, error: unknown): Error {
   return new Error(
     `The file ${path} cannot be locked: ${error instanceof Error ? error.message : error}`,

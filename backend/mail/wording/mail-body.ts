@@ -1,6 +1,7 @@
 /**
- * Renders the body of a mail as text and as HTML, with the same content in the same order. The HTML suits mail
- * programs: it has tables and inline styles, loads nothing, is readable without styles, and has a dark scheme.
+ * Renders the body of a mail as text and as HTML, with the same content in the same order. Only the HTML has a heading,
+ * with the sender or the logo and the title. The HTML suits mail programs: it has tables and inline styles, loads
+ * nothing, is readable without styles, and has a dark scheme.
  */
 import type { Logo, LogoProperties } from '../../accounts/logo.ts'
 import { Html, html } from '../../html/html.ts'

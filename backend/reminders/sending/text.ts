@@ -1,7 +1,7 @@
 /**
  * Writes the text of a message before the message is sent or approved. While the message awaits approval, the text is
  * written again if the message's data or the wording changes. An approved text never changes. Other texts are written
- * again for a retry on a later day.
+ * again for a retry on a later day, unless an earlier attempt may have arrived.
  */
 import { findLogoProperties } from '../../accounts/logo.ts'
 import {
@@ -29,8 +29,8 @@ export interface MessageToWrite {
 }
 
 /**
- * Writes the text of the message if it has none, or if its days past due are those of an earlier attempt. Returns the
- * message. The caller must have locked the debtor.
+ * Writes the text of the message if it has none, or if its days past due are outdated and the text may still change.
+ * Returns the message. The caller must have locked the debtor.
  */
 export async function ensureText(
   tx: Transaction,
@@ -39,7 +39,7 @@ export async function ensureText(
   now: Date,
 ): Promise<MessageRow> {
   const { message, reminder } = input
-  // The recipient of a text that may have arrived must recognize the second mail as the same.
+  // If an earlier attempt may have arrived, the recipient must recognize the second mail as the same one.
   const isFinal = message.approval_required === 1 || reminder.unknown_outcomes > 0
   const isCurrent = isFinal || message.days_past_due === daysPastDueOf(input, now)
   return message.body !== null && isCurrent ? message : writeText(tx, links, input, now)

@@ -44,7 +44,8 @@ export const invitationPages: readonly OpenPage[] = [
         const actor = actorOf({ id: '', email }, address)
         const user = await acceptInvitation(tx, codeHash, passwordHash, { actor, now })
         await uncountGuess(tx, guesser, now)
-        // As at a login: the new cookie replaces the cookie of this session, which would otherwise continue unseen.
+        // The new cookie replaces that of the browser's session, as at a login. Otherwise, this session would continue,
+        // although no browser has its token.
         if (request.session !== undefined) await endSession(tx, request.session.token)
         return {
           token: await startSession(tx, user, { address, userAgent }, now),

@@ -40,8 +40,8 @@ export const resetPages: readonly OpenPage[] = [
       if (resetCodes === undefined) {
         throw new Problem('service_unavailable', 'This installation sends no e-mail.')
       }
-      // Requests for links are counted separately from the guesses for the e-mail address. Otherwise, anyone could
-      // block the user's login.
+      // Requests for links are counted separately from attempts to log in with the e-mail address. Otherwise, anyone
+      // could block the user's login.
       const guesser = { purpose: 'password_reset', subject: email, address } as const
       await database.transaction(async (tx) => {
         await countGuess(tx, guesser, now)
@@ -71,7 +71,7 @@ export const resetPages: readonly OpenPage[] = [
     async handle({ fields, address, now }, { database, passwords }) {
       const codeHash = hashToken(fields.text('code').trim())
       const { user } = await getPasswordReset(database.read, codeHash, now)
-      // Counted separately from logins: a person whose login is blocked can still use a link.
+      // This attempt is counted separately from attempts to log in: a person whose login is blocked can use a link.
       const guesser = { purpose: 'new_password', subject: user.id, address } as const
       checkChosenPassword(fields.text('password'), user.email, '/password')
       await database.transaction((tx) => countGuess(tx, guesser, now))

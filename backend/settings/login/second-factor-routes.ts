@@ -122,7 +122,7 @@ export const secondFactorPages: readonly SessionPage[] = [
   },
 ]
 
-/** Accepts no other text: a typing error must not turn the requirement off. */
+/** Rejects all texts but `yes` and `no`: a typing error must not turn the requirement off. */
 function isYes(text: string): boolean {
   if (text === 'yes' || text === 'no') return text === 'yes'
   return invalid('required', 'required must be yes or no.', 'invalid_enum')

@@ -68,7 +68,8 @@ export const ownSessionPages: readonly SessionPage[] = [
         return confirmed
       })
       const location = pathOf(fields.text('next'))
-      // Without a token, a concurrent request has replaced it. A cookie with another one would log the browser out.
+      // If `token` is undefined, a concurrent request has replaced the session's token. A cookie with another token
+      // would log the browser out.
       return token === undefined ? { location } : { location, token }
     },
     rerender:

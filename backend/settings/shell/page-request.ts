@@ -64,7 +64,8 @@ export interface SessionRequest extends PageRequest {
   readonly actionContext: ActionContext
   /**
    * Calls `perform` in a transaction, and resolves with its result. Also stores the message that the next page shows:
-   * `flash` is its name, or a function that returns it. A script receives JSON instead of a page, so no message is stored.
+   * `flash` is its name, or a function that returns its name and its undo. A script receives JSON instead of a page, so
+   * no message is stored.
    */
   readonly performAction: <T>(
     flash: FlashName | ((result: T) => Flash & { readonly name: FlashName }),

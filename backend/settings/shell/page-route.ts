@@ -107,7 +107,7 @@ export function openRoute(page: OpenPage, deps: SettingsDeps): ServerRoute {
 
 function redirectToLogin({ headers, raw }: Request, { cookies }: SettingsDeps): FullResponse {
   const location = '/settings/login'
-  // An open page also requests pictures and documents, to which the login must not lead.
+  // Pages also request pictures and other files. The login must not redirect to these.
   const isPage = ['document', undefined].includes(textOf(headers['sec-fetch-dest']))
   const { url = '' } = raw.req
   return isPage ? { location, cookies: [cookies.page.set(pageCookieValue(url))] } : { location }

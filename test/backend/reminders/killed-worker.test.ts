@@ -182,7 +182,7 @@ t.test('a message is not sent again after its invoice’s due date was changed',
   t.strictSame(await engine.messageLog(), ['friendly:cancelled', 'friendly:sent'])
 })
 
-t.test('the day of an attempt is not forgotten if the clock is set back', async (t) => {
+t.test('the day of an attempt is kept if the clock is set back', async (t) => {
   // Regression: after the clock was set back by a day, sending the message again replaced the time of the attempt, so
   // the debtor could get two messages on the day of the attempt.
   const engine = await startEngine(t)

@@ -16,7 +16,7 @@ const MINUTE_MS = 60_000
 const DAY_MS = 86_400_000
 
 t.test('five wrong codes after the right password cause one mail in 24 hours', async (t) => {
-  // Regression: nothing told the owner of a login that another person knew the password.
+  // Regression: the owner of a login was not notified that another person knew the password.
   const engine = await startEngine(t)
   const { backend, accountId } = engine.testAccount
   await createUserIn(backend, accountId, ADA, 'admin')
