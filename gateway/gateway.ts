@@ -10,7 +10,7 @@ import { startTracing } from '../shared/process/tracing.ts'
 import { Budget } from './budget/budget.ts'
 import { connectionsWithinLimit } from './budget/open-files.ts'
 import { GATEWAY_SETTINGS } from './config.ts'
-import { type Certificate, expiryWarning, readCertificate } from './downstream/certificate.ts'
+import { type Certificate, readCertificate, validityWarning } from './downstream/certificate.ts'
 import { Authenticator } from './keys/authenticator.ts'
 import { createAccessLog } from './observability/access-log.ts'
 import {
@@ -218,8 +218,8 @@ function healthOf(
     else if (health === 'ejected')
       reasons.push(`backend ${url} fails far more often than the others`)
   }
-  const expiry = certificate && expiryWarning(certificate, Date.now())
-  if (expiry !== undefined) reasons.push(expiry)
+  const invalidity = certificate && validityWarning(certificate, Date.now())
+  if (invalidity !== undefined) reasons.push(invalidity)
   const redisOutage = rateLimiter.outage()
   const effect = OUTAGE_EFFECTS[settings.RATE_LIMIT_ON_REDIS_OUTAGE]
   if (redisOutage !== undefined) reasons.push(`redis is unavailable: ${effect} (${redisOutage})`)

@@ -14,6 +14,8 @@ export interface TlsKeyPair {
 
 export interface Certificate extends TlsKeyPair {
   /** Milliseconds since the epoch. */
+  readonly validFrom: number
+  /** Milliseconds since the epoch. */
   readonly expiresAt: number
   /** The subject alternative names, such as host names; the subject if the certificate has none. */
   readonly names: string
@@ -38,7 +40,8 @@ export function readCertificate(
   // The TLS library also rejects an invalid chain, or a key that is too short.
   requireUsable('TLS_CERT', () => createSecureContext({ cert, key }))
   const names = leaf.subjectAltName ?? leaf.subject
-  return { cert, key, expiresAt: Date.parse(leaf.validTo), names }
+  const [validFrom, expiresAt] = [Date.parse(leaf.validFrom), Date.parse(leaf.validTo)]
+  return { cert, key, validFrom, expiresAt, names }
 }
 
 /** Returns the result of `work`. An error of `work` becomes a `SettingsError` about the setting. */
@@ -51,8 +54,17 @@ function requireUsable<T>(setting: string, work: () => T): T {
   }
 }
 
-/** Returns a warning for operators if the certificate has expired or will expire soon; otherwise undefined. */
-export function expiryWarning({ expiresAt }: Certificate, now: number): string | undefined {
+/**
+ * Returns a warning for operators if clients reject the certificate because of the date, or will soon do so; otherwise
+ * undefined.
+ */
+export function validityWarning(
+  { validFrom, expiresAt }: Pick<Certificate, 'validFrom' | 'expiresAt'>,
+  now: number,
+): string | undefined {
+  if (validFrom > now) {
+    return `the TLS certificate is not valid before ${new Date(validFrom).toISOString()}`
+  }
   if (expiresAt > now + EXPIRES_SOON_MS) return undefined
   const end = new Date(expiresAt).toISOString()
   return `the TLS certificate ${expiresAt > now ? 'expires' : 'expired'} on ${end}`

@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
-import { expiryWarning, readCertificate } from '../../gateway/downstream/certificate.ts'
-import { containing, matches, throwsWith } from '../fixtures/matches.ts'
+import { readCertificate, validityWarning } from '../../gateway/downstream/certificate.ts'
+import { matches, throwsWith } from '../fixtures/matches.ts'
 import { createCertificate } from '../fixtures/servers/certificate.ts'
 import { call } from '../fixtures/service/call.ts'
 import { startCapturingBackend } from '../fixtures/service/capturing-backend.ts'
@@ -118,7 +118,7 @@ t.test('a certificate is compared with its private key before it is used', async
   const { cert, key } = await createCertificate(t, 'DNS:api.example')
   const other = await createCertificate(t, 'DNS:other.example')
   const read = readCertificate(`${cert}${other.cert}`, key)
-  matches(t, read, { names: 'DNS:api.example', expiresAt: Number })
+  matches(t, read, { names: 'DNS:api.example', validFrom: Number, expiresAt: Number })
   t.equal(readCertificate(undefined, undefined), undefined)
   for (const [certificate, privateKey, message] of [
     [cert, undefined, /TLS_KEY is not/],
@@ -133,12 +133,27 @@ t.test('a certificate is compared with its private key before it is used', async
       message,
     })
   }
-  const day = 24 * 3_600_000
-  if (read === undefined) throw new Error('no certificate')
-  t.equal(expiryWarning(read, read.expiresAt - 8 * day), undefined)
-  matches(t, expiryWarning(read, read.expiresAt - 6 * day), containing('expires on 20'))
-  matches(t, expiryWarning(read, read.expiresAt + day), containing('expired on 20'))
 })
+
+t.test(
+  'operators are warned if clients reject a certificate because of its dates, or soon will',
+  async (t) => {
+    const day = 24 * 3_600_000
+    const [validFrom, expiresAt] = [Date.UTC(2026, 0), Date.UTC(2026, 3)]
+    const warningAt = (now: number) => validityWarning({ validFrom, expiresAt }, now)
+    t.equal(warningAt(expiresAt - 8 * day), undefined)
+    t.equal(
+      warningAt(expiresAt - 6 * day),
+      'the TLS certificate expires on 2026-04-01T00:00:00.000Z',
+    )
+    t.equal(warningAt(expiresAt + day), 'the TLS certificate expired on 2026-04-01T00:00:00.000Z')
+    // Regression: nothing warned about a certificate that clients do not accept yet.
+    t.equal(
+      warningAt(validFrom - day),
+      'the TLS certificate is not valid before 2026-01-01T00:00:00.000Z',
+    )
+  },
+)
 
 t.test('a drain that reaches its deadline ends with exit code 1', async (t) => {
   const backend = await startCapturingBackend(t)
