@@ -126,9 +126,11 @@ function collectHeaders(fields: readonly string[]): Map<string, string> {
     // CGI-like servers treat `_` like `-`: they would read `content_length` as `Content-Length`.
     if (name.includes('_')) continue
     const earlier = headers.get(name)
+    // Some proxies send each cookie in a line of its own. A comma would become part of a cookie's value.
+    const separator = name === 'cookie' ? '; ' : ', '
     if (earlier === undefined) headers.set(name, value)
     else if (SINGLETON_HEADERS.has(name)) throw duplicate(name)
-    else headers.set(name, `${earlier}, ${value}`)
+    else headers.set(name, earlier + separator + value)
   }
   return headers
 }

@@ -8,7 +8,7 @@ import { Worker } from 'node:worker_threads'
 import t, { type Test } from 'tap'
 import { mintApiKey } from '../../shared/contract/api-key.ts'
 import { call } from '../fixtures/service/call.ts'
-import { startGateway } from '../fixtures/service/gateway.ts'
+import { exchangeBytes, startGateway } from '../fixtures/service/gateway.ts'
 import { until } from '../fixtures/service/until.ts'
 import { RAW_OK, startRawBackend } from './fixtures/raw-backend.ts'
 
@@ -34,7 +34,7 @@ async function start(t: Test, urls: readonly string[], env: Record<string, strin
 }
 
 const backend = await startRawBackend(t)
-const { page, url, untilWaiting } = await start(t, [backend.url])
+const { page, url, port, untilWaiting } = await start(t, [backend.url])
 
 // Regression: each page opened a new connection.
 t.test('pages that are requested one after another share a connection', async (t) => {
@@ -142,6 +142,18 @@ t.test('a backend that rejects the signature of the gateway causes a 503', async
   const other = await startRawBackend(t)
   const both = await start(t, [rejecting.url, other.url])
   for (let round = 0; round < 6; round++) t.equal((await both.page()).status, 200)
+})
+
+// Regression: the lines were joined with a comma, and a person whose proxy sends several was not logged in.
+t.test('the backend receives the cookies of all lines', async (t) => {
+  let cookies: string | undefined
+  backend.setBehavior((socket, _, request) => {
+    cookies = /^cookie: (.*)\r$/m.exec(request)?.[1]
+    socket.write(RAW_OK)
+  })
+  const lines = ['Host: a', 'Cookie: theme=dark', 'Cookie: session=1', 'Connection: close']
+  await exchangeBytes(port, `GET /settings HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n`)
+  t.equal(cookies, 'theme=dark; session=1')
 })
 
 t.test('a page larger than the buffer arrives completely, or its connection breaks', async (t) => {
