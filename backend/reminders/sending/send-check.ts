@@ -84,8 +84,8 @@ export async function runSendCheck(
   }
   if (!(await isApprovedIfRequired(tx, waiting)))
     return cancel(tx, waiting, 'the content differs from the approved content', now)
-  const later = await nextAllowedAt(tx, waiting, now)
-  if (later !== undefined) return postpone(tx, waiting, later, now)
+  const delay = await findDelay(tx, waiting, now)
+  if (delay !== undefined) return postpone(tx, waiting, delay, now)
   if (await isAnotherBeingSent(tx, waiting)) {
     const soon = new Date(now.getTime() + WAIT_FOR_OTHER_MS)
     await setNextRun(tx, waiting.message.id, soon.toISOString())
@@ -216,18 +216,25 @@ async function isApprovedIfRequired(
   return reminder.approved_hash === contentDigestOf(facts, { ...message, logo_id })
 }
 
-/**
- * Returns the time from which the send window and the daily cap allow the message; undefined if they allow
- * it now.
- */
-async function nextAllowedAt(
+interface Delay {
+  readonly until: Date
+  /** The reason as text for people. */
+  readonly detail: string
+}
+
+/** Returns undefined if the send window and the daily cap allow the message now. */
+async function findDelay(
   tx: Transaction,
   { message, debtor, account, facts }: WaitingMessage,
   now: Date,
-): Promise<Date | undefined> {
+): Promise<Delay | undefined> {
   const time = account.timeOf(debtor)
   const today = time.dayOf(now)
-  if (!time.isOpen(now)) return time.firstSlot(today, now) ?? inAMonth(now)
+  const delayFrom = (day: string, detail: string): Delay => ({
+    until: time.firstSlot(day, now) ?? inAMonth(now),
+    detail,
+  })
+  if (!time.isOpen(now)) return delayFrom(today, 'the time is outside business hours')
   const { id: debtorId, account_id: accountId } = debtor
   const since = new Date(now.getTime() - 2 * 86_400_000).toISOString()
   const others = await tx
@@ -256,7 +263,9 @@ async function nextAllowedAt(
   const isToday = (at: string | null) => at !== null && time.dayOf(new Date(at)) === today
   const sentToday =
     others.some(({ sent_at: at }) => isToday(at)) || attempted.some(({ at }) => isToday(at))
-  return sentToday ? (time.firstSlot(addDays(today, 1), now) ?? inAMonth(now)) : undefined
+  return sentToday
+    ? delayFrom(addDays(today, 1), 'another reminder to the customer was sent today')
+    : undefined
 }
 
 /**
@@ -289,14 +298,13 @@ function inAMonth(now: Date): Date {
 async function postpone(
   tx: Transaction,
   { message }: WaitingMessage,
-  until: Date,
+  { until, detail }: Delay,
   now: Date,
 ): Promise<undefined> {
   const at = until.toISOString()
   await setNextRun(tx, message.id, at)
   const status = message.approval_required === 1 ? 'approved' : 'scheduled'
   const change = { status, scheduled_for: at } as const
-  const detail = 'outside the send window, or another reminder was sent today'
   await changeMessage(tx, message, change, detail, now)
 }
 

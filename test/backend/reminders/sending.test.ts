@@ -1,6 +1,7 @@
 // No matter how a mail server rejects, delays or loses a message, no message is lost, and no debtor gets one three times.
 import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import { readHistory } from '../../../backend/reminders/approvals.ts'
 import { changeChasingSettings } from '../../../backend/reminders/chasing-settings.ts'
 import { DEFAULT_LADDER } from '../../../backend/reminders/planning/ladder.ts'
 import { deleteAllExpired } from '../../../backend/retention/retention.ts'
@@ -117,6 +118,28 @@ t.test(
     t.strictSame(await engine.messageLog(), ['friendly:bounced', 'friendly:sent'])
   },
 )
+
+t.test('the history of a delayed message says why it is delayed', async (t) => {
+  // Regression: the history named both possible reasons, whichever applied.
+  const engine = await startEngine(t)
+  const { backend, accountId } = engine.testAccount
+  const lastDetailOf = async (stage: string) => {
+    const message = (await engine.messages()).findLast((candidate) => candidate.stage === stage)
+    const history = await readHistory(backend.database.read, accountId, String(message?.id))
+    return history.at(-1)?.detail
+  }
+  const { debtor_id } = await engine.createInvoiceAwaitingApproval()
+  await engine.createInvoice('2026-11-19', { debtor_id })
+  engine.smtp.failAt('connect', { code: 421, text: 'Try again later' })
+  await engine.planAndSendAt('2026-11-24T16:30:00.000Z')
+  engine.smtp.recover()
+  await engine.planAndSendAt('2026-11-24T18:00:00.000Z')
+  t.equal(await lastDetailOf('friendly'), 'the time is outside business hours')
+  await engine.planAndSendAt('2026-11-25T08:00:00.000Z')
+  await engine.decide({ approve: true })
+  await engine.planAndSendAt('2026-11-25T08:30:00.000Z')
+  t.equal(await lastDetailOf('firm'), 'another reminder to the customer was sent today')
+})
 
 t.test('a retry on a later day states the days past due of that day', async (t) => {
   // Regression: a reminder that was sent after an outage of the mail server stated the days of the first attempt.
