@@ -5,7 +5,7 @@ import { Problem } from '../../shared/contract/problem.ts'
 import { lockAccount } from '../accounts/accounts.ts'
 import { type ActionContext, recordAudit } from '../accounts/audit.ts'
 import type { InvitationRow, Reader, Transaction, UserRow } from '../database/tables.ts'
-import { createUser, findUserByEmail, invalidEmail, parseEmail } from './users.ts'
+import { createUser, findUserByEmail, getUser, invalidEmail, parseEmail } from './users.ts'
 
 const DAY_MS = 86_400_000
 const LIFETIME_MS = 7 * DAY_MS
@@ -27,7 +27,7 @@ export interface NewInvitation {
 
 /**
  * Also ends an earlier invitation of the same address to this account. Throws `Problem` `validation_failed`,
- * `too_many_invitations`.
+ * `too_many_invitations`, and `admin_required` if the inviter has lost the login or the role in the meantime.
  */
 export async function createInvitation(
   tx: Transaction,
@@ -40,6 +40,9 @@ export async function createInvitation(
   if (user?.account_id === accountId) {
     throw invalidEmail(`${email} is already a user of this account.`)
   }
+  // Without the lock, the limits would not be exact, and the inviter could be deactivated in the meantime.
+  await lockAccount(tx, accountId)
+  await checkInviter(tx, accountId, actionContext.actor)
   await checkLimits(tx, accountId, email, actionContext.now)
   const now = actionContext.now.toISOString()
   await tx
@@ -70,6 +73,18 @@ export async function createInvitation(
   return row
 }
 
+/** Without this check, an Admin could send an invitation right after the deactivation has withdrawn the others. */
+async function checkInviter(
+  tx: Transaction,
+  accountId: string,
+  { type, id }: ActionContext['actor'],
+): Promise<void> {
+  if (type !== 'user' || id === null) return
+  const { role, status } = await getUser(tx, accountId, id)
+  if (role === 'admin' && status === 'active') return
+  throw new Problem('admin_required', 'You are no longer an Admin of this account.')
+}
+
 /** Without limits, an Admin could make the service send any number of mails to any address. */
 async function checkLimits(
   tx: Transaction,
@@ -77,8 +92,6 @@ async function checkLimits(
   email: string,
   now: Date,
 ): Promise<void> {
-  // Serializes concurrent requests, so that the limits are exact.
-  await lockAccount(tx, accountId)
   const sent = await tx
     .selectFrom('invitations')
     .select(['email', 'created_at'])

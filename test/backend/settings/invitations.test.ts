@@ -1,6 +1,10 @@
 // Invitations: who may accept them and how often, when they end, and how many an account may send.
 import t from 'tap'
-import { containing, matches } from '../../fixtures/matches.ts'
+import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import { actorOf } from '../../../backend/sessions/login.ts'
+import { createInvitation, listInvitations } from '../../../backend/users/invitations.ts'
+import { changeRole, setUserStatus } from '../../../backend/users/users.ts'
+import { containing, matches, rejectsWith } from '../../fixtures/matches.ts'
 import { ADMIN, JSON_ONLY, logIn, MEMBER, startSettings } from '../../fixtures/service/settings.ts'
 
 const MINUTE_MS = 60_000
@@ -81,6 +85,27 @@ t.test('the invitations of an Admin end with the login or the role of this Admin
     action: string
   }[]
   t.equal(log.filter(({ action }) => action === 'user.invitation_withdrawn').length, 2)
+})
+
+t.test('an Admin who is deactivated while a request waits cannot invite anybody', async (t) => {
+  // Regression: the invitation was created after the deactivation had withdrawn the others, so it could be accepted.
+  const { backend, account, createUser } = await startSettings(t)
+  const { database, now } = backend
+  const ben = await createUser(account.id, 'ben@acme.example', 'admin')
+  const cleo = await createUser(account.id, 'cleo@acme.example', 'admin')
+  const byOperator = { actor: OPERATOR, now }
+  await database.transaction(async (tx) => {
+    await setUserStatus(tx, { accountId: account.id, id: ben.id }, 'deactivated', byOperator)
+    await changeRole(tx, { accountId: account.id, id: cleo.id }, 'member', byOperator)
+  })
+  for (const user of [ben, cleo]) {
+    const actionContext = { actor: actorOf(user, undefined), now }
+    const invitation = { email: 'home@x.example', role: 'admin', codeHash: user.id } as const
+    const input = { ...invitation, id: `ivt_${user.id}`, accountId: account.id }
+    const invited = database.transaction((tx) => createInvitation(tx, input, actionContext))
+    await rejectsWith(t, invited, { code: 'admin_required' })
+  }
+  t.strictSame(await listInvitations(database.read, account.id, now), [])
 })
 
 t.test('an account sends 100 invitations in 24 hours, five to the same address', async (t) => {
