@@ -1,6 +1,7 @@
 /**
- * Looks up keys that were found before. The look-ups of one turn of the event loop are sent together. Without this, it
- * would cost the backend more to confirm the keys of calls beyond their limits than to serve these calls.
+ * Looks up keys that were found before, e.g. to confirm a key before a call with it is rejected. The look-ups of one turn
+ * of the event loop are sent together. Without this, it would cost the backend more to confirm the key of a call beyond
+ * the rate limit than to serve the call.
  */
 import { LOOK_UPS_MAX } from '../../shared/contract/api-key.ts'
 import type { LookUpResult } from './look-up.ts'

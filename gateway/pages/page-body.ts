@@ -54,7 +54,7 @@ async function nextPart(
   parts: AsyncIterator<Buffer>,
   waitMs: number,
 ): Promise<IteratorResult<Buffer>> {
-  // A timeout of the socket would also pass while a slow client keeps the response from being read.
+  // A timeout of the socket would also expire while the response is not read because the client is slow.
   const timer = setTimeout(() => response.destroy(new PageTimeout('the page stalled')), waitMs)
   try {
     return await parts.next()

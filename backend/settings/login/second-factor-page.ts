@@ -57,7 +57,7 @@ function renderPolicy(frame: Frame, isRequired: boolean): Html {
 <p>${
     isRequired
       ? 'Every Admin of this account must use two-factor authentication. Admins who have not set it up can open only the pages of their own login.'
-      : 'Two-factor authentication is not required: Admins of this account may log in with their password alone.'
+      : 'Two-factor authentication is not required: Admins who have not set it up log in with their password alone.'
   }</p>
 <form method="post" action="${PATH}/policy" data-once>${csrfField(frame)}
 <input type="hidden" name="required" value="${isRequired ? 'no' : 'yes'}">
