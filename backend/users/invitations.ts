@@ -5,7 +5,7 @@ import { Problem } from '../../shared/contract/problem.ts'
 import { lockAccount } from '../accounts/accounts.ts'
 import { type ActionContext, recordAudit } from '../accounts/audit.ts'
 import type { InvitationRow, Reader, Transaction, UserRow } from '../database/tables.ts'
-import { createUser, findUserByEmail, getUser, invalidEmail, parseEmail } from './users.ts'
+import { checkStillAdmin, createUser, findUserByEmail, invalidEmail, parseEmail } from './users.ts'
 
 const DAY_MS = 86_400_000
 const LIFETIME_MS = 7 * DAY_MS
@@ -42,7 +42,7 @@ export async function createInvitation(
   }
   // Without the lock, the limits would not be exact, and the inviter could be deactivated in the meantime.
   await lockAccount(tx, accountId)
-  await checkInviter(tx, accountId, actionContext.actor)
+  await checkStillAdmin(tx, accountId, actionContext.actor)
   await checkLimits(tx, accountId, email, actionContext.now)
   const now = actionContext.now.toISOString()
   await tx
@@ -71,18 +71,6 @@ export async function createInvitation(
     detail: { email, role },
   })
   return row
-}
-
-/** Without this check, an Admin could send an invitation right after the deactivation has withdrawn the others. */
-async function checkInviter(
-  tx: Transaction,
-  accountId: string,
-  { type, id }: ActionContext['actor'],
-): Promise<void> {
-  if (type !== 'user' || id === null) return
-  const { role, status } = await getUser(tx, accountId, id)
-  if (role === 'admin' && status === 'active') return
-  throw new Problem('admin_required', 'You are no longer an Admin of this account.')
 }
 
 /** Without limits, an Admin could make the service send any number of mails to any address. */

@@ -93,13 +93,14 @@ export async function getUser(reader: Reader, accountId: string, id: string): Pr
   return user
 }
 
-/** Idempotent. Throws `Problem` `not_found`, `last_admin`. */
+/** Idempotent. Throws `Problem` `not_found`, `last_admin`, `admin_required`. */
 export async function changeRole(
   tx: Transaction,
   { accountId, id }: Pick<UserRow, 'id'> & { readonly accountId: string },
   role: UserRow['role'],
   actionContext: ActionContext,
 ): Promise<UserRow> {
+  await checkStillAdmin(tx, accountId, actionContext.actor)
   const user = await getUser(tx, accountId, id)
   if (user.role === role) return user
   await requireOtherAdmin(tx, user)
@@ -115,7 +116,7 @@ export async function changeRole(
 
 /**
  * A deactivated user cannot log in; the records of the user's actions are kept. Throws `Problem`
- * `not_found`, `last_admin`.
+ * `not_found`, `last_admin`, `admin_required`.
  */
 export async function setUserStatus(
   tx: Transaction,
@@ -123,6 +124,7 @@ export async function setUserStatus(
   status: UserRow['status'],
   actionContext: ActionContext,
 ): Promise<UserRow> {
+  await checkStillAdmin(tx, accountId, actionContext.actor)
   const user = await getUser(tx, accountId, id)
   if (user.status === status) return user
   if (status === 'deactivated') await requireOtherAdmin(tx, user)
@@ -170,6 +172,21 @@ export function normalizeEmail(text: string): string {
 /** Pages show `detail` beside the field for the e-mail address, if the form has one. */
 export function invalidEmail(detail: string): Problem {
   return enteredValuesProblem([{ pointer: '/email', code: 'invalid_format', detail }])
+}
+
+/**
+ * Throws `admin_required` if the actor is a user who is not an Admin any more. Without this, an Admin could undo their own
+ * deactivation with a request that waits meanwhile, since the route checked the role before.
+ */
+export async function checkStillAdmin(
+  tx: Transaction,
+  accountId: string,
+  { type, id }: ActionContext['actor'],
+): Promise<void> {
+  if (type !== 'user' || id === null) return
+  const { role, status } = await getUser(tx, accountId, id)
+  if (role === 'admin' && status === 'active') return
+  throw new Problem('admin_required', 'You are no longer an Admin of this account.')
 }
 
 /** Throws `last_admin` if the account has no other Admin: without one, nobody could issue keys or appoint an Admin. */

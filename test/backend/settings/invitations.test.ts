@@ -87,25 +87,36 @@ t.test('the invitations of an Admin end with the login or the role of this Admin
   t.equal(log.filter(({ action }) => action === 'user.invitation_withdrawn').length, 2)
 })
 
-t.test('an Admin who is deactivated while a request waits cannot invite anybody', async (t) => {
-  // Regression: the invitation was created after the deactivation had withdrawn the others, so it could be accepted.
+t.test('a request that waits while its Admin is deactivated cannot undo this', async (t) => {
+  // Regression: an invitation was created after the deactivation had withdrawn the others, and an Admin could reactivate
+  // their own login.
   const { backend, account, createUser } = await startSettings(t)
   const { database, now } = backend
-  const ben = await createUser(account.id, 'ben@acme.example', 'admin')
-  const cleo = await createUser(account.id, 'cleo@acme.example', 'admin')
+  const { id: accountId } = account
+  const ben = await createUser(accountId, 'ben@acme.example', 'admin')
+  const cleo = await createUser(accountId, 'cleo@acme.example', 'admin')
   const byOperator = { actor: OPERATOR, now }
   await database.transaction(async (tx) => {
-    await setUserStatus(tx, { accountId: account.id, id: ben.id }, 'deactivated', byOperator)
-    await changeRole(tx, { accountId: account.id, id: cleo.id }, 'member', byOperator)
+    await setUserStatus(tx, { accountId, id: ben.id }, 'deactivated', byOperator)
+    await changeRole(tx, { accountId, id: cleo.id }, 'member', byOperator)
   })
-  for (const user of [ben, cleo]) {
-    const actionContext = { actor: actorOf(user, undefined), now }
-    const invitation = { email: 'home@x.example', role: 'admin', codeHash: user.id } as const
-    const input = { ...invitation, id: `ivt_${user.id}`, accountId: account.id }
-    const invited = database.transaction((tx) => createInvitation(tx, input, actionContext))
+  for (const { id, email } of [ben, cleo]) {
+    const bySelf = { actor: actorOf({ id, email }, undefined), now }
+    const invitation = { email: 'home@x.example', role: 'admin', codeHash: id } as const
+    const invited = database.transaction((tx) =>
+      createInvitation(tx, { ...invitation, id: `ivt_${id}`, accountId }, bySelf),
+    )
     await rejectsWith(t, invited, { code: 'admin_required' })
+    const reactivated = database.transaction((tx) =>
+      setUserStatus(tx, { accountId, id }, 'active', bySelf),
+    )
+    await rejectsWith(t, reactivated, { code: 'admin_required' })
+    const promoted = database.transaction((tx) =>
+      changeRole(tx, { accountId, id }, 'admin', bySelf),
+    )
+    await rejectsWith(t, promoted, { code: 'admin_required' })
   }
-  t.strictSame(await listInvitations(database.read, account.id, now), [])
+  t.strictSame(await listInvitations(database.read, accountId, now), [])
 })
 
 t.test('an account sends 100 invitations in 24 hours, five to the same address', async (t) => {
