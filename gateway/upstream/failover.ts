@@ -44,8 +44,8 @@ export async function sendWithFailover<B extends Backend, T>(
 const MOVED = 'MOVED_TO_OTHER_BACKEND'
 
 /**
- * The request is moved to another backend: it was still waiting for a connection, or it is an internal request to a
- * backend that does not respond.
+ * The request is moved to another backend, if there is one: it was still waiting for a connection, or it is an internal
+ * request to which its backend has not responded.
  */
 export class MovedToOtherBackend extends Error {
   readonly code = MOVED
@@ -55,20 +55,22 @@ export function isMoved(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === MOVED
 }
 
-const UNREACHABLE = 'UNREACHABLE'
-
 /**
  * No connection to the backend could be opened, e.g. because it refused the connection or because its certificate is
  * invalid. Nothing was sent to it.
  */
 export class BackendUnreachable extends Error {
-  readonly code = UNREACHABLE
+  /** The code of the system, of TLS or of undici, e.g. `ECONNREFUSED`. */
+  readonly code: unknown
 
-  constructor({ name, message }: Error) {
-    super(message || name)
+  constructor(error: Error) {
+    super(error.message || error.name)
+    this.code = 'code' in error ? error.code : undefined
   }
 }
 
+/** Whether the error, or its cause, is a `BackendUnreachable`. */
 export function isUnreachable(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === UNREACHABLE
+  if (error instanceof BackendUnreachable) return true
+  return error instanceof Error && error.cause instanceof BackendUnreachable
 }
