@@ -29,6 +29,11 @@ import type { BackendPool } from './pool.ts'
 const AVOIDED_MS = 500
 const PROBE_INTERVAL_MS = 1_000
 const PROBE_TIMEOUT_MS = 900
+/**
+ * If a backend responds to a probe, but has not responded to an internal request for this long, the connection of that
+ * request is assumed to be dead.
+ */
+const OVERDUE_MS = 2_000
 /** Unknown keys are looked up over separate connections, so that a flood of them does not delay other look-ups. */
 const UNKNOWN_KEY_CONNECTIONS = 8
 /** For every four connections for calls, there is one for pages, since people load few pages at a time. */
@@ -54,15 +59,15 @@ export interface BackendSetOptions {
   readonly gatewaySecrets: readonly string[]
   /** The maximum number of connections for calls to each backend. */
   readonly connections: number
-  /** The timeout of a whole internal request, including its response. */
+  /** The timeout of a whole internal request, including its repetitions and its response. */
   readonly timeoutMs: number
   readonly log: Logger
 }
 
 interface TrackedBackend extends Backend {
   readonly passiveHealth: BackendHealth
-  /** The internal requests in progress, without probes. */
-  readonly exchanges: Set<InternalExchange>
+  /** The internal requests in progress that may be repeated, and when they began (`performance.now()`). */
+  readonly exchanges: Map<InternalExchange, number>
   /** A backend that refused a connection is chosen last until this time (`performance.now()`). */
   avoidedUntil: number
   ready: boolean
@@ -154,9 +159,17 @@ export class BackendSet implements Backends {
   }
 
   request(request: InternalRequest): Promise<InternalResponse> {
+    const deadline = performance.now() + this.#timeoutMs
+    let isFirst = true
     return sendWithFailover(
       this,
-      (backend) => this.#send(backend, request, this.#timeoutMs),
+      async (backend) => {
+        const exchange = this.#send(backend, request, deadline)
+        // Later attempts are not repeated: otherwise a slow backend might never get the time to respond.
+        if (isFirst) backend.exchanges.set(exchange, performance.now())
+        isFirst = false
+        return exchange.response.finally(() => backend.exchanges.delete(exchange))
+      },
       (error) => this.size > 1 && !(error instanceof InternalTimeout),
     )
   }
@@ -182,25 +195,20 @@ export class BackendSet implements Backends {
     }
   }
 
-  async #send(
+  #send(
     backend: TrackedBackend,
-    internalRequest: InternalRequest,
-    timeoutMs: number,
-  ): Promise<InternalResponse> {
-    const { method, path, body, pool } = internalRequest
+    { method, path, body, pool }: InternalRequest,
+    deadline: number,
+  ): InternalExchange {
     const text = body === undefined ? '' : JSON.stringify(body)
     const signature = signRequest({ method, path, body: text }, Date.now(), this.#secrets)
     const headers = [SIGNATURE_HEADER, signature, 'content-type', 'application/json']
     const request = { method, target: path, headers, body: Buffer.from(text) }
-    const exchange = sendInternal(backend.pools[pool], request, timeoutMs)
     backend.inFlight++
-    if (internalRequest !== PROBE) backend.exchanges.add(exchange)
-    try {
-      return await exchange.response
-    } finally {
-      backend.inFlight--
-      backend.exchanges.delete(exchange)
-    }
+    const countEnded = () => void backend.inFlight--
+    const exchange = sendInternal(backend.pools[pool], request, deadline)
+    exchange.response.then(countEnded, countEnded)
+    return exchange
   }
 
   /** Returns the backends with the lowest penalty. */
@@ -223,12 +231,15 @@ export class BackendSet implements Backends {
   }
 
   /**
-   * Moves the internal requests of a backend that does not respond to other backends, if another backend has no
-   * penalty. Without this, all calls that need a look-up in progress would wait until its timeout, and then fail.
+   * Sends the internal requests that began by `until` again, to another backend if there is one. Without this, all
+   * calls that need one of these look-ups would wait until its timeout, and then fail.
    */
-  #moveInternalRequests(backend: TrackedBackend): void {
-    if (!this.#hasAlternative(backend)) return
-    for (const exchange of backend.exchanges) exchange.abort(new MovedToOtherBackend())
+  #repeatInternalRequests(backend: TrackedBackend, until: number): void {
+    const overdue = [...backend.exchanges].filter(([, beganAt]) => beganAt <= until)
+    if (overdue.length === 0) return
+    // Idle connections may be dead too.
+    closeIdle(backend)
+    for (const [exchange] of overdue) exchange.abort(new MovedToOtherBackend())
   }
 
   #hasAlternative(backend: TrackedBackend): boolean {
@@ -274,7 +285,7 @@ export class BackendSet implements Backends {
         unknownKeys: connectPool(address, sizes.unknownKeys, { onLastResponse }),
       }
       const passiveHealth = new BackendHealth()
-      const exchanges = new Set<InternalExchange>()
+      const exchanges = new Map<InternalExchange, number>()
       const state = { passiveHealth, avoidedUntil: 0, ready: false, reason: 'not probed yet' }
       const agent = createAgent(address, sizes.pages)
       const backend: TrackedBackend = {
@@ -302,7 +313,9 @@ export class BackendSet implements Backends {
   async #probe(backend: TrackedBackend): Promise<void> {
     const { url, ready: wasReady } = backend
     try {
-      const { status } = await this.#send(backend, PROBE, PROBE_TIMEOUT_MS)
+      const deadline = performance.now() + PROBE_TIMEOUT_MS
+      const { status } = await this.#send(backend, PROBE, deadline).response
+      this.#repeatInternalRequests(backend, performance.now() - OVERDUE_MS)
       backend.ready = status === 200
       backend.reason = reasonOf(status)
       if (status === 404)
@@ -310,7 +323,7 @@ export class BackendSet implements Backends {
     } catch (error) {
       backend.ready = false
       backend.reason = error instanceof Error ? error.message || error.name : String(error)
-      this.#moveInternalRequests(backend)
+      if (this.#hasAlternative(backend)) this.#repeatInternalRequests(backend, performance.now())
     }
     // Without this, a later request could be lost on an idle connection: a draining backend soon closes it, and
     // the connection to a backend that does not respond may be dead, e.g. after a restart of a firewall.

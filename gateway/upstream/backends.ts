@@ -58,8 +58,8 @@ export interface Backends {
   markUnreachable(backend: Backend): void
   /**
    * Sends a small signed JSON request, which must be idempotent: if it fails before its deadline and there are
-   * other backends, it is sent once more, to another backend. If its backend misses a readiness probe, it is moved
-   * to another backend that is ready.
+   * other backends, it is sent once more, to another backend. It is also sent once more if its backend misses a readiness
+   * probe while another backend is ready, or responds to a later probe but not to the request.
    */
   request(request: InternalRequest): Promise<InternalResponse>
   /** `starting`: no backend has been ready yet. `unreachable`: a backend was ready before, but none is now. */

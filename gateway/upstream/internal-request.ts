@@ -13,13 +13,13 @@ export interface InternalResponse {
 /** The response was not complete in time. */
 export class InternalTimeout extends Error {}
 
-/** `timeoutMs` covers the whole exchange. */
+/** The response must be complete by `deadline` (`performance.now()`). */
 export function sendInternal(
   pool: BackendPool,
   request: BackendRequest,
-  timeoutMs: number,
+  deadline: number,
 ): InternalExchange {
-  const exchange = new Exchange(performance.now() + timeoutMs)
+  const exchange = new Exchange(deadline)
   pool.send(request, exchange)
   return exchange
 }

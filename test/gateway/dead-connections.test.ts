@@ -28,3 +28,23 @@ t.test('idle connections are replaced once the backend misses a probe', async (t
   await until(() => /"ready":false.*"ready":true/s.test(gateway.log()), 'a probe was missed')
   t.strictSame(await statuses(), served)
 })
+
+// Regression: these calls, and all later calls with the same keys, waited for 10 s, and then got 503.
+t.test('keys that are being looked up over dead connections are looked up again', async (t) => {
+  const backend = await startCapturingBackend(t)
+  const { port, stallOpenConnections } = await startLink(t, Number(new URL(backend.url).port))
+  const gateway = await startGateway(t, `http://127.0.0.1:${port}`, {
+    GATEWAY_UPSTREAM_TIMEOUT_MS: '30000',
+  })
+  await until(() => /"ready":true/.test(gateway.log()), 'the backend is ready')
+  backend.delayLookUps(5_000)
+  // The gateway itself rejects these calls, after it has looked the keys up.
+  const calls = Array.from({ length: CALLS }, () =>
+    call(`${gateway.url}/api/v1/nowhere`, { key: backend.issue() }),
+  )
+  await until(() => backend.lookUps() === CALLS, 'the keys are being looked up')
+  stallOpenConnections()
+  backend.delayLookUps(0)
+  const statuses = (await Promise.all(calls)).map(({ status }) => status)
+  t.strictSame(statuses, new Array(CALLS).fill(404))
+})
