@@ -78,7 +78,8 @@ async function change(
     setKillSwitch(tx, accountId ?? null, requested, actionContext),
   )
   const scope = accountId === undefined ? 'the whole installation' : `account ${accountId}`
-  const effect = changed.isOn ? 'no reminder is sent' : 'it blocks no reminder'
+  const sender = accountId === undefined ? '' : ' by this account'
+  const effect = changed.isOn ? `no reminder is sent${sender}` : 'it blocks no reminder'
   return {
     json: represent(changed),
     text: `The kill switch of ${scope} is ${changed.isOn ? 'on' : 'off'}: ${effect}.`,
