@@ -79,7 +79,6 @@ interface LookUp {
 }
 
 export class Authenticator {
-  readonly #backends: Pick<Backends, 'request'>
   readonly #knownKeys: KnownKeys
   readonly #unknownKeys: UnknownKeys
   readonly #known = new LRUCache<string, KnownKey>({ max: KEYS_CACHED_MAX })
@@ -108,7 +107,6 @@ export class Authenticator {
   #refreshFrom = 0
 
   constructor(backends: Pick<Backends, 'request'>) {
-    this.#backends = backends
     this.#knownKeys = new KnownKeys((digests) => lookUpKeys(backends, digests, 'internal'))
     this.#unknownKeys = new UnknownKeys((digests) => lookUpKeys(backends, digests, 'unknownKeys'))
   }
@@ -227,15 +225,8 @@ export class Authenticator {
     this.#due.clear()
     if (digests.length === 0) return
     this.#refreshes++
-    const results = lookUpKeys(this.#backends, digests, 'internal')
-    for (const [index, digest] of digests.entries()) {
-      const result = results.then(
-        (inOrder) => inOrder[index] ?? Promise.reject(new Error('a look-up has no result')),
-      )
-      this.#track(digest, result).catch(() => {})
-    }
-    const countFinished = () => void this.#refreshes--
-    results.then(countFinished, countFinished)
+    const lookUps = digests.map((digest) => this.#lookUp(digest))
+    void Promise.allSettled(lookUps).then(() => this.#refreshes--)
   }
 
   /** Looks up a key that was found before. */
