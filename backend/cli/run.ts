@@ -10,6 +10,7 @@ import { createLogger } from '../../shared/process/log.ts'
 import { OPERATOR } from '../accounts/audit.ts'
 import { databaseUrl, readOperatorSettings } from '../config.ts'
 import { type OpenDatabase, openDatabase } from '../database/open.ts'
+import { isUnavailable } from '../database/unavailable.ts'
 import { accountCommands } from './accounts.ts'
 import { type Command, type Context, type InputStream, UsageError } from './command.ts'
 import { databaseCommands } from './database.ts'
@@ -86,9 +87,10 @@ async function run(args: readonly string[], environment: ProcessEnvironment): Pr
   )
   if (command === undefined) return { text: helpFor(args) }
   const rest = args.slice(command.name.split(' ').length)
-  const { values, positionals } = parseArgs({
+  const { values, positionals, tokens } = parseArgs({
     args: [...rest],
     allowPositionals: true,
+    tokens: true,
     options: {
       ...Object.fromEntries(
         Object.entries(command.options).map(([name, { type }]) => [name, { type }]),
@@ -98,11 +100,26 @@ async function run(args: readonly string[], environment: ProcessEnvironment): Pr
     },
   })
   if (values.help) return { text: renderCommandHelp(command) }
+  rejectRepeatedOptions(tokens)
   const input = checkUsage(command, values, positionals)
   const output = await withContext(environment, (context) => command.run(input, context))
   const { failed = false } = output
   if (output.isPrinted) return { failed }
   return { text: values.json ? JSON.stringify(output.json) : output.text, failed }
+}
+
+type Token = NonNullable<ReturnType<typeof parseArgs>['tokens']>[number]
+
+/** `parseArgs` would use only the last of several values, such as of `--account A --account B`. */
+function rejectRepeatedOptions(tokens: readonly Token[]): void {
+  const given = new Set<string>()
+  for (const token of tokens) {
+    if (token.kind !== 'option' || token.value === undefined) continue
+    if (given.has(token.name)) {
+      throw new UsageError(`The command accepts --${token.name} only once`)
+    }
+    given.add(token.name)
+  }
 }
 
 function checkUsage(
@@ -185,13 +202,26 @@ function helpFor(args: readonly string[]): string {
 
 function explain(error: unknown): string {
   if (isUsageError(error)) {
-    return `${error.message.replace(/\.$/, '')}. For help, run npm run -s cli -- --help`
+    // A message of `parseArgs` can have several lines.
+    const message = error.message.replaceAll('\n', ' ').replace(/\.$/, '')
+    return `${message}. For help, run npm run -s cli -- --help`
   }
   if (!(error instanceof Error)) return String(error)
-  if (error instanceof Problem && error.cause instanceof Error && error.status >= 500) {
-    return `${error.message} (${error.cause.message})`
+  return error instanceof Problem ? explainProblem(error) : error.message
+}
+
+/** The details of some problems are for clients of the API: they mention the list `errors` or the Idempotency-Key. */
+function explainProblem(problem: Problem): string {
+  const { message, cause, members } = problem
+  const { errors } = members
+  if (Array.isArray(errors) && errors.length > 1) {
+    return errors.map((error) => String(error.detail)).join(' ')
   }
-  return error.message
+  if (!(cause instanceof Error) || problem.status < 500) return message
+  if (!isUnavailable(problem)) return `${message} (${cause.message})`
+  return problem.code === 'gateway_timeout'
+    ? `The database failed during the commit, so the change may have been recorded. Check this before you run the command again. (${cause.message})`
+    : `The database could not complete the command. Run the command again when the database is available. (${cause.message})`
 }
 
 function isUsageError(error: unknown): error is Error {

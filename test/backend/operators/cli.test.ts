@@ -1,4 +1,4 @@
-import { closeSync, openSync, writeFileSync } from 'node:fs'
+import { closeSync, openSync, writeFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { findKeysByDigest } from '../../../backend/api-keys/api-keys.ts'
@@ -212,6 +212,46 @@ t.test('a rejection is explained, with exit code 1', async (t) => {
   matches(t, await run('keys', 'issue', '--account', 'acct_none', '--name', ' ', '--scopes', ''), {
     code: 1,
     stderr: 'Give the key a name. Choose at least one permission.\n',
+  })
+})
+
+t.test('each wrong value of several is explained', async (t) => {
+  // Regression: the error was "3 fields are wrong. The list errors contains all of them.", without a list.
+  const { json, run } = prepareCli(t)
+  const { id } = await json('accounts', 'create', '--name', 'Acme')
+  matches(t, await run('reminders', 'schedule', '--account', id, '--ladder', '5,4,3,2'), {
+    code: 1,
+    stderr:
+      /^reminder must be .* after friendly\. firm must be .* final must be .* after firm\.\n$/,
+  })
+})
+
+t.test('an option with a value is accepted only once', async (t) => {
+  // Regression: `kill-switch on --account A --account B` stopped the reminders of B only.
+  const { json, run } = prepareCli(t)
+  const a = await json('accounts', 'create', '--name', 'A')
+  const b = await json('accounts', 'create', '--name', 'B')
+  const twice = ['--account', a.id, `--account=${b.id}`, '--reason', 'wrong bank account']
+  matches(t, await run('kill-switch', 'on', ...twice), {
+    code: 2,
+    stderr: /^The command accepts --account only once/,
+  })
+  t.strictSame(await json('kill-switch', 'status'), [])
+  matches(t, await run('accounts', 'list', '--json', '--json'), { code: 0 })
+})
+
+t.test('an error of the database is explained without advice for clients of the API', async (t) => {
+  // Regression: the message told operators to repeat the call with the same Idempotency-Key.
+  const { directory, json, run } = prepareCli(t)
+  await json('accounts', 'create', '--name', 'Acme')
+  // A write version of the file format that SQLite does not know makes the file read-only, even for root.
+  const file = openSync(join(directory, 'receivables.db'), 'r+')
+  writeSync(file, Buffer.of(3), 0, 1, 18)
+  closeSync(file)
+  matches(t, await run('accounts', 'create', '--name', 'Globex'), {
+    code: 1,
+    stderr:
+      /^The database could not complete the command\. Run .* when the database is available\. \(SQLITE_READONLY: [^\n]*\)\n$/,
   })
 })
 
