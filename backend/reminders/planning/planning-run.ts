@@ -56,7 +56,7 @@ export async function runPlanning(
     if (last === undefined) break
     if (scope.allDebtors) after = last
     const done = await planBatch(deps, ids, now, scope)
-    // Another backend has locked these debtors and plans them, or has already planned them.
+    // Other transactions, such as those of another planning backend, have locked these debtors or have planned them.
     if (done.debtors === 0 && !scope.allDebtors) break
     planned = {
       debtors: planned.debtors + done.debtors,
