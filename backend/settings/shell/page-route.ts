@@ -28,7 +28,7 @@ import type {
 } from './page-request.ts'
 import { storeErrorFrame } from './problem-page.ts'
 import { type FullResponse, wantsJson, writeResponse } from './response.ts'
-import { checkSameOrigin } from './same-origin.ts'
+import { checkSameOrigin } from './security-headers.ts'
 
 /** Without a session, a GET for an HTML page is redirected to the login; every other request is rejected with 401. */
 export function sessionRoute(page: SessionPage, deps: SettingsDeps): ServerRoute {

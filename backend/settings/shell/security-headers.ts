@@ -1,8 +1,10 @@
 /**
  * The security headers of all pages, including error pages of Settings, according to OWASP's
- * recommendations.
+ * recommendations, and the check, by headers that browsers send, that a change was requested by our own pages.
  */
 import type { Server } from '@hapi/hapi'
+import { Problem } from '../../../shared/contract/problem.ts'
+import { isLoopback } from './cookies.ts'
 
 const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
@@ -78,4 +80,32 @@ export function addSecurityHeaders(server: Server, baseUrl: string): void {
     if (isHttps) response.header('strict-transport-security', 'max-age=31536000')
     return h.continue
   })
+}
+
+interface OriginHeaders {
+  readonly origin?: string | undefined
+  readonly 'sec-fetch-site'?: string | undefined
+}
+
+/**
+ * Throws `Problem` `cross_site_request`. Clients other than browsers send neither header; the CSRF token protects
+ * their requests. Browsers send `Origin: null` for forms of pages with `no-referrer`, such as ours. This is
+ * accepted only if `Sec-Fetch-Site`, which no page can forge, is `same-origin`.
+ */
+export function checkSameOrigin(headers: OriginHeaders, baseUrl: string): void {
+  const { origin, 'sec-fetch-site': site } = headers
+  const isForeignSite = site !== undefined && site !== 'same-origin' && site !== 'none'
+  const isOurOrigin =
+    origin === undefined || (origin === 'null' ? site === 'same-origin' : isOrigin(origin, baseUrl))
+  if (!isForeignSite && isOurOrigin) return
+  throw new Problem('cross_site_request', 'The request came from another site.')
+}
+
+/**
+ * If Settings itself is at a loopback address, any loopback name and port is accepted, since only this
+ * machine can listen there.
+ */
+function isOrigin(origin: string, baseUrl: string): boolean {
+  if (origin === new URL(baseUrl).origin) return true
+  return URL.canParse(origin) && isLoopback(baseUrl) && isLoopback(origin)
 }
