@@ -15,10 +15,10 @@ import {
 } from '../../sessions/sessions.ts'
 import { checkChosenPassword } from '../../users/password-rules.ts'
 import type { OpenPage, PageRequest, SessionPage, SettingsDeps } from '../shell/page-request.ts'
+import { checkOwnPassword } from '../shell/recent-password.ts'
 import type { Response } from '../shell/response.ts'
 import { renderLoginDetails } from './login-details-page.ts'
 import { renderLogin } from './login-page.ts'
-import { checkOwnPassword } from './session-routes.ts'
 
 const HOME = '/settings'
 const LOGIN = '/settings/login'

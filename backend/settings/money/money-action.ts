@@ -239,7 +239,7 @@ function fingerprintOf(operation: string, { id, fields }: SessionRequest): strin
 }
 
 function enteredOf(fields: Fields) {
-  return [...fields.entries()].filter(([name]) => name !== KEY_FIELD && name !== 'csrf_token')
+  return fields.entries().filter(([name]) => name !== KEY_FIELD)
 }
 
 /** Renders a new idempotency key. Each form that performs an action has a key of its own. */

@@ -24,6 +24,12 @@ const utf8 = new TextDecoder('utf-8', { fatal: true })
  */
 export const SHOWN = 'shown'
 
+/** The field in which a person enters their password again. */
+export const PASSWORD = 'password'
+
+/** The fields that another form does not repeat: the token belongs to the session, and the password is secret. */
+const UNREPEATED: readonly string[] = ['csrf_token', PASSWORD]
+
 export type ShownValues = Readonly<Record<string, string | readonly string[]>>
 
 export interface Expected {
@@ -42,17 +48,21 @@ export interface Expected {
   readonly file?: string
   /** Whether the form contains the field `SHOWN`. */
   readonly shown?: true
+  /** Whether the form may contain the field `PASSWORD`. A JSON body must not. */
+  readonly password?: boolean
   /** Like `file`, for a binary file. Its content is converted to base64, as in a JSON body. */
   readonly binaryFile?: string
 }
 
 export class Fields {
   readonly isJson: boolean
+  readonly #sent: ReadonlyMap<string, readonly string[]>
   readonly #values: ReadonlyMap<string, readonly string[]>
 
-  constructor(isJson: boolean, values: ReadonlyMap<string, readonly string[]>) {
+  constructor(isJson: boolean, sent: ReadonlyMap<string, readonly string[]>) {
     this.isJson = isJson
-    this.#values = values
+    this.#sent = sent
+    this.#values = isJson ? sent : omitUnchanged(sent)
   }
 
   has(name: string): boolean {
@@ -101,9 +111,9 @@ export class Fields {
     )
   }
 
-  /** Yields every field as it was sent, so that another form can repeat it. */
-  entries(): IterableIterator<[name: string, values: readonly string[]]> {
-    return this.#values.entries()
+  /** Returns every field as it was sent, so that another form can repeat it. Fields with their first value are included. */
+  entries(): (readonly [name: string, values: readonly string[]])[] {
+    return [...this.#sent].filter(([name]) => !UNREPEATED.includes(name))
   }
 }
 
@@ -246,12 +256,18 @@ async function readParts(
 
 function fieldValues(
   pairs: readonly (readonly [name: string, value: string])[],
-  { texts = [], lists: named = [], numbers = [], rows = {}, file, shown }: Expected,
+  { texts = [], lists: named = [], numbers = [], rows = {}, file, shown, password }: Expected,
 ): ReadonlyMap<string, readonly string[]> {
   const inRows = Object.entries(rows).flatMap(([name, members]) =>
     membersOfRows(members).map((member) => `${name}/${member}`),
   )
   const lists = [...named, ...inRows]
+  const single = [
+    'csrf_token',
+    ...[...texts, ...numbers],
+    ...(shown ? [SHOWN] : []),
+    ...(password ? [PASSWORD] : []),
+  ]
   const values = new Map<string, string[]>()
   if (pairs.length > FORM_FIELDS_MAX) throw badForm('The form has too many fields.')
   for (const [name, raw] of pairs) {
@@ -260,12 +276,11 @@ function fieldValues(
     if (name !== file && value.includes('\0')) throw badForm(`${name} contains a NUL.`)
     const known = values.get(name)
     if (lists.includes(name)) values.set(name, [...(known ?? []), value])
-    else if (!['csrf_token', ...texts, ...numbers, ...(shown ? [SHOWN] : [])].includes(name))
-      throw badForm('The form contains an unknown field.')
+    else if (!single.includes(name)) throw badForm('The form contains an unknown field.')
     else if (known !== undefined) throw badForm(`${name} was sent twice.`)
     else values.set(name, [value])
   }
-  return omitUnchanged(values)
+  return values
 }
 
 /**

@@ -17,7 +17,7 @@ import {
 } from '../../sessions/sessions.ts'
 import { createToken } from '../../users/tokens.ts'
 import { pageCookieValue, pageInCookie } from './cookies.ts'
-import { type Fields, NO_FIELDS, parseFields, unsupportedType } from './fields.ts'
+import { type Expected, type Fields, NO_FIELDS, parseFields, unsupportedType } from './fields.ts'
 import type {
   OpenPage,
   Page,
@@ -27,6 +27,7 @@ import type {
   SettingsDeps,
 } from './page-request.ts'
 import { storeErrorFrame } from './problem-page.ts'
+import { requireRecentPassword } from './recent-password.ts'
 import { type FullResponse, wantsJson, writeResponse } from './response.ts'
 import { checkSameOrigin } from './security-headers.ts'
 
@@ -51,29 +52,29 @@ export function sessionRoute(page: SessionPage, deps: SettingsDeps): ServerRoute
         'Your account requires two-factor authentication of its Admins. Set it up at /settings/two-factor.',
       )
     }
-    const fields = await fieldsOf(request, page)
+    const password = page.needsRecentPassword !== undefined
+    const fields = await fieldsOf(request, page, { password })
     checkToken(request, fields, session.token)
-    const redirect = page.needsRecentPassword && requireRecentPassword(request, session, now)
-    if (redirect !== undefined) return redirect
     // All transactions of the page take turns as transactions of the account.
     const depsOfAccount = { ...deps, database: databaseOf(deps.database, session.account.id) }
-    const token = await refreshSession(depsOfAccount.database, session, now)
-    storeErrorFrame(request, { ...session, token })
-    const pageRequest = pageRequestOf(
-      request,
-      deps,
-      fields,
-      { ...session, token },
-      now,
-      csrfTokenOf(token),
-    )
-    const sessionRequest = {
-      ...pageRequest,
-      session: { ...session, token },
-      actionContext: { actor: actorOf(session.user, pageRequest.address), now },
-      performAction: createPerformAction(depsOfAccount, token, pageRequest.wantsJson),
+    const requestIn = (current: Session): SessionRequest => {
+      const csrfToken = csrfTokenOf(current.token)
+      const pageRequest = pageRequestOf(request, deps, fields, current, now, csrfToken)
+      return {
+        ...pageRequest,
+        session: current,
+        actionContext: { actor: actorOf(current.user, pageRequest.address), now },
+        performAction: createPerformAction(depsOfAccount, current.token, pageRequest.wantsJson),
+      }
     }
-    const response = await respondWithPage(page, sessionRequest, depsOfAccount, request)
+    const confirmation = page.needsRecentPassword
+      ? await requireRecentPassword(request, requestIn(session), depsOfAccount)
+      : { session }
+    if ('response' in confirmation) return confirmation.response
+    const token = await refreshSession(depsOfAccount.database, confirmation.session, now)
+    const current = { ...confirmation.session, token }
+    storeErrorFrame(request, current)
+    const response = await respondWithPage(page, requestIn(current), depsOfAccount, request)
     return token === session.token ? response : { token, ...response }
   })
 }
@@ -141,35 +142,6 @@ function createPerformAction(
 
 function lacksSecondFactor({ user, account }: Session): boolean {
   return account.requiresSecondFactor && user.role === 'admin' && !user.hasSecondFactor
-}
-
-/** The time for which an entered password counts as recent. */
-const CONFIRMED_MS = 15 * 60_000
-/**
- * A form is shown only if the password still counts as recent for this time, so that people have time to send the
- * form.
- */
-const FORM_MS = 5 * 60_000
-
-/**
- * Returns undefined if the password was entered recently. Otherwise, a GET for an HTML page is redirected to the page on
- * which the user enters the password, and every other request is rejected.
- */
-function requireRecentPassword(
-  request: Request,
-  { confirmedAt }: Session,
-  now: Date,
-): FullResponse | undefined {
-  const isForm = request.method === 'get' || request.method === 'head'
-  const ageMs = now.getTime() - confirmedAt.getTime()
-  if (ageMs < (isForm ? CONFIRMED_MS - FORM_MS : CONFIRMED_MS)) return undefined
-  if (isForm && !wantsJson(request)) {
-    return { location: `/settings/confirm?next=${encodeURIComponent(request.path)}` }
-  }
-  throw new Problem(
-    'confirmation_required',
-    'Enter your password again at /settings/confirm before you do this.',
-  )
 }
 
 /** Returns a handler that throws the problem. The error page has the navigation if the request has a session. */
@@ -261,11 +233,18 @@ function sessionOf(request: Request, { database, cookies }: SettingsDeps, now: D
   return findSession(database.read, cookies.session.read(request.raw.req.headers.cookie), now)
 }
 
-async function fieldsOf(request: Request, { method, expected = {} }: Page<never>): Promise<Fields> {
+async function fieldsOf(
+  request: Request,
+  { method, expected }: Page<never>,
+  others: Pick<Expected, 'password'> = {},
+): Promise<Fields> {
   if (method === 'GET') return NO_FIELDS
   const { payload } = request
   const body = new Uint8Array(Buffer.isBuffer(payload) ? payload : [])
-  return parseFields(body, String(request.headers['content-type'] ?? ''), expected)
+  return parseFields(body, String(request.headers['content-type'] ?? ''), {
+    ...expected,
+    ...others,
+  })
 }
 
 function checkToken(request: Request, fields: Fields, secret: string): void {

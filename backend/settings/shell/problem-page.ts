@@ -8,17 +8,9 @@ import { renderPage } from './layout.ts'
 import { type Frame, wantsJson } from './response.ts'
 
 /** Returns the link that an error page offers. */
-function nextStep(request: Request, { code }: Problem): [target: string, name: string] {
+function nextStep({ code }: Problem): [target: string, name: string] {
   if (code === 'not_logged_in') return ['/settings/login', 'Log in']
-  if (code !== 'confirmation_required') return ['/settings', 'Go to Home']
-  return [`/settings/confirm?next=${encodeURIComponent(pageOf(request))}`, 'Enter your password']
-}
-
-/** Returns the nearest path that has a page: the path of an action may have none, but a path above it does. */
-function pageOf({ path, server }: Request): string {
-  const parts = path.split('/')
-  while (parts.length > 2 && server.match('get', parts.join('/'))?.method !== 'get') parts.pop()
-  return parts.join('/')
+  return ['/settings', 'Go to Home']
 }
 
 /** The words of problems whose own words are for clients of the API. */
@@ -48,7 +40,7 @@ export function renderProblemPage(
   if (!isSettings || wantsJson(request)) return undefined
   const { title = problemType(problem.code).title, text = problem.message } =
     PAGE_WORDS[problem.code] ?? {}
-  const [target, name] = nextStep(request, problem)
+  const [target, name] = nextStep(problem)
   const main = html`<div class="narrow card" data-dialog-content>
 <h1 tabindex="-1">${title}</h1>
 <p>${text}</p>

@@ -14,6 +14,24 @@ import {
 const MINUTE_MS = 60_000
 const NEW_KEY = { name: 'ERP', scopes: ['debtors:read'] }
 
+/** Returns the fields that the form with this action sends, by name. */
+function sentBy(page: string, action: string): Record<string, string> {
+  const [, form = ''] = page.split(`<form method="post" action="${action}"`)
+  const [content = ''] = form.split('</form>')
+  const attributeOf = (input: string, name: string) =>
+    (new RegExp(` ${name}="([^"]*)"`).exec(input)?.[1] ?? '')
+      .replaceAll('&quot;', '"')
+      .replaceAll('&lt;', '<')
+      .replaceAll('&gt;', '>')
+      .replaceAll('&#39;', "'")
+      .replaceAll('&amp;', '&')
+  const inputs = content.match(/<input [^>]*>/g) ?? []
+  const named = inputs.filter((input) => / name="/.test(input))
+  return Object.fromEntries(
+    named.map((input) => [attributeOf(input, 'name'), attributeOf(input, 'value')]),
+  )
+}
+
 t.test(
   'issuing keys and making people Admins needs a password that was entered within 15 minutes',
   async (t) => {
@@ -115,34 +133,106 @@ t.test(
   },
 )
 
-t.test(
-  'after the confirmation of an action, the person returns to the page of the action',
-  async (t) => {
-    const { backend, account, member } = await startSettings(t)
-    const key = await backend.issueKey(account.id)
-    const pages: [action: string, page: string][] = [
-      ['/settings/two-factor/setup', '/settings/two-factor'],
-      ['/settings/two-factor/recovery-codes', '/settings/two-factor'],
-      ['/settings/two-factor/disable', '/settings/two-factor'],
-      ['/settings/two-factor/policy', '/settings/two-factor'],
-      ['/settings/payment-details/EUR/remove', '/settings/payment-details/EUR'],
-      ['/settings/passkeys/pk_none/remove', '/settings/passkeys/pk_none/remove'],
-      [`/settings/people/${member.id}/role`, `/settings/people/${member.id}/role`],
-      [`/settings/api-keys/${key.row.id}/rotate`, `/settings/api-keys/${key.row.id}/rotate`],
-      ['/settings/api-keys', '/settings/api-keys'],
-      [`/settings/people/${member.id}/reactivate`, '/settings/people'],
-    ]
-    const start = backend.now.getTime()
-    for (const [action, page] of pages) {
-      backend.now = new Date(start)
-      const ada = await logIn(backend, ADMIN)
-      backend.now = new Date(start + 15 * MINUTE_MS)
-      const { status, text } = await ada.submit(action, {})
-      t.equal(status, 403, action)
-      t.ok(text.includes(`href="/settings/confirm?next=${encodeURIComponent(page)}"`), action)
-    }
-  },
-)
+t.test('a form that is sent without a recent password is kept while it is entered', async (t) => {
+  // Regression: an error page led to the confirmation, and what was entered in the form was lost.
+  const { backend } = await startSettings(t)
+  const ada = await logIn(backend, ADMIN)
+  backend.now = new Date(backend.now.getTime() + 15 * MINUTE_MS)
+  const endpoints = '/settings/webhook-endpoints'
+  const form = { url: 'https://erp.acme.nl/hook', description: 'ERP "1" <b>', events: '*' }
+  const kept = await ada.submit(endpoints, form)
+  t.equal(kept.status, 403)
+  t.strictSame(sentBy(kept.text, endpoints), { csrf_token: ada.csrf, ...form, password: '' })
+  const wrong = await ada.submit(endpoints, { ...form, password: 'wrong' })
+  t.equal(wrong.status, 422)
+  t.ok(wrong.text.includes('This is not your current password.'))
+  t.strictSame(sentBy(wrong.text, endpoints), { csrf_token: ada.csrf, ...form, password: '' })
+  const count = async (cookie: string) => {
+    const headers = { ...JSON_ONLY, cookie }
+    const { json } = await backend.request('GET', endpoints, { headers })
+    return Array.from(Object(json['data'])).length
+  }
+  t.equal(await count(ada.cookie), 0)
+  const created = await ada.submit(endpoints, { ...form, password: PASSWORD })
+  t.equal(created.status, 201)
+  const cookie = cookieOf(created)
+  t.not(cookie, ada.cookie, 'the session has a new token')
+  t.equal(await count(cookie), 1)
+  t.equal((await ada.submit(endpoints, { ...form, password: PASSWORD })).status, 401)
+  t.equal(await count(cookie), 1)
+})
+
+t.test('an edit that is kept still changes only what the person has changed', async (t) => {
+  const { backend } = await startSettings(t)
+  const ada = await logIn(backend, ADMIN)
+  const { json } = await ada.send('POST', '/settings/webhook-endpoints', {
+    ...{ url: 'https://erp.acme.nl/hook', description: 'ERP', events: ['*'] },
+  })
+  const path = `/settings/webhook-endpoints/${json['id']}`
+  const shown = JSON.stringify({ url: json['url'], description: 'ERP', events: ['*'] })
+  const form = { url: 'https://other.acme.nl/hook', description: 'ERP', events: '*', shown }
+  backend.now = new Date(backend.now.getTime() + 15 * MINUTE_MS)
+  const kept = await ada.submit(path, form)
+  t.strictSame(sentBy(kept.text, path), { csrf_token: ada.csrf, ...form, password: '' })
+  const saved = await ada.submit(path, { ...form, password: PASSWORD })
+  t.equal(saved.headers.get('location'), path)
+  const stored = await backend.request('GET', path, {
+    headers: { ...JSON_ONLY, cookie: cookieOf(saved) },
+  })
+  const changed = { url: form.url, description: 'ERP', event_types: json['event_types'] }
+  matches(t, stored.json, changed)
+})
+
+t.test('wrong passwords for a kept form are limited like other guesses', async (t) => {
+  const { backend, member } = await startSettings(t)
+  const ada = await logIn(backend, ADMIN)
+  backend.now = new Date(backend.now.getTime() + 15 * MINUTE_MS)
+  const path = `/settings/people/${member.id}/deactivate`
+  const statuses: number[] = []
+  for (let guesses = 0; guesses < 20 && statuses.at(-1) !== 429; guesses++) {
+    statuses.push((await ada.submit(path, { password: 'wrong' })).status)
+  }
+  t.equal(statuses.at(-1), 429)
+  t.equal((await ada.submit(path, { password: PASSWORD })).status, 429)
+})
+
+t.test('the confirmation of an action leads back to the page of the action', async (t) => {
+  const { backend, account, member } = await startSettings(t)
+  const key = await backend.issueKey(account.id)
+  const pages: [action: string, page: string][] = [
+    ['/settings/two-factor/setup', '/settings/two-factor'],
+    ['/settings/two-factor/recovery-codes', '/settings/two-factor'],
+    ['/settings/two-factor/disable', '/settings/two-factor'],
+    ['/settings/two-factor/policy', '/settings/two-factor'],
+    ['/settings/payment-details/EUR/remove', '/settings/payment-details/EUR'],
+    ['/settings/passkeys/pk_none/remove', '/settings/passkeys/pk_none/remove'],
+    [`/settings/people/${member.id}/role`, `/settings/people/${member.id}/role`],
+    [`/settings/api-keys/${key.row.id}/rotate`, `/settings/api-keys/${key.row.id}/rotate`],
+    ['/settings/api-keys', '/settings/api-keys'],
+    [`/settings/people/${member.id}/reactivate`, '/settings/people'],
+  ]
+  const ada = await logIn(backend, ADMIN)
+  backend.now = new Date(backend.now.getTime() + 15 * MINUTE_MS)
+  for (const [action, page] of pages) {
+    const { status, text } = await ada.submit(action, {})
+    t.equal(status, 403, action)
+    t.ok(text.includes(`href="${page}" data-cancel`), action)
+  }
+})
+
+t.test('a page with a query is shown with the query after the confirmation', async (t) => {
+  // Regression: the form for payment details had lost the currency.
+  const { backend } = await startSettings(t)
+  const ada = await logIn(backend, ADMIN)
+  backend.now = new Date(backend.now.getTime() + 10 * MINUTE_MS)
+  const page = '/settings/payment-details/new?currency=USD'
+  const { headers } = await ada.page(page)
+  const confirm = new URL(String(headers.get('location')), 'https://receivables.example')
+  const next = String(confirm.searchParams.get('next'))
+  t.equal(next, page)
+  const confirmed = await ada.submit('/settings/confirm', { password: PASSWORD, next })
+  t.equal(confirmed.headers.get('location'), page)
+})
 
 t.test('a person sees and ends only their own sessions', async (t) => {
   const { backend } = await startSettings(t)

@@ -1,0 +1,170 @@
+/** Requires that the user entered the password recently, and has the page on which the user enters it again. */
+import type { Request } from '@hapi/hapi'
+import { Problem } from '../../../shared/contract/problem.ts'
+import { recordAudit } from '../../accounts/audit.ts'
+import { type Html, html } from '../../html/html.ts'
+import { countGuess, uncountGuess } from '../../sessions/login-guesses.ts'
+import { confirmSession, type Session } from '../../sessions/sessions.ts'
+import { getUser } from '../../users/users.ts'
+import { invalid } from './faults.ts'
+import { PASSWORD } from './fields.ts'
+import {
+  csrfField,
+  describedBy,
+  renderFault,
+  renderFaults,
+  renderHidden,
+  renderPage,
+} from './layout.ts'
+import type { SessionRequest, SettingsDeps } from './page-request.ts'
+import type { Frame, FullResponse } from './response.ts'
+
+export const CONFIRM_PATH = '/settings/confirm'
+
+/** The time for which an entered password counts as recent. */
+const CONFIRMED_MS = 15 * 60_000
+/**
+ * A form is shown only if the password still counts as recent for this time, so that people have time to send the
+ * form.
+ */
+const FORM_MS = 5 * 60_000
+
+/**
+ * Returns a session of which the password was entered recently, or the response with which the user enters it: a
+ * redirect if the page contains a form, or a page that keeps the form that was sent. This page sends the form again,
+ * with the password, so that nothing has to be entered twice. Throws `confirmation_required` if a script sent the request.
+ */
+export async function requireRecentPassword(
+  request: Request,
+  sessionRequest: SessionRequest,
+  deps: SettingsDeps,
+): Promise<{ readonly session: Session } | { readonly response: FullResponse }> {
+  const { session, fields, now, wantsJson } = sessionRequest
+  const isRead = request.method === 'get' || request.method === 'head'
+  const ageMs = now.getTime() - session.confirmedAt.getTime()
+  if (ageMs < (isRead ? CONFIRMED_MS - FORM_MS : CONFIRMED_MS)) return { session }
+  if (wantsJson) {
+    const detail = `Enter your password again at ${CONFIRM_PATH} before you do this.`
+    throw new Problem('confirmation_required', detail)
+  }
+  if (isRead) {
+    const { url = '' } = request.raw.req
+    return { response: { location: `${CONFIRM_PATH}?next=${encodeURIComponent(url)}` } }
+  }
+  const form = {
+    action: request.path,
+    fields: fields.entries(),
+    hint: 'Nothing was changed yet. Enter your password to continue with what you entered.',
+    back: pageOf(request),
+  }
+  const requestPassword = (
+    status: number,
+    problem?: Problem,
+  ): { readonly response: FullResponse } => ({
+    response: {
+      status,
+      page: (frame) => renderPasswordForm(frame, form, problem),
+      headers: problem?.headers ?? {},
+      requester: sessionRequest,
+    },
+  })
+  if (!fields.has(PASSWORD)) return requestPassword(403)
+  try {
+    const token = await confirmPassword(sessionRequest, deps)
+    // Without a token, a concurrent request has replaced it.
+    return {
+      session:
+        token === undefined
+          ? session
+          : { ...session, token, confirmedAt: now, hasRoleChanged: false },
+    }
+  } catch (error) {
+    if (!(error instanceof Problem) || error.status >= 500) throw error
+    return requestPassword(error.status, error)
+  }
+}
+
+/** Returns the nearest path that has a page: the path of an action may have none, but a path above it does. */
+function pageOf({ path, server }: Request): string {
+  const hasPage = (candidate: string) => server.match('get', candidate)?.method === 'get'
+  const parts = path.split('/')
+  while (parts.length > 2 && !hasPage(parts.join('/'))) parts.pop()
+  return parts.join('/')
+}
+
+/**
+ * Checks the user's password in the field, and counts the guess. Returns the argument of `uncountGuess`. A wrong
+ * password is recorded in the audit log, because another person may be using the session. Throws `validation_failed`.
+ */
+export async function checkOwnPassword(
+  { session, fields, address, actionContext, now }: SessionRequest,
+  { database, passwords }: SettingsDeps,
+  field: string,
+) {
+  const { user, account } = session
+  // Counted separately from logins: otherwise, anyone could block the confirmation with wrong passwords.
+  const guesser = { purpose: 'confirmation', subject: user.id, address } as const
+  await database.transaction((tx) => countGuess(tx, guesser, now))
+  const { password_hash } = await getUser(database.read, account.id, user.id)
+  if (await passwords.verify(password_hash, fields.text(field))) return guesser
+  await database.transaction((tx) =>
+    recordAudit(tx, actionContext, {
+      accountId: account.id,
+      action: 'user.confirmation_failed',
+      subjectId: user.id,
+    }),
+  )
+  return invalid(field, 'This is not your current password.')
+}
+
+/**
+ * Checks the password of the request, and records that it was just entered. Returns the session's new token, or undefined
+ * if a concurrent request has replaced the token: a cookie with another one would log the browser out. Throws
+ * `validation_failed`.
+ */
+export async function confirmPassword(
+  request: SessionRequest,
+  deps: SettingsDeps,
+): Promise<string | undefined> {
+  const { session, now } = request
+  const guesser = await checkOwnPassword(request, deps, PASSWORD)
+  return deps.database.transaction(async (tx) => {
+    const token = await confirmSession(tx, session, now)
+    await uncountGuess(tx, guesser, now)
+    return token
+  })
+}
+
+interface PasswordForm {
+  /** The path to which the form is sent. */
+  readonly action: string
+  /** The fields that the form sends with the password. */
+  readonly fields: readonly (readonly [name: string, values: readonly string[]])[]
+  /** An explanation of what happens after the password. */
+  readonly hint: string
+  /** The target of the Cancel link. */
+  readonly back: string
+}
+
+export function renderPasswordForm(
+  frame: Frame,
+  { action, fields, hint, back }: PasswordForm,
+  problem?: Problem,
+): Html {
+  const main = html`<div class="narrow card" data-dialog-content>
+<h1 tabindex="-1">Confirm that it is you</h1>
+<p>${hint} Sensitive actions, such as issuing a key, require your password if you last entered it more than a few minutes
+ago.</p>
+${renderFaults(problem)}
+<form method="post" action="${action}" class="stack" data-once novalidate>
+${csrfField(frame)}
+${fields.map(([name, values]) => values.map((value) => renderHidden(name, value)))}
+<input type="hidden" autocomplete="username" value="${frame.session?.user.email}">
+<p class="field"><label for="password">Password</label>
+<input id="password" name="${PASSWORD}" type="password" autocomplete="current-password" required${describedBy(problem, PASSWORD)}></p>
+${renderFault(problem, PASSWORD)}
+<p class="row"><button class="primary">Continue</button> <a class="button" href="${back}" data-cancel>Cancel</a></p>
+</form>
+</div>`
+  return renderPage(frame, { title: 'Confirm that it is you', main })
+}
