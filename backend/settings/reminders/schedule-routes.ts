@@ -50,6 +50,8 @@ export const schedulePages: readonly SessionPage[] = [
     method: EDIT_METHODS,
     path: PATH,
     adminsOnly: ADMINS_ONLY,
+    // Otherwise, a person who finds an open session could redirect the customers' replies to themselves.
+    needsRecentPassword: (fields) => fields.has('reply_to'),
     expected: {
       numbers: LADDER_FIELDS,
       lists: ['holidays'],

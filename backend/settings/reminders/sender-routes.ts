@@ -1,4 +1,7 @@
-/** The routes of the sender of reminders: a name and a logo. */
+/**
+ * The routes of the sender of reminders: a name and a logo. A change requires that the password was entered recently:
+ * otherwise, a person who finds an open session could write another bank account into the reminders.
+ */
 import { Problem } from '../../../shared/contract/problem.ts'
 import { getAccount } from '../../accounts/accounts.ts'
 import { findLogo, findLogoProperties } from '../../accounts/logo.ts'
@@ -35,6 +38,7 @@ export const senderPages: readonly SessionPage[] = [
     method: EDIT_METHODS,
     path: PATH,
     adminsOnly: ADMINS_ONLY,
+    needsRecentPassword: true,
     expected: { texts: ['name'] },
     async handle({ session, fields, actionContext, performAction }) {
       const { id: accountId } = session.account
@@ -61,6 +65,7 @@ export const senderPages: readonly SessionPage[] = [
     method: 'POST',
     path: LOGO_PATH,
     adminsOnly: ADMINS_ONLY,
+    needsRecentPassword: true,
     expected: { texts: ['logo', 'logo_name'], binaryFile: 'logo' },
     async handle({ session, fields, actionContext, performAction }) {
       const { id: accountId } = session.account

@@ -1,4 +1,8 @@
-/** The routes of wording: the texts of reminders by stage and language, their preview, and test mails. */
+/**
+ * The routes of wording: the texts of reminders by stage and language, their preview, and test mails. A change requires
+ * that the password was entered recently: otherwise, a person who finds an open session could write another bank account
+ * into the reminders.
+ */
 import { Problem } from '../../../shared/contract/problem.ts'
 import { getAccount } from '../../accounts/accounts.ts'
 import { findLogo } from '../../accounts/logo.ts'
@@ -93,6 +97,7 @@ export const wordingPages: readonly SessionPage[] = [
     method: EDIT_METHODS,
     path: `${PATH}/{id}`,
     adminsOnly: ADMINS_ONLY,
+    needsRecentPassword: true,
     expected: { texts: [...WORDING_FIELDS, 'invoice'] },
     async handle({ session, id, fields, actionContext, performAction }) {
       const { id: accountId } = session.account

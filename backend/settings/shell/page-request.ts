@@ -91,8 +91,11 @@ export interface OpenPage extends Page<PageRequest> {}
 export interface SessionPage extends Page<SessionRequest> {
   /** The message of the error page that Members receive. If it is absent, Members may use the page. */
   readonly adminsOnly?: string
-  /** Whether the password must have been entered recently, so that an abandoned session does not suffice. */
-  readonly needsRecentPassword?: true
+  /**
+   * Whether the password must have been entered recently, so that an abandoned session does not suffice. A function
+   * decides by the fields of the request.
+   */
+  readonly needsRecentPassword?: true | ((fields: Fields) => boolean)
   /** Whether Admins may use the page before they have set up the second factor that the account requires. */
   readonly allowedWithoutSecondFactor?: true
 }

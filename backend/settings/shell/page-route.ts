@@ -67,7 +67,7 @@ export function sessionRoute(page: SessionPage, deps: SettingsDeps): ServerRoute
         performAction: createPerformAction(depsOfAccount, current.token, pageRequest.wantsJson),
       }
     }
-    const confirmation = page.needsRecentPassword
+    const confirmation = requiresRecentPassword(page, fields)
       ? await requireRecentPassword(request, requestIn(session), depsOfAccount)
       : { session }
     if ('response' in confirmation) return confirmation.response
@@ -142,6 +142,12 @@ function createPerformAction(
 
 function lacksSecondFactor({ user, account }: Session): boolean {
   return account.requiresSecondFactor && user.role === 'admin' && !user.hasSecondFactor
+}
+
+function requiresRecentPassword({ needsRecentPassword }: SessionPage, fields: Fields): boolean {
+  return typeof needsRecentPassword === 'function'
+    ? needsRecentPassword(fields)
+    : needsRecentPassword === true
 }
 
 /** Returns a handler that throws the problem. The error page has the navigation if the request has a session. */

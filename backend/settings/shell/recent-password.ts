@@ -18,6 +18,7 @@ import {
 } from './layout.ts'
 import type { SessionRequest, SettingsDeps } from './page-request.ts'
 import type { Frame, FullResponse } from './response.ts'
+import { LOGO_PATH } from './security-headers.ts'
 
 export const CONFIRM_PATH = '/settings/confirm'
 
@@ -86,7 +87,8 @@ export async function requireRecentPassword(
 
 /** Returns the nearest path that has a page: the path of an action may have none, but a path above it does. */
 function pageOf({ path, server }: Request): string {
-  const hasPage = (candidate: string) => server.match('get', candidate)?.method === 'get'
+  const hasPage = (candidate: string) =>
+    candidate !== LOGO_PATH && server.match('get', candidate)?.method === 'get'
   const parts = path.split('/')
   while (parts.length > 2 && !hasPage(parts.join('/'))) parts.pop()
   return parts.join('/')

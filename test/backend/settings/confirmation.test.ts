@@ -196,6 +196,35 @@ t.test('wrong passwords for a kept form are limited like other guesses', async (
   t.equal((await ada.submit(path, { password: PASSWORD })).status, 429)
 })
 
+t.test(
+  'what customers read, and where they reply, is changed only after a recent password',
+  async (t) => {
+    // Regression: a person who found an abandoned session could write another bank account into the reminders, or receive the
+    // customers' replies.
+    const { backend } = await startSettings(t)
+    const ada = await logIn(backend, ADMIN)
+    const { json: wording } = await ada.get('/settings/wording/firm-en')
+    const { subject, greeting, opening, opening_several, closing, sign_off } = wording
+    const texts = { subject, greeting, opening, opening_several, closing, sign_off }
+    backend.now = new Date(backend.now.getTime() + 15 * MINUTE_MS)
+    const actions: [method: string, path: string, body: object][] = [
+      ['PUT', '/settings/wording/firm-en', texts],
+      ['PUT', '/settings/sender', { name: 'Acme' }],
+      ['POST', '/settings/sender/logo', { logo: 'aGk=' }],
+      ['PUT', '/settings/schedule', { reply_to: 'ar@acme.nl' }],
+    ]
+    for (const [method, path, body] of actions) {
+      const response = await ada.send(method, path, body)
+      t.strictSame([response.status, response.json['code']], [403, 'confirmation_required'], path)
+    }
+    t.equal((await ada.send('PUT', '/settings/schedule', { chase_from: '2026-01-01' })).status, 200)
+    t.equal((await ada.send('POST', '/settings/wording/firm-en/reset')).status, 200)
+    const kept = await ada.submit('/settings/sender', { name: 'Acme Billing' })
+    const sent = { csrf_token: ada.csrf, name: 'Acme Billing', password: '' }
+    t.strictSame([kept.status, sentBy(kept.text, '/settings/sender')], [403, sent])
+  },
+)
+
 t.test('the confirmation of an action leads back to the page of the action', async (t) => {
   const { backend, account, member } = await startSettings(t)
   const key = await backend.issueKey(account.id)
@@ -210,6 +239,7 @@ t.test('the confirmation of an action leads back to the page of the action', asy
     [`/settings/api-keys/${key.row.id}/rotate`, `/settings/api-keys/${key.row.id}/rotate`],
     ['/settings/api-keys', '/settings/api-keys'],
     [`/settings/people/${member.id}/reactivate`, '/settings/people'],
+    ['/settings/sender/logo', '/settings/sender'],
   ]
   const ada = await logIn(backend, ADMIN)
   backend.now = new Date(backend.now.getTime() + 15 * MINUTE_MS)
