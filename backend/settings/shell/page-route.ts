@@ -26,7 +26,7 @@ import type {
   SessionRequest,
   SettingsDeps,
 } from './page-request.ts'
-import { storeErrorFrame } from './problem-page.ts'
+import { setErrorCookie, storeErrorCookie, storeErrorFrame } from './problem-page.ts'
 import { requireRecentPassword } from './recent-password.ts'
 import { type FullResponse, wantsJson, writeResponse } from './response.ts'
 import { checkSameOrigin } from './security-headers.ts'
@@ -74,8 +74,15 @@ export function sessionRoute(page: SessionPage, deps: SettingsDeps): ServerRoute
     const token = await refreshSession(depsOfAccount.database, confirmation.session, now)
     const current = { ...confirmation.session, token }
     storeErrorFrame(request, current)
-    const response = await respondWithPage(page, requestIn(current), depsOfAccount, request)
-    return token === session.token ? response : { token, ...response }
+    if (token === session.token) {
+      return respondWithPage(page, requestIn(current), depsOfAccount, request)
+    }
+    try {
+      return { token, ...(await respondWithPage(page, requestIn(current), depsOfAccount, request)) }
+    } catch (error) {
+      storeErrorCookie(request, deps.cookies.session.set(token))
+      throw error
+    }
   })
 }
 
@@ -172,6 +179,7 @@ function route(
   return {
     method: typeof method === 'string' ? method : [...method],
     path,
+    options: { ext: { onPreResponse: { method: setErrorCookie } } },
     async handler(request, h) {
       if (method !== 'GET') checkSameOrigin(request.headers, deps.baseUrl)
       return writeResponse(request, h, await respond(request, deps.clock()), deps)

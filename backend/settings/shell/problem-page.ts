@@ -1,5 +1,5 @@
 /** Error pages for people, for problems that no form can show. */
-import type { Request } from '@hapi/hapi'
+import type { Request, ResponseToolkit } from '@hapi/hapi'
 import { type Problem, problemType } from '../../../shared/contract/problem.ts'
 import { html } from '../../html/html.ts'
 import { csrfTokenOf } from '../../sessions/csrf-token.ts'
@@ -59,4 +59,25 @@ const NO_SESSION: Frame = { session: undefined, csrfToken: '', flash: null, kill
 export function storeErrorFrame(request: Request, session: Session): void {
   const csrfToken = csrfTokenOf(session.token)
   FRAMES.set(request, { session, csrfToken, flash: null, killSwitch: undefined })
+}
+
+/** The cookies of error responses, for requests that have replaced the session's token. */
+const COOKIES = new WeakMap<Request, string>()
+
+/**
+ * Gives the error response of the request a cookie with the session's new token: the previous token is no longer valid, so
+ * that the browser would be logged out.
+ */
+export function storeErrorCookie(request: Request, cookie: string): void {
+  COOKIES.set(request, cookie)
+}
+
+/** An extension of routes. The server's extension has already converted the error into a response. */
+export function setErrorCookie(request: Request, h: ResponseToolkit) {
+  const { response } = request
+  const cookie = COOKIES.get(request)
+  if (cookie !== undefined && !(response instanceof Error)) {
+    response.header('set-cookie', cookie, { append: true })
+  }
+  return h.continue
 }

@@ -380,3 +380,16 @@ t.test(
     }
   },
 )
+
+t.test('an error page keeps a browser logged in whose token it has replaced', async (t) => {
+  // Regression: the response had no cookie with the new token. After a change of the role, a person was logged out by a page
+  // that does not exist, and after a confirmation by an action that was rejected.
+  const { backend, member } = await startSettings(t)
+  const [ada, mia] = [await logIn(backend, ADMIN), await logIn(backend, MEMBER)]
+  const role = `/settings/people/${member.id}/role`
+  t.equal((await ada.send('POST', role, { role: 'admin' })).status, 200)
+  const missing = await mia.page('/settings/customers/deb_none')
+  t.equal(missing.status, 404)
+  const headers = { ...JSON_ONLY, cookie: cookieOf(missing) }
+  t.equal((await backend.request('GET', '/settings/session', { headers })).status, 200)
+})
