@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { open, rename, rm } from 'node:fs/promises'
 import type { Writable } from 'node:stream'
@@ -36,8 +37,9 @@ export const exportCommands: readonly Command[] = [
 
 async function writeFile(context: Context, id: string, to: string): Promise<Output> {
   if (existsSync(to)) throw new Error(`${to} already exists. Name a file that does not exist.`)
-  const partial = `${to}.partial`
-  const file = await open(partial, 'w', 0o600)
+  // Each run creates its own incomplete file, which no other run and no other user has opened.
+  const partial = `${to}.${randomUUID()}.partial`
+  const file = await open(partial, 'wx', 0o600)
   let bytes = 0
   try {
     await writeExport(context, id, (lines) => file.appendFile(lines))

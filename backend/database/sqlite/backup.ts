@@ -2,6 +2,7 @@
  * Copies a SQLite database while a backend writes to it: complete, consistent as of one instant, and
  * without deleted data. The copy gets its name only after it was checked and has reached the disk.
  */
+import { randomUUID } from 'node:crypto'
 import { closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { sql } from 'kysely'
@@ -17,8 +18,8 @@ export interface Backup {
 export async function backUpSqlite(from: string, to: string): Promise<Backup> {
   const path = resolve(to)
   if (existsSync(path)) throw new Error(`${to} exists already`)
-  const partial = `${path}.partial`
-  rmSync(partial, { force: true })
+  // Each run has its own incomplete file. Otherwise, it could publish what another run had just begun.
+  const partial = `${path}.${randomUUID()}.partial`
   // SQLite would create a file that all users can read, but it fills an existing empty file.
   closeSync(openSync(partial, 'wx', 0o600))
   try {

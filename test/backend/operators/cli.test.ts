@@ -1,4 +1,4 @@
-import { closeSync, openSync, writeFileSync, writeSync } from 'node:fs'
+import { closeSync, openSync, readFileSync, statSync, writeFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { findKeysByDigest } from '../../../backend/api-keys/api-keys.ts'
@@ -253,6 +253,33 @@ t.test('an error of the database is explained without advice for clients of the 
     stderr:
       /^The database could not complete the command\. Run .* when the database is available\. \(SQLITE_READONLY: [^\n]*\)\n$/,
   })
+})
+
+t.test('two backups or exports to the same file at once do not damage each other', async (t) => {
+  // Regression: both used the same incomplete file, so the first could publish what the second had just begun.
+  const { directory, json, run } = prepareCli(t)
+  const { id } = await json('accounts', 'create', '--name', 'Acme')
+  const backup = join(directory, 'backup.db')
+  const backups = await Promise.all([1, 2, 3].map(() => run('database', 'backup', '--to', backup)))
+  t.strictSame(
+    backups.map(({ stderr }) => stderr).filter((text) => !text.includes('exists already')),
+    ['', '', ''],
+  )
+  const restored = (...args: string[]) => runCli(args, { DATABASE_URL: `sqlite:${backup}` })
+  matches(t, await restored('accounts', 'list'), { stdout: containing(id) })
+
+  const to = join(directory, 'acme.ndjson')
+  // An incomplete file of another user, who could read what is written to it.
+  writeFileSync(`${to}.partial`, '', { mode: 0o644 })
+  const exported = await Promise.all([1, 2, 3].map(() => run('accounts', 'export', id, '--to', to)))
+  t.strictSame(
+    exported.map(({ stderr }) => stderr),
+    ['', '', ''],
+  )
+  t.equal(statSync(to).mode & 0o777, 0o600)
+  const lines = readFileSync(to, 'utf8').trimEnd().split('\n')
+  matches(t, JSON.parse(lines.at(-1) ?? ''), { end: { rows: { accounts: 1 } } })
+  t.equal(lines.filter((line) => line.startsWith('{"export"')).length, 1)
 })
 
 t.test('help lists the commands, and explains a single command', async (t) => {
