@@ -48,6 +48,12 @@ let stopping = false
 
 process.on('SIGINT', stop)
 process.on('SIGTERM', stop)
+// A terminal that is closed sends this signal. The children, which are in process groups of their own, do not get it.
+process.on('SIGHUP', stop)
+// Without this, the children would continue if this process ended because of an error.
+process.on('exit', () => {
+  for (const child of children) child.kill('SIGTERM')
+})
 
 const [option] = process.argv.slice(2)
 if (option === '--help') {

@@ -1,9 +1,11 @@
-import { execFile } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { join } from 'node:path'
 import t from 'tap'
 import { matches } from '../fixtures/matches.ts'
 import { openTestDatabase } from '../fixtures/service/database.ts'
 import { SCRIPT_ENV } from '../fixtures/service/process.ts'
+import { until } from '../fixtures/service/until.ts'
 
 const ANY_PORTS = {
   GATEWAY_PORT: '0',
@@ -38,7 +40,10 @@ t.test('npm start says why its data directory cannot be used', async (t) => {
 // Regression: each later start failed, because the file with the secrets existed, but was incomplete.
 t.test('npm start succeeds after a start during which the disk was full', async (t) => {
   const directory = t.testdir()
-  matches(t, await start({ DATA_DIR: directory }, ['prlimit', '--fsize=64']), {
+  // Without this, Node would save incomplete files in the cache that other tests use.
+  const uncached = { NODE_DISABLE_COMPILE_CACHE: '1' }
+  const limited = ['prlimit', '--fsize=64']
+  matches(t, await start({ DATA_DIR: directory, ...uncached }, limited), {
     code: 2,
     stderr: /^The directory \S+ of DATA_DIR cannot be used: E/,
   })
@@ -56,4 +61,39 @@ t.test('npm start stops its processes if it cannot prepare the demo account', as
   })
   // The database can be opened only if no backend uses it any more.
   await openTestDatabase(t, { url: `sqlite:${join(directory, 'receivables.db')}` })
+})
+
+// Regression: the processes continued, and the next `npm start` found its ports in use.
+t.test('npm start stops its processes when its terminal is closed', async (t) => {
+  const directory = t.testdir()
+  const child = spawn(process.execPath, ['deploy/local.ts'], {
+    env: { ...SCRIPT_ENV, ...ANY_PORTS, DATA_DIR: directory },
+    stdio: ['ignore', 'pipe', 'ignore'],
+  })
+  const exited = once(child, 'exit')
+  t.teardown(() => child.kill('SIGTERM'))
+  await until(() => String(child.stdout.read() ?? '').includes('is running'), 'it is running')
+  child.kill('SIGHUP')
+  t.strictSame(await exited, [0, null])
+  await openTestDatabase(t, { url: `sqlite:${join(directory, 'receivables.db')}` })
+})
+
+// Regression: the backend continued.
+t.test('npm start stops its processes if its errors are no longer read', async (t) => {
+  const directory = t.testdir()
+  const child = spawn(process.execPath, ['deploy/local.ts'], {
+    env: { ...SCRIPT_ENV, ...ANY_PORTS, DATA_DIR: directory, DEMO_PASSWORD: 'short' },
+    stdio: ['ignore', 'ignore', 'pipe'],
+  })
+  const exited = once(child, 'exit')
+  t.teardown(() => child.kill('SIGTERM'))
+  child.stderr.destroy()
+  await exited
+  const url = `sqlite:${join(directory, 'receivables.db')}`
+  const isUnused = () =>
+    openTestDatabase(t, { url }).then(
+      () => true,
+      () => false,
+    )
+  await until(isUnused, 'no backend uses the database')
 })
