@@ -154,7 +154,7 @@ export function renderPasswordForm(
   problem?: Problem,
 ): Html {
   const main = html`<div class="narrow card" data-dialog-content>
-<h1 tabindex="-1">Confirm that it is you</h1>
+<h1 id="confirm-title" tabindex="-1">Confirm that it is you</h1>
 <p>${hint} Sensitive actions, such as issuing a key, require your password if you last entered it more than a few minutes
 ago.</p>
 ${renderFaults(problem)}
