@@ -5,8 +5,8 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import t from 'tap'
-import { call } from '../fixtures/service/call.ts'
-import { startGateway } from '../fixtures/service/gateway.ts'
+import { type CallOptions, call } from '../fixtures/service/call.ts'
+import { EXCHANGE_MS_MAX, startGateway } from '../fixtures/service/gateway.ts'
 import { FAULTS, head, send } from './fixtures/faulty-responses.ts'
 import { RAW_OK, startRawBackend } from './fixtures/raw-backend.ts'
 
@@ -16,7 +16,8 @@ const gateway = await startGateway(t, backend.url, {
   GATEWAY_UPSTREAM_TIMEOUT_MS: String(TIMEOUT_MS),
   LOG_LEVEL: 'fatal',
 })
-const page = `${gateway.url}/settings/customers`
+const page = (options: CallOptions = {}) =>
+  call(`${gateway.url}/settings/customers`, { timeoutMs: EXCHANGE_MS_MAX, ...options })
 /** The number of connections for pages: a quarter of the default of BACKEND_CONNECTIONS. */
 const CONNECTIONS_FOR_PAGES = 16
 
@@ -34,12 +35,12 @@ for (const [what, behavior, callStatus] of FAULTS) {
   t.test(`if a page is faulty (${what}), the client gets ${status}`, async (t) => {
     backend.setBehavior(behavior)
     const callsBefore = backend.calls.length
-    const responses = await Promise.all([call(page), call(page, { method: 'POST', body: 'a=b' })])
+    const responses = await Promise.all([page(), page({ method: 'POST', body: 'a=b' })])
     for (const response of responses) t.equal(response.status, status)
     const sent = backend.calls.slice(callsBefore).filter((line) => line.startsWith('POST'))
     t.equal(sent.length, 1, 'a form is sent once')
     backend.setBehavior(send(RAW_OK))
-    const after = Array.from({ length: CONNECTIONS_FOR_PAGES }, () => call(page))
+    const after = Array.from({ length: CONNECTIONS_FOR_PAGES }, () => page())
     for (const { status } of await Promise.all(after)) t.equal(status, 200)
   })
 }
@@ -49,7 +50,7 @@ t.test('a page gets 504 although informational responses keep arriving', async (
     const drip = setInterval(() => socket.write('HTTP/1.1 103 Early Hints\r\n\r\n'), TIMEOUT_MS / 4)
     socket.on('close', () => clearInterval(drip))
   })
-  t.equal((await call(page)).status, 504)
+  t.equal((await page()).status, 504)
 })
 
 // Regression: the time in which the client read nothing counted as a pause of the backend.
@@ -68,7 +69,7 @@ t.test(
     socket.pause()
     // A call that is never answered ends when the time of a backend is over.
     backend.setBehavior(() => {})
-    for (let round = 0; round < 2; round++) t.equal((await call(page)).status, 504)
+    for (let round = 0; round < 2; round++) t.equal((await page()).status, 504)
     socket.resume()
     await once(socket, 'end')
     t.ok(bytes > size, 'all bytes have arrived')
