@@ -1,4 +1,5 @@
 /** Cancels waiting messages that have become obsolete, e.g. because of a payment. */
+import { type SqlBool, sql } from 'kysely'
 import type { Transaction } from '../database/database.ts'
 import { prepared } from '../database/prepared.ts'
 import { stampOf } from '../database/stamp.ts'
@@ -12,6 +13,13 @@ export const CANCELLABLE: readonly MessageStatus[] = [
   'approved',
   'queued',
 ]
+
+/**
+ * The condition of the index that contains the unsent messages of each debtor: those with a status in `CANCELLABLE`, or
+ * being sent. It contains literals instead of parameters, because a database uses a partial index only if the text of the
+ * statement contains the condition of the index. Without the index, SQLite would read all messages.
+ */
+export const IS_UNSENT = sql<SqlBool>`messages.status in ('scheduled', 'awaiting_approval', 'approved', 'queued', 'sending')`
 
 export interface StoppedMessages {
   readonly cancelledIds: readonly string[]
@@ -89,7 +97,8 @@ export async function stopMessagesTo(
     .select('id')
     .where('debtor_id', '=', id)
     .where('direction', '=', 'outbound')
-    .where('status', 'in', CANCELLABLE)
+    .where(IS_UNSENT)
+    .where('status', '!=', 'sending')
     .orderBy('id')
     .execute()
   const ids = rows.map((row) => row.id)

@@ -4,6 +4,7 @@
  */
 import type { Reader } from '../database/database.ts'
 import type { DebtorRow, MessageStatus, ReminderStage } from '../database/tables.ts'
+import { IS_UNSENT } from '../messages/cancel-messages.ts'
 import { loggedStage, readFacts } from './planning/facts.ts'
 import { needsApproval } from './planning/ladder.ts'
 import type { PlannedMessage } from './planning/planner.ts'
@@ -15,7 +16,6 @@ import {
   readChasedDebtors,
   readChasingAccounts,
   selectOwingDebtors,
-  WAITING,
 } from './planning/planning-data.ts'
 import type { WorkingTime } from './planning/working-time.ts'
 import { findRefusalIgnoringDemo, type Refusal } from './safety-rails.ts'
@@ -257,7 +257,7 @@ function readWaiting(reader: Reader, debtors: readonly DebtorRow[]): Promise<Wai
       'in',
       debtors.map(({ id }) => id),
     )
-    .where('messages.status', 'in', WAITING)
+    .where(IS_UNSENT)
     .orderBy('messages.id')
     .execute()
 }

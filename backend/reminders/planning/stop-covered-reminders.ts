@@ -6,11 +6,8 @@
 import type { Transaction } from '../../database/database.ts'
 import { prepared } from '../../database/prepared.ts'
 import type { DebtorRow } from '../../database/tables.ts'
-import {
-  CANCELLABLE,
-  cancelMessages,
-  type StoppedMessages,
-} from '../../messages/cancel-messages.ts'
+import { unindexed } from '../../lists/keyset.ts'
+import { cancelMessages, IS_UNSENT, type StoppedMessages } from '../../messages/cancel-messages.ts'
 import { type IncomingMoney, readCover } from '../../on-account/cover.ts'
 import { readFacts } from './facts.ts'
 
@@ -48,9 +45,10 @@ const readWaiting = prepared(
       .selectFrom('messages')
       .innerJoin('reminders', 'reminders.message_id', 'messages.id')
       .select(['messages.id', 'messages.status', 'reminders.facts'])
-      .where('messages.account_id', '=', accountId)
+      // By the account's index, SQLite would read all messages of the account, because that index is in the order of ids.
+      .where(unindexed('messages.account_id'), '=', accountId)
       .where('messages.debtor_id', '=', debtorId)
       .where('messages.direction', '=', 'outbound')
-      .where('messages.status', 'in', [...CANCELLABLE, 'sending'])
+      .where(IS_UNSENT)
       .orderBy('messages.id'),
 )

@@ -1,0 +1,81 @@
+// How SQLite finds the unsent messages of a customer. Its plan does not depend on the rows, because it has no statistics.
+import { join } from 'node:path'
+import { type CompiledQuery, sql } from 'kysely'
+import t, { type Test } from 'tap'
+import { createAccount } from '../../../backend/accounts/accounts.ts'
+import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import { kyselyOnConnection } from '../../../backend/database/sqlite/kysely.ts'
+import type { Tables, Transaction } from '../../../backend/database/tables.ts'
+import { createDebtor } from '../../../backend/debtors/debtors.ts'
+import { createInvoice } from '../../../backend/invoices/invoices.ts'
+import { stopMessagesTo } from '../../../backend/messages/cancel-messages.ts'
+import { stopCoveredReminders } from '../../../backend/reminders/planning/stop-covered-reminders.ts'
+import { previewReminders } from '../../../backend/reminders/preview.ts'
+import { plainDebtor, plainInvoice } from '../../fixtures/accounts/plain-records.ts'
+import { openTestDatabase } from '../../fixtures/service/database.ts'
+
+const NOW = new Date('2026-11-21T10:15:00.000Z')
+
+/** Creates a customer with an overdue invoice. `planOf` resolves with SQLite's steps that find messages in `work`. */
+async function openPlanner(t: Test) {
+  const url = `sqlite:${join(t.testdir(), 'test.db')}`
+  const { read, transaction } = await openTestDatabase(t, { url })
+  const debtor = await transaction(async (tx) => {
+    const { id, timezone } = await createAccount(
+      tx,
+      { name: 'Acme Ltd', timezone: 'Europe/Amsterdam' },
+      { actor: OPERATOR, now: NOW },
+    )
+    const owner = { accountId: id, isDemo: false, timezone, paymentTermsDays: 30 }
+    const row = await createDebtor(tx, owner, plainDebtor(), NOW)
+    await createInvoice(tx, owner, plainInvoice({ debtor: row, dueDate: '2026-11-01' }), NOW)
+    return row
+  })
+  async function planOf(work: (tx: Transaction) => Promise<unknown>): Promise<string[]> {
+    const texts: string[] = []
+    const recording = kyselyOnConnection<Tables>({
+      executeQuery<R>(query: CompiledQuery) {
+        texts.push(query.sql)
+        return read.executeQuery<R>(query as CompiledQuery<R>)
+      },
+      async *streamQuery() {},
+    })
+    await work(recording)
+    const plans = texts.map((text) =>
+      transaction((tx) => {
+        const anyValue = sql.raw(`explain query plan ${text.replace(/\?\d+/g, "'x'")}`)
+        return sql<{ detail: string }>`${anyValue}`.execute(tx)
+      }),
+    )
+    const steps = (await Promise.all(plans)).flatMap(({ rows }) => rows)
+    return steps.map(({ detail }) => detail).filter((detail) => /^\w+ messages /.test(detail))
+  }
+  return { debtor, planOf }
+}
+
+// Regression: SQLite read all messages while all other writes waited.
+t.test('unsent messages of a customer are read from their own index', async (t) => {
+  const { debtor, planOf } = await openPlanner(t)
+  const incoming = { currency: 'EUR', amount: 100 }
+  const plans = {
+    'archiving, pausing and erasing': await planOf((tx) =>
+      stopMessagesTo(tx, debtor, 'the customer was archived', NOW),
+    ),
+    'a payment on account': await planOf((tx) =>
+      stopCoveredReminders(tx, debtor, { incoming, detail: 'money was received' }, NOW),
+    ),
+    'the preview of reminders': await planOf((tx) =>
+      previewReminders(tx, debtor.account_id, NOW, 14),
+    ),
+  }
+  for (const [name, steps] of Object.entries(plans)) {
+    t.ok(
+      steps.includes('SEARCH messages USING INDEX messages_pending (debtor_id=? AND status=?)'),
+      name,
+    )
+    t.notOk(
+      steps.some((step) => /^SCAN|\(account_id=\?\)$/.test(step)),
+      name,
+    )
+  }
+})
