@@ -213,15 +213,23 @@ export async function readLastSent(
   reader: Reader,
   debtorIds: readonly string[],
 ): Promise<ReadonlyMap<string, string | null>> {
+  // Without the limit, `max` would read all messages of each debtor.
   const rows = await reader
-    .selectFrom('messages')
-    .select(['debtor_id', ({ fn }) => fn.max('sent_at').as('sent_at')])
-    .where('debtor_id', 'in', debtorIds)
-    .where('sent_at', 'is not', null)
-    .where('kind', '=', 'reminder')
-    .groupBy('debtor_id')
+    .selectFrom('debtors')
+    .select(({ selectFrom }) => [
+      'debtors.id',
+      selectFrom('messages')
+        .select('messages.sent_at')
+        .whereRef('messages.debtor_id', '=', 'debtors.id')
+        .where('messages.sent_at', 'is not', null)
+        .where('messages.kind', '=', 'reminder')
+        .orderBy('messages.sent_at', 'desc')
+        .limit(1)
+        .as('sent_at'),
+    ])
+    .where('debtors.id', 'in', debtorIds)
     .execute()
-  return new Map(rows.map((row) => [row.debtor_id, row.sent_at]))
+  return new Map(rows.map((row) => [row.id, row.sent_at]))
 }
 
 /**
