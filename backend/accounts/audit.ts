@@ -4,6 +4,14 @@
  */
 import { createId } from '../../shared/contract/id.ts'
 import type { AuditRow, Reader, Transaction } from '../database/tables.ts'
+import {
+  equals,
+  indexedUnless,
+  orderOf,
+  type Page,
+  withinBounds,
+  withinSorted,
+} from '../lists/keyset.ts'
 
 export interface Actor {
   readonly type: AuditRow['actor_type']
@@ -149,16 +157,65 @@ export async function recordAudit(
     .execute()
 }
 
-/** Returns the newest entries first. `before` is the last id of the previous page. */
+export interface AuditFilters {
+  /** The label of the actor, such as an e-mail address. */
+  readonly actor?: string | undefined
+  readonly action?: string | undefined
+  readonly subjectId?: string | undefined
+  /** An instant; earlier entries are omitted. */
+  readonly createdSince?: string | undefined
+  /** An instant; entries at this instant and later entries are omitted. */
+  readonly createdBefore?: string | undefined
+}
+
+/** Returns a page that is sorted by `created_at`. */
 export async function listAudit(
   reader: Reader,
   accountId: string,
-  limit: number,
-  before?: string,
+  { actor, action, subjectId, createdSince, createdBefore }: AuditFilters,
+  given: Page,
 ): Promise<AuditRow[]> {
-  const all = reader.selectFrom('audit_log').selectAll().where('account_id', '=', accountId)
-  const page = before === undefined ? all : all.where('id', '<', before)
-  return page.orderBy('id', 'desc').limit(limit).execute()
+  const page = { ...given, ...indexesFor(given.sort, { actor, action, subjectId }) }
+  return await reader
+    .selectFrom('audit_log')
+    .selectAll()
+    .where((eb) =>
+      eb.and([
+        ...equals('account_id', accountId),
+        ...equals(indexedUnless(page, 'actor_label'), actor),
+        ...equals(indexedUnless(page, 'action'), action),
+        ...equals(indexedUnless(page, 'subject_id'), subjectId),
+        ...withinSorted(page, createdSince, createdBefore),
+        ...withinBounds(page),
+      ]),
+    )
+    .orderBy(orderOf(page))
+    .limit(page.fetch)
+    .execute()
+}
+
+/** Chooses the index of the filter that usually has the fewest matches: SQLite has no statistics to choose it. */
+function indexesFor(
+  sort: string,
+  { actor, action, subjectId }: AuditFilters,
+): Pick<Page, 'onlyIndexes'> {
+  if (subjectId !== undefined) return { onlyIndexes: ['subject_id'] }
+  if (actor !== undefined) return { onlyIndexes: ['actor_label', sort] }
+  return action === undefined ? {} : { onlyIndexes: ['action', sort] }
+}
+
+/** Returns undefined if the account has no such entry. */
+export async function findAuditEntry(
+  reader: Reader,
+  accountId: string,
+  id: string,
+): Promise<AuditRow | undefined> {
+  return await reader
+    .selectFrom('audit_log')
+    .selectAll()
+    .where('account_id', '=', accountId)
+    .where('id', '=', id)
+    .executeTakeFirst()
 }
 
 /** Returns up to `limit` actions on a record, the latest first. */

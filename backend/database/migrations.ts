@@ -42,6 +42,7 @@ import * as oldInvoices from './migrations/0031-old-invoices.ts'
 import * as holdUntil from './migrations/0032-hold-until.ts'
 import * as accountReferences from './migrations/0033-account-references.ts'
 import * as archivedStandings from './migrations/0034-archived-standings.ts'
+import * as auditFilters from './migrations/0035-audit-filters.ts'
 
 /** The migrations of this program, in the order in which they are applied. */
 export const MIGRATIONS: Migrations = {
@@ -79,6 +80,7 @@ export const MIGRATIONS: Migrations = {
   '0032-hold-until': holdUntil,
   '0033-account-references': accountReferences,
   '0034-archived-standings': archivedStandings,
+  '0035-audit-filters': auditFilters,
 }
 
 /** Converts a migration that was written before migrations had steps. */

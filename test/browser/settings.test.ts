@@ -241,7 +241,7 @@ t.test(
     await page.getByRole('button', { name: 'Deactivate', exact: true }).click()
     await page.getByText('Deactivated.').waitFor()
     await page.getByRole('link', { name: 'Audit log' }).click()
-    await page.getByText('Deactivated a login').first().waitFor()
+    await page.locator('tbody').getByText('Deactivated a login').first().waitFor()
     await check('audit-log')
     await clickAndLoad(page, page.getByRole('link', { name: 'Your login' }))
     await check('your-login')

@@ -103,6 +103,26 @@ const WORDS: Readonly<Record<AuditAction, string>> = {
 
 const WORDS_BY_ACTION: ReadonlyMap<string, string> = new Map(Object.entries(WORDS))
 
+export const AUDIT_ACTIONS: readonly string[] = [...WORDS_BY_ACTION.keys()]
+
+/** The groups of actions in the filter, by the subjects with which the names of the actions begin. */
+const GROUPS: readonly (readonly [name: string, ...subjects: string[]])[] = [
+  ['People', 'user'],
+  ['Customers', 'debtor', 'address'],
+  ['Invoices', 'invoice'],
+  ['Payments', 'payment'],
+  ['Reminders', 'message', 'reminders', 'kill_switch'],
+  ['Imports', 'ledger'],
+  ['API keys', 'api_key'],
+  ['Webhooks', 'webhook_endpoint', 'webhook_delivery'],
+  ['Account', 'account'],
+]
+
+export const ACTION_GROUPS = GROUPS.map(([name, ...subjects]) => {
+  const actions = AUDIT_ACTIONS.filter((action) => subjects.includes(action.split('.')[0] ?? ''))
+  return [name, actions] as const
+})
+
 export function auditWords({ action }: Pick<AuditRow, 'action'>): string {
   return WORDS_BY_ACTION.get(action) ?? action
 }

@@ -18,6 +18,7 @@ import { listMessages } from '../../messages/messages.ts'
 import { listPayments } from '../../payments/payment-list.ts'
 import { readLadder } from '../../reminders/planning/ladder.ts'
 import type { Session } from '../../sessions/sessions.ts'
+import { renderAuditLink } from '../audit/audit-link.ts'
 import { renderMessageTable } from '../reminders/message-table.ts'
 import { notFound } from '../shell/faults.ts'
 import { describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
@@ -125,7 +126,8 @@ ${renderChasing(frame, customer, path, isShownInForm ? rejected : undefined)}
 ${renderListSection('Open invoices', open, { name: 'open invoices', path: `/settings/invoices?view=unpaid&debtor_id=${row.id}` }, (rows) => renderInvoiceTable('Open invoices', rows, { times, today, blocks }))}
 ${others.length > 0 && renderListSection('Other invoices', others, { name: 'invoices', path: `/settings/invoices?debtor_id=${row.id}` }, (rows) => renderInvoiceTable('Other invoices', rows, { times, today, blocks }))}
 ${renderListSection('Payments', payments, { name: 'payments', path: `/settings/payments?debtor_id=${row.id}` }, (rows) => renderPaymentTable('Payments', rows))}
-${renderListSection('Messages', messages, { name: 'messages', path: `/settings/messages?debtor_id=${row.id}` }, (rows) => renderMessageTable('Messages', rows, times))}`
+${renderListSection('Messages', messages, { name: 'messages', path: `/settings/messages?debtor_id=${row.id}` }, (rows) => renderMessageTable('Messages', rows, times))}
+${renderAuditLink(session, row.id)}`
   return renderPage(frame, { title: row.name, section: '/settings/customers', main })
 }
 

@@ -8,6 +8,7 @@ import type { Session } from '../../sessions/sessions.ts'
 import type { TopError } from '../../usage/key-errors.ts'
 import type { OperationCalls } from '../../usage/key-operations.ts'
 import type { KeyUsage, UsageBar } from '../../usage/usage.ts'
+import { renderAuditLink } from '../audit/audit-link.ts'
 import { BAR_WIDTH, CHART_HEIGHT, renderChartFrame, topOfScale } from '../shell/chart.ts'
 import { renderPage } from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
@@ -59,7 +60,8 @@ ${errors.length > 0 && renderErrors(errors)}
     window === undefined &&
     ` Calls that were rejected for a missing scope or for exceeding the hourly limit are not in
 these charts yet.`
-  }</p>`
+  }</p>
+${renderAuditLink(session, row.id)}`
   return renderPage(frame, { title: row.name, section: '/settings/api-keys', main })
 }
 

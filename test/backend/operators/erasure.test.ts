@@ -190,6 +190,11 @@ async function readShapesOf(t: Test, { backend }: TestAccount): Promise<Shape[]>
 
 const shapesIn = (tx: Transaction) => readShapes(tx as unknown as Kysely<unknown>)
 
+function readAudit({ backend, accountId }: TestAccount) {
+  const newest = { sort: 'created_at', direction: 'desc', fetch: 10, after: undefined } as const
+  return listAudit(backend.database.read, accountId, {}, newest)
+}
+
 function erase({ backend }: TestAccount, id: string, reason = REASON) {
   return eraseDebtor(backend.database, id, { actor: OPERATOR, now: backend.now, reason })
 }
@@ -266,7 +271,7 @@ t.test('an erasure is audited and reported as an event, without the personal dat
     'debtor.contactability_changed',
   ])
   await erase(testAccount, debtor.id)
-  const [row] = await listAudit(testAccount.backend.database.read, testAccount.accountId, 1)
+  const [row] = await readAudit(testAccount)
   matches(t, row, { action: 'debtor.erased', subject_id: debtor.id, actor_type: 'operator' })
   t.strictSame(JSON.parse(row?.detail ?? ''), { reason: REASON })
   const events = await testAccount.backend.database.read
@@ -328,7 +333,7 @@ t.test(
         .execute(),
     )
     t.strictSame((await erase(testAccount, debtor.id)).erased, { invoices: 1 })
-    const rows = await listAudit(database.read, testAccount.accountId, 10)
+    const rows = await readAudit(testAccount)
     t.equal(rows.filter(({ action }) => action === 'debtor.erased').length, 1)
   },
 )

@@ -1,0 +1,9 @@
+/** The link from the page of a record to the actions on this record in the audit log. */
+import { type Html, html } from '../../html/html.ts'
+import type { Session } from '../../sessions/sessions.ts'
+
+/** Returns undefined for Members, who cannot see the audit log. */
+export function renderAuditLink({ user }: Session, subjectId: string): Html | undefined {
+  if (user.role !== 'admin') return undefined
+  return html`<p><a href="/settings/audit-log?subject_id=${subjectId}">Who changed this</a></p>`
+}

@@ -1,0 +1,85 @@
+/** The page of the audit log: the actor, time and origin of each action, newest first, with filters. */
+import type { AuditRow } from '../../database/tables.ts'
+import { type Html, html } from '../../html/html.ts'
+import { renderOption, renderPage } from '../shell/layout.ts'
+import { renderNext } from '../shell/list-query.ts'
+import type { Frame } from '../shell/response.ts'
+import { type TimeContext, timeAgo } from '../shell/words.ts'
+import { ACTION_GROUPS, auditWords, detailWords } from './audit-words.ts'
+
+export const AUDIT_LOG_PATH = '/settings/audit-log'
+
+/** The filters in the URL. */
+export type AuditQuery = {
+  /** The label of the actor. */
+  readonly actor: string | undefined
+  readonly action: string | undefined
+  readonly subject_id: string | undefined
+  /** Calendar dates in the account's time zone; the second date is excluded. */
+  readonly created_since: string | undefined
+  readonly created_before: string | undefined
+}
+
+interface AuditView extends TimeContext {
+  readonly rows: readonly AuditRow[]
+  readonly query: AuditQuery
+  /** The e-mail addresses that the field for the actor proposes. */
+  readonly people: readonly string[]
+  /** The `limit` in the URL, which the link to the next page repeats. */
+  readonly limit: string | undefined
+  readonly next: string | null
+}
+
+export function renderAudit(frame: Frame, view: AuditView): Html {
+  const { rows, query, limit, next } = view
+  const isFiltered = Object.values(query).some((value) => value !== undefined)
+  const main = html`<h1>Audit log</h1>
+<p class="lead">Who did what, when, and from where. Entries are never deleted.</p>
+${renderFilters(view)}
+${
+  rows.length === 0
+    ? html`<div class="card empty"><p>${isFiltered ? 'No entry matches the filters.' : 'There are no entries.'}</p></div>`
+    : html`<table class="keys log"><caption class="unseen">Audit log, newest first</caption>
+<thead><tr><th scope="col">When</th><th scope="col">What</th><th scope="col">Who</th><th scope="col">From</th></tr></thead>
+<tbody>${rows.map((row) => renderEntry(row, view))}</tbody></table>`
+}
+${next !== null && renderNext(AUDIT_LOG_PATH, { ...query, limit, before: next }, 'Older')}`
+  return renderPage(frame, { title: 'Audit log', section: AUDIT_LOG_PATH, main })
+}
+
+function renderFilters({ query, people }: AuditView): Html {
+  return html`<form method="get" action="${AUDIT_LOG_PATH}" class="filter-form">
+<span class="row"><label for="actor">Who</label> <input id="actor" name="actor" value="${query.actor}" list="actors" autocomplete="off" translate="no">
+<datalist id="actors">${[...people, 'operator'].map((label) => html`<option value="${label}"></option>`)}</datalist></span>
+<span class="row"><label for="action">What</label> <select id="action" name="action">${renderOption('', 'Everything', query.action)}
+${ACTION_GROUPS.map(([group, actions]) => html`<optgroup label="${group}">${actions.map((action) => renderOption(action, auditWords({ action }), query.action))}</optgroup>`)}</select></span>
+<span class="row"><label for="created_since">From</label> <input id="created_since" name="created_since" type="date" value="${query.created_since}">
+<label for="created_before">before</label> <input id="created_before" name="created_before" type="date" value="${query.created_before}"></span>
+<span class="row"><label for="subject_id">Record</label> <input id="subject_id" name="subject_id" value="${query.subject_id}" placeholder="ID, or address of its page" autocomplete="off" translate="no"></span>
+<button class="small">Filter</button> <a class="button small" href="${AUDIT_LOG_PATH}">Clear</a></form>`
+}
+
+/** The folders of the pages of records, by the prefix of their ids. A deleted endpoint has no page. */
+const FOLDERS: ReadonlyMap<string, string> = new Map([
+  ['deb', 'customers'],
+  ['inv', 'invoices'],
+  ['pay', 'payments'],
+  ['msg', 'messages'],
+  ['key', 'api-keys'],
+])
+
+function subjectPath({ subject_id: id }: AuditRow): string | undefined {
+  const folder = FOLDERS.get(id?.split('_')[0] ?? '')
+  return folder === undefined ? undefined : `/settings/${folder}/${id}`
+}
+
+function renderEntry(row: AuditRow, view: AuditView): Html {
+  const detail = detailWords(row.detail)
+  const path = subjectPath(row)
+  const words = auditWords(row)
+  return html`<tr>
+<td data-label="When">${timeAgo(row.created_at, view)}</td>
+<th scope="row" data-label="What">${path === undefined ? words : html`<a href="${path}">${words}</a>`}${detail !== '' && html`<span class="detail">${detail}</span>`}</th>
+<td data-label="Who" translate="no">${row.actor_label}</td>
+<td data-label="From" translate="no">${row.address ?? '–'}</td></tr>`
+}
