@@ -43,6 +43,7 @@ import * as holdUntil from './migrations/0032-hold-until.ts'
 import * as accountReferences from './migrations/0033-account-references.ts'
 import * as archivedStandings from './migrations/0034-archived-standings.ts'
 import * as auditFilters from './migrations/0035-audit-filters.ts'
+import * as failedDeliveries from './migrations/0036-failed-deliveries.ts'
 
 /** The migrations of this program, in the order in which they are applied. */
 export const MIGRATIONS: Migrations = {
@@ -81,6 +82,7 @@ export const MIGRATIONS: Migrations = {
   '0033-account-references': accountReferences,
   '0034-archived-standings': archivedStandings,
   '0035-audit-filters': auditFilters,
+  '0036-failed-deliveries': failedDeliveries,
 }
 
 /** Converts a migration that was written before migrations had steps. */

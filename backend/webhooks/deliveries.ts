@@ -106,8 +106,15 @@ export async function releaseDelivery(
 }
 
 /**
- * Marks the pending deliveries to an endpoint as failed, after the endpoint was disabled or deleted. Attempts in
- * progress are finished.
+ * How many deliveries fail in the transaction that disables an endpoint. With 100,000 deliveries, the transaction would
+ * block all other writes for seconds on SQLite, and exceed the time limit of a statement on PostgreSQL.
+ */
+const FAILED_MAX = 1000
+
+/**
+ * Marks pending deliveries to an endpoint as failed, after the endpoint was disabled or deleted. Attempts in progress are
+ * finished. If there are more than `FAILED_MAX`, the retention (`retention.ts`) marks the rest within some minutes. Those
+ * that still wait when the endpoint is resumed are sent.
  */
 export async function failPendingDeliveries(
   tx: Transaction,
@@ -117,8 +124,15 @@ export async function failPendingDeliveries(
   await tx
     .updateTable('webhook_deliveries')
     .set({ status: 'failed', run_at: null, updated_at: now.toISOString() })
-    .where('endpoint_id', '=', endpointId)
-    .where('run_at', 'is not', null)
+    .where('id', 'in', (eb) =>
+      eb
+        .selectFrom('webhook_deliveries')
+        .select('id')
+        .where('endpoint_id', '=', endpointId)
+        .where('run_at', 'is not', null)
+        .where('status', '=', 'pending')
+        .limit(FAILED_MAX),
+    )
     .where('status', '=', 'pending')
     .execute()
 }

@@ -1,6 +1,6 @@
 /** The delivery log: lists deliveries and their attempts, and sends deliveries again. */
 
-import { sql } from 'kysely'
+import { type SqlBool, sql } from 'kysely'
 import { Problem } from '../../shared/contract/problem.ts'
 import { type ActionContext, recordAudit } from '../accounts/audit.ts'
 import { announce } from '../database/announcements.ts'
@@ -26,6 +26,12 @@ export interface DeliveryFilters {
   readonly before?: string | undefined
 }
 
+/**
+ * This condition contains a literal instead of a parameter, because a database uses a partial index only if the text of
+ * the statement contains the condition of the index.
+ */
+const HAS_FAILED = sql<SqlBool>`status = 'failed'`
+
 /** Returns deliveries, the newest first. */
 export async function listDeliveries(
   reader: Reader,
@@ -40,6 +46,7 @@ export async function listDeliveries(
   if (endpointId !== undefined) query = query.where('endpoint_id', '=', endpointId)
   // A delivery that is being sent is shown as pending.
   if (status === 'pending') query = query.where('status', 'in', ['pending', 'sending'])
+  else if (status === 'failed') query = query.where(HAS_FAILED)
   else if (status !== undefined) query = query.where('status', '=', status)
   if (type !== undefined) query = query.where('event_type', '=', type)
   if (before !== undefined) query = query.where('id', '<', before)
@@ -124,28 +131,42 @@ export async function redeliver(
 /** How many deliveries one transaction changes, which limits how long a payment must wait for it. */
 const BATCH_MAX = 200
 
-/** Redelivers all failed deliveries to the endpoint that were created at or after `since`. Returns how many. */
+export interface Redelivered {
+  readonly count: number
+  /** Whether `isOver` returned true before all failed deliveries were redelivered. */
+  readonly hasMore: boolean
+}
+
+/**
+ * Redelivers the failed deliveries to the endpoint that were created at or after `since`, the newest first, until
+ * `isOver` returns true.
+ */
 export async function redeliverFailed(
   database: Database,
   endpoint: WebhookEndpointRow,
-  since: Date,
+  { since, isOver }: { readonly since: Date; readonly isOver: () => boolean },
   actionContext: ActionContext,
-): Promise<number> {
+): Promise<Redelivered> {
   rejectDisabled(endpoint)
   const { id, account_id: accountId } = endpoint
   let count = 0
-  for (;;) {
+  let hasMore = true
+  while (!isOver()) {
     const rows = await database.read
       .selectFrom('webhook_deliveries')
       .select('id')
       .where('endpoint_id', '=', id)
-      .where('status', '=', 'failed')
+      .where(HAS_FAILED)
       .where('created_at', '>=', since.toISOString())
       // Without this condition, a delivery that fails again meanwhile would be redelivered again.
       .where('updated_at', '<', actionContext.now.toISOString())
+      .orderBy('id', 'desc')
       .limit(BATCH_MAX)
       .execute()
-    if (rows.length === 0) break
+    if (rows.length === 0) {
+      hasMore = false
+      break
+    }
     const ids = rows.map((row) => row.id)
     count += await database.transaction((tx) => makeDue(tx, ids, actionContext.now))
   }
@@ -157,7 +178,7 @@ export async function redeliverFailed(
       detail: { since: since.toISOString(), redelivered: count },
     }),
   )
-  return count
+  return { count, hasMore }
 }
 
 /** Makes the deliveries due now, except deliveries that are being sent. Returns how many it made due. */

@@ -21,22 +21,20 @@ export const WEBHOOK_RETENTION: readonly RetentionRule[] = [
 ]
 
 /**
- * On PostgreSQL, an event that is recorded while its endpoint is being disabled can have a pending delivery. A delivery
+ * Only some of many deliveries fail when their endpoint is disabled. On PostgreSQL, an event that is recorded while its endpoint is being disabled can have a pending delivery. A delivery
  * can also have the lease of a worker that was killed before the endpoint was disabled. Without this rule, these
  * deliveries would never be sent, and would be kept forever.
  */
 async function findStranded(read: Reader, now: Date): Promise<readonly Key[]> {
   return await read
     .selectFrom('webhook_deliveries')
-    .innerJoin('webhook_endpoints', 'webhook_endpoints.id', 'webhook_deliveries.endpoint_id')
-    .select('webhook_deliveries.id')
-    .where('webhook_endpoints.status', '=', 'disabled')
-    .where('webhook_deliveries.run_at', 'is not', null)
+    .select('id')
+    .where('endpoint_id', 'in', (eb) =>
+      eb.selectFrom('webhook_endpoints').select('id').where('status', '=', 'disabled'),
+    )
+    .where('run_at', 'is not', null)
     .where(({ eb, or }) =>
-      or([
-        eb('webhook_deliveries.status', '=', 'pending'),
-        eb('webhook_deliveries.run_at', '<=', now.toISOString()),
-      ]),
+      or([eb('status', '=', 'pending'), eb('run_at', '<=', now.toISOString())]),
     )
     .limit(BATCH_MAX)
     .execute()

@@ -17,6 +17,8 @@ const WORDS = {
   webhook_being_sent: 'The event is already being sent, so it is not sent again.',
   webhook_redelivered: 'The event is being sent again.',
   webhooks_redelivered: 'Failed deliveries are being sent again.',
+  webhooks_redelivered_partly:
+    'Many failed deliveries are being sent again, the newest first. To send the others too, redeliver again.',
   customer_created: 'Customer added.',
   invoice_edited: 'Invoice changed.',
   invoice_created: 'Invoice entered.',

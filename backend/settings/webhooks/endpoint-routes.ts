@@ -34,6 +34,7 @@ import { invalid, withFieldLabels } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
 import type { FlashName } from '../shell/flash-words.ts'
 import {
+  beginStep,
   EDIT_METHODS,
   type SessionPage,
   type SessionRequest,
@@ -232,14 +233,21 @@ function actionPages(webhooks: WebhookServices): SessionPage[] {
       path: `${ENDPOINTS_PATH}/{id}/redeliver-failed`,
       adminsOnly: WEBHOOK_ADMINS_ONLY,
       expected: { texts: ['since'] },
-      async handle({ session, fields, id, actionContext, wantsJson }, { database }) {
+      async handle({ session, fields, id, actionContext, wantsJson }, { database, clock }) {
         const since = parseSince(fields.text('since'), session.account.timezone)
         const row = await getEndpoint(database.read, session.account.id, id)
-        const redelivered = await redeliverFailed(database, row, since, actionContext)
+        const isOver = beginStep(clock)
+        const { count, hasMore } = await redeliverFailed(
+          database,
+          row,
+          { since, isOver },
+          actionContext,
+        )
         if (!wantsJson) {
-          await database.transaction((tx) => setFlash(tx, session.token, 'webhooks_redelivered'))
+          const flash = hasMore ? 'webhooks_redelivered_partly' : 'webhooks_redelivered'
+          await database.transaction((tx) => setFlash(tx, session.token, flash))
         }
-        return { json: { redelivered }, location: deliveriesOf(id) }
+        return { json: { redelivered: count, has_more: hasMore }, location: deliveriesOf(id) }
       },
     },
   ]
