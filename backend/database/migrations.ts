@@ -44,6 +44,7 @@ import * as accountReferences from './migrations/0033-account-references.ts'
 import * as archivedStandings from './migrations/0034-archived-standings.ts'
 import * as auditFilters from './migrations/0035-audit-filters.ts'
 import * as failedDeliveries from './migrations/0036-failed-deliveries.ts'
+import * as sentMessages from './migrations/0037-sent-messages.ts'
 
 /** The migrations of this program, in the order in which they are applied. */
 export const MIGRATIONS: Migrations = {
@@ -83,6 +84,7 @@ export const MIGRATIONS: Migrations = {
   '0034-archived-standings': archivedStandings,
   '0035-audit-filters': auditFilters,
   '0036-failed-deliveries': failedDeliveries,
+  '0037-sent-messages': sentMessages,
 }
 
 /** Converts a migration that was written before migrations had steps. */

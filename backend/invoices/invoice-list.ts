@@ -5,9 +5,9 @@ import { preparedPage } from '../database/prepared.ts'
 import { INVOICE_COLUMNS } from '../database/tables/invoices.ts'
 import type { InvoiceRow } from '../database/tables.ts'
 import {
+  type AnyTimeFilters,
   type Column,
   type Condition,
-  type DueTimeFilters,
   equals,
   equalsLiteral,
   ignoreSortIndex,
@@ -27,7 +27,7 @@ import {
 } from '../lists/keyset.ts'
 import { type IndexedFilter, literalFilter, readPage, selectPage } from '../lists/page.ts'
 
-export interface InvoiceFilters extends DueTimeFilters {
+export interface InvoiceFilters extends AnyTimeFilters {
   readonly external_id?: string
   readonly debtor_id?: string
   readonly number?: string

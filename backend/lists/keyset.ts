@@ -147,25 +147,29 @@ export interface TimeFilters {
   readonly updated_before?: string
 }
 
-export interface DueTimeFilters extends TimeFilters {
+/** All times by which some list can be filtered. */
+export interface AnyTimeFilters extends TimeFilters {
   readonly due_since?: string
   readonly due_before?: string
+  readonly sent_since?: string
+  readonly sent_before?: string
 }
 
 /** A column with its inclusive lower and exclusive upper limit. */
 export type TimeRange = readonly [string, string | undefined, string | undefined]
 
 /** Returns the time ranges by which the list is filtered. */
-export function timeRangesOf(filters: DueTimeFilters): readonly TimeRange[] {
+export function timeRangesOf(filters: AnyTimeFilters): readonly TimeRange[] {
   const ranges = [
     ['created_at', filters.created_since, filters.created_before],
     ['updated_at', filters.updated_since, filters.updated_before],
     ['due_date', filters.due_since, filters.due_before],
+    ['sent_at', filters.sent_since, filters.sent_before],
   ] as const
   return ranges.filter(([, since, before]) => since !== undefined || before !== undefined)
 }
 
-export function withinTimes(filters: DueTimeFilters, page: Page): Condition[] {
+export function withinTimes(filters: AnyTimeFilters, page: Page): Condition[] {
   return timeRangesOf(filters).flatMap(([column, since, before]) =>
     column === page.sort
       ? withinSorted(page, since, before)

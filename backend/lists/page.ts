@@ -16,8 +16,8 @@ import { type Compilable, PostgresAdapter, sql } from 'kysely'
 import type { Reader } from '../database/database.ts'
 import { preparedPage } from '../database/prepared.ts'
 import {
+  type AnyTimeFilters,
   type Condition,
-  type DueTimeFilters,
   isAnyDefined,
   isInLiterals,
   joinPage,
@@ -59,7 +59,7 @@ type ListTable = 'debtors' | 'invoices' | 'payments' | 'messages'
 
 /** `read` returns up to `form.fetch` rows, in the order of `form` and within the bounds that `values` contains. */
 export async function readPage<
-  V extends DueTimeFilters & { readonly accountId: string },
+  V extends AnyTimeFilters & { readonly accountId: string },
   Row extends { readonly id: string },
 >(
   reader: Reader,
@@ -155,7 +155,7 @@ export function literalFilter(
 }
 
 /** Returns the section of an index that contains all matches in the order of the list, and the other filters. */
-function indexesOf<V extends DueTimeFilters>({ values, indexedFilters }: List<V>, sort: string) {
+function indexesOf<V extends AnyTimeFilters>({ values, indexedFilters }: List<V>, sort: string) {
   const ranges = timeRangesOf(values)
   const range = ranges.find(([column]) => column === sort)
   const byTime = ranges

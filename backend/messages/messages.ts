@@ -15,7 +15,6 @@ import {
   type PageBounds,
   type PageForm,
   type TimeFilters,
-  within,
   withinBounds,
   withinTimes,
 } from '../lists/keyset.ts'
@@ -75,7 +74,6 @@ const readMessages = preparedPage((reader: Reader, filters: Values, form: Form) 
     ...equalsLiteral(indexedUnless(page, 'stage', ...narrow, form.statuses), form.stage),
     ...isInLiterals(indexedUnless(page, 'status', ...narrow), form.statuses),
     ...equalsLiteral('suppression_reason', form.suppression_reason),
-    ...within('sent_at', filters.sent_since, filters.sent_before),
     ...withinBounds(sorting),
   ])
 })

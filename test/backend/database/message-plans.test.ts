@@ -1,4 +1,4 @@
-// How SQLite finds the unsent messages of a customer. Its plan does not depend on the rows, because it has no statistics.
+// How SQLite finds messages. Its plan does not depend on the rows, because it has no statistics.
 import { join } from 'node:path'
 import { type CompiledQuery, sql } from 'kysely'
 import t, { type Test } from 'tap'
@@ -9,6 +9,7 @@ import type { Tables, Transaction } from '../../../backend/database/tables.ts'
 import { createDebtor } from '../../../backend/debtors/debtors.ts'
 import { createInvoice } from '../../../backend/invoices/invoices.ts'
 import { stopMessagesTo } from '../../../backend/messages/cancel-messages.ts'
+import { listMessages } from '../../../backend/messages/messages.ts'
 import { stopCoveredReminders } from '../../../backend/reminders/planning/stop-covered-reminders.ts'
 import { previewReminders } from '../../../backend/reminders/preview.ts'
 import { plainDebtor, plainInvoice } from '../../fixtures/accounts/plain-records.ts'
@@ -78,4 +79,16 @@ t.test('unsent messages of a customer are read from their own index', async (t) 
       name,
     )
   }
+})
+
+// Regression: SQLite read all messages of the account if few of them were sent in the requested time.
+t.test('the messages that were sent in a time are read from the index of this time', async (t) => {
+  const { debtor, planOf } = await openPlanner(t)
+  const newest = { sort: 'created_at', direction: 'desc', fetch: 51, after: undefined } as const
+  const steps = await planOf((tx) =>
+    listMessages(tx, debtor.account_id, { sent_since: NOW.toISOString() }, newest),
+  )
+  t.ok(
+    steps.includes('SEARCH messages USING INDEX messages_by_sending (account_id=? AND sent_at>?)'),
+  )
 })
