@@ -5,6 +5,7 @@
  */
 
 import { createHash } from 'node:crypto'
+import { type SqlBool, sql } from 'kysely'
 import { Problem } from '../../shared/contract/problem.ts'
 import { type ActionContext, recordAudit } from '../accounts/audit.ts'
 import { checkReason } from '../accounts/reason.ts'
@@ -13,6 +14,7 @@ import type { Reader, Transaction } from '../database/database.ts'
 import { stampOf } from '../database/stamp.ts'
 import type { MessageHtmlRow, MessageRow, MessageTransitionRow } from '../database/tables.ts'
 import { lockDebtor, replanDebtor } from '../debtors/debtors.ts'
+import type { Page } from '../lists/keyset.ts'
 import { changeMessage, REMINDERS_DUE } from '../messages/lifecycle.ts'
 import { amountDemanded, type Facts, readFacts } from './planning/facts.ts'
 
@@ -37,18 +39,25 @@ export type Decision =
   | { readonly approve: false; readonly reason: string; readonly seenDigest?: string | undefined }
 
 /**
- * Returns at most `limit` messages that await approval, oldest first. A message is included as soon as its text is
- * written, which is shortly after the planning.
+ * Returns the next messages that await approval, oldest first. A message is included as soon as its text is written,
+ * which is shortly after the planning.
  */
 export async function listPendingApprovals(
   reader: Reader,
   accountId: string,
-  limit = 200,
+  { fetch, after }: Pick<Page, 'fetch' | 'after'> = { fetch: 200, after: undefined },
 ): Promise<PendingApproval[]> {
-  const rows = await selectPendingApprovals(reader, accountId)
+  const query = selectPendingApprovals(reader, accountId)
+  const rest =
+    after === undefined
+      ? query
+      : query.where(
+          sql<SqlBool>`(messages.created_at, messages.id) > (${after.value}, ${after.id})`,
+        )
+  const rows = await rest
     .orderBy('messages.created_at')
     .orderBy('messages.id')
-    .limit(limit)
+    .limit(fetch)
     .execute()
   return rows.map(pendingApprovalOf)
 }

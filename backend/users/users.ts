@@ -6,6 +6,7 @@ import { getAccount, lockAccount } from '../accounts/accounts.ts'
 import { type ActionContext, recordAudit } from '../accounts/audit.ts'
 import { ConstraintViolation } from '../database/constraint-violation.ts'
 import type { Reader, Transaction, UserRow } from '../database/tables.ts'
+import { equals, orderOf, type Page, withinBounds } from '../lists/keyset.ts'
 import { enteredValuesProblem } from '../validation/field-errors.ts'
 import { normalizeText } from '../validation/unicode.ts'
 
@@ -70,27 +71,47 @@ export function storedForms(email: string): readonly string[] {
   return [normalizeEmail(email), email.trim().toLowerCase()]
 }
 
-/** Returns the users in the order of their creation. */
-export async function listUsers(reader: Reader, accountId: string): Promise<UserRow[]> {
+/** Returns a page of users that is sorted by `created_at`. */
+export async function listUsers(reader: Reader, accountId: string, page: Page): Promise<UserRow[]> {
   return reader
     .selectFrom('users')
     .selectAll()
-    .where('account_id', '=', accountId)
-    .orderBy('created_at')
-    .orderBy('id')
+    .where((eb) => eb.and([...equals('account_id', accountId), ...withinBounds(page)]))
+    .orderBy(orderOf(page))
+    .limit(page.fetch)
     .execute()
+}
+
+export async function countActiveAdmins(reader: Reader, accountId: string): Promise<number> {
+  const { count } = await reader
+    .selectFrom('users')
+    .select((eb) => eb.fn.countAll<number | string>().as('count'))
+    .where('account_id', '=', accountId)
+    .where('role', '=', 'admin')
+    .where('status', '=', 'active')
+    .executeTakeFirstOrThrow()
+  return Number(count)
 }
 
 /** Throws `Problem` `not_found`, also for a user of another account. */
 export async function getUser(reader: Reader, accountId: string, id: string): Promise<UserRow> {
-  const user = await reader
+  const user = await findUser(reader, accountId, id)
+  if (user === undefined) throw new Problem('not_found', `There is no user ${id}.`)
+  return user
+}
+
+/** Returns undefined if the account has no such user. */
+export async function findUser(
+  reader: Reader,
+  accountId: string,
+  id: string,
+): Promise<UserRow | undefined> {
+  return reader
     .selectFrom('users')
     .selectAll()
     .where('account_id', '=', accountId)
     .where('id', '=', id)
     .executeTakeFirst()
-  if (user === undefined) throw new Problem('not_found', `There is no user ${id}.`)
-  return user
 }
 
 /** Idempotent. Throws `Problem` `not_found`, `last_admin`, `admin_required`. */

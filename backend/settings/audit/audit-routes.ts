@@ -8,6 +8,7 @@ import {
   type ListQuery,
   listOf,
   newestAfter,
+  newestRows,
   pageOf,
   parseListQuery,
   wordOf,
@@ -15,6 +16,9 @@ import {
 import type { SessionPage } from '../shell/page-request.ts'
 import { AUDIT_LOG_PATH, type AuditQuery, renderAudit } from './audit-page.ts'
 import { AUDIT_ACTIONS } from './audit-words.ts'
+
+/** How many people the filter proposes at most. */
+const PROPOSED_MAX = 200
 
 /** The id of a record in the address of its page, e.g. `https://…/settings/customers/deb_01K…/edit`. */
 const ID_IN_ADDRESS = /\/settings\/[\w-]+\/([a-z]+_\w+)/
@@ -40,7 +44,7 @@ export const auditPages: readonly SessionPage[] = [
         findAuditEntry(read, accountId, id),
       )
       const { rows, next } = pageOf(await listAudit(read, accountId, filters, page), list.limit)
-      const users = wantsJson ? [] : await listUsers(read, accountId)
+      const users = wantsJson ? [] : await listUsers(read, accountId, newestRows(PROPOSED_MAX))
       const people = users.map(({ email }) => email)
       const view = { rows, query, people, limit: list.value('limit'), next, now, timezone }
       return {

@@ -4,6 +4,7 @@ import type { InvitationRow, UserRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import type { NoticeDelivery } from '../../mail/outbox.ts'
 import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
+import { renderNext } from '../shell/list-query.ts'
 import type { Frame } from '../shell/response.ts'
 import { exactTime } from '../shell/words.ts'
 
@@ -11,6 +12,11 @@ export interface People {
   readonly now: Date
   readonly timezone: string
   readonly users: readonly UserRow[]
+  /** The `limit` in the URL, which the link to the next page repeats. */
+  readonly limit: string | undefined
+  readonly next: string | null
+  /** The number of active Admins on all pages. */
+  readonly activeAdmins: number
   readonly invitations: readonly InvitationRow[]
   /** The delivery of mailed invitations, by invitation id. */
   readonly mails: ReadonlyMap<string, NoticeDelivery>
@@ -25,7 +31,7 @@ interface RejectedInvitation {
 const ROLE_WORDS = { admin: 'Admin', member: 'Member' } as const
 
 export function renderPeople(frame: Frame, people: People, rejected?: RejectedInvitation): Html {
-  const { users, invitations } = people
+  const { users, limit, next, activeAdmins, invitations } = people
   const main = html`<h1>People</h1>
 <p class="lead">Admins can see and change everything: API keys and webhooks, people, customers, invoices and payments,
 reminders and their schedule, the kill switch, and the account. They can also read the audit log. Members can see customers,
@@ -34,7 +40,8 @@ payloads. Members cannot see people or the audit log, and can change only their 
 <section aria-labelledby="users-title"><h2 id="users-title">Who can log in</h2>
 <table class="keys"><caption class="unseen">People of this account</caption>
 <thead><tr><th scope="col">E-mail</th><th scope="col">Role</th><th scope="col">Status</th><th scope="col">Actions</th></tr></thead>
-<tbody>${users.map((user) => renderUser(frame, user, isLastAdmin(user, users)))}</tbody></table>
+<tbody>${users.map((user) => renderUser(frame, user, isLastAdmin(user, activeAdmins)))}</tbody></table>
+${next !== null && renderNext('/settings/people', { limit, cursor: next }, 'More people')}
 </section>
 ${
   invitations.length > 0 &&
@@ -92,9 +99,8 @@ function renderUser(frame: Frame, user: UserRow, isLastAdmin: boolean): Html {
   }${!isActive && renderAction(frame, `${path}/reactivate`, 'Reactivate', user.email)}</div></td></tr>`
 }
 
-function isLastAdmin(user: UserRow, users: readonly UserRow[]): boolean {
-  const admins = users.filter(({ role, status }) => role === 'admin' && status === 'active')
-  return admins.length === 1 && admins[0]?.id === user.id
+function isLastAdmin({ role, status }: UserRow, activeAdmins: number): boolean {
+  return role === 'admin' && status === 'active' && activeAdmins === 1
 }
 
 /** Renders a link to a confirmation page, which the script opens as a dialog. */

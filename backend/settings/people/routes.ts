@@ -14,10 +14,19 @@ import {
   withdrawInvitationsBy,
 } from '../../users/invitations.ts'
 import { createToken, hashToken } from '../../users/tokens.ts'
-import { changeRole, getUser, listUsers, ROLES, setUserStatus } from '../../users/users.ts'
+import {
+  changeRole,
+  countActiveAdmins,
+  findUser,
+  getUser,
+  listUsers,
+  ROLES,
+  setUserStatus,
+} from '../../users/users.ts'
 import { invitationLink } from '../login/invitation-routes.ts'
 import { invalid } from '../shell/faults.ts'
 import type { FlashName } from '../shell/flash-words.ts'
+import { type ListQuery, listOf, oldestAfter, pageOf, parseListQuery } from '../shell/list-query.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
 import { renderDeactivation, renderRoleChange } from './confirm-pages.ts'
 import { type People, renderInvited, renderPeople } from './people-page.ts'
@@ -25,17 +34,20 @@ import { type People, renderInvited, renderPeople } from './people-page.ts'
 const ADMINS_ONLY = 'Only an Admin can manage people.'
 const PATH = '/settings/people'
 
+/** How many people the page shows at most, unless the URL has a limit. */
+const SHOWN_MAX = 200
+
 export const peoplePages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: PATH,
     adminsOnly: ADMINS_ONLY,
     async handle(request, deps) {
-      const people = await readPeople(request, deps)
+      const list = parseListQuery(request.query, [])
+      const people = await readPeople(request, deps, list)
       return {
         json: {
-          object: 'list',
-          data: people.users.map(representUser),
+          ...listOf(people.users.map(representUser), people.next),
           invitations: people.invitations.map((row) => ({
             ...representInvitation(row),
             mail: people.mails.get(row.id)?.status ?? null,
@@ -75,7 +87,7 @@ export const peoplePages: readonly SessionPage[] = [
       }
     },
     async rerender(request, problem, deps) {
-      const people = await readPeople(request, deps)
+      const people = await readPeople(request, deps, parseListQuery(new URLSearchParams(), []))
       return (frame) =>
         renderPeople(frame, people, { email: request.fields.text('email'), problem })
     },
@@ -186,13 +198,19 @@ async function changeUser(
 async function readPeople(
   { session, now }: SessionRequest,
   { database }: SettingsDeps,
+  list: ListQuery,
 ): Promise<People> {
-  const invitations = await listInvitations(database.read, session.account.id, now)
+  const { id: accountId } = session.account
+  const limit = list.limitOr(SHOWN_MAX)
+  const page = await oldestAfter(list.cursor, limit, (id) => findUser(database.read, accountId, id))
+  const { rows: users, next } = pageOf(await listUsers(database.read, accountId, page), limit)
+  const invitations = await listInvitations(database.read, accountId, now)
   const ids = invitations.map(({ id }) => id)
   return {
     now,
     timezone: session.account.timezone,
-    users: await listUsers(database.read, session.account.id),
+    ...{ users, next, limit: list.value('limit') },
+    activeAdmins: await countActiveAdmins(database.read, accountId),
     invitations,
     mails: await readDeliveries(database.read, 'user.invited', ids),
   }

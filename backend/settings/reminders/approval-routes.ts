@@ -21,7 +21,7 @@ import { takeBackDecision } from '../../reminders/take-back-decision.ts'
 import { setFlash } from '../../sessions/flash.ts'
 import { notFound } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
-import { listOf, newestRows } from '../shell/list-query.ts'
+import { listOf, newestRows, oldestAfter, parseListQuery } from '../shell/list-query.ts'
 import { readNames } from '../shell/names.ts'
 import type { RejectedAction } from '../shell/page-actions.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
@@ -34,7 +34,7 @@ import {
 
 const PATH = '/settings/approvals'
 const ADMINS_ONLY = 'Only an Admin can approve and reject reminders.'
-/** How many pending approvals the page shows at most. */
+/** How many pending approvals the page shows at most, unless the URL has a limit. */
 const SHOWN_MAX = 100
 
 /** How many recently decided or lapsed reminders the page shows at most. */
@@ -44,18 +44,26 @@ export const approvalPages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: PATH,
-    async handle({ session, now }, { database: { read } }) {
+    async handle({ session, now, query }, { database: { read } }) {
       const { id: accountId } = session.account
-      const approvals = await listPendingApprovals(read, accountId, SHOWN_MAX)
+      const list = parseListQuery(query, [])
+      const limit = list.limitOr(SHOWN_MAX)
+      const page = await oldestAfter(list.cursor, limit, (id) => findMessage(read, accountId, id))
+      const found = await listPendingApprovals(read, accountId, page)
+      const approvals = found.slice(0, limit)
+      const next = found.length > limit ? (approvals.at(-1)?.message.id ?? null) : null
       const [awaitingApproval, decided] = await Promise.all([
         countAwaitingApproval(read, accountId),
-        listPastApprovals(read, accountId, DECIDED_MAX),
+        list.cursor === undefined ? listPastApprovals(read, accountId, DECIDED_MAX) : [],
       ])
       const customers = await readNames(read, accountId, decided)
+      const view = {
+        ...{ session, approvals, limit: list.value('limit'), next },
+        ...{ awaitingApproval, decided, customers, now },
+      }
       return {
-        json: listOf(approvals.map(represent), null),
-        page: (frame) =>
-          renderApprovals(frame, { session, approvals, awaitingApproval, decided, customers, now }),
+        json: listOf(approvals.map(represent), next),
+        page: (frame) => renderApprovals(frame, view),
       }
     },
   },

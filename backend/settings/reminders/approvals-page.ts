@@ -8,6 +8,7 @@ import type { Session } from '../../sessions/sessions.ts'
 import { renderConfirmPage } from '../shell/confirm-page.ts'
 import { renderFaults, renderPage } from '../shell/layout.ts'
 import { dayOf, labelOf, reasonWords, renderMoney, STAGE_WORDS } from '../shell/ledger-words.ts'
+import { renderNext } from '../shell/list-query.ts'
 import {
   type PageAction,
   type RejectedAction,
@@ -25,6 +26,9 @@ const PATH = '/settings/approvals'
 interface ApprovalsView {
   readonly session: Session
   readonly approvals: readonly PendingApproval[]
+  /** The `limit` in the URL, which the link to the next page repeats. */
+  readonly limit: string | undefined
+  readonly next: string | null
   /** The number of all reminders that wait for approval. */
   readonly awaitingApproval: number
   /** Reminders that were recently approved or rejected, or have lapsed. */
@@ -35,7 +39,7 @@ interface ApprovalsView {
 }
 
 export function renderApprovals(frame: Frame, view: ApprovalsView): Html {
-  const { approvals, awaitingApproval, decided } = view
+  const { approvals, limit, next, awaitingApproval, decided } = view
   const main = html`<h1>Reminders</h1>
 ${renderReminderTabs(PATH, awaitingApproval)}
 <p class="lead">Firm and Final reminders are sent only after an Admin has read and approved them. A reminder lapses if no
@@ -45,7 +49,8 @@ ${
     ? html`<div class="card empty"><p><strong>No reminder waits for approval.</strong></p></div>`
     : html`<ul class="messages">${approvals.map((approval) => renderApprovalCard(approval, view))}</ul>`
 }
-${awaitingApproval > approvals.length && approvals.length > 0 && html`<p class="hint">These are the oldest of ${awaitingApproval} reminders that wait for approval.</p>`}
+${awaitingApproval > approvals.length && approvals.length > 0 && html`<p class="hint">${awaitingApproval} reminders wait for approval, the oldest first.</p>`}
+${next !== null && renderNext(PATH, { limit, cursor: next }, 'More')}
 ${decided.length > 0 && renderDecided(view)}`
   return renderPage(frame, { title: 'Approvals', section: '/settings/reminders', main })
 }

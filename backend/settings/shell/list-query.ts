@@ -11,6 +11,8 @@ const LIMIT_MAX = 200
 
 export interface ListQuery {
   readonly limit: number
+  /** The maximum number of rows if the parameter `limit` is given; otherwise the given number. */
+  limitOr(count: number): number
   /** The id after which the page begins; undefined for the first page. */
   readonly cursor: string | undefined
   /** Returns undefined if the filter is absent, or is empty because a form sent an empty field. */
@@ -25,7 +27,9 @@ export function parseListQuery(query: URLSearchParams, filters: readonly string[
     }
   }
   const value = (name: string) => query.get(name) || undefined
-  return { limit: limitOf(value('limit')), cursor: value('cursor'), value }
+  const limit = limitOf(value('limit'))
+  const limitOr = (count: number) => (value('limit') === undefined ? count : limit)
+  return { limit, limitOr, cursor: value('cursor'), value }
 }
 
 /** Parses a calendar date. Throws `Problem` 400. */
@@ -106,6 +110,11 @@ export async function newestAfter(
     throw new Problem('invalid_cursor', 'Unknown cursor; start from the first page.')
   }
   return { ...firstPage, after: { value: row.created_at, id: cursor } }
+}
+
+/** Like `newestAfter`, but oldest first. */
+export async function oldestAfter(...args: Parameters<typeof newestAfter>): Promise<Page> {
+  return { ...(await newestAfter(...args)), direction: 'asc' }
 }
 
 export function listOf<T>(data: readonly T[], next: string | null) {

@@ -131,3 +131,28 @@ t.test('Members and other accounts cannot take a decision back', async (t) => {
   }
   t.equal(await lastLogEntry(), 'firm:approved')
 })
+
+t.test('the approval queue has pages, the oldest reminders first', async (t) => {
+  // Regression: the queue ended after 100 reminders, and JSON said that there were no more.
+  const { engine, logInAdmin } = await startEngineWithUsers(t)
+  for (let n = 0; n < 3; n++) await engine.createInvoice('2026-11-02')
+  for (const day of ['05', '12', '23']) await engine.planAndSendAt(`2026-11-${day}T10:00:00.000Z`)
+  const ada = await logInAdmin()
+  const read = async (query: string) => {
+    const { json } = await ada.get(`/settings/approvals?${query}`)
+    return {
+      ids: (json['data'] as { id: string }[]).map(({ id }) => id),
+      next: json['next_cursor'],
+    }
+  }
+  const all = await read('')
+  t.equal(all.ids.length, 3)
+  t.equal(all.next, null)
+  const first = await read('limit=2')
+  t.strictSame(first, { ids: all.ids.slice(0, 2), next: all.ids[1] })
+  t.strictSame(await read(`limit=2&cursor=${first.next}`), { ids: all.ids.slice(2), next: null })
+  const page = await ada.page('/settings/approvals?limit=2')
+  matches(t, page.text, containing('3 reminders wait for approval, the oldest first.'))
+  matches(t, page.text, containing(`/settings/approvals?limit=2&amp;cursor=${first.next}`))
+  t.equal((await ada.get('/settings/approvals?cursor=msg_1')).status, 400)
+})

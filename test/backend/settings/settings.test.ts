@@ -1,6 +1,6 @@
 // API keys, scopes and people in Settings, as JSON.
 import t from 'tap'
-import { matches } from '../../fixtures/matches.ts'
+import { containing, matches } from '../../fixtures/matches.ts'
 import { ADMIN, logIn, MEMBER, startSettings } from '../../fixtures/service/settings.ts'
 
 const NEW_KEY = { name: 'ERP', scopes: ['debtors:read', 'payments:write'] }
@@ -198,4 +198,25 @@ t.test('calls are counted by hour and day, and by status class', async (t) => {
   const counts = { succeeded: 2, refused: 1, failed: 0 }
   matches(t, usage.calls_by_hour.at(-1), { at: '2026-11-21T10:00:00.000Z', ...counts })
   matches(t, usage.calls_by_day.at(-1), { at: '2026-11-21T00:00:00.000Z', ...counts })
+})
+
+t.test('the list of people has pages, and only the last Admin must keep the role', async (t) => {
+  const { backend, account, createUser } = await startSettings(t)
+  for (const n of [1, 2, 3]) await createUser(account.id, `user${n}@acme.example`, 'member')
+  const ada = await logIn(backend, ADMIN)
+  const emailsOf = (json: Readonly<Record<string, unknown>>) =>
+    (json['data'] as { email: string }[]).map(({ email }) => email)
+  const all = emailsOf((await ada.get('/settings/people')).json)
+  t.equal(all.length, 5)
+  const first = (await ada.get('/settings/people?limit=3')).json
+  t.strictSame(emailsOf(first), all.slice(0, 3))
+  const cursor = String(first['next_cursor'])
+  const second = (await ada.get(`/settings/people?limit=3&cursor=${cursor}`)).json
+  t.strictSame([emailsOf(second), second['has_more']], [all.slice(3), false])
+  const page = await ada.page('/settings/people?limit=3')
+  matches(t, page.text, containing(`/settings/people?limit=3&amp;cursor=${cursor}`))
+  matches(t, page.text, containing('The last Admin must keep the role.'))
+  // The other Admin is on another page.
+  await createUser(account.id, 'zoe@acme.example', 'admin')
+  t.notOk((await ada.page('/settings/people?limit=3')).text.includes('The last Admin'))
 })
