@@ -14,6 +14,7 @@ import type { InvoiceRow } from '../database/tables.ts'
 import { getLockedDebtor } from '../debtors/change.ts'
 import { lockDebtorId, replanDebtor, touchDebtor } from '../debtors/debtors.ts'
 import type { EventType } from '../events/event-types.ts'
+import { ACCOUNT_OF_DEBTOR } from '../lists/keyset.ts'
 import { stopMessages } from '../messages/cancel-messages.ts'
 import { changeInvoice, type InvoiceChange } from './change.ts'
 import { BLOCKED_BY_DISPUTE, chasingFieldsFor, DISPUTED, holdOf } from './holds.ts'
@@ -135,7 +136,7 @@ export async function hasResumableInvoices(
   const row = await reader
     .selectFrom('invoices')
     .select('id')
-    .where('account_id', '=', accountId)
+    .where(ACCOUNT_OF_DEBTOR, '=', accountId)
     .where('debtor_id', '=', debtorId)
     .where(IS_RESUMABLE)
     .limit(1)
@@ -164,7 +165,7 @@ async function resumeMatching(
   const { numUpdatedRows } = await tx
     .updateTable('invoices')
     .set({ ...RESUMED, ...stampOf(tx, actionContext.now.toISOString()) })
-    .where('account_id', '=', accountId)
+    .where(ACCOUNT_OF_DEBTOR, '=', accountId)
     .where('debtor_id', '=', debtorId)
     .where(condition)
     .executeTakeFirstOrThrow()

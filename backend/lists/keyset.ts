@@ -102,6 +102,12 @@ export function unindexed(column: string): Expression<unknown> {
 }
 
 /**
+ * The account's id in a condition of a statement that finds rows by their debtor in a partial index. That index begins
+ * with the debtor; by an index that begins with the account, SQLite would read all rows of the account.
+ */
+export const ACCOUNT_OF_DEBTOR: Expression<unknown> = unindexed('account_id')
+
+/**
  * Returns the column, or `unindexed(column)` if the database must use another index: one of `onlyIndexes` or, by
  * default, that of a more selective filter, if such a filter is defined.
  */

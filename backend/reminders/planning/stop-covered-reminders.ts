@@ -45,7 +45,7 @@ const readWaiting = prepared(
       .selectFrom('messages')
       .innerJoin('reminders', 'reminders.message_id', 'messages.id')
       .select(['messages.id', 'messages.status', 'reminders.facts'])
-      // By the account's index, SQLite would read all messages of the account, because that index is in the order of ids.
+      // An index of the account would contain the messages in the order of their ids, so SQLite would prefer it.
       .where(unindexed('messages.account_id'), '=', accountId)
       .where('messages.debtor_id', '=', debtorId)
       .where('messages.direction', '=', 'outbound')

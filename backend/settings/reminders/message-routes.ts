@@ -45,6 +45,8 @@ export const messagePages: readonly SessionPage[] = [
       const { view, stage, reason, debtor_id } = filters
       const search = {
         ...(view !== undefined && { statuses: STATUSES_OF_VIEW[view] }),
+        // Only suppressed messages have a reason, and an index finds these.
+        ...(view === undefined && reason !== undefined && { statuses: ['suppressed'] }),
         ...(stage !== undefined && { stage }),
         ...(reason !== undefined && { suppression_reason: reason }),
         ...(debtor_id !== undefined && { debtor_id }),

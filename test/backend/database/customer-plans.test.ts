@@ -1,4 +1,5 @@
-// How SQLite finds messages. Its plan does not depend on the rows, because it has no statistics.
+// How SQLite finds messages, and invoices of a customer. Its plan does not depend on the rows, because it has no
+// statistics.
 import { join } from 'node:path'
 import { type CompiledQuery, sql } from 'kysely'
 import t, { type Test } from 'tap'
@@ -7,7 +8,16 @@ import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { kyselyOnConnection } from '../../../backend/database/sqlite/kysely.ts'
 import type { Tables, Transaction } from '../../../backend/database/tables.ts'
 import { createDebtor } from '../../../backend/debtors/debtors.ts'
-import { createInvoice } from '../../../backend/invoices/invoices.ts'
+import { planTakeBack } from '../../../backend/import/take-back-plan.ts'
+import { hasResumableInvoices } from '../../../backend/invoices/actions.ts'
+import { createInvoice, findOpenInvoices } from '../../../backend/invoices/invoices.ts'
+import {
+  countInvoices,
+  INVOICE_VIEWS,
+  type InvoiceSearch,
+  type InvoiceView,
+  searchInvoices,
+} from '../../../backend/invoices/search-invoices.ts'
 import { stopMessagesTo } from '../../../backend/messages/cancel-messages.ts'
 import { listMessages } from '../../../backend/messages/messages.ts'
 import { stopCoveredReminders } from '../../../backend/reminders/planning/stop-covered-reminders.ts'
@@ -17,7 +27,7 @@ import { openTestDatabase } from '../../fixtures/service/database.ts'
 
 const NOW = new Date('2026-11-21T10:15:00.000Z')
 
-/** Creates a customer with an overdue invoice. `planOf` resolves with SQLite's steps that find messages in `work`. */
+/** Creates a customer with an overdue invoice. `planOf` resolves with SQLite's steps that find rows of the table. */
 async function openPlanner(t: Test) {
   const url = `sqlite:${join(t.testdir(), 'test.db')}`
   const { read, transaction } = await openTestDatabase(t, { url })
@@ -32,7 +42,10 @@ async function openPlanner(t: Test) {
     await createInvoice(tx, owner, plainInvoice({ debtor: row, dueDate: '2026-11-01' }), NOW)
     return row
   })
-  async function planOf(work: (tx: Transaction) => Promise<unknown>): Promise<string[]> {
+  async function planOf(
+    work: (tx: Transaction) => Promise<unknown>,
+    table = 'messages',
+  ): Promise<string[]> {
     const texts: string[] = []
     const recording = kyselyOnConnection<Tables>({
       executeQuery<R>(query: CompiledQuery) {
@@ -49,7 +62,7 @@ async function openPlanner(t: Test) {
       }),
     )
     const steps = (await Promise.all(plans)).flatMap(({ rows }) => rows)
-    return steps.map(({ detail }) => detail).filter((detail) => /^\w+ messages /.test(detail))
+    return steps.map(({ detail }) => detail).filter((detail) => detail.split(' ')[1] === table)
   }
   return { debtor, planOf }
 }
@@ -91,4 +104,40 @@ t.test('the messages that were sent in a time are read from the index of this ti
   t.ok(
     steps.includes('SEARCH messages USING INDEX messages_by_sending (account_id=? AND sent_at>?)'),
   )
+})
+
+// Regression: SQLite read all unpaid invoices of the account, or all with the status. Payments and resumed reminders did so
+// while all other writes waited.
+t.test('invoices of a customer are read from an index of the customer', async (t) => {
+  const { debtor, planOf } = await openPlanner(t)
+  const { id: debtorId, account_id: accountId } = debtor
+  const search = (view: InvoiceView): InvoiceSearch => ({
+    ...{ view, sort: 'due', debtorId, currency: 'EUR' },
+    ...{ number: undefined, dueSince: undefined, dueBefore: undefined },
+    amount: { min: undefined, max: undefined },
+  })
+  const reads: Record<string, (tx: Transaction) => Promise<unknown>> = {
+    'open invoices in a currency': (tx) => findOpenInvoices(tx, accountId, debtorId, 'EUR'),
+    'invoices to resume': (tx) => hasResumableInvoices(tx, accountId, debtorId),
+  }
+  for (const view of INVOICE_VIEWS) {
+    const options = { after: undefined, limit: 50 }
+    reads[`list: ${view}`] = (tx) =>
+      searchInvoices(tx, accountId, search(view), '2026-11-21', options)
+    reads[`count: ${view}`] = (tx) => countInvoices(tx, accountId, search(view), '2026-11-21')
+  }
+  for (const [name, read] of Object.entries(reads)) {
+    const [step = ''] = await planOf(read, 'invoices')
+    t.ok(step.includes('debtor_id=?'), `${name}: ${step}`)
+  }
+})
+
+// Regression: SQLite read nearly all messages of the account for each customer that was taken back.
+t.test('the messages of imported customers are read by customer', async (t) => {
+  const { debtor, planOf } = await openPlanner(t)
+  const imported = [debtor.id, 'deb_2', 'deb_3'].map((id) => ({ id, kind: 'customer' as const }))
+  const steps = await planOf((tx) => planTakeBack(tx, debtor.account_id, imported))
+  t.strictSame(steps, [
+    'SEARCH messages USING INDEX messages_by_debtor (account_id=? AND debtor_id=?)',
+  ])
 })
