@@ -12,6 +12,13 @@ import { normalizeEmail } from '../users/users.ts'
 
 const WINDOW_MS = 15 * 60_000
 
+/**
+ * A window that ends later than its length and this time from now was begun before a clock was set back, and no longer
+ * applies. Without this, the first guess would block logins for as long as the clock was ahead. The clocks of two
+ * backends differ by less: otherwise, gateways could not use both.
+ */
+const CLOCKS_DIFFER_MS_MAX = 60_000
+
 /** How many guesses per e-mail address and per IP address are accepted in one window, which the first guess begins. */
 const GUESSES_MAX = 10
 
@@ -41,7 +48,7 @@ export interface Guesser {
 
 /** Counts one guess, or throws `Problem` `too_many_logins` and counts none. */
 export async function countGuess(tx: Transaction, guesser: Guesser, now: Date): Promise<void> {
-  await tx.deleteFrom('login_guesses').where('window_ends_at', '<=', now.toISOString()).execute()
+  await deleteEndedWindows(tx, now)
   const subjects = subjectsOf(guesser)
   const rows = await lockGuesses(tx, subjects, now)
   const blockedUntil = Math.max(...rows.map((row) => Date.parse(row.blocked_until)), 0)
@@ -71,6 +78,16 @@ export async function countGuess(tx: Transaction, guesser: Guesser, now: Date): 
       .onConflict((conflict) => conflict.column('subject').doUpdateSet(row))
       .execute()
   }
+}
+
+async function deleteEndedWindows(tx: Transaction, now: Date): Promise<void> {
+  const latestEnd = iso(now.getTime() + WINDOW_MS + CLOCKS_DIFFER_MS_MAX)
+  await tx
+    .deleteFrom('login_guesses')
+    .where(({ eb, or }) =>
+      or([eb('window_ends_at', '<=', now.toISOString()), eb('window_ends_at', '>', latestEnd)]),
+    )
+    .execute()
 }
 
 /** Inserts the subjects' missing rows, and locks all their rows so that concurrent guesses are counted one by one. */

@@ -1,5 +1,6 @@
 // The limits of guesses at passwords and codes.
 import t from 'tap'
+import { CLIENT_ADDRESS_HEADER } from '../../../shared/contract/principal.ts'
 import { matches } from '../../fixtures/matches.ts'
 import {
   ADMIN,
@@ -46,6 +47,27 @@ t.test(
     t.equal((await guess(ADMIN, PASSWORD)).status, 200)
   },
 )
+
+// Regression: after a login with a clock that was ahead by a day, logins from the same address were rejected for a day.
+t.test('guesses that were counted before the clock was set back block no login', async (t) => {
+  const { backend } = await startSettings(t)
+  const guess = async (password: string) => {
+    const headers = { ...JSON_ONLY, [CLIENT_ADDRESS_HEADER]: '203.0.113.7' }
+    const body = { email: ADMIN, password }
+    return (await backend.request('POST', '/settings/login', { headers, body })).status
+  }
+  const startMs = backend.now.getTime()
+  backend.now = new Date(startMs + 24 * 60 * MINUTE_MS)
+  t.equal(await guess('wrong wrong wrong'), 401)
+  t.equal(await guess(PASSWORD), 200)
+  backend.now = new Date(startMs)
+  t.equal(await guess(PASSWORD), 200)
+
+  backend.now = new Date(startMs + MINUTE_MS / 2)
+  for (let guesses = 0; guesses < 5; guesses++) t.equal(await guess('wrong wrong wrong'), 401)
+  backend.now = new Date(startMs)
+  t.equal(await guess(PASSWORD), 429, 'a backend whose clock is half a minute behind')
+})
 
 t.test(
   'failed logins are in the audit log, but without an e-mail address that no user has',
