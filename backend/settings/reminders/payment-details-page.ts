@@ -3,7 +3,15 @@ import type { Problem } from '../../../shared/contract/problem.ts'
 import { formatIban, PAYMENT_FIELDS, type PaymentDetails } from '../../accounts/payment-details.ts'
 import { type Html, html } from '../../html/html.ts'
 import type { Session } from '../../sessions/sessions.ts'
-import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
+import type { ShownValues } from '../shell/fields.ts'
+import {
+  csrfField,
+  describedBy,
+  renderFault,
+  renderFaults,
+  renderPage,
+  renderShown,
+} from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
 import { renderReminderTabs } from './reminder-tabs.ts'
 
@@ -98,13 +106,19 @@ export type PaymentValues = Readonly<Record<(typeof PAYMENT_FIELDS)[number] | 'c
 
 export interface PaymentForm {
   readonly values: PaymentValues
+  readonly stored: PaymentValues
   /** Whether the currency has no details yet. The form then has a field for the currency. */
   readonly isNew: boolean
 }
 
+/** The currency is not a part of the details, and is always sent. */
+function shownOf({ currency: _, ...details }: PaymentValues): ShownValues {
+  return details
+}
+
 export function renderPaymentForm(
   frame: Frame,
-  { values, isNew }: PaymentForm,
+  { values, stored, isNew }: PaymentForm,
   problem?: Problem,
 ): Html {
   const field = (name: keyof PaymentValues) => {
@@ -118,7 +132,7 @@ export function renderPaymentForm(
 <h1>${title}</h1>
 <p class="lead">Enter a bank account, a payment link, or both. Customers see them in every reminder in this currency, so check them carefully.</p>
 ${renderFaults(problem)}
-<form method="post" action="${PATH}" class="card stack" data-once novalidate>${csrfField(frame)}
+<form method="post" action="${PATH}" class="card stack" data-once novalidate>${csrfField(frame)}${renderShown(shownOf(stored))}
 ${isNew ? field('currency') : html`<input type="hidden" name="currency" value="${values.currency}">`}
 <div class="pair"><fieldset class="stack"><legend class="title">Bank account</legend>
 ${field('account_holder')}${field('account_number')}${field('bank_code')}${field('bank_name')}</fieldset>

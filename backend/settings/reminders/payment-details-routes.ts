@@ -2,6 +2,7 @@
  * The routes of payment details. A change requires that the password was entered recently: otherwise, a person who
  * finds an open session could redirect the customers' payments to another bank account.
  */
+import { lockAccount } from '../../accounts/accounts.ts'
 import {
   PAYMENT_FIELDS,
   type PaymentDetails,
@@ -14,6 +15,7 @@ import {
   changePaymentDetails,
   listCurrenciesWithoutPaymentDetails,
 } from '../../reminders/reminder-content.ts'
+import { combineTexts } from '../forms/concurrent-edit.ts'
 import { notFound, withFieldLabels } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
 import { listOf } from '../shell/list-query.ts'
@@ -27,6 +29,21 @@ import {
 
 const PATH = '/settings/payment-details'
 const ADMINS_ONLY = 'Only an Admin can change how customers pay.'
+
+/** A bank account is changed as a whole: a part of one account and a part of another would lead payments astray. */
+const UNITS = [
+  ['account_holder', 'account_number', 'bank_code', 'bank_name'],
+  ['payment_link'],
+] as const
+
+const NO_VALUES: PaymentValues = {
+  currency: '',
+  account_holder: '',
+  account_number: '',
+  bank_code: '',
+  bank_name: '',
+  payment_link: '',
+}
 
 export const paymentDetailsPages: readonly SessionPage[] = [
   {
@@ -55,8 +72,8 @@ export const paymentDetailsPages: readonly SessionPage[] = [
     needsRecentPassword: true,
     async handle({ query }) {
       const currency = (query.get('currency') ?? '').slice(0, 3)
-      const values = valuesOf({ currency })
-      return { page: (frame) => renderPaymentForm(frame, { values, isNew: true }) }
+      const form = { values: { ...NO_VALUES, currency }, stored: NO_VALUES, isNew: true }
+      return { page: (frame) => renderPaymentForm(frame, form) }
     },
   },
   {
@@ -64,12 +81,15 @@ export const paymentDetailsPages: readonly SessionPage[] = [
     path: PATH,
     adminsOnly: ADMINS_ONLY,
     needsRecentPassword: true,
-    expected: { texts: ['currency', ...PAYMENT_FIELDS] },
+    expected: { texts: ['currency', ...PAYMENT_FIELDS], shown: true },
     async handle({ session, fields, actionContext, performAction }) {
       const { id: accountId } = session.account
       const currency = fields.text('currency').trim()
       const saved = await performAction('payment_details_changed', async (tx) => {
-        await changePaymentDetails(tx, accountId, currency, sentValues(fields), actionContext)
+        await lockAccount(tx, accountId)
+        const stored = valuesOf(await findDetails(tx, accountId, currency.toUpperCase()))
+        const details = combineTexts(fields, stored, UNITS)
+        await changePaymentDetails(tx, accountId, currency, details, actionContext)
         return getDetails(tx, accountId, currency.toUpperCase())
       })
       return { json: represent(saved), location: PATH }
@@ -77,10 +97,10 @@ export const paymentDetailsPages: readonly SessionPage[] = [
     async rerender({ session, fields }, problem, { database: { read } }) {
       if (problem.status !== 422) return undefined
       const values = sentValues(fields)
-      const known = await readPaymentDetails(read, session.account.id)
-      const isNew = known.every(({ currency }) => currency !== values.currency)
+      const found = await findDetails(read, session.account.id, values.currency.toUpperCase())
+      const form = { values, stored: valuesOf(found), isNew: found === undefined }
       const labeled = withFieldLabels(problem, PAYMENT_WORDS)
-      return (frame) => renderPaymentForm(frame, { values, isNew }, labeled)
+      return (frame) => renderPaymentForm(frame, form, labeled)
     },
   },
   {
@@ -93,7 +113,7 @@ export const paymentDetailsPages: readonly SessionPage[] = [
       const values = valuesOf(details)
       return {
         json: represent(details),
-        page: (frame) => renderPaymentForm(frame, { values, isNew: false }),
+        page: (frame) => renderPaymentForm(frame, { values, stored: values, isNew: false }),
       }
     },
   },
@@ -116,17 +136,24 @@ async function getDetails(
   accountId: string,
   currency: string,
 ): Promise<PaymentDetails> {
-  const all = await readPaymentDetails(reader, accountId)
-  return (
-    all.find((details) => details.currency === currency) ??
-    notFound('bank account or payment link in', currency)
-  )
+  const details = await findDetails(reader, accountId, currency)
+  return details ?? notFound('bank account or payment link in', currency)
 }
 
-function valuesOf(details: Partial<PaymentDetails>): PaymentValues {
-  const { account_holder, account_number, bank_code, bank_name, payment_link } = details
+async function findDetails(
+  reader: Reader,
+  accountId: string,
+  currency: string,
+): Promise<PaymentDetails | undefined> {
+  const all = await readPaymentDetails(reader, accountId)
+  return all.find((details) => details.currency === currency)
+}
+
+function valuesOf(details: PaymentDetails | undefined): PaymentValues {
+  if (details === undefined) return NO_VALUES
+  const { currency, account_holder, account_number, bank_code, bank_name, payment_link } = details
   return {
-    currency: details.currency ?? '',
+    currency,
     account_holder: account_holder ?? '',
     account_number: account_number ?? '',
     bank_code: bank_code ?? '',
@@ -137,12 +164,12 @@ function valuesOf(details: Partial<PaymentDetails>): PaymentValues {
 
 function sentValues(fields: Fields): PaymentValues {
   return {
-    currency: fields.text('currency').trim(),
-    account_holder: fields.text('account_holder'),
-    account_number: fields.text('account_number'),
-    bank_code: fields.text('bank_code'),
-    bank_name: fields.text('bank_name'),
-    payment_link: fields.text('payment_link'),
+    currency: fields.formText('currency').trim(),
+    account_holder: fields.formText('account_holder'),
+    account_number: fields.formText('account_number'),
+    bank_code: fields.formText('bank_code'),
+    bank_name: fields.formText('bank_name'),
+    payment_link: fields.formText('payment_link'),
   }
 }
 

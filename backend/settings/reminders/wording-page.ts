@@ -11,7 +11,14 @@ import {
 } from '../../mail/wording/wording.ts'
 import { STAGES } from '../../reminders/planning/ladder.ts'
 import type { Session } from '../../sessions/sessions.ts'
-import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
+import {
+  csrfField,
+  describedBy,
+  renderFault,
+  renderFaults,
+  renderPage,
+  renderShown,
+} from '../shell/layout.ts'
 import { LANGUAGE_WORDS, STAGE_WORDS } from '../shell/ledger-words.ts'
 import type { Frame } from '../shell/response.ts'
 import { renderReminderTabs } from './reminder-tabs.ts'
@@ -79,7 +86,9 @@ ${LANGUAGES.map((language) => {
 export interface WordingView {
   readonly session: Session
   readonly key: WordingKey
+  /** The texts in the form. */
   readonly values: Wording
+  readonly stored: Wording
   /** Whether the account has a wording of its own. */
   readonly isChanged: boolean
   /** Whether the values are not saved: the script then replaces the preview, which shows the saved wording. */
@@ -89,7 +98,7 @@ export interface WordingView {
 }
 
 export function renderWording(frame: Frame, view: WordingView, problem?: Problem): Html {
-  const { session, key, values, isChanged, isUnsaved, invoice } = view
+  const { session, key, values, stored, isChanged, isUnsaved, invoice } = view
   const isAdmin = session.user.role === 'admin'
   const path = `${PATH}/${nameOfWording(key)}`
   const title = `${STAGE_WORDS[key.stage]}, ${LANGUAGE_WORDS[key.language]}`
@@ -110,7 +119,7 @@ ${values[name]}</textarea>`,
 <div class="heading"><h1>${title}</h1><p class="total">${isChanged ? html`<span class="badge active">Changed</span>` : 'Default'}</p></div>
 ${renderFaults(problem)}
 <div class="pair wording">
-<form method="post" action="${path}" class="card stack" id="wording" data-once${isUnsaved && html` data-unsaved`} novalidate>${csrfField(frame)}
+<form method="post" action="${path}" class="card stack" id="wording" data-once${isUnsaved && html` data-unsaved`} novalidate>${csrfField(frame)}${renderShown({ ...stored })}
 ${line('subject')}${line('greeting')}${lines('opening', 4)}${lines('opening_several', 4)}
 <p class="hint fixed">Here the mail shows the invoices with their amounts and due dates, and how to pay.</p>
 ${lines('closing', 4)}${lines('sign_off', 2)}

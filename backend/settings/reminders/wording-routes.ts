@@ -4,7 +4,7 @@
  * into the reminders.
  */
 import { Problem } from '../../../shared/contract/problem.ts'
-import { getAccount } from '../../accounts/accounts.ts'
+import { getAccount, lockAccount } from '../../accounts/accounts.ts'
 import { findLogo } from '../../accounts/logo.ts'
 import type { Reader } from '../../database/database.ts'
 import { sendTestReminder } from '../../mail/test-reminders.ts'
@@ -28,8 +28,9 @@ import { countAwaitingApproval } from '../../messages/approval-log.ts'
 import { STAGES } from '../../reminders/planning/ladder.ts'
 import { changeWording } from '../../reminders/reminder-content.ts'
 import { fieldErrorsProblem } from '../../validation/field-errors.ts'
+import { combineTexts } from '../forms/concurrent-edit.ts'
 import { notFound, withFieldLabels } from '../shell/faults.ts'
-import type { Fields } from '../shell/fields.ts'
+import type { Expected, Fields } from '../shell/fields.ts'
 import { faultsOf } from '../shell/layout.ts'
 import { listOf } from '../shell/list-query.ts'
 import {
@@ -54,6 +55,11 @@ const ADMINS_ONLY = 'Only an Admin can change what reminders say.'
 const KEYS: readonly WordingKey[] = STAGES.flatMap((stage) =>
   LANGUAGES.map((language) => ({ stage, language })),
 )
+
+const EXPECTED: Expected = { texts: [...WORDING_FIELDS, 'invoice'], shown: true }
+
+/** Each text is changed independently of the others. */
+const TEXTS = WORDING_FIELDS.map((name) => [name] as const)
 
 export const wordingPages: readonly SessionPage[] = [
   {
@@ -85,7 +91,8 @@ export const wordingPages: readonly SessionPage[] = [
       const values = own ?? defaultWording(key.stage, key.language)
       const sample = await readSample(request, deps, key, values, '')
       const invoice = sample.invoice?.number ?? ''
-      const view = { session, key, values, isChanged: own !== undefined, isUnsaved: false, invoice }
+      const isChanged = own !== undefined
+      const view = { session, key, values, stored: values, isChanged, isUnsaved: false, invoice }
       return {
         json: represent(key, own),
         page: (frame) => renderWording(frame, view),
@@ -98,12 +105,15 @@ export const wordingPages: readonly SessionPage[] = [
     path: `${PATH}/{id}`,
     adminsOnly: ADMINS_ONLY,
     needsRecentPassword: true,
-    expected: { texts: [...WORDING_FIELDS, 'invoice'] },
+    expected: EXPECTED,
     async handle({ session, id, fields, actionContext, performAction }) {
       const { id: accountId } = session.account
       const key = keyOf(id)
       const own = await performAction('wording_changed', async (tx) => {
-        await changeWording(tx, accountId, key, sentWording(fields), actionContext)
+        await lockAccount(tx, accountId)
+        const stored = await currentWording(tx, accountId, key)
+        const wording = combineTexts(fields, stored, TEXTS)
+        await changeWording(tx, accountId, key, wording, actionContext)
         return findWording(tx, accountId, key)
       })
       return { json: represent(key, own), location: `${PATH}/${id}` }
@@ -127,8 +137,7 @@ export const wordingPages: readonly SessionPage[] = [
     path: WORDING_PREVIEW_PATH,
     async handle(request, deps) {
       const key = keyOf(request.id)
-      const own = await findWording(deps.database.read, request.session.account.id, key)
-      const wording = own ?? defaultWording(key.stage, key.language)
+      const wording = await currentWording(deps.database.read, request.session.account.id, key)
       return respondWithPreview(deps, await readSample(request, deps, key, wording, ''))
     },
   },
@@ -136,7 +145,7 @@ export const wordingPages: readonly SessionPage[] = [
     method: 'POST',
     path: WORDING_PREVIEW_PATH,
     adminsOnly: ADMINS_ONLY,
-    expected: { texts: [...WORDING_FIELDS, 'invoice'] },
+    expected: EXPECTED,
     async handle(request, deps) {
       const { fields } = request
       const key = keyOf(request.id)
@@ -157,7 +166,7 @@ export const wordingPages: readonly SessionPage[] = [
     method: 'POST',
     path: `${PATH}/{id}/test`,
     adminsOnly: ADMINS_ONLY,
-    expected: { texts: [...WORDING_FIELDS, 'invoice'] },
+    expected: EXPECTED,
     async handle(request, deps) {
       const { session, fields, actionContext } = request
       const key = keyOf(request.id)
@@ -200,6 +209,7 @@ async function readSentView(request: SessionRequest, deps: SettingsDeps) {
     session,
     key,
     values,
+    stored: own ?? defaultWording(key.stage, key.language),
     isChanged: own !== undefined,
     isUnsaved: true,
     invoice: sample?.invoice?.number ?? sent,
@@ -210,14 +220,22 @@ function keyOf(name: string): WordingKey {
   return KEYS.find((key) => nameOfWording(key) === name) ?? notFound('wording', name)
 }
 
+async function currentWording(
+  reader: Reader,
+  accountId: string,
+  key: WordingKey,
+): Promise<Wording> {
+  return (await findWording(reader, accountId, key)) ?? defaultWording(key.stage, key.language)
+}
+
 function sentWording(fields: Fields): Wording {
   return {
-    subject: fields.text('subject'),
-    greeting: fields.text('greeting'),
-    opening: fields.text('opening'),
-    opening_several: fields.text('opening_several'),
-    closing: fields.text('closing'),
-    sign_off: fields.text('sign_off'),
+    subject: fields.formText('subject'),
+    greeting: fields.formText('greeting'),
+    opening: fields.formText('opening'),
+    opening_several: fields.formText('opening_several'),
+    closing: fields.formText('closing'),
+    sign_off: fields.formText('sign_off'),
   }
 }
 

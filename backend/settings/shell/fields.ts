@@ -30,6 +30,8 @@ export const PASSWORD = 'password'
 /** The fields that another form does not repeat: the token belongs to the session, and the password is secret. */
 const UNREPEATED: readonly string[] = ['csrf_token', PASSWORD]
 
+type FirstValues = ReadonlyMap<string, readonly string[] | string>
+
 export type ShownValues = Readonly<Record<string, string | readonly string[]>>
 
 export interface Expected {
@@ -58,11 +60,14 @@ export class Fields {
   readonly isJson: boolean
   readonly #sent: ReadonlyMap<string, readonly string[]>
   readonly #values: ReadonlyMap<string, readonly string[]>
+  readonly #first: FirstValues
 
   constructor(isJson: boolean, sent: ReadonlyMap<string, readonly string[]>) {
+    const shown = isJson ? undefined : sent.get(SHOWN)?.[0]
     this.isJson = isJson
     this.#sent = sent
-    this.#values = isJson ? sent : omitUnchanged(sent)
+    this.#first = shown === undefined ? new Map() : parseShown(shown)
+    this.#values = omitUnchanged(sent, this.#first)
   }
 
   has(name: string): boolean {
@@ -77,6 +82,16 @@ export class Fields {
   /** Returns '' if the field was not sent. */
   text(name: string): string {
     return this.#values.get(name)?.[0] ?? ''
+  }
+
+  /** Returns the text that the form showed at first; '' if the field `SHOWN` does not contain it. */
+  firstText(name: string): string {
+    return withLineFeeds([this.#first.get(name) ?? ''].flat()[0] ?? '')
+  }
+
+  /** Returns the text of the form, even if it counts as not sent because it is the first text. */
+  formText(name: string): string {
+    return this.#sent.get(name)?.[0] ?? this.firstText(name)
   }
 
   /**
@@ -129,12 +144,12 @@ export async function parseFields(
     if (body.length === 0) return new Fields(true, new Map())
     return new Fields(true, readJson(parseJsonObject(body), expected))
   }
-  if (FORM_TYPE.test(type)) return new Fields(false, readForm(body, expected))
+  if (FORM_TYPE.test(type)) return readForm(body, expected)
   if (body.length === 0) return NO_FIELDS
   const file = expected.file ?? expected.binaryFile
   if (file !== undefined && MULTIPART_TYPE.test(type)) {
     const parts = await readParts(body, type, file, expected.binaryFile !== undefined)
-    return new Fields(false, fieldValues(parts, expected))
+    return fieldsOfForm(parts, expected)
   }
   throw unsupportedType()
 }
@@ -221,8 +236,8 @@ function membersOf(body: JsonObject): [path: string, value: unknown][] {
   })
 }
 
-function readForm(body: Uint8Array, expected: Expected) {
-  return fieldValues([...new URLSearchParams(decode(body))], expected)
+function readForm(body: Uint8Array, expected: Expected): Fields {
+  return fieldsOfForm([...new URLSearchParams(decode(body))], expected)
 }
 
 /** The name of the file becomes the field `NAME_name`. Throws `Problem` 400. */
@@ -254,10 +269,10 @@ async function readParts(
   return pairs
 }
 
-function fieldValues(
+function fieldsOfForm(
   pairs: readonly (readonly [name: string, value: string])[],
   { texts = [], lists: named = [], numbers = [], rows = {}, file, shown, password }: Expected,
-): ReadonlyMap<string, readonly string[]> {
+): Fields {
   const inRows = Object.entries(rows).flatMap(([name, members]) =>
     membersOfRows(members).map((member) => `${name}/${member}`),
   )
@@ -280,30 +295,28 @@ function fieldValues(
     else if (known !== undefined) throw badForm(`${name} was sent twice.`)
     else values.set(name, [value])
   }
-  return values
+  return new Fields(false, values)
 }
 
 /**
  * Removes the fields that have their first value. Keeps the field `shown`. A list that was not empty at first, and of
- * which no value was sent, becomes an empty list. Throws `Problem` 400.
+ * which no value was sent, becomes an empty list.
  */
 function omitUnchanged(
   sent: ReadonlyMap<string, readonly string[]>,
+  first: FirstValues,
 ): ReadonlyMap<string, readonly string[]> {
-  const text = sent.get(SHOWN)?.[0]
-  if (text === undefined) return sent
-  const shown = parseShown(text)
-  const changed = new Map([...sent].filter(([name, values]) => !isSame(values, shown.get(name))))
-  for (const [name, values] of shown) {
+  const changed = new Map([...sent].filter(([name, values]) => !isSame(values, first.get(name))))
+  for (const [name, values] of first) {
     if (values.length > 0 && Array.isArray(values) && !sent.has(name)) changed.set(name, [])
   }
   return changed
 }
 
 /** The order of a list does not matter: a form sends it in the order of the page. */
-function isSame(sent: readonly string[], shown: readonly string[] | string | undefined): boolean {
-  if (shown === undefined) return false
-  const values = [shown].flat().map(withLineFeeds).toSorted()
+function isSame(sent: readonly string[], first: readonly string[] | string | undefined): boolean {
+  if (first === undefined) return false
+  const values = [first].flat().map(withLineFeeds).toSorted()
   return sent.length === values.length && sent.toSorted().every((text, at) => text === values[at])
 }
 
@@ -312,7 +325,8 @@ function withLineFeeds(text: string): string {
   return text.replaceAll('\r\n', '\n')
 }
 
-function parseShown(json: string): ReadonlyMap<string, readonly string[] | string> {
+/** Throws `Problem` 400. */
+function parseShown(json: string): FirstValues {
   try {
     return new Map(Object.entries(validateBody(SHOWN_SCHEMA, JSON.parse(json))))
   } catch {

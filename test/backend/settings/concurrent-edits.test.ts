@@ -9,20 +9,21 @@ type Values = Record<string, string | readonly string[]>
 async function startWithForms(t: Test) {
   const settings = await startMoneySettings(t)
   const { ada } = settings
+  /** Returns a function that sends the first values of the form in the page, except `changes`, to `path`. */
+  const formIn = (text: string, path: string) => {
+    const shown = unescaped(/name="shown" value="([^"]*)"/.exec(text)?.[1] ?? '')
+    return (changes: Values) => {
+      const fields = Object.entries({ ...JSON.parse(shown), ...changes, shown } as Values)
+      const pairs = fields.flatMap(([name, values]) =>
+        [values].flat().map((value): [string, string] => [name, value]),
+      )
+      return submit(settings, ada, path, pairs)
+    }
+  }
   return {
     ...settings,
-    /** Opens a form. Resolves with a function that sends its first values, except `changes`, to `path`. */
-    async openForm(form: string, path: string) {
-      const { text } = await ada.page(form)
-      const shown = unescaped(/name="shown" value="([^"]*)"/.exec(text)?.[1] ?? '')
-      return (changes: Values) => {
-        const fields = Object.entries({ ...JSON.parse(shown), ...changes, shown } as Values)
-        const pairs = fields.flatMap(([name, values]) =>
-          [values].flat().map((value): [string, string] => [name, value]),
-        )
-        return submit(settings, ada, path, pairs)
-      }
-    },
+    formIn,
+    openForm: async (form: string, path: string) => formIn((await ada.page(form)).text, path),
     readJson: async (path: string): Promise<Json> => (await ada.get(path)).json,
   }
 }
@@ -147,4 +148,91 @@ t.test('malformed first values are rejected', async (t) => {
     ]
     t.equal((await submit(settings, settings.ada, path, sent)).status, 400, shown)
   }
+})
+
+const WORDING = '/settings/wording/firm-en'
+
+t.test('two people can change different texts of a wording at the same time', async (t) => {
+  // Regression: the form sent all texts, so that the later form reverted the changes of the earlier one.
+  const { openForm, readJson } = await startWithForms(t)
+  const [one, other] = [await openForm(WORDING, WORDING), await openForm(WORDING, WORDING)]
+  t.equal((await one({ greeting: 'Hello {customer},' })).status, 303)
+  t.equal((await other({ opening: 'One\r\n\r\nTwo' })).status, 303)
+  matches(t, await readJson(WORDING), { greeting: 'Hello {customer},', opening: 'One\n\nTwo' })
+})
+
+t.test('the preview contains the unchanged texts of the form too', async (t) => {
+  const { openForm } = await startWithForms(t)
+  const { status, text } = await (await openForm(WORDING, `${WORDING}/preview`))({
+    greeting: 'Ahoy {customer},',
+  })
+  t.equal(status, 200)
+  for (const part of ['Ahoy ', 'overdue']) matches(t, text, containing(part))
+})
+
+t.test(
+  'a text that another person has changed meanwhile is replaced only on request',
+  async (t) => {
+    // Regression: the later form replaced the text without notice.
+    const { formIn, openForm, readJson } = await startWithForms(t)
+    const [one, other] = [await openForm(WORDING, WORDING), await openForm(WORDING, WORDING)]
+    t.equal((await one({ closing: 'Theirs.' })).status, 303)
+    const rejected = await other({ closing: 'Mine.', greeting: 'Hello {customer},' })
+    t.equal(rejected.status, 422)
+    matches(
+      t,
+      unescaped(rejected.text),
+      containing(
+        'After the invoices was changed by another person while you had this form open, and is now “Theirs.”.',
+      ),
+    )
+    matches(t, rejected.text, containing('Mine.</textarea>'))
+    const stored = await readJson(WORDING)
+    t.equal(stored['closing'], 'Theirs.')
+    t.not(stored['greeting'], 'Hello {customer},', 'nothing is saved')
+    const again = formIn(rejected.text, WORDING)
+    t.equal((await again({ closing: 'Mine.', greeting: 'Hello {customer},' })).status, 303)
+    matches(t, await readJson(WORDING), { closing: 'Mine.', greeting: 'Hello {customer},' })
+  },
+)
+
+const HOW_TO_PAY = '/settings/payment-details'
+const ACCOUNT = {
+  currency: 'EUR',
+  account_holder: 'Acme B.V.',
+  account_number: 'NL91ABNA0417164300',
+  bank_code: 'ABNANL2A',
+}
+const OTHER_ACCOUNT = { account_number: 'DE89370400440532013000', bank_code: 'COBADEFF' }
+
+t.test('a bank account never consists of the parts of two accounts', async (t) => {
+  // Regression: the later form replaced all details without notice.
+  const { ada, formIn, openForm, readJson } = await startWithForms(t)
+  t.equal((await ada.send('POST', HOW_TO_PAY, ACCOUNT)).status, 200)
+  const path = `${HOW_TO_PAY}/EUR`
+  const open = () => openForm(path, HOW_TO_PAY)
+  const [one, other, third] = [await open(), await open(), await open()]
+  t.equal((await one({ currency: 'EUR', ...OTHER_ACCOUNT })).status, 303)
+  const link = { currency: 'EUR', payment_link: 'https://pay.acme.example/' }
+  t.equal((await other(link)).status, 303, 'the link does not belong to the account')
+  matches(t, await readJson(path), { ...OTHER_ACCOUNT, payment_link: link.payment_link })
+  const code = { currency: 'EUR', bank_code: 'ABNANL2AXXX' }
+  const rejected = await third(code)
+  t.equal(rejected.status, 422)
+  matches(t, unescaped(rejected.text), containing('and is now “DE89370400440532013000”.'))
+  matches(t, await readJson(path), OTHER_ACCOUNT)
+  const again = formIn(rejected.text, HOW_TO_PAY)
+  const { account_holder, account_number } = ACCOUNT
+  t.equal((await again({ ...code, account_holder, account_number })).status, 303)
+  matches(t, await readJson(path), { ...ACCOUNT, ...code })
+})
+
+t.test('two people who add the same currency do not replace each other’s account', async (t) => {
+  const { openForm, readJson } = await startWithForms(t)
+  const open = () => openForm(`${HOW_TO_PAY}/new`, HOW_TO_PAY)
+  const [one, other] = [await open(), await open()]
+  t.equal((await one(ACCOUNT)).status, 303)
+  const rejected = await other({ ...ACCOUNT, ...OTHER_ACCOUNT })
+  matches(t, rejected, { status: 422, text: containing('How to pay in EUR') })
+  matches(t, await readJson(`${HOW_TO_PAY}/EUR`), ACCOUNT)
 })
