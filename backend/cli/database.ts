@@ -68,7 +68,8 @@ export const databaseCommands: readonly Command[] = [
         type: 'string',
         required: true,
         value: 'URL',
-        description: 'The source, sqlite:/path/to/file.db or postgres://…. It is not changed.',
+        description:
+          'The source, sqlite:/path/to/file.db or postgres://…. It is not changed. Pass the password of PostgreSQL as PGPASSWORD, because other users of the machine can see arguments in the list of processes.',
       },
       to: {
         type: 'string',
