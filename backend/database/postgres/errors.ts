@@ -49,6 +49,14 @@ export function isReadOnlyServer(error: unknown): boolean {
   return error instanceof DatabaseError && error.code === '25006'
 }
 
+/** After this time, a connection that a full server has rejected is tried again. */
+export const FULL_RETRY_MS = 1_000
+
+/** Whether the server, the database or the role has as many connections as it may have. */
+export function isServerFull(error: unknown): boolean {
+  return error instanceof DatabaseError && error.code === '53300'
+}
+
 /** Whether a COMMIT with this error has certainly recorded nothing. */
 export function isCommitRefused(error: unknown): boolean {
   return error instanceof DatabaseError && /^(?:23|25|40|53)/.test(error.code ?? '')

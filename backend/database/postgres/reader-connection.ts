@@ -1,7 +1,7 @@
 /** A connection for reads outside of transactions: opened when needed, and again after a loss. */
 import type pg from 'pg'
 import { unavailable } from '../unavailable.ts'
-import { errorKindOf } from './errors.ts'
+import { errorKindOf, FULL_RETRY_MS, isServerFull } from './errors.ts'
 import type { Client } from './primary.ts'
 import { createClient, type SessionOptions, SILENCE_MS_MAX } from './sessions.ts'
 
@@ -26,6 +26,7 @@ export class ReaderConnection {
   /** When the last result arrived or, after an idle time, when the first statement was sent. */
   #progressAt = 0
   #watchdog: NodeJS.Timeout | undefined
+  #isRejected = false
 
   constructor(options: SessionOptions) {
     this.#options = options
@@ -37,6 +38,11 @@ export class ReaderConnection {
 
   get isConnected(): boolean {
     return this.#client !== undefined
+  }
+
+  /** Whether a full server rejected the connection a moment ago. */
+  get isRejected(): boolean {
+    return this.#isRejected
   }
 
   /** Throws `Problem` 503 if no connection can be opened; otherwise the driver's errors. */
@@ -86,9 +92,17 @@ export class ReaderConnection {
   #connect(): Promise<Client> {
     this.#connecting ??= this.#open().catch((error: unknown) => {
       this.#connecting = undefined
+      if (isServerFull(error)) this.#markRejected()
       throw unavailable(error)
     })
     return this.#connecting
+  }
+
+  #markRejected(): void {
+    this.#isRejected = true
+    setTimeout(() => {
+      this.#isRejected = false
+    }, FULL_RETRY_MS).unref()
   }
 
   async #open(): Promise<Client> {

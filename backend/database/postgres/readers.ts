@@ -146,7 +146,7 @@ export class PostgresReaders implements DatabaseConnection {
    * about to be sent.
    */
   #connectionFor(kind: Kind, next: ReadonlyMap<ReaderConnection, readonly Group[]>) {
-    const connections = kind === 'prepared' ? this.#quick : this.#slow
+    const connections = this.#usable(kind === 'prepared' ? this.#quick : this.#slow)
     const max = kind === 'prepared' ? PIPELINE_MAX : 1
     let least: ReaderConnection | undefined
     let leastLoad = max
@@ -160,12 +160,24 @@ export class PostgresReaders implements DatabaseConnection {
     return least
   }
 
+  /** While the server is full, reads use the connections that are open, if necessary those of the other kind. */
+  #usable(connections: readonly ReaderConnection[]): readonly ReaderConnection[] {
+    if (!connections.some(({ isRejected }) => isRejected)) return connections
+    const accepted = connections.filter(({ isRejected }) => !isRejected)
+    if (accepted.length > 0) return accepted
+    const open = [...this.#quick, ...this.#slow].filter(({ isConnected }) => isConnected)
+    return open.length > 0 ? open : connections
+  }
+
   async #run(connection: ReaderConnection, group: Group, isRepeated = false): Promise<void> {
     const { reads } = group
     try {
       const rowsAt = await this.#query(connection, group)
       for (const [index, read] of reads.entries()) read.resolve({ rows: rowsAt(index) as never[] })
     } catch (error) {
+      if (connection.isRejected && this.#usable([connection])[0] !== connection) {
+        return this.#putBack(group)
+      }
       const isProblem = error instanceof Problem
       const kind = isProblem ? undefined : errorKindOf(error)
       // Reads change nothing, so they can be sent again over a new connection.
@@ -178,6 +190,12 @@ export class PostgresReaders implements DatabaseConnection {
       // A single read may have caused the error, so each runs alone and gets its own result.
       await Promise.all(reads.map((read) => this.#run(connection, { ...group, reads: [read] })))
     }
+  }
+
+  #putBack({ sql, kind, reads }: Group): void {
+    const added = this.#waiting.get(sql)?.reads ?? []
+    this.#waiting.set(sql, { kind, reads: [...reads, ...added] })
+    this.#limitWaiting(this.#options.waitMsMax)
   }
 
   /** Resolves to a function that returns the rows of a read by its index in the group. */

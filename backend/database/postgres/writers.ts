@@ -5,7 +5,9 @@
  * account needs one.
  */
 import type pg from 'pg'
+import { type CollapsingLog, createCollapsingLog } from '../../../shared/process/collapsing-log.ts'
 import { FairQueue } from '../../../shared/process/fair-queue.ts'
+import { FULL_RETRY_MS, isServerFull } from './errors.ts'
 import { createPool, type PoolOptions } from './sessions.ts'
 
 /** The id of an account, or undefined for the service's own work. */
@@ -20,7 +22,11 @@ export interface Writer {
 export class PostgresWriters {
   readonly #pool: pg.Pool
   readonly #waitMsMax: number
+  readonly #collapsingLog: CollapsingLog
+  /** The number of connections that may be used or opened now. */
   #free: number
+  /** The number of connections that transactions use. */
+  #busy = 0
   /** The number of connections that each account uses. An account that uses none has no entry. */
   readonly #used = new Map<AccountId, number>()
   /** For each waiting transaction, the function that opens or reuses a connection for it. */
@@ -30,6 +36,7 @@ export class PostgresWriters {
     this.#pool = createPool(options)
     this.#waitMsMax = options.waitMsMax
     this.#free = options.connectionsMax
+    this.#collapsingLog = createCollapsingLog(options.log)
   }
 
   get activity(): { readonly busy: number; readonly idle: number; readonly waiting: number } {
@@ -37,7 +44,10 @@ export class PostgresWriters {
     return { busy: totalCount - idle, idle, waiting: this.#waiting.length }
   }
 
-  /** Rejects if no connection is free in time, or if a new one cannot be opened. */
+  /**
+   * Rejects if no connection is free in time, or if a new one cannot be opened. If the server accepts no more connections,
+   * waits for one that is already open.
+   */
   connect(accountId: AccountId): Promise<Writer> {
     return new Promise((resolve, reject) => {
       let isLate = false
@@ -47,6 +57,14 @@ export class PostgresWriters {
           if (isLate) writer.release(false)
           else resolve(writer)
         } catch (error) {
+          if (isServerFull(error) && this.#openConnections > 0 && !isLate) {
+            this.#collapsingLog.warn(
+              'full',
+              { err: error, open: this.#openConnections },
+              'the database accepts no more connections: transactions wait for those that are open',
+            )
+            return this.#waiting.push(accountId, open)
+          }
           reject(error)
         }
         clearTimeout(timer)
@@ -70,6 +88,10 @@ export class PostgresWriters {
     await this.#pool.end()
   }
 
+  get #openConnections(): number {
+    return this.#busy + this.#pool.idleCount
+  }
+
   #serve(): void {
     if (this.#free === 0) return
     const open = this.#waiting.shift((accountId) => this.#used.get(accountId) ?? 0)
@@ -81,24 +103,32 @@ export class PostgresWriters {
     this.#used.set(accountId, (this.#used.get(accountId) ?? 0) + 1)
     try {
       const client = await this.#pool.connect()
+      this.#busy++
       return {
         client,
         release: (isBroken) => {
           client.release(isBroken)
+          this.#busy--
           this.#end(accountId)
+          this.#addFree()
         },
       }
     } catch (error) {
       this.#end(accountId)
+      if (isServerFull(error)) setTimeout(() => this.#addFree(), FULL_RETRY_MS).unref()
+      else this.#addFree()
       throw error
     }
   }
 
   #end(accountId: AccountId): void {
-    this.#free++
     const used = (this.#used.get(accountId) ?? 0) - 1
     if (used > 0) this.#used.set(accountId, used)
     else this.#used.delete(accountId)
+  }
+
+  #addFree(): void {
+    this.#free++
     this.#serve()
   }
 }

@@ -4,6 +4,7 @@ import t, { type Test } from 'tap'
 import { createAccount } from '../../../backend/accounts/accounts.ts'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { type OpenDatabase, openDatabase } from '../../../backend/database/open.ts'
+import type { Reader } from '../../../backend/database/tables.ts'
 import { createIdempotency } from '../../../backend/idempotency/idempotency.ts'
 import { matches, rejectsWith } from '../../fixtures/matches.ts'
 import { startCuttingProxy } from '../../fixtures/servers/cutting-proxy.ts'
@@ -117,6 +118,32 @@ t.test('the database works again after its server has crashed and restarted', as
   await server.start()
   await until(() => canWrite(database), 'writes succeed again')
   t.strictSame(await readRowIds(database), ['acknowledged'])
+  t.equal(database.fault, undefined)
+})
+
+// Regression: each transaction or read for which no further connection could be opened failed.
+t.test('transactions and reads use open connections if the server accepts no more', async (t) => {
+  const url = await createDatabase()
+  const operator = await connect(t, url.href)
+  // The limit does not apply to superusers.
+  await operator.query('create role limited login connection limit 8')
+  await operator.query('grant pg_read_all_data, pg_write_all_data to limited')
+  url.username = 'limited'
+  const database = await openTestDatabase(t, { url: url.href, connectionsMax: 40 })
+  await database.transaction((tx) => insertRow(tx, 'a'))
+  await readRowIds(database)
+  const pidOf = (from: Reader) =>
+    from
+      .selectFrom('audit_log')
+      .select([sql<number>`pg_backend_pid()`.as('pid'), sql`pg_sleep(0.02)::text`.as('slept')])
+      .executeTakeFirstOrThrow()
+  const many = <T>(run: () => Promise<T>) => Promise.all(Array.from({ length: 60 }, run))
+  const writers = await many(() => database.transaction((tx) => pidOf(tx)))
+  const readers = await many(() => pidOf(database.read))
+  for (const pids of [writers, readers]) {
+    const used = new Set(pids.map(({ pid }) => pid)).size
+    t.ok(used >= 1 && used <= 8, `${used} connections`)
+  }
   t.equal(database.fault, undefined)
 })
 
