@@ -79,9 +79,9 @@ t.test('an import of a subject by the database is a fault', async (t) => {
 
 t.test('an import of a file that composes the process is a fault', async (t) => {
   t.strictSame(
-    layoutFaults(withImports('backend/lists/keyset.ts', 'backend/metrics.ts'), BACKEND_LAYOUT),
+    layoutFaults(withImports('backend/erasure/erasure.ts', 'backend/metrics.ts'), BACKEND_LAYOUT),
     [
-      'backend/lists/keyset.ts imports backend/metrics.ts: files at the top of backend/ compose the process, and no folder imports them. Move what both need into a folder below lists/, or pass it in as an argument.',
+      'backend/erasure/erasure.ts imports backend/metrics.ts: files at the top of backend/ compose the process, and no folder imports them. Move what both need into a folder below erasure/, or pass it in as an argument.',
     ],
   )
 })
