@@ -31,8 +31,11 @@ const SECRET_FIELDS = [
 /** If the log is read too slowly, this many bytes of it are buffered. Further lines are dropped. */
 const BUFFERED_BYTES_MAX = 16 * 1024 * 1024
 
-/** How long the end of a process waits until its log is written. */
-const FLUSH_MS_MAX = 1_000
+/**
+ * How long the end of a process waits until its log is written. Together with the default of `DRAIN_TIMEOUT_MS`, it is
+ * less than the 15 s after which the service managers kill a process.
+ */
+const FLUSH_MS_MAX = 3_000
 
 export function createLogger(processName: string, level: LogLevel): Logger {
   const destination = openStandardError()
