@@ -12,6 +12,7 @@ import type { Logger } from '../shared/process/log.ts'
 import type { Metrics } from '../shared/process/metrics.ts'
 import type { Health } from '../shared/process/operations.ts'
 import type { Tracing } from '../shared/process/tracing.ts'
+import { acceptWaitingConnections } from '../shared/process/waiting-connections.ts'
 import { apiRoutes } from './api/routes.ts'
 import { createLastUsed } from './api-keys/last-used.ts'
 import type { Pepper } from './api-keys/peppers.ts'
@@ -199,12 +200,13 @@ function closeConnectionsWhile(server: Server, isDraining: () => boolean): void 
 }
 
 /**
- * Refuses new connections. Resolves when all connections are closed, or after `graceMs`. hapi itself would
+ * Accepts the connections that wait, and refuses later ones. Resolves when all connections are closed, or after `graceMs`. hapi itself would
  * close idle connections immediately: calls in transit on them would be lost, and gateways could not know their
  * outcome.
  */
 async function drainConnections({ listener }: Server, graceMs: number): Promise<void> {
   const closed = once(listener, 'close')
+  await acceptWaitingConnections([listener])
   // `close` of node:http would close idle connections as well.
   NetServer.prototype.close.call(listener)
   await Promise.race([closed, delay(graceMs, undefined, { ref: false })])

@@ -14,6 +14,7 @@ import {
 import { clientNetwork } from '../../shared/contract/client-network.ts'
 import { createCollapsingLog } from '../../shared/process/collapsing-log.ts'
 import type { Logger } from '../../shared/process/log.ts'
+import { acceptWaitingConnections } from '../../shared/process/waiting-connections.ts'
 import type { Budget } from '../budget/budget.ts'
 import type { Client } from '../budget/clients.ts'
 import type { Call } from '../call/call.ts'
@@ -162,9 +163,10 @@ export class Listener {
     this.#tls?.setSecureContext({ ...tls, ...TLS_OPTIONS })
   }
 
-  /** Stops accepting connections. Resolves when every accepted connection is closed. */
+  /** Accepts the connections that wait, and no later ones. Resolves when every accepted connection is closed. */
   async drain(): Promise<void> {
     this.#calls.drain()
+    await acceptWaitingConnections(this.#acceptors)
     const closed = Promise.all(this.#acceptors.map(closeServer))
     // Idle connections are not closed immediately, because a request may be on its way.
     const closing = setInterval(() => {

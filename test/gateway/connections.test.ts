@@ -263,6 +263,21 @@ t.test('an incomplete body is rejected even if another call came before it', asy
 
 // Regression: one client that had begun a request made the drain fail, so that the last usage reports
 // were lost.
+// Regression: the system reset the connections that the gateway had not accepted.
+t.test('a gateway that drains serves the connections that wait to be accepted', async (t) => {
+  const draining = await startGateway(t, backend.url)
+  process.kill(draining.pid, 'SIGSTOP')
+  const waiting = await Promise.all(Array.from({ length: 64 }, () => open(t, draining.port)))
+  const closed = waiting.map(({ socket }) => once(socket, 'close'))
+  for (const { socket } of waiting) socket.write(get('/api/v1/debtors', 'Connection: close\r\n'))
+  const ended = draining.stop()
+  process.kill(draining.pid, 'SIGCONT')
+  await Promise.all(closed)
+  const served = waiting.filter(({ text }) => statuses(text())[0] === '200')
+  t.equal(served.length, waiting.length)
+  t.equal(await ended, 0)
+})
+
 t.test('a gateway drains although a client has begun a request and sends no more', async (t) => {
   const draining = await startGateway(t, backend.url)
   const { text } = await open(t, draining.port)

@@ -1,4 +1,6 @@
+import { connect } from 'node:net'
 import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import t from 'tap'
 import { setScopeAllowance, setStatus } from '../../../backend/accounts/accounts.ts'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
@@ -240,4 +242,22 @@ t.test('calls in progress get their response while the backend drains', async (t
   t.strictSame(statuses, [201, 201])
   await drained
   await t.rejects(backend.send('GET', '/internal/ready'))
+})
+
+// Regression: connections that the system had opened, but the backend had not accepted, were reset. Under load, gateways
+// responded 502 to their calls.
+t.test('connections that wait to be accepted get a response when the backend drains', async (t) => {
+  const backend = await startBackend(t, { drainGraceMs: 5_000 })
+  const sockets = Array.from({ length: 20 }, () => connect(backend.port, '127.0.0.1'))
+  const responses = sockets.map(async (socket) => {
+    socket.write('GET /internal/ready HTTP/1.1\r\nhost: backend\r\n\r\n')
+    return (await text(socket)).split('\r\n')[0]
+  })
+  // Node opens the connections after this turn's code. On loopback, the system completes them immediately.
+  await new Promise<void>((resolve) => process.nextTick(resolve))
+  await Promise.all([backend.drain(), ...responses])
+  t.strictSame(
+    await Promise.all(responses),
+    sockets.map(() => 'HTTP/1.1 404 Not Found'),
+  )
 })
