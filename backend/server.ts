@@ -200,9 +200,9 @@ function closeConnectionsWhile(server: Server, isDraining: () => boolean): void 
 }
 
 /**
- * Accepts the connections that wait, and refuses later ones. Resolves when all connections are closed, or after `graceMs`. hapi itself would
- * close idle connections immediately: calls in transit on them would be lost, and gateways could not know their
- * outcome.
+ * Accepts the connections that the system has opened already, and refuses later ones. Resolves when all connections are
+ * closed, or after `graceMs`. hapi itself would close idle connections immediately: calls in transit on them would be
+ * lost, and gateways could not know their outcome.
  */
 async function drainConnections({ listener }: Server, graceMs: number): Promise<void> {
   const closed = once(listener, 'close')

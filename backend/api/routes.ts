@@ -76,7 +76,7 @@ function handlerOf(
 ): Lifecycle.Method<ApiRefs> {
   const respond = async (call: Call, finish: Finish | undefined) => {
     if ('respond' in operation) return operation.respond(call, services)
-    assert(finish !== undefined, 'authentication must begin each read')
+    assert(finish !== undefined, 'authentication must have called `begin` of a read')
     return finish(call)
   }
   return async (request, h) => {

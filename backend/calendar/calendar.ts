@@ -42,14 +42,15 @@ export function parseInstantRoundedUp(text: string): Date | undefined {
 }
 
 /**
- * Parses an IANA name such as `Europe/Amsterdam` or `UTC`, and returns it with IANA's upper and lower case, because
- * Java and Python do not know `europe/amsterdam`. Returns undefined for other text: an offset is not a time zone.
+ * Parses an IANA name such as `Europe/Amsterdam` or `UTC`, and returns it with IANA's upper and lower case (except an
+ * alias), because Java and Python do not know `europe/amsterdam`. Returns undefined for other text: an offset is not a
+ * time zone.
  */
 export function parseTimezone(name: string): string | undefined {
   if (!/^[A-Za-z][A-Za-z0-9_+-]*(?:\/[A-Za-z0-9_+-]+)*$/.test(name)) return undefined
   try {
     const canonical = dayFormat(name).resolvedOptions().timeZone
-    // An alias such as `US/Pacific` is kept as it is, not replaced with another name.
+    // An alias such as `US/Pacific` is returned as it was written, not replaced with another name.
     return canonical.toLowerCase() === name.toLowerCase() ? canonical : name
   } catch {
     return undefined
@@ -78,12 +79,12 @@ export function startOfDay(date: string, timezone: string): Date {
 }
 
 /**
- * The first instant at which clocks in the time zone show `hour` on the date. If the clocks are set forward and skip
- * this hour, the result is as much later as the clocks are set forward.
+ * The first instant at which clocks in the time zone show `hour` on the date. If the clocks are set forward and
+ * skip this hour, the result is later by the length of the skip: 02:00 becomes 03:00.
  */
 export function instantOf(date: string, hour: number, timezone: string): Date {
   const localAsUtc = Date.parse(`${date}T00:00:00Z`) + Math.round(hour * HOUR_MS)
-  // Clocks are less than a day ahead of UTC or behind it, so these offsets apply before and after the result.
+  // Clocks are less than a day ahead of UTC or behind it, so one of these moments is before the result, and one after it.
   const byEarlierOffset = localAsUtc - offsetAt(localAsUtc - DAY_MS, timezone)
   const byLaterOffset = localAsUtc - offsetAt(localAsUtc + DAY_MS, timezone)
   // Clocks that are set back show an hour at both instants. Clocks that are set forward may show it at neither.

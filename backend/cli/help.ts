@@ -8,7 +8,7 @@ export function renderHelp(commands: readonly Command[]): string {
     ...commands.flatMap((command) => [`  ${renderUsage(command)}`, `      ${command.summary}`]),
     '',
     'The commands read these settings from the environment: DATA_DIR, DATABASE_URL, DATABASE_DIRECT_URL, KEY_PEPPER;',
-    'reminders run also reads REHEARSAL, SMTP_URL, MAIL_FROM, BASE_URL, SECRET_BOX_KEY, MAIL_INBOUND_SECRET.',
+    'the command “reminders run” also reads REHEARSAL, SMTP_URL, MAIL_FROM, BASE_URL, SECRET_BOX_KEY, MAIL_INBOUND_SECRET.',
     'Settings that are not in the environment are read from $DATA_DIR/secrets.env.',
     'Exit codes: 0 after success, 1 after a rejection or failure, 2 if arguments or options are wrong.',
   ].join('\n')

@@ -26,14 +26,17 @@ import { endSessionsOf } from './sessions.ts'
 const LIFETIME_MS = 30 * 60_000
 /**
  * How many valid links a user can have. Without this limit, anyone could fill the mailbox of a user: ten requests are
- * accepted for each address in 15 minutes. A user who has this many links needs no other one.
+ * accepted in 15 minutes for each e-mail address and for each network. A user who has this many links needs no other one.
  */
 const LINKS_MAX = 3
 /** A transaction that records a request announces this topic, since the user waits for the mail. */
 const PASSWORD_RESETS = 'password_resets'
 const BATCH_MAX = 50
 
-/** `email` is the address as the user entered it, because earlier versions stored addresses in this form. */
+/**
+ * `email` is the address as the user entered it. It is not normalized yet, because the addresses of users whom earlier
+ * versions created are stored without this normalization.
+ */
 export async function requestPasswordReset(
   tx: Transaction,
   email: string,

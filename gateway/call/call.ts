@@ -8,8 +8,8 @@ import { Abort } from './abort.ts'
 import { type CallRecord, createCallRecord } from './call-record.ts'
 
 /**
- * The body of a request. `tooLarge` means that it exceeded the limit and was not kept; the pipeline responds
- * to an API call with 413 only after authentication.
+ * The body of a request. `tooLarge` means that it was longer than `BodyLimits.bytesMax`; the pipeline responds to an API
+ * call with 413 only after authentication.
  */
 export type Body = Buffer | 'tooLarge'
 
@@ -17,7 +17,10 @@ export type Body = Buffer | 'tooLarge'
 export interface BodyLimits {
   /** A longer body is rejected as too large. */
   readonly bytesMax: number
-  /** The maximum number of bytes that are kept and forwarded; the rest of the body is read and dropped. */
+  /**
+   * How many bytes are forwarded. The rest of a body that is not too large is dropped: the backend needs only the start
+   * of a long mail.
+   */
   readonly keptBytesMax: number
 }
 

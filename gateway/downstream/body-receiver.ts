@@ -6,8 +6,7 @@ import type { RequestReader } from '../http1/request-reader.ts'
 import { BodyReader, mayFit } from './request-body.ts'
 
 /**
- * The time in which a body must arrive at the minimum average rate begins this long after the head of its
- * request.
+ * The average rate at which a body arrives is measured from this long after the head of its request.
  */
 const RATE_FROM_MS = 3_000
 

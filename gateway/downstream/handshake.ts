@@ -33,8 +33,8 @@ export class Handshake implements BudgetedConnection {
 }
 
 /**
- * Identifies the connection of a socket, and of the TLS socket around it. A client may use the same port for
- * connections to several addresses of this machine.
+ * Identifies a connection: a socket and the TLS socket around it have the same id. It includes the local address, because
+ * a client may use one port for connections to several addresses of this machine.
  */
 export function connectionIdOf({ remoteAddress, remotePort, localAddress }: Socket): string {
   return `${remoteAddress} ${remotePort} ${localAddress}`

@@ -7,11 +7,11 @@
 export interface UsageReport {
   /** The id of the gateway process, which is new after each start. */
   readonly gateway: string
-  /** The number of the report: 1 for the first, increased by one for each further report. */
+  /** The number of this report: 1 for the first, increased by one for each further report. */
   readonly batch: number
-  /** Calls of known keys that were not forwarded. */
+  /** Calls of known keys to which the gateway itself responded: rejected calls, and OPTIONS. */
   readonly refused: readonly RefusedCalls[]
-  /** The codes with which the gateway rejected calls. */
+  /** How often the gateway itself responded with each problem code, also to calls that it had forwarded. */
   readonly errors: readonly RefusalCode[]
   /** The windows that have changed, as the last responses showed them. */
   readonly windows: readonly KeyWindow[]

@@ -66,8 +66,8 @@ export interface ApiOptions {
 /** Eight attempts over about three minutes, which is longer than a restart or a deployment takes. */
 const RETRY_DELAYS_MS = [500, 2000, 5000, 10_000, 30_000, 60_000, 90_000]
 /**
- * Longer than the gateway waits for a backend and for a slow client by default (10 s and 30 s), so that the gateway
- * ends the request first.
+ * Longer than the gateway waits by default for a backend (10 s) or for a slow client (30 s), so that the gateway ends the
+ * request first.
  */
 const RESPONSE_TIMEOUT_MS = 40_000
 const CONNECT_TIMEOUT_MS = 10_000

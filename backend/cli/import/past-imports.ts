@@ -39,7 +39,7 @@ export const pastImportCommands: readonly Command[] = [
   defineCommand({
     name: 'imports take-back',
     summary:
-      'Take an import back: reverse its payments, void its invoices and archive its customers, except records that have been used since. The corrected file can use their numbers again.',
+      'Take an import back: reverse its payments, void its invoices and archive its customers, except records that have been used since. The corrected file can use the numbers and ids of the records that were taken back.',
     arguments: ['ID'],
     options: {
       'dry-run': {

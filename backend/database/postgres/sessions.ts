@@ -14,7 +14,7 @@ export interface SessionOptions {
   /** How long a statement may wait for a lock. */
   readonly lockMsMax: number
   readonly readOnly: boolean
-  /** Whether statements, and the wait for a connection, have time limits. */
+  /** Whether statements, idle transactions and waiting reads have time limits. Opening a connection always has one. */
   readonly hasTimeLimits: boolean
   /**
    * Whether sessions lead to a pooler, which may run each transaction on another session. Time limits are then
@@ -36,7 +36,8 @@ const STATEMENT_MS_MAX = 8000
 export const SILENCE_MS_MAX = STATEMENT_MS_MAX + 1000
 
 /**
- * How long a transaction may be idle: its code waits only for the database. The limit is shorter than the time that
+ * How long a transaction may be idle. A short limit suffices, because the code inside a transaction waits for
+ * nothing but the database. The limit is shorter than the time that
  * other backends wait for a row: if a backend loses power or its connections inside a transaction, the rows that it
  * locked become free before the calls of other backends fail.
  */

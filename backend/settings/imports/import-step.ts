@@ -1,5 +1,5 @@
 /**
- * One step of an import. Each request records for a few seconds and reports what remains. The next request compares
+ * One step of an import. Each request imports records for a few seconds and reports what remains. The next request compares
  * the file with the account again, so that a repeated or interrupted step records nothing twice.
  */
 import { Problem } from '../../../shared/contract/problem.ts'
@@ -44,7 +44,7 @@ export interface StepResult extends Finding {
     readonly corrected: number
   }
   readonly rejected: readonly RejectedRecord[]
-  /** Whether the import is finished, so that no further step is needed. */
+  /** Whether no further step follows: no record remains, or `REJECTED_MAX` records were rejected. */
   readonly isComplete: boolean
   /** Undefined if this and all earlier steps had nothing to record. */
   readonly importId: string | undefined
@@ -120,7 +120,10 @@ export async function recordStep(options: StepOptions): Promise<StepResult> {
 
 type Kind = keyof StepResult['recorded']
 
-/** Processes one record after the other, each in its own transaction, until the time or `REJECTED_MAX` is reached. */
+/**
+ * Processes one record after the other, each in its own transaction, until the time of the step is over or `REJECTED_MAX`
+ * records were rejected.
+ */
 function createStep({ database, clock, importContext }: StepOptions, importId: string | undefined) {
   const isStepOver = beginStep(clock)
   const recorded: Record<Kind, number> = { customers: 0, invoices: 0, payments: 0, corrected: 0 }

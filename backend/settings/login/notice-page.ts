@@ -57,6 +57,7 @@ ${OPTIONAL_NOTICES.map((kind) => {
 <p class="hint">Always mailed to you, so that nobody uses or changes your login unnoticed.</p>
 <ul><li>Someone logged in as you with a new browser.</li>
 <li>An authenticator app or a passkey was added or removed.</li>
-<li>Your password was reset with a mailed link.</li></ul></section>`
+<li>Your password was changed, in Settings or with a mailed link.</li>
+<li>Someone entered your password, and then five wrong codes of the second factor.</li></ul></section>`
   return renderPage(frame, { title: 'Notices by mail', section: '/settings/login-details', main })
 }

@@ -18,8 +18,8 @@ export const FR: ReminderWords = {
   greeting: (name) => `Bonjour ${name},`,
   opening: {
     courtesy: [
-      'Un mot à l’avance : la facture ci-dessous arrive bientôt à échéance.',
-      'Un mot à l’avance : les factures ci-dessous arrivent bientôt à échéance.',
+      'Pour information : la facture ci-dessous arrive bientôt à échéance.',
+      'Pour information : les factures ci-dessous arrivent bientôt à échéance.',
     ],
     friendly: [
       'Cela vous a peut-être échappé : sauf erreur de notre part, la facture ci-dessous n’est pas encore payée.',

@@ -28,7 +28,9 @@ export interface ReminderWords {
   readonly total: string
   /** For a customer with money on account. */
   onAccount(paid: string, rest: string): string
+  /** The label of the money on account that is deducted. */
   readonly deducted: string
+  /** The label of what remains to be paid after the deduction. */
   readonly rest: string
   readonly payOnline: string
   readonly howToPay: string
