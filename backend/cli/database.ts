@@ -119,7 +119,7 @@ async function copy(
   const failed = tables.some(({ differing }) => differing.length > 0)
   const verdict = failed
     ? 'The databases DIFFER. Empty the target and copy again.'
-    : 'The databases have equal row counts, sums of numeric columns and total lengths of texts.'
+    : 'The databases have equal numbers of rows, sums of numbers and lengths of texts.'
   return {
     json: { equal: !failed, tables },
     text: `${renderTable(tables.map(describe))}\n${verdict}`,
