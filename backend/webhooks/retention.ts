@@ -21,9 +21,9 @@ export const WEBHOOK_RETENTION: readonly RetentionRule[] = [
 ]
 
 /**
- * Only some of many deliveries fail when their endpoint is disabled. On PostgreSQL, an event that is recorded while its endpoint is being disabled can have a pending delivery. A delivery
- * can also have the lease of a worker that was killed before the endpoint was disabled. Without this rule, these
- * deliveries would never be sent, and would be kept forever.
+ * A disabled endpoint can still have deliveries that wait: when it was disabled, only the first of many deliveries
+ * failed, an event was being recorded (on PostgreSQL), or a worker that was later killed held a lease. Without this
+ * rule, these deliveries would never be sent, and would be kept forever.
  */
 async function findStranded(read: Reader, now: Date): Promise<readonly Key[]> {
   return await read
