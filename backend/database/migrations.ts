@@ -94,11 +94,8 @@ function inOneTransaction({ up }: { readonly up: TransactionStep['run'] }): Migr
 
 export interface PrepareOptions {
   readonly progress: MigrationProgress
-  /**
-   * Whether only an empty database is migrated. A database with pending migrations that is not empty is then
-   * rejected.
-   */
-  readonly onlyIfEmpty: boolean
+  /** Whether pending migrations are applied. If not, a database that lacks migrations is rejected. */
+  readonly mayMigrate: boolean
   /** In the order in which they are applied; by default `MIGRATIONS`. */
   readonly migrations?: Migrations
 }
@@ -106,17 +103,21 @@ export interface PrepareOptions {
 /** Migrates a database to the schema of this program; returns the names of the migrations that it applied. */
 export async function prepareSchema(
   target: MigrationTarget,
-  { progress, onlyIfEmpty, migrations = MIGRATIONS }: PrepareOptions,
+  { progress, mayMigrate, migrations = MIGRATIONS }: PrepareOptions,
 ): Promise<readonly string[]> {
   const records = await readRecords(target)
   if (records !== undefined) {
     assertUsable(records, migrations)
     const pending = pendingOf(records, migrations)
     if (pending.length === 0) return []
-    if (onlyIfEmpty) {
+    if (!mayMigrate) {
       const names = pending.join(', ')
       throw new Error(`The database lacks the migrations ${names}. Run: npm run -s cli -- migrate`)
     }
+  } else if (!mayMigrate) {
+    throw new Error(
+      'The database does not contain the tables of this service. Check DATABASE_URL. If the database is new, start a backend first, or run: npm run -s cli -- migrate',
+    )
   }
   return target.exclusively(async () => {
     // Another process may have migrated while this one waited.

@@ -79,7 +79,7 @@ export async function openPostgres(options: DatabaseOptions & { waitMsMax: numbe
     await direct.start()
     const migrated = await migrateServer(direct.url, name, {
       progress,
-      onlyIfEmpty: openedBy === 'operator',
+      mayMigrate: openedBy !== 'operator',
     })
     if (hasPooler) {
       await primary.start()

@@ -1,5 +1,5 @@
 /** SQLite: one backend on one file, and the command line beside it. */
-import { closeSync, mkdirSync, openSync } from 'node:fs'
+import { closeSync, existsSync, mkdirSync, openSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { sql } from 'kysely'
 import { Problem } from '../../../shared/contract/problem.ts'
@@ -31,11 +31,11 @@ export async function openSqlite(
     progress = createLoggedProgress(log),
   }: DatabaseOptions & { waitMsMax: number },
 ): Promise<OpenDatabase> {
-  mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
-  createPrivately(path)
+  if (openedBy === 'operator') assertExists(path)
+  else createFile(path)
   const lock = openedBy === 'backend' ? await lockForBackend(path) : undefined
   try {
-    const migrated = await migrateFile(path, { progress, onlyIfEmpty: openedBy === 'operator' })
+    const migrated = await migrateFile(path, { progress, mayMigrate: openedBy !== 'operator' })
     const readers = new SqliteReaders(
       await Promise.all(Array.from({ length: READERS }, () => SqliteConnection.open(path, 'read'))),
       () => queue.assertOutside('Code inside a transaction must read through the transaction'),
@@ -85,6 +85,18 @@ export async function openSqlite(
     await lock?.release()
     throw withPath(path, error)
   }
+}
+
+function assertExists(path: string): void {
+  if (existsSync(path)) return
+  throw new Error(
+    `There is no database at ${path}. Check DATABASE_URL and DATA_DIR. If the database is new, start a backend first, or run: npm run -s cli -- migrate`,
+  )
+}
+
+function createFile(path: string): void {
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+  createPrivately(path)
 }
 
 /** An error of the environment is wrapped in a problem for clients of the API. Operators need the file and the cause. */

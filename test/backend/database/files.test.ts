@@ -47,10 +47,14 @@ t.test('a backend applies each migration only once', async (t) => {
   t.strictSame(second.migrated, [])
 })
 
-t.test('an operator’s command migrates an empty database', async (t) => {
-  const url = `sqlite:${join(t.testdir(), 'empty.db')}`
-  const database = await openTestDatabase(t, { url, openedBy: 'operator' })
-  matches(t, database.migrated, MIGRATIONS)
+t.test('an operator’s command neither creates a database nor fills an empty one', async (t) => {
+  // Regression: a command with a wrong DATABASE_URL created a database, and then found no account in it.
+  const directory = t.testdir({ 'empty.db': '' })
+  const open = (name: string) =>
+    openDatabase({ url: `sqlite:${join(directory, name)}`, log: SILENT, openedBy: 'operator' })
+  await rejectsWith(t, open('none/x.db'), { message: /no database at .*x\.db.*cli -- migrate/ })
+  await rejectsWith(t, open('empty.db'), { message: /does not contain the tables/ })
+  t.strictSame(readdirSync(directory), ['empty.db'])
 })
 
 t.test('an operator’s command stops if migrations are pending', async (t) => {

@@ -71,7 +71,7 @@ async function openWithRows(t: Test) {
 const SILENT_PROGRESS: MigrationProgress = { note() {}, begin() {}, advance() {}, end() {} }
 
 const migrateTo = (path: string, migrations: Migrations, progress = SILENT_PROGRESS) =>
-  migrateFile(path, { progress, onlyIfEmpty: false, migrations })
+  migrateFile(path, { progress, mayMigrate: true, migrations })
 
 const ALL_MIGRATIONS: Migrations = { ...MIGRATIONS, ...LATER_MIGRATIONS }
 

@@ -5,7 +5,7 @@ import { createAccount } from '../../../backend/accounts/accounts.ts'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { announce } from '../../../backend/database/announcements.ts'
 import type { Transaction } from '../../../backend/database/database.ts'
-import type { OpenDatabase } from '../../../backend/database/open.ts'
+import { type OpenDatabase, openDatabase } from '../../../backend/database/open.ts'
 import { PostgresAnnouncements } from '../../../backend/database/postgres/announcements.ts'
 import { stampOf } from '../../../backend/database/stamp.ts'
 import { createDebtor } from '../../../backend/debtors/debtors.ts'
@@ -36,6 +36,14 @@ t.test('backends that start together on an empty database migrate it once', asyn
   const url = await newBarePostgresUrl(t)
   const opened = await Promise.all([1, 2, 3, 4].map(() => openTestDatabase(t, { url })))
   t.equal(opened.filter(({ migrated }) => migrated.length > 0).length, 1)
+})
+
+t.test('an operator’s command does not create tables in an empty database', async (t) => {
+  // Regression: with the name of another database in DATABASE_URL, the command created its tables there.
+  const url = await newBarePostgresUrl(t)
+  const open = () => openDatabase({ url, log: SILENT, openedBy: 'operator' })
+  await rejectsWith(t, open(), { message: /does not contain the tables .* cli -- migrate/ })
+  await rejectsWith(t, open(), { message: /does not contain the tables/ })
 })
 
 t.test('concurrent payments through two backends never exceed the invoice', async (t) => {

@@ -226,7 +226,7 @@ t.test(
   async (t) => {
     const [released, fresh] = [await newBarePostgresUrl(t), await newBarePostgresUrl(t)]
     const migrateTo = (url: string, migrations: Migrations) =>
-      migrateServer(url, 'test', { progress: SILENT_PROGRESS, onlyIfEmpty: false, migrations })
+      migrateServer(url, 'test', { progress: SILENT_PROGRESS, mayMigrate: true, migrations })
     const names = Object.keys(MIGRATIONS)
     const upTo12 = Object.fromEntries(Object.entries(MIGRATIONS).filter(([name]) => name < '0013'))
     await migrateTo(released, upTo12)
@@ -269,7 +269,7 @@ t.test('migration steps lock tables in the same order as payments', async (t) =>
     const migrations = Object.fromEntries(
       Object.entries(MIGRATIONS).filter(([name]) => isIncluded(name)),
     )
-    return migrateServer(url, 'test', { progress: SILENT_PROGRESS, onlyIfEmpty: false, migrations })
+    return migrateServer(url, 'test', { progress: SILENT_PROGRESS, mayMigrate: true, migrations })
   }
   const payment = new pg.Client({ connectionString: url })
   await payment.connect()

@@ -13,6 +13,7 @@ import {
   runCliUnread,
 } from '../../fixtures/service/cli.ts'
 import { openTestDatabase } from '../../fixtures/service/database.ts'
+import { copySqliteTemplate } from '../../fixtures/service/database-url.ts'
 
 const PEPPER = 'iLqYvZcN1uXbT4wKs0dJmR8eHgA3pF6y'
 
@@ -24,9 +25,10 @@ async function canLogIn(t: Test, url: string, email: string): Promise<boolean> {
   return createPasswords().verify(stored?.password_hash, PASSWORD)
 }
 
-/** Creates a data directory, and returns functions that run the operators' command line on it. */
-function prepareCli(t: Test, env: Record<string, string> = { KEY_PEPPER: `v1:${PEPPER}` }) {
+/** Creates a database in a data directory, and returns functions that run the operators' command line on it. */
+async function prepareCli(t: Test, env: Record<string, string> = { KEY_PEPPER: `v1:${PEPPER}` }) {
   const directory = t.testdir()
+  await copySqliteTemplate(join(directory, 'receivables.db'))
   const settings = { DATA_DIR: directory, ...env }
   const run = (...args: string[]) => runCli(args, settings)
   const runProcess = (...args: string[]) => runCliProcess(args, settings)
@@ -35,7 +37,7 @@ function prepareCli(t: Test, env: Record<string, string> = { KEY_PEPPER: `v1:${P
 }
 
 t.test('an account and a key are created, changed and revoked while a backend runs', async (t) => {
-  const { url, json } = prepareCli(t)
+  const { url, json } = await prepareCli(t)
   const backend = await openTestDatabase(t, { url })
   const account = await json('accounts', 'create', '--name', 'Acme Ltd', '--currency', 'eur')
   matches(t, account, { id: /^acct_/, name: 'Acme Ltd', status: 'active', default_currency: 'EUR' })
@@ -71,7 +73,7 @@ t.test('an account and a key are created, changed and revoked while a backend ru
 })
 
 t.test('a user can log in with the given password', async (t) => {
-  const { url, json } = prepareCli(t)
+  const { url, json } = await prepareCli(t)
   const { id } = await json('accounts', 'create', '--name', 'Acme')
   const user = await json(
     ...['users', 'create', '--account', id, '--email', 'Ada@Example.org'],
@@ -83,7 +85,7 @@ t.test('a user can log in with the given password', async (t) => {
 
 t.test('a password is read from standard input', async (t) => {
   // Regression: a password could only be passed as an option, which other users can see in the list of processes.
-  const { directory, url, run, json } = prepareCli(t)
+  const { directory, url, run, json } = await prepareCli(t)
   const { id } = await json('accounts', 'create', '--name', 'Acme')
   const create = ['users', 'create', '--account', id, '--email', 'ada@example.org']
   const role = ['--role', 'admin']
@@ -99,7 +101,7 @@ t.test('a password is read from standard input', async (t) => {
 })
 
 t.test('a password is requested on a terminal, which does not show the password', async (t) => {
-  const { directory, url, json } = prepareCli(t)
+  const { directory, url, json } = await prepareCli(t)
   const { id } = await json('accounts', 'create', '--name', 'Acme')
   const create = ['users', 'create', '--account', id, '--email', 'ada@example.org']
   const type = (...entries: readonly [prompt: string, typed: string][]) =>
@@ -115,7 +117,7 @@ t.test('a password is requested on a terminal, which does not show the password'
 })
 
 t.test('the process has an exit code, and writes errors to standard error', async (t) => {
-  const { runProcess } = prepareCli(t)
+  const { runProcess } = await prepareCli(t)
   const listed = { code: 0, stdout: 'None.\n', stderr: '' }
   matches(t, await runProcess('accounts', 'list'), listed)
   const stderr = /no API key key_none/
@@ -136,7 +138,7 @@ t.test('an output that cannot be written causes no stack trace', async (t) => {
 })
 
 t.test('without --json, the output consists of sentences and tables', async (t) => {
-  const { run } = prepareCli(t)
+  const { run } = await prepareCli(t)
   matches(t, await run('accounts', 'list'), { code: 0, stdout: 'None.\n' })
   await run('accounts', 'create', '--name', 'Acme', '--demo')
   matches(t, await run('accounts', 'list'), { stdout: /^ID +NAME .*\nacct_\w+ +Acme +active +UTC/ })
@@ -144,7 +146,7 @@ t.test('without --json, the output consists of sentences and tables', async (t) 
 })
 
 t.test('wrong usage is explained, with exit code 2', async (t) => {
-  const { run } = prepareCli(t)
+  const { run } = await prepareCli(t)
   const wrong: [args: string[], message: RegExp][] = [
     [['nope'], /no command nope.*--help/],
     [['keys'], /keys issue, keys list, keys revoke, keys change, keys rotate/],
@@ -164,7 +166,7 @@ t.test('wrong usage is explained, with exit code 2', async (t) => {
 t.test('an empty value is rejected', async (t) => {
   // Regression: an empty value, such as an unset shell variable, set payment terms of 0 days, removed all scopes and
   // holidays, and removed the address restriction of a key.
-  const { json, run } = prepareCli(t)
+  const { json, run } = await prepareCli(t)
   const { id } = await json('accounts', 'create', '--name', 'Acme')
   const key = await json(
     ...['keys', 'issue', '--account', id, '--name', 'ERP', '--scopes', 'debtors:read'],
@@ -197,7 +199,7 @@ t.test('an empty value is rejected', async (t) => {
 
 t.test('an account whose keys may use no scope is listed with "none"', async (t) => {
   // Regression: the list showed nothing for the scopes of such an account.
-  const { run } = prepareCli(t)
+  const { run } = await prepareCli(t)
   await run('accounts', 'create', '--name', 'Acme')
   const { stdout } = await run('accounts', 'list')
   const [id = ''] = /acct_\w+/.exec(stdout) ?? []
@@ -207,7 +209,7 @@ t.test('an account whose keys may use no scope is listed with "none"', async (t)
 })
 
 t.test('a rejection is explained, with exit code 1', async (t) => {
-  const { run } = prepareCli(t)
+  const { run } = await prepareCli(t)
   matches(t, await run('keys', 'revoke', 'key_none'), { code: 1, stderr: /no API key key_none/ })
   matches(t, await run('keys', 'issue', '--account', 'acct_none', '--name', ' ', '--scopes', ''), {
     code: 1,
@@ -217,7 +219,7 @@ t.test('a rejection is explained, with exit code 1', async (t) => {
 
 t.test('each wrong value of several is explained', async (t) => {
   // Regression: the error was "3 fields are wrong. The list errors contains all of them.", without a list.
-  const { json, run } = prepareCli(t)
+  const { json, run } = await prepareCli(t)
   const { id } = await json('accounts', 'create', '--name', 'Acme')
   matches(t, await run('reminders', 'schedule', '--account', id, '--ladder', '5,4,3,2'), {
     code: 1,
@@ -228,7 +230,7 @@ t.test('each wrong value of several is explained', async (t) => {
 
 t.test('an option with a value is accepted only once', async (t) => {
   // Regression: `kill-switch on --account A --account B` stopped the reminders of B only.
-  const { json, run } = prepareCli(t)
+  const { json, run } = await prepareCli(t)
   const a = await json('accounts', 'create', '--name', 'A')
   const b = await json('accounts', 'create', '--name', 'B')
   const twice = ['--account', a.id, `--account=${b.id}`, '--reason', 'wrong bank account']
@@ -242,7 +244,7 @@ t.test('an option with a value is accepted only once', async (t) => {
 
 t.test('an error of the database is explained without advice for clients of the API', async (t) => {
   // Regression: the message told operators to repeat the call with the same Idempotency-Key.
-  const { directory, json, run } = prepareCli(t)
+  const { directory, json, run } = await prepareCli(t)
   await json('accounts', 'create', '--name', 'Acme')
   // A write version of the file format that SQLite does not know makes the file read-only, even for root.
   const file = openSync(join(directory, 'receivables.db'), 'r+')
@@ -257,7 +259,7 @@ t.test('an error of the database is explained without advice for clients of the 
 
 t.test('two backups or exports to the same file at once do not damage each other', async (t) => {
   // Regression: both used the same incomplete file, so the first could publish what the second had just begun.
-  const { directory, json, run } = prepareCli(t)
+  const { directory, json, run } = await prepareCli(t)
   const { id } = await json('accounts', 'create', '--name', 'Acme')
   const backup = join(directory, 'backup.db')
   const backups = await Promise.all([1, 2, 3].map(() => run('database', 'backup', '--to', backup)))
@@ -283,7 +285,7 @@ t.test('two backups or exports to the same file at once do not damage each other
 })
 
 t.test('help lists the commands, and explains a single command', async (t) => {
-  const { run } = prepareCli(t)
+  const { run } = await prepareCli(t)
   const { code, stdout } = await run('--help')
   t.equal(code, 0)
   const names = ['accounts create', 'accounts list', 'accounts set-status', 'accounts set-scopes']
@@ -306,7 +308,7 @@ t.test('help lists the commands, and explains a single command', async (t) => {
 })
 
 t.test('an option before the name of the command is rejected with the reason', async (t) => {
-  const { run } = prepareCli(t)
+  const { run } = await prepareCli(t)
   for (const words of [
     ['--json', 'accounts', 'list'],
     ['accounts', '--json', 'list'],
@@ -319,7 +321,7 @@ t.test('an option before the name of the command is rejected with the reason', a
 })
 
 t.test('secrets that the environment lacks are read from the data directory', async (t) => {
-  const { directory, run, json } = prepareCli(t, {})
+  const { directory, run, json } = await prepareCli(t, {})
   const { id } = await json('accounts', 'create', '--name', 'Acme')
   const issue = () =>
     run('keys', 'issue', '--account', id, '--name', 'A', '--scopes', 'debtors:read')
@@ -330,14 +332,14 @@ t.test('secrets that the environment lacks are read from the data directory', as
 })
 
 t.test('a file of secrets that other users can read is rejected', async (t) => {
-  const { directory, run } = prepareCli(t, {})
+  const { directory, run } = await prepareCli(t, {})
   writeFileSync(join(directory, 'secrets.env'), `KEY_PEPPER=v1:${PEPPER}\n`, { mode: 0o644 })
   matches(t, await run('accounts', 'list'), { code: 1, stderr: /chmod 600/ })
 })
 
 t.test('a demo account without an open invoice gets a key', async (t) => {
   // Regression: after the sample invoices were paid, npm start failed.
-  const { url, json } = prepareCli(t)
+  const { url, json } = await prepareCli(t)
   const demo = ['demo', '--password', PASSWORD]
   const { account, invoice } = await json(...demo)
   matches(t, invoice, { id: /^inv_/, currency: 'EUR' })
@@ -358,7 +360,7 @@ t.test('a demo account without an open invoice gets a key', async (t) => {
 
 t.test('each start of the demo revokes the key of the previous start', async (t) => {
   // Regression: every start created another key with all scopes, and revoked none.
-  const { json } = prepareCli(t)
+  const { json } = await prepareCli(t)
   const first = await json('demo', '--password', 'correct horse battery')
   const second = await json('demo', '--password', 'correct horse battery')
   t.equal(second.account.id, first.account.id)
