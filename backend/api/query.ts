@@ -1,4 +1,4 @@
-/** Query parameters must be known, and may appear only once. Otherwise a misspelled filter would return everything. */
+/** Query parameters may appear only once, and must be known: otherwise a misspelled filter would return everything. */
 import { Problem } from '../../shared/contract/problem.ts'
 import { type Check, check, Rejection } from '../validation/rejections.ts'
 

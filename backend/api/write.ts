@@ -120,8 +120,8 @@ function checkWritable({ account }: Caller, baseUrl: string): void {
 type Headers = Call['headers']
 
 /**
- * Only the parameter `charset` is accepted: with any other parameter, the body may not be plain JSON. Parameters can be
- * empty (RFC 9110, section 5.6.6), as in `application/json;`.
+ * Only the parameter `charset` is accepted: with any other parameter, the body might not be plain JSON. Parameters can
+ * be empty (RFC 9110, section 5.6.6), as in `application/json;`.
  */
 const JSON_MEDIA_TYPE =
   /^application\/json[\t ]*(?:(?:;[\t ]*)+(?:charset=(?:utf-8|"utf-8")[\t ]*(?:;[\t ]*)*)?)?$/i

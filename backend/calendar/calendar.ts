@@ -1,6 +1,6 @@
 /**
  * Calendar dates are `YYYY-MM-DD` text in an account's time zone. Instants are `Date`, or ISO 8601 text in
- * UTC with milliseconds. For both, the order of the texts is the order in time.
+ * UTC with milliseconds. Texts of dates, like texts of instants, sort in the order of time.
  */
 import { dateFormats } from './date-formats.ts'
 
