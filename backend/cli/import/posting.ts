@@ -84,8 +84,8 @@ export async function postMissing(options: PostingOptions): Promise<Posted> {
 }
 
 /**
- * The key is the same in every run, so that the service recognizes a repeated request whether or not the first
- * one succeeded.
+ * The key is the same in every run, so that the service recognizes a request that succeeded in an earlier run, even if
+ * that run received no response.
  */
 function idempotencyKey(kind: string, externalId: string): string {
   const plain = /^[!-~]{1,200}$/.test(externalId)
