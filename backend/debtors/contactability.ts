@@ -78,9 +78,9 @@ export async function resubscribeAddress(
 }
 
 /**
- * Deletes the suppression that a bounce of the debtor's current address has caused, at an Admin's request, and resumes
- * chasing if the bounce paused it. Throws `not_found`, and `address_suppressed` if the recipient complained (which is
- * permanent) or unsubscribed (which only the recipient can undo).
+ * Deletes the suppression that a bounce of the debtor's current address has caused, at the request of an Admin or an
+ * operator, and resumes chasing if a bounce paused it. Throws `not_found`, and `address_suppressed` if the recipient
+ * complained (which is permanent) or unsubscribed (which only the recipient can undo).
  */
 export async function clearSuppression(
   tx: Transaction,

@@ -240,7 +240,7 @@ async function listSearchResults(
   found: readonly string[],
 ): Promise<Position[]> {
   if (found.length === 0) return []
-  // Sorts after each date.
+  // `NONE` sorts after every date.
   const date = sql<string>`coalesce(debtor_standings.oldest_due_date, ${NONE})`
   const rows = await reader
     .selectFrom('debtors')
