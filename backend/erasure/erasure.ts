@@ -31,7 +31,7 @@ export interface Erasure {
   readonly erased: Readonly<Record<string, number>>
 }
 
-/** Throws `not_found`, and `validation_failed` for an empty reason. */
+/** Throws `not_found`, and `validation_failed` at `/reason`. */
 export async function eraseDebtor(
   database: OpenDatabase,
   id: string,

@@ -80,8 +80,8 @@ const byEvent = (owner: Owner): Condition =>
   )`
 
 /**
- * The suppressed addresses to which the debtor's messages were sent. An address that another debtor has stays
- * suppressed.
+ * The suppressed addresses to which the debtor's messages were sent, or whose suppression one of these messages caused.
+ * An address that another debtor has stays suppressed.
  */
 const byAddress = (owner: Owner): Condition =>
   sql`account_id = ${owner.accountId} and (${byMessage(owner)} or address in (
