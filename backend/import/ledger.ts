@@ -140,7 +140,7 @@ export async function readLedger(bytes: Uint8Array, options: LedgerOptions): Pro
   }
 }
 
-/** Returns the headers of the file; an empty list if it has no first line. Throws a `LedgerError`. */
+/** Returns the headers of the file; an empty list if all its lines are blank. Throws a `LedgerError`. */
 export function readHeaders(bytes: Uint8Array): readonly string[] {
   const file = decode(bytes)
   const [head = []] = asLedgerError(() => {

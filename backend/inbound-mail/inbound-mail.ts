@@ -1,6 +1,6 @@
 /**
  * Classifies an inbound mail: a delivery report (RFC 3464: bounced, delayed or delivered), a complaint (RFC
- * 5965), a reply by a person, or an automatic reply. Anyone can send anything to the address, so nothing here
+ * 5965), a reply by a person, or an automatic reply. Anyone can send anything to `MAIL_FROM`, so nothing here
  * throws, and everything is read only up to a limit.
  */
 import PostalMime, { type Email } from 'postal-mime'
