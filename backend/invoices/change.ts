@@ -62,7 +62,7 @@ async function withLines(tx: Transaction, row: LazyInvoiceRow): Promise<InvoiceR
   return { ...row, line_items: row.line_items ?? (await readLines(tx, row.id)) }
 }
 
-/** Reading once is enough, because a transaction that changes the lines has read them before. */
+/** Reading once is enough, because the lines of an invoice never change. */
 const readLines = oncePerTransaction(async (tx, id) => {
   const [row] = await selectLines(tx, { id })
   assert(row !== undefined, 'a changed invoice exists')

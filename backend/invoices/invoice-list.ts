@@ -65,7 +65,7 @@ export async function listInvoices(
   )
 }
 
-/** Returns the limit of the due dates, at which a scan in their order begins, if only overdue invoices match. */
+/** Returns the limit of the due dates if only overdue invoices match. A scan in their order stays below this limit. */
 function dueBefore({ overdue, due_before }: InvoiceFilters, today: string, { sort }: Page) {
   if (overdue !== true || sort !== 'due_date') return {}
   return { due_before: due_before !== undefined && due_before < today ? due_before : today }

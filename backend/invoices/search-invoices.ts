@@ -103,7 +103,7 @@ function conditionsOf(accountId: string, search: InvoiceSearch, today: string): 
   ]
 }
 
-/** `status` is the column with the status, which must not be indexed if another index finds fewer invoices. */
+/** `status` is the column with the status: `unindexed('status')` if another index finds fewer invoices. */
 function isInView(view: InvoiceView, today: string, status: Column): Condition[] {
   // The condition contains literals, because a database uses a partial index only if the text of the statement
   // contains the condition of the index.
