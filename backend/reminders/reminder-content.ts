@@ -82,8 +82,9 @@ export async function changeWording(
 }
 
 /**
- * Also updates reminders: their texts if the name changes, which is the sender's name in mails unless the account has set
- * another one, and their times if the time zone changes. Throws the same problems as `changeAccountProfile`.
+ * Also updates reminders: their times if the time zone changes, and their texts if the account's name changes, because
+ * this name is the sender's name unless the account has set another one. Throws the same problems as
+ * `changeAccountProfile`.
  */
 export async function changeProfile(
   tx: Transaction,

@@ -1,6 +1,6 @@
 /**
- * Takes back an approval or a rejection of a reminder that has not been sent. After an approval, the reminder
- * awaits approval again; after a rejection, its invoices are chased again.
+ * Takes back an approval or a rejection of a reminder that has not been sent. When an approval is taken back, the
+ * reminder awaits approval again; when a rejection is taken back, the invoices of the reminder are chased again.
  */
 import { Problem } from '../../shared/contract/problem.ts'
 import { type ActionContext, recordAudit } from '../accounts/audit.ts'

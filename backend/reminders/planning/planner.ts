@@ -59,8 +59,8 @@ export type InvoiceToPlan = Pick<
   /** Whether a message about the invoice is planned, but not sent yet. */
   readonly isWaiting: boolean
   /**
-   * Whether the invoice's message was cancelled because of another invoice. A new message is then planned at
-   * once.
+   * Whether a change, such as a payment of another invoice, has just cancelled the invoice's message. A new message is
+   * then planned at once.
    */
   readonly isMessageCancelled?: boolean
   /** Whether money on account covers the whole amount due. No reminder is then sent about the invoice. */

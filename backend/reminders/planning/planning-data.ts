@@ -213,7 +213,7 @@ export async function readLastSent(
   reader: Reader,
   debtorIds: readonly string[],
 ): Promise<ReadonlyMap<string, string | null>> {
-  // Without the limit, `max` would read all messages of each debtor.
+  // `max` would read all messages of each debtor; with the limit, the index provides the last one.
   const rows = await reader
     .selectFrom('debtors')
     .select(({ selectFrom }) => [

@@ -20,8 +20,8 @@ import {
 import { writeDebtorPlans } from './write-debtor-plans.ts'
 
 /**
- * Plans debtors that the caller has locked. `idsToReplan` are the ids of invoices whose message was cancelled because of
- * another invoice; a new message about these invoices is planned immediately. Returns the number of messages written.
+ * Plans debtors that the caller has locked. `idsToReplan` are the ids of invoices whose message the caller has just
+ * cancelled; a new message about these invoices is planned immediately. Returns the number of messages written.
  */
 export async function planDebtors(
   tx: Transaction,
