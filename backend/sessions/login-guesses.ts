@@ -13,9 +13,9 @@ import { normalizeEmail } from '../users/users.ts'
 const WINDOW_MS = 15 * 60_000
 
 /**
- * A window that ends later than its length and this time from now was begun before a clock was set back, and no longer
- * applies. Without this, the first guess would block logins for as long as the clock was ahead. The clocks of two
- * backends differ by less: otherwise, gateways could not use both.
+ * A window that ends later than `WINDOW_MS` plus this time from now was begun before a clock was set back, and no
+ * longer applies. Without this, the first guess would block logins for as long as the clock was ahead. The clocks of
+ * two backends differ by less: otherwise, gateways could not use both.
  */
 const CLOCKS_DIFFER_MS_MAX = 60_000
 
@@ -137,7 +137,7 @@ function blockedAfter(guesses: number, now: Date, windowEndsAt: string): string 
   return until < windowEndsAt ? until : windowEndsAt
 }
 
-/** E-mail addresses are hashed: a user may have typed the password into this field. */
+/** Subjects are hashed, because a user may have typed the password into the field for the e-mail address. */
 function subjectsOf({ purpose, subject, address }: Guesser): string[] {
   const hash = createHash('sha256').update(normalizeEmail(subject)).digest('base64url')
   const bySubject = `${purpose}:${hash}`

@@ -96,7 +96,10 @@ async function checkLimits(
   }
 }
 
-/** `sent` says how many invitations were sent. The invitations of the last 24 hours follow, the oldest first. */
+/**
+ * `sent` begins the message: it says how many invitations were sent. The second argument contains these invitations,
+ * the oldest first.
+ */
 function tooMany(
   sent: string,
   [oldest]: readonly Pick<InvitationRow, 'created_at'>[],
@@ -195,8 +198,8 @@ export async function withdrawInvitation(
 }
 
 /**
- * Withdraws the open invitations that a user has sent who may no longer invite people. Otherwise, an Admin whose login is being
- * deactivated could invite another address of their own, and come back as an Admin.
+ * Withdraws the open invitations of a user who may no longer invite people. Otherwise, an Admin whose login is being
+ * deactivated could invite another address of their own, and become an Admin again.
  */
 export async function withdrawInvitationsBy(
   tx: Transaction,
