@@ -112,9 +112,9 @@ export async function releaseDelivery(
 const FAILED_MAX = 1000
 
 /**
- * Marks pending deliveries to an endpoint as failed, after the endpoint was disabled or deleted. Attempts in progress are
- * finished. If there are more than `FAILED_MAX`, the retention (`retention.ts`) marks the rest within some minutes. Those
- * that still wait when the endpoint is resumed are sent.
+ * Marks pending deliveries to an endpoint as failed, after the endpoint was disabled or deleted. Attempts in progress
+ * are finished. If more than `FAILED_MAX` deliveries are pending, the retention (`retention.ts`) marks the rest within
+ * some minutes. Deliveries that are still pending when the endpoint is resumed are sent.
  */
 export async function failPendingDeliveries(
   tx: Transaction,

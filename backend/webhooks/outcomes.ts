@@ -1,7 +1,7 @@
 /**
  * Records the outcomes of attempts: the attempt in the log, the delivery's next attempt, and the endpoint's
- * status. One transaction writes all of these. If the worker no longer has the delivery's lease, nothing is written.
- * Otherwise, an endpoint could be disabled because of an attempt that the log does not show.
+ * status. One transaction writes all of these, or nothing if the worker no longer has the delivery's lease. Without
+ * this, an endpoint could be disabled because of an attempt that the log does not show.
  */
 import { recordAudit } from '../accounts/audit.ts'
 import type {

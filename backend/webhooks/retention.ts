@@ -21,8 +21,8 @@ export const WEBHOOK_RETENTION: readonly RetentionRule[] = [
 ]
 
 /**
- * A disabled endpoint can still have deliveries that wait: when it was disabled, only the first of many deliveries
- * failed, an event was being recorded (on PostgreSQL), or a worker that was later killed held a lease. Without this
+ * A disabled endpoint can still have deliveries that wait: when it was disabled, too many were pending to mark them all
+ * as failed, an event was being recorded (on PostgreSQL), or a worker that was later killed had a lease. Without this
  * rule, these deliveries would never be sent, and would be kept forever.
  */
 async function findStranded(read: Reader, now: Date): Promise<readonly Key[]> {

@@ -1,6 +1,6 @@
 /**
  * Sends a test event: immediately, without retries, and even to a paused or disabled endpoint. If a shutdown aborts the
- * attempt, the worker of another backend sends the event instead.
+ * attempt, a worker sends the event later, like any other delivery.
  */
 import { randomUUID } from 'node:crypto'
 import type { Logger } from '../../shared/process/log.ts'
