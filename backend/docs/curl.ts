@@ -50,7 +50,5 @@ function exampleQuery(parameters: readonly Parameter[]): string {
 
 /** Quotes a text for a POSIX shell, if necessary. An apostrophe cannot be inside single quotes. */
 function quote(text: string): string {
-  return /^[\w:/.?=&,-]+$/.test(text) && !/[?&]/.test(text)
-    ? text
-    : `'${text.replaceAll("'", `'\\''`)}'`
+  return /^[\w:/.=,-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`
 }

@@ -11,7 +11,7 @@ const SAMPLE_ID = 'evt_01KAJZ3T4W8Q6F2Y5N7B9C1D3E'
 const SAMPLE_TIME = '2026-11-21T10:15:00.000Z'
 
 export interface EventSample {
-  /** The headers of a delivery that depend on its body. */
+  /** The headers that a receiver needs to verify the signature. */
   readonly headers: Readonly<Record<string, string>>
   /** The signed bytes, as text. */
   readonly body: string

@@ -1,7 +1,7 @@
 /**
- * Renders an operation as a program in each language of the reference. The programs are complete and use the
- * standard library if possible. They read the API key from the environment variable `KEY`, so that readers do
- * not paste keys into code.
+ * Renders an operation as a program in each language of the reference. The programs are complete, and need only the
+ * standard library of their language; the one in Python also needs `requests`. They read the API key from the
+ * environment variable `KEY`, so that readers do not paste keys into code.
  */
 import { exampleTarget, renderCurl } from './curl.ts'
 import type { DocumentedOperation, Example } from './document.ts'

@@ -37,7 +37,7 @@ function kindOf(path: string): Section['kind'] {
   return path === '/docs/reference' || path === '/docs/going-live' ? 'reference' : 'guide'
 }
 
-/** Splits a page at its headings, which `renderHeading` always renders in the same form. */
+/** Splits a page at its headings of levels 1 to 3, which `renderHeading` always renders in the same form. */
 function sectionsOf({ path, title: page, main }: Page): Section[] {
   const prose = main.text.replace(
     /<pre\b.*?<\/pre>|<summary>.*?<\/summary>|<a class="anchor".*?<\/a>/gs,
