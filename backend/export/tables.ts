@@ -40,7 +40,7 @@ export const EXPORTED: readonly ExportedTable[] = [
   {
     name: 'api_keys',
     key: ['id'],
-    json: ['granted_scopes'],
+    json: ['granted_scopes', 'allowed_addresses'],
     withheld: ['digest', 'pepper_version', 'revision'],
   },
   { name: 'key_usage', key: ['key_id', 'hour', 'status_class'], owned: BY_KEY },

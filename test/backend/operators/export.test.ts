@@ -73,6 +73,17 @@ t.test('no secret is exported', async (t) => {
   t.notMatch(text, testAccount.key.secret)
 })
 
+// Regression: the allowed addresses of a key were exported as a text that contains JSON.
+t.test('the columns of a key that contain JSON are exported as JSON', async (t) => {
+  const testAccount = await openTestAccount(t)
+  const { backend, accountId } = testAccount
+  const { row } = await backend.issueKey(accountId, { allowedAddresses: ['203.0.113.0/24'] })
+  const keys = rowsOf(await exportOf(testAccount), 'api_keys')
+  const exported = keys.find(({ id }) => id === row.id)
+  t.strictSame(exported.allowed_addresses, ['203.0.113.0/24'])
+  t.strictSame(exported.granted_scopes, JSON.parse(row.granted_scopes))
+})
+
 t.test('an export has the rows of one instant, even if rows are added meanwhile', async (t) => {
   const testAccount = await openTestAccount(t)
   await testAccount.createDebtor()
