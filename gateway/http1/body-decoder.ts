@@ -43,7 +43,7 @@ class LengthDecoder implements BodyDecoder {
   }
 }
 
-/** A size of this many digits is larger than any body, and is exact in JavaScript. */
+/** A size with more digits is rejected. Numbers of this many hexadecimal digits are exact in JavaScript. */
 const SIZE_DIGITS_MAX = 12
 /**
  * The extensions of a chunk (RFC 9112, section 7.1.1). Spaces around an extension, which only old senders write, are
@@ -55,7 +55,7 @@ const CHUNK_EXTENSIONS =
 const FORBIDDEN_TRAILERS = new Set(['content-length', 'transfer-encoding'])
 const CR = 13
 const LF = 10
-/** Longer lines are searched by `indexOf`, whose call takes longer than to test the bytes of a short line. */
+/** The end of a longer line is found with `indexOf`. For a short line, testing each byte takes less time than the call. */
 const SHORT_LINE_BYTES = 8
 
 /** Decodes a chunked body (RFC 9112, section 7.1). Trailers are validated and dropped. */

@@ -28,8 +28,8 @@ export function parseFields(bytes: Uint8Array, text: string, from: number): stri
     const isLine = bytes[end] === CR && bytes[end + 1] === LF
     if (colon === offset || bytes[colon] !== COLON || !isLine) throw malformed()
     const name = readName(bytes, text, offset, colon)
-    // Some other servers do not trim a tab here. They would ignore the transfer coding, and parse the body as
-    // the next request.
+    // Some other servers do not trim tabs from a value. They would ignore the transfer coding, and parse the body
+    // as the next request.
     const isCoding = name === 'transfer-encoding'
     if (isCoding && text.slice(colon, end).includes('\t')) throw malformed()
     fields.push(name, readValue(bytes, text, colon + 1, end))

@@ -10,7 +10,10 @@ import { Http1Error, headersTooLarge, malformed, targetTooLong } from './errors.
 import { HEADER_BYTES_MAX, HEADERS_MAX, TARGET_BYTES_MAX } from './limits.ts'
 import type { RawRequestHead } from './request-reader.ts'
 
-/** PUT, PATCH and DELETE are known too, so that the router rejects them with 405 and the correct `Allow`. */
+/**
+ * Only Settings accepts PUT, and no path accepts PATCH or DELETE. These methods are known everywhere, so that the router
+ * rejects them with 405 and the correct `Allow`.
+ */
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'OPTIONS', 'PUT', 'PATCH', 'DELETE'])
 const METHODS_WITH_BODY = new Set(['POST', 'PUT', 'PATCH'])
 /** A whole number of at most fifteen digits. Longer numbers may not be exact in JavaScript. */
@@ -28,8 +31,8 @@ const PLAIN_HOST = /^[A-Za-z0-9._~-]{1,255}(?::\d{1,4})?$/
  */
 const PATH = /^(?:\/[A-Za-z0-9._~!$&'()*+,=:@%-]*)+$/
 /**
- * The characters of RFC 3986, section 3.4, and those that WHATWG's URL parser does not encode: `[ ] { } | ^`
- * and a backtick.
+ * The characters of RFC 3986, section 3.4, and those that WHATWG's URL parser does not encode, except the backslash:
+ * `[ ] { } | ^` and a backtick.
  */
 const QUERY = /^[A-Za-z0-9._~!$&'()*+,;=:@/?%[\]{}|^`-]*$/
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,64}$/
@@ -209,9 +212,9 @@ function readTarget(target: string): { path: string; query: string } {
 }
 
 /**
- * Whether the path is in canonical form: it has no empty or dot segment, no encoded letter, digit, `.`, `_`,
- * `~` or hyphen (a server that decodes `%2e%2e` or `%73` would see another path), and no encoded separator or
- * control character.
+ * Whether the path is in canonical form: it has no dot segment, no empty segment except the last, no encoded letter,
+ * digit, `.`, `_`, `~` or hyphen (a server that decodes `%2e%2e` or `%73` would see another path), and no encoded
+ * separator or control character.
  */
 function isCanonicalPath(path: string): boolean {
   if (!PATH.test(path) || path.includes('//') || /\/\.{1,2}(?:\/|$)/.test(path)) return false

@@ -59,7 +59,7 @@ export class ResponseReader {
     }
   }
 
-  /** Returns the bytes after the head; undefined while the head is incomplete. */
+  /** Returns the bytes after the head; undefined if the head is incomplete, or informational with no byte after it. */
   #readHead(bytes: Buffer, method: string): Buffer | undefined {
     const buffer = this.#buffer
     buffer.push(bytes)
