@@ -1,7 +1,7 @@
 /** A pool of connections to one backend, and the queue of requests that wait for a connection. */
 import type { OnReadOpts, Socket } from 'node:net'
 import { BackendConnection, type BackendRequest, type ResponseHandler } from './connection.ts'
-import { readInto } from './shared-read-buffer.ts'
+import { readIntoSharedBuffer } from './shared-read-buffer.ts'
 
 /** How often deadlines and idle times are checked. */
 const CHECK_INTERVAL_MS = 100
@@ -61,7 +61,7 @@ export class BackendPool {
     this.#options = options
     this.#url = new URL(options.origin)
     const bySocket = this.#bySocket
-    const onread = readInto((socket, bytes) => bySocket.get(socket)?.read(bytes))
+    const onread = readIntoSharedBuffer((socket, bytes) => bySocket.get(socket)?.read(bytes))
     this.#connectTo = options.createConnect(onread)
     this.#checkTimer = setInterval(() => this.#checkDeadlines(), CHECK_INTERVAL_MS).unref()
   }

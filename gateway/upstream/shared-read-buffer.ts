@@ -6,8 +6,8 @@ import type { OnReadOpts, Socket } from 'node:net'
 
 const BUFFER = Buffer.alloc(64 * 1024)
 
-/** The `onread` option of `node:net`. The bytes are valid only until `read` returns. */
-export function readInto(read: (socket: Socket, bytes: Buffer) => void): OnReadOpts {
+/** Returns the `onread` option of `node:net`. The bytes are valid only until `read` returns. */
+export function readIntoSharedBuffer(read: (socket: Socket, bytes: Buffer) => void): OnReadOpts {
   return {
     buffer: BUFFER,
     callback(this: Socket, length: number) {
