@@ -247,7 +247,10 @@ export class BackendSet implements Backends {
     return this.#backends.some((other) => other !== backend && penaltyOf(other, now) === 0)
   }
 
-  /** Moves one call from the backend with the longest queue to `idleUrl`, which has an idle connection. */
+  /**
+   * Moves one call from the backend with the longest queue to another backend: usually to `idleUrl`, which has an idle
+   * connection.
+   */
   #balance(idleUrl: string): void {
     let longest: TrackedBackend | undefined
     for (const backend of this.#backends) {

@@ -1,4 +1,4 @@
-/** Buffers the body of a response that is forwarded as a whole. */
+/** Buffers the body of a response until it is complete, or until it has become so large that it is streamed. */
 import { allocateBuffer, copyBuffer } from '../../shared/process/buffers.ts'
 
 const EMPTY: Buffer = Buffer.alloc(0)
