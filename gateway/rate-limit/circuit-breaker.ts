@@ -19,7 +19,7 @@ const NOT_CONNECTED_YET = 'no connection yet'
 const PROBES_SILENT = 4
 
 interface Outage {
-  /** The name of the probe's counter, which is in the same partition. */
+  /** The name of the probe's counter, which is in the partition of the outage. */
   readonly counterName: string
   reason: string
   /** The reasons that were logged for this outage: each is logged once. */

@@ -1,7 +1,7 @@
 /**
- * The rate limiter that all gateways share, in Redis. Calls that arrive in the same turn of the event loop
- * are counted by one script call; calls of many keys, by several; and in a cluster, by one script call for each
- * key. Each call still gets its own exact count.
+ * The rate limiter that all gateways share, in Redis. One script call counts the calls that arrive in the same turn of
+ * the event loop. If these have many keys, several script calls count them; in a cluster, one script call counts the
+ * calls of one key. Each call still gets its own exact count.
  *
  * An error concerns one key, the server, or the connection. If a counter is unusable, the script replaces it,
  * and only its key loses its count. Calls that the server rejects were not counted. A call whose reply is

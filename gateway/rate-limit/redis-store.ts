@@ -68,8 +68,8 @@ export interface RedisStore {
   /** Runs `consume.lua` at most once. Has no timeout. */
   consume(names: readonly string[], values: readonly (string | number)[]): Promise<unknown>
   /**
-   * Reconnects if `error` is a `RedisTimeout`. Without this, a late reply would be taken for the reply to the
-   * next command. In a cluster, also refreshes the table of slots, after any error.
+   * Reconnects if `error` is a `RedisTimeout`. Without this, a connection that a firewall has silently dropped would be
+   * used until the system notices this, after minutes. In a cluster, also refreshes the table of slots, after any error.
    */
   reconnect(partition: string, error: unknown): void
   /** Adds a listener for connection errors. `partition` is set if that partition is now unavailable. */
