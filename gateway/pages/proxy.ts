@@ -57,9 +57,9 @@ export interface PagesProxy {
   /** See `createProblemPages`. */
   problemPage(problem: Problem, head: RequestHead, requestId: string): WholeResponse | undefined
   /**
-   * Rejects with `Problem` 503 if no backend is reachable, or if the page gets no slot in time; with 504 if the
-   * backend does not respond in time; and with 502 after any other failure. If the call is aborted with a `Problem`,
-   * rejects with this problem.
+   * Rejects with `Problem` 503 if no backend is reachable or accepts the gateway's signature, or if the page gets no slot
+   * in time; with 504 if the backend does not respond in time; and with 502 after any other failure. If the call is
+   * aborted with a `Problem`, rejects with this problem.
    */
   forward(request: PageRequest): Promise<Response>
   /** The number of pages that wait for a slot. */
