@@ -71,7 +71,8 @@ export async function superviseWorkers(options: WorkersOptions): Promise<Running
     port = listening.port ?? port
     const started = { worker, operationsPort: listening.operations_port }
     running.set(worker.id, started)
-    // The worker may have read the settings before they changed. A signal during its start could have ended it.
+    // The worker may have read the settings before they changed. It gets the signal only now, because a signal during its
+    // start could have ended it.
     if (reloads > reloadsBefore) worker.process.kill('SIGHUP')
     const heartbeat = watchHeartbeat(started, log)
     worker.once('exit', (code, signal) => {

@@ -1,7 +1,7 @@
 /**
  * Limits the memory for incomplete requests and for responses that clients have not received yet. When the
- * memory is used up, the gateway evicts connections of a high cost (bytes × time) of the clients that use the
- * most.
+ * memory is used up, the gateway evicts connections of the clients that use the most: those whose cost
+ * (bytes × time) is high.
  */
 import type { Client, Clients, PartitionName } from './clients.ts'
 

@@ -181,7 +181,10 @@ export class Connection implements CallConnection, BudgetedConnection {
     return this.#call !== undefined
   }
 
-  /** See `MemoryUser`. Once a call is at the backend, its body cannot be evicted. */
+  /**
+   * See `MemoryUser`. From the end of the body until the response is written, the call needs the body: only the bytes
+   * after the body can be evicted.
+   */
   get evictableBytes(): number {
     const isAllEvictable =
       this.#call === undefined || this.#body.isPending || this.#writer.isFlushing

@@ -163,7 +163,10 @@ export class Listener {
     this.#tls?.setSecureContext({ ...tls, ...TLS_OPTIONS })
   }
 
-  /** Accepts the connections that the system has opened already, and no later ones. Resolves when every accepted connection is closed. */
+  /**
+   * Accepts the connections that the system has opened already, and no later ones. Resolves when every accepted
+   * connection is closed.
+   */
   async drain(): Promise<void> {
     this.#calls.drain()
     await acceptWaitingConnections(this.#acceptors)

@@ -17,7 +17,7 @@ import type { Logger } from '../../shared/process/log.ts'
 import type { Allowance, RateLimiter } from '../rate-limit/limiter.ts'
 import type { Backends } from '../upstream/backends.ts'
 
-/** With twenty thousand keys in use, which need twenty reports, the windows that Settings shows are a minute old. */
+/** With twenty thousand keys in use, which need twenty reports, Settings shows windows that are up to a minute old. */
 const REPORT_INTERVAL_MS = 3_000
 /** The maximum number of entries of each kind that wait to be reported. Further entries are dropped. */
 const PENDING_MAX = 100_000
