@@ -35,10 +35,10 @@ const SIGNATURE_TOLERANCE_MS = 60_000
 
 export interface Principal {
   readonly keyId: string
-  /** Increased when the key is revoked or expires, and when its expiry or its allowed addresses change. */
+  /** Increased when the key is revoked, rotated or expires, and when its expiry or its allowed addresses change. */
   readonly keyRevision: number
   readonly accountId: string
-  /** Increased when the account's scopes are narrowed and when its status changes. */
+  /** Increased when the scopes that the account allows change, and when its status changes. */
   readonly accountRevision: number
 }
 
