@@ -1,8 +1,8 @@
 /** Writes any number of rows, in statements that are not too long. */
 
 /**
- * The maximum number of rows in one statement. SQLite accepts only 32,766 parameters: this many rows even with all
- * columns of messages.
+ * The maximum number of rows in one statement. SQLite accepts 32,766 parameters, which suffice for this many rows even
+ * with all columns of messages.
  */
 const ROWS_MAX = 500
 

@@ -3,7 +3,7 @@
  *
  * Constraints keep a bug in the code from writing wrong data: amounts that do not add up, a row that refers to
  * another account's row (composite foreign keys), two payments with the same idempotency key. Columns are
- * `bigint` if their values may exceed 32 bits. tables.ts documents the tables.
+ * `bigint` if their values may exceed 32 bits. The files in `tables/` document the tables.
  */
 import { type Kysely, sql } from 'kysely'
 

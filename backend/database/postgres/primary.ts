@@ -102,7 +102,10 @@ export class Primary {
     return new Error('commits wait for the synchronous standby, which does not respond')
   }
 
-  /** Finds the server that accepts writes, then polls for changes. Throws if no server accepts writes. */
+  /**
+   * With several servers, or through a pooler, finds the server that accepts writes, and throws if no server does. Then
+   * polls for changes.
+   */
   async start(): Promise<void> {
     if (this.#hasChoice) await this.#choose()
     if (!this.#isPolled) return

@@ -93,7 +93,7 @@ export interface KnownBrowserRow {
 /** A request for a link that sets a new password. */
 export interface PasswordResetRow {
   id: string
-  /** The address as entered; the row is deleted soon if there is no such user. */
+  /** The address as entered. The row is deleted soon if no link is sent, e.g. because there is no such user. */
   email: string
   user_id: string | null
   /** SHA-256, base64url. */
@@ -106,7 +106,10 @@ export interface PasswordResetRow {
   ended_at: string | null
 }
 
-/** Attempts to log in, counted by e-mail address, user or login form, and by origin. */
+/**
+ * Guesses of passwords and codes, and requests that are limited like guesses, such as password resets. They are counted
+ * by their subject, such as an e-mail address or a user, and by IP address or network.
+ */
 export interface LoginGuessesRow {
   /** The purpose of the guesses and a SHA-256, e.g. `email:…`, or `address:` and an IP address or network. */
   subject: string
