@@ -11,7 +11,7 @@ import {
 } from '../../shared/contract/principal.ts'
 import { Problem } from '../../shared/contract/problem.ts'
 
-/** Larger than the limit of API calls, because reports of gateways are larger. */
+/** Larger than the limit of API calls, because reports of gateways and forms with a CSV file are larger. */
 const BODY_BYTES_MAX = 1024 * 1024
 
 export interface GatewayRequestsDeps {

@@ -27,6 +27,7 @@ export interface InternalDeps {
 /** SHA-256 in base64url. */
 const DIGEST = Joi.string().pattern(/^[\w-]{43}$/)
 
+/** Gateways of version 0.1.0 also look up a single key, with `digest`. */
 const LOOK_UP = Joi.object<{ digest?: string; digests?: readonly string[] }>({
   digest: DIGEST,
   digests: Joi.array().items(DIGEST).min(1).max(LOOK_UPS_MAX),

@@ -9,8 +9,8 @@ export function rowKeyOfOperation({ key_id, hour, operation }: KeyOperationRow):
 }
 
 /**
- * Adds to the stored counts in one statement. Each row must have a different key, and the caller limits the number of
- * rows. The rows are sorted, so that two concurrent transactions do not deadlock.
+ * Adds to the stored counts in one statement. No two rows may have the same `rowKeyOfOperation`, and the caller limits
+ * the number of rows. The rows are sorted, so that two concurrent transactions do not deadlock.
  */
 export async function addOperations(
   tx: Transaction,

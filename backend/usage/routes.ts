@@ -33,7 +33,7 @@ const REPORT = Joi.object<UsageReport>({
       status_class: Joi.number().integer().min(2).max(5),
       calls: positiveInteger,
     }),
-  // A gateway of the previous version does not send this field.
+  // Gateways before version 0.1.0 do not send this field.
   errors: Joi.array()
     .max(USAGE_REPORT_ENTRIES_MAX)
     .items({
