@@ -2,7 +2,7 @@
 import type { Logger } from '../../shared/process/log.ts'
 import type { Worker } from '../background/worker.ts'
 import type { Database } from '../database/database.ts'
-import { createInvitationCodes, type InvitationCodes } from '../users/invitation-codes.ts'
+import { createMailedCodes, type MailedCodes } from '../users/mailed-codes.ts'
 import { isReservedAddress, maskAddresses, type NamedAddress } from './addresses.ts'
 import type { HandOverResult, Mailer } from './mail.ts'
 import { createMailer } from './mailer.ts'
@@ -43,9 +43,9 @@ export interface MailServices {
   readonly unsubscribeLinks: UnsubscribeLinks
   readonly inboundSecrets: readonly string[] | undefined
   /** The codes for mailed invitations; undefined if Admins must pass on invitation links themselves. */
-  readonly mailedInvitations: InvitationCodes | undefined
+  readonly mailedInvitations: MailedCodes | undefined
   /** Creates and checks the codes in links that are mailed to users. */
-  readonly codes: InvitationCodes
+  readonly codes: MailedCodes
   /** Returns what would happen to a notice to this address. */
   noticeRouteOf(address: string): NoticeRoute
   /** Returns why the last hand-over was abandoned; undefined if it was not abandoned. */
@@ -67,7 +67,7 @@ export function createMailServices(options: MailServicesOptions): MailServices {
       options.onHandOver?.(result)
     },
   })
-  const codes = createInvitationCodes(codeKeys)
+  const codes = createMailedCodes(codeKeys)
   let outbox: Worker | undefined
   return {
     mailer,

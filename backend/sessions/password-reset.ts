@@ -17,7 +17,7 @@ import { announce } from '../database/announcements.ts'
 import type { Database } from '../database/database.ts'
 import type { PasswordResetRow, Reader, Transaction, UserRow } from '../database/tables.ts'
 import { recordNotice } from '../mail/notices.ts'
-import type { InvitationCodes } from '../users/invitation-codes.ts'
+import type { MailedCodes } from '../users/mailed-codes.ts'
 import { hashToken } from '../users/tokens.ts'
 import { findUserByEmail, setPasswordHash } from '../users/users.ts'
 import { lockUser } from './factors.ts'
@@ -40,7 +40,7 @@ const BATCH_MAX = 50
 export async function requestPasswordReset(
   tx: Transaction,
   email: string,
-  codes: InvitationCodes,
+  codes: MailedCodes,
   now: Date,
 ): Promise<void> {
   const id = createId('pwr')

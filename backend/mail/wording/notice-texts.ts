@@ -1,6 +1,6 @@
 /** Writes the texts of notices. */
 import type { AccountRow, NoticeRow, Reader } from '../../database/tables.ts'
-import type { InvitationCodes } from '../../users/invitation-codes.ts'
+import type { MailedCodes } from '../../users/mailed-codes.ts'
 import { OPTIONAL_NOTICES, SECURITY_NOTICES } from '../notice-choices.ts'
 import { type Notice, type NoticeDetails, type NoticeKind, readNotice } from '../notices.ts'
 import { truncate } from '../truncate.ts'
@@ -12,7 +12,7 @@ import { trimLines } from './wording.ts'
 
 export interface NoticeTextDeps {
   readonly baseUrl: string
-  readonly codes: InvitationCodes
+  readonly codes: MailedCodes
 }
 
 interface NoticeContext extends NoticeTextDeps {
@@ -194,7 +194,7 @@ async function findLink(
   reader: Reader,
   table: 'invitations' | 'password_resets',
   id: string,
-  codes: InvitationCodes,
+  codes: MailedCodes,
 ): Promise<{ readonly code: string; readonly expiresAt: string } | undefined> {
   const row = await reader
     .selectFrom(table)

@@ -12,7 +12,7 @@ import type { RelyingParty } from '../../sessions/relying-party.ts'
 import type { SecondFactorBox } from '../../sessions/second-factor.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import type { Usage } from '../../usage/usage.ts'
-import type { InvitationCodes } from '../../users/invitation-codes.ts'
+import type { MailedCodes } from '../../users/mailed-codes.ts'
 import type { Passwords } from '../../users/passwords.ts'
 import type { Cookies } from './cookies.ts'
 import type { Expected, Fields } from './fields.ts'
@@ -28,9 +28,9 @@ export interface SettingsDeps {
   readonly peppers: readonly Pepper[]
   readonly passwords: Passwords
   /** If it is absent, invitations are not mailed, and Admins must pass on the links themselves. */
-  readonly mailedInvitations?: InvitationCodes | undefined
+  readonly mailedInvitations?: MailedCodes | undefined
   /** If it is absent, passwords cannot be reset by mail. */
-  readonly resetCodes?: InvitationCodes | undefined
+  readonly resetCodes?: MailedCodes | undefined
   /** If it is absent, no notice is mailed. */
   readonly noticeRouteOf?: MailServices['noticeRouteOf'] | undefined
   /** If it is undefined, the service has no host name, and passkeys cannot be used. */

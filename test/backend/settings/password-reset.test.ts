@@ -5,7 +5,7 @@ import { createMailServices } from '../../../backend/mail/mail-services.ts'
 import { sendNotices } from '../../../backend/mail/outbox.ts'
 import { parseSmtpUrl } from '../../../backend/mail/smtp-url.ts'
 import { handlePasswordResets } from '../../../backend/sessions/password-reset.ts'
-import { createInvitationCodes } from '../../../backend/users/invitation-codes.ts'
+import { createMailedCodes } from '../../../backend/users/mailed-codes.ts'
 import { containing, matches } from '../../fixtures/matches.ts'
 import { startSmtpServer } from '../../fixtures/servers/smtp.ts'
 import { BASE_URL } from '../../fixtures/service/backend.ts'
@@ -26,7 +26,7 @@ const CODE_KEY = Buffer.alloc(32, 5)
 const NEW_PASSWORD = 'a walk along the canal'
 const REACHABLE_EMAIL = 'ada@acme-shop.nl'
 const MINUTE_MS = 60_000
-const codes = createInvitationCodes([CODE_KEY])
+const codes = createMailedCodes([CODE_KEY])
 
 async function start(t: Test, options: { isRehearsal?: true; hasServer?: false } = {}) {
   let clock = () => new Date()

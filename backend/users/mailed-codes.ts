@@ -6,14 +6,15 @@ import assert from 'node:assert'
 import { createHmac } from 'node:crypto'
 import { hashToken } from './tokens.ts'
 
-export interface InvitationCodes {
-  codeOf(invitationId: string): string
+export interface MailedCodes {
+  /** `id` is the id of the invitation or password reset. */
+  codeOf(id: string): string
   /** Returns the code with this hash, even if keys have been added; undefined if no key generates the code. */
-  findCode(invitationId: string, codeHash: string): string | undefined
+  findCode(id: string, codeHash: string): string | undefined
 }
 
 /** `keys` have 32 bytes each. The first key generates new codes. */
-export function createInvitationCodes(keys: readonly Buffer[]): InvitationCodes {
+export function createMailedCodes(keys: readonly Buffer[]): MailedCodes {
   const [first] = keys
   assert(first !== undefined, 'There is no key from which to derive codes')
   const make = (key: Buffer, id: string) => createHmac('sha256', key).update(id).digest('base64url')
