@@ -310,16 +310,20 @@ t.test('no secret, password or token is on a page or in the database', async (t)
 })
 
 interface Document {
-  readonly paths: Readonly<Record<string, Readonly<Record<string, unknown>>>>
+  readonly paths: Readonly<
+    Record<string, Readonly<Record<string, { readonly description: string }>>>
+  >
+}
+
+function readDocument() {
+  const url = new URL('../../../shared/contract/settings-openapi.yaml', import.meta.url)
+  const file = readFileSync(url, 'utf8')
+  return { file, ...(load(file) as Document) }
 }
 
 t.test('the codes and operations in the OpenAPI document of Settings exist', async (t) => {
   const { backend } = await startSettings(t)
-  const file = readFileSync(
-    new URL('../../../shared/contract/settings-openapi.yaml', import.meta.url),
-    'utf8',
-  )
-  const { paths } = load(file) as Document
+  const { file, paths } = readDocument()
   const [, codes = ''] =
     /description: One of these codes, .+\n\s+examples:\n((?:\s+- \w+\n)+)/.exec(file) ?? []
   const documented = codes.match(/\w+/g) ?? []
@@ -340,5 +344,28 @@ t.test('the codes and operations in the OpenAPI document of Settings exist', asy
       404,
       'no path accepts DELETE',
     )
+  }
+})
+
+// Regression: the descriptions of five operations, such as issuing a key, did not say that they need a recent password.
+t.test('the OpenAPI document of Settings says what needs a recent password', async (t) => {
+  const { backend } = await startSettings(t)
+  const ada = await logIn(backend, ADMIN)
+  backend.now = new Date(backend.now.getTime() + 15 * 60_000)
+  // The other operations check the password themselves, or end the session.
+  const isIncluded = ([path]: [string, unknown]) =>
+    !/^\/settings\/(login|logout|confirm|password|new-password|invitation$)/.test(path)
+  for (const [path, operations] of Object.entries(readDocument().paths).filter(isIncluded)) {
+    for (const [method, { description }] of Object.entries(operations)) {
+      const body = path === '/settings/schedule' ? { reply_to: '' } : {}
+      const { json } = await ada.send(
+        method.toUpperCase(),
+        path.replace('{id}', 'x'),
+        method === 'get' ? undefined : body,
+      )
+      const says = /within\s+the\s+last\s+15\s+minutes/.test(description)
+      const needs = json['code'] === 'confirmation_required'
+      t.equal(says, needs, `${method} ${path}`)
+    }
   }
 })
