@@ -184,9 +184,9 @@ class Deliverer {
     let free = capacity
     for (const { id, accountId, isFailing } of endpoints) {
       const freeOfEndpoint = (isFailing ? 1 : PER_ENDPOINT_MAX) - (ofEndpoint.get(id) ?? 0)
-      // Afterwards, the account has at most as many attempts in progress as there is capacity left, or a single one. Slow
-      // receivers of a few accounts thus never use the whole capacity, and an account without attempts in progress can use
-      // any that is free.
+      // Afterwards, the account has at most as many attempts in progress as there is capacity left, so that the slow
+      // receivers of a few accounts never use the whole capacity. For an account without attempts in progress, the half of
+      // the free capacity is rounded up, so that it can make an attempt even if there is capacity for only one.
       const used = ofAccount.get(accountId) ?? 0
       const freeOfAccount = used === 0 ? Math.ceil(free / 2) : Math.floor((free - used) / 2)
       const limit = Math.min(freeOfEndpoint, share, freeOfAccount)
