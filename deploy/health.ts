@@ -3,15 +3,20 @@
  * ready. The image does not know which of the two processes it runs, so the check requests both operations
  * ports.
  */
-const ports = [
-  process.env['GATEWAY_OPERATIONS_PORT'] || '8082',
-  process.env['BACKEND_OPERATIONS_PORT'] || '8083',
-]
+import { isIPv6 } from 'node:net'
 
+const { env } = process
 const responses = await Promise.allSettled(
-  ports.map((port) =>
-    fetch(`http://127.0.0.1:${port}/readyz`, { signal: AbortSignal.timeout(2000) }),
-  ),
+  [
+    ...originsOf(
+      env['GATEWAY_OPERATIONS_HOST'] || '127.0.0.1',
+      env['GATEWAY_OPERATIONS_PORT'] || '8082',
+    ),
+    ...originsOf(
+      env['BACKEND_OPERATIONS_HOST'] || '127.0.0.1',
+      env['BACKEND_OPERATIONS_PORT'] || '8083',
+    ),
+  ].map((origin) => fetch(`${origin}/readyz`, { signal: AbortSignal.timeout(2000) })),
 )
 
 process.exitCode = responses.some(
@@ -19,3 +24,9 @@ process.exitCode = responses.some(
 )
   ? 0
   : 1
+
+/** A listener on all addresses is requested over IPv4 and IPv6, because a container may have only one of them. */
+function originsOf(host: string, port: string): string[] {
+  const hosts = host === '0.0.0.0' || host === '::' ? ['127.0.0.1', '::1'] : [host]
+  return hosts.map((one) => `http://${isIPv6(one) ? `[${one}]` : one}:${port}`)
+}

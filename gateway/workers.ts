@@ -11,6 +11,7 @@ import type { Running } from '../shared/process/lifecycle.ts'
 import type { Logger } from '../shared/process/log.ts'
 import { aggregateFrom, createMetrics, type MetricsSnapshot } from '../shared/process/metrics.ts'
 import { type Health, listenForOperations } from '../shared/process/operations.ts'
+import { assertPortFree } from './downstream/listening-socket.ts'
 
 /** The delay before an ended worker is replaced; it doubles while workers end soon after their start. */
 const REPLACE_DELAY_MS_MIN = 100
@@ -41,12 +42,14 @@ export interface WorkersOptions {
 
 interface RunningWorker {
   readonly worker: Worker
-  readonly operationsPort: number
+  /** The URL of its operations listener. */
+  readonly operationsUrl: string
 }
 
 /** Resolves when all workers listen. */
 export async function superviseWorkers(options: WorkersOptions): Promise<Running<unknown>> {
   const { count, log } = options
+  const loopback = await chooseLoopback()
   // Each worker prints a line on standard output when it is ready.
   cluster.setupPrimary({ stdio: ['ignore', 'pipe', 'inherit', 'ipc'] })
   const running = new Map<number, RunningWorker>()
@@ -61,7 +64,7 @@ export async function superviseWorkers(options: WorkersOptions): Promise<Running
     const worker = cluster.fork({
       GATEWAY_PORT: port,
       // Only the supervisor queries a worker's operations listener.
-      GATEWAY_OPERATIONS_HOST: '127.0.0.1',
+      GATEWAY_OPERATIONS_HOST: loopback.address,
       GATEWAY_OPERATIONS_PORT: '0',
       LOG_LEVEL: log.level,
     })
@@ -69,7 +72,8 @@ export async function superviseWorkers(options: WorkersOptions): Promise<Running
     const listening = await readReadyLine(worker)
     if (listening === undefined) throw new Error('a worker ended before it listened')
     port = listening.port ?? port
-    const started = { worker, operationsPort: listening.operations_port }
+    const operationsUrl = `${loopback.origin}:${listening.operations_port}`
+    const started = { worker, operationsUrl }
     running.set(worker.id, started)
     // The worker may have read the settings before they changed. It gets the signal only now, because a signal during its
     // start could have ended it.
@@ -135,6 +139,14 @@ export async function superviseWorkers(options: WorkersOptions): Promise<Running
   }
 }
 
+/** Not every machine has an IPv4 address, even for connections to itself. */
+async function chooseLoopback() {
+  return assertPortFree(0, '127.0.0.1').then(
+    () => ({ address: '127.0.0.1', origin: 'http://127.0.0.1' }),
+    () => ({ address: '::1', origin: 'http://[::1]' }),
+  )
+}
+
 /** Resolves with the ports of a worker once it listens; with undefined if the worker ends first. */
 async function readReadyLine({ process: { stdout } }: Worker) {
   if (stdout === null) return undefined
@@ -147,7 +159,7 @@ async function readReadyLine({ process: { stdout } }: Worker) {
 }
 
 /** Kills a worker that hangs, so that it is replaced. */
-function watchHeartbeat({ worker, operationsPort }: RunningWorker, log: Logger): NodeJS.Timeout {
+function watchHeartbeat({ worker, operationsUrl }: RunningWorker, log: Logger): NodeJS.Timeout {
   let respondedAt = performance.now()
   let checkedAt = respondedAt
   return setInterval(() => {
@@ -160,7 +172,7 @@ function watchHeartbeat({ worker, operationsPort }: RunningWorker, log: Logger):
       worker.process.kill('SIGKILL')
       return
     }
-    query(operationsPort, 'GET', '/healthz').then(
+    query(operationsUrl, 'GET', '/healthz').then(
       () => {
         respondedAt = performance.now()
       },
@@ -200,9 +212,9 @@ async function healthOf(
   return { unready: [], degraded: [...degraded] }
 }
 
-async function queryHealth({ operationsPort }: RunningWorker): Promise<Health> {
+async function queryHealth({ operationsUrl }: RunningWorker): Promise<Health> {
   try {
-    const text = await query(operationsPort, 'GET', '/readyz')
+    const text = await query(operationsUrl, 'GET', '/readyz')
     // The worker runs the same program, so its response has the declared format.
     const { reasons, degraded } = JSON.parse(text) as { reasons: string[]; degraded: string[] }
     return { unready: reasons, degraded }
@@ -217,8 +229,8 @@ async function setLogLevel(
   log: Logger,
 ): Promise<void> {
   await Promise.all(
-    workers.map(({ worker, operationsPort }) =>
-      query(operationsPort, 'PUT', '/log-level', { body: level }).catch((error: unknown) => {
+    workers.map(({ worker, operationsUrl }) =>
+      query(operationsUrl, 'PUT', '/log-level', { body: level }).catch((error: unknown) => {
         log.warn({ worker: worker.id, err: error }, 'cannot change the log level of a worker')
       }),
     ),
@@ -229,9 +241,9 @@ async function queryMetrics(
   workers: readonly RunningWorker[],
   collapsingLog: CollapsingLog,
 ): Promise<ReadonlyMap<number, MetricsSnapshot | undefined>> {
-  const snapshots = workers.map(async ({ worker, operationsPort }) => {
+  const snapshots = workers.map(async ({ worker, operationsUrl }) => {
     try {
-      const text = await query(operationsPort, 'GET', '/metrics', {
+      const text = await query(operationsUrl, 'GET', '/metrics', {
         timeoutMs: METRICS_TIMEOUT_MS,
       })
       // The worker runs the same program, so its response has the declared format.
@@ -255,13 +267,13 @@ interface QueryOptions {
 }
 
 async function query(
-  port: number,
+  operationsUrl: string,
   method: 'GET' | 'PUT',
   path: string,
   options: QueryOptions = {},
 ) {
   const { body = null, timeoutMs = QUERY_TIMEOUT_MS } = options
-  const response = await fetch(`http://127.0.0.1:${port}${path}`, {
+  const response = await fetch(operationsUrl + path, {
     method,
     body,
     headers: { accept: 'application/json' },

@@ -1,5 +1,6 @@
 /** Determines the address of a client behind trusted proxies. */
 import { isIP } from 'node:net'
+import { withoutIpv4Mapping } from '../../shared/contract/client-network.ts'
 import type { RequestHead } from '../http1/request-head.ts'
 
 /**
@@ -22,8 +23,7 @@ export function clientAddress(
 const ADDRESS_AND_PORT = /^(?:\[([^\]]+)\](?::\d+)?|([\d.]+):\d+)$/
 
 function addressIn(entry: string): string | undefined {
-  if (isIP(entry)) return entry
   const [, ipv6, ipv4] = ADDRESS_AND_PORT.exec(entry) ?? []
-  const address = ipv6 ?? ipv4 ?? ''
-  return isIP(address) ? address : undefined
+  const address = ipv6 ?? ipv4 ?? entry
+  return isIP(address) ? withoutIpv4Mapping(address) : undefined
 }

@@ -11,7 +11,7 @@ import {
   type TLSSocket,
   type Server as TlsServer,
 } from 'node:tls'
-import { clientNetwork } from '../../shared/contract/client-network.ts'
+import { clientNetwork, withoutIpv4Mapping } from '../../shared/contract/client-network.ts'
 import { createCollapsingLog } from '../../shared/process/collapsing-log.ts'
 import type { Logger } from '../../shared/process/log.ts'
 import { acceptWaitingConnections } from '../../shared/process/waiting-connections.ts'
@@ -184,7 +184,7 @@ export class Listener {
   #accept(socket: Socket): void {
     const { budget, trustedProxies } = this.#options
     // Once the connection is closed, Node no longer knows the address.
-    const address = socket.remoteAddress ?? ''
+    const address = withoutIpv4Mapping(socket.remoteAddress ?? '')
     const peer = budget.clientOf(clientNetwork(address), { isLimited: trustedProxies === 0 })
     if (this.#tls === undefined) {
       const connection = new Connection(socket, { address, peer }, this.#connectionContext)

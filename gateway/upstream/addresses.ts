@@ -155,6 +155,6 @@ function addressesOf(origin: string, found: readonly LookupAddress[]): BackendAd
 }
 
 /** Removes the brackets of an IPv6 address in a URL. */
-function withoutBrackets(hostname: string): string {
+export function withoutBrackets(hostname: string): string {
   return hostname.replace(/^\[|\]$/g, '')
 }

@@ -3,7 +3,7 @@ import { Agent } from 'node:http'
 import { Agent as TlsAgent } from 'node:https'
 import { isIP, type LookupFunction, type OnReadOpts, Socket } from 'node:net'
 import { buildConnector } from 'undici'
-import type { BackendAddress } from './addresses.ts'
+import { type BackendAddress, withoutBrackets } from './addresses.ts'
 import { BackendUnreachable } from './failover.ts'
 import { BackendPool, type Connect, type PoolEvents } from './pool.ts'
 
@@ -79,9 +79,12 @@ function createConnector({ ip, socketPath }: BackendAddress, onread?: OnReadOpts
     ...(onread === undefined ? {} : { onread }),
   } as buildConnector.BuildOptions
   const connect = buildConnector(options)
-  return (origin, done) =>
-    connect(origin, (error, socket) => {
+  return (origin, done) => {
+    // With brackets, an IPv6 address would be resolved as a name, and would not match the address in a certificate.
+    const hostname = withoutBrackets(origin.hostname)
+    connect({ ...origin, hostname }, (error, socket) => {
       if (error === null) done(null, socket)
       else done(new BackendUnreachable(error), null)
     })
+  }
 }

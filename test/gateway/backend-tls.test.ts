@@ -7,6 +7,7 @@ import { pipeline } from 'node:stream'
 import { createServer, type Server } from 'node:tls'
 import t, { type Test } from 'tap'
 import { mintApiKey } from '../../shared/contract/api-key.ts'
+import { NEEDS_IPV6 } from '../fixtures/network/ipv6.ts'
 import { type Certificate, createCertificate } from '../fixtures/servers/certificate.ts'
 import { call } from '../fixtures/service/call.ts'
 import { startGateway } from '../fixtures/service/gateway.ts'
@@ -16,14 +17,18 @@ import { startRawBackend } from './fixtures/raw-backend.ts'
 const CALLS = 60
 const FORMS = 10
 
-async function startTlsProxy(t: Test, certificate: Certificate): Promise<Server> {
+async function startTlsProxy(
+  t: Test,
+  certificate: Certificate,
+  host = '127.0.0.1',
+): Promise<Server> {
   const backend = await startRawBackend(t)
   const server = createServer(certificate, (socket) => {
     const upstream = connect(Number(new URL(backend.url).port), '127.0.0.1')
     pipeline(socket, upstream, socket, () => {})
   })
   server.on('tlsClientError', () => {})
-  server.listen(0, '127.0.0.1')
+  server.listen(0, host)
   await once(server, 'listening')
   t.teardown(() => server.close())
   return server
@@ -65,3 +70,21 @@ t.test(
     t.strictSame(await statusesOf(forms), [200])
   },
 )
+
+// Regression: `[::1]` was resolved as a name, so every call and every page got 503.
+t.test('BACKEND_URLS may contain IPv6 addresses, with and without TLS', NEEDS_IPV6, async (t) => {
+  const certificate = await createCertificate(t, 'IP:::1')
+  const NODE_EXTRA_CA_CERTS = join(t.testdirName, 'trusted.pem')
+  writeFileSync(NODE_EXTRA_CA_CERTS, certificate.cert)
+  const proxy = await startTlsProxy(t, certificate, '::1')
+  const backend = await startRawBackend(t, undefined, '::1')
+  for (const backendUrl of [
+    `https://[::1]:${(proxy.address() as AddressInfo).port}`,
+    backend.url,
+  ]) {
+    const { url } = await startGateway(t, backendUrl, { NODE_EXTRA_CA_CERTS })
+    const key = mintApiKey().secret
+    t.equal((await call(`${url}/api/v1/debtors`, { key })).status, 200, backendUrl)
+    t.equal((await call(`${url}/settings`)).status, 200, backendUrl)
+  }
+})

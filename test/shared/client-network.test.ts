@@ -1,5 +1,5 @@
 import t from 'tap'
-import { clientNetwork } from '../../shared/contract/client-network.ts'
+import { clientNetwork, withoutIpv4Mapping } from '../../shared/contract/client-network.ts'
 
 t.test(
   'clients are distinguished by IPv4 address, or by the /64 network of an IPv6 address',
@@ -22,3 +22,11 @@ t.test(
     }
   },
 )
+
+t.test('an IPv4-mapped address is converted to IPv4, and any other is not changed', async (t) => {
+  t.equal(withoutIpv4Mapping('::ffff:198.51.100.7'), '198.51.100.7')
+  t.equal(withoutIpv4Mapping('0:0:0:0:0:FFFF:c633:6407'), '198.51.100.7')
+  for (const address of ['198.51.100.7', '2001:DB8::6', 'fe80::1%eth0', '']) {
+    t.equal(withoutIpv4Mapping(address), address)
+  }
+})
