@@ -45,6 +45,7 @@ import * as archivedStandings from './migrations/0034-archived-standings.ts'
 import * as auditFilters from './migrations/0035-audit-filters.ts'
 import * as failedDeliveries from './migrations/0036-failed-deliveries.ts'
 import * as sentMessages from './migrations/0037-sent-messages.ts'
+import * as eventsOfDeliveries from './migrations/0038-events-of-deliveries.ts'
 
 /** The migrations of this program, in the order in which they are applied. */
 export const MIGRATIONS: Migrations = {
@@ -85,6 +86,7 @@ export const MIGRATIONS: Migrations = {
   '0035-audit-filters': auditFilters,
   '0036-failed-deliveries': failedDeliveries,
   '0037-sent-messages': sentMessages,
+  '0038-events-of-deliveries': eventsOfDeliveries,
 }
 
 /** Converts a migration that was written before migrations had steps. */
