@@ -10,7 +10,7 @@ import { changeDebtor, getLockedDebtor } from '../debtors/change.ts'
 import { archiveDebtor } from '../debtors/chasing.ts'
 import { lockInvoice, voidInvoice } from '../invoices/actions.ts'
 import { changeInvoice } from '../invoices/change.ts'
-import { lockRecordedPayment } from '../payments/locked-payment.ts'
+import { lockPayment } from '../payments/locked-payment.ts'
 import { reversePayment } from '../payments/reversal.ts'
 import { type ImportedRecord, planTakeBack, type TakeBackStep } from './take-back-plan.ts'
 
@@ -86,7 +86,7 @@ async function lockDebtorOf(
   { invoiceId, paymentId, customerId }: TakeBackStep,
 ): Promise<void> {
   if (invoiceId !== undefined) await lockInvoice(tx, accountId, invoiceId)
-  else if (paymentId !== undefined) await lockRecordedPayment(tx, accountId, paymentId)
+  else if (paymentId !== undefined) await lockPayment(tx, accountId, paymentId)
   else if (customerId !== undefined) await getLockedDebtor(tx, accountId, customerId)
 }
 

@@ -17,11 +17,19 @@ export async function findPayment(
     .executeTakeFirst()
 }
 
-/**
- * Locks the payment's debtor, and only then reads and returns the payment, which must not be reversed. Throws
- * `not_found` and `payment_already_reversed`.
- */
+/** Like `lockPayment`. The payment must not be reversed: also throws `payment_already_reversed`. */
 export async function lockRecordedPayment(
+  tx: Transaction,
+  accountId: string,
+  id: string,
+): Promise<PaymentRow> {
+  const payment = await lockPayment(tx, accountId, id)
+  if (payment.status === 'reversed') throw alreadyReversed(payment)
+  return payment
+}
+
+/** Locks the payment's debtor, and only then reads and returns the payment. Throws `not_found`. */
+export async function lockPayment(
   tx: Transaction,
   accountId: string,
   id: string,
@@ -31,7 +39,6 @@ export async function lockRecordedPayment(
   if (found !== undefined) await lockDebtorId(tx, accountId, found.debtor_id)
   const payment = found && (await findPayment(tx, accountId, id))
   if (payment === undefined) throw new Problem('not_found', `There is no payment ${id}.`)
-  if (payment.status === 'reversed') throw alreadyReversed(payment)
   return payment
 }
 

@@ -191,6 +191,21 @@ t.test(
   },
 )
 
+t.test('an import of payments that is taken back twice at once is taken back once', async (t) => {
+  // Regression: one of the two ended with 409 at the first payment that the other one had reversed.
+  const { ada, send, list } = await openImport(t)
+  const row = (n: number, paid: string) => `Q${n},C-7,Hooli,2026-09-01,2026-09-15,9.00,${paid}`
+  const fileWith = (paid: string) =>
+    [HEADER, ...Array.from({ length: 20 }, (_, n) => row(n, paid))].join('\n')
+  await send(fileWith(''))
+  const { json } = await send(fileWith('2026-09-20'))
+  const takeBack = () => ada.send('POST', `/settings/imports/${json['import_id']}/take-back`, {})
+  const responses = await Promise.all([takeBack(), takeBack()])
+  for (const response of responses) matches(t, response, { status: 200, json: { kept: [] } })
+  const reversed = (await list('payments?limit=100')).filter(({ status }) => status === 'reversed')
+  t.equal(reversed.length, 20)
+})
+
 t.test('Members and other accounts cannot take an import back', async (t) => {
   const { backend, path, ada } = await openImport(t)
   const mia = await logIn(backend, MEMBER)
