@@ -51,11 +51,10 @@ export const pastImportCommands: readonly Command[] = [
       const database = await context.database()
       const row = await findImport(database.read, undefined, ID)
       if (row === undefined) throw new Error(`There is no import ${ID}.`)
-      const { steps, kept } = await planTakeBack(
-        database.read,
-        row.account_id,
-        await readImported(database.read, ID),
-      )
+      const readPlan = async () =>
+        planTakeBack(database.read, row.account_id, await readImported(database.read, ID))
+      const plan = await readPlan()
+      const { steps } = plan
       let done = 0
       if (!dryRun && steps.length > 0) {
         await context.performAction((tx, actionContext) =>
@@ -68,6 +67,8 @@ export const pastImportCommands: readonly Command[] = [
           if (isDone) done += Object.keys(step).length
         }
       }
+      // A record may have been changed or used after it was planned, and is then kept.
+      const { kept } = dryRun ? plan : await readPlan()
       const count = steps.reduce((sum, step) => sum + Object.keys(step).length, 0)
       const summary = dryRun
         ? `Records that can be taken back: ${count}.`

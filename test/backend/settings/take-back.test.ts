@@ -1,6 +1,7 @@
 // A wrong import can be taken back as a whole, except for records that have since been changed or used: the page says
 // why they are kept.
 import { join } from 'node:path'
+import { sql } from 'kysely'
 import t, { type Test } from 'tap'
 import { startMoneySettings, textOf } from '../../fixtures/accounts/money-settings.ts'
 import { type Json, openTestAccount } from '../../fixtures/accounts/test-account.ts'
@@ -248,4 +249,24 @@ t.test('operators list imports and take them back', async (t) => {
   matches(t, await run(...takeBack), { can_take_back: 0, taken_back: 0, kept: [] })
   const [after] = await run('imports', 'list', '--account', account.id)
   t.equal(after.taken_back, 8)
+
+  // Regression: a record that was changed during the command was counted neither as taken back nor as kept.
+  const again = await ada.send('POST', '/settings/import', { ...IMPORT, file })
+  await database.transaction((tx) =>
+    sql`
+      create trigger change_meanwhile after insert on audit_log
+      when new.action = 'ledger.import_taken_back' begin
+        insert into audit_log (id, account_id, actor_type, actor_label, subject_id, action, detail, created_at)
+        select 'aud_meanwhile', account_id, 'system', 'test', id, 'invoice.edited', '{}', new.created_at
+        from invoices where external_id = '1001';
+      end
+    `.execute(tx),
+  )
+  matches(t, await run('imports', 'take-back', String(again.json['import_id'])), {
+    ...{ can_take_back: 8, taken_back: 6 },
+    kept: [
+      { name: '1001', reason: 'changed' },
+      { name: 'Jansen Bouw', reason: 'other_records' },
+    ],
+  })
 })
