@@ -74,7 +74,7 @@ export class Call {
   isKeyKnown = false
   /** Whether `100 Continue` was sent. */
   sentContinue = false
-  /** Whether the response comes from a backend. */
+  /** Whether the response to an API call comes from a backend; not set for pages. */
   forwarded = false
 
   constructor({ connection, method, requestId, arrivedAt, recordsSteps }: CallOptions) {

@@ -4,8 +4,8 @@
  */
 
 /**
- * A smaller difference between the two clocks is not followed, so that the end of a window is the same in every
- * response.
+ * A smaller change of the difference between the two clocks is not followed, so that the end of a window is the same in
+ * every response.
  */
 const DIFFERENCE_MS_MAX = 1_000
 
