@@ -74,7 +74,9 @@ export class Connections<T extends ClientConnection> {
    */
   setMax(connectionsMax: number): void {
     this.#connectionsMax = connectionsMax
-    while (this.#all.size > connectionsMax && this.#makeRoom('connections', connectionsMax));
+    const countMax = countClosedTogether(connectionsMax)
+    const excess = () => this.#all.size - connectionsMax
+    while (this.#close('connections', Math.min(countMax, excess())) > 0);
   }
 
   /** Adds a new connection. Returns false if a limit is reached and no other connection can be closed. */
@@ -114,15 +116,22 @@ export class Connections<T extends ClientConnection> {
     this.#handshakes += change
   }
 
+  /** Returns false if no connection can be closed: the new connection is then refused, and is counted as evicted. */
   #makeRoom(reason: ConnectionEviction, limit: number, peer?: Client): boolean {
-    const countMax = Math.max(1, Math.min(CLOSED_TOGETHER_MAX, Math.floor(limit * CLOSED_SHARE)))
+    if (this.#close(reason, countClosedTogether(limit), peer) > 0) return true
+    this.#onEvict(reason, 1)
+    return false
+  }
+
+  /** Closes up to `countMax` connections. Returns how many it has closed. */
+  #close(reason: ConnectionEviction, countMax: number, peer?: Client): number {
     const closed = this.#chooseToClose(reason === 'handshakes', countMax, peer)
     for (const connection of closed) {
       this.delete(connection)
       connection.destroy()
     }
-    this.#onEvict(reason, Math.max(1, closed.length))
-    return closed.length > 0
+    if (closed.length > 0) this.#onEvict(reason, closed.length)
+    return closed.length
   }
 
   /**
@@ -154,6 +163,10 @@ export class Connections<T extends ClientConnection> {
     }
     return chosen
   }
+}
+
+function countClosedTogether(limit: number): number {
+  return Math.max(1, Math.min(CLOSED_TOGETHER_MAX, Math.floor(limit * CLOSED_SHARE)))
 }
 
 const RANK_MAX = 2

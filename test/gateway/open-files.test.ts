@@ -3,8 +3,10 @@
  * connections to backends need.
  */
 import { writeFileSync } from 'node:fs'
+import { connect } from 'node:net'
 import { join } from 'node:path'
 import t from 'tap'
+import type { Response } from '../../gateway/downstream/response.ts'
 import { mintApiKey } from '../../shared/contract/api-key.ts'
 import { startCrowd } from '../fixtures/servers/crowd.ts'
 import { reservePort } from '../fixtures/servers/ports.ts'
@@ -12,6 +14,7 @@ import { call } from '../fixtures/service/call.ts'
 import { startGateway } from '../fixtures/service/gateway.ts'
 import { THIS_MACHINE } from '../fixtures/service/machine.ts'
 import { until } from '../fixtures/service/until.ts'
+import { createBudget, startListener } from './fixtures/listener.ts'
 import { startRawBackend } from './fixtures/raw-backend.ts'
 
 const FILES_MAX = 400
@@ -56,6 +59,25 @@ t.test('files are reserved for all connections to each address of a backend', as
   const { status } = await call(`${gateway.url}/api/v1/debtors`, { key: mintApiKey().secret })
   t.equal(status, 200)
   await crowd.close()
+})
+
+// Regression: one connection too many was counted as evicted if calls in progress kept the others open.
+t.test('a lower limit closes only idle connections, and counts only those', async (t) => {
+  const budget = createBudget()
+  const { promise: response, resolve } = Promise.withResolvers<Response>()
+  let calls = 0
+  const serve = () => {
+    calls++
+    return response
+  }
+  const port = await startListener(t, { budget, serve })
+  const sockets = Array.from({ length: 5 }, () => connect(port, '127.0.0.1').on('error', () => {}))
+  t.teardown(() => sockets.map((socket) => socket.destroy()))
+  for (const socket of sockets.slice(0, 3)) socket.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
+  await until(() => calls === 3 && budget.connections.size === 5, 'three calls are in progress')
+  budget.setConnectionsMax(2)
+  t.strictSame([budget.connections.size, budget.evicted.connections], [3, 2])
+  resolve({ status: 204, headers: [], body: undefined })
 })
 
 /** Returns the limits on connections in the log. */
