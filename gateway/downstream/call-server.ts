@@ -4,6 +4,7 @@
  */
 import { Readable } from 'node:stream'
 import { setImmediate } from 'node:timers/promises'
+import { containsApiKey } from '../../shared/contract/api-key.ts'
 import { createId } from '../../shared/contract/id.ts'
 import type { Problem } from '../../shared/contract/problem.ts'
 import { type CollapsingLog, createCollapsingLog } from '../../shared/process/collapsing-log.ts'
@@ -69,7 +70,7 @@ export class CallServer {
   /** Begins a call, and calls `connection.end` when the call has ended. */
   serve(connection: Connection, raw: RawRequestHead, arrivedAt: number): Call {
     const { recordsSteps } = this.#options
-    const requestId = clientRequestId(raw.fields) ?? createId('req')
+    const requestId = requestIdOf(raw.fields)
     const call = new Call({ connection, method: raw.method, requestId, arrivedAt, recordsSteps })
     void this.#handle(call, connection, raw)
     return call
@@ -213,4 +214,10 @@ export class CallServer {
     const kind = `${message} ${cause instanceof Error ? cause.name : ''}`
     this.#collapsingLog.error(kind, { requestId, code, err: cause }, message)
   }
+}
+
+/** A client that sends its API key as the request id gets another id, because request ids are logged. */
+function requestIdOf(fields: readonly string[]): string {
+  const requestId = clientRequestId(fields)
+  return requestId === undefined || containsApiKey(requestId) ? createId('req') : requestId
 }

@@ -19,6 +19,7 @@ export const API_KEY_LENGTH = PREFIX_LENGTH + '_'.length + 43 + CHECKSUM_LENGTH
 /** The maximum number of keys that a gateway looks up with one request. */
 export const LOOK_UPS_MAX = 50
 const SHAPE = /^rcv_[0-9A-Za-z]{8}_[0-9A-Za-z]{49}$/
+const SHAPE_WITHIN = /rcv_[0-9A-Za-z]{8}_[0-9A-Za-z]{49}/
 
 export interface ApiKey {
   /** The whole key, which is shown once, never stored and never logged. */
@@ -39,6 +40,11 @@ export function parseApiKey(text: string): ApiKey | undefined {
   const body = text.slice(0, -CHECKSUM_LENGTH)
   if (checksum(body) !== text.slice(-CHECKSUM_LENGTH)) return undefined
   return { secret: text, prefix: text.slice(0, PREFIX_LENGTH) }
+}
+
+/** Whether a part of the text has the format of a key. The checksum is not compared: a mistyped key is a secret too. */
+export function containsApiKey(text: string): boolean {
+  return SHAPE_WITHIN.test(text)
 }
 
 /**

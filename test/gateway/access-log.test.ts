@@ -29,6 +29,22 @@ t.test('a malformed request has a log line that contains none of its bytes', asy
   t.notMatch(gateway.log(), 'S3CR3T')
 })
 
+// Regression: such a key was logged.
+t.test('an API key that a client sends as its request id is not logged', async (t) => {
+  const gateway = await startGateway(t, backend.url)
+  for (const requestId of [key, `x.${key}`]) {
+    const headers = { 'x-request-id': requestId }
+    const responses = [
+      await call(`${gateway.url}/api/v1/debtors`, { key, headers }),
+      await call(`${gateway.url}/api/v1/debtors`, { headers }),
+    ]
+    for (const response of responses) matches(t, response.headers, { 'x-request-id': /^req_/ })
+    matches(t, backend.requests.at(-1)?.headers, { 'x-request-id': /^req_/ })
+  }
+  await until(() => linesOf(gateway).length === 4, 'each call has its log line')
+  t.notOk(gateway.log().includes(key))
+})
+
 t.test('the call of a client that disconnects has one log line, with status 499', async (t) => {
   const gateway = await startGateway(t, backend.url)
   let hasArrived = false
