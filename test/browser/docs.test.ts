@@ -212,6 +212,23 @@ t.test(
   },
 )
 
+/** What Chromium does if the user blocks cookies and site data. */
+const BLOCK_STORAGE = `Object.defineProperty(globalThis, 'localStorage', {
+  get() {
+    throw new DOMException('Access is denied for this document.', 'SecurityError')
+  },
+})`
+
+// Regression: the script stopped, so that no sample could be copied.
+t.test('pages have tabs and copy buttons even if the browser blocks storage', async (t) => {
+  const page = await site.newPage(t)
+  await page.context().addInitScript(BLOCK_STORAGE)
+  await page.goto('/docs/pagination')
+  await page.getByRole('tab', { name: 'Ruby' }).click()
+  t.equal(await page.getByRole('tab', { name: 'Ruby', selected: true }).count(), 1)
+  t.ok((await page.getByRole('button', { name: 'Copy' }).count()) > 0)
+})
+
 t.test('on a small screen the list of contents is closed at first', async (t) => {
   const page = await site.newPage(t, { viewport: PHONE })
   await page.goto('/docs/reference')

@@ -112,10 +112,20 @@ function renderResult({ href, page, title }, excerpt) {
 
 /** Turns alternatives into tabs. The chosen language applies to all samples, and is stored in the browser. */
 const CHOICE = 'docs-language'
+const storage = openStorage()
 let tabsCount = 0
 
 for (const element of document.querySelectorAll('.tabs')) makeTabs(element)
-chooseEverywhere(localStorage.getItem(CHOICE))
+chooseEverywhere(storage?.getItem(CHOICE))
+
+/** Returns undefined if the browser blocks storage. The choice then applies to this page only. */
+function openStorage() {
+  try {
+    return localStorage
+  } catch {
+    return undefined
+  }
+}
 
 function makeTabs(element) {
   const list = document.createElement('div')
@@ -167,7 +177,7 @@ function choose(tab) {
   const top = tab.getBoundingClientRect().top
   selectTab(tab)
   if (tab.closest('.tabs').dataset.tabs !== 'language') return
-  localStorage.setItem(CHOICE, tab.textContent)
+  storage?.setItem(CHOICE, tab.textContent)
   chooseEverywhere(tab.textContent)
   // Samples above may have changed their height, which must not move the sample that the reader looks at.
   scrollBy({ top: tab.getBoundingClientRect().top - top, behavior: 'instant' })
