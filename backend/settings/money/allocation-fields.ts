@@ -49,7 +49,7 @@ export interface Allocatable {
 
 /**
  * Reads the amount entered for each invoice; empty amounts are ignored. Throws `validation_failed`. For a form, also
- * rejects amounts that are too high: `allocatePayment` would reject them too, but its errors do not use the words of
+ * rejects amounts that are too high: the action would reject them too, but with errors that do not use the words of
  * the form.
  */
 export function parseAllocations(

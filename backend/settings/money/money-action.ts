@@ -33,7 +33,7 @@ export interface MoneyAction<Form extends Subject, Input, Done> {
   /** Whether the response has the status 201. */
   readonly isCreation?: boolean
   readonly expected: Expected
-  /** Loads the subject of the form. Throws `not_found`. */
+  /** Loads the subject of the form. Throws `not_found`, and problems of its state such as `payment_already_reversed`. */
   load(reader: Reader, request: SessionRequest): Promise<Form>
   /** The initial values of the form. */
   defaults(form: Form): Readonly<Record<string, string | readonly string[]>>
