@@ -59,7 +59,7 @@ ${ACTION_GROUPS.map(([group, actions]) => html`<optgroup label="${group}">${acti
 <button class="small">Filter</button> <a class="button small" href="${AUDIT_LOG_PATH}">Clear</a></form>`
 }
 
-/** The folders of the pages of records, by the prefix of their ids. A deleted endpoint has no page. */
+/** The folders of the pages of records, by the prefix of their ids. Endpoints are not linked, because they can be deleted. */
 const FOLDERS: ReadonlyMap<string, string> = new Map([
   ['deb', 'customers'],
   ['inv', 'invoices'],

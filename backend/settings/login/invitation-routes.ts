@@ -44,8 +44,8 @@ export const invitationPages: readonly OpenPage[] = [
         const actor = actorOf({ id: '', email }, address)
         const user = await acceptInvitation(tx, codeHash, passwordHash, { actor, now })
         await uncountGuess(tx, guesser, now)
-        // The new cookie replaces that of the browser's session, as at a login. Otherwise, this session would continue,
-        // although no browser has its token.
+        // The new cookie replaces that of the browser's session. As at a login, this session ends: no browser has its
+        // token any more.
         if (request.session !== undefined) await endSession(tx, request.session.token)
         return {
           token: await startSession(tx, user, { address, userAgent }, now),

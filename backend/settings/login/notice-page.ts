@@ -1,4 +1,4 @@
-/** The page where an Admin chooses which notices are mailed. */
+/** The page of the notices that are mailed. Admins choose some of them; Members see those about their own login. */
 import { type Html, html } from '../../html/html.ts'
 import {
   OPTIONAL_NOTICES,

@@ -97,7 +97,8 @@ export const passkeyPages: readonly SessionPage[] = [
       }
       const { passkey, recoveryCodes } = await database.transaction(async (tx) => {
         const added = await addPasskey(tx, user.id, { ...credential, name }, actionContext)
-        // The first second factor ends all other sessions: an attacker may have started one with the password alone.
+        // If the user had no second factor before, all other sessions end: an attacker may have started one of them
+        // with the password alone.
         if (added.recoveryCodes !== undefined) await endSessionsOf(tx, user.id, token)
         else if (!wantsJson) await setFlash(tx, token, 'passkey_added')
         return added

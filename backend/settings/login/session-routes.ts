@@ -63,7 +63,7 @@ export const ownSessionPages: readonly SessionPage[] = [
   },
 ]
 
-/** Returns Home unless the text is a page of Settings. Otherwise a link could redirect users to another site. */
+/** Returns the text if it is the path of a page of Settings, and Home if not: no link may redirect to another site. */
 function pathOf(text: string): string {
   return /^\/settings(?:\/[\w-]+)*(?:\?[\w=&%.-]*)?$/.test(text) ? text : '/settings'
 }
