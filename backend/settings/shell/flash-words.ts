@@ -87,5 +87,5 @@ const WORDS = {
 
 export type FlashName = keyof typeof WORDS
 
-/** By name, because the name that a session stores may be one of another version. */
+/** The messages by name. A session may have stored a name that only another version of the service knows. */
 export const FLASH_WORDS: ReadonlyMap<string, string> = new Map(Object.entries(WORDS))

@@ -11,9 +11,9 @@ const LIMIT_MAX = 200
 
 export interface ListQuery {
   readonly limit: number
-  /** The maximum number of rows if the parameter `limit` is given; otherwise the given number. */
+  /** Returns the parameter `limit`, or `count` if the query has no such parameter. */
   limitOr(count: number): number
-  /** The id after which the page begins; undefined for the first page. */
+  /** The `next` of the previous page; undefined for the first page. */
   readonly cursor: string | undefined
   /** Returns undefined if the filter is absent, or is empty because a form sent an empty field. */
   value(name: string): string | undefined

@@ -55,7 +55,7 @@ export function sessionRoute(page: SessionPage, deps: SettingsDeps): ServerRoute
     const password = page.needsRecentPassword !== undefined
     const fields = await fieldsOf(request, page, { password })
     checkToken(request, fields, session.token)
-    // All transactions of the page take turns as transactions of the account.
+    // All transactions of the page run for the account, because transactions of different accounts take turns.
     const depsOfAccount = { ...deps, database: databaseOf(deps.database, session.account.id) }
     const requestIn = (current: Session): SessionRequest => {
       const csrfToken = csrfTokenOf(current.token)
@@ -274,7 +274,8 @@ function checkToken(request: Request, fields: Fields, secret: string): void {
 
 /**
  * Returns the session's token, which is a new one if the user's role has changed. If a concurrent request of the browser
- * has replaced the token, returns the old token: a cookie with another one would log the browser out.
+ * has replaced the token, returns the old one, so that this response sets no cookie: the browser gets the valid token in
+ * the response to the other request.
  */
 async function refreshSession(database: Database, session: Session, now: Date): Promise<string> {
   if (!session.hasRoleChanged && !session.isLastSeenOutdated) return session.token

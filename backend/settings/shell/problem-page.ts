@@ -65,8 +65,8 @@ export function storeErrorFrame(request: Request, session: Session): void {
 const COOKIES = new WeakMap<Request, string>()
 
 /**
- * Gives the error response of the request a cookie with the session's new token: the previous token is no longer valid, so
- * that the browser would be logged out.
+ * Gives the error response of the request a cookie with the session's new token. Otherwise, the browser would be logged
+ * out, because its token is no longer valid.
  */
 export function storeErrorCookie(request: Request, cookie: string): void {
   COOKIES.set(request, cookie)

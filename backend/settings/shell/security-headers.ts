@@ -1,6 +1,6 @@
 /**
- * The security headers of all pages, including error pages of Settings, according to OWASP's
- * recommendations, and the check, by headers that browsers send, that a change was requested by our own pages.
+ * The security headers of all pages, including error pages of Settings, according to OWASP's recommendations. Also
+ * the check that a change was requested by our own pages, which uses headers that browsers send.
  */
 import type { Server } from '@hapi/hapi'
 import { Problem } from '../../../shared/contract/problem.ts'
