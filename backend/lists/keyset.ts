@@ -102,8 +102,8 @@ export function unindexed(column: string): Expression<unknown> {
 }
 
 /**
- * The account's id in a condition of a statement that finds rows by their debtor in a partial index. That index begins
- * with the debtor; by an index that begins with the account, SQLite would read all rows of the account.
+ * The account's id, for a condition in a statement that finds rows by their debtor in a partial index, which begins with
+ * the debtor. Without this expression, SQLite would use an index that begins with the account, and read all of its rows.
  */
 export const ACCOUNT_OF_DEBTOR: Expression<unknown> = unindexed('account_id')
 

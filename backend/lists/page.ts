@@ -1,16 +1,17 @@
 /**
  * Reads a page of a list that is sorted by one column and filtered by others, e.g. the invoices that were updated since
  * yesterday, sorted by creation. Scanning the list in its order is fast if enough matches are close to the start.
- * Reading and sorting all rows that match one of the filters is fast if these are few. In a large account, the wrong one
- * of the two takes seconds.
+ * Reading and sorting all rows that match one of the filters is fast if these are few. In a large account, the slower of
+ * these two methods takes seconds.
  *
- * SQLite has no statistics, and often chooses the wrong one. `readPage` therefore scans some rows of the list and counts
- * some matches of each filter, and continues with twice as many until either the page is full or all matches of a filter
- * are counted. In the latter case, it sorts them. The page then takes at most about three times as long as with the
- * better of the two.
+ * SQLite has no statistics, and often chooses the slower method. `readPage` therefore scans some rows of the list and
+ * counts some matches of each filter, and continues with twice as many until either the page is full or all matches of a
+ * filter are counted. In the latter case, it sorts these matches. The page then takes at most about three times as long as
+ * with the faster method.
  *
- * PostgreSQL has statistics, which usually show the better one, and counting would take longer than scanning. But it
- * never scans if a filter matches few rows, even if these are at the start. `readPage` therefore scans a few rows first.
+ * PostgreSQL has statistics, with which it usually chooses the faster method, and counting would take longer than
+ * scanning. But PostgreSQL never scans if a filter matches few rows, even if these are at the start. `readPage` therefore
+ * scans a few rows first.
  */
 import { type Compilable, PostgresAdapter, sql } from 'kysely'
 import type { Reader } from '../database/database.ts'
@@ -37,8 +38,8 @@ import {
 const SCAN_MIN = 1000
 
 /**
- * How many matches are counted per row of a scan if they are in the order of creation and the scan is not. SQLite stores
- * rows in the order of creation, so reading them in another order takes longer.
+ * How many matches are counted per row of a scan if the matches are in the order of creation and the scan is not. SQLite
+ * stores rows in the order of creation, so reading them in another order takes longer.
  */
 const COUNTED_IN_STORED_ORDER = 2
 
@@ -145,7 +146,7 @@ export interface IndexedFilter {
   readonly sections: readonly IndexSection[]
 }
 
-/** Returns the filter for a column with few values, the index of which contains the rows with each value by creation. */
+/** Returns the filter for a column with few values. The index of the column sorts the rows with each value by creation. */
 export function literalFilter(
   column: string,
   literals: readonly (string | undefined)[],
