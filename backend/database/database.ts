@@ -19,9 +19,9 @@ export interface Database {
   /**
    * Runs `work` in a transaction that is durable when the promise resolves. If `work` throws, its writes are
    * rolled back and the promise is rejected with the same error. Throws `Problem` 503 `service_unavailable` if
-   * the writer or a connection was not free within 5 s, or if an error ended the whole transaction: nothing was
-   * recorded, and the caller may retry. Throws 504 `gateway_timeout` if it is unknown whether anything was recorded. A nested
-   * call, inside `work`, throws an assertion error.
+   * the writer or a connection was not free within `waitMsMax`, or if an error ended the whole transaction: nothing
+   * was recorded, and the caller may retry. Throws 504 `gateway_timeout` if it is unknown whether anything was
+   * recorded. A nested call, inside `work`, throws an assertion error.
    *
    * If transactions run concurrently, `work` sees what other transactions commit meanwhile. It must lock the
    * rows on which its decisions depend (`forNoKeyUpdate`), and must have no effect outside of `tx`, because it
@@ -91,8 +91,8 @@ export interface OpenDatabase extends Database {
    */
   emptyLog(): Promise<boolean>
   /**
-   * The reason for which the last transactions were lost (e.g. a full disk) or commits wait. It is undefined
-   * again after the next commit.
+   * The reason for which the last transactions were lost (e.g. a full disk), until the next commit; or the reason for
+   * which commits wait at present.
    */
   readonly fault: Error | undefined
   activity(): DatabaseActivity
