@@ -2,7 +2,7 @@
  * Looks unknown keys up at the backend. Anyone can invent keys with a correct checksum. These look-ups
  * therefore wait in a separate queue, which serves the networks of clients in turn, and the key prefixes of
  * each network in turn. Many look-ups are sent as one request. A flood of invented keys therefore costs the
- * backend little, and does not block the first call of a new key (after a start, of any key).
+ * backend little, and does not block the first call of a new key. After a start, every key is new to the gateway.
  */
 import { LOOK_UPS_MAX } from '../../shared/contract/api-key.ts'
 import { Problem } from '../../shared/contract/problem.ts'
