@@ -14,11 +14,11 @@ import {
   type SessionRequest,
   type SettingsDeps,
 } from '../shell/page-request.ts'
-import { renderReveal } from '../shell/reveal-page.ts'
 import { type EditView, renderEditKey } from './edit-page.ts'
 import { getKey, recordSubmission } from './key-records.ts'
 import { representKey } from './key-view.ts'
 import { LIMIT_FIELDS, lastDayOf, readAddresses, readExpiry } from './limit-fields.ts'
+import { renderReveal } from './reveal-page.ts'
 import { type RotateView, renderReplaced, renderRotate } from './rotate-page.ts'
 
 const ADMINS_ONLY = 'Only an Admin can change or rotate API keys.'

@@ -27,7 +27,6 @@ import {
   type SettingsDeps,
 } from '../shell/page-request.ts'
 import type { Frame, Response } from '../shell/response.ts'
-import { renderReveal } from '../shell/reveal-page.ts'
 import { READ_SCOPES } from '../shell/words.ts'
 import { readEndpoints } from '../webhooks/endpoint-records.ts'
 import { lossesOf, renderAllowance, renderNarrowing } from './allowance-page.ts'
@@ -37,6 +36,7 @@ import { getKey, recordSubmission } from './key-records.ts'
 import { allowedScopes, representKey, representWindow } from './key-view.ts'
 import { type KeysPage, renderKeys } from './keys-page.ts'
 import { LIMIT_FIELDS, readAddresses, readExpiry } from './limit-fields.ts'
+import { renderReveal } from './reveal-page.ts'
 import { renderRevoke } from './revoke-page.ts'
 
 const ADMINS_ONLY = 'Only an Admin can issue or revoke API keys.'

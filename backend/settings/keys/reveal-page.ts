@@ -4,8 +4,8 @@
  */
 import type { ApiKeyRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
-import { renderPage } from './layout.ts'
-import type { Frame } from './response.ts'
+import { renderPage } from '../shell/layout.ts'
+import type { Frame } from '../shell/response.ts'
 
 interface RevealView {
   readonly row: ApiKeyRow
