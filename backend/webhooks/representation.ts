@@ -5,14 +5,16 @@ import type {
 } from '../database/tables.ts'
 import type { DeliveryDetail, HourOfAttempts } from './delivery-log.ts'
 
-/** The recent attempts at an endpoint. */
-export interface EndpointRecord {
+/** The recent attempts to send events to an endpoint. */
+export interface RecentAttempts {
+  /** The last 24 hours. Hours without attempts are omitted. */
   readonly hours: readonly HourOfAttempts[]
+  /** Undefined if the delivery log contains no attempt. */
   readonly lastAttemptAt: string | undefined
 }
 
 /** The endpoint's JSON for Settings, without its secret. */
-export function renderEndpoint(row: WebhookEndpointRow, { hours, lastAttemptAt }: EndpointRecord) {
+export function renderEndpoint(row: WebhookEndpointRow, { hours, lastAttemptAt }: RecentAttempts) {
   const attempts = hours.reduce((sum, hour) => sum + hour.attempts, 0)
   const succeeded = hours.reduce((sum, hour) => sum + hour.succeeded, 0)
   return {

@@ -8,7 +8,7 @@ import { renderPage } from '../shell/layout.ts'
 import { type ListPage, renderNext } from '../shell/list-query.ts'
 import type { Frame } from '../shell/response.ts'
 import { agoWords, plural, SCOPE_WORDS, timeAgoExact } from '../shell/words.ts'
-import type { EndpointHealth } from '../webhooks/endpoint-records.ts'
+import type { EndpointWithAttempts } from '../webhooks/endpoint-attempts.ts'
 import { renderEndpointTable } from '../webhooks/webhooks-page.ts'
 import { allowedScopes, renderScopes, renderStatus } from './key-view.ts'
 
@@ -26,7 +26,7 @@ export interface KeysPage {
 interface KeysView extends KeysPage {
   /** The `limit` in the URL, which the link to the next page repeats. */
   readonly limit: string | undefined
-  readonly endpoints: readonly EndpointHealth[]
+  readonly endpoints: readonly EndpointWithAttempts[]
   readonly session: Session
   readonly now: Date
   /** Whether the list of ended keys is open at first. */

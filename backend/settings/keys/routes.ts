@@ -28,7 +28,7 @@ import {
 } from '../shell/page-request.ts'
 import type { Frame, Response } from '../shell/response.ts'
 import { READ_SCOPES } from '../shell/words.ts'
-import { readEndpoints } from '../webhooks/endpoint-records.ts'
+import { readEndpoints } from '../webhooks/endpoint-attempts.ts'
 import { lossesOf, renderAllowance, renderNarrowing } from './allowance-page.ts'
 import { NAME_IN_USE, renderIssueForm } from './issue-page.ts'
 import { renderKey } from './key-page.ts'

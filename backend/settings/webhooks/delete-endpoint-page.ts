@@ -1,25 +1,25 @@
 /** The page that asks for confirmation before an endpoint is deleted. It shows how much the endpoint is used. */
 import type { WebhookEndpointRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
-import type { EndpointRecord } from '../../webhooks/representation.ts'
+import type { RecentAttempts } from '../../webhooks/representation.ts'
 import { renderConfirmPage } from '../shell/confirm-page.ts'
 import type { Frame } from '../shell/response.ts'
 import { plural, type TimeContext, timeAgo } from '../shell/words.ts'
 
 interface DeletionView {
   readonly row: WebhookEndpointRow
-  readonly record: EndpointRecord
+  readonly recent: RecentAttempts
   readonly times: TimeContext
 }
 
-export function renderDeleteEndpoint(frame: Frame, { row, record, times }: DeletionView): Html {
+export function renderDeleteEndpoint(frame: Frame, { row, recent, times }: DeletionView): Html {
   const path = `/settings/webhook-endpoints/${row.id}`
-  const attempts = record.hours.reduce((sum, hour) => sum + hour.attempts, 0)
+  const attempts = recent.hours.reduce((sum, hour) => sum + hour.attempts, 0)
   const consequences = html`<p><code translate="no">${row.url}</code></p>
 <p>${
-    record.lastAttemptAt === undefined
+    recent.lastAttemptAt === undefined
       ? 'No event was ever sent to this endpoint.'
-      : html`The last event was sent ${timeAgo(record.lastAttemptAt, times)}. There ${attempts === 1 ? 'was' : 'were'} ${plural(attempts, 'attempt')} in the last 24 hours.`
+      : html`The last event was sent ${timeAgo(recent.lastAttemptAt, times)}. There ${attempts === 1 ? 'was' : 'were'} ${plural(attempts, 'attempt')} in the last 24 hours.`
   }</p>
 <p>The endpoint receives no more events, and waiting events are not sent. Its signing secret is erased, so the
 endpoint cannot be restored. The delivery log keeps its deliveries for 30 days.</p>`

@@ -4,7 +4,7 @@ import { EVENT_TYPES } from '../../events/event-types.ts'
 import { attribute, type Html, html } from '../../html/html.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import type { HourOfAttempts } from '../../webhooks/delivery-log.ts'
-import type { EndpointRecord } from '../../webhooks/representation.ts'
+import type { RecentAttempts } from '../../webhooks/representation.ts'
 import { BAR_WIDTH, CHART_HEIGHT, renderChartFrame, topOfScale } from '../shell/chart.ts'
 import { csrfField, renderPage } from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
@@ -15,14 +15,14 @@ import { renderEndpointStatus, renderEventTypes, successRate } from './webhook-w
 export interface EndpointView {
   readonly session: Session
   readonly row: WebhookEndpointRow
-  readonly record: EndpointRecord
+  readonly recent: RecentAttempts
   /** The latest deliveries, newest first. */
   readonly deliveries: readonly WebhookDeliveryRow[]
   readonly now: Date
 }
 
 export function renderEndpointPage(frame: Frame, view: EndpointView): Html {
-  const { session, row, record, now } = view
+  const { session, row, recent, now } = view
   const { timezone } = session.account
   const isAdmin = session.user.role === 'admin'
   const path = `/settings/webhook-endpoints/${row.id}`
@@ -32,13 +32,13 @@ export function renderEndpointPage(frame: Frame, view: EndpointView): Html {
 ${isAdmin && html`<a class="button" href="${path}/edit">Change</a> <a class="button danger" href="${path}/remove" data-dialog-page>Delete…</a>`}</span></div>
 <section class="card"><dl class="facts">
 <div><dt>Status</dt><dd>${renderEndpointStatus(row, (at) => timeAgo(at, { now, timezone }))}</dd></div>
-<div><dt>Last delivery</dt><dd>${record.lastAttemptAt === undefined ? 'Never' : timeAgo(record.lastAttemptAt, { now, timezone })}</dd></div>
+<div><dt>Last delivery</dt><dd>${recent.lastAttemptAt === undefined ? 'Never' : timeAgo(recent.lastAttemptAt, { now, timezone })}</dd></div>
 <div><dt>Added</dt><dd>${exactTime(row.created_at, timezone)} by <span translate="no">${row.created_by}</span></dd></div>
 ${row.hold_until !== null && row.hold_until > now.toISOString() && html`<div><dt>Delayed</dt><dd>until ${exactTime(row.hold_until, timezone)}, as the endpoint requested</dd></div>`}
 ${row.description !== '' && html`<div><dt>Description</dt><dd>${row.description}</dd></div>`}
 <div class="whole"><dt>Events</dt><dd>${renderEventTypes(row)}</dd></div>
 </dl></section>
-${renderChart(record.hours, now, timezone)}
+${renderChart(recent.hours, now, timezone)}
 ${renderRecent(view)}
 ${isAdmin && renderActions(frame, view, path)}`
   return renderPage(frame, { title: row.url, section: '/settings/api-keys', main })

@@ -22,8 +22,8 @@ import {
   updateEndpoint,
 } from '../../webhooks/endpoints.ts'
 import {
-  type EndpointRecord,
   eventTypesOf,
+  type RecentAttempts,
   renderDeliveryDetail,
   renderEndpoint,
 } from '../../webhooks/representation.ts'
@@ -42,6 +42,7 @@ import {
 } from '../shell/page-request.ts'
 import type { RenderPage } from '../shell/response.ts'
 import { renderDeleteEndpoint } from './delete-endpoint-page.ts'
+import { readAttemptsOf, readEndpoints } from './endpoint-attempts.ts'
 import {
   ENDPOINT_LABELS,
   type EndpointForm,
@@ -49,7 +50,6 @@ import {
   renderEndpointForm,
 } from './endpoint-form-page.ts'
 import { renderEndpointPage } from './endpoint-page.ts'
-import { readEndpoints, readHealth } from './endpoint-records.ts'
 import { renderSecret } from './reveal-page.ts'
 import { renderEndpoints } from './webhooks-page.ts'
 
@@ -61,11 +61,11 @@ const RECENT_MAX = 10
 
 /** An endpoint with its secret, which is shown once. */
 interface Revealed extends EndpointWithSecret {
-  readonly record: EndpointRecord
+  readonly recent: RecentAttempts
   readonly status: number
 }
 
-const NO_ATTEMPTS: EndpointRecord = { hours: [], lastAttemptAt: undefined }
+const NO_ATTEMPTS: RecentAttempts = { hours: [], lastAttemptAt: undefined }
 
 const NEW_ENDPOINT: EndpointForm = {
   id: undefined,
@@ -88,7 +88,7 @@ export function webhookEndpointPages(webhooks: WebhookServices): readonly Sessio
       path: ENDPOINTS_PATH,
       async handle({ session, now }, { database }) {
         const endpoints = await readEndpoints(database.read, session.account.id, now)
-        const data = endpoints.map(({ row, record }) => renderEndpoint(row, record))
+        const data = endpoints.map(({ row, recent }) => renderEndpoint(row, recent))
         return {
           json: { object: 'list', data, has_more: false, next_cursor: null },
           page: (frame) => renderEndpoints(frame, { session, endpoints, now }),
@@ -115,7 +115,7 @@ export function webhookEndpointPages(webhooks: WebhookServices): readonly Sessio
         const created = await database.transaction((tx) =>
           createEndpoint(tx, session.account.id, input, webhooks, actionContext),
         )
-        return reveal({ ...created, record: NO_ATTEMPTS, status: 201 })
+        return reveal({ ...created, recent: NO_ATTEMPTS, status: 201 })
       },
       rerender: async ({ fields }, problem) =>
         rerenderForm(NEW_ENDPOINT, fields, privateTargets, problem),
@@ -125,13 +125,13 @@ export function webhookEndpointPages(webhooks: WebhookServices): readonly Sessio
       path: `${ENDPOINTS_PATH}/{id}`,
       async handle({ session, id, now }, { database }) {
         const row = await getEndpoint(database.read, session.account.id, id)
-        const record = await readRecord(database.read, row, now)
+        const recent = await readRecentAttempts(database.read, row, now)
         const { id: accountId } = session.account
         const filters = { endpointId: id, status: undefined, type: undefined, before: undefined }
         const deliveries = await listDeliveries(database.read, accountId, filters, RECENT_MAX)
         return {
-          json: { ...renderEndpoint(row, record), attempts_by_hour: record.hours },
-          page: (frame) => renderEndpointPage(frame, { session, row, record, deliveries, now }),
+          json: { ...renderEndpoint(row, recent), attempts_by_hour: recent.hours },
+          page: (frame) => renderEndpointPage(frame, { session, row, recent, deliveries, now }),
         }
       },
     },
@@ -159,8 +159,8 @@ export function webhookEndpointPages(webhooks: WebhookServices): readonly Sessio
           const change = { row: before, input: settingsOf(fields, before) }
           return updateEndpoint(tx, change, privateTargets, actionContext)
         })
-        const record = await readRecord(database.read, row, now)
-        return { json: renderEndpoint(row, record), location: endpointPath(id) }
+        const recent = await readRecentAttempts(database.read, row, now)
+        return { json: renderEndpoint(row, recent), location: endpointPath(id) }
       },
       async rerender({ session, fields, id }, problem, { database }) {
         const stored = valuesOf(await getEndpoint(database.read, session.account.id, id))
@@ -182,9 +182,9 @@ const deletePages: readonly SessionPage[] = [
     adminsOnly: WEBHOOK_ADMINS_ONLY,
     async handle({ session, id, now }, { database }) {
       const row = await getEndpoint(database.read, session.account.id, id)
-      const record = await readRecord(database.read, row, now)
+      const recent = await readRecentAttempts(database.read, row, now)
       const { timezone } = session.account
-      const view = { row, record, times: { now, timezone } }
+      const view = { row, recent, times: { now, timezone } }
       return { page: (frame) => renderDeleteEndpoint(frame, view) }
     },
   },
@@ -210,14 +210,14 @@ function actionPages(webhooks: WebhookServices): SessionPage[] {
       adminsOnly: WEBHOOK_ADMINS_ONLY,
       needsRecentPassword: true,
       async handle({ session, id, actionContext, now }, { database }) {
-        // The record is read first: if a read after the rotation failed, nobody would see the new secret.
+        // All reads come before the rotation: if a read after it failed, nobody would see the new secret.
         const endpoint = await getEndpoint(database.read, session.account.id, id)
-        const record = await readRecord(database.read, endpoint, now)
+        const recent = await readRecentAttempts(database.read, endpoint, now)
         const rotated = await database.transaction(async (tx) => {
           const row = await lockEndpoint(tx, session.account.id, id)
           return rotateSecret(tx, row, webhooks.box, actionContext)
         })
-        return reveal({ ...rotated, record, status: 200 })
+        return reveal({ ...rotated, recent, status: 200 })
       },
     },
     {
@@ -298,15 +298,15 @@ function changePage(
         const before = await lockEndpoint(tx, session.account.id, id)
         return { before, row: await change(tx, before, actionContext) }
       })
-      const record = await readRecord(database.read, row, now)
-      return { json: renderEndpoint(row, record), location: endpointPath(id) }
+      const recent = await readRecentAttempts(database.read, row, now)
+      return { json: renderEndpoint(row, recent), location: endpointPath(id) }
     },
   }
 }
 
 /** Returns the response that contains a new secret, as a page or as JSON. */
-function reveal({ row, secret, record, status }: Revealed) {
-  const endpoint = renderEndpoint(row, record)
+function reveal({ row, secret, recent, status }: Revealed) {
+  const endpoint = renderEndpoint(row, recent)
   const page: RenderPage = (frame) => renderSecret(frame, row, secret)
   return { status, json: { ...endpoint, secret }, page }
 }
@@ -369,11 +369,11 @@ function parseSince(text: string, timezone: string): Date {
   )
 }
 
-async function readRecord(
+async function readRecentAttempts(
   reader: Reader,
   row: WebhookEndpointRow,
   now: Date,
-): Promise<EndpointRecord> {
-  const [found] = await readHealth(reader, [row], now)
-  return found?.record ?? NO_ATTEMPTS
+): Promise<RecentAttempts> {
+  const [found] = await readAttemptsOf(reader, [row], now)
+  return found?.recent ?? NO_ATTEMPTS
 }

@@ -4,12 +4,12 @@ import type { Session } from '../../sessions/sessions.ts'
 import { renderPage } from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
 import { timeAgo } from '../shell/words.ts'
-import type { EndpointHealth } from './endpoint-records.ts'
+import type { EndpointWithAttempts } from './endpoint-attempts.ts'
 import { renderEndpointStatus, renderEventTypes, successRate } from './webhook-words.ts'
 
 export interface EndpointsView {
   readonly session: Session
-  readonly endpoints: readonly EndpointHealth[]
+  readonly endpoints: readonly EndpointWithAttempts[]
   readonly now: Date
 }
 
@@ -46,15 +46,15 @@ function renderTable({ endpoints, session, now }: EndpointsView): Html {
   return html`<table class="keys"><caption class="unseen">Webhook endpoints</caption>
 <thead><tr><th scope="col">Endpoint URL</th><th scope="col">Events</th><th scope="col">Status</th>
 <th scope="col">Success, 24 h</th><th scope="col">Last delivery</th></tr></thead>
-<tbody>${endpoints.map(({ row, record }) => {
-    const attempts = record.hours.reduce((sum, hour) => sum + hour.attempts, 0)
-    const succeeded = record.hours.reduce((sum, hour) => sum + hour.succeeded, 0)
+<tbody>${endpoints.map(({ row, recent }) => {
+    const attempts = recent.hours.reduce((sum, hour) => sum + hour.attempts, 0)
+    const succeeded = recent.hours.reduce((sum, hour) => sum + hour.succeeded, 0)
     return html`<tr><th scope="row" data-label="URL"><a href="/settings/webhook-endpoints/${row.id}" translate="no">${row.url}</a>${
       row.description !== '' && html`<span class="detail">${row.description}</span>`
     }</th>
 <td data-label="Events">${renderEventTypes(row)}</td>
 <td data-label="Status">${renderEndpointStatus(row, (at) => timeAgo(at, times))}</td>
 <td data-label="Success, 24 h">${successRate(attempts, succeeded)}</td>
-<td data-label="Last delivery">${record.lastAttemptAt === undefined ? 'Never' : timeAgo(record.lastAttemptAt, times)}</td></tr>`
+<td data-label="Last delivery">${recent.lastAttemptAt === undefined ? 'Never' : timeAgo(recent.lastAttemptAt, times)}</td></tr>`
   })}</tbody></table>`
 }

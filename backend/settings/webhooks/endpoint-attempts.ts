@@ -1,12 +1,12 @@
-/** Reads webhook endpoints with their health, for the pages that list them. */
+/** Reads webhook endpoints with the recent attempts to send events to them. */
 import type { Reader, WebhookEndpointRow } from '../../database/tables.ts'
 import { readAttemptHours, readLastAttempts } from '../../webhooks/delivery-log.ts'
 import { listEndpoints } from '../../webhooks/endpoints.ts'
-import type { EndpointRecord } from '../../webhooks/representation.ts'
+import type { RecentAttempts } from '../../webhooks/representation.ts'
 
-export interface EndpointHealth {
+export interface EndpointWithAttempts {
   readonly row: WebhookEndpointRow
-  readonly record: EndpointRecord
+  readonly recent: RecentAttempts
 }
 
 /** Returns all endpoints of the account. */
@@ -14,16 +14,16 @@ export async function readEndpoints(
   reader: Reader,
   accountId: string,
   now: Date,
-): Promise<EndpointHealth[]> {
-  return readHealth(reader, await listEndpoints(reader, accountId), now)
+): Promise<EndpointWithAttempts[]> {
+  return readAttemptsOf(reader, await listEndpoints(reader, accountId), now)
 }
 
-/** Returns the endpoints in the order of `rows`. */
-export async function readHealth(
+/** Returns the endpoints with their recent attempts, in the order of `rows`. */
+export async function readAttemptsOf(
   reader: Reader,
   rows: readonly WebhookEndpointRow[],
   now: Date,
-): Promise<EndpointHealth[]> {
+): Promise<EndpointWithAttempts[]> {
   const ids = rows.map(({ id }) => id)
   const [hours, last] = await Promise.all([
     readAttemptHours(reader, ids, now),
@@ -31,6 +31,6 @@ export async function readHealth(
   ])
   return rows.map((row) => ({
     row,
-    record: { hours: hours.get(row.id) ?? [], lastAttemptAt: last.get(row.id) },
+    recent: { hours: hours.get(row.id) ?? [], lastAttemptAt: last.get(row.id) },
   }))
 }
