@@ -1,4 +1,5 @@
 import { existsSync } from 'node:fs'
+import { resolve } from 'node:path'
 import { sql } from 'kysely'
 import { createLogger } from '../../shared/process/log.ts'
 import { type CopiedTable, copyDatabase } from '../database/copy.ts'
@@ -13,6 +14,7 @@ import {
   UsageError,
 } from './command.ts'
 import { createProgress } from './import/progress.ts'
+import { createFile } from './new-file.ts'
 
 export const databaseCommands: readonly Command[] = [
   defineCommand({
@@ -53,7 +55,10 @@ export const databaseCommands: readonly Command[] = [
           'This command backs up SQLite only. Back up PostgreSQL with its own tools, e.g. pg_dump --format=custom: see docs/operations.md.',
         )
       }
-      const { path, bytes } = await backUpSqlite(sqlitePath(url), to)
+      const path = resolve(to)
+      const bytes = await createFile(path, (incomplete) =>
+        backUpSqlite(sqlitePath(url), incomplete),
+      )
       const size = bytes.toLocaleString('en-US')
       return { json: { path, bytes }, text: `Wrote and verified ${path}, ${size} bytes.` }
     },

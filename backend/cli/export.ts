@@ -1,12 +1,11 @@
-import { randomUUID } from 'node:crypto'
-import { existsSync } from 'node:fs'
-import { open, rename, rm } from 'node:fs/promises'
+import { open } from 'node:fs/promises'
 import type { Writable } from 'node:stream'
 import { getAccount } from '../accounts/accounts.ts'
 import { recordAudit } from '../accounts/audit.ts'
 import { exportAccount } from '../export/export.ts'
 import { type Command, type Context, defineCommand, type Output } from './command.ts'
 import { createProgress } from './import/progress.ts'
+import { createFile } from './new-file.ts'
 
 export const exportCommands: readonly Command[] = [
   defineCommand({
@@ -36,22 +35,10 @@ export const exportCommands: readonly Command[] = [
 ]
 
 async function writeFile(context: Context, id: string, to: string): Promise<Output> {
-  if (existsSync(to)) throw new Error(`${to} already exists. Name a file that does not exist.`)
-  // Each run creates its own incomplete file, which no other run and no other user has opened.
-  const partial = `${to}.${randomUUID()}.partial`
-  const file = await open(partial, 'wx', 0o600)
-  let bytes = 0
-  try {
+  const bytes = await createFile(to, async (incomplete) => {
+    await using file = await open(incomplete, 'a')
     await writeExport(context, id, (lines) => file.appendFile(lines))
-    await file.sync()
-    bytes = (await file.stat()).size
-    await rename(partial, to)
-  } catch (error) {
-    await rm(partial, { force: true })
-    throw error
-  } finally {
-    await file.close()
-  }
+  })
   return {
     json: { account_id: id, path: to, bytes },
     text: `Wrote account ${id} to ${to}, ${bytes.toLocaleString('en-US')} bytes.`,

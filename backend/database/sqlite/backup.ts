@@ -1,37 +1,15 @@
 /**
  * Copies a SQLite database while a backend writes to it: complete, consistent as of one instant, and
- * without deleted data. The copy gets its name only after it was checked and has reached the disk.
+ * without deleted data.
  */
-import { randomUUID } from 'node:crypto'
-import { closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync, statSync } from 'node:fs'
-import { resolve } from 'node:path'
 import { sql } from 'kysely'
 import { SqliteConnection } from './connection.ts'
 import { kyselyOnConnection } from './kysely.ts'
 
-export interface Backup {
-  readonly path: string
-  readonly bytes: number
-}
-
-/** Both are paths; `to` must not exist yet. Throws if the copy is damaged. */
-export async function backUpSqlite(from: string, to: string): Promise<Backup> {
-  const path = resolve(to)
-  if (existsSync(path)) throw new Error(`${to} exists already`)
-  // Each run has its own incomplete file. Otherwise, it could publish what another run had just begun.
-  const partial = `${path}.${randomUUID()}.partial`
-  // SQLite would create a file that all users can read, but it fills an existing empty file.
-  closeSync(openSync(partial, 'wx', 0o600))
-  try {
-    await copyInto(from, partial)
-    await check(partial)
-    flush(partial)
-    renameSync(partial, path)
-  } catch (error) {
-    rmSync(partial, { force: true })
-    throw error
-  }
-  return { path, bytes: statSync(path).size }
+/** Both are paths; `to` is an empty file. Throws if the copy is damaged. */
+export async function backUpSqlite(from: string, to: string): Promise<void> {
+  await copyInto(from, to)
+  await check(to)
 }
 
 async function copyInto(from: string, to: string): Promise<void> {
@@ -57,14 +35,5 @@ async function check(path: string): Promise<void> {
     await copy.exec('pragma journal_mode = delete')
   } finally {
     await copy.close()
-  }
-}
-
-function flush(path: string): void {
-  const file = openSync(path, 'r+')
-  try {
-    fsyncSync(file)
-  } finally {
-    closeSync(file)
   }
 }

@@ -1,7 +1,18 @@
-import { closeSync, openSync, readFileSync, statSync, writeFileSync, writeSync } from 'node:fs'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import {
+  closeSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { findKeysByDigest } from '../../../backend/api-keys/api-keys.ts'
+import { SqliteConnection } from '../../../backend/database/sqlite/connection.ts'
 import { createPasswords } from '../../../backend/users/passwords.ts'
 import { findUserByEmail } from '../../../backend/users/users.ts'
 import { digestApiKey } from '../../../shared/contract/api-key.ts'
@@ -14,6 +25,9 @@ import {
 } from '../../fixtures/service/cli.ts'
 import { openTestDatabase } from '../../fixtures/service/database.ts'
 import { copySqliteTemplate } from '../../fixtures/service/database-url.ts'
+import { SCRIPT_ENV } from '../../fixtures/service/process.ts'
+import { endWithThisProcess } from '../../fixtures/service/terminate-children.ts'
+import { until } from '../../fixtures/service/until.ts'
 
 const PEPPER = 'iLqYvZcN1uXbT4wKs0dJmR8eHgA3pF6y'
 
@@ -264,7 +278,7 @@ t.test('two backups or exports to the same file at once do not damage each other
   const backup = join(directory, 'backup.db')
   const backups = await Promise.all([1, 2, 3].map(() => run('database', 'backup', '--to', backup)))
   t.strictSame(
-    backups.map(({ stderr }) => stderr).filter((text) => !text.includes('exists already')),
+    backups.map(({ stderr }) => stderr).filter((text) => !text.includes('already exists')),
     ['', '', ''],
   )
   const restored = (...args: string[]) => runCli(args, { DATABASE_URL: `sqlite:${backup}` })
@@ -282,6 +296,33 @@ t.test('two backups or exports to the same file at once do not damage each other
   const lines = readFileSync(to, 'utf8').trimEnd().split('\n')
   matches(t, JSON.parse(lines.at(-1) ?? ''), { end: { rows: { accounts: 1 } } })
   t.equal(lines.filter((line) => line.startsWith('{"export"')).length, 1)
+})
+
+t.test('a backup or an export that a signal ends leaves no incomplete file behind', async (t) => {
+  // Regression: the incomplete file, which contains personal data, stayed until a person deleted it.
+  const { directory } = await prepareCli(t)
+  const database = await SqliteConnection.open(join(directory, 'receivables.db'), 'write')
+  t.teardown(() => database.close())
+  // The commands wait for this lock after they have created their files.
+  await database.exec('pragma locking_mode = exclusive; begin immediate')
+  const commands = [
+    ['database', 'backup', '--to', join(directory, 'new.db')],
+    ['accounts', 'export', 'acct_x', '--to', join(directory, 'new.ndjson')],
+  ]
+  const created = () => readdirSync(directory).filter((name) => name.startsWith('new.'))
+  for (const [index, args] of commands.entries()) {
+    const signal = index === 0 ? 'SIGTERM' : 'SIGINT'
+    const child = spawn(process.execPath, ['backend/cli.ts', ...args], {
+      env: { ...SCRIPT_ENV, DATA_DIR: directory },
+      stdio: 'ignore',
+    })
+    endWithThisProcess(child)
+    const exited = once(child, 'exit')
+    await until(() => created().length > 0, 'the command has created its file')
+    child.kill(signal)
+    t.strictSame(await exited, [null, signal])
+    t.strictSame(created(), [])
+  }
 })
 
 t.test('help lists the commands, and explains a single command', async (t) => {
