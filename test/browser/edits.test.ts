@@ -1,6 +1,7 @@
 // Forms that change a record, in two browser windows at once.
+import type { Page } from 'playwright-core'
 import t from 'tap'
-import { createPageCheck, startSite } from '../fixtures/servers/browser.ts'
+import { createPageCheck, logIn, PASSWORD, startSite } from '../fixtures/servers/browser.ts'
 import { call } from '../fixtures/service/call.ts'
 
 // On a busy machine, a browser needs more time than tap's default timeout allows.
@@ -8,6 +9,8 @@ t.setTimeout(300_000)
 
 const site = await startSite(t)
 const { url, system, accountId } = site
+const bob = ['--email', 'bob@acme.example', '--role', 'admin', '--password', PASSWORD]
+await system.operator.cli('users', 'create', '--account', accountId, ...bob)
 
 t.test(
   'two windows change different fields of a customer, and both changes are kept',
@@ -60,3 +63,68 @@ t.test(
     t.equal(await notes(), 'Deliver to the back door.\nRing once.')
   },
 )
+
+/** Ends the session of the page without the browser's knowledge. */
+async function endSessions(page: Page): Promise<void> {
+  await page.context().clearCookies({ name: 'session' })
+}
+
+for (const javaScriptEnabled of [true, false]) {
+  const scripts = javaScriptEnabled ? 'with scripts' : 'without scripts'
+
+  t.test(`a form that is sent after the session keeps what was entered, ${scripts}`, async (t) => {
+    const { secret: key } = await system.operator.issueKey(accountId)
+    const { json: debtor } = await call(`${url}/api/v1/debtors`, { key, body: { name: 'Initech' } })
+    const page = await site.newPage(t, { user: 'ada@acme.example', javaScriptEnabled })
+    const check = javaScriptEnabled ? createPageCheck(t, page) : async () => {}
+    await page.goto(`/settings/customers/${debtor['id']}/edit`)
+    await page.getByLabel('Name').fill('Initech “B.V.” <b>')
+    await endSessions(page)
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByRole('heading', { name: 'Your session has ended' }).waitFor()
+    await check('session-ended')
+    const opened = page.context().waitForEvent('page')
+    await page.getByRole('link', { name: 'Log in' }).click()
+    const login = await opened
+    await logIn(login, 'bob@acme.example')
+    await page.getByRole('button', { name: 'Continue' }).click()
+    await page.getByText('This form was opened by another user').waitFor()
+    await check('form-of-another-user')
+    t.equal(await page.getByText('B.V.').count(), 0, 'another user does not see the entries')
+    await endSessions(page)
+    await logIn(login, 'ada@acme.example')
+    await page.reload()
+    await page.getByRole('alert').getByText('send it again').waitFor()
+    await check('form-again')
+    t.equal(await page.getByLabel('Name').inputValue(), 'Initech “B.V.” <b>')
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByText('Customer changed.').waitFor()
+    await page.getByRole('heading', { name: 'Initech “B.V.” <b>' }).waitFor()
+  })
+}
+
+t.test('a form in a dialog keeps the reason that was entered before another login', async (t) => {
+  const { secret: key } = await system.operator.issueKey(accountId)
+  const { json: debtor } = await call(`${url}/api/v1/debtors`, { key, body: { name: 'Hooli' } })
+  const page = await site.newPage(t, { user: 'ada@acme.example' })
+  await page.goto(`/settings/customers/${debtor['id']}`)
+  await page.getByRole('button', { name: /^Pause/ }).click()
+  await page.getByLabel('Reason').fill('They move to another office.')
+  await endSessions(page)
+  await page
+    .getByRole('dialog')
+    .getByRole('button', { name: /^Pause/ })
+    .click()
+  await page.getByRole('heading', { name: 'Your session has ended' }).waitFor()
+  const opened = page.context().waitForEvent('page')
+  await page.getByRole('link', { name: 'Log in' }).click()
+  await logIn(await opened, 'ada@acme.example')
+  await page.getByRole('button', { name: 'Continue' }).click()
+  await page.getByRole('alert').getByText('send it again').waitFor()
+  t.equal(await page.getByLabel('Reason').inputValue(), 'They move to another office.')
+  await page
+    .getByRole('dialog')
+    .getByRole('button', { name: /^Pause/ })
+    .click()
+  await page.getByText('They move to another office.').waitFor()
+})

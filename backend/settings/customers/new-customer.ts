@@ -113,7 +113,7 @@ function renderForm(frame: Frame, fields: Fields, problem: Problem | undefined):
   const main = html`<p class="back"><a href="${PATH}">Customers</a></p>
 <h1>Add a customer</h1>
 ${renderFaults(problem)}
-<form method="post" action="${PATH}" class="card stack" data-once novalidate>${csrfField(frame)}${renderKeyField()}
+<form method="post" action="${PATH}" class="card stack" data-once novalidate>${csrfField(frame)}${renderKeyField(fields)}
 <div class="pair">
 <fieldset class="stack"><legend class="title">Contact</legend>${CONTACT.map(renderInput)}</fieldset>
 <div><fieldset class="stack"><legend class="title">Address</legend>${ADDRESS.map(renderInput)}</fieldset></div>

@@ -160,7 +160,7 @@ function renderForm(
   const main = html`<p class="back"><a href="${back}" translate="no">${debtor.name}</a></p>
 <h1>Enter an invoice</h1>
 ${renderFaults(problem)}
-<form method="post" action="${PATH}" class="card stack" data-once novalidate>${csrfField(frame)}${renderKeyField()}
+<form method="post" action="${PATH}" class="card stack" data-once novalidate>${csrfField(frame)}${renderKeyField(entered)}
 <input type="hidden" name="debtor_id" value="${debtor.id}">
 <div class="fields">
 <div class="field"><label for="amount">Amount, including tax</label>

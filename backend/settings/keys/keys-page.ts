@@ -4,7 +4,7 @@ import { keyStatus } from '../../api-keys/key-status.ts'
 import type { ApiKeyRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import type { Session } from '../../sessions/sessions.ts'
-import { renderPage } from '../shell/layout.ts'
+import { csrfField, renderPage } from '../shell/layout.ts'
 import { type ListPage, renderNext } from '../shell/list-query.ts'
 import type { Frame } from '../shell/response.ts'
 import { agoWords, plural, SCOPE_WORDS, timeAgoExact } from '../shell/words.ts'
@@ -150,14 +150,14 @@ ${
 }
 
 /** The script fills in the dialog from the link that opens it. Without the script, the link leads to a page. */
-function renderDialog({ csrfToken }: Frame): Html {
+function renderDialog(frame: Frame): Html {
   return html`<dialog id="revoke-dialog" role="alertdialog" aria-labelledby="revoke-title" aria-describedby="revoke-text">
 <h2 id="revoke-title">Revoke <span data-fill="name" translate="no"></span>?</h2>
 <div id="revoke-text"><p><code data-fill="prefix" translate="no"></code></p>
 <p data-fill="warning"></p>
 <p>A revoked key cannot be restored.</p></div>
 <form method="post" class="row">
-<input type="hidden" name="csrf_token" value="${csrfToken}">
+${csrfField(frame)}
 <button type="button" data-close autofocus>Cancel</button>
 <button class="danger solid">Revoke key</button>
 </form>

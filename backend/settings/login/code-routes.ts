@@ -29,7 +29,7 @@ export const codePages: readonly OpenPage[] = [
   {
     method: 'POST',
     path: CODE_PATH,
-    expected: { texts: ['code'] },
+    expected: { secrets: ['code'] },
     async handle({ fields, cookieToken, address, userAgent, browserToken, now }, deps) {
       const browser = { address, userAgent, browserToken }
       const step = { token: cookieToken, code: fields.text('code'), ...browser }

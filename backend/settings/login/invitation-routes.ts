@@ -31,7 +31,7 @@ export const invitationPages: readonly OpenPage[] = [
   {
     method: 'POST',
     path: PATH,
-    expected: { texts: ['code', 'password'] },
+    expected: { secrets: ['code', 'password'] },
     async handle(request, { database, passwords }) {
       const { fields, address, userAgent, browserToken, now } = request
       const codeHash = hashToken(fields.text('code').trim())

@@ -45,7 +45,7 @@ export const loginPages: readonly OpenPage[] = [
   {
     method: 'POST',
     path: '/settings/login',
-    expected: { texts: ['email', 'password'] },
+    expected: { texts: ['email'], secrets: ['password'] },
     async handle({ fields, address, userAgent, browserToken, now, session }, deps) {
       const { needsSecondFactor, ...started } = await logIn(
         deps,
@@ -127,7 +127,7 @@ export const sessionPages: readonly SessionPage[] = [
     method: 'POST',
     path: '/settings/password',
     allowedWithoutSecondFactor: true,
-    expected: { texts: ['current_password', 'new_password'] },
+    expected: { secrets: ['current_password', 'new_password'] },
     async handle(request, deps) {
       const { session, actionContext, fields, now, wantsJson } = request
       const { database, passwords } = deps

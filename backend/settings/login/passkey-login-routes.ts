@@ -26,7 +26,7 @@ export const passkeyLoginPages: readonly OpenPage[] = [
   {
     method: 'POST',
     path: LOGIN_PATH,
-    expected: { texts: ['credential'] },
+    expected: { secrets: ['credential'] },
     handle: (request, deps) => logIn(request, passkeyOnlyAttempt(request), deps),
     rerender:
       async (_request, problem, { relyingParty }) =>
@@ -45,7 +45,7 @@ export const passkeyLoginPages: readonly OpenPage[] = [
   {
     method: 'POST',
     path: CODE_PATH,
-    expected: { texts: ['credential'] },
+    expected: { secrets: ['credential'] },
     handle: (request, deps) => logIn(request, secondFactorAttempt(request), deps),
     rerender: rerenderCode,
   },

@@ -79,7 +79,7 @@ export const passkeyPages: readonly SessionPage[] = [
     path: PATH,
     allowedWithoutSecondFactor: true,
     needsRecentPassword: true,
-    expected: { texts: ['name', 'credential'] },
+    expected: { texts: ['name'], secrets: ['credential'] },
     async handle({ session, fields, actionContext, now, wantsJson }, deps) {
       const { database } = deps
       const party = requireParty(deps)

@@ -67,7 +67,7 @@ export const resetPages: readonly OpenPage[] = [
   {
     method: 'POST',
     path: RESET_PATH,
-    expected: { texts: ['code', 'password'] },
+    expected: { secrets: ['code', 'password'] },
     async handle({ fields, address, now }, { database, passwords }) {
       const codeHash = hashToken(fields.text('code').trim())
       const { user } = await getPasswordReset(database.read, codeHash, now)

@@ -55,7 +55,7 @@ export const secondFactorPages: readonly SessionPage[] = [
     path: `${PATH}/enable`,
     allowedWithoutSecondFactor: true,
     needsRecentPassword: true,
-    expected: { texts: ['code'] },
+    expected: { secrets: ['code'] },
     async handle({ session, fields, actionContext }, { database, secondFactorBox }) {
       const { user, token } = session
       const codes = await database.transaction(async (tx) => {

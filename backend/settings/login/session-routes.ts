@@ -50,7 +50,7 @@ export const ownSessionPages: readonly SessionPage[] = [
     method: 'POST',
     path: CONFIRM_PATH,
     allowedWithoutSecondFactor: true,
-    expected: { texts: [PASSWORD, 'next'] },
+    expected: { texts: ['next'], secrets: [PASSWORD] },
     async handle(request, deps) {
       const token = await confirmPassword(request, deps)
       const location = pathOf(request.fields.text('next'))

@@ -25,7 +25,13 @@ import {
   renderAllocationFields,
 } from './allocation-fields.ts'
 import type { Subject } from './effects.ts'
-import { KEY_FIELD, type MoneyAction, moneyActionPages, type Preview } from './money-action.ts'
+import {
+  KEY_FIELD,
+  type MoneyAction,
+  moneyActionPages,
+  type Preview,
+  renderKeptKey,
+} from './money-action.ts'
 import { renderPreviewPage } from './preview-page.ts'
 
 const PATH = '/settings/payments'
@@ -133,7 +139,7 @@ ${renderFaults(problem)}
 ${
   hasNothingToAllocate
     ? html`<p class="card hint">${payment.unapplied_amount === 0 ? 'The whole payment is allocated.' : `The customer owes nothing in ${payment.currency}.`}</p><p><a class="button" href="${back.path}">Back</a></p>`
-    : html`<form method="post" action="${back.path}/allocate/preview" class="stack" novalidate>${csrfField(frame)}
+    : html`<form method="post" action="${back.path}/allocate/preview" class="stack" novalidate>${csrfField(frame)}${renderKeptKey(entered)}
 <fieldset class="card" id="allocations"><legend class="title">Open invoices</legend>
 <p class="hint">The oldest invoices are proposed. Change the amounts as you like. Money that you do not allocate stays on account.</p>
 ${renderFault(problem, 'allocations')}${renderAllocationFields(invoices, today, entered, problem)}</fieldset>

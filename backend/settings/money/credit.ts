@@ -20,7 +20,7 @@ import type { SessionPage, SessionRequest } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
 import { readAmountText } from './amount-field.ts'
 import type { Subject } from './effects.ts'
-import { type MoneyAction, moneyActionPages, type Preview } from './money-action.ts'
+import { type MoneyAction, moneyActionPages, type Preview, renderKeptKey } from './money-action.ts'
 import { renderPreviewPage } from './preview-page.ts'
 
 const PATH = '/settings/invoices'
@@ -96,7 +96,7 @@ function renderForm(
 <h1>Credit invoice <span translate="no">${invoice.number}</span></h1>
 <p class="lead"><span translate="no">${customerName}</span> owes ${renderMoney(invoice.amount_due, invoice.currency)} on this invoice. A credit reduces this amount, in part or in full, and cannot be undone.</p>
 ${renderFaults(problem)}
-<form method="post" action="${path}/credit/preview" class="card stack" novalidate>${csrfField(frame)}
+<form method="post" action="${path}/credit/preview" class="card stack" novalidate>${csrfField(frame)}${renderKeptKey(entered)}
 <div class="field"><label for="amount">Amount in <span translate="no">${invoice.currency}</span></label>
 <input id="amount" name="amount" value="${entered.text('amount')}" inputmode="decimal" autocomplete="off" required class="sum-field"${describedBy(problem, 'amount')}>${renderFault(problem, 'amount')}</div>
 <div class="field"><label for="reason">Reason</label>

@@ -13,6 +13,7 @@ import type { Session } from '../../sessions/sessions.ts'
 import { type Labels, withFieldLabels } from '../shell/faults.ts'
 import { type Expected, Fields } from '../shell/fields.ts'
 import type { FlashName } from '../shell/flash-words.ts'
+import { renderKeptFields } from '../shell/kept-form.ts'
 import { renderHidden } from '../shell/layout.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
 import type { Frame, Response } from '../shell/response.ts'
@@ -101,6 +102,7 @@ export function moneyActionPages<Form extends Subject, Input, Done>(
       path: paths.edit,
       adminsOnly,
       expected,
+      rerender,
       async handle(request, { database }) {
         const form = await action.load(database.read, request)
         return { page: (frame) => action.renderForm(frame, form, request.fields, undefined) }
@@ -195,8 +197,8 @@ export async function performOnce(
   }
   const outcome = await idempotency.once(attempt, {
     originalMember: 'original_id',
-    // A key is stored for longer than a session lasts, and a form can be sent only in its session. An earlier result
-    // of a form is therefore always found by the key.
+    // A key is stored for 30 days. A form is hardly sent again after that time, and if it is, it is first shown again,
+    // because its session has ended.
     recall: async () => undefined,
     prepare: () => async (tx) => {
       const changed = await performWithFlash(tx)
@@ -242,15 +244,21 @@ function enteredOf(fields: Fields) {
   return fields.entries().filter(([name]) => name !== KEY_FIELD)
 }
 
-/** Renders a new idempotency key. Each form that performs an action has a key of its own. */
-export function renderKeyField(): Html {
-  return renderHidden(KEY_FIELD, randomUUID())
+/**
+ * Renders the idempotency key of a form that performs an action. A new form gets a key of its own. A form that is shown
+ * again keeps its key, because it may have been performed already, before the user logged in again.
+ */
+export function renderKeyField(entered: Fields): Html {
+  return renderHidden(KEY_FIELD, entered.text(KEY_FIELD) || randomUUID())
+}
+
+/** Renders the key of a preview whose form is shown again. A new form has no key before its preview. */
+export function renderKeptKey(entered: Fields): Html | undefined {
+  return entered.has(KEY_FIELD) ? renderKeyField(entered) : undefined
 }
 
 function renderEntered(fields: Fields): Html {
-  return html`${renderKeyField()}${enteredOf(fields).map(([name, values]) =>
-    values.map((value) => renderHidden(name, value)),
-  )}`
+  return html`${renderKeyField(fields)}${renderKeptFields(enteredOf(fields))}`
 }
 
 function fieldsOf(values: Readonly<Record<string, string | readonly string[]>>): Fields {

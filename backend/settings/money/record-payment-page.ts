@@ -6,7 +6,7 @@ import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '.
 import { dateWords, METHOD_WORDS, renderMoney } from '../shell/ledger-words.ts'
 import type { Frame } from '../shell/response.ts'
 import { renderAllocationFields } from './allocation-fields.ts'
-import type { Preview } from './money-action.ts'
+import { type Preview, renderKeptKey } from './money-action.ts'
 import { renderPreviewPage } from './preview-page.ts'
 import type { PutTo, RecordForm, RecordInput } from './record-form.ts'
 
@@ -29,7 +29,7 @@ export function renderRecordForm(
 <h1>Record a payment</h1>
 ${renderCurrencies(form)}
 ${renderFaults(problem)}
-<form method="post" action="${PATH}/preview" class="stack" novalidate>${csrfField(frame)}
+<form method="post" action="${PATH}/preview" class="stack" novalidate>${csrfField(frame)}${renderKeptKey(entered)}
 <input type="hidden" name="debtor_id" value="${debtor.id}">
 <input type="hidden" name="invoice_id" value="${form.invoice?.id ?? ''}">
 <div class="card stack"><div class="fields">

@@ -15,6 +15,7 @@ import { reversePayment } from '../../payments/reversal.ts'
 import type { Undo } from '../../sessions/flash.ts'
 import { renderConfirmPage } from '../shell/confirm-page.ts'
 import { invalid, notFound } from '../shell/faults.ts'
+import type { Fields } from '../shell/fields.ts'
 import type { FlashName } from '../shell/flash-words.ts'
 import { describedBy, renderFault, renderHidden } from '../shell/layout.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
@@ -258,13 +259,13 @@ async function renderQuestion(
       action: `${PATH}/${id}/${action.name}`,
       button: action.button,
       isDangerous: true,
-      fields: renderFields(hidden, fields.text('reason'), problem),
+      fields: renderFields(hidden, fields, problem),
       problem,
     })
 }
 
-function renderFields(hidden: readonly Html[], reason: string, problem: Problem | undefined): Html {
-  return html`${renderKeyField()}${hidden}
+function renderFields(hidden: readonly Html[], fields: Fields, problem: Problem | undefined): Html {
+  return html`${renderKeyField(fields)}${hidden}
 <div class="field"><label for="reason">Reason</label>
-<input id="reason" name="reason" value="${reason}" maxlength="500" autocomplete="off" required${describedBy(problem, 'reason')}>${renderFault(problem, 'reason')}</div>`
+<input id="reason" name="reason" value="${fields.text('reason')}" maxlength="500" autocomplete="off" required${describedBy(problem, 'reason')}>${renderFault(problem, 'reason')}</div>`
 }

@@ -27,8 +27,14 @@ export const SHOWN = 'shown'
 /** The field in which a person enters their password again. */
 export const PASSWORD = 'password'
 
-/** The fields that another form does not repeat: the token belongs to the session, and the password is secret. */
-const UNREPEATED: readonly string[] = ['csrf_token', PASSWORD]
+/** The field with the id of the user for whom a form was rendered. */
+export const FORM_USER = 'form_user'
+
+/** The fields of every form, and the password. A form that repeats the entered fields has its own. */
+const OWN_FIELDS: readonly string[] = ['csrf_token', FORM_USER, PASSWORD]
+
+/** A field as it was sent. */
+export type FieldEntry = readonly [name: string, values: readonly string[]]
 
 type FirstValues = ReadonlyMap<string, readonly string[] | string>
 
@@ -36,6 +42,8 @@ export type ShownValues = Readonly<Record<string, string | readonly string[]>>
 
 export interface Expected {
   readonly texts?: readonly string[]
+  /** Texts that no other form may repeat, such as passwords and codes. */
+  readonly secrets?: readonly string[]
   readonly lists?: readonly string[]
   readonly numbers?: readonly string[]
   /**
@@ -61,11 +69,17 @@ export class Fields {
   readonly #sent: ReadonlyMap<string, readonly string[]>
   readonly #values: ReadonlyMap<string, readonly string[]>
   readonly #first: FirstValues
+  readonly #unrepeated: readonly string[]
 
-  constructor(isJson: boolean, sent: ReadonlyMap<string, readonly string[]>) {
+  constructor(
+    isJson: boolean,
+    sent: ReadonlyMap<string, readonly string[]>,
+    secrets: readonly string[] = [],
+  ) {
     const shown = isJson ? undefined : sent.get(SHOWN)?.[0]
     this.isJson = isJson
     this.#sent = sent
+    this.#unrepeated = [...OWN_FIELDS, ...secrets]
     this.#first = shown === undefined ? new Map() : parseShown(shown)
     this.#values = omitUnchanged(sent, this.#first)
   }
@@ -126,9 +140,12 @@ export class Fields {
     )
   }
 
-  /** Returns every field as it was sent, so that another form can repeat it. Fields with their first value are included. */
-  entries(): (readonly [name: string, values: readonly string[]])[] {
-    return [...this.#sent].filter(([name]) => !UNREPEATED.includes(name))
+  /**
+   * Returns every field as it was sent, so that another form can repeat it, except secrets. Fields with their first value
+   * are included.
+   */
+  entries(): FieldEntry[] {
+    return [...this.#sent].filter(([name]) => !this.#unrepeated.includes(name))
   }
 }
 
@@ -205,6 +222,7 @@ function columnOf(rows: unknown, member: string): string[] {
 
 function schemaOf({
   texts = [],
+  secrets = [],
   lists = [],
   numbers = [],
   rows = {},
@@ -213,7 +231,7 @@ function schemaOf({
     ...Object.entries(rows).map(
       ([path, members]) => [path, joi.array().items(schemaOf(members)).empty(null)] as const,
     ),
-    ...texts.map((path) => [path, FIELD_SCHEMAS.texts] as const),
+    ...[...texts, ...secrets].map((path) => [path, FIELD_SCHEMAS.texts] as const),
     ...lists.map((path) => [path, FIELD_SCHEMAS.lists] as const),
     ...numbers.map((path) => [path, FIELD_SCHEMAS.numbers] as const),
   ])
@@ -271,15 +289,17 @@ async function readParts(
 
 function fieldsOfForm(
   pairs: readonly (readonly [name: string, value: string])[],
-  { texts = [], lists: named = [], numbers = [], rows = {}, file, shown, password }: Expected,
+  expected: Expected,
 ): Fields {
+  const { texts = [], secrets = [], lists: named = [], numbers = [], rows = {} } = expected
+  const { file, shown, password } = expected
   const inRows = Object.entries(rows).flatMap(([name, members]) =>
     membersOfRows(members).map((member) => `${name}/${member}`),
   )
   const lists = [...named, ...inRows]
   const single = [
-    'csrf_token',
-    ...[...texts, ...numbers],
+    ...['csrf_token', FORM_USER],
+    ...[...texts, ...secrets, ...numbers],
     ...(shown ? [SHOWN] : []),
     ...(password ? [PASSWORD] : []),
   ]
@@ -295,7 +315,7 @@ function fieldsOfForm(
     else if (known !== undefined) throw badForm(`${name} was sent twice.`)
     else values.set(name, [value])
   }
-  return new Fields(false, values)
+  return new Fields(false, values, secrets)
 }
 
 /**

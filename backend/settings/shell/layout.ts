@@ -6,7 +6,7 @@ import type { AccountStatus } from '../../database/tables.ts'
 import { attribute, type Html, html } from '../../html/html.ts'
 import { readFlash, type Undo } from '../../sessions/flash.ts'
 import { assetPath } from './assets.ts'
-import { SHOWN, type ShownValues } from './fields.ts'
+import { FORM_USER, SHOWN, type ShownValues } from './fields.ts'
 import { FLASH_WORDS } from './flash-words.ts'
 import type { Frame } from './response.ts'
 
@@ -147,8 +147,9 @@ export function renderOption(value: string, text: string, chosen: string | undef
   return html`<option value="${value}"${attribute('selected', value === (chosen ?? ''))}>${text}</option>`
 }
 
-export function csrfField({ csrfToken }: Frame): Html {
-  return renderHidden('csrf_token', csrfToken)
+/** Renders the fields of every form: the CSRF token and, in a session, the user for whom the form is rendered. */
+export function csrfField({ csrfToken, session }: Frame): Html {
+  return html`${renderHidden('csrf_token', csrfToken)}${session && renderHidden(FORM_USER, session.user.id)}`
 }
 
 /** Renders the Undo button beside the flash message. It is a form, and works without the script. */

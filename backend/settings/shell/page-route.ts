@@ -17,7 +17,8 @@ import {
 } from '../../sessions/sessions.ts'
 import { createToken } from '../../users/tokens.ts'
 import { pageCookieValue, pageInCookie } from './cookies.ts'
-import { type Expected, type Fields, NO_FIELDS, parseFields, unsupportedType } from './fields.ts'
+import { type Fields, FORM_USER, NO_FIELDS, parseFields, unsupportedType } from './fields.ts'
+import { isKeepable, openedBeforeLogin, renderKeptForm } from './kept-form.ts'
 import type {
   OpenPage,
   Page,
@@ -31,15 +32,16 @@ import { requireRecentPassword } from './recent-password.ts'
 import { type FullResponse, wantsJson, writeResponse } from './response.ts'
 import { checkSameOrigin } from './security-headers.ts'
 
-/** Without a session, a GET for an HTML page is redirected to the login; every other request is rejected with 401. */
+/**
+ * Without a session, a GET for an HTML page is redirected to the login; every other request is rejected with 401. A form
+ * that its user opened before another login is not accepted, but shown again as it was entered.
+ */
 export function sessionRoute(page: SessionPage, deps: SettingsDeps): ServerRoute {
   return route(page, deps, async (request, now) => {
     const session = await sessionOf(request, deps, now)
     if (session === undefined) {
       if (page.method === 'GET' && !wantsJson(request)) return redirectToLogin(request, deps)
-      throw new Problem('not_logged_in', 'Log in first.', {
-        headers: { 'www-authenticate': 'Cookie realm="settings"' },
-      })
+      return rejectWithoutSession(request, page)
     }
     storeErrorFrame(request, session)
     if (page.adminsOnly !== undefined && session.user.role !== 'admin') {
@@ -52,9 +54,10 @@ export function sessionRoute(page: SessionPage, deps: SettingsDeps): ServerRoute
         'Your account requires two-factor authentication of its Admins. Set it up at /settings/two-factor.',
       )
     }
-    const password = page.needsRecentPassword !== undefined
-    const fields = await fieldsOf(request, page, { password })
-    checkToken(request, fields, session.token)
+    const fields = await sessionFieldsOf(request, page)
+    const accepted = hasToken(request, fields, session.token)
+      ? page
+      : formShownAgain(request, page, fields, session)
     // All transactions of the page run for the account, because transactions of different accounts take turns.
     const depsOfAccount = { ...deps, database: databaseOf(deps.database, session.account.id) }
     const requestIn = (current: Session): SessionRequest => {
@@ -67,7 +70,7 @@ export function sessionRoute(page: SessionPage, deps: SettingsDeps): ServerRoute
         performAction: createPerformAction(depsOfAccount, current.token, pageRequest.wantsJson),
       }
     }
-    const confirmation = requiresRecentPassword(page, fields)
+    const confirmation = requiresRecentPassword(accepted, fields)
       ? await requireRecentPassword(request, requestIn(session), depsOfAccount)
       : { session }
     if ('response' in confirmation) return confirmation.response
@@ -75,10 +78,11 @@ export function sessionRoute(page: SessionPage, deps: SettingsDeps): ServerRoute
     const current = { ...confirmation.session, token }
     storeErrorFrame(request, current)
     if (token === session.token) {
-      return respondWithPage(page, requestIn(current), depsOfAccount, request)
+      return respondWithPage(accepted, requestIn(current), depsOfAccount, request)
     }
     try {
-      return { token, ...(await respondWithPage(page, requestIn(current), depsOfAccount, request)) }
+      const response = await respondWithPage(accepted, requestIn(current), depsOfAccount, request)
+      return { token, ...response }
     } catch (error) {
       storeErrorCookie(request, deps.cookies.session.set(token))
       throw error
@@ -98,7 +102,7 @@ export function openRoute(page: OpenPage, deps: SettingsDeps): ServerRoute {
     const fields = await fieldsOf(request, page)
     if (page.method !== 'GET' && !fields.isJson) {
       if (request.headers['content-type'] === undefined) throw unsupportedType()
-      checkToken(request, fields, secret)
+      if (!hasToken(request, fields, secret)) throw outdatedPage()
     }
     const pageRequest = pageRequestOf(request, deps, fields, session, now, csrfTokenOf(secret))
     const response = await respondWithPage(page, pageRequest, deps, request)
@@ -111,6 +115,57 @@ export function openRoute(page: OpenPage, deps: SettingsDeps): ServerRoute {
     const isNew = secret !== given && (isForm || response.bindsBrowser)
     return isNew ? { ...response, cookies: [deps.cookies.login.set(secret)] } : response
   })
+}
+
+/** Throws `not_logged_in`, unless the request contains a form of a user that can be kept until the next login. */
+async function rejectWithoutSession(request: Request, page: SessionPage): Promise<FullResponse> {
+  const headers = { 'www-authenticate': 'Cookie realm="settings"' }
+  const fields = await findKeepableFields(request, page)
+  if (fields === undefined) throw new Problem('not_logged_in', 'Log in first.', { headers })
+  return { status: 401, headers, page: (frame) => renderKeptForm(frame, request.path, fields) }
+}
+
+/** Returns undefined if the request contains no valid form of a user, or a form that cannot be shown again. */
+async function findKeepableFields(
+  request: Request,
+  page: SessionPage,
+): Promise<Fields | undefined> {
+  if (!canShowAgain(request, page)) return undefined
+  try {
+    const fields = await sessionFieldsOf(request, page)
+    return fields.has(FORM_USER) ? fields : undefined
+  } catch (error) {
+    if (error instanceof Problem) return undefined
+    throw error
+  }
+}
+
+function canShowAgain(request: Request, { rerender, expected = {} }: SessionPage): boolean {
+  return rerender !== undefined && !wantsJson(request) && isKeepable(expected)
+}
+
+/**
+ * Returns a page that does nothing but show the form again. Throws `invalid_csrf_token` if the form cannot be shown again.
+ * A form of another user, who has used the same browser before, is never shown.
+ */
+function formShownAgain(
+  request: Request,
+  page: SessionPage,
+  fields: Fields,
+  { user }: Session,
+): SessionPage {
+  if (fields.has(FORM_USER) && fields.text(FORM_USER) !== user.id) {
+    throw new Problem(
+      'invalid_csrf_token',
+      `This form was opened by another user, so nothing was changed. You are logged in as ${user.email}. To see what was entered, log in as the other user and load this page again.`,
+    )
+  }
+  if (!fields.has(FORM_USER) || !canShowAgain(request, page)) throw outdatedPage()
+  return {
+    ...page,
+    needsRecentPassword: () => false,
+    handle: () => Promise.reject(openedBeforeLogin()),
+  }
 }
 
 function redirectToLogin({ headers, raw }: Request, { cookies }: SettingsDeps): FullResponse {
@@ -247,26 +302,32 @@ function sessionOf(request: Request, { database, cookies }: SettingsDeps, now: D
   return findSession(database.read, cookies.session.read(request.raw.req.headers.cookie), now)
 }
 
+/** A form that needs a recent password may contain it. */
+function sessionFieldsOf(request: Request, page: SessionPage): Promise<Fields> {
+  const password = page.needsRecentPassword !== undefined
+  return fieldsOf(request, { ...page, expected: { ...page.expected, password } })
+}
+
 async function fieldsOf(
   request: Request,
-  { method, expected }: Page<never>,
-  others: Pick<Expected, 'password'> = {},
+  { method, expected = {} }: Pick<Page<never>, 'method' | 'expected'>,
 ): Promise<Fields> {
   if (method === 'GET') return NO_FIELDS
   const { payload } = request
   const body = new Uint8Array(Buffer.isBuffer(payload) ? payload : [])
-  return parseFields(body, String(request.headers['content-type'] ?? ''), {
-    ...expected,
-    ...others,
-  })
+  return parseFields(body, String(request.headers['content-type'] ?? ''), expected)
 }
 
-function checkToken(request: Request, fields: Fields, secret: string): void {
-  if (request.method === 'get' || request.method === 'head') return
+/** Whether the request contains the CSRF token of the secret. A GET needs none. */
+function hasToken(request: Request, fields: Fields, secret: string): boolean {
+  if (request.method === 'get' || request.method === 'head') return true
   const header = request.headers['x-csrf-token']
   const given = typeof header === 'string' ? header : fields.isJson ? '' : fields.text('csrf_token')
-  if (isCsrfToken(given, secret)) return
-  throw new Problem(
+  return isCsrfToken(given, secret)
+}
+
+function outdatedPage(): Problem {
+  return new Problem(
     'invalid_csrf_token',
     'The page is out of date. Go back, load it again, and repeat what you did.',
   )

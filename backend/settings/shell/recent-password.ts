@@ -7,15 +7,9 @@ import { countGuess, uncountGuess } from '../../sessions/login-guesses.ts'
 import { confirmSession, type Session } from '../../sessions/sessions.ts'
 import { getUser } from '../../users/users.ts'
 import { invalid } from './faults.ts'
-import { PASSWORD } from './fields.ts'
-import {
-  csrfField,
-  describedBy,
-  renderFault,
-  renderFaults,
-  renderHidden,
-  renderPage,
-} from './layout.ts'
+import { type FieldEntry, PASSWORD } from './fields.ts'
+import { renderKeptFields } from './kept-form.ts'
+import { csrfField, describedBy, renderFault, renderFaults, renderPage } from './layout.ts'
 import type { SessionRequest, SettingsDeps } from './page-request.ts'
 import type { Frame, FullResponse } from './response.ts'
 import { LOGO_PATH } from './security-headers.ts'
@@ -141,7 +135,7 @@ interface PasswordForm {
   /** The path to which the form is sent. */
   readonly action: string
   /** The fields that the form sends with the password. */
-  readonly fields: readonly (readonly [name: string, values: readonly string[]])[]
+  readonly fields: readonly FieldEntry[]
   /** An explanation of what happens after the password. */
   readonly hint: string
   /** The target of the Cancel link. */
@@ -160,7 +154,7 @@ ago.</p>
 ${renderFaults(problem)}
 <form method="post" action="${action}" class="stack" data-once novalidate>
 ${csrfField(frame)}
-${fields.map(([name, values]) => values.map((value) => renderHidden(name, value)))}
+${renderKeptFields(fields)}
 <input type="hidden" autocomplete="username" value="${frame.session?.user.email}">
 <p class="field"><label for="password">Password</label>
 <input id="password" name="${PASSWORD}" type="password" autocomplete="current-password" required${describedBy(problem, PASSWORD)}></p>

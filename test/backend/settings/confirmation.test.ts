@@ -135,18 +135,19 @@ t.test(
 
 t.test('a form that is sent without a recent password is kept while it is entered', async (t) => {
   // Regression: an error page led to the confirmation, and what was entered in the form was lost.
-  const { backend } = await startSettings(t)
+  const { backend, admin } = await startSettings(t)
   const ada = await logIn(backend, ADMIN)
+  const own = { csrf_token: ada.csrf, form_user: admin.id }
   backend.now = new Date(backend.now.getTime() + 15 * MINUTE_MS)
   const endpoints = '/settings/webhook-endpoints'
   const form = { url: 'https://erp.acme.nl/hook', description: 'ERP "1" <b>', events: '*' }
   const kept = await ada.submit(endpoints, form)
   t.equal(kept.status, 403)
-  t.strictSame(sentBy(kept.text, endpoints), { csrf_token: ada.csrf, ...form, password: '' })
+  t.strictSame(sentBy(kept.text, endpoints), { ...own, ...form, password: '' })
   const wrong = await ada.submit(endpoints, { ...form, password: 'wrong' })
   t.equal(wrong.status, 422)
   t.ok(wrong.text.includes('This is not your current password.'))
-  t.strictSame(sentBy(wrong.text, endpoints), { csrf_token: ada.csrf, ...form, password: '' })
+  t.strictSame(sentBy(wrong.text, endpoints), { ...own, ...form, password: '' })
   const count = async (cookie: string) => {
     const headers = { ...JSON_ONLY, cookie }
     const { json } = await backend.request('GET', endpoints, { headers })
@@ -163,8 +164,9 @@ t.test('a form that is sent without a recent password is kept while it is entere
 })
 
 t.test('an edit that is kept still changes only what the person has changed', async (t) => {
-  const { backend } = await startSettings(t)
+  const { backend, admin } = await startSettings(t)
   const ada = await logIn(backend, ADMIN)
+  const own = { csrf_token: ada.csrf, form_user: admin.id }
   const { json } = await ada.send('POST', '/settings/webhook-endpoints', {
     ...{ url: 'https://erp.acme.nl/hook', description: 'ERP', events: ['*'] },
   })
@@ -173,7 +175,7 @@ t.test('an edit that is kept still changes only what the person has changed', as
   const form = { url: 'https://other.acme.nl/hook', description: 'ERP', events: '*', shown }
   backend.now = new Date(backend.now.getTime() + 15 * MINUTE_MS)
   const kept = await ada.submit(path, form)
-  t.strictSame(sentBy(kept.text, path), { csrf_token: ada.csrf, ...form, password: '' })
+  t.strictSame(sentBy(kept.text, path), { ...own, ...form, password: '' })
   const saved = await ada.submit(path, { ...form, password: PASSWORD })
   t.equal(saved.headers.get('location'), path)
   const stored = await backend.request('GET', path, {
@@ -201,7 +203,7 @@ t.test(
   async (t) => {
     // Regression: a person who found an abandoned session could write another bank account into the reminders, or receive the
     // customers' replies.
-    const { backend } = await startSettings(t)
+    const { backend, admin } = await startSettings(t)
     const ada = await logIn(backend, ADMIN)
     const { json: wording } = await ada.get('/settings/wording/firm-en')
     const { subject, greeting, opening, opening_several, closing, sign_off } = wording
@@ -220,7 +222,7 @@ t.test(
     t.equal((await ada.send('PUT', '/settings/schedule', { chase_from: '2026-01-01' })).status, 200)
     t.equal((await ada.send('POST', '/settings/wording/firm-en/reset')).status, 200)
     const kept = await ada.submit('/settings/sender', { name: 'Acme Billing' })
-    const sent = { csrf_token: ada.csrf, name: 'Acme Billing', password: '' }
+    const sent = { csrf_token: ada.csrf, form_user: admin.id, name: 'Acme Billing', password: '' }
     t.strictSame([kept.status, sentBy(kept.text, '/settings/sender')], [403, sent])
   },
 )

@@ -1,0 +1,44 @@
+/**
+ * Keeps what a user has entered in a form that cannot be accepted yet. The page that is shown instead of the form contains
+ * the entered fields and sends them again, so the server stores nothing. Secrets are never kept: `Fields.entries` omits them.
+ */
+import { Problem } from '../../../shared/contract/problem.ts'
+import { type Html, html } from '../../html/html.ts'
+import { type Expected, type FieldEntry, type Fields, FORM_USER } from './fields.ts'
+import { renderHidden, renderPage } from './layout.ts'
+import type { Frame } from './response.ts'
+
+/** Renders fields that were entered in another form as hidden fields. */
+export function renderKeptFields(entries: readonly FieldEntry[]): Html {
+  return html`${entries.map(([name, values]) => values.map((value) => renderHidden(name, value)))}`
+}
+
+/**
+ * Whether a form with these fields can be shown again after another login. A form with secrets could not be shown as it
+ * was entered, nor could a form with a file, because browsers do not let a page choose a file.
+ */
+export function isKeepable({ secrets, file, binaryFile }: Expected): boolean {
+  return secrets === undefined && file === undefined && binaryFile === undefined
+}
+
+/** The problem of a form that the same user opened before logging in, or before the session's token was replaced. */
+export function openedBeforeLogin(): Problem {
+  return new Problem(
+    'validation_failed',
+    'You have logged in or entered your password again since you opened this form, so nothing was changed. Check what you entered, and send it again.',
+  )
+}
+
+/** Renders the response to a form that was sent to `action` without a session. */
+export function renderKeptForm(frame: Frame, action: string, fields: Fields): Html {
+  const main = html`<div class="narrow card stack" data-dialog-content>
+<h1 tabindex="-1">Your session has ended</h1>
+<p>Nothing was changed. This page keeps what you entered, so do not close it.</p>
+<ol><li><a href="/settings/login" target="_blank" rel="noopener">Log in (opens in a new tab)</a>, as the same user as
+before.</li>
+<li>Come back to this page, and continue. Your entries are shown again before anything is changed.</li></ol>
+<form method="post" action="${action}">${renderHidden(FORM_USER, fields.text(FORM_USER))}${renderKeptFields(fields.entries())}
+<button class="primary">Continue</button></form>
+</div>`
+  return renderPage(frame, { title: 'Your session has ended', main })
+}
