@@ -61,8 +61,9 @@ ${
 
 function renderChart(hours: readonly HourOfAttempts[], now: Date, timezone: string): Html {
   const byHour = new Map(hours.map((hour) => [hour.hour, hour]))
-  const bars = Array.from({ length: 24 }, (_, index) => {
-    const hour = new Date(now.getTime() - (23 - index) * HOUR_MS).toISOString().slice(0, 13)
+  // The last 24 hours lie in 25 hours of the clock: both the first and the last of these are incomplete.
+  const bars = Array.from({ length: 25 }, (_, index) => {
+    const hour = new Date(now.getTime() - (24 - index) * HOUR_MS).toISOString().slice(0, 13)
     return byHour.get(hour) ?? { hour, attempts: 0, succeeded: 0 }
   })
   const attempts = bars.reduce((sum, bar) => sum + bar.attempts, 0)

@@ -420,3 +420,17 @@ t.test('a deleted endpoint is not found, and its pending deliveries are not sent
     .execute()
   t.strictSame(kept, [{ secret: '', old_secret: null }])
 })
+
+t.test('the chart of an endpoint contains every attempt of the last 24 hours', async (t) => {
+  const { admin, backend, create } = await startEndpointSettings(t)
+  const path = `${ENDPOINTS}/${(await create()).id}`
+  const sent: Json = (await admin.send('POST', `${path}/test`, {})).json
+  const startedAtMs = Date.parse(sent.attempts[0].started_at)
+  backend.now = new Date(startedAtMs + 24 * 3_600_000 - 1)
+  const { text } = await (await logIn(backend, ADMIN)).page(path)
+  // Regression: the page said that no event was sent, because the chart began with the next full hour.
+  matches(t, text, /1 attempt in 24 hours, 1 succeeded/)
+  backend.now = new Date(startedAtMs + 24 * 3_600_000 + 1)
+  const later = await (await logIn(backend, ADMIN)).page(path)
+  matches(t, later.text, /No event was sent in the last 24 hours/)
+})
