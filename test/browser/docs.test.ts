@@ -126,6 +126,7 @@ const QUERIES: Readonly<Record<string, RegExp>> = {
   'partial refund': /glossary#refunds-and-reversals/,
   'rate limit': /rate-limits/,
   throttling: /rate-limits/,
+  'can I get a higher limit': /rate-limits/,
   sandbox: /testing/,
   'verify signature': /webhooks/,
   'rotate key': /authentication/,
