@@ -16,6 +16,8 @@ export interface PaymentView {
   /** The numbers of the invoices in `allocations`, by invoice id. */
   readonly invoiceNumbers: ReadonlyMap<string, string>
   readonly customerName: string
+  /** Undefined if the payment is not reversed. */
+  readonly reversedAt: string | undefined
 }
 
 const SOURCE_WORDS = {
@@ -25,7 +27,7 @@ const SOURCE_WORDS = {
 } as const
 
 export function renderPaymentPage(frame: Frame, view: PaymentView): Html {
-  const { session, row, allocations, invoiceNumbers, customerName } = view
+  const { session, row, allocations, invoiceNumbers, customerName, reversedAt } = view
   const { timezone } = session.account
   const canChange = session.user.role === 'admin' && row.status === 'recorded'
   const path = `/settings/payments/${row.id}`
@@ -35,7 +37,7 @@ export function renderPaymentPage(frame: Frame, view: PaymentView): Html {
 <div><dt>Received on</dt><dd>${dateWords(row.received_on)}</dd></div>
 <div><dt>Method</dt><dd>${METHOD_WORDS[row.method]}</dd></div>
 <div><dt>Recorded</dt><dd>${exactTime(row.created_at, timezone)} ${SOURCE_WORDS[row.source]}, <span translate="no">${labelOf(row.recorded_by)}</span></dd></div>
-${row.status === 'reversed' && html`<div><dt>Reversed</dt><dd>${exactTime(row.updated_at, timezone)}</dd></div>`}
+${reversedAt !== undefined && html`<div><dt>Reversed</dt><dd>${exactTime(reversedAt, timezone)}</dd></div>`}
 ${row.reference !== null && html`<div><dt>Reference</dt><dd translate="no">${row.reference}</dd></div>`}
 ${row.external_id !== null && html`<div><dt>External ID</dt><dd translate="no">${row.external_id}</dd></div>`}
 <div><dt>On account</dt><dd>${renderMoney(row.unapplied_amount, row.currency)}</dd></div>

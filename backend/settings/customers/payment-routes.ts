@@ -1,5 +1,6 @@
 /** The route of one payment. */
-import type { Reader } from '../../database/tables.ts'
+import { listActionsOn } from '../../accounts/audit.ts'
+import type { PaymentRow, Reader } from '../../database/tables.ts'
 import { findDebtor } from '../../debtors/debtors.ts'
 import { findInvoices } from '../../invoices/invoices.ts'
 import { findPayment } from '../../payments/locked-payment.ts'
@@ -33,10 +34,17 @@ async function readPayment(
   const row = (await findPayment(reader, accountId, id)) ?? notFound('payment', id)
   const allocations = (await readAllocations(reader, accountId, [id])).get(id) ?? []
   const ids = allocations.map(({ invoice_id }) => invoice_id)
-  const [debtor, invoices] = await Promise.all([
+  const [debtor, invoices, reversedAt] = await Promise.all([
     findDebtor(reader, accountId, row.debtor_id),
     ids.length === 0 ? [] : findInvoices(reader, accountId, ids),
+    row.status === 'reversed' ? readReversalTime(reader, row) : undefined,
   ])
   const invoiceNumbers = new Map(invoices.map((invoice) => [invoice.id, invoice.number]))
-  return { session, row, allocations, invoiceNumbers, customerName: debtor?.name ?? '' }
+  return { session, row, allocations, invoiceNumbers, customerName: debtor?.name ?? '', reversedAt }
+}
+
+/** The reversal is the last action on a payment. `updated_at` may be later, because an erasure changes the payment. */
+async function readReversalTime(reader: Reader, row: PaymentRow): Promise<string> {
+  const [last] = await listActionsOn(reader, row.account_id, row.id, 1)
+  return last?.created_at ?? row.updated_at
 }

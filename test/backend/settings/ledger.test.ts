@@ -1,6 +1,8 @@
 // Customers, invoices and payments in Settings, as pages and as JSON.
 import t, { type Test } from 'tap'
+import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { suppressAddress } from '../../../backend/debtors/contactability.ts'
+import { eraseDebtor } from '../../../backend/erasure/erasure.ts'
 import type { Json } from '../../fixtures/accounts/test-account.ts'
 import { containing, matches } from '../../fixtures/matches.ts'
 import { ADMIN, logIn, MEMBER, startSettings } from '../../fixtures/service/settings.ts'
@@ -308,4 +310,21 @@ t.test('a Member can read but not change records; another account cannot see the
   }
   t.equal((await mia.send('PUT', pages[0] ?? '', { name: 'X' })).status, 403)
   t.equal((await mia.get(`${pages[0]}/edit`)).status, 403)
+})
+
+t.test('the page of a reversed payment shows when it was reversed', async (t) => {
+  const { backend, create, createDebtor } = await openLedger(t)
+  const debtor = await createDebtor()
+  const money = { currency: 'EUR', amount: 1000, reference: 'Globex, transfer 7' }
+  const payment = await create('payments', { debtor_id: debtor.id, ...money })
+  const path = `/settings/payments/${payment.id}`
+  const ada = await logIn(backend, ADMIN)
+  await ada.send('POST', `${path}/reverse`, { reason: 'It bounced' })
+  const reversed = /<dt>Reversed<\/dt><dd>21 Nov 2026, 11:15<\/dd>/
+  matches(t, (await ada.page(path)).text, reversed)
+  backend.now = new Date('2026-11-30T09:00:00.000Z')
+  const context = { actor: OPERATOR, now: backend.now, reason: 'The customer asked for it' }
+  await eraseDebtor(backend.database, debtor.id, context)
+  // Regression: the page showed the time of the erasure, which also changed the payment.
+  matches(t, (await (await logIn(backend, ADMIN)).page(path)).text, reversed)
 })
