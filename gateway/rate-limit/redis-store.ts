@@ -4,14 +4,21 @@
  * No script call that may have been executed is sent again, since its calls would be counted twice.
  */
 import { readFileSync } from 'node:fs'
+import { setDefaultAutoSelectFamilyAttemptTimeout } from 'node:net'
 import type { Writable } from 'node:stream'
 import { Cluster, Command, Redis, type Result } from 'ioredis'
 import type { RedisAddress, RedisLogin } from './redis-address.ts'
 import { RedisNotConnected, RedisTimeout } from './redis-errors.ts'
 import { startResponsiveTimeout } from './responsive-timeout.ts'
 
-/** The timeout for opening a connection, which takes one round trip without TLS. */
+/** The timeout for a step that takes one round trip, such as opening a connection without TLS. */
 const CONNECT_TIMEOUT_MS = 250
+/**
+ * If the name of the host has several addresses, each except the last has this time to accept the connection. Node's
+ * default is longer than the timeout of the connection: if the first address did not respond, the others would never be
+ * tried.
+ */
+const ADDRESS_TIMEOUT_MS = 100
 /** The timeout for logging in and then reading the state of the server, which takes two round trips. */
 const HANDSHAKE_TIMEOUT_MS = 2 * CONNECT_TIMEOUT_MS
 /** How long a connection that is being closed waits for Redis to close its side. */
@@ -80,6 +87,8 @@ export interface RedisStore {
 }
 
 export function connectRedis({ address, tls }: RedisStoreOptions): RedisStore {
+  // ioredis has no option for this. Connections to backends are not affected: each is opened to a single address.
+  setDefaultAutoSelectFamilyAttemptTimeout(ADDRESS_TIMEOUT_MS)
   return address.form === 'cluster' ? connectCluster(address, tls) : connectServer(address, tls)
 }
 
@@ -269,7 +278,7 @@ function commonOptions(
     enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
-    connectTimeout: CONNECT_TIMEOUT_MS,
+    connectTimeout: ADDRESS_TIMEOUT_MS + CONNECT_TIMEOUT_MS,
     disconnectTimeout: DISCONNECT_TIMEOUT_MS,
     keepAlive: 1000,
     retryStrategy: (attempt: number) =>

@@ -4,12 +4,14 @@
  * cannot be resolved, its last addresses stay in use.
  */
 import { promises as dns, type LookupAddress } from 'node:dns'
-import { isIP } from 'node:net'
+import { once } from 'node:events'
+import { connect, isIP } from 'node:net'
 import { type Problem, temporarilyUnavailable } from '../../shared/contract/problem.ts'
 import type { Logger } from '../../shared/process/log.ts'
 
 /** How often host names are resolved; the system's resolver may cache the results. */
 const RESOLVE_INTERVAL_MS = 5_000
+const CONNECT_TIMEOUT_MS = 1_000
 /** A refused connection causes a resolution only if the last one began longer ago than this. */
 const RESOLVE_AGAIN_MS = 1_000
 
@@ -78,7 +80,7 @@ export function watchBackendAddresses(options: BackendAddressesOptions): Backend
     resolving.add(url)
     const name = new URL(url).hostname
     try {
-      const addresses = addressesOf(url, await resolve(name))
+      const addresses = await addressesOf(url, await resolve(name))
       if (failing.delete(url))
         log.info({ backend: url }, 'the host name of backends can be resolved again')
       const before = addressesByUrl.get(url)?.map((address) => address.url)
@@ -140,18 +142,45 @@ function fixedAddress(url: string): BackendAddress {
 }
 
 /**
- * Returns the addresses in a stable order. If a name has IPv4 and IPv6 addresses, only the IPv4 addresses are
- * used: otherwise each backend would be counted twice.
+ * Resolves with the addresses in a stable order. If a name has IPv4 and IPv6 addresses, only those of one family are
+ * used: otherwise each backend would be counted twice. These are the IPv4 addresses, unless none of them accepts a
+ * connection and an IPv6 address does.
  */
-function addressesOf(origin: string, found: readonly LookupAddress[]): BackendAddress[] {
-  const ipv4 = found.filter(({ family }) => family === 4)
-  const addresses = (ipv4.length > 0 ? ipv4 : found).map(({ address }) => address).sort()
-  if (addresses.length === 0) throw new Error('the name has no address')
-  return [...new Set(addresses)].map((ip) => {
-    const url = new URL(origin)
-    url.hostname = isIP(ip) === 6 ? `[${ip}]` : ip
-    return { url: url.origin, origin, ip, socketPath: undefined }
+async function addressesOf(
+  origin: string,
+  found: readonly LookupAddress[],
+): Promise<BackendAddress[]> {
+  if (found.length === 0) throw new Error('the name has no address')
+  const ofFamily = (family: number) =>
+    [...new Set(found.filter((one) => one.family === family).map(({ address }) => address))]
+      .sort()
+      .map((ip) => addressOf(origin, ip))
+  const [ipv4, ipv6] = [ofFamily(4), ofFamily(6)]
+  if (ipv4.length === 0 || ipv6.length === 0) return [...ipv4, ...ipv6]
+  return !(await isAnyOpen(ipv4)) && (await isAnyOpen(ipv6)) ? ipv6 : ipv4
+}
+
+function addressOf(origin: string, ip: string): BackendAddress {
+  const url = new URL(origin)
+  url.hostname = isIP(ip) === 6 ? `[${ip}]` : ip
+  return { url: url.origin, origin, ip, socketPath: undefined }
+}
+
+/** Resolves with whether any of the addresses accepts a connection. */
+function isAnyOpen(addresses: readonly BackendAddress[]): Promise<boolean> {
+  const attempts = addresses.map(async ({ url }) => {
+    const { protocol, hostname, port } = new URL(url)
+    const socket = connect({
+      host: withoutBrackets(hostname),
+      port: Number(port || (protocol === 'https:' ? 443 : 80)),
+      signal: AbortSignal.timeout(CONNECT_TIMEOUT_MS),
+    })
+    await once(socket, 'connect').finally(() => socket.destroy())
   })
+  return Promise.any(attempts).then(
+    () => true,
+    () => false,
+  )
 }
 
 /** Removes the brackets of an IPv6 address in a URL. */

@@ -7,6 +7,7 @@ import { BackendSet } from '../../gateway/upstream/backend-set.ts'
 import { createForwarder } from '../../gateway/upstream/forward.ts'
 import { createLogger } from '../../shared/process/log.ts'
 import { rejectsWith, throwsWith } from '../fixtures/matches.ts'
+import { NEEDS_IPV6 } from '../fixtures/network/ipv6.ts'
 import { reservePort } from '../fixtures/servers/ports.ts'
 import { GATEWAY_SECRET } from '../fixtures/service/gateway.ts'
 import { until } from '../fixtures/service/until.ts'
@@ -183,6 +184,21 @@ t.test(
     const onlyIpv6 = await startForwarder(t, { addresses: ['::1'] })
     await until(() => onlyIpv6.backends.size === 1, 'the address is known')
     t.equal(onlyIpv6.backends.statuses()[0]?.url, `http://[::1]:${onlyIpv6.port}`)
+  },
+)
+
+// Regression: all calls got 503 for as long as the name had the IPv4 address.
+t.test(
+  'if no IPv4 address of a name accepts a connection, its IPv6 addresses are used until one does',
+  NEEDS_IPV6,
+  async (t) => {
+    const zone = { addresses: ['127.0.0.2', '::1'] }
+    const { port, send, untilReady } = await startForwarder(t, zone)
+    await startRawBackend(t, port, '::1')
+    await untilReady('[::1]')
+    t.equal((await send()).status, 200)
+    await startRawBackend(t, port, '127.0.0.2')
+    await untilReady('127.0.0.2')
   },
 )
 

@@ -2,11 +2,10 @@
  * The gateway chooses backends for pages as it does for calls, and with the same deadline for connecting. It uses a
  * limited number of connections for pages.
  */
-import { once } from 'node:events'
-import { connect, type Socket } from 'node:net'
-import { Worker } from 'node:worker_threads'
+import type { Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { mintApiKey } from '../../shared/contract/api-key.ts'
+import { startBlackHole } from '../fixtures/servers/black-hole.ts'
 import { call } from '../fixtures/service/call.ts'
 import { exchangeBytes, startGateway } from '../fixtures/service/gateway.ts'
 import { until } from '../fixtures/service/until.ts'
@@ -120,7 +119,7 @@ t.test('if pages are loaded one at a time, other pages wait in a queue', async (
 t.test(
   'if no connection to a backend can be opened, pages get 503 or use another backend',
   async (t) => {
-    const blackHole = await startBlackHole(t)
+    const blackHole = `http://127.0.0.1:${await startBlackHole(t)}`
     const good = await startRawBackend(t)
     const env = { GATEWAY_UPSTREAM_TIMEOUT_MS: '60000' }
     const alone = await start(t, [blackHole], env)
@@ -170,23 +169,3 @@ t.test('a page larger than the buffer arrives completely, or its connection brea
   const broken = await fetch(`${url}/docs`)
   await t.rejects(broken.text())
 })
-
-/** Starts a listener that accepts nothing and has a full backlog, so that connecting to it never completes. */
-async function startBlackHole(t: Test): Promise<string> {
-  const worker = new Worker(
-    `const { parentPort } = require('node:worker_threads')
-     const server = require('node:net').createServer().listen({ port: 0, host: '127.0.0.1', backlog: 1 }, () => {
-       parentPort.postMessage(server.address().port)
-       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)
-     })`,
-    { eval: true },
-  )
-  const [port] = await once(worker, 'message')
-  const fill = Array.from({ length: 8 }, () => connect(port, '127.0.0.1').on('error', () => {}))
-  t.teardown(async () => {
-    for (const socket of fill) socket.destroy()
-    await worker.terminate()
-  })
-  await until(() => fill.filter(({ connecting }) => !connecting).length >= 2, 'the backlog is full')
-  return `http://127.0.0.1:${port}`
-}

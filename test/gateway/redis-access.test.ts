@@ -1,4 +1,5 @@
 /** Redis requires TLS, users or passwords. If it rejects the gateway, operators can see why, and clients cannot. */
+import dns from 'node:dns'
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { networkInterfaces, tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -6,6 +7,8 @@ import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
 import { mintApiKey } from '../../shared/contract/api-key.ts'
 import { containing, matches, rejectsWith } from '../fixtures/matches.ts'
+import { NEEDS_IPV6 } from '../fixtures/network/ipv6.ts'
+import { startBlackHole } from '../fixtures/servers/black-hole.ts'
 import { createCertificate } from '../fixtures/servers/certificate.ts'
 import { reservePort, startOnReservedPort } from '../fixtures/servers/ports.ts'
 import { connectRateLimiter, startRedis } from '../fixtures/servers/redis.ts'
@@ -194,3 +197,25 @@ t.test('the rate limiter counts in Redis over a Unix socket', async (t) => {
   await until(() => rateLimiter.state() === 'exact', 'the rate limiter counts in Redis')
   matches(t, await rateLimiter.consume('key_1', 600), { used: 1, degraded: false })
 })
+
+// Regression: the connection timed out before the second address was tried, so the gateways never shared the limit.
+t.test(
+  'if an address of the host does not respond, Redis is reached at its other address',
+  NEEDS_IPV6,
+  async (t) => {
+    const { port } = await startRedis(t)
+    await startBlackHole(t, '::1', port)
+    const { lookup } = dns
+    t.teardown(() => Object.assign(dns, { lookup }))
+    const addresses = [
+      { address: '::1', family: 6 },
+      { address: '127.0.0.1', family: 4 },
+    ]
+    Object.assign(dns, {
+      lookup: (_: string, __: object, done: (error: null, found: object) => void) =>
+        done(null, addresses),
+    })
+    const rateLimiter = connectRateLimiter(t, `redis://redis.test:${port}`)
+    await until(() => rateLimiter.state() === 'exact', 'the rate limiter counts in Redis')
+  },
+)
