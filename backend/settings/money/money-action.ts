@@ -197,8 +197,8 @@ export async function performOnce(
   }
   const outcome = await idempotency.once(attempt, {
     originalMember: 'original_id',
-    // A key is stored for 30 days. A form is hardly sent again after that time, and if it is, it is first shown again,
-    // because its session has ended.
+    // A key is stored for 30 days, which is longer than a session lasts. A form that is sent later is therefore only
+    // shown again, and nothing is performed.
     recall: async () => undefined,
     prepare: () => async (tx) => {
       const changed = await performWithFlash(tx)
@@ -246,7 +246,7 @@ function enteredOf(fields: Fields) {
 
 /**
  * Renders the idempotency key of a form that performs an action. A new form gets a key of its own. A form that is shown
- * again keeps its key, because it may have been performed already, before the user logged in again.
+ * again keeps its key, because the action may have been performed already, before the user logged in again.
  */
 export function renderKeyField(entered: Fields): Html {
   return renderHidden(KEY_FIELD, entered.text(KEY_FIELD) || randomUUID())
