@@ -30,7 +30,7 @@ export const PASSWORD = 'password'
 /** The field with the id of the user for whom a form was rendered. */
 export const FORM_USER = 'form_user'
 
-/** The fields of every form, and the password. A form that repeats the entered fields has its own. */
+/** The fields that a form does not repeat from another form: it has its own token and user, and the password is secret. */
 const OWN_FIELDS: readonly string[] = ['csrf_token', FORM_USER, PASSWORD]
 
 /** A field as it was sent. */
@@ -340,7 +340,7 @@ function isSame(sent: readonly string[], first: readonly string[] | string | und
   return sent.length === values.length && sent.toSorted().every((text, at) => text === values[at])
 }
 
-/** Browsers send line breaks as CRLF, and JSON clients may send either form. Forms are stored with LF. */
+/** Browsers send line breaks as CRLF, but texts of forms are stored with LF. A text of a JSON client may have either. */
 function withLineFeeds(text: string): string {
   return text.replaceAll('\r\n', '\n')
 }

@@ -1,4 +1,4 @@
-/** Requires that the user entered the password recently, and has the page on which the user enters it again. */
+/** Requires that the user entered the password recently, and renders the page on which the user enters it again. */
 import type { Request } from '@hapi/hapi'
 import { Problem } from '../../../shared/contract/problem.ts'
 import { recordAudit } from '../../accounts/audit.ts'
@@ -25,9 +25,10 @@ const CONFIRMED_MS = 15 * 60_000
 const FORM_MS = 5 * 60_000
 
 /**
- * Returns a session of which the password was entered recently, or the response with which the user enters it: a
- * redirect if the page contains a form, or a page that keeps the form that was sent. This page sends the form again,
- * with the password, so that nothing has to be entered twice. Throws `confirmation_required` if a script sent the request.
+ * Returns the session if its password was entered recently; if this request contains the password, the session has a new
+ * token. Otherwise, returns the response that requests the password: for a GET, a redirect to `CONFIRM_PATH`; for a form
+ * that was sent, a page that keeps the form. This page sends the form again, with the password, so that nothing has to be
+ * entered twice. Throws `confirmation_required` if a script sent the request.
  */
 export async function requireRecentPassword(
   request: Request,
@@ -66,7 +67,7 @@ export async function requireRecentPassword(
   if (!fields.has(PASSWORD)) return requestPassword(403)
   try {
     const token = await confirmPassword(sessionRequest, deps)
-    // Without a token, a concurrent request has replaced it.
+    // If the token is undefined, a concurrent request has replaced the session's token.
     return {
       session:
         token === undefined
@@ -115,8 +116,8 @@ export async function checkOwnPassword(
 
 /**
  * Checks the password of the request, and records that it was just entered. Returns the session's new token, or undefined
- * if a concurrent request has replaced the token: a cookie with another one would log the browser out. Throws
- * `validation_failed`.
+ * if a concurrent request has replaced the token. The response then sets no cookie, because the browser gets the valid
+ * token in the response to the other request. Throws `validation_failed`.
  */
 export async function confirmPassword(
   request: SessionRequest,
