@@ -113,7 +113,7 @@ const message = {
   approval: null,
   to: 'a•••@customer.example',
   subject: 'Your invoice INV-000000',
-  preview: 'A friendly reminder that your invoice INV-000000 is due.',
+  preview: 'Invoice INV-000000 has not been paid yet.',
   amount_due: 12_500,
   ...MONEY,
   days_past_due: 3,
@@ -123,6 +123,29 @@ const message = {
   created_at: AT,
   updated_at: AT,
   revision: 1,
+}
+
+const BOUNCE = { type: 'hard', code: '5.1.1' }
+const SUPPRESSION = {
+  reason: 'kill_switch',
+  detail: 'a kill switch was activated after the reminder was planned',
+}
+
+/** The members in which a reply of a debtor differs from a reminder. */
+const REPLY = {
+  direction: 'inbound',
+  kind: 'reply',
+  stage: null,
+  status: 'received',
+  to: null,
+  subject: 'Re: Your invoice INV-000000',
+  preview: 'We have paid this invoice today.',
+  amount_due: null,
+  currency: null,
+  currency_exponent: null,
+  days_past_due: null,
+  scheduled_for: null,
+  sent_at: null,
 }
 
 const account = {
@@ -176,9 +199,9 @@ const SAMPLES: Readonly<Record<string, object>> = {
 
 /**
  * The members of the object that an event changed: their current values, if these differ from the sample above, and their
- * previous values.
+ * previous values; null if the object is new.
  */
-type Change = readonly [current: object, previous: object]
+type Change = readonly [current: object, previous: object | null]
 
 const CHANGES: Readonly<Partial<Record<EventType, Change>>> = {
   'debtor.updated': [
@@ -226,6 +249,27 @@ const CHANGES: Readonly<Partial<Record<EventType, Change>>> = {
     { allocations: [], unapplied_amount: 12_500 },
   ],
   'payment.reversed': [{ status: 'reversed' }, { status: 'recorded' }],
+  'message.awaiting_approval': [
+    {
+      ...{ stage: 'firm', status: 'awaiting_approval', days_past_due: 21, sent_at: null },
+      approval: { required: true, status: 'pending', decided_by: null, decided_at: null },
+    },
+    null,
+  ],
+  'message.sent': [{}, { status: 'queued', sent_at: null }],
+  'message.delivered': [
+    { status: 'delivered', delivery: { ...message.delivery, delivered_at: AT } },
+    { status: 'sent', delivery: message.delivery },
+  ],
+  'message.bounced': [
+    { status: 'bounced', delivery: { ...message.delivery, bounce: BOUNCE } },
+    { status: 'sent', delivery: message.delivery },
+  ],
+  'message.suppressed': [
+    { status: 'suppressed', suppression: SUPPRESSION, sent_at: null },
+    { status: 'scheduled', suppression: null },
+  ],
+  'message.received': [REPLY, null],
   'account.read_only_changed': [{}, { status: 'active', read_only: false }],
   'kill_switch.changed': [{}, { on: false, reason: null }],
   'api_key.updated': [{}, { expires_at: null, allowed_addresses: null }],
@@ -237,8 +281,7 @@ const CHANGES: Readonly<Partial<Record<EventType, Change>>> = {
 }
 
 export function sampleOf(type: EventType): EventData {
-  const [subject = '', action = ''] = type.split('.')
+  const [subject = ''] = type.split('.')
   const [current = {}, previous = null] = CHANGES[type] ?? []
-  const status = subject === 'message' ? { status: action } : {}
-  return { object: { ...SAMPLES[subject], ...status, ...current }, previous }
+  return { object: { ...SAMPLES[subject], ...current }, previous }
 }

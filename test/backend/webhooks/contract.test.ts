@@ -9,6 +9,7 @@ import { sampleOf } from '../../../backend/webhooks/samples.ts'
 import { readContractDocument } from '../../../shared/contract/contract.ts'
 import { openWebhooks } from '../../fixtures/accounts/webhooks.ts'
 import { faultsOf } from '../../fixtures/contract/schema.ts'
+import { containing, matches } from '../../fixtures/matches.ts'
 
 const { webhooks: documented } = JSON.parse(readContractDocument().json)
 
@@ -33,6 +34,20 @@ t.test('a test event of each type matches its schema', async (t) => {
       data: withRevision(sampleOf(type)),
     }
     t.strictSame(faultsOf(schemaOf(type), event), [], type)
+  }
+})
+
+// Regression: the sample of each event about a message was a reminder that had been sent, with another status.
+t.test('a test event about a message shows what the event reports', async (t) => {
+  for (const [type, object, previous] of [
+    ['message.awaiting_approval', { approval: { status: 'pending' }, sent_at: null }, null],
+    ['message.sent', { sent_at: containing('T') }, { status: 'queued', sent_at: null }],
+    ['message.delivered', { delivery: { delivered_at: containing('T') } }, { status: 'sent' }],
+    ['message.bounced', { delivery: { bounce: { type: 'hard' } } }, { status: 'sent' }],
+    ['message.suppressed', { suppression: { reason: 'kill_switch' } }, { suppression: null }],
+    ['message.received', { direction: 'inbound', kind: 'reply', to: null }, null],
+  ] as const) {
+    matches(t, sampleOf(type), { object, previous }, type)
   }
 })
 
