@@ -40,7 +40,7 @@ export const auditPages: readonly SessionPage[] = [
         createdSince: instantOf(query.created_since),
         createdBefore: instantOf(query.created_before),
       }
-      const page = await newestAfter(list.value('before'), list.limit, (id) =>
+      const page = await newestAfter(list.cursor, list.limit, (id) =>
         findAuditEntry(read, accountId, id),
       )
       const { rows, next } = pageOf(await listAudit(read, accountId, filters, page), list.limit)
@@ -57,14 +57,8 @@ export const auditPages: readonly SessionPage[] = [
 
 /** Throws `Problem` 400. */
 function parseQuery(given: URLSearchParams): { list: ListQuery; query: AuditQuery } {
-  const list = parseListQuery(given, [
-    'before',
-    'actor',
-    'action',
-    'subject_id',
-    'created_since',
-    'created_before',
-  ])
+  const filters = ['actor', 'action', 'subject_id', 'created_since', 'created_before']
+  const list = parseListQuery(given, filters, 'before')
   const actor = list.value('actor')?.trim()
   const subject = list.value('subject_id')?.trim()
   const query = {

@@ -11,7 +11,7 @@ import { auditTakeBack, takeBack } from '../../import/take-back.ts'
 import { planTakeBack, readImported, type TakeBackPlan } from '../../import/take-back-plan.ts'
 import { rejectIfReadOnly } from '../money/money-action.ts'
 import { notFound } from '../shell/faults.ts'
-import { limitOf, listOf, pageOf } from '../shell/list-query.ts'
+import { listOf, pageOf, parseListQuery } from '../shell/list-query.ts'
 import {
   beginStep,
   type SessionPage,
@@ -29,11 +29,10 @@ export const importHistoryPages: readonly SessionPage[] = [
     path: IMPORTS_PATH,
     async handle({ session, query }, { database }) {
       const { account } = session
-      const limit = query.get('limit') ?? undefined
-      const before = query.get('before') ?? undefined
-      const rowsMax = limitOf(limit)
-      const found = await listImports(database.read, account.id, rowsMax + 1, before)
-      const { rows, next } = pageOf(found, rowsMax)
+      const list = parseListQuery(query, [], 'before')
+      const found = await listImports(database.read, account.id, list.limit + 1, list.cursor)
+      const { rows, next } = pageOf(found, list.limit)
+      const limit = list.value('limit')
       const { timezone } = account
       return {
         json: listOf(rows.map(represent), next),

@@ -5,7 +5,7 @@ import { type Html, html } from '../../html/html.ts'
 import type { Page } from '../../lists/keyset.ts'
 import { type AmountRange, isDecimal } from '../../money/amount-range.ts'
 
-const PAGING: readonly string[] = ['cursor', 'limit', 'trail']
+const PAGING: readonly string[] = ['limit', 'trail']
 const LIMIT_DEFAULT = 50
 const LIMIT_MAX = 200
 
@@ -19,17 +19,22 @@ export interface ListQuery {
   value(name: string): string | undefined
 }
 
-/** Throws `Problem` 400. */
-export function parseListQuery(query: URLSearchParams, filters: readonly string[]): ListQuery {
+/** `cursorName` is the parameter with the cursor: a few lists have always named it `before`. Throws `Problem` 400. */
+export function parseListQuery(
+  query: URLSearchParams,
+  filters: readonly string[],
+  cursorName: 'cursor' | 'before' = 'cursor',
+): ListQuery {
+  const names = [...filters, ...PAGING, cursorName]
   for (const name of query.keys()) {
-    if (!filters.includes(name) && !PAGING.includes(name)) {
+    if (!names.includes(name)) {
       throw new Problem('unknown_query_parameter', `This page has no parameter ${name}.`)
     }
   }
   const value = (name: string) => query.get(name) || undefined
   const limit = limitOf(value('limit'))
   const limitOr = (count: number) => (value('limit') === undefined ? count : limit)
-  return { limit, limitOr, cursor: value('cursor'), value }
+  return { limit, limitOr, cursor: value(cursorName), value }
 }
 
 /** Parses a calendar date. Throws `Problem` 400. */
@@ -67,7 +72,7 @@ export function wordOf<const T extends string>(
   )
 }
 
-export function limitOf(text: string | undefined): number {
+function limitOf(text: string | undefined): number {
   if (text === undefined) return LIMIT_DEFAULT
   const limit = /^\d{1,3}$/.test(text) ? Number(text) : 0
   if (limit >= 1 && limit <= LIMIT_MAX) return limit

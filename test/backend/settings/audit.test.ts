@@ -105,7 +105,15 @@ t.test('the page shows the filters, keeps them in its links, and rejects wrong o
   })
   const link = `href="/settings/audit-log?subject_id=${debtor.id}"`
   matches(t, (await eve.page(`/settings/customers/${debtor.id}`)).text, containing(link))
-  for (const wrong of ['action=x', 'created_since=2026-02-30', 'before=aud_1', 'user=eve']) {
+  // Regression: `cursor`, the name of this parameter in other lists, was ignored: the first page was returned.
+  const wrongQueries = [
+    'action=x',
+    'created_since=2026-02-30',
+    'before=aud_1',
+    'user=eve',
+    'cursor=aud_1',
+  ]
+  for (const wrong of wrongQueries) {
     matches(t, await eve.get(`/settings/audit-log?${wrong}`), { status: 400 }, wrong)
   }
 })

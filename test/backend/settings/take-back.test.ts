@@ -224,12 +224,21 @@ t.test('Members and other accounts cannot take an import back', async (t) => {
   t.equal((await eve.send('POST', '/settings/import', continued)).status, 404)
 })
 
-t.test('the link to older imports keeps the limit', async (t) => {
-  const { ada, send } = await openImport(t)
-  await send([HEADER, '1005,C-4,Umbrella,2026-09-01,2026-09-15,1.00,'].join('\r\n'))
-  const { text } = await ada.page('/settings/imports?limit=1')
-  matches(t, text, /href="\/settings\/imports\?limit=1&amp;before=\w+" rel="next"/)
-})
+t.test(
+  'the link to older imports keeps the limit, and unknown parameters are rejected',
+  async (t) => {
+    const { ada, send } = await openImport(t)
+    for (const name of ['cursor', 'file']) {
+      matches(t, await ada.get(`/settings/imports?${name}=x`), {
+        status: 400,
+        json: { code: 'unknown_query_parameter' },
+      })
+    }
+    await send([HEADER, '1005,C-4,Umbrella,2026-09-01,2026-09-15,1.00,'].join('\r\n'))
+    const { text } = await ada.page('/settings/imports?limit=1')
+    matches(t, text, /href="\/settings\/imports\?limit=1&amp;before=\w+" rel="next"/)
+  },
+)
 
 t.test('operators list imports and take them back', async (t) => {
   const directory = t.testdir()
