@@ -3,11 +3,13 @@
  * without JavaScript. The preview contains an idempotency key, so that a double click performs the action only once.
  * JSON clients send a key of their own.
  */
+import assert from 'node:assert/strict'
 import { createHash, randomUUID } from 'node:crypto'
 import { Problem } from '../../../shared/contract/problem.ts'
 import { isReadOnly } from '../../accounts/accounts.ts'
 import type { Reader, Transaction } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
+import type { Outcome } from '../../idempotency/idempotency.ts'
 import { setFlash, type Undo } from '../../sessions/flash.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import { type Labels, withFieldLabels } from '../shell/faults.ts'
@@ -174,7 +176,7 @@ export interface OnceOptions {
 /** Calls `perform` once for each idempotency key. `perform` resolves with the JSON of the changed record. */
 export async function performOnce(
   request: SessionRequest,
-  { database, idempotency }: SettingsDeps,
+  deps: SettingsDeps,
   { operation, flash, undo, location, isKeyOptional }: OnceOptions,
   perform: (tx: Transaction) => Promise<{ readonly id: string }>,
 ): Promise<Response> {
@@ -186,26 +188,81 @@ export async function performOnce(
     return changed
   }
   if (isKeyOptional && !fields.has(KEY_FIELD)) {
-    const changed = await database.transaction(performWithFlash)
+    const changed = await deps.database.transaction(performWithFlash)
     return { json: changed, location: location(changed.id) }
   }
+  const outcome = await once(request, deps, operation, performWithFlash)
+  return { json: JSON.parse(outcome.body), location: location(outcome.resourceId) }
+}
+
+export interface CreateOnceOptions {
+  readonly operation: string
+  /** The message of the page that follows a repeated request. */
+  readonly repeatedFlash: FlashName
+  location(id: string): string
+}
+
+/**
+ * Creates a record whose page shows a secret once. If the request has an idempotency key, the record is created once for
+ * this key: `respond` is called for the first request only, and a repeated request leads to the record. `create` resolves
+ * with the record's JSON, which is stored and must not contain the secret.
+ */
+export async function createOnce<Created>(
+  request: SessionRequest,
+  deps: SettingsDeps,
+  { operation, repeatedFlash, location }: CreateOnceOptions,
+  create: (tx: Transaction) => Promise<{ readonly json: { readonly id: string } } & Created>,
+  respond: (created: Created) => Response,
+): Promise<Response> {
+  const created: Created[] = []
+  const createFirst = async (tx: Transaction) => {
+    const record = await create(tx)
+    created.push(record)
+    return record.json
+  }
+  if (!request.fields.has(KEY_FIELD)) {
+    await deps.database.transaction(createFirst)
+    return respond(only(created))
+  }
+  const outcome = await once(request, deps, operation, createFirst)
+  if (!outcome.replayed) return respond(only(created))
+  const { session, wantsJson } = request
+  if (!wantsJson) {
+    await deps.database.transaction((tx) => setFlash(tx, session.token, repeatedFlash))
+  }
+  return { json: JSON.parse(outcome.body), location: location(outcome.resourceId) }
+}
+
+/** The transaction may have been repeated after a conflict: the last attempt was committed. */
+function only<Created>(created: readonly Created[]): Created {
+  const last = created.at(-1)
+  assert(last !== undefined)
+  return last
+}
+
+/** Calls `perform` in a transaction, unless an earlier request with the idempotency key of the form was performed. */
+function once(
+  request: SessionRequest,
+  { idempotency }: SettingsDeps,
+  operation: string,
+  perform: (tx: Transaction) => Promise<{ readonly id: string }>,
+): Promise<Outcome> {
   const attempt = {
-    accountId: session.account.id,
+    accountId: request.session.account.id,
     operation,
-    key: keyOf(fields),
+    key: keyOf(request.fields),
     fingerprint: fingerprintOf(operation, request),
   }
-  const outcome = await idempotency.once(attempt, {
+  return idempotency.once(attempt, {
     originalMember: 'original_id',
     // A key is stored for 30 days, which is longer than a session lasts. A form that is sent later is therefore only
     // shown again, and nothing is performed.
     recall: async () => undefined,
     prepare: () => async (tx) => {
-      const changed = await performWithFlash(tx)
+      const changed = await perform(tx)
       return { resourceId: changed.id, body: JSON.stringify(changed) }
     },
   })
-  return { json: JSON.parse(outcome.body), location: location(outcome.resourceId) }
 }
 
 /** Rejects changes to the records of a read-only account, as the API does. */

@@ -1,8 +1,10 @@
 /** The page of an account's users. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import type { InvitationRow, UserRow } from '../../database/tables.ts'
-import { type Html, html } from '../../html/html.ts'
+import { attribute, type Html, html } from '../../html/html.ts'
 import type { NoticeDelivery } from '../../mail/outbox.ts'
+import { renderKeyField } from '../money/money-action.ts'
+import { type Fields, NO_FIELDS } from '../shell/fields.ts'
 import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
 import { renderNext } from '../shell/list-query.ts'
 import type { Frame } from '../shell/response.ts'
@@ -24,7 +26,7 @@ export interface People {
 
 /** The rejected form, which is shown again. */
 interface RejectedInvitation {
-  readonly email: string
+  readonly fields: Fields
   readonly problem: Problem
 }
 
@@ -32,6 +34,7 @@ const ROLE_WORDS = { admin: 'Admin', member: 'Member' } as const
 
 export function renderPeople(frame: Frame, people: People, rejected?: RejectedInvitation): Html {
   const { users, limit, next, activeAdmins, invitations } = people
+  const entered = rejected?.fields ?? NO_FIELDS
   const main = html`<h1>People</h1>
 <p class="lead">Admins can see and change everything: API keys and webhooks, people, customers, invoices and payments,
 reminders and their schedule, the kill switch, and the account. They can also read the audit log. Members can see customers,
@@ -53,12 +56,12 @@ ${
 }
 <section class="card" aria-labelledby="invite-title"><h2 id="invite-title">Invite someone</h2>
 ${renderFaults(rejected?.problem)}
-<form method="post" action="/settings/people" class="stack" data-once novalidate>${csrfField(frame)}
+<form method="post" action="/settings/people" class="stack" data-once novalidate>${csrfField(frame)}${renderKeyField(entered)}
 <p class="field"><label for="email">E-mail</label>
-<input id="email" name="email" type="email" value="${rejected?.email}" autocomplete="off" required${describedBy(rejected?.problem, 'email')}></p>
+<input id="email" name="email" type="email" value="${entered.text('email')}" autocomplete="off" required${describedBy(rejected?.problem, 'email')}></p>
 ${renderFault(rejected?.problem, 'email')}
 <p class="field"><label for="role">Role</label>
-<select id="role" name="role"><option value="member">Member</option><option value="admin">Admin</option></select></p>
+<select id="role" name="role"><option value="member">Member</option><option value="admin"${attribute('selected', entered.text('role') === 'admin')}>Admin</option></select></p>
 <p><button class="primary">Invite</button></p>
 </form></section>`
   return renderPage(frame, { title: 'People', section: '/settings/people', main })

@@ -24,6 +24,7 @@ import {
   setUserStatus,
 } from '../../users/users.ts'
 import { invitationLink } from '../login/invitation-routes.ts'
+import { type CreateOnceOptions, createOnce, KEY_FIELD } from '../money/money-action.ts'
 import { invalid } from '../shell/faults.ts'
 import type { FlashName } from '../shell/flash-words.ts'
 import { type ListQuery, listOf, oldestAfter, pageOf, parseListQuery } from '../shell/list-query.ts'
@@ -62,8 +63,10 @@ export const peoplePages: readonly SessionPage[] = [
     path: PATH,
     adminsOnly: ADMINS_ONLY,
     needsRecentPassword: true,
-    expected: { texts: ['email', 'role'] },
-    async handle({ fields, session, actionContext }, { database, baseUrl, mailedInvitations }) {
+    expected: { texts: ['email', 'role', KEY_FIELD] },
+    handle(request, deps) {
+      const { fields, session, actionContext } = request
+      const { baseUrl, mailedInvitations } = deps
       const id = createId('ivt')
       const code = mailedInvitations?.codeOf(id) ?? createToken()
       const isMailed = mailedInvitations !== undefined
@@ -74,22 +77,22 @@ export const peoplePages: readonly SessionPage[] = [
         role: roleOf(fields.text('role')),
         codeHash: hashToken(code),
       }
-      const invitation = await database.transaction(async (tx) => {
+      const create = async (tx: Tx) => {
         const row = await createInvitation(tx, input, actionContext)
         if (isMailed) await mailInvitation(tx, row, actionContext.now)
-        return row
-      })
-      const link = invitationLink(baseUrl, code)
-      return {
-        status: 201,
-        json: { ...representInvitation(invitation), link, mailed: isMailed },
-        page: (frame) => renderInvited(frame, invitation, link, isMailed),
+        return { row, json: representInvitation(row) }
       }
+      const link = invitationLink(baseUrl, code)
+      return createOnce(request, deps, INVITATION, create, ({ row, json }) => ({
+        status: 201,
+        json: { ...json, link, mailed: isMailed },
+        page: (frame) => renderInvited(frame, row, link, isMailed),
+      }))
     },
     async rerender(request, problem, deps) {
+      if (problem.code.startsWith('idempotency_')) return undefined
       const people = await readPeople(request, deps, parseListQuery(new URLSearchParams(), []))
-      return (frame) =>
-        renderPeople(frame, people, { email: request.fields.text('email'), problem })
+      return (frame) => renderPeople(frame, people, { fields: request.fields, problem })
     },
   },
   {
@@ -170,6 +173,12 @@ export const peoplePages: readonly SessionPage[] = [
     },
   },
 ]
+
+const INVITATION: CreateOnceOptions = {
+  operation: 'settings.invite',
+  repeatedFlash: 'already_invited',
+  location: () => PATH,
+}
 
 function mailInvitation(tx: Tx, row: InvitationRow, now: Date): Promise<void> {
   const { id: subjectId, account_id: accountId, email, role, invited_by } = row

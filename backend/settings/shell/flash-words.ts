@@ -9,6 +9,8 @@ const WORDS = {
   key_changed: 'Key changed. The change applies from the next call on.',
   key_revoked: 'Key revoked. Calls with it are rejected from now on.',
   scopes_changed: 'Permissions changed. The change applies from the next call on.',
+  webhook_already_added:
+    'This endpoint was already added, and is not added again. If you did not store its signing secret, rotate the secret.',
   webhook_changed: 'Endpoint changed.',
   webhook_deleted: 'Endpoint deleted. No more events are sent to it.',
   webhook_paused: 'Endpoint paused. Events wait until you resume it.',
@@ -69,6 +71,8 @@ const WORDS = {
   message_rejected: 'Rejected. The reminder is not sent, and reminders about its invoices stop.',
   decision_taken_back:
     'Decision taken back. The reminder waits for approval again, or is rewritten in business hours.',
+  already_invited:
+    'This invitation already exists, so no other link was sent. To send another link, invite the person again.',
   invitation_withdrawn: 'Invitation withdrawn.',
   role_changed: 'Role changed.',
   user_deactivated: 'Login deactivated. This person can no longer log in.',

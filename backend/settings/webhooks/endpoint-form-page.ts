@@ -20,6 +20,8 @@ export const ENDPOINT_LABELS = {
 } satisfies Labels
 
 export interface EndpointForm extends EndpointValues {
+  /** The idempotency key of a form that adds an endpoint. */
+  readonly keyField: Html | undefined
   /** Undefined for a new endpoint. */
   readonly id: string | undefined
   /** The values before the change; undefined for a new endpoint. */
@@ -51,7 +53,7 @@ export function renderEndpointForm(
 <h1>${title}</h1>
 ${renderFaults(problem)}
 <form method="post" action="${path}" class="stack" data-once novalidate>
-${csrfField(frame)}${form.stored && renderShown({ ...form.stored })}
+${csrfField(frame)}${form.keyField}${form.stored && renderShown({ ...form.stored })}
 <div class="card stack">
 <p class="field"><label for="url">${ENDPOINT_LABELS.url}</label>
 <input id="url" name="url" type="url" value="${form.url}" autocomplete="off" spellcheck="false" required${describedBy(problem, 'url', 'url-hint')}></p>

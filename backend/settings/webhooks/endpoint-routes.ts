@@ -6,7 +6,7 @@
  */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { instantOf, isCalendarDate, parseInstant } from '../../calendar/calendar.ts'
-import type { Reader, WebhookEndpointRow } from '../../database/tables.ts'
+import type { Reader, Transaction, WebhookEndpointRow } from '../../database/tables.ts'
 import { setFlash } from '../../sessions/flash.ts'
 import { getDelivery, listDeliveries, redeliverFailed } from '../../webhooks/delivery-log.ts'
 import {
@@ -30,8 +30,14 @@ import {
 import type { PrivateTargets } from '../../webhooks/target-url.ts'
 import { sendTestEvent } from '../../webhooks/test-event.ts'
 import type { WebhookServices } from '../../webhooks/webhooks.ts'
+import {
+  type CreateOnceOptions,
+  createOnce,
+  KEY_FIELD,
+  renderKeyField,
+} from '../money/money-action.ts'
 import { invalid, withFieldLabels } from '../shell/faults.ts'
-import type { Fields } from '../shell/fields.ts'
+import { type Fields, NO_FIELDS } from '../shell/fields.ts'
 import type { FlashName } from '../shell/flash-words.ts'
 import {
   beginStep,
@@ -67,12 +73,12 @@ interface Revealed extends EndpointWithSecret {
 
 const NO_ATTEMPTS: RecentAttempts = { hours: [], lastAttemptAt: undefined }
 
-const NEW_ENDPOINT: EndpointForm = {
-  id: undefined,
-  url: '',
-  description: '',
-  events: [],
-  stored: undefined,
+const NEW_ENDPOINT = { id: undefined, stored: undefined }
+
+const CREATION: CreateOnceOptions = {
+  operation: 'settings.createWebhookEndpoint',
+  repeatedFlash: 'webhook_already_added',
+  location: endpointPath,
 }
 
 function valuesOf(row: WebhookEndpointRow): EndpointValues {
@@ -101,7 +107,7 @@ export function webhookEndpointPages(webhooks: WebhookServices): readonly Sessio
       adminsOnly: WEBHOOK_ADMINS_ONLY,
       needsRecentPassword: true,
       handle: async () => ({
-        page: (frame) => renderEndpointForm(frame, NEW_ENDPOINT, privateTargets),
+        page: renderForm(NEW_ENDPOINT, NO_FIELDS, privateTargets),
       }),
     },
     {
@@ -109,14 +115,8 @@ export function webhookEndpointPages(webhooks: WebhookServices): readonly Sessio
       path: ENDPOINTS_PATH,
       adminsOnly: WEBHOOK_ADMINS_ONLY,
       needsRecentPassword: true,
-      expected: { texts: ['url', 'description'], lists: ['events'] },
-      async handle({ session, fields, actionContext }, { database }) {
-        const input = settingsOf(fields, { url: '', description: '', event_types: null })
-        const created = await database.transaction((tx) =>
-          createEndpoint(tx, session.account.id, input, webhooks, actionContext),
-        )
-        return reveal({ ...created, recent: NO_ATTEMPTS, status: 201 })
-      },
+      expected: { texts: ['url', 'description', KEY_FIELD], lists: ['events'] },
+      handle: (request, deps) => addEndpoint(request, deps, webhooks),
       rerender: async ({ fields }, problem) =>
         rerenderForm(NEW_ENDPOINT, fields, privateTargets, problem),
     },
@@ -142,8 +142,7 @@ export function webhookEndpointPages(webhooks: WebhookServices): readonly Sessio
       needsRecentPassword: true,
       async handle({ session, id }, { database }) {
         const row = await getEndpoint(database.read, session.account.id, id)
-        const form = { id, ...valuesOf(row), stored: valuesOf(row) }
-        return { page: (frame) => renderEndpointForm(frame, form, privateTargets) }
+        return { page: renderForm({ id, stored: valuesOf(row) }, NO_FIELDS, privateTargets) }
       },
     },
     {
@@ -253,6 +252,18 @@ function actionPages(webhooks: WebhookServices): SessionPage[] {
   ]
 }
 
+function addEndpoint(request: SessionRequest, deps: SettingsDeps, webhooks: WebhookServices) {
+  const { session, fields, actionContext } = request
+  const input = settingsOf(fields, { url: '', description: '', event_types: null })
+  const create = async (tx: Transaction) => {
+    const created = await createEndpoint(tx, session.account.id, input, webhooks, actionContext)
+    return { ...created, json: renderEndpoint(created.row, NO_ATTEMPTS) }
+  }
+  return createOnce(request, deps, CREATION, create, ({ row, secret }) =>
+    reveal({ row, secret, recent: NO_ATTEMPTS, status: 201 }),
+  )
+}
+
 function endpointPath(id: string): string {
   return `${ENDPOINTS_PATH}/${id}`
 }
@@ -261,20 +272,31 @@ function deliveriesOf(endpointId: string): string {
   return `/settings/webhook-deliveries?endpoint_id=${endpointId}`
 }
 
-/** Renders the form with the values that were sent, and the problem. */
 function rerenderForm(
-  { id, stored }: Pick<EndpointForm, 'id' | 'stored'>,
+  endpoint: Pick<EndpointForm, 'id' | 'stored'>,
   fields: Fields,
   privateTargets: PrivateTargets,
   problem: Problem,
 ): RenderPage | undefined {
   if (problem.code !== 'validation_failed') return undefined
+  return renderForm(endpoint, fields, privateTargets, withFieldLabels(problem, ENDPOINT_LABELS))
+}
+
+/** Renders the form with the values that were sent; a value that was not sent is the stored one. */
+function renderForm(
+  { id, stored }: Pick<EndpointForm, 'id' | 'stored'>,
+  fields: Fields,
+  privateTargets: PrivateTargets,
+  problem?: Problem,
+): RenderPage {
   const textOf = (name: 'url' | 'description') =>
     fields.has(name) ? fields.text(name) : (stored?.[name] ?? '')
   const events = fields.has('events') ? fields.list('events') : (stored?.events ?? [])
-  const form = { id, url: textOf('url'), description: textOf('description'), events, stored }
-  const labeled = withFieldLabels(problem, ENDPOINT_LABELS)
-  return (frame) => renderEndpointForm(frame, form, privateTargets, labeled)
+  const form = {
+    ...{ id, stored, url: textOf('url'), description: textOf('description'), events },
+    keyField: id === undefined ? renderKeyField(fields) : undefined,
+  }
+  return (frame) => renderEndpointForm(frame, form, privateTargets, problem)
 }
 
 /** `undoneBy.action` undoes this action if the endpoint was in the state `undoneBy.from` before. */
