@@ -75,6 +75,14 @@ t.test('the example environment file lists every setting with its default', asyn
   }
 })
 
+// Regression: the backend could not create its socket, because the directory did not exist under the unit.
+t.test('the unit of the backend creates the directory of the documented socket', async (t) => {
+  const [, directory] =
+    /BACKEND_SOCKET=\/run\/([\w/-]+)\/\w+\.sock/.exec(read('docs/scaling.md')) ?? []
+  const unit = read('deploy/systemd/receivables-backend@.service')
+  matches(t, unit, containing(`\nRuntimeDirectory=${directory}\nRuntimeDirectoryPreserve=yes\n`))
+})
+
 t.test(
   'every path that the Dockerfile copies exists, and so does every script that deploy/ runs',
   async (t) => {
