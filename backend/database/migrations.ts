@@ -46,6 +46,7 @@ import * as auditFilters from './migrations/0035-audit-filters.ts'
 import * as failedDeliveries from './migrations/0036-failed-deliveries.ts'
 import * as sentMessages from './migrations/0037-sent-messages.ts'
 import * as eventsOfDeliveries from './migrations/0038-events-of-deliveries.ts'
+import * as ageOfNotices from './migrations/0039-age-of-notices.ts'
 
 /** The migrations of this program, in the order in which they are applied. */
 export const MIGRATIONS: Migrations = {
@@ -87,6 +88,7 @@ export const MIGRATIONS: Migrations = {
   '0036-failed-deliveries': failedDeliveries,
   '0037-sent-messages': sentMessages,
   '0038-events-of-deliveries': eventsOfDeliveries,
+  '0039-age-of-notices': ageOfNotices,
 }
 
 /** Converts a migration that was written before migrations had steps. */

@@ -6,8 +6,12 @@ import type { Reader, Tables, Transaction } from './tables.ts'
 export interface RetentionRule {
   /** The subject of log messages, e.g. `webhook events`. */
   readonly subject: string
-  /** Returns at most one batch of due rows; empty if none are due. */
-  findExpired(read: Reader, now: Date): Promise<readonly Key[]>
+  /**
+   * Returns at most one batch of due rows, the oldest first; empty if none are due. `last` is the last row of the previous
+   * batch: the search begins at its age. Otherwise, each batch would skip the same rows again: those that are kept
+   * although they are old, and on PostgreSQL those that were deleted since the last vacuum.
+   */
+  findExpired(read: Reader, now: Date, last?: Key): Promise<readonly Key[]>
   /**
    * Deletes the rows of one batch. A batch is small, so that payments wait only briefly for the transaction.
    * Rows that are already deleted are ignored.
@@ -15,7 +19,7 @@ export interface RetentionRule {
   deleteExpired(tx: Transaction, keys: readonly Key[]): Promise<void>
 }
 
-/** The key of a row, by column. */
+/** The columns by which a row is found again: its key, and its age if the rule has one. */
 export type Key = Readonly<Record<string, unknown>>
 
 /**
@@ -37,6 +41,11 @@ interface AgeRule<Column extends string> {
   readonly keptMs: number
 }
 
+/** Returns the age of the row in this column; without a row, a text that sorts before all times. */
+export function ageOf(row: Key | undefined, column: string): string {
+  return row === undefined ? '' : String(row[column])
+}
+
 /**
  * The rule of a table to which no other table refers: a row is deleted `keptMs` after the time in its column
  * `age`.
@@ -47,16 +56,18 @@ export function ruleByAge<T extends keyof Tables>(
 ): RetentionRule {
   return {
     subject: table.replaceAll('_', ' '),
-    async findExpired(read, now) {
+    async findExpired(read, now, last) {
       const before = new Date(now.getTime() - keptMs).toISOString()
-      const rows = readAnyTable(read)
+      return await readAnyTable(read)
         .selectFrom<string>(table)
+        .select([...new Set([...key, age])])
         .where(sql<boolean>`${sql.ref(age)} < ${before}`)
-      return await rows
-        .select([...key])
+        .where(sql<boolean>`${sql.ref(age)} >= ${ageOf(last, age)}`)
+        .orderBy(age)
         .limit(BATCH_MAX)
         .execute()
     },
+    // A row whose age has changed since the selection is kept.
     async deleteExpired(tx, keys) {
       await writeAnyTable(tx)
         .deleteFrom<string>(table)

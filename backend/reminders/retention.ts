@@ -3,7 +3,13 @@
  * message itself is kept, with its log and its stages.
  */
 
-import { BATCH_MAX, DAY_MS, type Key, type RetentionRule } from '../database/retention-rule.ts'
+import {
+  ageOf,
+  BATCH_MAX,
+  DAY_MS,
+  type Key,
+  type RetentionRule,
+} from '../database/retention-rule.ts'
 import type { Reader, Transaction } from '../database/tables.ts'
 
 const KEPT_MS = 90 * DAY_MS
@@ -14,12 +20,14 @@ export const REMINDER_RETENTION: RetentionRule = {
   deleteExpired: deleteFinished,
 }
 
-async function findFinished(read: Reader, now: Date): Promise<readonly Key[]> {
+async function findFinished(read: Reader, now: Date, last?: Key): Promise<readonly Key[]> {
   return await read
     .selectFrom('reminders')
-    .select('message_id')
+    .select(['message_id', 'planned_at'])
     .where('planned_at', '<', new Date(now.getTime() - KEPT_MS).toISOString())
+    .where('planned_at', '>=', ageOf(last, 'planned_at'))
     .where('run_at', 'is', null)
+    .orderBy('planned_at')
     .limit(BATCH_MAX)
     .execute()
 }

@@ -4,7 +4,7 @@
  */
 import { startWorker, type Worker, type WorkerDeps } from '../background/worker.ts'
 import type { Database } from '../database/database.ts'
-import { DAY_MS, type RetentionRule, ruleByAge } from '../database/retention-rule.ts'
+import { DAY_MS, type Key, type RetentionRule, ruleByAge } from '../database/retention-rule.ts'
 import { REMINDER_RETENTION } from '../reminders/retention.ts'
 import { WEBHOOK_RETENTION } from '../webhooks/retention.ts'
 
@@ -86,9 +86,11 @@ async function applyRule(
   signal?: AbortSignal,
 ): Promise<number> {
   let count = 0
+  let last: Key | undefined
   while (!signal?.aborted) {
-    const keys = await findExpired(database.read, now)
+    const keys = await findExpired(database.read, now, last)
     if (keys.length === 0) break
+    last = keys.at(-1)
     await database.transaction((tx) => deleteExpired(tx, keys))
     count += keys.length
   }

@@ -3,7 +3,13 @@
  * longer, and so is its event.
  */
 
-import { BATCH_MAX, DAY_MS, type Key, type RetentionRule } from '../database/retention-rule.ts'
+import {
+  ageOf,
+  BATCH_MAX,
+  DAY_MS,
+  type Key,
+  type RetentionRule,
+} from '../database/retention-rule.ts'
 import type { Reader, Transaction } from '../database/tables.ts'
 
 const KEPT_MS = 30 * DAY_MS
@@ -54,12 +60,14 @@ async function failStranded(tx: Transaction, keys: readonly Key[]): Promise<void
     .execute()
 }
 
-async function findDeliveries(read: Reader, now: Date): Promise<readonly Key[]> {
+async function findDeliveries(read: Reader, now: Date, last?: Key): Promise<readonly Key[]> {
   return await read
     .selectFrom('webhook_deliveries')
-    .select('id')
+    .select(['id', 'created_at'])
     .where('created_at', '<', tooOld(now))
+    .where('created_at', '>=', ageOf(last, 'created_at'))
     .where('run_at', 'is', null)
+    .orderBy('created_at')
     .limit(BATCH_MAX)
     .execute()
 }
@@ -79,20 +87,23 @@ async function deleteDeliveries(tx: Transaction, keys: readonly Key[]): Promise<
   await tx.deleteFrom('webhook_deliveries').where('id', 'in', ids).execute()
 }
 
-async function findEvents(read: Reader, now: Date): Promise<readonly Key[]> {
+async function findEvents(read: Reader, now: Date, last?: Key): Promise<readonly Key[]> {
   return await read
     .selectFrom('webhook_events')
-    .select('id')
+    .select(['id', 'created_at'])
     .where('created_at', '<', tooOld(now))
-    .where(({ not, exists, selectFrom }) =>
-      not(
-        exists(
-          selectFrom('webhook_deliveries')
-            .select('webhook_deliveries.id')
-            .whereRef('webhook_deliveries.event_id', '=', 'webhook_events.id'),
-        ),
-      ),
+    .where('created_at', '>=', ageOf(last, 'created_at'))
+    // With `not exists`, PostgreSQL would join all events with all deliveries for each batch.
+    .where(
+      ({ selectFrom }) =>
+        selectFrom('webhook_deliveries')
+          .select('webhook_deliveries.id')
+          .whereRef('webhook_deliveries.event_id', '=', 'webhook_events.id')
+          .limit(1),
+      'is',
+      null,
     )
+    .orderBy('created_at')
     .limit(BATCH_MAX)
     .execute()
 }

@@ -1,5 +1,6 @@
 import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import { ruleByAge } from '../../../backend/database/retention-rule.ts'
 import type { Tables } from '../../../backend/database/tables.ts'
 import { deleteAllExpired, startRetention } from '../../../backend/retention/retention.ts'
 import { startSession } from '../../../backend/sessions/sessions.ts'
@@ -206,6 +207,27 @@ t.test(
     t.equal((await testAccount.read('/api/v1/messages')).data.length, 2)
   },
 )
+
+// Regression: guesses of a new window were deleted, and no longer counted, if it began while retention ran.
+t.test('a row that no longer is expired when its batch is deleted is kept', async (t) => {
+  const testAccount = await openTestAccount(t)
+  const { database, now } = testAccount.backend
+  const subject = 'address:192.0.2.1'
+  const iso = (ms: number) => new Date(now.getTime() + ms).toISOString()
+  const ended = { subject, guesses: 3, window_ends_at: iso(-1000), blocked_until: iso(-1000) }
+  const rule = ruleByAge('login_guesses', { key: ['subject'], age: 'window_ends_at', keptMs: 0 })
+  await database.transaction((tx) => tx.insertInto('login_guesses').values(ended).execute())
+  const expired = await rule.findExpired(database.read, now)
+  t.equal(expired.length, 1)
+  await database.transaction(async (tx) => {
+    await tx
+      .updateTable('login_guesses')
+      .set({ window_ends_at: iso(900_000) })
+      .execute()
+    await rule.deleteExpired(tx, expired)
+  })
+  t.equal(await countRows(testAccount, 'login_guesses'), 1)
+})
 
 t.test('two workers delete thousands of rows while payments are recorded', async (t) => {
   const testAccount = await openTestAccount(t)
