@@ -3,11 +3,7 @@
  * were paid. The whole file is validated with the rules of the API first, so that an import does not stop halfway at
  * an invalid row.
  */
-import { Readable } from 'node:stream'
-import { pipeline } from 'node:stream/promises'
 import { setImmediate } from 'node:timers/promises'
-import { CsvError, type Options, parse } from 'csv-parse'
-import { parse as parseSync } from 'csv-parse/sync'
 import { addDays } from '../calendar/calendar.ts'
 import { currencyExponent } from '../money/money.ts'
 import { email } from '../validation/contact.ts'
@@ -21,6 +17,7 @@ import {
   mapColumns,
   REQUIRED_FIELDS,
 } from './columns.ts'
+import { readRecords } from './csv-records.ts'
 import type { DateReader } from './date-format.ts'
 import { type DecimalForm, parseDecimal } from './decimal.ts'
 import { LedgerError } from './ledger-error.ts'
@@ -75,13 +72,6 @@ const SETTLED_ON_MIN = '2000-01-01'
  * 128 characters.
  */
 const INVOICE_EXTERNAL_ID_MAX = 128 - 'settlement:'.length
-/**
- * The maximum number of characters in a row. Without it, an unclosed quote could make the rest of the file one
- * cell.
- */
-const RECORD_LENGTH_MAX = 65_536
-/** The number of bytes that are parsed at a time. Parsing them takes some milliseconds. */
-const SLICE_BYTES = 8192
 /** The number of rows that are validated at a time. */
 const SLICE_ROWS = 50
 /** The maximum number of errors that are shown. Further errors usually have the same cause. */
@@ -92,8 +82,11 @@ const ERRORS_SHOWN_MAX = 1000
  * the process can respond to other requests in between.
  */
 export async function readLedger(bytes: Uint8Array, options: LedgerOptions): Promise<Ledger> {
-  const [head, ...rows] = await readRecords(bytes)
-  if (head === undefined || rows.length === 0) {
+  const {
+    records: [head, ...rows],
+    faults,
+  } = await readRecords(bytes)
+  if (head === undefined || rows.length + faults.length === 0) {
     throw new LedgerError('The file must have a line of headers and at least one row.', {
       about: 'file',
     })
@@ -108,15 +101,18 @@ export async function readLedger(bytes: Uint8Array, options: LedgerOptions): Pro
   const rules = rulesOf(options)
   const customers = new Map<string, LedgerCustomer>()
   const invoices = new Map<string, LedgerInvoice>()
-  const rowErrors: string[] = []
+  const errors = faults.map(({ line, column, detail }) => ({
+    line,
+    detail: `${nameOf(headers[column])} ${detail}`,
+  }))
   for (const [at, { line, cells }] of rows.entries()) {
     if (at % SLICE_ROWS === 0) await setImmediate()
-    const addError = (detail: string) => rowErrors.push(`line ${line}: ${detail}`)
+    const addError = (detail: string) => errors.push({ line, detail })
     if (cells.length !== headers.length) {
       addError(`has ${cells.length} fields, but the header has ${headers.length}`)
       continue
     }
-    const row = readRow({ cells, columns, addError, options, rules })
+    const row = readRow({ cells, headers, columns, addError, options, rules })
     if (row === undefined) continue
     const invoice: LedgerInvoice = { line, ...row.invoice }
     const earlier = invoices.get(invoice.externalId)
@@ -130,7 +126,10 @@ export async function readLedger(bytes: Uint8Array, options: LedgerOptions): Pro
       email: known?.email ?? row.customer.email,
     })
   }
-  if (rowErrors.length > 0) {
+  if (errors.length > 0) {
+    const rowErrors = errors
+      .sort((a, b) => a.line - b.line)
+      .map(({ line, detail }) => `line ${line}: ${detail}`)
     throw new LedgerError(describeErrors(rowErrors), { about: 'rows', rowErrors })
   }
   return {
@@ -140,16 +139,6 @@ export async function readLedger(bytes: Uint8Array, options: LedgerOptions): Pro
   }
 }
 
-/** Returns the headers of the file; an empty list if all its lines are blank. Throws a `LedgerError`. */
-export function readHeaders(bytes: Uint8Array): readonly string[] {
-  const file = decode(bytes)
-  const [head = []] = asLedgerError(() => {
-    const records: string[][] = parseSync(file, { ...parserOptions(file), to: 1 })
-    return records
-  })
-  return head.map((cell) => cell.trim())
-}
-
 /** Returns the external id of an invoice's payment. The prefix marks payments that imports create. */
 export function settlementId(invoice: LedgerInvoice): string {
   return `settlement:${invoice.externalId}`
@@ -157,6 +146,7 @@ export function settlementId(invoice: LedgerInvoice): string {
 
 interface Row {
   readonly cells: readonly string[]
+  readonly headers: readonly string[]
   readonly columns: Columns
   readonly addError: (detail: string) => void
   readonly options: LedgerOptions
@@ -164,7 +154,7 @@ interface Row {
 }
 
 /** Returns undefined if the row has an error. */
-function readRow({ cells, columns, addError, options, rules }: Row) {
+function readRow({ cells, headers, columns, addError, options, rules }: Row) {
   let isValid = true
   function reject(detail: string) {
     isValid = false
@@ -174,11 +164,12 @@ function readRow({ cells, columns, addError, options, rules }: Row) {
     const index = columns.get(field)
     return ((index === undefined ? undefined : cells[index]) ?? '').trim()
   }
+  // People correct the file by the headers of their file, not by the names of our fields.
+  const named = (field: FieldName) => nameOf(headers[columns.get(field) ?? -1])
   function read<T>(field: FieldName, rule: Check<T>): T | undefined {
     const value = cell(field) === '' ? undefined : check(rule, cell(field))
     if (!(value instanceof Rejection)) return value
-    // JSON escapes terminal control sequences, which a cell may contain.
-    return void reject(`${field} ${JSON.stringify(cell(field).slice(0, 80))} ${value.detail}`)
+    return void reject(`${named(field)} "${shown(cell(field))}" ${value.detail}`)
   }
   const number = read('number', NUMBER)
   const customer = read('customer', CUSTOMER)
@@ -191,19 +182,21 @@ function readRow({ cells, columns, addError, options, rules }: Row) {
   const address = read('email', email)
 
   if (issuedOn !== undefined && dueOn !== undefined && dueOn < issuedOn) {
-    reject(`due ${dueOn} is before issued ${issuedOn}`)
+    reject(`${named('due')} ${dueOn} is before ${named('issued')} ${issuedOn}`)
   }
   const tomorrow = addDays(options.now.toISOString().slice(0, 10), 1)
   if (settledOn !== undefined && (settledOn < SETTLED_ON_MIN || settledOn > tomorrow)) {
-    reject(`settled ${settledOn} is not between ${SETTLED_ON_MIN} and tomorrow`)
+    reject(`${named('settled')} ${settledOn} is not between ${SETTLED_ON_MIN} and tomorrow`)
   }
   const externalId = toExternalId(number ?? '')
   const customerExternalId = toExternalId(customer ?? '')
-  if (externalId.length > INVOICE_EXTERNAL_ID_MAX) reject('number has too many spaces and "%"')
-  if (customerExternalId.length > 128) reject('customer is too long')
+  if (externalId.length > INVOICE_EXTERNAL_ID_MAX) {
+    reject(`${named('number')} has too many spaces and "%"`)
+  }
+  if (customerExternalId.length > 128) reject(`${named('customer')} is too long`)
 
-  if (code === undefined && cell('currency') === '') reject('currency is empty')
-  for (const field of REQUIRED_FIELDS) if (cell(field) === '') reject(`${field} is empty`)
+  if (code === undefined && cell('currency') === '') reject(`${named('currency')} is empty`)
+  for (const field of REQUIRED_FIELDS) if (cell(field) === '') reject(`${named(field)} is empty`)
   if (!isValid || !number || !customer || !issuedOn || !amount || !code) return undefined
   return {
     invoice: {
@@ -218,6 +211,16 @@ function readRow({ cells, columns, addError, options, rules }: Row) {
     },
     customer: { externalId: customerExternalId, id: customer, name, email: address },
   }
+}
+
+/** Returns the name of a column in an error. */
+function nameOf(header: string | undefined): string {
+  return header === undefined || header === '' ? 'a column without a header' : shown(header)
+}
+
+/** JSON escapes terminal control sequences, which a cell may contain. */
+function shown(cell: string): string {
+  return JSON.stringify(cell.slice(0, 80)).slice(1, -1)
 }
 
 /** These rules are created only once, because creating a rule takes longer than checking a value with it. */
@@ -264,90 +267,6 @@ function amountIn(code: string | undefined, mark: DecimalForm['mark']): Check<nu
  */
 function toExternalId(id: string): string {
   return id.replace(/[\s%]/gu, encodeURIComponent)
-}
-
-interface FileRecord {
-  /** The line on which the record begins. */
-  readonly line: number
-  readonly cells: readonly string[]
-}
-
-/** Resolves with the records of the file, except blank ones. */
-async function readRecords(bytes: Uint8Array): Promise<FileRecord[]> {
-  const file = decode(bytes)
-  const records: FileRecord[] = []
-  const parser = parse({
-    ...parserOptions(file),
-    on_record(cells: string[], { lines }) {
-      const breaks = cells.join('').match(/\r\n|\n|\r/g) ?? []
-      records.push({ line: lines - breaks.length, cells })
-      return null
-    },
-  })
-  // The parser is a stream that does not end until it is resumed, although nothing is read from it.
-  parser.resume()
-  try {
-    await pipeline(Readable.from(slicesOf(Buffer.from(file))), parser)
-    return records
-  } catch (error) {
-    throw ledgerErrorOf(error)
-  }
-}
-
-/** Yields slices of bytes, because a slice of text could end within a character. */
-async function* slicesOf(bytes: Buffer): AsyncGenerator<Buffer> {
-  for (let at = 0; at < bytes.length; at += SLICE_BYTES) {
-    await setImmediate()
-    yield bytes.subarray(at, at + SLICE_BYTES)
-  }
-}
-
-function parserOptions(file: string): Options {
-  return {
-    trim: true,
-    skip_empty_lines: true,
-    // Spreadsheets write the rows that a person has emptied as separators only.
-    skip_records_with_empty_values: true,
-    relax_column_count: true,
-    delimiter: findDelimiter(file),
-    record_delimiter: ['\r\n', '\n', '\r'],
-    max_record_size: RECORD_LENGTH_MAX,
-  }
-}
-
-function asLedgerError<T>(read: () => T): T {
-  try {
-    return read()
-  } catch (error) {
-    throw ledgerErrorOf(error)
-  }
-}
-
-function ledgerErrorOf(error: unknown): unknown {
-  if (!(error instanceof CsvError)) return error
-  return new LedgerError(`The file is not valid CSV. ${error.message}`, {
-    about: 'file',
-    cause: error,
-  })
-}
-
-function decode(bytes: Uint8Array): string {
-  try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
-  } catch (error) {
-    throw new LedgerError('The file is not UTF-8 text. Save it as "CSV UTF-8".', {
-      about: 'file',
-      cause: error,
-    })
-  }
-}
-
-/** Returns the separator that is most frequent in the first line that is not blank, outside of quotes. */
-function findDelimiter(file: string): string {
-  const unquoted = file.slice(0, RECORD_LENGTH_MAX).replace(/"[^"]*"/g, '""')
-  const header = /^.*\S.*$/m.exec(unquoted)?.[0] ?? ''
-  const count = (delimiter: string) => header.split(delimiter).length
-  return [',', ';', '\t'].reduce((best, next) => (count(next) > count(best) ? next : best))
 }
 
 function describeErrors(rowErrors: readonly string[]): string {

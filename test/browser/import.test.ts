@@ -43,7 +43,7 @@ t.test(
     await choose(page, fileOf('wrong.csv', [rowOf(1), rowOf(2, '31/31/2026')]))
     await page
       .getByRole('alert')
-      .getByText(/^Line 3: due "31\/31\/2026"/)
+      .getByText(/^Line 3: Due date "31\/31\/2026"/)
       .waitFor()
     await check('import-faults')
 
@@ -53,7 +53,7 @@ t.test(
     await page.getByRole('button', { name: 'Check the file' }).click()
     await page
       .getByRole('alert')
-      .getByText(/^Line 2: issued/)
+      .getByText(/^Line 2: Invoice date/)
       .waitFor()
     t.equal(
       await page.getByLabel('CSV file').inputValue(),

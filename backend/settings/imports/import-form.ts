@@ -1,8 +1,9 @@
 /** Reads the file and the options of an import from a form or a JSON body. */
 import { Problem } from '../../../shared/contract/problem.ts'
 import { FIELD_NAMES, type FieldName } from '../../import/columns.ts'
+import { readHeaders } from '../../import/csv-records.ts'
 import { dateReader } from '../../import/date-format.ts'
-import { type Ledger, readHeaders, readLedger } from '../../import/ledger.ts'
+import { type Ledger, readLedger } from '../../import/ledger.ts'
 import { LedgerError } from '../../import/ledger-error.ts'
 import { parseCurrency } from '../../money/money.ts'
 import { invalid } from '../shell/faults.ts'

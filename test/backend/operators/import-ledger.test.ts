@@ -133,12 +133,15 @@ t.test('separators within quoted headers are not counted', async (t) => {
 t.test('rows without any value are ignored', async (t) => {
   // Regression: each emptied row of a spreadsheet was reported with four errors.
   const rows = [',,,,,', HEADER, '', ' , ,,,,', '1,C-1,10/1/2026,,5.00,', ',,,,,', '2,C-1,x,,5.00,']
-  await rejectsWith(t, () => read(rows.join('\r\n')), { message: /line 7: issued "x" must be/ })
+  await rejectsWith(t, () => read(rows.join('\r\n')), {
+    message: /line 7: InvoiceDate "x" must be/,
+  })
   const { invoices } = await read(['', ...rows.slice(1, -1)].join('\n').replaceAll(',', ';'))
   matches(t, invoices, [{ line: 5, number: '1', amount: 500 }])
 })
 
-t.test('all errors are listed with their lines', async (t) => {
+t.test('all errors are listed with their lines and columns', async (t) => {
+  // Regression: they named the fields of the import, such as "settled", instead of the columns of the file.
   const rows = [
     '1,C,1/2/2013,2/1/2013,55.94,1/15/2013',
     '1,C,1/2/2013,2/1/2013,55.94,1/15/2013',
@@ -155,16 +158,53 @@ t.test('all errors are listed with their lines', async (t) => {
   t.matchOnly(message.split('\n'), [
     'The file has 10 errors. Nothing was imported.',
     /^ {2}line 3: invoice 1 is already on line 2$/,
-    /^ {2}line 4: issued "13\/2\/2013" must be a date that exists, as M\/D\/YYYY$/,
-    /^ {2}line 4: amount "-5" must be an amount of USD above 0, such as 1234.56/,
-    /^ {2}line 5: due 2013-01-01 is before issued 2013-01-02$/,
-    /^ {2}line 5: settled 1999-01-15 is not between/,
-    /^ {2}line 6: number "4\\n4" must be text without control characters$/,
-    /^ {2}line 6: settled 2026-11-23 is not between/,
-    /^ {2}line 6: customer is empty$/,
+    /^ {2}line 4: InvoiceDate "13\/2\/2013" must be a date that exists, as M\/D\/YYYY$/,
+    /^ {2}line 4: InvoiceAmount "-5" must be an amount of USD above 0, such as 1234.56/,
+    /^ {2}line 5: DueDate 2013-01-01 is before InvoiceDate 2013-01-02$/,
+    /^ {2}line 5: SettledDate 1999-01-15 is not between/,
+    /^ {2}line 6: invoiceNumber "4\\n4" must be text without control characters$/,
+    /^ {2}line 6: SettledDate 2026-11-23 is not between/,
+    /^ {2}line 6: customerID is empty$/,
     /^ {2}line 8: has 2 fields, but the header has 6$/,
-    /^ {2}line 9: number is empty$/,
+    /^ {2}line 9: invoiceNumber is empty$/,
   ])
+})
+
+t.test('wrong quotation marks are listed with all other errors', async (t) => {
+  // Regression: only the first one was reported, in the words of the parser, and no error after it. A CR LF within a
+  // cell was counted as two lines.
+  const rowsWith = (lineBreak: string) => [
+    'number,customer,issued,amount,note',
+    '1,C,1/2/2013,5,5" pipe',
+    `2,C,x,5,"first${lineBreak}second"`,
+    '3,C,1/2/2013,5,"a" b',
+    '4,"C,1/2/2013,5,',
+    '5,C,1/2/2013,-5,',
+    '',
+    '6,C,1/2/2013,5,"never closed',
+    '7,C,y,5,',
+    `8,C,1/2/2013,5,${'x'.repeat(70_000)}`,
+    '9,C,z,5,',
+  ]
+  const wrong = 'contains a quotation mark in the wrong place, or lacks the closing one.'
+  for (const lineBreak of ['\n', '\r\n', '\r']) {
+    const file = rowsWith(lineBreak).join(lineBreak)
+    const message = await read(file).catch((error: Error) => error.message)
+    t.matchOnly(
+      String(message).split('\n').slice(1),
+      [
+        `  line 2: note ${wrong}`,
+        '  line 3: issued "x"',
+        `  line 5: note ${wrong}`,
+        `  line 6: customer ${wrong}`,
+        '  line 7: amount "-5"',
+        '  line 9: note has no closing quotation mark',
+        '  line 10: issued "y"',
+        '  line 11: note has no closing quotation mark, or the row is longer than 65,536 characters',
+        '  line 12: issued "z"',
+      ].map((start) => new RegExp(`^${start}`)),
+    )
+  }
 })
 
 t.test('a missing column is reported together with the columns of the file', async (t) => {
@@ -222,7 +262,7 @@ t.test('a large file is parsed in slices, which do not split characters', async 
 
 t.test('a file that is not CSV in UTF-8 is rejected as a whole', async (t) => {
   await rejectsWith(t, read(Buffer.from([0x6e, 0xe9, 0x0a])), { message: /not UTF-8/ })
-  await rejectsWith(t, read(`${HEADER}\n"1,2\n`), { message: /not valid CSV.*line 2/ })
+  await rejectsWith(t, read(`"${HEADER}\n1,2\n`), { message: /not valid CSV/ })
   await rejectsWith(t, read(''), { message: /a line of headers/ })
   await rejectsWith(t, read(`${HEADER}\n1,2,3,4,5,6\n`, { currency: undefined }), {
     name: 'LedgerError',

@@ -108,7 +108,7 @@ t.test('every error is reported with its line, and nothing is recorded', async (
   const { status, text } = await upload(file)
   t.equal(status, 422)
   matches(t, text, /Line 2: has 9 fields, but the header has 8/)
-  matches(t, text, /Line 3: issued &quot;1\.11\.2026&quot; must be a date that exists/)
+  matches(t, text, /Line 3: Invoice date &quot;1\.11\.2026&quot; must be a date that exists/)
   matches(t, (await send(file)).json, { code: 'validation_failed', status: 422 })
   t.strictSame(await list('debtors'), [])
   const unclear = await upload('Nr,Kunde,Datum,Betrag\n1,2,2026-10-01,4\n')

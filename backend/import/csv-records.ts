@@ -1,0 +1,193 @@
+/** Reads the records of a CSV file, in slices, so that the process can respond to other requests in between. */
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { setImmediate } from 'node:timers/promises'
+import { CsvError, type CsvErrorCode, type Options, parse } from 'csv-parse'
+import { parse as parseSync } from 'csv-parse/sync'
+import { LedgerError } from './ledger-error.ts'
+
+export interface FileRecord {
+  /** The line on which the record begins, from 1. */
+  readonly line: number
+  readonly cells: readonly string[]
+}
+
+/** A cell that is not valid CSV. */
+export interface SyntaxFault {
+  /** The line on which the cell begins, from 1. */
+  readonly line: number
+  /** The index of the cell's column, from 0. */
+  readonly column: number
+  /** E.g. `contains a quotation mark …`; the name of the column precedes it. */
+  readonly detail: string
+}
+
+/**
+ * The maximum number of characters in a row. Without it, an unclosed quote could make the rest of the file one
+ * cell.
+ */
+const RECORD_LENGTH_MAX = 65_536
+/** The number of bytes that are parsed at a time. Parsing them takes some milliseconds. */
+const SLICE_BYTES = 8192
+/** After each fault, up to `RECORD_LENGTH_MAX` bytes are read again. */
+const FAULTS_MAX = 100
+
+const UNCLOSED: readonly CsvErrorCode[] = ['CSV_QUOTE_NOT_CLOSED', 'CSV_MAX_RECORD_SIZE']
+
+/** Returns the headers of the file; an empty list if it has no first line. Throws a `LedgerError`. */
+export function readHeaders(bytes: Uint8Array): readonly string[] {
+  const file = decode(bytes)
+  try {
+    const [head = []]: string[][] = parseSync(file, { ...parserOptions(file), to: 1 })
+    return head.map((cell) => cell.trim())
+  } catch (error) {
+    throw ledgerErrorOf(error)
+  }
+}
+
+/**
+ * Resolves with the records of the file, except blank ones. After a fault, reads on from a later line, so that a person
+ * can correct all faults of the file at once. Rejects with a `LedgerError` if the first line cannot be read.
+ */
+export async function readRecords(
+  bytes: Uint8Array,
+): Promise<{ readonly records: readonly FileRecord[]; readonly faults: readonly SyntaxFault[] }> {
+  const file = decode(bytes)
+  const content = Buffer.from(file)
+  const options = parserOptions(file)
+  const records: FileRecord[] = []
+  const faults: SyntaxFault[] = []
+  let start: Position = { line: 1, at: 0 }
+  while (faults.length < FAULTS_MAX) {
+    const error = await readFrom(content, start, options, records)
+    if (error === undefined) break
+    if (records.length === 0) throw ledgerErrorOf(error)
+    const cell = findFaultyCell(content, start, error)
+    faults.push({ line: cell.line, column: Number(error['column']), detail: describe(error) })
+    start = nextLine(content, cell)
+  }
+  return { records, faults }
+}
+
+/** Adds the records up to the first error, and resolves with the error. */
+async function readFrom(
+  content: Buffer,
+  start: Position,
+  options: Options,
+  records: FileRecord[],
+): Promise<CsvError | undefined> {
+  let end = start
+  const parser = parse({
+    ...options,
+    // The parser also reports a line, but counts a CR LF within a cell as two lines.
+    on_record(cells: string[], { bytes }) {
+      end = advance(content, end, start.at + bytes)
+      const isEnded = isBreak(content[end.at - 1])
+      const breaks = countBreaks(Buffer.from(cells.join(''))) + (isEnded ? 1 : 0)
+      records.push({ line: end.line - breaks, cells })
+      return null
+    },
+  })
+  // The parser is a stream that does not end until it is resumed, although nothing is read from it.
+  parser.resume()
+  try {
+    await pipeline(Readable.from(slicesOf(content.subarray(start.at))), parser)
+    return undefined
+  } catch (error) {
+    if (error instanceof CsvError) return error
+    throw error
+  }
+}
+
+/** A byte of the file, and its line. */
+interface Position {
+  readonly line: number
+  readonly at: number
+}
+
+/** Returns the beginning of the cell with the error. `bytes` of an error is the end of the cell before it. */
+function findFaultyCell(content: Buffer, start: Position, error: CsvError): Position {
+  let at = start.at + Number(error['bytes'])
+  while (isBreak(content[at])) at++
+  return advance(content, start, at)
+}
+
+function nextLine(content: Buffer, from: Position): Position {
+  let at = from.at
+  while (at < content.length && !isBreak(content[at])) at++
+  const isPair = content[at] === CR && content[at + 1] === LF
+  return advance(content, from, Math.min(at + (isPair ? 2 : 1), content.length))
+}
+
+function advance(content: Buffer, from: Position, to: number): Position {
+  return { line: from.line + countBreaks(content.subarray(from.at, to)), at: to }
+}
+
+function countBreaks(bytes: Buffer): number {
+  let count = 0
+  for (let at = 0; at < bytes.length; at++) {
+    if (bytes[at] === CR || (bytes[at] === LF && bytes[at - 1] !== CR)) count++
+  }
+  return count
+}
+
+function isBreak(byte: number | undefined): boolean {
+  return byte === LF || byte === CR
+}
+
+const LF = 10
+const CR = 13
+
+function describe({ code }: CsvError): string {
+  return UNCLOSED.includes(code)
+    ? 'has no closing quotation mark, or the row is longer than 65,536 characters'
+    : 'contains a quotation mark in the wrong place, or lacks the closing one. Enclose the whole cell in quotation marks, and double those within it'
+}
+
+/** Yields slices of bytes, because a slice of text could end within a character. */
+async function* slicesOf(bytes: Buffer): AsyncGenerator<Buffer> {
+  for (let at = 0; at < bytes.length; at += SLICE_BYTES) {
+    await setImmediate()
+    yield bytes.subarray(at, at + SLICE_BYTES)
+  }
+}
+
+function parserOptions(file: string): Options {
+  return {
+    trim: true,
+    skip_empty_lines: true,
+    // Spreadsheets write the rows that a person has emptied as separators only.
+    skip_records_with_empty_values: true,
+    relax_column_count: true,
+    delimiter: findDelimiter(file),
+    record_delimiter: ['\r\n', '\n', '\r'],
+    max_record_size: RECORD_LENGTH_MAX,
+  }
+}
+
+function ledgerErrorOf(error: unknown): unknown {
+  if (!(error instanceof CsvError)) return error
+  return new LedgerError(`The file is not valid CSV. ${error.message}`, {
+    about: 'file',
+    cause: error,
+  })
+}
+
+function decode(bytes: Uint8Array): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch (error) {
+    throw new LedgerError('The file is not UTF-8 text. Save it as "CSV UTF-8".', {
+      about: 'file',
+      cause: error,
+    })
+  }
+}
+
+/** Returns the separator that is most frequent in the first line that is not blank, outside of quotes. */
+function findDelimiter(file: string): string {
+  const unquoted = file.slice(0, RECORD_LENGTH_MAX).replace(/"[^"]*"/g, '""')
+  const header = /^.*\S.*$/m.exec(unquoted)?.[0] ?? ''
+  const count = (delimiter: string) => header.split(delimiter).length
+  return [',', ';', '\t'].reduce((best, next) => (count(next) > count(best) ? next : best))
+}
