@@ -2,6 +2,7 @@
  * Deletes expired rows. Any number of backends may do this at the same time. Debtors, invoices, payments, messages and
  * the audit log are kept forever.
  */
+import { setTimeout as delay } from 'node:timers/promises'
 import { startWorker, type Worker, type WorkerDeps } from '../background/worker.ts'
 import type { Database } from '../database/database.ts'
 import { DAY_MS, type Key, type RetentionRule, ruleByAge } from '../database/retention-rule.ts'
@@ -9,6 +10,12 @@ import { REMINDER_RETENTION } from '../reminders/retention.ts'
 import { WEBHOOK_RETENTION } from '../webhooks/retention.ts'
 
 const EVERY_MS = 600_000
+
+/**
+ * The longest pause after a batch. Each pause takes as long as the batch, including its wait for other writes, so
+ * retention gets at most half of the database's time, and less while the database is busy.
+ */
+const PAUSE_MS_MAX = 100
 
 /** Known browsers are kept as long as browsers keep the cookie that identifies them. */
 const BROWSER_KEPT_DAYS = 400
@@ -91,8 +98,10 @@ async function applyRule(
     const keys = await findExpired(database.read, now, last)
     if (keys.length === 0) break
     last = keys.at(-1)
+    const from = performance.now()
     await database.transaction((tx) => deleteExpired(tx, keys))
     count += keys.length
+    await delay(Math.min(PAUSE_MS_MAX, performance.now() - from))
   }
   return count
 }
