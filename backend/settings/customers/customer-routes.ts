@@ -12,6 +12,7 @@ import { resumeInvoicesOf } from '../../invoices/actions.ts'
 import { changeDebtorDetails } from '../../reminders/reminder-content.ts'
 import type { Undo } from '../../sessions/flash.ts'
 import type { Session } from '../../sessions/sessions.ts'
+import { rejectIfReadOnly } from '../money/money-action.ts'
 import { invalid, notFound, withFieldLabels } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
 import type { FlashName } from '../shell/flash-words.ts'
@@ -30,6 +31,11 @@ import { type Customer, readCustomer, renderCustomer } from './customer-page.ts'
 const PATH = '/settings/customers'
 const ADMINS_ONLY = 'Only an Admin can change customers.'
 const FIELDS = [...DETAILS, ...ADDRESS_PARTS] as const
+/**
+ * A read-only account rejects these actions. Reminders can still be paused, because those that are due are sent as soon as
+ * the account is resumed.
+ */
+const RECORD_ACTIONS: readonly string[] = ['archive', 'restore']
 
 export const customerPages: readonly SessionPage[] = [
   {
@@ -42,6 +48,7 @@ export const customerPages: readonly SessionPage[] = [
     path: `${PATH}/{id}/edit`,
     adminsOnly: ADMINS_ONLY,
     async handle({ session, id }, { database }) {
+      rejectIfReadOnly(session)
       const row = await getDebtor(database.read, session, id)
       return {
         page: (frame) => renderCustomerForm(frame, { row, stored: valuesOf(row), entered: {} }),
@@ -56,6 +63,7 @@ export const customerPages: readonly SessionPage[] = [
     expected: { texts: FIELDS, shown: true },
     async handle(request, { database }) {
       const { session, id, fields, actionContext } = request
+      rejectIfReadOnly(session)
       await request.performAction('customer_changed', (tx) =>
         changeDebtorDetails(tx, session.account.id, id, detailsOf(fields), actionContext),
       )
@@ -95,6 +103,7 @@ export const customerPages: readonly SessionPage[] = [
     path: `${PATH}/{id}/archive`,
     adminsOnly: ADMINS_ONLY,
     async handle({ session, id, now }, { database: { read } }) {
+      rejectIfReadOnly(session)
       const row = await getDebtor(read, session, id)
       const today = todayIn(session.account.timezone, now)
       const balances = await readBalances(read, session.account.id, [id], today)
@@ -159,6 +168,7 @@ function actionPage(
     expected: { texts },
     async handle(request, { database }) {
       const { session, id } = request
+      if (RECORD_ACTIONS.includes(name)) rejectIfReadOnly(session)
       const flashOf = (undo: UndoAction | undefined) => {
         const path = `${PATH}/${id}/${undo?.name}`
         return { name: flash, undo: undo && { path, fields: undo.fields ?? [] } }

@@ -15,6 +15,7 @@ import { findInvoice } from '../../invoices/invoices.ts'
 import { renderInvoice } from '../../invoices/representation.ts'
 import { listMessages } from '../../messages/messages.ts'
 import { listPayments } from '../../payments/payment-list.ts'
+import { rejectIfReadOnly } from '../money/money-action.ts'
 import { notFound } from '../shell/faults.ts'
 import type { FlashName } from '../shell/flash-words.ts'
 import { blockReasonOf } from '../shell/ledger-words.ts'
@@ -27,6 +28,11 @@ import { type InvoiceView, renderInvoicePage } from './invoice-page.ts'
 
 const PATH = '/settings/invoices'
 const ADMINS_ONLY = 'Only an Admin can change invoices.'
+/**
+ * A read-only account rejects these actions. A dispute can still be recorded, because reminders that are due are sent as soon
+ * as the account is resumed.
+ */
+const RECORD_ACTIONS: readonly string[] = ['finalise', 'void', 'write-off']
 /** How many entries the history shows at most: far more than people create on one invoice. */
 const HISTORY_MAX = 100
 
@@ -41,6 +47,7 @@ export const invoicePages: readonly SessionPage[] = [
     path: `${PATH}/{id}/finalise`,
     adminsOnly: ADMINS_ONLY,
     async handle(request, { database }) {
+      rejectIfReadOnly(request.session)
       const { row, customerName, today } = await readInvoice(database.read, request)
       // If the invoice was finalized in the meantime, there is nothing to confirm.
       if (row.status !== 'draft') return { location: `${PATH}/${row.id}` }
@@ -99,6 +106,7 @@ function actionPage(
     adminsOnly: ADMINS_ONLY,
     expected: { texts },
     async handle({ session, id, actionContext, fields, now, performAction }) {
+      if (RECORD_ACTIONS.includes(name)) rejectIfReadOnly(session)
       const { id: accountId, timezone } = session.account
       const undo = undoneBy && {
         path: `${PATH}/${id}/${undoneBy}`,

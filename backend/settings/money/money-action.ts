@@ -271,7 +271,7 @@ export function rejectIfReadOnly({ account }: Session): void {
   const state = account.status === 'trial_paused' ? 'on a paused trial' : account.status
   throw new Problem(
     'account_read_only',
-    `This account is ${state}. You can read it, but not record or change anything.`,
+    `This account is ${state}. Its customers, invoices and payments can be read, but not changed.`,
     { members: { account_status: account.status } },
   )
 }

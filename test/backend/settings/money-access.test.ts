@@ -69,3 +69,34 @@ t.test(
     matches(t, await settings.read(`invoices/${invoice.id}`), { amount_due: 10_000 })
   },
 )
+
+t.test('a read-only account rejects changes of records, but reminders can be paused', async (t) => {
+  // Regression: customers could be changed and archived, and invoices finalized, voided and written off.
+  const settings = await startMoneySettings(t)
+  const { backend, ada } = settings
+  const customer = `/settings/customers/${settings.debtor.id}`
+  const draft = `/settings/invoices/${(await settings.createInvoice({ status: 'draft' })).id}`
+  const open = `/settings/invoices/${(await settings.createInvoice()).id}`
+  await backend.database.transaction((tx) =>
+    setStatus(tx, settings.account.id, 'suspended', { actor: OPERATOR, now: backend.now }),
+  )
+  for (const path of [`${customer}/edit`, `${customer}/archive`, `${draft}/finalise`]) {
+    const { status, text } = await ada.page(path)
+    matches(t, [status, text], [423, containing('can be read, but not changed')], path)
+  }
+  const writes = [
+    ['PUT', customer, { name: 'Other' }],
+    ['POST', `${customer}/archive`, {}],
+    ['POST', `${customer}/restore`, {}],
+    ['POST', `${draft}/finalise`, {}],
+    ['POST', `${open}/void`, { reason: 'x' }],
+    ['POST', `${open}/write-off`, { reason: 'x' }],
+  ] as const
+  for (const [method, path, body] of writes) {
+    const { status, json } = await ada.send(method, path, body)
+    t.strictSame([status, json['code']], [423, 'account_read_only'], path)
+  }
+  for (const path of [`${customer}/pause`, `${open}/dispute`]) {
+    t.equal((await ada.send('POST', path, { reason: 'x' })).status, 200, path)
+  }
+})
