@@ -1,23 +1,21 @@
 /** Stores imports, with the records that each import created or corrected, so that an import can be taken back. */
-import { createId } from '../../shared/contract/id.ts'
 import type { ActionContext } from '../accounts/audit.ts'
 import type { ImportRecordRow, ImportRow, Reader, Transaction } from '../database/tables.ts'
 
 export type ImportKind = ImportRecordRow['kind']
 
+/** Stores the import unless it exists already: each request of an import may be the first one that arrives. */
 export async function startImport(
   tx: Transaction,
-  accountId: string,
-  fileName: string,
+  { id, accountId, fileName }: { id: string; accountId: string; fileName: string },
   { actor, now }: ActionContext,
-): Promise<string> {
-  const id = createId('imp')
+): Promise<void> {
   const row = { account_id: accountId, file_name: fileName, imported_by: actor.label }
   await tx
     .insertInto('imports')
     .values({ id, ...row, created_at: now.toISOString() })
+    .onConflict((conflict) => conflict.column('id').doNothing())
     .execute()
-  return id
 }
 
 /** Stores which records an import has created or corrected. A record that is corrected twice is stored once. */

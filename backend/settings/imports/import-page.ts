@@ -114,9 +114,15 @@ interface Preview {
   readonly form: ImportForm
   readonly ledger: Ledger
   readonly finding: Finding
+  /**
+   * The id of the import that the form starts. A form that is sent twice, or again after an error, continues the same
+   * import, which can therefore be taken back as a whole.
+   */
+  readonly importId: string
 }
 
-export function renderImportPreview(frame: Frame, { form, ledger, finding }: Preview): Html {
+export function renderImportPreview(frame: Frame, preview: Preview): Html {
+  const { form, ledger, finding, importId } = preview
   const { comparison, corrections } = finding
   const { customers, invoices, payments } = countMissing(comparison)
   const count = customers + invoices + payments
@@ -131,7 +137,7 @@ export function renderImportPreview(frame: Frame, { form, ledger, finding }: Pre
 ${renderTotals(comparison)}
 ${renderDifferences(comparison)}
 <form method="post" action="${PATH}" enctype="multipart/form-data" class="stack" data-once>${csrfField(frame)}
-${renderHiddenFields(form)}
+${renderHiddenFields(form)}${renderHidden('import_id', importId)}
 ${
   corrections.length > 0 &&
   html`<section class="card" aria-labelledby="corrections"><h2 id="corrections">Records that the file would change</h2>
@@ -200,7 +206,7 @@ function renderProgress(
   return html`<form method="post" action="${PATH}" enctype="multipart/form-data" class="card stack" data-once data-continue>${csrfField(frame)}
 ${renderHiddenFields(form)}${form.correctsRecords && html`<input type="hidden" name="correct" value="yes">`}
 <input type="hidden" name="recorded" value="${done}">
-${importId !== undefined && html`<input type="hidden" name="import_id" value="${importId}">`}
+${importId !== undefined && renderHidden('import_id', importId)}
 <p role="status">${done.toLocaleString('en')} of ${(done + left).toLocaleString('en')} recorded.</p>
 <progress max="${done + left}" value="${done}" aria-label="Records of the file"></progress>
 <p><button class="primary" name="step" value="record">Continue</button></p></form>`

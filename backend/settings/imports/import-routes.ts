@@ -1,5 +1,7 @@
 /** The routes that import a CSV file: check the file, compare it with the account, record it in steps, and report. */
+import { createId } from '../../../shared/contract/id.ts'
 import { getAccount } from '../../accounts/accounts.ts'
+import type { Reader } from '../../database/tables.ts'
 import { countMissing } from '../../import/comparison.ts'
 import { findImport } from '../../import/imports.ts'
 import { readOldInvoices } from '../../invoices/old-invoices.ts'
@@ -61,13 +63,12 @@ async function importFile(request: SessionRequest, deps: SettingsDeps): Promise<
     const finding = await compareFile(deps.database, account.id, ledger)
     return {
       json: represent(finding),
-      page: (frame) => renderImportPreview(frame, { form, ledger, finding }),
+      page: (frame) =>
+        renderImportPreview(frame, { form, ledger, finding, importId: createId('imp') }),
     }
   }
-  const importId = fields.text('import_id') || undefined
-  if (importId !== undefined && !(await findImport(deps.database.read, account.id, importId))) {
-    notFound('import', importId)
-  }
+  const importId = fields.text('import_id') || createId('imp')
+  await rejectForeign(deps.database.read, account.id, importId)
   const result = await recordStep({
     ...{ database: deps.database, clock: deps.clock, ledger, fileName: form.fileName, importId },
     importContext: { account, chaseOverdue: form.chaseOverdue, actionContext },
@@ -80,6 +81,13 @@ async function importFile(request: SessionRequest, deps: SettingsDeps): Promise<
     page: (frame) =>
       renderImportReport(frame, { form, ledger, result, recordedBefore, oldInvoices }),
   }
+}
+
+/** Throws `not_found` for text that is no id of an import, and for an import of another account. */
+async function rejectForeign(reader: Reader, accountId: string, importId: string): Promise<void> {
+  if (!/^imp_[0-9A-HJKMNP-TV-Z]{26}$/.test(importId)) notFound('import', importId)
+  const row = await findImport(reader, undefined, importId)
+  if (row !== undefined && row.account_id !== accountId) notFound('import', importId)
 }
 
 function represent({ comparison, corrections }: Finding) {

@@ -8,7 +8,7 @@ import type { Database } from '../../database/database.ts'
 import type { Transaction } from '../../database/tables.ts'
 import { readAccountRecords } from '../../import/account-records.ts'
 import { type Comparison, compare, countMissing } from '../../import/comparison.ts'
-import { startImport, storeImportedRecords } from '../../import/imports.ts'
+import { findImport, startImport, storeImportedRecords } from '../../import/imports.ts'
 import type { Ledger } from '../../import/ledger.ts'
 import {
   correctRecord,
@@ -46,7 +46,7 @@ export interface StepResult extends Finding {
   readonly rejected: readonly RejectedRecord[]
   /** Whether no further step follows: no record remains, or `REJECTED_MAX` records were rejected. */
   readonly isComplete: boolean
-  /** Undefined if this and all earlier steps had nothing to record. */
+  /** Undefined if this and all other steps of the import had nothing to record. */
   readonly importId: string | undefined
 }
 
@@ -67,34 +67,33 @@ interface StepOptions {
   readonly database: Database
   readonly ledger: Ledger
   readonly fileName: string
-  /** The import that an earlier step of the same file began. */
-  readonly importId: string | undefined
+  /** The id of the import to which the step belongs, which may not exist yet. */
+  readonly importId: string
   readonly importContext: ImportContext
   readonly correctsRecords: boolean
   readonly clock: () => Date
 }
 
 export async function recordStep(options: StepOptions): Promise<StepResult> {
-  const { database, ledger, importContext, fileName, correctsRecords } = options
+  const { database, ledger, importId, importContext, fileName, correctsRecords } = options
   const { account, actionContext } = importContext
   const before = await compareFile(database, account.id, ledger)
   const missing = countMissing(before.comparison)
   const corrections = correctsRecords ? before.corrections : []
   const total = missing.customers + missing.invoices + missing.payments + corrections.length
-  let importId = options.importId
   if (total > 0) {
     // The audit entry is written before the first record, so that an interrupted step also has an entry.
-    importId = await database.transaction(async (tx) => {
+    await database.transaction(async (tx) => {
       await recordAudit(tx, actionContext, {
         accountId: account.id,
         action: 'ledger.imported',
         subjectId: account.id,
         detail: { file: fileName, ...missing, corrections: corrections.length },
       })
-      return options.importId ?? (await startImport(tx, account.id, fileName, actionContext))
+      await startImport(tx, { id: importId, accountId: account.id, fileName }, actionContext)
     })
   }
-  const step = createStep(options, importId)
+  const step = createStep(options)
   for (const customer of before.comparison.customers) {
     await step.run('customers', `Customer ${customer.id}`, (tx) =>
       recordCustomer(tx, importContext, customer),
@@ -115,7 +114,8 @@ export async function recordStep(options: StepOptions): Promise<StepResult> {
     await step.run('corrected', record, (tx) => correctRecord(tx, importContext, correction))
   }
   const after = await compareFile(database, account.id, ledger)
-  return { ...after, ...step.result(), importId }
+  const isStarted = (await findImport(database.read, account.id, importId)) !== undefined
+  return { ...after, ...step.result(), importId: isStarted ? importId : undefined }
 }
 
 type Kind = keyof StepResult['recorded']
@@ -124,7 +124,7 @@ type Kind = keyof StepResult['recorded']
  * Processes one record after the other, each in its own transaction, until the time of the step is over or `REJECTED_MAX`
  * records were rejected.
  */
-function createStep({ database, clock, importContext }: StepOptions, importId: string | undefined) {
+function createStep({ database, clock, importId, importContext }: StepOptions) {
   const isStepOver = beginStep(clock)
   const recorded: Record<Kind, number> = { customers: 0, invoices: 0, payments: 0, corrected: 0 }
   const rejected: RejectedRecord[] = []
@@ -143,7 +143,6 @@ function createStep({ database, clock, importContext }: StepOptions, importId: s
       try {
         await database.transaction(async (tx) => {
           const records = await perform(tx)
-          if (importId === undefined) return
           await storeImportedRecords(tx, { importId, accountId: importContext.account.id }, records)
         })
       } catch (error) {

@@ -1,7 +1,7 @@
 // The import of a CSV file in Settings: the file is checked, compared, and recorded once; records can be corrected.
 import t, { type Test } from 'tap'
 import type { Json } from '../../fixtures/accounts/test-account.ts'
-import { matches } from '../../fixtures/matches.ts'
+import { containing, matches } from '../../fixtures/matches.ts'
 import { ADMIN, logIn, MEMBER, startSettings } from '../../fixtures/service/settings.ts'
 
 const PATH = '/settings/import'
@@ -99,6 +99,36 @@ t.test(
     matches(t, (await upload(FILE)).text, /Everything in the file is already recorded/)
   },
 )
+
+t.test(
+  'a preview that is confirmed twice, or again after an error, starts one import',
+  async (t) => {
+    // Regression: each request started an import of its own. Taking back the last one kept the records of the others.
+    const { ada, upload } = await startImporting(t)
+    const preview = await upload(FILE)
+    const [, import_id = ''] = /name="import_id" value="(\w+)"/.exec(preview.text) ?? []
+    const confirm = () => upload(FILE, { step: 'record', import_id })
+    const responses = await Promise.all([confirm(), confirm()])
+    t.strictSame(
+      responses.map(({ status }) => status),
+      [200, 200],
+    )
+    matches(t, (await confirm()).text, containing(`/settings/imports/${import_id}"`))
+    matches(t, (await ada.get('/settings/imports')).json['data'], [
+      {
+        id: import_id,
+        customers: { recorded: 2 },
+        invoices: { recorded: 3 },
+        payments: { recorded: 1 },
+      },
+    ])
+  },
+)
+
+t.test('an import cannot be started with a malformed id', async (t) => {
+  const { send } = await startImporting(t)
+  t.equal((await send(FILE, { step: 'record', import_id: 'imp_x' })).status, 404)
+})
 
 t.test('every error is reported with its line, and nothing is recorded', async (t) => {
   const { upload, send, list } = await startImporting(t)
