@@ -15,7 +15,7 @@ import {
 import { csrfField, renderOption, renderPage } from '../shell/layout.ts'
 import { renderNext } from '../shell/list-query.ts'
 import type { Frame } from '../shell/response.ts'
-import { exactTime, type TimeContext, timeAgoExact } from '../shell/words.ts'
+import { exactTime, plural, type TimeContext, timeAgoExact } from '../shell/words.ts'
 import { outcomeWords, renderDeliveryStatus, STATUS_WORDS } from './webhook-words.ts'
 
 const PATH = '/settings/webhook-deliveries'
@@ -30,17 +30,20 @@ export interface DeliveriesView {
   /** The `limit` in the URL, which the link to the next page repeats. */
   readonly limit: string | undefined
   readonly next: string | null
+  /** Whether the search stopped before the page was full. */
+  readonly isPartial: boolean
   readonly now: Date
 }
 
 export function renderDeliveries(frame: Frame, view: DeliveriesView): Html {
-  const { rows, limit, next, filters } = view
+  const { rows, limit, next, isPartial, filters } = view
   const { endpointId: endpoint_id, status, type } = filters
   const main = html`<p class="back"><a href="/settings/webhook-endpoints">Webhooks</a></p>
 <h1>Delivery log</h1>
 <p class="lead">Deliveries of the last 30 days, newest first.</p>
 ${renderFilters(view)}
 ${rows.length === 0 ? html`<div class="card empty"><p>No delivery matches the filters.</p></div>` : renderDeliveryTable('Deliveries, newest first', rows, { now: view.now, timezone: view.session.account.timezone }, view.urls)}
+${isPartial && html`<p class="hint">${plural(rows.length, 'match', 'matches')} among the deliveries searched so far. “Older” continues the search.</p>`}
 ${next !== null && renderNext(PATH, { endpoint_id, status, type, limit, cursor: next }, 'Older')}`
   return renderPage(frame, { title: 'Delivery log', section: '/settings/api-keys', main })
 }

@@ -9,7 +9,7 @@ import {
 } from '../../webhooks/delivery-log.ts'
 import { getLoggedEndpoint, listEndpoints, readEndpointUrls } from '../../webhooks/endpoints.ts'
 import { renderDelivery, renderDeliveryDetail } from '../../webhooks/representation.ts'
-import { type ListQuery, listOf, pageOf, parseListQuery, wordOf } from '../shell/list-query.ts'
+import { type ListQuery, listOf, parseListQuery, wordOf } from '../shell/list-query.ts'
 import type { SessionPage } from '../shell/page-request.ts'
 import { renderDeliveries, renderDeliveryPage } from './deliveries-page.ts'
 import { WEBHOOK_ADMINS_ONLY } from './endpoint-routes.ts'
@@ -23,21 +23,20 @@ export const webhookDeliveryPages: readonly SessionPage[] = [
     async handle({ session, query, now }, { database }) {
       const { filters, list } = parseQuery(query)
       const { id: accountId } = session.account
-      const found = await listDeliveries(database.read, accountId, filters, list.limit + 1)
+      const { limit } = list
+      const found = await listDeliveries(database.read, accountId, filters, { limit })
       const endpoints = await listEndpoints(database.read, accountId)
       const urls = await readEndpointUrls(database.read, accountId)
-      const { rows, next } = pageOf(found, list.limit)
       return {
-        json: listOf(rows.map(renderDelivery), next),
+        json: listOf(found.rows.map(renderDelivery), found.next),
         page: (frame) =>
           renderDeliveries(frame, {
             session,
-            rows,
+            ...found,
             endpoints,
             urls,
             filters,
             limit: list.value('limit'),
-            next,
             now,
           }),
       }

@@ -128,7 +128,10 @@ export function webhookEndpointPages(webhooks: WebhookServices): readonly Sessio
         const recent = await readRecentAttempts(database.read, row, now)
         const { id: accountId } = session.account
         const filters = { endpointId: id, status: undefined, type: undefined, before: undefined }
-        const deliveries = await listDeliveries(database.read, accountId, filters, RECENT_MAX)
+        const limit = RECENT_MAX
+        const { rows: deliveries } = await listDeliveries(database.read, accountId, filters, {
+          limit,
+        })
         return {
           json: { ...renderEndpoint(row, recent), attempts_by_hour: recent.hours },
           page: (frame) => renderEndpointPage(frame, { session, row, recent, deliveries, now }),

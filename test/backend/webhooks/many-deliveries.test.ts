@@ -2,7 +2,11 @@
 import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { deleteAllExpired } from '../../../backend/retention/retention.ts'
-import { redeliverFailed } from '../../../backend/webhooks/delivery-log.ts'
+import {
+  type DeliveryFilters,
+  listDeliveries,
+  redeliverFailed,
+} from '../../../backend/webhooks/delivery-log.ts'
 import { deleteEndpoint, lockEndpoint } from '../../../backend/webhooks/endpoints.ts'
 import { openWebhooks, type Webhooks } from '../../fixtures/accounts/webhooks.ts'
 
@@ -76,4 +80,50 @@ t.test('redelivering many failed deliveries ends when its time is used up', asyn
   t.equal(failed.at(-1)?.id, 'whd_10299', 'the newest are sent first')
   t.strictSame(await redeliver(9), { count: 300, hasMore: false })
   t.ok((await webhooks.deliveries()).every(({ status }) => status === 'pending'))
+})
+
+// Regression: a page without matches read all deliveries of the account. With two million, SQLite took half a second.
+t.test('a page of the delivery log searches a limited number of deliveries', async (t) => {
+  const webhooks = await openWebhooks(t)
+  const { accountId, backend } = webhooks.testAccount
+  const { row } = await webhooks.createEndpoint('https://receiver.example/')
+  await insertDeliveries(webhooks, row.id, 'failed', 250)
+  await backend.database.transaction((tx) =>
+    tx
+      .updateTable('webhook_deliveries')
+      .set({ status: 'pending', run_at: backend.now.toISOString() })
+      .where('id', 'in', ['whd_10050', 'whd_10220', 'whd_10240'])
+      .execute(),
+  )
+  const read = async (filters: DeliveryFilters, limit: number) => {
+    const size = { limit, scanMax: 100 }
+    const found = await listDeliveries(backend.database.read, accountId, filters, size)
+    return { ids: found.rows.map(({ id }) => id), next: found.next, isPartial: found.isPartial }
+  }
+  const pending = { endpointId: row.id, status: 'pending' } as const
+  t.strictSame(
+    await read(pending, 1),
+    { ids: ['whd_10240'], next: 'whd_10240', isPartial: false },
+    'a full page',
+  )
+  t.strictSame(await read(pending, 5), {
+    ids: ['whd_10240', 'whd_10220'],
+    next: 'whd_10150',
+    isPartial: true,
+  })
+  const rest = await read({ ...pending, before: 'whd_10150' }, 5)
+  t.strictSame(rest, { ids: ['whd_10050'], next: 'whd_10050', isPartial: true })
+  t.strictSame(await read({ ...pending, before: 'whd_10050' }, 5), {
+    ids: [],
+    next: null,
+    isPartial: false,
+  })
+  const ofOtherType = { type: 'invoice.paid', status: 'failed' } as const
+  t.strictSame(
+    await read(ofOtherType, 5),
+    { ids: [], next: 'whd_10148', isPartial: true },
+    'only failed deliveries are searched',
+  )
+  const failed = await read({ status: 'failed' }, 247)
+  t.equal(failed.ids.length, 247, 'an index serves this filter')
 })
