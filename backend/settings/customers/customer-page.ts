@@ -34,6 +34,7 @@ import {
 import { newestRows } from '../shell/list-query.ts'
 import {
   type RejectedAction,
+  rejectedInForm,
   renderActionButton,
   renderActionWithReason,
 } from '../shell/page-actions.ts'
@@ -108,7 +109,8 @@ export function renderCustomer(frame: Frame, customer: Customer, rejected?: Reje
   const path = `/settings/customers/${row.id}`
   const block = blockReasonOf(row)
   const blocks = new Map(block === undefined ? [] : [[row.id, block]])
-  const isShownInForm = rejected?.problem.code === 'validation_failed'
+  const canPause = canChange(customer) && row.status !== 'archived'
+  const inForm = rejectedInForm(rejected, canPause ? [{ name: 'pause' }] : [])
   const main = html`<p class="back"><a href="/settings/customers">Customers</a></p>
 <div class="heading"><h1 translate="no">${row.name}</h1>
 ${
@@ -117,11 +119,11 @@ ${
 <a class="button" href="/settings/invoices/new?debtor_id=${row.id}">Enter an invoice</a>
 <a class="button" href="${path}/edit">Change<span class="unseen"> customer</span></a></p>`
 }</div>
-${!isShownInForm && renderFaults(rejected?.problem)}
+${inForm === undefined && renderFaults(rejected?.problem)}
 ${renderBalances(customer)}
 <div class="pair">
 ${renderContact(frame, customer, path)}
-${renderChasing(frame, customer, path, isShownInForm ? rejected : undefined)}
+${renderChasing(frame, customer, path, inForm)}
 </div>
 ${renderListSection('Open invoices', open, { name: 'open invoices', path: `/settings/invoices?view=unpaid&debtor_id=${row.id}` }, (rows) => renderInvoiceTable('Open invoices', rows, { times, today, blocks }))}
 ${others.length > 0 && renderListSection('Other invoices', others, { name: 'invoices', path: `/settings/invoices?debtor_id=${row.id}` }, (rows) => renderInvoiceTable('Other invoices', rows, { times, today, blocks }))}
@@ -227,10 +229,10 @@ function renderActions(
     name: 'pause',
     title: row.chasing_status === 'paused' ? 'Change the pause' : 'Pause reminders',
     hint: 'No reminder is sent during the pause. Afterwards, reminders continue where they stopped.',
-    fields: (problem: RejectedAction['problem'] | undefined) =>
+    fields: (rejection: RejectedAction | undefined) =>
       html`<p class="field"><label for="until">Until</label>
-<input id="until" name="until" type="date"${describedBy(problem, 'until', 'until-hint')}></p>
-<p class="hint" id="until-hint">Leave empty to pause until someone resumes reminders.</p>${renderFault(problem, 'until')}`,
+<input id="until" name="until" type="date" value="${rejection?.fields.text('until')}"${describedBy(rejection?.problem, 'until', 'until-hint')}></p>
+<p class="hint" id="until-hint">Leave empty to pause until someone resumes reminders.</p>${renderFault(rejection?.problem, 'until')}`,
   }
   return html`${row.chasing_status !== 'active' && renderActionButton(frame, path, { name: 'resume', title: 'Resume reminders' })}
 ${renderActionWithReason(frame, path, pause, rejected)}

@@ -194,7 +194,7 @@ async function rerenderAction(
   if (problem.code === 'not_found') return undefined
   const customer = await readCustomer(database.read, request)
   const labeled = withFieldLabels(problem, { until: 'The end of the pause' })
-  const rejected = { name, reason: request.fields.text('reason'), problem: labeled }
+  const rejected = { name, fields: request.fields, problem: labeled }
   return responseOf(customer, rejected).page
 }
 

@@ -17,6 +17,7 @@ import {
 import {
   type PageAction,
   type RejectedAction,
+  rejectedInForm,
   renderActionButton,
   renderActionWithReason,
 } from '../shell/page-actions.ts'
@@ -83,10 +84,10 @@ export function renderInvoicePage(
   const { session, row, customerName, today, payments, messages, history, now } = view
   const { timezone } = session.account
   const times = { now, timezone }
-  const isShownInForm = rejected?.problem.code === 'validation_failed'
+  const inForm = rejectedInForm(rejected, actionsWithReason(view))
   const main = html`<p class="back"><a href="/settings/customers/${row.debtor_id}" translate="no">${customerName}</a></p>
 <div class="heading"><h1>Invoice <span translate="no">${row.number}</span></h1><p class="total">${renderInvoiceStatus(row, today)}</p></div>
-${!isShownInForm && renderFaults(rejected?.problem)}
+${inForm === undefined && renderFaults(rejected?.problem)}
 <dl class="figures">
 <div><dt>Amount</dt><dd>${renderMoney(row.amount, row.currency)}</dd></div>
 <div><dt>Paid</dt><dd>${renderMoney(row.amount_paid, row.currency)}</dd></div>
@@ -104,7 +105,7 @@ ${row.external_id !== null && html`<div><dt>External ID</dt><dd translate="no">$
 ${row.po_number !== null && html`<div><dt>Purchase order</dt><dd translate="no">${row.po_number}</dd></div>`}
 ${row.notes !== null && html`<div class="whole"><dt>Notes</dt><dd>${row.notes}</dd></div>`}
 </dl></section>
-${session.user.role === 'admin' && renderActions(frame, view, isShownInForm ? rejected : undefined)}
+${session.user.role === 'admin' && renderActions(frame, view, inForm)}
 ${history.length > 0 && renderHistory(history, timezone)}
 ${payments.length > 0 && html`<section aria-labelledby="payments"><h2 id="payments">Payments</h2>${renderPaymentTable('Payments', payments)}</section>`}
 <section aria-labelledby="messages"><h2 id="messages">Messages</h2>
@@ -133,6 +134,14 @@ function renderTimeFact(name: string, at: string | null, timezone: string): Html
     : html`<div><dt>${name}</dt><dd>${exactTime(at, timezone)}</dd></div>`
 }
 
+function actionsWithReason(view: InvoiceView): readonly PageAction[] {
+  const { row } = view
+  return [
+    ...(isOpen(row) ? [isDisputed(row) ? resolveAction(row, view) : DISPUTE, WRITE_OFF] : []),
+    ...(isVoidable(row) ? [VOID] : []),
+  ]
+}
+
 function renderActions(
   frame: Frame,
   view: InvoiceView,
@@ -140,10 +149,7 @@ function renderActions(
 ): Html | undefined {
   const { row } = view
   const path = `/settings/invoices/${row.id}`
-  const withReason = [
-    ...(isOpen(row) ? [isDisputed(row) ? resolveAction(row, view) : DISPUTE, WRITE_OFF] : []),
-    ...(isVoidable(row) ? [VOID] : []),
-  ]
+  const withReason = actionsWithReason(view)
   const isPayable = isOpen(row) || row.status === 'written_off'
   if (withReason.length === 0 && !isPayable) return undefined
   return html`<div class="actions">

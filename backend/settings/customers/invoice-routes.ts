@@ -120,7 +120,7 @@ function actionPage(
     },
     async rerender(request, problem, { database }) {
       if (problem.code === 'not_found') return undefined
-      const rejected = { name, reason: request.fields.text('reason'), problem }
+      const rejected = { name, fields: request.fields, problem }
       return responseOf(await readInvoice(database.read, request), rejected).page
     },
   }

@@ -178,7 +178,7 @@ function decisionPage(
     async rerender(request, problem, deps) {
       const view = await readView(request, deps)
       if (view === undefined) return undefined
-      const rejected: RejectedAction = { name, reason: request.fields.text('reason'), problem }
+      const rejected: RejectedAction = { name, fields: request.fields, problem }
       return (frame) => renderApproval(frame, view, rejected)
     },
   }

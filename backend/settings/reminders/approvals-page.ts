@@ -12,6 +12,7 @@ import { renderNext } from '../shell/list-query.ts'
 import {
   type PageAction,
   type RejectedAction,
+  rejectedInForm,
   renderActionWithReason,
 } from '../shell/page-actions.ts'
 import type { Frame } from '../shell/response.ts'
@@ -144,12 +145,12 @@ export function renderApproval(frame: Frame, view: ApprovalView, rejected?: Reje
   const { message, debtorName, expiresAt, contentDigest } = approval
   const { timezone } = session.account
   const path = `${PATH}/${message.id}`
-  const isShownInForm = rejected?.problem.code === 'validation_failed'
+  const inForm = rejectedInForm(rejected, [REJECT])
   const seenField = html`<input type="hidden" name="seen" value="${contentDigest}">`
   const main = html`<p class="back"><a href="${PATH}">Approvals</a></p>
 <div class="heading"><h1>${messageName(message)} to <span translate="no">${debtorName}</span></h1>
 <p class="total">Lapses ${exactTime(expiresAt, timezone)}</p></div>
-${!isShownInForm && renderFaults(rejected?.problem)}
+${inForm === undefined && renderFaults(rejected?.problem)}
 ${renderMissingPayment(currenciesWithoutDetails, session.user.role === 'admin')}
 ${renderMessageFacts({ row: message, session, customerName: debtorName, invoices })}
 ${renderEnvelope(sender, message)}
@@ -158,7 +159,7 @@ ${
   session.user.role === 'admin'
     ? html`<div class="actions"><a class="button primary" href="${path}/approve?seen=${encodeURIComponent(contentDigest)}" data-dialog-page>Approve and send…</a>
 <a class="button" href="/settings/wording/${message.stage}-${view.language}">Change the wording</a>
-${renderActionWithReason(frame, path, { ...REJECT, fields: () => seenField }, isShownInForm ? rejected : undefined)}</div>`
+${renderActionWithReason(frame, path, { ...REJECT, fields: () => seenField }, inForm)}</div>`
     : html`<p class="hint">Only an Admin can approve or reject this reminder.</p>`
 }
 <section aria-labelledby="history"><h2 id="history">History</h2>${renderHistory(history, timezone)}</section>

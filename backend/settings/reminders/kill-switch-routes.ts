@@ -99,6 +99,7 @@ ${
 <section class="card stack" aria-labelledby="state">
 <h2 id="state">${own.isOn ? 'Reminders of your account are stopped' : 'Reminders of your account are not stopped'}</h2>
 ${own.isOn ? html`<p>${own.reason}</p><p class="hint">Stopped ${by}.</p>` : by && html`<p class="hint">Resumed ${by}.</p>`}
+${isAdmin && own.isOn && renderFaults(rejected?.problem)}
 ${isAdmin && (own.isOn ? renderRelease(frame) : renderStopForm(frame, rejected))}
 ${!isAdmin && html`<p class="hint">${ADMINS_ONLY}</p>`}
 </section>`

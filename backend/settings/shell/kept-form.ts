@@ -15,10 +15,13 @@ export function renderKeptFields(entries: readonly FieldEntry[]): Html {
 
 /**
  * Whether a form with these fields can be shown again after another login. A form with secrets could not be shown as it
- * was entered, nor could a form with a file, because browsers do not let a page choose a file.
+ * was entered, nor could a form with a file, because browsers do not let a page choose a file. A button without fields has
+ * nothing to keep.
  */
-export function isKeepable({ secrets, file, binaryFile }: Expected): boolean {
-  return secrets === undefined && file === undefined && binaryFile === undefined
+export function isKeepable({ secrets, file, binaryFile, ...fields }: Expected): boolean {
+  const { texts = [], lists = [], numbers = [], rows = {} } = fields
+  const hasFields = [...texts, ...lists, ...numbers, ...Object.keys(rows)].length > 0
+  return hasFields && secrets === undefined && file === undefined && binaryFile === undefined
 }
 
 /** The problem of a form that the same user opened before logging in, or before the session's token was replaced. */

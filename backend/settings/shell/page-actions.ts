@@ -1,6 +1,7 @@
 /** Buttons for actions on the record that a page shows. If an action needs a reason, its button opens a form. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { type Html, html } from '../../html/html.ts'
+import type { Fields } from './fields.ts'
 import { csrfField, describedBy, renderFault, renderFaults } from './layout.ts'
 import type { Frame } from './response.ts'
 
@@ -13,14 +14,26 @@ export interface PageAction {
   readonly hint: string
   readonly isDangerous?: boolean
   /** Fields before the reason. */
-  readonly fields?: (problem: Problem | undefined) => Html
+  readonly fields?: (rejected: RejectedAction | undefined) => Html
 }
 
 /** A rejected action, and the values that were sent with it. */
 export interface RejectedAction {
   readonly name: string
-  readonly reason: string
+  readonly fields: Fields
   readonly problem: Problem
+}
+
+/**
+ * Returns the rejected action if the page has its form, which then shows the problem. Otherwise, the page shows the problem at
+ * its top.
+ */
+export function rejectedInForm(
+  rejected: RejectedAction | undefined,
+  forms: readonly Pick<PageAction, 'name'>[],
+): RejectedAction | undefined {
+  const hasForm = forms.some(({ name }) => name === rejected?.name)
+  return hasForm && rejected?.problem.code === 'validation_failed' ? rejected : undefined
 }
 
 /** Renders an action with a reason. Its form is open if `rejected` is this action. */
@@ -39,9 +52,9 @@ export function renderActionWithReason(
 <form method="post" action="${path}/${action.name}" class="stack" data-once novalidate>${csrfField(frame)}
 <p class="hint">${action.hint}</p>
 ${renderFaults(problem)}
-${action.fields?.(problem)}
+${action.fields?.(rejection)}
 <p class="field"><label for="${id}">Reason</label>
-<input id="${id}" name="reason" value="${rejection?.reason}" maxlength="500" autocomplete="off" required${describedBy(problem, 'reason')}></p>
+<input id="${id}" name="reason" value="${rejection?.fields.text('reason')}" maxlength="500" autocomplete="off" required${describedBy(problem, 'reason')}></p>
 ${renderFault(problem, 'reason')}
 <p><button class="${action.isDangerous ? 'danger solid' : 'primary'}">${action.title}</button></p>
 </form></details>`

@@ -140,6 +140,38 @@ t.test('a form that was already performed is not performed again after the sessi
   t.equal(sent.headers.get('location'), created.headers.get('location'))
 })
 
+t.test('a rejected pause keeps its end and its reason', async (t) => {
+  // Regression: the end was lost if the reason was missing.
+  const { path, ada } = await startWithEndingSession(t)
+  const missing = await ada.submit(`${path}/pause`, { reason: '', until: '2027-01-15' })
+  matches(t, [missing.status, missing.text], [422, containing('value="2027-01-15"')])
+})
+
+t.test('an action that is no longer offered shows why it was rejected', async (t) => {
+  // Regression: the page showed no message, because it has no form for a reason any more.
+  const { ada, createInvoice } = await startWithEndingSession(t)
+  const path = `/settings/invoices/${(await createInvoice()).id}`
+  t.equal((await ada.submit(`${path}/dispute`, { reason: 'Wrong price' })).status, 303)
+  const again = await ada.submit(`${path}/dispute`, { reason: '' })
+  matches(t, [again.status, again.text], [422, containing('role="alert"')])
+  t.equal((await ada.submit('/settings/kill-switch/on', { reason: 'Strike' })).status, 303)
+  const stopped = await ada.submit('/settings/kill-switch/on', { reason: '' })
+  matches(t, [stopped.status, stopped.text], [422, containing('role="alert"')])
+})
+
+t.test('a button without fields is not shown again, because nothing was entered', async (t) => {
+  const settings = await startWithEndingSession(t)
+  const { backend, path, ada, admin } = settings
+  const sent: [string, string][] = [['form_user', admin.id]]
+  settings.endSessions()
+  const ended = await submit(settings, ada, `${path}/archive`, sent)
+  t.equal(ended.status, 401)
+  t.notOk(ended.text.includes('Continue'))
+  const again = await logIn(backend, ADMIN)
+  const outdated = await submit(settings, { ...again, csrf: ada.csrf }, `${path}/archive`, sent)
+  matches(t, [outdated.status, outdated.text], [403, containing('The page is out of date.')])
+})
+
 t.test('a form with a secret is not kept', async (t) => {
   const settings = await startWithEndingSession(t)
   settings.endSessions()
