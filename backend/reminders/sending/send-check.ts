@@ -172,10 +172,13 @@ function isOutdated({ debtor, message }: Situation): boolean {
   )
 }
 
-/** Whether the message announces a due date that has passed since, e.g. while the mail server was unavailable. */
+/**
+ * Whether the message announces a due date that has passed since, e.g. while the mail server was unavailable. A reminder
+ * about other invoices can contain such an announcement.
+ */
 function isLateCourtesy({ facts, account, debtor }: WaitingMessage, now: Date): boolean {
   const today = account.timeOf(debtor).dayOf(now)
-  return facts.stage === 'courtesy' && facts.invoices.some(({ dueDate }) => dueDate < today)
+  return facts.invoices.some(({ stage, dueDate }) => stage === 'courtesy' && dueDate < today)
 }
 
 async function cancel(

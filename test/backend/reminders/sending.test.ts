@@ -183,3 +183,29 @@ t.test('a courtesy that was not sent by the due date is skipped', async (t) => {
   t.strictSame(await engine.messageLog(), ['null:cancelled', 'friendly:sent'])
   matches(t, engine.smtp.mails, [{ mail: { subject: containing('A friendly reminder') } }])
 })
+
+t.test('a reminder does not announce an invoice whose due date has passed', async (t) => {
+  // Regression: after an outage of the mail server, a reminder about another invoice still contained the invoice that
+  // had become overdue, and the first reminder about this invoice followed five days later.
+  const engine = await startEngine(t)
+  const { backend, accountId } = engine.testAccount
+  const ladder = { ...DEFAULT_LADDER, courtesy: -3 }
+  await backend.database.transaction((tx) =>
+    changeChasingSettings(tx, accountId, { ladder }, { actor: OPERATOR, now: backend.now }),
+  )
+  const { id: debtor_id } = await engine.createDebtor()
+  await engine.createInvoice('2026-11-28', { debtor_id, number: 'OVERDUE' })
+  await engine.createInvoice('2026-12-03', { debtor_id, number: 'ANNOUNCED' })
+  engine.smtp.failAt('connect', { code: 421, text: 'Try again later' })
+  await engine.planAndSendAt('2026-12-01T08:00:00.000Z')
+  t.strictSame(await engine.messageLog(), ['friendly:queued'])
+  engine.smtp.recover()
+  await engine.planAndSendAt('2026-12-04T08:00:00.000Z')
+  await engine.planAndSendAt('2026-12-07T08:00:00.000Z')
+  t.strictSame(await engine.messageLog(), ['friendly:cancelled', 'friendly:sent', 'friendly:sent'])
+  const texts = engine.smtp.mails.map(({ mail }) => mail.text)
+  t.strictSame(
+    texts.map((text) => /OVERDUE|ANNOUNCED/.exec(text ?? '')?.[0]),
+    ['OVERDUE', 'ANNOUNCED'],
+  )
+})
