@@ -8,14 +8,8 @@ import { renderDebtor } from '../../debtors/representation.ts'
 import { type Html, html } from '../../html/html.ts'
 import { validateBody } from '../../validation/body.ts'
 import type { JsonObject } from '../../validation/json.ts'
-import {
-  KEY_FIELD,
-  type OnceOptions,
-  performOnce,
-  rejectIfReadOnly,
-  renderKeyField,
-} from '../money/money-action.ts'
-import { withFieldLabels } from '../shell/faults.ts'
+import { KEY_FIELD, type OnceOptions, performOnce, renderKeyField } from '../forms/perform-once.ts'
+import { rejectIfReadOnly, withFieldLabels } from '../shell/faults.ts'
 import { type Fields, NO_FIELDS } from '../shell/fields.ts'
 import { csrfField, renderFaults, renderPage } from '../shell/layout.ts'
 import type { SessionPage } from '../shell/page-request.ts'

@@ -12,16 +12,10 @@ import { renderInvoice } from '../../invoices/representation.ts'
 import { parseCurrency } from '../../money/money.ts'
 import { validateBody } from '../../validation/body.ts'
 import type { JsonObject } from '../../validation/json.ts'
+import { KEY_FIELD, type OnceOptions, performOnce, renderKeyField } from '../forms/perform-once.ts'
 import { readAmountText } from '../money/amount-field.ts'
-import {
-  KEY_FIELD,
-  type OnceOptions,
-  performOnce,
-  rejectIfReadOnly,
-  renderKeyField,
-} from '../money/money-action.ts'
 import { renderPickCustomer } from '../money/pick-customer-page.ts'
-import { invalid, notFound, withFieldLabels } from '../shell/faults.ts'
+import { invalid, notFound, rejectIfReadOnly, withFieldLabels } from '../shell/faults.ts'
 import { Fields } from '../shell/fields.ts'
 import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
 import type { SessionPage, SessionRequest } from '../shell/page-request.ts'

@@ -9,8 +9,7 @@ import {
 } from '../../import/imports.ts'
 import { auditTakeBack, takeBack } from '../../import/take-back.ts'
 import { planTakeBack, readImported, type TakeBackPlan } from '../../import/take-back-plan.ts'
-import { rejectIfReadOnly } from '../money/money-action.ts'
-import { notFound } from '../shell/faults.ts'
+import { notFound, rejectIfReadOnly } from '../shell/faults.ts'
 import { listOf, pageOf, parseListQuery } from '../shell/list-query.ts'
 import {
   beginStep,

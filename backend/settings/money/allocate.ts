@@ -11,6 +11,7 @@ import { readAllocations } from '../../payments/payment-list.ts'
 import { allocatePayment, type Reallocated } from '../../payments/reallocation.ts'
 import { renderPayment } from '../../payments/representation.ts'
 import type { NewAllocation } from '../../payments/targets.ts'
+import { KEY_FIELD, renderKeptKey } from '../forms/perform-once.ts'
 import { invalid, notFound } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
 import { csrfField, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
@@ -25,13 +26,7 @@ import {
   renderAllocationFields,
 } from './allocation-fields.ts'
 import type { Subject } from './effects.ts'
-import {
-  KEY_FIELD,
-  type MoneyAction,
-  moneyActionPages,
-  type Preview,
-  renderKeptKey,
-} from './money-action.ts'
+import { type MoneyAction, moneyActionPages, type Preview } from './money-action.ts'
 import { renderPreviewPage } from './preview-page.ts'
 
 const PATH = '/settings/payments'

@@ -1,12 +1,13 @@
 /** The pages that record a payment: the form, and the preview. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { attribute, type Html, html } from '../../html/html.ts'
+import { renderKeptKey } from '../forms/perform-once.ts'
 import type { Fields } from '../shell/fields.ts'
 import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
 import { dateWords, METHOD_WORDS, renderMoney } from '../shell/ledger-words.ts'
 import type { Frame } from '../shell/response.ts'
 import { renderAllocationFields } from './allocation-fields.ts'
-import { type Preview, renderKeptKey } from './money-action.ts'
+import type { Preview } from './money-action.ts'
 import { renderPreviewPage } from './preview-page.ts'
 import type { PutTo, RecordForm, RecordInput } from './record-form.ts'
 

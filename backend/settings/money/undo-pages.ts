@@ -13,8 +13,9 @@ import { allocatePayment, takeBackAllocation } from '../../payments/reallocation
 import { renderPayment } from '../../payments/representation.ts'
 import { reversePayment } from '../../payments/reversal.ts'
 import type { Undo } from '../../sessions/flash.ts'
+import { KEY_FIELD, type OnceOptions, performOnce, renderKeyField } from '../forms/perform-once.ts'
 import { renderConfirmPage } from '../shell/confirm-page.ts'
-import { invalid, notFound } from '../shell/faults.ts'
+import { invalid, notFound, rejectIfReadOnly } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
 import type { FlashName } from '../shell/flash-words.ts'
 import { describedBy, renderFault, renderHidden } from '../shell/layout.ts'
@@ -22,13 +23,6 @@ import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-re
 import type { RenderPage } from '../shell/response.ts'
 import { ALLOCATIONS } from './allocation-fields.ts'
 import { previewEffects } from './effects.ts'
-import {
-  KEY_FIELD,
-  type OnceOptions,
-  performOnce,
-  rejectIfReadOnly,
-  renderKeyField,
-} from './money-action.ts'
 import { renderEffects } from './preview-page.ts'
 
 const PATH = '/settings/payments'

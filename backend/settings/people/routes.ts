@@ -23,8 +23,8 @@ import {
   ROLES,
   setUserStatus,
 } from '../../users/users.ts'
+import { type CreateOnceOptions, createOnce, KEY_FIELD } from '../forms/perform-once.ts'
 import { invitationLink } from '../login/invitation-routes.ts'
-import { type CreateOnceOptions, createOnce, KEY_FIELD } from '../money/money-action.ts'
 import { invalid } from '../shell/faults.ts'
 import type { FlashName } from '../shell/flash-words.ts'
 import { type ListQuery, listOf, oldestAfter, pageOf, parseListQuery } from '../shell/list-query.ts'

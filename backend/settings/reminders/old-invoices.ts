@@ -8,7 +8,7 @@ import {
   readOldInvoices,
 } from '../../invoices/old-invoices.ts'
 import { setFlash } from '../../sessions/flash.ts'
-import { rejectIfReadOnly } from '../money/money-action.ts'
+import { rejectIfReadOnly } from '../shell/faults.ts'
 import { csrfField, renderPage } from '../shell/layout.ts'
 import { renderMoney } from '../shell/ledger-words.ts'
 import {

@@ -1,5 +1,7 @@
 /** Throws the problems of forms and pages, and rewrites validation errors of the API for a form. */
 import { Problem } from '../../../shared/contract/problem.ts'
+import { isReadOnly } from '../../accounts/accounts.ts'
+import type { Session } from '../../sessions/sessions.ts'
 import { enteredValuesProblem } from '../../validation/field-errors.ts'
 
 export function notFound(what: string, id: string): never {
@@ -9,6 +11,17 @@ export function notFound(what: string, id: string): never {
 /** Rejects an invalid form field or JSON member. */
 export function invalid(field: string, detail: string, code = 'invalid_format'): never {
   throw enteredValuesProblem([{ pointer: `/${field}`, code, detail }])
+}
+
+/** Rejects changes to the records of a read-only account, as the API does. */
+export function rejectIfReadOnly({ account }: Session): void {
+  if (!isReadOnly(account.status)) return
+  const state = account.status === 'trial_paused' ? 'on a paused trial' : account.status
+  throw new Problem(
+    'account_read_only',
+    `This account is ${state}. Its customers, invoices and payments can be read, but not changed.`,
+    { members: { account_status: account.status } },
+  )
 }
 
 /** The labels of a form's fields, by field name, e.g. `number` or `ladder/final`. */

@@ -35,7 +35,7 @@ import {
   createOnce,
   KEY_FIELD,
   renderKeyField,
-} from '../money/money-action.ts'
+} from '../forms/perform-once.ts'
 import { invalid, withFieldLabels } from '../shell/faults.ts'
 import { type Fields, NO_FIELDS } from '../shell/fields.ts'
 import type { FlashName } from '../shell/flash-words.ts'
