@@ -12,6 +12,7 @@ import type { Logger } from '../shared/process/log.ts'
 import { aggregateFrom, createMetrics, type MetricsSnapshot } from '../shared/process/metrics.ts'
 import { type Health, listenForOperations } from '../shared/process/operations.ts'
 import { assertPortFree } from './downstream/listening-socket.ts'
+import { SharedTicketKeys } from './downstream/ticket-keys.ts'
 
 /** The delay before an ended worker is replaced; it doubles while workers end soon after their start. */
 const REPLACE_DELAY_MS_MIN = 100
@@ -58,6 +59,7 @@ export async function superviseWorkers(options: WorkersOptions): Promise<Running
   let replaceDelayMs = REPLACE_DELAY_MS_MIN
   let port = options.port
   let reloads = 0
+  const ticketKeys = new SharedTicketKeys()
 
   async function startWorker(): Promise<void> {
     const reloadsBefore = reloads
@@ -75,6 +77,7 @@ export async function superviseWorkers(options: WorkersOptions): Promise<Running
     const operationsUrl = `${loopback.origin}:${listening.operations_port}`
     const started = { worker, operationsUrl }
     running.set(worker.id, started)
+    ticketKeys.share(worker)
     // The worker may have read the settings before they changed. It gets the signal only now, because a signal during its
     // start could have ended it.
     if (reloads > reloadsBefore) worker.process.kill('SIGHUP')
@@ -132,6 +135,7 @@ export async function superviseWorkers(options: WorkersOptions): Promise<Running
     },
     async drain() {
       isDraining = true
+      ticketKeys.close()
       // `cluster.workers` includes workers that do not listen yet.
       await Promise.all(Object.values(cluster.workers ?? {}).map(terminate))
       await operations.close()

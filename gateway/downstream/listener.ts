@@ -29,6 +29,7 @@ import {
   isPortSharingUnsupported,
   listenOn,
 } from './listening-socket.ts'
+import { onTicketKeys } from './ticket-keys.ts'
 
 /**
  * The number of connections that may wait at each listening socket to be accepted (the kernel's `somaxconn` may be
@@ -94,6 +95,8 @@ export class Listener {
    * `#acceptors` accept.
    */
   readonly #tls: TlsServer | undefined
+  /** The keys that all workers share; undefined if this process is the only one. */
+  #ticketKeys: Buffer | undefined
   /** Handshakes by the id of their connection. */
   readonly #handshakes = new Map<string, Handshake>()
   readonly #deadlineTimer: NodeJS.Timeout
@@ -161,6 +164,7 @@ export class Listener {
   /** Sets the certificate for new connections; open connections keep theirs. */
   renewTls(tls: TlsKeyPair): void {
     this.#tls?.setSecureContext({ ...tls, ...TLS_OPTIONS })
+    if (this.#ticketKeys !== undefined) this.#tls?.setTicketKeys(this.#ticketKeys)
   }
 
   /**
@@ -239,6 +243,10 @@ export class Listener {
       },
       (socket) => this.#replaceHandshake(socket),
     )
+    onTicketKeys((keys) => {
+      this.#ticketKeys = keys
+      server.setTicketKeys(keys)
+    })
     return server.on('tlsClientError', (_: Error, socket: Socket) => socket.destroy())
   }
 

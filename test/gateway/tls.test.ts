@@ -135,6 +135,24 @@ t.test('a client cannot renegotiate, before or after the certificate is renewed'
   matches(t, await renegotiate(), containing('no renegotiation'))
 })
 
+// Regression: a worker resumed only its own sessions, so most connections took the CPU time of a whole handshake.
+t.test('workers resume the sessions of each other, also after a renewal', async (t) => {
+  const workers = { GATEWAY_WORKERS: '3', REDIS_URL: 'redis://127.0.0.1:1' }
+  const { gateway, open, write } = await startTls(t, workers)
+  const areAllResumed = async () => {
+    const first = await open()
+    const [session] = await once(first.resume(), 'session')
+    const others = await Promise.all(Array.from({ length: 12 }, () => open({ session })))
+    return others.every((socket) => socket.isSessionReused())
+  }
+  await until(areAllResumed, 'all workers have the same keys')
+  await write('DNS:localhost')
+  gateway.signal('SIGHUP')
+  const reloads = () => gateway.log().split('"msg":"reloaded"').length - 1
+  await until(() => reloads() === 4, 'the supervisor and its workers have read the files again')
+  t.ok(await areAllResumed())
+})
+
 // Regression: the handshakes of these connections were confused, and one of the connections was closed.
 t.test('a client may connect to two addresses from the same port at the same time', async (t) => {
   const tls = await createCertificate(t, 'DNS:localhost')
