@@ -1,4 +1,3 @@
-import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { sql } from 'kysely'
 import { createLogger } from '../../shared/process/log.ts'
@@ -88,9 +87,7 @@ export const databaseCommands: readonly Command[] = [
       if (isPostgres(from) === isPostgres(to)) {
         throw new UsageError('One of --from and --to must be sqlite:… and the other postgres://…')
       }
-      if (!isPostgres(from) && !existsSync(from.replace(/^sqlite:/, ''))) {
-        throw new Error(`There is no database at ${from}.`)
-      }
+      await assertComplete(from)
       const source = await openForCopy(from)
       try {
         const target = await openForCopy(to)
@@ -135,6 +132,14 @@ async function copy(
 function describe({ name, rows, differing }: CopiedTable) {
   const outcome = differing.length === 0 ? 'equal' : `differs: ${differing.join(', ')}`
   return { table: name, rows: rows.toLocaleString('en-US'), outcome }
+}
+
+/**
+ * Throws unless the database exists and has all migrations. Opened for the copy, a wrong or old source would be migrated.
+ */
+async function assertComplete(url: string): Promise<void> {
+  const log = createLogger('cli', 'silent')
+  await (await openDatabase({ url, log, openedBy: 'operator' })).close()
 }
 
 /**

@@ -120,7 +120,7 @@ export async function prepareSchema(
     }
   } else if (!mayMigrate) {
     throw new Error(
-      'The database does not contain the tables of this service. Check DATABASE_URL. If the database is new, start a backend first, or run: npm run -s cli -- migrate',
+      'The database does not contain the tables of this service. Check its address, such as DATABASE_URL. If the database is new, start a backend first, or run: npm run -s cli -- migrate',
     )
   }
   return target.exclusively(async () => {

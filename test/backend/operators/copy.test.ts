@@ -1,5 +1,6 @@
 // Operators move a service to another database: from SQLite to PostgreSQL, and back.
 import { execFile } from 'node:child_process'
+import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
@@ -7,7 +8,7 @@ import { copyDatabase } from '../../../backend/database/copy.ts'
 import { createDemoAccount } from '../../../backend/demo/demo.ts'
 import { matches, rejectsWith } from '../../fixtures/matches.ts'
 import { insertRow, openTestDatabase } from '../../fixtures/service/database.ts'
-import { newPostgresUrl } from '../../fixtures/service/database-url.ts'
+import { newBarePostgresUrl, newPostgresUrl } from '../../fixtures/service/database-url.ts'
 
 const SILENT_PROGRESS = { begin() {}, advance() {}, end() {} }
 
@@ -97,6 +98,17 @@ t.test('a target with other records is rejected, and columns that differ are nam
   )
   const invoices = (await copyDatabase(options)).find(({ name }) => name === 'invoices')
   matches(t, invoices, { differing: ['notes'] })
+})
+
+t.test('a copy from a database without tables is rejected, and changes nothing', async (t) => {
+  // Regression: with the name of another database, the copy created its tables there, and reported equal databases.
+  const wrong = await newBarePostgresUrl(t)
+  const directory = t.testdir()
+  const copy = () =>
+    cli('database', 'copy', '--from', wrong, '--to', `sqlite:${join(directory, 'new.db')}`)
+  matches(t, await copy(), { code: 1, stderr: /does not contain the tables/ })
+  matches(t, await copy(), { code: 1, stderr: /does not contain the tables/ })
+  t.strictSame(readdirSync(directory), [])
 })
 
 t.test(
