@@ -4,6 +4,7 @@
  */
 
 import { type RawBuilder, type SqlBool, sql } from 'kysely'
+import { writeInBatches } from '../background/batches.ts'
 import { readAnyTable, writeAnyTable } from '../database/any-table.ts'
 import type { OpenDatabase, Reader, Transaction } from '../database/database.ts'
 import { stampOf } from '../database/stamp.ts'
@@ -173,9 +174,6 @@ export const TRACES: readonly (ErasedColumns | ErasedDocument | DeletedRows)[] =
   },
 ]
 
-/** The maximum number of rows per transaction. It is low, because payments may wait for the transaction. */
-const BATCH_MAX = 100
-
 /**
  * The maximum number of rows that are read at a time, which limits the memory. PostgreSQL finds the rows of a debtor anew
  * for each page: with smaller pages, erasing a debtor with thousands of invoices took minutes.
@@ -200,12 +198,12 @@ export async function eraseTrace(
     last = rows.at(-1)
     if (last === undefined) return count
     const changes = rows.flatMap((row) => changeOf(trace, row) ?? [])
-    for (let at = 0; at < changes.length; at += BATCH_MAX) {
-      await database.transaction(async (tx) => {
+    await writeInBatches(changes, (batch) =>
+      database.transaction(async (tx) => {
         await lockDebtorId(tx, owner.accountId, owner.debtorId)
-        for (const change of changes.slice(at, at + BATCH_MAX)) await apply(tx, trace, change, now)
-      })
-    }
+        for (const change of batch) await apply(tx, trace, change, now)
+      }),
+    )
     count += changes.length
   }
 }
