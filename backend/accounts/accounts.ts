@@ -8,7 +8,7 @@ import { parseTimezone } from '../calendar/calendar.ts'
 import type { AccountRow, AccountStatus, Reader, Transaction } from '../database/tables.ts'
 import { recordEvent } from '../events/events.ts'
 import { parseCurrency } from '../money/money.ts'
-import { normalizeText } from '../validation/unicode.ts'
+import { normalizeText, trimText } from '../validation/unicode.ts'
 import { type ActionContext, recordAudit } from './audit.ts'
 import { renderAccount } from './representation.ts'
 import { parseScopes, type Scope } from './scopes.ts'
@@ -186,7 +186,7 @@ async function update(
 }
 
 function parseName(text: string): string {
-  const name = normalizeText(text.trim(), 'NFC')
+  const name = normalizeText(trimText(text), 'NFC')
   if (name === '' || [...name].length > NAME_LENGTH_MAX || /\p{Cc}/u.test(name)) {
     throw new Problem(
       'validation_failed',

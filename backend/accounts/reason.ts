@@ -1,12 +1,12 @@
 import type { Problem } from '../../shared/contract/problem.ts'
 import { enteredValuesProblem } from '../validation/field-errors.ts'
-import { normalizeText } from '../validation/unicode.ts'
+import { normalizeText, trimText } from '../validation/unicode.ts'
 
 const REASON_MAX = 500
 
 /** Validates the reason of an action. Throws `validation_failed` at `/reason`. */
 export function checkReason(text: string): string {
-  const reason = normalizeText(text.trim(), 'NFC')
+  const reason = normalizeText(trimText(text), 'NFC')
   if (reason === '') throw invalidReason('required', 'Enter a reason.')
   if ([...reason].length > REASON_MAX) {
     throw invalidReason('too_long', `The reason may have at most ${REASON_MAX} characters.`)

@@ -3,7 +3,7 @@ import { ADDRESS_PREFIXES_MAX, parsePrefix } from '../../shared/contract/address
 import type { FieldError } from '../../shared/contract/problem.ts'
 import { parseScopes, type Scope } from '../accounts/scopes.ts'
 import { enteredValuesProblem } from '../validation/field-errors.ts'
-import { normalizeText } from '../validation/unicode.ts'
+import { normalizeText, trimText } from '../validation/unicode.ts'
 
 const NAME_LENGTH_MAX = 80
 /**
@@ -58,7 +58,7 @@ export function checkKeyInput(input: KeyInput, now: Date): CheckedKeyInput {
 }
 
 export function normalizeName(name: string): string {
-  return normalizeText(name.trim(), 'NFC')
+  return normalizeText(trimText(name), 'NFC')
 }
 
 /** `name` must be normalized. */

@@ -9,7 +9,7 @@ import type { ActionContext } from '../accounts/audit.ts'
 import { ConstraintViolation } from '../database/constraint-violation.ts'
 import type { PasskeyRow, Reader, Transaction } from '../database/tables.ts'
 import { enteredValuesProblem } from '../validation/field-errors.ts'
-import { normalizeText } from '../validation/unicode.ts'
+import { normalizeText, trimText } from '../validation/unicode.ts'
 import {
   hasSecondFactor,
   lockUser,
@@ -131,7 +131,7 @@ export async function removePasskey(
 
 /** Throws `validation_failed` at `/name`. */
 export function checkPasskeyName(given: string): string {
-  const name = normalizeText(given, 'NFC').trim()
+  const name = normalizeText(trimText(given), 'NFC')
   const detail =
     name === ''
       ? 'Give the passkey a name, e.g. the name of the device.'

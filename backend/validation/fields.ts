@@ -7,7 +7,7 @@ import joi, { type AnySchema } from 'joi'
 import { isCalendarDate, parseInstantRoundedUp, parseTimezone } from '../calendar/calendar.ts'
 import { AMOUNT_MAX, parseCurrency } from '../money/money.ts'
 import { withDetails } from './rejections.ts'
-import { hasTooManyMarks } from './unicode.ts'
+import { hasTooManyMarks, trimText } from './unicode.ts'
 
 /** Only the first error of a value is reported. */
 const firstErrorOnly = { abortEarly: true }
@@ -21,7 +21,7 @@ interface TextOptions {
   readonly max: number
   /** The minimum length, 0 or 1. */
   readonly min?: 0 | 1
-  /** Whether spaces at both ends are removed. */
+  /** Whether spaces at both ends are removed. A text without visible characters is then empty. */
   readonly trim?: boolean
   /** Whether line breaks and tabs are allowed. */
   readonly lines?: boolean
@@ -38,7 +38,7 @@ export function text({ max, min = 1, trim = false, lines = false }: TextOptions)
           form: 'text with at most 30 combining marks in a row',
         })
       }
-      const normalized = (trim ? value.trim() : value).normalize('NFC')
+      const normalized = (trim ? trimText(value) : value).normalize('NFC')
       // joi counts UTF-16 code units. Bodies are small, so spreading the text is cheap enough.
       const length = [...normalized].length
       if (length < min) return helpers.error('string.empty')

@@ -678,7 +678,7 @@ export type DebtorStatus = 'active' | 'archived'
 /** A debtor to create. An optional field that is null counts as omitted. */
 export type DebtorCreate = {
   external_id?: ExternalIdInput
-  /** The name, 1 to 200 characters after spaces at both ends are removed. */
+  /** The name, 1 to 200 characters after spaces at both ends are removed. At least one character is visible. */
   name: string
   /**
    * The email address to which reminders are sent. It need not be unique: several debtors can share a
