@@ -125,7 +125,7 @@ type Kind = keyof StepResult['recorded']
  * records were rejected.
  */
 function createStep({ database, clock, importId, importContext }: StepOptions) {
-  const isStepOver = beginStep(clock)
+  const isStepOver = beginStep(clock, importContext.actionContext.now)
   const recorded: Record<Kind, number> = { customers: 0, invoices: 0, payments: 0, corrected: 0 }
   const rejected: RejectedRecord[] = []
   let isComplete = true

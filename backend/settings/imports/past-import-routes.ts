@@ -86,8 +86,8 @@ async function takeBackRecords(
   row: ImportRow,
 ) {
   const { database, clock } = deps
-  const isStepOver = beginStep(clock)
   const { steps } = await readPlan(database, row)
+  const isStepOver = beginStep(clock, actionContext.now)
   if (steps.length > 0)
     await database.transaction((tx) => auditTakeBack(tx, row, steps, actionContext))
   let done = 0

@@ -68,7 +68,7 @@ async function resumeOldInvoices(
   { database, clock }: SettingsDeps,
 ) {
   const { id: accountId } = session.account
-  const isStepOver = beginStep(clock)
+  const isStepOver = beginStep(clock, actionContext.now)
   let chased = 0
   for await (const debtorId of debtorsWithOldInvoices(database, accountId)) {
     if (isStepOver()) return { chased, isComplete: false }

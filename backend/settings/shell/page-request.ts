@@ -101,13 +101,16 @@ export interface SessionPage extends Page<SessionRequest> {
 }
 
 /**
- * An action on many records is split into steps: each request changes records for this time, and the next request
- * continues. A gateway waits ten seconds for a page, and reading before and after the changes takes up to four seconds.
+ * An action on many records is split into steps: each request changes records until this time after its beginning, and
+ * the next request continues. A gateway waits ten seconds for a page, and reading after the changes takes as long as
+ * reading before them.
  */
-const STEP_MS = 4000
+const STEP_MS = 5000
+/** Without a minimum, no step would change anything on a machine that is so busy that reading takes all of the time. */
+const STEP_MS_MIN = 1000
 
-/** Begins a step, and returns a function that says whether it is over. */
-export function beginStep(clock: () => Date): () => boolean {
-  const endsAtMs = clock().getTime() + STEP_MS
+/** Begins the changes of a step, and returns a function that says whether the step is over. */
+export function beginStep(clock: () => Date, requestedAt: Date): () => boolean {
+  const endsAtMs = Math.max(requestedAt.getTime() + STEP_MS, clock().getTime() + STEP_MS_MIN)
   return () => clock().getTime() > endsAtMs
 }

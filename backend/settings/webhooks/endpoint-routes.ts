@@ -238,7 +238,7 @@ function actionPages(webhooks: WebhookServices): SessionPage[] {
       async handle({ session, fields, id, actionContext, wantsJson }, { database, clock }) {
         const since = parseSince(fields.text('since'), session.account.timezone)
         const row = await getEndpoint(database.read, session.account.id, id)
-        const isOver = beginStep(clock)
+        const isOver = beginStep(clock, actionContext.now)
         const { count, hasMore } = await redeliverFailed(
           database,
           row,
