@@ -1,6 +1,6 @@
 /**
- * The audit log: one row for each action. If one transaction performs the action, it also writes the row. Otherwise, as
- * for a failed login or an export, the row has a transaction of its own.
+ * The audit log: one row for each action. The transaction that performs an action also writes its row. If there is no
+ * such transaction, as for a failed login or an export, the row has a transaction of its own.
  */
 import { createId } from '../../shared/contract/id.ts'
 import type { AuditRow, Reader, Transaction } from '../database/tables.ts'

@@ -125,7 +125,7 @@ const CHECKS: Readonly<Record<(typeof PAYMENT_FIELDS)[number], Check<string>>> =
   account_holder: text({ max: 140, trim: true }),
   account_number: parsed(
     parseAccountNumber,
-    'an IBAN with correct check digits, or an account number of 4 to 34 letters and digits',
+    'an IBAN with correct check digits, or an account number of 4 to 34 letters, digits and hyphens',
   ),
   bank_code: matching(/^[A-Z0-9][A-Z0-9 -]{0,19}$/, 'a BIC, a sort code or a routing number', {
     max: 20,

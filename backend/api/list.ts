@@ -25,8 +25,8 @@ const PORTION_MAX = LIMIT_DEFAULT
 
 /**
  * The maximum number of characters in the rows of a page: the page ends before the row that would exceed it, but
- * contains at least one row. Making a page blocks the event loop: 200 of the largest invoices have 25 MB, and would
- * delay all other calls by half a second.
+ * contains at least one row. Rendering a page blocks the event loop: 200 of the largest invoices take up 25 MB, and
+ * would delay all other calls by half a second.
  */
 const PAGE_LENGTH_MAX = 2_000_000
 

@@ -32,12 +32,12 @@ export interface WriteOptions<Body> {
   readonly operationId: string
   readonly body: ObjectSchema<Body>
   readonly idempotencyKey: 'required' | 'optional'
-  /** The name of the member of `idempotency_key_reused` that contains the id of the first request's resource. */
+  /** The member of the problem `idempotency_key_reused` that contains the id of the first request's resource. */
   readonly originalMember: string
   create(tx: Transaction, context: WriteContext, body: Body): Promise<Created>
   /**
-   * Finds the resource that an earlier request with the key created. `same` is whether the body would create an
-   * equal resource.
+   * Called after a rejection: finds the resource that an earlier request with the key created, even if its stored
+   * response has expired. `same` is whether the body would create an equal resource.
    */
   recall?(
     reader: Reader,

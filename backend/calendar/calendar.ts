@@ -1,6 +1,6 @@
 /**
  * Calendar dates are `YYYY-MM-DD` text in an account's time zone. Instants are `Date`, or ISO 8601 text in
- * UTC with milliseconds. Texts of dates, like texts of instants, sort in the order of time.
+ * UTC with milliseconds. As text, both sort chronologically.
  */
 import { dateFormats } from './date-formats.ts'
 
@@ -42,9 +42,9 @@ export function parseInstantRoundedUp(text: string): Date | undefined {
 }
 
 /**
- * Parses an IANA name such as `Europe/Amsterdam` or `UTC`, and returns it with IANA's upper and lower case (except an
- * alias), because Java and Python do not know `europe/amsterdam`. Returns undefined for other text: an offset is not a
- * time zone.
+ * Parses an IANA name such as `Europe/Amsterdam` or `UTC`, and returns it in IANA's capitalization, because Java
+ * and Python do not know `europe/amsterdam`; an alias is returned as it was written. Returns undefined for other text: an
+ * offset is not a time zone.
  */
 export function parseTimezone(name: string): string | undefined {
   if (!/^[A-Za-z][A-Za-z0-9_+-]*(?:\/[A-Za-z0-9_+-]+)*$/.test(name)) return undefined
@@ -84,10 +84,11 @@ export function startOfDay(date: string, timezone: string): Date {
  */
 export function instantOf(date: string, hour: number, timezone: string): Date {
   const localAsUtc = Date.parse(`${date}T00:00:00Z`) + Math.round(hour * HOUR_MS)
-  // Clocks are less than a day ahead of UTC or behind it, so one of these moments is before the result, and one after it.
+  // Clocks are less than a day ahead of UTC or behind it, so `localAsUtc - DAY_MS` is before the result, and
+  // `localAsUtc + DAY_MS` after it.
   const byEarlierOffset = localAsUtc - offsetAt(localAsUtc - DAY_MS, timezone)
   const byLaterOffset = localAsUtc - offsetAt(localAsUtc + DAY_MS, timezone)
-  // Clocks that are set back show an hour at both instants. Clocks that are set forward may show it at neither.
+  // If the clocks are set back, they may show the hour at both candidates; if they are set forward, at neither.
   const isShownAt = (time: number) => time + offsetAt(time, timezone) === localAsUtc
   const isOnlyLater = !isShownAt(byEarlierOffset) && isShownAt(byLaterOffset)
   return new Date(isOnlyLater ? byLaterOffset : byEarlierOffset)

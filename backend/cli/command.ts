@@ -109,7 +109,7 @@ export function defineCommand<
 }): Command {
   return {
     ...command,
-    // `checkUsage` in run.ts checks the values against this declaration, which the compiler cannot see.
+    // The compiler cannot see that `checkUsage` in run.ts has checked the values against this declaration.
     run: (values, context) => command.run(values as ValuesOf<A, O>, context),
   }
 }

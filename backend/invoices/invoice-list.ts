@@ -65,7 +65,7 @@ export async function listInvoices(
   )
 }
 
-/** Returns the limit of the due dates if only overdue invoices match. A scan in their order stays below this limit. */
+/** Returns an upper limit of the due dates if only overdue invoices match, so that a scan by due date ends there. */
 function dueBefore({ overdue, due_before }: InvoiceFilters, today: string, { sort }: Page) {
   if (overdue !== true || sort !== 'due_date') return {}
   return { due_before: due_before !== undefined && due_before < today ? due_before : today }
@@ -73,7 +73,7 @@ function dueBefore({ overdue, due_before }: InvoiceFilters, today: string, { sor
 
 const UNPAID = ['open', 'partially_paid']
 
-/** Whether an index of all unpaid invoices, which is sorted by due date, contains the list in its order. */
+/** Whether the list can be read in its order from the index of all unpaid invoices, which is sorted by due date. */
 function isUnpaidByDueDate(status: readonly string[] | undefined, { sort }: PageForm): boolean {
   return sort === 'due_date' && status?.every((value) => UNPAID.includes(value)) === true
 }
@@ -132,8 +132,8 @@ function matchesOverdue({ overdue, today, sort }: Form & Pick<Values, 'today'>):
 }
 
 /**
- * Whether the list shows all overdue invoices, or all that were created in a period, in the order of creation.
- * `readOverdue` is faster for this list, `readInvoices` for any other.
+ * Whether the list shows all overdue invoices, or all overdue invoices that were created in a period, in the order of
+ * creation. `readOverdue` is faster for this list, `readInvoices` for any other.
  */
 function isAllOverdue(filters: InvoiceFilters, { sort }: Page): boolean {
   const others = Object.keys(filters).filter(

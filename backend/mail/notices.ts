@@ -66,13 +66,13 @@ export interface NoticeDetails {
     /** E.g. `Firefox on Windows`. */
     readonly browser: string
     readonly address: string | null
-    /** Whether further logins in unknown browsers within 24 hours are not reported. */
+    /** Whether this notice reaches the limit of 24 hours, so that further logins are not reported for now. */
     readonly is_last: boolean
   }
   /** Sent to a user after several wrong codes that followed the right password. `subject_id` is the user. */
   readonly 'user.wrong_codes': {
     readonly email: string
-    /** The client's address of the last wrong code. */
+    /** The address of the client that sent the last wrong code. */
     readonly address: string | null
   }
   /** A reminder as a customer would receive it, sent to the user. `subject_id` is the user. */

@@ -1,13 +1,13 @@
 /**
- * The append-only log of message states. If a message was not received, its stages become free: another message may
- * use them for the same invoices.
+ * The append-only log of message states. If a message ends without a delivery, its stages become free: another message
+ * may use them for the same invoices.
  */
 import { createId } from '../../shared/contract/id.ts'
 import type { Transaction } from '../database/database.ts'
 import type { MessageRow, MessageStatus } from '../database/tables.ts'
 
-/** Statuses of messages that the recipient did not receive, or may have received only in an earlier attempt. */
-const NOT_RECEIVED: readonly MessageStatus[] = ['cancelled', 'suppressed', 'bounced']
+/** Statuses in which a message ends without a delivery. The recipient may still have received an earlier attempt. */
+const ENDED_WITHOUT_DELIVERY: readonly MessageStatus[] = ['cancelled', 'suppressed', 'bounced']
 
 /** Logs the current state of messages. The caller must have updated their rows. */
 export async function recordTransitions(
@@ -31,9 +31,9 @@ export async function recordTransitions(
       })),
     )
     .execute()
-  const notReceived = messages.filter(({ status }) => NOT_RECEIVED.includes(status))
-  if (notReceived.length > 0) {
-    const ids = notReceived.map(({ id }) => id)
+  const undelivered = messages.filter(({ status }) => ENDED_WITHOUT_DELIVERY.includes(status))
+  if (undelivered.length > 0) {
+    const ids = undelivered.map(({ id }) => id)
     await freeStages(tx, ids)
   }
 }

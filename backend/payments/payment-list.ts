@@ -86,7 +86,7 @@ function paysInvoice(accountId: string, invoiceId: string | undefined) {
   ]
 }
 
-export async function findPaymentByKey(
+export async function findPaymentByIdempotencyKey(
   reader: Reader,
   accountId: string,
   idempotencyKey: string,

@@ -8,7 +8,7 @@ import { parseCurrency } from '../money/money.ts'
 import { calendarDate, currencyFilter, objectId, text } from '../validation/fields.ts'
 import { canonicalJson, type JsonObject } from '../validation/json.ts'
 import { newPayment, paymentBody } from './payment-body.ts'
-import { findPaymentByKey, listPayments, readAllocations } from './payment-list.ts'
+import { findPaymentByIdempotencyKey, listPayments, readAllocations } from './payment-list.ts'
 import { recordPayment } from './payments.ts'
 import { renderPayment } from './representation.ts'
 
@@ -52,7 +52,7 @@ export const paymentOperations: readonly Operation[] = [
       )
       return { id: payment.id, representation: renderPayment(payment, allocations) }
     },
-    recall: recallPayment,
+    recall: findRecordedPayment,
   }),
 ]
 
@@ -60,14 +60,14 @@ export const paymentOperations: readonly Operation[] = [
  * Finds the payment that was recorded with an idempotency key, after the stored response has expired. Without this, a
  * late retry would record the payment again.
  */
-async function recallPayment(
+async function findRecordedPayment(
   reader: Reader,
   context: WriteContext & { readonly idempotencyKey: string },
   body: JsonObject,
 ) {
   const { idempotencyKey, fingerprint } = context
   const { id: accountId } = context.caller.account
-  const payment = await findPaymentByKey(reader, accountId, idempotencyKey)
+  const payment = await findPaymentByIdempotencyKey(reader, accountId, idempotencyKey)
   if (payment === undefined) return undefined
   const [representation] = await renderPayments(reader, accountId, [payment])
   assert(representation !== undefined, 'each payment is rendered')

@@ -123,7 +123,7 @@ export function renderKillSwitch({ scope, isOn, reason, changedAt, changedBy }: 
   }
 }
 
-/** Returns how often the switches were activated in total. A message that was planned at another count is not sent. */
+/** Returns how often the switches were activated in total. A message that was planned before the last activation, at a lower count, is not sent. */
 export function activationCountOf(switches: readonly KillSwitch[]): number {
   return switches.reduce((sum, { activationCount }) => sum + activationCount, 0)
 }

@@ -41,7 +41,7 @@ export interface PreviewedMessage {
   readonly requiresApproval: boolean
   /**
    * The refusal of the first safety rail that would block the message; null if no safety rail would. For sample data,
-   * `demo` only if no other safety rail would block.
+   * it is `demo` only if no other safety rail would block the message.
    */
   readonly refusal: Refusal | null
   /** The stored message; null if the message is not planned yet. */

@@ -10,16 +10,16 @@ import { runPlanning } from './planning/planning-run.ts'
 import { REMINDER_LEASES } from './sending/leases.ts'
 import { type SendDeps, sendRound } from './sending/send-worker.ts'
 
-/** A limit against endless rounds. A round can require another one, e.g. if an approval has expired and is requested again. */
+/** Prevents endless rounds. A round can require another one, e.g. if an approval has expired and is requested again. */
 const ROUNDS_MAX = 20
 
 /**
- * `deps.clock` returns the rehearsed date and time. Returns the messages that the rehearsal changed, in their
- * final state.
+ * `deps.clock` returns the rehearsed date and time. Returns the messages that have changed since the rehearsal
+ * began, in their final state.
  */
 export async function rehearse(deps: SendDeps, accountId?: string): Promise<MessageRow[]> {
   const { database, clock, log } = deps
-  // Ids sort by time of creation, so the transitions of this rehearsal have greater ids.
+  // Ids sort by time of creation, so the transitions since the rehearsal began have greater ids.
   const previousId = createId('mtr')
   await database.transaction((tx) => REMINDER_LEASES.reclaim(tx, clock(), isOrphaned))
   for (let round = 0; round < ROUNDS_MAX; round++) {

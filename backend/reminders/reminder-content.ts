@@ -1,6 +1,7 @@
 /**
- * Changes the content of reminders: wording, sender, logo, and how to pay. Each change applies to all later
- * reminders. Texts that await approval are written again, so that a person approves the current text.
+ * Changes the content of reminders: wording, sender, logo, and how to pay. Each change applies to
+ * reminders that are written later. Texts that await approval are written again, so that a person approves the current
+ * text.
  */
 
 import { type SqlBool, sql } from 'kysely'
@@ -82,7 +83,7 @@ export async function changeWording(
 }
 
 /**
- * Also updates reminders: their times if the time zone changes, and their texts if the account's name changes, because
+ * Changes the account's profile, and updates reminders: their times if the time zone changes, and their texts if the account's name changes, because
  * this name is the sender's name unless the account has set another one. Throws the same problems as
  * `changeAccountProfile`.
  */
@@ -94,9 +95,9 @@ export async function changeProfile(
 ): Promise<AccountRow> {
   const before = await lockAccount(tx, accountId)
   const after = await changeAccountProfile(tx, accountId, input, actionContext)
-  const isMoved = after.timezone !== before.timezone
-  if (isMoved) await requestPlanning(tx, accountId)
-  if (isMoved || after.name !== before.name)
+  const isTimezoneChanged = after.timezone !== before.timezone
+  if (isTimezoneChanged) await requestPlanning(tx, accountId)
+  if (isTimezoneChanged || after.name !== before.name)
     await rescheduleUnapprovedMessages(tx, accountId, actionContext.now)
   return after
 }

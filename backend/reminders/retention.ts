@@ -1,5 +1,5 @@
 /**
- * Deletes the planning facts of messages 90 days after planning. By then, mail servers have reported all outcomes. The
+ * Deletes the plans of messages (rows of `reminders`) 90 days after planning. By then, mail servers have reported all outcomes. The
  * message itself is kept, with its log and its stages.
  */
 
@@ -34,7 +34,7 @@ async function findFinished(read: Reader, now: Date, last?: Key): Promise<readon
 
 async function deleteFinished(tx: Transaction, keys: readonly Key[]): Promise<void> {
   const ids = keys.map(({ message_id }) => String(message_id))
-  // A message that has bounced since the selection may be retried, and the retry needs the message's facts.
+  // A message that has bounced since the selection may be retried, and the retry needs its plan.
   await tx
     .deleteFrom('reminders')
     .where('message_id', 'in', ids)

@@ -13,7 +13,7 @@ export function required(schema: AnySchema): Schema {
   return optional(schema).required()
 }
 
-/** Null is rejected with the code `invalid_type`. This is for amounts, which must not be omitted by accident. */
+/** Null is rejected with the code `invalid_type`: a client that sends a null amount has made a mistake. */
 export function requiredNotNull(schema: AnySchema): Schema {
   return schema.required()
 }
@@ -40,7 +40,7 @@ export function object<T>(fields: { readonly [K in keyof T]-?: Schema }): Object
 const ITEMS_MAX = 200
 
 export function list(item: Schema, { max }: { max: number }): Schema {
-  assert(max <= ITEMS_MAX, 'withoutExcessItems would make a list valid that is too long')
+  assert(max <= ITEMS_MAX, 'withoutExcessItems would make a too long list valid')
   return joi.array().items(item).min(1).max(max)
 }
 

@@ -23,7 +23,7 @@ export interface DueEndpoint {
 export interface DueEndpoints {
   readonly endpoints: readonly DueEndpoint[]
   /**
-   * When the first delivery to an endpoint without due deliveries becomes due; undefined if none becomes due within
+   * The earliest time at which an endpoint that has no delivery due now will have one; undefined if this is not within
    * `horizonMs`.
    */
   readonly nextAt: Date | undefined
@@ -106,14 +106,14 @@ export async function releaseDelivery(
 }
 
 /**
- * How many deliveries fail in the transaction that disables an endpoint. With 100,000 deliveries, the transaction would
+ * The maximum number of deliveries that the transaction that disables an endpoint marks as failed. With 100,000 deliveries, the transaction would
  * block all other writes for seconds on SQLite, and exceed the time limit of a statement on PostgreSQL.
  */
-const FAILED_MAX = 1000
+const MARKED_FAILED_MAX = 1000
 
 /**
  * Marks pending deliveries to an endpoint as failed, after the endpoint was disabled or deleted. Attempts in progress
- * are finished. If more than `FAILED_MAX` deliveries are pending, the retention (`retention.ts`) marks the rest within
+ * continue. If more than `MARKED_FAILED_MAX` deliveries are pending, the retention (`retention.ts`) marks the rest within
  * some minutes. Deliveries that are still pending when the endpoint is resumed are sent.
  */
 export async function failPendingDeliveries(
@@ -131,7 +131,7 @@ export async function failPendingDeliveries(
         .where('endpoint_id', '=', endpointId)
         .where('run_at', 'is not', null)
         .where('status', '=', 'pending')
-        .limit(FAILED_MAX),
+        .limit(MARKED_FAILED_MAX),
     )
     .where('status', '=', 'pending')
     .execute()

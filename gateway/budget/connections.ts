@@ -2,7 +2,7 @@
  * The set of client connections, with a total limit, a limit per client, and a limit on TLS handshakes. When
  * a new connection exceeds a limit, connections without a call in progress are closed: those of the client that
  * reached its limit, or else those of the clients that have the most. If none can be closed, the new connection
- * is refused. A client that opens thousands of connections therefore loses its own, not those of other clients.
+ * is refused. A client that opens thousands of connections therefore loses only its own connections.
  */
 import type { Client } from './clients.ts'
 
@@ -155,8 +155,8 @@ export class Connections<T extends ClientConnection> {
       for (const connection of candidates) {
         // Without the factor 2, a client with one connection more than the others would lose connections that
         // have served calls before the others lose unused ones.
-        const hasMost = 2 * countOf(connection.peer) >= most
-        if (!hasMost || rankOf(connection) !== rank) continue
+        const isHeavy = 2 * countOf(connection.peer) >= most
+        if (!isHeavy || rankOf(connection) !== rank) continue
         chosen.push(connection)
         if (chosen.length === countMax) break
       }

@@ -38,16 +38,15 @@ function reject(problem: Problem): Decision {
 }
 
 function scopeMissing(scope: string, key: KnownKey): Problem {
-  return new Problem(
-    'insufficient_scope',
-    `This call needs the scope ${scope}, which this key does not have. Scopes cannot be added to a key; issue a new key.`,
-    {
-      headers: { 'www-authenticate': insufficientScopeChallenge(scope) },
-      members: {
-        required_scope: scope,
-        scopes: [...key.scopes],
-        granted_scopes: [...key.grantedScopes],
-      },
+  const reason = key.grantedScopes.has(scope)
+    ? 'which the account does not allow its keys at present. An Admin can allow it in Settings.'
+    : 'which this key does not have. Scopes cannot be added to a key; issue a new key.'
+  return new Problem('insufficient_scope', `This call needs the scope ${scope}, ${reason}`, {
+    headers: { 'www-authenticate': insufficientScopeChallenge(scope) },
+    members: {
+      required_scope: scope,
+      scopes: [...key.scopes],
+      granted_scopes: [...key.grantedScopes],
     },
-  )
+  })
 }

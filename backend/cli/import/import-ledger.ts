@@ -56,7 +56,7 @@ const FIRST_CALL_ATTEMPTS_MAX = 3
 const READ_SCOPES = ['debtors:read', 'invoices:read', 'payments:read']
 const WRITE_SCOPES = ['debtors:write', 'invoices:write', 'payments:write']
 
-/** Throws `ImportStopped`; the next run continues where this one stopped. */
+/** Throws `ImportStopped` if the import cannot go on; the next run continues where this one stopped. */
 export async function importLedger(options: ImportOptions): Promise<Output> {
   const { file, ledger, api, progress, dryRun } = options
   const startedAtMs = Date.now()

@@ -25,7 +25,7 @@ const GROUP_MAX = 32
 /** Only equal pages are read together. */
 const PAGES = { distinctMax: 1, readsMax: GROUP_MAX }
 
-/** The number of connections for prepared statements. More connections would only split groups. */
+/** The number of connections for prepared statements. With more, reads would only be sent in smaller groups. */
 const QUICK_CONNECTIONS = 2
 
 /**
@@ -43,7 +43,7 @@ interface Read {
   reject(error: unknown): void
 }
 
-/** Statements that are neither prepared nor a prepared page (`single`) run alone. */
+/** A prepared statement, the query for a page of a list, or any other statement (`single`), which runs alone. */
 type Kind = 'prepared' | 'page' | 'single'
 
 /** Reads with the same text. */
@@ -69,7 +69,7 @@ export class PostgresReaders implements DatabaseConnection {
   /** Waiting groups by SQL text, the longest waiting first. */
   readonly #waiting = new Map<string, { readonly kind: Kind; readonly reads: Read[] }>()
   readonly #jsonPageQueries = new JsonPageQueries()
-  #isTurnEnding = false
+  #isSendScheduled = false
   #waitTimer: NodeJS.Timeout | undefined
 
   constructor(options: ReadersOptions) {
@@ -111,10 +111,10 @@ export class PostgresReaders implements DatabaseConnection {
   }
 
   #sendAfterTurn(): void {
-    if (this.#isTurnEnding || this.#waiting.size === 0) return
-    this.#isTurnEnding = true
+    if (this.#isSendScheduled || this.#waiting.size === 0) return
+    this.#isSendScheduled = true
     setImmediate(() => {
-      this.#isTurnEnding = false
+      this.#isSendScheduled = false
       this.#send()
     })
   }
@@ -160,7 +160,10 @@ export class PostgresReaders implements DatabaseConnection {
     return least
   }
 
-  /** While the server is full, reads use the connections that are open, if necessary those of the other kind. */
+  /**
+   * While the server accepts no more connections, reads use the open ones, if necessary those of the other set (`#quick`
+   * or `#slow`).
+   */
   #usable(connections: readonly ReaderConnection[]): readonly ReaderConnection[] {
     if (!connections.some(({ isRejected }) => isRejected)) return connections
     const accepted = connections.filter(({ isRejected }) => !isRejected)

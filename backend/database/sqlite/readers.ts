@@ -56,7 +56,7 @@ export class SqliteReaders implements DatabaseConnection {
   /** Waiting groups by query text, the longest waiting first. */
   readonly #waiting = new Map<string, Group>()
   readonly #statements = new LRUCache<string, string>({ max: STATEMENTS_MAX })
-  #isTurnEnding = false
+  #isSendScheduled = false
   #pauseEnds: NodeJS.Timeout | undefined
 
   /** `assertUsable` is called before each read. */
@@ -103,11 +103,11 @@ export class SqliteReaders implements DatabaseConnection {
   }
 
   #beginAfterTurn(): void {
-    if (this.#isTurnEnding || this.#free.length === 0 || this.#waiting.size === 0) return
+    if (this.#isSendScheduled || this.#free.length === 0 || this.#waiting.size === 0) return
     if (this.#isPaused) return
-    this.#isTurnEnding = true
+    this.#isSendScheduled = true
     setImmediate(() => {
-      this.#isTurnEnding = false
+      this.#isSendScheduled = false
       this.#begin()
     })
   }

@@ -94,8 +94,8 @@ export function renderRemovePasskey(frame: Frame, passkey: PasskeyRow, isLast: b
     title: `Remove ${passkey.name}?`,
     section: SECTION,
     back: BACK,
-    consequences: html`<p>This passkey can no longer be used to log in. Also delete it on your device, which does not notice that
-the passkey was removed here.</p>
+    consequences: html`<p>Afterwards, this passkey can no longer be used to log in. Also delete it on your device, which does not notice
+that the passkey was removed here.</p>
 ${
   isLast &&
   html`<p><strong>This is your only second factor.</strong> You will log in with your password alone, and your recovery codes will no

@@ -1,6 +1,6 @@
 /**
  * The pages that reverse a payment or take back an allocation: both request a reason and show the effects. Also handles
- * the requests of the Undo button, which undo an allocation or the taking back of an allocation.
+ * the requests of the Undo button, which takes back a new allocation, or restores one that was taken back.
  */
 import { randomUUID } from 'node:crypto'
 import type { Problem } from '../../../shared/contract/problem.ts'

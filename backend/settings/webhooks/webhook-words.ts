@@ -64,18 +64,21 @@ export function renderEventTypes(row: WebhookEndpointRow): Html {
   return html`<ul class="chips">${types.map((type) => html`<li translate="no">${type}</li>`)}</ul>`
 }
 
-export function renderEndpointStatus(row: WebhookEndpointRow, since: (at: string) => Html): Html {
+export function renderEndpointStatus(
+  row: WebhookEndpointRow,
+  renderTime: (at: string) => Html,
+): Html {
   if (row.status === 'paused') {
-    return html`<span class="badge">Paused</span> <span class="stamp">${since(row.status_since)}</span>`
+    return html`<span class="badge">Paused</span> <span class="stamp">${renderTime(row.status_since)}</span>`
   }
   if (row.status === 'disabled') {
     const reason =
       row.disabled_reason === 'gone' ? 'the endpoint responded with 410' : 'five days of failures'
-    return html`<span class="badge late">Disabled</span> <span class="stamp">${since(row.status_since)}: ${reason}</span>`
+    return html`<span class="badge late">Disabled</span> <span class="stamp">${renderTime(row.status_since)}: ${reason}</span>`
   }
   return row.failing_since === null
     ? html`<span class="badge active">Enabled</span>`
-    : html`<span class="badge held">Failing</span> <span class="stamp">${since(row.failing_since)}</span>`
+    : html`<span class="badge held">Failing</span> <span class="stamp">first failure ${renderTime(row.failing_since)}</span>`
 }
 
 export const STATUS_WORDS = {

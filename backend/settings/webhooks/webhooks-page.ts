@@ -45,7 +45,7 @@ function renderTable({ endpoints, session, now }: EndpointsView): Html {
   const times = { now, timezone: session.account.timezone }
   return html`<table class="keys"><caption class="unseen">Webhook endpoints</caption>
 <thead><tr><th scope="col">Endpoint URL</th><th scope="col">Events</th><th scope="col">Status</th>
-<th scope="col">Success, 24 h</th><th scope="col">Last delivery</th></tr></thead>
+<th scope="col">Success, 24 h</th><th scope="col">Last attempt</th></tr></thead>
 <tbody>${endpoints.map(({ row, recent }) => {
     const attempts = recent.hours.reduce((sum, hour) => sum + hour.attempts, 0)
     const succeeded = recent.hours.reduce((sum, hour) => sum + hour.succeeded, 0)
@@ -55,6 +55,6 @@ function renderTable({ endpoints, session, now }: EndpointsView): Html {
 <td data-label="Events">${renderEventTypes(row)}</td>
 <td data-label="Status">${renderEndpointStatus(row, (at) => timeAgo(at, times))}</td>
 <td data-label="Success, 24 h">${successRate(attempts, succeeded)}</td>
-<td data-label="Last delivery">${recent.lastAttemptAt === undefined ? 'Never' : timeAgo(recent.lastAttemptAt, times)}</td></tr>`
+<td data-label="Last attempt">${recent.lastAttemptAt === undefined ? 'Never' : timeAgo(recent.lastAttemptAt, times)}</td></tr>`
   })}</tbody></table>`
 }

@@ -11,7 +11,10 @@ import { findDebtor, listDebtors } from '../../../backend/debtors/debtors.ts'
 import { listInvoices } from '../../../backend/invoices/invoice-list.ts'
 import { findInvoice } from '../../../backend/invoices/invoices.ts'
 import { listMessages } from '../../../backend/messages/messages.ts'
-import { findPaymentByKey, listPayments } from '../../../backend/payments/payment-list.ts'
+import {
+  findPaymentByIdempotencyKey,
+  listPayments,
+} from '../../../backend/payments/payment-list.ts'
 import { rejectsWith } from '../../fixtures/matches.ts'
 import { startCuttingProxy } from '../../fixtures/servers/cutting-proxy.ts'
 import { copyTemplate, startPostgres } from '../../fixtures/servers/postgres.ts'
@@ -207,7 +210,7 @@ t.test('reads of the API cause no errors in PostgreSQL while columns are added',
       ...['key_1', 'key_2'].map((id) => findKeyById(read, id)),
       ...['deb_1', 'deb_2'].map((id) => findDebtor(read, 'acc', id)),
       ...['inv_1', 'inv_2'].map((id) => findInvoice(read, 'acc', id)),
-      ...['a', 'b'].map((key) => findPaymentByKey(read, 'acc', key)),
+      ...['a', 'b'].map((key) => findPaymentByIdempotencyKey(read, 'acc', key)),
       listDebtors(read, 'acc', { status: 'active' }, FIRST_PAGE),
       listInvoices(read, 'acc', { currency: 'EUR' }, '2026-11-01', FIRST_PAGE),
       listPayments(read, 'acc', {}, FIRST_PAGE),
