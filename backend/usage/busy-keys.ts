@@ -13,11 +13,12 @@ export interface BusyKey {
 /** A key is busy if it has used at least this percentage of its limit. */
 const BUSY_PERCENT = 80
 
-/** Returns the account's keys that are busy in their current window and not revoked, the busiest first. */
+/** Returns up to `limit` of the account's keys that are busy in their current window and not revoked, the busiest first. */
 export async function listBusyKeys(
   reader: Reader,
   accountId: string,
   now: Date,
+  limit: number,
 ): Promise<BusyKey[]> {
   const rows = await reader
     .selectFrom('api_keys')
@@ -28,14 +29,15 @@ export async function listBusyKeys(
     .where('api_keys.revoked_at', 'is', null)
     .where('key_windows.ends_at', '>', now.toISOString())
     .where(sql<boolean>`key_windows.used * 100 >= api_keys.rate_limit * ${sql.lit(BUSY_PERCENT)}`)
+    .orderBy(sql`key_windows.used * 1.0 / api_keys.rate_limit`, 'desc')
+    .orderBy('api_keys.id')
+    .limit(limit)
     .execute()
-  return rows
-    .map((row) => ({
-      id: row.id,
-      name: row.name,
-      used: Number(row.used),
-      limit: Number(row.rate_limit),
-      endsAt: row.ends_at,
-    }))
-    .sort((a, b) => b.used / b.limit - a.used / a.limit)
+  return rows.map((row) => ({
+    id: row.id,
+    name: row.name,
+    used: Number(row.used),
+    limit: Number(row.rate_limit),
+    endsAt: row.ends_at,
+  }))
 }

@@ -94,6 +94,7 @@ function alertsOf({
   endpoints,
   unreachable,
   busyKeys,
+  hasMoreBusyKeys,
   session,
   now,
 }: Overview): Alert[] {
@@ -136,6 +137,12 @@ function alertsOf({
     alerts.push({
       ...{ kind: used >= limit ? 'bad' : 'todo', path: `/settings/api-keys/${id}`, link: 'Key' },
       text: html`API key <strong translate="no">${name}</strong> ${state}: ${used.toLocaleString('en')} of ${limit.toLocaleString('en')} calls. The count restarts at ${exactTime(endsAt, times.timezone)}.`,
+    })
+  }
+  if (hasMoreBusyKeys) {
+    alerts.push({
+      ...{ kind: 'todo', path: '/settings/api-keys', link: 'Keys' },
+      text: html`More API keys are at or near their limits.`,
     })
   }
   return alerts

@@ -28,6 +28,8 @@ export const DETAILED_CURRENCIES_MAX = 3
 /** For how many days Home shows the upcoming reminders. */
 const DAYS = 7
 const UNREACHABLE_MAX = 1000
+/** The largest number of busy keys that Home lists. */
+const BUSY_KEYS_MAX = 10
 
 export interface LargestDebtor {
   readonly id: string
@@ -62,7 +64,9 @@ export interface Overview {
   readonly endpoints: readonly WebhookEndpointRow[]
   /** The number of unreachable customers, counted up to `UNREACHABLE_MAX`. */
   readonly unreachable: { readonly customers: number; readonly hasMore: boolean }
+  /** The busiest keys, up to `BUSY_KEYS_MAX`. */
   readonly busyKeys: readonly BusyKey[]
+  readonly hasMoreBusyKeys: boolean
   readonly payments: readonly PaymentRow[]
   readonly messages: readonly MessageRow[]
   /** The names of the customers of `payments` and `messages`, by id. */
@@ -96,7 +100,7 @@ export async function readOverview(reader: Reader, session: Session, now: Date):
     listCurrenciesWithoutPaymentDetails(reader, accountId),
     listEndpoints(reader, accountId),
     countUnreachableOwing(reader, accountId, UNREACHABLE_MAX + 1),
-    listBusyKeys(reader, accountId, now),
+    listBusyKeys(reader, accountId, now, BUSY_KEYS_MAX + 1),
     listPayments(reader, accountId, {}, newest),
     listMessages(reader, accountId, {}, newest),
     readSteps(reader, accountId),
@@ -122,7 +126,8 @@ export async function readOverview(reader: Reader, session: Session, now: Date):
       customers: Math.min(unreachable, UNREACHABLE_MAX),
       hasMore: unreachable > UNREACHABLE_MAX,
     },
-    busyKeys,
+    busyKeys: busyKeys.slice(0, BUSY_KEYS_MAX),
+    hasMoreBusyKeys: busyKeys.length > BUSY_KEYS_MAX,
     payments,
     messages,
     names: await readNames(reader, accountId, [...payments, ...messages]),

@@ -113,3 +113,25 @@ t.test('the form of an endpoint says what an event means', async (t) => {
     /message\.awaiting_approval<\/span><span class="detail">A Firm or Final reminder/,
   )
 })
+
+// Regression: with 15,000 keys near their limits, Home had 4 MB.
+t.test('Home lists the ten busiest keys', async (t) => {
+  const { backend, account } = await startSettings(t)
+  const ends_at = new Date(backend.now.getTime() + 1_800_000).toISOString()
+  for (let used = 89; used <= 100; used++) {
+    const { row } = await backend.issueKey(account.id, { name: `Shop ${used}`, rateLimit: 100 })
+    await backend.database.transaction((tx) =>
+      tx
+        .insertInto('key_windows')
+        .values({ key_id: row.id, used, rate_limit: 100, ends_at })
+        .execute(),
+    )
+  }
+  const admin = await logIn(backend, ADMIN)
+  const { json } = await admin.get('/settings')
+  const busiest = Array.from({ length: 10 }, (_, n) => `Shop ${100 - n}`)
+  matches(t, json, { busy_keys: busiest.map((name) => ({ name })) })
+  const { text } = await admin.page('/settings')
+  t.equal(text.match(/of 100 calls/g)?.length, 10)
+  matches(t, text, /More API keys are at or near their limits\./)
+})
