@@ -17,6 +17,7 @@ import {
   readLadder,
   STAGES,
 } from './planning/ladder.ts'
+import { rescheduleUnapprovedMessages } from './unapproved-messages.ts'
 
 export interface ChasingSettings {
   readonly ladder: Ladder
@@ -56,7 +57,7 @@ export function settingsOf(
 
 /**
  * Changes settings. They apply to reminders that are planned later. Planned messages do not change, but are postponed if
- * they would be sent on a holiday. Throws `not_found`, and `validation_failed` with pointers `/ladder/…`, `/holidays/…`
+ * they would be sent on a holiday, and cancelled if an invoice fell due before `chaseFrom`. Throws `not_found`, and `validation_failed` with pointers `/ladder/…`, `/holidays/…`
  * and `/chase_from`.
  */
 export async function changeChasingSettings(
@@ -83,6 +84,8 @@ export async function changeChasingSettings(
     .values({ account_id: accountId, blocked_by: null, ...row })
     .onConflict((conflict) => conflict.column('account_id').doUpdateSet(row))
     .execute()
+  if (settings.chaseFrom !== before.chaseFrom)
+    await rescheduleUnapprovedMessages(tx, accountId, actionContext.now)
   await recordAudit(tx, actionContext, {
     accountId,
     action: 'account.chasing_changed',

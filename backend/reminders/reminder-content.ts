@@ -15,7 +15,6 @@ import {
   setPaymentDetails,
 } from '../accounts/payment-details.ts'
 import { setLogo, setSenderName } from '../accounts/sender.ts'
-import { announce } from '../database/announcements.ts'
 import type { Reader, Transaction } from '../database/database.ts'
 import type { AccountRow, DebtorRow } from '../database/tables.ts'
 import { getLockedDebtor } from '../debtors/change.ts'
@@ -23,9 +22,9 @@ import { type DebtorDetails, editDebtor } from '../debtors/details.ts'
 import { noticeActorOf, recordNotice } from '../mail/notices.ts'
 import { setWording, type WordingKey } from '../mail/wording/account-wordings.ts'
 import type { Wording } from '../mail/wording/wording.ts'
-import { REMINDERS_DUE } from '../messages/lifecycle.ts'
 import type { JsonObject } from '../validation/json.ts'
 import { requestPlanning } from './account-blocks.ts'
+import { rescheduleUnapprovedMessages } from './unapproved-messages.ts'
 
 /** Null removes the details. Throws the same problems as `setPaymentDetails` and `removePaymentDetails`. */
 export async function changePaymentDetails(
@@ -146,32 +145,6 @@ export async function changeLogo(
 ): Promise<void> {
   if (await setLogo(tx, accountId, content, actionContext))
     await rescheduleUnapprovedMessages(tx, accountId, actionContext.now)
-}
-
-/**
- * Makes the messages that await approval due now, for one debtor or all debtors. The send check then writes their
- * texts again. The caller must have locked the debtor or the account; the send check locks both before it reads a text.
- */
-async function rescheduleUnapprovedMessages(
-  tx: Transaction,
-  accountId: string,
-  now: Date,
-  debtorId?: string,
-): Promise<void> {
-  const waiting = tx
-    .updateTable('reminders')
-    .set({ run_at: now.toISOString() })
-    .where('account_id', '=', accountId)
-    .where('run_at', '>', now.toISOString())
-    .where('message_id', 'in', (select) =>
-      select
-        .selectFrom('messages')
-        .select('id')
-        .where('account_id', '=', accountId)
-        .where('status', '=', 'awaiting_approval'),
-    )
-  await (debtorId === undefined ? waiting : waiting.where('debtor_id', '=', debtorId)).execute()
-  announce(tx, REMINDERS_DUE)
 }
 
 /**

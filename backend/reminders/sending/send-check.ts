@@ -78,6 +78,8 @@ export async function runSendCheck(
   if (refusal !== undefined) return suppress(tx, waiting, situation, refusal)
   if (isOutdated(situation)) return cancel(tx, waiting, 'the content is outdated', now)
   if (isLateCourtesy(waiting, now)) return cancel(tx, waiting, 'the due date has passed', now)
+  if (isExcluded(waiting))
+    return cancel(tx, waiting, 'the account no longer sends reminders about an invoice', now)
   if (awaitsApproval) return requestApproval(tx, deps, waiting, now)
   if (await showsOutdatedPayment(tx, waiting, waiting.reminder.payment_digest)) {
     return cancel(tx, waiting, 'the payment details in the text are outdated', now)
@@ -179,6 +181,12 @@ function isOutdated({ debtor, message }: Situation): boolean {
 function isLateCourtesy({ facts, account, debtor }: WaitingMessage, now: Date): boolean {
   const today = account.timeOf(debtor).dayOf(now)
   return facts.invoices.some(({ stage, dueDate }) => stage === 'courtesy' && dueDate < today)
+}
+
+/** Whether the account has excluded an invoice since the message was planned, because the invoice fell due too early. */
+function isExcluded({ facts, account }: WaitingMessage): boolean {
+  const { chaseFrom } = account.settings
+  return chaseFrom !== null && facts.invoices.some(({ dueDate }) => dueDate < chaseFrom)
 }
 
 async function cancel(

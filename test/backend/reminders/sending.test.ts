@@ -209,3 +209,33 @@ t.test('a reminder does not announce an invoice whose due date has passed', asyn
     ['OVERDUE', 'ANNOUNCED'],
   )
 })
+
+t.test('waiting reminders about invoices that the account excludes are cancelled', async (t) => {
+  // Regression: a reminder that waited for a retry or for approval was sent, although Settings said that no reminders are
+  // sent about invoices that fell due before the day.
+  const engine = await startEngine(t)
+  const { backend, accountId } = engine.testAccount
+  await engine.createInvoiceAwaitingApproval()
+  const { id: debtor_id } = await engine.createDebtor()
+  await engine.createInvoice('2026-11-10', { debtor_id, number: 'OLD' })
+  await engine.createInvoice('2026-11-20', { debtor_id, number: 'NEW' })
+  engine.smtp.failAt('connect', { code: 421, text: 'Try again later' })
+  await engine.planAndSendAt('2026-11-25T08:00:00.000Z')
+  await backend.database.transaction((tx) =>
+    changeChasingSettings(
+      tx,
+      accountId,
+      { chaseFrom: '2026-11-15' },
+      { actor: OPERATOR, now: backend.now },
+    ),
+  )
+  engine.smtp.recover()
+  await engine.planAndSendAt('2026-11-25T09:00:00.000Z')
+  t.strictSame((await engine.messageLog()).slice(2), [
+    'firm:cancelled',
+    'friendly:cancelled',
+    'friendly:sent',
+  ])
+  const last = engine.smtp.mails.at(-1)?.mail.text ?? ''
+  t.strictSame(last.match(/OLD|NEW/g)?.includes('OLD'), false)
+})
