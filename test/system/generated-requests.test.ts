@@ -22,6 +22,7 @@ const FAILED_BEFORE: Readonly<Record<string, readonly GeneratedRequest[]>> = {
   listInvoices: [{ target: '/api/v1/invoices?cursor=', headers: {} }],
   createDebtor: [
     { target: '/api/v1/debtors', headers: {}, body: '{"name":"!","timezone":""}' },
+    { target: '/api/v1/debtors', headers: {}, body: '{"name":"\u200b"}' },
     { target: '/api/v1/debtors?a%zz=1', headers: {}, body: '{"name":"!"}' },
     { target: '/api/v1/debtors', headers: {}, body: '{"name":"!","metadata":{"__proto__":"x"}}' },
   ],
@@ -46,6 +47,7 @@ const FAILED_BEFORE: Readonly<Record<string, readonly GeneratedRequest[]>> = {
 
 /** Rules for bodies that the document states only in prose: a pattern for the field, and the code of the error. */
 const RULES: readonly [pointer: RegExp, code: string][] = [
+  [/^\/name$/, 'too_short'],
   [/^\/due_date$/, 'out_of_range'],
   [/^\/received_on$/, 'out_of_range'],
   [/^\/received_on$/, 'not_in_future'],
