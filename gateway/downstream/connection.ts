@@ -41,7 +41,7 @@ const READ_AHEAD_BYTES_MAX = 64 * 1024
 export interface ConnectionContext {
   /** The longest time from the first byte of a request to its last. */
   readonly requestTimeoutMs: number
-  /** How long a client may take to receive a response, from when a part of the response is first buffered. */
+  /** How long a client may take to receive a part of a response, from when the part is buffered. */
   readonly responseTimeoutMs: number
   /** The minimum average rate of a body, in bytes per second. */
   readonly bodyRateMin: number

@@ -10,8 +10,14 @@ import { NO_BODY } from './request-body.ts'
  */
 const SMALL_BYTES_MAX = 16 * 1024
 
+/**
+ * The minimum average rate at which a client must receive a response that takes longer than the timeout, in bytes per
+ * second. Such a response is a stream, such as a CSV file of many megabytes.
+ */
+const RATE_MIN = 32 * 1024
+
 export interface ResponseWriterOptions {
-  /** How long a client may take to receive a response, from when a part of the response is first buffered. */
+  /** How long a client may take to receive a part of a response, from when the part is buffered. */
   readonly timeoutMs: number
   /** Called when `ResponseWriter.bytes` has changed. Returns false if there is no memory for the bytes. */
   onBytes(): boolean
@@ -26,6 +32,10 @@ export class ResponseWriter {
   #isWriting = false
   /** `performance.now()` when a part of the response was first buffered. */
   #bufferedAt: number | undefined
+  /** `performance.now()` when the last part of the response was buffered. */
+  #partBufferedAt = 0
+  /** The bytes of the response that were buffered and then flushed. */
+  #flushedBytes = 0
   /** Called when all bytes that were written are flushed, or when the connection is closed. */
   #onFlushed: (() => void) | undefined
 
@@ -53,9 +63,12 @@ export class ResponseWriter {
     return this.#bufferedAt
   }
 
-  /** Whether the client has not received the response within the timeout. */
+  /** Whether the client has not received the last part within the timeout, or receives the response too slowly. */
   isLate(now: number): boolean {
-    return this.isFlushing && now > (this.#bufferedAt ?? now) + this.#options.timeoutMs
+    if (!this.isFlushing) return false
+    const { timeoutMs } = this.#options
+    const wholeMsMax = timeoutMs + (this.#flushedBytes * 1000) / RATE_MIN
+    return now > this.#partBufferedAt + timeoutMs || now > (this.#bufferedAt ?? now) + wholeMsMax
   }
 
   /**
@@ -78,6 +91,7 @@ export class ResponseWriter {
   end(): void {
     this.#isWriting = false
     this.#bufferedAt = undefined
+    this.#flushedBytes = 0
   }
 
   /** Must be called before the connection is reset: its buffered bytes are then discarded. */
@@ -92,13 +106,15 @@ export class ResponseWriter {
 
   #untilFlushed(bytes: number): Promise<void> {
     const { onBytes, onMemoryUsedUp } = this.#options
-    this.#bufferedAt ??= performance.now()
+    this.#partBufferedAt = performance.now()
+    this.#bufferedAt ??= this.#partBufferedAt
     this.#bytes = bytes
     if (!onBytes() && bytes > SMALL_BYTES_MAX) onMemoryUsedUp()
     if (this.#socket.destroyed) return Promise.resolve()
     return new Promise((resolve) => {
       this.#onFlushed = () => {
         this.#onFlushed = undefined
+        this.#flushedBytes += this.#bytes
         this.#bytes = 0
         onBytes()
         resolve()

@@ -131,6 +131,34 @@ t.test(
   },
 )
 
+t.test(
+  'a client that reads steadily receives a response that takes longer than the timeout',
+  async (t) => {
+    // Regression: a CSV file that a client could not receive within 30 s could never be downloaded.
+    const parts = 80
+    backend.respondWith((_, res) => {
+      res.writeHead(200, { 'content-length': parts * LARGE.length })
+      for (let part = 0; part < parts; part++) res.write(LARGE)
+      res.end()
+    })
+    const socket = await open(t, CLOSING_GET)
+    let received = 0
+    // The client reads about a megabyte every 50 ms, which takes four seconds in all.
+    let readable = 0
+    const timer = setInterval(() => {
+      readable += LARGE.length
+      socket.resume()
+    }, 50)
+    t.teardown(() => clearInterval(timer))
+    socket.on('data', (chunk: Buffer) => {
+      received += chunk.length
+      if (received > readable) socket.pause()
+    })
+    await untilClosed(socket)
+    t.ok(received > parts * LARGE.length, `${received} bytes were received`)
+  },
+)
+
 t.test('pipelined requests wait until the responses to earlier requests are flushed', async (t) => {
   const requestsBefore = backend.requests.length
   backend.respondWith((_, res) => res.end(LARGE.subarray(0, 200_000)))
