@@ -1,8 +1,17 @@
 // A form that is sent after its session has ended is shown again after the next login, with the entered values.
 import t, { type Test } from 'tap'
+import { totpCode, totpStep } from '../../../backend/users/totp.ts'
 import { formOf, startMoneySettings, submit } from '../../fixtures/accounts/money-settings.ts'
 import { containing, matches } from '../../fixtures/matches.ts'
-import { ADMIN, cookieOf, FORM, logIn, MEMBER, PASSWORD } from '../../fixtures/service/settings.ts'
+import {
+  ADMIN,
+  cookieOf,
+  FORM,
+  JSON_ONLY,
+  logIn,
+  MEMBER,
+  PASSWORD,
+} from '../../fixtures/service/settings.ts'
 
 const HOUR_MS = 3_600_000
 
@@ -157,6 +166,31 @@ t.test('an action that is no longer offered shows why it was rejected', async (t
   t.equal((await ada.submit('/settings/kill-switch/on', { reason: 'Strike' })).status, 303)
   const stopped = await ada.submit('/settings/kill-switch/on', { reason: '' })
   matches(t, [stopped.status, stopped.text], [422, containing('role="alert"')])
+})
+
+t.test('a form is kept until the second factor is entered', async (t) => {
+  const settings = await startWithEndingSession(t)
+  const { backend, ada, path, sendLater } = settings
+  const { json } = await ada.send('POST', '/settings/two-factor/setup')
+  const codeNow = () => totpCode(String(json['secret']), totpStep(backend.now))
+  await ada.send('POST', '/settings/two-factor/enable', { code: codeNow() })
+  const kept = formOf(await sendLater(`${path}/edit`, path, { name: 'Globex 2' }), path)
+  const credentials = { email: ADMIN, password: PASSWORD }
+  const first = await backend.request('POST', '/settings/login', {
+    headers: JSON_ONLY,
+    body: credentials,
+  })
+  const pending = { ...ada, cookie: cookieOf(first), csrf: '' }
+  const early = await submit(settings, pending, path, kept)
+  t.equal(early.status, 401)
+  t.strictSame(formOf(early, path), kept)
+  const second = await backend.request('POST', '/settings/login/code', {
+    headers: { ...JSON_ONLY, cookie: pending.cookie },
+    body: { code: codeNow() },
+  })
+  const session = { ...ada, cookie: cookieOf(second), csrf: '' }
+  const shown = await submit(settings, session, path, kept)
+  matches(t, shown, { status: 422, text: containing('value="Globex 2"') })
 })
 
 t.test('a button without fields is not shown again, because nothing was entered', async (t) => {
