@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
 
 /** Pages up to this size are buffered, so that a slow client does not occupy a connection to a backend. */
-const BUFFERED_BYTES_MAX = 1024 * 1024
+export const BUFFERED_BYTES_MAX = 1024 * 1024
 
 /** A backend did not send a page, or the next part of it, in time. */
 export class PageTimeout extends Error {}

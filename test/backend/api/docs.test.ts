@@ -5,6 +5,7 @@ import { renderedDocs } from '../../../backend/docs/rendered-docs.ts'
 import { EVENT_TYPES } from '../../../backend/events/event-types.ts'
 import { withRevision } from '../../../backend/events/events.ts'
 import { sampleOf } from '../../../backend/webhooks/samples.ts'
+import { BUFFERED_BYTES_MAX } from '../../../gateway/pages/page-body.ts'
 import { PROBLEM_TYPES, SETTINGS_PROBLEM_TYPES } from '../../../shared/contract/problem.ts'
 import { containing, matches } from '../../fixtures/matches.ts'
 import { BASE_URL, startBackend } from '../../fixtures/service/backend.ts'
@@ -42,6 +43,10 @@ t.test('the documentation has every guide', async (t) => {
   for (const name of [...guides, 'errors', 'versioning', 'reference']) {
     t.ok(pages.has(`/docs/${name}`), name)
   }
+})
+
+t.test('gateways buffer each page whole', async (t) => {
+  for (const [path, page] of pages) t.ok(Buffer.byteLength(page) <= BUFFERED_BYTES_MAX, path)
 })
 
 t.test('every link has a target', async (t) => {
