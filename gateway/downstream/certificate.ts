@@ -32,6 +32,11 @@ export function readCertificate(
   if (cert === undefined && key === undefined) return undefined
   if (cert === undefined) throw new SettingsError(['TLS_KEY is set, but TLS_CERT is not'])
   if (key === undefined) throw new SettingsError(['TLS_CERT is set, but TLS_KEY is not'])
+  if (key.includes('ENCRYPTED')) {
+    throw new SettingsError([
+      'TLS_KEY needs a passphrase. Remove it: openssl pkey -in KEY -out NEW_KEY',
+    ])
+  }
   const leaf = requireUsable('TLS_CERT', () => new X509Certificate(cert))
   const privateKey = requireUsable('TLS_KEY', () => createPrivateKey(key))
   if (!leaf.checkPrivateKey(privateKey)) {

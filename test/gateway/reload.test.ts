@@ -1,5 +1,7 @@
 /** Operators change secrets and certificates while the gateway runs, and set wrong values. */
+
 import { execFile } from 'node:child_process'
+import { createPrivateKey } from 'node:crypto'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -120,12 +122,21 @@ t.test('a certificate is compared with its private key before it is used', async
   const read = readCertificate(`${cert}${other.cert}`, key)
   matches(t, read, { names: 'DNS:api.example', validFrom: Number, expiresAt: Number })
   t.equal(readCertificate(undefined, undefined), undefined)
+  const encryption = {
+    type: 'pkcs8',
+    format: 'pem',
+    cipher: 'aes-256-cbc',
+    passphrase: 'x',
+  } as const
+  const encrypted = createPrivateKey(key).export(encryption).toString()
   for (const [certificate, privateKey, message] of [
     [cert, undefined, /TLS_KEY is not/],
     [undefined, key, /TLS_CERT is not/],
     [cert, other.key, /TLS_KEY is not the private key of the first certificate/],
     ['junk', key, /TLS_CERT cannot be used/],
     [cert, 'junk', /TLS_KEY cannot be used/],
+    // Regression: the error was “interrupted or cancelled”.
+    [cert, encrypted, /TLS_KEY needs a passphrase/],
     [`${cert}-----BEGIN CERTIFICATE-----\njunk`, key, /TLS_CERT cannot be used/],
   ] as const) {
     throwsWith(t, () => readCertificate(certificate, privateKey), {
