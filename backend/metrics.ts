@@ -5,6 +5,7 @@ import type { LastUsed } from './api-keys/last-used.ts'
 import type { OpenDatabase } from './database/open.ts'
 import type { RequestMetrics } from './http/requests.ts'
 import type { HandOverResult } from './mail/mail.ts'
+import { IS_UNSENT } from './messages/cancel-messages.ts'
 import type { Usage } from './usage/usage.ts'
 import type { Passwords } from './users/passwords.ts'
 import type { Outcome } from './webhooks/outcomes.ts'
@@ -150,7 +151,7 @@ export function measureInProcessQueues(
 }
 
 /** Metrics of the queues in the database, for which every backend reports the same values. */
-export function measureQueues(metrics: Metrics, database: OpenDatabase, clock: () => Date): void {
+export function measureQueues(metrics: Metrics, database: DatabaseReader, clock: () => Date): void {
   const deliveries = cachedFor(QUEUES_CACHED_MS, () => readDeliveries(database, clock()))
   const messages = cachedFor(QUEUES_CACHED_MS, () => readMessages(database, clock()))
   metrics.gauge(
@@ -216,12 +217,13 @@ async function readMessages({ read }: DatabaseReader, now: Date): Promise<Queue>
   const counts = await read
     .selectFrom('messages')
     .select(({ fn }) => ['status', fn.countAll().as('count')])
-    .where('status', 'in', WAITING_MESSAGES)
+    .where(IS_UNSENT)
     .groupBy('status')
     .execute()
   const oldest = await read
     .selectFrom('messages')
     .select(({ fn }) => fn.min('scheduled_for').as('run_at'))
+    .where(IS_UNSENT)
     .where('status', 'in', ['scheduled', 'approved', 'queued'])
     .where('scheduled_for', '<=', now.toISOString())
     .executeTakeFirst()

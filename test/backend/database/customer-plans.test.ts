@@ -20,8 +20,10 @@ import {
 } from '../../../backend/invoices/search-invoices.ts'
 import { stopMessagesTo } from '../../../backend/messages/cancel-messages.ts'
 import { listMessages } from '../../../backend/messages/messages.ts'
+import { measureQueues } from '../../../backend/metrics.ts'
 import { stopCoveredReminders } from '../../../backend/reminders/planning/stop-covered-reminders.ts'
 import { previewReminders } from '../../../backend/reminders/preview.ts'
+import { createMetrics } from '../../../shared/process/metrics.ts'
 import { plainDebtor, plainInvoice } from '../../fixtures/accounts/plain-records.ts'
 import { openTestDatabase } from '../../fixtures/service/database.ts'
 
@@ -139,5 +141,19 @@ t.test('the messages of imported customers are read by customer', async (t) => {
   const steps = await planOf((tx) => planTakeBack(tx, debtor.account_id, imported))
   t.strictSame(steps, [
     'SEARCH messages USING INDEX messages_by_debtor (account_id=? AND debtor_id=?)',
+  ])
+})
+
+// Regression: each scrape read all messages of all accounts: with two million, for more than a second.
+t.test('the metrics of waiting messages are read from the index of unsent messages', async (t) => {
+  const { planOf } = await openPlanner(t)
+  const steps = await planOf(async (read) => {
+    const metrics = createMetrics('backend')
+    measureQueues(metrics, { read }, () => NOW)
+    await metrics.registry.metrics()
+  })
+  t.strictSame(steps, [
+    'SCAN messages USING COVERING INDEX messages_pending',
+    'SEARCH messages USING INDEX messages_pending',
   ])
 })
