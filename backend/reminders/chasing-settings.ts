@@ -17,7 +17,7 @@ import {
   readLadder,
   STAGES,
 } from './planning/ladder.ts'
-import { rescheduleUnapprovedMessages } from './unapproved-messages.ts'
+import { reschedulePostponedMessages, rescheduleUnapprovedMessages } from './reschedule-messages.ts'
 
 export interface ChasingSettings {
   readonly ladder: Ladder
@@ -57,8 +57,8 @@ export function settingsOf(
 
 /**
  * Changes settings. They apply to reminders that are planned later. Planned messages do not change, but are postponed if
- * they would be sent on a holiday, and cancelled if an invoice fell due before `chaseFrom`. Throws `not_found`, and `validation_failed` with pointers `/ladder/…`, `/holidays/…`
- * and `/chase_from`.
+ * they would be sent on a holiday, sent earlier if a holiday is removed, and cancelled if an invoice fell due before
+ * `chaseFrom`. Throws `not_found`, and `validation_failed` with pointers `/ladder/…`, `/holidays/…` and `/chase_from`.
  */
 export async function changeChasingSettings(
   tx: Transaction,
@@ -86,6 +86,8 @@ export async function changeChasingSettings(
     .execute()
   if (settings.chaseFrom !== before.chaseFrom)
     await rescheduleUnapprovedMessages(tx, accountId, actionContext.now)
+  if (`${settings.holidays}` !== `${before.holidays}`)
+    await reschedulePostponedMessages(tx, accountId, actionContext.now)
   await recordAudit(tx, actionContext, {
     accountId,
     action: 'account.chasing_changed',

@@ -24,7 +24,7 @@ import { setWording, type WordingKey } from '../mail/wording/account-wordings.ts
 import type { Wording } from '../mail/wording/wording.ts'
 import type { JsonObject } from '../validation/json.ts'
 import { requestPlanning } from './account-blocks.ts'
-import { rescheduleUnapprovedMessages } from './unapproved-messages.ts'
+import { reschedulePostponedMessages, rescheduleUnapprovedMessages } from './reschedule-messages.ts'
 
 /** Null removes the details. Throws the same problems as `setPaymentDetails` and `removePaymentDetails`. */
 export async function changePaymentDetails(
@@ -95,7 +95,10 @@ export async function changeProfile(
   const before = await lockAccount(tx, accountId)
   const after = await changeAccountProfile(tx, accountId, input, actionContext)
   const isTimezoneChanged = after.timezone !== before.timezone
-  if (isTimezoneChanged) await requestPlanning(tx, accountId)
+  if (isTimezoneChanged) {
+    await requestPlanning(tx, accountId)
+    await reschedulePostponedMessages(tx, accountId, actionContext.now)
+  }
   if (isTimezoneChanged || after.name !== before.name)
     await rescheduleUnapprovedMessages(tx, accountId, actionContext.now)
   return after
@@ -116,6 +119,8 @@ export async function changeDebtorDetails(
   const after = await editDebtor(tx, accountId, debtorId, details, actionContext)
   const isOutdated = DETAILS_OF_REMINDERS.some((name) => after[name] !== before[name])
   if (isOutdated) await rescheduleUnapprovedMessages(tx, accountId, actionContext.now, debtorId)
+  if (after.timezone !== before.timezone)
+    await reschedulePostponedMessages(tx, accountId, actionContext.now, debtorId)
   return after
 }
 

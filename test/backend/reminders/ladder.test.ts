@@ -1,5 +1,7 @@
 import t from 'tap'
-import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import { type ActionContext, OPERATOR } from '../../../backend/accounts/audit.ts'
+import type { Transaction } from '../../../backend/database/tables.ts'
+import { changeChasingSettings } from '../../../backend/reminders/chasing-settings.ts'
 import { changeProfile } from '../../../backend/reminders/reminder-content.ts'
 import type { Json } from '../../fixtures/accounts/test-account.ts'
 import { matches } from '../../fixtures/matches.ts'
@@ -98,5 +100,40 @@ t.test('reminders follow a new time zone of the account', async (t) => {
     await engine.plan(backend.now.toISOString())
     t.equal(await nextActionOf(invoice), expected)
     t.equal(await nextActionOf(inLisbon), '2026-12-09T08:00:00.000Z')
+  }
+})
+
+t.test('approved reminders follow new business hours', async (t) => {
+  // Regression: a reminder that waited for business hours kept waiting until the business hours of the old time zone,
+  // or until the end of a holiday that had been removed.
+  type Change = (
+    tx: Transaction,
+    accountId: string,
+    actionContext: ActionContext,
+  ) => Promise<unknown>
+  const move: Change = (tx, accountId, actionContext) =>
+    changeProfile(tx, accountId, { timezone: 'Pacific/Auckland' }, actionContext)
+  const setHolidays =
+    (...holidays: string[]): Change =>
+    (tx, accountId, actionContext) =>
+      changeChasingSettings(tx, accountId, { holidays }, actionContext)
+  for (const [before, change, sentAt] of [
+    [setHolidays(), move, '2026-11-24T20:00:00.000Z'],
+    [setHolidays('2026-11-25'), setHolidays(), '2026-11-25T07:00:00.000Z'],
+  ] as const) {
+    const engine = await startEngine(t)
+    const { backend, accountId } = engine.testAccount
+    const perform = (work: Change) =>
+      backend.database.transaction((tx) =>
+        work(tx, accountId, { actor: OPERATOR, now: backend.now }),
+      )
+    await engine.createInvoiceAwaitingApproval()
+    await perform(before)
+    backend.now = new Date('2026-11-24T20:00:00.000Z')
+    await engine.decide({ approve: true })
+    await engine.send()
+    await perform(change)
+    await engine.planAndSendAt(sentAt)
+    t.equal((await engine.messageLog()).at(-1), 'firm:sent')
   }
 })

@@ -1,0 +1,57 @@
+/**
+ * Makes waiting messages due now, when data or settings that they depend on have changed. The caller must have locked the
+ * debtor or the account; the send check locks both before it decides about a message.
+ */
+import { announce } from '../database/announcements.ts'
+import type { Transaction } from '../database/database.ts'
+import type { MessageStatus } from '../database/tables.ts'
+import { REMINDERS_DUE } from '../messages/lifecycle.ts'
+
+/**
+ * Reschedules the messages that await approval, for one debtor or all debtors. The send check then writes their texts
+ * again, or cancels them.
+ */
+export function rescheduleUnapprovedMessages(
+  tx: Transaction,
+  accountId: string,
+  now: Date,
+  debtorId?: string,
+): Promise<void> {
+  return reschedule(tx, accountId, ['awaiting_approval'], now, debtorId)
+}
+
+/**
+ * Reschedules the messages that wait for business hours, for one debtor or all debtors. The send check sends them, or
+ * postpones them to the current business hours.
+ */
+export function reschedulePostponedMessages(
+  tx: Transaction,
+  accountId: string,
+  now: Date,
+  debtorId?: string,
+): Promise<void> {
+  return reschedule(tx, accountId, ['scheduled', 'approved'], now, debtorId)
+}
+
+async function reschedule(
+  tx: Transaction,
+  accountId: string,
+  statuses: readonly MessageStatus[],
+  now: Date,
+  debtorId: string | undefined,
+): Promise<void> {
+  const waiting = tx
+    .updateTable('reminders')
+    .set({ run_at: now.toISOString() })
+    .where('account_id', '=', accountId)
+    .where('run_at', '>', now.toISOString())
+    .where('message_id', 'in', (select) =>
+      select
+        .selectFrom('messages')
+        .select('id')
+        .where('account_id', '=', accountId)
+        .where('status', 'in', statuses),
+    )
+  await (debtorId === undefined ? waiting : waiting.where('debtor_id', '=', debtorId)).execute()
+  announce(tx, REMINDERS_DUE)
+}
