@@ -6,7 +6,7 @@ import { sql } from 'kysely'
 import { SqliteConnection } from './connection.ts'
 import { kyselyOnConnection } from './kysely.ts'
 
-/** Both are paths; `to` is an empty file. Throws if the copy is damaged. */
+/** Both are paths; `to` is an empty file. Throws if the copy is damaged, or has no tables of this service. */
 export async function backUpSqlite(from: string, to: string): Promise<void> {
   await copyInto(from, to)
   await check(to)
@@ -30,6 +30,14 @@ async function check(path: string): Promise<void> {
     const [first] = rows
     if (first?.integrity_check !== 'ok' || broken.rows.length > 0) {
       throw new Error(`The copy is damaged: ${first?.integrity_check ?? 'nothing was checked'}`)
+    }
+    const { rows: tables } = await sql`
+      select 1 from sqlite_master where type = 'table' and name = 'accounts'
+    `.execute(db)
+    if (tables.length === 0) {
+      throw new Error(
+        'The database does not contain the tables of this service. Check its address, such as DATABASE_URL.',
+      )
     }
     // In this mode, the copy is a single file, which can be moved as it is.
     await copy.exec('pragma journal_mode = delete')

@@ -298,6 +298,18 @@ t.test('two backups or exports to the same file at once do not damage each other
   t.equal(lines.filter((line) => line.startsWith('{"export"')).length, 1)
 })
 
+t.test('a backup of a database without tables fails', async (t) => {
+  // Regression: with a wrong DATABASE_URL, each backup succeeded and was empty.
+  const directory = t.testdir({ 'empty.db': '' })
+  const to = join(directory, 'backup.db')
+  const settings = { DATABASE_URL: `sqlite:${join(directory, 'empty.db')}` }
+  matches(t, await runCli(['database', 'backup', '--to', to], settings), {
+    code: 1,
+    stderr: /does not contain the tables/,
+  })
+  t.strictSame(readdirSync(directory), ['empty.db'])
+})
+
 t.test('a backup or an export that a signal ends leaves no incomplete file behind', async (t) => {
   // Regression: the incomplete file, which contains personal data, stayed until a person deleted it.
   const { directory } = await prepareCli(t)
