@@ -9,6 +9,7 @@ import { sampleOf } from '../../backend/webhooks/samples.ts'
 import { createSecretBox } from '../../backend/webhooks/secret-box.ts'
 import { type ReceivedWebhook, startReceiver, verify } from '../fixtures/servers/receiver.ts'
 import { SILENT } from '../fixtures/service/database.ts'
+import { copySqliteTemplate } from '../fixtures/service/database-url.ts'
 import { type StartedProcess, startProcess } from '../fixtures/service/process.ts'
 import { until } from '../fixtures/service/until.ts'
 
@@ -21,6 +22,7 @@ const BOX_KEY = 'box+of+the+tests+0123456789abcdefghijklmn'
 
 t.test('every event arrives, whenever the delivering backend is killed', async (t) => {
   const directory = t.testdir()
+  await copySqliteTemplate(`${directory}/receivables.db`)
   const database = await openDatabase({
     url: `sqlite:${directory}/receivables.db`,
     log: SILENT,
