@@ -15,7 +15,7 @@ const EVERY_MS = 600_000
  * The longest pause after a batch. Each pause takes as long as the batch, including its wait for other writes, so
  * retention gets at most half of the database's time, and less while the database is busy.
  */
-const PAUSE_MS_MAX = 100
+const PAUSE_MS_MAX = 1000
 
 /** Known browsers are kept as long as browsers keep the cookie that identifies them. */
 const BROWSER_KEPT_DAYS = 400
