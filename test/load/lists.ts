@@ -24,6 +24,7 @@ import { createLogger } from '../../shared/process/log.ts'
 import { readOptions } from '../fixtures/runner/options.ts'
 import { startPostgres } from '../fixtures/servers/postgres.ts'
 import { startProcess } from '../fixtures/service/process.ts'
+import { type Engine, enginesOf } from './engines.ts'
 import { CALLS, type Call, type Dataset } from './lists/calls.ts'
 import { type Ledger, seedLedger } from './lists/ledger.ts'
 import { Cleanup, describeMachine, moveToLoadCore, pin, SUBJECT_CORE } from './machine.ts'
@@ -66,8 +67,6 @@ const SECRETS = {
 
 const LOGIN = { email: 'ada@lists.example', password: 'correct horse battery' }
 
-type Engine = 'SQLite' | 'PostgreSQL'
-
 /** A backend with a dataset of one size, and a caller. */
 interface Subject {
   readonly engine: Engine
@@ -97,6 +96,7 @@ const options = readOptions(HELP, {
   seed: { type: 'boolean' },
   json: { type: 'string' },
 })
+const engines = enginesOf(options.engine)
 const sizes = options.sizes.split(',').map(Number)
 const calls = CALLS.filter(({ name }) => name.includes(options.only))
 const log = createLogger('lists', 'error')
@@ -106,9 +106,9 @@ const cleanup = new Cleanup()
 try {
   print(`${describeMachine()}\n`)
   const figures: Figure[] = []
-  if (options.engine !== 'postgres') figures.push(...(await compare('SQLite', sqliteUrls())))
-  if (options.engine !== 'sqlite') {
-    figures.push(...(await compare('PostgreSQL', await postgresUrls())))
+  for (const engine of engines) {
+    const urls = engine === 'SQLite' ? sqliteUrls() : await postgresUrls()
+    figures.push(...(await compare(engine, urls)))
   }
   const json = { machine: describeMachine(), sizes, figures }
   if (options.json !== undefined) writeFileSync(options.json, `${JSON.stringify(json, null, 2)}\n`)

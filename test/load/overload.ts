@@ -13,6 +13,7 @@ import { startPostgres, TEMPLATE } from '../fixtures/servers/postgres.ts'
 import { startRedis } from '../fixtures/servers/redis.ts'
 import { type System, startSystem } from '../fixtures/service/system.ts'
 import { analyzeTables } from './analyze-tables.ts'
+import { type Engine, enginesOf } from './engines.ts'
 import { startHaproxy } from './haproxy.ts'
 import {
   Cleanup,
@@ -63,7 +64,7 @@ Usage: npm run bench -- overload [options]
 
   --seconds N    duration of the overload (120)
   --times N      rate of the overload, as a multiple of the maximum rate (3)
-  --engine NAME  uses only SQLite or only PostgreSQL
+  --engine NAME  uses only sqlite or only postgres
   --part NAME    runs only the part overload or fairness
 `
 
@@ -73,6 +74,7 @@ const options = readOptions(HELP, {
   engine: { type: 'string' },
   part: { type: 'string' },
 })
+const engines = enginesOf(options.engine)
 const overloadSeconds = Number(options.seconds)
 const rateMultiple = Number(options.times)
 
@@ -90,15 +92,13 @@ moveToLoadCore()
 const cleanup = new Cleanup()
 try {
   print(`${describeMachine()}\n`)
-  for (const engine of ['SQLite', 'PostgreSQL']) {
-    if (options.engine === undefined || options.engine === engine) await measure(engine)
-  }
+  for (const engine of engines) await measure(engine)
 } finally {
   await cleanup.end()
 }
 process.exit(0)
 
-async function measure(engine: string): Promise<void> {
+async function measure(engine: Engine): Promise<void> {
   const own = new Cleanup()
   try {
     const system = await start(own, engine)
@@ -130,7 +130,7 @@ async function measure(engine: string): Promise<void> {
 type Run = (rate: number, seconds: number, connections: number, greedy?: number) => Promise<Outcome>
 
 async function measureOverload(
-  engine: string,
+  engine: Engine,
   maximum: number,
   full: Outcome,
   pids: readonly number[],
@@ -155,7 +155,7 @@ async function measureOverload(
 }
 
 /** Measures HAProxy in place of the gateway: at the rate that the gateway got, and at a multiple of its own maximum. */
-async function measurePeer(engine: string, gatewayRate: number, run: Run): Promise<void> {
+async function measurePeer(engine: Engine, gatewayRate: number, run: Run): Promise<void> {
   await run(Number.POSITIVE_INFINITY, WARM_UP_SECONDS, CALLERS)
   const full = await run(Number.POSITIVE_INFINITY, FULL_SECONDS, CALLERS)
   const maximum = goodput(full, FULL_SECONDS)
@@ -197,7 +197,7 @@ backend upstream
  * Measures how one key affects the others if it sends as many calls as all others, or twice the maximum rate, and if it
  * sends half of the calls of an overload.
  */
-async function measureFairness(engine: string, maximum: number, run: Run): Promise<void> {
+async function measureFairness(engine: Engine, maximum: number, run: Run): Promise<void> {
   const share = 0.4 * maximum
   const half = (rateMultiple / 2) * maximum
   const loads = [
@@ -219,7 +219,7 @@ async function measureFairness(engine: string, maximum: number, run: Run): Promi
   print(`calls of all other keys\n\n${tableOf(COLUMNS, rows)}\n`)
 }
 
-async function start(own: Cleanup, engine: string): Promise<System> {
+async function start(own: Cleanup, engine: Engine): Promise<System> {
   const redis = await startRedis(own)
   const directory = mkdtempSync(join(tmpdir(), 'overload-'))
   own.teardown(() => rmSync(directory, { recursive: true }))
