@@ -4,7 +4,7 @@
  */
 import type { ApiKeyRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
-import { renderPage } from '../shell/layout.ts'
+import { renderCopyField, renderPage } from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
 
 interface RevealView {
@@ -22,8 +22,8 @@ export function renderReveal(frame: Frame, { row, secret, baseUrl, note }: Revea
 <p id="reveal-text">This is the only time that the secret of <strong translate="no">${row.name}</strong>
 is shown. Only its hash is stored, so it cannot be shown again.</p>
 ${note}
-${renderCopy('secret', 'API key', secret)}
-${renderCopy('curl', 'Try it', curl)}
+${renderCopyField('secret', 'API key', secret)}
+${renderCopyField('curl', 'Try it', curl)}
 <p class="hint">Use the key on a server that you control. Never put it into a web page, a ticket or a chat.</p>
 <form method="get" action="/settings/api-keys" class="stack">
 <input type="hidden" name="show" value="active">
@@ -35,11 +35,4 @@ ${renderCopy('curl', 'Try it', curl)}
     { ...frame, flash: 'key_issued' },
     { title: 'Key issued', hasNoNavigation: true, main },
   )
-}
-
-/** Renders a text with a Copy button. The button needs the script, and is hidden without it. */
-function renderCopy(id: string, label: string, text: string): Html {
-  return html`<div class="field"><label for="${id}">${label}</label>
-<div class="copy"><input id="${id}" class="secret" value="${text}" readonly spellcheck="false"
-autocomplete="off" translate="no"><button type="button" data-copy="${id}" hidden>Copy<span class="unseen"> ${label}</span></button></div></div>`
 }

@@ -5,7 +5,14 @@ import { attribute, type Html, html } from '../../html/html.ts'
 import type { NoticeDelivery } from '../../mail/outbox.ts'
 import { renderKeyField } from '../forms/perform-once.ts'
 import { type Fields, NO_FIELDS } from '../shell/fields.ts'
-import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
+import {
+  csrfField,
+  describedBy,
+  renderCopyField,
+  renderFault,
+  renderFaults,
+  renderPage,
+} from '../shell/layout.ts'
 import { renderNext } from '../shell/list-query.ts'
 import type { Frame } from '../shell/response.ts'
 import { exactTime } from '../shell/words.ts'
@@ -78,8 +85,7 @@ export function renderInvited(
 <h1 tabindex="-1" autofocus data-focus>${isMailed ? `A link is being mailed to ${email}` : `Send this link to ${email}`}</h1>
 <p>${isMailed && 'If the mail does not arrive, send the link yourself. '}The link is shown only once and works for 7 days.
 The first person who uses the link chooses the password, so send it to this user only.</p>
-<div class="field"><label for="link">Invitation link</label>
-<div class="copy"><input id="link" class="secret" value="${link}" readonly spellcheck="false" autocomplete="off" translate="no"><button type="button" data-copy="link" hidden>Copy<span class="unseen"> invitation link</span></button></div></div>
+${renderCopyField('link', 'Invitation link', link)}
 <p><a class="button primary" href="/settings/people">Done</a></p>
 </div>`
   return renderPage(frame, { title: 'Invited', section: '/settings/people', main })

@@ -137,6 +137,12 @@ export function renderHidden(name: string, value: string | number): Html {
   return html`<input type="hidden" name="${name}" value="${value}">`
 }
 
+/** Renders a text that is shown once, with a Copy button. The button needs the script, and is hidden without it. */
+export function renderCopyField(id: string, label: string, text: string): Html {
+  return html`<div class="field"><label for="${id}">${label}</label>
+<div class="copy"><input id="${id}" class="secret" value="${text}" readonly spellcheck="false" autocomplete="off" translate="no"><button type="button" data-copy="${id}" hidden>Copy<span class="unseen"> ${label}</span></button></div></div>`
+}
+
 /** Renders the first values of a form. They are the stored values, even if the form shows rejected ones. */
 export function renderShown(values: ShownValues): Html {
   return renderHidden(SHOWN, JSON.stringify(values))
@@ -155,7 +161,7 @@ export function csrfField({ csrfToken, session }: Frame): Html {
 /** Renders the Undo button beside the flash message. It is a form, and works without the script. */
 function renderUndo(frame: Frame, { path, fields }: Undo): Html {
   return html`<form method="post" action="${path}" class="undo" data-once>${csrfField(frame)}${fields.map(
-    ([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`,
+    ([name, value]) => renderHidden(name, value),
   )}<button class="small">Undo<span class="unseen"> what was just done</span></button></form>`
 }
 

@@ -1,7 +1,7 @@
 /** Shows a new signing secret. The page is the response to the form itself, so it cannot be opened again. */
 import type { WebhookEndpointRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
-import { renderPage } from '../shell/layout.ts'
+import { renderCopyField, renderPage } from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
 
 export function renderSecret(frame: Frame, row: WebhookEndpointRow, secret: string): Html {
@@ -9,8 +9,7 @@ export function renderSecret(frame: Frame, row: WebhookEndpointRow, secret: stri
 <h1 id="reveal-title" tabindex="-1" autofocus data-focus>Copy the signing secret now</h1>
 <p id="reveal-text">This is the only time that the secret of <strong translate="no">${row.url}</strong> is shown.
 ${row.old_secret !== null && 'For 24 hours, webhooks are also signed with the old secret: install the new one on your server within that time.'}</p>
-<div class="field"><label for="secret">Signing secret</label>
-<div class="copy"><input id="secret" class="secret" value="${secret}" readonly spellcheck="false" autocomplete="off" translate="no"><button type="button" data-copy="secret" hidden>Copy<span class="unseen"> signing secret</span></button></div></div>
+${renderCopyField('secret', 'Signing secret', secret)}
 <p class="hint">Verify the signature of every webhook with this secret. <a href="/docs/webhooks#verify-the-signature">How to verify</a></p>
 <form method="get" action="/settings/webhook-endpoints/${row.id}" class="stack">
 <input type="hidden" name="secret" value="stored">
