@@ -1,4 +1,4 @@
-/** Starts HAProxy with one thread on the core of the measured programs. */
+/** Starts HAProxy with one thread. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { reservePort } from '../fixtures/servers/ports.ts'
@@ -8,11 +8,13 @@ export interface HaproxyOptions {
   readonly directory: string
   /** Returns the sections that listen on the port. */
   readonly sections: (port: number) => string
+  /** The core of the measured programs by default. */
+  readonly core?: number
 }
 
 export async function startHaproxy(
   cleanup: Cleanup,
-  { directory, sections }: HaproxyOptions,
+  { directory, sections, core = SUBJECT_CORE }: HaproxyOptions,
 ): Promise<Started & { readonly port: number }> {
   const port = await reservePort()
   const file = join(directory, 'haproxy.cfg')
@@ -30,5 +32,5 @@ defaults
   http-reuse always
 ${sections(port)}`,
   )
-  return { ...startOn(cleanup, SUBJECT_CORE, ['haproxy', '-db', '-q', '-f', file]), port }
+  return { ...startOn(cleanup, core, ['haproxy', '-db', '-q', '-f', file]), port }
 }

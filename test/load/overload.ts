@@ -1,8 +1,9 @@
 /**
  * `node test/load/overload.ts`: sends the whole product three times its maximum rate of calls. Calls with 1,000 keys
  * arrive at a fixed rate, whatever the responses; of 20 calls, 14 are reads by id, 4 are lists of 50, and 2 are
- * payments. Gateway and backend have one core; load generator, Redis and PostgreSQL share the other. For comparison,
- * HAProxy takes the gateway's place, and is measured at the same rate and at three times its own maximum rate.
+ * payments. Gateway and backend have one core; load generator, Redis and PostgreSQL share the other. With
+ * `--backend-share`, gateway and backend do not compete for a core. For comparison, HAProxy takes the gateway's place,
+ * and is measured at the same rate and at three times its own maximum rate.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -13,11 +14,13 @@ import { startPostgres, TEMPLATE } from '../fixtures/servers/postgres.ts'
 import { startRedis } from '../fixtures/servers/redis.ts'
 import { type System, startSystem } from '../fixtures/service/system.ts'
 import { analyzeTables } from './analyze-tables.ts'
+import { limitCpu } from './cpu-limit.ts'
 import { type Engine, enginesOf } from './engines.ts'
 import { startHaproxy } from './haproxy.ts'
 import {
   Cleanup,
   describeMachine,
+  LOAD_CORE,
   moveToLoadCore,
   pin,
   requirePackages,
@@ -62,10 +65,13 @@ const HELP = `Sends the whole product three times its maximum rate of calls.
 
 Usage: npm run bench -- overload [options]
 
-  --seconds N    duration of the overload (120)
-  --times N      rate of the overload, as a multiple of the maximum rate (3)
-  --engine NAME  uses only sqlite or only postgres
-  --part NAME    runs only the part overload or fairness
+  --seconds N        duration of the overload (120)
+  --times N          rate of the overload, as a multiple of the maximum rate (3)
+  --engine NAME      uses only sqlite or only postgres
+  --part NAME        runs only the part overload or fairness
+  --backend-share N  gives the gateway another core than the backend, as if they ran on two machines, and limits the
+                     backend to a share of its core (such as 0.25), so that the load generator, which shares the
+                     gateway's core, can send enough calls; needs root
 `
 
 const options = readOptions(HELP, {
@@ -73,10 +79,13 @@ const options = readOptions(HELP, {
   times: { type: 'string', default: '3' },
   engine: { type: 'string' },
   part: { type: 'string' },
+  'backend-share': { type: 'string' },
 })
 const engines = enginesOf(options.engine)
 const overloadSeconds = Number(options.seconds)
 const rateMultiple = Number(options.times)
+const backendShare = options['backend-share']
+const gatewayCore = backendShare === undefined ? SUBJECT_CORE : LOAD_CORE
 
 type Caller = 'others' | 'greedy'
 type Call = Finished<Caller>
@@ -104,7 +113,9 @@ async function measure(engine: Engine): Promise<void> {
     const system = await start(own, engine)
     const mix = await createMix(system)
     const pids = [system.backend.pid, ...system.gateways.map(({ pid }) => pid)]
-    for (const pid of pids) pin(pid, SUBJECT_CORE)
+    pin(system.backend.pid, SUBJECT_CORE)
+    for (const { pid } of system.gateways) pin(pid, gatewayCore)
+    if (backendShare !== undefined) limitCpu(own, system.backend.pid, Number(backendShare))
     const runAt =
       (url: string): Run =>
       (rate, seconds, connections, greedyRate = 0) =>
@@ -187,7 +198,7 @@ async function startPeer(own: Cleanup, { backend }: System, { principal }: Mix):
 backend upstream
   server one 127.0.0.1:${backend.port} maxconn 64
 `
-  const { port } = await startHaproxy(own, { directory, sections })
+  const { port } = await startHaproxy(own, { directory, sections, core: gatewayCore })
   const url = `http://127.0.0.1:${port}`
   await untilResponding(url)
   return url
