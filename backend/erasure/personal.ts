@@ -33,11 +33,11 @@ export function eventWithoutPersonalData(text: string): string {
   return rewrite(text, (event) => {
     const data = membersOf(event['data'])
     const kind = kindOf(membersOf(data['object']))
-    const parts = Object.entries(data).map(([name, part]) => [
-      name,
-      part === null ? null : scrub(kind, membersOf(part)),
-    ])
-    return { ...event, data: Object.fromEntries(parts) }
+    const parts = (['object', 'previous'] as const).map((name) => {
+      const part = data[name]
+      return [name, part === null ? null : scrub(kind, membersOf(part))]
+    })
+    return { ...event, data: { ...data, ...Object.fromEntries(parts) } }
   })
 }
 
@@ -59,7 +59,9 @@ function rewrite(text: string, change: (members: Members) => Members): string {
   return Object.keys(members).length === 0 ? text : JSON.stringify(change(members))
 }
 
+/** An object from after the erasure contains no personal data, and its members are the same as in the API. */
 function scrub(kind: string, object: Members): Members {
+  if (typeof object['erased_at'] === 'string') return object
   return replace(object, PERSONAL[kind] ?? {})
 }
 

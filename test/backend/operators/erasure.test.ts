@@ -292,6 +292,24 @@ t.test('an erasure is audited and reported as an event, without the personal dat
   t.notMatch(JSON.stringify(events), CANARY)
 })
 
+t.test('events about an erased debtor keep their revision', async (t) => {
+  // Regression: `data.revision` became `{}`, and the events of the erasure lacked the reason `erased`.
+  const webhooks = await openWebhooks(t)
+  const { testAccount } = webhooks
+  await webhooks.createEndpoint('https://receiver.example/', ['debtor.created', 'debtor.updated'])
+  const { id } = await testAccount.createDebtor(debtorBody)
+  await erase(testAccount, id)
+  const events = await testAccount.backend.database.read
+    .selectFrom('webhook_events')
+    .select('body')
+    .orderBy('id')
+    .execute()
+  const [created, updated] = events.map(({ body }) => JSON.parse(body).data)
+  matches(t, created, { object: { name: '[erased]', revision: 1 }, revision: 1 })
+  const object = await testAccount.read(`/api/v1/debtors/${id}`)
+  matches(t, updated, { object, revision: object.revision })
+})
+
 t.test('after an erasure, a repeated write is a replay without personal data', async (t) => {
   const testAccount = await openTestAccount(t)
   const send = (name: string) =>
