@@ -68,12 +68,12 @@ const JSON_RANGES: readonly string[] = [
 ]
 
 /**
- * RFC 9110, section 12.5.1: without the header, everything is accepted. Otherwise the most specific
- * matching range decides, and a weight of 0 excludes the type. A client may also accept only
+ * RFC 9110, section 12.5.1: without the header, or if it is empty, everything is accepted. Otherwise the most
+ * specific matching range decides, and a weight of 0 excludes the type. A client may also accept only
  * `application/problem+json`, the media type of problems, because problems are JSON too.
  */
 function acceptsJson(accept: string | undefined): boolean {
-  if (accept === undefined || JSON_RANGES.includes(accept)) return true
+  if (accept === undefined || accept === '' || JSON_RANGES.includes(accept)) return true
   const isAccepted = readAccept(accept)
   const decisive = JSON_RANGES.find((range) => isAccepted.has(range))
   return decisive !== undefined && isAccepted.get(decisive) === true

@@ -32,6 +32,8 @@ t.test('the most specific media range of Accept decides whether JSON is acceptab
     ['application/json;q=0, application/json', 200],
     ['application/problem+json', 200],
     ['*/*', 200],
+    // Regression: an empty header, which excludes nothing, was rejected.
+    ['', 200],
   ]
   for (const [accept, status] of accepts) {
     t.equal((await call(debtors, { key, headers: { accept } })).status, status, accept)
