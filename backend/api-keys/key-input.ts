@@ -37,10 +37,11 @@ export interface CheckedKeyInput {
 export function checkKeyInput(input: KeyInput, now: Date): CheckedKeyInput {
   const name = normalizeName(input.name)
   const addresses = canonicalAddresses(input.allowedAddresses)
+  // The API specification prescribes this text, although Settings calls scopes permissions.
   const noScopes: FieldError = {
     pointer: '/scopes',
     code: 'required',
-    detail: 'Choose at least one permission.',
+    detail: 'Choose at least one thing the key may do.',
   }
   const errors = [
     ...nameErrors(name),

@@ -67,7 +67,7 @@ t.test(
       members: {
         errors: [
           { pointer: '/name', detail: 'Give the key a name.' },
-          { pointer: '/scopes', detail: 'Choose at least one permission.' },
+          { pointer: '/scopes', detail: 'Choose at least one thing the key may do.' },
         ],
       },
     })

@@ -227,7 +227,7 @@ t.test('a rejection is explained, with exit code 1', async (t) => {
   matches(t, await run('keys', 'revoke', 'key_none'), { code: 1, stderr: /no API key key_none/ })
   matches(t, await run('keys', 'issue', '--account', 'acct_none', '--name', ' ', '--scopes', ''), {
     code: 1,
-    stderr: 'Give the key a name. Choose at least one permission.\n',
+    stderr: 'Give the key a name. Choose at least one thing the key may do.\n',
   })
 })
 

@@ -97,12 +97,12 @@ t.test('an invalid name or scope of a key is rejected with the specified message
   matches(t, await issue({ name: 'ERP', scopes: [] }), {
     status: 422,
     json: {
-      errors: [{ pointer: '/scopes', detail: 'Choose at least one permission.' }],
+      errors: [{ pointer: '/scopes', detail: 'Choose at least one thing the key may do.' }],
     },
   })
   matches(t, await issue({}), {
     status: 422,
-    json: { detail: 'Give the key a name. Choose at least one permission.' },
+    json: { detail: 'Give the key a name. Choose at least one thing the key may do.' },
   })
   t.equal((await issue({ ...NEW_KEY, name: '🧾'.repeat(80) })).status, 201)
   matches(t, await issue({ ...NEW_KEY, name: '🧾'.repeat(81) }), {
