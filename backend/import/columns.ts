@@ -24,7 +24,7 @@ const FIELDS = {
     required: true,
     headers: ['invoiceamount', 'totalamount', 'amount', 'invoicetotal', 'total'],
   },
-  due: { required: false, headers: ['duedate', 'due', 'dueon', 'paymentdue'] },
+  due: { required: false, headers: ['duedate', 'dueon', 'paymentdue', 'due'] },
   settled: {
     required: false,
     headers: [
@@ -32,7 +32,14 @@ const FIELDS = {
       ...['paidon', 'paymentdate', 'cleareddate', 'clearingdate'],
     ],
   },
-  name: { required: false, headers: ['customername', 'debtorname', 'clientname', 'companyname'] },
+  name: {
+    required: false,
+    headers: [
+      ...['customername', 'debtorname', 'clientname', 'companyname'],
+      // These are the numbers of the customers, if no other column contains them.
+      ...['customer', 'debtor', 'client'],
+    ],
+  },
   email: { required: false, headers: ['customeremail', 'debtoremail', 'billingemail', 'email'] },
   currency: { required: false, headers: ['currency', 'currencycode'] },
 } as const satisfies Record<string, Field>
@@ -56,7 +63,9 @@ export function mapColumns(
   for (const field of FIELD_NAMES) {
     const header = requested.get(field)
     const indexes =
-      header === undefined ? findByName(headers, field) : findRequested(headers, header)
+      header === undefined
+        ? findByName(headers, field, [...columns.values()])
+        : findRequested(headers, header)
     const [index] = indexes
     if (indexes.length > 1) {
       errors.push(
@@ -83,8 +92,15 @@ export function headersOf(headers: readonly string[], columns: Columns): ColumnH
   return new Map([...columns].map(([field, index]) => [field, headers[index] ?? '']))
 }
 
-function findByName(headers: readonly string[], field: FieldName): number[] {
-  const normalized = headers.map((header) => header.toLowerCase().replace(/[^\p{L}\p{N}]/gu, ''))
+/** Columns in `used` belong to other fields. */
+function findByName(
+  headers: readonly string[],
+  field: FieldName,
+  used: readonly number[],
+): number[] {
+  const normalized = headers.map((header, index) =>
+    used.includes(index) ? '' : header.toLowerCase().replace(/[^\p{L}\p{N}]/gu, ''),
+  )
   const known = FIELDS[field].headers.find((name) => normalized.includes(name))
   return known === undefined ? [] : indexesOf(normalized, known)
 }

@@ -20,6 +20,8 @@ import {
 import { readRecords } from './csv-records.ts'
 import type { DateReader } from './date-format.ts'
 import { type DecimalForm, parseDecimal } from './decimal.ts'
+import { toExternalId } from './external-ids.ts'
+import { unescapeFormulas } from './formulas.ts'
 import { LedgerError } from './ledger-error.ts'
 
 export interface LedgerCustomer {
@@ -162,7 +164,7 @@ function readRow({ cells, headers, columns, addError, options, rules }: Row) {
   }
   const cell = (field: FieldName) => {
     const index = columns.get(field)
-    return ((index === undefined ? undefined : cells[index]) ?? '').trim()
+    return unescapeFormulas(((index === undefined ? undefined : cells[index]) ?? '').trim())
   }
   // People correct the file by the headers of their file, not by the names of our fields.
   const named = (field: FieldName) => nameOf(headers[columns.get(field) ?? -1])
@@ -259,14 +261,6 @@ function amountIn(code: string | undefined, mark: DecimalForm['mark']): Check<nu
     (value) => parseDecimal(value, { exponent, mark }),
     `an amount of ${code ?? 'a currency'} above 0, such as ${example} (credit notes cannot be imported)`,
   )
-}
-
-/**
- * Percent-encodes spaces, which external ids cannot contain. "%" is encoded too, so that different ids remain
- * different.
- */
-function toExternalId(id: string): string {
-  return id.replace(/[\s%]/gu, encodeURIComponent)
 }
 
 function describeErrors(rowErrors: readonly string[]): string {

@@ -4,6 +4,7 @@
  */
 import { Readable } from 'node:stream'
 import { recordAudit } from '../../accounts/audit.ts'
+import { escapeFormulas } from '../../import/formulas.ts'
 import type { SessionRequest, SettingsDeps } from '../shell/page-request.ts'
 import type { Response } from '../shell/response.ts'
 
@@ -59,16 +60,9 @@ function lineOf(cells: readonly Cell[]): string {
   return `${cells.map(cellOf).join(',')}\r\n`
 }
 
-/**
- * Characters at the start of a text or after a semicolon that make a spreadsheet program read a formula. Semicolons
- * matter because they separate cells in countries in which the decimal mark is a comma.
- */
-const FORMULA_STARTS = /(?<=^|;\s*)[=+\-@\t\r＝＋－＠]/g
-
-/** Adds an apostrophe before each character that would begin a formula. */
 function cellOf(cell: Cell): string {
   if (cell === null) return ''
   if (typeof cell === 'number') return String(cell)
-  const text = cell.replace(FORMULA_STARTS, "'$&")
+  const text = escapeFormulas(cell)
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
 }

@@ -4,6 +4,7 @@ import type { InvoiceRow } from '../../database/tables.ts'
 import { readDueByAge } from '../../debtors/due-totals.ts'
 import { updateTotalsOf } from '../../debtors/ledger-totals.ts'
 import { type Html, html } from '../../html/html.ts'
+import { fromExternalId } from '../../import/external-ids.ts'
 import { daysPastDue } from '../../invoices/overdue.ts'
 import { renderInvoice } from '../../invoices/representation.ts'
 import {
@@ -33,7 +34,7 @@ import {
   renderPager,
   wordOf,
 } from '../shell/list-query.ts'
-import { readBlocks, readNames } from '../shell/names.ts'
+import { type Customer, readBlocks, readCustomers, readNames } from '../shell/names.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
 import { type Cell, CSV_PAGE, respondWithCsv } from './csv.ts'
@@ -83,8 +84,10 @@ export const invoiceListPages: readonly SessionPage[] = [
           after,
           limit: CSV_PAGE,
         })
-        const names = await readNames(read, account.id, found.rows)
-        return { rows: found.rows.map((row) => cellsOf(row, names, today)), next: found.next }
+        const customers = await readCustomers(read, account.id, found.rows)
+        const byId = new Map(customers.map((customer) => [customer.id, customer]))
+        const rows = found.rows.map((row) => cellsOf(row, byId.get(row.debtor_id), today))
+        return { rows, next: found.next }
       })
     },
   },
@@ -92,17 +95,22 @@ export const invoiceListPages: readonly SessionPage[] = [
 
 const CSV_HEAD = [
   ...['Number', 'Customer', 'Status', 'Issued on', 'Due on', 'Days late', 'Currency', 'Amount'],
-  ...['Paid', 'Credited', 'Due', 'External ID', 'ID'],
+  ...['Paid', 'Credited', 'Due', 'External ID', 'ID', 'Customer number'],
 ]
 
-function cellsOf(row: InvoiceRow, names: ReadonlyMap<string, string>, today: string): Cell[] {
+function cellsOf(row: InvoiceRow, customer: Customer | undefined, today: string): Cell[] {
   const money = (amount: number) => moneyDecimal(Number(amount), row.currency)
   return [
-    ...[row.number, names.get(row.debtor_id) ?? '', INVOICE_STATUS_WORDS[row.status]],
+    ...[row.number, customer?.name ?? '', INVOICE_STATUS_WORDS[row.status]],
     ...[row.issue_date, row.due_date, daysPastDue(row, today), row.currency, money(row.amount)],
     ...[money(row.amount_paid), money(row.amount_credited), money(row.amount_due)],
-    ...[row.external_id, row.id],
+    ...[row.external_id, row.id, customerNumberOf(customer)],
   ]
+}
+
+/** Returns the number that an import compares with the external id of the customer. */
+function customerNumberOf(customer: Customer | undefined): string | null {
+  return customer?.external_id ? fromExternalId(customer.external_id) : null
 }
 
 interface ParsedQuery {

@@ -29,18 +29,22 @@ export async function readBlocks(
   )
 }
 
-async function readCustomers(
+export type Customer = Pick<
+  DebtorRow,
+  'id' | 'external_id' | 'name' | 'status' | 'chasing_status' | 'contactability_email'
+>
+
+/** Returns the rows' customers. */
+export async function readCustomers(
   reader: Reader,
   accountId: string,
   rows: readonly { readonly debtor_id: string }[],
-): Promise<
-  Pick<DebtorRow, 'id' | 'name' | 'status' | 'chasing_status' | 'contactability_email'>[]
-> {
+): Promise<Customer[]> {
   const ids = [...new Set(rows.map(({ debtor_id }) => debtor_id))]
   if (ids.length === 0) return []
   return reader
     .selectFrom('debtors')
-    .select(['id', 'name', 'status', 'chasing_status', 'contactability_email'])
+    .select(['id', 'external_id', 'name', 'status', 'chasing_status', 'contactability_email'])
     .where('account_id', '=', accountId)
     .where('id', 'in', ids)
     .execute()

@@ -228,3 +228,38 @@ t.test('only an Admin can import, and only with the CSRF token of the session', 
   t.equal((await upload(FILE, { csrf_token: 'x' })).status, 403)
   matches(t, (await ada.page(PATH)).text, /type="file"/)
 })
+
+t.test('the list of invoices that Settings exports can be imported again', async (t) => {
+  // Regression: the import took the amount due for the due date, an apostrophe that prevents a formula for a part of the
+  // number, and the customer's name for the customer's number. It could create the invoices and customers again.
+  const file = [
+    'Number,Customer ID,Issued on,Due on,Currency,Amount,Customer',
+    "'-17,C 1,2026-10-01,2026-10-31,EUR,9999999999.99,Jansen; '=Bouw",
+    "''-17,100%,2026-10-01,2026-10-31,KWD,1.234,'+31 Design",
+    '001,\'@3,2026-10-01,2026-10-31,JPY,1000,"""Globex"", \'unquoted\'"',
+  ].join('\n')
+  const first = await startImporting(t)
+  const second = await startImporting(t)
+  await first.send(file, { step: 'record' })
+  const exported = (await first.ada.page('/settings/invoices.csv')).text
+
+  const { json } = await first.send(exported, { correct: 'yes' })
+  t.strictSame(json['missing'], { customers: 0, invoices: 0, payments: 0 })
+  t.strictSame([json['differences'], json['corrections']], [[], []])
+
+  await second.send(exported, { step: 'record' })
+  for (const { list } of [first, second]) {
+    const debtors = await list('debtors?sort=created_at')
+    t.strictSame(debtors.map(({ external_id, name }) => [external_id, name]).sort(), [
+      ['100%25', '+31 Design'],
+      ['@3', '"Globex", \'unquoted\''],
+      ['C%201', 'Jansen; =Bouw'],
+    ])
+    const invoices = await list('invoices')
+    t.strictSame(invoices.map(({ number, amount }) => [number, amount]).sort(), [
+      ["'-17", 1234],
+      ['-17', 999_999_999_999],
+      ['001', 1000],
+    ])
+  }
+})

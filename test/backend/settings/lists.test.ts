@@ -290,7 +290,7 @@ t.test(
     const [head, ...lines] = await csv('invoices.csv?view=unpaid')
     t.equal(
       head,
-      'Number,Customer,Status,Issued on,Due on,Days late,Currency,Amount,Paid,Credited,Due,External ID,ID',
+      'Number,Customer,Status,Issued on,Due on,Days late,Currency,Amount,Paid,Credited,Due,External ID,ID,Customer number',
     )
     const name = `"'=HYPERLINK(""https://x.example"")"`
     t.strictSame(
