@@ -47,6 +47,7 @@ import * as failedDeliveries from './migrations/0036-failed-deliveries.ts'
 import * as sentMessages from './migrations/0037-sent-messages.ts'
 import * as eventsOfDeliveries from './migrations/0038-events-of-deliveries.ts'
 import * as ageOfNotices from './migrations/0039-age-of-notices.ts'
+import * as duplicateIndex from './migrations/0040-duplicate-index.ts'
 
 /** The migrations of this program, in the order in which they are applied. */
 export const MIGRATIONS: Migrations = {
@@ -89,6 +90,7 @@ export const MIGRATIONS: Migrations = {
   '0037-sent-messages': sentMessages,
   '0038-events-of-deliveries': eventsOfDeliveries,
   '0039-age-of-notices': ageOfNotices,
+  '0040-duplicate-index': duplicateIndex,
 }
 
 /** Converts a migration that was written before migrations had steps. */

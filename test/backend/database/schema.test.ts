@@ -1,10 +1,13 @@
 // The schema rejects rows that only a mistake in the code could write.
+import { sql } from 'kysely'
 import t from 'tap'
 import { createAccount } from '../../../backend/accounts/accounts.ts'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import { isPostgres } from '../../../backend/database/open.ts'
 import type { DebtorRow, InvoiceRow, PaymentRow } from '../../../backend/database/tables.ts'
 import { rejectsWith } from '../../fixtures/matches.ts'
 import { openTestDatabase } from '../../fixtures/service/database.ts'
+import { newDatabaseUrl } from '../../fixtures/service/database-url.ts'
 
 const NOW = '2026-11-21T10:15:00.000Z'
 
@@ -230,4 +233,41 @@ t.test('duplicate numbers, external ids and idempotency keys are rejected', asyn
     ),
     { ...unique, columns: ['invoices.account_id', 'invoices.number'] },
   )
+})
+
+interface IndexColumns {
+  readonly index: string
+  readonly table: string
+  /** The names or numbers of the columns, each followed by a space. */
+  readonly columns: string
+  readonly isUnique: number | boolean
+}
+
+/** The indexes that contain only columns, and have no condition. */
+const POSTGRES_INDEXES = sql<IndexColumns>`
+  select indexrelid::regclass::text as index, indrelid::regclass::text as table,
+    indkey::text || ' ' as columns, indisunique as "isUnique"
+  from pg_index join pg_class on pg_class.oid = indrelid
+  where relnamespace = current_schema()::regnamespace and indpred is null and indexprs is null`
+const SQLITE_INDEXES = sql<IndexColumns>`
+  select list.name as "index", tables.name as "table", list."unique" as "isUnique",
+    (select group_concat(coalesce(name, list.name) || ' ', '' order by seqno) from pragma_index_info(list.name)) as columns
+  from sqlite_schema as tables, pragma_index_list(tables.name) as list
+  where tables.type = 'table' and not list.partial`
+
+// Regression: an index of webhook deliveries had the columns of a unique constraint, so each delivery was written to
+// both.
+t.test('no index has only the first columns of another', async (t) => {
+  const url = await newDatabaseUrl(t)
+  const database = await openTestDatabase(t, { url })
+  const query = isPostgres(url) ? POSTGRES_INDEXES : SQLITE_INDEXES
+  const { rows } = await database.transaction((tx) => query.execute(tx))
+  t.ok(rows.length > 50)
+  for (const { index, table, columns } of rows.filter(({ isUnique }) => !isUnique)) {
+    const longer = rows.find(
+      (other) =>
+        other.index !== index && other.table === table && other.columns.startsWith(columns),
+    )
+    t.equal(longer?.index, undefined, index)
+  }
 })
