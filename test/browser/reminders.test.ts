@@ -193,7 +193,7 @@ t.test('an Admin previews, approves and rejects reminders, and stops all of them
 
   await page.getByRole('link', { name: 'Log', exact: true }).click()
   await page.getByLabel('Status').selectOption('Not sent')
-  await page.getByRole('button', { name: 'Show' }).click()
+  await page.getByRole('button', { name: 'Filter' }).click()
   await page.getByRole('cell', { name: 'the reminder was rejected' }).waitFor()
   await check('log')
   await clickAndLoad(page, page.getByRole('link', { name: 'Firm reminder' }))

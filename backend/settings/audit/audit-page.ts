@@ -38,7 +38,7 @@ export function renderAudit(frame: Frame, view: AuditView): Html {
 ${renderFilters(view)}
 ${
   rows.length === 0
-    ? html`<div class="card empty"><p>${isFiltered ? 'No entry matches the filters.' : 'There are no entries.'}</p></div>`
+    ? html`<div class="card empty"><p><strong>${isFiltered ? 'No entry matches the filters.' : 'There are no entries.'}</strong></p></div>`
     : html`<table class="keys log"><caption class="unseen">Audit log, newest first</caption>
 <thead><tr><th scope="col">When</th><th scope="col">What</th><th scope="col">Who</th><th scope="col">From</th></tr></thead>
 <tbody>${rows.map((row) => renderEntry(row, view))}</tbody></table>`
@@ -53,8 +53,8 @@ function renderFilters({ query, people }: AuditView): Html {
 <datalist id="actors">${[...people, 'operator'].map((label) => html`<option value="${label}"></option>`)}</datalist></span>
 <span class="row"><label for="action">What</label> <select id="action" name="action">${renderOption('', 'Everything', query.action)}
 ${ACTION_GROUPS.map(([group, actions]) => html`<optgroup label="${group}">${actions.map((action) => renderOption(action, auditWords({ action }), query.action))}</optgroup>`)}</select></span>
-<span class="row"><label for="created_since">From</label> <input id="created_since" name="created_since" type="date" value="${query.created_since}">
-<label for="created_before">before</label> <input id="created_before" name="created_before" type="date" value="${query.created_before}"></span>
+<span class="row"><label for="created_since">From</label> <input id="created_since" name="created_since" type="date" value="${query.created_since}"></span>
+<span class="row"><label for="created_before">before</label> <input id="created_before" name="created_before" type="date" value="${query.created_before}"></span>
 <span class="row"><label for="subject_id">Record</label> <input id="subject_id" name="subject_id" value="${query.subject_id}" placeholder="ID, or address of its page" autocomplete="off" translate="no"></span>
 <button class="small">Filter</button> <a class="button small" href="${AUDIT_LOG_PATH}">Clear</a></form>`
 }

@@ -284,8 +284,8 @@ function renderFilters(filters: Filters): Html {
 <input type="hidden" name="view" value="${filters['view']}">
 ${filters['debtor_id'] && html`<input type="hidden" name="debtor_id" value="${filters['debtor_id']}">`}
 <span class="row"><label for="number">Number</label> <input id="number" name="number" value="${filters['number']}" maxlength="64" class="short"></span>
-<span class="row"><label for="due_since">Due from</label> <input id="due_since" name="due_since" type="date" value="${filters['due_since']}">
-<label for="due_before">before</label> <input id="due_before" name="due_before" type="date" value="${filters['due_before']}"></span>
+<span class="row"><label for="due_since">Due from</label> <input id="due_since" name="due_since" type="date" value="${filters['due_since']}"></span>
+<span class="row"><label for="due_before">before</label> <input id="due_before" name="due_before" type="date" value="${filters['due_before']}"></span>
 ${renderAmountFields(filters)}
 <span class="row"><label for="currency">Currency</label> <input id="currency" name="currency" value="${filters['currency']}" maxlength="3" class="tiny"></span>
 <button class="small">Filter</button> <a class="button small" href="${PATH}">Clear</a>

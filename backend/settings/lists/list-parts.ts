@@ -61,8 +61,8 @@ export function renderViewLink(
 }
 
 export function renderAmountFields(filters: Filters): Html {
-  return html`<span class="row"><label for="amount_min">Amount from</label> <input id="amount_min" name="amount_min" inputmode="decimal" value="${filters['amount_min']}" class="short">
-<label for="amount_max">to</label> <input id="amount_max" name="amount_max" inputmode="decimal" value="${filters['amount_max']}" class="short"></span>`
+  return html`<span class="row"><label for="amount_min">Amount from</label> <input id="amount_min" name="amount_min" inputmode="decimal" value="${filters['amount_min']}" class="short"></span>
+<span class="row"><label for="amount_max">to</label> <input id="amount_max" name="amount_max" inputmode="decimal" value="${filters['amount_max']}" class="short"></span>`
 }
 
 export function renderPartialHint(isPartial: boolean, count: number): Html | undefined {

@@ -144,8 +144,8 @@ ${customerName && html`<p class="lead">Only payments of <a href="/settings/custo
 <form method="get" action="${PATH}" class="filter-form">
 ${search.debtorId && html`<input type="hidden" name="debtor_id" value="${search.debtorId}">`}
 <span class="row"><label for="reference">Reference</label> <input id="reference" name="reference" value="${filters['reference']}" maxlength="200" class="short"></span>
-<span class="row"><label for="received_since">Received from</label> <input id="received_since" name="received_since" type="date" value="${filters['received_since']}">
-<label for="received_until">to</label> <input id="received_until" name="received_until" type="date" value="${filters['received_until']}"></span>
+<span class="row"><label for="received_since">Received from</label> <input id="received_since" name="received_since" type="date" value="${filters['received_since']}"></span>
+<span class="row"><label for="received_until">to</label> <input id="received_until" name="received_until" type="date" value="${filters['received_until']}"></span>
 ${renderAmountFields(filters)}
 <span class="row"><label for="status">Status</label> <select id="status" name="status">${renderOption('', 'All', filters['status'])}${renderOption('recorded', 'Recorded', filters['status'])}${renderOption('reversed', 'Reversed', filters['status'])}</select></span>
 <button class="small">Filter</button> <a class="button small" href="${PATH}">Clear</a>

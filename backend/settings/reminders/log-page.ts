@@ -62,9 +62,17 @@ ${renderReminderTabs(PATH, awaitingApproval)}
 ${frame.session?.account.isDemo && html`<p class="lead">Sample messages: none of them was mailed.</p>`}
 ${customerName && html`<p class="lead">Only messages to and from <a href="/settings/customers/${filters.debtor_id}" translate="no">${customerName}</a>. <a href="${PATH}">Show the messages of all customers</a></p>`}
 ${renderFilters(page)}
-${rows.length === 0 ? html`<div class="card empty"><p>No message matches the filters.</p></div>` : renderMessageTable('Messages, newest first', rows, times, customers)}
+${rows.length === 0 ? renderEmpty(filters) : renderMessageTable('Messages, newest first', rows, times, customers)}
 ${next !== null && renderNext(PATH, { ...filters, limit, cursor: next }, 'Older')}`
   return renderPage(frame, { title: 'Message log', section: '/settings/reminders', main })
+}
+
+function renderEmpty(filters: LogPage['filters']): Html {
+  if (Object.values(filters).some((value) => value !== undefined)) {
+    return html`<div class="card empty"><p><strong>No message matches the filters.</strong></p></div>`
+  }
+  return html`<div class="card empty"><p><strong>There is no message yet.</strong></p>
+<p class="hint">The log lists reminders, and the replies of customers. <a href="/settings/reminders">Reminders of the next 14 days</a></p></div>`
 }
 
 function renderFilters({ filters }: LogPage): Html {
@@ -77,7 +85,7 @@ function renderFilters({ filters }: LogPage): Html {
       ['', 'All'] as const,
       ...options,
     ].map(([value, text]) => renderOption(value, text, filters[name]))}</select></span>`
-  return html`<form method="get" action="${PATH}" class="search">
+  return html`<form method="get" action="${PATH}" class="filter-form">
 ${filters.debtor_id && html`<input type="hidden" name="debtor_id" value="${filters.debtor_id}">`}
 ${select(
   'view',
@@ -94,5 +102,5 @@ ${select(
   'Not sent because',
   LOG_REASONS.map((reason) => [reason, reasonWords(reason)] as const),
 )}
-<button>Show</button></form>`
+<button class="small">Filter</button> <a class="button small" href="${PATH}">Clear</a></form>`
 }

@@ -42,18 +42,26 @@ export function renderDeliveries(frame: Frame, view: DeliveriesView): Html {
 <h1>Delivery log</h1>
 <p class="lead">Deliveries of the last 30 days, newest first.</p>
 ${renderFilters(view)}
-${rows.length === 0 ? html`<div class="card empty"><p>No delivery matches the filters.</p></div>` : renderDeliveryTable('Deliveries, newest first', rows, { now: view.now, timezone: view.session.account.timezone }, view.urls)}
+${rows.length === 0 ? renderEmpty(filters) : renderDeliveryTable('Deliveries, newest first', rows, { now: view.now, timezone: view.session.account.timezone }, view.urls)}
 ${isPartial && html`<p class="hint">${plural(rows.length, 'match', 'matches')} among the deliveries searched so far. “Older” continues the search.</p>`}
 ${next !== null && renderNext(PATH, { endpoint_id, status, type, limit, cursor: next }, 'Older')}`
   return renderPage(frame, { title: 'Delivery log', section: '/settings/api-keys', main })
 }
 
+function renderEmpty(filters: DeliveryFilters): Html {
+  const isFiltered = Object.values(filters).some((value) => value !== undefined)
+  const text = isFiltered
+    ? 'No delivery matches the filters.'
+    : 'No event was sent in the last 30 days.'
+  return html`<div class="card empty"><p><strong>${text}</strong></p></div>`
+}
+
 function renderFilters({ endpoints, filters }: DeliveriesView): Html {
-  return html`<form method="get" action="${PATH}" class="card row">
-<label for="endpoint_id">Endpoint</label> <select id="endpoint_id" name="endpoint_id">${renderOption('', 'All', filters.endpointId)}${endpoints.map(({ id, url }) => renderOption(id, url, filters.endpointId))}</select>
-<label for="status">Status</label> <select id="status" name="status">${renderOption('', 'All', filters.status)}${DELIVERY_STATUSES.map((status) => renderOption(status, STATUS_WORDS[status], filters.status))}</select>
-<label for="type">Event</label> <select id="type" name="type">${renderOption('', 'All', filters.type)}${EVENT_TYPES.map((type) => renderOption(type, type, filters.type))}</select>
-<button>Show</button></form>`
+  return html`<form method="get" action="${PATH}" class="filter-form">
+<span class="row"><label for="endpoint_id">Endpoint</label> <select id="endpoint_id" name="endpoint_id">${renderOption('', 'All', filters.endpointId)}${endpoints.map(({ id, url }) => renderOption(id, url, filters.endpointId))}</select></span>
+<span class="row"><label for="status">Status</label> <select id="status" name="status">${renderOption('', 'All', filters.status)}${DELIVERY_STATUSES.map((status) => renderOption(status, STATUS_WORDS[status], filters.status))}</select></span>
+<span class="row"><label for="type">Event</label> <select id="type" name="type">${renderOption('', 'All', filters.type)}${EVENT_TYPES.map((type) => renderOption(type, type, filters.type))}</select></span>
+<button class="small">Filter</button> <a class="button small" href="${PATH}">Clear</a></form>`
 }
 
 /** `urls` contains the URLs by endpoint id. If it is absent, the table has no column for the endpoint. */

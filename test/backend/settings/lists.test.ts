@@ -375,3 +375,15 @@ t.test(
     t.equal(await words('?view=paid'), 'No invoice matches the filters.')
   },
 )
+
+// Regression: without any filter, both logs said that nothing matches the filters.
+t.test('an empty log says whether it has no entries, or none that match the filters', async (t) => {
+  const { ada } = await startWithLists(t)
+  const words = async (path: string) =>
+    /class="card empty"><p><strong>([^<]+)/.exec((await ada.page(path)).text)?.[1]
+  t.equal(await words('/settings/messages'), 'There is no message yet.')
+  t.equal(await words('/settings/messages?stage=firm'), 'No message matches the filters.')
+  const deliveries = '/settings/webhook-deliveries'
+  t.equal(await words(deliveries), 'No event was sent in the last 30 days.')
+  t.equal(await words(`${deliveries}?status=failed`), 'No delivery matches the filters.')
+})
