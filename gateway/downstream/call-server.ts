@@ -6,7 +6,7 @@ import { Readable } from 'node:stream'
 import { setImmediate } from 'node:timers/promises'
 import { containsApiKey } from '../../shared/contract/api-key.ts'
 import { createId } from '../../shared/contract/id.ts'
-import type { Problem } from '../../shared/contract/problem.ts'
+import { Problem } from '../../shared/contract/problem.ts'
 import { type CollapsingLog, createCollapsingLog } from '../../shared/process/collapsing-log.ts'
 import type { Logger } from '../../shared/process/log.ts'
 import { Call } from '../call/call.ts'
@@ -19,6 +19,7 @@ import type { Connection } from './connection.ts'
 import {
   asProblem,
   lengthHeader,
+  type Outcome,
   problemResponse,
   type Response,
   type ResponseContext,
@@ -36,8 +37,8 @@ export interface CallServerOptions {
   readonly recordsSteps: boolean
   /** Called if the head of a call is rejected. In `fields`, lower-case names alternate with values. */
   onInvalidHead(call: Call, fields: readonly string[]): void
-  /** Handles a valid request. Throws `Problem` to reject it. */
-  serve(head: RequestHead, call: Call): Promise<Response> | Response
+  /** Handles a valid request. Throws or returns a `Problem` to reject it; to return it takes less time. */
+  serve(head: RequestHead, call: Call): Promise<Outcome> | Outcome
   /** Returns the page that a person sees instead of the problem document; undefined for other clients. */
   problemPage?(problem: Problem, call: Call): WholeResponse | undefined
   /** Returns the headers that every response has. `call` is undefined if no call was created. */
@@ -96,7 +97,8 @@ export class CallServer {
     try {
       try {
         call.record.head = validateRequestHead(raw)
-        response = await this.#options.serve(call.record.head, call)
+        const outcome = await this.#options.serve(call.record.head, call)
+        response = outcome instanceof Problem ? this.#responseTo(outcome, call) : outcome
       } catch (error) {
         // The client has closed its connection, so there is no one to respond to.
         if (!connection.isOpen) return

@@ -23,6 +23,9 @@ export interface Response {
 /** A response with a complete body. */
 export type WholeResponse = Omit<Response, 'body'> & { readonly body: Buffer | undefined }
 
+/** The response to a call, or the problem with which the call is rejected. */
+export type Outcome = Response | Problem
+
 /** The parts of a response's head that are not in its `Response`. */
 export interface ResponseContext {
   readonly requestId: string

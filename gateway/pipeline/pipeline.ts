@@ -13,7 +13,7 @@ import { recordStep } from '../call/call-record.ts'
 import { clientAddress } from '../downstream/client-address.ts'
 import { Listener, type ListenerOptions } from '../downstream/listener.ts'
 import { CALL_BODY_LIMITS, mayFit, NO_BODY } from '../downstream/request-body.ts'
-import type { Response } from '../downstream/response.ts'
+import type { Outcome, Response } from '../downstream/response.ts'
 import type { BodyFraming } from '../http1/body-decoder.ts'
 import { fieldValue } from '../http1/fields.ts'
 import type { RequestHead } from '../http1/request-head.ts'
@@ -65,7 +65,7 @@ export function createGateway(dependencies: GatewayDependencies): Listener {
   const { authenticator, rateLimiter, pages, usage, accessLog, tracing } = dependencies
   const serveApi = createApi(dependencies)
 
-  function serve(head: RequestHead, call: Call): Promise<Response> | Response {
+  function serve(head: RequestHead, call: Call): Promise<Outcome> | Outcome {
     call.record.trace = traceOf(head) ?? tracing?.begin()
     if (head.path === '/api/v1' || head.path.startsWith('/api/v1/')) return serveApi(head, call)
     if (head.path === '/') return redirectToDocs(head)
@@ -97,10 +97,10 @@ function createApi(dependencies: GatewayDependencies) {
   const decideAndForward = createDecideAndForward(dependencies, addresses)
 
   /**
-   * This function is not async: under overload most calls are shed here, and a thrown error costs less than
-   * a rejected promise.
+   * This function is not async, and returns the problem of a shed call instead of throwing it: under overload most
+   * calls are shed here, and a promise or a thrown error would take more time.
    */
-  function serveWithKey(received: ReceivedCall): Promise<Response> {
+  function serveWithKey(received: ReceivedCall): Promise<Outcome> | Problem {
     const { head, call, credential } = received
     const key = authenticator.findCached(credential)
     if (key === undefined) return lookUpAndServe(received)
@@ -109,7 +109,7 @@ function createApi(dependencies: GatewayDependencies) {
     return admitAndForward(received, key)
   }
 
-  async function lookUpAndServe(received: ReceivedCall): Promise<Response> {
+  async function lookUpAndServe(received: ReceivedCall): Promise<Outcome> {
     const { head, call, credential } = received
     const key = await lookUp(dependencies, credential, head, call)
     recordKey(call, key)
@@ -121,14 +121,15 @@ function createApi(dependencies: GatewayDependencies) {
    * A call from an address that is not allowed is not counted. Otherwise a person who has stolen the key
    * could use up its limit.
    */
-  async function confirmAndServe(received: ReceivedCall): Promise<Response> {
+  async function confirmAndServe(received: ReceivedCall): Promise<Outcome> {
     const key = await addresses.confirm(received.credential.digest, received.head, received.call)
     return await admitAndForward(received, key)
   }
 
   /** A call is counted only after it was admitted, so that a shed call does not count. */
-  function admitAndForward(received: ReceivedCall, key: KnownKey): Promise<Response> {
+  function admitAndForward(received: ReceivedCall, key: KnownKey): Promise<Response> | Problem {
     const turn = forwarder.admit(key.keyId, received.call.abort)
+    if (turn instanceof Problem) return turn
     return turn === undefined ? countAndForward(received, key) : waitAndForward(received, key, turn)
   }
 
@@ -152,7 +153,7 @@ function createApi(dependencies: GatewayDependencies) {
     return await responding
   }
 
-  return function serveApi(head: RequestHead, call: Call): Promise<Response> {
+  return function serveApi(head: RequestHead, call: Call): Promise<Outcome> | Problem {
     // The route is matched first, because the log and the metrics need it even if authentication fails.
     // `decide` uses the result after authentication.
     const routing = route(head)

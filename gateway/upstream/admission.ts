@@ -4,7 +4,7 @@
  * shed immediately if it would wait too long, or later if it has waited too long. Calls that are shed are not
  * counted.
  */
-import { temporarilyUnavailable } from '../../shared/contract/problem.ts'
+import { type Problem, temporarilyUnavailable } from '../../shared/contract/problem.ts'
 import { FairQueue } from '../../shared/process/fair-queue.ts'
 import type { Abort } from '../call/abort.ts'
 
@@ -108,11 +108,11 @@ export class Admission {
   }
 
   /**
-   * Admits a call of the key. Returns undefined if the call may be sent immediately; otherwise a promise that
-   * resolves when the call may be sent, and rejects if it is shed or aborted. Throws `Problem` 503 if the call
-   * is shed immediately. `release` must be called for each admitted call.
+   * Admits a call of the key. Returns undefined if the call may be sent immediately; `Problem` 503 if the call is
+   * shed immediately; otherwise a promise that resolves when the call may be sent, and rejects if it is shed or
+   * aborted. `release` must be called for each admitted call.
    */
-  admit(keyId: string, abort: Abort): Promise<void> | undefined {
+  admit(keyId: string, abort: Abort): Promise<void> | Problem | undefined {
     const now = performance.now()
     if (this.#queue.length === 0 && this.#hasRoom(now)) {
       this.#admittedAt.push(now)
@@ -125,7 +125,7 @@ export class Admission {
     else this.#measureRate(now)
     if (!this.#mayWait(keyId, now)) {
       this.shedCalls++
-      throw SHED
+      return SHED
     }
     return this.#wait(keyId, abort, now)
   }

@@ -30,10 +30,10 @@ const RETRY_BUDGET_MAX = 10
 
 export interface Forwarder {
   /**
-   * See `Admission.admit`. Also throws `Problem` 503 if no backend is known. `release` must be called once for
+   * See `Admission.admit`. Throws `Problem` 503 if no backend is known. `release` must be called once for
    * each admitted call, after `forward` was called or the call was rejected.
    */
-  admit(keyId: string, abort: Abort): Promise<void> | undefined
+  admit(keyId: string, abort: Abort): Promise<void> | Problem | undefined
   release(): void
   /**
    * Rejects with `Problem` 503 if nothing was sent, 504 after a deadline, 502 if the response was lost or is
