@@ -18,9 +18,9 @@ import type { RawRequestHead } from '../http1/request-reader.ts'
 import type { Connection } from './connection.ts'
 import {
   asProblem,
+  createProblemRenderer,
   lengthHeader,
   type Outcome,
-  problemResponse,
   type Response,
   type ResponseContext,
   renderHead,
@@ -55,12 +55,14 @@ export class CallServer {
   readonly #options: CallServerOptions
   readonly #log: Logger
   readonly #collapsingLog: CollapsingLog
+  readonly #renderProblem: ReturnType<typeof createProblemRenderer>
   #isDraining = false
 
   constructor(options: CallServerOptions) {
     this.#options = options
     this.#log = options.log
     this.#collapsingLog = createCollapsingLog(options.log)
+    this.#renderProblem = createProblemRenderer(options.baseUrl)
   }
 
   /** From now on, a response closes its connection, unless another request has begun to arrive on it. */
@@ -82,11 +84,11 @@ export class CallServer {
     const problem = asProblem(error)
     const requestId = createId('req')
     this.#options.onRejectedBytes(requestId, address, problem)
-    const response = problemResponse(problem, this.#options.baseUrl, requestId)
-    const headers = [...response.headers, ...lengthHeader(response.body)]
+    const response = this.#renderProblem(problem, requestId)
+    const framing = lengthHeader(response.body)
     const commonHeaders = this.#options.commonHeaders(undefined, response.status)
     const context = { requestId, commonHeaders, closes: true }
-    return renderHead({ ...response, headers }, context) + response.body?.toString('latin1')
+    return renderHead(response, framing, context) + response.body?.toString('latin1')
   }
 
   /** Resolves when the response is flushed to the client, or can no longer be sent. */
@@ -141,7 +143,7 @@ export class CallServer {
     call.record.code = problem.code
     if (problem.status >= 500) this.#logFault(call, problem)
     const page = this.#options.problemPage?.(problem, call)
-    return page ?? problemResponse(problem, this.#options.baseUrl, call.requestId)
+    return page ?? this.#renderProblem(problem, call.requestId)
   }
 
   /**
@@ -178,9 +180,9 @@ export class CallServer {
     if (body !== undefined && !Buffer.isBuffer(body)) {
       return this.#stream(call, connection, { ...response, body }, context)
     }
-    const headers = [...response.headers, ...lengthHeader(body)]
     record.sentBytes = body === undefined || isHead ? 0 : body.length
-    return connection.write(renderHead({ status, headers }, context), isHead ? undefined : body)
+    const head = renderHead(response, lengthHeader(body), context)
+    return connection.write(head, isHead ? undefined : body)
   }
 
   async #stream(
@@ -192,10 +194,10 @@ export class CallServer {
     const hasBody = method !== 'HEAD' && status !== 204 && status !== 304
     const hasLength = fieldValue(headers, 'content-length') !== undefined
     const isChunked = hasBody && !hasLength && record.head?.version !== '1.0'
-    const coding = isChunked ? ['transfer-encoding', 'chunked'] : []
+    const framing = isChunked ? ['transfer-encoding', 'chunked'] : []
     const before = connection.bytesWritten
     try {
-      await connection.write(renderHead({ status, headers: [...headers, ...coding] }, context))
+      await connection.write(renderHead({ status, headers }, framing, context))
       let lineEnd = ''
       for await (const part of body as AsyncIterable<Buffer>) {
         if (!connection.isOpen) break
@@ -213,7 +215,7 @@ export class CallServer {
 
   #logFault({ requestId }: Call, problem: Problem): void {
     const { code, cause, message } = problem
-    const kind = `${message} ${cause instanceof Error ? cause.name : ''}`
+    const kind = cause instanceof Error ? `${message} ${cause.name}` : message
     this.#collapsingLog.error(kind, { requestId, code, err: cause }, message)
   }
 }

@@ -58,31 +58,61 @@ export function problemHeaders({ status, headers }: Problem): string[] {
   ]
 }
 
-export function problemResponse(
-  problem: Problem,
+/** What the responses to one problem have in common: all but the request id. */
+interface RenderedProblem {
+  readonly problem: Problem
+  readonly headers: readonly string[]
+  /** The document up to the request id, and after it. */
+  readonly beforeId: string
+  readonly afterId: string
+}
+
+/**
+ * Returns the function that renders the responses to problems. The function keeps what it has rendered of the last
+ * problem: under overload, most responses have the same problem.
+ */
+export function createProblemRenderer(
   baseUrl: string,
-  requestId: string,
-): WholeResponse {
-  return {
-    status: problem.status,
-    headers: ['content-type', PROBLEM_MEDIA_TYPE, ...problemHeaders(problem)],
-    body: Buffer.from(renderProblem(problem, baseUrl, requestId)),
+): (problem: Problem, requestId: string) => WholeResponse {
+  let last: RenderedProblem | undefined
+  return (problem, requestId) => {
+    if (last?.problem !== problem) last = renderWithoutId(problem, baseUrl)
+    const { headers, beforeId, afterId } = last
+    // No character of a request id has to be escaped in JSON.
+    const body = Buffer.from(beforeId + requestId + afterId)
+    return { status: problem.status, headers, body }
   }
 }
 
-/** Renders the head of a response, with the empty line at its end. */
+function renderWithoutId(problem: Problem, baseUrl: string): RenderedProblem {
+  // Within a text, JSON escapes quotation marks, so this is always the member of the document.
+  const emptyId = '"request_id":""'
+  const document = renderProblem(problem, baseUrl, '')
+  const at = document.indexOf(emptyId) + emptyId.length - 1
+  return {
+    problem,
+    headers: ['content-type', PROBLEM_MEDIA_TYPE, ...problemHeaders(problem)],
+    beforeId: document.slice(0, at),
+    afterId: document.slice(at),
+  }
+}
+
+/**
+ * Renders the head of a response, with the empty line at its end. `framing` is the header that shows where the body
+ * ends; it is empty if there is no such header, or if `headers` contains it.
+ */
 export function renderHead(
   { status, headers }: Pick<Response, 'status' | 'headers'>,
+  framing: readonly string[],
   { requestId, commonHeaders, closes }: ResponseContext,
 ): string {
   return renderResponseHead(status, [
-    ...headers,
-    'x-request-id',
-    requestId,
-    ...commonHeaders,
-    'date',
-    httpDate(),
-    ...(closes ? CLOSE : KEEP_ALIVE),
+    headers,
+    framing,
+    ['x-request-id', requestId],
+    commonHeaders,
+    ['date', httpDate()],
+    closes ? CLOSE : KEEP_ALIVE,
   ])
 }
 

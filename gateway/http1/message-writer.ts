@@ -14,9 +14,14 @@ export function renderRequestHead(
   return `${method} ${target} HTTP/1.1\r\n${renderFields(fields)}\r\n`
 }
 
-/** Renders the head of a response, in the same format as `renderRequestHead`. */
-export function renderResponseHead(status: number, fields: readonly string[]): string {
-  return `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n${renderFields(fields)}\r\n`
+/**
+ * Renders the head of a response, in the same format as `renderRequestHead`. The lists of fields follow each other;
+ * joining them to one list would take more time.
+ */
+export function renderResponseHead(status: number, lists: readonly (readonly string[])[]): string {
+  let text = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n`
+  for (const fields of lists) text += renderFields(fields)
+  return `${text}\r\n`
 }
 
 export const CONTINUE = 'HTTP/1.1 100 Continue\r\n\r\n'

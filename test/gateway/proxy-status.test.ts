@@ -1,11 +1,12 @@
 /** `Proxy-Status` reports to a proxy or client why the gateway itself responded (RFC 9209). */
 import t from 'tap'
-import { problemResponse } from '../../gateway/downstream/response.ts'
+import { createProblemRenderer } from '../../gateway/downstream/response.ts'
 import { fieldValue } from '../../gateway/http1/fields.ts'
 import { PROBLEM_TYPES, Problem, type ProblemCode } from '../../shared/contract/problem.ts'
 
 function proxyError(code: ProblemCode): string | undefined {
-  const { headers } = problemResponse(new Problem(code, 'Detail.'), 'https://api.test', 'req_1')
+  const render = createProblemRenderer('https://api.test')
+  const { headers } = render(new Problem(code, 'Detail.'), 'req_1')
   return fieldValue(headers, 'proxy-status')
 }
 
