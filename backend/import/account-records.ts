@@ -35,7 +35,12 @@ export async function readAccountRecords(
     unmatched.map(({ number }) => number),
     (chunk) => invoicesOf(reader, accountId).where('number', 'in', chunk).execute(),
   )
-  const found = [...new Map([...byId, ...byNumber].map((row) => [row.id, row])).values()]
+  const exported = await inChunks(
+    invoices.flatMap(({ id }) => id ?? []),
+    (chunk) => invoicesOf(reader, accountId).where('id', 'in', chunk).execute(),
+  )
+  const all = [...byId, ...byNumber, ...exported]
+  const found = [...new Map(all.map((row) => [row.id, row])).values()]
   const named = await inChunks([...customers.keys()], (chunk) =>
     debtorsOf(reader, accountId).where('external_id', 'in', chunk).execute(),
   )

@@ -33,7 +33,7 @@ export interface Totals {
 }
 
 export interface Comparison {
-  /** The customers that the service does not have. */
+  /** The customers of missing invoices that the service does not have. */
   readonly customers: readonly LedgerCustomer[]
   readonly rows: readonly MissingRow[]
   readonly differences: readonly Difference[]
@@ -50,8 +50,7 @@ export function compare(ledger: Ledger, records: ServiceRecords): Comparison {
   const externalIdsByDebtor = new Map(
     records.debtors.map((debtor) => [debtor.id, debtor.external_id]),
   )
-  const invoices = new Map(records.invoices.map((invoice) => [invoice.external_id, invoice]))
-  const numbers = new Map(records.invoices.map((invoice) => [invoice.number, invoice]))
+  const findRecord = invoiceFinder(records.invoices)
   const payments = new Map(records.payments.map((payment) => [payment.external_id, payment]))
 
   const rows: MissingRow[] = []
@@ -65,8 +64,7 @@ export function compare(ledger: Ledger, records: ServiceRecords): Comparison {
   }
   for (const invoice of ledger.invoices) {
     addInvoice(totalsOf(invoice.currency).file, invoice)
-    // An invoice that was not imported is found by its number, which is unique in an account.
-    const record = invoices.get(invoice.externalId) ?? numbers.get(invoice.number)
+    const record = findRecord(invoice)
     const payment = payments.get(settlementId(invoice))
     const invoiceDifferences =
       record === undefined ? [] : compareInvoice(invoice, record, externalIdsByDebtor)
@@ -88,15 +86,38 @@ export function compare(ledger: Ledger, records: ServiceRecords): Comparison {
       rows.push({ invoice, invoiceId: record?.id, paymentMissing })
     }
   }
+  const owners = new Set(
+    rows.flatMap(({ invoice, invoiceId }) =>
+      invoiceId === undefined ? [invoice.customerExternalId] : [],
+    ),
+  )
   return {
     customers: [...ledger.customers.values()].filter(
-      ({ externalId }) => !debtorExternalIds.has(externalId),
+      ({ externalId }) => !debtorExternalIds.has(externalId) && owners.has(externalId),
     ),
     rows,
     differences,
     totals,
     otherInvoices: records.invoices.length - found.size,
   }
+}
+
+/**
+ * Returns a function that finds the record of an invoice: by its id, because a spreadsheet may have changed the number in
+ * an exported list, e.g. 001 to 1; by its external id; or, if it was not imported, by its number, which is unique in an
+ * account.
+ */
+export function invoiceFinder(
+  records: readonly InvoiceRecord[],
+): (invoice: LedgerInvoice) => InvoiceRecord | undefined {
+  // After an import was taken back, its voided invoices do not prevent that the invoices are imported again.
+  const ids = new Map(
+    records.filter(({ status }) => status !== 'void').map((record) => [record.id, record]),
+  )
+  const externalIds = new Map(records.map((record) => [record.external_id, record]))
+  const numbers = new Map(records.map((record) => [record.number, record]))
+  return ({ id = '', externalId, number }) =>
+    ids.get(id) ?? externalIds.get(externalId) ?? numbers.get(number)
 }
 
 /** Counts the records that the service does not have. */
@@ -114,6 +135,7 @@ function compareInvoice(
   externalIdsByDebtor: ReadonlyMap<string, string | null>,
 ): Difference[] {
   return differencesIn(invoice, `invoice ${invoice.number}`, [
+    ['number', invoice.number, invoice.id === record.id ? record.number : invoice.number],
     [
       'customer',
       invoice.customerExternalId,

@@ -47,6 +47,8 @@ export interface LedgerInvoice {
   readonly amount: number
   /** Undefined if the invoice is not paid. */
   readonly settledOn: string | undefined
+  /** The id of the invoice in the service. Only lists that Settings exports contain it, in the column `ID`. */
+  readonly id: string | undefined
 }
 
 export interface Ledger {
@@ -210,6 +212,7 @@ function readRow({ cells, headers, columns, addError, options, rules }: Row) {
       settledOn,
       amount,
       currency: code,
+      id: INVOICE_ID.exec(cells[headers.indexOf('ID')] ?? '')?.[0],
     },
     customer: { externalId: customerExternalId, id: customer, name, email: address },
   }
@@ -229,6 +232,9 @@ function shown(cell: string): string {
 const NUMBER = text({ max: 64 })
 const CUSTOMER = text({ max: 128 })
 const NAME = text({ max: 200, trim: true })
+
+/** Other files may have a column `ID` too, with any text. */
+const INVOICE_ID = /^inv_[0-9A-HJKMNP-TV-Z]{26}$/
 
 /** The rules that depend on the options of the import. */
 interface Rules {

@@ -14,7 +14,7 @@ import { changeDebtorDetails } from '../reminders/reminder-content.ts'
 import { validateBody } from '../validation/body.ts'
 import type { KnownCustomer } from './account-records.ts'
 import { debtorBodyOf, invoiceBodyOf, paymentBodyOf } from './bodies.ts'
-import type { MissingRow } from './comparison.ts'
+import { invoiceFinder, type MissingRow } from './comparison.ts'
 import type { LedgerCustomer, LedgerInvoice } from './ledger.ts'
 import type { InvoiceRecord } from './records.ts'
 import type { ImportedRecord } from './take-back-plan.ts'
@@ -117,12 +117,14 @@ export function findCorrections(
   invoices: readonly LedgerInvoice[],
   records: readonly InvoiceRecord[],
 ): FoundCorrection[] {
-  const byExternalId = new Map(records.map((record) => [record.external_id, record]))
+  const findRecord = invoiceFinder(records)
   const due = invoices.flatMap((invoice): FoundCorrection[] => {
-    const record = byExternalId.get(invoice.externalId)
+    const record = findRecord(invoice)
     const { dueOn } = invoice
+    // An invoice that another system has created is not changed.
+    if (record?.external_id !== invoice.externalId) return []
     const isOpen = record?.status === 'open' || record?.status === 'partially_paid'
-    if (record === undefined || !isOpen || dueOn === undefined) return []
+    if (!isOpen || dueOn === undefined) return []
     if (dueOn === record.due_date || dueOn < record.issue_date) return []
     return [
       {

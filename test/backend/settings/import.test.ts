@@ -263,3 +263,28 @@ t.test('the list of invoices that Settings exports can be imported again', async
     ])
   }
 })
+
+t.test('an invoice whose number a spreadsheet has changed is not recorded again', async (t) => {
+  // Regression: spreadsheets save 001 as 1, and 1E5 as 100000. The import recorded the invoices under the new numbers, and
+  // created customers without invoices.
+  const { ada, send, list } = await startImporting(t)
+  const rows = ['001,C-1,2026-10-01,2026-10-31,10.00', '1E5,002,2026-10-01,2026-10-31,20.00']
+  const file = [`Number,Customer ID,Issued on,Due on,Amount`, ...rows].join('\n')
+  const { json: imported } = await send(file, { step: 'record' })
+  const exported = (await ada.page('/settings/invoices.csv')).text
+  const changed = exported.replace('001,', '1,').replace('1E5,', '100000,').replaceAll(',002', ',2')
+
+  const { json } = await send(changed, { step: 'record', correct: 'yes' })
+  t.strictSame(json['recorded'], { customers: 0, invoices: 0, payments: 0, corrected: 0 })
+  const differences = json['differences'] as Json[]
+  t.strictSame(differences.map(({ field, file, service }) => [field, file, service]).sort(), [
+    ['customer', '2', '002'],
+    ['number', '1', '001'],
+    ['number', '100000', '1E5'],
+  ])
+  t.equal((await list('invoices')).length, 2)
+
+  await ada.send('POST', `/settings/imports/${imported['import_id']}/take-back`)
+  const again = await send(exported, { step: 'record' })
+  matches(t, again.json, { recorded: { customers: 2, invoices: 2 }, differences: [] })
+})
