@@ -200,7 +200,7 @@ function indexesFor(
   { actor, action, subjectId }: AuditFilters,
 ): Pick<Page, 'onlyIndexes'> {
   if (subjectId !== undefined) return { onlyIndexes: ['subject_id'] }
-  if (actor !== undefined) return { onlyIndexes: ['actor_label', sort] }
+  if (actor !== undefined) return { onlyIndexes: ['actor_label', 'action', sort] }
   return action === undefined ? {} : { onlyIndexes: ['action', sort] }
 }
 

@@ -1,10 +1,10 @@
-// How SQLite finds messages, and invoices of a customer. Its plan does not depend on the rows, because it has no
-// statistics.
+// How SQLite finds messages, invoices of a customer, and entries of the audit log. Its plan does not depend on the rows,
+// because it has no statistics.
 import { join } from 'node:path'
 import { type CompiledQuery, sql } from 'kysely'
 import t, { type Test } from 'tap'
 import { createAccount } from '../../../backend/accounts/accounts.ts'
-import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import { type AuditFilters, listAudit, OPERATOR } from '../../../backend/accounts/audit.ts'
 import { kyselyOnConnection } from '../../../backend/database/sqlite/kysely.ts'
 import type { Tables, Transaction } from '../../../backend/database/tables.ts'
 import { createDebtor } from '../../../backend/debtors/debtors.ts'
@@ -156,4 +156,23 @@ t.test('the metrics of waiting messages are read from the index of unsent messag
     'SCAN messages USING COVERING INDEX messages_pending',
     'SEARCH messages USING INDEX messages_pending',
   ])
+})
+
+// Regression: SQLite read all entries of the person to find those of one action. With 700,000 entries, this took 18 seconds.
+t.test('entries of the audit log are read from the index of their filters', async (t) => {
+  const { planOf } = await openPlanner(t)
+  const newest = { sort: 'created_at', direction: 'desc', fetch: 51, after: undefined } as const
+  const action = 'debtor.archived'
+  const actor = 'ada@acme.example'
+  const cases: [AuditFilters, string][] = [
+    [{}, 'by_account (account_id=?)'],
+    [{ actor }, 'by_actor (account_id=? AND actor_label=?)'],
+    [{ action }, 'by_action (account_id=? AND action=?)'],
+    [{ actor, action }, 'by_actor_and_action (account_id=? AND actor_label=? AND action=?)'],
+    [{ actor, action, subjectId: 'deb_1' }, 'by_subject (account_id=? AND subject_id=?)'],
+  ]
+  for (const [filters, index] of cases) {
+    const steps = await planOf((tx) => listAudit(tx, 'acct_1', filters, newest), 'audit_log')
+    t.strictSame(steps, [`SEARCH audit_log USING INDEX audit_log_${index}`])
+  }
 })
