@@ -92,6 +92,21 @@ t.test('a call whose reply is lost is counted once, and never sent again', async
   t.equal((await rateLimiter.consume('key', LIMIT)).used, 2)
 })
 
+t.test('calls of an outage are reported once if the reply to the report is lost', async (t) => {
+  const { redis, proxy, rateLimiter } = await startThroughProxy(t)
+  await redis.client.config('SET', 'maxmemory', '1')
+  for (let used = 1; used <= 3; used++)
+    matches(t, await rateLimiter.consume('key', LIMIT), { used, degraded: true })
+  await redis.client.config('SET', 'maxmemory', '0')
+  await until(() => rateLimiter.state() === 'exact', 'the rate limiter counts in Redis again')
+  proxy.set('lose replies')
+  matches(t, await rateLimiter.consume('key', LIMIT), { used: 4, degraded: true })
+  t.equal(await redis.client.get('rate-limit:{key}'), '4', 'Redis has received the report')
+  proxy.set('pass')
+  await until(() => rateLimiter.state() === 'exact', 'the rate limiter counts in Redis again')
+  t.equal((await rateLimiter.consume('key', LIMIT)).used, 5)
+})
+
 // Regression: the calls in progress got the error of the first call that could not be sent any more. The gateway
 // took them for calls that were not sent, and added them to the counter again.
 t.test('calls in progress when the connection is closed are counted once', async (t) => {

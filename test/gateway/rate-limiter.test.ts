@@ -2,6 +2,7 @@ import { connect as connectTo, createServer } from 'node:net'
 import { setImmediate } from 'node:timers/promises'
 import type { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
+import { rateLimitHeaders } from '../../gateway/rate-limit/headers.ts'
 import {
   type Allowance,
   isOverLimit,
@@ -82,6 +83,27 @@ t.test(
   },
 )
 
+t.test(
+  'calls of one turn before and after a change of the limit get their own limits',
+  async (t) => {
+    const redis = await startRedis(t)
+    const rateLimiter = await connect(t, redis.url)
+    const key = newKey()
+    const allowances = await Promise.all(
+      [LIMIT, LIMIT, 2, LIMIT].map((limit) => rateLimiter.consume(key, limit)),
+    )
+    t.strictSame(
+      allowances.map(({ used, limit }) => [used, limit]),
+      [
+        [1, LIMIT],
+        [2, LIMIT],
+        [3, 2],
+        [3, LIMIT],
+      ],
+    )
+  },
+)
+
 t.test('a window is reported once after it has changed, with its latest count', async (t) => {
   const redis = await startRedis(t)
   const alone = createLocalRateLimiter()
@@ -99,6 +121,9 @@ t.test('a window is reported once after it has changed, with its latest count', 
       { keyId: first, used: 5 },
     ])
     t.strictSame(rateLimiter.takeChanged(9), [])
+    await consumeMany(rateLimiter, second, LIMIT)
+    const full = [{ keyId: second, used: LIMIT }]
+    matches(t, rateLimiter.takeChanged(9), full, 'rejected calls are not reported')
   }
 })
 
@@ -218,6 +243,35 @@ t.test(
   },
 )
 
+t.test('during an outage, calls beyond the limit are not counted', async (t) => {
+  const redis = await startRedis(t)
+  const rateLimiter = await connect(t, redis.url)
+  const key = newKey()
+  await redis.client.config('SET', 'maxmemory', '1')
+  const calls = Array.from({ length: 8 }, () => rateLimiter.consume(key, 5))
+  t.equal(admittedOf(await Promise.all(calls)).length, 5)
+  t.equal(rateLimiter.counts.localAdmissions, 5)
+  await redis.client.config('SET', 'maxmemory', '0')
+  await untilExact(rateLimiter)
+  t.equal((await rateLimiter.consume(key, LIMIT)).used, 6)
+})
+
+t.test('a report of calls that Redis rejects is sent again', async (t) => {
+  const redis = await startRedis(t)
+  const [a, b] = [await connect(t, redis.url), await connect(t, redis.url)]
+  const key = newKey()
+  await consumeMany(b, key, 20)
+  await redis.client.config('SET', 'maxmemory', '1')
+  await consumeMany(a, key, 10)
+  await redis.client.config('SET', 'maxmemory', '0')
+  await untilExact(a)
+  await redis.client.config('SET', 'maxmemory', '1')
+  matches(t, await a.consume(key, LIMIT), { used: 11, degraded: true })
+  await redis.client.config('SET', 'maxmemory', '0')
+  await untilExact(a)
+  matches(t, await a.consume(key, LIMIT), { used: 32, degraded: false })
+})
+
 // Regression: a gateway that had learned the window's end before the clock was set back kept this end: the key could be
 // rejected for a day.
 t.test('a window ends within an hour even if the clock of Redis is set back', async (t) => {
@@ -240,6 +294,20 @@ t.test('a window ends within an hour even if the clock of Redis is set back', as
   clock.setAhead(0)
   const counted = await rateLimiter.consume(key, LIMIT)
   matches(t, counted, { used: 21, windowEndsInMs: WINDOW_MS }, 'the known count still applies')
+})
+
+t.test('a window that has ended by the clock of Redis does not continue', async (t) => {
+  const redis = await startRedis(t)
+  const clock = await startClockProxy(t, redis.port)
+  const rateLimiter = await connect(t, `redis://127.0.0.1:${clock.port}`)
+  const key = newKey()
+  await consumeMany(rateLimiter, key, 10)
+  await redis.client.pexpire(`rate-limit:{${key}}`, 30_000)
+  clock.setAhead(-60_000)
+  await rateLimiter.consume(key, LIMIT)
+  await redis.client.del(`rate-limit:{${key}}`)
+  const opened = await rateLimiter.consume(key, LIMIT)
+  matches(t, opened, { used: 1, windowEndsInMs: WINDOW_MS })
 })
 
 t.test('with the policy deny, calls get 503 during an outage', async (t) => {
@@ -278,6 +346,8 @@ const UNUSABLE: Record<string, (redis: Redis, name: string) => Promise<unknown>>
   'not a number': (redis, name) => redis.set(name, 'none', 'KEEPTTL'),
   'a negative number': (redis, name) => redis.set(name, '-100', 'KEEPTTL'),
   'too large a number': (redis, name) => redis.set(name, '9223372036854775807', 'KEEPTTL'),
+  'a number that is not exact in Lua': (redis, name) =>
+    redis.set(name, '9007199254740993', 'KEEPTTL'),
 }
 
 // Regression: one unusable counter made the script call fail for all keys of the same turn, which opened
@@ -362,9 +432,18 @@ t.test('calls that are pipelined after one that Redis rejects are counted once',
   const counted = rateLimiter.consume(key, LIMIT)
   await redis.client.config('SET', 'maxmemory', '0')
   await Promise.all([rejected, counted])
+  t.equal(rateLimiter.peek(key, LIMIT).used, 2)
   await untilExact(rateLimiter)
   await rateLimiter.consume(key, LIMIT)
   t.equal(await redis.client.get(`rate-limit:{${key}}`), '3')
+})
+
+t.test('the headers round the end of the window up to a second, at least one from now', (t) => {
+  const window = { limit: LIMIT, used: 1, windowEndsAt: 1_800_000_000_001, windowEndsInMs: 0 }
+  const headers = rateLimitHeaders({ ...window, degraded: false })
+  t.equal(headers[headers.indexOf('x-ratelimit-reset') + 1], '1800000001')
+  t.equal(headers[headers.indexOf('ratelimit') + 1], '"hour";r=599;t=1')
+  t.end()
 })
 
 /** Starts a proxy in front of Redis that makes the clock of Redis appear to be ahead: it changes the times in replies. */
