@@ -145,6 +145,31 @@ t.test('the next call uses the result of a background look-up', async (t) => {
   throwsWith(t, () => call(secret), { code: 'revoked_api_key' })
 })
 
+t.test('a call is confirmed by a look-up that began after the call arrived', async (t) => {
+  const { backend, authenticator, call } = await startAuthenticator(t)
+  const secret = backend.issue()
+  await call(secret)
+  advanceClock(CACHED_S)
+  backend.delayLookUps(100)
+  const earlier = call(secret)
+  await until(() => backend.lookUps() === 2, 'the backend has looked the key up')
+  backend.revoke(secret)
+  advanceClock(1)
+  const confirmed = authenticator.confirm(digestApiKey(secret), performance.now())
+  await rejectsWith(t, confirmed, { code: 'revoked_api_key' })
+  await earlier
+})
+
+t.test('a key that a backend has reported as expired is rejected without a look-up', async (t) => {
+  const { backend, authenticator, call } = await startAuthenticator(t)
+  const secret = backend.issue()
+  await call(secret)
+  const expired = { code: 'expired_api_key' }
+  throwsWith(t, () => authenticator.rejectExpired(digestApiKey(secret)), expired)
+  throwsWith(t, () => call(secret), expired)
+  t.equal(backend.lookUps(), 1)
+})
+
 t.test(
   'a failed background look-up fails no call, and is not repeated by every call',
   async (t) => {

@@ -129,6 +129,17 @@ t.test('two Authorization headers get 401 with a challenge', async (t) => {
   t.ok(closed)
 })
 
+t.test('a call whose key was revoked after it was cached shows no limit', async (t) => {
+  const key = backend.issue(['debtors:read'])
+  t.equal((await call(debtors, { key })).status, 200)
+  backend.revoke(key)
+  const { status, headers } = await call(`${gateway.url}/api/v1/invoices`, { key })
+  t.strictSame(
+    [status, ...LIMIT_HEADERS.map((name) => headers[name])],
+    [401, undefined, '0', undefined],
+  )
+})
+
 // Regression: such a call was counted under the old limit and again under the new one.
 t.test('a call that is rejected after its key got another limit is counted once', async (t) => {
   const key = backend.issue(['debtors:read'])
