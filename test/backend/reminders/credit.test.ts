@@ -1,8 +1,10 @@
 // A customer whose money on account covers an invoice is not chased, even before the money is allocated.
 
 import t from 'tap'
+import { setApplyCredit } from '../../../backend/accounts/apply-credit.ts'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
-import { voidInvoice } from '../../../backend/invoices/actions.ts'
+import { disputeInvoice, voidInvoice } from '../../../backend/invoices/actions.ts'
+import { takeBackAllocation } from '../../../backend/payments/reallocation.ts'
 import { reversePayment } from '../../../backend/payments/reversal.ts'
 import { previewReminders } from '../../../backend/reminders/preview.ts'
 import type { Json } from '../../fixtures/accounts/test-account.ts'
@@ -25,6 +27,14 @@ async function reverse(engine: Engine, paymentId: string): Promise<void> {
   const actionContext = { actor: OPERATOR, now: deps.clock() }
   await testAccount.backend.database.transaction((tx) =>
     reversePayment(tx, testAccount.accountId, paymentId, 'it bounced', actionContext),
+  )
+}
+
+async function takeBack({ testAccount, deps }: Engine, paymentId: string, invoiceId: string) {
+  const allocation = { invoiceId, reason: 'it was for another invoice' }
+  const actionContext = { actor: OPERATOR, now: deps.clock() }
+  return await testAccount.backend.database.transaction((tx) =>
+    takeBackAllocation(tx, testAccount.accountId, paymentId, allocation, actionContext),
   )
 }
 
@@ -165,6 +175,92 @@ t.test(
     t.equal(engine.smtp.mails.length, 0)
     t.strictSame((await log(engine)).slice(1), ['friendly:credit_on_account'])
     t.equal((await chasingOf(engine, newer)).blocked_reason, 'credit_on_account')
+  },
+)
+
+for (const action of ['reversed', 'taken back'] as const) {
+  t.test(`a reminder about the rest is cancelled when a payment is ${action}`, async (t) => {
+    const engine = await startEngine(t)
+    const { testAccount, deps } = engine
+    testAccount.backend.now = new Date(BEFORE_EIGHT)
+    const { id: debtor_id } = await engine.createDebtor()
+    // Money on account covers this invoice first.
+    const disputed = await engine.createInvoice('2026-11-01', { debtor_id })
+    await testAccount.backend.database.transaction((tx) =>
+      disputeInvoice(tx, testAccount.accountId, disputed.id, 'not delivered', {
+        ...{ actor: OPERATOR, now: deps.clock() },
+      }),
+    )
+    const { id: invoice_id } = await engine.createInvoice('2026-11-19', { debtor_id })
+    const payment = await testAccount.create('/api/v1/payments', {
+      ...{ invoice_id, currency: 'EUR', amount: 4000 },
+    })
+    await engine.plan('2026-12-02T08:00:00.000Z')
+    t.strictSame(await log(engine), ['friendly:scheduled'])
+    if (action === 'reversed') await reverse(engine, payment.id)
+    else matches(t, (await takeBack(engine, payment.id, invoice_id)).effects.messages_cancelled, 1)
+    t.equal((await log(engine))[0], 'friendly:cancelled')
+    await engine.planAndSendAt('2026-12-02T09:00:00.000Z')
+    t.strictSame((await log(engine)).slice(1), ['friendly:sent'])
+    t.equal((await engine.messages()).at(-1)?.amount_due, 10_000)
+  })
+}
+
+t.test(
+  'an allocation that is taken back covers an older invoice, and cancels its reminder',
+  async (t) => {
+    const engine = await startEngine(t)
+    engine.testAccount.backend.now = new Date(BEFORE_EIGHT)
+    const { id: debtor_id } = await engine.createDebtor()
+    await engine.createInvoice('2026-11-19', { debtor_id })
+    const newer = await engine.createInvoice('2026-12-31', { debtor_id })
+    const payment = await engine.testAccount.create('/api/v1/payments', {
+      ...{ invoice_id: newer.id, currency: 'EUR', amount: 10_000 },
+    })
+    await engine.plan(AFTER_EIGHT)
+    t.strictSame(await log(engine), ['friendly:scheduled'])
+    const { effects } = await takeBack(engine, payment.id, newer.id)
+    t.equal(effects.messages_cancelled, 1)
+    await engine.planAndSendAt('2026-11-24T09:00:00.000Z')
+    t.strictSame(await log(engine), ['friendly:cancelled', 'friendly:credit_on_account'])
+  },
+)
+
+t.test('a surplus that pays another invoice cancels the reminder about it', async (t) => {
+  const engine = await startEngine(t)
+  const { testAccount, deps } = engine
+  testAccount.backend.now = new Date(BEFORE_EIGHT)
+  await testAccount.backend.database.transaction((tx) =>
+    setApplyCredit(tx, testAccount.accountId, 'oldest_first', {
+      ...{ actor: OPERATOR, now: deps.clock() },
+    }),
+  )
+  const { id: debtor_id } = await engine.createDebtor()
+  const other = await engine.createInvoice('2026-11-19', { debtor_id })
+  const { id: invoice_id } = await engine.createInvoice('2026-12-31', { debtor_id })
+  await engine.plan(AFTER_EIGHT)
+  const { effects } = await payOnAccount(engine, debtor_id, 20_000, {
+    ...{ debtor_id: null, invoice_id, allow_overpayment: true },
+  })
+  t.equal(effects.messages_cancelled, 1)
+  t.strictSame(await log(engine), ['friendly:cancelled'])
+  t.equal((await testAccount.read(`/api/v1/invoices/${other.id}`)).status, 'paid')
+})
+
+t.test(
+  'after one of two invoices is paid, the reminder about the other is sent at once',
+  async (t) => {
+    const engine = await startEngine(t)
+    const { id: debtor_id } = await engine.createDebtor()
+    const paid = await engine.createInvoice('2026-11-19', { debtor_id })
+    const other = await engine.createInvoice('2026-11-19', { debtor_id })
+    await engine.plan(AFTER_EIGHT)
+    await payOnAccount(engine, debtor_id, 10_000, { debtor_id: null, invoice_id: paid.id })
+    await engine.send()
+    t.strictSame(await log(engine), ['friendly:cancelled', 'friendly:sent'])
+    const text = engine.smtp.mails[0]?.mail.text
+    matches(t, text, containing(other.number))
+    t.notMatch(text, paid.number)
   },
 )
 
