@@ -59,6 +59,18 @@ t.test(
   },
 )
 
+t.test('a small surplus is added to the share of the invoice that the payment names', async (t) => {
+  const { testAccount, invoiceDue } = await openWithMode(t)
+  const named = await invoiceDue('2026-10-01')
+  await invoiceDue('2026-10-02')
+  const payment = await testAccount.create(PAYMENTS, {
+    ...{ currency: 'EUR', amount: 7000 },
+    allocations: [{ invoice_id: named.id, amount: 4000 }],
+  })
+  t.strictSame(payment.allocations, [{ invoice_id: named.id, amount: 7000 }])
+  t.equal(payment.unapplied_amount, 0)
+})
+
 t.test('in manual mode, money stays on account; an unknown mode is rejected', async (t) => {
   const { testAccount, debtor_id, invoiceDue } = await openWithMode(t, 'manual')
   await invoiceDue('2026-10-01')

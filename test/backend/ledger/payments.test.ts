@@ -310,6 +310,8 @@ t.test('received_on is between 2000 and tomorrow in the account’s time zone', 
   }
   t.equal(await receivedOn('2026-11-23'), 201)
   matches(t, await receivedOn('2026-11-24'), [{ pointer: '/received_on', code: 'not_in_future' }])
+  const body = { debtor_id, amount: 1, currency: 'EUR' }
+  t.equal((await testAccount.create(PAYMENTS, body)).received_on, '2026-11-22')
   t.equal(await receivedOn('2000-01-01'), 201)
   matches(t, await receivedOn('1999-12-31'), [{ pointer: '/received_on', code: 'out_of_range' }])
 })

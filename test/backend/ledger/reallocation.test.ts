@@ -1,7 +1,7 @@
 // People allocate money on account to invoices, take allocations back, and record credits.
 import t, { type Test } from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
-import { voidInvoice } from '../../../backend/invoices/actions.ts'
+import { voidInvoice, writeOffInvoice } from '../../../backend/invoices/actions.ts'
 import { creditInvoice } from '../../../backend/invoices/credit-invoice.ts'
 import { allocatePayment, takeBackAllocation } from '../../../backend/payments/reallocation.ts'
 import { reversePayment } from '../../../backend/payments/reversal.ts'
@@ -55,6 +55,10 @@ async function openLedger(t: Test) {
       ),
     voidInvoice: ({ id }: Json) =>
       database.transaction((tx) => voidInvoice(tx, accountId, id, 'A mistake', actionContext())),
+    writeOff: ({ id }: Json) =>
+      database.transaction((tx) =>
+        writeOffInvoice(tx, accountId, id, 'Insolvent', actionContext()),
+      ),
     /** Like `Webhooks.takeEvents`. Also checks the events against the contract. */
     async takeEvents(): Promise<Json[]> {
       const events = await webhooks.takeEvents()
@@ -252,6 +256,39 @@ t.test(
     matches(t, await ledger.balances(), [{ outstanding: 14_000, unapplied: 0 }])
   },
 )
+
+t.test('a debtor shows when a payment of it was last changed', async (t) => {
+  const ledger = await openLedger(t)
+  const { testAccount, debtor } = ledger
+  const invoice = await ledger.createInvoice()
+  const { id } = await ledger.pay({ debtor_id: debtor.id, amount: 10_000 })
+  const changes = [
+    () => ledger.allocate(id, [invoice, 4000]),
+    () => ledger.takeBack(id, invoice),
+    () => ledger.reverse(id),
+  ]
+  for (const [index, change] of changes.entries()) {
+    testAccount.backend.now = new Date(`2026-11-30T0${index}:00:00.000Z`)
+    await change()
+    const { updated_at } = await testAccount.read(`/api/v1/debtors/${debtor.id}`)
+    t.equal(updated_at, testAccount.backend.now.toISOString())
+  }
+})
+
+t.test('an invoice that was paid after it was written off is written off again', async (t) => {
+  const ledger = await openLedger(t)
+  const invoice = await ledger.createInvoice()
+  await ledger.writeOff(invoice)
+  const { id } = await ledger.pay({ invoice_id: invoice.id, amount: 10_000 })
+  await ledger.takeEvents()
+  await ledger.reverse(id)
+  const object = await ledger.read(invoice.id)
+  matches(t, object, { status: 'written_off', amount_due: 10_000, paid_at: null })
+  matches(t, await ledger.takeEvents(), [
+    { type: 'invoice.written_off', data: { object, previous: { status: 'paid' } } },
+    { type: 'payment.reversed' },
+  ])
+})
 
 t.test('of two concurrent allocations of the same money, one is rejected', async (t) => {
   const ledger = await openLedger(t)
