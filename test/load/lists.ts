@@ -14,7 +14,7 @@ import { OPERATOR } from '../../backend/accounts/audit.ts'
 import { SCOPES } from '../../backend/accounts/scopes.ts'
 import { issueApiKey } from '../../backend/api-keys/api-keys.ts'
 import { deriveKey } from '../../backend/config.ts'
-import { openDatabase } from '../../backend/database/open.ts'
+import { isPostgres, openDatabase } from '../../backend/database/open.ts'
 import { updateAllTotals } from '../../backend/debtors/ledger-totals.ts'
 import { createPasswords } from '../../backend/users/passwords.ts'
 import { createUser } from '../../backend/users/users.ts'
@@ -24,6 +24,7 @@ import { createLogger } from '../../shared/process/log.ts'
 import { readOptions } from '../fixtures/runner/options.ts'
 import { startPostgres } from '../fixtures/servers/postgres.ts'
 import { startProcess } from '../fixtures/service/process.ts'
+import { analyzeTables } from './analyze-tables.ts'
 import { type Engine, enginesOf } from './engines.ts'
 import { CALLS, type Call, type Dataset } from './lists/calls.ts'
 import { type Ledger, seedLedger } from './lists/ledger.ts'
@@ -283,6 +284,8 @@ async function openDataset(url: string, invoices: number) {
     if (known === undefined) await fill(ledger)
     if (known === undefined) await addReader(account.id)
     await updateAllTotals(database)
+    // Otherwise, each page that shows totals would read the changes that were deleted when the totals were computed.
+    if (known === undefined && isPostgres(url)) await analyzeTables(url)
     const peppers = [{ version: 'v1', secret: SECRETS.KEY_PEPPER }]
     const key = { accountId: account.id, name: 'Caller', scopes: SCOPES }
     const { secret } = await database.transaction((tx) =>
