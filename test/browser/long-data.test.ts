@@ -71,6 +71,45 @@ t.test('on a phone, a label is on the same line as its field', async (t) => {
   }
 })
 
+t.test('on a phone, the word that names a cell is not broken', async (t) => {
+  // Regression: the last letter of “Permissions” was on a line of its own.
+  const page = await site.newPage(t, { user: 'ada@acme.example' })
+  await page.setViewportSize({ width: 360, height: 640 })
+  await page.goto('/settings/api-keys')
+  const labels = await page.evaluate(`[...document.querySelectorAll('.keys tbody td')]
+    .filter(({ dataset }) => !dataset.label.includes(' '))
+    .map((cell) => {
+      const { height, lineHeight } = getComputedStyle(cell, '::before')
+      return [cell.dataset.label, Math.round(parseFloat(height) / parseFloat(lineHeight))]
+    })`)
+  t.strictSame(
+    new Map(labels as [string, number][]),
+    new Map([
+      ['Permissions', 1],
+      ['Prefix', 1],
+      ['Status', 1],
+      ['Actions', 1],
+    ]),
+  )
+})
+
+t.test('with forced colors, only the current page and the chosen view are marked', async (t) => {
+  // Regression: each link of the navigation was underlined like the current page.
+  const page = await site.newPage(t, { user: 'ada@acme.example', forcedColors: 'active' })
+  await page.goto('/settings/invoices?view=overdue')
+  const colorsOf = async (name: string, property: string) => {
+    const link = page.getByRole('link', { name, exact: true }).first()
+    return link.evaluate(
+      (element, property) => getComputedStyle(element).getPropertyValue(property),
+      property,
+    )
+  }
+  const background = await page.evaluate('getComputedStyle(document.body).backgroundColor')
+  t.equal(await colorsOf('Reminders', 'border-bottom-color'), background)
+  t.not(await colorsOf('Customers', 'border-bottom-color'), background)
+  t.not(await colorsOf('Overdue', 'background-color'), await colorsOf('Unpaid', 'background-color'))
+})
+
 t.test('on a desktop, a row of the lists needs one line', async (t) => {
   // Regression: short names, badges and the days since the due date were broken into several lines.
   const { secret: key } = await system.operator.issueKey(accountId)
