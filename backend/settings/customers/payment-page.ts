@@ -3,6 +3,7 @@ import type { PaymentRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import type { Allocation } from '../../payments/payment-list.ts'
 import type { Session } from '../../sessions/sessions.ts'
+import { renderAuditLink } from '../audit/audit-link.ts'
 import { renderPage } from '../shell/layout.ts'
 import { dateWords, labelOf, METHOD_WORDS, renderMoney } from '../shell/ledger-words.ts'
 import type { Frame } from '../shell/response.ts'
@@ -19,6 +20,9 @@ export interface PaymentView {
   /** Undefined if the payment is not reversed. */
   readonly reversedAt: string | undefined
 }
+
+/** The revision of a payment that was not changed since it was recorded. */
+const FIRST_REVISION = 1
 
 const SOURCE_WORDS = {
   api: 'through the API',
@@ -59,6 +63,7 @@ ${
   canChange &&
   html`<div class="actions">${row.unapplied_amount > 0 && html`<a class="button primary" href="${path}/allocate">Allocate ${renderMoney(row.unapplied_amount, row.currency)}</a>`}
 <a class="button danger" href="${path}/reverse" data-dialog-page>Reverse…</a></div>`
-}`
+}
+${row.revision > FIRST_REVISION && renderAuditLink(session, row.id)}`
   return renderPage(frame, { title: 'Payment', section: '/settings/customers', main })
 }

@@ -5,6 +5,7 @@ import { attribute, type Html, html } from '../../html/html.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import type { HourOfAttempts } from '../../webhooks/delivery-log.ts'
 import type { RecentAttempts } from '../../webhooks/representation.ts'
+import { renderAuditLink } from '../audit/audit-link.ts'
 import { BAR_WIDTH, CHART_HEIGHT, renderChartFrame, topOfScale } from '../shell/chart.ts'
 import { csrfField, renderPage } from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
@@ -40,7 +41,8 @@ ${row.description !== '' && html`<div><dt>Description</dt><dd>${row.description}
 </dl></section>
 ${renderChart(recent.hours, now, timezone)}
 ${renderRecent(view)}
-${isAdmin && renderActions(frame, view, path)}`
+${isAdmin && renderActions(frame, view, path)}
+${renderAuditLink(session, row.id)}`
   return renderPage(frame, { title: row.url, section: '/settings/api-keys', main })
 }
 

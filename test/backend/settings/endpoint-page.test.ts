@@ -1,6 +1,6 @@
 // The page of a webhook endpoint in an account whose time zone is not UTC.
 import t from 'tap'
-import { matches } from '../../fixtures/matches.ts'
+import { containing, matches } from '../../fixtures/matches.ts'
 import { createUserIn, logIn, startSettings } from '../../fixtures/service/settings.ts'
 
 const { backend } = await startSettings(t)
@@ -31,6 +31,7 @@ t.test(
     // The default is a day ago at 10:15 in UTC, which is 15:45 in Delhi.
     matches(t, text, /name="since" type="datetime-local" value="2026-11-20T15:45"/)
     t.notMatch(text, /UTC/)
+    matches(t, text, containing(`/settings/audit-log?subject_id=${created.json['id']}`))
     // Regression: hours above 23 were those of a later day.
     const invalid = await asha.submit(`${path}/redeliver-failed`, { since: '2026-11-20T25:45' })
     t.equal(invalid.status, 422)

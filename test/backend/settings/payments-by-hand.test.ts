@@ -197,6 +197,7 @@ t.test('money on account is allocated and taken back, each after a preview', asy
     (await settings.audit()).filter((action) => action.startsWith('payment.')),
     ['payment.allocated', 'payment.allocation_taken_back', 'payment.reversed'],
   )
+  matches(t, (await ada.page(path)).text, /href="(.*audit-log[^"]+)">Who changed this</)
 })
 
 t.test('a currency may be entered in lower case', async (t) => {
