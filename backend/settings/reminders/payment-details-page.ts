@@ -72,11 +72,10 @@ export function renderMissingPayment(
   isAdmin: boolean,
 ): Html | undefined {
   if (missing.length === 0) return undefined
-  return html`<div class="card warning" role="region" aria-label="How to pay is missing">${missing.map(
-    (currency) => html`<p><strong>Reminders in ${currency} do not say how to pay.</strong>
-They demand money without naming a bank account or a payment link.
-${isAdmin && html`<a href="${PATH}/new?currency=${currency}">Enter how to pay in ${currency}</a>`}</p>`,
-  )}</div>`
+  const currencies = new Intl.ListFormat('en').format(missing)
+  return html`<div class="card warning" role="region" aria-label="How to pay is missing"><p><strong>Reminders in ${currencies} do not say how to pay.</strong>
+They demand money without naming a bank account or a payment link.</p>
+${isAdmin && html`<p class="row">${missing.map((currency) => html`<a href="${PATH}/new?currency=${currency}">Enter how to pay in ${currency}</a>`)}</p>`}</div>`
 }
 
 function renderCard(entry: PaymentDetails, isAdmin: boolean, frame: Frame): Html {

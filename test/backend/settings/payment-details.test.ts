@@ -118,7 +118,14 @@ t.test('while reminders in a currency do not say how to pay, pages show a notice
     matches(t, text, containing(notice))
     t.notMatch(text, /Reminders in SEK/)
   }
-  await ada.send('POST', PATH, BANK_DETAILS)
+  await engine.createInvoice('2026-11-16', { currency: 'GBP' })
+  for (const path of [PATH, '/settings', '/settings/reminders']) {
+    const { text } = await ada.page(path)
+    matches(t, text, containing('Reminders in EUR and GBP do not say how to pay.'))
+  }
+  for (const currency of ['EUR', 'GBP']) {
+    await ada.send('POST', PATH, { ...BANK_DETAILS, currency })
+  }
   for (const path of [PATH, '/settings', '/settings/reminders']) {
     t.notMatch((await ada.page(path)).text, /do not say how to pay\./)
   }
