@@ -105,6 +105,12 @@ export function measureDatabase(metrics: Metrics, database: OpenDatabase): void 
     { aggregator: 'max' },
   )
   metrics.gauge(
+    'receivables_backend_clock_fault',
+    '1 if background work is paused, because the clock differs from the clock of PostgreSQL.',
+    () => (database.clockFault === undefined ? 0 : 1),
+    { aggregator: 'max' },
+  )
+  metrics.gauge(
     'receivables_backend_database_connections',
     'Connections to PostgreSQL.',
     () =>

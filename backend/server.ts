@@ -117,7 +117,7 @@ export async function createBackend(deps: BackendDeps): Promise<Backend> {
   async function health(): Promise<Health> {
     const mailError = deps.mailServices?.lastError()
     const degraded = [
-      ...(database.fault === undefined ? [] : [`database: ${database.fault.message}`]),
+      ...describeFaults(database),
       ...(mailError === undefined ? [] : [`mail: ${mailError}`]),
       ...(connectionLimit.isReached() ? ['connections of gateways are refused'] : []),
     ]
@@ -233,4 +233,11 @@ function createServerFor({ host, port, socket }: BackendDeps): Server {
       state: { parse: false, failAction: 'ignore' },
     },
   })
+}
+
+function describeFaults({ fault, clockFault }: OpenDatabase): string[] {
+  return [
+    ...(fault === undefined ? [] : [`database: ${fault.message}`]),
+    ...(clockFault === undefined ? [] : [clockFault.message]),
+  ]
 }

@@ -18,6 +18,7 @@ export function startKeyExpiry({ database, clock, log }: WorkerDeps): Worker {
     name: 'recording the expiry of keys',
     everyMs: EVERY_MS,
     log,
+    database,
     async round(signal) {
       await recordKeyExpiry(database, clock(), signal)
       return undefined

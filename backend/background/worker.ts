@@ -34,6 +34,8 @@ export interface WorkerOptions {
   /** The pause after a failed round; `everyMs` if absent. */
   readonly afterErrorMs?: number
   readonly log: Logger
+  /** While the database reports that the clock of this machine is wrong, no round starts. */
+  readonly database: Pick<Database, 'clockFault'>
   /** Runs once before the first round. If `prepare` fails, it runs again after a pause, before any round. */
   prepare?(): Promise<void>
   /**
@@ -45,7 +47,10 @@ export interface WorkerOptions {
 
 /** Starts a worker that transactions wake by announcing `topic`. */
 export function startListeningWorker(
-  options: WorkerOptions & { readonly database: Pick<Database, 'listen'>; readonly topic: string },
+  options: WorkerOptions & {
+    readonly database: Pick<Database, 'clockFault' | 'listen'>
+    readonly topic: string
+  },
 ): Worker {
   const worker = startWorker(options)
   const stopListening = options.database.listen(options.topic, worker.wake)
@@ -60,13 +65,15 @@ export function startListeningWorker(
 
 /** Starts the first round immediately. */
 export function startWorker(options: WorkerOptions): Worker {
-  const { name, everyMs, afterErrorMs = everyMs, log, prepare, round } = options
+  const { name, everyMs, afterErrorMs = everyMs, log, database, prepare, round } = options
   const stopping = new AbortController()
   const { signal } = stopping
   let woken = Promise.withResolvers<void>()
   let isPrepared = prepare === undefined
 
   async function attempt(): Promise<number> {
+    // With a wrong clock, a round would send what is not due yet, take over leases that are valid, or delete too much.
+    if (database.clockFault !== undefined) return Math.min(everyMs, POLL_MS)
     try {
       if (!isPrepared) await prepare?.()
       isPrepared = true

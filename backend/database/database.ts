@@ -37,6 +37,11 @@ export interface Database {
    * process or, on PostgreSQL, in another one. Returns a function that removes the listener.
    */
   listen(topic: string, listener: () => void): () => void
+  /**
+   * Describes by how much the clock of this machine differs from the clock of PostgreSQL, if the difference is too large
+   * for background work, whose leases and due times all backends share. Undefined on SQLite, which has one backend.
+   */
+  readonly clockFault: Error | undefined
   /** Waits for running transactions, then closes every connection. */
   close(): Promise<void>
 }
@@ -48,6 +53,9 @@ export function databaseOf(database: Database, accountId: string): Database {
     isConcurrent: database.isConcurrent,
     transaction: (work) => database.transaction(work, accountId),
     listen: (topic, listener) => database.listen(topic, listener),
+    get clockFault() {
+      return database.clockFault
+    },
     close: () => database.close(),
   }
 }
@@ -72,6 +80,8 @@ export interface DatabaseOptions {
   readonly connectionsMax?: number
   /** Where migrations report their progress; by default in the log. */
   readonly progress?: MigrationProgress
+  /** The clock that is compared with the clock of PostgreSQL; by default, the clock of this machine. */
+  readonly clock?: () => Date
   /** Records how long each transaction waited for the writer, or for a connection. */
   readonly waits?: { observe(seconds: number): void } | undefined
 }

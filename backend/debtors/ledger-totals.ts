@@ -38,6 +38,7 @@ export function startLedgerTotals({ database, log }: LedgerTotalsOptions): Worke
     name: 'computing ledger totals',
     everyMs: EVERY_MS,
     log,
+    database,
     async round(signal) {
       while (!signal.aborted && (await hasChanges(database.read))) {
         await database.transaction((tx) => updateBatch(tx))

@@ -26,6 +26,7 @@ export function startOverdueEvents({ database, clock, log }: WorkerDeps): Worker
     name: 'looking for overdue invoices',
     everyMs: EVERY_MS,
     log,
+    database,
     async round(signal) {
       await announceOverdue({ database, log }, clock(), signal)
       return undefined

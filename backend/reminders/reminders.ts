@@ -34,6 +34,7 @@ export function startReminders(options: RemindersOptions): Reminders {
     name: 'planning reminders',
     everyMs: PLAN_EVERY_MS,
     log,
+    database,
     async round(signal) {
       const planned = await runPlanning({ database, log }, clock(), { allDebtors: false }, signal)
       if (planned.messages > 0) log.info(planned, 'reminders planned')

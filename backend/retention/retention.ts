@@ -67,6 +67,7 @@ export function startRetention({ database, clock, log }: WorkerDeps): Worker {
     name: 'retention',
     everyMs: EVERY_MS,
     log,
+    database,
     async round(signal) {
       for (const rule of RULES) {
         // A rule that fails must not prevent the others from running.

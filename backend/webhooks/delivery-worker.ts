@@ -86,6 +86,7 @@ export function startDeliveryWorker(deps: DeliveryWorkerDeps): DeliveryWorker {
     everyMs: pollMs,
     afterErrorMs: AFTER_ERROR_MS,
     log,
+    database,
     async prepare() {
       if (!isOnlyBackend) return
       await database.transaction((tx) => DELIVERY_LEASES.reclaim(tx, clock(), () => true))

@@ -61,7 +61,7 @@ const LOCK_SHARE = 0.6
 
 export async function openPostgres(options: DatabaseOptions & { waitMsMax: number }) {
   const { url, directUrl, openedBy, log, waitMsMax, connectionsMax = CONNECTIONS_MAX } = options
-  const { progress = createLoggedProgress(log) } = options
+  const { progress = createLoggedProgress(log), clock = () => new Date() } = options
   const name = `receivables ${openedBy}`
   const hasTimeLimits = openedBy !== 'migrator'
   // A migrator bypasses the pooler, because the time limits of the pooler's role would abort long statements.
@@ -69,9 +69,9 @@ export async function openPostgres(options: DatabaseOptions & { waitMsMax: numbe
   const directUrls =
     directUrl === undefined ? parseServers(url) : parseServers(directUrl, 'DATABASE_DIRECT_URL')
   const isLongLived = openedBy === 'backend'
-  const direct = new Primary({ urls: directUrls, log, name, hasPooler: false, isLongLived })
+  const direct = new Primary({ urls: directUrls, log, name, hasPooler: false, isLongLived, clock })
   const primary = hasPooler
-    ? new Primary({ urls: parseServers(url), log, name, hasPooler, isLongLived })
+    ? new Primary({ urls: parseServers(url), log, name, hasPooler, isLongLived, clock })
     : direct
   const lockMsMax = Math.ceil(waitMsMax * LOCK_SHARE)
   const session = { primary, log, name, waitMsMax, lockMsMax, hasTimeLimits, hasPooler }
@@ -160,6 +160,10 @@ class PostgresDatabase implements OpenDatabase {
 
   get fault(): Error | undefined {
     return this.#primary.fault ?? this.#fault
+  }
+
+  get clockFault(): Error | undefined {
+    return this.#primary.clockFault
   }
 
   activity(): DatabaseActivity {

@@ -20,6 +20,12 @@ import { describeServer } from './servers.ts'
  */
 const POLL_MS = 250
 
+/**
+ * The margin of the leases for clocks that differ (30 s for reminders) is larger than the difference between two backends
+ * that each differ from the server by this much.
+ */
+const CLOCK_DIFFERENCE_MS_MAX = 10_000
+
 /** A server that does not respond for this long is unreachable. */
 const RESPONSE_MS_MAX = 1000
 
@@ -34,6 +40,7 @@ export interface PrimaryOptions {
   readonly hasPooler: boolean
   /** Whether connections are kept for a long time, as in a backend, and can therefore become dead. */
   readonly isLongLived: boolean
+  readonly clock: () => Date
 }
 
 /** The state as reported by the server. `timeline` is 0 in recovery, and if there is only one server. */
@@ -42,6 +49,8 @@ interface State {
   readonly timeline: number
   /** Whether commits have been waiting for a synchronous standby for a second or longer. */
   readonly awaitsStandby: boolean
+  /** By how much the server's clock is ahead of the clock of this machine; negative if it is behind. */
+  readonly clockAheadMs: number
 }
 
 interface Server {
@@ -63,16 +72,20 @@ export class Primary {
   /** Whether the URLs may lead to several servers, of which only one accepts writes. */
   readonly #hasChoice: boolean
   readonly #isPolled: boolean
+  readonly #clock: () => Date
   /** Connections that are open or being opened. */
   readonly #clients = new Map<Client, string>()
   #url: string
   /** The highest timeline seen so far. */
   #timeline = 0
+  /** By how much the server's clock was ahead at the last poll. */
+  #clockAheadMs = 0
   #timers = new Set<NodeJS.Timeout>()
   #isClosed = false
 
-  constructor({ urls, log, name, hasPooler, isLongLived }: PrimaryOptions) {
+  constructor({ urls, log, name, hasPooler, isLongLived, clock }: PrimaryOptions) {
     this.#log = log
+    this.#clock = clock
     this.#name = `${name} poll`
     this.#servers = urls.map((url) => ({
       url,
@@ -97,9 +110,22 @@ export class Primary {
    * Transactions that write nothing still commit, so their success does not show that writes work.
    */
   get fault(): Error | undefined {
-    const current = this.#servers.find(({ url }) => url === this.#url)
-    if (current?.state?.awaitsStandby !== true) return undefined
+    if (this.#current?.state?.awaitsStandby !== true) return undefined
     return new Error('commits wait for the synchronous standby, which does not respond')
+  }
+
+  /** Describes the difference between the clocks of this machine and of the server, if it is too large. */
+  get clockFault(): Error | undefined {
+    const aheadMs = this.#clockAheadMs
+    if (Math.abs(aheadMs) <= CLOCK_DIFFERENCE_MS_MAX) return undefined
+    const difference = `${Math.round(Math.abs(aheadMs) / 1000)} s ${aheadMs > 0 ? 'behind' : 'ahead of'}`
+    return new Error(
+      `the clock of this machine is ${difference} the clock of PostgreSQL, so background work is paused`,
+    )
+  }
+
+  get #current(): Server | undefined {
+    return this.#servers.find(({ url }) => url === this.#url)
   }
 
   /**
@@ -109,6 +135,8 @@ export class Primary {
   async start(): Promise<void> {
     if (this.#hasChoice) await this.#choose()
     if (!this.#isPolled) return
+    // Background work begins after the start, and must know by then whether the clocks differ.
+    if (!this.#hasChoice) await Promise.all(this.#servers.map((server) => this.#poll(server)))
     for (const server of this.#servers) this.#schedule(server)
   }
 
@@ -161,7 +189,7 @@ export class Primary {
     try {
       const isNew = server.client === undefined
       server.client ??= await this.#connect(server.url)
-      server.state = await readState(server.client, this.#servers.length > 1)
+      server.state = await readState(server.client, this.#servers.length > 1, this.#clock)
       server.failure = undefined
       // By now, the other connections have had the time of two polls to receive pending responses.
       if (!isNew) this.#endSilent(server)
@@ -199,12 +227,13 @@ export class Primary {
       if (url === this.#url) this.#endConnections((at) => at === url)
       return
     }
-    const current = this.#servers.find((candidate) => candidate.url === this.#url)
+    const current = this.#current
     // Two URLs may lead to the same server, with the same timeline: either can be used.
     const isNewer = state.timeline > this.#timeline
     const replaces = state.timeline === this.#timeline && current?.state?.isStandby !== false
     if (url !== this.#url && (isNewer || replaces)) this.#moveTo(url)
     this.#timeline = Math.max(this.#timeline, state.timeline)
+    if (url === this.#url) this.#clockAheadMs = state.clockAheadMs
   }
 
   #moveTo(url: string): void {
@@ -244,8 +273,18 @@ export class Primary {
   }
 }
 
-async function readState(client: pg.Client, isOneOfSeveral: boolean): Promise<State> {
-  const { rows } = await client.query<{ standby: boolean; timeline: string; synchronous: boolean }>(
+async function readState(
+  client: pg.Client,
+  isOneOfSeveral: boolean,
+  clock: () => Date,
+): Promise<State> {
+  const sentAt = clock().getTime()
+  const { rows } = await client.query<{
+    standby: boolean
+    timeline: string
+    synchronous: boolean
+    time: number
+  }>(
     // The first eight digits of a WAL file's name are the timeline. A server in recovery cannot report its
     // timeline.
     `select pg_is_in_recovery() as standby, ${
@@ -253,12 +292,16 @@ async function readState(client: pg.Client, isOneOfSeveral: boolean): Promise<St
         ? `case when pg_is_in_recovery() then ''
             else substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) end`
         : "''"
-    } as timeline, current_setting('synchronous_standby_names') <> '' as synchronous`,
+    } as timeline, current_setting('synchronous_standby_names') <> '' as synchronous,
+    extract(epoch from clock_timestamp())::float8 * 1000 as time`,
   )
-  const { standby = true, timeline = '', synchronous = false } = rows[0] ?? {}
+  const receivedAt = clock().getTime()
+  const { standby = true, timeline = '', synchronous = false, time = sentAt } = rows[0] ?? {}
   return {
     isStandby: standby,
     timeline: Number.parseInt(timeline || '0', 16),
+    // Any time between sending and receiving is possible, e.g. if this process was suspended in between.
+    clockAheadMs: Math.min(0, time - sentAt) + Math.max(0, time - receivedAt),
     // Without synchronous standbys, no commit waits, so the second query, which takes ten times as long, is not
     // needed.
     awaitsStandby: synchronous && (await awaitsStandby(client)),

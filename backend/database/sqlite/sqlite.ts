@@ -72,6 +72,7 @@ export async function openSqlite(
       migrated,
       snapshot: (work) => readSnapshot(path, work),
       emptyLog: () => emptyLog(path),
+      clockFault: undefined,
       get fault() {
         return queue.fault
       },

@@ -124,6 +124,7 @@ t.test(
         read: database.read,
         isConcurrent: database.isConcurrent,
         listen: database.listen,
+        clockFault: undefined,
         // The other process commits between the look-up and the transaction of this process.
         async transaction(work) {
           await otherProcess.once(attempt, write)

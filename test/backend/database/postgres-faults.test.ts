@@ -3,6 +3,7 @@ import { sql } from 'kysely'
 import t, { type Test } from 'tap'
 import { createAccount } from '../../../backend/accounts/accounts.ts'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import { startWorker } from '../../../backend/background/worker.ts'
 import { type OpenDatabase, openDatabase } from '../../../backend/database/open.ts'
 import type { Reader } from '../../../backend/database/tables.ts'
 import { createIdempotency } from '../../../backend/idempotency/idempotency.ts'
@@ -310,5 +311,43 @@ t.test(
     const error = await openDatabase({ url, log: SILENT, openedBy: 'backend' }).catch(String)
     matches(t, error, /cannot be reached.*127\.0\.0\.1:1/)
     t.notMatch(error, /hidden/)
+  },
+)
+
+// Regression: a backend whose clock was 40 days ahead deleted every stored response, event and session. Gateways did not
+// use this backend, but its background work continued.
+t.test(
+  'background work is paused while the clock differs from the clock of PostgreSQL',
+  async (t) => {
+    let aheadMs = 40 * 86_400_000
+    const database = await openDatabase({
+      url: (await createDatabase()).href,
+      log: SILENT,
+      openedBy: 'backend',
+      clock: () => new Date(Date.now() + aheadMs),
+    })
+    t.teardown(() => database.close())
+    let rounds = 0
+    const worker = startWorker({
+      name: 'counting rounds',
+      everyMs: 10,
+      log: SILENT,
+      database,
+      async round() {
+        rounds += 1
+        return undefined
+      },
+    })
+    t.teardown(() => worker.stop())
+    matches(t, database.clockFault?.message, /3456000 s ahead of the clock of PostgreSQL/)
+    aheadMs = -90_000
+    await until(
+      () => database.clockFault?.message.includes('90 s behind') === true,
+      'the difference',
+    )
+    t.equal(rounds, 0)
+    aheadMs = 5_000
+    await until(() => rounds > 0, 'a round')
+    t.equal(database.clockFault, undefined)
   },
 )
