@@ -110,31 +110,6 @@ t.test('with forced colors, only the current page and the chosen view are marked
   t.not(await colorsOf('Overdue', 'background-color'), await colorsOf('Unpaid', 'background-color'))
 })
 
-t.test('on a desktop, a row of the lists needs one line', async (t) => {
-  // Regression: short names, badges and the days since the due date were broken into several lines.
-  const { secret: key } = await system.operator.issueKey(accountId)
-  const contact = { email: 'accounts-payable@customer-20.example', external_id: 'L-1' }
-  const debtor = await call(`${url}/api/v1/debtors`, {
-    key,
-    body: { name: 'Customer 20', ...contact },
-  })
-  await call(`${url}/api/v1/invoices`, {
-    key,
-    body: {
-      ...{ debtor_id: debtor.json['id'], currency: 'EUR', amount: 1_234_500, number: 'INV-000123' },
-      ...{ issue_date: '2026-01-01', due_date: '2026-02-01' },
-    },
-  })
-  const page = await site.newPage(t, { user: 'ada@acme.example' })
-  await page.setViewportSize({ width: 1440, height: 900 })
-  for (const path of ['customers?q=customer', 'invoices?number=INV-000123']) {
-    await page.goto(`/settings/${path}`)
-    const row = page.getByRole('row').filter({ hasText: 'Customer 20' })
-    const { height } = (await row.boundingBox()) ?? { height: 0 }
-    t.ok(height > 0 && height < 50, `${path}: ${height}px`)
-  }
-})
-
 t.test('a name with bidi controls does not reverse the text after it', async (t) => {
   // Regression: the external id after such a name was reversed.
   const { secret: key } = await system.operator.issueKey(accountId)
