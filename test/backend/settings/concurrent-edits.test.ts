@@ -211,7 +211,7 @@ t.test('a bank account never consists of the parts of two accounts', async (t) =
   t.equal((await ada.send('POST', HOW_TO_PAY, ACCOUNT)).status, 200)
   const path = `${HOW_TO_PAY}/EUR`
   const open = () => openForm(path, HOW_TO_PAY)
-  const [one, other, third] = [await open(), await open(), await open()]
+  const [one, other, third, last] = [await open(), await open(), await open(), await open()]
   t.equal((await one({ currency: 'EUR', ...OTHER_ACCOUNT })).status, 303)
   const link = { currency: 'EUR', payment_link: 'https://pay.acme.example/' }
   t.equal((await other(link)).status, 303, 'the link does not belong to the account')
@@ -220,6 +220,8 @@ t.test('a bank account never consists of the parts of two accounts', async (t) =
   const rejected = await third(code)
   t.equal(rejected.status, 422)
   matches(t, unescaped(rejected.text), containing('and is now “DE89370400440532013000”.'))
+  matches(t, await readJson(path), OTHER_ACCOUNT)
+  t.equal((await last({ currency: 'EUR', bank_name: 'ABN AMRO' })).status, 422)
   matches(t, await readJson(path), OTHER_ACCOUNT)
   const again = formIn(rejected.text, HOW_TO_PAY)
   const { account_holder, account_number } = ACCOUNT

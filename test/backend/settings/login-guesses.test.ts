@@ -48,6 +48,20 @@ t.test(
   },
 )
 
+t.test('a login does not reset the count of the guesses from its address', async (t) => {
+  const { backend } = await startSettings(t)
+  const guess = async (email: string, password = 'wrong wrong wrong') => {
+    const headers = { ...JSON_ONLY, [CLIENT_ADDRESS_HEADER]: '203.0.113.7' }
+    const body = { email, password }
+    return (await backend.request('POST', '/settings/login', { headers, body })).status
+  }
+  for (let person = 1; person <= 4; person++)
+    t.equal(await guess(`person${person}@acme.example`), 401)
+  t.equal(await guess(ADMIN, PASSWORD), 200)
+  t.equal(await guess('person5@acme.example'), 401)
+  t.equal(await guess('person6@acme.example'), 429)
+})
+
 // Regression: after a login with a clock that was ahead by a day, logins from the same address were rejected for a day.
 t.test('guesses that were counted before the clock was set back block no login', async (t) => {
   const { backend } = await startSettings(t)

@@ -55,6 +55,16 @@ t.test('a person whose invitation is sent twice is invited once', async (t) => {
   matches(t, (await submit(settings, ada, path, other)).text, containing('Already recorded'))
 })
 
+t.test('an idempotency key that was used for another record is rejected', async (t) => {
+  const { ada, createInvoice, read } = await startMoneySettings(t)
+  const [one, other] = [await createInvoice(), await createInvoice()]
+  const body = { amount: 1, reason: 'Billed twice', idempotency_key: 'crm-1' }
+  t.equal((await ada.send('POST', `/settings/invoices/${one.id}/credit`, body)).status, 200)
+  const rejected = await ada.send('POST', `/settings/invoices/${other.id}/credit`, body)
+  matches(t, rejected, { status: 422, json: { code: 'idempotency_key_reused' } })
+  matches(t, await read(`invoices/${other.id}`), { amount_due: 10_000 })
+})
+
 t.test('a rejected invitation keeps the chosen role', async (t) => {
   const { ada } = await startMoneySettings(t)
   const { status, text } = await ada.submit('/settings/people', { email: 'no', role: 'admin' })

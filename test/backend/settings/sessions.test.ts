@@ -189,6 +189,17 @@ t.test(
   },
 )
 
+t.test('a person cannot end the session of another person', async (t) => {
+  const { backend } = await startSettings(t)
+  const [ada, mia] = [await logIn(backend, ADMIN), await logIn(backend, MEMBER)]
+  const { json } = await ada.get('/settings/sessions')
+  const [session] = json['data'] as { id: string }[]
+  const path = `/settings/sessions/${session?.id}/end`
+  t.equal((await mia.send('POST', path)).status, 404)
+  t.equal((await ada.get('/settings/session')).status, 200)
+  t.equal((await ada.send('POST', path)).status, 204)
+})
+
 t.test('at login, a password with a cheaper hash is hashed again', async (t) => {
   const { backend, admin } = await startSettings(t, { passwords: createPasswords() })
   matches(t, admin.password_hash, /^\$argon2id\$v=19\$m=64,t=1,p=1\$/)
