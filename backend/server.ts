@@ -150,7 +150,7 @@ export async function createBackend(deps: BackendDeps): Promise<Backend> {
       ...deps,
       usage,
       flushLastUsed: lastUsed.flush,
-      mailedInvitations: deps.mailServices?.mailedInvitations,
+      invitationCodes: deps.mailServices?.invitationCodes,
       resetCodes: deps.mailServices?.codes,
       noticeRouteOf: deps.mailServices?.noticeRouteOf,
       passwords,

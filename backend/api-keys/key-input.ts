@@ -37,7 +37,7 @@ export interface CheckedKeyInput {
 export function checkKeyInput(input: KeyInput, now: Date): CheckedKeyInput {
   const name = normalizeName(input.name)
   const addresses = canonicalAddresses(input.allowedAddresses)
-  // The API specification prescribes this text, although Settings calls scopes permissions.
+  // The specification of the API prescribes this text. It avoids the word `permission`, which Settings uses for scopes.
   const noScopes: FieldError = {
     pointer: '/scopes',
     code: 'required',

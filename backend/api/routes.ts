@@ -26,6 +26,7 @@ export interface ApiDeps {
 /** The types of the request properties that authentication and the route options below determine. */
 export interface ApiRefs {
   AuthCredentialsExtra: Caller
+  /** Reads begin during authentication; `finish` completes them (see `Operation`). */
   AuthArtifactsExtra: { finish: Finish | undefined }
   Params: { id?: string }
   Payload: Buffer | null
@@ -76,7 +77,7 @@ function handlerOf(
 ): Lifecycle.Method<ApiRefs> {
   const respond = async (call: Call, finish: Finish | undefined) => {
     if ('respond' in operation) return operation.respond(call, services)
-    assert(finish !== undefined, 'authentication must have called `begin` of a read')
+    assert(finish !== undefined, 'authentication begins each read')
     return finish(call)
   }
   return async (request, h) => {

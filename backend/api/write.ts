@@ -33,7 +33,7 @@ export interface WriteOptions<Body> {
   readonly body: ObjectSchema<Body>
   readonly idempotencyKey: 'required' | 'optional'
   /** The member of the problem `idempotency_key_reused` that contains the id of the first request's resource. */
-  readonly originalMember: string
+  readonly originalIdMember: string
   create(tx: Transaction, context: WriteContext, body: Body): Promise<Created>
   /**
    * Called after a rejection: finds the resource that an earlier request with the key created, even if its stored
@@ -47,7 +47,7 @@ export interface WriteOptions<Body> {
 }
 
 export function writeOperation<Body>(options: WriteOptions<Body>): Operation {
-  const { operationId, originalMember } = options
+  const { operationId, originalIdMember } = options
   return {
     operationId,
     async respond(call, services) {
@@ -75,12 +75,12 @@ export function writeOperation<Body>(options: WriteOptions<Body>): Operation {
       }
       const recall = async (reader: Reader) => {
         const found = await options.recall?.(reader, { ...context, idempotencyKey: key }, sent)
-        if (found?.same === false) throw keyReused({ [originalMember]: found.id })
+        if (found?.same === false) throw keyReused({ [originalIdMember]: found.id })
         return found && recordedOf(found)
       }
       return responseOf(
         call.path,
-        await services.idempotency.once(attempt, { prepare, recall, originalMember }),
+        await services.idempotency.once(attempt, { prepare, recall, originalIdMember }),
       )
     },
   }

@@ -21,7 +21,7 @@ import type { EventType } from '../events/event-types.ts'
 import { recordEvent } from '../events/events.ts'
 import { stopMessagesTo } from '../messages/cancel-messages.ts'
 import { ERASED_NAME } from './personal.ts'
-import { eraseTrace, type Owner, TRACES } from './traces.ts'
+import { eraseTrace, type Owner, TRACES } from './personal-tables.ts'
 
 export interface Erasure {
   readonly debtor: DebtorRow

@@ -44,7 +44,7 @@ export interface Write {
    */
   recall(read: Reader): Promise<Recorded | undefined>
   /** The name of the member of `idempotency_key_reused` that contains the id of the first request's resource. */
-  readonly originalMember: string
+  readonly originalIdMember: string
 }
 
 export interface Idempotency {
@@ -126,11 +126,11 @@ async function replayOrRecord(
 async function findRecorded(
   read: Reader,
   { accountId, operation, key, fingerprint }: Attempt,
-  { originalMember }: Write,
+  { originalIdMember }: Write,
 ): Promise<Outcome | undefined> {
   const [row] = await readRow(read, { accountId, operation, key })
   if (row === undefined) return undefined
-  if (row.fingerprint !== fingerprint) throw keyReused({ [originalMember]: row.resource_id })
+  if (row.fingerprint !== fingerprint) throw keyReused({ [originalIdMember]: row.resource_id })
   return { resourceId: row.resource_id, body: row.body, replayed: true }
 }
 

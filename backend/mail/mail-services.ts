@@ -43,7 +43,7 @@ export interface MailServices {
   readonly unsubscribeLinks: UnsubscribeLinks
   readonly inboundSecrets: readonly string[] | undefined
   /** The codes for mailed invitations; undefined if Admins must pass on invitation links themselves. */
-  readonly mailedInvitations: MailedCodes | undefined
+  readonly invitationCodes: MailedCodes | undefined
   /** Creates and checks the codes in links that are mailed to users. */
   readonly codes: MailedCodes
   /** Returns what would happen to a notice to this address. */
@@ -73,7 +73,7 @@ export function createMailServices(options: MailServicesOptions): MailServices {
     mailer,
     unsubscribeLinks: createUnsubscribeLinks(baseUrl, linkKeys),
     inboundSecrets,
-    mailedInvitations: server === undefined || isRehearsal ? undefined : codes,
+    invitationCodes: server === undefined || isRehearsal ? undefined : codes,
     codes,
     noticeRouteOf(address) {
       if (isRehearsal) return 'waiting'

@@ -6,7 +6,7 @@
 import type { Reader, Transaction, UserRow } from '../database/tables.ts'
 import { countRecentNotices, recordNotice } from '../mail/notices.ts'
 import { createToken, hashToken } from '../users/tokens.ts'
-import { storedForms } from '../users/users.ts'
+import { storedSpellings } from '../users/users.ts'
 import { browserName } from './browser-name.ts'
 import type { Browser } from './sessions.ts'
 
@@ -54,7 +54,7 @@ export async function addKnownBrowser(
   browserToken: string | undefined,
   now: Date,
 ): Promise<string> {
-  // Two people who share a browser share its cookie. A value that no browser in the table has is replaced.
+  // Two people who share a browser share its cookie. A value that is not in the table is replaced.
   const isTokenKept = browserToken !== undefined && (await isRecorded(tx, browserToken))
   const token = isTokenKept ? browserToken : createToken()
   const token_hash = hashToken(token)
@@ -109,7 +109,7 @@ export async function hasLoggedInBefore(
     .innerJoin('users', 'users.id', 'known_browsers.user_id')
     .select('users.id')
     .where('known_browsers.token_hash', '=', hashToken(browserToken))
-    .where('users.email', 'in', storedForms(email))
+    .where('users.email', 'in', storedSpellings(email))
     .executeTakeFirst()
   return row !== undefined
 }

@@ -62,12 +62,12 @@ export async function findUserByEmail(reader: Reader, email: string): Promise<Us
   return reader
     .selectFrom('users')
     .selectAll()
-    .where('email', 'in', storedForms(email))
+    .where('email', 'in', storedSpellings(email))
     .executeTakeFirst()
 }
 
-/** Returns the forms in which the address may be stored: earlier versions stored it as it was entered, in lower case. */
-export function storedForms(email: string): readonly string[] {
+/** Returns the spellings in which the address may be stored: earlier versions stored it as it was entered, in lower case. */
+export function storedSpellings(email: string): readonly string[] {
   return [normalizeEmail(email), email.trim().toLowerCase()]
 }
 

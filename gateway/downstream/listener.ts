@@ -1,6 +1,6 @@
 /**
- * The public listener: accepts connections, over TLS after a handshake, until the gateway drains. `CallServer` serves
- * the calls on them.
+ * The public listener: accepts connections, and performs the TLS handshake if TLS is configured, until the gateway
+ * drains. `CallServer` serves the calls on them.
  */
 import cluster from 'node:cluster'
 import { constants } from 'node:crypto'
@@ -33,8 +33,8 @@ import { onTicketKeys } from './ticket-keys.ts'
 
 /**
  * The number of connections that may wait at each listening socket to be accepted (the kernel's `somaxconn` may be
- * lower). Beyond it, the kernel drops the packets that open further connections: those clients retry after a second,
- * or assume that they are connected.
+ * lower). Beyond it, the kernel drops packets of the TCP handshake: a client whose first packet is dropped retries after
+ * a second, and a client whose last packet is dropped believes that it is connected.
  */
 const BACKLOG = 4096
 /**
@@ -53,8 +53,8 @@ const CHECK_INTERVAL_MS = 250
 /** Half of the default of `DRAIN_TIMEOUT_MS`, since a drain waits for handshakes. */
 const HANDSHAKE_TIMEOUT_MS = 5_000
 /**
- * A renegotiation (TLS 1.2) would repeat the handshake, which takes most of the CPU time of a connection, without
- * counting as one. Browsers and clients of APIs do not need it.
+ * A renegotiation (TLS 1.2) would repeat the handshake, which takes most of the CPU time of a connection, but would not
+ * count against the limit on handshakes. Browsers and clients of APIs do not need it.
  */
 const TLS_OPTIONS: SecureContextOptions = {
   minVersion: 'TLSv1.2',
@@ -150,7 +150,8 @@ export class Listener {
   }
 
   async #open(options: ListenOptions): Promise<number> {
-    // `readAccepted` requires paused sockets. With TLS, the TLS server reads the accepted sockets.
+    // `Connection` reads the socket with `readAccepted` (accepted-socket.ts), which requires that the socket is paused.
+    // With TLS, the TLS server reads it.
     const pauseOnConnect = this.#tls === undefined
     const acceptor = createServer({ ...SOCKET_OPTIONS, pauseOnConnect }, (socket) => {
       this.#accept(socket)

@@ -31,7 +31,7 @@ export interface BackendAddress {
   readonly socketPath: string | undefined
 }
 
-/** Resolves with all addresses of a name, IPv4 and IPv6. */
+/** Returns all addresses of a name, IPv4 and IPv6. */
 export type Resolve = (name: string) => Promise<readonly LookupAddress[]>
 
 export interface BackendAddresses {
@@ -142,9 +142,8 @@ function fixedAddress(url: string): BackendAddress {
 }
 
 /**
- * Resolves with the addresses in a stable order. If a name has IPv4 and IPv6 addresses, only those of one family are
- * used: otherwise each backend would be counted twice. These are the IPv4 addresses, unless none of them accepts a
- * connection and an IPv6 address does.
+ * Returns the addresses in a stable order. If a name has IPv4 and IPv6 addresses, only one family is used, because
+ * otherwise each backend would be counted twice: IPv4, unless only IPv6 addresses accept connections.
  */
 async function addressesOf(
   origin: string,
@@ -166,7 +165,7 @@ function addressOf(origin: string, ip: string): BackendAddress {
   return { url: url.origin, origin, ip, socketPath: undefined }
 }
 
-/** Resolves with whether any of the addresses accepts a connection. */
+/** Returns whether any of the addresses accepts a connection. */
 function isAnyOpen(addresses: readonly BackendAddress[]): Promise<boolean> {
   const attempts = addresses.map(async ({ url }) => {
     const { protocol, hostname, port } = new URL(url)

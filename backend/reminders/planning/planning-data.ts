@@ -25,7 +25,10 @@ export interface ChasingAccount {
   readonly row: AccountRow
   readonly settings: ChasingSettings
   readonly switches: readonly KillSwitch[]
-  /** The recorded block of all reminders of the account. When it ends, all debtors are planned again. */
+  /**
+   * Why all reminders of the account were blocked when this was last recorded; null if they were not. When they are no
+   * longer blocked, all debtors are planned again.
+   */
   readonly recordedBlock: ChasingSettingsRow['blocked_by']
   /** Returns the working time in the debtor's time zone, with the account's holidays. */
   timeOf(debtor: Pick<DebtorRow, 'timezone'>): WorkingTime
@@ -89,7 +92,7 @@ export async function readChasedDebtors(
 ): Promise<ReadonlyMap<string, ChasedDebtor>> {
   const ids = debtors.map(({ id }) => id)
   const invoices = Map.groupBy(await readOpenInvoices(reader, ids), (row) => row.debtor_id)
-  const stagesByDebtor = Map.groupBy(await readPlannedStages(reader, ids), (row) => row.debtor_id)
+  const stagesByDebtor = Map.groupBy(await readTakenStages(reader, ids), (row) => row.debtor_id)
   const sentAt = await readLastSent(reader, ids)
   const suppressionOf = await readSuppressions(reader, debtors)
   const moneyOnAccount = await readMoneyOnAccount(reader, ids)
@@ -99,14 +102,14 @@ export async function readChasedDebtors(
       const open = invoices.get(debtor.id) ?? []
       const covered = coverInvoices(open, moneyOnAccount.get(debtor.id) ?? new Map())
       const chasedInvoices = open.map((row): ChasedInvoice => {
-        const plannedStages = stages.get(row.id) ?? []
+        const takenStages = stages.get(row.id) ?? []
         const onAccount = covered.get(row.id) ?? 0
         return {
           ...row,
           onAccount,
           isCovered: onAccount > 0 && onAccount === row.amount_due,
-          taken: plannedStages.map(({ stage }) => stage),
-          isWaiting: plannedStages.some(({ status }) => WAITING.includes(status)),
+          taken: takenStages.map(({ stage }) => stage),
+          isWaiting: takenStages.some(({ status }) => WAITING.includes(status)),
         }
       })
       const hasScheduledMessage = (stagesByDebtor.get(debtor.id) ?? []).some(({ status }) =>
@@ -180,15 +183,16 @@ function readOpenInvoices(reader: Reader, debtorIds: readonly string[]) {
     .execute()
 }
 
-interface PlannedStage {
+/** A stage that already has a message in the current cycle of the invoice, and the status of the message. */
+interface TakenStage {
   readonly debtor_id: string
   readonly invoice_id: string
   readonly stage: LadderStage
   readonly status: MessageStatus
 }
 
-/** Returns, for each open invoice, the stages that already have a message in the current cycle. */
-function readPlannedStages(reader: Reader, debtorIds: readonly string[]): Promise<PlannedStage[]> {
+/** Returns the taken stages of all open invoices of the debtors. */
+function readTakenStages(reader: Reader, debtorIds: readonly string[]): Promise<TakenStage[]> {
   return reader
     .selectFrom('invoices')
     .innerJoin('taken_stages', (join) =>

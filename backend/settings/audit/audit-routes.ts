@@ -7,8 +7,8 @@ import {
   dateOf,
   type ListQuery,
   listOf,
-  newestAfter,
   newestRows,
+  pageNewestFirst,
   pageOf,
   parseListQuery,
   wordOf,
@@ -40,7 +40,7 @@ export const auditPages: readonly SessionPage[] = [
         createdSince: instantOf(query.created_since),
         createdBefore: instantOf(query.created_before),
       }
-      const page = await newestAfter(list.cursor, list.limit, (id) =>
+      const page = await pageNewestFirst(list.cursor, list.limit, (id) =>
         findAuditEntry(read, accountId, id),
       )
       const { rows, next } = pageOf(await listAudit(read, accountId, filters, page), list.limit)

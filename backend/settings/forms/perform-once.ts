@@ -117,7 +117,7 @@ function once(
     fingerprint: fingerprintOf(operation, request),
   }
   return idempotency.once(attempt, {
-    originalMember: 'original_id',
+    originalIdMember: 'original_id',
     // A key is stored for 30 days, which is longer than a session lasts. A form that is sent later is therefore only
     // shown again, and nothing is performed.
     recall: async () => undefined,

@@ -1,6 +1,6 @@
 /**
  * The list of customers. By default, the oldest due date comes first; paused and archived customers are sorted by name.
- * A search shows only matches.
+ * The results of a search cannot be sorted otherwise.
  */
 import { daysBetween, todayIn } from '../../calendar/calendar.ts'
 import type { DebtorRow, Reader } from '../../database/tables.ts'
@@ -122,7 +122,8 @@ async function parse({ session, query, now }: SessionRequest, read: Reader): Pro
   const today = todayIn(timezone, now)
   const search = list.value('q')
   const found = search === undefined ? undefined : await findIds(read, accountId, search)
-  // Amounts in different currencies cannot be compared, so the list sorts by the amounts in one currency.
+  // Amounts in different currencies cannot be compared, so the list sorts by the amounts in one currency. Other sorts
+  // do not use it.
   const currency =
     list.value('currency') ??
     (sort === '-owes' ? await mainCurrency(read, accountId, today) : 'EUR')
@@ -207,9 +208,8 @@ function renderTotals(due: readonly DueByAge[], archived: readonly DueByAge[]): 
         return { currency, count, amount: total.amount - omitted.amount }
       })
       .filter(({ count }) => count > 0)
-  const options = { hasMore: false, countedMax: 0 }
-  return html`<div>${renderSummary(sums('outstanding'), { noun: 'open invoice', ...options })}
-${renderSummary(sums('overdue'), { noun: 'overdue invoice', ...options })}
+  return html`<div>${renderSummary(sums('outstanding'), 'open invoice')}
+${renderSummary(sums('overdue'), 'overdue invoice')}
 ${archived.length > 0 && html`<p class="summary">Not counted: ${renderArchivedDue(archived)}</p>`}</div>`
 }
 

@@ -177,9 +177,10 @@ async function readList(
   if (!wantsJson) await updateTotalsOf(database, accountId)
   const summary = wantsJson ? html`` : await summarize(database, accountId, search, today)
   const { debtorId } = search
-  const owners = debtorId === undefined ? found.rows : [...found.rows, { debtor_id: debtorId }]
+  const rowsWithDebtor =
+    debtorId === undefined ? found.rows : [...found.rows, { debtor_id: debtorId }]
   const [customers, blocks] = await Promise.all([
-    readNames(read, accountId, owners),
+    readNames(read, accountId, rowsWithDebtor),
     readBlocks(read, accountId, found.rows),
   ])
   return { ...parsed, ...found, summary, customers, blocks, today, now, timezone }
@@ -197,7 +198,6 @@ async function summarize(
 ): Promise<Html> {
   const { view, currency } = search
   const hasStoredTotals = view === 'unpaid' || view === 'overdue'
-  const options = { noun: 'invoice', countedMax: COUNTED_MAX }
   if (hasStoredTotals && !isFilteredFurther(search)) {
     const due = await readDueByAge(read, accountId, today)
     const sums = due
@@ -207,13 +207,13 @@ async function summarize(
         return { currency: entry.currency, count: invoices, amount }
       })
       .filter(({ count }) => count > 0)
-    return renderSummary(sums, { ...options, hasMore: false })
+    return renderSummary(sums, 'invoice')
   }
   const { counts, hasMore } = await countInvoices(read, accountId, search, today)
   const sums = counts.map(({ currency, invoices, amountDue }) => ({
     ...{ currency, count: invoices, amount: amountDue },
   }))
-  return html`${renderSummary(sums, { ...options, hasMore })}`
+  return html`${renderSummary(sums, 'invoice', hasMore ? COUNTED_MAX : undefined)}`
 }
 
 /** Whether a filter other than the view and the currency is set. */

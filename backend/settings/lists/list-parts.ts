@@ -35,17 +35,17 @@ export interface CurrencySum {
   readonly amount: number
 }
 
-/** Renders the number of rows and the sum for each currency, e.g. `12 invoices · €1,234.50 · ¥880,000`. */
+/**
+ * Renders the number of rows and the sum for each currency, e.g. `12 invoices · €1,234.50 · ¥880,000`. `moreThan` is the
+ * number of rows after which counting stopped; undefined if all rows were counted.
+ */
 export function renderSummary(
   sums: readonly CurrencySum[],
-  {
-    noun,
-    hasMore,
-    countedMax,
-  }: { readonly noun: string; readonly hasMore: boolean; readonly countedMax: number },
+  noun: string,
+  moreThan?: number | undefined,
 ): Html {
-  if (hasMore) {
-    return html`<p class="summary">More than ${plural(countedMax, noun)}. Add a filter to see totals.</p>`
+  if (moreThan !== undefined) {
+    return html`<p class="summary">More than ${plural(moreThan, noun)}. Add a filter to see totals.</p>`
   }
   const count = sums.reduce((all, sum) => all + sum.count, 0)
   return html`<p class="summary">${plural(count, noun)}${sums.map((sum) => html` · <strong>${renderMoney(sum.amount, sum.currency)}</strong>`)}</p>`

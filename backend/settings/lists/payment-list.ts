@@ -50,10 +50,11 @@ export const paymentListPages: readonly SessionPage[] = [
       const paging = { after: list.cursor, limit: list.limit }
       const found = await searchPayments(read, accountId, search, paging)
       const { debtorId } = search
-      const owners = debtorId === undefined ? found.rows : [...found.rows, { debtor_id: debtorId }]
+      const rowsWithDebtor =
+        debtorId === undefined ? found.rows : [...found.rows, { debtor_id: debtorId }]
       const [counted, customers, allocations] = await Promise.all([
         countPayments(read, accountId, search),
-        readNames(read, accountId, owners),
+        readNames(read, accountId, rowsWithDebtor),
         readAllocations(
           read,
           accountId,
@@ -162,5 +163,5 @@ function renderCounts({ counts, hasMore }: PaymentCounts): Html {
     count: payments,
     amount,
   }))
-  return renderSummary(sums, { noun: 'payment', countedMax: COUNTED_MAX, hasMore })
+  return renderSummary(sums, 'payment', hasMore ? COUNTED_MAX : undefined)
 }

@@ -27,7 +27,13 @@ import { type CreateOnceOptions, createOnce, KEY_FIELD } from '../forms/perform-
 import { invitationLink } from '../login/invitation-routes.ts'
 import { invalid } from '../shell/faults.ts'
 import type { FlashName } from '../shell/flash-words.ts'
-import { type ListQuery, listOf, oldestAfter, pageOf, parseListQuery } from '../shell/list-query.ts'
+import {
+  type ListQuery,
+  listOf,
+  pageOf,
+  pageOldestFirst,
+  parseListQuery,
+} from '../shell/list-query.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
 import { renderDeactivation, renderRoleChange } from './confirm-pages.ts'
 import { type People, renderInvited, renderPeople } from './people-page.ts'
@@ -66,10 +72,10 @@ export const peoplePages: readonly SessionPage[] = [
     expected: { texts: ['email', 'role', KEY_FIELD] },
     handle(request, deps) {
       const { fields, session, actionContext } = request
-      const { baseUrl, mailedInvitations } = deps
+      const { baseUrl, invitationCodes } = deps
       const id = createId('ivt')
-      const code = mailedInvitations?.codeOf(id) ?? createToken()
-      const isMailed = mailedInvitations !== undefined
+      const code = invitationCodes?.codeOf(id) ?? createToken()
+      const isMailed = invitationCodes !== undefined
       const input = {
         id,
         accountId: session.account.id,
@@ -211,7 +217,9 @@ async function readPeople(
 ): Promise<People> {
   const { id: accountId } = session.account
   const limit = list.limitOr(SHOWN_MAX)
-  const page = await oldestAfter(list.cursor, limit, (id) => findUser(database.read, accountId, id))
+  const page = await pageOldestFirst(list.cursor, limit, (id) =>
+    findUser(database.read, accountId, id),
+  )
   const { rows: users, next } = pageOf(await listUsers(database.read, accountId, page), limit)
   const invitations = await listInvitations(database.read, accountId, now)
   const ids = invitations.map(({ id }) => id)

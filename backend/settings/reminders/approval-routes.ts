@@ -21,7 +21,7 @@ import { takeBackDecision } from '../../reminders/take-back-decision.ts'
 import { setFlash } from '../../sessions/flash.ts'
 import { notFound } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
-import { listOf, newestRows, oldestAfter, parseListQuery } from '../shell/list-query.ts'
+import { listOf, newestRows, pageOldestFirst, parseListQuery } from '../shell/list-query.ts'
 import { readNames } from '../shell/names.ts'
 import type { RejectedAction } from '../shell/page-actions.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
@@ -48,7 +48,9 @@ export const approvalPages: readonly SessionPage[] = [
       const { id: accountId } = session.account
       const list = parseListQuery(query, [])
       const limit = list.limitOr(SHOWN_MAX)
-      const page = await oldestAfter(list.cursor, limit, (id) => findMessage(read, accountId, id))
+      const page = await pageOldestFirst(list.cursor, limit, (id) =>
+        findMessage(read, accountId, id),
+      )
       const found = await listPendingApprovals(read, accountId, page)
       const approvals = found.slice(0, limit)
       const next = found.length > limit ? (approvals.at(-1)?.message.id ?? null) : null

@@ -17,7 +17,7 @@ import {
 import { renderMessage } from '../../messages/representation.ts'
 import { readHistory } from '../../reminders/approvals.ts'
 import { notFound } from '../shell/faults.ts'
-import { listOf, newestAfter, pageOf, parseListQuery, wordOf } from '../shell/list-query.ts'
+import { listOf, pageNewestFirst, pageOf, parseListQuery, wordOf } from '../shell/list-query.ts'
 import { readNames } from '../shell/names.ts'
 import type { SessionPage } from '../shell/page-request.ts'
 import { MESSAGE_TEXT_PATH } from '../shell/security-headers.ts'
@@ -39,13 +39,13 @@ export const messagePages: readonly SessionPage[] = [
         reason: wordOf(list, 'reason', LOG_REASONS),
         debtor_id: list.value('debtor_id'),
       }
-      const page = await newestAfter(list.cursor, list.limit, (id) =>
+      const page = await pageNewestFirst(list.cursor, list.limit, (id) =>
         findMessage(read, accountId, id),
       )
       const { view, stage, reason, debtor_id } = filters
       const search = {
         ...(view !== undefined && { statuses: STATUSES_OF_VIEW[view] }),
-        // Only suppressed messages have a reason, and an index finds these.
+        // Only suppressed messages have a reason. The filter by status lets the database use its index of statuses.
         ...(view === undefined && reason !== undefined && { statuses: ['suppressed'] }),
         ...(stage !== undefined && { stage }),
         ...(reason !== undefined && { suppression_reason: reason }),
@@ -53,8 +53,8 @@ export const messagePages: readonly SessionPage[] = [
       }
       const found = await listMessages(read, accountId, search, page)
       const { rows, next } = pageOf(found, list.limit)
-      const owners = debtor_id === undefined ? rows : [...rows, { debtor_id }]
-      const customers = await readNames(read, accountId, owners)
+      const rowsWithDebtor = debtor_id === undefined ? rows : [...rows, { debtor_id }]
+      const customers = await readNames(read, accountId, rowsWithDebtor)
       const awaitingApproval = await countAwaitingApproval(read, accountId)
       const times = { now, timezone }
       const limit = list.value('limit')

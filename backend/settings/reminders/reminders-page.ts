@@ -33,6 +33,7 @@ export interface RemindersView {
   /** Undefined while the preview is being computed. */
   readonly preview: Preview | undefined
   readonly holidays: readonly string[]
+  /** No reminders are sent about invoices that fell due before this date. */
   readonly chaseFrom: string | null
   readonly awaitingApproval: number
   /** Currencies in which reminders do not say how to pay. */
@@ -187,7 +188,10 @@ function renderDayLink(date: string, count: number): Html {
 
 const timesOfDay = dateFormats('en-GB', { timeStyle: 'short' })
 
-/** `refusal` says why the message is blocked; null if it will be sent. */
+/**
+ * `refusal` is the reason to show. It is null if the message is listed as planned, and then the time is shown. Sample
+ * data is listed as planned although `message.refusal` is set.
+ */
 function renderMessage(
   message: PreviewedMessage,
   timezone: string,

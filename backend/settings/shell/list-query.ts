@@ -103,7 +103,7 @@ export function newestRows(limit: number): Page {
 }
 
 /** Like `newestRows`, but after the cursor's row if there is a cursor. Throws `invalid_cursor`. */
-export async function newestAfter(
+export async function pageNewestFirst(
   cursor: string | undefined,
   limit: number,
   find: (id: string) => Promise<{ readonly created_at: string } | undefined>,
@@ -117,9 +117,9 @@ export async function newestAfter(
   return { ...firstPage, after: { value: row.created_at, id: cursor } }
 }
 
-/** Like `newestAfter`, but oldest first. */
-export async function oldestAfter(...args: Parameters<typeof newestAfter>): Promise<Page> {
-  return { ...(await newestAfter(...args)), direction: 'asc' }
+/** Like `pageNewestFirst`, but oldest first. */
+export async function pageOldestFirst(...args: Parameters<typeof pageNewestFirst>): Promise<Page> {
+  return { ...(await pageNewestFirst(...args)), direction: 'asc' }
 }
 
 export function listOf<T>(data: readonly T[], next: string | null) {

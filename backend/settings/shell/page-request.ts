@@ -28,7 +28,7 @@ export interface SettingsDeps {
   readonly peppers: readonly Pepper[]
   readonly passwords: Passwords
   /** If it is absent, invitations are not mailed, and Admins must pass on the links themselves. */
-  readonly mailedInvitations?: MailedCodes | undefined
+  readonly invitationCodes?: MailedCodes | undefined
   /** If it is absent, passwords cannot be reset by mail. */
   readonly resetCodes?: MailedCodes | undefined
   /** If it is absent, no notice is mailed. */

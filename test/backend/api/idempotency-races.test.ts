@@ -40,7 +40,10 @@ function createCountingWrite(respond: () => Promise<string>) {
     runs.push(runs.length)
     return { resourceId: 'deb_1', body: await respond() }
   }
-  return { runs, write: { prepare, recall: async () => undefined, originalMember: 'original_id' } }
+  return {
+    runs,
+    write: { prepare, recall: async () => undefined, originalIdMember: 'original_id' },
+  }
 }
 
 t.test('a repeat during the first call gets the response of the first call', async (t) => {

@@ -9,7 +9,7 @@ import { type OpenDatabase, openDatabase } from '../../../backend/database/open.
 import { PostgresAnnouncements } from '../../../backend/database/postgres/announcements.ts'
 import { stampOf } from '../../../backend/database/stamp.ts'
 import { createDebtor } from '../../../backend/debtors/debtors.ts'
-import { eraseTrace, TRACES } from '../../../backend/erasure/traces.ts'
+import { eraseTrace, TRACES } from '../../../backend/erasure/personal-tables.ts'
 import { createIdempotency } from '../../../backend/idempotency/idempotency.ts'
 import { lockInvoice } from '../../../backend/invoices/actions.ts'
 import { createInvoice, findInvoice } from '../../../backend/invoices/invoices.ts'
@@ -218,7 +218,7 @@ t.test(
         return { resourceId: 'deb_1', body: 'the response' }
       },
       recall: async () => undefined,
-      originalMember: 'original_id',
+      originalIdMember: 'original_id',
     }
     const clock = () => NOW
     const running = createIdempotency({ database: first, clock }).once(attempt, write)

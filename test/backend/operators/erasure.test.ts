@@ -11,7 +11,7 @@ import { changeDebtor, getLockedDebtor } from '../../../backend/debtors/change.t
 import { pauseChasing } from '../../../backend/debtors/chasing.ts'
 import { suppressAddress } from '../../../backend/debtors/contactability.ts'
 import { eraseDebtor } from '../../../backend/erasure/erasure.ts'
-import { TRACES } from '../../../backend/erasure/traces.ts'
+import { TRACES } from '../../../backend/erasure/personal-tables.ts'
 import {
   type Json,
   openTestAccount,

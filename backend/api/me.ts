@@ -6,16 +6,19 @@ import { parametersOf, parseQuery } from './query.ts'
 /** The window of the gateways' rate limit. */
 const RATE_LIMIT_WINDOW_SECONDS = 3600
 
-/** `GET /me`: the key, its account and scopes. It needs no scope and works in every account status. */
-export const probeOperation: Operation = {
+/**
+ * `GET /me`: the key, its account and scopes. It needs no scope and works in every account status. Its object is called
+ * `probe` in the contract.
+ */
+export const meOperation: Operation = {
   operationId: 'getMe',
   async respond({ query, caller }) {
     parseQuery({}, parametersOf(query))
-    return { status: 200, body: JSON.stringify(renderProbe(caller)), headers: {} }
+    return { status: 200, body: JSON.stringify(renderMe(caller)), headers: {} }
   },
 }
 
-function renderProbe({ account, key }: Caller) {
+function renderMe({ account, key }: Caller) {
   return {
     object: 'probe',
     account: {
