@@ -80,8 +80,8 @@ export function compare(ledger: Ledger, records: ServiceRecords): Comparison {
     if (payment?.status === 'recorded') {
       addPaymentRecord(totalsOf(payment.currency).service, payment)
     }
-    // For an invoice with differences, no payment is recorded, because a person must resolve them first.
-    const paymentMissing = settled && payment === undefined && invoiceDifferences.length === 0
+    const paymentMissing =
+      settled && payment === undefined && !invoiceDifferences.some(preventsPayment)
     if (record === undefined || paymentMissing) {
       rows.push({ invoice, invoiceId: record?.id, paymentMissing })
     }
@@ -147,6 +147,14 @@ function compareInvoice(
     // The difference between open and paid is not reported here, but by `comparePayment` and `compareSettledAmount`.
     ['status', 'open or paid', isOpenOrPaid(record.status) ? 'open or paid' : record.status],
   ])
+}
+
+/**
+ * A difference can mean that the record is another invoice, or that its payment is already recorded; a person must find
+ * out first. A different due date means neither, and a customer who has paid must not be reminded because of it.
+ */
+function preventsPayment({ field }: Difference): boolean {
+  return field !== 'due date'
 }
 
 function comparePayment(

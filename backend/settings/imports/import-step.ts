@@ -94,6 +94,10 @@ export async function recordStep(options: StepOptions): Promise<StepResult> {
     })
   }
   const step = createStep(options)
+  // The due date of an invoice can be corrected only before its payment is recorded.
+  for (const { record, correction } of corrections) {
+    await step.run('corrected', record, (tx) => correctRecord(tx, importContext, correction))
+  }
   for (const customer of before.comparison.customers) {
     await step.run('customers', `Customer ${customer.id}`, (tx) =>
       recordCustomer(tx, importContext, customer),
@@ -109,9 +113,6 @@ export async function recordStep(options: StepOptions): Promise<StepResult> {
       (tx) => recordInvoice(tx, importContext, row),
       isNew && paymentMissing ? 'payments' : undefined,
     )
-  }
-  for (const { record, correction } of corrections) {
-    await step.run('corrected', record, (tx) => correctRecord(tx, importContext, correction))
   }
   const after = await compareFile(database, account.id, ledger)
   const isStarted = (await findImport(database.read, account.id, importId)) !== undefined

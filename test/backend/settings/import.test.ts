@@ -190,6 +190,38 @@ t.test('importing a corrected file corrects the records', async (t) => {
   t.equal(jansen?.email, 'invoices@jansen.example')
 })
 
+// Regression: a payment was not recorded if the due date of its invoice differed from the file, so that the customer could
+// be reminded of an invoice that was paid.
+t.test(
+  'a payment is recorded although the due date of its invoice differs from the file',
+  async (t) => {
+    const { send, list } = await startImporting(t)
+    await send(FILE, { step: 'record' })
+    const paid = FILE.replace('2026-12-01,480.50,', '2026-12-15,480.50,2026-11-20').replace(
+      '2026-10-31,1250.00,',
+      '2026-11-05,1250.00,2026-11-02',
+    )
+    const preview = await send(paid)
+    t.strictSame(preview.json['missing'], { customers: 0, invoices: 0, payments: 2 })
+    const recorded = await send(paid, { step: 'record', correct: 'yes' })
+    matches(t, recorded.json, {
+      recorded: { customers: 0, invoices: 0, payments: 2, corrected: 2 },
+      refusals: [],
+      differences: [],
+      complete: true,
+    })
+    const invoices = await list('invoices?sort=created_at')
+    t.strictSame(
+      invoices.map(({ number, due_date, status }) => [number, due_date, status]).sort(),
+      [
+        ['1001', '2026-11-05', 'paid'],
+        ['1002', '2026-12-15', 'paid'],
+        ['1003', '2026-09-15', 'paid'],
+      ],
+    )
+  },
+)
+
 t.test(
   'a large file is recorded in steps, each of which continues where the previous step ended',
   async (t) => {
