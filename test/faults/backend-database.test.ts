@@ -1,5 +1,13 @@
 import { execFile } from 'node:child_process'
-import { closeSync, mkdirSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs'
+import {
+  closeSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  rmSync,
+  writeSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -9,6 +17,7 @@ import { type Ledger, openLedger } from '../fixtures/payments/ledger.ts'
 import type { Payer } from '../fixtures/payments/payers.ts'
 import { type SystemCall, trace } from '../fixtures/payments/strace.ts'
 import { call, type Response } from '../fixtures/service/call.ts'
+import { runCliProcess } from '../fixtures/service/cli.ts'
 import { lockDatabase } from '../fixtures/service/database.ts'
 import { until } from '../fixtures/service/until.ts'
 
@@ -80,6 +89,22 @@ t.test(
     t.strictSame((await ledger.check()).violations, [])
   },
 )
+
+// Regression: the message said that the database was unavailable.
+t.test('a backup to a full disk names the disk, and leaves no file', async (t) => {
+  const target = mkdtempSync(join(tmpdir(), 'full-backup-'))
+  t.teardown(() => rmSync(target, { recursive: true }))
+  if (!(await mountSmallDisk(t, target))) return skip(t, 'mounting a tmpfs requires root')
+  const { ledger } = await prepareLedger(t)
+  fillUp(join(target, 'filler'))
+  const to = join(target, 'backup.db')
+  const outcome = await runCliProcess(['database', 'backup', '--to', to], ledger.system.env)
+  matches(t, outcome, {
+    code: 1,
+    stderr: new RegExp(`^The disk of ${target} has too little space`),
+  })
+  t.strictSame(readdirSync(target), ['filler'])
+})
 
 for (const end of ['continues', 'is killed'] as const) {
   t.test(`if a sync fails and the backend then ${end}, the payment is recorded once`, async (t) => {

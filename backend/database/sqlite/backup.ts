@@ -2,8 +2,9 @@
  * Copies a SQLite database while a backend writes to it: complete, consistent as of one instant, and
  * without deleted data.
  */
+import { dirname } from 'node:path'
 import { sql } from 'kysely'
-import { SqliteConnection } from './connection.ts'
+import { isDiskFull, SqliteConnection } from './connection.ts'
 import { kyselyOnConnection } from './kysely.ts'
 
 /** Both are paths; `to` is an empty file. Throws if the copy is damaged, or has no tables of this service. */
@@ -16,6 +17,12 @@ async function copyInto(from: string, to: string): Promise<void> {
   const source = await SqliteConnection.open(from, 'write')
   try {
     await source.exec(`vacuum into '${to.replaceAll("'", "''")}'`)
+  } catch (error) {
+    if (!isDiskFull(error)) throw error
+    throw new Error(
+      `The disk of ${dirname(to)} has too little space for the copy. Free space, or choose another disk.`,
+      { cause: error },
+    )
   } finally {
     await source.close()
   }

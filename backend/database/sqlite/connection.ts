@@ -167,6 +167,15 @@ export class SqliteConnection implements DatabaseConnection {
   }
 }
 
+/** Whether a statement failed because a disk has no space left. */
+export function isDiskFull(error: unknown): boolean {
+  return error instanceof Error && codeOf(causeOf(error)) === sqlite3.FULL
+}
+
+function causeOf({ cause }: Error): Error | undefined {
+  return cause instanceof Error ? cause : undefined
+}
+
 function codeOf(error: Error | undefined): unknown {
   return error !== undefined && 'errno' in error ? error.errno : undefined
 }
