@@ -50,6 +50,8 @@ export interface Session {
   readonly hasRoleChanged: boolean
   /** Whether the time of the last use must be written again. */
   readonly isLastSeenOutdated: boolean
+  /** When the session was started. A replacement of the token does not change it. */
+  readonly createdAt: string
   /** When the user logged in or, if later, last entered the password on the confirmation page. */
   readonly confirmedAt: Date
 }
@@ -96,7 +98,30 @@ export async function findSession(
   now: Date,
 ): Promise<Session | undefined> {
   if (token === undefined || !TOKEN.test(token)) return undefined
-  const row = await reader
+  const row = await selectSessions(reader, now)
+    .where('sessions.token_hash', '=', hashToken(token))
+    .executeTakeFirst()
+  return row && sessionOf(row, token, now)
+}
+
+/**
+ * Returns the session with the user's present role, under the given token, even if a concurrent request has replaced the
+ * token. Returns undefined if the session has ended, or if its user is not active any more.
+ */
+export async function readSessionAgain(
+  reader: Reader,
+  { token, user, createdAt }: Pick<Session, 'token' | 'user' | 'createdAt'>,
+  now: Date,
+): Promise<Session | undefined> {
+  const row = await selectSessions(reader, now)
+    .where('sessions.user_id', '=', user.id)
+    .where('sessions.created_at', '=', createdAt)
+    .executeTakeFirst()
+  return row && sessionOf(row, token, now)
+}
+
+function selectSessions(reader: Reader, now: Date) {
+  return reader
     .selectFrom('sessions')
     .innerJoin('users', 'users.id', 'sessions.user_id')
     .innerJoin('accounts', 'accounts.id', 'users.account_id')
@@ -128,13 +153,17 @@ export async function findSession(
         )
         .as('has_passkey'),
     )
-    .where('sessions.token_hash', '=', hashToken(token))
     .where('sessions.pending_until', 'is', null)
     .where('sessions.expires_at', '>', now.toISOString())
     .where('sessions.last_seen_at', '>', new Date(now.getTime() - IDLE_MS).toISOString())
     .where('users.status', '=', 'active')
-    .executeTakeFirst()
-  if (row === undefined) return undefined
+}
+
+type SelectedSession = NonNullable<
+  Awaited<ReturnType<ReturnType<typeof selectSessions>['executeTakeFirst']>>
+>
+
+function sessionOf(row: SelectedSession, token: string, now: Date): Session {
   return {
     token,
     user: {
@@ -157,6 +186,7 @@ export async function findSession(
     flash: row.flash,
     hasRoleChanged: row.session_role !== row.role,
     isLastSeenOutdated: now.getTime() - Date.parse(row.last_seen_at) > LAST_SEEN_PRECISION_MS,
+    createdAt: row.created_at,
     confirmedAt: new Date(row.confirmed_at ?? row.created_at),
   }
 }

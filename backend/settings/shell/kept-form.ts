@@ -28,7 +28,7 @@ export function isKeepable({ secrets, file, binaryFile, ...fields }: Expected): 
 export function openedBeforeLogin(): Problem {
   return new Problem(
     'validation_failed',
-    'You have logged in or entered your password again since you opened this form, so nothing was changed. Check what you entered, and send it again.',
+    'Since you opened this form, you have logged in or entered your password again, or your role has changed, so nothing was changed. Check what you entered, and send it again.',
   )
 }
 

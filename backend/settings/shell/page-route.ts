@@ -44,9 +44,7 @@ export function sessionRoute(page: SessionPage, deps: SettingsDeps): ServerRoute
       return rejectWithoutSession(request, page)
     }
     storeErrorFrame(request, session)
-    if (page.adminsOnly !== undefined && session.user.role !== 'admin') {
-      throw new Problem('admin_required', page.adminsOnly)
-    }
+    checkRole(page, session)
     if (lacksSecondFactor(session) && !page.allowedWithoutSecondFactor) {
       if (page.method === 'GET' && !wantsJson(request)) return { location: '/settings/two-factor' }
       throw new Problem(
@@ -74,17 +72,17 @@ export function sessionRoute(page: SessionPage, deps: SettingsDeps): ServerRoute
       ? await requireRecentPassword(request, requestIn(session), depsOfAccount)
       : { session }
     if ('response' in confirmation) return confirmation.response
+    if (confirmation.session === undefined) return rejectWithoutSession(request, page)
     const token = await refreshSession(depsOfAccount.database, confirmation.session, now)
     const current = { ...confirmation.session, token }
     storeErrorFrame(request, current)
-    if (token === session.token) {
-      return respondWithPage(accepted, requestIn(current), depsOfAccount, request)
-    }
     try {
+      // The role may have changed while the password was verified.
+      checkRole(page, current)
       const response = await respondWithPage(accepted, requestIn(current), depsOfAccount, request)
-      return { token, ...response }
+      return token === session.token ? response : { token, ...response }
     } catch (error) {
-      storeErrorCookie(request, deps.cookies.session.set(token))
+      if (token !== session.token) storeErrorCookie(request, deps.cookies.session.set(token))
       throw error
     }
   })
@@ -200,6 +198,11 @@ function createPerformAction(
       await setFlash(tx, token, name, undo)
       return result
     })
+}
+
+function checkRole({ adminsOnly }: SessionPage, { user }: Session): void {
+  if (adminsOnly === undefined || user.role === 'admin') return
+  throw new Problem('admin_required', adminsOnly)
 }
 
 function lacksSecondFactor({ user, account }: Session): boolean {

@@ -4,7 +4,7 @@ import { Problem } from '../../../shared/contract/problem.ts'
 import { recordAudit } from '../../accounts/audit.ts'
 import { type Html, html } from '../../html/html.ts'
 import { countGuess, uncountGuess } from '../../sessions/login-guesses.ts'
-import { confirmSession, type Session } from '../../sessions/sessions.ts'
+import { confirmSession, readSessionAgain, type Session } from '../../sessions/sessions.ts'
 import { getUser } from '../../users/users.ts'
 import { invalid } from './faults.ts'
 import { type FieldEntry, PASSWORD } from './fields.ts'
@@ -25,8 +25,8 @@ const CONFIRMED_MS = 15 * 60_000
 const FORM_MS = 5 * 60_000
 
 /**
- * Returns the session if its password was entered recently; if this request contains the password, the session has a new
- * token. Otherwise, returns the response that requests the password: for a GET, a redirect to `CONFIRM_PATH`; for a form
+ * Returns the session if its password was entered recently. If this request contains the password, the session has a new
+ * token and the user's present role; it is undefined if it has been ended in the meantime. Otherwise, returns the response that requests the password: for a GET, a redirect to `CONFIRM_PATH`; for a form
  * that was sent, a page that keeps the form. This page sends the form again, with the password, so that nothing has to be
  * entered twice. Throws `confirmation_required` if a script sent the request.
  */
@@ -34,7 +34,7 @@ export async function requireRecentPassword(
   request: Request,
   sessionRequest: SessionRequest,
   deps: SettingsDeps,
-): Promise<{ readonly session: Session } | { readonly response: FullResponse }> {
+): Promise<{ readonly session: Session | undefined } | { readonly response: FullResponse }> {
   const { session, fields, now, wantsJson } = sessionRequest
   const isRead = request.method === 'get' || request.method === 'head'
   const ageMs = now.getTime() - session.confirmedAt.getTime()
@@ -67,13 +67,10 @@ export async function requireRecentPassword(
   if (!fields.has(PASSWORD)) return requestPassword(403)
   try {
     const token = await confirmPassword(sessionRequest, deps)
-    // If the token is undefined, a concurrent request has replaced the session's token.
-    return {
-      session:
-        token === undefined
-          ? session
-          : { ...session, token, confirmedAt: now, hasRoleChanged: false },
-    }
+    // Verifying the password can take seconds. Without this, a user who has been deactivated meanwhile, or has lost the
+    // Admin role, could still issue a key. If the token is undefined, a concurrent request has replaced it.
+    const confirmed = { ...session, token: token ?? session.token }
+    return { session: await readSessionAgain(deps.database.read, confirmed, now) }
   } catch (error) {
     if (!(error instanceof Problem) || error.status >= 500) throw error
     return requestPassword(error.status, error)

@@ -255,6 +255,25 @@ t.test('a form is shown again after the password was entered in another tab', as
   t.equal(await readName(), 'Globex 2')
 })
 
+t.test('a form that was opened before a change of the role says so', async (t) => {
+  // Regression: the page said only that the person had logged in or entered the password again, which they had not.
+  const settings = await startWithEndingSession(t)
+  const { backend, ada, createAdmin } = settings
+  const ben = await createAdmin('ben@acme.example')
+  const role = `/settings/people/${ben.id}/role`
+  await ada.send('POST', role, { role: 'member' })
+  const session = await logIn(backend, ben.email)
+  await ada.send('POST', role, { role: 'admin' })
+  const cookie = cookieOf(await session.page('/settings'))
+  const form: [string, string][] = [
+    ['form_user', ben.id],
+    ['reason', 'Strike'],
+  ]
+  const shown = await submit(settings, { ...session, cookie }, '/settings/kill-switch/on', form)
+  matches(t, [shown.status, shown.text], [422, containing('or your role has changed')])
+  matches(t, shown.text, containing('value="Strike"'))
+})
+
 t.test('a kept form that needs a recent password keeps no password', async (t) => {
   const settings = await startWithEndingSession(t)
   const { backend, ada } = settings

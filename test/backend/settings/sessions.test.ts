@@ -1,8 +1,10 @@
 // Logins and sessions, tested against OWASP's recommendations for session management.
 import t, { type Test } from 'tap'
+import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import type { Transaction } from '../../../backend/database/tables.ts'
 import { endSessionsOf } from '../../../backend/sessions/sessions.ts'
 import { createPasswords, type Passwords } from '../../../backend/users/passwords.ts'
-import { setPasswordHash } from '../../../backend/users/users.ts'
+import { changeRole, setPasswordHash, setUserStatus } from '../../../backend/users/users.ts'
 import { matches } from '../../fixtures/matches.ts'
 import { startBackend } from '../../fixtures/service/backend.ts'
 import {
@@ -364,6 +366,52 @@ t.test('a session that a reset ends meanwhile does not replace the new password'
   })
   t.equal((await logIn(backend, ADMIN, NEW_PASSWORD)).response.status, 200)
 })
+
+t.test(
+  'a role or login that is lost while the password is verified allows nothing more',
+  async (t) => {
+    // Regression: a person who was deactivated or made a Member, or whose sessions were ended, while they confirmed their
+    // password still issued a key, which remained valid.
+    const { backend, account, createUser, setMeanwhile } = await startWithSlowHashes(t)
+    const { database } = backend
+    const keyForm = { name: 'ERP', scopes: 'debtors:read', password: PASSWORD }
+    const actionContext = { actor: OPERATOR, now: backend.now }
+    const target = (id: string) => ({ accountId: account.id, id })
+    const deactivate = (tx: Transaction, id: string) =>
+      setUserStatus(tx, target(id), 'deactivated', actionContext)
+    const makeMember = (tx: Transaction, id: string) =>
+      changeRole(tx, target(id), 'member', actionContext)
+    const losses = [
+      ['ben@acme.example', deactivate, 401],
+      ['cleo@acme.example', makeMember, 403],
+      ['dan@acme.example', endSessionsOf, 401],
+    ] as const
+    for (const [email, lose, status] of losses) {
+      const { id } = await createUser(account.id, email, 'admin')
+      const session = await logIn(backend, email)
+      const loggedInAt = backend.now
+      backend.now = new Date(loggedInAt.getTime() + 16 * MINUTE_MS)
+      setMeanwhile(() =>
+        database.transaction(async (tx) => {
+          await lose(tx, id)
+        }),
+      )
+      const response = await session.submit('/settings/api-keys', keyForm)
+      t.equal(response.status, status, email)
+      t.notOk(response.text.includes('rcv_'), email)
+      if (status === 403) {
+        const headers = { ...JSON_ONLY, cookie: cookieOf(response) }
+        matches(t, await backend.request('GET', '/settings/session', { headers }), {
+          status: 200,
+          json: { user: { role: 'member' } },
+        })
+      }
+      backend.now = loggedInAt
+    }
+    const ada = await logIn(backend, ADMIN)
+    t.strictSame((await ada.get('/settings/api-keys')).json['data'], [])
+  },
+)
 
 t.test(
   'two requests that replace the token at the same time do not log the browser out',
