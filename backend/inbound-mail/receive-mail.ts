@@ -4,7 +4,13 @@
  */
 import { createHash } from 'node:crypto'
 import { stampOf } from '../database/stamp.ts'
-import type { InboundMailRow, MessageRow, Reader, Transaction } from '../database/tables.ts'
+import type {
+  DebtorRow,
+  InboundMailRow,
+  MessageRow,
+  Reader,
+  Transaction,
+} from '../database/tables.ts'
 import { suppressAddress } from '../debtors/contactability.ts'
 import { lockDebtor } from '../debtors/debtors.ts'
 import { recordBouncedNotice } from '../mail/outbox.ts'
@@ -33,6 +39,8 @@ export async function receiveMail(
     return { kind, messageId: null }
   }
   // If a mail is posted twice at the same time, the second transaction waits here for the first.
+  const debtor = await lockDebtor(tx, message.account_id, message.debtor_id)
+  const isErased = debtor !== undefined && debtor.erased_at !== null
   const { numInsertedOrUpdatedRows } = await tx
     .insertInto('inbound_mail')
     .values({
@@ -40,12 +48,14 @@ export async function receiveMail(
       kind,
       account_id: message.account_id,
       message_id: message.id,
-      sender: mail.sender,
+      sender: isErased ? null : mail.sender,
       received_at: now.toISOString(),
     })
     .onConflict((conflict) => conflict.doNothing())
     .executeTakeFirstOrThrow()
-  if (numInsertedOrUpdatedRows === 1n) await applyToMessage(tx, mail, message, now)
+  const isNew = numInsertedOrUpdatedRows === 1n
+  if (isNew && debtor !== undefined && !isErased)
+    await applyToMessage(tx, mail, debtor, message.id, now)
   return { kind, messageId: message.id }
 }
 
@@ -57,19 +67,20 @@ async function recordBounceOfNotice(tx: Transaction, mail: InboundMail, now: Dat
   }
 }
 
+/** The caller must have locked the debtor. */
 async function applyToMessage(
   tx: Transaction,
   { content, sender }: InboundMail,
-  found: Pick<MessageRow, 'id' | 'account_id' | 'debtor_id'>,
+  debtor: DebtorRow,
+  messageId: string,
   now: Date,
 ): Promise<void> {
-  const debtor = await lockDebtor(tx, found.account_id, found.debtor_id)
   const message = await tx
     .selectFrom('messages')
     .selectAll()
-    .where('id', '=', found.id)
+    .where('id', '=', messageId)
     .executeTakeFirst()
-  if (debtor === undefined || message === undefined || debtor.erased_at !== null) return
+  if (message === undefined) return
   switch (content.kind) {
     case 'bounce':
       if (changesMessage(message, content.bounce))

@@ -9,6 +9,7 @@ import type {
   WebhookAttemptRow,
   WebhookDeliveryRow,
   WebhookEndpointRow,
+  WebhookEventRow,
 } from '../database/tables.ts'
 import { recordNotice } from '../mail/notices.ts'
 import { type ClaimedDelivery, DELIVERY_LEASES, failPendingDeliveries } from './deliveries.ts'
@@ -19,7 +20,10 @@ import type { AttemptResult } from './sender.ts'
 const FAILING_MS_MAX = 5 * 24 * 3_600_000
 
 export interface Outcome {
-  readonly delivery: Pick<ClaimedDelivery, 'id' | 'lease' | 'account_id' | 'endpoint_id' | 'url'>
+  readonly delivery: Pick<
+    ClaimedDelivery,
+    'id' | 'lease' | 'account_id' | 'endpoint_id' | 'url' | 'body'
+  >
   readonly requestHeaders: Readonly<Record<string, string>>
   readonly result: AttemptResult
   readonly startedAt: Date
@@ -47,7 +51,11 @@ export async function recordOutcomes(
     endpoints.set(id, endpoint)
     const mayRetry = endpoint.status !== 'disabled'
     const row = await settleDelivery(tx, outcome, claimed, mayRetry, random())
-    if (row !== undefined) attempts.push(attemptRow(outcome, row.attempts))
+    if (row === undefined) continue
+    const attempt = attemptRow(outcome, row.attempts)
+    // The response may repeat the event, from which personal data was erased during the attempt.
+    const isErased = claimed.body !== outcome.delivery.body
+    attempts.push(isErased ? { ...attempt, response_headers: null, response_body: null } : attempt)
   }
   if (attempts.length > 0) await tx.insertInto('webhook_attempts').values(attempts).execute()
   return attempts.length
@@ -78,15 +86,16 @@ async function readEndpoint(
   return query.forNoKeyUpdate().executeTakeFirstOrThrow()
 }
 
-type Claimed = Pick<WebhookDeliveryRow, 'attempts' | 'step'>
+type Claimed = Pick<WebhookDeliveryRow, 'attempts' | 'step'> & Pick<WebhookEventRow, 'body'>
 
 /** Returns undefined if the worker no longer has the lease. */
 function findClaimed(tx: Transaction, { delivery }: Outcome): Promise<Claimed | undefined> {
   return tx
     .selectFrom('webhook_deliveries')
-    .select(['attempts', 'step'])
-    .where('id', '=', delivery.id)
-    .where('lease', '=', delivery.lease)
+    .innerJoin('webhook_events', 'webhook_events.id', 'webhook_deliveries.event_id')
+    .select(['webhook_deliveries.attempts', 'webhook_deliveries.step', 'webhook_events.body'])
+    .where('webhook_deliveries.id', '=', delivery.id)
+    .where('webhook_deliveries.lease', '=', delivery.lease)
     .executeTakeFirst()
 }
 

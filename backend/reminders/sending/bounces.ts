@@ -21,13 +21,13 @@ const RETRY_AFTER_HOURS = [0.5, 11.5, 36]
 
 /**
  * After a permanent rejection, the message becomes `bounced` and its address is suppressed. After a transient
- * rejection, the message becomes `queued` again and is retried or, if it is obsolete, becomes `bounced`. Returns the
- * changed message.
+ * rejection, the message becomes `queued` again and is retried or, if it is obsolete, becomes `bounced`. `detail` is null
+ * if the debtor was erased. Returns the changed message.
  */
 export async function bounceMessage(
   tx: Transaction,
   message: MessageRow,
-  { type, code, detail }: Bounce,
+  { type, code, detail }: Omit<Bounce, 'detail'> & { readonly detail: string | null },
   now: Date,
 ): Promise<MessageRow> {
   const retryHours = type === 'hard' ? undefined : RETRY_AFTER_HOURS[message.soft_bounces]

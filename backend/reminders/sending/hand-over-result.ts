@@ -23,7 +23,7 @@ const RETRY_MS_MAX = 30 * 60_000
 /**
  * Returns false if nothing was recorded, because the worker no longer has the lease (another worker may have claimed
  * the message), or because a bounce arrived first. If a report of delivery arrived first, the message has been sent even
- * if the result of the hand-over is unknown.
+ * if the result of the hand-over is unknown. If the debtor was erased meanwhile, nothing personal is recorded.
  */
 export async function recordHandOverResult(
   tx: Transaction,
@@ -33,23 +33,25 @@ export async function recordHandOverResult(
 ): Promise<boolean> {
   const locked = await lockSendingMessage(tx, messageId, lease)
   if (locked === undefined) return false
-  const { message, reminder } = locked
+  const { message, reminder, isErased } = locked
+  // The mail server's reply often contains the recipient's address.
+  const detail = isErased || result.outcome === 'accepted' ? null : result.detail
   switch (result.outcome) {
     case 'accepted':
       await markSent(tx, message, reminder, result.providerMessageId, now)
       break
     case 'refused': {
-      const { type, code, detail } = result
+      const { type, code } = result
       const bounced = await bounceMessage(tx, message, { type, code, detail }, now)
       if (bounced.status === 'bounced') await freeStages(tx, [messageId])
       break
     }
     case 'abandoned':
-      await scheduleRetry(tx, message, reminder, result.detail, now)
+      await scheduleRetry(tx, message, reminder, detail, now)
       break
     case 'unknown':
       if (message.delivered_at !== null) await markSent(tx, message, reminder, null, now)
-      else await handleUnknownOutcome(tx, message, reminder, result.detail, now)
+      else await handleUnknownOutcome(tx, message, reminder, detail, now)
       break
   }
   await replanDebtor(tx, message.account_id, message.debtor_id, now)
@@ -63,7 +65,7 @@ async function lockSendingMessage(tx: Transaction, messageId: string, lease: str
     .where('message_id', '=', messageId)
     .executeTakeFirst()
   if (found === undefined) return undefined
-  await lockDebtor(tx, found.account_id, found.debtor_id)
+  const debtor = await lockDebtor(tx, found.account_id, found.debtor_id)
   const reminder = await tx
     .selectFrom('reminders')
     .selectAll()
@@ -76,14 +78,19 @@ async function lockSendingMessage(tx: Transaction, messageId: string, lease: str
     .where('id', '=', messageId)
     .where('status', '=', 'sending')
     .executeTakeFirst()
-  return reminder === undefined || message === undefined ? undefined : { reminder, message }
+  if (reminder === undefined || message === undefined) return undefined
+  const isErased = debtor !== undefined && debtor.erased_at !== null
+  return { reminder, message: isErased ? { ...message, ...ERASED_TEXTS } : message, isErased }
 }
+
+/** The erasure may not have reached the message yet. Without a recipient, no address is suppressed. */
+const ERASED_TEXTS = { recipient: null, subject: null, body: null } as const
 
 async function scheduleRetry(
   tx: Transaction,
   message: MessageRow,
   reminder: ReminderRow,
-  detail: string,
+  detail: string | null,
   now: Date,
 ): Promise<void> {
   const ms = Math.min(RETRY_MS * 2 ** Math.min(reminder.attempts - 1, 10), RETRY_MS_MAX)
@@ -97,7 +104,7 @@ async function handleUnknownOutcome(
   tx: Transaction,
   message: MessageRow,
   reminder: ReminderRow,
-  detail: string,
+  detail: string | null,
   now: Date,
 ): Promise<void> {
   const unknown_outcomes = reminder.unknown_outcomes + 1

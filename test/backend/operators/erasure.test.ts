@@ -22,6 +22,7 @@ import { containing, matches, rejectsWith } from '../../fixtures/matches.ts'
 import { startReceiver } from '../../fixtures/servers/receiver.ts'
 import { openTestDatabase } from '../../fixtures/service/database.ts'
 import { ON_POSTGRES } from '../../fixtures/service/database-url.ts'
+import { until } from '../../fixtures/service/until.ts'
 
 /** A word that identifies the person. No other text contains it. */
 const CANARY = 'zaphodbeeblebrox'
@@ -260,6 +261,27 @@ t.test('after an erasure no table contains personal data, and amounts are unchan
   t.equal(data.find(({ id }: Json) => id === message).status, 'cancelled')
   const [found] = (await testAccount.read('/api/v1/debtors?q=%5Berased')).data
   t.equal(found?.id, debtor.id)
+})
+
+t.test('a response that arrives after an erasure is logged without personal data', async (t) => {
+  // Regression: a response that repeated the event stayed until somebody repeated the erasure.
+  const webhooks = await openWebhooks(t, { attemptMsMax: 60_000 })
+  const { testAccount } = webhooks
+  const responses: (() => void)[] = []
+  const receiver = await startReceiver(t, {
+    respond: ({ body }, res) => void responses.push(() => res.writeHead(500).end(body)),
+  })
+  await webhooks.createEndpoint(receiver.url, ['debtor.created'])
+  const worker = webhooks.startWorker()
+  const debtor = await testAccount.createDebtor(debtorBody)
+  await until(() => responses.length === 1, 'the attempt is in progress')
+  await erase(testAccount, debtor.id)
+  for (const respond of responses) respond()
+  await webhooks.untilAll(({ attempts }) => attempts === 1, 'the attempt is recorded')
+  await worker.drain()
+  const [attempt] = await webhooks.attempts()
+  matches(t, attempt, { status_code: 500, response_headers: null, response_body: null })
+  t.strictSame((await erase(testAccount, debtor.id)).erased, {}, 'a repeated erasure finds nothing')
 })
 
 t.test('an erasure is audited and reported as an event, without the personal data', async (t) => {
