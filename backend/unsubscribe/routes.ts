@@ -24,7 +24,8 @@ export interface UnsubscribeDeps {
 }
 
 export function unsubscribeRoutes(deps: UnsubscribeDeps): ServerRoute[] {
-  const path = `${UNSUBSCRIBE_PATH}/{token}`
+  // Without the `*`, a recipient whose link has been cut before its token would get the JSON of an API error.
+  const path = `${UNSUBSCRIBE_PATH}/{token*}`
   return [
     { method: 'GET', path, handler: (request, h) => show(request, h, deps) },
     { method: 'POST', path, handler: (request, h) => changeSubscription(request, h, deps) },
@@ -32,14 +33,14 @@ export function unsubscribeRoutes(deps: UnsubscribeDeps): ServerRoute[] {
 }
 
 async function show(request: Request, h: ResponseToolkit, deps: UnsubscribeDeps) {
-  const subscription = deps.unsubscribeLinks.open(String(request.params['token']))
+  const subscription = deps.unsubscribeLinks.open(tokenOf(request))
   if (subscription === undefined) return respondToBrokenLink(request, h)
   const isStopped = await hasStoppedReminders(subscription, deps)
   return respond(request, h, subscription, isStopped ? 'stopped' : 'confirm', deps)
 }
 
 async function changeSubscription(request: Request, h: ResponseToolkit, deps: UnsubscribeDeps) {
-  const subscription = deps.unsubscribeLinks.open(String(request.params['token']))
+  const subscription = deps.unsubscribeLinks.open(tokenOf(request))
   if (subscription === undefined) return respondToBrokenLink(request, h)
   const { database, clock } = deps
   const { accountId, address } = subscription
@@ -56,6 +57,11 @@ async function changeSubscription(request: Request, h: ResponseToolkit, deps: Un
     )
   }
   return respond(request, h, subscription, 'stopped', deps)
+}
+
+/** Returns '' if the path ends before the token. */
+function tokenOf({ params }: Request): string {
+  return String(params['token'] ?? '')
 }
 
 /** Returns the choice that our page's buttons send. A mail program sends another form, or no body. */

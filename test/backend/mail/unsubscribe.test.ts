@@ -110,6 +110,19 @@ t.test('a link is valid for one account and one address, and cannot be forged', 
   matches(t, await request('GET', '/mail/unsubscribe/x', german), { text: /funktioniert nicht/ })
 })
 
+t.test('a link that a mail program has cut or extended leads to a page for people', async (t) => {
+  // Regression: if the link was cut before its token, or a slash was added, the recipient got the JSON of an API error.
+  const { request, unsubscribePathOf } = await startMailService(t)
+  const path = unsubscribePathOf('ap@jansen.nl')
+  const broken = { status: 404, text: /This link does not work/ }
+  for (const wrong of ['/mail/unsubscribe', '/mail/unsubscribe/', `${path}/`, `${path}/x`]) {
+    matches(t, await request('GET', wrong), broken, wrong)
+    matches(t, await request('POST', wrong, ONE_CLICK), broken, wrong)
+  }
+  matches(t, await request('GET', path), { status: 200 })
+  matches(t, await request('GET', '/mail/other'), { json: { code: 'route_not_found' } })
+})
+
 t.test('unsubscribing ignores the case of the address', async (t) => {
   const { testAccount, request, unsubscribePathOf } = await startMailService(t)
   const ids = []
