@@ -3,11 +3,16 @@
 import { sql } from 'kysely'
 import type { Transaction } from '../../database/database.ts'
 import { stampOf } from '../../database/stamp.ts'
-import type { MessageRow, ReminderRow } from '../../database/tables.ts'
+import type { InvoiceRow, MessageRow, ReminderRow } from '../../database/tables.ts'
 import { changeMessage } from '../../messages/lifecycle.ts'
 import { loggedStage, readFacts } from '../planning/facts.ts'
 import { stageAfter } from '../planning/ladder.ts'
 import { setNextRun } from './leases.ts'
+
+const CHASED_NOW = ['active'] as const
+
+/** Chasing continues with the next stage after a pause, e.g. because of a dispute. */
+const CHASED_LATER = ['active', 'paused'] as const
 
 /** If a report of delivery has arrived, the message also becomes `delivered`. */
 export async function markSent(
@@ -35,9 +40,13 @@ export async function markSent(
           when chasing_last_message_at > ${at} then chasing_last_message_at
           else ${at}
         end`,
-        chasing_next_stage: ifChased('chasing_next_stage', stageAfter(stage) ?? null),
-        chasing_next_action_at: ifChased('chasing_next_action_at', null),
-        chasing_blocked_reason: ifChased('chasing_blocked_reason', null),
+        chasing_next_stage: ifChasing(
+          CHASED_LATER,
+          'chasing_next_stage',
+          stageAfter(stage) ?? null,
+        ),
+        chasing_next_action_at: ifChasing(CHASED_NOW, 'chasing_next_action_at', null),
+        chasing_blocked_reason: ifChasing(CHASED_NOW, 'chasing_blocked_reason', null),
         ...stampOf(tx, at),
       })
       .where('account_id', '=', message.account_id)
@@ -46,10 +55,17 @@ export async function markSent(
   }
 }
 
-/** Sets the value only if the invoice is still chased: a payment, for example, may have stopped chasing meanwhile. */
-function ifChased<T extends string | null>(column: string, value: T) {
+/**
+ * Sets the value only if the invoice still has one of the statuses of chasing: a payment, for example, may have paused or
+ * stopped chasing meanwhile.
+ */
+function ifChasing<T extends string | null>(
+  statuses: readonly InvoiceRow['chasing_status'][],
+  column: string,
+  value: T,
+) {
   return sql<T>`case
-    when status in ('open', 'partially_paid') and chasing_status = 'active' then ${value}
+    when status in ('open', 'partially_paid') and chasing_status in (${sql.join(statuses)}) then ${value}
     else ${sql.ref(column)}
   end`
 }

@@ -1,9 +1,12 @@
 // No matter how a mail server rejects, delays or loses a message, no message is lost, and no debtor gets one three times.
 import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import { disputeInvoice } from '../../../backend/invoices/actions.ts'
+import type { Mailer } from '../../../backend/mail/mail.ts'
 import { readHistory } from '../../../backend/reminders/approvals.ts'
 import { changeChasingSettings } from '../../../backend/reminders/chasing-settings.ts'
 import { DEFAULT_LADDER } from '../../../backend/reminders/planning/ladder.ts'
+import { sendRound } from '../../../backend/reminders/sending/send-worker.ts'
 import { deleteAllExpired } from '../../../backend/retention/retention.ts'
 import { containing, matches } from '../../fixtures/matches.ts'
 import { type Engine, startEngine } from '../../fixtures/reminders/engine.ts'
@@ -238,4 +241,41 @@ t.test('waiting reminders about invoices that the account excludes are cancelled
   ])
   const last = engine.smtp.mails.at(-1)?.mail.text ?? ''
   t.strictSame(last.match(/OLD|NEW/g)?.includes('OLD'), false)
+})
+
+t.test('the next stage is correct if chasing is paused while a reminder is sent', async (t) => {
+  // Regression: `next_stage` was the stage of the reminder that had just been sent.
+  const engine = await startEngine(t)
+  const { testAccount, deps } = engine
+  const { backend, accountId } = testAccount
+  const { id: debtor_id } = await engine.createDebtor()
+  const { id: disputed } = await engine.createInvoice('2026-11-19', { debtor_id })
+  const { id: partlyPaid } = await engine.createInvoice('2026-11-19', { debtor_id })
+  await engine.plan(MORNING)
+  const mailer: Mailer = {
+    ...deps.mailer,
+    async send(...handOver) {
+      const actionContext = { actor: OPERATOR, now: backend.now }
+      await backend.database.transaction((tx) =>
+        disputeInvoice(tx, accountId, disputed, 'wrong amount', actionContext),
+      )
+      const payment = { invoice_id: partlyPaid, currency: 'EUR', amount: 10 }
+      await testAccount.create('/api/v1/payments', payment)
+      return deps.mailer.send(...handOver)
+    },
+  }
+  await sendRound({ ...deps, mailer }, 1)
+  await engine.plan('2026-11-24T08:01:00.000Z')
+  t.strictSame(await engine.messageLog(), ['friendly:sent'])
+  const paused = { status: 'paused', stage: 'friendly', next_stage: 'reminder' }
+  matches(t, await testAccount.read(`/api/v1/invoices/${disputed}`), {
+    chasing: { ...paused, next_action_at: null, blocked_reason: 'disputed' },
+  })
+  matches(t, await testAccount.read(`/api/v1/invoices/${partlyPaid}`), {
+    chasing: {
+      ...paused,
+      next_action_at: '2026-12-01T08:00:00.000Z',
+      blocked_reason: 'payment_received',
+    },
+  })
 })
