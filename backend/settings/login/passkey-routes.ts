@@ -75,10 +75,11 @@ export const passkeyPages: readonly SessionPage[] = [
     },
   },
   {
+    // The challenge shows that the password was entered recently. If this route required it too, the password could be
+    // too old by the time the device has created the passkey, which would then remain on the device only.
     method: 'POST',
     path: PATH,
     allowedWithoutSecondFactor: true,
-    needsRecentPassword: true,
     expected: { texts: ['name'], secrets: ['credential'] },
     async handle({ session, fields, actionContext, now, wantsJson }, deps) {
       const { database } = deps

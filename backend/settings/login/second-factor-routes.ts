@@ -58,6 +58,9 @@ export const secondFactorPages: readonly SessionPage[] = [
     expected: { secrets: ['code'] },
     async handle({ session, fields, actionContext }, { database, secondFactorBox }) {
       const { user, token } = session
+      // The page that requests a recent password does not keep the code.
+      if (fields.text('code').trim() === '')
+        invalid('code', 'Enter the code that the app shows now.')
       const codes = await database.transaction(async (tx) => {
         const issued = await enableApp(
           tx,

@@ -301,11 +301,7 @@ t.test(
     const { response: unnamed } = await addPasskeyTo(ada, '')
     matches(t, unnamed, { status: 422, json: { errors: [{ pointer: '/name' }] } })
     advanceClock(16 * MINUTE_MS)
-    for (const path of [
-      `${PATH}/challenge`,
-      PATH,
-      `${PATH}/${String(response.json['id'])}/remove`,
-    ]) {
+    for (const path of [`${PATH}/challenge`, `${PATH}/${String(response.json['id'])}/remove`]) {
       t.equal((await ada.send('POST', path)).json['code'], 'confirmation_required', path)
     }
     const page = await ada.page(`${PATH}/new`)
@@ -330,6 +326,18 @@ t.test('a form adds a passkey; recovery codes are shown only with the first pass
   const wrong = await ada.submit(PATH, { name: 'Kept', credential: '{}' })
   t.equal(wrong.status, 422)
   matches(t, wrong.text, /value="Kept"/)
+})
+
+t.test('a passkey is added although the password ceases to be recent meanwhile', async (t) => {
+  // Regression: the passkey that the device had created was lost, and the page showed an error about its JSON.
+  const { ada, advanceClock } = await start(t)
+  advanceClock(14 * MINUTE_MS)
+  const options = creationOptions(await ada.send('POST', `${PATH}/challenge`, { name: 'Phone' }))
+  const credential = createAuthenticator(BASE_URL).create(options)
+  advanceClock(2 * MINUTE_MS)
+  const other = await ada.send('POST', `${PATH}/challenge`, { name: 'Phone' })
+  matches(t, other, { status: 403, json: { code: 'confirmation_required' } })
+  t.equal((await ada.submit(PATH, { name: 'Phone', credential })).status, 201)
 })
 
 t.test('if the account requires a second factor, a passkey suffices without the app', async (t) => {

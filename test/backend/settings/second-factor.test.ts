@@ -60,6 +60,20 @@ t.test('the QR code of the setup contains the link for the app', async (t) => {
   t.equal(readQrCode(text), link.replaceAll('&amp;', '&'))
 })
 
+t.test('a setup that needs the password again requests another code', async (t) => {
+  // Regression: the code is not kept while the password is entered, and the page then said that it was wrong.
+  const { backend } = await startSettings(t)
+  const ada = await logIn(backend, ADMIN)
+  await ada.submit('/settings/two-factor/setup', {})
+  backend.now = new Date(backend.now.getTime() + 16 * MINUTE_MS)
+  const enable = '/settings/two-factor/enable'
+  t.equal((await ada.submit(enable, { code: '123456' })).status, 403)
+  matches(t, await ada.submit(enable, { password: PASSWORD }), {
+    status: 422,
+    text: /Enter the code that the app shows now\./,
+  })
+})
+
 /** Decodes the QR code in the page as a scanner does. */
 function readQrCode(page: string): string | undefined {
   const size = Number(/<svg class="qr" viewBox="0 0 (\d+)/.exec(page)?.[1])
