@@ -48,7 +48,10 @@ export async function deleteRecoveryCodes(tx: Transaction, userId: string): Prom
   await tx.deleteFrom('recovery_codes').where('user_id', '=', userId).execute()
 }
 
-/** Accepts the code with or without hyphens. A fast hash suffices for 80 random bits. */
+/**
+ * Accepts the code with or without hyphens. Text processors replace hyphens with other characters, so everything but
+ * hexadecimal digits is ignored. A fast hash suffices for 80 random bits.
+ */
 function recoveryHash(code: string): string {
-  return hashToken(`recovery ${code.replace(/[\s-]/g, '').toLowerCase()}`)
+  return hashToken(`recovery ${code.toLowerCase().replace(/[^\da-f]/g, '')}`)
 }

@@ -215,6 +215,15 @@ t.test('after the app is lost, each recovery code can be used once', async (t) =
   }
 })
 
+t.test('a recovery code is accepted as other programs write it', async (t) => {
+  // Regression: a code was wrong if a text processor, in which it was stored, had replaced its hyphens.
+  const { recovery, enterPassword, enterCode } = await startWithFactor(t)
+  for (const [at, hyphen] of ['', ' ', '\u2010', '\u2011', '\u2013', '\u2212'].entries()) {
+    const code = recovery[at]?.replaceAll('-', hyphen).toUpperCase() ?? ''
+    t.equal((await enterCode(cookieOf(await enterPassword()), code)).status, 200, code)
+  }
+})
+
 // Regression: the response to a recovery code was a 500.
 t.test(
   'without the key that encrypted the secret of the app, recovery codes still work',
