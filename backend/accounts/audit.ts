@@ -6,7 +6,7 @@ import { createId } from '../../shared/contract/id.ts'
 import type { AuditRow, Reader, Transaction } from '../database/tables.ts'
 import {
   equals,
-  indexedUnless,
+  indexableColumn,
   orderOf,
   type Page,
   withinBounds,
@@ -168,7 +168,7 @@ export interface AuditFilters {
   readonly createdBefore?: string | undefined
 }
 
-/** Returns a page that is sorted by `created_at`. */
+/** `given` must be sorted by `created_at`, like the indexes of the table. */
 export async function listAudit(
   reader: Reader,
   accountId: string,
@@ -182,9 +182,9 @@ export async function listAudit(
     .where((eb) =>
       eb.and([
         ...equals('account_id', accountId),
-        ...equals(indexedUnless(page, 'actor_label'), actor),
-        ...equals(indexedUnless(page, 'action'), action),
-        ...equals(indexedUnless(page, 'subject_id'), subjectId),
+        ...equals(indexableColumn(page, 'actor_label'), actor),
+        ...equals(indexableColumn(page, 'action'), action),
+        ...equals(indexableColumn(page, 'subject_id'), subjectId),
         ...withinSorted(page, createdSince, createdBefore),
         ...withinBounds(page),
       ]),
@@ -194,7 +194,11 @@ export async function listAudit(
     .execute()
 }
 
-/** Chooses the index of the filter that usually has the fewest matches: SQLite has no statistics to choose it. */
+/**
+ * Names the columns that the database may look up in an index, so that it uses the index of the filter that usually has
+ * the fewest matches: SQLite has no statistics to choose it. The indexes by actor and by action also contain the sort
+ * column, and one of those by actor contains the action.
+ */
 function indexesFor(
   sort: string,
   { actor, action, subjectId }: AuditFilters,

@@ -39,7 +39,10 @@ export interface IssuedApiKey {
   readonly secret: string
 }
 
-/** Throws `Problem` `validation_failed` with all field errors, or `not_found` if there is no such account. */
+/**
+ * Throws `Problem` `validation_failed` with the errors of all fields or, if only the rate limit is invalid, without
+ * fields; `not_found` if there is no such account.
+ */
 export async function issueApiKey(
   tx: Transaction,
   input: NewApiKey,

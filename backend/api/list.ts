@@ -20,15 +20,18 @@ import {
 const LIMIT_DEFAULT = 50
 const LIMIT_MAX = 200
 
-/** The rows of a page are read in portions, so that few rows are read in vain if the page ends early. */
-const PORTION_MAX = LIMIT_DEFAULT
-
 /**
  * The maximum number of characters in the rows of a page: the page ends before the row that would exceed it, but
  * contains at least one row. Rendering a page blocks the event loop: 200 of the largest invoices take up 25 MB, and
  * would delay all other calls by half a second.
  */
 const PAGE_LENGTH_MAX = 2_000_000
+
+/**
+ * The rows of a page are read in portions of this size, so that few rows are read in vain if the page ends because of
+ * `PAGE_LENGTH_MAX`.
+ */
+const PORTION_MAX = LIMIT_DEFAULT
 
 const LIMIT = parsed((value) => {
   const limit = /^\d{1,3}$/.test(value) ? Number(value) : 0
@@ -175,7 +178,7 @@ function sortOf(columns: readonly SortColumn[]) {
   return parsed((value) => sorts.get(value), `one of ${[...sorts.keys()].join(', ')}`)
 }
 
-/** Returns the Link header for the next page: the request's parameters with another cursor. */
+/** Returns the Link header for the next page: the request's parameters with the next cursor and an explicit limit. */
 function linkTo(url: string, cursor: string, limit: number, sent: readonly Parameter[]): string {
   const rest = sent.filter(({ name }) => name !== 'cursor' && name !== 'limit')
   const query = new URLSearchParams([

@@ -26,7 +26,10 @@ export interface ApiDeps {
 /** The types of the request properties that authentication and the route options below determine. */
 export interface ApiRefs {
   AuthCredentialsExtra: Caller
-  /** Reads begin during authentication; `finish` completes them (see `Operation`). */
+  /**
+   * An operation with `begin` starts to read while the key is still being checked. `finish` completes the response; it is
+   * not called if the key is rejected. Undefined for operations with `respond`.
+   */
   AuthArtifactsExtra: { finish: Finish | undefined }
   Params: { id?: string }
   Payload: Buffer | null
@@ -77,7 +80,7 @@ function handlerOf(
 ): Lifecycle.Method<ApiRefs> {
   const respond = async (call: Call, finish: Finish | undefined) => {
     if ('respond' in operation) return operation.respond(call, services)
-    assert(finish !== undefined, 'authentication begins each read')
+    assert(finish !== undefined, 'authentication calls `begin` of each operation that has it')
     return finish(call)
   }
   return async (request, h) => {

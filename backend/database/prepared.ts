@@ -95,23 +95,23 @@ export function prepared<D extends Db, V extends { readonly [K in keyof V]: Valu
 const PAGE_STATEMENTS_MAX = 500
 
 /**
- * Like `prepared`, for the query for a page of a list. `form` becomes part of the SQL text: the sort, the size
+ * Like `prepared`, for the query for a page of a list. `variant` becomes part of the SQL text: the sort, the size
  * of the page, and values with few alternatives, such as a status. A database keeps one plan for each text, and
  * the best plan may depend on such a value, or on the size of the page. All other values must be strings.
  */
 export function preparedPage<V extends { readonly [K in keyof V]: string }, F extends object, Row>(
-  build: (reader: Reader, values: V, form: F) => Compilable<Row>,
-): (reader: Reader, values: V, form: F) => Promise<Row[]> {
+  build: (reader: Reader, values: V, variant: F) => Compilable<Row>,
+): (reader: Reader, values: V, variant: F) => Promise<Row[]> {
   const statements = new WeakMap<object, LRUCache<string, CompiledQuery<Row>>>()
-  return async (reader, values, form) => {
+  return async (reader, values, variant) => {
     const { adapter } = reader.getExecutor()
     const ofKind = statements.get(adapter) ?? new LRUCache({ max: PAGE_STATEMENTS_MAX })
     statements.set(adapter, ofKind)
-    const key = `${shapeOf(values)} ${JSON.stringify(form)}`
+    const key = `${shapeOf(values)} ${JSON.stringify(variant)}`
     let compiled = ofKind.get(key)
     if (compiled === undefined) {
       const placeholders = placeholdersOf<V>(Object.entries<string>(values))
-      compiled = build(reader, placeholders, form).compile()
+      compiled = build(reader, placeholders, variant).compile()
       ofKind.set(key, compiled)
     }
     const page: PreparedPage<Row> = { ...withValues(compiled, values), isPage: true }

@@ -13,12 +13,12 @@ import { recordEvent } from '../events/events.ts'
 import {
   equals,
   equalsLiteral,
-  ignoreSortIndex,
-  indexedUnless,
-  joinPage,
+  ignoreSortIndexIfAny,
+  indexableColumn,
   type Page,
   type PageBounds,
-  type PageForm,
+  type PageVariant,
+  pageWithBounds,
   type TimeFilters,
   within,
   withinBounds,
@@ -245,11 +245,11 @@ export async function listDebtors(
   const list = {
     table: 'debtors',
     values,
-    narrowFilters: [filters.external_id, filters.email, q],
-    indexedFilters: [literalFilter('status', [status])],
+    selectiveFilters: [filters.external_id, filters.email, q],
+    broadFilters: [literalFilter('status', [status])],
   } as const
-  return await readPage(reader, list, page, (bounded, form) =>
-    readDebtors(reader, bounded, { ...form, status }),
+  return await readPage(reader, list, page, (bounded, variant) =>
+    readDebtors(reader, bounded, { ...variant, status }),
   )
 }
 
@@ -265,19 +265,22 @@ type Values = Omit<DebtorFilters, 'status' | 'q'> &
   PageBounds & { readonly accountId: string }
 
 /** The values that become part of the SQL text. */
-type Form = PageForm & { readonly status: string | undefined }
+type Variant = PageVariant & { readonly status: string | undefined }
 
-const readDebtors = preparedPage((reader: Reader, filters: Values, form: Form) => {
-  const page = joinPage(form, filters)
-  const sorting = ignoreSortIndex(page, filters.email)
-  return selectPage<DebtorRow>(reader, 'debtors', DEBTOR_COLUMNS, sorting, [
+const readDebtors = preparedPage((reader: Reader, filters: Values, variant: Variant) => {
+  const page = pageWithBounds(variant, filters)
+  const sortedPage = ignoreSortIndexIfAny(page, filters.email)
+  return selectPage<DebtorRow>(reader, 'debtors', DEBTOR_COLUMNS, sortedPage, [
     ...equals('account_id', filters.accountId),
     ...withinTimes(filters, page),
     ...equals('external_id', filters.external_id),
     ...equals('email', filters.email),
-    ...equalsLiteral(indexedUnless(page, 'status', filters.email, filters.nameFrom), form.status),
+    ...equalsLiteral(
+      indexableColumn(page, 'status', filters.email, filters.nameFrom),
+      variant.status,
+    ),
     ...within('name_search', filters.nameFrom, filters.nameBefore),
-    ...withinBounds(sorting),
+    ...withinBounds(sortedPage),
   ])
 })
 

@@ -10,14 +10,14 @@ import {
   type Condition,
   equals,
   equalsLiteral,
-  ignoreSortIndex,
-  indexedUnless,
+  ignoreSortIndexIfAny,
+  indexableColumn,
   isInLiterals,
-  joinPage,
   orderOf,
   type Page,
   type PageBounds,
-  type PageForm,
+  type PageVariant,
+  pageWithBounds,
   splitPage,
   unindexed,
   within,
@@ -48,8 +48,8 @@ export async function listInvoices(
   if (status?.length === 0) return []
   const values = { ...others, ...dueBefore(filters, today, page), accountId, today }
   if (isAllOverdue(filters, page)) {
-    const { form, bounds } = splitPage(page)
-    return await readOverdue(reader, { ...values, ...bounds }, form)
+    const { variant, bounds } = splitPage(page)
+    return await readOverdue(reader, { ...values, ...bounds }, variant)
   }
   const statusFilter = isUnpaidByDueDate(status, page)
     ? UNPAID_BY_DUE_DATE
@@ -57,11 +57,11 @@ export async function listInvoices(
   const list = {
     table: 'invoices',
     values,
-    narrowFilters: [filters.external_id, filters.debtor_id, filters.number],
-    indexedFilters: [statusFilter, literalFilter('currency', [currency])],
+    selectiveFilters: [filters.external_id, filters.debtor_id, filters.number],
+    broadFilters: [statusFilter, literalFilter('currency', [currency])],
   } as const
-  return await readPage(reader, list, page, (bounded, form) =>
-    readInvoices(reader, bounded, { ...form, status, currency, overdue }),
+  return await readPage(reader, list, page, (bounded, variant) =>
+    readInvoices(reader, bounded, { ...variant, status, currency, overdue }),
   )
 }
 
@@ -74,7 +74,7 @@ function dueBefore({ overdue, due_before }: InvoiceFilters, today: string, { sor
 const UNPAID = ['open', 'partially_paid']
 
 /** Whether the list can be read in its order from the index of all unpaid invoices, which is sorted by due date. */
-function isUnpaidByDueDate(status: readonly string[] | undefined, { sort }: PageForm): boolean {
+function isUnpaidByDueDate(status: readonly string[] | undefined, { sort }: PageVariant): boolean {
   return sort === 'due_date' && status?.every((value) => UNPAID.includes(value)) === true
 }
 
@@ -91,14 +91,16 @@ type Values = Omit<InvoiceFilters, LiteralFilter> &
   PageBounds & { readonly accountId: string; readonly today: string }
 
 /** The values that become part of the SQL text. */
-type Form = PageForm & { readonly [F in LiteralFilter]: InvoiceFilters[F] | undefined }
+type Variant = PageVariant & { readonly [F in LiteralFilter]: InvoiceFilters[F] | undefined }
 
-const readInvoices = preparedPage((reader: Reader, values: Values, form: Form) => {
-  const filters = { ...values, ...form }
-  const page = joinPage(form, values)
-  const sorting = ignoreSortIndex(page, page.sort === 'created_at' ? undefined : filters.debtor_id)
-  const status = indexedUnless(page, 'status', filters.debtor_id)
-  return selectPage<InvoiceRow>(reader, 'invoices', INVOICE_COLUMNS, sorting, [
+const readInvoices = preparedPage((reader: Reader, values: Values, variant: Variant) => {
+  const filters = { ...values, ...variant }
+  const page = pageWithBounds(variant, values)
+  // An index contains the invoices of a debtor in the order of creation. For other orders, they must be sorted.
+  const debtorToSort = page.sort === 'created_at' ? undefined : filters.debtor_id
+  const sortedPage = ignoreSortIndexIfAny(page, debtorToSort)
+  const status = indexableColumn(page, 'status', filters.debtor_id)
+  return selectPage<InvoiceRow>(reader, 'invoices', INVOICE_COLUMNS, sortedPage, [
     ...equals('account_id', filters.accountId),
     ...withinTimes(filters, page),
     ...equals('external_id', filters.external_id),
@@ -108,11 +110,11 @@ const readInvoices = preparedPage((reader: Reader, values: Values, form: Form) =
       ? [...isInLiterals(status, UNPAID), ...isInLiterals(unindexed('status'), filters.status)]
       : isInLiterals(status, filters.status)),
     ...equalsLiteral(
-      indexedUnless(page, 'currency', filters.debtor_id, filters.status),
+      indexableColumn(page, 'currency', filters.debtor_id, filters.status),
       filters.currency,
     ),
     ...matchesOverdue(filters),
-    ...withinBounds(sorting),
+    ...withinBounds(sortedPage),
   ])
 })
 
@@ -123,7 +125,7 @@ const UNINDEXED_DUE_DATE = unindexed('due_date')
  * Returns the conditions for `overdue` that `listInvoices` has not added to the other filters: for overdue invoices, it
  * has added the statuses and, if the list is sorted by due date, the limit of the due dates.
  */
-function matchesOverdue({ overdue, today, sort }: Form & Pick<Values, 'today'>): Condition[] {
+function matchesOverdue({ overdue, today, sort }: Variant & Pick<Values, 'today'>): Condition[] {
   const isPastDue = within(UNINDEXED_DUE_DATE, undefined, today)
   if (overdue === undefined) return []
   if (overdue) return sort === 'due_date' ? [] : isPastDue
@@ -147,14 +149,14 @@ function isAllOverdue(filters: InvoiceFilters, { sort }: Page): boolean {
  * are read instead. The first contains, in the order of creation, the invoices that `overdue-events.ts` has marked as
  * announced. The second contains all other invoices by due date; only a few of them are overdue.
  */
-const readOverdue = preparedPage((reader: Reader, values: Values, form: PageForm) => {
+const readOverdue = preparedPage((reader: Reader, values: Values, variant: PageVariant) => {
   const { accountId, today, created_since, created_before } = values
-  const page = joinPage(form, values)
+  const page = pageWithBounds(variant, values)
   const sorted: Page = { ...page, ignoresSortIndex: true }
   // Sorting by due date last does not change the order, because ids are unique. It makes SQLite, which has no
   // statistics, use the index of announced invoices, because the index of all invoices contains no due date.
   const dueDateLast = sql`due_date ${sql.raw(page.direction)}`
-  const selectIds = (announced: 0 | 1, sorting: Page, dueDate: Column) =>
+  const selectIds = (announced: 0 | 1, sortedPage: Page, dueDate: Column) =>
     reader
       .selectFrom('invoices')
       .select('id')
@@ -164,11 +166,11 @@ const readOverdue = preparedPage((reader: Reader, values: Values, form: PageForm
           ...isInLiterals('status', UNPAID),
           ...within(dueDate, undefined, today),
           sql<SqlBool>`overdue_announced = ${sql.lit(announced)}`,
-          ...withinSorted(sorting, created_since, created_before),
-          ...withinBounds(sorting),
+          ...withinSorted(sortedPage, created_since, created_before),
+          ...withinBounds(sortedPage),
         ]),
       )
-      .orderBy(orderOf(sorting))
+      .orderBy(orderOf(sortedPage))
       .orderBy(dueDateLast)
       .limit(sql.lit(page.fetch))
   const ids = reader

@@ -10,21 +10,21 @@ export interface Position {
   readonly id: string
 }
 
-export interface Page extends PageForm {
+export interface Page extends PageVariant {
   readonly after: Position | undefined
   /** Rows after this position are not read, see `readPage`. */
   readonly end?: Position
 }
 
-/** The properties of a page that become part of the SQL text. */
-export interface PageForm {
+/** The properties of a page that become part of the SQL text: each combination is a statement of its own. */
+export interface PageVariant {
   readonly sort: string
   readonly direction: 'asc' | 'desc'
   /** The number of rows to fetch: one more than are shown, to detect whether there is a next page. */
   readonly fetch: number
-  /** Set by `ignoreSortIndex`. */
+  /** Set by `ignoreSortIndexIfAny`. */
   readonly ignoresSortIndex?: true
-  /** Set by `readPage`: the only columns whose indexes the database may use. */
+  /** The only columns that the database may look up in an index; by default, it chooses. See `indexableColumn`. */
   readonly onlyIndexes?: readonly string[]
 }
 
@@ -36,14 +36,17 @@ export interface PageBounds {
   readonly endId?: string
 }
 
-export function splitPage({ after, end, ...form }: Page): { form: PageForm; bounds: PageBounds } {
+export function splitPage({ after, end, ...variant }: Page): {
+  variant: PageVariant
+  bounds: PageBounds
+} {
   const start = after && { startValue: after.value, startId: after.id }
-  return { form, bounds: { ...start, ...(end && { endValue: end.value, endId: end.id }) } }
+  return { variant, bounds: { ...start, ...(end && { endValue: end.value, endId: end.id }) } }
 }
 
-export function joinPage(form: PageForm, bounds: PageBounds): Page {
+export function pageWithBounds(variant: PageVariant, bounds: PageBounds): Page {
   const end = positionOf(bounds.endValue, bounds.endId)
-  return { ...form, after: positionOf(bounds.startValue, bounds.startId), ...(end && { end }) }
+  return { ...variant, after: positionOf(bounds.startValue, bounds.startId), ...(end && { end }) }
 }
 
 function positionOf(value: string | undefined, id: string | undefined): Position | undefined {
@@ -51,11 +54,14 @@ function positionOf(value: string | undefined, id: string | undefined): Position
 }
 
 /**
- * For a list with a selective filter: makes the database find rows by the filter and then sort them. A database
- * without statistics would otherwise scan the whole account in the list's order. Callers do not pass `debtor_id`
- * for a list that is sorted by creation, because an index serves this combination.
+ * If any of these selective filters is defined, makes the database find rows by the filter and then sort them. A database
+ * without statistics would otherwise scan the whole account in the list's order. Callers do not pass `debtor_id` for a
+ * list that is sorted by creation, because an index contains the rows of a debtor in this order.
  */
-export function ignoreSortIndex(page: Page, ...filters: readonly (string | undefined)[]): Page {
+export function ignoreSortIndexIfAny(
+  page: Page,
+  ...filters: readonly (string | undefined)[]
+): Page {
   return isAnyDefined(...filters) ? { ...page, ignoresSortIndex: true } : page
 }
 
@@ -108,11 +114,12 @@ export function unindexed(column: string): Expression<unknown> {
 export const ACCOUNT_OF_DEBTOR: Expression<unknown> = unindexed('account_id')
 
 /**
- * Returns the column, or `unindexed(column)` if the database must use another index: one of `onlyIndexes` or, by
- * default, that of a more selective filter, if such a filter is defined.
+ * Returns the column for a condition, as an expression that no index contains (`unindexed`) if the database must use
+ * another index: that of one of the columns `onlyIndexes` or, by default, that of a more selective filter, if such a
+ * filter is defined.
  */
-export function indexedUnless(
-  { onlyIndexes }: PageForm,
+export function indexableColumn(
+  { onlyIndexes }: PageVariant,
   column: string,
   ...moreSelective: readonly unknown[]
 ): Column {
@@ -179,7 +186,7 @@ export function withinTimes(filters: AnyTimeFilters, page: Page): Condition[] {
   return timeRangesOf(filters).flatMap(([column, since, before]) =>
     column === page.sort
       ? withinSorted(page, since, before)
-      : within(indexedUnless(page, column), since, before),
+      : within(indexableColumn(page, column), since, before),
   )
 }
 
@@ -190,7 +197,7 @@ export function withinTimes(filters: AnyTimeFilters, page: Page): Condition[] {
 export function withinSorted(page: Page, since: Value, before: Value): Condition[] {
   const { sort, direction, after, end } = page
   const [low, high] = direction === 'asc' ? [after, end] : [end, after]
-  const column = indexedUnless(page, sort)
+  const column = indexableColumn(page, sort)
   return within(column, low ? undefined : since, high ? undefined : before)
 }
 

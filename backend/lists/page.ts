@@ -21,12 +21,12 @@ import {
   type Condition,
   isAnyDefined,
   isInLiterals,
-  joinPage,
   orderOf,
   type Page,
   type PageBounds,
-  type PageForm,
+  type PageVariant,
   type Position,
+  pageWithBounds,
   splitPage,
   type TimeRange,
   timeRangesOf,
@@ -50,15 +50,15 @@ interface List<V> {
   readonly table: ListTable
   /** The values of the statement's parameters, including the times by which the list is filtered. */
   readonly values: V
-  /** Values of filters that match few rows, such as a debtor. If one is defined, its index makes a scan needless. */
-  readonly narrowFilters: readonly unknown[]
-  /** Filters by other indexed columns. */
-  readonly indexedFilters: readonly IndexedFilter[]
+  /** Values of filters that match few rows, such as a debtor. If one is defined, the list is not scanned. */
+  readonly selectiveFilters: readonly unknown[]
+  /** Filters by other indexed columns, which may match many rows. A scan and an index can each be the faster method. */
+  readonly broadFilters: readonly IndexedFilter[]
 }
 
 type ListTable = 'debtors' | 'invoices' | 'payments' | 'messages'
 
-/** `read` returns up to `form.fetch` rows, in the order of `form` and within the bounds that `values` contains. */
+/** `read` returns up to `variant.fetch` rows, in the order of `variant` and within the bounds that `values` contains. */
 export async function readPage<
   V extends AnyTimeFilters & { readonly accountId: string },
   Row extends { readonly id: string },
@@ -66,9 +66,9 @@ export async function readPage<
   reader: Reader,
   list: List<V>,
   page: Page,
-  read: (values: V & PageBounds, form: PageForm) => Promise<Row[]>,
+  read: (values: V & PageBounds, variant: PageVariant) => Promise<Row[]>,
 ): Promise<Row[]> {
-  const { table, values, narrowFilters } = list
+  const { table, values, selectiveFilters } = list
   const hasStatistics = reader.getExecutor().adapter instanceof PostgresAdapter
   const { scanned, times, others } = indexesOf(list, page.sort)
   const scan: Scan<Row> = {
@@ -76,11 +76,12 @@ export async function readPage<
     scanned,
     filters: hasStatistics ? times : [...times, ...others],
     async readPart(part) {
-      const { form, bounds } = splitPage(part)
-      return await read({ ...values, ...bounds }, form)
+      const { variant, bounds } = splitPage(part)
+      return await read({ ...values, ...bounds }, variant)
     },
   }
-  if (isAnyDefined(...narrowFilters) || scan.filters.length === 0) return await scan.readPart(page)
+  if (isAnyDefined(...selectiveFilters) || scan.filters.length === 0)
+    return await scan.readPart(page)
   return hasStatistics
     ? await scanWithStatistics(reader, scan, page)
     : await scanAndCount(reader, scan, page)
@@ -118,8 +119,8 @@ async function scanAndCount<Row extends { readonly id: string }>(
       Promise.all(filters.map((filter) => skipRows(reader, owner, filter, count, page.sort))),
       findPosition(reader, owner, { ...rest, ...scanned }, count),
     ])
-    const narrow = uncounted.find(({ sections }) => sections.length === 0)
-    if (narrow !== undefined) return await readPart({ ...page, onlyIndexes: [narrow.column] })
+    const selective = uncounted.find(({ sections }) => sections.length === 0)
+    if (selective !== undefined) return await readPart({ ...page, onlyIndexes: [selective.column] })
     const part = { ...rest, onlyIndexes: [page.sort, scanned.column], ...(end && { end }) }
     for (const row of await readPart(part)) if (!found.has(row.id)) found.set(row.id, row)
     if (end === undefined || found.size >= page.fetch) {
@@ -156,7 +157,7 @@ export function literalFilter(
 }
 
 /** Returns the section of an index that contains all matches in the order of the list, and the other filters. */
-function indexesOf<V extends AnyTimeFilters>({ values, indexedFilters }: List<V>, sort: string) {
+function indexesOf<V extends AnyTimeFilters>({ values, broadFilters }: List<V>, sort: string) {
   const ranges = timeRangesOf(values)
   const range = ranges.find(([column]) => column === sort)
   const byTime = ranges
@@ -167,10 +168,10 @@ function indexesOf<V extends AnyTimeFilters>({ values, indexedFilters }: List<V>
         sections: [{ sort: other[0], range: other }],
       }),
     )
-  const inOrder = indexedFilters.find(
+  const inOrder = broadFilters.find(
     ({ sections: { length, 0: first } }) => length === 1 && first?.sort === sort,
   )
-  const others = indexedFilters.filter((filter) => filter !== inOrder && filter.sections.length > 0)
+  const others = broadFilters.filter((filter) => filter !== inOrder && filter.sections.length > 0)
   return {
     scanned: { column: inOrder?.column ?? sort, sort, ...inOrder?.sections[0], range },
     times: byTime,
@@ -213,12 +214,12 @@ async function findPosition(
   { column, range, literals, ...page }: Page & IndexSection & Pick<IndexedFilter, 'column'>,
   number: number,
 ): Promise<Position | undefined> {
-  const { form, bounds } = splitPage(page)
+  const { variant, bounds } = splitPage(page)
   const [, since, before] = range ?? []
   const times = { ...(since !== undefined && { since }), ...(before !== undefined && { before }) }
   const values = { ...bounds, accountId, ...times }
   const [position] = await readPosition(reader, values, {
-    ...form,
+    ...variant,
     table,
     column,
     literals,
@@ -233,30 +234,32 @@ type PositionValues = PageBounds & {
   readonly before?: string
 }
 
-interface PositionForm extends PageForm, Pick<IndexedFilter, 'column'> {
+interface PositionVariant extends PageVariant, Pick<IndexedFilter, 'column'> {
   readonly table: ListTable
   readonly literals: readonly string[] | undefined
   readonly number: number
 }
 
-const readPosition = preparedPage((reader: Reader, values: PositionValues, form: PositionForm) => {
-  const page = joinPage(form, values)
-  return reader
-    .selectFrom(form.table)
-    .select([sql<string>`${sql.ref(page.sort)}`.as('value'), 'id'])
-    .where((eb) =>
-      eb.and([
-        eb('account_id', '=', values.accountId),
-        ...isInLiterals(form.column, form.literals),
-        ...withinSorted(page, values.since, values.before),
-        ...withinBounds(page),
-      ]),
-    )
-    .orderBy(orderOf(page))
-    .limit(sql.lit(1))
-    .offset(sql.lit(form.number - 1))
-    .$castTo<Position>()
-})
+const readPosition = preparedPage(
+  (reader: Reader, values: PositionValues, variant: PositionVariant) => {
+    const page = pageWithBounds(variant, values)
+    return reader
+      .selectFrom(variant.table)
+      .select([sql<string>`${sql.ref(page.sort)}`.as('value'), 'id'])
+      .where((eb) =>
+        eb.and([
+          eb('account_id', '=', values.accountId),
+          ...isInLiterals(variant.column, variant.literals),
+          ...withinSorted(page, values.since, values.before),
+          ...withinBounds(page),
+        ]),
+      )
+      .orderBy(orderOf(page))
+      .limit(sql.lit(1))
+      .offset(sql.lit(variant.number - 1))
+      .$castTo<Position>()
+  },
+)
 
 /** Returns the query for the rows that `readPage` requests. The conditions must include the bounds of the page. */
 export function selectPage<Row>(

@@ -7,13 +7,13 @@ import type { MessageHtmlRow, MessageRow } from '../database/tables.ts'
 import {
   equals,
   equalsLiteral,
-  ignoreSortIndex,
-  indexedUnless,
+  ignoreSortIndexIfAny,
+  indexableColumn,
   isInLiterals,
-  joinPage,
   type Page,
   type PageBounds,
-  type PageForm,
+  type PageVariant,
+  pageWithBounds,
   type TimeFilters,
   withinBounds,
   withinTimes,
@@ -38,15 +38,15 @@ export async function listMessages(
   page: Page,
 ): Promise<MessageRow[]> {
   const literals = { channel, stage, statuses, suppression_reason }
-  const narrowFilters = [filters.debtor_id, filters.invoice_id]
+  const selectiveFilters = [filters.debtor_id, filters.invoice_id]
   const list = {
     table: 'messages',
     values: { ...filters, accountId },
-    narrowFilters,
-    indexedFilters: [literalFilter('status', statuses ?? []), literalFilter('stage', [stage])],
+    selectiveFilters,
+    broadFilters: [literalFilter('status', statuses ?? []), literalFilter('stage', [stage])],
   } as const
-  return await readPage(reader, list, page, (values, form) =>
-    readMessages(reader, values, { ...form, ...literals }),
+  return await readPage(reader, list, page, (values, variant) =>
+    readMessages(reader, values, { ...variant, ...literals }),
   )
 }
 
@@ -57,24 +57,25 @@ type LiteralFilter = 'channel' | 'stage' | 'statuses' | 'suppression_reason'
 type Values = Omit<MessageFilters, LiteralFilter> & PageBounds & { readonly accountId: string }
 
 /** The values that become part of the SQL text. */
-type Form = PageForm & { readonly [F in LiteralFilter]: MessageFilters[F] | undefined }
+type Variant = PageVariant & { readonly [F in LiteralFilter]: MessageFilters[F] | undefined }
 
-const readMessages = preparedPage((reader: Reader, filters: Values, form: Form) => {
+const readMessages = preparedPage((reader: Reader, filters: Values, variant: Variant) => {
   const { accountId } = filters
-  const page = joinPage(form, filters)
-  const ofDebtor = page.sort === 'created_at' ? undefined : filters.debtor_id
-  const sorting = ignoreSortIndex(page, filters.invoice_id, ofDebtor)
-  const narrow = [filters.debtor_id, filters.invoice_id]
-  return selectPage<MessageRow>(reader, 'messages', MESSAGE_COLUMNS, sorting, [
+  const page = pageWithBounds(variant, filters)
+  // An index contains the messages of a debtor in the order of creation. For other orders, they must be sorted.
+  const debtorToSort = page.sort === 'created_at' ? undefined : filters.debtor_id
+  const sortedPage = ignoreSortIndexIfAny(page, filters.invoice_id, debtorToSort)
+  const selective = [filters.debtor_id, filters.invoice_id]
+  return selectPage<MessageRow>(reader, 'messages', MESSAGE_COLUMNS, sortedPage, [
     ...equals('account_id', accountId),
     ...withinTimes(filters, page),
     ...equals('debtor_id', filters.debtor_id),
     ...coversInvoice(accountId, filters.invoice_id),
-    ...equalsLiteral('channel', form.channel),
-    ...equalsLiteral(indexedUnless(page, 'stage', ...narrow, form.statuses), form.stage),
-    ...isInLiterals(indexedUnless(page, 'status', ...narrow), form.statuses),
-    ...equalsLiteral('suppression_reason', form.suppression_reason),
-    ...withinBounds(sorting),
+    ...equalsLiteral('channel', variant.channel),
+    ...equalsLiteral(indexableColumn(page, 'stage', ...selective, variant.statuses), variant.stage),
+    ...isInLiterals(indexableColumn(page, 'status', ...selective), variant.statuses),
+    ...equalsLiteral('suppression_reason', variant.suppression_reason),
+    ...withinBounds(sortedPage),
   ])
 })
 

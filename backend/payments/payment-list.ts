@@ -7,12 +7,12 @@ import type { AllocationRow, PaymentRow } from '../database/tables.ts'
 import {
   equals,
   equalsLiteral,
-  ignoreSortIndex,
-  indexedUnless,
-  joinPage,
+  ignoreSortIndexIfAny,
+  indexableColumn,
   type Page,
   type PageBounds,
-  type PageForm,
+  type PageVariant,
+  pageWithBounds,
   type TimeFilters,
   within,
   withinBounds,
@@ -37,15 +37,15 @@ export async function listPayments(
   page: Page,
 ): Promise<PaymentRow[]> {
   const { external_id, debtor_id, invoice_id, idempotency_key } = filters
-  const narrowFilters = [external_id, debtor_id, invoice_id, idempotency_key]
+  const selectiveFilters = [external_id, debtor_id, invoice_id, idempotency_key]
   const list = {
     table: 'payments',
     values: { ...filters, accountId },
-    narrowFilters,
-    indexedFilters: [literalFilter('currency', [currency])],
+    selectiveFilters,
+    broadFilters: [literalFilter('currency', [currency])],
   } as const
-  return await readPage(reader, list, page, (values, form) =>
-    readPayments(reader, values, { ...form, currency }),
+  return await readPage(reader, list, page, (values, variant) =>
+    readPayments(reader, values, { ...variant, currency }),
   )
 }
 
@@ -53,26 +53,27 @@ export async function listPayments(
 type Values = Omit<PaymentFilters, 'currency'> & PageBounds & { readonly accountId: string }
 
 /** The values that become part of the SQL text. */
-type Form = PageForm & { readonly currency: string | undefined }
+type Variant = PageVariant & { readonly currency: string | undefined }
 
-const readPayments = preparedPage((reader: Reader, filters: Values, form: Form) => {
+const readPayments = preparedPage((reader: Reader, filters: Values, variant: Variant) => {
   const { accountId } = filters
-  const page = joinPage(form, filters)
-  const ofDebtor = page.sort === 'created_at' ? undefined : filters.debtor_id
-  const sorting = ignoreSortIndex(page, filters.invoice_id, ofDebtor)
-  return selectPage<PaymentRow>(reader, 'payments', PAYMENT_COLUMNS, sorting, [
+  const page = pageWithBounds(variant, filters)
+  // An index contains the payments of a debtor in the order of creation. For other orders, they must be sorted.
+  const debtorToSort = page.sort === 'created_at' ? undefined : filters.debtor_id
+  const sortedPage = ignoreSortIndexIfAny(page, filters.invoice_id, debtorToSort)
+  return selectPage<PaymentRow>(reader, 'payments', PAYMENT_COLUMNS, sortedPage, [
     ...equals('account_id', accountId),
     ...withinTimes(filters, page),
     ...equals('external_id', filters.external_id),
     ...equals('debtor_id', filters.debtor_id),
     ...paysInvoice(accountId, filters.invoice_id),
     ...equalsLiteral(
-      indexedUnless(page, 'currency', filters.debtor_id, filters.invoice_id),
-      form.currency,
+      indexableColumn(page, 'currency', filters.debtor_id, filters.invoice_id),
+      variant.currency,
     ),
     ...within('received_on', filters.received_since, filters.received_before),
     ...equals('idempotency_key', filters.idempotency_key),
-    ...withinBounds(sorting),
+    ...withinBounds(sortedPage),
   ])
 })
 

@@ -13,7 +13,7 @@ const DEPTH_MAX = 20
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
-/** Throws `malformed_json` and `duplicate_json_key`. */
+/** Throws `malformed_json`, `duplicate_json_key` or, for a member named `__proto__`, `validation_failed`. */
 export function parseJsonObject(bytes: Uint8Array): JsonObject {
   const { text, value } = parse(bytes)
   if (!isObject(value)) {
@@ -42,7 +42,7 @@ export function canonicalJson(value: unknown): string {
     return `{${members.join(',')}}`
   }
   // JSON.parse returns Infinity for 1e999, which JSON.stringify would write as null.
-  return typeof value === 'number' ? String(value + 0) : JSON.stringify(value)
+  return typeof value === 'number' ? String(value) : JSON.stringify(value)
 }
 
 function isObject(value: unknown): value is JsonObject {

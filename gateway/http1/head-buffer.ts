@@ -5,7 +5,7 @@ const END_OF_HEAD = '\r\n\r\n'
 
 /** A complete head. */
 export interface HeadBytes {
-  /** The bytes begin with the head. */
+  /** The head, the empty line at its end, and what has arrived after it. */
   readonly bytes: Buffer
   /** The head in Latin-1, without the empty line at its end. */
   readonly text: string

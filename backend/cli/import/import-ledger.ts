@@ -9,7 +9,7 @@ import type { ServiceRecords } from '../../import/records.ts'
 import type { Output } from '../command.ts'
 import { type Api, ImportStopped } from './api.ts'
 import { formatDuration, secondsUntilLastCall } from './forecast.ts'
-import { type Posted, postMissing } from './posting.ts'
+import { type ImportOutcome, postMissing } from './posting.ts'
 import type { Progress } from './progress.ts'
 import { count, renderReport } from './report.ts'
 import { PAGE_SIZE, readServiceRecords } from './service-records.ts'
@@ -74,14 +74,14 @@ export async function importLedger(options: ImportOptions): Promise<Output> {
   const calls = countCalls(before, records)
   progress.note(describeWork(before, calls, api))
 
-  let posted: Posted = { debtors: 0, invoices: 0, payments: 0, rejected: [] }
+  let outcome: ImportOutcome = { debtors: 0, invoices: 0, payments: 0, rejected: [] }
   let comparison = before
   if (calls > 0 && !dryRun) {
-    posted = await postAll(options, before)
+    outcome = await postAll(options, before)
     comparison = compare(ledger, await readWithProgress(api, progress))
   }
   const seconds = (Date.now() - startedAtMs) / 1000
-  const result = { file, account, dryRun, posted, comparison, calls: api.calls, seconds }
+  const result = { file, account, dryRun, outcome, comparison, calls: api.calls, seconds }
   const { agrees, json, text: report } = renderReport(result)
   // A dry run fails for differences only: missing records are its expected result.
   const failed = dryRun ? comparison.differences.length > 0 : !agrees
@@ -122,7 +122,7 @@ async function readWithProgress(api: Api, progress: Progress): Promise<ServiceRe
 async function postAll(
   { api, concurrency, chaseOverdue, progress }: ImportOptions,
   before: Comparison,
-): Promise<Posted> {
+): Promise<ImportOutcome> {
   const { customers, rows } = before
   const missing = countMissing(before)
   const total = missing.customers + missing.invoices + missing.payments

@@ -39,7 +39,7 @@ export const pastImportCommands: readonly Command[] = [
   defineCommand({
     name: 'imports take-back',
     summary:
-      'Take an import back: reverse its payments, void its invoices and archive its customers, except records that have been used since. The corrected file can use the numbers and ids of the records that were taken back.',
+      'Take an import back: reverse its payments, void its invoices and archive its customers, except records that have been used since. Afterwards, a corrected version of the file can be imported: the numbers and ids are free again.',
     arguments: ['ID'],
     options: {
       'dry-run': {
@@ -64,6 +64,7 @@ export const pastImportCommands: readonly Command[] = [
           const isDone = await context.performAction((tx, actionContext) =>
             takeBack(tx, row, step, actionContext),
           )
+          // A step has one member for each record that it takes back.
           if (isDone) done += Object.keys(step).length
         }
       }

@@ -16,7 +16,7 @@ export interface RejectedRecord {
 }
 
 /** The numbers of records that this run created, and the records that the service rejected. */
-export interface Posted {
+export interface ImportOutcome {
   debtors: number
   invoices: number
   payments: number
@@ -31,7 +31,7 @@ export interface PostingOptions {
   readonly concurrency: number
   /** Whether invoices that are already past due are chased. */
   readonly chaseOverdue: boolean
-  /** Called once for each record that was posted, whether the service created it, had it already or rejected it. */
+  /** Called once for each record that was sent, whether the service created it, had it already or rejected it. */
   readonly onDone: () => void
 }
 
@@ -45,9 +45,9 @@ const REJECTED_MAX = 100
  * Each payment directly follows its invoice: an interrupted import leaves at most `concurrency` settled
  * invoices open. If all payments came last, reminders could be sent for every settled invoice.
  */
-export async function postMissing(options: PostingOptions): Promise<Posted> {
+export async function postMissing(options: PostingOptions): Promise<ImportOutcome> {
   const { api, customers, rows, concurrency, chaseOverdue, onDone } = options
-  const posted: Posted = { debtors: 0, invoices: 0, payments: 0, rejected: [] }
+  const outcome: ImportOutcome = { debtors: 0, invoices: 0, payments: 0, rejected: [] }
 
   /** Returns the id of the new or existing record; undefined if the service rejected it. */
   async function post(
@@ -58,11 +58,11 @@ export async function postMissing(options: PostingOptions): Promise<Posted> {
     const path = `/api/v1/${kind}`
     const response = await api.post(path, idempotencyKey(kind, body.external_id), body)
     onDone()
-    if (response.status === 201 && !response.replayed) posted[kind]++
+    if (response.status === 201 && !response.replayed) outcome[kind]++
     const id = response.status === 201 ? response.body['id'] : response.body['existing_id']
     if (typeof id === 'string') return id
-    posted.rejected.push({ record, ...explainRejection(response) })
-    if (posted.rejected.length < REJECTED_MAX) return undefined
+    outcome.rejected.push({ record, ...explainRejection(response) })
+    if (outcome.rejected.length < REJECTED_MAX) return undefined
     throw new ImportStopped(
       `The service rejected ${REJECTED_MAX} records. The last was ${record}: ${explainRejection(response).detail}`,
     )
@@ -80,7 +80,7 @@ export async function postMissing(options: PostingOptions): Promise<Posted> {
     if (id === undefined || !paymentMissing) return
     await post('payments', `${name}, its payment`, paymentBodyOf(invoice, id))
   })
-  return posted
+  return outcome
 }
 
 /**

@@ -10,14 +10,14 @@ import { currencyExponent } from '../../money/money.ts'
 import type { Output } from '../command.ts'
 import { renderTable } from '../command.ts'
 import { formatDuration } from './forecast.ts'
-import type { Posted } from './posting.ts'
+import type { ImportOutcome } from './posting.ts'
 
 export interface ImportResult {
   readonly file: string
   readonly account: { readonly id: string; readonly name: string }
   readonly dryRun: boolean
-  readonly posted: Posted
-  /** The comparison after the import; the only comparison if nothing was recorded. */
+  readonly outcome: ImportOutcome
+  /** The comparison of the file with the account: after the import or, if nothing was sent, before it. */
   readonly comparison: Comparison
   readonly calls: number
   readonly seconds: number
@@ -27,16 +27,16 @@ export interface ImportResult {
 const SHOWN_MAX = 100
 
 export function renderReport(result: ImportResult): Output & { readonly agrees: boolean } {
-  const { comparison, posted } = result
+  const { comparison, outcome } = result
   const missing = countMissing(comparison)
   const agrees =
-    comparison.differences.length + posted.rejected.length === 0 &&
+    comparison.differences.length + outcome.rejected.length === 0 &&
     missing.customers + missing.invoices + missing.payments === 0
   return {
     agrees,
     json: representResult(result, agrees),
     text: [
-      describePosted(result),
+      describeOutcome(result),
       ...[...comparison.totals].map(([currency, { file, service }]) =>
         renderTotals(currency, file, service),
       ),
@@ -57,13 +57,13 @@ export function count(number: number, noun: string): string {
   return `${number.toLocaleString('en-US')} ${noun}${number === 1 ? '' : 's'}`
 }
 
-function describePosted({ file, account, dryRun, posted, calls, seconds }: ImportResult): string {
+function describeOutcome({ file, account, dryRun, outcome, calls, seconds }: ImportResult): string {
   if (dryRun)
     return `Compared ${file} with ${account.name} (${account.id}). This was a dry run: nothing was recorded.`
   const records = [
-    count(posted.debtors, 'customer'),
-    count(posted.invoices, 'invoice'),
-    count(posted.payments, 'payment'),
+    count(outcome.debtors, 'customer'),
+    count(outcome.invoices, 'invoice'),
+    count(outcome.payments, 'payment'),
   ]
   return `Imported ${file} into ${account.name} (${account.id}): recorded ${records.join(', ')} with ${count(calls, 'call')} in ${formatDuration(seconds)}.`
 }
@@ -90,9 +90,9 @@ function renderTotals(currency: string, file: Totals, service: Totals): string {
   )
 }
 
-function renderLists({ comparison, posted }: ImportResult): string[] {
+function renderLists({ comparison, outcome }: ImportResult): string[] {
   const differences = comparison.differences.map(describeDifference)
-  const rejected = posted.rejected.map(
+  const rejected = outcome.rejected.map(
     ({ record, code, detail }) => `  ${record}: ${code}, ${detail}`,
   )
   return [
@@ -110,17 +110,17 @@ function shorten(lines: readonly string[]): string {
   return [...lines.slice(0, SHOWN_MAX), ...(more > 0 ? [`  and ${more} more`] : [])].join('\n')
 }
 
-function describeDisagreement({ comparison, posted, dryRun }: ImportResult): string {
+function describeDisagreement({ comparison, outcome, dryRun }: ImportResult): string {
   const { customers, invoices, payments } = countMissing(comparison)
   const missing = `missing at the service: ${count(customers, 'customer')}, ${count(invoices, 'invoice')}, ${count(payments, 'payment')}`
   const found = `${count(comparison.differences.length, 'difference')}; ${missing}`
   if (dryRun) return `${found}.`
-  return `The file and the service do not agree: ${count(posted.rejected.length, 'rejected record')}; ${found}.`
+  return `The file and the service do not agree: ${count(outcome.rejected.length, 'rejected record')}; ${found}.`
 }
 
 function representResult(result: ImportResult, agrees: boolean) {
-  const { file, account, dryRun, posted, comparison, calls, seconds } = result
-  const { rejected, ...recorded } = posted
+  const { file, account, dryRun, outcome, comparison, calls, seconds } = result
+  const { rejected, ...recorded } = outcome
   return {
     file,
     account: { id: account.id, name: account.name },

@@ -8,8 +8,8 @@ import {
   describedBy,
   renderFault,
   renderFaults,
+  renderHiddenStored,
   renderPage,
-  renderShown,
 } from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
 
@@ -69,7 +69,7 @@ function renderForm(
 <input id="${name}" name="${name}" value="${entered[name] ?? stored[name]}" required${more}${describedBy(problem, name, `${name}-hint`)}>
 <p class="hint" id="${name}-hint">${HINTS[name]}</p>${renderFault(problem, name)}</div>`
   return html`${renderFaults(problem)}
-<form method="post" action="${PATH}" class="card stack" data-once novalidate>${csrfField(frame)}${renderShown({ ...stored })}
+<form method="post" action="${PATH}" class="card stack" data-once novalidate>${csrfField(frame)}${renderHiddenStored({ ...stored })}
 ${field('name', html` maxlength="200" autocomplete="organization"`)}
 ${field('timezone', html` list="timezones" autocomplete="off" spellcheck="false" translate="no"`)}
 <datalist id="timezones">${Intl.supportedValuesOf('timeZone').map((zone) => html`<option value="${zone}"></option>`)}</datalist>

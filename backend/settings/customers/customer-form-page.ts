@@ -9,9 +9,9 @@ import {
   describedBy,
   renderFault,
   renderFaults,
+  renderHiddenStored,
   renderOption,
   renderPage,
-  renderShown,
 } from '../shell/layout.ts'
 import { languageText } from '../shell/ledger-words.ts'
 import type { Frame } from '../shell/response.ts'
@@ -19,7 +19,7 @@ import type { Frame } from '../shell/response.ts'
 interface CustomerForm {
   readonly row: DebtorRow
   readonly stored: DebtorDetails
-  /** The values of the rejected form. */
+  /** The values that were entered, if the form was rejected; otherwise empty. */
   readonly entered: DebtorDetails
 }
 
@@ -72,7 +72,7 @@ export function renderCustomerForm(
 <h1>Change customer</h1>
 ${bounced && html`<p class="lead">Mail to this customer bounced. After you enter another address, confirm on the customer’s page that it works.</p>`}
 ${renderFaults(problem)}
-<form method="post" action="${path}" class="card stack" data-once novalidate>${csrfField(frame)}${renderShown(stored)}
+<form method="post" action="${path}" class="card stack" data-once novalidate>${csrfField(frame)}${renderHiddenStored(stored)}
 <div class="pair">
 <fieldset class="stack"><legend class="title">Contact</legend>${CONTACT.map(renderDetail)}</fieldset>
 <fieldset class="stack"><legend class="title">Address</legend>${ADDRESS.map(renderDetail)}</fieldset>

@@ -90,8 +90,8 @@ function renderAlerts({ killSwitch }: Frame, overview: Overview): Html | undefin
 
 function alertsOf({
   approvalsWaiting,
-  currenciesWithoutDetails,
-  endpoints,
+  currenciesWithoutPaymentDetails,
+  brokenEndpoints,
   unreachable,
   busyKeys,
   hasMoreBusyKeys,
@@ -106,14 +106,14 @@ function alertsOf({
       text: html`${plural(approvalsWaiting, 'reminder waits', 'reminders wait')} for approval.`,
     })
   }
-  if (currenciesWithoutDetails.length > 0) {
-    const currencies = new Intl.ListFormat('en').format(currenciesWithoutDetails)
+  if (currenciesWithoutPaymentDetails.length > 0) {
+    const currencies = new Intl.ListFormat('en').format(currenciesWithoutPaymentDetails)
     alerts.push({
       ...{ kind: 'bad', path: '/settings/payment-details', link: 'How to pay' },
       text: html`Reminders in ${currencies} do not say how to pay.`,
     })
   }
-  for (const { id, url, status, status_since, failing_since } of endpoints) {
+  for (const { id, url, status, status_since, failing_since } of brokenEndpoints) {
     alerts.push({
       ...{ kind: 'bad', path: `/settings/webhook-endpoints/${id}`, link: 'Endpoint' },
       text:

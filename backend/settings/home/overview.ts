@@ -59,9 +59,9 @@ export interface Overview {
   /** The number of reminders that wait for approval. */
   readonly approvalsWaiting: number
   /** Currencies in which reminders demand money without saying how to pay. */
-  readonly currenciesWithoutDetails: readonly string[]
+  readonly currenciesWithoutPaymentDetails: readonly string[]
   /** Endpoints that fail or are disabled. */
-  readonly endpoints: readonly WebhookEndpointRow[]
+  readonly brokenEndpoints: readonly WebhookEndpointRow[]
   /** The number of unreachable customers, counted up to `UNREACHABLE_MAX`. */
   readonly unreachable: { readonly customers: number; readonly hasMore: boolean }
   /** The busiest keys, up to `BUSY_KEYS_MAX`. */
@@ -84,7 +84,7 @@ export async function readOverview(reader: Reader, session: Session, now: Date):
     reminders,
     oldInvoices,
     approvalsWaiting,
-    currenciesWithoutDetails,
+    currenciesWithoutPaymentDetails,
     endpoints,
     unreachable,
     busyKeys,
@@ -117,8 +117,8 @@ export async function readOverview(reader: Reader, session: Session, now: Date):
     reminders,
     oldInvoices,
     approvalsWaiting,
-    currenciesWithoutDetails,
-    endpoints: endpoints.filter(
+    currenciesWithoutPaymentDetails,
+    brokenEndpoints: endpoints.filter(
       ({ status, failing_since }) =>
         status === 'disabled' || (status === 'enabled' && failing_since !== null),
     ),

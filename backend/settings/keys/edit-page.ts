@@ -8,8 +8,8 @@ import {
   describedBy,
   renderFault,
   renderFaults,
+  renderHiddenStored,
   renderPage,
-  renderShown,
 } from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
 import { type LimitView, renderAddressField, renderExpiryField } from './limit-fields.ts'
@@ -29,7 +29,7 @@ export function renderEditKey(frame: Frame, view: EditView, problem?: Problem): 
 <p class="lead">Changes apply from the next call on. Permissions cannot be changed: if you need others, issue a new key.</p>
 ${renderFaults(problem)}
 <form method="post" action="${path}" class="stack" data-once novalidate>
-${csrfField(frame)}${renderShown(view.stored)}
+${csrfField(frame)}${renderHiddenStored(view.stored)}
 <div class="card stack">
 <p class="field"><label for="name">Name</label>
 <input id="name" name="name" value="${view.name}" autocomplete="off" required data-count="80"${describedBy(problem, 'name', 'name-hint')}></p>

@@ -10,7 +10,7 @@ import type { ApiKeyRow, KeyWindowRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import { exactTime, SCOPE_WORDS, type TimeContext } from '../shell/words.ts'
 
-export function representKey(row: ApiKeyRow, allowance: string | null, now: Date) {
+export function representKey(row: ApiKeyRow, scopeAllowance: string | null, now: Date) {
   const scopes = readScopes(row.granted_scopes)
   return {
     id: row.id,
@@ -18,7 +18,7 @@ export function representKey(row: ApiKeyRow, allowance: string | null, now: Date
     name: row.name,
     prefix: row.prefix,
     scopes,
-    effective_scopes: effectiveScopes(scopes, allowance),
+    effective_scopes: effectiveScopes(scopes, scopeAllowance),
     rate_limit: row.rate_limit,
     status: keyStatus(row, now),
     unused: isUnused(row, now),
@@ -41,9 +41,9 @@ export function representWindow(row: ApiKeyRow, { used, ends_at }: KeyWindowRow,
   return { used: isOpen ? used : 0, limit: row.rate_limit, resets_at: isOpen ? ends_at : null }
 }
 
-/** Returns the scopes that the account allows its keys to use. */
-export function allowedScopes(allowance: string | null): readonly Scope[] {
-  return allowance === null ? SCOPES : readScopes(allowance)
+/** Returns the scopes that the account allows its keys to use: all if `scopeAllowance`, a list in JSON, is null. */
+export function allowedScopes(scopeAllowance: string | null): readonly Scope[] {
+  return scopeAllowance === null ? SCOPES : readScopes(scopeAllowance)
 }
 
 /** Renders the status with its dates, and says if the key has been unused for a long time. */
@@ -65,9 +65,9 @@ export function renderStatus(row: ApiKeyRow, { now, timezone }: TimeContext): Ht
  * Renders the scopes of the key in plain words. Scopes that the account currently does not allow are struck
  * out.
  */
-export function renderScopes(row: ApiKeyRow, allowance: string | null): Html {
+export function renderScopes(row: ApiKeyRow, scopeAllowance: string | null): Html {
   const granted = readScopes(row.granted_scopes)
-  const effective = effectiveScopes(granted, allowance)
+  const effective = effectiveScopes(granted, scopeAllowance)
   const hasNoScope = effective.length === 0
   return html`<ul class="chips">${granted.map((scope) =>
     effective.includes(scope)

@@ -215,7 +215,7 @@ async function readView(
     history,
     sender: { name: approval.senderName ?? account.name, replyTo: account.reply_to },
     language: chooseLanguage(debtor?.language),
-    currenciesWithoutDetails: [...new Set(withoutDetails.map(({ currency }) => currency))],
+    currenciesWithoutPaymentDetails: [...new Set(withoutDetails.map(({ currency }) => currency))],
     otherMessages: otherMessages.filter((row) => row.id !== id),
   }
 }

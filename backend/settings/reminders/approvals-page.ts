@@ -111,7 +111,7 @@ export interface ApprovalView {
   /** The language of the reminder. */
   readonly language: Language
   /** Currencies in which the reminder does not say how to pay. */
-  readonly currenciesWithoutDetails: readonly string[]
+  readonly currenciesWithoutPaymentDetails: readonly string[]
   /** The newest other messages to and from the same customer. */
   readonly otherMessages: readonly MessageRow[]
 }
@@ -138,7 +138,7 @@ export function renderApproval(frame: Frame, view: ApprovalView, rejected?: Reje
     invoices,
     history,
     otherMessages,
-    currenciesWithoutDetails,
+    currenciesWithoutPaymentDetails,
     sender,
     now,
   } = view
@@ -151,7 +151,7 @@ export function renderApproval(frame: Frame, view: ApprovalView, rejected?: Reje
 <div class="heading"><h1>${messageName(message)} to <span translate="no">${debtorName}</span></h1>
 <p class="total">Lapses ${exactTime(expiresAt, timezone)}</p></div>
 ${inForm === undefined && renderFaults(rejected?.problem)}
-${renderMissingPayment(currenciesWithoutDetails, session.user.role === 'admin')}
+${renderMissingPayment(currenciesWithoutPaymentDetails, session.user.role === 'admin')}
 ${renderMessageFacts({ row: message, session, customerName: debtorName, invoices })}
 ${renderEnvelope(sender, message)}
 ${renderMessageText(message, true, true)}

@@ -9,8 +9,8 @@ import {
   describedBy,
   renderFault,
   renderFaults,
+  renderHiddenStored,
   renderPage,
-  renderShown,
 } from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
 import { renderReminderTabs } from './reminder-tabs.ts'
@@ -131,7 +131,7 @@ export function renderPaymentForm(
 <h1>${title}</h1>
 <p class="lead">Enter a bank account, a payment link, or both. Customers see them in every reminder in this currency, so check them carefully.</p>
 ${renderFaults(problem)}
-<form method="post" action="${PATH}" class="card stack" data-once novalidate>${csrfField(frame)}${renderShown(shownOf(stored))}
+<form method="post" action="${PATH}" class="card stack" data-once novalidate>${csrfField(frame)}${renderHiddenStored(shownOf(stored))}
 ${isNew ? field('currency') : html`<input type="hidden" name="currency" value="${values.currency}">`}
 <div class="pair"><fieldset class="stack"><legend class="title">Bank account</legend>
 ${field('account_holder')}${field('account_number')}${field('bank_code')}${field('bank_name')}</fieldset>

@@ -35,10 +35,13 @@ export function reminderPages(): readonly SessionPage[] {
         const awaitingApproval = await countAwaitingApproval(read, accountId)
         await updateTotalsOf(database, accountId)
         const oldInvoices = await readOldInvoices(read, accountId)
-        const currenciesWithoutDetails = await listCurrenciesWithoutPaymentDetails(read, accountId)
+        const currenciesWithoutPaymentDetails = await listCurrenciesWithoutPaymentDetails(
+          read,
+          accountId,
+        )
         const view = {
           ...{ session, now, days, day, preview, holidays, chaseFrom, awaitingApproval },
-          ...{ currenciesWithoutDetails, oldInvoices },
+          ...{ currenciesWithoutPaymentDetails, oldInvoices },
         }
         return {
           json: listOf(preview?.messages.map(renderPreviewed) ?? [], null),

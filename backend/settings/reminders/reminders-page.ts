@@ -37,7 +37,7 @@ export interface RemindersView {
   readonly chaseFrom: string | null
   readonly awaitingApproval: number
   /** Currencies in which reminders do not say how to pay. */
-  readonly currenciesWithoutDetails: readonly string[]
+  readonly currenciesWithoutPaymentDetails: readonly string[]
   readonly oldInvoices: OldInvoices
 }
 
@@ -52,12 +52,12 @@ interface Day {
 }
 
 export function renderReminders(frame: Frame, view: RemindersView): Html {
-  const { session, preview, awaitingApproval, currenciesWithoutDetails } = view
+  const { session, preview, awaitingApproval, currenciesWithoutPaymentDetails } = view
   const isAdmin = session.user.role === 'admin'
   const main = html`<div class="heading"><h1>Reminders</h1>
 ${isAdmin && frame.killSwitch?.scope !== 'account' && html`<a class="button danger" href="/settings/kill-switch" data-dialog="stop-dialog">Stop all reminders</a>`}</div>
 ${renderReminderTabs(PATH, awaitingApproval)}
-${renderMissingPayment(currenciesWithoutDetails, isAdmin)}
+${renderMissingPayment(currenciesWithoutPaymentDetails, isAdmin)}
 ${preview === undefined ? renderPreviewPending() : renderPreview(view, preview)}
 ${isAdmin && renderStopDialog(frame)}`
   return renderPage(frame, { title: 'Reminders', section: PATH, main })

@@ -12,8 +12,8 @@ import {
   describedBy,
   renderFault,
   renderFaults,
+  renderHiddenStored,
   renderPage,
-  renderShown,
 } from '../shell/layout.ts'
 import { STAGE_WORDS } from '../shell/ledger-words.ts'
 import type { Frame } from '../shell/response.ts'
@@ -81,7 +81,7 @@ ${renderReminderTabs('/settings/schedule', awaitingApproval)}
 customer. Each stage comes at least five days after the previous stage. Firm and Final reminders are sent only after an Admin
 has approved them.</p>
 ${renderFaults(problem)}
-<form method="post" action="/settings/schedule" class="stack" data-once novalidate>${csrfField(frame)}${renderShown(shownOf(view.stored))}
+<form method="post" action="/settings/schedule" class="stack" data-once novalidate>${csrfField(frame)}${renderHiddenStored(shownOf(view.stored))}
 ${renderLadder(values, isAdmin, problem)}
 <div class="pair">
 <section class="card stack"><p class="field"><label for="chase_from">Send reminders about invoices due from</label>

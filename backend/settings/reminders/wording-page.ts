@@ -16,8 +16,8 @@ import {
   describedBy,
   renderFault,
   renderFaults,
+  renderHiddenStored,
   renderPage,
-  renderShown,
 } from '../shell/layout.ts'
 import { LANGUAGE_WORDS, STAGE_WORDS } from '../shell/ledger-words.ts'
 import type { Frame } from '../shell/response.ts'
@@ -119,7 +119,7 @@ ${values[name]}</textarea>`,
 <div class="heading"><h1>${title}</h1><p class="total">${isChanged ? html`<span class="badge active">Changed</span>` : 'Default'}</p></div>
 ${renderFaults(problem)}
 <div class="pair wording">
-<form method="post" action="${path}" class="card stack" id="wording" data-once${isUnsaved && html` data-unsaved`} novalidate>${csrfField(frame)}${renderShown({ ...stored })}
+<form method="post" action="${path}" class="card stack" id="wording" data-once${isUnsaved && html` data-unsaved`} novalidate>${csrfField(frame)}${renderHiddenStored({ ...stored })}
 ${line('subject')}${line('greeting')}${lines('opening', 4)}${lines('opening_several', 4)}
 <p class="hint fixed">Here the mail shows the invoices with their amounts and due dates, and how to pay.</p>
 ${lines('closing', 4)}${lines('sign_off', 2)}

@@ -143,8 +143,11 @@ export function renderCopyField(id: string, label: string, text: string): Html {
 <div class="copy"><input id="${id}" class="secret" value="${text}" readonly spellcheck="false" autocomplete="off" translate="no"><button type="button" data-copy="${id}" hidden>Copy<span class="unseen"> ${label}</span></button></div></div>`
 }
 
-/** Renders the first values of a form. They are the stored values, even if the form shows rejected ones. */
-export function renderShown(values: ShownValues): Html {
+/**
+ * Renders a hidden field with the values that are stored when the form is rendered. When it is submitted, `forms/`
+ * compares them with the values that are stored then.
+ */
+export function renderHiddenStored(values: ShownValues): Html {
   return renderHidden(SHOWN, JSON.stringify(values))
 }
 

@@ -8,8 +8,8 @@ import {
   describedBy,
   renderFault,
   renderFaults,
+  renderHiddenStored,
   renderPage,
-  renderShown,
 } from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
 import { EVENT_GROUPS, EVENT_WORDS } from './webhook-words.ts'
@@ -53,7 +53,7 @@ export function renderEndpointForm(
 <h1>${title}</h1>
 ${renderFaults(problem)}
 <form method="post" action="${path}" class="stack" data-once novalidate>
-${csrfField(frame)}${form.keyField}${form.stored && renderShown({ ...form.stored })}
+${csrfField(frame)}${form.keyField}${form.stored && renderHiddenStored({ ...form.stored })}
 <div class="card stack">
 <p class="field"><label for="url">${ENDPOINT_LABELS.url}</label>
 <input id="url" name="url" type="url" value="${form.url}" autocomplete="off" spellcheck="false" required${describedBy(problem, 'url', 'url-hint')}></p>
