@@ -10,6 +10,7 @@ export interface KnownCustomer {
   readonly external_id: string | null
   readonly name: string
   readonly email: string | null
+  readonly erased_at: string | null
 }
 
 export interface AccountRecords {
@@ -68,7 +69,7 @@ function invoicesOf(reader: Reader, accountId: string) {
 function debtorsOf(reader: Reader, accountId: string) {
   return reader
     .selectFrom('debtors')
-    .select(['id', 'external_id', 'name', 'email'])
+    .select(['id', 'external_id', 'name', 'email', 'erased_at'])
     .where('account_id', '=', accountId)
 }
 

@@ -140,11 +140,12 @@ export function findCorrections(
   ]
 }
 
-/** A name or an e-mail address that is missing in the file is not changed. */
+/** A name or an e-mail address that is missing in the file is not changed, nor is a customer who was erased. */
 function contactCorrectionOf(
   customer: LedgerCustomer | undefined,
   row: KnownCustomer,
 ): FoundCorrection[] {
+  if (row.erased_at !== null) return []
   const changes = (['name', 'email'] as const).flatMap((field) => {
     const value = customer?.[field]
     return value === undefined || value === row[field] ? [] : [[field, value] as const]

@@ -1,5 +1,7 @@
 // The import of a CSV file in Settings: the file is checked, compared, and recorded once; records can be corrected.
 import t, { type Test } from 'tap'
+import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import { eraseDebtor } from '../../../backend/erasure/erasure.ts'
 import type { Json } from '../../fixtures/accounts/test-account.ts'
 import { containing, matches } from '../../fixtures/matches.ts'
 import { ADMIN, logIn, MEMBER, startSettings } from '../../fixtures/service/settings.ts'
@@ -188,6 +190,18 @@ t.test('importing a corrected file corrects the records', async (t) => {
   t.equal(due?.due_date, '2026-12-15')
   const jansen = (await list('debtors')).find(({ name }) => name === 'Jansen Bouw')
   t.equal(jansen?.email, 'invoices@jansen.example')
+})
+
+t.test('an erased customer is not corrected', async (t) => {
+  // Regression: each preview offered to restore the name and the address, and each import reported a refusal.
+  const { backend, send, list } = await startImporting(t)
+  await send(FILE, { step: 'record' })
+  const { id } = (await list('debtors')).find(({ name }) => name === 'Jansen Bouw') ?? {}
+  const erasure = { actor: OPERATOR, now: backend.now, reason: 'asked by letter' }
+  await eraseDebtor(backend.database, String(id), erasure)
+  matches(t, (await send(FILE)).json, { corrections: [] })
+  const { json } = await send(FILE, { step: 'record', correct: 'yes' })
+  matches(t, json, { corrections: [], refusals: [] })
 })
 
 // Regression: a payment was not recorded if the due date of its invoice differed from the file, so that the customer could
