@@ -1,4 +1,5 @@
 // Long names, large amounts, and names that are written from right to left.
+import { randomUUID } from 'node:crypto'
 import t from 'tap'
 import type { Json } from '../fixtures/accounts/test-account.ts'
 import { createPageCheck, startSite } from '../fixtures/servers/browser.ts'
@@ -9,16 +10,18 @@ t.setTimeout(300_000)
 
 const site = await startSite(t)
 const { url, system, accountId } = site
+const { secret: key } = await system.operator.issueKey(accountId)
+
+async function create(path: string, body: object): Promise<Json> {
+  const headers = { 'idempotency-key': randomUUID() }
+  const response = await call(`${url}/api/v1/${path}`, { key, body, headers })
+  if (response.status !== 201) throw new Error(response.text)
+  return response.json
+}
 
 t.test('pages with long names and large amounts are not wider than the window', async (t) => {
   // Regression: a long name made Home twice as wide as the window. On a phone, large amounts, the filters of the
   // message log, and the long number of an invoice to which a payment is allocated made the pages too wide.
-  const { secret: key } = await system.operator.issueKey(accountId)
-  const create = async (path: string, body: object): Promise<Json> => {
-    const response = await call(`${url}/api/v1/${path}`, { key, body })
-    if (response.status !== 201) throw new Error(response.text)
-    return response.json
-  }
   const names = [
     'Rechtsschutzversicherungsgesellschaft'.repeat(5),
     'A'.repeat(200),
@@ -51,6 +54,23 @@ t.test('pages with long names and large amounts are not wider than the window', 
     t.equal(fits, true, `${name}: no horizontal scrolling on a desktop`)
     await check(`long-${name}`)
   }
+})
+
+t.test('on a desktop, the list of invoices is not wider than the page', async (t) => {
+  // Regression: with a badge of each kind and amounts in a currency without a sign, the table protruded.
+  const debtor = await create('debtors', { name: 'Umbrella Trading Co.' })
+  const invoice = await create('invoices', {
+    ...{ debtor_id: debtor.id, number: 'W-000001', currency: 'KWD', amount: 1_250_750 },
+    ...{ issue_date: '2026-09-01', due_date: '2026-10-01' },
+  })
+  await create('payments', { invoice_id: invoice.id, currency: 'KWD', amount: 750 })
+  const page = await site.newPage(t, { user: 'ada@acme.example' })
+  await page.setViewportSize({ width: 1440, height: 900 })
+  await page.goto(`/settings/invoices?debtor_id=${debtor.id}`)
+  const fits = await page.evaluate(
+    `document.querySelector('table').offsetWidth <= document.querySelector('.tabs').offsetWidth`,
+  )
+  t.equal(fits, true)
 })
 
 t.test('on a phone, a label is on the same line as its field', async (t) => {
