@@ -208,8 +208,13 @@ function renderTotals(due: readonly DueByAge[], archived: readonly DueByAge[]): 
         return { currency, count, amount: total.amount - omitted.amount }
       })
       .filter(({ count }) => count > 0)
-  return html`<div>${renderSummary(sums('outstanding'), 'open invoice')}
-${renderSummary(sums('overdue'), 'overdue invoice')}
+  // The list of invoices includes the invoices of archived customers, so it may contain more than is counted here.
+  const pathOf = (kind: 'outstanding' | 'overdue', view: 'unpaid' | 'overdue') =>
+    archived.some(({ [kind]: { invoices } }) => invoices > 0)
+      ? undefined
+      : listPath('/settings/invoices', { view })
+  return html`<div>${renderSummary(sums('outstanding'), 'open invoice', { path: pathOf('outstanding', 'unpaid') })}
+${renderSummary(sums('overdue'), 'overdue invoice', { path: pathOf('overdue', 'overdue') })}
 ${archived.length > 0 && html`<p class="summary">Not counted: ${renderArchivedDue(archived)}</p>`}</div>`
 }
 
@@ -225,7 +230,8 @@ const VIEW_WORDS: Readonly<Record<DirectoryView, string>> = {
 function renderList(frame: Frame, view: ListView): Html {
   const { rows, filters, search, query, next } = view
   const isAdmin = frame.session?.user.role === 'admin'
-  const main = html`<div class="heading"><h1>Customers</h1>${view.summary}
+  const isEmptyAccount = rows.length === 0 && query.view === 'active' && search === undefined
+  const main = html`<div class="heading"><h1>Customers</h1>${!isEmptyAccount && view.summary}
 ${
   isAdmin &&
   html`<span class="row"><a class="button small" href="/settings/import">Import</a>
@@ -248,12 +254,12 @@ ${renderTabs('Customers', CUSTOMER_TABS, PATH)}
   )}</ul>
 </div>
 ${view.isTruncated && html`<p class="hint">Only ${FOUND_MAX.toLocaleString('en')} of the matching customers are shown. Add a word to narrow the search.</p>`}
-${rows.length === 0 ? renderEmpty(view) : renderTable(view)}
+${rows.length === 0 ? renderEmpty(view, isAdmin) : renderTable(view)}
 ${renderPager(PATH, filters, view.list, next)}`
   return renderPage(frame, { title: 'Customers', section: PATH, main })
 }
 
-function renderEmpty({ search, query: { view } }: ListView): Html {
+function renderEmpty({ search, query: { view } }: ListView, isAdmin: boolean): Html {
   if (search !== undefined) {
     return html`<div class="card empty"><p><strong>No customer matches “${search}”.</strong></p>
 <p class="hint">Enter the beginning of a word in the name, city, e-mail address or external ID, or an invoice number.</p></div>`
@@ -267,7 +273,7 @@ function renderEmpty({ search, query: { view } }: ListView): Html {
     archived: 'No customer is archived.',
   }
   return html`<div class="card empty"><p><strong>${emptyTexts[view]}</strong></p>
-${view === 'active' && html`<p class="hint">An Admin can add or import customers here. Your own systems can create customers through the <a href="/docs">API</a>.</p>`}</div>`
+${view === 'active' && html`<p class="hint">${isAdmin ? html`<a href="${PATH}/new">Add a customer</a> or <a href="/settings/import">import customers</a> from a file.` : 'An Admin can add or import customers.'} Your own systems can create customers through the <a href="/docs">API</a>.</p>`}</div>`
 }
 
 function renderTable({ rows, balances, oldest, filters, query }: ListView): Html {

@@ -213,7 +213,7 @@ async function summarize(
   const sums = counts.map(({ currency, invoices, amountDue }) => ({
     ...{ currency, count: invoices, amount: amountDue },
   }))
-  return html`${renderSummary(sums, 'invoice', hasMore ? COUNTED_MAX : undefined)}`
+  return html`${renderSummary(sums, 'invoice', { moreThan: hasMore ? COUNTED_MAX : undefined })}`
 }
 
 /** Whether a filter other than the view and the currency is set. */
@@ -260,18 +260,18 @@ ${customerName && html`<p class="lead">Only invoices of <a href="/settings/custo
     )
   })}</ul>
 ${renderFilters(filters)}
-${rows.length === 0 ? renderEmpty(search) : renderInvoiceTable(`Invoices: ${VIEW_WORDS[search.view]}`, rows, table)}
+${rows.length === 0 ? renderEmpty(search, isAdmin) : renderInvoiceTable(`Invoices: ${VIEW_WORDS[search.view]}`, rows, table)}
 ${renderPartialHint(isPartial, rows.length)}
 ${renderPager(PATH, filters, view.list, view.next)}`
   return renderPage(frame, { title: 'Invoices', section: '/settings/customers', main })
 }
 
-function renderEmpty(search: InvoiceSearch): Html {
+function renderEmpty(search: InvoiceSearch, isAdmin: boolean): Html {
   const { view, currency } = search
   const isFiltered = isFilteredFurther(search) || currency !== undefined
   if (view === 'all' && !isFiltered) {
     return html`<div class="card empty"><p><strong>There is no invoice yet.</strong></p>
-<p class="hint">An Admin can enter or import invoices here. Your own systems can create invoices through the <a href="/docs">API</a>.</p></div>`
+<p class="hint">${isAdmin ? html`<a href="${PATH}/new">Enter an invoice</a> or <a href="/settings/import">import invoices</a> from a file.` : 'An Admin can enter or import invoices.'} Your own systems can create invoices through the <a href="/docs">API</a>.</p></div>`
   }
   const isUnpaid = view === 'unpaid' || view === 'overdue'
   const text =

@@ -37,18 +37,23 @@ export interface CurrencySum {
 
 /**
  * Renders the number of rows and the sum for each currency, e.g. `12 invoices · €1,234.50 · ¥880,000`. `moreThan` is the
- * number of rows after which counting stopped; undefined if all rows were counted.
+ * number of rows after which counting stopped; undefined if all rows were counted. `path` is the list of these rows;
+ * undefined if no other page lists exactly them.
  */
 export function renderSummary(
   sums: readonly CurrencySum[],
   noun: string,
-  moreThan?: number | undefined,
+  {
+    moreThan,
+    path,
+  }: { readonly moreThan?: number | undefined; readonly path?: string | undefined } = {},
 ): Html {
   if (moreThan !== undefined) {
     return html`<p class="summary">More than ${plural(moreThan, noun)}. Add a filter to see totals.</p>`
   }
   const count = sums.reduce((all, sum) => all + sum.count, 0)
-  return html`<p class="summary">${plural(count, noun)}${sums.map((sum) => html` · <strong>${renderMoney(sum.amount, sum.currency)}</strong>`)}</p>`
+  const words = plural(count, noun)
+  return html`<p class="summary">${path === undefined ? words : html`<a href="${path}">${words}</a>`}${sums.map((sum) => html` · <strong>${renderMoney(sum.amount, sum.currency)}</strong>`)}</p>`
 }
 
 /** Renders a link in the row of views above a list. */

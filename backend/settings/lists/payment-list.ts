@@ -163,5 +163,5 @@ function renderCounts({ counts, hasMore }: PaymentCounts): Html {
     count: payments,
     amount,
   }))
-  return renderSummary(sums, 'payment', hasMore ? COUNTED_MAX : undefined)
+  return renderSummary(sums, 'payment', { moreThan: hasMore ? COUNTED_MAX : undefined })
 }

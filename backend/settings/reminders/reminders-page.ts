@@ -79,21 +79,28 @@ function renderPreview(view: RemindersView, { messages, at }: Preview): Html {
   const planned = messages.filter(willBeSent)
   const blocked = messages.filter((message) => !willBeSent(message))
   const days = daysOf(view, planned)
+  const firstDay = days.find((entry) => entry.messages.length > 0)?.date
   return html`${
     isDemo &&
     html`<p class="lead">Sample data: the page shows what would be sent if the customers were real. No mail is sent from
 this account; deliveries in its log are made up.</p>`
   }
 <dl class="figures">
-<div><dt>${isDemo ? 'Would be sent' : 'To be sent'}</dt><dd>${planned.length.toLocaleString('en')}</dd></div>
+<div><dt>${isDemo ? 'Would be sent' : 'To be sent'}</dt><dd>${renderCount(planned.length, `day-${firstDay}`)}</dd></div>
 <div><dt>Need approval</dt><dd>${planned.filter(({ requiresApproval }) => requiresApproval).length.toLocaleString('en')}</dd></div>
-<div><dt>Blocked</dt><dd>${blocked.length.toLocaleString('en')}</dd></div></dl>
+<div><dt>Blocked</dt><dd>${renderCount(blocked.length, 'held')}</dd></div></dl>
 ${renderOldInvoicesHint(view.oldInvoices)}
 ${renderCalendar(days, day)}
 ${planned.length === 0 ? renderNothing(blocked.length > 0) : renderAgenda(days, view)}
 ${(day === undefined || planned.length === 0) && blocked.length > 0 && renderBlocked(blocked)}
 <p class="hint">Computed ${timeAgo(at.toISOString(), { now, timezone: session.account.timezone })}. A customer who pays, disputes the invoice or is paused before a reminder is due does not receive it. The preview assumes that every reminder is approved immediately.
 ${view.chaseFrom !== null && html`No reminders are sent about invoices that fell due before ${view.chaseFrom}. <a href="/settings/schedule">Schedule</a>`}</p>`
+}
+
+/** Links to the part of the page with all days that lists the counted reminders. */
+function renderCount(count: number, anchor: string): Html {
+  const words = count.toLocaleString('en')
+  return count === 0 ? html`${words}` : html`<a href="${PATH}#${anchor}">${words}</a>`
 }
 
 function renderNothing(isBlocked: boolean): Html {

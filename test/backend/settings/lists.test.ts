@@ -2,7 +2,7 @@
 import t, { type Test } from 'tap'
 import type { Json } from '../../fixtures/accounts/test-account.ts'
 import { containing, matches } from '../../fixtures/matches.ts'
-import { ADMIN, logIn, startSettings } from '../../fixtures/service/settings.ts'
+import { ADMIN, logIn, MEMBER, startSettings } from '../../fixtures/service/settings.ts'
 
 async function startWithLists(t: Test) {
   const { backend, account } = await startSettings(t)
@@ -152,10 +152,17 @@ t.test('totals say which amounts archived customers owe', async (t) => {
   const textOf = async (path: string) =>
     (await ada.page(path)).text.replace(/<[^>]*>/g, '').replace(/\s+/g, ' ')
   t.notMatch(await textOf('/settings/customers'), 'archived customers')
+  const linksOf = async (path: string) =>
+    (await ada.page(path)).text.match(/href="[^"]*">\d+ (open|overdue) invoices?</g)
+  t.strictSame(await linksOf('/settings/customers'), [
+    'href="/settings/invoices?view=unpaid">2 open invoices<',
+    'href="/settings/invoices?view=overdue">2 overdue invoices<',
+  ])
   t.equal((await ada.send('POST', `/settings/customers/${gone.id}/archive`)).status, 200)
   const customers = await textOf('/settings/customers')
   matches(t, customers, containing('1 open invoice · €1.00 1 overdue invoice · €1.00'))
   matches(t, customers, containing('Not counted: €900.00 owed by archived customers'))
+  t.equal(await linksOf('/settings/customers'), null, 'the list of invoices would show 2 invoices')
   const home = await textOf('/settings')
   matches(t, home, containing('€901.00'))
   matches(t, home, containing('Includes €900.00 owed by archived customers.'))
@@ -169,6 +176,27 @@ t.test('totals say which amounts archived customers owe', async (t) => {
     ],
   })
   matches(t, await textOf('/settings/invoices'), containing('2 invoices · €901.00'))
+})
+
+t.test('the empty lists say what the reader can do', async (t) => {
+  // Regression: the pages told an Admin what an Admin can do, and the empty list of customers had totals of 0 invoices.
+  const { ada, backend } = await startWithLists(t)
+  const mia = await logIn(backend, MEMBER)
+  for (const [path, add, member] of [
+    ['customers', 'customers/new', 'An Admin can add or import customers.'],
+    ['invoices?view=all', 'invoices/new', 'An Admin can enter or import invoices.'],
+  ] as const) {
+    const emptyOf = async (person: typeof ada) =>
+      (await person.page(`/settings/${path}`)).text.split('<div class="card empty">')[1] ?? ''
+    const forAdmin = await emptyOf(ada)
+    matches(t, forAdmin, containing(`<a href="/settings/${add}">`))
+    matches(t, forAdmin, containing('<a href="/settings/import">'))
+    t.notMatch(forAdmin, 'An Admin')
+    const forMember = await emptyOf(mia)
+    matches(t, forMember, containing(member))
+    t.notMatch(forMember, '/settings/import')
+  }
+  t.notMatch((await ada.page('/settings/customers')).text, '0 open invoices')
 })
 
 t.test('archived customers are listed only in their own view, in every sort order', async (t) => {

@@ -330,6 +330,27 @@ t.test('if every reminder is blocked, the page of a day also shows the reasons',
   }
 })
 
+t.test('the numbers of planned and blocked reminders lead to these reminders', async (t) => {
+  const { engine, ada } = await startEngineWithUsers(t)
+  await engine.createInvoice('2026-11-23')
+  const other = await engine.createDebtor({ name: 'Paused' })
+  const { debtor_id } = await engine.createInvoice('2026-11-23', { debtor_id: other.id })
+  await ada.send('POST', `/settings/customers/${debtor_id}/pause`, { reason: 'A plan' })
+  const all = await ada.page('/settings/reminders')
+  for (const query of ['', '?day=2026-11-26']) {
+    const { text } = await ada.page(`/settings/reminders${query}`)
+    const anchors = [
+      ...text.matchAll(/<dd><a href="\/settings\/reminders#([^"]+)">\d+<\/a><\/dd>/g),
+    ]
+    t.strictSame(
+      anchors.map(([, anchor]) => anchor),
+      ['day-2026-11-26', 'held'],
+      query,
+    )
+    for (const [, anchor] of anchors) matches(t, all.text, containing(`id="${anchor}"`))
+  }
+})
+
 t.test('the page of a day says if it does not show every reminder of the day', async (t) => {
   // Regression: this page linked to itself as the page with all reminders of the day.
   const { backend, accountId, ada } = await startEngineWithUsers(t)
