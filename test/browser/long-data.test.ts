@@ -73,6 +73,20 @@ t.test('on a desktop, the list of invoices is not wider than the page', async (t
   t.equal(fits, true)
 })
 
+t.test('on a tablet, the amounts on Home are inside their cards', async (t) => {
+  // Regression: the cards were so narrow that the amounts by age were cut off, or stood outside. The amounts are those of the first test.
+  const page = await site.newPage(t, { user: 'ada@acme.example' })
+  await page.setViewportSize({ width: 768, height: 1024 })
+  await page.goto('/settings')
+  const outside = await page.evaluate(`[...document.querySelectorAll('main .due table')]
+    .filter((table) => {
+      const card = table.closest('.card').getBoundingClientRect()
+      return table.getBoundingClientRect().right > card.right
+    })
+    .map((table) => table.caption.textContent)`)
+  t.strictSame(outside, [])
+})
+
 t.test('on a phone, a label is on the same line as its field', async (t) => {
   // Regression: labels of the filters were at the end of a line, and their fields on the next one.
   const page = await site.newPage(t, { user: 'ada@acme.example' })
