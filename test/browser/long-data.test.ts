@@ -127,6 +127,18 @@ t.test('on a phone, the word that names a cell is not broken', async (t) => {
   )
 })
 
+t.test('on paper, a list has no navigation, fields or buttons', async (t) => {
+  const page = await site.newPage(t, { user: 'ada@acme.example' })
+  await page.emulateMedia({ media: 'print' })
+  for (const path of ['customers', 'invoices', 'payments', 'messages']) {
+    await page.goto(`/settings/${path}`)
+    const shown = await page.evaluate(`[...document.querySelectorAll('nav, input, button, .button')]
+      .filter((element) => element.checkVisibility())
+      .map((element) => element.outerHTML)`)
+    t.strictSame(shown, [], path)
+  }
+})
+
 t.test('with forced colors, only the current page and the chosen view are marked', async (t) => {
   // Regression: each link of the navigation was underlined like the current page.
   const page = await site.newPage(t, { user: 'ada@acme.example', forcedColors: 'active' })
